@@ -9,7 +9,7 @@ use plimsoll_metal::uring::{Completion, Op, Patience, Polling, Request, Ring, Ri
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use super::target::TestFile;
+use crate::storage::target::TestFile;
 
 mod linux_aio;
 mod nothing;
@@ -252,9 +252,9 @@ pub fn open_on(
 
 #[cfg(test)]
 mod tests {
-    use super::super::dir::check_dir;
-    use super::super::target::{Cache, End};
     use super::*;
+    use crate::storage::dir::check_dir;
+    use crate::storage::target::{Cache, End};
 
     fn file(dir: &std::path::Path) -> Arc<TestFile> {
         let facts = check_dir(dir).expect("usable");

@@ -15,15 +15,16 @@ use plimsoll_metal::uring::monotonic_ns;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use super::data::Noise;
-use super::dir::check_dir;
-use super::fact::{self, CACHE, COMMITS, DEVICE, ENGINE, FILE_SYSTEM, LOGS, SYNC};
-use super::file::{cannot_use, in_memory, memory_behind, named};
-use super::job::MAX_THREADS;
-use super::metrics::{LATENCY, RATE};
-use super::shares::{Counted, Shares};
-use super::target::{Cache, End, TestFile, hint};
-use super::{human, io_limit, mean_block, under_way};
+use crate::device::io_limit;
+use crate::fact::{self, CACHE, COMMITS, DEVICE, ENGINE, FILE_SYSTEM, LOGS, SYNC};
+use crate::io::job::MAX_THREADS;
+use crate::io::shares::{Counted, Shares};
+use crate::load::data::Noise;
+use crate::metrics::{LATENCY, RATE};
+use crate::storage::dir::check_dir;
+use crate::storage::file::{cannot_use, in_memory, memory_behind, named};
+use crate::storage::target::{Cache, End, TestFile, hint};
+use crate::{human, mean_block, under_way};
 use plimsoll_bench_api::RequestedSize;
 use plimsoll_bench_api::{
     Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, Ready, Say, counts,
@@ -204,7 +205,7 @@ impl Log {
         let mut log = Log {
             noise: Noise::new(cx.options.seed, &format!("{}#{thread}", case.id().as_str())),
             block: vec![0; len],
-            path: super::path_of(cx),
+            path: crate::path_of(cx),
             end: 0,
             latency: Times::default(),
             facts: Facts {
@@ -367,7 +368,7 @@ impl Prepared for Logs {
             (LATENCY.to_owned(), latency.mean().unwrap_or_default()),
             (RATE.to_owned(), latency.count() as f64 / elapsed),
         ]);
-        let histograms = vec![super::distribution(LATENCY, &latency)];
+        let histograms = vec![crate::distribution(LATENCY, &latency)];
         Ok(Sample { elapsed, values, histograms, ..Sample::default() })
     }
 

@@ -1,13 +1,13 @@
 //! `disk.knee`: depth × threads until the rate stops growing. The figure is the rate at the knee, the fewest transfers in
 //! flight with 95 % of the highest rate; the curve has all points.
 
-use super::findings;
-use super::io::DiskIo;
-use super::job::Job;
-use super::metrics::{CPU, DEPTH, LATENCY, RATE, THREADS, THROUGHPUT};
-use super::sweep::Knee;
-use super::transfers::Transfers;
-use super::words;
+use crate::findings;
+use crate::io::DiskIo;
+use crate::io::job::Job;
+use crate::io::sweep::Knee;
+use crate::io::transfers::Transfers;
+use crate::metrics::{CPU, DEPTH, LATENCY, RATE, THREADS, THROUGHPUT};
+use crate::words;
 use plimsoll_bench_api::{
     Benchmark, Better, Candidate, Context, Descriptor, Metric, PATTERN, Parsed, Ready, Say, default_threads,
 };

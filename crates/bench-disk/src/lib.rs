@@ -1,57 +1,29 @@
 //! Disk benchmarks: `disk.io`, transfers that the device carries out, and `disk.fsync`, what a commit costs.
 //!
-//! Everything works on one nameless test file below `--dir` ([`target`]), filled before it is read ([`fill`]), with
-//! the page cache bypassed. [`load`] is the measured loop, [`driver`] the thread it is on, [`engine`] how it talks to the kernel, [`pattern`] where
-//! it goes and [`data`] what it writes.
+//! Everything works on one nameless test file below `--dir` ([`storage::target`]), filled before it is read ([`storage::fill`]), with
+//! the page cache bypassed. [`load`] is the measured loop, [`load::driver`] the thread it is on, [`engine`] how it talks to the kernel, [`load::pattern`] where
+//! it goes and [`load::data`] what it writes.
 #![forbid(unsafe_code)]
 
-mod alone;
-mod blkid;
-mod busy;
-mod case_files;
-pub mod claim;
-pub mod data;
-pub mod device_check;
-pub mod dir;
-pub mod driver;
+mod device;
 pub mod engine;
 pub(crate) mod fact;
-pub mod file;
-pub mod filesystem;
-pub mod fill;
 mod findings;
 pub mod fio;
 pub mod fsync;
 pub mod io;
-mod io_limit;
-mod job;
 pub mod knee;
-pub mod ledger;
-mod lend;
 pub mod load;
 pub mod metrics;
 pub mod null;
 mod part;
-pub mod pattern;
-pub mod raw;
-mod reached;
-mod search;
-mod shares;
-pub mod source;
-mod steady;
-mod sweep;
-pub mod target;
-mod threads;
-mod transfers;
-mod trim;
+pub mod storage;
 pub mod warning;
 mod words;
 
 use std::path::Path;
 
-pub use dir::DirError;
-use dir::{DirFacts, NoSpace, check_dir};
-pub use job::MAX_DEPTH;
+pub use io::job::MAX_DEPTH;
 pub use part::SUBSYSTEM;
 use plimsoll_bench_api::{Candidate, Context, RequestedSize};
 use plimsoll_machine::Machine;
@@ -59,6 +31,8 @@ use plimsoll_model::case::Case;
 use plimsoll_model::sample;
 use plimsoll_stats::Times;
 use plimsoll_units::quantity::{Mix, Quantity, Unit};
+pub use storage::dir::DirError;
+use storage::dir::{DirFacts, NoSpace, check_dir};
 
 /// Why the disk cases of a plan cannot be measured in a directory.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

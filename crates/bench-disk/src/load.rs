@@ -11,20 +11,26 @@ use plimsoll_metal::uring::{Op, Patience, Request};
 use rustix::time::ClockId;
 use serde::{Deserialize, Serialize};
 
-use super::data::Noise;
-use super::engine::{AnyEngine, Engine, with_engine};
-use super::ledger::Ledger;
-use super::source::{Doing, Source};
-use super::target::TestFile;
+use crate::engine::{AnyEngine, Engine, with_engine};
+use crate::load::data::Noise;
+use crate::load::ledger::Ledger;
+use crate::load::source::{Doing, Source};
+use crate::storage::target::TestFile;
 
 mod check;
 mod checked;
+pub mod data;
+pub mod driver;
 mod evidence;
 mod fault;
+pub mod ledger;
 mod open;
+pub mod pattern;
 mod schedule;
 mod settle;
+pub mod source;
 mod tally;
+pub(crate) mod threads;
 
 use evidence::Suspect;
 pub use fault::{Fault, LoadError, What, rest};

@@ -7,13 +7,13 @@
 use plimsoll_metal::mapped::Access;
 use plimsoll_metal::ticks::Clock;
 
-use super::data::Noise;
-use super::engine::{Kind, open_on};
-use super::job::MAX_DEPTH;
-use super::load::{self, Directions, Load, LoadError, Manner, Tally};
-use super::metrics::LATENCY;
-use super::pattern::{Extent, Order, derive};
-use super::source::{Blocks, Doing, Source, Through};
+use crate::engine::{Kind, open_on};
+use crate::io::job::MAX_DEPTH;
+use crate::load::data::Noise;
+use crate::load::pattern::{Extent, Order, derive};
+use crate::load::source::{Blocks, Doing, Source, Through};
+use crate::load::{self, Directions, Load, LoadError, Manner, Tally};
+use crate::metrics::LATENCY;
 use plimsoll_bench_api::{
     Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, Ready, counts,
 };

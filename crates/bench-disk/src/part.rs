@@ -31,8 +31,8 @@ pub static SUBSYSTEM: Subsystem = Subsystem {
     ],
     cpus: |_, _| Vec::new(),
     on_files: true,
-    setting: super::io_limit::setting,
-    is_alone: super::alone::is_alone,
+    setting: crate::device::io_limit::setting,
+    is_alone: crate::device::alone::is_alone,
     ..Subsystem::USUAL
 };
 

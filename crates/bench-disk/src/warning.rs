@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use super::engine::Kind;
-use super::human;
-use super::load::Flush;
+use crate::engine::Kind;
+use crate::human;
+use crate::load::Flush;
 use plimsoll_model::warning::Warn;
 use plimsoll_units::quantity::{Quantity, Unit, format_size, percent_below, significant};
 

@@ -1,8 +1,8 @@
 //! What the searches over the number of transfers in flight found, as the row of a measurement says it.
 
-use super::engine::Kind;
-use super::fact::{self, DEEPEST, ENGINE, TARGET_HELD};
-use super::metrics::{DEPTH, LATENCY, RATE, THREADS};
+use crate::engine::Kind;
+use crate::fact::{self, DEEPEST, ENGINE, TARGET_HELD};
+use crate::metrics::{DEPTH, LATENCY, RATE, THREADS};
 use plimsoll_bench_api::Curve;
 use plimsoll_model::measurement::Measurement;
 use plimsoll_model::sample::Point;

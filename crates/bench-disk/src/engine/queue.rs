@@ -99,10 +99,10 @@ impl Engine for Queue {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::dir::check_dir;
-    use super::super::super::target::Cache;
     use super::super::{open, with_engine};
     use super::*;
+    use crate::storage::dir::check_dir;
+    use crate::storage::target::Cache;
 
     /// Without polling queues behind the file, as on most machines, it must fall back before anything is measured.
     #[test]

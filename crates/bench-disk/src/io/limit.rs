@@ -4,9 +4,10 @@
 //! A device bounds only what reaches it: with the page cache in between, on a loop device (whose file is cached by the
 //! file system below), in memory or over a network there is no device limit, and it is said why.
 
+use crate::device::io_limit;
+use crate::io::shares::{Counted, Shares};
+use crate::mean_block;
 use crate::metrics::{LATENCY, RATE, THROUGHPUT};
-use crate::shares::{Counted, Shares};
-use crate::{io_limit, mean_block};
 use plimsoll_machine::disk::{DiskKind, Link};
 use plimsoll_machine::storage::{Medium, Storage};
 use plimsoll_machine::{Disk, Machine};

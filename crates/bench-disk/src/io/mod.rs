@@ -8,20 +8,27 @@
 //! device as working, `await` the mean time of its requests, as iostat has it; `latency-stdev` is the standard deviation of single transfers. Of mixed loads and copies both
 //! directions are told apart.
 
+pub(crate) mod job;
 mod limit;
+pub(crate) mod reached;
+pub(crate) mod search;
+pub(crate) mod shares;
+pub(crate) mod steady;
+pub(crate) mod sweep;
+pub(crate) mod transfers;
 
-use super::engine::Kind;
-use super::file::in_memory;
-use super::findings;
-use super::job::{Job, READ_SHARE, canonical_sync, fits_sectors, most_in_flight, without_effect};
-use super::metrics::{
+use crate::engine::Kind;
+use crate::findings;
+use crate::io::job::{Job, READ_SHARE, canonical_sync, fits_sectors, most_in_flight, without_effect};
+use crate::io::search::{Deepest, Target};
+use crate::io::transfers::Transfers;
+use crate::metrics::{
     AWAIT, BUSY, CLAT, CPU, DEPTH, LATENCY, LATENCY_STDEV, RATE, READ, READ_LATENCY, SLAT, SWITCHES, SYNC,
     THROUGHPUT, WRITE, WRITE_LATENCY,
 };
-use super::search::{Deepest, Target};
-use super::target::Cache;
-use super::transfers::Transfers;
-use super::{mean_block, under_way, words};
+use crate::storage::file::in_memory;
+use crate::storage::target::Cache;
+use crate::{mean_block, under_way, words};
 use plimsoll_bench_api::fixed::{self, Pace};
 use plimsoll_bench_api::{
     Benchmark, Better, Candidate, Context, Descriptor, Metric, OfTransfers, PATTERN, Parsed, Ready, Say,

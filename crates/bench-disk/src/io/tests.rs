@@ -1,8 +1,8 @@
 use std::path::Path;
 
-use super::super::fact::{COUNT, DEEPEST, ENGINE, PAGE_CACHE, RATE, VOLUME};
 use super::*;
-use crate::file::Filled;
+use crate::fact::{COUNT, DEEPEST, ENGINE, PAGE_CACHE, RATE, VOLUME};
+use crate::storage::file::Filled;
 use plimsoll_bench_api::{Keep, Options, Prepared};
 use plimsoll_machine::Root;
 use plimsoll_machine::storage::{FileSystem, Storage};

@@ -3,8 +3,8 @@
 use plimsoll_metal::uring::{Op, Patience};
 
 use super::{LoadError, Loop, Slot, Whole, rest};
-use crate::data::{How, SECTOR, Wrong};
 use crate::engine::Engine;
+use crate::load::data::{How, SECTOR, Wrong};
 
 impl<E: Engine> Loop<E> {
     /// Checks the last transfers of all slots, or the whole part of the file where a ledger knows it.

@@ -92,15 +92,15 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    use super::super::super::data::{Noise, Seal};
-    use super::super::super::dir::check_dir;
-    use super::super::super::engine::{Kind, open};
-    use super::super::super::fill::{CHUNK, fill};
-    use super::super::super::ledger::Ledger;
-    use super::super::super::pattern::{Extent, Order};
-    use super::super::super::source::{Blocks, Doing, Source, Through};
-    use super::super::super::target::{Cache, End, TestFile};
     use super::super::{CAP_NS, Directions, Load, Manner, Tally, on};
+    use crate::engine::{Kind, open};
+    use crate::load::data::{Noise, Seal};
+    use crate::load::ledger::Ledger;
+    use crate::load::pattern::{Extent, Order};
+    use crate::load::source::{Blocks, Doing, Source, Through};
+    use crate::storage::dir::check_dir;
+    use crate::storage::fill::{CHUNK, fill};
+    use crate::storage::target::{Cache, End, TestFile};
 
     const BLOCK: usize = 4096;
 

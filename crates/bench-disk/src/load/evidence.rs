@@ -11,9 +11,9 @@ use plimsoll_metal::uring::{Op, Patience};
 use rustix::fs::Advice;
 
 use super::{LoadError, Loop, Whole};
-use crate::data::{Found, SECTOR, Wrong};
 use crate::engine::Engine;
-use crate::target::{Cache, TestFile};
+use crate::load::data::{Found, SECTOR, Wrong};
+use crate::storage::target::{Cache, TestFile};
 
 /// Blocks of this size can be read directly from any device.
 const ALIGNED: usize = 4096;

@@ -5,10 +5,10 @@ use std::fmt;
 use plimsoll_metal::uring::{Completion, Op, Request, RingError};
 use rustix::io::Errno;
 
-use super::super::data::Wrong;
-use super::super::human;
-use super::super::target::{TargetError, hint};
 use super::evidence::Evidence;
+use crate::human;
+use crate::load::data::Wrong;
+use crate::storage::target::{TargetError, hint};
 
 /// A transfer that did not do what was asked.
 #[derive(Debug, Clone, PartialEq, Eq)]

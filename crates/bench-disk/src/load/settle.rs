@@ -8,7 +8,7 @@ use plimsoll_metal::uring::{Completion, Op, Patience, Request};
 use super::tally::{Parts, Traffic};
 use super::{Counting, LoadError, Loop, rest};
 use crate::engine::Engine;
-use crate::source::Doing;
+use crate::load::source::Doing;
 
 /// What is known of a slot's transfer.
 #[derive(Debug, Clone, Copy, Default)]

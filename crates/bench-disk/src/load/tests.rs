@@ -10,8 +10,8 @@ use rustix::io::Errno;
 
 use super::*;
 use crate::engine::Kind;
-use crate::pattern::{Extent, Order};
-use crate::source::{Blocks, Through};
+use crate::load::pattern::{Extent, Order};
+use crate::load::source::{Blocks, Through};
 use plimsoll_stats::Times;
 use plimsoll_units::quantity::{Sizes, parse_sizes};
 

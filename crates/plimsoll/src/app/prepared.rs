@@ -26,8 +26,8 @@ use crate::store::Store;
 use crate::wire::Key;
 use plimsoll_bench_cpu::Peak;
 use plimsoll_bench_disk::DirError;
-use plimsoll_bench_disk::raw::{self, RawError};
-use plimsoll_bench_disk::target::Cache;
+use plimsoll_bench_disk::storage::raw::{self, RawError};
+use plimsoll_bench_disk::storage::target::Cache;
 
 /// Within this share two tools are said to see the same, unless the user says otherwise.
 const MARGIN: f64 = 0.03;

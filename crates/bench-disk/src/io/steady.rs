@@ -9,14 +9,14 @@ use std::time::Instant;
 use plimsoll_metal::mapped::Access;
 use plimsoll_metal::ticks::Clock;
 
-use super::data::Noise;
-use super::engine::{Kind, open_on};
-use super::file::Filled;
-use super::job::Job;
-use super::load::{self, Directions, LoadError, Manner, Tally};
-use super::pattern::{Extent, Order, derive};
-use super::source::{Doing, Source, Through};
-use super::warning::FileWarning;
+use crate::engine::{Kind, open_on};
+use crate::io::job::Job;
+use crate::load::data::Noise;
+use crate::load::pattern::{Extent, Order, derive};
+use crate::load::source::{Doing, Source, Through};
+use crate::load::{self, Directions, LoadError, Manner, Tally};
+use crate::storage::file::Filled;
+use crate::warning::FileWarning;
 use plimsoll_bench_api::Context;
 use plimsoll_bench_api::RequestedSize;
 use plimsoll_model::sample::CannotMeasure;
@@ -31,7 +31,7 @@ const PATIENCE_NS: u64 = 30_000_000_000;
 const WHOLE: f64 = 0.5;
 
 /// Overwrites the first `bytes` once at random. Returns what must be known of it.
-pub(super) fn precondition(
+pub(crate) fn precondition(
     job: &Job,
     cx: &Context<'_>,
     filled: &Filled,

@@ -3,41 +3,41 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::data::Noise;
-use super::dir::check_dir;
-use super::file::{Filled, cannot_fill, cannot_use, drop_pages};
-use super::fill::{CHUNK, FillError, Filling, fill_within};
-use super::human;
-use super::job::Job;
-use super::lend::Lender;
-use super::load::{LoadError, Renew};
-use super::pattern::Extent;
-use super::source::Doing;
-use super::steady;
-use super::target::{Cache, End, TestFile};
-use super::warning::FileWarning;
+use crate::human;
+use crate::io::job::Job;
+use crate::io::steady;
+use crate::load::data::Noise;
+use crate::load::pattern::Extent;
+use crate::load::source::Doing;
+use crate::load::{LoadError, Renew};
+use crate::storage::dir::check_dir;
+use crate::storage::file::{Filled, cannot_fill, cannot_use, drop_pages};
+use crate::storage::fill::{CHUNK, FillError, Filling, fill_within};
+use crate::storage::lend::Lender;
+use crate::storage::target::{Cache, End, TestFile};
+use crate::warning::FileWarning;
 use plimsoll_bench_api::Context;
 use plimsoll_bench_api::RawTarget;
 use plimsoll_bench_api::RequestedSize;
 use plimsoll_model::sample::{Achieved, CannotMeasure};
 
 /// Where a case works: on which files, and which part of them each thread has.
-pub(super) struct CaseFiles {
+pub(crate) struct CaseFiles {
     /// Of each thread: its files, the first of which is read or written.
-    pub(super) files: Vec<Vec<Arc<TestFile>>>,
+    pub(crate) files: Vec<Vec<Arc<TestFile>>>,
     /// Of each thread: its part.
-    pub(super) extents: Vec<Extent>,
-    pub(super) warnings: Vec<FileWarning>,
+    pub(crate) extents: Vec<Extent>,
+    pub(crate) warnings: Vec<FileWarning>,
     /// On what the files are.
-    pub(super) place: Achieved,
+    pub(crate) place: Achieved,
     /// Whether it is known what a read must return.
-    pub(super) known: bool,
+    pub(crate) known: bool,
     /// What makes a place for reference tools that write; none where each thread uses up a file of its own.
-    pub(super) lender: Option<Lender>,
+    pub(crate) lender: Option<Lender>,
 }
 
 impl CaseFiles {
-    pub(super) fn of(job: &Job, cx: &Context<'_>) -> Result<CaseFiles, CannotMeasure> {
+    pub(crate) fn of(job: &Job, cx: &Context<'_>) -> Result<CaseFiles, CannotMeasure> {
         match (&cx.options.target, job.doing) {
             (Some(_), Doing::Append | Doing::Copy) => {
                 return Err(CannotMeasure::not_here(
@@ -85,7 +85,7 @@ impl CaseFiles {
 
     /// Each thread discards a part of the device and fills it anew, in whole chunks of filling.
     fn discarded(job: &Job, cx: &Context<'_>, target: &RawTarget) -> Result<CaseFiles, CannotMeasure> {
-        super::trim::check_device(target, &job.blocks)?;
+        crate::storage::trim::check_device(target, &job.blocks)?;
         let filled = Filled::for_one_case(cx, job.cache, job.size())?;
         if !filled.known {
             return Err(CannotMeasure::refused(
@@ -129,7 +129,7 @@ impl CaseFiles {
             || TestFile::create(&facts, job.cache).map(|file| vec![Arc::new(file)]).map_err(cannot_use);
         let files = (0..job.threads).map(|_| make()).collect::<Result<Vec<_>, _>>()?;
         if job.doing == Doing::Trim {
-            super::trim::check(cx)?;
+            crate::storage::trim::check(cx)?;
             for (thread, files) in files.iter().enumerate() {
                 let mut noise = Noise::new(cx.options.seed, &format!("trim {thread}"));
                 refill(&files[0], 0, each, cx.options.until, &mut noise).map_err(cannot_fill)?;
@@ -192,7 +192,7 @@ fn another(cx: &Context<'_>, cache: Cache, bytes: u64) -> Result<TestFile, Canno
 }
 
 /// Fills `bytes` from `from` on, in whole chunks, or fills them anew.
-pub(super) fn refill(
+pub(crate) fn refill(
     file: &Arc<TestFile>,
     from: u64,
     bytes: u64,
@@ -205,7 +205,7 @@ pub(super) fn refill(
 }
 
 /// What begins a thread's file anew, for what uses it up.
-pub(super) fn renewal(
+pub(crate) fn renewal(
     job: &Job,
     file: &Arc<TestFile>,
     extent: Extent,

@@ -9,25 +9,25 @@ use plimsoll_metal::mapped::Access;
 use plimsoll_metal::ticks::Clock;
 use plimsoll_metal::uring::RingError;
 
-use super::busy::Busy;
-use super::case_files::{CaseFiles, renewal};
-use super::data::Noise;
-use super::device_check::{DeviceCheck, Moved};
-use super::driver::{About, DriverError, Portion};
-use super::engine::{Kind, Opened, open_on};
-use super::fact::{self, COUNT, ENGINE, PAGE_CACHE, SIZE, VOLUME};
-use super::file::memory_behind;
-use super::job::Job;
-use super::ledger::Ledger;
-use super::lend::Lender;
-use super::load::{self, CAP_NS, Load, LoadError, Manner, Schedule, Tally};
-use super::metrics;
-use super::pattern::{Extent, Order, derive};
-use super::reached::{Reached, depth_missed, rate_missed};
-use super::source::{Doing, Source};
-use super::target::{Cache, TestFile};
-use super::threads::{Count, Threads};
-use super::warning::{FileWarning, TransferWarning};
+use crate::device::busy::Busy;
+use crate::device::device_check::{DeviceCheck, Moved};
+use crate::engine::{Kind, Opened, open_on};
+use crate::fact::{self, COUNT, ENGINE, PAGE_CACHE, SIZE, VOLUME};
+use crate::io::job::Job;
+use crate::io::reached::{Reached, depth_missed, rate_missed};
+use crate::load::data::Noise;
+use crate::load::driver::{About, DriverError, Portion};
+use crate::load::ledger::Ledger;
+use crate::load::pattern::{Extent, Order, derive};
+use crate::load::source::{Doing, Source};
+use crate::load::threads::{Count, Threads};
+use crate::load::{self, CAP_NS, Load, LoadError, Manner, Schedule, Tally};
+use crate::metrics;
+use crate::storage::case_files::{CaseFiles, renewal};
+use crate::storage::file::memory_behind;
+use crate::storage::lend::Lender;
+use crate::storage::target::{Cache, TestFile};
+use crate::warning::{FileWarning, TransferWarning};
 use plimsoll_bench_api::fixed::Scaling;
 use plimsoll_bench_api::{Context, Prepared};
 use plimsoll_machine::Root;
@@ -100,19 +100,19 @@ fn shortened(wanted: f64, left_ns: u64) -> f64 {
 
 /// One point of a search.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Probe {
+pub(crate) struct Probe {
     /// Most transfers of each thread in flight.
-    pub(super) depth: u64,
+    pub(crate) depth: u64,
     /// Transfers a second.
-    pub(super) rate: f64,
+    pub(crate) rate: f64,
     /// Mean latency in seconds.
-    pub(super) latency: f64,
+    pub(crate) latency: f64,
     /// The latency below which the share asked for stays, in nanoseconds.
-    pub(super) percentile_ns: u64,
+    pub(crate) percentile_ns: u64,
 }
 
 /// A case that is ready: a load on each thread.
-pub(super) struct Transfers {
+pub(crate) struct Transfers {
     team: Threads,
     kind: Kind,
     job: Job,
@@ -149,7 +149,7 @@ pub(super) struct Transfers {
 
 impl Transfers {
     /// Sets up a job; the id of its case tells its random numbers from those of others.
-    pub(super) fn new(id: &str, job: Job, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
+    pub(crate) fn new(id: &str, job: Job, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
         let case_files = CaseFiles::of(&job, cx)?;
         let each = case_files.extents.iter().map(|extent| extent.bytes);
         let bytes: u64 = if job.shared { each.max().unwrap_or_default() } else { each.sum() };
@@ -181,7 +181,7 @@ impl Transfers {
             };
             move || outfit.load()
         });
-        let path = super::path_of(cx);
+        let path = crate::path_of(cx);
         let (team, about) =
             Threads::start(job.directions(), makes).map_err(|error| failed(&error, &path, false))?;
         let kind = about.kind;
@@ -214,26 +214,26 @@ impl Transfers {
     }
 
     /// The most transfers of each thread in flight.
-    pub(super) fn depth(&self) -> u64 {
+    pub(crate) fn depth(&self) -> u64 {
         self.job.depth
     }
 
     /// The most of them that the engine at work can have.
-    pub(super) fn reachable_depth(&self) -> u64 {
+    pub(crate) fn reachable_depth(&self) -> u64 {
         if self.kind.is_one_at_a_time() { 1 } else { self.job.depth }
     }
 
     /// The engine at work.
-    pub(super) fn engine(&self) -> &'static str {
+    pub(crate) fn engine(&self) -> &'static str {
         self.kind.word()
     }
 
-    pub(super) fn threads(&self) -> u64 {
+    pub(crate) fn threads(&self) -> u64 {
         self.job.threads
     }
 
     /// What so many transfers of each thread in flight give, and the latency below which `share` of them stay.
-    pub(super) fn probe(&mut self, depth: u64, amount: Amount, share: f64) -> Result<Probe, CannotMeasure> {
+    pub(crate) fn probe(&mut self, depth: u64, amount: Amount, share: f64) -> Result<Probe, CannotMeasure> {
         let environment = |e: DriverError| failed(&e, &self.path, false);
         let amount = match amount {
             Amount::Seconds(seconds) => Amount::Seconds(shortened(seconds, self.left_ns())),
@@ -256,7 +256,7 @@ impl Transfers {
     }
 
     /// Keeps so many transfers of each thread in flight from now on.
-    pub(super) fn settle_at(&mut self, depth: u64) -> Result<(), CannotMeasure> {
+    pub(crate) fn settle_at(&mut self, depth: u64) -> Result<(), CannotMeasure> {
         self.job.depth = depth;
         self.team.set_limit(depth as usize).map_err(|e| CannotMeasure::environment(e.to_string()))
     }
@@ -518,7 +518,7 @@ fn sample_of(count: &Count<'_>, job: &Job) -> Sample {
     for (metric, times) in timed {
         if let Some((times, mean)) = times.and_then(|times| Some((times, times.mean()?))) {
             values.insert(metric.to_owned(), mean);
-            histograms.push(super::distribution(metric, times));
+            histograms.push(crate::distribution(metric, times));
         }
     }
     Sample { elapsed: count.elapsed, values, histograms, ..Sample::default() }

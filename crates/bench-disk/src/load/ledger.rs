@@ -8,7 +8,7 @@
 
 use std::ops::RangeInclusive;
 
-use super::data::{How, Noise, SECTOR, Wrong};
+use crate::load::data::{How, Noise, SECTOR, Wrong};
 
 /// The most memory that a ledger takes.
 const MOST: u64 = 1 << 30;
@@ -163,8 +163,8 @@ impl Ledger {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::data::Seal;
     use super::*;
+    use crate::load::data::Seal;
 
     const BLOCK: usize = 4096;
 

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::metrics::LATENCY;
-use super::shares::{Counted, Shares};
-use super::{mean_block, under_way};
+use crate::io::shares::{Counted, Shares};
+use crate::metrics::LATENCY;
+use crate::{mean_block, under_way};
 use plimsoll_bench_api::setting::{self, Setting};
 use plimsoll_machine::cgroup::IoLimit;
 use plimsoll_machine::disk::DiskKind;
@@ -20,7 +20,7 @@ use plimsoll_units::quantity::{Quantity, Unit};
 const REFUTED: f64 = 0.95;
 
 /// The rate limit on the headline of a measurement.
-pub(super) fn setting(measurement: &Measurement, machine: &Machine) -> Option<Setting> {
+pub(crate) fn setting(measurement: &Measurement, machine: &Machine) -> Option<Setting> {
     let case = &measurement.case;
     let (kind, unit) = (setting::Kind::IoLimit, measurement.headline()?.unit);
     let most = |counted| ceiling(machine, case, Shares::of(case).ok()?, counted)?.value;
@@ -39,7 +39,7 @@ pub(super) fn setting(measurement: &Measurement, machine: &Machine) -> Option<Se
 
 /// The tightest limit of this process's groups on what the case reads or writes. A group limits bytes and transfers; each
 /// bounds the other by the size of a block.
-pub(super) fn ceiling(machine: &Machine, case: &Case, shares: Shares, counted: Counted) -> Option<Limit> {
+pub(crate) fn ceiling(machine: &Machine, case: &Case, shares: Shares, counted: Counted) -> Option<Limit> {
     let storage = machine.storage.as_ref().filter(|_| reaches_the_device(case))?;
     let block = mean_block(case).filter(|bytes| *bytes > 0.0)?;
     let stages = stages(storage, machine);
@@ -50,7 +50,7 @@ pub(super) fn ceiling(machine: &Machine, case: &Case, shares: Shares, counted: C
 }
 
 /// The least latency of a queue that is kept full while no more transfers than `most` end in a second.
-pub(super) fn floor(question: &Question<'_>, most: Limit) -> Option<Limit> {
+pub(crate) fn floor(question: &Question<'_>, most: Limit) -> Option<Limit> {
     let case = question.case;
     let value = least_latency(case, most.value?)?;
     let came = median(question.samples.iter().filter_map(|s| s.values.get(LATENCY).copied()).collect());

@@ -2,7 +2,7 @@
 //!
 //! `O_TMPFILE` never gives the file a name, so nobody can attack one and nothing is left after SIGKILL. Where a
 //! file system lacks it, the file has a random name for a moment: it is removed before the first byte is written, and a
-//! warning reports it. A block device that is measured itself ([`super::raw`]) stands in its place.
+//! warning reports it. A block device that is measured itself ([`crate::storage::raw`]) stands in its place.
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -14,10 +14,10 @@ use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 use serde::{Deserialize, Serialize};
 
-use super::dir::DirFacts;
-use super::filesystem::FileSystem;
-use super::human;
-use super::raw::{Access, RawDevice};
+use crate::human;
+use crate::storage::dir::DirFacts;
+use crate::storage::filesystem::FileSystem;
+use crate::storage::raw::{Access, RawDevice};
 use plimsoll_system::leftover::{Registry, Unfinished};
 use plimsoll_system::links::open_directory;
 use plimsoll_units::text::shown_bytes;
@@ -166,7 +166,7 @@ impl TestFile {
 
     /// The same file, said to go past the page cache: on file systems without O_DIRECT there is no other for a test.
     #[cfg(test)]
-    pub(super) fn said_direct(self) -> Self {
+    pub(crate) fn said_direct(self) -> Self {
         TestFile { cache: Cache::Direct, ..self }
     }
 

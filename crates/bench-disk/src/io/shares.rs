@@ -1,13 +1,13 @@
 //! How the transfers of a case divide into reads and writes, and what a figure counts of them.
 
-use super::fsync::DiskFsync;
-use super::job::READ_SHARE;
+use crate::fsync::DiskFsync;
+use crate::io::job::READ_SHARE;
 use plimsoll_bench_api::Benchmark;
 use plimsoll_model::case::Case;
 
 /// A figure counts bytes, or transfers.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Counted {
+pub(crate) enum Counted {
     /// Bytes.
     Bytes,
     /// Transfers of `block` bytes.
@@ -19,7 +19,7 @@ pub(super) enum Counted {
 
 impl Counted {
     /// Bytes of one.
-    pub(super) fn bytes(self) -> f64 {
+    pub(crate) fn bytes(self) -> f64 {
         match self {
             Counted::Bytes => 1.0,
             Counted::Transfers { block } => block,
@@ -27,7 +27,7 @@ impl Counted {
     }
 
     /// The end of a formula in bytes that makes it one of what is counted.
-    pub(super) fn suffix(self) -> &'static str {
+    pub(crate) fn suffix(self) -> &'static str {
         match self {
             Counted::Bytes => "",
             Counted::Transfers { .. } => " ÷ block",
@@ -37,11 +37,11 @@ impl Counted {
 
 /// How much of what is counted goes which way: of a copy all of it goes both ways.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Shares {
+pub(crate) struct Shares {
     /// Share that is read.
-    pub(super) read: f64,
+    pub(crate) read: f64,
     /// Share that is written.
-    pub(super) write: f64,
+    pub(crate) write: f64,
 }
 
 impl Shares {
@@ -49,7 +49,7 @@ impl Shares {
     ///
     /// # Errors
     /// Its operation moves no data.
-    pub(super) fn of(case: &Case) -> Result<Shares, String> {
+    pub(crate) fn of(case: &Case) -> Result<Shares, String> {
         let usual = if case.benchmark() == DiskFsync.name() { "write" } else { "read" };
         let (read, write) = match case.word("op").unwrap_or(usual) {
             "read" => (1.0, 0.0),
@@ -65,7 +65,7 @@ impl Shares {
     }
 
     /// What comes out where each way has its own bound; `None` where one that is needed is not known.
-    pub(super) fn bound(self, read: Option<f64>, write: Option<f64>) -> Option<f64> {
+    pub(crate) fn bound(self, read: Option<f64>, write: Option<f64>) -> Option<f64> {
         let ways = [(self.read, read), (self.write, write)];
         let ways = ways.iter().filter(|(share, _)| *share > 0.0);
         ways.map(|(share, bound)| Some((*bound)? / share))
@@ -73,12 +73,12 @@ impl Shares {
     }
 
     /// What comes out of `bound` where both ways share it, or each way has it for itself.
-    pub(super) fn within(self, bound: f64, duplex: bool) -> f64 {
+    pub(crate) fn within(self, bound: f64, duplex: bool) -> f64 {
         bound / if duplex { self.read.max(self.write) } else { self.read + self.write }
     }
 
     /// The end of the formula.
-    pub(super) fn suffix(self) -> &'static str {
+    pub(crate) fn suffix(self) -> &'static str {
         if self.read > 0.0 && self.write > 0.0 { ", by the shares of reads and writes" } else { "" }
     }
 }

@@ -2,30 +2,30 @@
 
 use plimsoll_metal::usage::usage;
 
-use super::driver::{About, Driver, DriverError, Portion};
-use super::load::{Directions, Load, LoadError, Tally, cpu_of_this_process_ns, cpu_of_this_thread_ns};
+use crate::load::driver::{About, Driver, DriverError, Portion};
+use crate::load::{Directions, Load, LoadError, Tally, cpu_of_this_process_ns, cpu_of_this_thread_ns};
 
 /// What all threads counted together.
 #[derive(Debug)]
-pub(super) struct Count<'a> {
+pub(crate) struct Count<'a> {
     /// Their sum.
-    pub(super) tally: &'a Tally,
+    pub(crate) tally: &'a Tally,
     /// Seconds of the longest.
-    pub(super) elapsed: f64,
+    pub(crate) elapsed: f64,
     /// Seconds of all, added up.
-    pub(super) thread_seconds: f64,
+    pub(crate) thread_seconds: f64,
     /// Transfers a second.
-    pub(super) rate: f64,
+    pub(crate) rate: f64,
     /// Bytes a second; of a copy, bytes copied.
-    pub(super) throughput: f64,
+    pub(crate) throughput: f64,
     /// Bytes read and written a second.
-    pub(super) traffic: [f64; 2],
+    pub(crate) traffic: [f64; 2],
     /// Mean number of transfers in flight: by Little's law the sum of their times over the time.
-    pub(super) depth: f64,
+    pub(crate) depth: f64,
     /// CPU time of all of the load's threads, the kernel's for its io_uring included, in nanoseconds.
-    pub(super) cpu_ns: u64,
+    pub(crate) cpu_ns: u64,
     /// Context switches.
-    pub(super) switches: u64,
+    pub(crate) switches: u64,
 }
 
 /// What the process had used at some moment.
@@ -47,7 +47,7 @@ impl Used {
 }
 
 /// The threads of a case. Dropping it ends them.
-pub(super) struct Threads {
+pub(crate) struct Threads {
     drivers: Vec<Driver>,
     total: Tally,
     /// Until when what was used has been reported; `None` while the load is not up.
@@ -56,7 +56,7 @@ pub(super) struct Threads {
 
 impl Threads {
     /// Starts a thread for each of `makes`, and tells what the first load turned out to be: all are alike.
-    pub(super) fn start<F>(
+    pub(crate) fn start<F>(
         directions: Directions,
         makes: impl IntoIterator<Item = F>,
     ) -> Result<(Threads, About), DriverError>
@@ -74,7 +74,7 @@ impl Threads {
     }
 
     /// Has each thread count its portion, all at the same time.
-    pub(super) fn count(&mut self, portion: impl Fn(u64) -> Portion) -> Result<Count<'_>, DriverError> {
+    pub(crate) fn count(&mut self, portion: impl Fn(u64) -> Portion) -> Result<Count<'_>, DriverError> {
         let before = self.reported.unwrap_or_else(Used::now);
         let mut fixed = false;
         for (thread, driver) in (0..).zip(&mut self.drivers) {
@@ -133,19 +133,19 @@ impl Threads {
     }
 
     /// Keeps at most so many transfers of each thread in flight from now on.
-    pub(super) fn set_limit(&mut self, limit: usize) -> Result<(), DriverError> {
+    pub(crate) fn set_limit(&mut self, limit: usize) -> Result<(), DriverError> {
         self.reported = None;
         self.drivers.iter_mut().try_for_each(|driver| driver.set_limit(limit))
     }
 
     /// Ends the load until it is asked for again.
-    pub(super) fn stop(&mut self) -> Result<(), DriverError> {
+    pub(crate) fn stop(&mut self) -> Result<(), DriverError> {
         self.reported = None;
         self.drivers.iter_mut().try_for_each(Driver::stop)
     }
 
     /// Checks the data of all threads.
-    pub(super) fn verify(&mut self) -> Result<(), DriverError> {
+    pub(crate) fn verify(&mut self) -> Result<(), DriverError> {
         self.drivers.iter_mut().try_for_each(Driver::verify)
     }
 }

@@ -9,14 +9,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::case_files::refill;
-use super::data::Noise;
-use super::dir::check_dir;
-use super::file::Filled;
-use super::fill::{CHUNK, FillError, Filling, fill_within};
-use super::human;
-use super::target::TestFile;
-use super::warning::FileWarning;
+use crate::human;
+use crate::load::data::Noise;
+use crate::storage::case_files::refill;
+use crate::storage::dir::check_dir;
+use crate::storage::file::Filled;
+use crate::storage::fill::{CHUNK, FillError, Filling, fill_within};
+use crate::storage::target::TestFile;
+use crate::warning::FileWarning;
 use plimsoll_bench_api::Context;
 use plimsoll_bench_api::RequestedSize;
 use plimsoll_machine::storage::Medium;
@@ -29,7 +29,7 @@ const KEPT: &str = "disk.lent";
 type Shelf = Rc<RefCell<Option<(Arc<TestFile>, u64)>>>;
 
 /// Makes the place when it is asked for.
-pub(super) struct Lender {
+pub(crate) struct Lender {
     own: Arc<TestFile>,
     /// Bytes of it that the case works on.
     bytes: u64,
@@ -50,13 +50,13 @@ enum Lent {
 }
 
 /// Frees the second file of the cases before: its space may be needed.
-pub(super) fn forget(cx: &Context<'_>) {
+pub(crate) fn forget(cx: &Context<'_>) {
     drop(cx.keep.take::<Shelf>(KEPT));
 }
 
 impl Lender {
     /// Of the first `bytes` of a file that plimsoll filled.
-    pub(super) fn new(cx: &Context<'_>, filled: &Filled, bytes: u64) -> Self {
+    pub(crate) fn new(cx: &Context<'_>, filled: &Filled, bytes: u64) -> Self {
         let shelf = cx.keep.take::<Shelf>(KEPT).unwrap_or_default();
         cx.keep.put(KEPT, Rc::clone(&shelf));
         let own = Arc::clone(&filled.file);
@@ -67,7 +67,7 @@ impl Lender {
     ///
     /// # Errors
     /// It cannot be filled, or not in time.
-    pub(super) fn lend(&mut self, until: Option<Instant>) -> Result<Writable, String> {
+    pub(crate) fn lend(&mut self, until: Option<Instant>) -> Result<Writable, String> {
         let now = Instant::now();
         let until = until.map(|until| now + until.saturating_duration_since(now) / 2);
         let apart = if self.own.is_device() { self.second_part(until) } else { self.second_file(until) };
@@ -124,7 +124,7 @@ impl Lender {
     ///
     /// # Errors
     /// It cannot be filled, or not before `until`; nothing there is to be trusted then.
-    pub(super) fn take_back(&mut self, until: Option<Instant>) -> Result<(), FillError> {
+    pub(crate) fn take_back(&mut self, until: Option<Instant>) -> Result<(), FillError> {
         if !self.shares() {
             return Ok(());
         }
@@ -141,12 +141,12 @@ impl Lender {
     }
 
     /// Whether tools write to the case's own place.
-    pub(super) fn shares(&self) -> bool {
+    pub(crate) fn shares(&self) -> bool {
         matches!(self.lent, Some(Lent::Own { .. }))
     }
 
     /// That the tools had no place of their own.
-    pub(super) fn warning(&self) -> Option<FileWarning> {
+    pub(crate) fn warning(&self) -> Option<FileWarning> {
         let Some(Lent::Own { why }) = &self.lent else { return None };
         Some(FileWarning::SharedWithTool { why: why.clone() })
     }
@@ -159,7 +159,7 @@ fn cannot(error: FillError) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::target::Cache;
+    use crate::storage::target::Cache;
 
     #[test]
     fn a_budget_that_is_over_ends_lending_and_filling_anew() {

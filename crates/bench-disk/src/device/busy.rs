@@ -24,13 +24,13 @@ const LEAST_MS: u64 = 10;
 
 /// The devices behind the test directory; none if they are not known.
 #[derive(Debug, Clone)]
-pub(super) struct Busy {
+pub(crate) struct Busy {
     devices: Vec<String>,
 }
 
 /// The counters at some moment.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Moment {
+pub(crate) struct Moment {
     at: Instant,
     counted: Counters,
 }
@@ -50,14 +50,14 @@ struct Counters {
 
 /// What the device did between two moments.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Done {
+pub(crate) struct Done {
     passed_ms: f64,
     counted: Counters,
 }
 
 impl Busy {
     /// Finds the one disk that holds the file system, whose other partitions have users of their own; else the devices that hold it.
-    pub(super) fn behind(machine: &Machine) -> Self {
+    pub(crate) fn behind(machine: &Machine) -> Self {
         let Some(storage) = &machine.storage else { return Busy { devices: Vec::new() } };
         let devices = match storage.disks.as_slice() {
             [only] if storage.layers.is_empty() => vec![only.name.clone()],
@@ -67,13 +67,13 @@ impl Busy {
     }
 
     /// The counters now; `None` where they are not known.
-    pub(super) fn now(&self) -> Option<Moment> {
+    pub(crate) fn now(&self) -> Option<Moment> {
         let counters = std::fs::read_to_string(COUNTERS).ok()?;
         Some(Moment { at: Instant::now(), counted: Counters::of_all(&counters, &self.devices)? })
     }
 
     /// What the device did since then; `None` where that is not known.
-    pub(super) fn since(&self, begun: Moment) -> Option<Done> {
+    pub(crate) fn since(&self, begun: Moment) -> Option<Done> {
         let now = self.now()?;
         let passed_ms = now.at.duration_since(begun.at).as_secs_f64() * 1e3;
         Some(Done { passed_ms, counted: now.counted.since(begun.counted)? })
@@ -118,13 +118,13 @@ impl Counters {
 
 impl Done {
     /// The share of the time in which the device had something to do, from 0 to 1.
-    pub(super) fn busy(&self) -> Option<f64> {
+    pub(crate) fn busy(&self) -> Option<f64> {
         (self.passed_ms > 0.0).then(|| (self.counted.busy_ms as f64 / self.passed_ms).min(1.0))
     }
 
     /// Seconds of a request on average, where the device moved just the bytes that the case did: else others used it, or a cache
     /// answered, and the time is that of other requests.
-    pub(super) fn each(&self, bytes: u64) -> Option<f64> {
+    pub(crate) fn each(&self, bytes: u64) -> Option<f64> {
         let Counters { requests, sectors, taken_ms, .. } = self.counted;
         let moved = sectors.saturating_mul(SECTOR) as f64;
         let alike = bytes > 0 && (moved / bytes as f64 - 1.0).abs() <= ALIKE;

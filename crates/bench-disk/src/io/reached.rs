@@ -1,8 +1,8 @@
 //! What samples reached of the depth and the rate that were asked for, and what is said where they fell short.
 
-use super::engine::Kind;
-use super::job::Job;
-use super::warning::TransferWarning;
+use crate::engine::Kind;
+use crate::io::job::Job;
+use crate::warning::TransferWarning;
 
 /// A mean depth below this share of the requested one is a warning.
 const DEPTH_REACHED: f64 = 0.9;
@@ -18,21 +18,21 @@ const SCATTER: f64 = 4.0;
 
 /// What one sample reached.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Reached {
+pub(crate) struct Reached {
     /// Mean number in flight, over all threads.
-    pub(super) depth: f64,
+    pub(crate) depth: f64,
     /// Transfers a second, over all threads.
-    pub(super) rate: f64,
+    pub(crate) rate: f64,
     /// Transfers of all threads.
-    pub(super) transfers: u64,
+    pub(crate) transfers: u64,
     /// Seconds in which each thread's load was up, added up.
-    pub(super) thread_seconds: f64,
+    pub(crate) thread_seconds: f64,
     /// Data was flushed meanwhile.
-    pub(super) flushed: bool,
+    pub(crate) flushed: bool,
 }
 
 /// The warning where these samples had fewer in flight than asked for, with what emptied the queue.
-pub(super) fn depth_missed(job: &Job, kind: Kind, samples: &[Reached]) -> Option<TransferWarning> {
+pub(crate) fn depth_missed(job: &Job, kind: Kind, samples: &[Reached]) -> Option<TransferWarning> {
     let mean = |of: fn(&Reached) -> f64| samples.iter().map(of).sum::<f64>() / samples.len().max(1) as f64;
     let (wanted, queue) = (job.depth, (job.depth * job.threads) as f64);
     let depth = mean(|sample| sample.depth);
@@ -57,7 +57,7 @@ pub(super) fn depth_missed(job: &Job, kind: Kind, samples: &[Reached]) -> Option
 }
 
 /// The warning where these samples are not what `per_second` starts over all `threads` give.
-pub(super) fn rate_missed(per_second: f64, threads: u64, samples: &[Reached]) -> Option<TransferWarning> {
+pub(crate) fn rate_missed(per_second: f64, threads: u64, samples: &[Reached]) -> Option<TransferWarning> {
     let thread_seconds: f64 = samples.iter().map(|sample| sample.thread_seconds).sum();
     let done = samples.iter().map(|sample| sample.transfers).sum::<u64>() as f64;
     let expected = per_second / threads as f64 * thread_seconds;

@@ -12,7 +12,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::pattern::{derive, mix, unmix};
+use crate::load::pattern::{derive, mix, unmix};
 
 /// The unit that carries an address: the smallest block of any disk.
 pub const SECTOR: usize = 512;

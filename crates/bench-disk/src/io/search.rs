@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::fact::{DEEPEST, TARGET_HELD, THREADS, WITHIN_TARGET};
-use super::metrics;
-use super::transfers::{Probe, Transfers};
-use super::warning::{Missed, TransferWarning};
+use crate::fact::{DEEPEST, TARGET_HELD, THREADS, WITHIN_TARGET};
+use crate::io::transfers::{Probe, Transfers};
+use crate::metrics;
+use crate::warning::{Missed, TransferWarning};
 use plimsoll_bench_api::Prepared;
 use plimsoll_model::sample::{Amount, CannotMeasure, Facts, Point, Sample};
 use plimsoll_model::warning::Note;
@@ -16,16 +16,16 @@ use plimsoll_units::quantity::{format_duration, parse_duration};
 
 /// A latency that must hold for a share of the transfers.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub(super) struct Target {
+pub(crate) struct Target {
     /// The share, between 0 and 1.
-    pub(super) share: f64,
+    pub(crate) share: f64,
     /// Nanoseconds.
-    pub(super) ns: u64,
+    pub(crate) ns: u64,
 }
 
 impl Target {
     /// Reads `p99=2ms` or, as ids write it, `p99:2ms`; any percentile from p1 to p99.99.
-    pub(super) fn parse(word: &str) -> Result<Target, String> {
+    pub(crate) fn parse(word: &str) -> Result<Target, String> {
         let wrong = || {
             let shown = plimsoll_units::text::shown(word);
             format!(
@@ -47,12 +47,12 @@ impl Target {
     }
 
     /// The percentile's name.
-    pub(super) fn percentile(&self) -> String {
+    pub(crate) fn percentile(&self) -> String {
         format!("p{}", (self.share * 1e6).round() / 1e4)
     }
 
     /// The form that ids have.
-    pub(super) fn canonical(&self) -> String {
+    pub(crate) fn canonical(&self) -> String {
         let time = format_duration(std::time::Duration::from_nanos(self.ns));
         format!("{}:{time}", self.percentile())
     }
@@ -111,7 +111,7 @@ impl Within {
 }
 
 /// The deepest queue that holds a latency.
-pub(super) struct Deepest {
+pub(crate) struct Deepest {
     transfers: Transfers,
     target: Target,
     /// The deepest that was asked for, and the deepest that is tried.
@@ -125,7 +125,7 @@ pub(super) struct Deepest {
 
 impl Deepest {
     /// A search with `transfers`, whose depth is the deepest that is tried, where the engine can have so many in flight.
-    pub(super) fn new(transfers: Transfers, target: Target) -> Self {
+    pub(crate) fn new(transfers: Transfers, target: Target) -> Self {
         let (asked, most) = (transfers.depth(), transfers.reachable_depth());
         Deepest { transfers, target, asked, most, found: None, curve: Vec::new(), within: Within::default() }
     }
@@ -149,7 +149,7 @@ impl Deepest {
 }
 
 /// A point of a curve.
-pub(super) fn point(probe: &Probe, threads: u64, percentile: &str) -> Point {
+pub(crate) fn point(probe: &Probe, threads: u64, percentile: &str) -> Point {
     BTreeMap::from([
         (metrics::THREADS.to_owned(), threads as f64),
         (metrics::DEPTH.to_owned(), probe.depth as f64),
@@ -274,7 +274,7 @@ mod tests {
                 all.record(time, 1);
             }
             let mut within = Within::default();
-            let histograms = vec![super::super::distribution("latency", &all)];
+            let histograms = vec![crate::distribution("latency", &all)];
             within.add(&Sample { histograms, ..Sample::default() }, ns);
             prop_assert_eq!(within.share().expect("samples") >= share, all.at(share) <= ns);
         }

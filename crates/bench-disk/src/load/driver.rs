@@ -6,8 +6,8 @@ use std::thread::JoinHandle;
 
 use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded};
 
-use super::engine::Kind;
-use super::load::{Directions, Load, LoadError, Tally};
+use crate::engine::Kind;
+use crate::load::{Directions, Load, LoadError, Tally};
 
 /// A load that nobody asks about for so long is ended: the parent may be stopped, and a disk is worn by writing.
 const UNASKED_NS: u64 = 1_000_000_000;
@@ -248,15 +248,15 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    use super::super::data::Noise;
-    use super::super::dir::check_dir;
-    use super::super::engine::open;
-    use super::super::fill::{CHUNK, fill};
-    use super::super::load::{self, CAP_NS, Manner};
-    use super::super::pattern::{Extent, Order};
-    use super::super::source::{Blocks, Doing, Source, Through};
-    use super::super::target::{Cache, End, TestFile};
     use super::*;
+    use crate::engine::open;
+    use crate::load::data::Noise;
+    use crate::load::pattern::{Extent, Order};
+    use crate::load::source::{Blocks, Doing, Source, Through};
+    use crate::load::{self, CAP_NS, Manner};
+    use crate::storage::dir::check_dir;
+    use crate::storage::fill::{CHUNK, fill};
+    use crate::storage::target::{Cache, End, TestFile};
 
     struct Rig {
         driver: Driver,

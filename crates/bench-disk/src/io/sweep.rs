@@ -1,10 +1,10 @@
 //! The knee of `disk.knee`: depth and threads double until the rate stops growing. A single case that measures where its
 //! sweep ends and tells the points on its way.
 
-use super::fact::{DEEPEST, THREADS};
-use super::metrics;
-use super::search::point;
-use super::transfers::{Probe, Transfers};
+use crate::fact::{DEEPEST, THREADS};
+use crate::io::search::point;
+use crate::io::transfers::{Probe, Transfers};
+use crate::metrics;
 use plimsoll_bench_api::Prepared;
 use plimsoll_model::sample::{Amount, CannotMeasure, Facts, Point, Sample};
 
@@ -15,7 +15,7 @@ const GROWS: f64 = 1.05;
 const KNEE: f64 = 0.95;
 
 /// The sweep of depth × threads until the rate stops growing.
-pub(super) struct Knee {
+pub(crate) struct Knee {
     /// For each number of threads, ascending.
     teams: Vec<Transfers>,
     /// Which of them, once the sweep is done.
@@ -25,7 +25,7 @@ pub(super) struct Knee {
 
 impl Knee {
     /// A sweep over these, whose depths are the deepest that are tried.
-    pub(super) fn new(teams: Vec<Transfers>) -> Self {
+    pub(crate) fn new(teams: Vec<Transfers>) -> Self {
         Knee { teams, chosen: None, curve: Vec::new() }
     }
 

@@ -44,7 +44,7 @@ enum Answer {
 ///
 /// # Errors
 /// It cannot be read.
-pub(super) fn contents(file: &File, bytes: u64) -> std::io::Result<Option<String>> {
+pub(crate) fn contents(file: &File, bytes: u64) -> std::io::Result<Option<String>> {
     // The page cache may be older than the device.
     let _ = fadvise(file, 0, None, Advice::DontNeed);
     let ends = read_ends(file, bytes)?;

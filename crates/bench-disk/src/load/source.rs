@@ -3,7 +3,7 @@
 use plimsoll_metal::uring::Op;
 use serde::{Deserialize, Serialize};
 
-use super::pattern::{Extent, Order, Walk, derive, mix};
+use crate::load::pattern::{Extent, Order, Walk, derive, mix};
 use plimsoll_units::quantity::Mix;
 
 /// What a load does.

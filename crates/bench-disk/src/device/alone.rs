@@ -1,14 +1,14 @@
 //! Whether a case had its disk for itself.
 
-use super::metrics::AWAIT;
+use crate::metrics::AWAIT;
 use plimsoll_machine::Disk;
 use plimsoll_machine::Machine;
 use plimsoll_machine::disk::{DiskKind, Link};
 use plimsoll_model::measurement::Measurement;
 
 /// Whether a single disk of this machine moved just the bytes of the case, in all samples: only then each has the time of a request
-/// ([`super::busy::Done::each`]).
-pub(super) fn is_alone(measurement: &Measurement, machine: &Machine) -> bool {
+/// ([`crate::device::busy::Done::each`]).
+pub(crate) fn is_alone(measurement: &Measurement, machine: &Machine) -> bool {
     let Some(storage) = &machine.storage else { return false };
     let is_single = storage.layers.is_empty() && storage.disks.len() == 1;
     let of = |name: &str| measurement.metrics.iter().find(|metric| metric.name == name);

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use plimsoll_metal::uring::{Completion, Op, Patience, Request};
 use rustix::io::Errno;
 
-use super::data::Noise;
-use super::engine::{Kind, open};
-use super::human;
-use super::load::{Fault, LoadError, What, rest};
-use super::target::{Cache, TargetError, TestFile, direct_refused};
+use crate::engine::{Kind, open};
+use crate::human;
+use crate::load::data::Noise;
+use crate::load::{Fault, LoadError, What, rest};
+use crate::storage::target::{Cache, TargetError, TestFile, direct_refused};
 
 /// Bytes of one filling write: large enough for any device's full rate.
 pub const CHUNK: usize = 1 << 20;
@@ -211,9 +211,9 @@ fn settle(file: &TestFile, completion: &Completion) -> Result<Option<Request>, F
 mod tests {
     use std::os::unix::fs::FileExt;
 
-    use super::super::dir::check_dir;
-    use super::super::target::End;
     use super::*;
+    use crate::storage::dir::check_dir;
+    use crate::storage::target::End;
 
     #[test]
     fn every_sector_of_a_filled_file_carries_its_address_and_the_file_ends_there() {

@@ -5,15 +5,15 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::Advice;
 
-use super::data::{Noise, Seal};
-use super::dir::{DirFacts, check_dir};
-use super::fact::{DEVICE, FILE_SYSTEM};
-use super::fill::{CHUNK, FillError, Filling, fill_within};
-use super::human;
-use super::lend;
-use super::raw::{Access, RawDevice};
-use super::target::{Cache, End, TargetError, TestFile};
-use super::warning::FileWarning;
+use crate::fact::{DEVICE, FILE_SYSTEM};
+use crate::human;
+use crate::load::data::{Noise, Seal};
+use crate::storage::dir::{DirFacts, check_dir};
+use crate::storage::fill::{CHUNK, FillError, Filling, fill_within};
+use crate::storage::lend;
+use crate::storage::raw::{Access, RawDevice};
+use crate::storage::target::{Cache, End, TargetError, TestFile};
+use crate::warning::FileWarning;
 use plimsoll_bench_api::Context;
 use plimsoll_bench_api::RawTarget;
 use plimsoll_bench_api::RequestedSize;
@@ -231,7 +231,7 @@ fn claimed(cx: &Context<'_>, target: &RawTarget, cache: Cache) -> Result<Arc<Raw
     let root = Root::live();
     let device = match cx.keep.take::<Arc<RawDevice>>(CLAIM) {
         Some(device) => device.look_again(&root).map(|()| device),
-        None => super::raw::open(target, &root, cache).map(Arc::new),
+        None => crate::storage::raw::open(target, &root, cache).map(Arc::new),
     };
     let device = device.map_err(|error| error.cannot())?;
     cx.keep.put(CLAIM, Arc::clone(&device));

@@ -2,15 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::data::SECTOR;
-use super::engine::Kind;
-use super::file::{LEAST, MOST};
-use super::human;
-use super::load::{Arrivals, Call, Directions, Flush};
-use super::pattern::Order;
-use super::search::Target;
-use super::source::{Blocks, Doing, Through};
-use super::target::Cache;
+use crate::engine::Kind;
+use crate::human;
+use crate::io::search::Target;
+use crate::load::data::SECTOR;
+use crate::load::pattern::Order;
+use crate::load::source::{Blocks, Doing, Through};
+use crate::load::{Arrivals, Call, Directions, Flush};
+use crate::storage::file::{LEAST, MOST};
+use crate::storage::target::Cache;
 use plimsoll_bench_api::RequestedSize;
 use plimsoll_bench_api::fixed::{Scaling, scaling, share};
 use plimsoll_bench_api::within;
@@ -23,7 +23,7 @@ const MAX_BLOCK: u64 = 1 << 30;
 /// The deepest queue that a case may have.
 pub const MAX_DEPTH: u64 = 1024;
 /// The most threads that a case may have.
-pub(super) const MAX_THREADS: u64 = 128;
+pub(crate) const MAX_THREADS: u64 = 128;
 
 /// The most memory that the buffers of one case may take.
 const MAX_BUFFERS: u64 = 4 << 30;
@@ -42,7 +42,7 @@ const OPS: &[(&str, Doing)] = &[
 ];
 
 /// Reads in a hundred when no share is named.
-pub(super) const READ_SHARE: u8 = 70;
+pub(crate) const READ_SHARE: u8 = 70;
 
 /// The ways past or through the page cache, with the words that name them.
 const CACHES: &[(&str, Way)] = &[
@@ -64,49 +64,49 @@ const LAYOUTS: &[(&str, bool)] = &[("private", false), ("shared", true)];
 
 /// An open loop.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub(super) struct Offered {
+pub(crate) struct Offered {
     /// How intended starts follow one another.
-    pub(super) arrivals: Arrivals,
+    pub(crate) arrivals: Arrivals,
     /// Intended starts a second, over all threads.
-    pub(super) per_second: f64,
+    pub(crate) per_second: f64,
 }
 
 /// A case, understood: made and checked where cases are planned, and what the worker gets.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Job {
-    pub(super) doing: Doing,
-    pub(super) order: Order,
-    pub(super) blocks: Blocks,
+pub(crate) struct Job {
+    pub(crate) doing: Doing,
+    pub(crate) order: Order,
+    pub(crate) blocks: Blocks,
     /// What offsets are multiples of, where that is asked for.
     align: Option<u64>,
     /// Transfers in flight of each thread.
-    pub(super) depth: u64,
-    pub(super) threads: u64,
-    pub(super) kind: Kind,
-    pub(super) cache: Cache,
+    pub(crate) depth: u64,
+    pub(crate) threads: u64,
+    pub(crate) kind: Kind,
+    pub(crate) cache: Cache,
     /// The file is dropped from the page cache before each pass over it.
-    pub(super) cold: bool,
+    pub(crate) cold: bool,
     /// All threads go over the whole file, and not each over a part of its own.
-    pub(super) shared: bool,
-    pub(super) through: Through,
-    pub(super) flush: Flush,
+    pub(crate) shared: bool,
+    pub(crate) through: Through,
+    pub(crate) flush: Flush,
     /// Bytes of the file, where they are asked for.
     size: Option<u64>,
-    pub(super) offered: Option<Offered>,
+    pub(crate) offered: Option<Offered>,
     /// A latency for which the deepest queue is sought.
-    pub(super) target: Option<Target>,
+    pub(crate) target: Option<Target>,
     /// Transfers of each sample, where they are fixed: of each thread or of all, as `scaling` says.
-    pub(super) fixed: Option<u64>,
-    pub(super) scaling: Scaling,
+    pub(crate) fixed: Option<u64>,
+    pub(crate) scaling: Scaling,
     /// Every block is checked, whenever it is read.
-    pub(super) verify: bool,
+    pub(crate) verify: bool,
     /// The file is overwritten at random before it is measured, in rounds.
-    pub(super) steady: bool,
+    pub(crate) steady: bool,
 }
 
 impl Job {
     /// Reads and checks the parameters.
-    pub(super) fn of(case: &Case) -> Result<Job, String> {
+    pub(crate) fn of(case: &Case) -> Result<Job, String> {
         let blocks = blocks(case)?;
         let read_share = read_share(case)?;
         let doing = match word(case, "op", OPS)? {
@@ -153,7 +153,7 @@ impl Job {
     }
 
     /// Checks what a case leaves out where its operation has no use for it: a wrong value is wrong there too.
-    pub(super) fn check_unused(case: &Case) -> Result<(), String> {
+    pub(crate) fn check_unused(case: &Case) -> Result<(), String> {
         read_share(case)?;
         sync(case.word("sync").unwrap_or("none"))?;
         Ok(())
@@ -197,17 +197,17 @@ impl Job {
     }
 
     /// What offsets are multiples of.
-    pub(super) fn unit(&self) -> u64 {
+    pub(crate) fn unit(&self) -> u64 {
         self.align.unwrap_or_else(|| self.blocks.unit())
     }
 
     /// Parts of the file that the threads have.
-    pub(super) fn parts(&self) -> u64 {
+    pub(crate) fn parts(&self) -> u64 {
         if self.shared { 1 } else { self.threads }
     }
 
     /// How large a file it wants: for few large blocks, several of them for each thread.
-    pub(super) fn size(&self) -> RequestedSize {
+    pub(crate) fn size(&self) -> RequestedSize {
         let least = self.blocks.largest().saturating_mul(self.threads).saturating_mul(FEW_BLOCKS);
         match (self.size, least) {
             (Some(bytes), _) => RequestedSize::Exactly(bytes),
@@ -217,17 +217,17 @@ impl Job {
     }
 
     /// The same with a queue for this many threads, of `deepest` or as many as the buffers hold.
-    pub(super) fn with_queue(&self, threads: u64, deepest: u64) -> Self {
+    pub(crate) fn with_queue(&self, threads: u64, deepest: u64) -> Self {
         Self { threads, depth: deepest.min(most_in_flight(self.blocks.largest(), threads)), ..self.clone() }
     }
 
     /// Transfers of one thread's share of a sample, where they are fixed.
-    pub(super) fn transfers_of(&self, thread: u64) -> Option<u64> {
+    pub(crate) fn transfers_of(&self, thread: u64) -> Option<u64> {
         self.fixed.map(|transfers| share(self.scaling, transfers, self.threads, thread))
     }
 
     /// Whether reads and writes are timed apart.
-    pub(super) fn directions(&self) -> Directions {
+    pub(crate) fn directions(&self) -> Directions {
         match self.doing {
             Doing::Mixed { .. } | Doing::Copy => Directions::Apart,
             _ => Directions::Together,
@@ -235,7 +235,7 @@ impl Job {
     }
 
     /// Why the kernel, a file or an engine would refuse it on any machine; `None` where it can be tried.
-    pub(super) fn impossible(&self) -> Option<String> {
+    pub(crate) fn impossible(&self) -> Option<String> {
         let by_engine = self.refused_engine();
         by_engine.or_else(|| self.refused_layout()).or_else(|| self.refused_checks())
     }
@@ -333,7 +333,7 @@ impl Job {
 }
 
 /// What of a case that was typed has no effect.
-pub(super) fn without_effect(case: &Case, group: &Group) -> Option<String> {
+pub(crate) fn without_effect(case: &Case, group: &Group) -> Option<String> {
     let op = case.word("op").unwrap_or_default();
     let pattern = |value: &Value| matches!(value, Value::Word(word) if word == "sequential");
     let random_alone = group.lists.get("pattern").is_some_and(|values| !values.iter().any(pattern));
@@ -346,7 +346,7 @@ pub(super) fn without_effect(case: &Case, group: &Group) -> Option<String> {
 }
 
 /// As many blocks of this size for each thread as the buffers hold, for what is not asked for.
-pub(super) fn most_in_flight(block: u64, threads: u64) -> u64 {
+pub(crate) fn most_in_flight(block: u64, threads: u64) -> u64 {
     (MAX_BUFFERS / block.saturating_mul(threads).max(1)).max(1)
 }
 
@@ -367,7 +367,7 @@ fn blocks(case: &Case) -> Result<Blocks, String> {
 }
 
 /// Whether direct I/O can do these blocks on a disk with the smallest sectors.
-pub(super) fn fits_sectors(block: Option<&Value>) -> bool {
+pub(crate) fn fits_sectors(block: Option<&Value>) -> bool {
     let whole = |bytes: u64| bytes.is_multiple_of(SECTOR as u64);
     match block {
         Some(Value::Size(bytes)) => whole(*bytes),
@@ -403,7 +403,7 @@ fn sync(word: &str) -> Result<(Through, Flush), String> {
 }
 
 /// The word in the form that ids have.
-pub(super) fn canonical_sync(word: &str) -> String {
+pub(crate) fn canonical_sync(word: &str) -> String {
     match sync(word) {
         Ok((_, Flush::Every { writes, call: Call::DataSync })) => format!("every:{writes}"),
         Ok((_, Flush::Every { writes, call: Call::Sync })) => format!("fsync:{writes}"),

@@ -10,10 +10,10 @@ use std::sync::Arc;
 
 use plimsoll_metal::residency::resident_bytes;
 
-use super::fact::{DEVICE_SHARE, PAGE_CACHE};
-use super::human;
-use super::target::{Cache, TestFile};
-use super::warning::FileWarning;
+use crate::fact::{DEVICE_SHARE, PAGE_CACHE};
+use crate::human;
+use crate::storage::target::{Cache, TestFile};
+use crate::warning::FileWarning;
 use plimsoll_machine::disk::DiskKind;
 use plimsoll_machine::mounts::DeviceNumber;
 use plimsoll_machine::root::Root;
@@ -32,17 +32,17 @@ const SECTOR: u64 = 512;
 
 /// Bytes transferred, by direction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Moved {
+pub(crate) struct Moved {
     /// Read.
-    pub read: u64,
+    pub(crate) read: u64,
     /// Written.
-    pub written: u64,
+    pub(crate) written: u64,
 }
 
 impl Moved {
     /// What a device has transferred since it appeared (`stat`, Linux `Documentation/block/stat.rst`); `None` where it
     /// keeps no count.
-    pub fn of(root: &Root, device: DeviceNumber) -> Option<Moved> {
+    pub(crate) fn of(root: &Root, device: DeviceNumber) -> Option<Moved> {
         let place = format!("sys/dev/block/{device}");
         if root.number(format!("{place}/queue/iostats")) == Ok(0) {
             return None;
@@ -79,18 +79,18 @@ impl Moved {
 
 /// What came out.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct DeviceTraffic {
+pub(crate) struct DeviceTraffic {
     /// For the record.
-    pub achieved: Achieved,
+    pub(crate) achieved: Achieved,
     /// What the reader must know.
-    pub warnings: Vec<FileWarning>,
+    pub(crate) warnings: Vec<FileWarning>,
     /// Why the figure is not the device's.
-    pub invalid: Option<String>,
+    pub(crate) invalid: Option<String>,
 }
 
 /// Watches one case from before its first transfer.
 #[derive(Debug)]
-pub struct DeviceCheck {
+pub(crate) struct DeviceCheck {
     root: Root,
     file: Arc<TestFile>,
     bytes: u64,
@@ -120,7 +120,7 @@ impl Counted {
 
 impl DeviceCheck {
     /// Begins to watch `bytes` of `file`, which is on `storage`.
-    pub fn new(root: Root, storage: Option<&Storage>, file: Arc<TestFile>, bytes: u64) -> Self {
+    pub(crate) fn new(root: Root, storage: Option<&Storage>, file: Arc<TestFile>, bytes: u64) -> Self {
         let disks = storage.map_or(&[][..], |storage| &storage.disks);
         let numbers: Vec<DeviceNumber> = disks.iter().filter_map(|disk| disk.number).collect();
         let complete = numbers.len() == disks.len();
@@ -148,7 +148,7 @@ impl DeviceCheck {
     }
 
     /// What is known now, of a case that claims to have moved so much.
-    pub fn judge(&self, claimed: Moved) -> DeviceTraffic {
+    pub(crate) fn judge(&self, claimed: Moved) -> DeviceTraffic {
         let mut told = DeviceTraffic::default();
         if claimed == Moved::default() {
             return told;
@@ -186,9 +186,9 @@ impl DeviceCheck {
 mod tests {
     use std::os::unix::fs::FileExt;
 
-    use super::super::dir::check_dir;
-    use super::super::target::End;
     use super::*;
+    use crate::storage::dir::check_dir;
+    use crate::storage::target::End;
     use plimsoll_machine::disk::Disk;
     use plimsoll_machine::fixture::{Fault, Fixture};
     use plimsoll_machine::storage::{Layer, Member};

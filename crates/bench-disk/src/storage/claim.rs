@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use super::blkid;
-use super::raw::{Looked, RawError};
+use crate::storage::blkid;
+use crate::storage::raw::{Looked, RawError};
 use plimsoll_machine::disk::openers::{self, Seen};
 use plimsoll_machine::disk::stack::Stack;
 use plimsoll_machine::disk::thing::{FileId, Thing};
@@ -40,7 +40,7 @@ pub struct Claim {
 
 impl Claim {
     /// Makes all checks; `open` opens the device exclusively.
-    pub(super) fn on(
+    pub(crate) fn on(
         root: &Root,
         name: &str,
         looked: &Looked,
@@ -68,7 +68,7 @@ impl Claim {
     ///
     /// # Errors
     /// It may not be written to any more.
-    pub(super) fn look_again(&self, root: &Root, name: &str, file: &File) -> Result<(), RawError> {
+    pub(crate) fn look_again(&self, root: &Root, name: &str, file: &File) -> Result<(), RawError> {
         self.found_unused(root, name, file).map(drop)
     }
 

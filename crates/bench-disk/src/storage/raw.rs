@@ -1,7 +1,7 @@
 //! A block device that is measured itself, without a file system (`--target`).
 //!
 //! It is only read, unless the command line repeats the device and its serial number (`--destroy-data-on`). Before
-//! anything is written it must be claimed ([`super::claim`]); each refusal names its reason. A plan file or the environment
+//! anything is written it must be claimed ([`crate::storage::claim`]); each refusal names its reason. A plan file or the environment
 //! cannot give this consent.
 
 use std::fs::File;
@@ -13,8 +13,8 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::process::Uid;
 
-use super::claim::Claim;
-use super::target::Cache;
+use crate::storage::claim::Claim;
+use crate::storage::target::Cache;
 use plimsoll_bench_api::{Consent, RawTarget};
 use plimsoll_machine::disk::users;
 use plimsoll_machine::mounts::DeviceNumber;
@@ -142,11 +142,11 @@ fn consented(target: &RawTarget, root: &Root, consent: &Consent, looked: &Looked
 
 /// A device that has been looked at.
 #[derive(Debug)]
-pub(super) struct Looked {
-    pub(super) number: DeviceNumber,
-    pub(super) bytes: u64,
+pub(crate) struct Looked {
+    pub(crate) number: DeviceNumber,
+    pub(crate) bytes: u64,
     /// Open for reading.
-    pub(super) file: File,
+    pub(crate) file: File,
 }
 
 fn look(device: &Path) -> Result<Looked, RawError> {

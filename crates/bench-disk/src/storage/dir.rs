@@ -8,8 +8,8 @@ use rustix::fs::{Access, AtFlags, CWD, StatVfsMountFlags, StatxFlags};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
-use super::filesystem::FileSystem;
-use super::human;
+use crate::human;
+use crate::storage::filesystem::FileSystem;
 use plimsoll_bench_api::RequestedSize;
 use plimsoll_machine::storage::Medium;
 use plimsoll_machine::{Machine, Root, mounts};

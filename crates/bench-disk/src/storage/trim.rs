@@ -3,8 +3,8 @@
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 
-use super::human;
-use super::source::Blocks;
+use crate::human;
+use crate::load::source::Blocks;
 use plimsoll_bench_api::Context;
 use plimsoll_bench_api::RawTarget;
 use plimsoll_machine::Root;
@@ -18,7 +18,7 @@ use plimsoll_units::text::shown_bytes;
 ///
 /// # Errors
 /// `NotHere`, with what is missing.
-pub(super) fn check(cx: &Context<'_>) -> Result<(), CannotMeasure> {
+pub(crate) fn check(cx: &Context<'_>) -> Result<(), CannotMeasure> {
     let Some(storage) = cx.machine.storage.as_ref() else { return Ok(()) };
     let most = storage.device.as_deref().and_then(most_bytes);
     match refusal(storage, most) {
@@ -31,7 +31,7 @@ pub(super) fn check(cx: &Context<'_>) -> Result<(), CannotMeasure> {
 ///
 /// # Errors
 /// `NotHere`, with what is missing.
-pub(super) fn check_device(target: &RawTarget, blocks: &Blocks) -> Result<(), CannotMeasure> {
+pub(crate) fn check_device(target: &RawTarget, blocks: &Blocks) -> Result<(), CannotMeasure> {
     let name = shown_bytes(target.device.as_os_str().as_bytes());
     let about = std::fs::metadata(&target.device)
         .map_err(|error| CannotMeasure::environment(format!("{name} cannot be checked: {error}")))?;

@@ -1,0 +1,6 @@
+//! What is seen of the device while a case runs: the limits set on it, other users, and what it really moved.
+
+pub(crate) mod alone;
+pub(crate) mod busy;
+pub(crate) mod device_check;
+pub(crate) mod io_limit;
