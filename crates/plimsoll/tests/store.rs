@@ -33,10 +33,24 @@ fn run(dir: &Path) {
     ended(plimsoll(dir).args(NULL).args(STORE), 0);
 }
 
-/// The program with a fault in its own system calls, but not in its worker's.
+/// The program's output with a fault in its own system calls, but not in its worker's. It has one CPU, so that it reads all
+/// documents on its first thread: strace follows no other.
 fn injected(dir: &Path, call: &str, fault: &str, words: &[&str]) -> Output {
-    let mut command = Command::new("strace");
-    command.args(["-o", "trace", "-e", &format!("trace={call}"), "-e", &format!("inject={call}:{fault}")]);
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
+    let first: String = allowed.trim().chars().take_while(char::is_ascii_digit).collect();
+    let mut command = Command::new("taskset");
+    command.args([
+        "-c",
+        &first,
+        "strace",
+        "-o",
+        "trace",
+        "-e",
+        &format!("trace={call}"),
+        "-e",
+        &format!("inject={call}:{fault}"),
+    ]);
     command.env("XDG_STATE_HOME", dir.join("state"));
     command.arg(PROGRAM).args(words).args(STORE).current_dir(dir).output().unwrap()
 }
