@@ -1,12 +1,11 @@
 //! Memory that a case takes: how much it may have, by which names its pages go, and which the kernel gave.
 
-use std::fmt;
-
 use plimsoll_machine::Machine;
 use plimsoll_metal::buffer::{Pages, Resident};
 use plimsoll_model::sample::{Fact, Facts};
-use plimsoll_model::warning::Warn;
 use plimsoll_units::quantity::percent;
+
+use crate::warning::PagesDiffer;
 
 /// Bytes of a case's memory that lie in huge pages.
 pub const HUGE_BYTES: Fact<u64> = Fact::new("huge_bytes", "bytes that lie in huge pages");
@@ -59,28 +58,5 @@ pub fn note_pages(facts: &mut Facts, asked: Pages, resident: &[Resident]) {
     facts.achieved.set(&PAGES, got.as_str());
     if got != wanted {
         facts.warnings.push(PagesDiffer { wanted, got }.into());
-    }
-}
-
-/// Pages asked for and pages given differ.
-#[derive(Clone, Debug, PartialEq)]
-struct PagesDiffer {
-    wanted: &'static str,
-    got: String,
-}
-
-impl Warn for PagesDiffer {
-    fn code(&self) -> &'static str {
-        "pages-differ"
-    }
-}
-
-impl fmt::Display for PagesDiffer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { wanted, got } = self;
-        write!(
-            f,
-            "the kernel gave {got} instead of {wanted} pages; see /sys/kernel/mm/transparent_hugepage/enabled"
-        )
     }
 }

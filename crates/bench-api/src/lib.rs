@@ -32,6 +32,7 @@ mod help;
 pub mod identity;
 pub mod setting;
 mod target;
+mod warning;
 
 pub use crate::apart::{Look, Stay};
 pub use crate::help::help_of;
