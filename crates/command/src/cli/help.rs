@@ -36,7 +36,7 @@ pub(super) const CODES: &str = "Exit codes: 0 done, 1 requirement failed, 2 usag
     3 refused, 4 environment, 5 another machine, 6 unknown, 130 interrupted.";
 
 /// Columns of what is laid out here.
-const WIDTH: usize = 80;
+pub(super) const WIDTH: usize = 80;
 
 /// Names, each with what it is: in two columns, the second with its own margin.
 pub fn rows(rows: &[(&str, String)], width: usize) -> String {
@@ -64,7 +64,12 @@ pub fn rows(rows: &[(&str, String)], width: usize) -> String {
 
 /// The same for the end of a command's help.
 pub(super) fn listed(title: &str, all: &[(&str, String)]) -> String {
-    format!("{title}:\n{}", rows(all, WIDTH).trim_end())
+    listed_within(title, all, WIDTH)
+}
+
+/// Rows below a title, in lines of at most `width` characters.
+pub(super) fn listed_within(title: &str, all: &[(&str, String)], width: usize) -> String {
+    format!("{title}:\n{}", rows(all, width).trim_end())
 }
 
 /// What `plimsoll` prints without a command.

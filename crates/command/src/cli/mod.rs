@@ -29,7 +29,7 @@ pub use help::rows;
 use history::Import;
 pub use history::{Asked, History};
 pub use hosts::{Hosts, SLURM};
-pub use plans::{PlanWork, built_in_rows};
+pub use plans::{PlanWork, built_in_list, built_in_rows};
 pub use results::{Check, Compare, Doctor, Export, Gather, Report, Site};
 pub use serve::Serve;
 use values::{duration, named_path, named_server, precision, sample_time, scale, seed, whole};
@@ -380,7 +380,7 @@ fn run() -> Command {
         Command::new("run").arg(plan).arg(server).arg(secret()).arg(ignore).allow_negative_numbers(true);
     Hosts::augment_args(Device::augment_args(Common::augment_args(run)))
         .about("Measure a plan [default: quick]")
-        .after_help(plans::built_in_help())
+        .after_help(built_in_list(help::WIDTH))
 }
 
 /// An option of `plimsoll machine` that takes a directory or an archive.

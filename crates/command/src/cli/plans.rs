@@ -6,7 +6,7 @@ use clap::{Arg, ArgMatches, Command};
 
 use super::{Common, Typed, What, help};
 use crate::bench;
-use crate::plan::built_in::BUILT_IN;
+use crate::plan::built_in::{BUILT_IN, BuiltIn};
 
 /// What to do with plans.
 #[derive(Debug)]
@@ -27,14 +27,24 @@ pub enum PlanWork {
     },
 }
 
-/// The plans that are built in, a line each, for `--help`.
-pub(super) fn built_in_help() -> String {
-    help::listed("Built-in plans", &built_in_rows())
+/// The built-in plans, a line each below two headings: those for any machine, then those that repeat a published report. A line has at
+/// most `width` characters.
+pub fn built_in_list(width: usize) -> String {
+    let [ordinary, published] = [false, true].map(|is_published| {
+        let plans = BUILT_IN.iter().filter(|plan| plan.is_published == is_published);
+        plans.map(|plan| (plan.name, plan.about.to_owned())).collect::<Vec<_>>()
+    });
+    let ordinary = help::listed_within("Built-in plans", &ordinary, width);
+    format!("{ordinary}\n\n{}", help::listed_within("Plans of published reports", &published, width))
 }
 
 /// The built-in plans: name, and what it measures.
 pub fn built_in_rows() -> Vec<(&'static str, String)> {
-    BUILT_IN.iter().map(|plan| (plan.name, plan.about.to_owned())).collect()
+    let about = |plan: &BuiltIn| match plan.is_published {
+        true => format!("published: {}", plan.about),
+        false => plan.about.to_owned(),
+    };
+    BUILT_IN.iter().map(|plan| (plan.name, about(plan))).collect()
 }
 
 pub(super) fn command() -> Command {
@@ -53,7 +63,7 @@ pub(super) fn command() -> Command {
     Command::new("plan")
         .about("List and check plans; turn a command line into a plan file")
         .subcommand_required(true)
-        .after_help(built_in_help())
+        .after_help(built_in_list(help::WIDTH))
         .subcommand(Command::new("list").about("List the built-in plans"))
         .subcommand(Command::new("show").about("Print the TOML of any command line").arg(words))
         .subcommand(

@@ -9,10 +9,16 @@ pub struct BuiltIn {
     pub about: &'static str,
     /// The plan file.
     pub text: &'static str,
+    /// Whether it repeats the experiments of a published report.
+    pub is_published: bool,
 }
 
 const fn plan(name: &'static str, about: &'static str, text: &'static str) -> BuiltIn {
-    BuiltIn { name, about, text }
+    BuiltIn { name, about, text, is_published: false }
+}
+
+const fn published(name: &'static str, about: &'static str, text: &'static str) -> BuiltIn {
+    BuiltIn { is_published: true, ..plan(name, about, text) }
 }
 
 /// All of them, in the order of help and lists.
@@ -44,29 +50,29 @@ pub const BUILT_IN: &[BuiltIn] = &[
         "MPI between the machines of a run with --hosts, by the installed OSU micro-benchmarks",
         include_str!("built_in/mpi.toml"),
     ),
-    plan(
+    published(
         "ec2-t2micro",
-        "published: CPU, disk, network of an EC2 t2.micro; --scale makes it short",
+        "CPU, disk, network of an EC2 t2.micro; --scale makes it short",
         include_str!("built_in/ec2-t2micro.toml"),
     ),
-    plan(
+    published(
         "chameleon-baremetal",
-        "published: CPU, memory, disk, network of a Chameleon node",
+        "CPU, memory, disk, network of a Chameleon node",
         include_str!("built_in/chameleon-baremetal.toml"),
     ),
-    plan(
+    published(
         "chameleon-kvm",
-        "published: CPU, memory, disk, network of Chameleon instances",
+        "CPU, memory, disk, network of Chameleon instances",
         include_str!("built_in/chameleon-kvm.toml"),
     ),
-    plan(
+    published(
         "hyperion-prometheus",
-        "published: char, short, int, double; memory blocks; disk to 128 threads; network",
+        "char, short, int, double; memory blocks; disk to 128 threads; network",
         include_str!("built_in/hyperion-prometheus.toml"),
     ),
-    plan(
+    published(
         "ec2-t2micro-java",
-        "published: the t2.micro again, by Java programs",
+        "the t2.micro again, by Java programs",
         include_str!("built_in/ec2-t2micro-java.toml"),
     ),
 ];
@@ -83,7 +89,7 @@ pub fn titled(typed: &str) -> Vec<&'static BuiltIn> {
     let is_named = |word: &&str| typed.contains(word) || (typed.len() >= 3 && word.contains(&typed));
     let rated: Vec<(usize, &BuiltIn)> = BUILT_IN
         .iter()
-        .filter(|plan| plan.about.starts_with("published: "))
+        .filter(|plan| plan.is_published)
         .map(|plan| (plan.name.split('-').filter(is_named).count(), plan))
         .collect();
     let most = rated.iter().map(|(count, _)| *count).max().unwrap_or(0);

@@ -28,10 +28,11 @@ use plimsoll_bench_disk::fio::{JobFile, Place};
 pub(super) fn execute(work: PlanWork) -> Result<ExitCode, Failure> {
     match work {
         PlanWork::List => {
-            let style = Style::detect(Wishes::default());
-            // Programs read a plan on a line of its own.
-            let width = if std::io::stdout().is_terminal() { style.width } else { usize::MAX };
-            printed(&cli::rows(&cli::built_in_rows(), width))
+            // A program reads one plan per line.
+            printed(&match std::io::stdout().is_terminal() {
+                true => cli::built_in_list(Style::detect(Wishes::default()).width) + "\n",
+                false => cli::rows(&cli::built_in_rows(), usize::MAX),
+            })
         }
         PlanWork::Show { what, common } => printed(&shown(&what, &common)?),
         PlanWork::Check { plans } => {
