@@ -356,7 +356,7 @@ pub trait Prepared {
     /// Checks the answer after timing.
     ///
     /// # Errors
-    /// The answer is wrong ([`crate::sample::WrongAnswer`]), or why it could not be checked: then nothing is known of it. The
+    /// The answer is wrong ([`plimsoll_model::sample::WrongAnswer`]), or why it could not be checked: then nothing is known of it. The
     /// measurement is void in both cases.
     fn verify(&mut self) -> Result<(), CannotMeasure>;
 
