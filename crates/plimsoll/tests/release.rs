@@ -71,7 +71,7 @@ const LINES: &[(&str, &[i32])] = &[
     ("import a.json", &[0]),
     ("compare a.json b.json", &[0, 1]),
     ("compare a.json b.json --format markdown --all", &[0, 1]),
-    ("compare a.json a.json b.json", &[0, 1]),
+    ("compare a.json a.json b.json", &[2]),
     ("compare last last --fail-on 5% --missing fail", &[0, 1]),
     ("gather a.json", &[0]),
     ("gather a.json --expect machine.tar.gz", &[2]),

@@ -33,10 +33,7 @@ pub(super) fn compare(typed: &Compare) -> Result<ExitCode, Failure> {
     let requirements = requirements(&typed.require)?;
     let names: Vec<&str> =
         [&typed.a, &typed.b].into_iter().chain(&typed.others).map(String::as_str).collect();
-    if names.len() > MOST {
-        let all = names.len();
-        return Err(Failure::usage(format!("compare takes at most {MOST} sides: {all} are named")));
-    }
+    check_names(&names)?;
     let (weights, prices) = (weights(&typed.weights)?, prices(&typed.price, &names)?);
     super::kept_apart(files(names.iter().copied()), [("--html", &typed.html)])?;
     let target = typed.html.as_deref().map(target).transpose()?;
@@ -76,6 +73,22 @@ pub(super) fn compare(typed: &Compare) -> Result<ExitCode, Failure> {
         ending::of_wrong_answers(others.iter().flat_map(|side| &side.runs)),
     ];
     Ok(ExitCode::from(codes.into_iter().max().unwrap_or(0)))
+}
+
+/// Refuses too many sides, and among three or more a name that is given twice: it would be ranked against itself.
+fn check_names(names: &[&str]) -> Result<(), Failure> {
+    let count = names.len();
+    if count > MOST {
+        return Err(Failure::usage(format!("compare takes at most {MOST} sides: {count} are named")));
+    }
+    let repeated = names.iter().enumerate().find(|(index, name)| names[..*index].contains(name));
+    match repeated {
+        Some((_, name)) if count > 2 => Err(Failure::usage(format!(
+            "{} is named twice; name each side once",
+            crate::text::shown_within(name, 120)
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// The last run of a side, with the cases that only runs before it have.
