@@ -57,27 +57,6 @@ fn a_saved_machine_takes_the_place_of_this_one() {
 }
 
 #[test]
-fn what_no_tool_wrote_is_refused_in_one_line() {
-    let dir = scratch();
-    let deep = format!("{{\"fio version\": \"fio-3.33\", \"jobs\": {}", "[".repeat(50_000));
-    for (text, says) in [
-        ("", "it is empty"),
-        ("hello", "no known tool wrote it"),
-        ("{\"fio version\": \"fio-3.33\", \"jobs\": [", "its JSON cannot be read"),
-        ("{\"fio version\": \"fio-3.33\"}", "its JSON has no job"),
-        (&deep, "nested deeper than 32"),
-    ] {
-        fs::write(dir.path().join("x"), text).unwrap();
-        let (out, err) = ended(plimsoll(dir.path()).args(["check", "x"]), 2);
-        assert!(out.is_empty() && err.contains(says) && err.lines().count() == 1, "{err}");
-    }
-    let (_, err) = ended(plimsoll(dir.path()).args(["check", "missing"]), 2);
-    assert!(err.contains("cannot check missing: No such file"), "{err}");
-    let (_, err) = ended(plimsoll(dir.path()).args(["check", "x", "--format", "nonsense"]), 2);
-    assert!(err.contains("iperf3"), "{err}");
-}
-
-#[test]
 fn one_unreadable_file_does_not_silence_the_others() {
     let dir = scratch();
     let own = fs::read_to_string(corpus("netperf-lo-stream.txt")).unwrap();

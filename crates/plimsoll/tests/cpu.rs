@@ -63,21 +63,6 @@ fn a_fixed_amount_is_divided_among_the_threads_and_named() {
 }
 
 #[test]
-fn amounts_and_places_that_cannot_be_are_refused() {
-    let dir = scratch();
-    let refused = |words: &[&str]| ended(plimsoll(dir.path()).arg("cpu").args(words), 2).1;
-    assert!(refused(&["--scaling", "strong"]).contains("requires --work"));
-    let named = refused(&["--n", "5"]);
-    assert!(named.contains("--n requires a benchmark that takes it: --only cpu."), "{named}");
-    assert!(refused(&["--n", "5", "--op", "add"]).contains("--n and --op are mutually exclusive"));
-    let only = refused(&["--only", "cpu.linpack", "--op", "add"]);
-    assert!(only.contains("--op is not supported on cpu.linpack: it takes --n, --nb, "), "{only}");
-    assert!(refused(&["--work", "1e12", "--sample-time", "1s"]).contains("mutually exclusive"));
-    assert!(refused(&["--affinity", "8191"]).contains("affinity: CPU 8191 may not be used"));
-    assert!(refused(&["--affinity", "nowhere"]).contains("spread, compact"));
-}
-
-#[test]
 fn a_limit_on_processes_is_named_where_threads_cannot_start() {
     let name = "a_limit_on_processes_is_named_where_threads_cannot_start";
     let nobody = 65534;

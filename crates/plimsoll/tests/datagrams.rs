@@ -274,14 +274,3 @@ fn a_link_that_goes_down_under_datagrams_is_noticed() {
         ends.far("ip link set veth0 down");
     });
 }
-
-#[test]
-fn messages_that_fit_no_datagram_are_refused_with_the_reason() {
-    let dir = scratch();
-    for protocol in [&["--only", "network.udp"][..], &["--protocol", "udp"], &["--protocol", "icmp"]] {
-        let mut command = plimsoll(dir.path());
-        let (out, err) = ended(command.arg("network").args(protocol).args(["--message", "65536"]), 2);
-        assert!(out.is_empty());
-        assert!(err.contains("65507") && err.contains("65536") && err.lines().count() == 1, "{err}");
-    }
-}

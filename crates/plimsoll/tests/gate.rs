@@ -236,22 +236,6 @@ fn a_fleet_says_what_is_usual_for_its_kind_also_of_a_machine_that_lost_memory_si
 }
 
 #[test]
-fn what_is_wrong_with_the_command_never_drains_a_node() {
-    let dir = scratch();
-    for (words, code) in [
-        (&["gate", "--level", "4"][..], 2),
-        (&["gate", "--level", "4", "--exit-unknown", "0"], 0),
-        (&["gate", "--fleet", "none.json", "--format", "nagios"], 3),
-        (&["gate", "--fleet", "none.json"], 2),
-        (&["gate", "--store", "missing"], 2),
-        (&["gate", "--loss", "90%"], 2),
-    ] {
-        let (_, err) = ended(plimsoll(dir.path()).args(words), code);
-        assert!(err.starts_with("plimsoll: ") && err.lines().count() == 1, "{words:?}: {err}");
-    }
-}
-
-#[test]
 fn what_would_be_measured_is_explained_without_measuring() {
     let dir = scratch();
     let (out, _) = ended(plimsoll(dir.path()).args(["gate", "--explain", "--store", "none"]), 0);

@@ -53,25 +53,6 @@ fn machines_are_joined_and_who_is_missing_is_named() {
     assert!(err.contains("n2 came twice") && err.contains("pods.log: not a plimsoll run"), "{err}");
 }
 
-#[test]
-fn where_no_document_can_be_read_nothing_is_gathered() {
-    let dir = scratch();
-    fs::write(dir.path().join("x.json"), "{}").unwrap();
-    fs::create_dir(dir.path().join("empty")).unwrap();
-    for (words, says) in [
-        (["gather", "x.json"], "x.json: holds no run document"),
-        (["gather", "empty"], "empty: the directory has no .json file"),
-    ] {
-        let (out, err) = ended(plimsoll(dir.path()).args(words), 5);
-        assert!(out.is_empty() && err.contains(says) && err.contains("nothing is gathered"), "{err}");
-    }
-    let (_, err) = ended(plimsoll(dir.path()).args(["gather", "missing.json"]), 2);
-    assert!(err.contains("missing.json: there is no such file"), "{err}");
-    let one_place = ["gather", "x.json", "--json", "y", "--html", "./y"];
-    let (_, err) = ended(plimsoll(dir.path()).args(one_place), 2);
-    assert!(err.contains("--json and --html must be different files"), "{err}");
-}
-
 /// Makes the first measurement of a document a wrong answer of CPU 57.
 fn make_wrong(run: &mut Value) {
     let made = &mut run["measurements"][0];

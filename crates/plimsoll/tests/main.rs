@@ -38,6 +38,7 @@ mod plans;
 mod quick;
 mod quota;
 mod redact;
+mod refusals;
 mod release;
 mod replays;
 mod site;

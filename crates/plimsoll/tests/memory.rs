@@ -251,25 +251,6 @@ fn reserved_pages_are_taken_where_there_are_some() {
 }
 
 #[test]
-fn wrong_words_are_refused_before_anything_is_measured() {
-    let dir = scratch();
-    for (words, wanted) in [
-        ("memory --layout scattered", "private or shared"),
-        ("memory --chases 11", "must be between 1 and 10"),
-        ("memory --group 100", "must be a multiple of 4K"),
-        ("memory --node 77", "77"),
-        ("memory --affinity 8191", "affinity: CPU 8191 may not be used"),
-        ("memory --variant sse9 --op copy", "--variant all --list"),
-        ("memory --pages 3m", "4k, thp, 2m or 1g"),
-        ("memory --size swept", "size"),
-        ("disk --size sweep", "--size sweep is not supported on disk.io"),
-    ] {
-        let (out, err) = ended(plimsoll(dir.path()).args(words.split(' ')), 2);
-        assert!(out.is_empty() && err.contains(wanted), "{words}: {err}");
-    }
-}
-
-#[test]
 fn memory_takes_a_place_and_a_group() {
     let dir = scratch();
     let words = "memory --only memory.latency --size 64K --group 64K --pages 4k --affinity compact --samples 1 --sample-time 5ms \

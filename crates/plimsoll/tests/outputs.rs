@@ -57,33 +57,6 @@ fn no_output_goes_through_what_another_user_has_planted() {
     assert!(!dir.path().join("key").exists() && !dir.path().join("other").exists());
 }
 
-#[test]
-fn two_outputs_to_one_file_are_refused_also_where_nothing_is_yet() {
-    let dir = scratch();
-    fs::create_dir(dir.path().join("dd")).unwrap();
-    fs::create_dir_all(dir.path().join("data/plimsoll")).unwrap();
-    symlink("later", dir.path().join("link")).unwrap();
-    let same = |more: &[&str]| {
-        let (out, err) = ended(plimsoll(dir.path()).args(QUICK).args(more), 2);
-        assert!(out.is_empty() && err.contains("must be different files"), "{more:?}: {err}");
-        assert_eq!(err.lines().count(), 1, "{err}");
-    };
-    same(&["--store", "none", "--json", "q", "--html", "./q"]);
-    same(&["--store", "none", "--json", "dd/q", "--events", "./dd/../dd/q"]);
-    same(&["--store", "none", "--json", "link", "--html", "later"]);
-    // Nor into the history, also the one that a run has when none is named.
-    for words in [
-        &["--store", "h", "--html", "./h"][..],
-        &["--store", "dd/h", "--json", "dd/h/index.json"],
-        &["--store", "dd", "--events", "dd/runs/2026/x.json"],
-        &["--json", "data/plimsoll/notes.json"],
-    ] {
-        let (out, err) = ended(plimsoll(dir.path()).args(QUICK).args(words), 2);
-        assert!(out.is_empty() && err.contains("must not be a file of the history"), "{words:?}: {err}");
-    }
-    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3, "something was written");
-}
-
 /// Exit 3 with one line that names the other user, nothing on stdout, and the file as it was.
 #[track_caller]
 fn refused(dir: &Path, words: &[&str]) {

@@ -110,17 +110,6 @@ fn a_tool_that_is_not_there_is_told_with_how_to_get_it() {
 }
 
 #[test]
-fn an_unknown_tool_is_refused_with_the_nearest() {
-    let dir = place_for_programs();
-    let (out, err) = ended(plimsoll(dir.path()).args(["cpu", "--against", "likwid"]), 2);
-    assert!(out.is_empty() && err.contains("likwid-bench"), "{err}");
-    let (_, err) = ended(plimsoll(dir.path()).args(["cpu", "--against", "fio,installed"]), 2);
-    assert!(err.contains("--against installed and names of tools are mutually exclusive"), "{err}");
-    let (_, err) = ended(plimsoll(dir.path()).args(["cpu", "--peer-path", "nope=/bin/true"]), 2);
-    assert!(err.contains("--reference-path must name reference tools: 'nope' is not one"), "{err}");
-}
-
-#[test]
 fn a_tool_that_hangs_is_ended_with_all_that_it_started_when_the_run_is() {
     let dir = place_for_programs();
     let mark = dir.path().join("pids");

@@ -42,60 +42,6 @@ fn a_command_line_becomes_a_file_and_back() {
 }
 
 #[test]
-fn what_cannot_be_shown_or_checked_is_told() {
-    let dir = scratch();
-    fs::write(dir.path().join("p.toml"), "[[group]]\nbenchmark = \"cpu.peak\"\nop = \"fmaa\"\n").unwrap();
-    let wrong = [
-        (&["plan", "check", "p.toml"][..], "plan p.toml, line 3, column 6: cpu.peak: op must be one of"),
-        (&["plan", "check", "none.toml"], "plan none.toml: "),
-        (&["plan", "check", "quik"], "did you mean 'quick'?"),
-        (&["plan", "show", "machine"], "no plan 'machine'"),
-        (
-            &["run", "Benchmarks on Hyperion"],
-            "no plan 'Benchmarks on Hyperion': did you mean 'hyperion-prometheus'?",
-        ),
-        (
-            &["run", "chameleon"],
-            "no plan 'chameleon': did you mean 'chameleon-baremetal' or 'chameleon-kvm'?",
-        ),
-        (&["plan", "show", "disk", "--block", "4Q"], "block"),
-        (&["plan", "show", "run", "--resume", "last"], "--resume is not supported on plan show"),
-        (&["plan"], "plan"),
-    ];
-    for (words, says) in wrong {
-        let (out, err) = ended(plimsoll(dir.path()).args(words), 2);
-        assert!(out.is_empty() && err.contains(says), "{words:?}: {err}");
-    }
-}
-
-#[test]
-fn all_mistakes_of_all_plans_are_told() {
-    let dir = scratch();
-    let keys = "smaples = 3\n[[group]]\nbenchmark = \"cpu.peak\"\nthreads = -1\n";
-    let values = "against = \"nobdy\"\n[[group]]\nbenchmark = \"cpu.peak\"\nop = \"fmaa\"\n\
-                  [[group]]\nbenchmark = \"memory.latency\"\nsize = 1\n";
-    for (name, text) in [("keys.toml", keys), ("values.toml", values), ("unclosed.toml", "x = [")] {
-        fs::write(dir.path().join(name), text).unwrap();
-    }
-    let plans = ["plan", "check", "keys.toml", "quick", "values.toml", "unclosed.toml", "none.toml"];
-    let (out, err) = ended(plimsoll(dir.path()).args(plans), 2);
-    assert_eq!(out, "");
-    let begins = [
-        "keys.toml, line 1, column 1: unknown key 'smaples'",
-        "keys.toml, line 4, column 11: threads must be a whole number such as 32: '-1' is negative",
-        "values.toml, line 4, column 6: cpu.peak: op must be one of",
-        "values.toml, line 1, column 1: against must name reference tools: 'nobdy'",
-        "values.toml, line 7, column 8: memory.latency: size must be at least",
-        "unclosed.toml, line 1, column 6: ",
-        "none.toml: ",
-    ];
-    assert_eq!(err.lines().count(), begins.len(), "{err}");
-    for (line, begin) in err.lines().zip(begins) {
-        assert!(line.starts_with(&format!("plimsoll: plan {begin}")), "{line}");
-    }
-}
-
-#[test]
 fn limits_in_a_plan_stand_beside_the_figures() {
     let dir = scratch();
     let plan = "samples = 2\nsample-time = \"5ms\"\n[[limit]]\nmatch = \"null*\"\nmetric = \"latency\"\nunit = \"s\"\nvalue = 1e-12\nkind = \"floor\"\nsource = \"a guess\"\n[[group]]\nbenchmark = \"null\"\n";
@@ -290,16 +236,6 @@ fn a_killed_run_is_resumed_with_every_case_once_and_its_history_whole() {
         let (_, err) = ended(plimsoll(dir.path()).args(resume), 2);
         assert!(err.contains("is complete"), "{err}");
     }
-}
-
-#[test]
-fn what_cannot_be_resumed_is_told() {
-    let dir = scratch();
-    fs::write(dir.path().join("six.toml"), SIX).unwrap();
-    let (_, err) = ended(plimsoll(dir.path()).args(["run", "--resume", "last", "--store", "none"]), 2);
-    assert!(err.contains("mutually exclusive"), "{err}");
-    let (_, err) = ended(plimsoll(dir.path()).args(["run", "--resume", "last", "--store", "missing"]), 2);
-    assert!(err.contains("missing"), "{err}");
 }
 
 #[test]

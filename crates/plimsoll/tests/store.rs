@@ -457,17 +457,3 @@ fn root_takes_no_history_that_another_user_has_or_could_exchange() {
         ended(plimsoll(dir.path()).args(["history", "--store", store]), 0);
     }
 }
-
-#[test]
-fn what_is_no_directory_is_refused_and_left_as_it_was() {
-    let dir = scratch();
-    fs::write(dir.path().join("notes"), "my notes").unwrap();
-    symlink("notes", dir.path().join("link")).unwrap();
-    for store in ["notes", "link", "notes/below", "none/below"] {
-        for words in [&NULL[..], &["history"]] {
-            let (out, err) = ended(plimsoll(dir.path()).args(words).args(["--store", store]), 2);
-            assert!(out.is_empty() && err.lines().count() == 1 && err.contains(store), "{store}: {err}");
-        }
-    }
-    assert_eq!(fs::read_to_string(dir.path().join("notes")).unwrap(), "my notes");
-}

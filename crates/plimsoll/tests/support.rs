@@ -57,6 +57,22 @@ pub(crate) fn ended(command: &mut Command, code: i32) -> (String, String) {
     (out, err)
 }
 
+/// The text with each number as `#`: figures of this machine and of this run.
+pub(crate) fn without_numbers(text: &str) -> String {
+    let (mut made, mut letters) = (String::new(), text.chars().peekable());
+    while let Some(letter) = letters.next() {
+        made.push(if letter.is_ascii_digit() { '#' } else { letter });
+        while letter.is_ascii_digit() && letters.next_if(|c| c.is_ascii_digit() || *c == '.').is_some() {}
+    }
+    made
+}
+
+/// Why there is no figure, without its numbers.
+#[track_caller]
+pub(crate) fn reason(measurement: &serde_json::Value) -> String {
+    without_numbers(measurement["reason"].as_str().unwrap_or_else(|| panic!("{measurement}")))
+}
+
 /// That a case was measured: it has figures. What is known of this machine's processor decides whether its limit believes
 /// them, so a figure past its limit counts, too.
 #[track_caller]

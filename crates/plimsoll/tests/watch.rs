@@ -199,39 +199,6 @@ fn a_watch_gives_way_to_who_uses_the_machine() {
     assert!(!dir.path().join("h/watch").exists());
 }
 
-#[test]
-fn what_cannot_be_watched_is_told() {
-    let dir = scratch();
-    let code = |line: &str| {
-        let output = words(dir.path(), line).output().unwrap();
-        (output.status.code(), told(&output))
-    };
-    let (status, text) = code("watch --store none --for 10s");
-    assert!(
-        status == Some(2) && text.contains("keeps its journal in the directory of the history"),
-        "{text}"
-    );
-    let (status, text) = code("watch --store h --only network --for 10s");
-    assert!(status == Some(2) && text.contains("needs --server") && text.contains("no case"), "{text}");
-    let (status, text) = code("watch --store h --resume");
-    assert!(status == Some(2) && text.contains("no watch is unfinished"), "{text}");
-    let (status, text) = code("watch --store h --resume --every 3s");
-    assert!(status == Some(2) && text.contains("--resume and --every are mutually exclusive"), "{text}");
-    let (status, text) = code("watch --for 1s");
-    assert!(status == Some(2) && text.contains("between 10s and 744h"), "{text}");
-    fs::write(dir.path().join("h/watch"), "not a journal\n").unwrap();
-    for line in [
-        "watch --store h --for 10s --only cpu",
-        "watch --store h --resume",
-        "watch --store h --stop",
-        "watch --store h --status",
-    ] {
-        let (status, text) = code(line);
-        assert!(status == Some(2) && text.contains("is no journal of a watch: line 1"), "{line}: {text}");
-    }
-    assert_eq!(fs::read_to_string(dir.path().join("h/watch")).unwrap(), "not a journal\n");
-}
-
 /// Whoever ends a watch holds its journal until the result is in the history: the others wait, and nothing is entered twice.
 #[test]
 fn many_who_end_a_watch_make_one_result() {

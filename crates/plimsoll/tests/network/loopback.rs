@@ -275,11 +275,3 @@ fn a_far_end_ends_when_its_parent_is_gone() {
     until("the server's end", || child.try_wait().unwrap().is_some());
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
-
-#[test]
-fn a_far_end_started_by_hand_says_so() {
-    let dir = scratch();
-    let (out, err) = ended(plimsoll(dir.path()).arg("far-end").write_stdin("hello\n"), 5);
-    assert!(out.is_empty());
-    assert!(err.contains("not by users") && err.lines().count() == 1, "{err}");
-}

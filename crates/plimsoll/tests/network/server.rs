@@ -1,5 +1,6 @@
 //! `plimsoll serve` as a process: many sessions, crowds, clients that vanish, wrong use.
 
+use std::collections::BTreeSet;
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
 
@@ -9,7 +10,7 @@ use plimsoll_bench_network::{Address, FarEnd, Place};
 use rustix::process::Signal;
 
 use super::{Serving, program, signal, ticks};
-use crate::support::{ended, plimsoll, scratch, until};
+use crate::support::{ended, plimsoll, reason, scratch, until, without_numbers};
 
 fn open(server: &Serving) -> FarEnd {
     let key = Key::from_hex(&server.key, "the announcement").unwrap();
@@ -53,7 +54,8 @@ fn many_sessions_and_streams_beside_a_silent_crowd_leave_nothing() {
     // Strangers' descriptors come and go; sessions leave none.
     assert!(server.descriptors() <= descriptors, "{} after {descriptors}", server.descriptors());
     assert!(server.resident() < memory + 4096, "{} kB after {memory}", server.resident());
-    assert!(server.log().contains("ended after 1 transfer\n"));
+    let log = server.log();
+    assert!(log.lines().any(|line| line.ends_with("ended after 1 transfer")), "{log}");
 }
 
 #[test]
@@ -78,7 +80,7 @@ fn a_client_killed_in_each_direction_is_noticed_and_the_next_is_served() {
         far.join(1, &Sockets::default(), None).unwrap();
         far.transfer(&work(1), &[7; 1000], &Default::default()).unwrap();
     }
-    assert!(server.log().contains("aborted"), "a client that vanishes is told of");
+    assert_ne!(server.log().matches("aborted").count(), 0, "a client that vanishes is told of");
 }
 
 #[test]
@@ -123,20 +125,13 @@ fn a_server_without_descriptors_says_so_and_accuses_no_key() {
         }
         assert!(sessions.len() < 20);
     };
-    let why = refusal();
-    // Each after that hears the same, however often.
-    for _ in 0..10 {
-        let again = refusal();
-        assert!(again.contains("out of resources: no file descriptor is left of the "), "{again}");
-        assert!(!again.contains("key") && again.contains("ulimit -n"), "{again}");
-    }
-    assert!(why.contains("no file descriptor is left of the "), "{why} {}", server.log());
+    // The first and each after that hear the same, however often.
+    let why: BTreeSet<String> = (0..11).map(|_| without_numbers(&refusal())).collect();
     // A session that needs more than is left hears it as well.
     let session = sessions.last_mut().unwrap();
     let streams = session.join(20, &Sockets::default(), None).unwrap_err().reason;
-    assert!(streams.contains("no file descriptor is left"), "{streams}");
     let ports = session.open_udp(20).unwrap_err().reason;
-    assert!(ports.contains("no file descriptor is left"), "{ports}");
+    insta::assert_debug_snapshot!((why, without_numbers(&streams), without_numbers(&ports)));
     sessions.clear();
     until("a session", || FarEnd::open(&place(), None).is_ok());
 }
@@ -151,9 +146,7 @@ fn a_client_without_descriptors_says_that_it_has_none() {
     command.args(["--samples", "1", "--sample-time", "10ms", "--store", "none", "--json", "-"]);
     let (out, _) = ended(&mut command, 4);
     let run: serde_json::Value = serde_json::from_str(&out).unwrap();
-    let reason = run["measurements"][0]["reason"].as_str().unwrap();
-    assert!(reason.contains("no file descriptor is left of the 40 that this process may have"), "{reason}");
-    assert!(!reason.contains("key") && !reason.contains("plimsoll serve"), "{reason}");
+    insta::assert_snapshot!(run["measurements"][0]["reason"].as_str().unwrap());
 }
 
 #[test]
@@ -168,48 +161,40 @@ fn wrong_keys_and_wrong_places_end_with_5_and_one_line() {
         let run: serde_json::Value = serde_json::from_str(&out).unwrap();
         run["measurements"][0]["reason"].as_str().unwrap().to_owned()
     };
-    let reason = run(&"ab".repeat(32), &server.address);
-    assert!(reason.contains("key was refused") && reason.contains(&server.address), "{reason}");
+    let (address, wrong) = (server.address.clone(), "ab".repeat(32));
+    let mut reasons = vec![run(&wrong, &address)];
+    // What the resolver says follows.
     let reason = run(&server.key, "no-such-host.invalid");
-    assert!(reason.contains("no-such-host.invalid has no address"), "{reason}");
-    let port = server.port().to_owned();
+    assert!(reason.starts_with("the server's name no-such-host.invalid has no address: "), "{reason}");
     drop(server);
-    let reason = run(&"ab".repeat(32), &format!("127.0.0.1:{port}"));
-    assert!(reason.contains("cannot connect to the server") && reason.contains("plimsoll serve"), "{reason}");
+    reasons.push(run(&wrong, &address));
+    insta::assert_snapshot!(reasons.join("\n").replace(&address, "ADDRESS"));
 }
 
 #[test]
-fn wrong_use_is_refused_before_anything_is_measured() {
+fn root_and_a_port_in_use_are_refused_before_anything_is_served() {
     let dir = scratch();
     let refused = |arguments: &[&str], code: i32| {
         let (out, err) = ended(plimsoll(dir.path()).args(arguments), code);
         assert!(out.is_empty(), "{out}");
-        assert_eq!(err.lines().count(), 1, "{err}");
         err
     };
-    assert!(refused(&["network", "--server", "-h"], 2).contains("server"));
-    assert!(refused(&["network", "--server", "host:0"], 2).contains("the port is not a number"));
-    assert!(refused(&["network", "--server", "::1", "--key", "nowhere"], 2).contains("nowhere"));
-    assert!(refused(&["serve", "--allow", "10.0.0.0/99"], 2).contains("prefix"));
-    assert!(refused(&["serve", "--key", "nowhere", "--allow-root"], 2).contains("nowhere"));
-    assert!(refused(&["serve", "--max-rate", "0"], 2).contains("max-rate"));
-    assert!(refused(&["serve", "--open", "--key", "x"], 2).contains("--open"));
-    if rustix::process::geteuid().is_root() {
-        assert!(refused(&["serve"], 3).contains("--allow-root"));
-    }
     let server = Serving::here(&[]);
     let busy = refused(&["serve", "--allow-root", "--bind", "127.0.0.1", "--port", server.port()], 5);
-    assert!(busy.contains(&server.address) && busy.contains("--port"), "{busy}");
-    let nobody = refused(&["serve", "--allow-root", "--bind", "192.0.2.1"], 2);
-    assert!(nobody.contains("192.0.2.1:7546") && nobody.contains("--bind"), "{nobody}");
+    let address = &server.address;
+    assert_eq!(
+        busy,
+        format!("plimsoll: cannot listen on {address}: Address already in use; use another --port\n")
+    );
+    if rustix::process::geteuid().is_root() {
+        insta::assert_snapshot!(refused(&["serve"], 3));
+    }
 }
 
 #[test]
 fn a_key_file_made_by_key_new_lets_a_client_in() {
     let dir = scratch();
     ended(plimsoll(dir.path()).args(["key", "new", "secret"]), 0);
-    let (_, err) = ended(plimsoll(dir.path()).args(["key", "new", "secret"]), 2);
-    assert!(err.contains("secret"), "an existing key is kept: {err}");
     let file = dir.path().join("secret");
     let server = Serving::here(&["--key", file.to_str().unwrap()]);
     let mut command = plimsoll(dir.path());
@@ -220,10 +205,8 @@ fn a_key_file_made_by_key_new_lets_a_client_in() {
     let measurement = &run["measurements"][0];
     assert_eq!(measurement["achieved"]["link"], "loopback", "its own address, so no link");
     assert_eq!(measurement["case"]["params"]["server"], server.address.as_str());
-    assert!(
-        !out.contains(&std::fs::read_to_string(&file).unwrap().trim().to_owned()),
-        "the key is in no document"
-    );
+    let key = std::fs::read_to_string(&file).unwrap();
+    assert_eq!(out.matches(key.trim()).count(), 0, "the key is in no document");
 }
 
 #[test]
@@ -243,7 +226,7 @@ fn a_far_end_that_is_something_else_is_a_far_end_failure() {
     let error = FarEnd::open(&place, None).unwrap_err();
     other.join().unwrap();
     assert_eq!(error.cause, Cause::FarEnd);
-    assert!(error.reason.contains("not a plimsoll server"), "{error}");
+    insta::assert_snapshot!(error.reason.replace(&address.to_string(), "ADDRESS"));
 }
 
 #[test]
@@ -261,7 +244,7 @@ fn the_unit_is_sound_and_hardened() {
         let output = Command::new("systemd-analyze").args(words).arg(&file).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{words:?}: {said}{}", String::from_utf8_lossy(&output.stdout));
-        assert!(!said.contains("plimsoll-serve.service:"), "{said}");
+        assert_eq!(said.matches("plimsoll-serve.service:").count(), 0, "{said}");
     }
     // What the unit calls is what the program understands.
     let line = unit.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/bin/plimsoll ")).unwrap();
@@ -283,7 +266,7 @@ fn the_servers_cap_is_the_limit_and_is_named_in_every_direction() {
         let run: serde_json::Value = serde_json::from_str(&out).unwrap();
         for measurement in run["measurements"].as_array().unwrap() {
             let (metric, id) = (&measurement["metrics"][0], &measurement["case"]["id"]);
-            let ways = if id.as_str().unwrap().contains("direction=both") { 2.0 } else { 1.0 };
+            let ways = if measurement["case"]["params"]["direction"] == "both" { 2.0 } else { 1.0 };
             let limit = &metric["limit"];
             assert_eq!(
                 (&limit["source"], limit["value"].as_f64().unwrap()),
@@ -317,8 +300,7 @@ fn a_low_cap_does_not_cut_the_check_and_accuses_no_path() {
     let measured = with("2", "4K");
     assert_eq!(measured["status"], "ok", "{measured}");
     // 168 s of the 60 s that a transfer may take.
-    let refused = with("64", "128K").to_string();
-    assert!(refused.contains("--message") && refused.contains("--streams"), "{refused}");
+    insta::assert_snapshot!(reason(&with("64", "128K")));
 }
 
 #[test]

@@ -1,0 +1,117 @@
+//! Mistakes as a user meets them. `refusals.txt` lists command lines, each with its exit code and what it prints on standard error;
+//! nothing is printed on standard output, and nothing is left behind.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::docs::is_current;
+use crate::support::{ended, plimsoll, scratch};
+
+const LIST: &str = include_str!("refusals.txt");
+
+/// Files that the command lines name: run documents, plans, job files, results of other tools.
+fn place(dir: &Path) {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/refusals");
+    for file in fs::read_dir(fixtures).unwrap().map(|entry| entry.unwrap().path()) {
+        fs::copy(&file, dir.join(file.file_name().unwrap())).unwrap();
+    }
+    let run = "run --only null --samples 5 --sample-time 1ms --quiet --store history --json a.json";
+    ended(plimsoll(dir).args(run.split(' ')), 0);
+    ended(plimsoll(dir).args("history tag last known --store history".split(' ')), 0);
+    let text = fs::read_to_string(dir.join("a.json")).unwrap();
+    let mut none: Value = serde_json::from_str(&text).unwrap();
+    none["measurements"] = json!([]);
+    none["id"] = "019aa5c3-2f1b-7c40-9d21-5b0c3f6a7e88".into();
+    for directory in ["all", "dd", "nothing-here", "w/runs", "h/runs", "data/plimsoll"] {
+        fs::create_dir_all(dir.join(directory)).unwrap();
+    }
+    for name in ["b.json", "c.json", "all/a.json"] {
+        fs::write(dir.join(name), &text).unwrap();
+    }
+    fs::write(dir.join("none.json"), none.to_string()).unwrap();
+    let deep = format!("{{\"fio version\": \"fio-3.33\", \"jobs\": {}", "[".repeat(50_000));
+    fs::write(dir.join("deep.txt"), deep).unwrap();
+    fs::write(dir.join("h/watch"), "not a journal\n").unwrap();
+    fs::File::create(dir.join("big.toml")).unwrap().set_len(1 << 30).unwrap();
+    symlink("later", dir.join("link")).unwrap();
+    symlink("notes", dir.join("to-notes")).unwrap();
+}
+
+/// Everything below a directory: the bytes of each file, and no more than the length of a large one.
+fn below(dir: &Path) -> BTreeMap<PathBuf, (u64, Vec<u8>)> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(dir).unwrap().map(Result::unwrap) {
+        let (path, about) = (entry.path(), entry.metadata().unwrap());
+        if about.is_dir() {
+            found.extend(below(&path));
+        }
+        let is_small = about.is_file() && about.len() < 1 << 20;
+        let bytes = if is_small { fs::read(&path).unwrap() } else { Vec::new() };
+        found.insert(path, (if about.is_file() { about.len() } else { 0 }, bytes));
+    }
+    found
+}
+
+/// What is of this machine and of this test alone, with what stands for it.
+fn own(dir: &Path) -> Vec<(String, &'static str)> {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap().trim();
+    let nodes = fs::read_to_string("/sys/devices/system/node/online").unwrap_or_default();
+    let run: Value = serde_json::from_slice(&fs::read(dir.join("a.json")).unwrap()).unwrap();
+    vec![
+        (format!("{}/", dir.display()), ""),
+        (dir.display().to_string(), "."),
+        (run["id"].as_str().unwrap().to_owned(), "ID"),
+        (format!("allowed CPUs {allowed}"), "allowed CPUs LIST"),
+        (format!("of this machine ({})", nodes.trim()), "of this machine (LIST)"),
+    ]
+}
+
+/// The exit code and standard error of a command line, as a shell reads it.
+fn answer(dir: &Path, own: &[(String, &str)], line: &str) -> String {
+    let script = format!("plimsoll() {{ '{}' \"$@\"; }}; {line}", env!("CARGO_BIN_EXE_plimsoll"));
+    let output = Command::new("timeout")
+        .args(["300", "sh", "-c", &script])
+        .current_dir(dir)
+        .envs([("NO_COLOR", "1"), ("COLUMNS", "400")])
+        .env("XDG_DATA_HOME", dir.join("data"))
+        .env("XDG_STATE_HOME", dir.join("state"))
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert!(output.stdout.is_empty(), "{line}: {}", String::from_utf8_lossy(&output.stdout));
+    let err = String::from_utf8(output.stderr).unwrap();
+    let err = own.iter().fold(err, |err, (text, instead)| err.replace(text, instead));
+    format!("$ {line}\n[{}] {err}", output.status.code().unwrap())
+}
+
+#[test]
+fn a_mistake_is_refused_in_a_line_that_says_what_to_do() {
+    let dir = scratch();
+    place(dir.path());
+    let (before, own) = (below(dir.path()), own(dir.path()));
+    let kept = |line: &&str| line.is_empty() || line.starts_with('#') || line.starts_with("$ ");
+    let lines: Vec<&str> = LIST.lines().filter(kept).collect();
+    let made = |part: &[&str]| -> String {
+        let answer = |line: &&str| match line.strip_prefix("$ ") {
+            Some(command) => answer(dir.path(), &own, command),
+            None => format!("{line}\n"),
+        };
+        part.iter().map(answer).collect()
+    };
+    let made = std::thread::scope(|scope| {
+        let parts = lines.chunks(lines.len().div_ceil(4));
+        let threads: Vec<_> = parts.map(|part| scope.spawn(|| made(part))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect::<String>()
+    });
+    is_current("crates/plimsoll/tests/refusals.txt", &made);
+    let after = below(dir.path());
+    let changed: Vec<_> =
+        after.iter().filter(|(path, text)| before.get(*path) != Some(text)).map(|(path, _)| path).collect();
+    assert!(changed.is_empty() && after.len() == before.len(), "{changed:?}");
+}
