@@ -1,32 +1,8 @@
 //! What `--volume`, `--count` and `--scaling` mean: the amount of each sample, and how threads divide it.
 
-use serde::{Deserialize, Serialize};
-
 use plimsoll_model::case::Case;
 
-/// Whose amount is fixed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Scaling {
-    /// Each thread's: the work grows with the threads.
-    Weak,
-    /// All threads' together: the work is divided.
-    Strong,
-}
-
-/// The scaling that a case names; weak where it names none.
-///
-/// # Errors
-/// Another word, in one line.
-pub fn scaling(case: &Case) -> Result<Scaling, String> {
-    match case.word("scaling") {
-        None | Some("weak") => Ok(Scaling::Weak),
-        Some("strong") => Ok(Scaling::Strong),
-        Some(other) => Err(format!(
-            "scaling must be weak or strong: '{}' is neither",
-            plimsoll_units::text::shown(other)
-        )),
-    }
-}
+pub use plimsoll_model::job::{Scaling, scaling};
 
 /// What an average machine does in a second of what cases state as amounts: enough for an estimate of hours or minutes.
 #[derive(Clone, Copy, Debug)]
@@ -89,13 +65,5 @@ mod tests {
         assert_eq!(of(&format!("{disk}=1000000/threads=4/count=1000")), Some(4.0), "of each thread");
         assert_eq!(of("cpu.peak/op=add/threads=2/work=1000000/scaling=strong"), Some(10.0));
         assert_eq!(of("disk.io/op=read/block=4K/threads=4"), None);
-    }
-
-    #[test]
-    fn scaling_is_weak_unless_it_is_strong() {
-        let case = Case::of("disk.io");
-        assert_eq!(scaling(&case), Ok(Scaling::Weak));
-        assert_eq!(scaling(&case.clone().with_word("scaling", "strong")), Ok(Scaling::Strong));
-        assert!(scaling(&case.with_word("scaling", "amdahl")).is_err());
     }
 }

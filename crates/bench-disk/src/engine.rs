@@ -6,8 +6,8 @@ use std::sync::Arc;
 use plimsoll_metal::mapped::{Access, Mapped, Use};
 use plimsoll_metal::ticks::Clock;
 use plimsoll_metal::uring::{Completion, Op, Patience, Polling, Request, Ring, RingError};
+use plimsoll_model::job::disk::DiskEngine;
 use rustix::io::Errno;
-use serde::{Deserialize, Serialize};
 
 use crate::storage::target::TestFile;
 
@@ -21,84 +21,10 @@ use nothing::{NoCall, Nothing};
 use one::{Calls, Mapping, OneAtATime};
 use queue::Queue;
 
-/// The engines there are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Kind {
-    /// Many transfers in flight, asked for in batches.
-    IoUring(#[serde(with = "Polled")] Polling),
-    /// Many transfers in flight: io_submit(2), io_getevents(2).
-    Libaio,
-    /// One transfer at a time: preadv2(2), pwritev2(2).
-    Psync,
-    /// One transfer at a time: copied from and to a mapping of the file, through the page cache.
-    Mmap,
-    /// Many transfers that are finished at once without being done: the floor of a ring.
-    Null,
-    /// One at a time that is not done: the floor of the synchronous ones.
-    NullCall,
-}
-
-/// [`Polling`] as it crosses to the worker.
-#[derive(Serialize, Deserialize)]
-#[serde(remote = "Polling")]
-struct Polled {
-    submission: bool,
-    completion: bool,
-}
-
-const fn polling(submission: Who, completion: Who) -> Kind {
-    Kind::IoUring(Polling {
-        submission: matches!(submission, Who::Polls),
-        completion: matches!(completion, Who::Polls),
-    })
-}
-
-/// Whether somebody looks, or is called.
-enum Who {
-    Polls,
-    IsCalled,
-}
-
-impl Kind {
-    /// io_uring without polling.
-    pub const PLAIN: Kind = polling(Who::IsCalled, Who::IsCalled);
-
-    /// Every engine that can be asked for, with the word that names it.
-    pub const ALL: &'static [(&'static str, Kind)] = &[
-        ("io_uring", Kind::PLAIN),
-        ("io_uring+sqpoll", polling(Who::Polls, Who::IsCalled)),
-        ("io_uring+iopoll", polling(Who::IsCalled, Who::Polls)),
-        ("io_uring+sqpoll+iopoll", polling(Who::Polls, Who::Polls)),
-        ("libaio", Kind::Libaio),
-        ("psync", Kind::Psync),
-        ("mmap", Kind::Mmap),
-    ];
-
-    /// The engine of that name.
-    pub fn from_word(word: &str) -> Option<Kind> {
-        Kind::ALL.iter().find(|(name, _)| *name == word).map(|(_, kind)| *kind)
-    }
-
-    /// Its name.
-    pub fn word(self) -> &'static str {
-        Kind::ALL.iter().find(|(_, kind)| *kind == self).map_or("null", |(name, _)| name)
-    }
-
-    /// What of that name does one transfer at a time.
-    pub fn lone(word: &str) -> Option<Kind> {
-        Kind::from_word(word).filter(|kind| kind.is_one_at_a_time())
-    }
-
-    /// Whether it does one transfer at a time, whatever depth is asked for.
-    pub fn is_one_at_a_time(self) -> bool {
-        matches!(self, Kind::Psync | Kind::Mmap | Kind::NullCall)
-    }
-}
-
 /// Something that carries out transfers: `depth` slots, each with a buffer of one block.
 pub trait Engine {
     /// Which it is.
-    fn kind(&self) -> Kind;
+    fn kind(&self) -> DiskEngine;
 
     /// How many transfers it holds at once.
     fn depth(&self) -> usize;
@@ -143,17 +69,17 @@ pub trait Engine {
 /// Any of them. Whoever works with one takes it out (`with_engine!`), so that the calls of a measured loop are made in
 /// place: through a table of calls a transfer takes 6 ns longer.
 pub enum AnyEngine {
-    /// See [`Kind::IoUring`].
+    /// See [`DiskEngine::IoUring`].
     Queue(Queue),
-    /// See [`Kind::Libaio`].
+    /// See [`DiskEngine::Libaio`].
     Aio(LinuxAio),
-    /// See [`Kind::Psync`].
+    /// See [`DiskEngine::Psync`].
     Calls(OneAtATime<Calls>),
-    /// See [`Kind::Mmap`].
+    /// See [`DiskEngine::Mmap`].
     Mapping(OneAtATime<Mapping>),
-    /// See [`Kind::Null`].
+    /// See [`DiskEngine::Null`].
     Nothing(Nothing),
-    /// See [`Kind::NullCall`].
+    /// See [`DiskEngine::NullCall`].
     NoCall(OneAtATime<NoCall>),
 }
 
@@ -174,7 +100,7 @@ pub(super) use with_engine;
 
 impl AnyEngine {
     /// Which it is.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> DiskEngine {
         with_engine!(self, engine => engine.kind())
     }
 
@@ -201,7 +127,7 @@ pub struct Opened {
 ///
 /// # Errors
 /// No memory for the buffers, or an impossible geometry.
-pub fn open(kind: Kind, file: &Arc<TestFile>, depth: usize, block: usize) -> Result<Opened, RingError> {
+pub fn open(kind: DiskEngine, file: &Arc<TestFile>, depth: usize, block: usize) -> Result<Opened, RingError> {
     open_on(kind, std::slice::from_ref(file), depth, block, Access::Sequential, Clock::system())
 }
 
@@ -210,7 +136,7 @@ pub fn open(kind: Kind, file: &Arc<TestFile>, depth: usize, block: usize) -> Res
 /// # Errors
 /// As [`open`].
 pub fn open_on(
-    kind: Kind,
+    kind: DiskEngine,
     files: &[Arc<TestFile>],
     depth: usize,
     block: usize,
@@ -221,11 +147,13 @@ pub fn open_on(
     let calls =
         || Ok::<_, RingError>(AnyEngine::Calls(OneAtATime::new(Calls(files.to_vec()), block, clock)?));
     match kind {
-        Kind::Psync => whole(calls()?),
-        Kind::Mmap => whole(AnyEngine::Mapping(OneAtATime::new(Mapping::new(files, access)?, block, clock)?)),
-        Kind::Null => whole(AnyEngine::Nothing(Nothing::new(depth, block, clock)?)),
-        Kind::NullCall => whole(AnyEngine::NoCall(OneAtATime::new(NoCall, block, clock)?)),
-        Kind::Libaio => match LinuxAio::new(files, depth, block, clock) {
+        DiskEngine::Psync => whole(calls()?),
+        DiskEngine::Mmap => {
+            whole(AnyEngine::Mapping(OneAtATime::new(Mapping::new(files, access)?, block, clock)?))
+        }
+        DiskEngine::Null => whole(AnyEngine::Nothing(Nothing::new(depth, block, clock)?)),
+        DiskEngine::NullCall => whole(AnyEngine::NoCall(OneAtATime::new(NoCall, block, clock)?)),
+        DiskEngine::Libaio => match LinuxAio::new(files, depth, block, clock) {
             Ok(aio) => whole(AnyEngine::Aio(aio)),
             Err(RingError::Enter { errno }) => {
                 let why = format!("io_setup(2) failed: {errno}; raise the sysctl fs.aio-max-nr");
@@ -233,14 +161,14 @@ pub fn open_on(
             }
             Err(error) => Err(error),
         },
-        Kind::IoUring(polling) => match Queue::new(files, depth, block, polling, clock) {
+        DiskEngine::IoUring(polling) => match Queue::new(files, depth, block, polling, clock) {
             Ok(queue) => whole(AnyEngine::Queue(queue)),
             Err(RingError::Unavailable(why)) => {
                 Ok(Opened { engine: calls()?, fell_back: Some(why.to_string()) })
             }
             // A device without polling queues says so at the first transfer.
             Err(RingError::Enter { errno: Errno::OPNOTSUPP | Errno::INVAL }) if polling.completion => {
-                let less = Kind::IoUring(Polling { completion: false, ..polling });
+                let less = DiskEngine::IoUring(Polling { completion: false, ..polling });
                 let opened = open_on(less, files, depth, block, access, clock)?;
                 let why = "the device or its driver has no queues to poll (nvme.poll_queues)".to_owned();
                 Ok(Opened { fell_back: Some(opened.fell_back.unwrap_or(why)), ..opened })
@@ -268,28 +196,19 @@ mod tests {
         engine.done().to_vec()
     }
 
-    #[test]
-    fn names_round_trip() {
-        for (word, kind) in Kind::ALL {
-            assert_eq!((Kind::from_word(word), kind.word()), (Some(*kind), *word));
-        }
-        assert_eq!(Kind::from_word("posixaio"), None);
-        assert_eq!(Kind::from_word("null"), None, "what does nothing measures no disk");
-    }
-
     /// Both engines write and read the same bytes at the same places.
     #[test]
     fn what_one_engine_writes_the_other_reads() {
         let dir = tempfile::tempdir().expect("temporary directory");
         let file = file(dir.path());
         for (writer, reader) in [
-            (Kind::PLAIN, Kind::Psync),
-            (Kind::Psync, Kind::PLAIN),
-            (Kind::Mmap, Kind::Psync),
-            (Kind::Psync, Kind::Mmap),
-            (polling(Who::Polls, Who::IsCalled), Kind::PLAIN),
-            (Kind::Libaio, Kind::Psync),
-            (Kind::PLAIN, Kind::Libaio),
+            (DiskEngine::PLAIN, DiskEngine::Psync),
+            (DiskEngine::Psync, DiskEngine::PLAIN),
+            (DiskEngine::Mmap, DiskEngine::Psync),
+            (DiskEngine::Psync, DiskEngine::Mmap),
+            (DiskEngine::IoUring(Polling { submission: true, completion: false }), DiskEngine::PLAIN),
+            (DiskEngine::Libaio, DiskEngine::Psync),
+            (DiskEngine::PLAIN, DiskEngine::Libaio),
         ] {
             let mut write = open(writer, &file, 4, 512).expect("open").engine;
             let write = write.as_dyn();
@@ -320,7 +239,7 @@ mod tests {
     #[test]
     fn synchronous_transfers_are_one_at_a_time_whatever_is_asked_for() {
         let dir = tempfile::tempdir().expect("temporary directory");
-        let mut engine = open(Kind::Psync, &file(dir.path()), 32, 512).expect("open").engine;
+        let mut engine = open(DiskEngine::Psync, &file(dir.path()), 32, 512).expect("open").engine;
         let engine = engine.as_dyn();
         assert_eq!(engine.depth(), 1);
         let read = Request { slot: 0, op: Op::Read, file: 0, offset: 0, start: 0, len: 512 };
@@ -339,7 +258,7 @@ mod tests {
     fn the_end_of_the_file_is_a_short_read_in_both() {
         let dir = tempfile::tempdir().expect("temporary directory");
         let file = file(dir.path());
-        for (_, kind) in Kind::ALL.iter().filter(|(word, _)| !word.contains("iopoll")) {
+        for (_, kind) in DiskEngine::ALL.iter().filter(|(word, _)| !word.contains("iopoll")) {
             let mut engine = open(*kind, &file, 1, 4096).expect("open").engine;
             let engine = engine.as_dyn();
             let read =

@@ -13,18 +13,17 @@ use std::thread::Builder;
 use crossbeam_channel::{bounded, unbounded};
 use plimsoll_metal::uring::monotonic_ns;
 use rustix::io::Errno;
-use serde::{Deserialize, Serialize};
 
 use crate::device::io_limit;
 use crate::fact::{self, CACHE, COMMITS, DEVICE, ENGINE, FILE_SYSTEM, LOGS, SYNC};
-use crate::io::job::MAX_THREADS;
-use crate::io::shares::{Counted, Shares};
+use crate::human;
+use crate::io::shares::DeviceDemand;
+use crate::job::MAX_THREADS;
 use crate::load::data::Noise;
 use crate::metrics::{LATENCY, RATE};
 use crate::storage::dir::check_dir;
 use crate::storage::file::{cannot_use, in_memory, memory_behind, named};
 use crate::storage::target::{Cache, End, TestFile, hint};
-use crate::{human, mean_block, under_way};
 use plimsoll_bench_api::RequestedSize;
 use plimsoll_bench_api::{
     Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, Ready, Say, counts,
@@ -33,6 +32,7 @@ use plimsoll_bench_api::{
 use plimsoll_machine::Machine;
 use plimsoll_machine::storage::Medium;
 use plimsoll_model::case::Case;
+use plimsoll_model::job::disk::FsyncLoad;
 use plimsoll_model::limit::{Kind, Limit, Question};
 use plimsoll_model::metric::OfTransfers;
 use plimsoll_model::plan::Group;
@@ -44,8 +44,8 @@ use plimsoll_units::quantity::Unit;
 /// The benchmark itself.
 pub struct DiskFsync;
 
-/// Bytes of a log segment: etcd's and RocksDB's default.
-const SEGMENT: u64 = 64 << 20;
+/// Bytes of a log segment.
+const SEGMENT: u64 = FsyncLoad::SEGMENT_BYTES;
 
 /// The file of a log.
 const FILE_SIZE: RequestedSize = RequestedSize::Exactly(SEGMENT);
@@ -58,7 +58,9 @@ impl Benchmark for DiskFsync {
         &Descriptor {
             name: "disk.fsync",
             about: "append and fdatasync: what a database's commit costs",
-            file: |parsed| parsed.read().ok().map(Commits::size),
+            file: |parsed| {
+                parsed.read().ok().map(|load: FsyncLoad| RequestedSize::Exactly(SEGMENT * load.threads))
+            },
             words: &[Say::Word("append"), Say::Value("block"), Say::Word("+ fdatasync"), Say::Times],
             keys: &["block", "threads"],
             waits_for_a_device: true,
@@ -80,7 +82,8 @@ impl Benchmark for DiskFsync {
     }
 
     fn metric_of(&self, case: &Case, row: Metric) -> Option<Metric> {
-        Some(if row.name == LATENCY { row.of_transfers(OfTransfers::Time(under_way(case))) } else { row })
+        let threads = FsyncLoad::try_from(case).map_or(1, |load| load.threads) as f64;
+        Some(if row.name == LATENCY { row.of_transfers(OfTransfers::Time(threads)) } else { row })
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
@@ -92,7 +95,8 @@ impl Benchmark for DiskFsync {
             }
             for &threads in &threads {
                 let case = Case::of(self.name()).with_size("block", block).with_count("threads", threads);
-                candidates.push(Candidate::new(case, feasible(machine)).parsed(&Commits { block, threads }));
+                candidates
+                    .push(Candidate::new(case, feasible(machine)).parsed(&FsyncLoad { block, threads }));
             }
         }
         Ok(candidates)
@@ -100,39 +104,23 @@ impl Benchmark for DiskFsync {
 
     fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
         const UNKNOWN: &str = "no device states how long it takes to empty its write cache";
-        let (machine, case) = (question.machine, question.case);
-        // Each commit writes at least its block.
-        let commits = || {
-            let block = mean_block(case)?;
-            io_limit::ceiling(machine, case, Shares::of(case).ok()?, Counted::Transfers { block })
-        };
+        let demand = FsyncLoad::try_from(question.case).ok().map(DeviceDemand::from);
+        let most = demand.and_then(|demand| {
+            let most = io_limit::ceiling(question.machine, demand, demand.transfers()?)?;
+            Some((demand, most))
+        });
         let (kind, limit) = match question.metric {
-            LATENCY => (Kind::Floor, commits().and_then(|most| io_limit::floor(question, most))),
-            RATE => (Kind::Ceiling, commits()),
+            LATENCY => (Kind::Floor, most.and_then(|(demand, most)| io_limit::floor(question, demand, most))),
+            RATE => (Kind::Ceiling, most.map(|(_, most)| most)),
             _ => return Vec::new(),
         };
         vec![limit.unwrap_or_else(|| Limit::unknown(kind, UNKNOWN))]
     }
 
     fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
-        let Commits { block, threads } = parsed.read()?;
+        let FsyncLoad { block, threads } = parsed.read()?;
         let logs = (0..threads).map(|thread| Log::new(block, thread, case, cx)).collect::<Result<_, _>>()?;
         Ok(Box::new(Logs(logs)))
-    }
-}
-
-/// A case, understood.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(super) struct Commits {
-    /// Bytes of a commit, up to a segment.
-    block: u64,
-    threads: u64,
-}
-
-impl Commits {
-    /// Bytes of all logs.
-    pub(super) fn size(self) -> RequestedSize {
-        RequestedSize::Exactly(SEGMENT * self.threads)
     }
 }
 

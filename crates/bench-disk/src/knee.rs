@@ -2,17 +2,19 @@
 //! flight with 95 % of the highest rate; the curve has all points.
 
 use crate::findings;
-use crate::io::DiskIo;
-use crate::io::job::Job;
 use crate::io::sweep::Knee;
 use crate::io::transfers::Transfers;
+use crate::io::{DiskIo, limit};
+use crate::job::most_in_flight;
 use crate::metrics::{CPU, DEPTH, LATENCY, RATE, THREADS, THROUGHPUT};
+use crate::storage::file::requested_size;
 use crate::words;
 use plimsoll_bench_api::{
     Benchmark, Better, Candidate, Context, Descriptor, Metric, PATTERN, Parsed, Ready, Say, default_threads,
 };
 use plimsoll_machine::Machine;
 use plimsoll_model::case::{Case, Value};
+use plimsoll_model::job::disk::DiskTransfers;
 use plimsoll_model::measurement::Measurement;
 use plimsoll_model::plan::Group;
 use plimsoll_units::quantity::Unit;
@@ -28,14 +30,14 @@ impl Benchmark for DiskKnee {
         &Descriptor {
             name: "disk.knee",
             about: "depth and threads at which the rate stops growing (by --only)",
-            file: |parsed| parsed.read().ok().map(|job: Job| job.size()),
+            file: |parsed| parsed.read().ok().map(|job: DiskTransfers| requested_size(&job)),
             words: &[Say::Word("saturation point,"), PATTERN, Say::Value("op"), Say::Value("block")],
             keys: &["op", "read-share", "pattern", "block", "size", "engine", "cache", "sync"],
             by_default: false,
             curves: words::CURVES,
             shares_worker: true,
             waits_for_a_device: true,
-            limits: |question| DiskIo.limits(question),
+            limits: limit::of_a_search,
             findings: findings::searches,
             point: words::point,
             ..Descriptor::USUAL
@@ -99,11 +101,16 @@ impl Benchmark for DiskKnee {
         let doublings = std::iter::successors(Some(1), |threads| Some(threads * 2));
         let mut threads: Vec<u64> = doublings.take_while(|threads| *threads < most).collect();
         threads.push(most);
-        let job: Job = parsed.read()?;
-        let team =
-            |threads: u64| Transfers::new(&format!("{case}#{threads}"), job.with_queue(threads, DEEPEST), cx);
+        let job: DiskTransfers = parsed.read()?;
+        let team = |threads: u64| Transfers::new(&format!("{case}#{threads}"), with_queue(&job, threads), cx);
         Ok(Box::new(Knee::new(threads.into_iter().map(team).collect::<Result<_, _>>()?)))
     }
+}
+
+/// The job with so many threads, and a queue of [`DEEPEST`] or as many transfers as the buffers hold.
+fn with_queue(job: &DiskTransfers, threads: u64) -> DiskTransfers {
+    let depth = DEEPEST.min(most_in_flight(job.blocks.largest(), threads));
+    DiskTransfers { threads, depth, ..job.clone() }
 }
 
 /// A case of `disk.io` as one of this benchmark.
@@ -130,9 +137,9 @@ mod tests {
     fn one_case_without_a_depth_that_can_be_made_one_of_disk_io() {
         let ids = ids(&Group::default());
         assert_eq!(ids, ["disk.knee/op=read/pattern=random/block=4K/engine=io_uring/cache=direct"]);
-        let job: Job =
+        let job: DiskTransfers =
             DiskKnee.cases(&bare(), &Group::default()).expect("cases")[0].parsed.read().expect("a job");
-        let job = job.with_queue(2, DEEPEST);
+        let job = with_queue(&job, 2);
         assert_eq!((job.depth, job.threads), (DEEPEST, 2));
     }
 

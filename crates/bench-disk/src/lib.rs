@@ -12,6 +12,7 @@ mod findings;
 pub mod fio;
 pub mod fsync;
 pub mod io;
+mod job;
 pub mod knee;
 pub mod load;
 pub mod metrics;
@@ -23,14 +24,13 @@ mod words;
 
 use std::path::Path;
 
-pub use io::job::MAX_DEPTH;
+pub use job::MAX_DEPTH;
 pub use part::SUBSYSTEM;
 use plimsoll_bench_api::{Candidate, Context, RequestedSize};
 use plimsoll_machine::Machine;
-use plimsoll_model::case::Case;
 use plimsoll_model::sample;
 use plimsoll_stats::Times;
-use plimsoll_units::quantity::{Mix, Quantity, Unit};
+use plimsoll_units::quantity::{Quantity, Unit};
 pub use storage::dir::DirError;
 use storage::dir::{DirFacts, NoSpace, check_dir};
 
@@ -64,16 +64,6 @@ pub fn check<'a>(
 /// How large the file of a case is to be; `None` where it uses none.
 pub fn file_of(candidate: &Candidate) -> Option<RequestedSize> {
     SUBSYSTEM.find(candidate.case.benchmark()).and_then(|of| (of.descriptor().file)(&candidate.parsed))
-}
-
-/// Bytes of a transfer of a case, in the mean; none where it names no block.
-fn mean_block(case: &Case) -> Option<f64> {
-    case.number("block").map(|bytes| bytes as f64).or_else(|| case.mix("block").map(Mix::mean))
-}
-
-/// Transfers that a case keeps under way, over all threads.
-fn under_way(case: &Case) -> f64 {
-    case.threads() as f64 * case.number("depth").unwrap_or(1) as f64
 }
 
 /// A size for the reader: `64 MiB`.

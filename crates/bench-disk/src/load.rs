@@ -9,12 +9,11 @@ use std::time::Instant;
 
 use plimsoll_metal::uring::{Op, Patience, Request};
 use rustix::time::ClockId;
-use serde::{Deserialize, Serialize};
 
 use crate::engine::{AnyEngine, Engine, with_engine};
 use crate::load::data::Noise;
 use crate::load::ledger::Ledger;
-use crate::load::source::{Doing, Source};
+use crate::load::source::Source;
 use crate::storage::target::TestFile;
 
 mod check;
@@ -34,7 +33,8 @@ pub(crate) mod threads;
 
 use evidence::Suspect;
 pub use fault::{Fault, LoadError, What, rest};
-pub use schedule::{Arrivals, Schedule};
+use plimsoll_model::job::disk::{DiskOperation, Flush, SyncCall};
+pub use schedule::Schedule;
 use settle::{Slot, Whole};
 pub use tally::{Directions, Parts, Tally};
 
@@ -45,41 +45,11 @@ const BATCHES: usize = 8;
 /// A sample that has not ended after so long is cut: a disk that is slower than anyone thought must not hold a run.
 pub const CAP_NS: u64 = 60_000_000_000;
 
-/// When data is asked to be kept for good, beside what each write does by itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Flush {
-    /// Never.
-    Never,
-    /// After so many writes.
-    Every {
-        /// How many.
-        writes: u64,
-        /// By which call.
-        call: Call,
-    },
-    /// At the end of each sample.
-    AtEnd {
-        /// By which call.
-        call: Call,
-    },
-}
-
-/// What keeps a file's data for good.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Call {
-    /// fdatasync(2): what is needed to read the data again.
-    DataSync,
-    /// fsync(2): all that is known of the file too.
-    Sync,
-}
-
-impl Flush {
-    /// What is asked of the engine.
-    fn op(self) -> Op {
-        match self {
-            Flush::Every { call: Call::Sync, .. } | Flush::AtEnd { call: Call::Sync } => Op::Sync,
-            _ => Op::DataSync,
-        }
+/// The request that flushes.
+fn flush_op(flush: Flush) -> Op {
+    match flush {
+        Flush::Every { call: SyncCall::Sync, .. } | Flush::AtEnd { call: SyncCall::Sync } => Op::Sync,
+        _ => Op::DataSync,
     }
 }
 
@@ -297,7 +267,7 @@ impl<E: Engine> Loop<E> {
             }
         }
         Loop {
-            halves: source.doing() == Doing::Copy,
+            halves: source.doing() == DiskOperation::Copy,
             engine,
             source,
             noise,
@@ -449,7 +419,7 @@ impl<E: Engine> Loop<E> {
         self.drain(Counting::Yes)?;
         self.unflushed = 0;
         let Some(slot) = self.idle.last().copied() else { return Ok(self.engine.now_ns()) };
-        let op = self.manner.flush.op();
+        let op = flush_op(self.manner.flush);
         self.engine.push(Request { slot, op, file: 0, offset: 0, start: 0, len: 0 })?;
         loop {
             self.engine.wait(Patience::Endless)?;

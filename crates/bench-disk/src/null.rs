@@ -7,11 +7,11 @@
 use plimsoll_metal::mapped::Access;
 use plimsoll_metal::ticks::Clock;
 
-use crate::engine::{Kind, open_on};
-use crate::io::job::MAX_DEPTH;
+use crate::engine::open_on;
+use crate::job::MAX_DEPTH;
 use crate::load::data::Noise;
-use crate::load::pattern::{Extent, Order, derive};
-use crate::load::source::{Blocks, Doing, Source, Through};
+use crate::load::pattern::{Extent, derive};
+use crate::load::source::Source;
 use crate::load::{self, Directions, Load, LoadError, Manner, Tally};
 use crate::metrics::LATENCY;
 use plimsoll_bench_api::{
@@ -19,6 +19,7 @@ use plimsoll_bench_api::{
 };
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
+use plimsoll_model::job::disk::{BlockOrder, BlockSizes, DiskEngine, DiskOperation, WriteThrough};
 use plimsoll_model::plan::Group;
 use plimsoll_model::sample::{Amount, CannotMeasure, Sample};
 use plimsoll_units::quantity::Unit;
@@ -38,7 +39,7 @@ const ONE_AT_A_TIME: &str =
     "--depth above 1 is not supported with --engine psync: it does one transfer at a time";
 
 /// The engines whose floor is told, by the word that names them, and what stands for them here.
-const ENGINES: &[(&str, Kind)] = &[("psync", Kind::NullCall), ("io_uring", Kind::Null)];
+const ENGINES: &[(&str, DiskEngine)] = &[("psync", DiskEngine::NullCall), ("io_uring", DiskEngine::Null)];
 
 impl Benchmark for DiskNull {
     fn descriptor(&self) -> &Descriptor {
@@ -83,16 +84,23 @@ impl Benchmark for DiskNull {
     }
 
     fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
-        let (kind, depth): (Kind, usize) = parsed.read()?;
+        let (kind, depth): (DiskEngine, usize) = parsed.read()?;
         let load = load(kind, depth, derive(cx.options.seed, case.id().as_str()))
             .map_err(|error| CannotMeasure::environment(error.to_string()))?;
         Ok(Box::new(Floor { load, counted: 0, done: 0 }))
     }
 }
 
-fn load(kind: Kind, depth: usize, seed: u64) -> Result<Box<dyn Load>, LoadError> {
+fn load(kind: DiskEngine, depth: usize, seed: u64) -> Result<Box<dyn Load>, LoadError> {
     let extent = Extent { start: 0, bytes: BYTES, unit: BLOCK, largest: BLOCK };
-    let source = Source::new(Doing::Read, Through::No, Blocks::One(BLOCK), Order::Random, extent, seed);
+    let source = Source::new(
+        DiskOperation::Read,
+        WriteThrough::No,
+        BlockSizes::One(BLOCK),
+        BlockOrder::Random,
+        extent,
+        seed,
+    );
     let engine = open_on(kind, &[], depth, BLOCK as usize, Access::Random, Clock::fastest())?.engine;
     Ok(load::on(
         engine,
@@ -143,7 +151,7 @@ mod tests {
 
     #[test]
     fn every_transfer_is_counted_and_timed() {
-        for (kind, depth) in [(Kind::Null, 32), (Kind::Null, 1), (Kind::NullCall, 1)] {
+        for (kind, depth) in [(DiskEngine::Null, 32), (DiskEngine::Null, 1), (DiskEngine::NullCall, 1)] {
             let mut floor = Floor { load: load(kind, depth, 1).expect("load"), counted: 0, done: 0 };
             assert!(floor.verify().is_err(), "nothing was done yet");
             let sample = floor.sample(Amount::Work(1000)).expect("sample");

@@ -1,18 +1,21 @@
 //! The disk benchmarks as a part of a report.
 
-use plimsoll_bench_api::Subsystem;
+use crate::device::io_limit;
+use crate::fsync::DiskFsync;
+use crate::io::DiskIo;
+use crate::io::shares::DeviceDemand;
+use crate::knee::DiskKnee;
+use crate::null::DiskNull;
+use plimsoll_bench_api::{Benchmark, Subsystem};
 use plimsoll_machine::Storage;
+use plimsoll_model::case::Case;
+use plimsoll_model::job::disk::{CacheMode, DiskTransfers, FsyncLoad};
 use plimsoll_model::measurement::Measurement;
 
 /// The disk benchmarks.
 pub static SUBSYSTEM: Subsystem = Subsystem {
     name: "disk",
-    benchmarks: &[
-        &crate::io::DiskIo,
-        &crate::fsync::DiskFsync,
-        &crate::knee::DiskKnee,
-        &crate::null::DiskNull,
-    ],
+    benchmarks: &[&DiskIo, &DiskFsync, &DiskKnee, &DiskNull],
     title: "Disk",
     about: "Read, write, fsync, queue depth (like fio)",
     context: |machine, first| machine.storage.as_ref().map(|s| context(s, first)).unwrap_or_default(),
@@ -31,10 +34,24 @@ pub static SUBSYSTEM: Subsystem = Subsystem {
     ],
     cpus: |_, _| Vec::new(),
     on_files: true,
-    setting: crate::device::io_limit::setting,
+    setting: |measurement, machine| io_limit::setting(measurement, machine, demand(&measurement.case)?),
     is_alone: crate::device::alone::is_alone,
     ..Subsystem::USUAL
 };
+
+/// What the transfers of a case demand of the device; `None` if it has none.
+fn demand(case: &Case) -> Option<DeviceDemand> {
+    if case.benchmark() == DiskFsync.name() {
+        return Some(FsyncLoad::try_from(case).ok()?.into());
+    }
+    DeviceDemand::of(&DiskTransfers::try_from(case).ok()?).ok()
+}
+
+/// Whether the transfers of a case pass the page cache by, as its parameters say.
+fn is_direct(case: &Case) -> bool {
+    let of_transfers = [DiskIo.name(), DiskKnee.name()].contains(&case.benchmark());
+    of_transfers && DiskTransfers::try_from(case).is_ok_and(|job| job.cache == CacheMode::Direct)
+}
 
 /// Where the test file lies, and whether the transfers of the first case pass the page cache by.
 fn context(storage: &Storage, first: &Measurement) -> Vec<String> {
@@ -47,6 +64,6 @@ fn context(storage: &Storage, first: &Measurement) -> Vec<String> {
         let words = [Some(disk.name.as_str()), disk.model.as_deref(), Some(kind)];
         words.into_iter().flatten().collect::<Vec<_>>().join(" ")
     }));
-    parts.extend((first.case.word("cache") == Some("direct")).then(|| "direct I/O".to_owned()));
+    parts.extend(is_direct(&first.case).then(|| "direct I/O".to_owned()));
     parts
 }

@@ -2,9 +2,8 @@
 
 use std::fmt;
 
-use crate::engine::Kind;
 use crate::human;
-use crate::load::Flush;
+use plimsoll_model::job::disk::{DiskEngine, Flush};
 use plimsoll_model::warning::Warn;
 use plimsoll_units::quantity::{Quantity, Unit, format_size, percent_below, significant};
 
@@ -175,7 +174,7 @@ impl fmt::Display for FileWarning {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum TransferWarning {
     /// An engine was asked for and another one did the work.
-    EngineFellBack { wanted: Kind, used: Kind, why: String },
+    EngineFellBack { wanted: DiskEngine, used: DiskEngine, why: String },
     /// Buffers were not registered with the kernel; why.
     NotRegistered { why: String },
     /// Fewer transfers were in flight than asked for, of each thread.
@@ -183,7 +182,7 @@ pub(super) enum TransferWarning {
     /// The same, because each sync empties the queue.
     EmptiedBySyncs { wanted: u64, got: f64, flush: Flush },
     /// The same, because the engine does one at a time; whether another one does more.
-    OneAtATime { wanted: u64, engine: Kind, deeper: bool },
+    OneAtATime { wanted: u64, engine: DiskEngine, deeper: bool },
     /// A search went less deep than asked for, because the engine does one transfer at a time.
     SearchedLess { most: u64, asked: u64, engine: &'static str },
     /// Less was done than offered, in transfers a second.

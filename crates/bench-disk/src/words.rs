@@ -1,9 +1,9 @@
 //! What the searches over the number of transfers in flight found, as the row of a measurement says it.
 
-use crate::engine::Kind;
 use crate::fact::{self, DEEPEST, ENGINE, TARGET_HELD};
 use crate::metrics::{DEPTH, LATENCY, RATE, THREADS};
 use plimsoll_bench_api::Curve;
+use plimsoll_model::job::disk::{DiskEngine, DiskTransfers};
 use plimsoll_model::measurement::Measurement;
 use plimsoll_model::sample::Point;
 use plimsoll_units::quantity::{Quantity, Unit};
@@ -25,10 +25,11 @@ pub(super) fn point(point: &Point) -> Option<String> {
 
 /// What a search for the deepest queue within a latency found.
 pub(super) fn deepest(measurement: &Measurement) -> Option<String> {
-    let target = measurement.case.word("latency-target")?.replace(':', " ≤ ");
+    let target = DiskTransfers::try_from(&measurement.case).ok()?.target?;
+    let target = format!("{} ≤ {}", target.percentile(), target.time());
     let held = measurement.achieved.get(&TARGET_HELD)?;
     // Nothing deeper was tried where there is nothing deeper.
-    let lone = measurement.achieved.get(&ENGINE).and_then(|word| Kind::lone(&word));
+    let lone = measurement.achieved.get(&ENGINE).and_then(|word| DiskEngine::lone(&word));
     Some(match measurement.achieved.get(&DEEPEST)? {
         None if held => format!("{target} at depth 1, the search was inconclusive"),
         None => format!("{target} at no depth"),

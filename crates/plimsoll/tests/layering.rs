@@ -12,6 +12,7 @@ const ORDER: &[(&str, &[&str])] = &[
         "model",
         &[
             "case",
+            "job",
             "plan",
             "warning",
             "sample",

@@ -2,16 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use crate::io::shares::{Counted, Shares};
+use crate::io::shares::{Counted, DeviceDemand, Shares};
 use crate::metrics::LATENCY;
-use crate::{mean_block, under_way};
 use plimsoll_bench_api::setting::{self, Setting};
 use plimsoll_machine::cgroup::IoLimit;
 use plimsoll_machine::disk::DiskKind;
 use plimsoll_machine::mounts::DeviceNumber;
 use plimsoll_machine::storage::{Layer, Medium};
 use plimsoll_machine::{Machine, Storage};
-use plimsoll_model::case::Case;
 use plimsoll_model::limit::{Input, Kind, Limit, Question, Source, median};
 use plimsoll_model::measurement::Measurement;
 use plimsoll_units::quantity::{Quantity, Unit};
@@ -20,17 +18,16 @@ use plimsoll_units::quantity::{Quantity, Unit};
 const REFUTED: f64 = 0.95;
 
 /// The rate limit on the headline of a measurement.
-pub(crate) fn setting(measurement: &Measurement, machine: &Machine) -> Option<Setting> {
-    let case = &measurement.case;
+pub(crate) fn setting(measurement: &Measurement, machine: &Machine, demand: DeviceDemand) -> Option<Setting> {
     let (kind, unit) = (setting::Kind::IoLimit, measurement.headline()?.unit);
-    let most = |counted| ceiling(machine, case, Shares::of(case).ok()?, counted)?.value;
-    let transfers = || most(Counted::Transfers { block: mean_block(case)? });
+    let most = |counted| ceiling(machine, demand, counted)?.value;
+    let transfers = || most(demand.transfers()?);
     match unit {
         Unit::BytePerSecond => Some(Setting::of_rate(kind, Quantity { value: most(Counted::Bytes)?, unit })),
         Unit::IoPerSecond => Some(Setting::of_rate(kind, Quantity { value: transfers()?, unit })),
         Unit::Second => {
             let value = transfers()?;
-            let bound = Quantity { value: least_latency(case, value)?, unit };
+            let bound = Quantity { value: least_latency(demand, value)?, unit };
             Some(Setting { kind, rate: Quantity { value, unit: Unit::IoPerSecond }, bound })
         }
         _ => None,
@@ -39,38 +36,31 @@ pub(crate) fn setting(measurement: &Measurement, machine: &Machine) -> Option<Se
 
 /// The tightest limit of this process's groups on what the case reads or writes. A group limits bytes and transfers; each
 /// bounds the other by the size of a block.
-pub(crate) fn ceiling(machine: &Machine, case: &Case, shares: Shares, counted: Counted) -> Option<Limit> {
-    let storage = machine.storage.as_ref().filter(|_| reaches_the_device(case))?;
-    let block = mean_block(case).filter(|bytes| *bytes > 0.0)?;
+pub(crate) fn ceiling(machine: &Machine, demand: DeviceDemand, counted: Counted) -> Option<Limit> {
+    let storage = machine.storage.as_ref().filter(|_| demand.reaches_the_device)?;
+    let block = demand.block?;
     let stages = stages(storage, machine);
     let bounds =
         stages.iter().flat_map(|devices| WAYS.iter().filter_map(move |way| way.bound(machine, devices)));
-    let limits = bounds.filter_map(|bound| bound.limit(shares, counted, block));
+    let limits = bounds.filter_map(|bound| bound.limit(demand.shares, counted, block));
     limits.min_by(|a, b| a.value.unwrap_or(f64::INFINITY).total_cmp(&b.value.unwrap_or(f64::INFINITY)))
 }
 
 /// The least latency of a queue that is kept full while no more transfers than `most` end in a second.
-pub(crate) fn floor(question: &Question<'_>, most: Limit) -> Option<Limit> {
-    let case = question.case;
-    let value = least_latency(case, most.value?)?;
+pub(crate) fn floor(question: &Question<'_>, demand: DeviceDemand, most: Limit) -> Option<Limit> {
+    let value = least_latency(demand, most.value?)?;
     let came = median(question.samples.iter().filter_map(|s| s.values.get(LATENCY).copied()).collect());
     let holds = came.is_none_or(|came| came >= REFUTED * value);
     let formula = format!("transfers in flight ÷ ({})", most.formula);
     let mut inputs = most.inputs;
-    inputs.push(Input::new("transfers in flight", under_way(case), "1", "depth × threads of the case"));
+    inputs.push(Input::new("transfers in flight", demand.in_flight, "1", "depth × threads of the case"));
     let floor = Limit::fixed(Kind::Floor, Source::Documented, value, &formula, inputs);
     holds.then_some(Limit { reason: most.reason, ..floor })
 }
 
 /// The least latency while no more than `rate` transfers end in a second; none if the queue is not kept full.
-fn least_latency(case: &Case, rate: f64) -> Option<f64> {
-    let is_kept_full = case.get("rate").is_none() && case.get("latency-target").is_none();
-    (rate > 0.0 && is_kept_full).then(|| under_way(case) / rate)
-}
-
-/// Whether each transfer is one of the device.
-fn reaches_the_device(case: &Case) -> bool {
-    case.word("cache").is_none_or(|cache| cache == "direct")
+fn least_latency(demand: DeviceDemand, rate: f64) -> Option<f64> {
+    (rate > 0.0 && demand.is_kept_full).then(|| demand.in_flight / rate)
 }
 
 /// The devices that all transfers pass, each time spread over those of a set: the file system's own, the layers below it, and
@@ -193,6 +183,8 @@ mod tests {
 
     use super::*;
     use plimsoll_machine::Root;
+    use plimsoll_model::case::Case;
+    use plimsoll_model::job::disk::DiskTransfers;
 
     const BYTES: u64 = 4_096_000;
 
@@ -211,7 +203,7 @@ mod tests {
         let mut measurement = plimsoll_model::view::testing::peak(1, 1.0);
         measurement.case = case.parse().unwrap();
         measurement.metrics[0].unit = unit;
-        setting(&measurement, &machine).map(|setting| setting.bound.value)
+        (crate::SUBSYSTEM.setting)(&measurement, &machine).map(|setting| setting.bound.value)
     }
 
     #[test]
@@ -288,11 +280,10 @@ mod tests {
         }
         let storage = Storage { number: "9:0".parse().ok(), disks, ..Storage::default() };
         let of = |limits: &[(&str, u64)]| {
-            let measured = "disk.io/op=read/block=4K/cache=direct".parse().unwrap();
-            let counted = Counted::Transfers { block: 4096.0 };
+            let case: Case = "disk.io/op=read/block=4K/cache=direct".parse().unwrap();
+            let demand = DeviceDemand::of(&DiskTransfers::try_from(&case).unwrap()).unwrap();
             let machine = machine(storage.clone(), limits);
-            ceiling(&machine, &measured, Shares { read: 1.0, write: 0.0 }, counted)
-                .and_then(|limit| limit.value)
+            ceiling(&machine, demand, Counted::Transfers { block: 4096.0 }).and_then(|limit| limit.value)
         };
         assert_eq!(of(&[("8:0", 100), ("8:16", 300)]), Some(400.0));
         assert_eq!(of(&[("8:0", 100)]), None, "the other disk may do the rest");

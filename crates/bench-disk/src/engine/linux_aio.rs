@@ -3,6 +3,7 @@
 use plimsoll_metal::aio::Aio;
 
 use super::*;
+use plimsoll_model::job::disk::DiskEngine;
 
 /// Many transfers in flight, each batch handed over by a call.
 pub struct LinuxAio {
@@ -23,8 +24,8 @@ impl LinuxAio {
 }
 
 impl Engine for LinuxAio {
-    fn kind(&self) -> Kind {
-        Kind::Libaio
+    fn kind(&self) -> DiskEngine {
+        DiskEngine::Libaio
     }
 
     fn depth(&self) -> usize {

@@ -4,6 +4,7 @@ use super::one::Transfer;
 use super::*;
 use plimsoll_metal::buffer::Buffer;
 use plimsoll_metal::uring::transfer_buffer;
+use plimsoll_model::job::disk::DiskEngine;
 
 /// Transfers that are finished as soon as they are submitted, stamped like those of a ring.
 pub struct Nothing {
@@ -33,8 +34,8 @@ impl Nothing {
 }
 
 impl Engine for Nothing {
-    fn kind(&self) -> Kind {
-        Kind::Null
+    fn kind(&self) -> DiskEngine {
+        DiskEngine::Null
     }
 
     fn depth(&self) -> usize {
@@ -90,7 +91,7 @@ impl Engine for Nothing {
 pub struct NoCall;
 
 impl Transfer for NoCall {
-    const KIND: Kind = Kind::NullCall;
+    const KIND: DiskEngine = DiskEngine::NullCall;
 
     fn read(&mut self, _: usize, _: u64, buffer: &mut [u8]) -> Result<usize, Errno> {
         Ok(buffer.len())

@@ -3,13 +3,14 @@
 use super::*;
 use plimsoll_metal::buffer::Buffer;
 use plimsoll_metal::uring::transfer_buffer;
+use plimsoll_model::job::disk::DiskEngine;
 use rustix::io::ReadWriteFlags;
 use std::io::{IoSlice, IoSliceMut};
 
 /// How one transfer is done.
 pub trait Transfer {
     /// Which engine that is.
-    const KIND: Kind;
+    const KIND: DiskEngine;
 
     /// Reads into `buffer`.
     fn read(&mut self, file: usize, offset: u64, buffer: &mut [u8]) -> Result<usize, Errno>;
@@ -28,7 +29,7 @@ pub trait Transfer {
 pub struct Calls(pub(super) Vec<Arc<TestFile>>);
 
 impl Transfer for Calls {
-    const KIND: Kind = Kind::Psync;
+    const KIND: DiskEngine = DiskEngine::Psync;
 
     fn read(&mut self, file: usize, offset: u64, buffer: &mut [u8]) -> Result<usize, Errno> {
         let mut slices = [IoSliceMut::new(buffer)];
@@ -68,7 +69,7 @@ impl Mapping {
 }
 
 impl Transfer for Mapping {
-    const KIND: Kind = Kind::Mmap;
+    const KIND: DiskEngine = DiskEngine::Mmap;
 
     fn read(&mut self, file: usize, offset: u64, buffer: &mut [u8]) -> Result<usize, Errno> {
         let mapped = self.mapped.get(file).ok_or(Errno::BADF)?;
@@ -140,7 +141,7 @@ impl<T: Transfer> OneAtATime<T> {
 }
 
 impl<T: Transfer> Engine for OneAtATime<T> {
-    fn kind(&self) -> Kind {
+    fn kind(&self) -> DiskEngine {
         T::KIND
     }
 

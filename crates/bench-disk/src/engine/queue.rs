@@ -1,6 +1,7 @@
 //! The engine that keeps many transfers in flight.
 
 use super::*;
+use plimsoll_model::job::disk::DiskEngine;
 
 /// Many transfers in flight, through a ring.
 pub struct Queue {
@@ -54,8 +55,8 @@ impl Queue {
 }
 
 impl Engine for Queue {
-    fn kind(&self) -> Kind {
-        Kind::IoUring(self.ring.polling())
+    fn kind(&self) -> DiskEngine {
+        DiskEngine::IoUring(self.ring.polling())
     }
 
     fn depth(&self) -> usize {
@@ -112,8 +113,8 @@ mod tests {
         let Ok(file) = TestFile::create(&facts, Cache::Direct) else { return };
         let file = Arc::new(file);
         let polling = Polling { completion: true, ..Polling::default() };
-        let mut opened = open(Kind::IoUring(polling), &file, 1, 4096).expect("open");
-        assert_eq!(opened.engine.kind() != Kind::IoUring(polling), opened.fell_back.is_some());
+        let mut opened = open(DiskEngine::IoUring(polling), &file, 1, 4096).expect("open");
+        assert_eq!(opened.engine.kind() != DiskEngine::IoUring(polling), opened.fell_back.is_some());
         assert_eq!(rustix::fs::fstat(&file).expect("stat").st_size, 0, "it is still to be appended to");
         for op in [Op::Write, Op::Read] {
             let request = Request { slot: 0, op, file: 0, offset: 0, start: 0, len: 4096 };

@@ -4,6 +4,7 @@ use serde_json::json;
 
 use crate::io::DiskIo;
 use plimsoll_bench_api::Benchmark;
+use plimsoll_model::job::disk::{BlockOrder, DiskTransfers};
 use plimsoll_model::measurement::{Measurement, MetricResult};
 use plimsoll_model::metric::{Better, Role};
 use plimsoll_model::view::{Finding, RunView, Topic};
@@ -14,6 +15,7 @@ const FAR: f64 = 0.8;
 
 /// Random and sequential transfers that differ in nothing else.
 struct Pair<'a> {
+    job: DiskTransfers,
     random: &'a Measurement,
     sequential: &'a Measurement,
     metric: [&'a MetricResult; 2],
@@ -24,19 +26,20 @@ struct Pair<'a> {
 
 /// Speaks once for each operation of `disk.io`, of its pair that is furthest apart.
 pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
-    let mut furthest: Vec<(&str, Pair<'_>)> = Vec::new();
-    for random in run.of(DiskIo.name()).filter(|m| m.case.word("pattern") == Some("random")) {
-        let Some((op, pair)) = random.case.word("op").zip(pair(random, run)) else { continue };
-        match furthest.iter_mut().find(|(known, _)| *known == op) {
-            Some((_, known)) if known.ratio <= pair.ratio => {}
-            Some((_, known)) => *known = pair,
-            None => furthest.push((op, pair)),
+    let mut furthest: Vec<Pair<'_>> = Vec::new();
+    for pair in run.of(DiskIo.name()).filter_map(|random| pair(random, run)) {
+        let op = |pair: &Pair<'_>| pair.job.operation.word();
+        match furthest.iter_mut().find(|known| op(known) == op(&pair)) {
+            Some(known) if known.ratio <= pair.ratio => {}
+            Some(known) => *known = pair,
+            None => furthest.push(pair),
         }
     }
-    furthest.iter().filter(|(_, pair)| pair.most < FAR).map(|(op, pair)| said(op, pair)).collect()
+    furthest.iter().filter(|pair| pair.most < FAR).map(said).collect()
 }
 
 fn pair<'a>(random: &'a Measurement, run: &RunView<'a>) -> Option<Pair<'a>> {
+    let job = DiskTransfers::try_from(&random.case).ok().filter(|job| job.order == BlockOrder::Random)?;
     let wanted = random.case.clone().with_word("pattern", "sequential");
     let same = |m: &&Measurement| m.case == wanted && m.node == random.node && m.repeat == random.repeat;
     let sequential = run.of(DiskIo.name()).find(same)?;
@@ -46,7 +49,7 @@ fn pair<'a>(random: &'a Measurement, run: &RunView<'a>) -> Option<Pair<'a>> {
         [Some([_, high]), Some([low, _])] if low > 0.0 => high / low,
         _ => ratio,
     };
-    (ratio.is_finite() && ratio > 0.0).then_some(Pair { random, sequential, metric, ratio, most })
+    (ratio.is_finite() && ratio > 0.0).then_some(Pair { job, random, sequential, metric, ratio, most })
 }
 
 /// What is better when higher: the headline may be a latency.
@@ -61,12 +64,12 @@ fn rate(measurement: &Measurement) -> Option<&MetricResult> {
     measurement.metrics.iter().find(|m| m.better == Better::Higher && !told.contains(&m.name.as_str()))
 }
 
-fn said(op: &str, pair: &Pair<'_>) -> Finding {
+fn said(pair: &Pair<'_>) -> Finding {
     let figure = |m: &MetricResult| Quantity::new(m.summary.median, m.unit).to_string();
     let [random, sequential] = pair.metric.map(figure);
-    let block = pair.random.case.get("block").map(|b| format!(" of {b}")).unwrap_or_default();
+    let (op, blocks) = (pair.job.operation.word(), &pair.job.blocks);
     let text = format!(
-        "disk: random {op}{block} reaches {} of the sequential rate: {random}, sequential {sequential}",
+        "disk: random {op} of {blocks} reaches {} of the sequential rate: {random}, sequential {sequential}",
         percent(pair.ratio, 2)
     );
     let evidence = json!({

@@ -2,11 +2,11 @@
 
 use serde_json::json;
 
-use crate::engine::Kind;
 use crate::fact::{self, DEEPEST, ENGINE, TARGET_HELD, WITHIN_TARGET};
 use crate::knee::DiskKnee;
 use crate::metrics::{DEPTH, LATENCY, RATE, THREADS};
 use plimsoll_bench_api::Benchmark;
+use plimsoll_model::job::disk::{DiskEngine, DiskTransfers};
 use plimsoll_model::measurement::Measurement;
 use plimsoll_model::sample::Point;
 use plimsoll_model::view::{Finding, RunView, Topic};
@@ -89,12 +89,12 @@ fn knee(measurement: &Measurement) -> Option<Finding> {
 }
 
 fn within(measurement: &Measurement) -> Option<Finding> {
-    let target = measurement.case.word("latency-target")?;
-    let (percentile, bound) = target.split_once(':')?;
+    let target = DiskTransfers::try_from(&measurement.case).ok()?.target?;
+    let (percentile, bound) = (target.percentile(), target.time());
     let (points, chosen) = searched(measurement)?;
     let found = &points[chosen];
     let next = points.iter().filter(|at| at.depth > found.depth).min_by(|a, b| a.depth.total_cmp(&b.depth));
-    let beyond = match next.and_then(|next| Some((next, next.time(percentile)?))) {
+    let beyond = match next.and_then(|next| Some((next, next.time(&percentile)?))) {
         Some((next, time)) => {
             format!("up to {} ({}); {} gave {time}", found.place(), found.rate(), next.place())
         }
@@ -122,8 +122,8 @@ fn within(measurement: &Measurement) -> Option<Finding> {
 }
 
 /// The engine at work, where it does one transfer at a time.
-fn lone(measurement: &Measurement) -> Option<Kind> {
-    Kind::lone(&measurement.achieved.get(&ENGINE)?)
+fn lone(measurement: &Measurement) -> Option<DiskEngine> {
+    DiskEngine::lone(&measurement.achieved.get(&ENGINE)?)
 }
 
 fn evidence(measurement: &Measurement, chosen: &At<'_>, points: &[At<'_>]) -> serde_json::Value {

@@ -5,12 +5,12 @@
 //! file system below), in memory or over a network there is no device limit, and it is said why.
 
 use crate::device::io_limit;
-use crate::io::shares::{Counted, Shares};
-use crate::mean_block;
+use crate::io::shares::{Counted, DeviceDemand, Shares};
 use crate::metrics::{LATENCY, RATE, THROUGHPUT};
 use plimsoll_machine::disk::{DiskKind, Link};
 use plimsoll_machine::storage::{Medium, Storage};
 use plimsoll_machine::{Disk, Machine};
+use plimsoll_model::job::disk::{BlockOrder, CacheMode, DiskOperation, DiskTransfers};
 use plimsoll_model::limit::device::{Burstable, Device, Promise};
 use plimsoll_model::limit::user::OF_VIRTUAL_DEVICES;
 use plimsoll_model::limit::{Input, Kind, Limit, Question, Source, tightest_first};
@@ -21,21 +21,32 @@ const PASSED_BY: &str = "the page cache or the host's cache answered instead of 
 /// No disk that was sold turned faster (Seagate Cheetah 15K, 2000, and its like).
 const FASTEST_TURNS: f64 = 15_000.0;
 
-pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
-    match (question.metric, mean_block(question.case).filter(|bytes| *bytes > 0.0)) {
-        (THROUGHPUT, _) => ceilings(question, Counted::Bytes),
-        (RATE, Some(block)) => ceilings(question, Counted::Transfers { block }),
-        (LATENCY, block) => floors(question, block),
+/// Limits of transfers.
+pub(super) fn of_transfers(question: &Question<'_>) -> Vec<Limit> {
+    limits(question, DiskTransfers::is_lone)
+}
+
+/// Limits of transfers whose number in flight is searched for.
+pub(crate) fn of_a_search(question: &Question<'_>) -> Vec<Limit> {
+    limits(question, |_| false)
+}
+
+/// Limits of transfers, of which `is_lone` tells whether one at a time is in flight.
+fn limits(question: &Question<'_>, is_lone: fn(&DiskTransfers) -> bool) -> Vec<Limit> {
+    let Ok(job) = DiskTransfers::try_from(question.case) else { return Vec::new() };
+    match (question.metric, job.mean_block()) {
+        (THROUGHPUT, _) => ceilings(question, &job, Counted::Bytes),
+        (RATE, Some(block)) => ceilings(question, &job, Counted::Transfers { block }),
+        (LATENCY, _) => floors(question, &job, is_lone(&job)),
         _ => Vec::new(),
     }
 }
 
 /// All ceilings that are known, or the one that is not with its reason.
-fn ceilings(question: &Question<'_>, counted: Counted) -> Vec<Limit> {
-    let of_groups = Shares::of(question.case)
-        .ok()
-        .and_then(|shares| io_limit::ceiling(question.machine, question.case, shares, counted));
-    let mut all = of_devices(question, counted);
+fn ceilings(question: &Question<'_>, job: &DiskTransfers, counted: Counted) -> Vec<Limit> {
+    let of_groups =
+        DeviceDemand::of(job).ok().and_then(|demand| io_limit::ceiling(question.machine, demand, counted));
+    let mut all = of_devices(question, job, counted);
     if let Some(limit) = of_groups {
         all.retain(|limit| limit.value.is_some());
         all.push(limit);
@@ -45,8 +56,8 @@ fn ceilings(question: &Question<'_>, counted: Counted) -> Vec<Limit> {
 }
 
 /// The ceilings that the devices have.
-fn of_devices(question: &Question<'_>, counted: Counted) -> Vec<Limit> {
-    let known = Shares::of(question.case).and_then(|shares| Ok((shares, disks(question)?)));
+fn of_devices(question: &Question<'_>, job: &DiskTransfers, counted: Counted) -> Vec<Limit> {
+    let known = Shares::of(job.operation).and_then(|shares| Ok((shares, disks(question, job)?)));
     let (shares, disks) = match known {
         Ok(known) => known,
         Err(reason) => return vec![Limit::unknown(Kind::Ceiling, reason)],
@@ -151,12 +162,11 @@ fn promised(question: &Question<'_>, disks: &[&Disk], shares: Shares, counted: C
 }
 
 /// The least latencies: what the control groups leave, and the access time of the device.
-fn floors(question: &Question<'_>, block: Option<f64>) -> Vec<Limit> {
-    let of_device = access(question);
-    let of_groups = block.and_then(|block| {
-        let shares = Shares::of(question.case).ok()?;
-        let most = io_limit::ceiling(question.machine, question.case, shares, Counted::Transfers { block })?;
-        io_limit::floor(question, most)
+fn floors(question: &Question<'_>, job: &DiskTransfers, is_lone: bool) -> Vec<Limit> {
+    let of_device = access(question, job, is_lone);
+    let of_groups = DeviceDemand::of(job).ok().and_then(|demand| {
+        let most = io_limit::ceiling(question.machine, demand, demand.transfers()?)?;
+        io_limit::floor(question, demand, most)
     });
     let Some(of_groups) = of_groups else { return vec![of_device] };
     let mut all: Vec<Limit> = Some(of_device).filter(|limit| limit.value.is_some()).into_iter().collect();
@@ -166,14 +176,10 @@ fn floors(question: &Question<'_>, block: Option<f64>) -> Vec<Limit> {
 }
 
 /// The least time of a lone random read: half a turn of a spinning disk, in the mean.
-fn access(question: &Question<'_>) -> Limit {
+fn access(question: &Question<'_>, job: &DiskTransfers, is_lone: bool) -> Limit {
     let unknown = || Limit::unknown(Kind::Floor, "no vendor documents the access time");
-    let case = question.case;
-    let lone = case.word("op") == Some("read")
-        && case.word("pattern") == Some("random")
-        && case.number("depth") == Some(1)
-        && case.threads() == 1;
-    let Ok(disks) = disks(question) else { return unknown() };
+    let is_lone = is_lone && job.operation == DiskOperation::Read && job.order == BlockOrder::Random;
+    let Ok(disks) = disks(question, job) else { return unknown() };
     let turns =
         |disk: &&Disk| Device::of(disk).and_then(|row| Some((row.turns_per_minute?, row.source.as_str())));
     // Virtual disks, bridges to USB and volumes of a RAID controller or a SAN claim to rotate without reason.
@@ -184,7 +190,7 @@ fn access(question: &Question<'_>) -> Limit {
     };
     let spins =
         |disk: &&Disk| disk.rotational == Some(true) && (turns(disk).is_some() || (real && is_told(disk)));
-    if !lone || !disks.iter().all(spins) {
+    if !is_lone || !disks.iter().all(spins) {
         return unknown();
     }
     let fastest = disks.iter().filter_map(turns).max_by(|a, b| a.0.total_cmp(&b.0));
@@ -198,8 +204,8 @@ fn access(question: &Question<'_>) -> Limit {
 }
 
 /// The disks behind the test directory, or why there is no device limit.
-fn disks<'a>(question: &Question<'a>) -> Result<Vec<&'a Disk>, String> {
-    if question.case.word("cache") == Some("buffered") {
+fn disks<'a>(question: &Question<'a>, job: &DiskTransfers) -> Result<Vec<&'a Disk>, String> {
+    if job.cache == CacheMode::Buffered {
         return Err("the page cache is between the program and the device".to_owned());
     }
     let storage =

@@ -8,8 +8,7 @@
 //! device as working, `await` the mean time of its requests, as iostat has it; `latency-stdev` is the standard deviation of single transfers. Of mixed loads and copies both
 //! directions are told apart.
 
-pub(crate) mod job;
-mod limit;
+pub(crate) mod limit;
 pub(crate) mod reached;
 pub(crate) mod search;
 pub(crate) mod shares;
@@ -17,18 +16,16 @@ pub(crate) mod steady;
 pub(crate) mod sweep;
 pub(crate) mod transfers;
 
-use crate::engine::Kind;
 use crate::findings;
-use crate::io::job::{Job, READ_SHARE, canonical_sync, fits_sectors, most_in_flight, without_effect};
-use crate::io::search::{Deepest, Target};
+use crate::io::search::Deepest;
 use crate::io::transfers::Transfers;
+use crate::job::{checked, fits_sectors, impossible, most_in_flight, without_effect};
 use crate::metrics::{
     AWAIT, BUSY, CLAT, CPU, DEPTH, LATENCY, LATENCY_STDEV, RATE, READ, READ_LATENCY, SLAT, SWITCHES, SYNC,
     THROUGHPUT, WRITE, WRITE_LATENCY,
 };
-use crate::storage::file::in_memory;
-use crate::storage::target::Cache;
-use crate::{mean_block, under_way, words};
+use crate::storage::file::{in_memory, requested_size};
+use crate::words;
 use plimsoll_bench_api::fixed::{self, Pace};
 use plimsoll_bench_api::{
     Benchmark, Better, Candidate, Context, Descriptor, Metric, OfTransfers, PATTERN, Parsed, Ready, Say,
@@ -36,6 +33,7 @@ use plimsoll_bench_api::{
 use plimsoll_machine::Machine;
 use plimsoll_machine::storage::Medium;
 use plimsoll_model::case::{Case, Value};
+use plimsoll_model::job::disk::{CacheMode, DiskEngine, DiskOperation, DiskTransfers};
 use plimsoll_model::measurement::Measurement;
 use plimsoll_model::plan::Group;
 use plimsoll_model::sample::CannotMeasure;
@@ -44,9 +42,6 @@ use plimsoll_units::quantity::Unit;
 
 /// The benchmark itself.
 pub struct DiskIo;
-
-/// Blocks up to this size are judged by their rate (DESIGN: 64 KiB).
-const SMALL: f64 = 65_536.0;
 
 /// The deepest queue that a search tries when none is named.
 const DEEPEST: u64 = 256;
@@ -114,7 +109,7 @@ impl Benchmark for DiskIo {
         &Descriptor {
             name: "disk.io",
             about: "reads and writes past the page cache: latency, rate, throughput",
-            file: |parsed| parsed.read().ok().map(|job: Job| job.size()),
+            file: |parsed| parsed.read().ok().map(|job: DiskTransfers| requested_size(&job)),
             words: &[PATTERN, Say::Value("op"), Say::Value("block"), Say::Named("depth"), Say::Times],
             keys: &[
                 "op",
@@ -141,7 +136,7 @@ impl Benchmark for DiskIo {
             curves: words::CURVES,
             shares_worker: true,
             waits_for_a_device: true,
-            limits: limit::limits,
+            limits: limit::of_transfers,
             findings: findings::io,
             point: words::point,
             ..Descriptor::USUAL
@@ -150,15 +145,15 @@ impl Benchmark for DiskIo {
 
     fn sample_seconds(&self, case: &Case) -> Option<f64> {
         // A flash disk of one thread; the page cache in memory.
-        let pace = match case.word("cache") {
-            Some("buffered") => Pace { bytes: 2e9, operations: 5e5 },
-            _ => Pace { bytes: 5e8, operations: 2e4 },
+        let pace = match DiskTransfers::try_from(case).ok()?.cache {
+            CacheMode::Buffered => Pace { bytes: 2e9, operations: 5e5 },
+            CacheMode::Direct | CacheMode::Cold => Pace { bytes: 5e8, operations: 2e4 },
         };
         fixed::seconds(case, pace)
     }
 
     fn searches(&self, case: &Case) -> bool {
-        case.word("latency-target").is_some()
+        DiskTransfers::try_from(case).is_ok_and(|job| job.target.is_some())
     }
 
     fn all_metrics(&self) -> &'static [Metric] {
@@ -170,19 +165,19 @@ impl Benchmark for DiskIo {
     }
 
     fn metric_of(&self, case: &Case, row: Metric) -> Option<Metric> {
+        let job = DiskTransfers::try_from(case).ok();
         let transfers = match row.name {
-            THROUGHPUT => mean_block(case).map(OfTransfers::Rate),
-            LATENCY => Some(OfTransfers::Time(under_way(case))),
+            THROUGHPUT => job.and_then(|job| job.mean_block()).map(OfTransfers::Rate),
+            LATENCY => job.map(|job| OfTransfers::Time(job.in_flight())),
             _ => row.transfers,
         };
         Some(Metric { transfers, ..row })
     }
 
     fn headline(&self, case: &Case) -> Option<&'static str> {
-        let small = mean_block(case).is_some_and(|bytes| bytes <= SMALL);
-        let lone = case.threads() == 1 && case.number("depth") == Some(1);
-        Some(match small {
-            true if lone => LATENCY,
+        let job = DiskTransfers::try_from(case).ok()?;
+        Some(match job.is_small() {
+            true if job.is_lone() => LATENCY,
             true => RATE,
             false => THROUGHPUT,
         })
@@ -193,12 +188,12 @@ impl Benchmark for DiskIo {
         let mut mistakes: Vec<String> = Vec::new();
         for preset in PRESETS {
             for case in product(self, preset, group) {
-                Job::check_unused(&case)?;
-                let case = settled(case, group);
-                let job = Job::of(&case)?;
+                // A wrong value is wrong also where the operation has no use for it.
+                let case = settled(&case, &DiskTransfers::try_from(&case)?, group);
+                let job = checked(&case)?;
                 if !candidates.iter().any(|candidate| candidate.case == case) {
-                    let impossible = job.impossible();
-                    mistakes.extend(impossible.clone().or_else(|| without_effect(&case, group)));
+                    let impossible = impossible(&job);
+                    mistakes.extend(impossible.clone().or_else(|| without_effect(&job, group)));
                     let impossible = impossible.map(CannotMeasure::not_here);
                     let feasible = impossible.map_or_else(|| feasible(machine, &job), Err);
                     candidates.push(Candidate::new(case, feasible).parsed(&job));
@@ -213,7 +208,7 @@ impl Benchmark for DiskIo {
     }
 
     fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
-        let job: Job = parsed.read()?;
+        let job: DiskTransfers = parsed.read()?;
         let target = job.target;
         let transfers = Transfers::new(case.id().as_str(), job, cx)?;
         Ok(match target {
@@ -233,7 +228,7 @@ fn unused(group: &Group, candidates: &[Candidate]) -> Option<String> {
     FOR.iter().find(is_unused).map(|(key, operations)| format!("--{key} requires --op {operations}"))
 }
 
-/// All cases of the lists that were typed, with the preset's values where none were.
+/// All cases of the lists that were typed, with the preset's values where none were; without values that say nothing.
 fn product(benchmark: &DiskIo, preset: &Preset, group: &Group) -> Vec<Case> {
     let word = |word: &str| Some(Value::Word(word.to_owned()));
     let default = |key: &str| match key {
@@ -243,7 +238,7 @@ fn product(benchmark: &DiskIo, preset: &Preset, group: &Group) -> Vec<Case> {
         "block" => Some(Value::Size(preset.block)),
         "depth" => Some(Value::Count(preset.depth)),
         "threads" => Some(Value::Count(1)),
-        "engine" => word(Kind::PLAIN.word()),
+        "engine" => word(DiskEngine::PLAIN.word()),
         "cache" => word("direct"),
         // The rest is part of a case only when it is named.
         _ => None,
@@ -258,52 +253,55 @@ fn product(benchmark: &DiskIo, preset: &Preset, group: &Group) -> Vec<Case> {
             cases = Case::with_each(cases, key, values);
         }
     }
-    cases
+    cases.into_iter().map(without_unsaid).collect()
+}
+
+/// The case without values that mean the same as leaving the parameter out.
+fn without_unsaid(case: Case) -> Case {
+    let said = case.params().iter().filter(|(name, value)| !is_unsaid(name, value));
+    said.fold(Case::of(case.benchmark()), |made, (name, value)| made.with(name, value.clone()))
 }
 
 /// The case with what follows from its own parameters, where it was not typed, and without what has no meaning in it.
-fn settled(case: Case, group: &Group) -> Case {
-    let op = case.word("op").unwrap_or_default().to_owned();
-    let engine = case.word("engine").and_then(Kind::from_word);
-    let writes = matches!(op.as_str(), "write" | "append" | "mixed" | "copy");
-    let through_cache = engine == Some(Kind::Mmap) || !fits_sectors(case.get("block"));
-    let deepest = most_in_flight(case.number("block").unwrap_or(1), case.threads() as u64);
+fn settled(case: &Case, job: &DiskTransfers, group: &Group) -> Case {
+    let mixed = match job.operation {
+        DiskOperation::Mixed { read_share } => Some(Value::Count(u64::from(read_share))),
+        _ => None,
+    };
+    let writes = job.operation.writes() || job.operation == DiskOperation::Copy;
+    let through_cache = job.engine == DiskEngine::Mmap || !fits_sectors(&job.blocks);
+    let deepest = most_in_flight(job.blocks.largest(), job.threads);
     let mut settled = Case::of(case.benchmark());
     for (name, value) in case.params() {
         let value = match (*name, value) {
-            ("read-share", _) if op != "mixed" => continue,
-            (name, value) if is_unsaid(name, value) => continue,
+            ("read-share", _) => continue,
             ("sync", _) if !writes => continue,
-            ("sync", Value::Word(word)) => Value::Word(canonical_sync(word)),
-            ("pattern", _) if op == "append" => Value::Word("sequential".to_owned()),
-            ("latency-target", Value::Word(word)) => {
-                let target = Target::parse(word).map(|target| target.canonical());
-                Value::Word(target.unwrap_or_else(|_| word.clone()))
+            ("sync", word) => job.canonical_sync().map_or_else(|| word.clone(), Value::Word),
+            ("pattern", _) if job.operation == DiskOperation::Append => Value::Word("sequential".to_owned()),
+            ("latency-target", word) => {
+                job.target.map_or_else(|| word.clone(), |target| Value::Word(target.to_string()))
             }
-            ("depth", _) if !group.asked("depth") && engine.is_some_and(Kind::is_one_at_a_time) => {
-                Value::Count(1)
-            }
+            ("depth", _) if !group.asked("depth") && job.engine.is_one_at_a_time() => Value::Count(1),
             ("depth", _) if !group.asked("depth") && group.asked("latency-target") => {
                 Value::Count(DEEPEST.min(deepest))
             }
-            ("depth", Value::Count(depth)) if !group.asked("depth") => Value::Count((*depth).min(deepest)),
+            ("depth", _) if !group.asked("depth") => Value::Count(job.depth.min(deepest)),
             ("cache", _) if !group.asked("cache") && through_cache => Value::Word("buffered".to_owned()),
             (_, value) => value.clone(),
         };
         settled = settled.with(name, value);
-        if *name == "op" && op == "mixed" {
-            let share = case.get("read-share").cloned().unwrap_or(Value::Count(u64::from(READ_SHARE)));
-            settled = settled.with("read-share", share);
+        if let ("op", Some(share)) = (*name, &mixed) {
+            settled = settled.with("read-share", share.clone());
         }
     }
     settled
 }
 
 /// Whether this machine can measure the case, as far as that is known without touching it.
-fn feasible(machine: &Machine, job: &Job) -> Result<(), CannotMeasure> {
+fn feasible(machine: &Machine, job: &DiskTransfers) -> Result<(), CannotMeasure> {
     let file_system = machine.storage.as_ref().and_then(|storage| storage.file_system.as_ref());
     match file_system {
-        Some(known) if known.medium == Medium::Memory && job.cache == Cache::Direct => {
+        Some(known) if known.medium == Medium::Memory && job.cache == CacheMode::Direct => {
             Err(in_memory(&known.fs_type))
         }
         _ => Ok(()),

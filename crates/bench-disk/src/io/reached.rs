@@ -1,8 +1,7 @@
 //! What samples reached of the depth and the rate that were asked for, and what is said where they fell short.
 
-use crate::engine::Kind;
-use crate::io::job::Job;
 use crate::warning::TransferWarning;
+use plimsoll_model::job::disk::{DiskEngine, DiskTransfers};
 
 /// A mean depth below this share of the requested one is a warning.
 const DEPTH_REACHED: f64 = 0.9;
@@ -32,7 +31,11 @@ pub(crate) struct Reached {
 }
 
 /// The warning where these samples had fewer in flight than asked for, with what emptied the queue.
-pub(crate) fn depth_missed(job: &Job, kind: Kind, samples: &[Reached]) -> Option<TransferWarning> {
+pub(crate) fn depth_missed(
+    job: &DiskTransfers,
+    kind: DiskEngine,
+    samples: &[Reached],
+) -> Option<TransferWarning> {
     let mean = |of: fn(&Reached) -> f64| samples.iter().map(of).sum::<f64>() / samples.len().max(1) as f64;
     let (wanted, queue) = (job.depth, (job.depth * job.threads) as f64);
     let depth = mean(|sample| sample.depth);
@@ -41,10 +44,10 @@ pub(crate) fn depth_missed(job: &Job, kind: Kind, samples: &[Reached]) -> Option
     }
     if kind.is_one_at_a_time() {
         // What an engine of many transfers could do, it was asked for, where it was asked for.
-        let deeper = !matches!(job.kind, Kind::IoUring(_) | Kind::Libaio);
+        let deeper = !matches!(job.engine, DiskEngine::IoUring(_) | DiskEngine::Libaio);
         return (wanted > 1).then_some(TransferWarning::OneAtATime { wanted, engine: kind, deeper });
     }
-    if job.fixed.is_some() && mean(|sample| sample.transfers as f64) <= FEW_QUEUES * queue {
+    if job.amount.is_some() && mean(|sample| sample.transfers as f64) <= FEW_QUEUES * queue {
         return None;
     }
     let got = depth / job.threads as f64;
@@ -74,7 +77,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::load::{Arrivals, Schedule};
+    use crate::load::Schedule;
+    use plimsoll_model::job::disk::ArrivalProcess;
     use plimsoll_model::warning::Warn;
 
     fn sample(transfers: u64, thread_seconds: f64) -> Reached {
@@ -92,11 +96,11 @@ mod tests {
         Reached { depth, flushed, ..sample(transfers, 1.0) }
     }
 
-    fn told(tail: &str, kind: Kind, seen: Reached) -> Option<String> {
+    fn told(tail: &str, kind: DiskEngine, seen: Reached) -> Option<String> {
         let case = format!(
             "disk.io/op=write/pattern=random/block=4K/depth=8/threads=2/engine=io_uring/cache=direct{tail}"
         );
-        let job = Job::of(&case.parse().expect("an id")).expect("a job");
+        let job = crate::job::checked(&case.parse().expect("an id")).expect("a job");
         depth_missed(&job, kind, &[seen]).map(|warning| {
             assert_eq!(warning.code(), "depth-not-reached");
             warning.to_string()
@@ -105,7 +109,7 @@ mod tests {
 
     #[test]
     fn an_empty_queue_is_told_by_what_emptied_it() {
-        let ring = Kind::PLAIN;
+        let ring = DiskEngine::PLAIN;
         assert_eq!(told("", ring, at_depth(15.0, 1000, false)), None);
         let by_device = told("", ring, at_depth(9.0, 1000, false)).expect("a warning");
         assert!(
@@ -123,21 +127,21 @@ mod tests {
         // None of the syncs came.
         let never = told("/sync=every:1000000", ring, at_depth(9.0, 1000, false)).expect("a warning");
         assert!(never.contains("the device"), "{never}");
-        let alone = told("/sync=every:16", Kind::Psync, at_depth(2.0, 1000, true)).expect("a warning");
+        let alone = told("/sync=every:16", DiskEngine::Psync, at_depth(2.0, 1000, true)).expect("a warning");
         assert!(alone.contains("psync does one transfer at a time"), "{alone}");
     }
 
     #[test]
     fn few_transfers_begin_and_end_with_an_empty_queue() {
         for tail in ["/count=80", "/volume=320K", "/count=160/scaling=strong"] {
-            assert_eq!(told(tail, Kind::PLAIN, at_depth(9.0, 160, false)), None, "{tail}");
+            assert_eq!(told(tail, DiskEngine::PLAIN, at_depth(9.0, 160, false)), None, "{tail}");
         }
-        assert!(told("/count=81", Kind::PLAIN, at_depth(9.0, 162, false)).is_some());
+        assert!(told("/count=81", DiskEngine::PLAIN, at_depth(9.0, 162, false)).is_some());
     }
 
     /// A device that needs no time: what arrives is done, and a sample ends with what is done first after its time.
     fn as_they_arrive(per_second: f64, seconds: f64, seed: u64) -> Reached {
-        let mut schedule = Schedule::new(Arrivals::Poisson, per_second, seed);
+        let mut schedule = Schedule::new(ArrivalProcess::Poisson, per_second, seed);
         schedule.begin(0);
         let (mut transfers, mut at_ns) = (0, 0);
         while (at_ns as f64) < seconds * 1e9 {

@@ -3,60 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
-
 use crate::fact::{DEEPEST, TARGET_HELD, THREADS, WITHIN_TARGET};
 use crate::io::transfers::{Probe, Transfers};
 use crate::metrics;
 use crate::warning::{Missed, TransferWarning};
 use plimsoll_bench_api::Prepared;
+use plimsoll_model::job::disk::LatencyTarget;
 use plimsoll_model::sample::{Amount, CannotMeasure, Facts, Point, Sample};
 use plimsoll_model::warning::Note;
-use plimsoll_units::quantity::{format_duration, parse_duration};
-
-/// A latency that must hold for a share of the transfers.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Target {
-    /// The share, between 0 and 1.
-    pub(crate) share: f64,
-    /// Nanoseconds.
-    pub(crate) ns: u64,
-}
-
-impl Target {
-    /// Reads `p99=2ms` or, as ids write it, `p99:2ms`; any percentile from p1 to p99.99.
-    pub(crate) fn parse(word: &str) -> Result<Target, String> {
-        let wrong = || {
-            let shown = plimsoll_units::text::shown(word);
-            format!(
-                "latency-target must be a percentile from p1 to p99.99 and a time above 0, such as p99=2ms: '{shown}' is not"
-            )
-        };
-        let (percentile, time) = word.split_once(['=', ':']).ok_or_else(wrong)?;
-        let percent: f64 = percentile.strip_prefix('p').and_then(|n| n.parse().ok()).ok_or_else(wrong)?;
-        let time = parse_duration(time).map_err(|e| {
-            let e = e.to_string();
-            let why = e.split_once(": ").map_or(e.as_str(), |(_, why)| why);
-            format!("latency-target must be a percentile and a time such as p99=2ms: {why}")
-        })?;
-        let ns = u64::try_from(time.as_nanos()).map_err(|_| wrong())?;
-        if !(1.0..=99.99).contains(&percent) || ns == 0 {
-            return Err(wrong());
-        }
-        Ok(Target { share: percent / 100.0, ns })
-    }
-
-    /// The percentile's name.
-    pub(crate) fn percentile(&self) -> String {
-        format!("p{}", (self.share * 1e6).round() / 1e4)
-    }
-
-    /// The form that ids have.
-    pub(crate) fn canonical(&self) -> String {
-        let time = format_duration(std::time::Duration::from_nanos(self.ns));
-        format!("{}:{time}", self.percentile())
-    }
-}
 
 /// Finds the largest number up to `most` for which `holds`, which is taken to hold up to some number and not beyond:
 /// doubling, then halving the gap. `None` where it does not hold for 1.
@@ -113,7 +67,7 @@ impl Within {
 /// The deepest queue that holds a latency.
 pub(crate) struct Deepest {
     transfers: Transfers,
-    target: Target,
+    target: LatencyTarget,
     /// The deepest that was asked for, and the deepest that is tried.
     asked: u64,
     most: u64,
@@ -125,7 +79,7 @@ pub(crate) struct Deepest {
 
 impl Deepest {
     /// A search with `transfers`, whose depth is the deepest that is tried, where the engine can have so many in flight.
-    pub(crate) fn new(transfers: Transfers, target: Target) -> Self {
+    pub(crate) fn new(transfers: Transfers, target: LatencyTarget) -> Self {
         let (asked, most) = (transfers.depth(), transfers.reachable_depth());
         Deepest { transfers, target, asked, most, found: None, curve: Vec::new(), within: Within::default() }
     }
@@ -169,14 +123,14 @@ struct Answer {
 }
 
 impl Answer {
-    fn of(target: &Target, most: u64, found: Option<u64>, within: f64) -> Self {
+    fn of(target: &LatencyTarget, most: u64, found: Option<u64>, within: f64) -> Self {
         let held = within >= target.share;
         // Where nothing deeper was asked for the samples say all.
         Answer { deepest: found.or((held && most == 1).then_some(1)), within, held }
     }
 
     /// What is to be known where the target was not held, or the search not finished.
-    fn warning(&self, target: &Target) -> Option<TransferWarning> {
+    fn warning(&self, target: &LatencyTarget) -> Option<TransferWarning> {
         let missed = match self.deepest {
             Some(_) if self.held => return None,
             // The samples are more than any probe.
@@ -184,7 +138,7 @@ impl Answer {
             None => Missed::Everywhere,
             Some(depth) => Missed::InTheSamples(depth),
         };
-        let target = target.canonical().replace(':', " ≤ ");
+        let target = format!("{} ≤ {}", target.percentile(), target.time());
         Some(TransferWarning::Target { target, within: self.within, missed })
     }
 }
@@ -249,14 +203,6 @@ mod tests {
             prop_assert_eq!(found, Ok((right > 0).then_some(right)));
             prop_assert!(asked <= 2 * (64 - most.leading_zeros()) + 2, "{asked} questions");
         }
-
-        #[test]
-        fn any_target_is_read_or_refused_in_one_line(text in "p[0-9.]{1,4}[=:][0-9]{1,3}(ms|us|s)|\\PC{0,20}") {
-            match Target::parse(&text) {
-                Ok(target) => prop_assert_eq!(Target::parse(&target.canonical()), Ok(target)),
-                Err(error) => prop_assert!(!error.contains('\n')),
-            }
-        }
     }
 
     proptest! {
@@ -303,7 +249,7 @@ mod tests {
 
     #[test]
     fn the_samples_have_the_last_word() {
-        let target = Target::parse("p99=2ms").expect("a target");
+        let target = LatencyTarget::parse("p99=2ms").expect("a target");
         let latency = |buckets: &[(u64, u64)]| Sample {
             histograms: vec![
                 Histogram { metric: "latency".to_owned(), buckets: buckets.to_vec() },
@@ -347,11 +293,11 @@ mod tests {
 
     #[test]
     fn targets_are_written_as_percentile_and_time() {
-        let target = Target::parse("p99=2ms").expect("a target");
-        assert_eq!((target.share, target.ns, target.canonical().as_str()), (0.99, 2_000_000, "p99:2ms"));
-        assert_eq!(Target::parse("p99.9:500us").expect("a target").canonical(), "p99.9:500us");
+        let target = LatencyTarget::parse("p99=2ms").expect("a target");
+        assert_eq!((target.share, target.ns, target.to_string().as_str()), (0.99, 2_000_000, "p99:2ms"));
+        assert_eq!(LatencyTarget::parse("p99.9:500us").expect("a target").to_string(), "p99.9:500us");
         // Any percentile, not only those that are reported.
-        assert_eq!(Target::parse("p42=1s").expect("a target").share, 0.42);
+        assert_eq!(LatencyTarget::parse("p42=1s").expect("a target").share, 0.42);
         for wrong in [
             "",
             "p99",
@@ -364,8 +310,8 @@ mod tests {
             "p99=2",
             "pNaN=1s",
         ] {
-            assert!(Target::parse(wrong).is_err(), "{wrong}");
+            assert!(LatencyTarget::parse(wrong).is_err(), "{wrong}");
         }
-        assert!(Target::parse("p0=2ms").is_err_and(|why| why.contains("from p1 to p99.99")));
+        assert!(LatencyTarget::parse("p0=2ms").is_err_and(|why| why.contains("from p1 to p99.99")));
     }
 }

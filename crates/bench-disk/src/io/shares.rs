@@ -1,9 +1,7 @@
-//! How the transfers of a case divide into reads and writes, and what a figure counts of them.
+//! What a case demands of a device: how its transfers divide into reads and writes, how many are in flight, and what a
+//! figure counts of them.
 
-use crate::fsync::DiskFsync;
-use crate::io::job::READ_SHARE;
-use plimsoll_bench_api::Benchmark;
-use plimsoll_model::case::Case;
+use plimsoll_model::job::disk::{CacheMode, DiskOperation, DiskTransfers, FsyncLoad};
 
 /// A figure counts bytes, or transfers.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -45,21 +43,20 @@ pub(crate) struct Shares {
 }
 
 impl Shares {
-    /// Reads the shares from a case.
+    /// Of an operation.
     ///
     /// # Errors
-    /// Its operation moves no data.
-    pub(crate) fn of(case: &Case) -> Result<Shares, String> {
-        let usual = if case.benchmark() == DiskFsync.name() { "write" } else { "read" };
-        let (read, write) = match case.word("op").unwrap_or(usual) {
-            "read" => (1.0, 0.0),
-            "write" | "append" => (0.0, 1.0),
-            "mixed" => {
-                let read = case.number("read-share").unwrap_or(u64::from(READ_SHARE)) as f64 / 100.0;
+    /// It moves no data.
+    pub(crate) fn of(operation: DiskOperation) -> Result<Shares, String> {
+        let (read, write) = match operation {
+            DiskOperation::Read => (1.0, 0.0),
+            DiskOperation::Write | DiskOperation::Append => (0.0, 1.0),
+            DiskOperation::Mixed { read_share } => {
+                let read = f64::from(read_share) / 100.0;
                 (read, 1.0 - read)
             }
-            "copy" => (1.0, 1.0),
-            op => return Err(format!("{op} moves no data over the link")),
+            DiskOperation::Copy => (1.0, 1.0),
+            DiskOperation::Trim => return Err(format!("{} moves no data over the link", operation.word())),
         };
         Ok(Shares { read, write })
     }
@@ -80,5 +77,53 @@ impl Shares {
     /// The end of the formula.
     pub(crate) fn suffix(self) -> &'static str {
         if self.read > 0.0 && self.write > 0.0 { ", by the shares of reads and writes" } else { "" }
+    }
+}
+
+/// What the transfers of a case demand of the device.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct DeviceDemand {
+    pub(crate) shares: Shares,
+    /// Mean bytes of a transfer, if they are known.
+    pub(crate) block: Option<f64>,
+    /// Transfers in flight, over all threads.
+    pub(crate) in_flight: f64,
+    /// Each transfer is one of the device.
+    pub(crate) reaches_the_device: bool,
+    /// A new transfer begins as soon as one ends.
+    pub(crate) is_kept_full: bool,
+}
+
+impl DeviceDemand {
+    /// The demand of transfers.
+    ///
+    /// # Errors
+    /// They move no data.
+    pub(crate) fn of(job: &DiskTransfers) -> Result<Self, String> {
+        Ok(Self {
+            shares: Shares::of(job.operation)?,
+            block: job.mean_block(),
+            in_flight: job.in_flight(),
+            reaches_the_device: job.cache == CacheMode::Direct,
+            is_kept_full: job.open_loop.is_none() && job.target.is_none(),
+        })
+    }
+
+    /// What is counted, as transfers of this block; `None` if it is not known.
+    pub(crate) fn transfers(&self) -> Option<Counted> {
+        self.block.map(|block| Counted::Transfers { block })
+    }
+}
+
+/// Each commit writes at least its block.
+impl From<FsyncLoad> for DeviceDemand {
+    fn from(load: FsyncLoad) -> Self {
+        Self {
+            shares: Shares { read: 0.0, write: 1.0 },
+            block: Some(load.block as f64),
+            in_flight: load.threads as f64,
+            reaches_the_device: true,
+            is_kept_full: true,
+        }
     }
 }

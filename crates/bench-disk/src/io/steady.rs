@@ -9,16 +9,16 @@ use std::time::Instant;
 use plimsoll_metal::mapped::Access;
 use plimsoll_metal::ticks::Clock;
 
-use crate::engine::{Kind, open_on};
-use crate::io::job::Job;
+use crate::engine::open_on;
 use crate::load::data::Noise;
-use crate::load::pattern::{Extent, Order, derive};
-use crate::load::source::{Doing, Source, Through};
+use crate::load::pattern::{Extent, derive};
+use crate::load::source::Source;
 use crate::load::{self, Directions, LoadError, Manner, Tally};
-use crate::storage::file::Filled;
+use crate::storage::file::{Filled, requested_size};
 use crate::warning::FileWarning;
 use plimsoll_bench_api::Context;
 use plimsoll_bench_api::RequestedSize;
+use plimsoll_model::job::disk::{BlockOrder, DiskEngine, DiskOperation, DiskTransfers, WriteThrough};
 use plimsoll_model::sample::CannotMeasure;
 
 /// Writes in flight while the file is overwritten.
@@ -32,7 +32,7 @@ const WHOLE: f64 = 0.5;
 
 /// Overwrites the first `bytes` once at random. Returns what must be known of it.
 pub(crate) fn precondition(
-    job: &Job,
+    job: &DiskTransfers,
     cx: &Context<'_>,
     filled: &Filled,
     bytes: u64,
@@ -53,18 +53,26 @@ pub(crate) fn precondition(
 }
 
 /// Returns how many bytes were overwritten.
-fn overwrite(job: &Job, cx: &Context<'_>, filled: &Filled, bytes: u64) -> Result<u64, LoadError> {
-    // `Job::of` has bounded the block.
+fn overwrite(job: &DiskTransfers, cx: &Context<'_>, filled: &Filled, bytes: u64) -> Result<u64, LoadError> {
+    // `checked` has bounded the block.
     let block = job.blocks.largest() as usize;
     let files = [Arc::clone(&filled.file)];
-    let engine = open_on(Kind::PLAIN, &files, DEPTH, block, Access::Random, Clock::system())?.engine;
+    let engine = open_on(DiskEngine::PLAIN, &files, DEPTH, block, Access::Random, Clock::system())?.engine;
     let extent = Extent { start: 0, bytes, unit: job.blocks.unit(), largest: job.blocks.largest() };
     let seed = derive(cx.options.seed, "precondition");
-    let source = Source::new(Doing::Write, Through::No, job.blocks.clone(), Order::Random, extent, seed);
+    let source = Source::new(
+        DiskOperation::Write,
+        WriteThrough::No,
+        job.blocks.clone(),
+        BlockOrder::Random,
+        extent,
+        seed,
+    );
     let tally = || Tally::empty(Directions::Together);
     let noise = Noise::new(cx.options.seed, "precondition");
     let mut load = load::on(engine, source, noise, Manner::plain(), tally());
-    let cap_ns = if matches!(job.size(), RequestedSize::Exactly(_)) { u64::MAX } else { PATIENCE_NS };
+    let cap_ns =
+        if matches!(requested_size(job), RequestedSize::Exactly(_)) { u64::MAX } else { PATIENCE_NS };
     let left = cx.options.until.map(|until| until.saturating_duration_since(Instant::now()));
     let cap_ns = left.map_or(cap_ns, |left| u64::try_from(left.as_nanos()).unwrap_or(cap_ns).min(cap_ns));
     let transfers = (bytes as f64 / job.blocks.mean()).ceil() as u64;

@@ -164,7 +164,7 @@ fn each_thread_has_a_start_a_second_at_least() {
         let id = format!(
             "disk.io/op=read/pattern=random/block=4K/depth=1/threads={threads}/rate={rate}/engine=psync/cache=direct"
         );
-        Job::of(&id.parse().expect("an id")).map(|_| ())
+        checked(&id.parse().expect("an id")).map(|_| ())
     };
     assert_eq!(of(64, 64), Ok(()));
     assert!(of(63, 64).is_err_and(|why| why.contains("63 over 64 threads")));
@@ -226,7 +226,7 @@ impl Bench {
 
     fn prepare(&self, case: &Case) -> Result<Box<dyn Prepared>, CannotMeasure> {
         let cx = Context { machine: &self.machine, options: &self.options, keep: &self.keep };
-        let candidate = Candidate::new(case.clone(), Ok(())).parsed(&Job::of(case).expect("a job"));
+        let candidate = Candidate::new(case.clone(), Ok(())).parsed(&checked(case).expect("a job"));
         DiskIo.prepare(case, &candidate.parsed, &cx)
     }
 }
@@ -344,7 +344,7 @@ fn measured(case: &Case, amount: Amount) -> (Sample, plimsoll_model::sample::Fac
 
 fn settled_case(id: &str) -> Case {
     let case: Case = id.parse().expect("an id");
-    Job::of(&case).expect("a job");
+    checked(&case).expect("a job");
     case
 }
 

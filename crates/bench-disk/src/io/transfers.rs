@@ -11,27 +11,27 @@ use plimsoll_metal::uring::RingError;
 
 use crate::device::busy::Busy;
 use crate::device::device_check::{DeviceCheck, Moved};
-use crate::engine::{Kind, Opened, open_on};
+use crate::engine::{Opened, open_on};
 use crate::fact::{self, COUNT, ENGINE, PAGE_CACHE, SIZE, VOLUME};
-use crate::io::job::Job;
 use crate::io::reached::{Reached, depth_missed, rate_missed};
 use crate::load::data::Noise;
 use crate::load::driver::{About, DriverError, Portion};
 use crate::load::ledger::Ledger;
-use crate::load::pattern::{Extent, Order, derive};
-use crate::load::source::{Doing, Source};
+use crate::load::pattern::{Extent, derive};
+use crate::load::source::Source;
 use crate::load::threads::{Count, Threads};
-use crate::load::{self, CAP_NS, Load, LoadError, Manner, Schedule, Tally};
+use crate::load::{self, CAP_NS, Directions, Load, LoadError, Manner, Schedule, Tally};
 use crate::metrics;
 use crate::storage::case_files::{CaseFiles, renewal};
 use crate::storage::file::memory_behind;
 use crate::storage::lend::Lender;
-use crate::storage::target::{Cache, TestFile};
+use crate::storage::target::TestFile;
 use crate::warning::{FileWarning, TransferWarning};
-use plimsoll_bench_api::fixed::Scaling;
+use plimsoll_bench_api::fixed::{Scaling, share};
 use plimsoll_bench_api::{Context, Prepared};
 use plimsoll_machine::Root;
 use plimsoll_machine::storage::Medium;
+use plimsoll_model::job::disk::{BlockOrder, CacheMode, DiskEngine, DiskOperation, DiskTransfers};
 use plimsoll_model::sample::{Amount, CannotMeasure, Facts, Offer, Origin, Sample, Writable, WrongAnswer};
 use plimsoll_model::warning::Note;
 
@@ -40,7 +40,7 @@ const SECTOR: u64 = 512;
 
 /// What a thread needs to make its load.
 struct Outfit {
-    job: Job,
+    job: DiskTransfers,
     files: Vec<Arc<TestFile>>,
     extent: Extent,
     seed: u64,
@@ -57,14 +57,20 @@ impl Outfit {
         let Outfit { job, files, extent, seed, id, thread, ledger, clock, until } = self;
         let own = format!("{id} thread {thread}");
         let access = match job.order {
-            Order::Sequential | Order::SequentialEach | Order::Backward => Access::Sequential,
-            Order::Random | Order::Strided | Order::Same | Order::Zipf(_) | Order::Zoned(_) => Access::Random,
+            BlockOrder::Sequential | BlockOrder::SequentialEach | BlockOrder::Backward => Access::Sequential,
+            BlockOrder::Random
+            | BlockOrder::Strided
+            | BlockOrder::Same
+            | BlockOrder::Zipf(_)
+            | BlockOrder::Zoned(_) => Access::Random,
         };
-        let discards = job.doing == Doing::Trim && files.iter().any(|file| file.is_device());
-        let (kind, instead) = match job.kind {
-            Kind::IoUring(_) if discards => (Kind::Psync, Some("BLKDISCARD is a blocking call".to_owned())),
-            Kind::Libaio if job.doing == Doing::Trim => {
-                (Kind::Psync, Some("libaio has no requests that trim".to_owned()))
+        let discards = job.operation == DiskOperation::Trim && files.iter().any(|file| file.is_device());
+        let (kind, instead) = match job.engine {
+            DiskEngine::IoUring(_) if discards => {
+                (DiskEngine::Psync, Some("BLKDISCARD is a blocking call".to_owned()))
+            }
+            DiskEngine::Libaio if job.operation == DiskOperation::Trim => {
+                (DiskEngine::Psync, Some("libaio has no requests that trim".to_owned()))
             }
             kind => (kind, None),
         };
@@ -73,11 +79,12 @@ impl Outfit {
         let about = About { kind: opened.engine.kind(), fell_back, remark: opened.engine.remark() };
         let renew = files.first().and_then(|file| renewal(&job, file, extent, seed, thread));
         let per_thread = |per_second: f64| per_second / job.threads as f64;
-        let schedule = job.offered.map(|o| {
+        let schedule = job.open_loop.map(|o| {
             Schedule::new(o.arrivals, per_thread(o.per_second), derive(seed, &format!("{own} arrivals")))
         });
-        let tally = Tally::empty(job.directions());
-        let source = Source::new(job.doing, job.through, job.blocks, job.order, extent, derive(seed, &own));
+        let tally = Tally::empty(Directions::of(job.operation));
+        let source =
+            Source::new(job.operation, job.through, job.blocks, job.order, extent, derive(seed, &own));
         let manner = Manner { flush: job.flush, schedule, renew, ledger, files, until };
         Ok((load::on(opened.engine, source, Noise::new(seed, &own), manner, tally), about))
     }
@@ -114,8 +121,8 @@ pub(crate) struct Probe {
 /// A case that is ready: a load on each thread.
 pub(crate) struct Transfers {
     team: Threads,
-    kind: Kind,
-    job: Job,
+    kind: DiskEngine,
+    job: DiskTransfers,
     busy: Busy,
     facts: Facts,
     known: bool,
@@ -149,7 +156,7 @@ pub(crate) struct Transfers {
 
 impl Transfers {
     /// Sets up a job; the id of its case tells its random numbers from those of others.
-    pub(crate) fn new(id: &str, job: Job, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
+    pub(crate) fn new(id: &str, job: DiskTransfers, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
         let case_files = CaseFiles::of(&job, cx)?;
         let each = case_files.extents.iter().map(|extent| extent.bytes);
         let bytes: u64 = if job.shared { each.max().unwrap_or_default() } else { each.sum() };
@@ -182,12 +189,12 @@ impl Transfers {
             move || outfit.load()
         });
         let path = crate::path_of(cx);
-        let (team, about) =
-            Threads::start(job.directions(), makes).map_err(|error| failed(&error, &path, false))?;
+        let (team, about) = Threads::start(Directions::of(job.operation), makes)
+            .map_err(|error| failed(&error, &path, false))?;
         let kind = about.kind;
         facts.achieved.set(&ENGINE, kind.word());
-        facts.warnings.extend(engine_warnings(job.kind, about));
-        let is_buffered = job.cache == Cache::Buffered;
+        facts.warnings.extend(engine_warnings(job.engine, about));
+        let is_buffered = job.cache != CacheMode::Direct;
         facts.warnings.extend(is_buffered.then(|| FileWarning::PageCache { avoidable: past }.into()));
         Ok(Transfers {
             team,
@@ -239,7 +246,7 @@ impl Transfers {
             Amount::Seconds(seconds) => Amount::Seconds(shortened(seconds, self.left_ns())),
             work @ Amount::Work(_) => work,
         };
-        // `Job::of` has bounded the depth.
+        // `checked` has bounded the depth.
         self.team.set_limit(depth as usize).map_err(environment)?;
         let portions: Vec<Portion> =
             (0..self.job.threads).map(|thread| self.portion(amount, thread)).collect();
@@ -266,7 +273,7 @@ impl Transfers {
         // The casts saturate.
         let ns = |seconds: f64| (seconds * 1e9) as u64;
         let cap_ns = || CAP_NS.min(self.left_ns());
-        match (amount, self.job.transfers_of(thread)) {
+        match (amount, transfers_of(&self.job, thread)) {
             (Amount::Seconds(seconds), None) => Portion::Time { ns: ns(seconds) },
             (Amount::Work(transfers), _) => Portion::Transfers { transfers, cap_ns: cap_ns() },
             (Amount::Seconds(_), Some(transfers)) if self.warm => {
@@ -288,7 +295,7 @@ impl Transfers {
 
     /// The amount of the samples, as it was asked for: of each thread or of all.
     fn note_amount(&self, facts: &mut Facts) {
-        let (Some(wanted), false) = (self.job.fixed, self.reached.is_empty()) else { return };
+        let (Some(wanted), false) = (self.job.fixed_transfers(), self.reached.is_empty()) else { return };
         let mean = self.mean(|sample| sample.transfers as f64);
         let asked = if self.job.scaling == Scaling::Strong { mean } else { mean / self.job.threads as f64 };
         let bytes = asked * self.job.blocks.mean();
@@ -313,7 +320,7 @@ impl Transfers {
         if self.reached.is_empty() {
             return;
         }
-        if let Some(offered) = self.job.offered {
+        if let Some(offered) = self.job.open_loop {
             facts.achieved.set(&fact::RATE, rate);
             let missed = rate_missed(offered.per_second, self.job.threads, &self.reached);
             facts.warnings.extend(missed.map(Note::from));
@@ -326,26 +333,31 @@ impl Transfers {
 
 /// The engine of a thread. Where io_uring is refused, as in many containers, libaio keeps as many direct transfers in flight.
 fn opened(
-    kind: Kind,
-    job: &Job,
+    kind: DiskEngine,
+    job: &DiskTransfers,
     files: &[Arc<TestFile>],
     access: Access,
     clock: Clock,
 ) -> Result<Opened, RingError> {
-    // `Job::of` has bounded both.
+    // `checked` has bounded both.
     let (depth, block) = (job.depth as usize, job.blocks.largest() as usize);
     let first = open_on(kind, files, depth, block, access, clock)?;
-    let is_refused = matches!(kind, Kind::IoUring(_)) && first.engine.kind() == Kind::Psync;
-    if !is_refused || depth < 2 || job.cache != Cache::Direct || job.doing == Doing::Trim {
+    let is_refused = matches!(kind, DiskEngine::IoUring(_)) && first.engine.kind() == DiskEngine::Psync;
+    if !is_refused || depth < 2 || job.cache != CacheMode::Direct || job.operation == DiskOperation::Trim {
         return Ok(first);
     }
-    let second = open_on(Kind::Libaio, files, depth, block, access, clock)?;
+    let second = open_on(DiskEngine::Libaio, files, depth, block, access, clock)?;
     let is_other = second.fell_back.is_some();
     Ok(if is_other { first } else { Opened { fell_back: first.fell_back, ..second } })
 }
 
+/// Transfers of one thread's share of a sample, if its amount is fixed.
+fn transfers_of(job: &DiskTransfers, thread: u64) -> Option<u64> {
+    job.fixed_transfers().map(|transfers| share(job.scaling, transfers, job.threads, thread))
+}
+
 /// What of the engine is not as it was asked for, as warnings.
-fn engine_warnings(wanted: Kind, about: About) -> impl Iterator<Item = Note> {
+fn engine_warnings(wanted: DiskEngine, about: About) -> impl Iterator<Item = Note> {
     let used = about.kind;
     let fell_back = about.fell_back.map(|why| TransferWarning::EngineFellBack { wanted, used, why });
     let remark = about.remark.map(|why| TransferWarning::NotRegistered { why });
@@ -380,7 +392,7 @@ fn told(error: &DriverError, shared: bool) -> String {
 }
 
 /// What can be read back of each thread's part, where every read is checked.
-fn ledgers(job: &Job, extents: &[Extent]) -> Result<Vec<Option<Ledger>>, CannotMeasure> {
+fn ledgers(job: &DiskTransfers, extents: &[Extent]) -> Result<Vec<Option<Ledger>>, CannotMeasure> {
     let ledger = |extent: &Extent| {
         let made = job.verify.then(|| Ledger::new(extent.start, extent.bytes, extent.unit)).transpose();
         made.map_err(|error| CannotMeasure::not_here(error.to_string()))
@@ -425,7 +437,7 @@ impl Prepared for Transfers {
         };
         self.claimed.read += count.tally.read.bytes;
         self.claimed.written += count.tally.written.bytes;
-        if self.warm || self.job.fixed.is_none() {
+        if self.warm || self.job.fixed_transfers().is_none() {
             self.reached.push(Reached {
                 depth: count.depth,
                 rate: count.rate,
@@ -481,7 +493,7 @@ impl Prepared for Transfers {
             facts.achieved.add(traffic.achieved);
             facts.warnings.extend(traffic.warnings.into_iter().map(Note::from));
             facts.invalid = traffic.invalid;
-            if self.job.doing.uses_up() {
+            if self.job.operation.uses_up() {
                 // Each thread has a file of its own, which comes and goes.
                 facts.achieved.take(&PAGE_CACHE);
             }
@@ -491,7 +503,7 @@ impl Prepared for Transfers {
 }
 
 /// The figures of a count.
-fn sample_of(count: &Count<'_>, job: &Job) -> Sample {
+fn sample_of(count: &Count<'_>, job: &DiskTransfers) -> Sample {
     let tally = count.tally;
     let each = |n: u64| n as f64 / tally.transfers.max(1) as f64;
     let mut values = BTreeMap::from([
@@ -501,7 +513,7 @@ fn sample_of(count: &Count<'_>, job: &Job) -> Sample {
         (metrics::DEPTH.to_owned(), count.depth),
         (metrics::SWITCHES.to_owned(), each(count.switches)),
     ]);
-    if matches!(job.doing, Doing::Mixed { .. } | Doing::Copy) {
+    if matches!(job.operation, DiskOperation::Mixed { .. } | DiskOperation::Copy) {
         let [read, written] = count.traffic;
         values.extend([(metrics::READ.to_owned(), read), (metrics::WRITE.to_owned(), written)]);
     }

@@ -93,14 +93,15 @@ mod tests {
     use std::time::Duration;
 
     use super::super::{CAP_NS, Directions, Load, Manner, Tally, on};
-    use crate::engine::{Kind, open};
+    use crate::engine::open;
     use crate::load::data::{Noise, Seal};
     use crate::load::ledger::Ledger;
-    use crate::load::pattern::{Extent, Order};
-    use crate::load::source::{Blocks, Doing, Source, Through};
+    use crate::load::pattern::Extent;
+    use crate::load::source::Source;
     use crate::storage::dir::check_dir;
     use crate::storage::fill::{CHUNK, fill};
     use crate::storage::target::{Cache, End, TestFile};
+    use plimsoll_model::job::disk::{BlockOrder, BlockSizes, DiskEngine, DiskOperation, WriteThrough};
 
     const BLOCK: usize = 4096;
 
@@ -110,7 +111,7 @@ mod tests {
         _dir: tempfile::TempDir,
     }
 
-    fn rig(kind: Kind, doing: Doing) -> Rig {
+    fn rig(kind: DiskEngine, doing: DiskOperation) -> Rig {
         let dir = tempfile::tempdir().expect("temporary directory");
         let facts = check_dir(dir.path()).expect("usable");
         let file = Arc::new(TestFile::create(&facts, Cache::Buffered).expect("create"));
@@ -122,8 +123,8 @@ mod tests {
         let plain = std::fs::File::options().read(true).write(true).open(path).expect("open");
         let engine = open(kind, &file, 4, BLOCK).expect("open").engine;
         let extent = Extent::of_blocks((CHUNK / BLOCK) as u64, BLOCK as u64);
-        let blocks = Blocks::One(BLOCK as u64);
-        let source = Source::new(doing, Through::No, blocks, Order::Random, extent, 1);
+        let blocks = BlockSizes::One(BLOCK as u64);
+        let source = Source::new(doing, WriteThrough::No, blocks, BlockOrder::Random, extent, 1);
         let tally = Tally::empty(Directions::Together);
         let ledger = Ledger::new(0, CHUNK as u64, BLOCK as u64).expect("small");
         let manner = Manner { ledger: Some(ledger), files: vec![Arc::clone(&file)], ..Manner::plain() };
@@ -138,8 +139,9 @@ mod tests {
 
     #[test]
     fn what_is_read_and_written_is_right_with_both_engines() {
-        for kind in [Kind::PLAIN, Kind::Psync] {
-            for doing in [Doing::Read, Doing::Write, Doing::Mixed { read_share: 50 }] {
+        for kind in [DiskEngine::PLAIN, DiskEngine::Psync] {
+            for doing in [DiskOperation::Read, DiskOperation::Write, DiskOperation::Mixed { read_share: 50 }]
+            {
                 let mut rig = rig(kind, doing);
                 // More than twice over all blocks.
                 amount(&mut rig, 600).expect("right");
@@ -150,7 +152,7 @@ mod tests {
 
     #[test]
     fn one_flipped_bit_anywhere_stops_a_read_with_its_offset() {
-        let mut rig = rig(Kind::Psync, Doing::Read);
+        let mut rig = rig(DiskEngine::Psync, DiskOperation::Read);
         let mut byte = [0];
         rig.plain.read_exact_at(&mut byte, 300_000).expect("read");
         rig.plain.write_all_at(&[byte[0] ^ 4], 300_000).expect("write");
@@ -170,7 +172,7 @@ mod tests {
 
     #[test]
     fn an_old_version_that_comes_back_is_found_although_its_checksum_fits() {
-        let mut rig = rig(Kind::PLAIN, Doing::Write);
+        let mut rig = rig(DiskEngine::PLAIN, DiskOperation::Write);
         let mut old = vec![0; BLOCK];
         rig.plain.read_exact_at(&mut old, 40 * BLOCK as u64).expect("read");
         amount(&mut rig, 256).expect("every block once");

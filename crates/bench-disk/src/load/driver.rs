@@ -6,8 +6,8 @@ use std::thread::JoinHandle;
 
 use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded};
 
-use crate::engine::Kind;
 use crate::load::{Directions, Load, LoadError, Tally};
+use plimsoll_model::job::disk::DiskEngine;
 
 /// A load that nobody asks about for so long is ended: the parent may be stopped, and a disk is worn by writing.
 const UNASKED_NS: u64 = 1_000_000_000;
@@ -16,7 +16,7 @@ const UNASKED_NS: u64 = 1_000_000_000;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct About {
     /// The engine at work.
-    pub kind: Kind,
+    pub kind: DiskEngine,
     /// Why it is not the one asked for.
     pub fell_back: Option<String>,
     /// What the kernel did not grant.
@@ -251,12 +251,13 @@ mod tests {
     use super::*;
     use crate::engine::open;
     use crate::load::data::Noise;
-    use crate::load::pattern::{Extent, Order};
-    use crate::load::source::{Blocks, Doing, Source, Through};
+    use crate::load::pattern::Extent;
+    use crate::load::source::Source;
     use crate::load::{self, CAP_NS, Manner};
     use crate::storage::dir::check_dir;
     use crate::storage::fill::{CHUNK, fill};
     use crate::storage::target::{Cache, End, TestFile};
+    use plimsoll_model::job::disk::{BlockOrder, BlockSizes, DiskOperation, WriteThrough};
 
     struct Rig {
         driver: Driver,
@@ -274,10 +275,17 @@ mod tests {
     }
 
     fn make(file: &Arc<TestFile>) -> Result<(Box<dyn Load>, About), LoadError> {
-        let engine = open(Kind::Psync, file, 1, 4096)?.engine;
+        let engine = open(DiskEngine::Psync, file, 1, 4096)?.engine;
         let about = About { kind: engine.kind(), fell_back: None, remark: engine.remark() };
         let extent = Extent::of_blocks((CHUNK / 4096) as u64, 4096);
-        let source = Source::new(Doing::Read, Through::No, Blocks::One(4096), Order::Random, extent, 1);
+        let source = Source::new(
+            DiskOperation::Read,
+            WriteThrough::No,
+            BlockSizes::One(4096),
+            BlockOrder::Random,
+            extent,
+            1,
+        );
         let tally = Tally::empty(Directions::Together);
         Ok((load::on(engine, source, Noise::new(1, "case"), Manner::plain(), tally), about))
     }
@@ -286,7 +294,7 @@ mod tests {
         let (file, dir) = filled();
         let theirs = Arc::clone(&file);
         let (driver, about) = Driver::start(Directions::Together, move || make(&theirs)).expect("start");
-        assert_eq!(about, About { kind: Kind::Psync, fell_back: None, remark: None });
+        assert_eq!(about, About { kind: DiskEngine::Psync, fell_back: None, remark: None });
         Rig { driver, file, _dir: dir }
     }
 

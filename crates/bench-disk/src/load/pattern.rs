@@ -4,10 +4,10 @@
 //! 37 % of the blocks in the first pass and hit others twice, which a cache likes. The permutation needs no
 //! memory: it is a Feistel network over the block numbers, keyed anew for each pass.
 
+use plimsoll_model::job::disk::{BlockOrder, FileZones, STRIDE_BLOCKS};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use rand_distr::{Distribution, Zipf};
-use serde::{Deserialize, Serialize};
 
 /// A published bijective mixer of 64 bits (SplitMix64: Steele, Lea, Flood, OOPSLA 2014, figure 16).
 pub fn mix(x: u64) -> u64 {
@@ -123,100 +123,21 @@ const LOW: u64 = u32::MAX as u64;
 /// 2^32 divided by the golden ratio, made odd.
 const GOLDEN: u64 = 0x9E37_79B1;
 
-/// The orders there are.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub enum Order {
-    /// Ascending, from the first block again after the last.
-    Sequential,
-    /// As [`Order::Sequential`]; of a mix, reads and writes each on their own.
-    SequentialEach,
-    /// Every block once in random order, then all in another random order.
-    Random,
-    /// Every [`STRIDE`]th block, then the same from the second block on, and so on until each was visited.
-    Strided,
-    /// Descending, from the last block again after the first.
-    Backward,
-    /// The first block again and again.
-    Same,
-    /// Few blocks often and many seldom: the block of rank k in proportion to k^-θ, ranks scattered over the file.
-    Zipf(f64),
-    /// Each part of the file has a share of the transfers, at random places of it.
-    Zoned(Zones),
-}
-
-/// Parts of a file, one behind the other, each with its share of the transfers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Zones {
-    /// Shares of the transfers and of the file, both in hundredths; what is not used is nothing of both.
-    parts: [(u8, u8); Zones::MOST],
-}
-
-impl Zones {
-    /// Most parts.
-    pub const MOST: usize = 8;
-
-    /// Reads `50-5:30-15:20-80`: half of the transfers to the first twentieth, and so on.
-    fn parse(text: &str) -> Option<Self> {
-        let mut parts = [(0, 0); Zones::MOST];
-        let mut sums = (0_u32, 0_u32);
-        for (place, part) in text.split(':').enumerate() {
-            let (transfers, of_file) = part.split_once('-')?;
-            let part: (u8, u8) = (transfers.parse().ok()?, of_file.parse().ok().filter(|share| *share > 0)?);
-            *parts.get_mut(place)? = part;
-            sums = (sums.0 + u32::from(part.0), sums.1 + u32::from(part.1));
-        }
-        (sums == (100, 100)).then_some(Self { parts })
-    }
-
-    /// The place among `places` that two random numbers choose.
-    fn place(&self, places: u64, [which, within]: [u64; 2]) -> u64 {
-        let mut left = which % 100;
-        let mut before = 0;
-        let at = |hundredths: u64| (u128::from(places) * u128::from(hundredths) / 100) as u64;
-        for (transfers, of_file) in self.parts {
-            let (transfers, of_file) = (u64::from(transfers), u64::from(of_file));
-            match left.checked_sub(transfers) {
-                Some(less) => (left, before) = (less, before + of_file),
-                None => {
-                    let (first, end) = (at(before), at(before + of_file));
-                    return (first + within % (end - first).max(1)).min(places.saturating_sub(1));
-                }
+/// The one of `places` that two random numbers choose.
+fn zoned(zones: &FileZones, places: u64, [which, within]: [u64; 2]) -> u64 {
+    let mut left = which % 100;
+    let mut before = 0;
+    let at = |hundredths: u64| (u128::from(places) * u128::from(hundredths) / 100) as u64;
+    for (transfers, of_file) in zones.parts() {
+        match left.checked_sub(transfers) {
+            Some(less) => (left, before) = (less, before + of_file),
+            None => {
+                let (first, end) = (at(before), at(before + of_file));
+                return (first + within % (end - first).max(1)).min(places.saturating_sub(1));
             }
         }
-        0
     }
-}
-
-/// Blocks from one to the next of a strided walk: IOzone's `-j` default. A prime, so that no stripe or bank of a power
-/// of two is favoured.
-pub const STRIDE: u64 = 17;
-
-/// The exponent of a Zipf walk when none is named: fio's.
-const THETA: f64 = 1.2;
-
-impl Order {
-    /// Every order, with the word that names it.
-    pub const ALL: &'static [(&'static str, Order)] = &[
-        ("sequential", Order::Sequential),
-        ("sequential-each", Order::SequentialEach),
-        ("random", Order::Random),
-        ("strided", Order::Strided),
-        ("backward", Order::Backward),
-        ("same", Order::Same),
-        ("zipf", Order::Zipf(THETA)),
-    ];
-
-    /// The order of that name; `zipf:0.9` has an exponent of its own, above 0 and up to 5, `zoned:80-20:20-80` its parts.
-    pub fn from_word(word: &str) -> Option<Order> {
-        if let Some(zones) = word.strip_prefix("zoned:") {
-            return Zones::parse(zones).map(Order::Zoned);
-        }
-        if let Some(theta) = word.strip_prefix("zipf:") {
-            let theta = theta.parse().ok().filter(|theta: &f64| *theta > 0.0 && *theta <= 5.0);
-            return theta.map(Order::Zipf);
-        }
-        Order::ALL.iter().find(|(name, _)| *name == word).map(|(_, order)| *order)
-    }
+    0
 }
 
 /// Where a walk goes.
@@ -260,7 +181,7 @@ const AHEAD: u64 = 16;
 /// An endless walk over an extent.
 #[derive(Debug, Clone)]
 pub struct Walk {
-    order: Order,
+    order: BlockOrder,
     extent: Extent,
     places: u64,
     /// Sequential and backward: bytes already passed. Else: places already visited in this pass.
@@ -277,11 +198,11 @@ pub struct Walk {
 
 impl Walk {
     /// A walk over the extent, the same one for the same seed.
-    pub fn new(order: Order, extent: Extent, seed: u64) -> Self {
+    pub fn new(order: BlockOrder, extent: Extent, seed: u64) -> Self {
         let places = extent.places();
         let ranks = match order {
             // No exponent that `from_word` lets through is refused; without ranks the walk stays at the first one.
-            Order::Zipf(theta) => Zipf::new(places as f64, theta).ok(),
+            BlockOrder::Zipf(theta) => Zipf::new(places as f64, theta).ok(),
             _ => None,
         };
         Walk {
@@ -309,19 +230,19 @@ impl Walk {
     pub fn step(&mut self, len: u64) -> Step {
         let before = self.pass;
         let from_start = match self.order {
-            Order::Random => self.shuffled() * self.extent.unit,
-            Order::Sequential | Order::SequentialEach => self.pass_bytes(len),
-            Order::Backward => {
+            BlockOrder::Random => self.shuffled() * self.extent.unit,
+            BlockOrder::Sequential | BlockOrder::SequentialEach => self.pass_bytes(len),
+            BlockOrder::Backward => {
                 let passed = self.pass_bytes(len);
                 let end = self.extent.bytes - self.extent.bytes % self.extent.unit.max(1);
                 end - passed - len
             }
-            Order::Strided => self.strided() * self.extent.unit,
-            Order::Same => 0,
-            Order::Zipf(_) => self.zipf() * self.extent.unit,
-            Order::Zoned(zones) => {
+            BlockOrder::Strided => self.strided() * self.extent.unit,
+            BlockOrder::Same => 0,
+            BlockOrder::Zipf(_) => self.zipf() * self.extent.unit,
+            BlockOrder::Zoned(zones) => {
                 let random = std::array::from_fn(|_| self.rng.next_u64());
-                zones.place(self.places, random) * self.extent.unit
+                zoned(&zones, self.places, random) * self.extent.unit
             }
         };
         Step { offset: self.extent.start + from_start, begins_anew: self.pass != before }
@@ -377,7 +298,7 @@ impl Walk {
     fn strided(&mut self) -> u64 {
         let places = self.places;
         let per_block = (self.extent.largest / self.extent.unit.max(1)).max(1);
-        let stride = STRIDE * per_block;
+        let stride = STRIDE_BLOCKS * per_block;
         if self.next >= places {
             self.phase += per_block;
             if self.phase >= stride.min(places) {

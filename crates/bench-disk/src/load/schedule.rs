@@ -1,28 +1,13 @@
 //! When transfers are meant to begin under an open loop: at a rate, whatever the device makes of it.
 
+use plimsoll_model::job::disk::ArrivalProcess;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
-use serde::{Deserialize, Serialize};
-
-/// How intended starts follow one another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Arrivals {
-    /// Independently of each other, as from many users: exponential gaps.
-    Poisson,
-    /// At equal gaps.
-    Even,
-}
-
-impl Arrivals {
-    /// Every kind, with the word that names it.
-    pub const ALL: &'static [(&'static str, Arrivals)] =
-        &[("poisson", Arrivals::Poisson), ("even", Arrivals::Even)];
-}
 
 /// A schedule of intended starts.
 #[derive(Debug, Clone)]
 pub struct Schedule {
-    arrivals: Arrivals,
+    arrivals: ArrivalProcess,
     gap_ns: f64,
     /// In fractions of a nanosecond since `from_ns`, so that gaps do not lose theirs.
     next: f64,
@@ -32,7 +17,7 @@ pub struct Schedule {
 
 impl Schedule {
     /// `per_second` starts a second (above zero); it begins with [`Schedule::begin`].
-    pub fn new(arrivals: Arrivals, per_second: f64, seed: u64) -> Self {
+    pub fn new(arrivals: ArrivalProcess, per_second: f64, seed: u64) -> Self {
         let rng = SmallRng::seed_from_u64(seed);
         Schedule { arrivals, gap_ns: 1e9 / per_second, next: 0.0, from_ns: 0, rng }
     }
@@ -58,9 +43,9 @@ impl Schedule {
 
     fn gap(&mut self) -> f64 {
         match self.arrivals {
-            Arrivals::Even => self.gap_ns,
+            ArrivalProcess::Even => self.gap_ns,
             // The inverse of the exponential distribution; 1 - u is never zero.
-            Arrivals::Poisson => {
+            ArrivalProcess::Poisson => {
                 let u: f64 = self.rng.random();
                 -self.gap_ns * (1.0 - u).ln()
             }
@@ -72,7 +57,7 @@ impl Schedule {
 mod tests {
     use super::*;
 
-    fn gaps(arrivals: Arrivals, n: usize) -> Vec<f64> {
+    fn gaps(arrivals: ArrivalProcess, n: usize) -> Vec<f64> {
         let mut schedule = Schedule::new(arrivals, 5000.0, 7);
         schedule.begin(1_000);
         let starts: Vec<u64> = (0..n).map(|_| schedule.take()).collect();
@@ -81,13 +66,13 @@ mod tests {
 
     #[test]
     fn even_starts_are_the_gap_apart() {
-        assert!(gaps(Arrivals::Even, 1000).iter().all(|gap| (gap - 200_000.0).abs() <= 1.0));
+        assert!(gaps(ArrivalProcess::Even, 1000).iter().all(|gap| (gap - 200_000.0).abs() <= 1.0));
     }
 
     /// Mean and standard deviation of exponential gaps are equal; both within four standard errors.
     #[test]
     fn poisson_starts_have_exponential_gaps() {
-        let gaps = gaps(Arrivals::Poisson, 100_001);
+        let gaps = gaps(ArrivalProcess::Poisson, 100_001);
         let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
         let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
         assert!((mean / 200_000.0 - 1.0).abs() < 4.0 / 316.0, "{mean}");
@@ -98,7 +83,7 @@ mod tests {
 
     #[test]
     fn beginning_again_forgets_the_past() {
-        let mut schedule = Schedule::new(Arrivals::Even, 1.0, 1);
+        let mut schedule = Schedule::new(ArrivalProcess::Even, 1.0, 1);
         schedule.begin(5);
         assert_eq!(schedule.take(), 1_000_000_005);
         schedule.begin(100);

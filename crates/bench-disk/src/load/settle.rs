@@ -8,7 +8,7 @@ use plimsoll_metal::uring::{Completion, Op, Patience, Request};
 use super::tally::{Parts, Traffic};
 use super::{Counting, LoadError, Loop, rest};
 use crate::engine::Engine;
-use crate::load::source::Doing;
+use plimsoll_model::job::disk::DiskOperation;
 
 /// What is known of a slot's transfer.
 #[derive(Debug, Clone, Copy, Default)]
@@ -166,7 +166,7 @@ impl<E: Engine> Loop<E> {
         };
         match (op, self.source.doing()) {
             (Op::Read, _) => one_way(&mut tally.read, latency_ns),
-            (Op::Write | Op::WriteThrough | Op::WriteSync, Doing::Copy) => {
+            (Op::Write | Op::WriteThrough | Op::WriteSync, DiskOperation::Copy) => {
                 let read_ns = slot.first_half_ns.saturating_sub(from_ns);
                 one_way(&mut tally.read, read_ns);
                 one_way(&mut tally.written, latency_ns.saturating_sub(read_ns));

@@ -1,108 +1,25 @@
 //! What comes next: which operation, where, how large. One source feeds one load.
 
 use plimsoll_metal::uring::Op;
-use serde::{Deserialize, Serialize};
 
-use crate::load::pattern::{Extent, Order, Walk, derive, mix};
-use plimsoll_units::quantity::Mix;
+use crate::load::pattern::{Extent, Walk, derive, mix};
+use plimsoll_model::job::disk::{BlockOrder, BlockSizes, DiskOperation, WriteThrough};
 
-/// What a load does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Doing {
-    /// Reads what was filled.
-    Read,
-    /// Writes over what was filled.
-    Write,
-    /// Writes where nothing is yet, so that space is allocated; a full file is emptied and begun anew.
-    Append,
-    /// Reads and writes.
-    Mixed {
-        /// Reads in a hundred.
-        read_share: u8,
-    },
-    /// Reads a block of the one file and writes it to the same place of the other.
-    Copy,
-    /// Frees blocks; when all are freed, the file is filled anew.
-    Trim,
-}
-
-impl Doing {
-    /// Whether it writes data of its own making.
-    pub fn writes(self) -> bool {
-        matches!(self, Doing::Write | Doing::Append | Doing::Mixed { .. })
-    }
-
-    /// Whether the file must be begun anew when a pass has ended.
-    pub fn uses_up(self) -> bool {
-        matches!(self, Doing::Append | Doing::Trim)
-    }
-}
-
-/// Whether the device must have a write for good before it counts as finished.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Through {
-    /// Each one, its data.
-    Yes,
-    /// Each one, with all that is known of the file.
-    Whole,
-    /// None, or later.
-    No,
-}
-
-/// How large the next block is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Blocks {
-    /// Always the same.
-    One(u64),
-    /// By weight.
-    Mixed(Mix),
-}
-
-impl Blocks {
-    /// The largest block.
-    pub fn largest(&self) -> u64 {
-        match self {
-            Blocks::One(bytes) => *bytes,
-            Blocks::Mixed(mix) => mix.parts().iter().map(|part| part.bytes).max().unwrap_or(1),
+/// The block that a random number picks.
+fn pick(blocks: &BlockSizes, random: u64) -> u64 {
+    let mix = match blocks {
+        BlockSizes::One(bytes) => return *bytes,
+        BlockSizes::Mixed(mix) => mix,
+    };
+    let weights: u64 = mix.parts().iter().map(|part| u64::from(part.weight)).sum();
+    let mut left = random % weights.max(1);
+    for part in mix.parts() {
+        match left.checked_sub(u64::from(part.weight)) {
+            Some(less) => left = less,
+            None => return part.bytes,
         }
     }
-
-    /// The mean block in bytes.
-    pub fn mean(&self) -> f64 {
-        match self {
-            Blocks::One(bytes) => *bytes as f64,
-            Blocks::Mixed(mix) => mix.mean(),
-        }
-    }
-
-    /// What divides every block: the unit of offsets.
-    pub fn unit(&self) -> u64 {
-        match self {
-            Blocks::One(bytes) => *bytes,
-            Blocks::Mixed(mix) => mix.parts().iter().map(|part| part.bytes).fold(0, common_divisor),
-        }
-    }
-
-    /// The block that a random number picks.
-    fn pick(&self, random: u64) -> u64 {
-        let mix = match self {
-            Blocks::One(bytes) => return *bytes,
-            Blocks::Mixed(mix) => mix,
-        };
-        let weights: u64 = mix.parts().iter().map(|part| u64::from(part.weight)).sum();
-        let mut left = random % weights.max(1);
-        for part in mix.parts() {
-            match left.checked_sub(u64::from(part.weight)) {
-                Some(less) => left = less,
-                None => return part.bytes,
-            }
-        }
-        self.largest()
-    }
-}
-
-fn common_divisor(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { common_divisor(b, a % b) }
+    blocks.largest()
 }
 
 /// A transfer to be asked for.
@@ -121,8 +38,8 @@ pub struct Next {
 /// An endless sequence of transfers.
 #[derive(Debug, Clone)]
 pub struct Source {
-    doing: Doing,
-    blocks: Blocks,
+    doing: DiskOperation,
+    blocks: BlockSizes,
     walk: Walk,
     /// Where writes go, if not where reads do.
     writes: Option<Walk>,
@@ -135,31 +52,31 @@ pub struct Source {
 impl Source {
     /// A source over the extent, the same one for the same seed.
     pub fn new(
-        doing: Doing,
-        through: Through,
-        blocks: Blocks,
-        order: Order,
+        doing: DiskOperation,
+        through: WriteThrough,
+        blocks: BlockSizes,
+        order: BlockOrder,
         extent: Extent,
         seed: u64,
     ) -> Self {
         let write = match through {
-            Through::No => Op::Write,
-            Through::Yes => Op::WriteThrough,
-            Through::Whole => Op::WriteSync,
+            WriteThrough::No => Op::Write,
+            WriteThrough::Yes => Op::WriteThrough,
+            WriteThrough::Whole => Op::WriteSync,
         };
         let op = match doing {
-            Doing::Read | Doing::Copy | Doing::Mixed { .. } => Op::Read,
-            Doing::Write | Doing::Append => write,
-            Doing::Trim => Op::Trim,
+            DiskOperation::Read | DiskOperation::Copy | DiskOperation::Mixed { .. } => Op::Read,
+            DiskOperation::Write | DiskOperation::Append => write,
+            DiskOperation::Trim => Op::Trim,
         };
         let walk = Walk::new(order, extent, seed);
-        let apart = order == Order::SequentialEach && matches!(doing, Doing::Mixed { .. });
+        let apart = order == BlockOrder::SequentialEach && matches!(doing, DiskOperation::Mixed { .. });
         let writes = apart.then(|| walk.clone());
         Source { doing, blocks, walk, writes, op, write, random: derive(seed, "mix") }
     }
 
     /// What it does.
-    pub fn doing(&self) -> Doing {
+    pub fn doing(&self) -> DiskOperation {
         self.doing
     }
 
@@ -177,14 +94,14 @@ impl Source {
     #[inline(always)]
     pub fn draw(&mut self) -> Next {
         let len = match &self.blocks {
-            Blocks::One(bytes) => *bytes,
-            Blocks::Mixed(_) => {
+            BlockSizes::One(bytes) => *bytes,
+            BlockSizes::Mixed(_) => {
                 let random = self.random();
-                self.blocks.pick(random)
+                pick(&self.blocks, random)
             }
         };
         let op = match self.doing {
-            Doing::Mixed { read_share } => {
+            DiskOperation::Mixed { read_share } => {
                 let reads = self.random() % 100 < u64::from(read_share);
                 if reads { self.op } else { self.write }
             }
@@ -212,14 +129,14 @@ mod tests {
     use super::*;
     use plimsoll_units::quantity::{Sizes, parse_sizes};
 
-    fn source(doing: Doing, blocks: Blocks) -> Source {
+    fn source(doing: DiskOperation, blocks: BlockSizes) -> Source {
         let extent = Extent { start: 0, bytes: 1 << 30, unit: blocks.unit(), largest: blocks.largest() };
-        Source::new(doing, Through::No, blocks, Order::Random, extent, 3)
+        Source::new(doing, WriteThrough::No, blocks, BlockOrder::Random, extent, 3)
     }
 
-    fn mixed(text: &str) -> Blocks {
+    fn mixed(text: &str) -> BlockSizes {
         match parse_sizes(text) {
-            Ok(Sizes::Mixed(mix)) => Blocks::Mixed(mix),
+            Ok(Sizes::Mixed(mix)) => BlockSizes::Mixed(mix),
             other => panic!("{other:?}"),
         }
     }
@@ -232,7 +149,7 @@ mod tests {
 
     #[test]
     fn blocks_come_by_weight_and_operations_by_share() {
-        let mut source = source(Doing::Mixed { read_share: 70 }, mixed("4K@60+64K@30+512@10"));
+        let mut source = source(DiskOperation::Mixed { read_share: 70 }, mixed("4K@60+64K@30+512@10"));
         let mut counts: HashMap<(Op, usize), u64> = HashMap::new();
         for _ in 0..100_000 {
             let next = source.draw();
@@ -248,7 +165,7 @@ mod tests {
     #[test]
     fn the_ends_of_the_share_are_only_reads_and_only_writes() {
         for (read_share, op) in [(100, Op::Read), (0, Op::Write)] {
-            let mut source = source(Doing::Mixed { read_share }, Blocks::One(4096));
+            let mut source = source(DiskOperation::Mixed { read_share }, BlockSizes::One(4096));
             assert!((0..1000).all(|_| source.draw().op == op));
         }
     }
@@ -256,8 +173,15 @@ mod tests {
     #[test]
     fn reads_and_writes_of_a_mix_can_ascend_each_on_their_own() {
         let extent = Extent { start: 0, bytes: 1 << 20, unit: 4096, largest: 4096 };
-        let doing = Doing::Mixed { read_share: 50 };
-        let mut source = Source::new(doing, Through::No, Blocks::One(4096), Order::SequentialEach, extent, 3);
+        let doing = DiskOperation::Mixed { read_share: 50 };
+        let mut source = Source::new(
+            doing,
+            WriteThrough::No,
+            BlockSizes::One(4096),
+            BlockOrder::SequentialEach,
+            extent,
+            3,
+        );
         let mut next = HashMap::from([(Op::Read, 0), (Op::Write, 0)]);
         for _ in 0..1000 {
             let drawn = source.draw();
@@ -272,6 +196,6 @@ mod tests {
         assert_eq!(mixed("4K@1+6K@1").unit(), 2048);
         assert_eq!(mixed("4K@1+6K@1").largest(), 6144);
         assert_eq!(mixed("4K@1+1@1").unit(), 1);
-        assert_eq!(Blocks::One(12288).unit(), 12288);
+        assert_eq!(BlockSizes::One(12288).unit(), 12288);
     }
 }

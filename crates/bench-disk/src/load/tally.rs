@@ -1,5 +1,6 @@
 //! What is counted: transfers, bytes, and how long each part of a transfer took.
 
+use plimsoll_model::job::disk::DiskOperation;
 use plimsoll_stats::Times;
 
 /// What moved in one direction.
@@ -65,6 +66,16 @@ pub enum Directions {
     Together,
     /// Each has a distribution of its own.
     Apart,
+}
+
+impl Directions {
+    /// Those of an operation.
+    pub fn of(operation: DiskOperation) -> Self {
+        match operation {
+            DiskOperation::Mixed { .. } | DiskOperation::Copy => Self::Apart,
+            _ => Self::Together,
+        }
+    }
 }
 
 impl Tally {

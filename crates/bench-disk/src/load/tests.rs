@@ -9,9 +9,10 @@ use plimsoll_metal::uring::{Completion, RingError};
 use rustix::io::Errno;
 
 use super::*;
-use crate::engine::Kind;
-use crate::load::pattern::{Extent, Order};
-use crate::load::source::{Blocks, Through};
+use crate::load::pattern::Extent;
+use plimsoll_model::job::disk::{
+    ArrivalProcess, BlockOrder, BlockSizes, DiskEngine, DiskOperation, Flush, SyncCall, WriteThrough,
+};
 use plimsoll_stats::Times;
 use plimsoll_units::quantity::{Sizes, parse_sizes};
 
@@ -73,8 +74,8 @@ impl Scripted {
 }
 
 impl Engine for Scripted {
-    fn kind(&self) -> Kind {
-        Kind::PLAIN
+    fn kind(&self) -> DiskEngine {
+        DiskEngine::PLAIN
     }
 
     fn depth(&self) -> usize {
@@ -150,10 +151,10 @@ impl Rig {
 
 /// What a rig does, where it is not the usual.
 struct Case<'a> {
-    doing: Doing,
-    through: Through,
-    order: Order,
-    blocks: Blocks,
+    doing: DiskOperation,
+    through: WriteThrough,
+    order: BlockOrder,
+    blocks: BlockSizes,
     manner: Manner,
     script: &'a [Act],
 }
@@ -161,10 +162,10 @@ struct Case<'a> {
 impl Default for Case<'_> {
     fn default() -> Self {
         Case {
-            doing: Doing::Read,
-            through: Through::No,
-            order: Order::Random,
-            blocks: Blocks::One(BLOCK as u64),
+            doing: DiskOperation::Read,
+            through: WriteThrough::No,
+            order: BlockOrder::Random,
+            blocks: BlockSizes::One(BLOCK as u64),
             manner: Manner::plain(),
             script: &[],
         }
@@ -189,13 +190,13 @@ fn rig_of(depth: usize, blocks: u64, case: Case<'_>) -> Rig {
     Rig { load, files, asked, deepest }
 }
 
-fn rig(doing: Doing, depth: usize, blocks: u64, script: &[Act]) -> Rig {
+fn rig(doing: DiskOperation, depth: usize, blocks: u64, script: &[Act]) -> Rig {
     rig_of(depth, blocks, Case { doing, script, ..Case::default() })
 }
 
 #[test]
 fn a_given_amount_is_done_exactly_with_the_queue_full() {
-    let mut rig = rig(Doing::Read, 8, 100, &[]);
+    let mut rig = rig(DiskOperation::Read, 8, 100, &[]);
     let tally = rig.done(250).expect("run");
     assert_eq!((tally.transfers, tally.latency.count()), (250, 250));
     assert!(tally.to_ns > tally.from_ns && tally.latency.sum_ns() > 0);
@@ -208,7 +209,7 @@ fn a_given_amount_is_done_exactly_with_the_queue_full() {
 
 #[test]
 fn intervals_follow_one_another_with_the_queue_full() {
-    let mut rig = rig(Doing::Read, 4, 100, &[]);
+    let mut rig = rig(DiskOperation::Read, 4, 100, &[]);
     let begun = monotonic_ns();
     let mut elapsed_ns = 0;
     for _ in 0..3 {
@@ -234,7 +235,7 @@ fn intervals_follow_one_another_with_the_queue_full() {
 /// What is between two intervals belongs to the second one: nothing is left out, and no burst is met twice.
 #[test]
 fn intervals_cover_the_time_without_a_gap() {
-    let mut rig = rig(Doing::Read, 2, 100, &[]);
+    let mut rig = rig(DiskOperation::Read, 2, 100, &[]);
     let first = rig.interval(2_000_000).expect("run");
     let between = (0..5).map(|_| rig.load.keep_up()).collect::<Result<Vec<_>, _>>().expect("run").len();
     let second = rig.interval(1).expect("run");
@@ -247,14 +248,14 @@ fn intervals_cover_the_time_without_a_gap() {
 fn short_and_interrupted_transfers_are_continued_and_counted_once() {
     let script =
         [Act::Part(512), Act::Fail(Errno::INTR), Act::Part(1), Act::Fail(Errno::AGAIN), Act::Part(100)];
-    let mut rig = rig(Doing::Read, 2, 10, &script);
+    let mut rig = rig(DiskOperation::Read, 2, 10, &script);
     assert_eq!(rig.done(20).expect("run").transfers, 20);
     rig.load.verify().expect("check");
 }
 
 #[test]
 fn a_failure_is_reported_with_place_and_cause() {
-    let mut rig = rig(Doing::Write, 1, 10, &[Act::Whole, Act::Part(512), Act::Fail(Errno::IO)]);
+    let mut rig = rig(DiskOperation::Write, 1, 10, &[Act::Whole, Act::Part(512), Act::Fail(Errno::IO)]);
     let error = rig.done(5).expect_err("fails");
     let LoadError::Fault(Fault { request, what: What::Errno(Errno::IO) }) = &error else {
         panic!("{error:?}")
@@ -267,7 +268,7 @@ fn a_failure_is_reported_with_place_and_cause() {
 
 #[test]
 fn more_bytes_than_requested_are_an_error() {
-    for doing in [Doing::Read, Doing::Write] {
+    for doing in [DiskOperation::Read, DiskOperation::Write] {
         let error = rig(doing, 1, 10, &[Act::Excess]).done(1).expect_err("fails");
         assert!(matches!(error, LoadError::Fault(Fault { what: What::Excess { .. }, .. })), "{error:?}");
     }
@@ -275,11 +276,11 @@ fn more_bytes_than_requested_are_an_error() {
 
 #[test]
 fn the_end_of_the_file_is_no_transfer_of_nothing() {
-    let error = rig(Doing::Read, 1, 10, &[Act::Part(0)]).done(1).expect_err("fails");
+    let error = rig(DiskOperation::Read, 1, 10, &[Act::Part(0)]).done(1).expect_err("fails");
     assert!(matches!(error, LoadError::Fault(Fault { what: What::Short { moved: 0 }, .. })), "{error:?}");
     // Where direct I/O cannot go on from an odd place, the cause is the short transfer, not the argument.
     let script = [Act::Part(100), Act::Fail(Errno::INVAL)];
-    let error = rig(Doing::Read, 1, 10, &script).done(1).expect_err("fails");
+    let error = rig(DiskOperation::Read, 1, 10, &script).done(1).expect_err("fails");
     assert!(matches!(error, LoadError::Fault(Fault { what: What::Short { moved: 100 }, .. })), "{error:?}");
 }
 
@@ -295,7 +296,7 @@ fn a_failed_sync_is_never_tried_again() {
 
 #[test]
 fn damage_is_found_in_what_was_read_and_in_what_was_written() {
-    for doing in [Doing::Read, Doing::Write] {
+    for doing in [DiskOperation::Read, DiskOperation::Write] {
         let mut rig = rig(doing, 4, 4, &[]);
         rig.done(8).expect("run");
         rig.load.verify().expect("check");
@@ -303,7 +304,7 @@ fn damage_is_found_in_what_was_read_and_in_what_was_written() {
         // Only what each slot did last is known: four more reads are all four blocks.
         let block = rig.load.slots[2].whole.offset;
         rig.files.borrow_mut()[0][block as usize + 512] ^= 1;
-        if doing == Doing::Read {
+        if doing == DiskOperation::Read {
             rig.done(4).expect("run");
         }
         let error = rig.load.verify().expect_err("damaged").to_string();
@@ -316,7 +317,7 @@ fn damage_is_found_in_what_was_read_and_in_what_was_written() {
 /// The first reading alone is wrong: what is stored is not.
 #[test]
 fn a_reading_that_was_wrong_once_does_not_accuse_what_is_stored() {
-    let mut rig = rig(Doing::Read, 1, 4, &[]);
+    let mut rig = rig(DiskOperation::Read, 1, 4, &[]);
     rig.done(4).expect("run");
     rig.load.engine.buffers[0][512] ^= 1;
     let error = rig.load.verify().expect_err("damaged").to_string();
@@ -328,7 +329,7 @@ fn a_reading_that_was_wrong_once_does_not_accuse_what_is_stored() {
 
 #[test]
 fn every_write_differs_from_what_was_there() {
-    let mut rig = rig(Doing::Write, 2, 8, &[]);
+    let mut rig = rig(DiskOperation::Write, 2, 8, &[]);
     let before = rig.files.borrow()[0].clone();
     rig.done(8).expect("run");
     let files = rig.files.borrow();
@@ -340,7 +341,7 @@ fn every_write_differs_from_what_was_there() {
 #[test]
 fn a_copy_reads_here_and_writes_there_and_counts_once() {
     let script = [Act::Part(512), Act::Whole, Act::Fail(Errno::INTR), Act::Part(100)];
-    let mut rig = rig(Doing::Copy, 3, 20, &script);
+    let mut rig = rig(DiskOperation::Copy, 3, 20, &script);
     let tally = rig.done(20).expect("run");
     assert_eq!((tally.transfers, tally.bytes), (20, 20 * BLOCK as u64));
     assert_eq!((tally.read.bytes, tally.written.bytes), (tally.bytes, tally.bytes));
@@ -360,7 +361,8 @@ fn a_copy_reads_here_and_writes_there_and_counts_once() {
 /// What is read in order is written in order: a copy is sequential at both ends.
 #[test]
 fn the_second_halves_of_copies_go_out_as_the_first_ones_came_in() {
-    let mut rig = rig_of(8, 16, Case { doing: Doing::Copy, order: Order::Sequential, ..Case::default() });
+    let mut rig =
+        rig_of(8, 16, Case { doing: DiskOperation::Copy, order: BlockOrder::Sequential, ..Case::default() });
     rig.load.refill(8).expect("queue");
     rig.load.reap(Patience::Endless, Counting::Yes).expect("run");
     let offsets =
@@ -372,7 +374,7 @@ fn the_second_halves_of_copies_go_out_as_the_first_ones_came_in() {
 
 #[test]
 fn mixed_loads_count_both_directions() {
-    let mut rig = rig(Doing::Mixed { read_share: 70 }, 4, 50, &[]);
+    let mut rig = rig(DiskOperation::Mixed { read_share: 70 }, 4, 50, &[]);
     let tally = rig.done(500).expect("run");
     let [read, written] = [&tally.read, &tally.written];
     assert_eq!(read.transfers + written.transfers, 500);
@@ -385,7 +387,7 @@ fn mixed_loads_count_both_directions() {
 #[test]
 fn blocks_of_several_sizes_are_written_where_they_belong() {
     let Ok(Sizes::Mixed(mix)) = parse_sizes("1K@1+512@1") else { panic!("a mix") };
-    let case = Case { doing: Doing::Write, blocks: Blocks::Mixed(mix), ..Case::default() };
+    let case = Case { doing: DiskOperation::Write, blocks: BlockSizes::Mixed(mix), ..Case::default() };
     let mut rig = rig_of(4, 20, case);
     let tally = rig.done(300).expect("run");
     assert!(tally.bytes > 300 * 512 && tally.bytes < 300 * 1024, "{}", tally.bytes);
@@ -397,23 +399,23 @@ fn blocks_of_several_sizes_are_written_where_they_belong() {
 fn writes_go_through_or_are_flushed_as_asked() {
     let writes = |through, flush| {
         let manner = Manner { flush, ..Manner::plain() };
-        let mut rig = rig_of(4, 50, Case { doing: Doing::Write, through, manner, ..Case::default() });
+        let mut rig = rig_of(4, 50, Case { doing: DiskOperation::Write, through, manner, ..Case::default() });
         let tally = rig.done(100).expect("run");
         assert_eq!(tally.transfers, 100);
         (rig.asked(Op::WriteThrough), rig.asked(Op::DataSync) + rig.asked(Op::Sync), tally.sync.count())
     };
-    assert_eq!(writes(Through::Yes, Flush::Never), (100, 0, 0));
-    assert_eq!(writes(Through::No, Flush::Never), (0, 0, 0));
-    assert_eq!(writes(Through::No, Flush::AtEnd { call: Call::DataSync }), (0, 1, 1));
-    let (_, asked, counted) = writes(Through::No, Flush::Every { writes: 20, call: Call::Sync });
+    assert_eq!(writes(WriteThrough::Yes, Flush::Never), (100, 0, 0));
+    assert_eq!(writes(WriteThrough::No, Flush::Never), (0, 0, 0));
+    assert_eq!(writes(WriteThrough::No, Flush::AtEnd { call: SyncCall::DataSync }), (0, 1, 1));
+    let (_, asked, counted) = writes(WriteThrough::No, Flush::Every { writes: 20, call: SyncCall::Sync });
     assert!((4..=5).contains(&asked) && asked as u64 == counted, "{asked}");
 }
 
 /// At the moment of a flush nothing is in flight: all that came before is in it.
 #[test]
 fn a_flush_waits_for_what_is_in_flight() {
-    let manner = Manner { flush: Flush::Every { writes: 10, call: Call::DataSync }, ..Manner::plain() };
-    let mut rig = rig_of(4, 50, Case { doing: Doing::Write, manner, ..Case::default() });
+    let manner = Manner { flush: Flush::Every { writes: 10, call: SyncCall::DataSync }, ..Manner::plain() };
+    let mut rig = rig_of(4, 50, Case { doing: DiskOperation::Write, manner, ..Case::default() });
     rig.interval(1).expect("run");
     rig.done(100).expect("run");
     let asked = rig.asked.borrow();
@@ -435,7 +437,8 @@ fn a_file_that_is_used_up_is_begun_anew_and_that_time_is_set_aside() {
         Ok(())
     });
     let manner = Manner { renew: Some(renew), ..Manner::plain() };
-    let case = Case { doing: Doing::Append, order: Order::Sequential, manner, ..Case::default() };
+    let case =
+        Case { doing: DiskOperation::Append, order: BlockOrder::Sequential, manner, ..Case::default() };
     let mut rig = rig_of(2, 10, case);
     let tally = rig.done(35).expect("run");
     assert_eq!((*renewals.borrow(), tally.transfers), (3, 35));
@@ -446,7 +449,7 @@ fn a_file_that_is_used_up_is_begun_anew_and_that_time_is_set_aside() {
 
 #[test]
 fn an_open_loop_begins_no_earlier_than_meant_and_counts_the_waiting() {
-    for arrivals in [Arrivals::Even, Arrivals::Poisson] {
+    for arrivals in [ArrivalProcess::Even, ArrivalProcess::Poisson] {
         let manner = Manner { schedule: Some(Schedule::new(arrivals, 1e6, 1)), ..Manner::plain() };
         let mut rig = rig_of(2, 50, Case { manner, ..Case::default() });
         let tally = rig.done(100).expect("run");
@@ -458,14 +461,14 @@ fn an_open_loop_begins_no_earlier_than_meant_and_counts_the_waiting() {
         rig.load.stop().expect("stop");
     }
     // A hundred even starts at ten a millisecond take ten milliseconds, however fast the device.
-    let manner = Manner { schedule: Some(Schedule::new(Arrivals::Even, 1e4, 1)), ..Manner::plain() };
+    let manner = Manner { schedule: Some(Schedule::new(ArrivalProcess::Even, 1e4, 1)), ..Manner::plain() };
     let mut rig = rig_of(8, 50, Case { manner, ..Case::default() });
     assert!(rig.done(100).expect("run").elapsed() >= 9.9e-3);
 }
 
 #[test]
 fn a_sample_past_its_cap_is_cut_and_says_so() {
-    let mut rig = rig(Doing::Read, 2, 50, &[]);
+    let mut rig = rig(DiskOperation::Read, 2, 50, &[]);
     let tally = rig.load.amount(u64::MAX / 2, 2_000_000, tally()).expect("run");
     assert!(tally.cut && tally.transfers > 0 && tally.elapsed() >= 2e-3);
     assert_eq!(tally.latency.count(), tally.transfers);
@@ -474,7 +477,7 @@ fn a_sample_past_its_cap_is_cut_and_says_so() {
 
 #[test]
 fn a_limit_below_the_depth_holds() {
-    let mut rig = rig(Doing::Read, 8, 50, &[]);
+    let mut rig = rig(DiskOperation::Read, 8, 50, &[]);
     rig.load.set_limit(3);
     rig.interval(1).expect("run");
     rig.load.stop().expect("stop");
@@ -499,7 +502,7 @@ proptest! {
         doing in 0_usize..4, depth in 1_usize..9, blocks in 9_u64..40, wanted in 1_u64..60,
         script in prop::collection::vec(act(), 0..80),
     ) {
-        let doing = [Doing::Read, Doing::Write, Doing::Copy, Doing::Mixed { read_share: 50 }][doing];
+        let doing = [DiskOperation::Read, DiskOperation::Write, DiskOperation::Copy, DiskOperation::Mixed { read_share: 50 }][doing];
         let mut rig = rig(doing, depth, blocks, &script);
         let tally = rig.done(wanted).expect("run");
         prop_assert_eq!((tally.transfers, tally.latency.count()), (wanted, wanted));

@@ -4,14 +4,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::human;
-use crate::io::job::Job;
 use crate::io::steady;
 use crate::load::data::Noise;
 use crate::load::pattern::Extent;
-use crate::load::source::Doing;
 use crate::load::{LoadError, Renew};
 use crate::storage::dir::check_dir;
-use crate::storage::file::{Filled, cannot_fill, cannot_use, drop_pages};
+use crate::storage::file::{Filled, cannot_fill, cannot_use, drop_pages, requested_size};
 use crate::storage::fill::{CHUNK, FillError, Filling, fill_within};
 use crate::storage::lend::Lender;
 use crate::storage::target::{Cache, End, TestFile};
@@ -19,6 +17,7 @@ use crate::warning::FileWarning;
 use plimsoll_bench_api::Context;
 use plimsoll_bench_api::RawTarget;
 use plimsoll_bench_api::RequestedSize;
+use plimsoll_model::job::disk::{CacheMode, DiskOperation, DiskTransfers};
 use plimsoll_model::sample::{Achieved, CannotMeasure};
 
 /// Where a case works: on which files, and which part of them each thread has.
@@ -37,22 +36,22 @@ pub(crate) struct CaseFiles {
 }
 
 impl CaseFiles {
-    pub(crate) fn of(job: &Job, cx: &Context<'_>) -> Result<CaseFiles, CannotMeasure> {
-        match (&cx.options.target, job.doing) {
-            (Some(_), Doing::Append | Doing::Copy) => {
+    pub(crate) fn of(job: &DiskTransfers, cx: &Context<'_>) -> Result<CaseFiles, CannotMeasure> {
+        match (&cx.options.target, job.operation) {
+            (Some(_), DiskOperation::Append | DiskOperation::Copy) => {
                 return Err(CannotMeasure::not_here(
                     "--op append and copy are not supported with --target: use --dir",
                 ));
             }
-            (Some(target), Doing::Trim) => return CaseFiles::discarded(job, cx, target),
+            (Some(target), DiskOperation::Trim) => return CaseFiles::discarded(job, cx, target),
             (None, doing) if doing.uses_up() => return CaseFiles::used_up(job, cx),
             _ => {}
         }
         let filled = match job.verify {
-            true => Filled::sealed(cx, job.cache, job.size())?,
-            false => Filled::for_case(cx, job.cache, job.size())?,
+            true => Filled::sealed(cx, job.cache.into(), requested_size(job))?,
+            false => Filled::for_case(cx, job.cache.into(), requested_size(job))?,
         };
-        if job.cold {
+        if job.cache == CacheMode::Cold {
             filled.cool();
         }
         if job.verify && !filled.known {
@@ -68,8 +67,8 @@ impl CaseFiles {
         }
         let lender = (filled.known && !job.verify).then(|| Lender::new(cx, &filled, all));
         let mut files = vec![Arc::clone(&filled.file)];
-        if job.doing == Doing::Copy {
-            files.push(Arc::new(another(cx, job.cache, filled.bytes)?));
+        if job.operation == DiskOperation::Copy {
+            files.push(Arc::new(another(cx, job.cache.into(), filled.bytes)?));
         }
         let own = |thread| if job.shared { 0 } else { thread * each };
         let extents = (0..job.threads).map(|thread| Extent { start: own(thread), ..extent(job, each) });
@@ -84,9 +83,13 @@ impl CaseFiles {
     }
 
     /// Each thread discards a part of the device and fills it anew, in whole chunks of filling.
-    fn discarded(job: &Job, cx: &Context<'_>, target: &RawTarget) -> Result<CaseFiles, CannotMeasure> {
+    fn discarded(
+        job: &DiskTransfers,
+        cx: &Context<'_>,
+        target: &RawTarget,
+    ) -> Result<CaseFiles, CannotMeasure> {
         crate::storage::trim::check_device(target, &job.blocks)?;
-        let filled = Filled::for_one_case(cx, job.cache, job.size())?;
+        let filled = Filled::for_one_case(cx, job.cache.into(), requested_size(job))?;
         if !filled.known {
             return Err(CannotMeasure::refused(
                 "--op trim requires --destroy-data-on with --target: it destroys data",
@@ -115,20 +118,22 @@ impl CaseFiles {
     }
 
     /// Each thread has a file of its own, which it uses up and begins anew.
-    fn used_up(job: &Job, cx: &Context<'_>) -> Result<CaseFiles, CannotMeasure> {
+    fn used_up(job: &DiskTransfers, cx: &Context<'_>) -> Result<CaseFiles, CannotMeasure> {
         let facts = check_dir(&cx.options.dir).map_err(|e| CannotMeasure::environment(e.to_string()))?;
         let facts = facts.within_memory(cx.machine);
-        let wanted = facts.file_size(job.size()).map_err(|e| CannotMeasure::environment(e.to_string()))?;
+        let wanted =
+            facts.file_size(requested_size(job)).map_err(|e| CannotMeasure::environment(e.to_string()))?;
         let unit = job.blocks.unit();
         let each = wanted.bytes / job.threads;
         let each = each - each % unit;
         if each < job.blocks.largest() {
             return Err(too_small(job, wanted.bytes));
         }
-        let make =
-            || TestFile::create(&facts, job.cache).map(|file| vec![Arc::new(file)]).map_err(cannot_use);
+        let make = || {
+            TestFile::create(&facts, job.cache.into()).map(|file| vec![Arc::new(file)]).map_err(cannot_use)
+        };
         let files = (0..job.threads).map(|_| make()).collect::<Result<Vec<_>, _>>()?;
-        if job.doing == Doing::Trim {
+        if job.operation == DiskOperation::Trim {
             crate::storage::trim::check(cx)?;
             for (thread, files) in files.iter().enumerate() {
                 let mut noise = Noise::new(cx.options.seed, &format!("trim {thread}"));
@@ -147,22 +152,22 @@ impl CaseFiles {
     }
 }
 
-fn extent(job: &Job, bytes: u64) -> Extent {
+fn extent(job: &DiskTransfers, bytes: u64) -> Extent {
     Extent { start: 0, bytes, unit: job.unit(), largest: job.blocks.largest() }
 }
 
 /// The part of the file that each thread goes over: whole units, at least one block, that the device can transfer.
-fn region(job: &Job, filled: &Filled) -> Result<u64, CannotMeasure> {
+fn region(job: &DiskTransfers, filled: &Filled) -> Result<u64, CannotMeasure> {
     let sector = filled.file.direct_alignment().map_or(0, u64::from);
     let unit = job.blocks.unit();
-    if job.cache == Cache::Direct && sector > 0 && !unit.is_multiple_of(sector) {
+    if job.cache == CacheMode::Direct && sector > 0 && !unit.is_multiple_of(sector) {
         return Err(CannotMeasure::not_here(format!(
             "--cache direct requires a --block that is a multiple of {} on this device: {} is not",
             human(sector),
             human(unit)
         )));
     }
-    let bytes = match job.size() {
+    let bytes = match requested_size(job) {
         RequestedSize::Exactly(bytes) => bytes.min(filled.bytes),
         RequestedSize::Between { .. } => filled.bytes,
     };
@@ -171,7 +176,7 @@ fn region(job: &Job, filled: &Filled) -> Result<u64, CannotMeasure> {
     if each < job.blocks.largest() { Err(too_small(job, bytes)) } else { Ok(each) }
 }
 
-fn too_small(job: &Job, bytes: u64) -> CannotMeasure {
+fn too_small(job: &DiskTransfers, bytes: u64) -> CannotMeasure {
     CannotMeasure::environment(format!(
         "the test file of {} has no room for a block of {} of each of {} threads; use a smaller --block, fewer --threads, or a --dir with more space",
         human(bytes),
@@ -206,23 +211,23 @@ pub(crate) fn refill(
 
 /// What begins a thread's file anew, for what uses it up.
 pub(crate) fn renewal(
-    job: &Job,
+    job: &DiskTransfers,
     file: &Arc<TestFile>,
     extent: Extent,
     seed: u64,
     thread: usize,
 ) -> Option<Renew> {
     let file = Arc::clone(file);
-    match job.doing {
-        Doing::Append => Some(Box::new(move || Ok(file.set_len(0)?))),
-        Doing::Trim => {
+    match job.operation {
+        DiskOperation::Append => Some(Box::new(move || Ok(file.set_len(0)?))),
+        DiskOperation::Trim => {
             let mut noise = Noise::new(seed, &format!("trim {thread} again"));
             Some(Box::new(move || {
                 refill(&file, extent.start, extent.bytes, None, &mut noise)
                     .map_err(|error| LoadError::Fill(error.to_string()))
             }))
         }
-        _ if job.cold => Some(Box::new(move || {
+        _ if job.cache == CacheMode::Cold => Some(Box::new(move || {
             drop_pages(&file, extent.start, extent.bytes);
             Ok(())
         })),

@@ -20,6 +20,7 @@ use plimsoll_bench_api::RequestedSize;
 use plimsoll_machine::disk::DiskKind;
 use plimsoll_machine::storage::{Medium, Storage};
 use plimsoll_machine::{Disk, Root};
+use plimsoll_model::job::disk::DiskTransfers;
 use plimsoll_model::sample::{Achieved, CannotMeasure};
 
 /// The most that is filled when no size is named. It must outgrow a device's own cache, and be filled in seconds.
@@ -27,6 +28,19 @@ pub const MOST: u64 = 1 << 30;
 
 /// With less there is nothing but a device's cache to measure.
 pub const LEAST: u64 = 64 << 20;
+
+/// The file of a job without a size has at least so many blocks per thread: with fewer there is no pattern.
+const LEAST_BLOCKS: u64 = 2;
+
+/// How large a file the job needs: if its blocks are large, several of them for each thread.
+pub(crate) fn requested_size(job: &DiskTransfers) -> RequestedSize {
+    let least = job.blocks.largest().saturating_mul(job.threads).saturating_mul(LEAST_BLOCKS);
+    match (job.size, least) {
+        (Some(bytes), _) => RequestedSize::Exactly(bytes),
+        (None, 0..=LEAST) => RequestedSize::Between { least: LEAST, most: MOST },
+        (None, least) => RequestedSize::Exactly(least.max(MOST.min(8 * least))),
+    }
+}
 
 /// How long filling may take when no size is named.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 use plimsoll_metal::uring::{Completion, Op, Patience, Request};
 use rustix::io::Errno;
 
-use crate::engine::{Kind, open};
+use crate::engine::open;
 use crate::human;
 use crate::load::data::Noise;
 use crate::load::{Fault, LoadError, What, rest};
 use crate::storage::target::{Cache, TargetError, TestFile, direct_refused};
+use plimsoll_model::job::disk::DiskEngine;
 
 /// Bytes of one filling write: large enough for any device's full rate.
 pub const CHUNK: usize = 1 << 20;
@@ -90,7 +91,7 @@ pub fn fill(
 /// The first write that failed, with its place; or that the time was over.
 pub fn fill_within(file: &Arc<TestFile>, filling: Filling, noise: &mut Noise) -> Result<u64, FillError> {
     let Filling { from, bytes, patience, until } = filling;
-    let mut opened = open(Kind::PLAIN, file, DEPTH, CHUNK).map_err(LoadError::from)?;
+    let mut opened = open(DiskEngine::PLAIN, file, DEPTH, CHUNK).map_err(LoadError::from)?;
     let engine = opened.engine.as_dyn();
     let begun = Instant::now();
     let late = || until.is_some_and(|until| Instant::now() >= until);

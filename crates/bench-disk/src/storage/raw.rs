@@ -20,6 +20,7 @@ use plimsoll_machine::disk::users;
 use plimsoll_machine::mounts::DeviceNumber;
 use plimsoll_machine::root::Root;
 use plimsoll_model::case::Case;
+use plimsoll_model::job::disk::{DiskOperation, DiskTransfers};
 use plimsoll_model::sample::CannotMeasure;
 use plimsoll_units::text::{shown, shown_bytes};
 
@@ -211,15 +212,25 @@ fn unopened(name: &str, error: std::io::Error) -> RawError {
 /// It would write without consent, or needs a file.
 pub fn permitted(target: &RawTarget, case: &Case) -> Result<(), CannotMeasure> {
     let name = path(&target.device);
-    match (case.benchmark(), case.word("op").unwrap_or_default(), &target.consent) {
-        ("disk.io", "read", _) | ("disk.io", "write" | "mixed" | "trim", Some(_)) => Ok(()),
-        ("disk.io", op @ ("write" | "mixed" | "trim"), None) => Err(CannotMeasure::refused(format!(
-            "--op {op} requires --destroy-data-on={name}:SERIAL with --target: it destroys the data on the device"
-        ))),
-        (benchmark, ..) => Err(CannotMeasure::not_here(format!(
-            "{} is not supported with --target {name}: it needs a file system, use --dir",
-            if benchmark == "disk.io" { case.word("op").unwrap_or_default() } else { benchmark }
-        ))),
+    let needs_a_file = |what: &str| {
+        Err(CannotMeasure::not_here(format!(
+            "{what} is not supported with --target {name}: it needs a file system, use --dir"
+        )))
+    };
+    if case.benchmark() != "disk.io" {
+        return needs_a_file(case.benchmark());
+    }
+    let operation = DiskTransfers::try_from(case).map_err(CannotMeasure::not_here)?.operation;
+    match (operation, &target.consent) {
+        (DiskOperation::Read, _)
+        | (DiskOperation::Write | DiskOperation::Mixed { .. } | DiskOperation::Trim, Some(_)) => Ok(()),
+        (DiskOperation::Write | DiskOperation::Mixed { .. } | DiskOperation::Trim, None) => {
+            Err(CannotMeasure::refused(format!(
+                "--op {} requires --destroy-data-on={name}:SERIAL with --target: it destroys the data on the device",
+                operation.word()
+            )))
+        }
+        (DiskOperation::Append | DiskOperation::Copy, _) => needs_a_file(operation.word()),
     }
 }
 

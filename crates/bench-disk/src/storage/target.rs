@@ -18,6 +18,7 @@ use crate::human;
 use crate::storage::dir::DirFacts;
 use crate::storage::filesystem::FileSystem;
 use crate::storage::raw::{Access, RawDevice};
+use plimsoll_model::job::disk::CacheMode;
 use plimsoll_system::leftover::{Registry, Unfinished};
 use plimsoll_system::links::open_directory;
 use plimsoll_units::text::shown_bytes;
@@ -29,6 +30,15 @@ pub enum Cache {
     Direct,
     /// Used.
     Buffered,
+}
+
+impl From<CacheMode> for Cache {
+    fn from(mode: CacheMode) -> Self {
+        match mode {
+            CacheMode::Direct => Self::Direct,
+            CacheMode::Buffered | CacheMode::Cold => Self::Buffered,
+        }
+    }
 }
 
 /// Why there is no test file.

@@ -4,13 +4,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 
 use crate::human;
-use crate::load::source::Blocks;
 use plimsoll_bench_api::Context;
 use plimsoll_bench_api::RawTarget;
 use plimsoll_machine::Root;
 use plimsoll_machine::disk::users;
 use plimsoll_machine::mounts::DeviceNumber;
 use plimsoll_machine::storage::Storage;
+use plimsoll_model::job::disk::BlockSizes;
 use plimsoll_model::sample::CannotMeasure;
 use plimsoll_units::text::shown_bytes;
 
@@ -31,7 +31,7 @@ pub(crate) fn check(cx: &Context<'_>) -> Result<(), CannotMeasure> {
 ///
 /// # Errors
 /// `NotHere`, with what is missing.
-pub(crate) fn check_device(target: &RawTarget, blocks: &Blocks) -> Result<(), CannotMeasure> {
+pub(crate) fn check_device(target: &RawTarget, blocks: &BlockSizes) -> Result<(), CannotMeasure> {
     let name = shown_bytes(target.device.as_os_str().as_bytes());
     let about = std::fs::metadata(&target.device)
         .map_err(|error| CannotMeasure::environment(format!("{name} cannot be checked: {error}")))?;

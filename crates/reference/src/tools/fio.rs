@@ -19,18 +19,16 @@ use super::super::{Ask, Invocation, Match, Package, Pairing, Peer, Reading, Stat
 use super::{only, words};
 use crate::case::Case;
 use crate::machine::Machine;
+use plimsoll_model::job::disk::{
+    ArrivalProcess, BlockOrder, BlockSizes, CacheMode, DiskEngine, DiskOperation, DiskTransfers, Flush,
+    FsyncLoad, MAX_SMALL_BLOCK_BYTES, STRIDE_BLOCKS, SyncCall, WriteThrough,
+};
 use report::Report;
 
 pub(super) struct Fio;
 
-/// Blocks up to this size are judged by their rate, larger ones by bytes (as our headline is).
-const SMALL: f64 = (64 << 10) as f64;
-/// Blocks from one to the next of our strided walk.
-const STRIDE: u64 = 17;
 /// Bytes of our log, and of its.
-const LOG: u64 = 64 << 20;
-/// Reads in a hundred when no share is named.
-const READ_SHARE: u64 = 70;
+const LOG: u64 = FsyncLoad::SEGMENT_BYTES;
 
 /// Parameters that it has too, or that change nothing of what a single transfer is.
 const KNOWN: &[&str] = &[
@@ -83,8 +81,10 @@ fn carried(job: &[String]) -> impl Iterator<Item = String> {
     })
 }
 
-/// What it does for a case.
-struct Job {
+/// What it does for a case of transfers.
+struct FioJob {
+    /// The case.
+    case: DiskTransfers,
     /// Its options for the operation and the pattern.
     options: Vec<String>,
     /// Where it is not quite the same.
@@ -94,158 +94,158 @@ struct Job {
 /// Why it has no such job.
 type No = &'static str;
 
-fn job(case: &Case) -> Result<Job, No> {
+fn job(case: &Case) -> Result<FioJob, No> {
     if !only(case, KNOWN) {
         return Err("it has no search, no check and no rounds as these");
     }
-    if case.word("cache") == Some("buffered") {
+    let case = DiskTransfers::try_from(case).map_err(|_| "it has no such operation or pattern")?;
+    if case.cache == CacheMode::Buffered {
         return Err(
             "through the page cache the figure depends on what is cached: use --cache direct or cold",
         );
     }
-    let random =
-        case.word("pattern").is_none_or(|p| p == "random" || p.starts_with("zipf") || p.starts_with("zoned"));
-    let prefix = if random { "rand" } else { "" };
-    let mut options = match case.word("op") {
-        Some(op @ ("read" | "write")) => vec![format!("--rw={prefix}{op}")],
-        Some("mixed") if random => {
-            let share = case.number("read-share").unwrap_or(READ_SHARE);
-            vec!["--rw=randrw".to_owned(), format!("--rwmixread={share}")]
+    let prefix = if case.order.is_random() { "rand" } else { "" };
+    let mut options = match case.operation {
+        DiskOperation::Read | DiskOperation::Write => vec![format!("--rw={prefix}{}", case.operation.word())],
+        DiskOperation::Mixed { read_share }
+            if case.order.is_random() || case.order == BlockOrder::SequentialEach =>
+        {
+            vec![format!("--rw={prefix}rw"), format!("--rwmixread={read_share}")]
         }
-        Some("mixed") if case.word("pattern") == Some("sequential-each") => {
-            let share = case.number("read-share").unwrap_or(READ_SHARE);
-            vec!["--rw=rw".to_owned(), format!("--rwmixread={share}")]
-        }
-        Some("mixed") => {
+        DiskOperation::Mixed { .. } => {
             return Err(
                 "its sequential mix has a position each for reads and writes: use --pattern sequential-each",
             );
         }
-        Some("append") => return Err("its file_append would let the shared file grow"),
-        Some("copy") => return Err("it has no copy"),
-        Some("trim") => return Err("it trims block devices only"),
-        _ => return Err("it has no such operation"),
+        DiskOperation::Append => return Err("its file_append would let the shared file grow"),
+        DiskOperation::Copy => return Err("it has no copy"),
+        DiskOperation::Trim => return Err("it trims block devices only"),
     };
-    let differs = pattern(case, &mut options)?;
-    options.extend(blocks(case)?);
-    options.extend(case.number("align").map(|bytes| format!("--blockalign={bytes}")));
-    options.extend(match case.word("sync").unwrap_or("none") {
-        "none" => None,
-        "each" => Some("--sync=dsync".to_owned()),
-        "o_sync" => Some("--sync=sync".to_owned()),
-        every if every.starts_with("fsync:") => Some(every.replacen("fsync:", "--fsync=", 1)),
-        every if every.starts_with("every:") => Some(every.replacen("every:", "--fdatasync=", 1)),
-        _ => return Err("it does not time the sync at the end"),
-    });
-    let differs = match offered(case, &mut options)? {
-        Some(note) => Some(note),
-        None => differs,
-    };
-    Ok(Job { options, differs })
+    let differs = pattern(&case, &mut options)?;
+    options.push(blocks(&case.blocks)?);
+    options.extend(case.align.map(|bytes| format!("--blockalign={bytes}")));
+    options.extend(sync(&case)?);
+    let differs = offered(&case, &mut options).or(differs);
+    Ok(FioJob { case, options, differs })
+}
+
+/// The option that keeps writes for good as the case does.
+fn sync(case: &DiskTransfers) -> Result<Option<String>, No> {
+    Ok(match (case.through, case.flush) {
+        (WriteThrough::Yes, _) => Some("--sync=dsync".to_owned()),
+        (WriteThrough::Whole, _) => Some("--sync=sync".to_owned()),
+        (_, Flush::Never) => None,
+        (_, Flush::Every { writes, call: SyncCall::Sync }) => Some(format!("--fsync={writes}")),
+        (_, Flush::Every { writes, call: SyncCall::DataSync }) => Some(format!("--fdatasync={writes}")),
+        (_, Flush::AtEnd { .. }) => return Err("it does not time the sync at the end"),
+    })
 }
 
 /// Adds the rate of each job; its latencies do not count from the intended start.
-fn offered(case: &Case, options: &mut Vec<String>) -> Result<Option<&'static str>, No> {
-    let Some(rate) = super::rate(case) else { return Ok(None) };
-    let each = (rate / case.threads() as f64).round();
-    let each = match case.word("op") {
-        Some("mixed") => {
-            let reads = each * case.number("read-share").unwrap_or(READ_SHARE) as f64 / 100.0;
+fn offered(case: &DiskTransfers, options: &mut Vec<String>) -> Option<&'static str> {
+    let open_loop = case.open_loop?;
+    let each = (open_loop.per_second / case.threads as f64).round();
+    let each = match case.operation {
+        DiskOperation::Mixed { read_share } => {
+            let reads = each * f64::from(read_share) / 100.0;
             format!("{},{}", reads.round(), each - reads.round())
         }
         _ => each.to_string(),
     };
     options.push(format!("--rate_iops={each}"));
-    if case.word("arrivals") != Some("even") {
+    if open_loop.arrivals == ArrivalProcess::Poisson {
         options.push("--rate_process=poisson".to_owned());
     }
-    Ok(Some("its latency counts from the submission, plimsoll's from the intended start"))
+    Some("its latency counts from the submission, plimsoll's from the intended start")
 }
 
 /// Adds what it takes for the order of blocks to `--rw`; tells where that is not quite ours.
-fn pattern(case: &Case, options: &mut Vec<String>) -> Result<Option<&'static str>, No> {
-    let block = case.number("block");
-    let fixed = || block.ok_or("its steps are of one block size");
-    let word = case.word("pattern").unwrap_or("random");
+fn pattern(case: &DiskTransfers, options: &mut Vec<String>) -> Result<Option<&'static str>, No> {
+    let fixed = || match case.blocks {
+        BlockSizes::One(bytes) => Ok(bytes),
+        BlockSizes::Mixed(_) => Err("its steps are of one block size"),
+    };
     let step = |options: &mut Vec<String>, step: String| {
         if let Some(rw) = options.first_mut() {
             *rw += &step;
         }
     };
-    match word {
-        "sequential" | "sequential-each" | "random" => Ok(None),
-        zoned if zoned.starts_with("zoned:") => {
-            let zones = zoned.trim_start_matches("zoned:").replace('-', "/");
-            options.push(format!("--random_distribution=zoned:{zones}"));
+    match case.order {
+        BlockOrder::Sequential | BlockOrder::SequentialEach | BlockOrder::Random => Ok(None),
+        BlockOrder::Zoned(zones) => {
+            let zones: Vec<String> =
+                zones.parts().map(|(transfers, of_file)| format!("{transfers}/{of_file}")).collect();
+            options.push(format!("--random_distribution=zoned:{}", zones.join(":")));
             Ok(None)
         }
         // From the end on: what is skipped behind each block is twice the block.
-        "backward" => {
+        BlockOrder::Backward => {
             step(options, format!(":-{}", 2 * fixed()?));
             Ok(None)
         }
-        "strided" => {
-            step(options, format!(":{}", (STRIDE - 1) * fixed()?));
+        BlockOrder::Strided => {
+            step(options, format!(":{}", (STRIDE_BLOCKS - 1) * fixed()?));
             Ok(Some("it reads the same blocks again after each pass, plimsoll the next ones"))
         }
-        "same" => Err("it repeats a block only where the file has no other"),
-        zipf if zipf.starts_with("zipf") => {
-            let exponent = zipf.strip_prefix("zipf:").unwrap_or("1.2");
+        BlockOrder::Same => Err("it repeats a block only where the file has no other"),
+        BlockOrder::Zipf(exponent) => {
             options.push(format!("--random_distribution=zipf:{exponent}"));
             Ok(None)
         }
-        _ => Err("it has no such pattern"),
     }
 }
 
 /// The block, or the mix by weight in whole hundredths.
-fn blocks(case: &Case) -> Result<Vec<String>, No> {
-    if let Some(block) = case.number("block") {
-        return Ok(vec![format!("--bs={block}")]);
-    }
-    let mix = case.mix("block").ok_or("it has no such blocks")?;
+fn blocks(blocks: &BlockSizes) -> Result<String, No> {
+    let mix = match blocks {
+        BlockSizes::One(0) => return Err("it has no such blocks"),
+        BlockSizes::One(block) => return Ok(format!("--bs={block}")),
+        BlockSizes::Mixed(mix) => mix,
+    };
     let total: u64 = mix.parts().iter().map(|part| u64::from(part.weight)).sum();
     let parts = mix.parts().iter().map(|part| {
         let hundredths = u64::from(part.weight) * 100;
         hundredths.is_multiple_of(total).then(|| format!("{}/{}", part.bytes, hundredths / total))
     });
     let parts: Option<Vec<String>> = parts.collect();
-    Ok(vec![format!("--bssplit={}", parts.ok_or("its shares of blocks are whole hundredths")?.join(":"))])
+    Ok(format!("--bssplit={}", parts.ok_or("its shares of blocks are whole hundredths")?.join(":")))
 }
 
-fn metric(case: &Case) -> Option<&'static str> {
-    if case.benchmark() == "disk.fsync" {
-        return Some("latency");
-    }
-    let mean = case.number("block").map(|block| block as f64);
-    let block = mean.or_else(|| case.mix("block").map(crate::quantity::Mix::mean))?;
-    let lone = case.number("depth").unwrap_or(1) * case.threads() as u64 == 1;
-    Some(match (block <= SMALL, lone) {
+/// The metric of the case's headline.
+fn metric(case: &DiskTransfers) -> &'static str {
+    match (case.is_small(), case.is_lone()) {
         (true, true) => "latency",
         (true, false) => "rate",
         (false, _) => "throughput",
-    })
-}
-
-fn engine(case: &Case) -> Result<&'static [&'static str], No> {
-    match case.word("engine").unwrap_or("io_uring") {
-        "io_uring" => Ok(&["--ioengine=io_uring", "--registerfiles=1", "--fixedbufs=1"]),
-        "io_uring+sqpoll" => {
-            Ok(&["--ioengine=io_uring", "--registerfiles=1", "--fixedbufs=1", "--sqthread_poll=1"])
-        }
-        "io_uring+iopoll" => Ok(&["--ioengine=io_uring", "--registerfiles=1", "--fixedbufs=1", "--hipri=1"]),
-        "libaio" => Ok(&["--ioengine=libaio"]),
-        "psync" => Ok(&["--ioengine=psync"]),
-        _ => Err("only the engines io_uring, libaio and psync are comparable"),
     }
 }
 
+fn engine(engine: DiskEngine) -> Result<&'static [&'static str], No> {
+    match engine {
+        DiskEngine::IoUring(polling) => match (polling.submission, polling.completion) {
+            (false, false) => Ok(&["--ioengine=io_uring", "--registerfiles=1", "--fixedbufs=1"]),
+            (true, false) => {
+                Ok(&["--ioengine=io_uring", "--registerfiles=1", "--fixedbufs=1", "--sqthread_poll=1"])
+            }
+            (false, true) => Ok(&["--ioengine=io_uring", "--registerfiles=1", "--fixedbufs=1", "--hipri=1"]),
+            (true, true) => Err(OTHER_ENGINE),
+        },
+        DiskEngine::Libaio => Ok(&["--ioengine=libaio"]),
+        DiskEngine::Psync => Ok(&["--ioengine=psync"]),
+        DiskEngine::Mmap | DiskEngine::Null | DiskEngine::NullCall => Err(OTHER_ENGINE),
+    }
+}
+
+const OTHER_ENGINE: No = "only the engines io_uring, libaio and psync are comparable";
+
 /// Where its buffers begin if those of a queue fill a huge page, as ours are in one then (a smaller queue of ours is not). A disk that takes 254
 /// segments a request has 1 MiB in 4 KiB pages as two requests, and in a huge page, as ours is, as one.
-fn buffers(block: u64, depth: u64) -> Option<String> {
+fn buffers(case: &DiskTransfers) -> Option<String> {
     const ALIGNED: u64 = 4 << 20;
     const HUGE: u64 = 2 << 20;
-    (block as f64 > SMALL && block.saturating_mul(depth) >= HUGE).then(|| format!("--iomem_align={ALIGNED}"))
+    let block = case.blocks.largest();
+    (block > MAX_SMALL_BLOCK_BYTES && block.saturating_mul(case.depth) >= HUGE)
+        .then(|| format!("--iomem_align={ALIGNED}"))
 }
 
 /// Options of every job on the shared file.
@@ -256,7 +256,7 @@ const ALWAYS: &[&str] = &["--time_based", "--group_reporting", "--thread", "--ou
 impl Fio {
     /// One write through the page cache and fdatasync, again and again, at the end of a log whose space is reserved.
     fn commits(ask: &Ask<'_>) -> Result<Invocation, String> {
-        let block = ask.case.number("block").ok_or("the case has no block")?;
+        let block = FsyncLoad::try_from(ask.case)?.block;
         let mut arguments = words(&["--name=plimsoll", "--filename=log", "--rw=write", "--ioengine=psync"]);
         arguments.extend(words(&["--fdatasync=1", "--fallocate=keep", &format!("--bs={block}")]));
         arguments.extend(words(&[&format!("--size={}", LOG / block * block), &time(ask)]));
@@ -288,41 +288,45 @@ impl Peer for Fio {
     }
 
     fn writes(&self, case: &Case) -> bool {
-        case.benchmark() == "disk.io" && case.word("op") != Some("read")
+        case.benchmark() == "disk.io"
+            && DiskTransfers::try_from(case).is_ok_and(|job| job.operation != DiskOperation::Read)
     }
 
     fn declines(&self, case: &Case) -> Option<&'static str> {
         match case.benchmark() {
-            "disk.io" => job(case).err().or_else(|| engine(case).err()),
+            "disk.io" => job(case).and_then(|job| engine(job.case.engine)).err(),
             "disk.fsync" => Some("its threads would share one log"),
             _ => None,
         }
     }
 
     fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
-        let (definition, note) = match case.benchmark() {
-            "disk.fsync" if case.threads() == 1 => {
-                (Match::Exact, "write and fdatasync together, at the end of a log of its own")
+        let (metric, (definition, note)) = match case.benchmark() {
+            "disk.fsync" if FsyncLoad::try_from(case).ok()?.threads == 1 => {
+                ("latency", (Match::Exact, "write and fdatasync together, at the end of a log of its own"))
             }
             "disk.io" => {
-                engine(case).ok()?;
-                match job(case).ok()?.differs {
-                    Some(differs) => (Match::Related, differs),
-                    None if self.writes(case) => (
-                        Match::Exact,
-                        "a file like ours, filled alike, the same block, depth and engine; its mean latency, submission \
+                let job = job(case).ok()?;
+                engine(job.case.engine).ok()?;
+                (
+                    metric(&job.case),
+                    match job.differs {
+                        Some(differs) => (Match::Related, differs),
+                        None if self.writes(case) => (
+                            Match::Exact,
+                            "a file like ours, filled alike, the same block, depth and engine; its mean latency, submission \
                          included",
-                    ),
-                    None => (
-                        Match::Exact,
-                        "the same file, block, depth and engine; its mean latency, submission included",
-                    ),
-                }
+                        ),
+                        None => (
+                            Match::Exact,
+                            "the same file, block, depth and engine; its mean latency, submission included",
+                        ),
+                    },
+                )
             }
             _ => return None,
         };
-        let (metric, pairs) = (metric(case)?, Pairing::PAIRS);
-        Some(Pairing { metric, definition, note, seconds: 1.0, pairs })
+        Some(Pairing { metric, definition, note, seconds: 1.0, pairs: Pairing::PAIRS })
     }
 
     fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
@@ -338,37 +342,34 @@ impl Peer for Fio {
             (file, 0, ask.offer.file_bytes.ok_or("the size of the test file is not known")?)
         };
         let file = file.to_str().ok_or("the test file's path is not UTF-8")?;
-        let threads = ask.case.threads() as u64;
-        let mix = ask.case.mix("block").and_then(|mix| mix.parts().iter().map(|part| part.bytes).max());
-        let block = ask.case.number("block").or(mix).ok_or("the case has no block")?;
+        let FioJob { case, options, .. } = job(ask.case)?;
+        let block = case.blocks.largest();
         // Each thread has its own region, or all have one.
-        let shares = ask.case.word("layout") == Some("shared");
-        let region = bytes / if shares { 1 } else { threads } / block * block;
-        let depth = ask.case.number("depth").unwrap_or(1);
+        let region = bytes / case.parts() / block * block;
         let mut arguments: Vec<String> = vec![
             "--name=plimsoll".to_owned(),
             format!("--filename={}", file.replace(':', "\\:")),
             format!("--size={region}"),
-            format!("--iodepth={depth}"),
-            format!("--numjobs={threads}"),
+            format!("--iodepth={}", case.depth),
+            format!("--numjobs={}", case.threads),
             time(ask),
         ];
         if from > 0 {
             arguments.push(format!("--offset={from}"));
         }
-        if threads > 1 && !shares {
+        if case.parts() > 1 {
             arguments.push(format!("--offset_increment={region}"));
         }
         // What it only reads is the case's own file, which is checked.
         arguments.extend((!writes).then(|| "--readonly".to_owned()));
-        arguments.extend(job(ask.case)?.options);
-        let more = engine(ask.case)?.iter().chain(SHARED).chain(ALWAYS);
+        arguments.extend(options);
+        let more = engine(case.engine)?.iter().chain(SHARED).chain(ALWAYS);
         arguments.extend(more.map(|option| (*option).to_owned()));
-        let cold = ask.case.word("cache") == Some("cold");
+        let cold = case.cache == CacheMode::Cold;
         arguments.extend(words(if cold { &["--direct=0"] } else { &["--direct=1", "--invalidate=0"] }));
         arguments.push("--randrepeat=0".to_owned());
         // Before those of the job file, of which the last counts.
-        arguments.extend(buffers(block.max(mix.unwrap_or_default()), depth));
+        arguments.extend(buffers(&case));
         // Without a job file, no map of blocks, and data that is as little alike as ours.
         match ask.offer.job.is_empty() {
             true => arguments.extend(words(&["--norandommap", "--refill_buffers"])),
@@ -388,29 +389,29 @@ impl Peer for Fio {
             let both = job.write.completion_ns().zip(synced.lat_ns.mean);
             let value = both.map(|(write, sync)| (write + sync) * 1e-9).ok_or("its JSON has no latency")?;
             let mut reading = Reading::of(value, job.account("latency", 1.0))?;
-            if job.write.transfers() * case.number("block").unwrap_or_default() as f64 > LOG as f64 {
+            if job.write.transfers() * FsyncLoad::try_from(case)?.block as f64 > LOG as f64 {
                 reading
                     .differs
                     .push("its log began again: commits over old blocks record no new length".to_owned());
             }
             return Ok(reading);
         }
-        let metric = metric(case).ok_or("the case has no block")?;
+        let case = DiskTransfers::try_from(case)?;
+        let metric = metric(&case);
         let value = match metric {
             "latency" => job.latency_ns() * 1e-9,
             "rate" => sum(job.read.iops, job.write.iops)?,
             _ => sum(job.read.bw_bytes, job.write.bw_bytes)?,
         };
-        let depth = case.number("depth").unwrap_or(1);
-        let in_flight = depth as f64 * case.threads() as f64;
-        let mut reading = Reading::of(value, job.account(metric, in_flight))?;
+        let depth = case.depth;
+        let mut reading = Reading::of(value, job.account(metric, case.in_flight()))?;
         let reached = job.iodepth_level.get(&level(depth)).copied().unwrap_or(0.0);
         reading.tell(&fact::DEPTH, format!("{reached:.0} % at {}", level(depth)));
         // An engine of one transfer at a time has no depth: ours says so too.
-        if reached < 90.0 && case.word("engine") != Some("psync") {
+        if reached < 90.0 && case.engine != DiskEngine::Psync {
             reading.differs.push(format!("its queue was {depth} deep only {reached:.0} % of the time"));
         }
-        for (key, asked) in unlike(&job.options, case) {
+        for (key, asked) in unlike(&job.options, &case) {
             reading.differs.push(format!("its {key} was not {asked}"));
         }
         Ok(reading)
@@ -445,11 +446,15 @@ fn sum(read: Option<f64>, write: Option<f64>) -> Result<f64, String> {
 }
 
 /// What of its options is not as in the case: its name, and what was asked.
-fn unlike(options: &BTreeMap<String, Value>, case: &Case) -> Vec<(&'static str, String)> {
-    let engine = case.word("engine").unwrap_or("io_uring").split('+').next().unwrap_or_default().to_owned();
+fn unlike(options: &BTreeMap<String, Value>, case: &DiskTransfers) -> Vec<(&'static str, String)> {
+    let engine = case.engine.word().split('+').next().unwrap_or_default().to_owned();
+    let block = match case.blocks {
+        BlockSizes::One(bytes) => Some(bytes.to_string()),
+        BlockSizes::Mixed(_) => None,
+    };
     let asked = [
-        ("block", "bs", case.number("block").map(|n| n.to_string())),
-        ("threads", "numjobs", Some(case.threads().to_string())),
+        ("block", "bs", block),
+        ("threads", "numjobs", Some(case.threads.to_string())),
         ("engine", "ioengine", Some(engine)),
     ];
     let unlike = asked.into_iter().filter_map(|(key, option, wanted)| {
@@ -483,9 +488,10 @@ mod tests {
 
     #[test]
     fn the_metric_is_the_headline_of_the_case() {
-        assert_eq!(metric(&case("op=read/pattern=random/block=4K/depth=1")), Some("latency"));
-        assert_eq!(metric(&case("op=read/pattern=random/block=4K/depth=32")), Some("rate"));
-        assert_eq!(metric(&case("op=read/pattern=sequential/block=1M/depth=8")), Some("throughput"));
+        let metric = |id: &str| metric(&job(&case(id)).unwrap().case);
+        assert_eq!(metric("op=read/pattern=random/block=4K/depth=1"), "latency");
+        assert_eq!(metric("op=read/pattern=random/block=4K/depth=32"), "rate");
+        assert_eq!(metric("op=read/pattern=sequential/block=1M/depth=8"), "throughput");
     }
 
     #[test]
@@ -527,9 +533,11 @@ mod tests {
 
     #[test]
     fn buffers_of_large_blocks_begin_where_a_huge_page_can() {
-        assert_eq!(buffers(64 << 10, 64), None);
-        assert_eq!(buffers(1 << 20, 1), None);
-        assert_eq!(buffers(1 << 20, 2).as_deref(), Some("--iomem_align=4194304"));
+        let buffers =
+            |tail: &str| buffers(&job(&case(&format!("op=read/pattern=random/{tail}"))).unwrap().case);
+        assert_eq!(buffers("block=64K/depth=64"), None);
+        assert_eq!(buffers("block=1M/depth=1"), None);
+        assert_eq!(buffers("block=1M/depth=2").as_deref(), Some("--iomem_align=4194304"));
     }
 
     /// A stranger's options are no programs, files or logs, and have no value that a shell or fio would expand.

@@ -8,6 +8,9 @@ use super::super::{Account, Ask, Invocation, Match, Package, Pairing, Peer, Read
 use super::words;
 use crate::case::Case;
 use crate::machine::Machine;
+use plimsoll_model::job::disk::{
+    BlockOrder, BlockSizes, CacheMode, DiskEngine, DiskOperation, DiskTransfers,
+};
 
 pub(super) struct Ioping;
 
@@ -18,13 +21,17 @@ const MEAN: usize = 5;
 /// Parameters of a case that it can be told of.
 const KNOWN: &[&str] = &["op", "pattern", "block", "depth", "threads", "engine", "cache", "size"];
 
-fn single_read(case: &Case) -> Option<()> {
-    let alone = case.threads() == 1 && case.number("depth").unwrap_or(1) == 1;
-    let read = case.benchmark() == "disk.io" && case.word("op") == Some("read");
-    let order = matches!(case.word("pattern")?, "random" | "sequential");
-    let direct = case.word("cache").is_none_or(|cache| cache == "direct");
+/// The case, if it reads one block at a time past the page cache, and the size of the block.
+fn single_read(case: &Case) -> Option<(DiskTransfers, u64)> {
     let known = case.params().iter().all(|(name, _)| KNOWN.contains(name));
-    (alone && read && order && direct && known && case.number("block").is_some()).then_some(())
+    (case.benchmark() == "disk.io" && known).then_some(())?;
+    let job = DiskTransfers::try_from(case).ok().filter(DiskTransfers::is_lone)?;
+    let order = matches!(job.order, BlockOrder::Random | BlockOrder::Sequential);
+    let direct_read = (job.operation, job.cache) == (DiskOperation::Read, CacheMode::Direct);
+    match job.blocks {
+        BlockSizes::One(block @ 1..) if order && direct_read => Some((job, block)),
+        _ => None,
+    }
 }
 
 const TOOL: Tool = Tool {
@@ -48,9 +55,9 @@ impl Peer for Ioping {
     }
 
     fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
-        single_read(case)?;
-        let (definition, note) = match case.word("engine") {
-            Some("psync") => (Match::Exact, "mean of single reads of the same file"),
+        let (job, _) = single_read(case)?;
+        let (definition, note) = match job.engine {
+            DiskEngine::Psync => (Match::Exact, "mean of single reads of the same file"),
             _ => (Match::Related, "one pread at a time, no io_uring"),
         };
         Some(Pairing { metric: "latency", definition, note, seconds: 1.0, pairs: Pairing::PAIRS })
@@ -60,12 +67,12 @@ impl Peer for Ioping {
         let file = ask.offer.file.as_ref().ok_or("the case has no test file to share")?;
         let file = file.to_str().ok_or("the test file's path is not UTF-8")?;
         let bytes = ask.offer.file_bytes.ok_or("the size of the test file is not known")?;
-        let block = ask.case.number("block").ok_or("the case has no block")?;
+        let (job, block) = single_read(ask.case).ok_or("the case is no single read")?;
         let working = (bytes / block * block).to_string();
         let time = format!("{}s", ask.seconds);
         let mut arguments =
             words(&["-D", "-B", "-i", "0", "-w", &time, "-s", &block.to_string(), "-S", &working]);
-        if ask.case.word("pattern") == Some("sequential") {
+        if job.order == BlockOrder::Sequential {
             arguments.push("-L".to_owned());
         }
         arguments.push(file.to_owned());
@@ -86,7 +93,7 @@ impl Peer for Ioping {
         let mut reading = Reading::of(row[MEAN] * 1e-9, account)?;
         let block = bytes * time * 1e-9 / requests;
         reading.tell(&fact::BLOCK, block.round());
-        if let Some(wanted) = case.number("block")
+        if let Some((_, wanted)) = single_read(case)
             && (block / wanted as f64 - 1.0).abs() > 0.01
         {
             reading.differs.push(format!("its requests had {block:.0} bytes where {wanted} were asked"));

@@ -12,6 +12,9 @@ use super::super::{
 use super::{only, words};
 use crate::case::Case;
 use crate::machine::Machine;
+use plimsoll_model::job::disk::{
+    BlockOrder, BlockSizes, CacheMode, DiskEngine, DiskOperation, DiskTransfers, TransferAmount,
+};
 
 pub(super) struct Iozone;
 
@@ -20,15 +23,13 @@ const KIB: u64 = 1024;
 const LARGEST: u64 = 16 << 20;
 /// Seconds that it sleeps in each pass of several processes, whatever they move (3.489: 8.1 s for two passes, 14.2 for three).
 const SLEEPS: f64 = 4.5;
-/// Blocks up to this size are judged by their rate, larger ones by bytes (as our headline is).
-const SMALL: u64 = 64 << 10;
 
 /// A test of its, and which of our cases it is.
 struct Test {
-    op: &'static str,
-    pattern: &'static str,
+    operation: DiskOperation,
+    order: BlockOrder,
     /// Past the page cache, or through it by the C library's streams.
-    cache: &'static str,
+    cache: CacheMode,
     /// What `-i` takes.
     number: &'static str,
     /// The title of the table that holds the figure.
@@ -52,9 +53,9 @@ const NEW_FILE: &str =
 
 const TESTS: &[Test] = &[
     Test {
-        op: "read",
-        pattern: "sequential",
-        cache: "direct",
+        operation: DiskOperation::Read,
+        order: BlockOrder::Sequential,
+        cache: CacheMode::Direct,
         number: "1",
         report: "Reader report",
         processes: Some("readers"),
@@ -65,9 +66,9 @@ const TESTS: &[Test] = &[
         }),
     },
     Test {
-        op: "write",
-        pattern: "sequential",
-        cache: "direct",
+        operation: DiskOperation::Write,
+        order: BlockOrder::Sequential,
+        cache: CacheMode::Direct,
         number: "0",
         report: "Re-writer report",
         // Its second pass of writes would sleep as long as its others; the answer of reads has the first.
@@ -75,54 +76,54 @@ const TESTS: &[Test] = &[
         other: Some(Other { name: "write", report: "Writer report", note: NEW_FILE }),
     },
     Test {
-        op: "read",
-        pattern: "random",
-        cache: "direct",
+        operation: DiskOperation::Read,
+        order: BlockOrder::Random,
+        cache: CacheMode::Direct,
         number: "2",
         report: "Random read report",
         processes: Some("random readers"),
         other: None,
     },
     Test {
-        op: "write",
-        pattern: "random",
-        cache: "direct",
+        operation: DiskOperation::Write,
+        order: BlockOrder::Random,
+        cache: CacheMode::Direct,
         number: "2",
         report: "Random write report",
         processes: Some("random writers"),
         other: None,
     },
     Test {
-        op: "read",
-        pattern: "backward",
-        cache: "direct",
+        operation: DiskOperation::Read,
+        order: BlockOrder::Backward,
+        cache: CacheMode::Direct,
         number: "3",
         report: "Backward read report",
         processes: Some("reverse readers"),
         other: None,
     },
     Test {
-        op: "write",
-        pattern: "same",
-        cache: "direct",
+        operation: DiskOperation::Write,
+        order: BlockOrder::Same,
+        cache: CacheMode::Direct,
         number: "4",
         report: "Record rewrite report",
         processes: None,
         other: None,
     },
     Test {
-        op: "read",
-        pattern: "strided",
-        cache: "direct",
+        operation: DiskOperation::Read,
+        order: BlockOrder::Strided,
+        cache: CacheMode::Direct,
         number: "5",
         report: "Stride read report",
         processes: Some("stride readers"),
         other: None,
     },
     Test {
-        op: "write",
-        pattern: "sequential",
-        cache: "buffered",
+        operation: DiskOperation::Write,
+        order: BlockOrder::Sequential,
+        cache: CacheMode::Buffered,
         number: "6",
         report: "Re-Fwrite report",
         processes: None,
@@ -133,9 +134,9 @@ const TESTS: &[Test] = &[
         }),
     },
     Test {
-        op: "read",
-        pattern: "sequential",
-        cache: "buffered",
+        operation: DiskOperation::Read,
+        order: BlockOrder::Sequential,
+        cache: CacheMode::Buffered,
         number: "7",
         report: "Fread report",
         processes: None,
@@ -147,27 +148,42 @@ const TESTS: &[Test] = &[
     },
 ];
 
-fn test(case: &Case) -> Option<&'static Test> {
-    (case.benchmark() == "disk.io").then_some(())?;
-    (case.number("depth").unwrap_or(1) == 1).then_some(())?;
-    only(case, &["op", "pattern", "block", "depth", "threads", "engine", "cache", "size"]).then_some(())?;
-    let cache = case.word("cache").unwrap_or("direct");
-    case.number("block").filter(|block| *block > 0 && block.is_multiple_of(KIB) && *block <= LARGEST)?;
-    let (op, pattern) = (case.word("op")?, case.word("pattern")?);
-    let test = TESTS.iter().find(|test| (test.op, test.pattern, test.cache) == (op, pattern, cache))?;
-    (case.threads() == 1 || test.processes.is_some()).then_some(test)
+/// A case that it can measure.
+struct IozoneCase {
+    test: &'static Test,
+    job: DiskTransfers,
+    block: u64,
 }
 
-/// Bytes of the file of each of its processes: enough records for a figure, little of the disk, and no more than the
-/// case itself moves where that is told.
-fn file_bytes(case: &Case, block: u64) -> u64 {
-    const RECORDS: u64 = 2048;
-    const LEAST_RECORDS: u64 = 4;
-    const LEAST: u64 = 1 << 20;
-    const MOST: u64 = 128 << 20;
-    let moved = case.number("volume").or(case.number("count").map(|count| count.saturating_mul(block)));
-    let all = (block * RECORDS).min(moved.unwrap_or(MOST)).clamp(LEAST, MOST);
-    (all / case.threads().max(1) as u64).max(block * LEAST_RECORDS).next_multiple_of(block)
+impl IozoneCase {
+    fn of(case: &Case) -> Option<Self> {
+        (case.benchmark() == "disk.io").then_some(())?;
+        only(case, &["op", "pattern", "block", "depth", "threads", "engine", "cache", "size"])
+            .then_some(())?;
+        let job = DiskTransfers::try_from(case).ok().filter(|job| job.depth == 1)?;
+        let BlockSizes::One(block) = job.blocks else { return None };
+        (block > 0 && block.is_multiple_of(KIB) && block <= LARGEST).then_some(())?;
+        let test = TESTS
+            .iter()
+            .find(|test| (test.operation, test.order, test.cache) == (job.operation, job.order, job.cache))?;
+        (job.threads == 1 || test.processes.is_some()).then_some(Self { test, job, block })
+    }
+
+    /// Bytes of the file of each of its processes: enough records for a figure, little of the disk, and no more than
+    /// the case itself moves if that is told.
+    fn file_bytes(&self) -> u64 {
+        const RECORDS: u64 = 2048;
+        const LEAST_RECORDS: u64 = 4;
+        const LEAST: u64 = 1 << 20;
+        const MOST: u64 = 128 << 20;
+        let block = self.block;
+        let moved = self.job.amount.map_or(MOST, |amount| match amount {
+            TransferAmount::Bytes(bytes) => bytes,
+            TransferAmount::Transfers(transfers) => transfers.saturating_mul(block),
+        });
+        let all = (block * RECORDS).min(moved).clamp(LEAST, MOST);
+        (all / self.job.threads.max(1)).max(block * LEAST_RECORDS).next_multiple_of(block)
+    }
 }
 
 const TOOL: Tool = Tool {
@@ -194,36 +210,40 @@ impl Peer for Iozone {
     }
 
     fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
-        let test = test(case)?;
-        let (block, threads) = (case.number("block")?, case.threads() as u64);
-        let (definition, note) = match case.word("engine") {
-            _ if test.cache == "buffered" => (
+        let found = IozoneCase::of(case)?;
+        let IozoneCase { test, ref job, block } = found;
+        let threads = job.threads;
+        let (definition, note) = match job.engine {
+            _ if test.cache == CacheMode::Buffered => (
                 Match::Related,
                 "fread and fwrite: the C library's stream and the page cache are in the figure",
             ),
-            Some("psync") if threads == 1 => {
+            DiskEngine::Psync if threads == 1 => {
                 (Match::Exact, "bytes per second, one block at a time, on a file of its own")
             }
-            Some("psync") if test.op == "write" && test.pattern == "sequential" => {
+            DiskEngine::Psync
+                if (test.operation, test.order) == (DiskOperation::Write, BlockOrder::Sequential) =>
+            {
                 (Match::Related, "the sum of what its processes saw when each made a file of its own")
             }
-            Some("psync") => (Match::Related, "the sum of what its processes saw, on files of their own"),
+            DiskEngine::Psync => (Match::Related, "the sum of what its processes saw, on files of their own"),
             _ => (Match::Related, "one pread or pwrite at a time, no io_uring"),
         };
         // A million bytes a millisecond and a tenth of one for each record, for the two to four passes that it makes.
         let passes = if test.number == "2" { 3.0 } else { 2.0 };
-        let moved = (file_bytes(case, block) * threads) as f64 * (passes + 1.0);
+        let moved = (found.file_bytes() * threads) as f64 * (passes + 1.0);
         let sleeps = if threads > 1 { passes * SLEEPS } else { 0.0 };
         let seconds = 0.5 + moved / 1e9 + moved / block as f64 * 1e-4 + sleeps;
-        let metric = if block <= SMALL { "rate" } else { "throughput" };
+        let metric = if job.is_small() { "rate" } else { "throughput" };
         Some(Pairing { metric, definition, note, seconds, pairs: Pairing::PAIRS })
     }
 
     fn passes(&self, case: &Case) -> Vec<Pass> {
-        let found = test(case).and_then(|test| test.other.as_ref().map(|other| (test, other)));
-        let found = found.filter(|_| case.threads() == 1);
-        let pass = |(test, other): (&Test, &Other)| {
-            let exact = test.op == "read" && test.cache == "direct" && case.word("engine") == Some("psync");
+        let found = IozoneCase::of(case).filter(|found| found.job.threads == 1);
+        let found = found.and_then(|found| Some((found.test.other.as_ref()?, found.job)));
+        let pass = |(other, job): (&Other, DiskTransfers)| {
+            let exact = (job.operation, job.cache, job.engine)
+                == (DiskOperation::Read, CacheMode::Direct, DiskEngine::Psync);
             let definition = if exact { Match::Exact } else { Match::Related };
             Pass { name: other.name, definition, note: other.note }
         };
@@ -231,13 +251,12 @@ impl Peer for Iozone {
     }
 
     fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
-        let test = test(ask.case).ok_or("it has no such test")?;
-        let block = ask.case.number("block").ok_or("the case has no block")?;
-        let threads = ask.case.threads() as u64;
-        let bytes = file_bytes(ask.case, block);
+        let found = IozoneCase::of(ask.case).ok_or("it has no such test")?;
+        let (bytes, threads) = (found.file_bytes(), found.job.threads);
+        let IozoneCase { test, block, .. } = found;
         let (record, size) = (format!("{}k", block / KIB), format!("{}k", bytes / KIB));
         let mut arguments = words(&["-R", "-e", "-r", &record, "-s", &size, "-i", "0"]);
-        if test.cache == "direct" {
+        if test.cache == CacheMode::Direct {
             arguments.push("-I".to_owned());
         }
         // Of several processes one answer serves sequential reads and writes, and another the random ones.
@@ -268,27 +287,29 @@ impl Peer for Iozone {
     }
 
     fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {
-        let test = test(case).ok_or("it has no such test")?;
+        let IozoneCase { test, job, block } = IozoneCase::of(case).ok_or("it has no such test")?;
         if !text.contains("\niozone test complete.") {
             return Err("its test is not complete".to_owned());
         }
-        let block = case.number("block").ok_or("the case has no block")?;
         if let Some((_, unit)) = text.split_once("Output is in ")
             && !unit.to_ascii_lowercase().starts_with("kbytes/sec")
         {
             return Err("its output is not in kBytes/sec".to_owned());
         }
         let record = block / KIB;
-        let figure = |report, processes: Option<&str>| match (case.threads(), processes) {
+        let figure = |report, processes: Option<&str>| match (job.threads, processes) {
             (1, _) | (_, None) => in_report(text, record, report),
             (threads, Some(processes)) => of_all(text, record, threads, processes),
         };
-        let other = test.other.as_ref().filter(|_| case.threads() == 1);
+        let other = test.other.as_ref().filter(|_| job.threads == 1);
         let other = other.map(|other| (other.name, figure(other.report, None)));
         let figure = figure(test.report, test.processes);
-        let wanted = || format!("its output has no {} {} of records of {record} kB", test.pattern, test.op);
+        let wanted = || {
+            let (order, operation) = (test.order.word(), test.operation.word());
+            format!("its output has no {order} {operation} of records of {record} kB")
+        };
         let figure = figure.ok_or_else(wanted)?;
-        let each = if block <= SMALL { block as f64 } else { 1.0 };
+        let each = if job.is_small() { block as f64 } else { 1.0 };
         let read = |figure: &Figure| {
             // It prints no time.
             let account =
@@ -300,7 +321,7 @@ impl Peer for Iozone {
         reading.passes.extend(other.map(|(name, other)| (name, (other.value, other.account))));
         reading.tell(&fact::SIZE, figure.file_kib.saturating_mul(KIB));
         reading.tell(&fact::BLOCK, record * KIB);
-        if test.cache == "direct" && !text.contains("O_DIRECT feature enabled") {
+        if test.cache == CacheMode::Direct && !text.contains("O_DIRECT feature enabled") {
             reading.differs.push("it went through the page cache".to_owned());
         }
         Ok(reading)
@@ -315,7 +336,7 @@ struct Figure {
 }
 
 /// The sum of its processes: `Children see throughput for  2 readers  =  77886.72 kB/sec`.
-fn of_all(text: &str, record: u64, threads: usize, processes: &str) -> Option<Figure> {
+fn of_all(text: &str, record: u64, threads: u64, processes: &str) -> Option<Figure> {
     let number = |label| super::number_after(text, label).ok();
     (number("Record Size ")? as u64 == record).then_some(())?;
     let mut sums = text.lines().filter_map(|line| line.trim().strip_prefix("Children see throughput for"));
@@ -445,16 +466,18 @@ mod tests {
             let case = Case::of("disk.io").with_word("op", "read").with_word("pattern", "random");
             case.with_size("block", block).with_count("threads", threads)
         };
-        assert!(test(&case(1024, 128)).is_some() && test(&case(16 << 20, 4)).is_some());
-        assert!(test(&case(100 << 20, 1)).is_none() && test(&case(512, 1)).is_none());
-        assert!(test(&case(4096, 2).with_word("op", "write").with_word("pattern", "same")).is_none());
+        let found = |case: &Case| IozoneCase::of(case);
+        assert!(found(&case(1024, 128)).is_some() && found(&case(16 << 20, 4)).is_some());
+        assert!(found(&case(100 << 20, 1)).is_none() && found(&case(512, 1)).is_none());
+        assert!(found(&case(4096, 2).with_word("op", "write").with_word("pattern", "same")).is_none());
+        let file_bytes = |case: &Case| found(case).unwrap().file_bytes();
         for (block, threads) in [(1 << 10, 128), (4 << 10, 1), (1 << 20, 4), (16 << 20, 128)] {
-            let each = file_bytes(&case(block, threads), block);
+            let each = file_bytes(&case(block, threads));
             assert!(each.is_multiple_of(block) && each >= 4 * block, "{block} {threads}: {each}");
             assert!(each * threads <= (128 << 20).max(4 * block * threads), "{block} {threads}: {each}");
         }
         let little = case(1 << 20, 1).with_size("volume", 10 << 20);
-        assert_eq!(file_bytes(&little, 1 << 20), 10 << 20, "no more than the case itself moves");
-        assert_eq!(file_bytes(&case(1024, 1).with_count("count", 1000), 1024), 1 << 20);
+        assert_eq!(file_bytes(&little), 10 << 20, "no more than the case itself moves");
+        assert_eq!(file_bytes(&case(1024, 1).with_count("count", 1000)), 1 << 20);
     }
 }

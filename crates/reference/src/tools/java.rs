@@ -9,6 +9,7 @@ use super::super::{
 use super::only;
 use crate::case::Case;
 use crate::machine::Machine;
+use plimsoll_model::job::disk::{BlockSizes, CacheMode, DiskEngine, DiskTransfers};
 
 pub(super) struct Java;
 
@@ -16,8 +17,6 @@ pub(super) struct Java;
 const SOURCE: (&str, &str) = ("Loops.java", include_str!("java/Loops.java"));
 /// The largest message and block.
 const LARGEST: u64 = 16 << 20;
-/// Blocks up to this size are judged by their rate, larger ones by bytes (as our headline is).
-const SMALL: u64 = 64 << 10;
 /// Bytes of its file.
 const FILE: u64 = 64 << 20;
 /// Seconds of its start: the runtime, the compiler, and the loops before they are compiled.
@@ -50,6 +49,19 @@ struct Asked {
     /// Which of its loops is the case's.
     of_case: String,
     metric: &'static str,
+    threads: u64,
+    /// The file of transfers.
+    file: Option<JavaFile>,
+}
+
+/// The file that its transfers go over.
+struct JavaFile {
+    /// The case.
+    job: DiskTransfers,
+    /// Bytes of a transfer.
+    block: u64,
+    /// Bytes of the file.
+    bytes: u64,
 }
 
 fn asked(case: &Case) -> Option<Asked> {
@@ -66,28 +78,29 @@ fn asked(case: &Case) -> Option<Asked> {
             let of_case = format!("{op}:{element}");
             let other = (!ARITHMETIC.contains(&of_case.as_str())).then_some(of_case.as_str());
             let loops: Vec<&str> = ARITHMETIC.iter().copied().chain(other).collect();
-            let pairs = [("loops", loops.join(",")), ("threads", case.threads().to_string())];
-            Some(Asked { words: named("cpu", &pairs), of_case, metric: "rate" })
+            let threads = case.threads() as u64;
+            let pairs = [("loops", loops.join(",")), ("threads", threads.to_string())];
+            Some(Asked { words: named("cpu", &pairs), of_case, metric: "rate", threads, file: None })
         }
         "disk.io" => {
             let known =
                 only(case, &["op", "pattern", "block", "depth", "threads", "engine", "cache", "size"]);
-            let one = number("depth").unwrap_or(1) == 1 && case.word("engine") == Some("psync");
-            (known && one).then_some(())?;
-            let (op, pattern) = (case.word("op")?, case.word("pattern")?);
-            let of_case = format!("{op}:{pattern}");
+            let job = DiskTransfers::try_from(case).ok()?;
+            (known && (job.depth, job.engine) == (1, DiskEngine::Psync)).then_some(())?;
+            let of_case = format!("{}:{}", job.operation.word(), job.order.word());
             TRANSFERS.contains(&of_case.as_str()).then_some(())?;
-            let block = number("block").filter(|block| (1..=LARGEST).contains(block))?;
-            let size = FILE.max(block * 4 * case.threads() as u64);
+            let BlockSizes::One(block @ 1..=LARGEST) = job.blocks else { return None };
+            let (threads, bytes) = (job.threads, FILE.max(block * 4 * job.threads));
             let pairs = [
                 ("loops", TRANSFERS.join(",")),
                 ("block", block.to_string()),
-                ("size", size.to_string()),
-                ("cache", case.word("cache").unwrap_or("direct").to_owned()),
-                ("threads", case.threads().to_string()),
+                ("size", bytes.to_string()),
+                ("cache", job.cache.word().to_owned()),
+                ("threads", threads.to_string()),
             ];
-            let metric = if block <= SMALL { "rate" } else { "throughput" };
-            Some(Asked { words: named("disk", &pairs), of_case, metric })
+            let metric = if job.is_small() { "rate" } else { "throughput" };
+            let file = Some(JavaFile { job, block, bytes });
+            Some(Asked { words: named("disk", &pairs), of_case, metric, threads, file })
         }
         "network.tcp" => {
             only(case, &["message", "streams", "direction"]).then_some(())?;
@@ -95,8 +108,10 @@ fn asked(case: &Case) -> Option<Asked> {
             let message = number("message").filter(|message| (1..=LARGEST).contains(message))?;
             let other = (!MESSAGES.contains(&message)).then_some(message);
             let loops: Vec<String> = MESSAGES.iter().copied().chain(other).map(|m| m.to_string()).collect();
-            let pairs = [("loops", loops.join(",")), ("threads", number("streams").unwrap_or(1).to_string())];
-            Some(Asked { words: named("tcp", &pairs), of_case: message.to_string(), metric: "goodput" })
+            let threads = number("streams").unwrap_or(1);
+            let pairs = [("loops", loops.join(",")), ("threads", threads.to_string())];
+            let of_case = message.to_string();
+            Some(Asked { words: named("tcp", &pairs), of_case, metric: "goodput", threads, file: None })
         }
         _ => None,
     }
@@ -128,7 +143,7 @@ impl Peer for Java {
     }
 
     fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
-        let Asked { words: mut arguments, .. } = asked(ask.case).ok_or("it has no such loop")?;
+        let Asked { words: mut arguments, file, .. } = asked(ask.case).ok_or("it has no such loop")?;
         if ask.case.benchmark() == "network.tcp" && matches!(ask.far, Far::There(..)) {
             return Err("its client and server are one process, but the case's server is on another machine"
                 .to_owned());
@@ -136,7 +151,6 @@ impl Peer for Java {
         // It waits for its compiler: the figure is that of compiled code, also on a busy machine.
         arguments.splice(0..0, ["-Xbatch".to_owned(), SOURCE.0.to_owned()]);
         arguments.push(format!("seconds={}", ask.seconds));
-        let disk = ask.case.subsystem() == "disk";
         let near = ask.offer.cpus.iter().chain(&ask.offer.far_cpus).copied();
         let mut cpus: Vec<usize> = near.collect();
         cpus.sort_unstable();
@@ -147,17 +161,13 @@ impl Peer for Java {
             files: vec![(SOURCE.0, SOURCE.1.to_owned())],
             cpus,
             answers_others: true,
-            disk_bytes: if disk {
-                FILE.max(ask.case.number("block").unwrap_or(1) * 4 * ask.case.threads() as u64)
-            } else {
-                0
-            },
+            disk_bytes: file.map_or(0, |file| file.bytes),
             ..Invocation::default()
         })
     }
 
     fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {
-        let Asked { of_case, metric, .. } = asked(case).ok_or("it has no such loop")?;
+        let Asked { of_case, metric, threads, file, .. } = asked(case).ok_or("it has no such loop")?;
         let mut whole = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
         let line = whole.find_map(|line| line.strip_prefix(&format!("loop={of_case} ")));
         let line = line.ok_or_else(|| format!("its output has no line 'loop={of_case} work=… seconds=…'"))?;
@@ -170,7 +180,7 @@ impl Peer for Java {
             let shown = || format!("its {key} is '{}'", crate::text::shown_within(text, 40));
             text.parse::<f64>().map_err(|_| shown())
         };
-        let block = if metric == "throughput" { case.number("block").unwrap_or(1) as f64 } else { 1.0 };
+        let block = file.as_ref().filter(|_| metric == "throughput").map_or(1.0, |file| file.block as f64);
         let (work, seconds) = (number("work")? * block, number("seconds")?);
         let mut reading = Reading::of(work / seconds, Account::of(work, Seconds::of(seconds)))?;
         for row in [fact::THREADS, fact::RUNTIME, fact::SIZE, fact::MESSAGE, fact::BLOCK] {
@@ -178,15 +188,15 @@ impl Peer for Java {
                 reading.tell(&row, value);
             }
         }
-        let threads = case.number("streams").unwrap_or(case.threads() as u64) as f64;
-        if (number("threads")? - threads).abs() > 0.5 {
+        if (number("threads")? - threads as f64).abs() > 0.5 {
             reading.differs.push(format!("it had {} threads where {threads} were asked", number("threads")?));
         }
-        let file = word("size").and_then(|size| size.parse::<u64>().ok());
-        if let Some((asked, file)) = case.number("size").zip(file).filter(|(asked, file)| asked != file) {
-            reading.differs.push(format!("its file had {file} bytes where {asked} were asked"));
+        let Some(JavaFile { job, .. }) = file else { return Ok(reading) };
+        let used = word("size").and_then(|size| size.parse::<u64>().ok());
+        if let Some((asked, used)) = job.size.zip(used).filter(|(asked, used)| asked != used) {
+            reading.differs.push(format!("its file had {used} bytes where {asked} were asked"));
         }
-        if word("direct") == Some("false") && case.word("cache") != Some("buffered") {
+        if word("direct") == Some("false") && job.cache != CacheMode::Buffered {
             reading.differs.push("it went through the page cache".to_owned());
         }
         Ok(reading)

@@ -3,6 +3,7 @@ use std::collections::HashSet;
 use proptest::prelude::*;
 
 use super::*;
+use plimsoll_model::job::disk::BlockOrder;
 
 proptest! {
     #[test]
@@ -41,7 +42,7 @@ proptest! {
     #[test]
     fn every_block_is_visited_once_in_each_pass(
         order in prop_oneof![
-            Just(Order::Random), Just(Order::Sequential), Just(Order::Backward), Just(Order::Strided)
+            Just(BlockOrder::Random), Just(BlockOrder::Sequential), Just(BlockOrder::Backward), Just(BlockOrder::Strided)
         ],
         blocks in 1_u64..2000, seed: u64, start in 0_u64..1 << 40,
     ) {
@@ -58,7 +59,7 @@ proptest! {
             prop_assert!(pass.iter().all(|offset| (offset - start).is_multiple_of(512)));
             prop_assert_eq!(pass.iter().collect::<HashSet<_>>().len() as u64, blocks);
         }
-        if blocks > 30 && order == Order::Random {
+        if blocks > 30 && order == BlockOrder::Random {
             prop_assert_ne!(&passes[0], &passes[1]);
             prop_assert_ne!(&passes[1], &passes[2]);
         }
@@ -68,10 +69,10 @@ proptest! {
     /// repeats no offset within a pass.
     #[test]
     fn mixed_blocks_stay_inside(
-        word in prop::sample::select(Order::ALL.iter().map(|(word, _)| *word).collect::<Vec<_>>()),
+        word in prop::sample::select(BlockOrder::ALL.iter().map(|(word, _)| *word).collect::<Vec<_>>()),
         lens in prop::collection::vec(1_u64..17, 1..300), units in 16_u64..500, seed: u64,
     ) {
-        let order = Order::from_word(word).expect("an order");
+        let order = BlockOrder::parse(word).expect("an order");
         let extent = Extent { start: 4096, bytes: units * 512, unit: 512, largest: 16 * 512 };
         let mut walk = Walk::new(order, extent, seed);
         let (mut end, mut seen) = (None, HashSet::new());
@@ -79,11 +80,11 @@ proptest! {
             let step = walk.step(len * 512);
             prop_assert!(step.offset >= 4096 && step.offset + len * 512 <= 4096 + units * 512);
             prop_assert!(step.offset.is_multiple_of(512));
-            if order == Order::Sequential {
+            if order == BlockOrder::Sequential {
                 prop_assert!(step.begins_anew || end.is_none_or(|end| end == step.offset));
                 end = Some(step.offset + len * 512);
             }
-            if order == Order::Random {
+            if order == BlockOrder::Random {
                 if step.begins_anew {
                     seen.clear();
                 }
@@ -93,20 +94,20 @@ proptest! {
     }
 }
 
-fn offsets(order: Order, blocks: u64, seed: u64, steps: u64) -> Vec<u64> {
+fn offsets(order: BlockOrder, blocks: u64, seed: u64, steps: u64) -> Vec<u64> {
     let mut walk = Walk::new(order, Extent::of_blocks(blocks, 1), seed);
     (0..steps).map(|_| walk.step(1).offset).collect()
 }
 
 #[test]
 fn each_order_reads_as_it_is_named() {
-    assert_eq!(offsets(Order::Sequential, 3, 1, 7), [0, 1, 2, 0, 1, 2, 0]);
-    assert_eq!(offsets(Order::Backward, 3, 1, 7), [2, 1, 0, 2, 1, 0, 2]);
-    assert_eq!(offsets(Order::Same, 3, 1, 4), [0; 4]);
-    assert_eq!(offsets(Order::Strided, 36, 1, 5), [0, 17, 34, 1, 18]);
-    assert_eq!(Order::from_word("zipf:0.9"), Some(Order::Zipf(0.9)));
+    assert_eq!(offsets(BlockOrder::Sequential, 3, 1, 7), [0, 1, 2, 0, 1, 2, 0]);
+    assert_eq!(offsets(BlockOrder::Backward, 3, 1, 7), [2, 1, 0, 2, 1, 0, 2]);
+    assert_eq!(offsets(BlockOrder::Same, 3, 1, 4), [0; 4]);
+    assert_eq!(offsets(BlockOrder::Strided, 36, 1, 5), [0, 17, 34, 1, 18]);
+    assert_eq!(BlockOrder::parse("zipf:0.9"), Ok(BlockOrder::Zipf(0.9)));
     for wrong in ["zipf:", "zipf:0", "zipf:-1", "zipf:nan", "zipf:inf", "zipf:6", "gauss", ""] {
-        assert_eq!(Order::from_word(wrong), None, "{wrong}");
+        assert!(BlockOrder::parse(wrong).is_err(), "{wrong}");
     }
 }
 
@@ -115,7 +116,7 @@ fn each_order_reads_as_it_is_named() {
 fn a_zipf_walk_follows_its_law() {
     let theta = 1.2;
     let mut counts = std::collections::HashMap::new();
-    offsets(Order::Zipf(theta), 10_000, 5, 400_000)
+    offsets(BlockOrder::Zipf(theta), 10_000, 5, 400_000)
         .into_iter()
         .for_each(|offset| *counts.entry(offset).or_insert(0_u64) += 1);
     let mut ranked: Vec<(u64, u64)> = counts.into_iter().collect();
@@ -133,7 +134,7 @@ fn a_zipf_walk_follows_its_law() {
 #[test]
 fn a_random_walk_does_not_creep() {
     let blocks = 1 << 18;
-    let order = offsets(Order::Random, blocks, 7, blocks);
+    let order = offsets(BlockOrder::Random, blocks, 7, blocks);
     let neighbours = order.windows(2).filter(|pair| pair[0].abs_diff(pair[1]) == 1).count();
     assert!(neighbours < 20, "{neighbours} neighbours");
     let mean = order.windows(2).map(|pair| pair[0].abs_diff(pair[1]) as f64).sum::<f64>() / blocks as f64;
@@ -151,7 +152,7 @@ fn neighbours_follow_each_other_as_in_a_shuffle() {
         [(16_u64, 4000_u64), (24, 4000), (48, 2000), (64, 2000), (100, 1000), (1024, 200), (1 << 14, 20)]
     {
         let neighbours = |seed| {
-            let order = offsets(Order::Random, blocks, derive(seed, "walk"), blocks);
+            let order = offsets(BlockOrder::Random, blocks, derive(seed, "walk"), blocks);
             order.windows(2).filter(|pair| pair[0].abs_diff(pair[1]) == 1).count()
         };
         let counts: Vec<usize> = (0..seeds).map(neighbours).collect();
@@ -168,7 +169,7 @@ fn neighbours_follow_each_other_as_in_a_shuffle() {
 
 #[test]
 fn seeds_and_purposes_give_different_walks() {
-    let first = |seed| offsets(Order::Random, 1 << 20, seed, 3);
+    let first = |seed| offsets(BlockOrder::Random, 1 << 20, seed, 3);
     assert_eq!(first(derive(1, "a")), first(derive(1, "a")));
     assert_ne!(first(derive(1, "a")), first(derive(2, "a")));
     assert_ne!(first(derive(1, "a")), first(derive(1, "b")));
@@ -186,7 +187,7 @@ fn the_mixer_is_the_published_one() {
 /// Each part has its share of the transfers, at all its places and no others.
 #[test]
 fn zones_have_their_shares_of_transfers_and_of_the_file() {
-    let Some(order @ Order::Zoned(_)) = Order::from_word("zoned:50-5:30-15:20-80") else {
+    let Ok(order @ BlockOrder::Zoned(_)) = BlockOrder::parse("zoned:50-5:30-15:20-80") else {
         panic!("it is an order")
     };
     let mut walk = Walk::new(order, Extent::of_blocks(1000, 512), 7);
@@ -202,8 +203,8 @@ fn zones_have_their_shares_of_transfers_and_of_the_file() {
     }
     assert_eq!(seen.len(), 1000);
     for wrong in ["zoned:", "zoned:50-50", "zoned:100-0", "zoned:1-1:1-1", "zoned:200-100"] {
-        assert!(Order::from_word(wrong).is_none(), "{wrong}");
+        assert!(BlockOrder::parse(wrong).is_err(), "{wrong}");
     }
     let nine = format!("zoned:{}", ["10-10"; 10].join(":"));
-    assert!(Order::from_word(&nine).is_none());
+    assert!(BlockOrder::parse(&nine).is_err());
 }

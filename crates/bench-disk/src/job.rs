@@ -1,0 +1,196 @@
+//! Which disk jobs can be measured: the bounds of their parameters, and what cannot go together.
+
+use crate::human;
+use crate::load::data::SECTOR;
+use plimsoll_bench_api::within;
+use plimsoll_model::case::{Case, Value};
+use plimsoll_model::job::disk::{
+    BlockOrder, BlockSizes, CacheMode, DiskEngine, DiskOperation, DiskTransfers,
+};
+use plimsoll_model::plan::Group;
+use plimsoll_units::text::counted;
+
+/// The largest block that a case may have.
+const MAX_BLOCK: u64 = 1 << 30;
+/// The deepest queue that a case may have.
+pub const MAX_DEPTH: u64 = 1024;
+/// The most threads that a case may have.
+pub(crate) const MAX_THREADS: u64 = 128;
+
+/// The most memory that the buffers of one case may take.
+const MAX_BUFFERS: u64 = 4 << 30;
+
+/// Reads a case of transfers and checks the bounds of its parameters.
+///
+/// # Errors
+/// What is wrong, in one line.
+pub(crate) fn checked(case: &Case) -> Result<DiskTransfers, String> {
+    let job = DiskTransfers::try_from(case)?;
+    if job.blocks.smallest() == 0 || job.blocks.largest() > MAX_BLOCK {
+        return Err(format!("block must be between 1 byte and {}", human(MAX_BLOCK)));
+    }
+    within(1..=MAX_DEPTH, "depth", job.depth)?;
+    within(1..=MAX_THREADS, "threads", job.threads)?;
+    // A sample ends with a transfer: of slower ones it is not known whether one will come.
+    if let Some(rate) = job.open_loop.map(|open_loop| open_loop.per_second)
+        && !(1.0..=1e9).contains(&rate)
+    {
+        return Err(format!("rate must be between 1 and 1e9 transfers per second: {rate} is not"));
+    }
+    together(job)
+}
+
+/// Checks the bounds of parameters that depend on each other.
+fn together(job: DiskTransfers) -> Result<DiskTransfers, String> {
+    let largest = job.blocks.largest();
+    let buffers = largest.saturating_mul(job.depth).saturating_mul(job.threads);
+    if buffers > MAX_BUFFERS {
+        return Err(format!(
+            "depth × threads × block must be at most {}: {} blocks of {} in flight need {} of buffers",
+            human(MAX_BUFFERS),
+            job.depth * job.threads,
+            human(largest),
+            human(buffers)
+        ));
+    }
+    if job.target.is_some() && (job.open_loop.is_some() || job.amount.is_some()) {
+        let load = if job.open_loop.is_some() { "--rate" } else { "--volume and --count" };
+        return Err(format!(
+            "--latency-target and {load} are mutually exclusive: the search sets the load itself"
+        ));
+    }
+    if let Some(offered) = job.open_loop
+        && offered.per_second < job.threads as f64
+    {
+        return Err(format!(
+            "rate must be at least 1 transfer per second for each thread: {} over {} threads is less",
+            offered.per_second, job.threads
+        ));
+    }
+    match job.size {
+        Some(bytes) if bytes / job.parts() < largest => Err(format!(
+            "size must be at least a block of {} for each thread: {} for {} is less",
+            human(largest),
+            human(bytes),
+            counted(job.threads, "thread")
+        )),
+        _ => Ok(job),
+    }
+}
+
+/// Why the kernel, a file or an engine would refuse it on any machine; `None` where it can be tried.
+pub(crate) fn impossible(job: &DiskTransfers) -> Option<String> {
+    let by_engine = refused_engine(job);
+    by_engine.or_else(|| refused_layout(job)).or_else(|| refused_checks(job))
+}
+
+/// Why its engine and its `--cache` do not go together, or not with its operation or blocks.
+fn refused_engine(job: &DiskTransfers) -> Option<String> {
+    if job.engine == DiskEngine::Mmap && job.cache == CacheMode::Direct {
+        return Some(
+            "--engine mmap requires --cache buffered or cold: a mapping goes through the page cache"
+                .to_owned(),
+        );
+    }
+    if job.engine == DiskEngine::Mmap && job.operation == DiskOperation::Append {
+        return Some(
+            "--op append is not supported with --engine mmap: a mapping ends with its file".to_owned(),
+        );
+    }
+    if job.cache == CacheMode::Direct && !fits_sectors(&job.blocks) {
+        return Some(format!(
+            "--cache direct requires a --block that is a multiple of {SECTOR} bytes, the sector: {} is not",
+            human(job.blocks.unit())
+        ));
+    }
+    if job.cache != CacheMode::Direct
+        && matches!(job.engine, DiskEngine::IoUring(polling) if polling.completion)
+    {
+        return Some(
+            "--engine io_uring+iopoll requires --cache direct: it polls the device, not the page cache"
+                .to_owned(),
+        );
+    }
+    None
+}
+
+/// Why its threads cannot share the file, take its blocks in that order, or find them out of the cache.
+fn refused_layout(job: &DiskTransfers) -> Option<String> {
+    if job.shared && (job.verify || !is_in_place(job.operation)) {
+        return Some(
+            if job.verify {
+                "--verify and --layout shared are mutually exclusive: threads write over each other's blocks"
+            } else {
+                "--layout shared requires --op read, write or mixed"
+            }
+            .to_owned(),
+        );
+    }
+    if job.align.is_some_and(|align| align == 0 || !align.is_multiple_of(job.blocks.unit())) {
+        return Some("--align requires a multiple of what divides all blocks".to_owned());
+    }
+    if job.align.is_some() && (job.verify || job.operation.uses_up() || !job.order.is_random()) {
+        return Some(
+            "--align requires --pattern random, zipf or zoned, and no --verify, --op append or trim"
+                .to_owned(),
+        );
+    }
+    if job.order == BlockOrder::SequentialEach && !matches!(job.operation, DiskOperation::Mixed { .. }) {
+        return Some("--pattern sequential-each requires --op mixed".to_owned());
+    }
+    if job.cache == CacheMode::Cold && job.operation.uses_up() {
+        return Some("--cache cold requires --op read, write, mixed or copy".to_owned());
+    }
+    None
+}
+
+/// Why its blocks cannot be verified, or the device made steady.
+fn refused_checks(job: &DiskTransfers) -> Option<String> {
+    if job.verify && !is_in_place(job.operation) {
+        return Some(
+                "--verify requires --op read, write or mixed; of other operations plimsoll always checks the last blocks"
+                    .to_owned(),
+            );
+    }
+    if job.steady && (job.verify || job.operation.uses_up()) {
+        return Some(
+            if job.verify {
+                "--steady and --verify are mutually exclusive"
+            } else {
+                "--steady requires --op read, write, mixed or copy"
+            }
+            .to_owned(),
+        );
+    }
+    if job.verify && !fits_sectors(&job.blocks) {
+        return Some(format!("--verify requires a --block that is a multiple of {SECTOR} bytes, the sector"));
+    }
+    None
+}
+
+/// Whether it reads or writes the filled blocks of one file, and leaves them there.
+fn is_in_place(operation: DiskOperation) -> bool {
+    matches!(operation, DiskOperation::Read | DiskOperation::Write | DiskOperation::Mixed { .. })
+}
+
+/// What of a case that was typed has no effect.
+pub(crate) fn without_effect(job: &DiskTransfers, group: &Group) -> Option<String> {
+    let pattern = |value: &Value| matches!(value, Value::Word(word) if word == "sequential");
+    let random_alone = group.lists.get("pattern").is_some_and(|values| !values.iter().any(pattern));
+    if group.typed("pattern") && job.operation == DiskOperation::Append && random_alone {
+        return Some(
+            "--op append requires --pattern sequential: it writes at the end of the file".to_owned(),
+        );
+    }
+    None
+}
+
+/// As many blocks of this size for each thread as the buffers hold, for what is not asked for.
+pub(crate) fn most_in_flight(block: u64, threads: u64) -> u64 {
+    (MAX_BUFFERS / block.saturating_mul(threads).max(1)).max(1)
+}
+
+/// Whether direct I/O can do these blocks on a disk with the smallest sectors.
+pub(crate) fn fits_sectors(blocks: &BlockSizes) -> bool {
+    blocks.unit().is_multiple_of(SECTOR as u64)
+}
