@@ -67,10 +67,16 @@ pub(crate) fn without_numbers(text: &str) -> String {
     made
 }
 
-/// Why there is no figure, without its numbers.
+/// The text without numbers and without the name of a test's directory.
+pub(crate) fn redacted(text: &str, dir: &Path) -> String {
+    let (below, dir) = (format!("{}/", dir.display()), dir.display().to_string());
+    without_numbers(&text.replace(&below, "").replace(&dir, "."))
+}
+
+/// Why there is no figure.
 #[track_caller]
-pub(crate) fn reason(measurement: &serde_json::Value) -> String {
-    without_numbers(measurement["reason"].as_str().unwrap_or_else(|| panic!("{measurement}")))
+pub(crate) fn reason(measurement: &serde_json::Value) -> &str {
+    measurement["reason"].as_str().unwrap_or_else(|| panic!("{measurement}"))
 }
 
 /// That a case was measured: it has figures. What is known of this machine's processor decides whether its limit believes
