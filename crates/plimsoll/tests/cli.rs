@@ -138,7 +138,8 @@ fn what_no_instruction_set_has_is_refused_and_what_this_one_lacks_is_listed() {
 }
 
 /// What the first of two processes says.
-const NOTE: &str = "plimsoll: each of the 2 processes measures alone; for one run over all machines start one and name them with --hosts";
+const NOTE: &str = "plimsoll: each of the 2 processes measures alone; for one run over all machines start one and name them \
+                    with --hosts";
 
 #[test]
 fn each_process_of_a_launcher_measures_alone_and_the_first_says_so() {

@@ -81,7 +81,7 @@ fn those_of_the_gate_are_short_named_in_the_docs_and_use_options_that_exist() {
         assert!(text.lines().count() <= LINES, "{name}");
         assert!(docs.contains(&format!("examples/{name}")), "{name}");
         let words = text.split(|c: char| c.is_whitespace() || "[],\"".contains(c));
-        for option in words.filter(|word| word.starts_with("--") && !word.contains("collector")) {
+        for option in words.filter(|word| word.starts_with("--") && !word.starts_with("--collector")) {
             assert!(help.contains(option), "{name}: {option}");
         }
     }
@@ -178,7 +178,7 @@ fn the_log_of_a_pod_is_a_document_that_gather_takes() {
         let (log, _) = ended(plimsoll(dir.path()).args(args).args(SHORT), 0);
         let log = format!("Pulling image\n{log}\n{{\"level\":\"info\"}}\n");
         let (out, _) = ended(plimsoll(dir.path()).args(["gather", "-"]).write_stdin(log), 0);
-        assert!(out.contains("1 case"), "{name}: {out}");
+        assert!(out.lines().any(|line| line.starts_with("1 case in ")), "{name}: {out}");
     }
 }
 
@@ -231,7 +231,7 @@ fn nodes_of_an_allocation_are_joined_and_one_that_fails_is_named() {
         .unwrap();
     let out = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(5), "{out}{}", String::from_utf8_lossy(&output.stderr));
-    assert!(out.contains("s2 is missing"), "{out}");
+    assert_ne!(out.matches("s2 is missing").count(), 0, "{out}");
     assert!(
         dir.path().join("plimsoll-7/fleet.html").exists() && dir.path().join("plimsoll-7/s1.json").exists()
     );
@@ -289,7 +289,7 @@ fn the_jq_queries_of_the_recipes_print_rows() {
         let done = Command::new("sh").args(["-c", &line]).current_dir(dir.path()).output().unwrap();
         assert!(done.status.success(), "{query}: {}", String::from_utf8_lossy(&done.stderr));
         let out = String::from_utf8(done.stdout).unwrap();
-        assert!(index != 0 || out.contains("\tnull\t"), "{out}");
+        assert!(index != 0 || out.split('\t').any(|cell| cell == "null"), "{out}");
     }
 }
 

@@ -456,7 +456,9 @@ fn the_table_is_sorted_filtered_and_hidden() {
     set(&mut browser, ".controls input[type=search]", "value", &json!("F64 threads=1"));
     let found = rows(&mut browser);
     assert!(!found.is_empty() && found.len() < whole.len(), "{found:?}");
-    assert!(found.iter().all(|id| id.contains("f64") && id.contains("threads=1")), "{found:?}");
+    let is_wanted =
+        |id: &String| ["type=f64", "threads=1"].iter().all(|part| id.split('/').any(|one| one == *part));
+    assert!(found.iter().all(is_wanted), "{found:?}");
     set(&mut browser, ".controls input[type=search]", "value", &json!("no such case"));
     assert_eq!(rows(&mut browser), [""; 0]);
     set(&mut browser, ".controls input[type=search]", "value", &json!(""));
@@ -651,8 +653,9 @@ fn a_page_that_is_redacted_holds_nothing_else() {
     let words = ["--redact", "--html", "page.html", "--store", "none"];
     let (out, _) = ended(plimsoll(dir.path()).arg("compare").args(sides).args(words), 0);
     let page = fs::read_to_string(dir.path().join("page.html")).unwrap();
-    assert!(!out.contains("zq7x") && !page.contains("zq7x") && page.contains("side 1"), "{out}");
     let held = Run::read_all(&dir.path().join("page.html")).unwrap();
     assert_eq!(held.len(), 2);
-    assert!(held.iter().all(|run| !serde_json::to_string(run).unwrap().contains("zq7x")));
+    let held = serde_json::to_string(&held).unwrap();
+    assert_eq!([&out, &page, &held].map(|text| text.matches("zq7x").count()), [0; 3], "{out}");
+    assert_ne!(page.matches("side 1").count(), 0);
 }

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::support::{ended, measured, plimsoll, scratch, skipped};
+use crate::support::{ended, measured, plimsoll, scratch, skipped, without_numbers};
 
 /// The first case is soon finished; the second takes long enough to be disturbed.
 const PLAN: &str = r#"
@@ -106,7 +106,7 @@ fn the_second_was_killed_and_the_first_is_kept(code: Option<i32>, document: &Val
     assert_eq!(measurements[0]["metrics"][0]["samples"].as_array().unwrap().len(), 60);
     assert_eq!(measurements[1]["status"], "failed");
     let reason = measurements[1]["reason"].as_str().unwrap();
-    assert!(reason.contains("signal 9"), "{reason}");
+    assert!(reason.starts_with("worker killed (signal 9"), "{reason}");
     assert_eq!(measurements[1]["metrics"], serde_json::json!([]));
 }
 
@@ -176,7 +176,7 @@ fn what_a_group_has_no_room_for_is_refused_with_the_sum_and_the_rest_goes_on() {
     measured(&document["measurements"][0]);
     assert_eq!(document["measurements"][1]["status"], "failed");
     let reason = document["measurements"][1]["reason"].as_str().unwrap();
-    assert!(reason.starts_with("needs 1 × 1 GiB of memory,") && reason.contains("can be used"), "{reason}");
+    insta::assert_snapshot!(without_numbers(reason));
 }
 
 #[test]
@@ -262,5 +262,5 @@ fn memory_takes_a_place_and_a_group() {
     assert_eq!(measurement["achieved"]["cpu"].as_array().map(Vec::len), Some(1), "{measurement}");
     let words = ["memory", "--size", "1000000G", "--dry-run", "--store", "none"];
     let (out, _) = ended(plimsoll(dir.path()).args(words), 4);
-    assert!(out.contains(" about 0 s,"), "{out}");
+    assert!(out.split(", ").any(|part| part == "about 0 s"), "{out}");
 }

@@ -8,7 +8,9 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::disk::{in_own_mounts, measurements, possible, with_code};
-use crate::support::{ended, measured, plimsoll, reason, redacted, scratch, skipped, until, without_numbers};
+use crate::support::{
+    ended, measured, plimsoll, reason, redacted, scratch, skipped, until, without_ids, without_numbers,
+};
 
 #[test]
 fn every_built_in_plan_is_listed_in_help_and_is_right() {
@@ -144,12 +146,6 @@ const STILL_RUNNING: &str =
 const COMPLETE: &str = "plimsoll: --resume: run ID is complete; nothing is left to measure\n";
 const OTHER_PLAN: &str = "plimsoll: --resume: run ID was made with another plan or options";
 
-/// The line without the id of a run.
-fn without_id(line: &str) -> String {
-    let is_id = |word: &&str| word.len() > 30 && word.split('-').count() == 5;
-    line.split(' ').map(|word| if is_id(&word) { "ID" } else { word }).collect::<Vec<_>>().join(" ")
-}
-
 /// Six cases of which each takes about half a second.
 const SIX: &str = "samples = 8\nsample-time = \"50ms\"\n[[group]]\nname = \"six\"\nnote = \"counted once\"\nbenchmark = \"cpu.peak\"\nisa = \"portable\"\nop = \"fma\"\ntype = [\"f64\", \"f32\"]\nthreads = [1, 2, 3]\n";
 
@@ -190,7 +186,7 @@ fn killed_after(dir: &Path, after: usize) -> bool {
     // One that had ended already was not killed.
     let killed = run.wait().unwrap().signal() == Some(9);
     let why = if killed { STILL_RUNNING } else { COMPLETE };
-    assert_eq!(without_id(&err), why);
+    assert_eq!(without_ids(&err), why);
     killed
 }
 
@@ -206,7 +202,7 @@ fn a_killed_run_is_resumed_with_every_case_once_and_its_history_whole() {
         let resume = ["run", "--resume", "last", "--store", "h", "--json", "-"];
         let (before, _) = ended(plimsoll(dir.path()).args(["history", "list", "--store", "h"]), 0);
         let (other, err) = ended(plimsoll(dir.path()).args(resume).args(["--samples", "3"]), 2);
-        let why = without_id(&err);
+        let why = without_ids(&err);
         assert_eq!((other.as_str(), why.split(" (its hash is ").next()), ("", Some(OTHER_PLAN)));
         let (out, _) = ended(plimsoll(dir.path()).args(resume), 0);
         let run: Value = serde_json::from_str(&out).unwrap();
@@ -228,7 +224,7 @@ fn a_killed_run_is_resumed_with_every_case_once_and_its_history_whole() {
         assert_eq!(list.lines().count(), before.lines().count(), "it is the same run: {list}");
         assert_eq!(run["plan"]["notes"], serde_json::json!(["six: counted once"]));
         let (_, err) = ended(plimsoll(dir.path()).args(resume), 2);
-        assert_eq!(without_id(&err), COMPLETE);
+        assert_eq!(without_ids(&err), COMPLETE);
     }
 }
 

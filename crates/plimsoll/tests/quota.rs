@@ -127,9 +127,6 @@ fn a_quota_that_comes_half_way_is_found_and_named() {
     let changed = findings.iter().find(|finding| finding["code"] == "changed");
     let changed =
         changed.unwrap_or_else(|| panic!("nothing changed: {}", document["measurements"][0]["metrics"]));
-    let text = changed["text"].as_str().unwrap();
-    let cause = ". Likely cause: the CPU quota (";
-    assert!(text.contains(" the wall-clock rate fell by ") && text.contains(cause), "{text}");
     assert_eq!(changed["evidence"]["cause"], "quota");
     let first = changed["evidence"]["after"]["samples"][0].as_u64().unwrap();
     assert!((FREE - 2..FREE + 20).contains(&first), "{changed}");
@@ -157,7 +154,7 @@ fn half_a_cpu_is_seen_and_stated_and_scales_the_limit() {
     let measurement = &document["measurements"][0];
     let warned = measurement["warnings"].as_array().unwrap().iter().find(|note| note["code"] == "cpu-quota");
     let text = warned.unwrap_or_else(|| panic!("{measurement}"))["text"].as_str().unwrap();
-    assert!(text.contains("a cgroup quota allows the time of 0.50 CPUs"), "{text}");
+    assert!(text.starts_with("a cgroup quota allows the time of 0.50 CPUs"), "{text}");
     // Where the chip has no row the limit is unknown, and scales nothing.
     if measurement["metrics"][0]["limit"]["value"].is_number() {
         let inputs = measurement["metrics"][0]["limit"]["inputs"].as_array().unwrap();

@@ -57,8 +57,21 @@ pub(crate) fn ended(command: &mut Command, code: i32) -> (String, String) {
     (out, err)
 }
 
+/// The text with `ID` in place of each id of a run.
+pub(crate) fn without_ids(text: &str) -> String {
+    let is_id = |part: &str| {
+        let is_dash = |place: usize| [8, 13, 18, 23].contains(&place);
+        part.bytes().enumerate().all(|(place, byte)| {
+            is_dash(place) == (byte == b'-') && (byte == b'-' || byte.is_ascii_hexdigit())
+        })
+    };
+    let found = (0..text.len()).filter_map(|at| text.get(at..at + 36)).find(|part| is_id(part));
+    found.map_or_else(|| text.to_owned(), |id| without_ids(&text.replace(id, "ID")))
+}
+
 /// The text with each number as `#`: figures of this machine and of this run.
 pub(crate) fn without_numbers(text: &str) -> String {
+    let text = without_ids(text);
     let (mut made, mut letters) = (String::new(), text.chars().peekable());
     while let Some(letter) = letters.next() {
         made.push(if letter.is_ascii_digit() { '#' } else { letter });

@@ -29,30 +29,8 @@ fn worker_of(parent: u32) -> Option<Pid> {
 fn killed_in_mid_run_nothing_stays_behind() {
     let dir = scratch();
     let mut command = Command::new(PROGRAM);
-    command.args([
-        "disk",
-        "--op",
-        "write",
-        "--pattern",
-        "random",
-        "--block",
-        "4K",
-        "--depth",
-        "4",
-        "--size",
-        "8M",
-    ]);
-    command.args([
-        "--samples",
-        "1000",
-        "--sample-time",
-        "20ms",
-        "--store",
-        "none",
-        "--quiet",
-        "--events",
-        "-",
-    ]);
+    command.args("disk --op write --pattern random --block 4K --depth 4 --size 8M".split(' '));
+    command.args("--samples 1000 --sample-time 20ms --store none --quiet --events -".split(' '));
     let child = command.current_dir(dir.path()).stdout(Stdio::piped()).spawn().unwrap();
     let mut run = Reaped(child);
     let mut sampled = 0;

@@ -8,19 +8,7 @@ use crate::support::{ended, plimsoll, scratch};
 fn searched(target: &str) -> (String, Value) {
     let dir = scratch();
     let mut command = plimsoll(dir.path());
-    command.args([
-        "disk",
-        "--op",
-        "read",
-        "--pattern",
-        "random",
-        "--block",
-        "4K",
-        "--depth",
-        "4",
-        "--size",
-        "1M",
-    ]);
+    command.args("disk --op read --pattern random --block 4K --depth 4 --size 1M".split(' '));
     command.args(["--cache", "buffered", "--samples", "2", "--sample-time", "20ms", "--store", "none"]);
     command.args(["--latency-target", target, "--json", "run.json"]);
     let (table, _) = ended(&mut command, 0);

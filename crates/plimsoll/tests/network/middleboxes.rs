@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::links::{FAR, Link, Namespace, document};
-use crate::support::{scratch, skipped};
+use crate::support::{scratch, skipped, without_numbers};
 
 /// One short case of each benchmark that needs a server and of both protocols of round trips.
 const ALL: [&[&str]; 4] = [
@@ -87,8 +87,7 @@ fn a_server_behind_a_port_forward_is_measured_by_the_port_that_is_dialled() {
     chain(&link.far, "prerouting", &["tcp dport 9000 redirect to :7546"]);
     let udp = [&["--server", &to], ALL[1], &SHORT[..]].concat();
     let failed = document(link.client_of(&server, &udp), 5);
-    let reason = failed["measurements"][0]["reason"].as_str().unwrap();
-    assert!(reason.contains("UDP port 9000"), "{reason}");
+    insta::assert_snapshot!(failed["measurements"][0]["reason"].as_str().unwrap());
     link.far.must("nft add rule inet middlebox prerouting udp dport 9000 redirect to :7546");
     for measurement in all_measured(&link, &server, &to) {
         assert_eq!(measurement["status"], "ok", "{measurement}");
@@ -105,7 +104,7 @@ fn a_client_whose_address_and_ports_are_translated_is_served() {
     for measurement in all_measured(&link, &server, FAR) {
         assert_eq!(measurement["status"], "ok", "{measurement}");
     }
-    assert!(server.log().contains("10.77.0.9"));
+    assert_ne!(server.log().matches("10.77.0.9").count(), 0);
 }
 
 /// Why a short run fails, with exit code 5.
@@ -129,22 +128,20 @@ fn a_path_that_loses_full_segments_is_named_with_the_size_that_passes() {
         return skipped(test, "ip sets no gso_max_segs here");
     }
     let server = link.server(&[]);
-    for (end, direction, way) in [(&link.far, "up", "to the server"), (&link.near, "down", "from the server")]
-    {
+    let mut reasons = Vec::new();
+    for (end, direction) in [(&link.far, "up"), (&link.near, "down")] {
         // 1348 bytes of payload with timestamps; TCP_MAXSEG counts them.
         chain(end, "input", &["ip protocol tcp ip length gt 1400 drop"]);
         let tcp = ["--server", FAR, "--only", "network.tcp", "--direction", direction];
-        let why = reason(&link, &server, &tcp);
-        assert!(why.contains("TCP segments of 1448 bytes") && why.contains(way), "{why}");
-        assert!(why.contains("--mss 1360"), "{why}");
+        reasons.push(reason(&link, &server, &tcp));
         let measured =
             document(link.client_of(&server, &[&tcp[..], &SHORT[..], &["--mss", "1360"]].concat()), 0);
         assert_eq!(measured["measurements"][0]["status"], "ok", "{measured}");
         let trips = ["--server", FAR, "--only", "network.latency", "--message", "32K"];
-        let why = reason(&link, &server, &trips);
-        assert!(why.contains("TCP segments of 1448 bytes") && why.contains(way), "{why}");
+        reasons.push(reason(&link, &server, &trips));
         end.must("nft delete table inet middlebox");
     }
+    insta::assert_snapshot!(reasons.join("\n"));
 }
 
 #[test]
@@ -155,20 +152,17 @@ fn a_path_that_loses_large_datagrams_is_named_with_the_size_that_passes() {
     let udp =
         |direction| ["--server", FAR, "--only", "network.udp", "--rate", "5M", "--direction", direction];
     let trips = ["--server", FAR, "--only", "network.latency", "--protocol", "udp"];
-    for (end, direction, way) in [(&link.far, "up", "to the server"), (&link.near, "down", "from the server")]
-    {
+    let mut reasons = Vec::new();
+    for (end, direction) in [(&link.far, "up"), (&link.near, "down")] {
         chain(end, "input", &["udp length gt 1000 drop"]);
         for arguments in [&udp(direction)[..], &trips] {
-            let why = reason(&link, &server, &[arguments, &["--message", "1400"]].concat());
-            assert!(why.contains("datagrams of 1400 bytes") && why.contains(way), "{why}");
-            assert!(why.contains("--message 512"), "{why}");
+            reasons.push(reason(&link, &server, &[arguments, &["--message", "1400"]].concat()));
         }
         end.must("nft add rule inet middlebox input udp length gt 8 drop");
-        let why = reason(&link, &server, &udp(direction));
-        let is_named = if direction == "up" { "UDP port 7546" } else { "drops UDP from the server" };
-        assert!(why.contains(is_named), "{why}");
+        reasons.push(reason(&link, &server, &udp(direction)));
         end.must("nft delete table inet middlebox");
     }
+    insta::assert_snapshot!(reasons.join("\n"));
 }
 
 #[test]
@@ -181,8 +175,7 @@ fn ends_with_different_mtus_are_measured_by_tcp_and_named_for_datagrams() {
         assert_eq!(measurement["status"], "ok", "{measurement}");
     }
     let udp = ["--server", FAR, "--only", "network.udp", "--rate", "5M", "--message", "4000"];
-    let why = reason(&link, &server, &udp);
-    assert!(why.contains("--message 1472") && why.contains("to the server"), "{why}");
+    insta::assert_snapshot!(reason(&link, &server, &udp));
 }
 
 #[test]
@@ -198,10 +191,9 @@ fn a_load_balancer_before_two_servers_is_named() {
     {
         let servers = ["7001", "7002"].map(|port| link.server(&["--port", port, "--key", &file]));
         let loaded = ["--server", &balanced, "--only", "network.latency", "--load", "up"];
-        for arguments in [&tcp[..], &loaded] {
-            let why = reason(&link, &servers[0], &[arguments, &["--key", &file]].concat());
-            assert!(why.contains("load balancer") && why.contains("one server"), "{why}");
-        }
+        let reasons = [&tcp[..], &loaded]
+            .map(|arguments| reason(&link, &servers[0], &[arguments, &["--key", &file]].concat()));
+        insta::assert_snapshot!(reasons.join("\n"));
     }
     // With keys of their own, the second server refuses.
     let servers = ["7001", "7002"].map(|port| link.server(&["--port", port]));
@@ -217,7 +209,6 @@ fn a_firewall_before_the_port_of_new_connections_is_named() {
     let Some(link) = Link::new("a_firewall_before_the_port_of_new_connections_is_named") else { return };
     let server = link.server(&[]);
     chain(&link.far, "input", &["tcp dport != 7546 drop"]);
-    let why =
-        reason(&link, &server, &["--server", FAR, "--only", "network.latency", "--protocol", "connect"]);
-    assert!(why.contains("--protocol tcp") && why.contains("firewall"), "{why}");
+    let connect = ["--server", FAR, "--only", "network.latency", "--protocol", "connect"];
+    insta::assert_snapshot!(without_numbers(&reason(&link, &server, &connect)));
 }
