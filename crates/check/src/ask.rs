@@ -1,10 +1,10 @@
 //! Asking for the limit of a figure, and whether a limit binds.
 
-use crate::bench;
-use crate::limit::user::UserLimits;
-use crate::limit::{Evidence, Kind, Limit, Question, Source};
-use crate::machine::Machine;
-use crate::stated::{Figure, Like, Subject};
+use plimsoll_machine::Machine;
+use plimsoll_model::limit::user::UserLimits;
+use plimsoll_model::limit::{Evidence, Kind, Limit, Question, Source};
+use plimsoll_reference::stated::{Figure, Like, Subject};
+
 use crate::{Cause, Place};
 
 /// No processor that was sold has run faster without the user's doing (Intel Core i9-14900KS, 6.2 GHz, 2024). What a figure's clock was its
@@ -78,7 +78,7 @@ pub(crate) fn ask_of(figure: &Figure, machine: &Machine, alternatives: impl Fn(&
 /// The limit that the user gives for a figure; of several the one that the figure is nearest to, or furthest past.
 pub(crate) fn given(figure: &Figure, limits: &UserLimits) -> Option<Limit> {
     let like = figure.like.as_ref().ok()?;
-    let metric = bench::metric(&like.case, like.metric)?;
+    let metric = plimsoll_bench::metric(&like.case, like.metric)?;
     let share = |limit: &Limit| limit.value.map_or(0.0, |value| limit.share(figure.value, value));
     limits.of(&like.case, &metric).into_iter().max_by(|a, b| share(a).total_cmp(&share(b)))
 }
@@ -86,7 +86,13 @@ pub(crate) fn given(figure: &Figure, limits: &UserLimits) -> Option<Limit> {
 fn limits(machine: &Machine, like: &Like) -> Vec<Limit> {
     let samples = [like.sample.clone()];
     let evidence = Evidence::default();
-    bench::limits(&Question { machine, case: &like.case, metric: like.metric, samples: &samples, evidence })
+    plimsoll_bench::limits(&Question {
+        machine,
+        case: &like.case,
+        metric: like.metric,
+        samples: &samples,
+        evidence,
+    })
 }
 
 /// Of the limits of a figure the tightest that is no promise; else what there is.

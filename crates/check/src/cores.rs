@@ -1,11 +1,11 @@
 //! Figures of cores: held to what the cores can start in a cycle at the highest clock that any processor has.
 
 use plimsoll_metal::isa::Isa;
+use plimsoll_model::limit::{Input, Kind, Limit, Source};
+use plimsoll_reference::stated::{CoreUse, Figure, Like};
+use plimsoll_units::quantity::significant;
 
 use crate::ask::{HIGHEST_CLOCK, Held, ask};
-use crate::limit::{Input, Kind, Limit, Source};
-use crate::quantity::significant;
-use crate::stated::{CoreUse, Figure, Like};
 use crate::{Cause, Place};
 
 /// How many times as many threads the times of a file may add up to as it says.

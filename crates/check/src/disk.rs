@@ -3,11 +3,12 @@
 
 mod place;
 
+use plimsoll_machine::disk::{DiskKind, Link};
+use plimsoll_machine::{Disk, Machine};
+use plimsoll_reference::stated::{Counted, DiskUse, Figure, Like};
+use plimsoll_units::quantity::{Quantity, Unit, percent, significant};
+
 use crate::ask::{Held, ask_of};
-use crate::machine::disk::{DiskKind, Link};
-use crate::machine::{Disk, Machine};
-use crate::quantity::{Quantity, Unit, percent, significant};
-use crate::stated::{Counted, DiskUse, Figure, Like};
 use crate::{Cause, Place};
 use place::{Behind, Nothing};
 

@@ -16,18 +16,15 @@ mod own;
 mod read;
 mod verdict;
 
-use plimsoll_bench as bench;
-use plimsoll_machine as machine;
-use plimsoll_model::{limit, measurement};
-use plimsoll_reference::{Account, impossible, stated};
-use plimsoll_units::{quantity, text};
+use plimsoll_reference::Account;
+use plimsoll_reference::impossible;
 
-use crate::limit::Kind;
-use crate::limit::user::UserLimits;
-use crate::machine::{Machine, Root};
-use crate::quantity::{Quantity, Unit, significant};
-use crate::stated::{Figure, Origin, Stated, Subject};
 use ask::Held;
+use plimsoll_machine::{Machine, Root};
+use plimsoll_model::limit::Kind;
+use plimsoll_model::limit::user::UserLimits;
+use plimsoll_reference::stated::{Figure, Origin, Stated, Subject};
+use plimsoll_units::quantity::{Quantity, Unit, significant};
 
 pub use own::check_measurements;
 pub use read::{MOST_BYTES, contents};
@@ -56,7 +53,7 @@ pub fn check(file: &str, document: Option<usize>, stated: &Stated, place: &Place
     let rows =
         stated.figures.iter().map(|figure| judged(figure, place, of_another(figure).as_deref())).collect();
     Checked {
-        file: text::shown(file),
+        file: plimsoll_units::text::shown(file),
         document,
         tool: stated.tool,
         version: stated.version.clone(),

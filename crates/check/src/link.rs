@@ -1,15 +1,16 @@
 //! Figures of a link: held to what frames leave of its rate, and not believed where no link was crossed.
 
-use crate::ask::{self, Held, ask};
-use crate::limit::Limit;
-use crate::machine::{Machine, Nic};
-use crate::quantity::{Quantity, Unit};
-use crate::stated::{Figure, Like, LinkUse};
-use crate::text::shown_within;
-use crate::{Cause, Place};
 use plimsoll_bench_network::condition::{
     PATH_IPV6, PATH_LOOPBACK, PATH_MTU, PATH_SPEED, TCP_MSS, TCP_TIMESTAMPS,
 };
+use plimsoll_machine::{Machine, Nic};
+use plimsoll_model::limit::Limit;
+use plimsoll_reference::stated::{Figure, Like, LinkUse};
+use plimsoll_units::quantity::{Quantity, Unit};
+use plimsoll_units::text::shown_within;
+
+use crate::ask::{self, Held, ask};
+use crate::{Cause, Place};
 
 /// Bytes that the buffers of a stream hold at most, which count as moved at one end only: several times the kernel's own
 /// defaults (`tcp_wmem`, `tcp_rmem`: 4 and 6 MiB).

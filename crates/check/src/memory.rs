@@ -1,12 +1,13 @@
 //! Figures of main memory: held to what the channels carry, and not believed where the arrays fit in a cache.
 
+use plimsoll_bench_memory::{BANDWIDTH, BUS_BANDWIDTH};
+use plimsoll_machine::Machine;
+use plimsoll_reference::stated::{Figure, Like, MemoryUse};
+use plimsoll_units::quantity::{Quantity, Unit};
+
 use crate::ask::{HIGHEST_CLOCK, Held, ask};
 use crate::cores::at_highest_clock;
-use crate::machine::Machine;
-use crate::quantity::{Quantity, Unit};
-use crate::stated::{Figure, Like, MemoryUse};
 use crate::{Cause, Place};
-use plimsoll_bench_memory::{BANDWIDTH, BUS_BANDWIDTH};
 
 /// More than any cache has: what is asked for is the limit of memory.
 const BEYOND_CACHES: u64 = 1 << 44;

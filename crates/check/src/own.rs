@@ -1,9 +1,9 @@
 //! Results of plimsoll itself: each figure beside the limit that its own document has.
 
-use crate::bench;
-use crate::measurement::{Measurement, Status};
-use crate::quantity::Unit;
-use crate::text;
+use plimsoll_model::measurement::{Measurement, Status};
+use plimsoll_units::quantity::Unit;
+use plimsoll_units::text;
+
 use crate::verdict::{Bound, Cause, Checked, Row, Verdict};
 
 /// Judges the measurements of a run document: a wrong answer and an invalid figure are impossible, a figure with a limit is fine,
@@ -53,17 +53,17 @@ fn row(made: &Measurement) -> Row {
 
 /// The unit that the case's figure would have.
 fn unit_of(made: &Measurement) -> Unit {
-    let metrics = bench::find(made.case.benchmark()).map(|benchmark| benchmark.metrics(&made.case));
+    let metrics = plimsoll_bench::find(made.case.benchmark()).map(|benchmark| benchmark.metrics(&made.case));
     metrics.and_then(|metrics| metrics.first().map(|metric| metric.unit)).unwrap_or(Unit::Second)
 }
 
 #[cfg(test)]
 mod tests {
     use plimsoll_model::fixture;
+    use plimsoll_model::limit::Kind;
     use plimsoll_model::sample::{Origin, WrongAnswer};
 
     use super::*;
-    use crate::limit::Kind;
 
     #[test]
     fn a_wrong_answer_is_impossible_and_a_figure_without_a_limit_is_not_fine() {

@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 
-use crate::limit::{Kind, Limit};
-use crate::machine::Machine;
-use crate::quantity::Unit;
-use crate::stated::Figure;
+use plimsoll_machine::Machine;
+use plimsoll_model::limit::{Kind, Limit};
+use plimsoll_reference::stated::Figure;
+use plimsoll_units::quantity::Unit;
 
 /// Name of the document's form.
 const SCHEMA: &str = "plimsoll.check/1";
@@ -120,7 +120,7 @@ pub struct Bound {
 impl Bound {
     /// What a row has of a limit; `None` if its value is not known.
     pub(crate) fn of(limit: &Limit) -> Option<Self> {
-        let input = |input: &crate::limit::Input| {
+        let input = |input: &plimsoll_model::limit::Input| {
             let unit = if input.unit == "1" { String::new() } else { format!(" {}", input.unit) };
             format!("{} {}{unit}: {}", input.name, input.value, input.from)
         };

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use plimsoll_model::case::Case;
+use plimsoll_result::document::{Run, RunStatus};
 use serde::Serialize;
 
 use super::Side;
-use crate::case::Case;
-use crate::document::{Run, RunStatus};
 
 /// A fact that is not the same on all sides.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -3,15 +3,16 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ptr;
 
+use plimsoll_bench::Look;
+use plimsoll_machine::Machine;
+use plimsoll_model::case::{Case, Key};
+use plimsoll_model::limit::median;
+use plimsoll_model::measurement::{Measurement, MetricResult, Status};
+use plimsoll_result::document::Run;
+use plimsoll_stats::Excluded;
+
 use super::judge::OfRun;
 use super::{Side, alike};
-use crate::bench::Look;
-use crate::case::{Case, Key};
-use crate::document::Run;
-use crate::limit::median;
-use crate::machine::Machine;
-use crate::measurement::{Measurement, MetricResult, Status};
-use crate::stats::Excluded;
 
 /// The measurements of one case in the runs of one side.
 pub(super) struct Figures<'a> {
@@ -101,7 +102,7 @@ impl<'a> Figures<'a> {
     }
 
     fn new(case: &'a Case, node: Option<&'a str>) -> Self {
-        let before = node.map(|node| format!("{}: ", crate::text::shown_within(node, 64)));
+        let before = node.map(|node| format!("{}: ", plimsoll_units::text::shown_within(node, 64)));
         let name = before.unwrap_or_default() + case.id().as_str();
         Self { case, node, name, all: Vec::new(), without: Vec::new(), on_all_cpus: false }
     }

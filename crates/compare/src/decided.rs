@@ -2,11 +2,11 @@
 
 use std::fmt;
 
+use plimsoll_bench::Better;
+use plimsoll_units::quantity::percent;
 use serde::Serialize;
 
 use super::{Compared, Doubt, Kind, Uncompared, Verdict};
-use crate::bench::Better;
-use crate::quantity::percent;
 
 /// What was decided of the metrics that are judged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -213,9 +213,10 @@ fn unseen(one: &Compared) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_model::case::Case;
+    use plimsoll_units::quantity::Unit;
+
     use super::*;
-    use crate::case::Case;
-    use crate::quantity::Unit;
 
     fn inconclusive(doubt: Doubt, unseen: Option<f64>) -> Compared {
         Compared {

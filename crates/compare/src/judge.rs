@@ -1,13 +1,13 @@
 //! From two figures, their uncertainty and the noise between runs to a verdict.
 
+use plimsoll_bench::Better;
+use plimsoll_model::limit::median;
+use plimsoll_model::measurement::MetricResult;
+use plimsoll_stats::holm;
+use plimsoll_units::quantity::Unit;
 use serde::Serialize;
 
 use super::{Compared, Known, Verdict};
-use crate::bench::Better;
-use crate::limit::median;
-use crate::measurement::MetricResult;
-use crate::quantity::Unit;
-use crate::stats::holm;
 
 /// The chance that a comparison of two alike runs calls anything real, over all its metrics.
 pub const FAMILY: f64 = 0.01;

@@ -3,11 +3,12 @@
 //! A baseline of the last runs would take a loss for the usual level after a few runs, and a gate would pass it. So the runs since the
 //! first one with the loss are left out until the level is accepted, or is reached again.
 
+use plimsoll_bench::Better;
+use plimsoll_model::case::Case;
+use plimsoll_model::limit::median;
+use plimsoll_stats::MIN_SEGMENT;
+
 use super::{Compared, Comparison, ENOUGH_RUNS, Floors, Noise, direction_of};
-use crate::bench::{self, Better};
-use crate::case::Case;
-use crate::limit::median;
-use crate::stats::MIN_SEGMENT;
 
 /// A shorter loss that ended by itself is noise, and part of the baseline.
 const LASTING: usize = MIN_SEGMENT;
@@ -145,7 +146,8 @@ impl Walk<'_> {
                 Noise::of_runs(&values).map(|(noise, _)| noise)
             }
             false => self.floors.and_then(|floors| floors.find(case, metric)).or_else(|| {
-                let declared = bench::find(case.benchmark()).and_then(|found| found.noise(metric))?;
+                let declared =
+                    plimsoll_bench::find(case.benchmark()).and_then(|found| found.noise(metric))?;
                 Some(Noise::declared(declared))
             }),
         };

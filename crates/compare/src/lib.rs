@@ -15,15 +15,6 @@ mod rank;
 mod require;
 mod uncompared;
 
-use plimsoll_bench as bench;
-use plimsoll_machine as machine;
-use plimsoll_model::{case, limit, measurement, sample};
-use plimsoll_result::document;
-#[cfg(test)]
-use plimsoll_result::fixture;
-use plimsoll_stats as stats;
-use plimsoll_units::{quantity, text};
-
 use std::collections::BTreeMap;
 
 use serde::Serialize;
@@ -39,11 +30,11 @@ pub use rank::{Place, Prices, Ranked, Score, Unweighed};
 pub use require::{Holds, Requirement};
 pub use uncompared::{Has, Kind, Missing, Standing, Uncompared};
 
-use crate::bench::Better;
-use crate::case::Case;
-use crate::document::Run;
-use crate::quantity::{Quantity, Unit, apart, percent};
-use crate::stats::{Excluded, MOSTLY_EXCLUDED};
+use plimsoll_bench::Better;
+use plimsoll_model::case::Case;
+use plimsoll_result::document::Run;
+use plimsoll_stats::{Excluded, MOSTLY_EXCLUDED};
+use plimsoll_units::quantity::{Quantity, Unit, apart, percent};
 
 /// What the name of a side begins with that is a published table.
 pub const PUBLISHED: &str = "published:";
@@ -104,7 +95,7 @@ pub struct Compared {
     pub headline: bool,
     /// Unit of both figures.
     pub unit: Unit,
-    /// Direction; null where neither is good ([`bench::Role::Informative`]).
+    /// Direction; null where neither is good ([`plimsoll_bench::Role::Informative`]).
     pub better: Option<Better>,
     /// The first side's figure: the median over its runs.
     pub a: f64,
@@ -296,7 +287,7 @@ fn foreign(pair: &Pair<'_, '_>, [a, b]: &[String; 2]) -> Option<Why> {
 fn moved(pair: &Pair<'_, '_>) -> Option<Why> {
     let (case, a, b) = (pair.b.case, pair.a.look()?, pair.b.look()?);
     let time = |seconds| Quantity::new(seconds, Unit::Second);
-    bench::subsystem_of(case).stay.has_moved(a, b).then(|| {
+    plimsoll_bench::subsystem_of(case).stay.has_moved(a, b).then(|| {
         let text = format!(
             "the hypervisor ran the vCPUs on other cores: core-to-core latency {} and {}",
             time(a.seconds),
@@ -309,8 +300,8 @@ fn moved(pair: &Pair<'_, '_>) -> Option<Why> {
 /// The direction in which a metric is judged: as its benchmark gives it; as the document says, where this program does not have
 /// the metric; none where more of it is neither good nor bad.
 fn direction_of(case: &Case, metric: &str, by_document: Better) -> Option<Better> {
-    match bench::metric(case, metric) {
-        Some(known) => (known.role == bench::Role::Judged).then_some(known.better),
+    match plimsoll_bench::metric(case, metric) {
+        Some(known) => (known.role == plimsoll_bench::Role::Judged).then_some(known.better),
         None => Some(by_document),
     }
 }
@@ -356,7 +347,7 @@ fn noise_of(pair: &Pair<'_, '_>, metric: &str, sides: [&[OfRun]; 2], floors: &[F
     if let Some(noise) = of_doctor.and_then(|all| all.into_iter().reduce(Noise::worse)) {
         return Some(Known::new(noise, Origin::Doctor));
     }
-    let declared = bench::find(pair.b.case.benchmark()).and_then(|b| b.noise(metric))?;
+    let declared = plimsoll_bench::find(pair.b.case.benchmark()).and_then(|b| b.noise(metric))?;
     Some(Known::new(Noise::declared(declared), Origin::Declared))
 }
 

@@ -9,13 +9,13 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-use crate::bench::{Look, subsystem_of};
-use crate::case::Case;
-use crate::document::Run;
-use crate::limit::median;
-use crate::measurement::{Measurement, Status};
-use crate::sample::Conditions;
-use crate::stats::without_outliers;
+use plimsoll_bench::{Look, subsystem_of};
+use plimsoll_model::case::Case;
+use plimsoll_model::limit::median;
+use plimsoll_model::measurement::{Measurement, Status};
+use plimsoll_model::sample::Conditions;
+use plimsoll_result::document::Run;
+use plimsoll_stats::without_outliers;
 
 /// No difference below this share is called real, however quiet the machine seemed: placement in memory alone does as
 /// much from run to run.
@@ -323,11 +323,11 @@ impl Named {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_result::fixture;
+    use plimsoll_units::quantity::Unit;
     use proptest::prelude::*;
 
     use super::*;
-    use crate::fixture;
-    use crate::quantity::Unit;
 
     #[test]
     fn groups_are_pooled_about_their_own_means() {

@@ -6,16 +6,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::f64::consts::FRAC_PI_2;
 
+use plimsoll_bench::Better;
+use plimsoll_model::case::{Case, Pattern};
+use plimsoll_model::limit::median;
+use plimsoll_model::measurement::MetricResult;
+use plimsoll_units::quantity::Unit;
 use serde::Serialize;
 
 use super::cases::{Figures, Members, Pair};
 use super::{Compared, Doubt, Evidence, Floors, Judged, Noise, OfRun, Verdict};
 use super::{alike, direction_of, excluded, foreign, letter, noise_of, spread};
-use crate::bench::Better;
-use crate::case::{Case, Pattern};
-use crate::limit::median;
-use crate::measurement::MetricResult;
-use crate::quantity::Unit;
 
 /// What each side costs.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -8,13 +8,13 @@ use std::collections::HashSet;
 
 use serde::Serialize;
 
-use crate::bench::{self, Metric};
-use crate::case::{Case, CaseId, Pattern};
-use crate::document::Run;
-use crate::limit::median;
-use crate::measurement::{Measurement, MetricResult, Status};
-use crate::quantity::format::DIGITS;
-use crate::quantity::{Quantity, Unit, apart, percent};
+use plimsoll_bench::Metric;
+use plimsoll_model::case::{Case, CaseId, Pattern};
+use plimsoll_model::limit::median;
+use plimsoll_model::measurement::{Measurement, MetricResult, Status};
+use plimsoll_result::document::Run;
+use plimsoll_units::quantity::format::DIGITS;
+use plimsoll_units::quantity::{Quantity, Unit, apart, percent};
 
 /// A requirement, read.
 #[derive(Clone, Debug)]
@@ -70,7 +70,7 @@ impl Requirement {
     /// # Errors
     /// One line on what is wrong with it.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let shown = crate::text::shown_within(text, 200);
+        let shown = plimsoll_units::text::shown_within(text, 200);
         let wrong = |why: &str| format!("'{shown}': {why}; {GRAMMAR}");
         if let Some(within) = Self::within(text, &shown) {
             return within.map_err(|why| wrong(&why));
@@ -149,11 +149,12 @@ impl Requirement {
             return Err(wrong("no case of this run matches it; --list lists the cases".to_owned()));
         };
         let rows: Vec<Metric> = meant.iter().filter_map(|case| self.row(case)).collect();
-        let name = crate::text::shown(self.metric.as_deref().unwrap_or("headline"));
+        let name = plimsoll_units::text::shown(self.metric.as_deref().unwrap_or("headline"));
         if rows.is_empty() {
-            let metrics = bench::find(first.benchmark()).map(|b| b.metrics(first)).unwrap_or_default();
+            let metrics =
+                plimsoll_bench::find(first.benchmark()).map(|b| b.metrics(first)).unwrap_or_default();
             let names: Vec<&str> = metrics.iter().map(|metric| metric.name).collect();
-            let (benchmark, names) = (crate::text::shown(first.benchmark()), names.join(", "));
+            let (benchmark, names) = (plimsoll_units::text::shown(first.benchmark()), names.join(", "));
             return Err(wrong(format!("{benchmark} has no metric '{name}'; it has {names}")));
         }
         if let Bound::Figure(_, Some(unit)) = self.bound
@@ -178,15 +179,15 @@ impl Requirement {
     /// The metric of a case that it is about; `None` where the case's benchmark has no such metric.
     fn row(&self, case: &Case) -> Option<Metric> {
         match &self.metric {
-            Some(name) => bench::metric(case, name),
-            None => bench::find(case.benchmark())?.metrics(case).into_iter().next(),
+            Some(name) => plimsoll_bench::metric(case, name),
+            None => plimsoll_bench::find(case.benchmark())?.metrics(case).into_iter().next(),
         }
     }
 
     /// Whether it is about a measurement: its benchmark has the metric, or is not known here, or the figure is there.
     fn is_about(&self, measurement: &Measurement) -> bool {
         let case = &measurement.case;
-        bench::find(case.benchmark()).is_none()
+        plimsoll_bench::find(case.benchmark()).is_none()
             || self.row(case).is_some()
             || self.metric_of(measurement).is_some()
     }
@@ -208,7 +209,7 @@ impl Requirement {
             let metric = self.metric.as_deref().unwrap_or("headline");
             let found = match meant.len() {
                 0 => "no case of the run has such a name".to_owned(),
-                _ => format!("none of these cases has a metric '{}'", crate::text::shown(metric)),
+                _ => format!("none of these cases has a metric '{}'", plimsoll_units::text::shown(metric)),
             };
             held.push(Holds { requirement: self.text.clone(), case: None, met: false, found });
         }
@@ -233,7 +234,8 @@ impl Requirement {
                 let (node, id) = key(one);
                 let meant = counts && self.pattern.matches(id.as_str()) && self.is_for(one, of);
                 if meant && known.insert((node.clone(), id.clone())) {
-                    let node = node.map(|node| format!("{}: ", crate::text::shown_within(&node, 64)));
+                    let node =
+                        node.map(|node| format!("{}: ", plimsoll_units::text::shown_within(&node, 64)));
                     let found = node.unwrap_or_default() + why;
                     let case = Some(id.as_str().to_owned());
                     lost.push(Holds { requirement: self.text.clone(), case, met: false, found });
@@ -287,7 +289,7 @@ impl Requirement {
         let id = measurement.case.id();
         let node = match run.nodes.len() {
             0 | 1 => String::new(),
-            _ => format!("{}: ", crate::text::shown_within(&measurement.node, 64)),
+            _ => format!("{}: ", plimsoll_units::text::shown_within(&measurement.node, 64)),
         };
         let holds = |met: bool, found: String| Holds {
             requirement: self.text.clone(),
@@ -304,7 +306,7 @@ impl Requirement {
             return Some(holds(false, format!("{}: {reason}", status.word())));
         }
         let Some(metric) = self.metric_of(measurement) else {
-            let name = crate::text::shown(self.metric.as_deref().unwrap_or("headline"));
+            let name = plimsoll_units::text::shown(self.metric.as_deref().unwrap_or("headline"));
             let found = format!("this case has no figure of '{name}'; name the cases that have");
             return self.row(&measurement.case).map(|_| holds(false, found));
         };
@@ -375,7 +377,7 @@ fn misspelt(text: &str) -> Option<String> {
         .split([' ', '/'])
         .next()
         .filter(|name| name.contains('.') && !name.contains(['*', '?', '[', '{']))?;
-    if bench::find(name).is_some() { None } else { bench::nearest_name(name) }
+    if plimsoll_bench::find(name).is_some() { None } else { plimsoll_bench::nearest_name(name) }
 }
 
 fn bound(text: &str) -> Result<Bound, String> {
@@ -391,8 +393,8 @@ fn bound(text: &str) -> Result<Bound, String> {
         ["%", "of", "baseline"] => Ok(Bound::OfBaseline(value / 100.0)),
         ["%"] => Err("a percentage must be 'of limit' or 'of baseline'".to_owned()),
         [unit] => {
-            let (factor, unit) =
-                scaled_unit(unit).ok_or_else(|| format!("'{}' is not a unit", crate::text::shown(unit)))?;
+            let (factor, unit) = scaled_unit(unit)
+                .ok_or_else(|| format!("'{}' is not a unit", plimsoll_units::text::shown(unit)))?;
             Ok(Bound::Figure(value * factor, Some(unit)))
         }
         _ => Err("the bound must be a number with a unit, 'N% of limit' or 'N% of baseline'".to_owned()),
@@ -439,10 +441,10 @@ fn scaled_unit(text: &str) -> Option<(f64, Unit)> {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_result::fixture;
     use proptest::prelude::*;
 
     use super::*;
-    use crate::fixture;
 
     fn held(requirement: &str) -> Vec<(bool, String)> {
         let run = fixture::run();
@@ -602,8 +604,10 @@ mod tests {
             let mut run = whole.clone();
             let one = |node: &&str| Measurement { node: (*node).to_owned(), ..first.clone() };
             run.measurements = nodes.iter().map(one).collect();
-            let named =
-                |node: &&str| crate::document::Node { name: (*node).to_owned(), ..run.nodes[0].clone() };
+            let named = |node: &&str| plimsoll_result::document::Node {
+                name: (*node).to_owned(),
+                ..run.nodes[0].clone()
+            };
             run.nodes = nodes.iter().map(named).collect();
             run
         };

@@ -1,12 +1,12 @@
 //! Two sides in all states: alike, changed, noisy, unknown.
 
+use plimsoll_model::measurement::{Measurement, Status};
+use plimsoll_result::document::RunStatus;
+use plimsoll_result::fixture;
+use plimsoll_stats::{Samples, Seed, Summary};
 use proptest::prelude::*;
 
 use super::*;
-use crate::document::RunStatus;
-use crate::fixture;
-use crate::measurement::{Measurement, Status};
-use crate::stats::{Samples, Seed, Summary};
 
 const CASE: &str = "memory.bandwidth/op=read/size=512M/threads=2";
 

@@ -3,16 +3,15 @@
 use std::collections::HashSet;
 use std::ptr;
 
+use plimsoll_model::case::Case;
+use plimsoll_model::measurement::{Measurement, MetricResult, Status};
+use plimsoll_result::document::{Run, RunStatus};
+use plimsoll_units::quantity::Unit;
 use serde::Serialize;
 
 use super::cases::{Figures, Members, Pair, Without};
 use super::rank::Metric;
 use super::{Compared, Side, Verdict, alike};
-use crate::bench;
-use crate::case::Case;
-use crate::document::{Run, RunStatus};
-use crate::measurement::{Measurement, MetricResult, Status};
-use crate::quantity::Unit;
 
 /// A case, or a metric of a compared case, that has no figure on one side or both, or not in all runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -193,7 +192,7 @@ fn replaced(pair: &Pair<'_, '_>, compared: &[Compared], [first, second]: [&Side;
         return None;
     }
     let instead = format!("compared with another case, {}, and inconclusive", differs.join(", "));
-    let reason = Some(crate::text::shown(&instead));
+    let reason = Some(plimsoll_units::text::shown(&instead));
     let b = Standing { reason, ..Standing::missing(second) };
     Some(Uncompared::of_case(pair.a, Standing::of(pair.a, first), b))
 }
@@ -227,7 +226,7 @@ fn metrics(pair: &Pair<'_, '_>, compared: &[Compared], second: &Side) -> Vec<Unc
         let (a, b) = (on(&a, pair.a), on(&b, pair.b));
         let one = Uncompared { metric: Some(metric.name.clone()), ..Uncompared::of_case(pair.b, a, b) };
         // What only says how a figure came about fails no gate.
-        let ungated = bench::is_informative(pair.b.case, &metric.name) || second.is_published();
+        let ungated = plimsoll_bench::is_informative(pair.b.case, &metric.name) || second.is_published();
         if ungated && one.kind == Kind::Lost { Uncompared { kind: Kind::Partly, ..one } } else { one }
     };
     lone.into_iter().map(one).collect()
@@ -256,7 +255,7 @@ impl Standing {
         let reason = last.map(why).or_else(lacks);
         Self {
             status,
-            reason: reason.map(|text| crate::text::shown(&text)),
+            reason: reason.map(|text| plimsoll_units::text::shown(&text)),
             ok,
             of,
             value: headline.map(|m| m.summary.median),

@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
+use plimsoll_machine::root::ReadError;
+use plimsoll_machine::{Machine, Root};
+use plimsoll_units::quantity::{format_size, percent};
+use plimsoll_units::text::counted;
+
 use super::Check;
-use crate::machine::root::ReadError;
-use crate::machine::{Machine, Root};
-use crate::quantity::{format_size, percent};
-use crate::text::counted;
 
 /// All facts, in the order in which they are told.
 pub fn checks(root: &Root, machine: &Machine) -> Vec<Check> {
@@ -147,7 +148,7 @@ fn quota(_: &Root, machine: &Machine) -> Check {
     match &machine.cgroup.cpu_quota {
         Some(quota) => Check::costs(
             "CPU quota",
-            format!("{:.2} CPUs ({})", quota.cpus(), crate::text::shown(&quota.group)),
+            format!("{:.2} CPUs ({})", quota.cpus(), plimsoll_units::text::shown(&quota.group)),
             "threads are stopped in each period: figures of all CPUs are those of the quota; outside of the group the machine has more",
         ),
         None => Check::good("CPU quota", "none"),
@@ -157,8 +158,8 @@ fn quota(_: &Root, machine: &Machine) -> Check {
 fn io_limit(_: &Root, machine: &Machine) -> Check {
     const NAME: &str = "I/O limit";
     let limits = machine.cgroup.io.iter();
-    let limits =
-        limits.map(|limit| format!("{}: {limit}", crate::text::shown(machine.device_name(&limit.device))));
+    let limits = limits
+        .map(|limit| format!("{}: {limit}", plimsoll_units::text::shown(machine.device_name(&limit.device))));
     match limits.collect::<Vec<_>>().join("; ") {
         none if none.is_empty() => Check::good(NAME, "none"),
         found => Check::costs(
@@ -195,7 +196,7 @@ fn huge_pages(_: &Root, machine: &Machine) -> Check {
         ),
         Some(other) => Check::costs(
             "huge pages",
-            format!("THP {}; {kept}", crate::text::shown(other)),
+            format!("THP {}; {kept}", plimsoll_units::text::shown(other)),
             "memory.latency has the cost of the TLB in it, unless transparent huge pages are madvise or always",
         ),
         None => Check::unknown(
@@ -330,12 +331,13 @@ fn echo(root: &Root, _: &Machine) -> Check {
 mod tests {
     use std::fs;
 
+    use plimsoll_machine::cgroup::IoLimit;
+    use plimsoll_machine::fixture::table;
+    use plimsoll_machine::fixture::{Fault, Fixture};
+    use plimsoll_result::fixture;
+
     use super::*;
     use crate::State;
-    use crate::fixture;
-    use crate::machine::cgroup::IoLimit;
-    use crate::machine::fixture::table;
-    use crate::machine::fixture::{Fault, Fixture};
 
     fn of<'a>(all: &'a [Check], name: &str) -> &'a Check {
         all.iter().find(|c| c.name == name).unwrap()

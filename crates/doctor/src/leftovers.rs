@@ -1,7 +1,8 @@
 //! What is wrong around the reference tools: what killed runs left behind, and which programs are passed over.
 
+use plimsoll_system::leftover::{Leftover, Reaped};
+
 use super::Check;
-use crate::leftover::{Leftover, Reaped};
 
 /// The fact. `reaped` is `None` if looking took too long.
 pub fn leftovers(reaped: Option<&Reaped>) -> Check {

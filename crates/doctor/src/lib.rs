@@ -1,6 +1,6 @@
 //! Is this machine quiet enough, and what may be measured here? Facts with their cost: pure, from what was discovered.
 //!
-//! The noise between runs is measured by repeating runs ([`crate::compare::Floors`]); the clock is proved in [`proof`].
+//! The noise between runs is measured by repeating runs ([`plimsoll_compare::Floors`]); the clock is proved in [`proof`].
 #![forbid(unsafe_code)]
 
 mod checks;
@@ -12,15 +12,7 @@ pub use checks::checks;
 pub use leftovers::{leftovers, passed_over};
 pub use shapers::shapers;
 
-use plimsoll_bench as bench;
-use plimsoll_compare as compare;
-use plimsoll_machine as machine;
-#[cfg(test)]
-use plimsoll_result::fixture;
-use plimsoll_system::leftover;
-use plimsoll_units::{quantity, text};
-
-use crate::compare::{Floor, Floors};
+use plimsoll_compare::{Floor, Floors};
 
 /// What a check found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +70,8 @@ pub struct Smallest {
 /// The floors of the headlines, and of what else a benchmark has shown.
 pub fn smallest(floors: &Floors) -> Vec<Smallest> {
     let shown = |f: &&Floor| {
-        let all = bench::find(&f.benchmark).map(|benchmark| benchmark.all_metrics()).unwrap_or_default();
+        let all =
+            plimsoll_bench::find(&f.benchmark).map(|benchmark| benchmark.all_metrics()).unwrap_or_default();
         let place = all.iter().position(|metric| metric.name == f.metric);
         place.is_some_and(|place| place == 0 || all[place].floor)
     };
@@ -126,8 +119,9 @@ pub fn by_subsystem(all: &[Smallest]) -> Vec<Smallest> {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_compare::Noise;
+
     use super::*;
-    use crate::compare::Noise;
 
     #[test]
     fn a_subsystem_is_as_noisy_as_its_noisiest_case() {

@@ -4,14 +4,14 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use plimsoll_machine::clocks::{ClockWatch, HIGHEST_CORE_HZ, Reference, WrongRate};
+use plimsoll_machine::{CpuSet, Root};
 use plimsoll_metal::clock::{CoreClock, ProbeWork, timer_overhead};
 use plimsoll_metal::ticks::Clock;
+use plimsoll_units::quantity::{Quantity, Unit};
+use plimsoll_units::text::counted;
 
 use super::Check;
-use crate::machine::clocks::{ClockWatch, HIGHEST_CORE_HZ, Reference, WrongRate};
-use crate::machine::{CpuSet, Root};
-use crate::quantity::{Quantity, Unit};
-use crate::text::counted;
 
 /// Readings on each CPU.
 const READINGS: u32 = 50_000;
@@ -135,7 +135,7 @@ fn core_clock(probes: &[f64]) -> Check {
                 "{}, 90 % of {} probes within {}",
                 Quantity::new(middle, Unit::Hertz),
                 sorted.len(),
-                crate::quantity::percent(spread, 2)
+                plimsoll_units::quantity::percent(spread, 2)
             );
             match spread < 0.02 {
                 true => Check::good("core clock", found),
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn the_race_reads_on_every_cpu() {
-        let allowed = crate::machine::Machine::discover(&Root::live()).cpu.allowed;
+        let allowed = plimsoll_machine::Machine::discover(&Root::live()).cpu.allowed;
         for clock in [Clock::system(), Clock::fastest()] {
             let race = race(clock, &allowed).unwrap();
             assert_eq!(race.cpus, allowed.len().min(MOST_CPUS));

@@ -1,9 +1,9 @@
 //! Rates to which this kernel holds its network interfaces.
 
 use plimsoll_server::wire::Shaping;
+use plimsoll_units::quantity::{Quantity, Unit};
 
 use super::Check;
-use crate::quantity::{Quantity, Unit};
 
 /// The fact: shapers and policers of the interfaces, each by its name.
 pub fn shapers(held: &[(String, Shaping)]) -> Check {
@@ -17,7 +17,7 @@ pub fn shapers(held: &[(String, Shaping)]) -> Check {
         ];
         let rates = rates.into_iter().filter_map(|(bits, what)| Some(format!("{what} {}", rate(bits?))));
         let rates = rates.collect::<Vec<String>>().join(", ");
-        (!rates.is_empty()).then(|| format!("{} {rates}", crate::text::shown(name)))
+        (!rates.is_empty()).then(|| format!("{} {rates}", plimsoll_units::text::shown(name)))
     };
     let found: Vec<String> = held.iter().filter_map(of).collect();
     match found.is_empty() {

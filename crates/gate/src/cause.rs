@@ -2,11 +2,10 @@
 
 use std::fmt;
 
-use crate::bench;
-use crate::machine::Others;
-use crate::measurement::Measurement;
-use crate::quantity::{format_cpus, percent};
-use crate::view::NOTABLE;
+use plimsoll_machine::Others;
+use plimsoll_model::measurement::Measurement;
+use plimsoll_model::view::NOTABLE;
+use plimsoll_units::quantity::{format_cpus, percent};
 
 /// CPUs that others use from which on they may be why, however many CPUs there are and whatever is lost. It is no share of what the case uses:
 /// this is the mean of the whole measurement, and others may have been at work in its samples alone; and what a process takes of a cache or of
@@ -98,7 +97,7 @@ impl Cause {
 /// The share of the time in which a quota stopped the threads. The kernel counts the stops of the whole group; threads that are there for the whole case, as
 /// those of CPU and memory are, waited for no less than theirs.
 pub(super) fn throttled(measurement: &Measurement) -> Option<f64> {
-    let subsystem = bench::subsystem_of(&measurement.case);
+    let subsystem = plimsoll_bench::subsystem_of(&measurement.case);
     let conditions = &measurement.conditions;
     let stay = !subsystem.on_files && !subsystem.uses_interfaces;
     let most = conditions.waited.filter(|_| stay).unwrap_or(f64::INFINITY);

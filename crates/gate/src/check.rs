@@ -1,16 +1,16 @@
 //! One figure of a case that is held to what is usual, and what came of measuring it again.
 
-use crate::bench;
-use crate::case::Case;
+use plimsoll_machine::Others;
+use plimsoll_model::case::Case;
+use plimsoll_model::limit::Source as LimitSource;
+use plimsoll_model::measurement::{Measurement, MetricResult};
+use plimsoll_model::view::NOTABLE;
+use plimsoll_stats::{Decided, Sequential};
+use plimsoll_units::quantity::Unit;
+
 use crate::cause::{Cause, Quota, throttled};
-use crate::limit::Source as LimitSource;
-use crate::machine::Others;
-use crate::measurement::{Measurement, MetricResult};
-use crate::quantity::Unit;
-use crate::stats::{Decided, Sequential};
 use crate::threshold::{Source, Threshold};
 use crate::usual::Usual;
-use crate::view::NOTABLE;
 use crate::{IN_VAIN, MISSED, Unjudged};
 
 /// Why a check says nothing where its case was measured.
@@ -95,7 +95,7 @@ pub(super) fn thresholds(
     loss: f64,
 ) -> Result<Vec<(What, Threshold)>, String> {
     let headline =
-        bench::find(case.benchmark()).and_then(|benchmark| benchmark.metrics(case).first().copied());
+        plimsoll_bench::find(case.benchmark()).and_then(|benchmark| benchmark.metrics(case).first().copied());
     let Some(headline) = headline else { return Err("its benchmark has no figure".to_owned()) };
     let known = usual.iter().find_map(|usual| usual.threshold(case, headline.better, loss));
     let mut all = Vec::new();
@@ -147,7 +147,7 @@ impl Check {
 
     /// The unit of its figures; `None` where they are shares.
     pub fn unit(&self) -> Option<Unit> {
-        let headline = bench::find(self.case.benchmark())?.metrics(&self.case).first().copied()?;
+        let headline = plimsoll_bench::find(self.case.benchmark())?.metrics(&self.case).first().copied()?;
         (self.what == What::Figure).then_some(headline.unit)
     }
 
@@ -245,7 +245,7 @@ impl Check {
     /// The middle one of the figures that were low, or the first.
     pub fn value_shown(&self) -> Option<f64> {
         let low = self.rounds.iter().filter(|round| round.is_low).map(|round| round.value).collect();
-        crate::stats::median(low).or(self.first)
+        plimsoll_stats::median(low).or(self.first)
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use crate::bench::Setting;
-use crate::machine::Machine;
-use crate::quantity::{Quantity, Unit, format_cpus, significant};
+use plimsoll_bench::Setting;
+use plimsoll_machine::Machine;
+use plimsoll_units::quantity::{Quantity, Unit, format_cpus, significant};
 
 /// Memory is missing if more than this share of it is gone, and more than [`MEMORY_BYTES`]: a kernel reserves differing parts of it (crashkernel),
 /// and a hypervisor takes some back for a while (ballooning).
@@ -93,7 +93,7 @@ impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cpus { now, usual, of } => {
-                write!(f, "{} usable, {usual} {of}", crate::text::counted(*now, "CPU"))
+                write!(f, "{} usable, {usual} {of}", plimsoll_units::text::counted(*now, "CPU"))
             }
             Self::Memory { now, usual, of } => {
                 let shown = |bytes: &u64| Quantity { value: *bytes as f64, unit: Unit::Byte };

@@ -1,10 +1,10 @@
 //! The answer as a document: `schema/gate.v1.json`.
 
+use plimsoll_model::metric::Better;
+use plimsoll_model::sample::WrongAnswer;
 use serde::Serialize;
 
 use crate::check::{Check, State, What};
-use crate::metric::Better;
-use crate::sample::WrongAnswer;
 use crate::verdict::Answer;
 use crate::{Gate, MISSED, Source};
 

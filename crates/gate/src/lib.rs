@@ -1,7 +1,7 @@
 //! Whether a machine does what it usually does: `plimsoll gate`.
 //!
 //! Each case has one or more [`Check`]s, each with a figure below which a measurement is low. What is low is measured again until Wald's
-//! sequential test ([`crate::stats::Sequential`]) says that it is usual or that the loss is there. Thresholds come from the derived limit, from this
+//! sequential test ([`plimsoll_stats::Sequential`]) says that it is usual or that the loss is there. Thresholds come from the derived limit, from this
 //! machine's own history or from its fleet ([`Usual`]); where none of them knows, nothing is judged. Pure: measurements in, a verdict out.
 //!
 //! A machine is sick where the loss is there and either a new quota causes it or nobody else can have taken what is missing; where it has less of
@@ -17,29 +17,21 @@ mod threshold;
 mod usual;
 mod verdict;
 
-use plimsoll_bench as bench;
-use plimsoll_compare as compare;
-use plimsoll_machine as machine;
-use plimsoll_model::{case, limit, measurement, metric, sample, view};
-use plimsoll_result::document as run;
-use plimsoll_stats as stats;
-use plimsoll_units::{quantity, text};
-
 pub use cause::Cause;
 pub use check::{Check, State, What};
 pub use difference::Difference;
 pub use document::{About, Document, SCHEMA};
-pub use stats::MISSED;
+use plimsoll_machine::health::{Fault, Health};
+use plimsoll_machine::{Machine, Others};
+use plimsoll_model::case::Case;
+use plimsoll_model::measurement::{Measurement, Status};
+use plimsoll_model::sample::{Cause as Lost, WrongAnswer};
+pub use plimsoll_stats::MISSED;
 pub use threshold::{Source, Threshold};
 pub use usual::{Usual, is_same};
 pub use verdict::{Answer, Verdict};
 
-use crate::case::Case;
 use crate::cause::Quota;
-use crate::machine::health::{Fault, Health};
-use crate::machine::{Machine, Others};
-use crate::measurement::{Measurement, Status};
-use crate::sample::{Cause as Lost, WrongAnswer};
 
 /// How sure it must be.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -260,13 +252,14 @@ impl Gate {
 
 /// Whether it was tried and could not be measured. The disk that was asked for is not known to be well without its figures.
 fn is_failed(measurement: &Measurement) -> bool {
-    let is_disk = || measurement.status == Status::Skipped && bench::subsystem_of(&measurement.case).on_files;
+    let is_disk =
+        || measurement.status == Status::Skipped && plimsoll_bench::subsystem_of(&measurement.case).on_files;
     measurement.status == Status::Failed || is_disk()
 }
 
 /// Whether nobody else can have used what a measurement is of without being seen.
 fn is_alone(measurement: &Measurement, machine: &Machine) -> bool {
-    (bench::subsystem_of(&measurement.case).is_alone)(measurement, machine)
+    (plimsoll_bench::subsystem_of(&measurement.case).is_alone)(measurement, machine)
 }
 
 /// Whether others may share the hardware: where it is not certain that nobody does.

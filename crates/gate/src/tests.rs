@@ -1,18 +1,18 @@
 #![allow(clippy::unwrap_used)]
 
+use plimsoll_machine::Busy;
+use plimsoll_machine::fixture::Fixture;
+use plimsoll_machine::health::{Drive, Pace, PcieLink, Smart};
+use plimsoll_model::measurement::Status;
+use plimsoll_model::sample::Origin;
+use plimsoll_model::view::testing::peak;
+use plimsoll_result::document::Run;
+use plimsoll_result::fixture::run_of;
+use plimsoll_stats::Seed;
+use plimsoll_units::quantity::Unit;
 use rand::RngExt;
 
 use super::*;
-use crate::machine::Busy;
-use crate::machine::health::{Drive, Pace, PcieLink, Smart};
-use crate::measurement::Status;
-use crate::quantity::Unit;
-use crate::run::Run;
-use crate::sample::Origin;
-use crate::stats::Seed;
-use crate::view::testing::peak;
-use plimsoll_machine::fixture::Fixture;
-use plimsoll_result::fixture::run_of;
 
 const RATES: Rates = Rates { false_alarms: 1e-4, loss: 0.1 };
 

@@ -1,8 +1,8 @@
 //! Below which figure a measurement is low, and how often it is by chance.
 
-use crate::compare::Noise;
-use crate::metric::Better;
-use crate::stats::median;
+use plimsoll_compare::Noise;
+use plimsoll_model::metric::Better;
+use plimsoll_stats::median;
 
 use crate::MISSED;
 
@@ -93,7 +93,8 @@ impl Threshold {
         let values: Vec<f64> =
             values.iter().copied().filter(|value| value.is_finite() && *value > 0.0).collect();
         let n = values.len();
-        let few = || format!("{} known, {LEAST} required", crate::text::counted(n, "earlier figure"));
+        let few =
+            || format!("{} known, {LEAST} required", plimsoll_units::text::counted(n, "earlier figure"));
         let (noise, _) = Noise::of_runs(&values).filter(|_| n >= LEAST).ok_or_else(few)?;
         let middle = median(values.clone()).ok_or_else(few)?;
         // The next figure differs from the median of n by its own noise and by theirs.

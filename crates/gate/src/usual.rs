@@ -2,16 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::bench;
-use crate::case::Case;
+use plimsoll_machine::health::Health;
+use plimsoll_machine::{Machine, Virtualisation};
+use plimsoll_model::case::Case;
+use plimsoll_model::measurement::Measurement;
+use plimsoll_model::metric::Better;
+use plimsoll_result::document::{Node, Run};
+use plimsoll_units::quantity::Quantity;
+
 use crate::cause::Quota;
 use crate::difference::{Difference, TIGHTER};
-use crate::machine::health::Health;
-use crate::machine::{Machine, Virtualisation};
-use crate::measurement::Measurement;
-use crate::metric::Better;
-use crate::quantity::Quantity;
-use crate::run::{Node, Run};
 use crate::threshold::{LEAST, Source, Threshold};
 
 /// Machines of a kind from which on they say what is usual.
@@ -58,7 +58,7 @@ impl Usual {
         if alike.len() < LEAST_MACHINES {
             return Err(format!(
                 "it has {} of the kind of this one, and {LEAST_MACHINES} are required",
-                crate::text::counted(alike.len(), "other machine")
+                plimsoll_units::text::counted(alike.len(), "other machine")
             ));
         }
         let runs = std::slice::from_ref(run);
@@ -106,16 +106,16 @@ impl Usual {
     ) -> Option<Option<Difference>> {
         let id = measurement.case.id().to_string();
         let figures = self.figures.get(id.as_str()).filter(|figures| figures.len() >= LEAST)?;
-        let usual = crate::stats::median(figures.clone())?;
+        let usual = plimsoll_stats::median(figures.clone())?;
         let held = || {
-            let now = (bench::subsystem_of(&measurement.case).setting)(measurement, machine)?;
+            let now = (plimsoll_bench::subsystem_of(&measurement.case).setting)(measurement, machine)?;
             let headline = measurement.headline()?;
             let as_usual = |value: f64| match headline.better {
                 Better::Higher => value / usual,
                 Better::Lower => usual / value,
             };
             let (rate, low) = (now.rate.value, (1.0 - loss).sqrt());
-            let before = self.settings.get(&id).and_then(|rates| crate::stats::median(rates.clone()));
+            let before = self.settings.get(&id).and_then(|rates| plimsoll_stats::median(rates.clone()));
             let is_tighter = before.is_none_or(|before| rate < before * TIGHTER);
             let figure = headline.summary.median;
             let is_refuted = now.is_refuted_by(figure, as_usual(figure) < low);
@@ -129,7 +129,7 @@ impl Usual {
     /// The CPU quota of this machine, against what it usually has.
     pub(super) fn quota(&self, machine: &Machine) -> Quota {
         let now = quota(machine);
-        let usual = crate::stats::median(self.quotas.clone()).filter(|_| self.quotas.len() >= LEAST);
+        let usual = plimsoll_stats::median(self.quotas.clone()).filter(|_| self.quotas.len() >= LEAST);
         match usual.is_some_and(|usual| usual.is_finite() && now >= usual * TIGHTER) {
             true => Quota::Usual,
             false => Quota::New(Some(now).filter(|cpus| cpus.is_finite())),
@@ -185,7 +185,7 @@ fn told<'a>(
         (measurement, node.map_or(&run.machine, |node| run.machine_of(node)))
     });
     all.filter(move |(measurement, then)| {
-        !bench::subsystem_of(&measurement.case).on_files || has_such_disks(then, now)
+        !plimsoll_bench::subsystem_of(&measurement.case).on_files || has_such_disks(then, now)
     })
 }
 
@@ -209,7 +209,7 @@ fn quota(machine: &Machine) -> f64 {
 fn settings(runs: &[Run], now: &Machine, is_of: impl Fn(&str) -> bool) -> BTreeMap<String, Vec<f64>> {
     let mut all: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for (measurement, machine) in told(runs, now, is_of) {
-        let setting = (bench::subsystem_of(&measurement.case).setting)(measurement, machine);
+        let setting = (plimsoll_bench::subsystem_of(&measurement.case).setting)(measurement, machine);
         let rate = setting.map_or(f64::INFINITY, |setting| setting.rate.value);
         all.entry(measurement.case.id().to_string()).or_default().push(rate);
     }

@@ -1,10 +1,11 @@
 //! What the checks come to: healthy, sick or unknown, in a line of at most 80 characters, and what it rests on.
 
-use crate::bench::label;
+use plimsoll_bench::label;
+use plimsoll_units::quantity::percent;
+use plimsoll_units::text::{counted, shown_within};
+
 use crate::check::{Check, State, What};
 use crate::difference::Difference;
-use crate::quantity::percent;
-use crate::text::{counted, shown_within};
 use crate::threshold::Source;
 use crate::{Cause, Gate};
 

@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 
+use plimsoll_compare::lasting::Series;
+use plimsoll_model::case::Case;
+use plimsoll_model::limit::median;
+use plimsoll_result::document::{Run, RunStatus};
+
 use super::index::{Facts, Index};
 use super::{Store, StoreError};
-use crate::case::Case;
-use crate::compare::lasting::{self, Series};
-use crate::document::{Run, RunStatus};
-use crate::limit::median;
 
 /// Most runs of a baseline.
 pub const MOST_BASELINE: usize = 100;

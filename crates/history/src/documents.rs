@@ -10,13 +10,13 @@ use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 use jiff::Timestamp;
 use jiff::tz::Offset;
+use plimsoll_result::document::Run;
+use plimsoll_system::leftover::Registry;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use serde::Serialize;
 
 use super::error::StoreError;
-use crate::document::Run;
-use crate::leftover::Registry;
 
 /// The directory of the documents below that of the history.
 pub(super) const RUNS: &str = "runs";
@@ -42,7 +42,7 @@ pub(super) fn path_of(run: &Run) -> Result<PathBuf, String> {
 /// # Errors
 /// The start is no time, or the id is none of a run.
 pub(super) fn began(id: &str, started: &str) -> Result<Timestamp, String> {
-    let shown = |text: &str| crate::text::shown_within(text, 60);
+    let shown = |text: &str| plimsoll_units::text::shown_within(text, 60);
     if id.is_empty() || !id.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-') {
         return Err(format!("'{}' is not the id of a run", shown(id)));
     }

@@ -149,7 +149,8 @@ impl StoreError {
     pub(super) fn ambiguous<'a>(wanted: &str, ids: impl ExactSizeIterator<Item = &'a str>) -> Self {
         const MAX_NAMED: usize = 3;
         let more = if ids.len() > MAX_NAMED { ", …" } else { "" };
-        let some: Vec<String> = ids.take(MAX_NAMED).map(|id| crate::text::shown_within(id, 40)).collect();
+        let some: Vec<String> =
+            ids.take(MAX_NAMED).map(|id| plimsoll_units::text::shown_within(id, 40)).collect();
         Self::Ambiguous { wanted: wanted.to_owned(), some: some.join(", ") + more }
     }
 }
@@ -160,11 +161,11 @@ pub(super) fn reason(error: &io::Error) -> String {
     let why = text.split(" (os error").next().unwrap_or_default();
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => format!("{why} (make room there)"),
-        _ => crate::text::shown(why),
+        _ => plimsoll_units::text::shown(why),
     }
 }
 
 /// A path for people.
 pub(super) fn name(path: &Path) -> String {
-    crate::text::shown_bytes(path.as_os_str().as_bytes())
+    plimsoll_units::text::shown_bytes(path.as_os_str().as_bytes())
 }

@@ -7,6 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use plimsoll_machine::EffectiveCache;
+use plimsoll_model::measurement::Status;
+use plimsoll_model::metric::Better;
+use plimsoll_result::document::{RunStatus, SCHEMA};
+use plimsoll_system::leftover::Registry;
+use plimsoll_units::quantity::Unit;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
@@ -14,12 +20,6 @@ use super::Counts;
 use super::documents::{self, Entry, Listing, RUNS, Unread, put};
 use super::error::{StoreError, name};
 use super::unfinished::{self, Left};
-use crate::document::{RunStatus, SCHEMA};
-use crate::leftover::Registry;
-use crate::machine::EffectiveCache;
-use crate::measurement::Status;
-use crate::metric::Better;
-use crate::quantity::Unit;
 
 /// The form of the index file; another form is not read.
 const FORM: &str = "plimsoll.index/1";
@@ -381,9 +381,9 @@ struct Summary {
 /// It is no run document of this version.
 fn outline(text: &str) -> Result<Outline, String> {
     let document: Document = serde_json::from_str(text)
-        .map_err(|e| format!("not a run document (JSON): {}", crate::text::shown(&e.to_string())))?;
+        .map_err(|e| format!("not a run document (JSON): {}", plimsoll_units::text::shown(&e.to_string())))?;
     if document.schema != SCHEMA {
-        let schema = crate::text::shown_within(&document.schema, 60);
+        let schema = plimsoll_units::text::shown_within(&document.schema, 60);
         return Err(format!("has schema '{schema}', and this plimsoll reads {SCHEMA}"));
     }
     let mut counts = Counts::default();

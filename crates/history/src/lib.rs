@@ -16,29 +16,20 @@ mod remarks;
 mod tests;
 mod unfinished;
 
-use plimsoll_compare as compare;
-use plimsoll_machine as machine;
-use plimsoll_model::{case, limit, measurement, metric};
-use plimsoll_result::document;
-#[cfg(test)]
-use plimsoll_result::fixture;
-use plimsoll_system::{leftover, links, trust, wall};
-use plimsoll_units::{quantity, text};
-
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::compare::Floors;
-use crate::document::{Run, RunStatus};
-use crate::leftover::Registry;
-use crate::machine::{EffectiveCache, Machine};
-use crate::measurement::{Measurement, Status};
 use documents::Unread;
 use index::{Index, Indexed};
 use place::Make;
+use plimsoll_compare::Floors;
+use plimsoll_machine::{EffectiveCache, Machine};
+use plimsoll_model::measurement::{Measurement, Status};
+use plimsoll_result::document::{Run, RunStatus};
+use plimsoll_system::leftover::Registry;
 use remarks::Remarks;
 use unfinished::Journal;
 
@@ -528,7 +519,7 @@ impl Store {
 
     fn no_such(&self, wanted: &str) -> StoreError {
         StoreError::NoSuchRun {
-            wanted: text::shown_within(wanted, 40),
+            wanted: plimsoll_units::text::shown_within(wanted, 40),
             directory: error::name(&self.directory),
         }
     }

@@ -9,9 +9,10 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use plimsoll_system::links::LinkError;
+use plimsoll_system::trust::{exposed, others_write, owners};
+
 use super::error::{StoreError, name};
-use crate::links::LinkError;
-use crate::trust::{exposed, others_write, owners};
 
 /// Names of files and directories in that of a history.
 const OWN: [&str; 6] = ["runs", "notes.json", "index.json", "unfinished", "unconfirmed", "watch"];
@@ -100,7 +101,7 @@ impl Location {
     /// The path of the history's directory, or of the one in which it will be made, without links.
     fn safe(&self, directory: &Path) -> Result<PathBuf, StoreError> {
         let refused = |why: String| StoreError::refused(self.directory(), why);
-        let real = crate::links::directory(directory).map_err(|error| match error {
+        let real = plimsoll_system::links::directory(directory).map_err(|error| match error {
             LinkError::Refused(why) => refused(why),
             LinkError::Failed(e) if e.kind() == ErrorKind::NotFound => {
                 StoreError::Missing { directory: name(directory) }

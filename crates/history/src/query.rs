@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use plimsoll_model::case::Pattern;
+use plimsoll_model::metric::Better;
+use plimsoll_units::quantity::Unit;
+
 use super::index::{Facts, Series};
 use super::{Store, StoreError};
-use crate::case::Pattern;
-use crate::metric::Better;
-use crate::quantity::Unit;
 
 /// One metric of one case on one machine, over time.
 #[derive(Clone, Debug, PartialEq)]

@@ -7,6 +7,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use plimsoll_compare::Floors;
+use plimsoll_system::leftover::Registry;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -14,8 +16,6 @@ use serde::{Deserialize, Serialize};
 use super::Said;
 use super::documents::{Unread, put, regular};
 use super::error::StoreError;
-use crate::compare::Floors;
-use crate::leftover::Registry;
 
 /// Largest file that is read.
 const MAX_BYTES: u64 = 64 << 20;
@@ -58,10 +58,10 @@ impl Remarks {
             Err(Unread::Refused(e)) => return Err(StoreError::not_readable(&path, &e)),
             Err(Unread::Damaged(why)) => return Err(StoreError::damaged(&path, why)),
         };
-        let text =
-            crate::text::read_small_file(file, MAX_BYTES).map_err(|why| StoreError::damaged(&path, why))?;
+        let text = plimsoll_units::text::read_small_file(file, MAX_BYTES)
+            .map_err(|why| StoreError::damaged(&path, why))?;
         serde_json::from_str(&text)
-            .map_err(|e| StoreError::damaged(&path, crate::text::shown(&e.to_string())))
+            .map_err(|e| StoreError::damaged(&path, plimsoll_units::text::shown(&e.to_string())))
     }
 
     /// Changes the file. Two processes that change it at once do so one after the other.

@@ -6,8 +6,9 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
+use plimsoll_result::fixture;
+
 use super::*;
-use crate::fixture;
 
 fn temporary() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()

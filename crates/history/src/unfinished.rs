@@ -6,15 +6,15 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use plimsoll_model::measurement::Measurement;
+use plimsoll_result::document::{Node, NodeHealth, Run, RunStatus};
+use plimsoll_system::leftover::Registry;
+use plimsoll_system::wall::Step;
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
 use super::documents::{self, Unread, make, put, regular};
 use super::error::StoreError;
-use crate::document::{Node, NodeHealth, Run, RunStatus};
-use crate::leftover::Registry;
-use crate::measurement::Measurement;
-use crate::wall::Step;
 
 /// The directory of these files below that of the history.
 const UNFINISHED: &str = "unfinished";

@@ -35,29 +35,30 @@ mod signals;
 mod site;
 mod watch;
 
-use crate::bench::Candidate;
-use crate::cli::{Common, Typed, What};
-use crate::clock::SystemClock;
-use crate::document::{Node, NodeHealth, PlanInfo, Run, RunStatus, SCHEMA};
-use crate::evaluate::Maker;
-use crate::event::Event;
-use crate::finding;
-use crate::leftover::Registry;
-use crate::machine::{Health, Machine, Root, saved};
-use crate::measurement::Measurement;
+use plimsoll_bench::Candidate;
+use plimsoll_command::cli::{Common, Typed, What};
+use plimsoll_command::resolve;
+use plimsoll_history::{Location, StoreError};
+use plimsoll_machine::{Health, Machine, Root, saved};
+use plimsoll_model::measurement::Measurement;
+use plimsoll_model::plan::write;
+use plimsoll_output::report;
+use plimsoll_output::report::target::{Target, TargetError, Waits, is_stdout};
+use plimsoll_output::report::{Style, Wishes};
+use plimsoll_reference::Companions;
+use plimsoll_result::document::{Node, NodeHealth, PlanInfo, Run, RunStatus, SCHEMA};
+use plimsoll_result::evaluate::Maker;
+use plimsoll_result::event::Event;
+use plimsoll_result::finding;
+use plimsoll_run::clock::SystemClock;
+use plimsoll_run::worker::{self, Workers};
+use plimsoll_run::{Alone, Harness, Pace, Ran};
+use plimsoll_server::wire::Key;
+use plimsoll_system::leftover::Registry;
+use plimsoll_system::program::Own;
+use plimsoll_system::wall;
+
 use crate::output::{Begins, OutputError, Outputs, complain};
-use crate::peer::Companions;
-use crate::plan::write;
-use crate::program::Own;
-use crate::report;
-use crate::report::target::{Target, TargetError, Waits, is_stdout};
-use crate::report::{Style, Wishes};
-use crate::resolve;
-use crate::run::{Alone, Harness, Pace, Ran};
-use crate::store::{Location, StoreError};
-use crate::wall;
-use crate::wire::Key;
-use crate::worker::{self, Workers};
 use prepared::Prepared;
 use resume::{Begun, Held};
 use signals::{interrupts, interrupts_until};
@@ -110,7 +111,7 @@ impl Failure {
 /// A [`Failure`], when there is nothing to show but one line.
 pub fn execute(typed: Typed) -> Result<ExitCode, Failure> {
     signals::settle();
-    crate::random::usable().map_err(|e| Failure::environment(e.to_string()))?;
+    plimsoll_system::random::usable().map_err(|e| Failure::environment(e.to_string()))?;
     if matches!(
         typed,
         Typed::Measure { .. }
@@ -167,8 +168,9 @@ fn shareable(run: &Run, redact: bool) -> Result<Run, Failure> {
     if !redact {
         return Ok(run.clone());
     }
-    run.redacted()
-        .map_err(|e| Failure::environment(format!("--redact: {}", crate::text::shown(&e.to_string()))))
+    run.redacted().map_err(|e| {
+        Failure::environment(format!("--redact: {}", plimsoll_units::text::shown(&e.to_string())))
+    })
 }
 
 /// Where a path leads, also where nothing is yet: links are followed, and a name is one of its directory.
@@ -205,7 +207,7 @@ fn distinct_outputs(common: &Common) -> Result<(), Failure> {
     if let Ok(Some(store)) = crate::output::location(common.store.as_deref()) {
         let history = Location::named(&place(store.directory()));
         if let Some((flag, path)) = places.iter().find(|(_, path)| history.holds(path)) {
-            let path = crate::text::shown_bytes(path.as_os_str().as_encoded_bytes());
+            let path = plimsoll_units::text::shown_bytes(path.as_os_str().as_encoded_bytes());
             return Err(Failure::usage(format!("{flag} must not be a file of the history: {path} is")));
         }
     }
@@ -227,7 +229,7 @@ fn kept_apart<'a, const N: usize>(
     match places(&named).into_iter().find(|(_, to)| read.contains(to)) {
         None => Ok(()),
         Some((flag, path)) => {
-            let path = crate::text::shown_bytes(path.as_os_str().as_encoded_bytes());
+            let path = plimsoll_units::text::shown_bytes(path.as_os_str().as_encoded_bytes());
             Err(Failure::usage(format!("{flag} would replace {path}, which is read; name another file")))
         }
     }
@@ -241,7 +243,7 @@ fn places(named: &[(&'static str, &Option<PathBuf>)]) -> Vec<(&'static str, Path
 fn all_different(places: &[(&'static str, PathBuf)]) -> Result<(), Failure> {
     for (i, (flag, path)) in places.iter().enumerate() {
         if let Some((other, _)) = places[..i].iter().find(|(_, earlier)| earlier == path) {
-            let shown = crate::text::shown_bytes(path.as_os_str().as_encoded_bytes());
+            let shown = plimsoll_units::text::shown_bytes(path.as_os_str().as_encoded_bytes());
             return Err(Failure::usage(match shown.as_str() {
                 "-" => format!("{other} - and {flag} - are mutually exclusive: stdout takes one of them"),
                 _ => format!("{other} and {flag} must be different files: both are {shown}"),
@@ -253,7 +255,7 @@ fn all_different(places: &[(&'static str, PathBuf)]) -> Result<(), Failure> {
 
 fn measure(what: &What, common: &Common, key: Option<Key>) -> Result<ExitCode, Failure> {
     let looks = common.list || common.dry_run;
-    match crate::cluster::started_with_others() {
+    match plimsoll_cluster::started_with_others() {
         Some((number, _)) if looks && number > 0 => return Ok(ExitCode::SUCCESS),
         Some((0, processes)) if !looks => complain(&format!(
             "each of the {processes} processes measures alone; for one run over all machines start one and name them with --hosts"

@@ -9,19 +9,18 @@ use std::path::{Path, PathBuf};
 
 use crossbeam_channel::Receiver;
 
-use crate::cli::Common;
-use crate::document::{Run, RunStatus};
-use crate::event::Event;
-use crate::leftover::Registry;
-use crate::measurement::{Measurement, Status};
-use crate::published;
-use crate::report::html;
-use crate::report::json;
-use crate::report::target::{Target, TargetError, Waits, is_stdout, lines};
-use crate::report::terminal::{self, Kept, Live, SHORT_ID};
-use crate::report::{Style, Wishes};
-use crate::store::{Location, Store, StoreError, Surroundings};
-use crate::text::counted;
+use plimsoll_command::cli::Common;
+use plimsoll_history::{Location, Store, StoreError, Surroundings};
+use plimsoll_model::measurement::{Measurement, Status};
+use plimsoll_output::report::html;
+use plimsoll_output::report::json;
+use plimsoll_output::report::target::{Target, TargetError, Waits, is_stdout, lines};
+use plimsoll_output::report::terminal::{self, Kept, Live, SHORT_ID};
+use plimsoll_output::report::{Style, Wishes};
+use plimsoll_result::document::{Run, RunStatus};
+use plimsoll_result::event::Event;
+use plimsoll_system::leftover::Registry;
+use plimsoll_units::text::counted;
 
 /// All outputs of one run.
 pub struct Outputs {
@@ -241,7 +240,7 @@ impl Outputs {
     /// Chooses a new file in the current directory for the page of a run that replays a published report, unless --html
     /// names one or stdout has a document instead of the table. Returns its path.
     fn own_page(&mut self, run: &Run) -> Option<PathBuf> {
-        if self.html.is_some() || self.stdout_is_taken || published::find(&run.plan.name).is_none() {
+        if self.html.is_some() || self.stdout_is_taken || plimsoll_published::find(&run.plan.name).is_none() {
             return None;
         }
         let id: String = run.id.chars().take(SHORT_ID).collect();
@@ -270,7 +269,7 @@ impl Outputs {
             Err(e) => {
                 return vec![format!(
                     "--redact: {}; no document is written",
-                    crate::text::shown(&e.to_string())
+                    plimsoll_units::text::shown(&e.to_string())
                 )];
             }
         };
@@ -305,7 +304,7 @@ impl Outputs {
                     Location::Usual(_) => String::new(),
                     Location::Named(store) => format!(
                         " --store {}",
-                        crate::text::shown_bytes(store.as_os_str().as_encoded_bytes())
+                        plimsoll_units::text::shown_bytes(store.as_os_str().as_encoded_bytes())
                     ),
                 }
             ),
@@ -387,7 +386,7 @@ fn history_of(common: &Common) -> Result<Option<History>, StoreError> {
 
 /// One line on stderr, for what is told beside a result.
 pub fn complain(line: &str) {
-    whole(&format!("plimsoll: {}", crate::text::shown_within(&without_code(line), 2000)));
+    whole(&format!("plimsoll: {}", plimsoll_units::text::shown_within(&without_code(line), 2000)));
 }
 
 /// The line without the numbers that `std::io::Error` puts behind the system's words: ` (os error 2)`.

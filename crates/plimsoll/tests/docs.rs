@@ -4,9 +4,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use plimsoll::bench::{Benchmark, Metric, Role, benchmarks};
-use plimsoll::case::{KEYS, Key, Kind};
-use plimsoll::plan::file::SERVER;
+use plimsoll_bench::{Benchmark, Metric, Role, benchmarks};
+use plimsoll_model::case::{KEYS, Key, Kind};
+use plimsoll_model::plan::file::SERVER;
 
 fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name)

@@ -315,14 +315,14 @@ fn the_dashboard_shows_metrics_that_are_exported() {
 /// The limits of a rented machine are held against its disk and its link, and against nothing that stays within the machine.
 #[test]
 fn the_limits_of_a_rented_machine_are_taken_for_its_disk_and_link() {
-    use plimsoll::case::Case;
-    use plimsoll::limit::user::{OF_VIRTUAL_DEVICES, UserLimits};
+    use plimsoll_model::case::Case;
+    use plimsoll_model::limit::user::{OF_VIRTUAL_DEVICES, UserLimits};
     let (path, name) = (example("limits-vm.toml"), "examples/limits-vm.toml");
     assert!(OF_VIRTUAL_DEVICES.contains(name) && OF_VIRTUAL_DEVICES.contains("--limits FILE"));
     let limits = UserLimits::read(&path).unwrap();
     let count = |id: &str, metric: &str| {
         let case: Case = id.parse().unwrap();
-        let metrics = plimsoll::bench::find(case.benchmark()).unwrap().metrics(&case);
+        let metrics = plimsoll_bench::find(case.benchmark()).unwrap().metrics(&case);
         limits.of(&case, metrics.iter().find(|known| known.name == metric).unwrap()).len()
     };
     assert_eq!(count("disk.io/op=read/pattern=random/block=4K", "rate"), 1);

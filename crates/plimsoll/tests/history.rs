@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use plimsoll::document::Run;
-use plimsoll::report::format::Subject;
-use plimsoll::store::{Location, Store};
+use plimsoll_history::{Location, Store};
+use plimsoll_output::report::format::Subject;
+use plimsoll_result::document::Run;
 use serde_json::Value;
 
 use crate::support::{ended, plimsoll, scratch, without_numbers};

@@ -11,14 +11,14 @@
 use std::fs;
 use std::path::Path;
 
-use plimsoll::case::{Case, Pattern};
-use plimsoll::measurement::Point;
-use plimsoll::peer;
-use plimsoll::plan::built_in;
-use plimsoll::published::{Baseline, find, names};
-use plimsoll::quantity::Unit;
-use plimsoll::report::html::{Beside, page};
+use plimsoll_model::case::{Case, Pattern};
+use plimsoll_model::measurement::Point;
+use plimsoll_model::plan::built_in;
+use plimsoll_output::report::html::{Beside, page};
+use plimsoll_published::{Baseline, find, names};
+use plimsoll_reference;
 use plimsoll_result::fixture;
+use plimsoll_units::quantity::Unit;
 
 use crate::replays::replay;
 use crate::support::{ended, plimsoll, scratch};

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use plimsoll::document::Run;
+use plimsoll_result::document::Run;
 use serde_json::{Value, json};
 
 use crate::browser::Browser;

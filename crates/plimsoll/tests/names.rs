@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use plimsoll::bench::benchmarks;
-use plimsoll::case::KEYS;
+use plimsoll_bench::benchmarks;
+use plimsoll_model::case::KEYS;
 
 /// Words that are names of metrics too and mean something else in a file: the wall clock, how often, a code of a cause, axes of any metric, a kind of
 /// figure in a report.

@@ -114,13 +114,13 @@ fn the_schema_knows_every_key_and_every_plan_keeps_to_it() {
     let schema = schema();
     let wanted =
         |names: &[&str]| -> BTreeSet<String> { names.iter().map(|name| (*name).to_owned()).collect() };
-    assert_eq!(keys(&schema["properties"]), wanted(plimsoll::plan::file::TOP_KEYS));
-    let mut group = wanted(plimsoll::plan::file::GROUP_KEYS);
-    group.extend(plimsoll::case::KEYS.iter().map(|key| key.name.to_owned()));
+    assert_eq!(keys(&schema["properties"]), wanted(plimsoll_model::plan::file::TOP_KEYS));
+    let mut group = wanted(plimsoll_model::plan::file::GROUP_KEYS);
+    group.extend(plimsoll_model::case::KEYS.iter().map(|key| key.name.to_owned()));
     // The command line's alone.
-    group.remove(plimsoll::plan::file::SERVER);
+    group.remove(plimsoll_model::plan::file::SERVER);
     assert_eq!(keys(&schema["$defs"]["group"]["properties"]), group);
-    for plan in plimsoll::plan::built_in::BUILT_IN {
+    for plan in plimsoll_model::plan::built_in::BUILT_IN {
         validated(plan.name, plan.text);
     }
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use plimsoll::report::format::Subject;
+use plimsoll_output::report::format::Subject;
 use serde_json::{Value, json};
 
 use crate::support::{ended, plimsoll, scratch};

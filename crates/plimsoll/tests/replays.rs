@@ -4,13 +4,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use plimsoll::document::Run;
-use plimsoll::limit::{Input, Kind, Limit, Source};
-use plimsoll::measurement::{Measurement, PeerResult, Status};
-use plimsoll::published::{Baseline, find, names, tables};
-use plimsoll::quantity::Unit;
-use plimsoll::report::html::{Beside, page};
+use plimsoll_model::limit::{Input, Kind, Limit, Source};
+use plimsoll_model::measurement::{Measurement, PeerResult, Status};
+use plimsoll_output::report::html::{Beside, page};
+use plimsoll_published::{Baseline, find, names, tables};
+use plimsoll_result::document::Run;
 use plimsoll_result::fixture;
+use plimsoll_units::quantity::Unit;
 use serde_json::Value;
 
 use crate::browser::Browser;

@@ -6,8 +6,8 @@ use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use plimsoll::document::RunStatus;
-use plimsoll::store::{Location, Store};
+use plimsoll_history::{Location, Store};
+use plimsoll_result::document::RunStatus;
 
 use crate::disk::{in_own_mounts, possible};
 use crate::support::{ended, plimsoll, redacted, scratch, skipped};

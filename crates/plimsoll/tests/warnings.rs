@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-use plimsoll::warning::{ENTRIES, Entry};
+use plimsoll_model::warning::{ENTRIES, Entry};
 
 use crate::docs::is_current;
 use crate::names::{product, sources};

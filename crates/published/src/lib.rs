@@ -10,18 +10,13 @@ pub mod tables;
 
 use std::fmt;
 
-use plimsoll_model::{case, measurement, plan, sample};
-use plimsoll_result::document;
-use plimsoll_stats as stats;
-use plimsoll_units::quantity;
-
-use crate::case::{Case, Value};
-use crate::document::Run;
-use crate::measurement::{Measurement, MetricResult, Status};
-use crate::plan::scale::scaled_order;
-use crate::quantity::Unit;
-use crate::sample::Conditions;
-use crate::stats::{Samples, Seed};
+use plimsoll_model::case::{Case, Value};
+use plimsoll_model::measurement::{Measurement, MetricResult, Status};
+use plimsoll_model::plan::scale::scaled_order;
+use plimsoll_model::sample::Conditions;
+use plimsoll_result::document::Run;
+use plimsoll_stats::{Samples, Seed};
+use plimsoll_units::quantity::Unit;
 
 /// A report.
 #[derive(Clone, Debug)]

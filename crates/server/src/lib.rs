@@ -5,8 +5,3 @@
 pub mod serve;
 pub mod traffic;
 pub mod wire;
-
-use plimsoll_machine as machine;
-use plimsoll_stats as stats;
-use plimsoll_system::{links, random};
-use plimsoll_units::text;

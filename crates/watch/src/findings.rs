@@ -2,20 +2,20 @@
 //! hypervisor took, how warm it was, and when nobody watched.
 
 use jiff::Timestamp;
+use plimsoll_bench::{label::full, subsystem_of};
+use plimsoll_model::limit::median;
+use plimsoll_model::measurement::{Measurement, MetricResult};
+use plimsoll_model::view::NOTABLE;
+use plimsoll_result::document::Finding;
+use plimsoll_result::finding::{Step, steps};
+use plimsoll_stats::Timed;
+use plimsoll_units::quantity::{Quantity, format_cpus, percent, significant};
+use plimsoll_units::text::counted;
 use serde_json::json;
 
-use crate::bench::{label::full, subsystem_of};
-use crate::document::Finding;
-use crate::finding::{Step, steps};
 use crate::held::{self, Held};
 use crate::hours::{self, after};
 use crate::journal::{Kept, Probe};
-use crate::limit::median;
-use crate::measurement::{Measurement, MetricResult};
-use crate::quantity::{Quantity, format_cpus, percent, significant};
-use crate::stats::Timed;
-use crate::text::counted;
-use crate::view::NOTABLE;
 
 /// Where all is noise, the chance that a watch tells of any step.
 const FALSE_SHARE: f64 = 0.01;
@@ -340,7 +340,7 @@ impl Watched<'_> {
             failed.len(),
             counted(self.kept.probes.len(), "probe"),
             self.shown(*at),
-            crate::text::shown(why)
+            plimsoll_units::text::shown(why)
         );
         let times: Vec<f64> = failed.iter().map(|(at, _)| *at).collect();
         Some(told("no-figure", text, json!({ "at_s": times, "reason": why })))
@@ -470,14 +470,15 @@ fn told(code: &str, text: String, evidence: serde_json::Value) -> Finding {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use plimsoll_machine::Change;
+    use plimsoll_machine::cgroup::IoLimit;
+    use plimsoll_model::measurement::Point;
+    use plimsoll_model::sample::{CannotMeasure, Facts, Sample};
+    use plimsoll_result::fixture::{self, run_of};
+    use plimsoll_units::quantity::Unit;
+
     use super::*;
     use crate::journal::{Begun, Probed, Session, Shares, Spent};
-    use crate::machine::Change;
-    use crate::machine::cgroup::IoLimit;
-    use crate::measurement::Point;
-    use crate::quantity::Unit;
-    use crate::sample::{CannotMeasure, Facts, Sample};
-    use plimsoll_result::fixture::{self, run_of};
 
     const EVERY: f64 = 300.0;
 

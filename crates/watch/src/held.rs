@@ -1,8 +1,9 @@
 //! The settings that held a case to a rate at each probe: a shaper on the interface, a control group's limit on the device.
 
-use crate::bench::{Setting, subsystem_of};
+use plimsoll_bench::{Setting, subsystem_of};
+use plimsoll_model::measurement::Measurement;
+
 use crate::journal::{Kept, Probe};
-use crate::measurement::Measurement;
 
 /// What held a case at a probe.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -2,8 +2,8 @@
 
 use jiff::{Timestamp, Unit as Span};
 
-use crate::metric::Better;
-use crate::stats::Timed;
+use plimsoll_model::metric::Better;
+use plimsoll_stats::Timed;
 
 const HOUR: f64 = 3600.0;
 /// Probes of an hour below which it is not compared with others.
@@ -60,7 +60,7 @@ pub(crate) fn hours(series: &[Timed], begun: Timestamp) -> Vec<Hour> {
     }
     let hour = |(from, values): (Timestamp, Vec<f64>)| {
         let probes = values.len();
-        let median = crate::limit::median(values).filter(|_| probes >= LEAST)?;
+        let median = plimsoll_model::limit::median(values).filter(|_| probes >= LEAST)?;
         Some(Hour { from, median, probes })
     };
     found.into_iter().filter_map(hour).collect()

@@ -1,9 +1,10 @@
 //! What all probes measured of a case, as one outcome.
 
-use crate::case::Case;
+use plimsoll_model::case::Case;
+use plimsoll_model::sample::{Cause, Outcome};
+use plimsoll_run::together;
+
 use crate::journal::{Kept, Probed};
-use crate::run::together;
-use crate::sample::{Cause, Outcome};
 
 /// An outcome a case, in the order of `cases`; one that no probe reached is left out. `cpus` is how many this process may use.
 pub fn joined(kept: &Kept, cases: &[Case], cpus: usize) -> Vec<Outcome> {

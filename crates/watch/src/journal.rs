@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use serde::{Deserialize, Serialize};
 
-use crate::case::Case;
-use crate::document::Run;
-use crate::machine::Change;
-use crate::machine::cgroup::IoLimit;
-use crate::sample::{CannotMeasure, Facts, Outcome, Sample};
-use crate::text::shown_bytes;
+use plimsoll_machine::Change;
+use plimsoll_machine::cgroup::IoLimit;
+use plimsoll_model::case::Case;
+use plimsoll_model::sample::{CannotMeasure, Facts, Outcome, Sample};
+use plimsoll_result::document::Run;
+use plimsoll_units::text::shown_bytes;
 
 /// The largest journal that is read and written. A probe of the default plan takes some 14 KB, so [`MOST_PROBES`] of them have room.
 const MOST_BYTES: u64 = 2 << 30;
@@ -60,7 +60,7 @@ pub struct Begun {
     /// Whether it measures only while nobody else uses the machine.
     pub idle_only: bool,
     /// The directory whose disk is measured.
-    #[serde(default, with = "crate::text::path::option", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "plimsoll_units::text::path::option", skip_serializing_if = "Option::is_none")]
     pub dir: Option<PathBuf>,
     /// The server that the network is measured to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -503,7 +503,7 @@ fn read(path: &Path, file: &mut File) -> Result<(Kept, u64), JournalError> {
     let wrong = |number: usize, why: String| foreign(path, format!("line {}: {why}", number + 1));
     let parsed = |number: usize, line: &[u8]| {
         let line = serde_json::from_slice::<Line>(line);
-        line.map_err(|e| wrong(number, crate::text::shown_within(&e.to_string(), 200)))
+        line.map_err(|e| wrong(number, plimsoll_units::text::shown_within(&e.to_string(), 200)))
     };
     let text = bytes.get(..whole).unwrap_or_default();
     let mut lines = text.split_inclusive(|byte| *byte == b'\n').enumerate().peekable();
@@ -529,7 +529,7 @@ impl Begun {
     fn checked(&self) -> Result<(), String> {
         let Self { schema, seconds, every, shares, .. } = self;
         if schema != SCHEMA {
-            return Err(format!("its format is {}", crate::text::shown_within(schema, 64)));
+            return Err(format!("its format is {}", plimsoll_units::text::shown_within(schema, 64)));
         }
         let all = [*seconds, *every, shares.cpu, shares.disk, shares.network];
         match all.iter().all(|number| number.is_finite() && *number > 0.0 && *number < 1e18) {
@@ -573,8 +573,9 @@ impl Kept {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use super::*;
     use plimsoll_result::fixture::run_of;
+
+    use super::*;
 
     fn begun() -> Begun {
         Begun {

@@ -12,14 +12,6 @@ mod joined;
 mod journal;
 mod schedule;
 
-use plimsoll_bench as bench;
-use plimsoll_machine as machine;
-use plimsoll_model::{case, limit, measurement, metric, sample, view};
-use plimsoll_result::{document, finding};
-use plimsoll_run as run;
-use plimsoll_stats as stats;
-use plimsoll_units::{quantity, text};
-
 pub use findings::{findings, lasting};
 pub use joined::joined;
 pub use journal::{

@@ -1,10 +1,10 @@
 //! When the next probe may begin: at random times, and so seldom that the watch keeps to what it may take.
 
+use plimsoll_stats::Seed;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
 
 use crate::journal::{Shares, Spent};
-use crate::stats::Seed;
 
 const DAY: f64 = 86_400.0;
 /// The time between two probes is between these parts of the mean one.

@@ -5,14 +5,15 @@
 
 use std::path::Path;
 
+use plimsoll_machine::disk::DiskKind;
+use plimsoll_machine::mounts::Mount;
+use plimsoll_machine::storage::{Layer, Medium, Storage};
+use plimsoll_machine::{Disk, Machine, mounts, storage_behind};
+use plimsoll_reference::stated::DiskUse;
+use plimsoll_units::quantity::{Quantity, Unit};
+use plimsoll_units::text::shown_within;
+
 use crate::link::link_bytes;
-use crate::machine::disk::DiskKind;
-use crate::machine::mounts::Mount;
-use crate::machine::storage::{Layer, Medium, Storage};
-use crate::machine::{Disk, Machine, mounts, storage_behind};
-use crate::quantity::{Quantity, Unit};
-use crate::stated::DiskUse;
-use crate::text::shown_within;
 use crate::{Cause, Place, TOLERANCE};
 
 use super::sooner;

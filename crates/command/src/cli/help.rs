@@ -5,8 +5,6 @@ use std::ffi::{OsStr, OsString};
 use clap::builder::StyledStr;
 use clap::{Arg, ArgAction, Command};
 
-use crate::bench;
-
 /// The flag that shows all options.
 pub(super) const ALL: &str = "--help-all";
 
@@ -148,7 +146,7 @@ pub(super) fn arranged(command: Command, asked: Asked) -> Command {
 
     let names: Vec<String> = command.get_subcommands().map(|c| c.get_name().to_owned()).collect();
     names.into_iter().fold(command, |command, name| {
-        let first = match bench::subsystem(&name) {
+        let first = match plimsoll_bench::subsystem(&name) {
             Some(part) => [OF_PART, part.asked_first],
             None if name == RUN => [OF_RUN, &[]],
             None => return command,
@@ -164,8 +162,9 @@ fn groups(command: &Command) -> StyledStr {
         (name, about.unwrap_or_default())
     };
     let group = |(title, names): &(&str, &[&'static str])| {
-        let with_parts =
-            |name: &'static str| std::iter::once(name).chain(bench::commands().filter(move |_| name == RUN));
+        let with_parts = |name: &'static str| {
+            std::iter::once(name).chain(plimsoll_bench::commands().filter(move |_| name == RUN))
+        };
         let all: Vec<(&str, String)> = names.iter().copied().flat_map(with_parts).map(about).collect();
         format!("{title}:\n{}\n", rows(&all, WIDTH))
     };

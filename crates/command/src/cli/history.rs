@@ -128,7 +128,7 @@ fn tag(text: &str) -> Result<String, String> {
         false => Err(format!(
             "must be a name of your own, of at most 64 letters, digits, '.', '_' and '-', that begins with a letter and is not an id, \
              a file name or 'last': '{}' is not",
-            crate::text::shown_within(text, 40)
+            plimsoll_units::text::shown_within(text, 40)
         )),
     }
 }

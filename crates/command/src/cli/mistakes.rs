@@ -8,13 +8,12 @@ use std::ffi::OsString;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
+use plimsoll_model::case::nearest;
+use plimsoll_model::plan::built_in;
+use plimsoll_units::text::shown;
 
 use super::order::{self, Order};
 use super::other_tools;
-use crate::bench;
-use crate::case::nearest;
-use crate::plan::built_in;
-use crate::text::shown;
 
 /// Options that mean nothing without another: the option, those of which one must be there, by their ids, and what to do
 /// instead. A row is for the commands that have all of them.
@@ -167,7 +166,8 @@ fn line(error: &clap::Error, root: &Command, path: &[&Command], order: &Order<'_
     error.context().next()?;
     let argument = text(error, ContextKind::InvalidArg).unwrap_or_default();
     let option = bare(&argument);
-    let value = text(error, ContextKind::InvalidValue).map(|value| crate::text::shown_within(&value, 40));
+    let value =
+        text(error, ContextKind::InvalidValue).map(|value| plimsoll_units::text::shown_within(&value, 40));
     let command = name(path);
     Some(match error.kind() {
         ErrorKind::UnknownArgument if !order.before.is_empty() && path.len() > 1 => {
@@ -322,7 +322,7 @@ fn unknown(option: &str, root: &Command, path: &[&Command]) -> String {
     }
     // A command that has streams takes --threads only to say so.
     let refuses = |name: &str| {
-        bench::subsystem(here.get_name())
+        plimsoll_bench::subsystem(here.get_name())
             .is_some_and(|part| name == "threads" && part.instead_of_threads.is_some())
     };
     let takes = |name: &str| {
@@ -358,7 +358,7 @@ fn is_slip(typed: &str, name: &str) -> bool {
 /// Whether the command has a short and a long help.
 fn is_measuring(path: &[&Command]) -> bool {
     let last = path.last().map(|command| command.get_name()).unwrap_or_default();
-    last == "run" || bench::commands().any(|name| name == last)
+    last == "run" || plimsoll_bench::commands().any(|name| name == last)
 }
 
 /// No such command: what else of that name there is.
@@ -369,9 +369,9 @@ fn no_command(word: &str, root: &Command, path: &[&Command]) -> String {
         if built_in::find(word).is_some() || word.ends_with(".toml") {
             return format!("'{shown}' is a plan, not a command: write plimsoll run {shown}");
         }
-        if let Some(benchmark) = bench::find(word) {
+        if let Some(benchmark) = plimsoll_bench::find(word) {
             let subsystem = benchmark.name().split('.').next().unwrap_or_default();
-            let part = bench::commands().find(|name| *name == subsystem).unwrap_or("run");
+            let part = plimsoll_bench::commands().find(|name| *name == subsystem).unwrap_or("run");
             return format!("'{shown}' is a benchmark, not a command: write plimsoll {part} --only {shown}");
         }
     }

@@ -35,11 +35,11 @@ pub use serve::Serve;
 use values::{duration, named_path, named_server, precision, sample_time, scale, seed, whole};
 pub use watch::Watch;
 
-use crate::bench::{self, benchmarks};
-use crate::bench::{Consent, RawTarget};
-use crate::case::{KEYS, Key, Kind};
-use crate::plan::built_in;
-use crate::plan::file::{MOST_REPEATS, SERVER};
+use plimsoll_bench::benchmarks;
+use plimsoll_bench::{Consent, RawTarget};
+use plimsoll_model::case::{KEYS, Key, Kind};
+use plimsoll_model::plan::built_in;
+use plimsoll_model::plan::file::{MOST_REPEATS, SERVER};
 
 /// What to do.
 #[derive(Debug)]
@@ -311,7 +311,7 @@ const GATED: &str = "Exit codes: 0 healthy, 1 sick, 6 unknown; 2 to 5 and 130: t
     1: no other code says anything about the machine. docs/recipes.md has Slurm, Nagios, systemd and others.";
 
 fn keys_of(subsystem: &str) -> impl Iterator<Item = &'static Key> {
-    let benchmarks = bench::subsystem(subsystem).map_or(&[][..], |subsystem| subsystem.benchmarks);
+    let benchmarks = plimsoll_bench::subsystem(subsystem).map_or(&[][..], |subsystem| subsystem.benchmarks);
     KEYS.iter().filter(move |key| {
         key.name != "threads" && benchmarks.iter().any(|benchmark| benchmark.keys().contains(&key.name))
     })
@@ -320,12 +320,12 @@ fn keys_of(subsystem: &str) -> impl Iterator<Item = &'static Key> {
 fn subsystem(name: &'static str) -> Command {
     let all = benchmarks().filter(|b| b.name().starts_with(name));
     let list: Vec<(&str, String)> = all.map(|b| (b.name(), b.descriptor().about.to_owned())).collect();
-    let part = bench::subsystem(name);
+    let part = plimsoll_bench::subsystem(name);
     let about = part.map(|part| part.about).unwrap_or_default();
     let flags = keys_of(name).map(|key| {
         let flag = Arg::new(key.name)
             .long(key.name)
-            .help(part.map_or_else(|| key.help.to_owned(), |part| bench::help_of(part, key)))
+            .help(part.map_or_else(|| key.help.to_owned(), |part| plimsoll_bench::help_of(part, key)))
             .action(ArgAction::Append)
             .help_heading("Parameters (a,b: one case for each value)");
         // A list of CPUs is one value.
@@ -347,7 +347,7 @@ fn subsystem(name: &'static str) -> Command {
     let secret = keys_of(name).any(|key| key.name == SERVER).then(secret);
     let command =
         Common::augment_args(Command::new(name).args(flags).args(secret).allow_negative_numbers(true));
-    let command = if bench::on_files(name) { Device::augment_args(command) } else { command };
+    let command = if plimsoll_bench::on_files(name) { Device::augment_args(command) } else { command };
     // The doc comments of the structs would otherwise become the command's text.
     command.about(about).after_help(help::listed("Benchmarks", &list))
 }
@@ -404,7 +404,7 @@ pub fn command() -> Command {
         .disable_help_subcommand(true)
         .after_help(help::CODES);
     root.subcommand(run())
-        .subcommands(bench::commands().map(subsystem))
+        .subcommands(plimsoll_bench::commands().map(subsystem))
         .subcommands([far_end(), key(), machine, peers(), plans::command(), history()])
         .subcommands([
             report(),
@@ -649,7 +649,7 @@ fn asked_of_subsystem(name: &str, m: &ArgMatches) -> Result<Typed, clap::Error> 
     });
     let what = What::Subsystem { name: name.to_owned(), lists: lists.collect() };
     let mut common = Common::from_arg_matches(m)?;
-    if bench::on_files(name) {
+    if plimsoll_bench::on_files(name) {
         common.target = Device::from_arg_matches(m)?.target();
     }
     let key = m.try_get_one::<PathBuf>("key").ok().flatten().cloned();
@@ -666,5 +666,5 @@ pub fn one_line(error: &clap::Error) -> String {
         .filter(|l| !l.is_empty());
     let line = kept.collect::<Vec<_>>().join("; ");
     let line = line.strip_prefix("error: ").unwrap_or(&line);
-    crate::text::shown_within(line, 1000)
+    plimsoll_units::text::shown_within(line, 1000)
 }

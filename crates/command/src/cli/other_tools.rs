@@ -142,7 +142,7 @@ fn is(known: &str, typed: &str) -> bool {
 /// The answer to an option or word that a command does not have: `cpu`, `history show`, or nothing for the program alone.
 /// `has` tells whether the command has an option. `None` if no tool has it, or if the command is not where it would be written.
 pub(super) fn answer(typed: &str, command: &str, has: impl Fn(&str) -> bool) -> Option<String> {
-    let shown = crate::text::shown_within(typed, 40);
+    let shown = plimsoll_units::text::shown_within(typed, 40);
     let is_for = |row: &&Row| {
         let of = row.example.split(' ').next().unwrap_or_default();
         row.typed.iter().any(|known| is(known, typed)) && (command == of || command.is_empty())
@@ -170,8 +170,9 @@ pub(super) fn value(option: &str, typed: &str) -> Option<&'static str> {
 mod tests {
     use std::ffi::OsString;
 
+    use plimsoll_machine::fixture::Fixture;
+
     use super::*;
-    use crate::machine::fixture::Fixture;
     use crate::{cli, resolve};
 
     fn refused(line: &str) -> Option<String> {

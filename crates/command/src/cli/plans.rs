@@ -3,10 +3,9 @@
 use std::ffi::OsString;
 
 use clap::{Arg, ArgMatches, Command};
+use plimsoll_model::plan::built_in::{BUILT_IN, BuiltIn};
 
 use super::{Common, Typed, What, help};
-use crate::bench;
-use crate::plan::built_in::{BUILT_IN, BuiltIn};
 
 /// What to do with plans.
 #[derive(Debug)]
@@ -95,7 +94,7 @@ fn show(words: Vec<OsString>) -> Result<PlanWork, clap::Error> {
     let begin = usize::from(words.first() == Some(&program));
     let words = words.into_iter().skip(begin).collect::<Vec<_>>();
     let first = words.first().and_then(|word| word.to_str()).unwrap_or_default();
-    let is_command = first == "run" || bench::commands().any(|name| name == first);
+    let is_command = first == "run" || plimsoll_bench::commands().any(|name| name == first);
     let lead = if is_command { None } else { Some(OsString::from("run")) };
     let named = OsString::from("plimsoll plan show");
     match super::parse(super::command(), [named].into_iter().chain(lead).chain(words))? {

@@ -193,5 +193,5 @@ fn loss(text: &str) -> Result<f64, String> {
 
 /// A share that is not negative.
 fn share(text: &str) -> Result<f64, String> {
-    crate::quantity::parse_share(text).map_err(|e| e.to_string())
+    plimsoll_units::quantity::parse_share(text).map_err(|e| e.to_string())
 }

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::plan::file::SCALES;
-use crate::quantity::{self, ParseError};
+use plimsoll_model::plan::file::SCALES;
+use plimsoll_units::quantity::{self, ParseError};
 
 /// What was typed, safe to print and short.
 fn shown(text: &str) -> String {
-    crate::text::shown_within(text, 40)
+    plimsoll_units::text::shown_within(text, 40)
 }
 
 /// A whole number within a range.

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use plimsoll_units::quantity;
 
 use super::beside::Beside;
 use super::values::{duration, precision};
-use crate::quantity;
 
 /// `plimsoll watch`.
 #[derive(Args, Clone, Debug)]

@@ -1,18 +1,18 @@
 //! From a plan to the list of its cases.
 
+use plimsoll_bench::{Benchmark, Candidate, benchmarks, placed};
+use plimsoll_machine::Machine;
+use plimsoll_model::case::{Case, Pattern, SWEEP, Value};
+use plimsoll_model::plan::{Group, Plan, Sampling, scale, write};
+use plimsoll_model::sample::CannotMeasure;
+use plimsoll_model::words::is_unsaid;
+use plimsoll_reference::Against;
+use plimsoll_run::Planned;
+use plimsoll_stats::Seed;
+use plimsoll_units::text::counted;
 use rand::seq::SliceRandom;
 
 use super::{UsageError, in_group, none_of, other, subsystem_of};
-use crate::bench::{self, Benchmark, Candidate, benchmarks, placed};
-use crate::case::{Case, Pattern, SWEEP, Value};
-use crate::machine::Machine;
-use crate::peer::Against;
-use crate::plan::{Group, Plan, Sampling, scale, write};
-use crate::run::Planned;
-use crate::sample::CannotMeasure;
-use crate::stats::Seed;
-use crate::text::counted;
-use crate::words::is_unsaid;
 
 /// Expands the plan's groups into cases, and keeps those that its `only` names.
 ///
@@ -26,7 +26,7 @@ pub fn planned(plan: &Plan, machine: &Machine) -> Result<Vec<Planned>, UsageErro
     let mut seen = std::collections::HashSet::new();
     let mut mistakes = Vec::new();
     for (index, group) in plan.groups.iter().enumerate() {
-        let parts = scale::scaled(group, plan.scale, bench::on_files).into_iter();
+        let parts = scale::scaled(group, plan.scale, plimsoll_bench::on_files).into_iter();
         let cases: Result<Vec<_>, _> = parts.map(|part| of_group(&part, machine, &filters)).collect();
         let (cases, against) = match (cases, against(plan, group)) {
             (Ok(cases), Ok(against)) => (cases, against),
@@ -75,12 +75,12 @@ fn matches_none(only: &str) -> UsageError {
     }
     let part = only.split('.').next().unwrap_or_default();
     let known: Vec<&str> = benchmarks().map(|b| b.name()).filter(|name| subsystem_of(name) == part).collect();
-    let hint = match bench::nearest_name(only) {
+    let hint = match plimsoll_bench::nearest_name(only) {
         Some(near) => format!("did you mean '{near}'?"),
         None if known.is_empty() => "plimsoll run --list shows the names".to_owned(),
         None => format!("the benchmarks of {part} are {}", known.join(", ")),
     };
-    other(format!("--only {} matches no case; {hint}", crate::text::shown(only)))
+    other(format!("--only {} matches no case; {hint}", plimsoll_units::text::shown(only)))
 }
 
 /// Marks a case with more threads than can take turns on its CPUs in the time of a sample.
@@ -132,7 +132,7 @@ pub fn hash(plan: &Plan, planned: &[Planned]) -> String {
 fn of_group(group: &Group, machine: &Machine, filters: &[Pattern]) -> Result<Vec<Candidate>, UsageError> {
     let mut candidates = Vec::new();
     for name in &group.benchmarks {
-        let Some(benchmark) = bench::find(name) else { continue };
+        let Some(benchmark) = plimsoll_bench::find(name) else { continue };
         // What is not asked for may not take the typed values, and must not refuse them.
         if !filters.is_empty() && !filters.iter().any(|f| f.may_match(name)) {
             continue;
@@ -142,7 +142,7 @@ fn of_group(group: &Group, machine: &Machine, filters: &[Pattern]) -> Result<Vec
         if least > MOST_CASES {
             return Err(in_group(&group.places, "benchmark", None, too_many(least).to_string()));
         }
-        let sweeps = bench::subsystem_of(&Case::of(name)).sweeps_sizes;
+        let sweeps = plimsoll_bench::subsystem_of(&Case::of(name)).sweeps_sizes;
         if !sweeps && group.words("size", &[]).iter().any(|size| size == SWEEP) {
             let why = format!("{name}: --size sweep is not supported on {name}: write bytes, such as 1G");
             return Err(in_group(&group.places, "size", None, why));

@@ -8,16 +8,17 @@ mod refusals;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::bench::{self, benchmarks};
-use crate::case::{CaseError, Key, Kind, nearest};
-use crate::cli::{Common, DEFAULT_PLAN, What};
-use crate::plan::built_in;
-use crate::plan::file::{self, FileError, PlanFile};
-use crate::plan::{Group, Places, Plan, Sampling};
+use plimsoll_bench::benchmarks;
 use plimsoll_bench_disk::fio::{self, JobFile, Unsupported};
+use plimsoll_model::case::{CaseError, Key, Kind, nearest};
+use plimsoll_model::plan::built_in;
+use plimsoll_model::plan::file::{self, FileError, PlanFile};
+use plimsoll_model::plan::{Group, Places, Plan, Sampling};
 
-use crate::plan::scale::AMOUNTS;
+use crate::cli::{Common, DEFAULT_PLAN, What};
+
 pub use cases::{hash, in_turn, planned};
+use plimsoll_model::plan::scale::AMOUNTS;
 use refusals::{nobody_takes, of_this_command, refused_by_a_named_one};
 
 /// Time of one sample where nothing says otherwise.
@@ -109,7 +110,7 @@ pub fn plan(what: &What, common: &Common) -> Result<Plan, UsageError> {
         budget,
         dir: common.dir.clone().unwrap_or_else(|| PathBuf::from(".")),
         // JSON readers hold integers up to 2^53 exactly.
-        seed: file.seed.unwrap_or_else(|| crate::random::number() >> 11),
+        seed: file.seed.unwrap_or_else(|| plimsoll_system::random::number() >> 11),
         file,
     })
 }
@@ -134,7 +135,7 @@ pub fn file(what: &What, common: &Common) -> Result<PlanFile, UsageError> {
     };
     if !common.threads.is_empty() {
         if let What::Subsystem { name, .. } = what
-            && let Some(instead) = bench::subsystem(name).and_then(|part| part.instead_of_threads)
+            && let Some(instead) = plimsoll_bench::subsystem(name).and_then(|part| part.instead_of_threads)
         {
             return Err(other(format!("--threads is not supported on plimsoll {name}: {instead}")));
         }
@@ -166,7 +167,8 @@ pub fn file(what: &What, common: &Common) -> Result<PlanFile, UsageError> {
 
 /// Refuses a server for a plan of which no benchmark takes one.
 fn measures_networks(groups: &[Group]) -> Result<(), UsageError> {
-    let mut all = groups.iter().flat_map(|group| &group.benchmarks).filter_map(|name| bench::find(name));
+    let mut all =
+        groups.iter().flat_map(|group| &group.benchmarks).filter_map(|name| plimsoll_bench::find(name));
     match all.any(|benchmark| benchmark.keys().contains(&file::SERVER)) {
         true => Ok(()),
         false => Err(other("--server requires a network benchmark in the plan")),
@@ -176,7 +178,7 @@ fn measures_networks(groups: &[Group]) -> Result<(), UsageError> {
 /// Puts the typed flags on how to sample over the plan's and its groups'.
 fn sampled(file: &mut PlanFile, common: &Common) {
     let against = (!common.against.is_empty()).then(|| common.against.clone());
-    let over = |how: &mut crate::plan::How, whole: bool| {
+    let over = |how: &mut plimsoll_model::plan::How, whole: bool| {
         if common.samples.is_some() {
             (how.samples, how.series) = (if whole { common.samples } else { None }, None);
         }
@@ -237,7 +239,7 @@ fn named_plan(name: &str, common: &Common) -> Result<PlanFile, UsageError> {
     let looks_like_a_file = name.ends_with(".toml") || name.contains('/');
     if !looks_like_a_file && !std::path::Path::new(name).exists() {
         let names = built_in::names();
-        let shown = crate::text::shown(name);
+        let shown = plimsoll_units::text::shown(name);
         let titled: Vec<&str> = built_in::titled(name).iter().map(|plan| plan.name).collect();
         let near =
             if titled.is_empty() { Vec::from_iter(nearest(name, names.iter().copied())) } else { titled };
@@ -245,7 +247,7 @@ fn named_plan(name: &str, common: &Common) -> Result<PlanFile, UsageError> {
             near if near.is_empty() => near,
             near => format!("did you mean '{near}'? "),
         };
-        if bench::commands().any(|command| command == name) {
+        if plimsoll_bench::commands().any(|command| command == name) {
             return Err(other(format!("'{shown}' is a command, not a plan: write plimsoll {shown}")));
         }
         return Err(other(format!(
@@ -254,7 +256,9 @@ fn named_plan(name: &str, common: &Common) -> Result<PlanFile, UsageError> {
         )));
     }
     let mut plan = file::read(std::path::Path::new(name))?;
-    let stem = std::path::Path::new(name).file_stem().map(|s| crate::text::shown_bytes(s.as_encoded_bytes()));
+    let stem = std::path::Path::new(name)
+        .file_stem()
+        .map(|s| plimsoll_units::text::shown_bytes(s.as_encoded_bytes()));
     plan.name = plan.name.or(stem);
     Ok(plan)
 }
@@ -309,7 +313,7 @@ fn overridden(groups: Vec<Group>, typed: &Group, narrow: bool) -> Result<Vec<Gro
     let mut kept = Vec::new();
     for group in &groups {
         for name in &group.benchmarks {
-            let Some(benchmark) = bench::find(name) else { continue };
+            let Some(benchmark) = plimsoll_bench::find(name) else { continue };
             let takes = |key: &&str| benchmark.keys().contains(key);
             if narrow && !typed.lists.keys().all(takes) {
                 continue;
@@ -333,14 +337,14 @@ fn overridden(groups: Vec<Group>, typed: &Group, narrow: bool) -> Result<Vec<Gro
 /// Refuses benchmarks that there are not, parameters that none of the group takes, and amounts fixed twice.
 fn checked(group: &Group) -> Result<(), UsageError> {
     for (index, name) in group.benchmarks.iter().enumerate() {
-        if bench::find(name).is_none() {
+        if plimsoll_bench::find(name).is_none() {
             let near = nearest(name, benchmarks().map(|b| b.name()));
             let hint = near.map(|n| format!("; did you mean '{n}'?")).unwrap_or_default();
-            let why = format!("no benchmark '{}'{hint}", crate::text::shown(name));
+            let why = format!("no benchmark '{}'{hint}", plimsoll_units::text::shown(name));
             return Err(in_group(&group.places, "benchmark", Some(index), why));
         }
     }
-    let known = || group.benchmarks.iter().filter_map(|b| bench::find(b)).flat_map(|b| b.keys());
+    let known = || group.benchmarks.iter().filter_map(|b| plimsoll_bench::find(b)).flat_map(|b| b.keys());
     if let Some(key) = group.lists.keys().find(|key| !known().any(|known| known == *key)) {
         let near =
             nearest(key, known().copied()).map(|n| format!("; did you mean '{n}'?")).unwrap_or_default();

@@ -1,13 +1,14 @@
 //! Refusals of parameters that benchmarks do not take, with those that do.
 
+use plimsoll_bench::benchmarks;
+use plimsoll_model::case::Pattern;
+use plimsoll_model::plan::Group;
+
 use super::{UsageError, other, subsystem_of};
-use crate::bench::{self, benchmarks};
-use crate::case::Pattern;
-use crate::plan::Group;
 
 /// Refuses what a benchmark that `--only` names in full does not take.
 pub(super) fn refused_by_a_named_one(only: &[String], typed: &Group) -> Result<(), UsageError> {
-    for benchmark in only.iter().filter_map(|name| bench::find(name)) {
+    for benchmark in only.iter().filter_map(|name| plimsoll_bench::find(name)) {
         if let Some(key) = typed.lists.keys().find(|key| !benchmark.keys().contains(*key)) {
             let keys: Vec<String> = benchmark.keys().iter().map(|key| format!("--{key}")).collect();
             let keys = if keys.is_empty() { "no parameters".to_owned() } else { keys.join(", ") };
@@ -26,8 +27,8 @@ pub(super) fn of_this_command(command: &str, only: &[String]) -> Result<(), Usag
         };
         let meant = || benchmarks().filter(|b| pattern.may_match(b.name())).map(|b| subsystem_of(b.name()));
         let Some(belongs) = meant().next().filter(|_| meant().all(|part| part != command)) else { continue };
-        if bench::commands().any(|other| other == belongs) {
-            let shown = crate::text::shown(name);
+        if plimsoll_bench::commands().any(|other| other == belongs) {
+            let shown = plimsoll_units::text::shown(name);
             return Err(other(format!(
                 "--only {shown} is not supported on plimsoll {command}: it belongs to plimsoll {belongs}; write plimsoll {belongs} --only {shown}"
             )));
@@ -43,7 +44,7 @@ pub(super) fn nobody_takes(groups: &[Group], typed: &Group) -> UsageError {
     let mut here: Vec<&str> =
         groups.iter().flat_map(|g| &g.benchmarks).map(|name| subsystem_of(name)).collect();
     here.dedup();
-    let of = |able: &dyn Fn(&dyn bench::Benchmark) -> bool| -> Vec<&'static str> {
+    let of = |able: &dyn Fn(&dyn plimsoll_bench::Benchmark) -> bool| -> Vec<&'static str> {
         let all = benchmarks().filter(|b| here.contains(&subsystem_of(b.name())) && able(*b));
         all.map(|b| b.name()).collect()
     };

@@ -1,13 +1,13 @@
 //! Plans from any command line: written, read back, and told where they are wrong.
 
+use plimsoll_machine::Machine;
+use plimsoll_machine::fixture::Fixture;
+use plimsoll_model::plan::write;
+use plimsoll_run::Planned;
 use proptest::prelude::*;
 
 use super::*;
 use crate::cli;
-use crate::machine::Machine;
-use crate::machine::fixture::Fixture;
-use crate::plan::write;
-use crate::run::Planned;
 
 fn machine() -> Machine {
     Fixture::open("firecracker-zen4").unwrap().machine()
@@ -241,7 +241,7 @@ fn typed_flags_go_before_the_plan_and_groups_before_the_whole() {
         (Some(3), 0.05, 0.02)
     );
     assert_eq!((own[1].sampling.samples, own[1].sampling.sample_time), (Some(600), 0.2));
-    assert_eq!(own[1].against, crate::peer::Against::Named(vec!["likwid-bench"]));
+    assert_eq!(own[1].against, plimsoll_reference::Against::Named(vec!["likwid-bench"]));
     assert_eq!((own[0].budget, own[1].budget, own[2].budget), (Some(10.0), Some(5.0), Some(5.0)));
     let typed = all(&Common {
         samples: Some(1),
@@ -250,7 +250,7 @@ fn typed_flags_go_before_the_plan_and_groups_before_the_whole() {
         ..Common::default()
     });
     assert!(typed.iter().all(|p| p.sampling.samples == Some(1)));
-    assert!(typed.iter().all(|p| p.against == crate::peer::Against::Named(vec!["fio"])));
+    assert!(typed.iter().all(|p| p.against == plimsoll_reference::Against::Named(vec!["fio"])));
     let scaled = all(&Common { scale: Some(0.1), ..Common::default() });
     assert_eq!((scaled[0].sampling.samples, scaled[1].sampling.samples), (Some(3), Some(60)));
 }

@@ -2,12 +2,12 @@
 
 use std::sync::LazyLock;
 
+use plimsoll_result::document::Run;
+use plimsoll_result::fixture;
+use plimsoll_stats::Seed;
 use rand::RngExt;
 
 use super::*;
-use crate::document::Run;
-use crate::fixture;
-use crate::stats::Seed;
 use crate::{Comparison, Floor, Floors, Origin, Side, Wanted, compare};
 
 const CASES: [(&str, &str, Unit); 3] = [
@@ -261,7 +261,7 @@ fn cases_that_differ_in_one_parameter_are_brought_together_and_it_is_named() {
 fn under_a_quota_the_most_threads_are_those_of_all_cpus() {
     let quota = |threads: usize| {
         let mut run = of("0-127", &[&format!("cpu.peak/op=fma/type=f64/isa=avx2/threads={threads}")]);
-        run.machine.cgroup.cpu_quota = Some(crate::machine::cgroup::CpuQuota {
+        run.machine.cgroup.cpu_quota = Some(plimsoll_machine::cgroup::CpuQuota {
             quota_us: 800_000,
             period_us: 100_000,
             group: "/".to_owned(),

@@ -1,11 +1,13 @@
 //! Figures over time, tags, baselines, imports and floors.
 
+use plimsoll_compare::Floors;
+use plimsoll_machine::EffectiveCache;
+use plimsoll_model::case::Pattern;
+use plimsoll_model::metric;
+use plimsoll_result::fixture;
+
 use super::super::*;
 use super::{run, stored};
-use crate::case::Pattern;
-use crate::compare::Floors;
-use crate::machine::EffectiveCache;
-use crate::{fixture, metric};
 
 fn store() -> (tempfile::TempDir, Store) {
     let directory = tempfile::tempdir().unwrap();

@@ -1,6 +1,8 @@
 //! A run in at most 14 short lines, for a forum or a pull request: machine, headlines with their share of the limit, what disturbed it,
 //! and the checksum of its document.
 
+use plimsoll_model::measurement::{Measurement, Status};
+use plimsoll_result::document::Run;
 use sha2::{Digest, Sha256};
 
 use super::context::{context, of_whom, title};
@@ -9,8 +11,6 @@ use super::style::Style;
 use super::terminal::{tally, when};
 use super::wrap::{cut, pad, widths};
 use super::{conditions, json, subsystems};
-use crate::document::Run;
-use crate::measurement::{Measurement, Status};
 
 /// Columns of a line.
 const WIDTH: usize = 110;
@@ -48,8 +48,9 @@ pub fn card(run: &Run, style: &Style) -> std::io::Result<String> {
 fn machine(run: &Run, first: &Measurement) -> String {
     let mut words = context(&run.machine, first);
     let memory = run.machine.memory.total_bytes;
-    let memory =
-        memory.map(|bytes| crate::quantity::Quantity::new(bytes as f64, crate::quantity::Unit::Byte));
+    let memory = memory.map(|bytes| {
+        plimsoll_units::quantity::Quantity::new(bytes as f64, plimsoll_units::quantity::Unit::Byte)
+    });
     words.extend(memory.map(|memory| format!("{memory} of memory")));
     words.dedup();
     words.join(" · ")
@@ -63,7 +64,7 @@ fn headlines(run: &Run) -> Vec<Vec<String>> {
 pub(super) fn telling(run: &Run) -> Vec<(&str, &Measurement)> {
     let mut found = Vec::new();
     for subsystem in
-        subsystems(run).into_iter().filter(|name| crate::bench::commands().any(|one| one == *name))
+        subsystems(run).into_iter().filter(|name| plimsoll_bench::commands().any(|one| one == *name))
     {
         let mut last: Vec<&Measurement> = Vec::new();
         let own =
@@ -105,8 +106,9 @@ fn aligned(rows: &[Vec<String>]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_result::fixture;
+
     use super::*;
-    use crate::fixture;
 
     #[test]
     fn a_card_is_short_and_has_the_checksum_of_what_export_writes() {

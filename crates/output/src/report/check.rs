@@ -1,13 +1,13 @@
 //! What was found in results of other tools, as text. Pure: verdicts in, text out.
 
+use plimsoll_check::{Bound, Checked, Row, Verdict};
+use plimsoll_model::limit::Kind;
+use plimsoll_units::quantity::{Quantity, percent};
+use plimsoll_units::text::counted;
 use unicode_width::UnicodeWidthStr;
 
 use super::style::{Role, Style};
 use super::wrap::{pad, paragraph, widths};
-use crate::check::{Bound, Checked, Row, Verdict};
-use crate::limit::Kind;
-use crate::quantity::{Quantity, percent};
-use crate::text::counted;
 
 /// The columns of the table.
 const HEAD: [&str; 5] = ["figure", "measured", "limit", "% of limit", "verdict"];
@@ -126,10 +126,10 @@ fn tally(files: &[Checked]) -> String {
 #[cfg(test)]
 mod tests {
     use jiff::tz::TimeZone;
+    use plimsoll_check::Cause;
+    use plimsoll_units::quantity::Unit;
 
     use super::*;
-    use crate::check::Cause;
-    use crate::quantity::Unit;
 
     fn row(name: &str, verdict: Verdict, cause: Option<Cause>, reason: &str) -> Row {
         let limit = Bound {

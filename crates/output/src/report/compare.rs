@@ -6,14 +6,15 @@ pub(super) mod rows;
 
 use std::collections::BTreeSet;
 
-use super::style::{Role, Style};
-use super::wrap::{cut, paragraph};
-use crate::compare::{
+use plimsoll_bench::label;
+use plimsoll_compare::{
     Compared, Comparison, Difference, FAMILY, Holds, Kind, Missing, Origin, Unweighed, Verdict, letter,
 };
-use crate::label;
-use crate::quantity::{apart, percent};
-use crate::text::counted;
+use plimsoll_units::quantity::{apart, percent};
+use plimsoll_units::text::counted;
+
+use super::style::{Role, Style};
+use super::wrap::{cut, paragraph};
 use rows::Table;
 
 /// Which metrics are shown.

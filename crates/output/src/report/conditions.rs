@@ -1,10 +1,10 @@
 //! What holds for the whole machine: said once, above the table, with its remedy. Rows under it carry a few words only.
 
-use crate::machine::Machine;
-use crate::machine::virtualisation::GVISOR;
-use crate::measurement::Note;
-use crate::quantity::percent;
-use crate::text::counted;
+use plimsoll_machine::Machine;
+use plimsoll_machine::virtualisation::GVISOR;
+use plimsoll_model::measurement::Note;
+use plimsoll_units::quantity::percent;
+use plimsoll_units::text::counted;
 
 /// Share of the last ten seconds in which some thread waited for a CPU, from which on the machine is busy.
 const BUSY: f64 = 0.1;
@@ -92,9 +92,10 @@ fn cache(machine: &Machine) -> Option<Note> {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_machine::EffectiveCache;
+    use plimsoll_machine::fixture::{Fault, Fixture};
+
     use super::*;
-    use crate::machine::EffectiveCache;
-    use crate::machine::fixture::{Fault, Fixture};
 
     #[test]
     fn conditions_of_the_machine_are_told_with_their_remedy() -> Result<(), Fault> {
@@ -105,8 +106,11 @@ mod tests {
         assert!(whole(&machine).is_empty());
         machine.state.pressure.cpu = Some(0.8);
         machine.state.steal_since_boot = Some(0.09);
-        let quota =
-            crate::machine::cgroup::CpuQuota { quota_us: 50_000, period_us: 100_000, group: "/a".to_owned() };
+        let quota = plimsoll_machine::cgroup::CpuQuota {
+            quota_us: 50_000,
+            period_us: 100_000,
+            group: "/a".to_owned(),
+        };
         machine.cgroup.cpu_quota = Some(quota);
         machine.cpu.effective_cache = Some(EffectiveCache { bytes: 8 << 20, fill_rate: 1e9 });
         machine.virtualisation.container = Some(GVISOR.to_owned());

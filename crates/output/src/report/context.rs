@@ -1,10 +1,9 @@
 //! What stands beside the heading of a group: the part of the machine that it measures.
 
-use crate::bench;
-use crate::document::Run;
-use crate::machine::Machine;
-use crate::measurement::Measurement;
-use crate::text::counted;
+use plimsoll_machine::Machine;
+use plimsoll_model::measurement::Measurement;
+use plimsoll_result::document::Run;
+use plimsoll_units::text::counted;
 
 /// Of what a run is: its machine's name, or how many machines; nothing where the one machine has no name.
 pub(super) fn of_whom(run: &Run) -> Option<String> {
@@ -16,18 +15,19 @@ pub(super) fn of_whom(run: &Run) -> Option<String> {
 
 /// Heading of a subsystem.
 pub(super) fn title(subsystem: &str) -> &str {
-    bench::subsystem(subsystem).map_or(subsystem, |part| part.title)
+    plimsoll_bench::subsystem(subsystem).map_or(subsystem, |part| part.title)
 }
 
 /// What is measured, the most telling first. `first` is the group's first measurement.
 pub(super) fn context(machine: &Machine, first: &Measurement) -> Vec<String> {
-    (bench::subsystem_of(&first.case).context)(machine, first)
+    (plimsoll_bench::subsystem_of(&first.case).context)(machine, first)
 }
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_result::fixture;
+
     use super::*;
-    use crate::fixture;
 
     #[test]
     fn each_subsystem_tells_what_it_measures() {

@@ -1,10 +1,11 @@
 //! The first line of a run on a disturbed machine: what a program got of what the machine does undisturbed.
 
+use plimsoll_model::measurement::Measurement;
+use plimsoll_model::metric::Better;
+use plimsoll_result::document::Run;
+
 use super::row::{Figures, Row};
 use super::subsystems;
-use crate::document::Run;
-use crate::measurement::Measurement;
-use crate::metric::Better;
 
 /// The line: `delivers 22.1 GFLOP/s of the 103 GFLOP/s that fma f64 ×2 reaches undisturbed: other processes, 79 % of the time
 /// excluded`, or of a latency `latency 32 KiB takes 4.42 ns, and 1.62 ns undisturbed: …`. `None` if no figure lacks more than 10 % of its time.
@@ -26,7 +27,7 @@ pub(super) fn verdict(run: &Run) -> Option<String> {
     let Row { label, figures, .. } = Row::of(measurement);
     let Figures { value, delivered, .. } = figures?;
     let delivered = delivered?;
-    let excluded = crate::quantity::percent(delivered.excluded, 2);
+    let excluded = plimsoll_units::quantity::percent(delivered.excluded, 2);
     let head = match measurement.headline()?.better {
         Better::Higher => {
             format!("delivers {} of the {value} that {label} reaches undisturbed", delivered.value)

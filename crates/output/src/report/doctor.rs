@@ -1,12 +1,12 @@
 //! `plimsoll doctor` on a terminal: facts with their cost, then the noise between runs.
 
+use plimsoll_compare::Floors;
+use plimsoll_doctor::{Check, Smallest, State, by_subsystem, smallest};
+use plimsoll_units::quantity::percent;
 use unicode_width::UnicodeWidthStr;
 
 use super::style::{Role, Style};
 use super::wrap::{pad, paragraph};
-use crate::compare::Floors;
-use crate::doctor::{Check, Smallest, State, by_subsystem, smallest};
-use crate::quantity::percent;
 
 /// The facts, a line each; below those that cost something, what.
 pub fn checks(checks: &[Check], style: &Style) -> String {
@@ -110,8 +110,9 @@ fn role(share: f64) -> Role {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_compare::{Floor, Noise};
+
     use super::*;
-    use crate::compare::{Floor, Noise};
 
     #[test]
     fn facts_and_noise_at_80_columns() {

@@ -2,7 +2,7 @@
 
 /// `text` safe in a paragraph or table cell of GitHub's Markdown, on one line.
 pub(super) fn markdown(text: &str) -> String {
-    let safe = crate::text::shown_within(text, 600);
+    let safe = plimsoll_units::text::shown_within(text, 600);
     let mut out = String::with_capacity(safe.len());
     for c in safe.chars() {
         match c {

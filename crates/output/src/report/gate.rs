@@ -2,14 +2,14 @@
 
 use std::fmt::Write as _;
 
+use plimsoll_bench::label::full;
+use plimsoll_gate::{About, Answer, Check, Document, Gate, MISSED, State, What};
+use plimsoll_units::quantity::{Quantity, Unit, percent, significant};
 use serde_json::to_string_pretty;
 
 use super::format::{Families, since_1970};
 use super::style::{Role, Style};
 use super::wrap::{pad, paragraph, widths};
-use crate::gate::{About, Answer, Check, Document, Gate, MISSED, State, What};
-use crate::label::full;
-use crate::quantity::{Quantity, Unit, percent, significant};
 
 /// How an answer is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -204,8 +204,8 @@ fn nagios(gate: &Gate) -> String {
         let unit = if check.unit() == Some(Unit::Second) { "s" } else { "" };
         let value = check.value_shown().unwrap_or_default();
         let critical = match check.threshold.better {
-            crate::bench::Better::Higher => format!("{}:", check.threshold.low),
-            crate::bench::Better::Lower => format!("{}", check.threshold.low),
+            plimsoll_bench::Better::Higher => format!("{}:", check.threshold.low),
+            plimsoll_bench::Better::Lower => format!("{}", check.threshold.low),
         };
         // Writing to a String cannot fail.
         let _ = write!(out, "{separator} '{label}'={value}{unit};;{critical}");

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use unicode_width::UnicodeWidthStr;
 
-use crate::measurement::Note;
-use crate::warning::CAUSES;
+use plimsoll_model::measurement::Note;
+use plimsoll_model::warning::CAUSES;
 
 /// The warning whose mark is a star at the interval.
 const WIDE: &str = "not-converged";

@@ -2,6 +2,11 @@
 
 use std::io::{self, Write};
 
+use plimsoll_bench::label;
+use plimsoll_history::{Counts, OpenLoss, Pruned, RunLine, Said, apart, whole_part};
+use plimsoll_result::document::{Run, RunStatus};
+use plimsoll_units::quantity::percent;
+use plimsoll_units::text::counted;
 use unicode_width::UnicodeWidthStr;
 
 use super::compare::signed;
@@ -10,11 +15,6 @@ use super::progress::span;
 use super::style::{Role, Style};
 use super::terminal::when;
 use super::wrap::{cut, paragraph, widths};
-use crate::document::{Run, RunStatus};
-use crate::label;
-use crate::quantity::percent;
-use crate::store::{Counts, OpenLoss, Pruned, RunLine, Said, apart, whole_part};
-use crate::text::counted;
 
 /// The fewest characters of an id that are shown: the part that runs within a minute share.
 const LEAST_ID: usize = 8;
@@ -61,7 +61,7 @@ pub fn pruned(of: Pruned) -> String {
 
 /// With which run baselines begin, after its level was accepted.
 pub fn accepted(first: &Run, style: &Style) -> String {
-    let (plan, began) = (crate::text::shown(&first.plan.name), when(&first.started, style));
+    let (plan, began) = (plimsoll_units::text::shown(&first.plan.name), when(&first.started, style));
     let text = format!("baselines of plan {plan} begin with run {}, {began}", short_id(&first.id));
     paragraph(style, Role::Plain, "", &text)
 }

@@ -1,14 +1,14 @@
 //! The kernels of `cpu.peak` as a table: what each computes, what its limit assumes, and why some cannot run here.
 
-use plimsoll_metal::kernel::{self, Kernel};
-
-use super::wrap::widths;
-use crate::bench::Candidate;
-use crate::machine::Machine;
-use crate::quantity::format::significant;
-use crate::quantity::{Quantity, Unit};
+use plimsoll_bench::Candidate;
 use plimsoll_bench_cpu::peak::limit::per_cycle;
 use plimsoll_bench_cpu::{counted_in, kernel_of};
+use plimsoll_machine::Machine;
+use plimsoll_metal::kernel::{self, Kernel};
+use plimsoll_units::quantity::format::significant;
+use plimsoll_units::quantity::{Quantity, Unit};
+
+use super::wrap::widths;
 
 const HEADER: [&str; 5] = ["kernel", "lanes", "per cycle", "ops/cycle", "limit of one core here"];
 
@@ -84,10 +84,10 @@ fn number(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_machine::fixture::Fixture;
     use plimsoll_metal::isa::Isa;
 
     use super::*;
-    use crate::machine::fixture::Fixture;
 
     #[test]
     fn every_kernel_has_a_line_with_its_limit_or_the_reason() {

@@ -15,9 +15,9 @@ pub use health::health;
 pub use layout::{Row, Section, text};
 pub use limits::limits;
 
-use crate::machine::smbios::Module;
-use crate::machine::{Cgroup, CpuSet, Machine, Memory, State, Unknown, Virtualisation};
-use crate::quantity::{Quantity, Unit, format_cpus, percent};
+use plimsoll_machine::smbios::Module;
+use plimsoll_machine::{Cgroup, CpuSet, Machine, Memory, State, Unknown, Virtualisation};
+use plimsoll_units::quantity::{Quantity, Unit, format_cpus, percent};
 
 /// What is written where nothing is known; the section of unknown things says why.
 const UNKNOWN: &str = "unknown";

@@ -1,13 +1,14 @@
 //! How the machines of a run compare: for each case the median over all, and which is lowest and which highest.
 
+use plimsoll_bench::label::label;
+use plimsoll_model::limit::median;
+use plimsoll_model::measurement::{Measurement, MetricResult, Status};
+use plimsoll_result::document::Run;
+use plimsoll_units::quantity::Quantity;
+
 use super::compare::signed;
 use super::style::{Role, Style};
 use super::wrap::{cut, pad, widths};
-use crate::document::Run;
-use crate::label::label;
-use crate::limit::median;
-use crate::measurement::{Measurement, MetricResult, Status};
-use crate::quantity::Quantity;
 
 /// Columns for a case's name.
 const NAME: usize = 28;
@@ -73,18 +74,18 @@ fn row(run: &Run, like: &Measurement) -> Option<[String; 4]> {
     let shown = Quantity { value: centre, unit: lowest.1.unit }.to_string();
     let of = |(node, metric): &(&str, &MetricResult)| {
         let away = if centre > 0.0 { signed(value(metric) / centre - 1.0) } else { String::new() };
-        format!("{away:>7} {}", cut(&crate::text::shown_within(node, 64), MACHINE))
+        format!("{away:>7} {}", cut(&plimsoll_units::text::shown_within(node, 64), MACHINE))
     };
     Some([cut(&label(&like.case), NAME), shown, of(lowest), of(highest)])
 }
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_result::document::Node;
+    use plimsoll_result::fixture;
     use unicode_width::UnicodeWidthStr;
 
     use super::*;
-    use crate::document::Node;
-    use crate::fixture;
     use crate::report::Wishes;
 
     #[test]

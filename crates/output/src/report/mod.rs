@@ -39,7 +39,7 @@ pub use style::{Style, Wishes};
 use progress::span;
 
 /// The subsystems that a run has cases of, in its order.
-fn subsystems(run: &crate::document::Run) -> Vec<&str> {
+fn subsystems(run: &plimsoll_result::document::Run) -> Vec<&str> {
     let mut found: Vec<&str> = Vec::new();
     for measurement in &run.measurements {
         if !found.contains(&measurement.case.subsystem()) {

@@ -1,16 +1,16 @@
 //! What machines measured to each other: a grid for each case, each pair's figure as a share of the median.
 
+use plimsoll_bench::Better;
+use plimsoll_bench::label::label;
+use plimsoll_model::case::EACH;
+use plimsoll_model::limit::median;
+use plimsoll_model::measurement::{Flow, Matrix, Measurement, MetricResult};
+use plimsoll_result::document::Run;
+use plimsoll_units::quantity::{Quantity, percent};
 use unicode_width::UnicodeWidthStr;
 
 use super::style::{Role, Style};
 use super::wrap::{cut, pad};
-use crate::bench::Better;
-use crate::case::EACH;
-use crate::document::Run;
-use crate::label::label;
-use crate::limit::median;
-use crate::measurement::{Flow, Matrix, Measurement, MetricResult};
-use crate::quantity::{Quantity, percent};
 
 /// Columns of a machine's name at most.
 const NAME: usize = 12;
@@ -24,7 +24,7 @@ pub(super) fn section(run: &Run, style: &Style) -> String {
     let names: Vec<String> = run
         .nodes
         .iter()
-        .map(|node| cut(&style.say(&crate::text::shown_within(&node.name, 64)), NAME))
+        .map(|node| cut(&style.say(&plimsoll_units::text::shown_within(&node.name, 64)), NAME))
         .collect();
     let meant = run.measurements.iter().filter(|m| m.case.word("server") == Some(EACH));
     let with_matrix = |m: &Measurement| Some((label(&m.case), m.case.clone(), m.metrics.first()?.clone()));
@@ -50,7 +50,7 @@ pub(super) fn section(run: &Run, style: &Style) -> String {
 
 /// "6 pairs in both directions"; runs of before have one direction of each.
 fn counted(matrix: &Matrix) -> String {
-    let shown = |pairs: usize| crate::text::counted(pairs, "pair");
+    let shown = |pairs: usize| plimsoll_units::text::counted(pairs, "pair");
     match matrix.counted() {
         (places, pairs) if places == 2 * pairs => format!("{} in both directions", shown(pairs)),
         (places, pairs) if places == pairs => format!("{} in one direction", shown(pairs)),
@@ -99,7 +99,7 @@ impl Pairs<'_> {
         let mut all: Vec<_> = self.matrix.measured().collect();
         let away = |value: f64| (value / self.middle).ln().abs();
         all.sort_by(|a, b| away(b.value).total_cmp(&away(a.value)));
-        let line = |pair: &crate::measurement::Measured<'_>| {
+        let line = |pair: &plimsoll_model::measurement::Measured<'_>| {
             let figure = Quantity { value: pair.value, unit: self.metric.unit };
             let share = percent(pair.value / self.middle, 2);
             let line = format!("  {} to {}: {share}, {figure}", self.name(pair.row), self.name(pair.column));
@@ -111,15 +111,19 @@ impl Pairs<'_> {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_model::sample::{Cell, Sample};
+    use plimsoll_result::fixture;
+
     use super::*;
-    use crate::fixture;
     use crate::report::Wishes;
-    use crate::sample::{Cell, Sample};
 
     fn run(machines: u32, both: bool) -> Run {
         let mut run = fixture::run();
         let node = run.nodes[0].clone();
-        let named = |n| crate::document::Node { name: format!("n{}", n + 1), machine: node.machine.clone() };
+        let named = |n| plimsoll_result::document::Node {
+            name: format!("n{}", n + 1),
+            machine: node.machine.clone(),
+        };
         run.nodes = (0..machines).map(named).collect();
         let first = |row: u32| if both { 0 } else { row + 1 };
         let pairs = (0..machines).flat_map(|row| (first(row)..machines).map(move |column| (row, column)));

@@ -3,16 +3,16 @@
 
 use std::path::PathBuf;
 
+use plimsoll_bench::label::label;
+use plimsoll_model::measurement::{Availability, Measurement, MetricResult, PeerResult};
+use plimsoll_model::sample::Match;
+use plimsoll_result::document::Run;
+use plimsoll_stats::Verdict;
+use plimsoll_units::quantity::{Quantity, percent, significant};
 use unicode_width::UnicodeWidthStr;
 
 use super::style::{Role, Style};
 use super::wrap::{flowed, pad, paragraph, widths};
-use crate::document::Run;
-use crate::label::label;
-use crate::measurement::{Availability, Measurement, MetricResult, PeerResult};
-use crate::quantity::{Quantity, percent, significant};
-use crate::sample::Match;
-use crate::stats::Verdict;
 
 /// A tool, as `plimsoll references` lists it.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ pub fn listed(rows: &[Listed], passed_over: &[String], style: &Style) -> String 
     let head = ["tool", "version", "checks", "where, or how to get it"].map(str::to_owned).to_vec();
     let body = rows.iter().map(|row| {
         let place = match &row.place {
-            Ok(path) => crate::text::shown_bytes(path.as_os_str().as_encoded_bytes()),
+            Ok(path) => plimsoll_units::text::shown_bytes(path.as_os_str().as_encoded_bytes()),
             Err(why) => format!("{why}: {}", row.get),
         };
         let version = match (&row.version, &row.place) {
@@ -297,8 +297,9 @@ fn columns(rows: &[Row], style: &Style) -> String {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_result::fixture;
+
     use super::*;
-    use crate::fixture;
 
     fn rows() -> Vec<Listed> {
         vec![
@@ -410,7 +411,8 @@ mod tests {
                     let _ = agree(own, tool, ratio);
                     let peer = &mut run.measurements[0].metrics[0].peers[0];
                     (peer.own, peer.median) = (vec![own], Some(tool));
-                    peer.ratio = Some(crate::measurement::Parity { median: ratio, ci95: Some([ratio; 2]) });
+                    peer.ratio =
+                        Some(plimsoll_model::measurement::Parity { median: ratio, ci95: Some([ratio; 2]) });
                     assert!(!section(&run, &Style::plain(100)).is_empty());
                 }
             }

@@ -3,14 +3,14 @@
 use std::io::Write;
 use std::time::Instant;
 
+use plimsoll_bench::label::label;
+use plimsoll_model::case::{Case, CaseId};
+use plimsoll_result::event::Event;
+use plimsoll_units::quantity::Quantity;
+use plimsoll_units::text::counted;
+
 use super::style::Style;
 use super::wrap::cut;
-use crate::bench;
-use crate::case::{Case, CaseId};
-use crate::event::Event;
-use crate::label::label;
-use crate::quantity::Quantity;
-use crate::text::counted;
 
 /// Back to the first column, and erase the line (ECMA-48: CR, EL 2).
 const ERASE: &str = "\r\x1b[2K";
@@ -93,8 +93,9 @@ fn line(now: &Now, elapsed: f64, width: usize, style: &Style) -> String {
         None => parts.push("preparing".to_owned()),
         Some(Sampled { n, value }) => {
             parts.push(counted(n, "sample"));
-            let headline =
-                case.as_ref().and_then(|case| bench::find(case.benchmark())?.metrics(case).first().copied());
+            let headline = case
+                .as_ref()
+                .and_then(|case| plimsoll_bench::find(case.benchmark())?.metrics(case).first().copied());
             parts.extend(headline.map(|metric| Quantity::new(value, metric.unit).to_string()));
         }
     }

@@ -17,15 +17,16 @@ mod units;
 
 use std::io::{self, Write};
 
+use plimsoll_model::measurement::{Measurement, MetricResult, Status};
+use plimsoll_published::Baseline;
+use plimsoll_published::tables::{Kind, Table};
+use plimsoll_result::document::Run;
+use plimsoll_units::quantity::significant;
+use plimsoll_units::text::counted;
+
 use super::out::Out;
 use super::style::{Role, Style};
 use super::wrap::paragraph;
-use crate::document::Run;
-use crate::measurement::{Measurement, MetricResult, Status};
-use crate::published::tables::{self, Kind, Table};
-use crate::published::{self, Baseline};
-use crate::quantity::significant;
-use crate::text::counted;
 use cells::Filled;
 use sheet::Sheet;
 use today::Runs;
@@ -40,7 +41,7 @@ pub type Replay<'a> = (Baseline, Vec<&'a Run>);
 pub fn replays(runs: &[Run]) -> Vec<Replay<'_>> {
     let mut reports: Vec<Replay<'_>> = Vec::new();
     for run in runs {
-        let Some(baseline) = published::find(&run.plan.name) else { continue };
+        let Some(baseline) = plimsoll_published::find(&run.plan.name) else { continue };
         match reports.iter_mut().find(|(known, _)| known.name == baseline.name) {
             Some((_, of)) if of.iter().any(|known| known.id == run.id) => {}
             Some((_, of)) => of.push(run),
@@ -171,7 +172,7 @@ fn taken(run: &Run, filled: &[Filled<'_>]) -> String {
     let host = run.machine.host.as_deref().unwrap_or("this machine");
     let model = run.machine.cpu.model_name.as_deref().unwrap_or("unknown processor");
     let said = format!("{what} from run {} of {started} UTC on {host}, {model}", run.id);
-    crate::text::shown_within(&said, 300)
+    plimsoll_units::text::shown_within(&said, 300)
 }
 
 /// What the published report says of a measurement, for its row: one phrase for each metric that it prints.
@@ -180,7 +181,7 @@ pub(super) fn beside(baseline: &Baseline, measurement: &Measurement) -> Vec<Stri
         let figure = baseline.of(&measurement.case, &metric.name)?;
         let value = figure.matched.as_ref()?.as_ours().map_or_else(
             || figure.value.to_owned(),
-            |value| crate::quantity::Quantity::new(value, metric.unit).to_string(),
+            |value| plimsoll_units::quantity::Quantity::new(value, metric.unit).to_string(),
         );
         let said = match (figure.doubt, figure.believed()) {
             (None, Some(then)) if measurement.status == Status::Ok => {

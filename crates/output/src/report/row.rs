@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use crate::bench::{self, Benchmark};
-use crate::case::Case;
-use crate::label::label;
-use crate::limit::{Kind, Limit, Source};
-use crate::measurement::{Alike, Delivered, LossCause, Matrix, Measurement, MetricResult, Note, Status};
-use crate::metric::{Also, Better, Form};
-use crate::quantity::{Quantity, Unit, percent, relative_half_width};
-use crate::text::counted;
+use plimsoll_bench::Benchmark;
+use plimsoll_bench::label::label;
+use plimsoll_model::case::Case;
+use plimsoll_model::limit::{Kind, Limit, Source};
+use plimsoll_model::measurement::{
+    Alike, Delivered, LossCause, Matrix, Measurement, MetricResult, Note, Status,
+};
+use plimsoll_model::metric::{Also, Better, Form};
+use plimsoll_units::quantity::{Quantity, Unit, percent, relative_half_width};
+use plimsoll_units::text::counted;
 
 /// A measurement in words.
 #[derive(Clone, Debug, PartialEq)]
@@ -135,7 +137,7 @@ impl Row {
             Some((headline, others)) => (Some(headline), others),
             None => (None, &[][..]),
         };
-        let benchmark = bench::find(measurement.case.benchmark());
+        let benchmark = plimsoll_bench::find(measurement.case.benchmark());
         // Percentiles first, so that they stand below each other.
         let mut details: Vec<String> = headline.and_then(tail).into_iter().collect();
         details.extend(benchmark.into_iter().flat_map(|benchmark| benchmark.details(measurement)));
@@ -254,7 +256,7 @@ const PERCENTILES: &str = "median: over the samples' mean latencies; p50 to max:
 
 /// What a size in the row is of, where there are several threads.
 fn of_each_thread(case: &Case) -> Option<&'static str> {
-    let each = bench::subsystem_of(case).of_each_thread.contains(&"size");
+    let each = plimsoll_bench::subsystem_of(case).of_each_thread.contains(&"size");
     (each && case.threads() > 1 && case.get("size").is_some())
         .then_some("sizes are per thread, all arrays together")
 }
@@ -300,7 +302,7 @@ fn said(percentiles: &BTreeMap<String, f64>, unit: Unit, names: &[&str]) -> Opti
 /// What a further metric says in the row, as its benchmark words it.
 fn also(measurement: &Measurement, metric: &MetricResult) -> Option<String> {
     let value = metric.summary.median;
-    let Also { before, after, form } = bench::metric(&measurement.case, &metric.name)?.also?;
+    let Also { before, after, form } = plimsoll_bench::metric(&measurement.case, &metric.name)?.also?;
     let headline = measurement.metrics.first()?.summary.median;
     let figure = match (form, &metric.percentiles) {
         (Form::ShareAboveZero, _) => (value > 0.0).then(|| percent(value, 3))?,
@@ -313,9 +315,10 @@ fn also(measurement: &Measurement, metric: &MetricResult) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_model::sample::Point;
+    use plimsoll_result::fixture;
+
     use super::*;
-    use crate::fixture;
-    use crate::sample::Point;
 
     #[test]
     fn no_grade_is_good_when_most_of_the_time_is_excluded() {
@@ -388,14 +391,14 @@ mod tests {
 
     #[test]
     fn a_matrix_is_told_by_what_its_pairs_share() {
-        let cell = |row, column, value, mark: Option<&str>| crate::sample::Cell {
+        let cell = |row, column, value, mark: Option<&str>| plimsoll_model::sample::Cell {
             row,
             column,
             value,
             mark: mark.map(str::to_owned),
         };
         let cells = vec![cell(0, 1, 104e-9, None), cell(0, 2, 6.2e-9, Some("smt")), cell(1, 2, 106e-9, None)];
-        let sample = crate::sample::Sample { matrix: cells, ..Default::default() };
+        let sample = plimsoll_model::sample::Sample { matrix: cells, ..Default::default() };
         let mut made = fixture::measured("cpu.core-to-core/op=cas", "latency", Unit::Second, 104e-9);
         made.metrics[0].matrix = Matrix::of(&[sample]);
         assert_eq!(Row::of(&made).details, "smt 6.20 ns (1 pair) · apart 105 ns (2 pairs)");

@@ -122,7 +122,7 @@ impl Style {
 
     /// `text` made safe, and in characters that the terminal knows.
     pub(super) fn say(&self, text: &str) -> String {
-        let safe = crate::text::shown_within(text, LONGEST);
+        let safe = plimsoll_units::text::shown_within(text, LONGEST);
         if self.unicode {
             return safe;
         }

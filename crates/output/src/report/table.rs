@@ -4,13 +4,13 @@
 
 use std::ops::RangeInclusive;
 
+use plimsoll_model::measurement::Status;
 use unicode_width::UnicodeWidthStr;
 
 use super::group::{Group, Known, Meaning, STAR, is_wide};
 use super::row::{Figures, Grade, Row};
 use super::style::{Role, Style};
 use super::wrap::flowed;
-use crate::measurement::Status;
 
 /// Columns of the figures. The widest usual texts are `1.23 TFLOP/s` and `99.7 %`.
 const VALUE: usize = 12;

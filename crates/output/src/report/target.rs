@@ -1,6 +1,6 @@
 //! What the user named for a document: a file, replaced whole or not at all; a pipe or a terminal, written into; or stdout.
 //!
-//! What another user may have planted on the way to it is refused ([`crate::links`]): the path is followed once when all is
+//! What another user may have planted on the way to it is refused ([`plimsoll_system::links`]): the path is followed once when all is
 //! checked and again when the document is written, each time by open directories.
 
 use std::ffi::OsStr;
@@ -19,8 +19,8 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use crate::leftover::Registry;
-use crate::links::{Found, LinkError, Place, locate};
+use plimsoll_system::leftover::Registry;
+use plimsoll_system::links::{Found, LinkError, Place, locate};
 
 /// How long a stopped run still waits for a reader that takes nothing: it ends within 2 s of the signal.
 const LAST_PATIENCE: Duration = Duration::from_secs(1);
@@ -216,7 +216,7 @@ impl TargetError {
     fn new(error: LinkError, path: &Path) -> Self {
         let path = match is_stdout(path) {
             true => "to stdout".to_owned(),
-            false => crate::text::shown_bytes(path.as_os_str().as_bytes()),
+            false => plimsoll_units::text::shown_bytes(path.as_os_str().as_bytes()),
         };
         match error {
             LinkError::Refused(why) => Self::Refused { path, why },
@@ -416,7 +416,7 @@ impl Stream {
                 Err(error) => return Err(error),
             }
             if !told {
-                let name = crate::text::shown_bytes(place.name.as_bytes());
+                let name = plimsoll_units::text::shown_bytes(place.name.as_bytes());
                 (waits.tell)(&format!("waiting for a reader of the FIFO {name}"));
                 told = true;
             }

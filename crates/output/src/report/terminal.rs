@@ -8,6 +8,13 @@ use std::path::Path;
 use std::slice::from_ref;
 
 use jiff::Timestamp;
+use plimsoll_history::{Counts, Location};
+use plimsoll_machine::Machine;
+use plimsoll_model::measurement::Measurement;
+use plimsoll_published::Baseline;
+use plimsoll_result::document::{Run, RunStatus};
+use plimsoll_result::event::Event;
+use plimsoll_units::text::counted;
 
 use super::context::{context, title};
 use super::group::{Known, is_wide};
@@ -17,13 +24,6 @@ use super::row::Row;
 use super::style::{Role, Style};
 use super::table::{Heading, Table};
 use super::wrap::paragraph;
-use crate::document::{Run, RunStatus};
-use crate::event::Event;
-use crate::machine::Machine;
-use crate::measurement::Measurement;
-use crate::published::{self, Baseline};
-use crate::store::{Counts, Location};
-use crate::text::counted;
 
 /// A run while it is going on.
 pub struct Live<O: Write, E: Write> {
@@ -121,7 +121,7 @@ pub fn print(run: &Run, out: impl Write, style: &Style) -> io::Result<()> {
 
 /// The warnings of a measurement, a line each, for where there is no table.
 pub fn warnings(measurement: &Measurement, style: &Style) -> String {
-    let label = crate::label::label(&measurement.case);
+    let label = plimsoll_bench::label::label(&measurement.case);
     let reason = measurement.reason.iter().map(String::as_str);
     let texts = reason.chain(measurement.warnings.iter().map(|w| w.text.as_str()));
     texts.map(|text| format!("{}\n", style.say(&format!("{label}: {text}")))).collect()
@@ -138,7 +138,7 @@ struct Sheet {
 
 impl Sheet {
     fn new(header: &Run, style: Style) -> Self {
-        let baseline = published::find(&header.plan.name);
+        let baseline = plimsoll_published::find(&header.plan.name);
         let whole = super::conditions::whole(&header.machine);
         let told = whole.into_iter().map(|note| note.code).collect();
         Self {
@@ -212,7 +212,7 @@ impl Sheet {
 
     /// The path of the page of a run that replays a published report, and the command that writes it again; empty for other runs.
     fn document(&self, run: &Run, stored: Option<&Kept<'_>>, page: Option<&Path>) -> String {
-        if published::find(&run.plan.name).is_none() {
+        if plimsoll_published::find(&run.plan.name).is_none() {
             return String::new();
         }
         let page = page.map(name);
@@ -253,7 +253,7 @@ fn store_option(location: &Location) -> String {
 }
 
 fn name(file: &Path) -> String {
-    crate::text::shown_bytes(file.as_os_str().as_encoded_bytes())
+    plimsoll_units::text::shown_bytes(file.as_os_str().as_encoded_bytes())
 }
 
 /// A word for a POSIX shell.

@@ -3,14 +3,14 @@
 
 use std::io::{self, Write};
 
+use plimsoll_model::measurement::{Measurement, MetricResult, Status};
+use plimsoll_model::sample::Match;
+use plimsoll_result::document::Run;
+use plimsoll_stats::Verdict;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::peers::Compared;
-use crate::document::Run;
-use crate::measurement::{Measurement, MetricResult, Status};
-use crate::sample::Match;
-use crate::stats::Verdict;
 
 /// One sample of one metric.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -258,7 +258,7 @@ pub(super) fn table<R: Serialize + Default>(
 
 /// A text as a cell: safe to print, quoted where it must be, and never taken for a formula by a spreadsheet.
 pub(super) fn cell(text: &str) -> String {
-    let safe = crate::text::shown_within(text, 2000);
+    let safe = plimsoll_units::text::shown_within(text, 2000);
     let guarded = match safe.starts_with(['=', '+', '-', '@']) {
         true => format!("'{safe}"),
         false => safe,
@@ -271,9 +271,10 @@ pub(super) fn cell(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_model::measurement::Note;
+    use plimsoll_result::fixture;
+
     use super::*;
-    use crate::fixture;
-    use crate::measurement::Note;
 
     fn text(write: impl Fn(&mut Vec<u8>) -> io::Result<()>) -> String {
         let mut out = Vec::new();

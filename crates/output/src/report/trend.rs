@@ -1,16 +1,16 @@
 //! Figures over time: a line for each case and machine, with a sparkline, and the changes of level below it.
 
+use plimsoll_bench::Better;
+use plimsoll_history::{Began, Trend};
+use plimsoll_model::case::Case;
+use plimsoll_stats::{MIN_SEGMENT, Seed, Segment, Timed, segments};
+use plimsoll_units::quantity::{Quantity, percent};
+use plimsoll_units::text::counted;
 use unicode_width::UnicodeWidthStr;
 
 use super::style::{Role, Style};
 use super::terminal::when;
 use super::wrap::{cut, paragraph};
-use crate::bench::{self, Better};
-use crate::case::Case;
-use crate::quantity::{Quantity, percent};
-use crate::stats::{MIN_SEGMENT, Seed, Segment, Timed, segments};
-use crate::store::{Began, Trend};
-use crate::text::counted;
 
 /// Bars of a sparkline, from low to high.
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -121,7 +121,7 @@ impl Change<'_> {
 
     /// Whether it is for the better; `None` of a metric by which no run is judged.
     pub(super) fn is_good(&self, of: &Trend) -> Option<bool> {
-        let told = of.case.parse().is_ok_and(|case: Case| bench::is_informative(&case, &of.metric));
+        let told = of.case.parse().is_ok_and(|case: Case| plimsoll_bench::is_informative(&case, &of.metric));
         (!told).then_some((self.after > self.before) == (of.better == Better::Higher))
     }
 
@@ -141,11 +141,11 @@ impl Change<'_> {
 mod tests {
     use std::sync::Arc;
 
+    use plimsoll_history::Point;
+    use plimsoll_units::quantity::Unit;
     use proptest::prelude::*;
 
     use super::*;
-    use crate::quantity::Unit;
-    use crate::store::Point;
 
     fn trend(values: &[f64]) -> Trend {
         let point = |(n, median): (usize, &f64)| Point {

@@ -1,11 +1,11 @@
 //! `plimsoll watch --status`.
 
+use plimsoll_result::document::Run;
+use plimsoll_units::text::{counted, shown, shown_within};
 use plimsoll_watch::Kept;
 
 use super::style::{Role, Style};
 use super::wrap::paragraph;
-use crate::document::Run;
-use crate::text::{counted, shown, shown_within};
 
 pub use plimsoll_watch::lasting;
 

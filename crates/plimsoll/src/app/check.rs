@@ -5,15 +5,16 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use plimsoll_check::{Checked, Document, Place, Unread};
+use plimsoll_command::cli::Check;
+use plimsoll_machine::{Machine, Root, saved};
+use plimsoll_output::report::target::Target;
+use plimsoll_output::report::{self, Style, Wishes};
+use plimsoll_reference::Stated;
+use plimsoll_result::document::Run;
+use plimsoll_units::text::shown_bytes;
+
 use super::{Failure, code, plans, printed, target, unwritten};
-use crate::check::{self, Checked, Document, Place, Unread};
-use crate::cli::Check;
-use crate::document::Run;
-use crate::machine::{Machine, Root, saved};
-use crate::peer::{self, Stated};
-use crate::report::target::Target;
-use crate::report::{self, Style, Wishes};
-use crate::text::shown_bytes;
 
 /// Reads the files, and prints or writes what is to be said of their figures.
 ///
@@ -73,17 +74,18 @@ fn results(file: &Path, typed: &Check, place: &Place<'_>) -> Vec<Result<Checked,
         true => "stdin".to_owned(),
         false => shown_bytes(file.as_os_str().as_encoded_bytes()),
     };
-    let text = match check::contents(file, io::stdin().lock()) {
+    let text = match plimsoll_check::contents(file, io::stdin().lock()) {
         Ok(text) => text,
         Err(why) => return vec![Err(Unread { file: name, document: None, why })],
     };
     if typed.format.is_none() && is_of_plimsoll(&text) {
-        let judged =
-            |document, run: Run| check::check_measurements(&name, document, &run.version, &run.measurements);
+        let judged = |document, run: Run| {
+            plimsoll_check::check_measurements(&name, document, &run.version, &run.measurements)
+        };
         return numbered(&name, Run::parse_all(&text).collect(), judged);
     }
-    let judged = |document, stated: Stated| check::check(&name, document, &stated, place);
-    numbered(&name, peer::read_all(&text, typed.format.as_deref()), judged)
+    let judged = |document, stated: Stated| plimsoll_check::check(&name, document, &stated, place);
+    numbered(&name, plimsoll_reference::read_all(&text, typed.format.as_deref()), judged)
 }
 
 /// Whether a text begins as a run document.

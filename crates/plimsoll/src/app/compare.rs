@@ -4,24 +4,25 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::process::ExitCode;
 
+use plimsoll_bench::label;
+use plimsoll_command::cli::Compare;
+use plimsoll_compare::{Comparison, Holds, MOST, Missing, Requirement, Side, Wanted, lasting};
+use plimsoll_history::OpenLoss;
+use plimsoll_model::case::Case;
+use plimsoll_model::limit::median;
+use plimsoll_model::measurement::{Measurement, MetricResult, Status};
+use plimsoll_output::report::compare::{Shown, failed, lost, of_several};
+use plimsoll_output::report::format::{Sides, Subject, writer};
+use plimsoll_output::report::target::Target;
+use plimsoll_output::report::{self, html};
+use plimsoll_output::report::{Style, Wishes};
+use plimsoll_result::document::Run;
+use plimsoll_run::Planned;
+
 use super::named_runs::{History, files, redacted};
 use super::prices::{each_weighs_its_own, prices, weights};
 use super::{Failure, code, complain, ending, printed, target, unwritten};
-use crate::case::Case;
-use crate::cli::Compare;
-use crate::compare::{self, Comparison, Holds, MOST, Missing, Requirement, Side, Wanted, lasting};
-use crate::document::Run;
-use crate::label;
-use crate::limit::median;
-use crate::measurement::{Measurement, MetricResult, Status};
 use crate::output;
-use crate::report::compare::{Shown, failed, lost, of_several};
-use crate::report::format::{Sides, Subject, writer};
-use crate::report::target::Target;
-use crate::report::{self, html};
-use crate::report::{Style, Wishes};
-use crate::run::Planned;
-use crate::store::OpenLoss;
 
 /// Compares, prints, and says by the exit code whether it holds.
 ///
@@ -43,7 +44,7 @@ pub(super) fn compare(typed: &Compare) -> Result<ExitCode, Failure> {
     let floors = history.floors(&sides)?;
     let sides = if typed.redact { redacted(&sides)? } else { sides };
     let wanted = Wanted { fail_on: typed.fail_on, prices, weights };
-    let mut comparison = compare::compare(&sides, &floors, &wanted);
+    let mut comparison = plimsoll_compare::compare(&sides, &floors, &wanted);
     comparison.notes = std::mem::take(&mut history.notes);
     let missing = if typed.missing == "ignore" { Missing::Ignore } else { Missing::Fail };
     // The other sides are compared with the first, which is not judged.
@@ -85,7 +86,7 @@ fn check_names(names: &[&str]) -> Result<(), Failure> {
     match repeated {
         Some((_, name)) if count > 2 => Err(Failure::usage(format!(
             "{} is named twice; name each side once",
-            crate::text::shown_within(name, 120)
+            plimsoll_units::text::shown_within(name, 120)
         ))),
         _ => Ok(()),
     }
@@ -252,8 +253,9 @@ fn still_lost(comparison: &Comparison, open: &[OpenLoss]) -> u8 {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_result::fixture;
+
     use super::*;
-    use crate::fixture;
 
     /// A machine of many is held against its own past, and a figure against one of its unit.
     #[test]
@@ -275,7 +277,7 @@ mod tests {
             held(&required, run, &side).into_iter().map(|one| one.met).collect()
         };
         assert_eq!(met(&run, &before), [true, false]);
-        before.measurements[1].metrics[0].unit = crate::quantity::Unit::BytePerSecond;
+        before.measurements[1].metrics[0].unit = plimsoll_units::quantity::Unit::BytePerSecond;
         assert_eq!(met(&before, &run), [true, false], "another unit has no ratio");
         // Of one machine each, its name is no difference.
         let alone = |node: &str| {

@@ -3,23 +3,22 @@
 use std::process::ExitCode;
 
 use crossbeam_channel::Receiver;
+use plimsoll_command::cli::{Common, Doctor, What};
+use plimsoll_compare::Floors;
+use plimsoll_history::Store;
+use plimsoll_machine::{Machine, Nic, Root};
+use plimsoll_output::report::{self, Style, Wishes};
+use plimsoll_result::document::Run;
+use plimsoll_result::event::Event;
+use plimsoll_run::Alone;
+use plimsoll_server::traffic::shaper;
+use plimsoll_server::wire::Shaping;
+use plimsoll_system::leftover::Registry;
 
 use super::prepared::Prepared;
 use super::progress::Progress;
 use super::{Failure, Seat, code, document, interrupts, peers, printed, store_failure};
-use crate::cli::{Common, Doctor, What};
-use crate::compare::Floors;
-use crate::doctor;
-use crate::document::Run;
-use crate::event::Event;
-use crate::leftover::Registry;
-use crate::machine::{Machine, Nic, Root};
 use crate::output;
-use crate::report::{self, Style, Wishes};
-use crate::run::Alone;
-use crate::store::Store;
-use crate::traffic::shaper;
-use crate::wire::Shaping;
 
 /// Samples of each case in a round: the fewest of an ordinary run.
 const SAMPLES: u32 = 6;
@@ -58,11 +57,11 @@ pub(super) fn doctor(typed: &Doctor) -> Result<ExitCode, Failure> {
         None => None,
     };
     let style = Style::detect(Wishes { quiet: typed.quiet, ..Wishes::default() });
-    let mut facts = doctor::proof::clock(&Root::live(), &prepared.machine.cpu.allowed);
-    facts.extend(doctor::checks(&Root::live(), &prepared.machine));
-    facts.push(doctor::shapers(&shapings(&prepared.machine)));
-    facts.push(doctor::leftovers(peers::reaped().as_ref()));
-    facts.extend(doctor::passed_over(&peers::passed_over()));
+    let mut facts = plimsoll_doctor::proof::clock(&Root::live(), &prepared.machine.cpu.allowed);
+    facts.extend(plimsoll_doctor::checks(&Root::live(), &prepared.machine));
+    facts.push(plimsoll_doctor::shapers(&shapings(&prepared.machine)));
+    facts.push(plimsoll_doctor::leftovers(peers::reaped().as_ref()));
+    facts.extend(plimsoll_doctor::passed_over(&peers::passed_over()));
     printed(&(report::doctor::checks(&facts, &style) + &report::doctor::conclusion(&facts, &style)))?;
     if typed.rounds == 0 {
         return Ok(ExitCode::SUCCESS);
@@ -103,7 +102,7 @@ fn once(
     interrupts: &Receiver<()>,
     emit: &mut dyn FnMut(Event),
 ) -> Result<(Run, Ended), Failure> {
-    let run = document(prepared, &crate::wall::run_id(), None);
+    let run = document(prepared, &plimsoll_system::wall::run_id(), None);
     let mut seat = Seat::new(prepared, run, interrupts.clone(), None)?;
     let interrupted = seat.carry_out(prepared, &mut Alone, emit);
     Ok((seat.document, if interrupted { Ended::Interrupted } else { Ended::Wholly }))

@@ -2,13 +2,14 @@
 
 use std::process::ExitCode;
 
+use plimsoll_model::measurement::{Measurement, Status};
+use plimsoll_model::sample::Cause;
+use plimsoll_result::document::Run;
+use plimsoll_result::finding::WRONG_ANSWER;
+
 use super::prepared::Prepared;
 use super::{Failure, code, compare, named_runs};
-use crate::document::Run;
-use crate::finding::WRONG_ANSWER;
-use crate::measurement::{Measurement, Status};
 use crate::output::{complain, nothing_measured};
-use crate::sample::Cause;
 
 /// The exit code of what one machine did, before any verdict; that it measured nothing counts in [`whole`] only, because in
 /// a run over many machines the others may have measured.
@@ -85,8 +86,9 @@ pub(super) fn judged(code: u8, prepared: &Prepared, run: &Run) -> Result<u8, Fai
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_result::fixture;
+
     use super::*;
-    use crate::fixture;
 
     fn stopped(id: &str, status: Status, cause: Cause, reason: &str) -> Measurement {
         let mut made = fixture::cpu("f64", 1, 1.0, 2.0);

@@ -4,13 +4,14 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
+use plimsoll_command::cli::Export;
+use plimsoll_output::report::format::{OneRun, RunsWriter, Subject, find, left_out, writer};
+use plimsoll_output::report::target::Target;
+use plimsoll_output::report::{Style, Wishes};
+use plimsoll_result::document::Run;
+
 use super::named_runs::{History, files};
 use super::{Failure, code, complain, ending, target, unwritten};
-use crate::cli::Export;
-use crate::document::Run;
-use crate::report::format::{OneRun, RunsWriter, Subject, find, left_out, writer};
-use crate::report::target::Target;
-use crate::report::{Style, Wishes};
 
 /// The value of `--table` for rows of reference tools.
 const TOOLS: &str = "tools";

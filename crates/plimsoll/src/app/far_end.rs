@@ -6,14 +6,15 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::ExitCode;
 
+use plimsoll_command::cli::Serve;
+use plimsoll_machine::{Machine, Root};
+use plimsoll_server::serve::{Caps, Happening, ServeError, Server, Settings, serve_private};
+use plimsoll_server::traffic::Cpus;
+use plimsoll_server::wire::Key;
+use plimsoll_server::wire::key::KeyError;
+use plimsoll_units::text::counted;
+
 use super::{Failure, code};
-use crate::cli::Serve;
-use crate::machine::{Machine, Root};
-use crate::serve::{Caps, Happening, ServeError, Server, Settings, serve_private};
-use crate::text::counted;
-use crate::traffic::Cpus;
-use crate::wire::Key;
-use crate::wire::key::KeyError;
 
 /// Where a key is looked for when no file is named.
 const VARIABLE: &str = "PLIMSOLL_KEY";
@@ -81,7 +82,7 @@ pub(super) fn serve(typed: &Serve) -> Result<ExitCode, Failure> {
         },
         allow: typed.allow.clone(),
         parallel: typed.parallel,
-        cpus: Cpus(crate::bench::place(&machine, machine.cpu.allowed.len())),
+        cpus: Cpus(plimsoll_bench::place(&machine, machine.cpu.allowed.len())),
     };
     let refused = |e: ServeError| Failure {
         code: if e.is_no_address() { code::USAGE } else { code::FAR_END },
@@ -155,7 +156,7 @@ fn log(happening: Happening) {
             format!("{count} turned away: no key, another version, too slow, or not allowed")
         }
     };
-    crate::output::whole(&format!("{} {line}", crate::wall::now().strftime("%FT%TZ")));
+    crate::output::whole(&format!("{} {line}", plimsoll_system::wall::now().strftime("%FT%TZ")));
 }
 
 /// Is the private far end of a run over loopback.
@@ -163,7 +164,7 @@ fn log(happening: Happening) {
 /// # Errors
 /// It has no orders, or cannot listen.
 pub(super) fn private() -> Result<ExitCode, Failure> {
-    crate::program::take_name();
+    plimsoll_system::program::take_name();
     let served = serve_private(&std::io::stdin(), std::io::stdout());
     served.map(|()| ExitCode::SUCCESS).map_err(|e| Failure { line: e.to_string(), code: code::FAR_END })
 }

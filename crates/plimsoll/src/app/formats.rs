@@ -4,9 +4,9 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{Arg, Command};
 
-use crate::cli;
-use crate::peer::stated::described;
-use crate::report::format::{Format, NoFormat, Subject, find};
+use plimsoll_command::cli;
+use plimsoll_output::report::format::{Format, NoFormat, Subject, find};
+use plimsoll_reference::stated::described;
 
 /// The whole command line, with the formats.
 #[must_use]

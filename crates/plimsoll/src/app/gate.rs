@@ -5,27 +5,26 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::Receiver;
+use plimsoll_command::cli::{Common, Form, Gate as Typed, What};
+use plimsoll_gate::{About, Answer, Gate, Rates, Unjudged, Usual, is_same};
+use plimsoll_history::{Store, StoreError};
+use plimsoll_machine::health::Health;
+use plimsoll_machine::{Machine, Others, Processes, Root};
+use plimsoll_model::case::Case;
+use plimsoll_model::measurement::Measurement;
+use plimsoll_model::plan::file::SERVER;
+use plimsoll_output::report::{self, Style, Wishes};
+use plimsoll_result::document::{Run, RunStatus};
+use plimsoll_result::event::Event;
+use plimsoll_run::{Alone, Planned};
+use plimsoll_system::wall;
 
 use super::prepared::Prepared;
 use super::progress::Progress;
 use super::{
     Failure, Seat, code, document, far_end, interrupts_until, printed, store_failure, target, unwritten,
 };
-use crate::bench;
-use crate::case::Case;
-use crate::cli::{Common, Form, Gate as Typed, What};
-use crate::document::{Run, RunStatus};
-use crate::event::Event;
-use crate::gate::{About, Answer, Gate, Rates, Unjudged, Usual, is_same};
-use crate::machine::health::Health;
-use crate::machine::{Machine, Others, Processes, Root};
-use crate::measurement::Measurement;
 use crate::output;
-use crate::plan::file::SERVER;
-use crate::report::{self, Style, Wishes};
-use crate::run::{Alone, Planned};
-use crate::store::{Store, StoreError};
-use crate::wall;
 
 /// Share of the level's time after which no measurement begins.
 const MEASURING: f64 = 0.85;
@@ -120,7 +119,7 @@ fn prepared(typed: &Typed) -> Result<Prepared, Failure> {
         let checked = prepared_at(1, typed)?.planned.into_iter();
         prepared
             .planned
-            .extend(checked.filter(|planned| bench::subsystem_of(&planned.candidate.case).on_files));
+            .extend(checked.filter(|planned| plimsoll_bench::subsystem_of(&planned.candidate.case).on_files));
     }
     Ok(prepared)
 }
@@ -144,11 +143,11 @@ fn reduced(prepared: &mut Prepared, typed: &Typed) -> Vec<Unjudged> {
     let memory =
         prepared.machine.memory_available_bytes().or(prepared.machine.memory.total_bytes).unwrap_or(u64::MAX);
     let most = (memory as f64 * MEMORY) as u64;
-    let is_file = |case: &Case| bench::subsystem_of(case).on_files;
+    let is_file = |case: &Case| plimsoll_bench::subsystem_of(case).on_files;
     let mut dropped: Vec<Unjudged> = Vec::new();
     prepared.planned.retain(|planned| {
         let case = &planned.candidate.case;
-        let takes_server = bench::find(case.benchmark()).is_some_and(|b| b.keys().contains(&SERVER));
+        let takes_server = plimsoll_bench::find(case.benchmark()).is_some_and(|b| b.keys().contains(&SERVER));
         let on_files = is_file(case);
         let size = case.number("size").unwrap_or(0).saturating_mul(case.threads().max(1) as u64);
         let why = match &planned.candidate.feasible {
@@ -189,7 +188,7 @@ fn usual(typed: &Typed, machine: &Machine) -> Result<Vec<Usual>, Failure> {
 
 /// The fleet of a document; none where it has too few machines of this kind: one command serves all machines of a mixed fleet.
 fn fleet(file: &Path, machine: &Machine) -> Result<Option<Usual>, Failure> {
-    let shown = || crate::text::shown_bytes(file.as_os_str().as_encoded_bytes());
+    let shown = || plimsoll_units::text::shown_bytes(file.as_os_str().as_encoded_bytes());
     let wrong = |why: String| {
         Failure::usage(format!("--fleet {}: {why}; it must be a document of plimsoll gather --json", shown()))
     };

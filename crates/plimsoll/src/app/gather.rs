@@ -6,18 +6,18 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use plimsoll_command::cli::Gather;
+use plimsoll_output::report::html::{self, Beside};
+use plimsoll_output::report::target::Target;
+use plimsoll_output::report::{Style, Wishes, terminal};
+use plimsoll_result::document::{Finding, Run, RunStatus};
+use plimsoll_result::finding::WRONG_ANSWER;
+use plimsoll_result::fleet;
+use plimsoll_units::text::{counted, shown_bytes, shown_within};
 use serde_json::json;
 
 use super::{Failure, code, complain, ending, target, unwritten};
-use crate::cli::Gather;
-use crate::document::{Finding, Run, RunStatus};
-use crate::finding::WRONG_ANSWER;
-use crate::fleet;
 use crate::output::nothing_measured;
-use crate::report::html::{self, Beside};
-use crate::report::target::Target;
-use crate::report::{Style, Wishes, terminal};
-use crate::text::{counted, shown_bytes, shown_within};
 
 /// Largest file that is read: a log of more than a thousand machines with all their series.
 const MAX_BYTES: u64 = 1 << 30;
@@ -212,7 +212,7 @@ fn files_of(path: &Path) -> Result<Vec<PathBuf>, String> {
 /// The names in a file: one a line, comments after `#`.
 fn expected(path: &Path) -> Result<BTreeSet<String>, Failure> {
     let file = shown_bytes(path.as_os_str().as_encoded_bytes());
-    let text = crate::text::read_small(path, MAX_NAMES).map_err(|why| {
+    let text = plimsoll_units::text::read_small(path, MAX_NAMES).map_err(|why| {
         Failure::usage(format!("--expect {file}: {why}; give a file with the name of a machine on each line"))
     })?;
     let names = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim().to_owned());
@@ -365,7 +365,8 @@ fn unreadable(wrong: &[String]) -> Option<Finding> {
 /// One run of all, whose plan and beginning are those of the first.
 fn joined(first: Run, rest: Vec<Run>, lost: Vec<Finding>) -> Run {
     let elapsed_s = rest.iter().map(|run| run.elapsed_s).fold(first.elapsed_s, f64::max);
-    let header = Run { id: crate::wall::run_id(), elapsed_s, findings: Vec::new(), ..first.header() };
+    let header =
+        Run { id: plimsoll_system::wall::run_id(), elapsed_s, findings: Vec::new(), ..first.header() };
     fleet::merged(header, std::iter::once(first).chain(rest), lost, true)
 }
 

@@ -44,7 +44,7 @@ fn put(from: &Path, to: &Path) -> Result<(), Failure> {
 }
 
 fn name(path: &Path) -> String {
-    crate::text::shown_bytes(path.as_os_str().as_encoded_bytes())
+    plimsoll_units::text::shown_bytes(path.as_os_str().as_encoded_bytes())
 }
 
 /// Makes all files.

@@ -3,16 +3,17 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use plimsoll_bench::benchmarks;
+use plimsoll_command::cli::{Asked, History};
+use plimsoll_history::{Pruned, Store, StoreError};
+use plimsoll_model::case::Pattern;
+use plimsoll_output::report::{self, Style, Wishes};
+use plimsoll_result::document::Run;
+use plimsoll_system::leftover::Registry;
+
 use super::named_runs::History as Open;
 use super::{Failure, printed, store_failure};
-use crate::bench::benchmarks;
-use crate::case::Pattern;
-use crate::cli::{Asked, History};
-use crate::document::Run;
-use crate::leftover::Registry;
 use crate::output;
-use crate::report::{self, Style, Wishes};
-use crate::store::{self, Pruned, Store, StoreError};
 
 /// Does what is asked.
 ///
@@ -30,8 +31,8 @@ pub(super) fn history(typed: &History) -> Result<ExitCode, Failure> {
                 .map_err(|e| Failure::environment(format!("cannot write to stdout: {e}")))
         }
         Asked::Show { what, since, metric, machine } => {
-            let began = since.map(|age| crate::wall::before(age).to_string());
-            let asked = |cases| store::Asked {
+            let began = since.map(|age| plimsoll_system::wall::before(age).to_string());
+            let asked = |cases| plimsoll_history::Asked {
                 cases,
                 metric: metric.clone(),
                 all: false,
@@ -62,7 +63,7 @@ pub(super) fn history(typed: &History) -> Result<ExitCode, Failure> {
             printed(&report::history::pruned(Pruned { deleted, kept: 0 }))
         }
         Asked::Prune { older, keep_tagged } => {
-            let before = crate::wall::before(older).to_string();
+            let before = plimsoll_system::wall::before(older).to_string();
             let pruned = existing(typed)?.prune(&before, keep_tagged).map_err(|e| store_failure(&e))?;
             printed(&report::history::pruned(pruned))
         }
@@ -111,7 +112,7 @@ fn show(
     typed: &History,
     what: &str,
     wanted: Wanted,
-    asked: impl Fn(Pattern) -> store::Asked,
+    asked: impl Fn(Pattern) -> plimsoll_history::Asked,
     style: &Style,
 ) -> Result<ExitCode, Failure> {
     let mut open = Open::new(typed.store.as_deref());

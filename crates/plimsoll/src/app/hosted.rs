@@ -10,6 +10,14 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, after, tick, unbounded};
+use plimsoll_cluster::ssh::{
+    Ask, Ended, Order, Progress, alive, ending, hello, measured_between, own_digest, progress, serving,
+};
+use plimsoll_command::cli::{self, Common, Typed, What};
+use plimsoll_model::sample::CannotMeasure;
+use plimsoll_result::document::Run;
+use plimsoll_run::Alone;
+use plimsoll_server::wire::Key;
 use rustix::process::{Signal, kill_process};
 
 use super::hosts::between::Neighbour;
@@ -17,14 +25,6 @@ use super::hosts::tools::is_on_machines;
 use super::prepared::Prepared;
 use super::resume::{self, Begun};
 use super::{Failure, Seat, interrupts, printed};
-use crate::cli::{self, Common, Typed, What};
-use crate::cluster::ssh::{
-    Ask, Ended, Order, Progress, alive, ending, hello, measured_between, own_digest, progress, serving,
-};
-use crate::document::Run;
-use crate::run::Alone;
-use crate::sample::CannotMeasure;
-use crate::wire::Key;
 
 /// Largest line that comes: an order with a plan, limits, a key and what was measured before.
 const LARGEST: u64 = 64 << 20;
@@ -159,7 +159,7 @@ fn on_one_line(json: &str) -> String {
 fn wrong(why: &str) -> Failure {
     Failure::usage(format!(
         "plimsoll hosted is run by plimsoll run --hosts: {}",
-        crate::text::shown_within(why, 200)
+        plimsoll_units::text::shown_within(why, 200)
     ))
 }
 
@@ -238,7 +238,7 @@ impl Asked {
             planned.sampling.samples = Some(AGAIN);
             planned.sampling.sample_time = (planned.sampling.sample_time * LONGER).min(LONGEST);
         }
-        let document = super::document(&prepared, &crate::wall::run_id(), None);
+        let document = super::document(&prepared, &plimsoll_system::wall::run_id(), None);
         let seat = Seat::new(&prepared, document, self.interrupts.clone(), None);
         let measured = seat.and_then(|mut seat| {
             seat.carry_out(&prepared, &mut Alone, &mut drop);
@@ -252,7 +252,7 @@ impl Asked {
 
     /// Measures as it is asked, until nobody asks any more.
     fn attend(&self, lines: &Receiver<String>) -> Result<(), Failure> {
-        let document = super::document(&self.prepared, &crate::wall::run_id(), None);
+        let document = super::document(&self.prepared, &plimsoll_system::wall::run_id(), None);
         let mut neighbour = Neighbour::new(&self.prepared, &document, self.interrupts.clone());
         while let Ok(line) = lines.recv() {
             let answer =
@@ -280,7 +280,7 @@ mod tests {
     use super::*;
     use serde_json::Value;
 
-    use crate::fixture;
+    use plimsoll_result::fixture;
 
     #[test]
     fn a_document_is_the_same_on_one_line() {

@@ -13,24 +13,24 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, after, never, select, tick, unbounded};
+use plimsoll_cluster::Between;
+use plimsoll_cluster::ssh::names::Host;
+use plimsoll_cluster::ssh::pairs::Connected;
+use plimsoll_cluster::ssh::{Answer, Hold, Launcher, Order, Program, Progress, Session, measured, said};
+use plimsoll_command::cli::{Common, Hosts, SLURM, What};
+use plimsoll_command::resolve;
+use plimsoll_machine::{Machine, Root};
+use plimsoll_model::plan::{built_in, write};
+use plimsoll_reference::{Search, Trust};
+use plimsoll_result::document::{Finding, Run, RunStatus};
+use plimsoll_result::fleet;
+use plimsoll_server::traffic::raise_descriptors;
+use plimsoll_units::text::{counted, read_small, shown_bytes, shown_within};
 use serde_json::json;
 
 use super::prepared::Prepared;
 use super::resume::{self, Begun};
 use super::{Failure, code, complain, ending, gather, interrupts};
-use crate::cli::{Common, Hosts, SLURM, What};
-use crate::cluster::ssh::names::{self, Host};
-use crate::cluster::ssh::pairs::{self, Connected};
-use crate::cluster::ssh::{Answer, Hold, Launcher, Order, Program, Progress, Session, measured, said};
-use crate::cluster::{self, Between};
-use crate::document::{Finding, Run, RunStatus};
-use crate::fleet;
-use crate::machine::{Machine, Root};
-use crate::peer::{Search, Trust};
-use crate::plan::{built_in, write};
-use crate::resolve;
-use crate::text::{counted, read_small, shown_bytes, shown_within};
-use crate::traffic::raise_descriptors;
 use kept::Kept;
 use tools::OnMachines;
 
@@ -75,7 +75,7 @@ pub(super) fn measure(
     };
     let interrupts = interrupts()?;
     let mut outputs = super::outputs(common, &interrupts)?;
-    let id = earlier.map_or_else(crate::wall::run_id, |run| run.id.clone());
+    let id = earlier.map_or_else(plimsoll_system::wall::run_id, |run| run.id.clone());
     let _held = earlier.is_none().then(|| resume::Held::of(&id)).transpose()?;
     let holds: Vec<Hold> = hosts.iter().map(|_| Hold::default()).collect();
     let fleet = Fleet { hosts: &hosts, holds: &holds, interrupts: &interrupts, says: !common.quiet };
@@ -164,7 +164,7 @@ pub(super) fn say(typed: &Hosts, words: Vec<String>, quiet: bool) -> Result<Exit
 /// Refuses to reach all machines from each of many processes.
 fn alone() -> Result<(), Failure> {
     let why = "--hosts is not supported under mpirun or srun, where each process would reach all hosts";
-    match cluster::started_with_others() {
+    match plimsoll_cluster::started_with_others() {
         Some(_) => Err(Failure::usage(format!("{why}: leave out --hosts, or start plimsoll without them"))),
         None => Ok(()),
     }

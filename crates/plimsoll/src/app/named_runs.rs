@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
+use plimsoll_compare::{Floors, PUBLISHED, Side};
+use plimsoll_history::{MOST_BASELINE, OpenLoss, PassedOver, Store, StoreError};
+use plimsoll_output::report;
+use plimsoll_result::document::Run;
+
 use super::{Failure, store_failure};
-use crate::compare::{Floors, PUBLISHED, Side};
-use crate::document::Run;
 use crate::output;
-use crate::published;
-use crate::report;
-use crate::store::{MOST_BASELINE, OpenLoss, PassedOver, Store, StoreError};
 
 /// The history, opened when it is needed: files can be compared without one.
 pub(super) struct History<'a> {
@@ -137,7 +137,7 @@ impl<'a> History<'a> {
                     .unwrap_or_else(|| "there is no run before the first one to be its baseline".to_owned());
                 Some(format!(
                     "no complete run of plan {} on this kind of machine came before; {rest}",
-                    crate::text::shown(&run.plan.name)
+                    plimsoll_units::text::shown(&run.plan.name)
                 ))
             }
         };
@@ -231,11 +231,11 @@ fn published_name(name: &str) -> Option<&str> {
 
 /// The published figures for the cases of the other side.
 fn published_side(name: &str, table: &str, other: &Side) -> Result<Side, Failure> {
-    let found = published::find(table).ok_or_else(|| {
+    let found = plimsoll_published::find(table).ok_or_else(|| {
         Failure::usage(format!(
             "published:NAME must be one of {1}: '{0}' is not",
-            crate::text::shown_within(table, 60),
-            published::names().join(", ")
+            plimsoll_units::text::shown_within(table, 60),
+            plimsoll_published::names().join(", ")
         ))
     })?;
     let like =
@@ -244,7 +244,7 @@ fn published_side(name: &str, table: &str, other: &Side) -> Result<Side, Failure
 }
 
 fn shown(name: &str) -> String {
-    crate::text::shown_within(name, 120)
+    plimsoll_units::text::shown_within(name, 120)
 }
 
 fn loaded(store: &Store, ids: &[String]) -> Result<Vec<Run>, Failure> {

@@ -8,23 +8,22 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, bounded, never};
+use plimsoll_bench_network::Address;
+use plimsoll_command::cli::{Common, Install};
+use plimsoll_machine::Machine;
+use plimsoll_model::plan::Plan;
+use plimsoll_output::report::peers::{Listed, listed};
+use plimsoll_output::report::{Style, Wishes};
+use plimsoll_reference::process::{Launcher, become_program};
+use plimsoll_reference::supervise::{end_as, supervise};
+use plimsoll_reference::{
+    Against, Companions, FarServer, Found, PEERS, Package, Search, Selection, Trust, how_to_get,
+};
+use plimsoll_run::{Planned, TOOLS_PER_BUDGET};
+use plimsoll_system::leftover::{Reaped, Registry};
 
 use super::prepared::Prepared;
 use super::{Failure, printed};
-use crate::cli::{Common, Install};
-use crate::leftover::{Reaped, Registry};
-use crate::machine::Machine;
-use crate::peer;
-use crate::peer::process::{Launcher, become_program};
-use crate::peer::supervise::{end_as, supervise};
-use crate::peer::{
-    Against, Companions, FarServer, Found, PEERS, Package, Search, Selection, Trust, how_to_get,
-};
-use crate::plan::Plan;
-use crate::report::peers::{Listed, listed};
-use crate::report::{Style, Wishes};
-use crate::run::{Planned, TOOLS_PER_BUDGET};
-use plimsoll_bench_network::Address;
 
 /// What `--against` asks for; checked before anything is measured.
 ///
@@ -65,7 +64,7 @@ fn servers(typed: &[(String, String)]) -> Result<BTreeMap<String, FarServer>, Fa
     let read = |(name, place): &(String, String)| {
         let (_, usual) = known().find(|(known, _)| known == name).ok_or_else(|| {
             let names: Vec<&str> = known().map(|(name, _)| name).collect();
-            let shown = crate::text::shown(name);
+            let shown = plimsoll_units::text::shown(name);
             format!("--reference-server must name one of {}: '{shown}' is not", names.join(", "))
         })?;
         let address =
@@ -81,7 +80,7 @@ fn named(paths: &[(String, PathBuf)]) -> Result<BTreeMap<String, PathBuf>, Failu
             .map_err(|e| Failure::usage(e.replacen("--against", "--reference-path", 1)))?;
     }
     for (name, path) in paths {
-        let shown = crate::text::shown_bytes(path.as_os_str().as_encoded_bytes());
+        let shown = plimsoll_units::text::shown_bytes(path.as_os_str().as_encoded_bytes());
         let wrong =
             |why: &str| Failure::usage(format!("--reference-path {name}={shown} must name a program: {why}"));
         match path.metadata() {
@@ -101,13 +100,13 @@ fn search(paths: &[(String, PathBuf)]) -> Result<Search, Failure> {
 /// Why programs of reference tools on this process's search path are passed over.
 pub(super) fn passed_over() -> Vec<String> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    peer::passed_over(&Search::new(&path, BTreeMap::new(), Trust::here()))
+    plimsoll_reference::passed_over(&Search::new(&path, BTreeMap::new(), Trust::here()))
 }
 
 /// The tools that were asked for by name and can check no case, in a sentence each.
 pub(super) fn idle(prepared: &Prepared) -> Vec<String> {
     let asked = prepared.planned.iter().map(|planned| (&planned.against, &planned.candidate.case));
-    peer::idle(asked, &prepared.machine)
+    plimsoll_reference::idle(asked, &prepared.machine)
 }
 
 /// The facts from which the tools beside these cases of a plan follow.
@@ -209,12 +208,12 @@ pub(super) fn list(paths: &[(String, PathBuf)], install: Install) -> Result<Exit
             version: found.as_ref().ok().and_then(|found| companions.version(found)),
             get: match &found {
                 Ok(_) => how_to_get(peer.tool().package),
-                Err(why) => peer::remedy(peer.tool(), &search, why),
+                Err(why) => plimsoll_reference::remedy(peer.tool(), &search, why),
             },
             place: found.map(|found| found.programs.into_iter().flatten().next().unwrap_or_default()),
         })
         .collect();
-    printed(&listed(&rows, &peer::passed_over(&search), &Style::detect(Wishes::default())))
+    printed(&listed(&rows, &plimsoll_reference::passed_over(&search), &Style::detect(Wishes::default())))
 }
 
 /// Prints the command that installs these packages, or runs it.
@@ -271,6 +270,6 @@ pub(super) fn become_tool(cpus: &[usize], command: &[OsString]) -> Failure {
         return Failure::usage("launch: no program");
     };
     let error = become_program(cpus, Path::new(program), arguments);
-    let shown = crate::text::shown_bytes(program.as_encoded_bytes());
+    let shown = plimsoll_units::text::shown_bytes(program.as_encoded_bytes());
     Failure::environment(format!("{shown} cannot be started: {error}"))
 }

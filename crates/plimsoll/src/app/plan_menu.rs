@@ -2,11 +2,12 @@
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
+use plimsoll_command::cli::{self, Common, DEFAULT_PLAN, What};
+use plimsoll_command::resolve;
+use plimsoll_machine::Machine;
+use plimsoll_output::report::{Style, Wishes};
+
 use super::{Failure, plans, prepared};
-use crate::cli::{self, Common, DEFAULT_PLAN, What};
-use crate::machine::Machine;
-use crate::report::{Style, Wishes};
-use crate::resolve;
 
 /// Replaces a plan that is not named by the one that is chosen on the terminal, or by the default if there is no terminal.
 ///
@@ -26,7 +27,7 @@ pub(super) fn named(what: What, common: &Common) -> Result<What, Failure> {
 /// Whether a question can be answered: input, output and messages are a terminal, and this process is in its foreground.
 fn is_interactive(common: &Common) -> bool {
     let is_terminal = io::stdin().is_terminal() && io::stdout().is_terminal() && io::stderr().is_terminal();
-    is_terminal && !common.quiet && crate::cluster::started_with_others().is_none() && is_in_foreground()
+    is_terminal && !common.quiet && plimsoll_cluster::started_with_others().is_none() && is_in_foreground()
 }
 
 /// Whether the process group of this process is the one that may read from its terminal.
@@ -120,7 +121,7 @@ fn ask<'a>(names: &[&'a str], input: &mut impl BufRead, out: &mut impl Write) ->
         writeln!(
             out,
             "{} is neither a number from 1 to {last} nor one of these plans",
-            crate::text::shown(answer)
+            plimsoll_units::text::shown(answer)
         )?;
     }
 }

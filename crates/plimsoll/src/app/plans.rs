@@ -5,21 +5,22 @@ use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
 
-use super::{Failure, code, complain, printed};
-use crate::bench::RawTarget;
-use crate::cli::{self, Common, PlanWork, What};
-use crate::limit::user::UserLimits;
-use crate::machine::{Machine, Root};
-use crate::plan::file::{PlanFile, SERVER};
-use crate::plan::scale::{LEAST_OPERATIONS, LEAST_SERIES};
-use crate::plan::{Plan, write};
-use crate::quantity::{Quantity, Unit};
-use crate::report::{Style, Wishes};
-use crate::resolve::{self, UsageError};
-use crate::run::Planned;
-use crate::run::expected_seconds;
-use crate::text::{counted, shown_bytes};
+use plimsoll_bench::RawTarget;
 use plimsoll_bench_disk::fio::{JobFile, Place};
+use plimsoll_command::cli::{self, Common, PlanWork, What};
+use plimsoll_command::resolve::{self, UsageError};
+use plimsoll_machine::{Machine, Root};
+use plimsoll_model::limit::user::UserLimits;
+use plimsoll_model::plan::file::{PlanFile, SERVER};
+use plimsoll_model::plan::scale::{LEAST_OPERATIONS, LEAST_SERIES};
+use plimsoll_model::plan::{Plan, write};
+use plimsoll_output::report::{Style, Wishes};
+use plimsoll_run::Planned;
+use plimsoll_run::expected_seconds;
+use plimsoll_units::quantity::{Quantity, Unit};
+use plimsoll_units::text::{counted, shown_bytes};
+
+use super::{Failure, code, complain, printed};
 
 /// Does what was asked with plans.
 ///
@@ -130,7 +131,7 @@ fn shown(what: &What, common: &Common) -> Result<String, Failure> {
     resolve::planned(&plan, &discovered()).map_err(usage)?;
     if let Some(path) = &common.limits {
         let own = plan.file.limits.take();
-        let typed = crate::text::read_small(path, 1 << 20).map_err(Failure::usage)?;
+        let typed = plimsoll_units::text::read_small(path, 1 << 20).map_err(Failure::usage)?;
         plan.file.limits = Some(own.into_iter().chain([typed]).collect::<Vec<_>>().join("\n"));
     }
     let server = servers_left_out(&mut plan.file);
@@ -172,7 +173,7 @@ fn checked(name: &str, machine: &Machine) -> Result<String, Vec<String>> {
         0 => String::new(),
         n => format!("; {n} cannot be measured on this machine (plimsoll run PLAN --list says why)"),
     };
-    Ok(format!("{}: valid, {}{not}\n", crate::text::shown(name), counted(all, "case")))
+    Ok(format!("{}: valid, {}{not}\n", plimsoll_units::text::shown(name), counted(all, "case")))
 }
 
 /// The limits of the plan and of the file that was typed.
@@ -201,7 +202,7 @@ pub(super) fn typed_limits(typed: Option<&Path>) -> Result<UserLimits, Failure> 
 
 /// Refuses limits that no benchmark has a figure for.
 fn fitting(limits: &UserLimits) -> Result<(), String> {
-    let benchmarks: Vec<_> = crate::bench::benchmarks().map(|b| (b.name(), b.all_metrics())).collect();
+    let benchmarks: Vec<_> = plimsoll_bench::benchmarks().map(|b| (b.name(), b.all_metrics())).collect();
     limits.fit(&benchmarks)
 }
 

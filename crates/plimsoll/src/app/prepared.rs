@@ -5,29 +5,29 @@ use std::io::ErrorKind;
 use std::net::{IpAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 
-use plimsoll_metal::clock::{CoreClock, ProbeWork};
-
-use super::plans::{notes, usage};
-use super::{Failure, code};
-use crate::bench::{self, Benchmark, Candidate, Options, RawTarget};
-use crate::cli::{Common, What};
-use crate::compare::Requirement;
-use crate::evaluate::Maker;
-use crate::limit::user::UserLimits;
-use crate::machine::{Machine, Root};
-use crate::output;
-use crate::plan::{Plan, Sampling};
-use crate::report;
-use crate::resolve;
-use crate::run::Planned;
-use crate::run::expected_of;
-use crate::sample::{CannotMeasure, Cause};
-use crate::store::Store;
-use crate::wire::Key;
+use plimsoll_bench::{Benchmark, Candidate, Options, RawTarget};
 use plimsoll_bench_cpu::Peak;
 use plimsoll_bench_disk::DirError;
 use plimsoll_bench_disk::storage::raw::{self, RawError};
 use plimsoll_bench_disk::storage::target::Cache;
+use plimsoll_command::cli::{Common, What};
+use plimsoll_command::resolve;
+use plimsoll_compare::Requirement;
+use plimsoll_history::Store;
+use plimsoll_machine::{Machine, Root};
+use plimsoll_metal::clock::{CoreClock, ProbeWork};
+use plimsoll_model::limit::user::UserLimits;
+use plimsoll_model::plan::{Plan, Sampling};
+use plimsoll_model::sample::{CannotMeasure, Cause};
+use plimsoll_output::report;
+use plimsoll_result::evaluate::Maker;
+use plimsoll_run::Planned;
+use plimsoll_run::expected_of;
+use plimsoll_server::wire::Key;
+
+use super::plans::{notes, usage};
+use super::{Failure, code};
+use crate::output;
 
 /// Within this share two tools are said to see the same, unless the user says otherwise.
 const MARGIN: f64 = 0.03;
@@ -99,7 +99,7 @@ impl Prepared {
         if machine.cpu.effective_cache.is_some() {
             planned = resolve::planned(&plan, &machine).map_err(usage)?;
         }
-        let on_files = planned.iter().any(|p| bench::subsystem_of(&p.candidate.case).on_files);
+        let on_files = planned.iter().any(|p| plimsoll_bench::subsystem_of(&p.candidate.case).on_files);
         match &common.target {
             Some(target) => checked_target(&root, target, &mut planned)?,
             None if files && (on_files || common.dir.is_some()) => {
@@ -183,7 +183,7 @@ fn look(plan: &Plan, planned: &[Planned], machine: &mut Machine) {
     let benchmarks = sized
         .flat_map(|group| &group.benchmarks)
         .filter(|name| planned.iter().any(|p| p.candidate.case.benchmark() == name.as_str()));
-    for benchmark in benchmarks.filter_map(|name| bench::find(name)) {
+    for benchmark in benchmarks.filter_map(|name| plimsoll_bench::find(name)) {
         (benchmark.descriptor().look)(machine);
     }
 }
@@ -238,8 +238,8 @@ pub(super) fn foretold(prepared: &Prepared, common: &Common) -> Result<String, F
     let expected = expected_seconds(plan, &prepared.planned) + tools;
     let tools = if tools > 0.0 { format!(" ({tools:.0} s of them reference tools)") } else { String::new() };
     let times = if plan.repeat > 1 { format!(", {} times", plan.repeat) } else { String::new() };
-    let on_files = prepared.planned.iter().any(|p| bench::subsystem_of(&p.candidate.case).on_files);
-    let dir = crate::text::shown_bytes(plan.dir.as_os_str().as_encoded_bytes());
+    let on_files = prepared.planned.iter().any(|p| plimsoll_bench::subsystem_of(&p.candidate.case).on_files);
+    let dir = plimsoll_units::text::shown_bytes(plan.dir.as_os_str().as_encoded_bytes());
     let files = if on_files { format!(", files in {dir}") } else { String::new() };
     let notes: String = notes(plan, &prepared.planned).iter().map(|note| format!("note: {note}\n")).collect();
     Ok(format!(
@@ -262,9 +262,9 @@ pub(super) fn expected_seconds(plan: &Plan, planned: &[Planned]) -> f64 {
 /// How many samples of which length.
 fn sampled(sampling: &Sampling) -> String {
     let samples =
-        sampling.samples.map_or("6 to 30 samples".to_owned(), |n| crate::text::counted(n, "sample"));
+        sampling.samples.map_or("6 to 30 samples".to_owned(), |n| plimsoll_units::text::counted(n, "sample"));
     let time = std::time::Duration::from_secs_f64(sampling.sample_time);
-    format!("{samples} of {} each", crate::quantity::format_duration(time))
+    format!("{samples} of {} each", plimsoll_units::quantity::format_duration(time))
 }
 
 /// The directory of the test files. Cases whose file does not fit there are marked; where that is all there is to

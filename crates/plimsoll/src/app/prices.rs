@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::path::Path;
 
+use plimsoll_compare::{Prices, Side};
+use plimsoll_model::case::Pattern;
+use plimsoll_units::text::{read_small, shown_within};
+
 use super::Failure;
-use crate::case::Pattern;
-use crate::compare::{Prices, Side};
-use crate::text::{read_small, shown_within};
 
 /// Largest file of prices.
 const MAX_PRICES: u64 = 1 << 16;

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use crate::report::Style;
+use plimsoll_output::report::Style;
 
 /// A line that each text replaces; nothing where stderr shows no progress.
 pub(super) struct Progress<'a> {

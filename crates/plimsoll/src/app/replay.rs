@@ -2,14 +2,14 @@
 
 use std::process::ExitCode;
 
+use plimsoll_command::cli::Report;
+use plimsoll_output::report::format::{Replayed, Subject, writer};
+use plimsoll_output::report::html::{self, Beside};
+use plimsoll_output::report::{Style, Wishes, card, published as tables, terminal};
+use plimsoll_result::document::Run;
+
 use super::named_runs::{History, files};
 use super::{Failure, ending, target, unwritten};
-use crate::cli::Report;
-use crate::document::Run;
-use crate::published;
-use crate::report::format::{Replayed, Subject, writer};
-use crate::report::html::{self, Beside};
-use crate::report::{Style, Wishes, card, published as tables, terminal};
 
 /// Prints or writes the runs.
 ///
@@ -74,13 +74,13 @@ fn lost(e: std::io::Error) -> Failure {
 
 /// Refuses a run whose plan replays no published report.
 fn replays(run: &Run) -> Result<(), Failure> {
-    match published::find(&run.plan.name) {
+    match plimsoll_published::find(&run.plan.name) {
         Some(_) => Ok(()),
         None => Err(Failure::usage(format!(
             "--tables published requires a run of a published plan ({2}): run {0} is of plan {1}",
             run.id,
-            crate::text::shown(&run.plan.name),
-            published::names().join(", ")
+            plimsoll_units::text::shown(&run.plan.name),
+            plimsoll_published::names().join(", ")
         ))),
     }
 }

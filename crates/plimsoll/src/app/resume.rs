@@ -4,17 +4,18 @@ use std::io::ErrorKind;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 
+use plimsoll_bench::subsystem_of;
+use plimsoll_command::cli::{Common, What};
+use plimsoll_command::resolve;
+use plimsoll_history::Store;
+use plimsoll_machine::storage::Storage;
+use plimsoll_model::plan::{file, write};
+use plimsoll_result::document::{Run, RunStatus};
+use plimsoll_run::Planned;
+
 use super::prepared::Prepared;
 use super::{Failure, store_failure};
-use crate::bench::subsystem_of;
-use crate::cli::{Common, What};
-use crate::document::{Run, RunStatus};
-use crate::machine::storage::Storage;
 use crate::output;
-use crate::plan::{file, write};
-use crate::resolve;
-use crate::run::Planned;
-use crate::store::Store;
 
 /// A run that this process carries out, and no other while this is held. It is a name in the abstract namespace of Unix
 /// sockets (unix(7)): the kernel frees it with the process, however that ended, and no file is left.
@@ -93,11 +94,11 @@ pub(super) fn begun(wanted: &str, common: &Common) -> Result<Begun, Failure> {
 /// The run came from a file that names a server, and the command line does not.
 pub(super) fn plan_of(begun: &Begun, common: &Common) -> Result<What, Failure> {
     let run = &begun.run;
-    let (name, text) = (crate::text::shown(&run.plan.name), run.plan.text.clone());
+    let (name, text) = (plimsoll_units::text::shown(&run.plan.name), run.plan.text.clone());
     if begun.imported && common.server.is_empty() {
         let servers = file::parse_kept(&name, &text).map(|plan| plan.servers()).unwrap_or_default();
         if let Some(server) = servers.first() {
-            let server = crate::text::shown_within(server, 128);
+            let server = plimsoll_units::text::shown_within(server, 128);
             return Err(Failure::usage(format!(
                 "--resume: run {} was imported, and its plan names a server; to connect to it, add --server {server}",
                 run.id
@@ -117,7 +118,7 @@ pub(super) fn same(run: &Run, prepared: &mut Prepared) -> Result<(), Failure> {
     if run.plan.hash != hash {
         return Err(other_plan(
             run,
-            &format!("its hash is {}, now it is {hash}", crate::text::shown(&run.plan.hash)),
+            &format!("its hash is {}, now it is {hash}", plimsoll_units::text::shown(&run.plan.hash)),
         ));
     }
     prepared.plan.seed = run.seed;
@@ -150,13 +151,13 @@ fn same_machine(run: &Run, prepared: &Prepared) -> Result<(), Failure> {
         return Err(Failure::usage(format!(
             "--resume: run {} was started on another machine ({} {}; this is {} {}): start a new run here",
             run.id,
-            crate::text::shown(then.host.as_deref().unwrap_or("unnamed")),
-            crate::text::shown(&then.id),
-            crate::text::shown(now.host.as_deref().unwrap_or("unnamed")),
+            plimsoll_units::text::shown(then.host.as_deref().unwrap_or("unnamed")),
+            plimsoll_units::text::shown(&then.id),
+            plimsoll_units::text::shown(now.host.as_deref().unwrap_or("unnamed")),
             now.id
         )));
     }
-    let mount = |machine: &crate::machine::Machine| {
+    let mount = |machine: &plimsoll_machine::Machine| {
         let storage = machine.storage.as_ref()?;
         Some((storage.device.clone(), storage.file_system.as_ref().map(|fs| fs.mount_point.clone())))
     };
@@ -171,7 +172,7 @@ fn same_machine(run: &Run, prepared: &Prepared) -> Result<(), Failure> {
 
 /// What a run was measured on, which is not what it would be measured on now, and the flags that name it.
 fn elsewhere(storage: Option<&Storage>) -> String {
-    let path = storage.map(|storage| crate::text::shown(&storage.path)).unwrap_or_default();
+    let path = storage.map(|storage| plimsoll_units::text::shown(&storage.path)).unwrap_or_default();
     // A device that is measured itself is described without a file system.
     let is_device = storage.is_some_and(|storage| storage.file_system.is_none() && storage.device.is_some());
     match is_device {
@@ -197,12 +198,12 @@ mod tests {
             Storage { path: "/dev/sdx".to_owned(), device: Some("sdx".to_owned()), ..Storage::default() };
         let advice = elsewhere(Some(&device));
         assert!(advice.contains("--target /dev/sdx") && advice.contains("--destroy-data-on /dev/sdx:SERIAL"));
-        let file_system = crate::machine::storage::FileSystem {
+        let file_system = plimsoll_machine::storage::FileSystem {
             fs_type: "ext4".to_owned(),
             mount_point: "/".to_owned(),
             source: "/dev/sdx".to_owned(),
             options: Vec::new(),
-            medium: crate::machine::storage::Medium::Device,
+            medium: plimsoll_machine::storage::Medium::Device,
         };
         let advice =
             elsewhere(Some(&Storage { path: "/data".to_owned(), file_system: Some(file_system), ..device }));

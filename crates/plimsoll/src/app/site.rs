@@ -3,16 +3,19 @@
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 
+use plimsoll_command::cli::Site;
+use plimsoll_history::{Asked, Entry, Store, Trend};
+use plimsoll_model::case::Pattern;
+use plimsoll_output::report::html::site::{
+    self as pages, Directory, Listed, OfMachine, SiteError, names, series,
+};
+use plimsoll_output::report::target::{TargetError, Waits};
+use plimsoll_result::document::Run;
+use plimsoll_system::leftover::Registry;
+use plimsoll_units::text::{counted, shown_bytes};
+
 use super::named_runs::History;
 use super::{Failure, code, complain, printed, shareable, store_failure};
-use crate::case::Pattern;
-use crate::cli::Site;
-use crate::document::Run;
-use crate::leftover::Registry;
-use crate::report::html::site::{self as pages, Directory, Listed, OfMachine, SiteError, names, series};
-use crate::report::target::{TargetError, Waits};
-use crate::store::{Asked, Entry, Store, Trend};
-use crate::text::{counted, shown_bytes};
 
 /// Writes the site.
 ///

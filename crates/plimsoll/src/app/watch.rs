@@ -6,30 +6,29 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use plimsoll_command::cli::{Common, Watch as Typed, What};
+use plimsoll_history::Store;
+use plimsoll_machine::processes;
+use plimsoll_machine::{Root, State};
+use plimsoll_metal::usage::cpu_seconds_with_children;
+use plimsoll_model::case::Case;
+use plimsoll_model::limit::Evidence;
+use plimsoll_model::plan::file::SERVER;
+use plimsoll_output::report;
+use plimsoll_result::document::{Run, RunStatus};
+use plimsoll_result::event::Event;
+use plimsoll_result::finding;
+use plimsoll_system::wall;
+use plimsoll_units::text::counted;
+use plimsoll_watch::{
+    Begun, Journal, JournalError, Kept, Line, MOST_PROBES, Session, Shares, Spent, findings, joined,
+};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::prepared::Prepared;
 use super::{Failure, code, document, ending, far_end, interrupts, outputs, printed, resume, store_failure};
-use crate::bench;
-use crate::case::Case;
-use crate::cli::{Common, Watch as Typed, What};
-use crate::document::{Run, RunStatus};
-use crate::event::Event;
-use crate::finding;
-use crate::limit::Evidence;
-use crate::machine::processes;
-use crate::machine::{Root, State};
 use crate::output::{self, Begins, complain};
-use crate::plan::file::SERVER;
-use crate::report;
-use crate::store::Store;
-use crate::text::counted;
-use crate::wall;
-use crate::watch::{
-    Begun, Journal, JournalError, Kept, Line, MOST_PROBES, Session, Shares, Spent, findings, joined,
-};
-use plimsoll_metal::usage::cpu_seconds_with_children;
 use probing::{Ending, Probing};
 
 /// The journal's name in the directory of the history.
@@ -171,7 +170,7 @@ fn go_on(typed: &Typed, journal: Journal, kept: Kept) -> Result<ExitCode, Failur
 
 fn plan(begun: &Begun) -> What {
     let plan = &begun.run.plan;
-    What::Text { name: crate::text::shown(&plan.name), text: plan.text.clone() }
+    What::Text { name: plimsoll_units::text::shown(&plan.name), text: plan.text.clone() }
 }
 
 fn is_over(kept: &Kept) -> bool {
@@ -196,7 +195,7 @@ fn elapsed(kept: &Kept) -> f64 {
 /// The kernel's id of this boot.
 fn boot() -> String {
     let id = Root::live().line("proc/sys/kernel/random/boot_id").unwrap_or_default();
-    crate::text::shown_within(&id, 64)
+    plimsoll_units::text::shown_within(&id, 64)
 }
 
 /// Leaves out what cannot be measured here, and says why.
@@ -204,9 +203,9 @@ fn measurable(mut prepared: Prepared, has_dir: bool) -> Prepared {
     let mut left_out: Vec<(Case, String)> = Vec::new();
     prepared.planned.retain(|planned| {
         let case = &planned.candidate.case;
-        let takes_server = bench::find(case.benchmark()).is_some_and(|b| b.keys().contains(&SERVER));
+        let takes_server = plimsoll_bench::find(case.benchmark()).is_some_and(|b| b.keys().contains(&SERVER));
         let why = match &planned.candidate.feasible {
-            _ if bench::subsystem_of(case).on_files && !has_dir => Some("needs --dir".to_owned()),
+            _ if plimsoll_bench::subsystem_of(case).on_files && !has_dir => Some("needs --dir".to_owned()),
             _ if takes_server && case.word(SERVER).is_none() => Some("needs --server".to_owned()),
             Err(why) => Some(why.to_string()),
             Ok(()) => None,
@@ -217,7 +216,8 @@ fn measurable(mut prepared: Prepared, has_dir: bool) -> Prepared {
     let mut reasons: Vec<&String> = left_out.iter().map(|(_, why)| why).collect();
     reasons.dedup();
     for why in reasons {
-        let cases = left_out.iter().filter(|(_, of)| of == why).map(|(case, _)| bench::label::full(case));
+        let cases =
+            left_out.iter().filter(|(_, of)| of == why).map(|(case, _)| plimsoll_bench::label::full(case));
         complain(&format!("not watched ({why}): {}", cases.collect::<Vec<_>>().join(", ")));
     }
     prepared.plan.budget = None;
@@ -282,7 +282,7 @@ fn result(kept: &Kept, common: &Common) -> Result<Run, Failure> {
     let outcomes = joined(kept, &cases, begun.run.machine.cpu.allowed.len());
     let mut run = begun.run.clone();
     let node = run.nodes.first().map(|node| node.name.clone()).unwrap_or_default();
-    let maker = crate::evaluate::Maker { seed: run.seed, ..prepared.maker(&node) };
+    let maker = plimsoll_result::evaluate::Maker { seed: run.seed, ..prepared.maker(&node) };
     let evidence = Evidence { outcomes: &outcomes };
     run.measurements = outcomes.iter().map(|outcome| maker.measurement(outcome, evidence)).collect();
     run.findings = findings(kept, &run.measurements);
@@ -306,7 +306,7 @@ fn shown(kept: &Kept, common: &Common, journal: Journal) -> Result<ExitCode, Fai
         journal.remove().map_err(|e| failure(&e))?;
         return printed(&format!(
             "the result is in the history: plimsoll history show {}\n",
-            crate::text::shown(id)
+            plimsoll_units::text::shown(id)
         ));
     }
     let run = result(kept, common)?;

@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::os::fd::AsFd;
 use std::process::{Child, Command, Stdio};
 
-use plimsoll::wire::{Channel, Key, Message};
+use plimsoll_server::wire::{Channel, Key, Message};
 use rustix::process::Signal;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::Value;

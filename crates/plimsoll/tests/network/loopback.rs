@@ -5,11 +5,11 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use plimsoll::bench::Prepared;
-use plimsoll::case::Case;
-use plimsoll::machine::{Machine, Root};
-use plimsoll::sample::{Amount, Cause};
+use plimsoll_bench::Prepared;
 use plimsoll_bench_network::{Job, Placement, RoundTrips, Setup, Streams};
+use plimsoll_machine::{Machine, Root};
+use plimsoll_model::case::Case;
+use plimsoll_model::sample::{Amount, Cause};
 use rustix::process::Signal;
 
 use super::{AT_WORK, program, signal, ticks};

@@ -5,13 +5,13 @@ use std::io::Read;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use plimsoll::sample::{CannotMeasure, Cause};
-use plimsoll::wire::handshake::{LENGTH, respond};
-use plimsoll::wire::{
+use plimsoll_bench_network::{Address, FarEnd, Place};
+use plimsoll_model::sample::{CannotMeasure, Cause};
+use plimsoll_server::wire::handshake::{LENGTH, respond};
+use plimsoll_server::wire::{
     Amount, Channel, Direction, Hex128, Key, Message, Receiving, Sending, Shaping, Sockets, Tcp, Welcome,
     WireError,
 };
-use plimsoll_bench_network::{Address, FarEnd, Place};
 
 /// Where it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

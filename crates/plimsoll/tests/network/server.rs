@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
 
-use plimsoll::sample::Cause;
-use plimsoll::wire::{Amount, Direction, Key, Receiving, Sending, Sockets, Tcp};
 use plimsoll_bench_network::{Address, FarEnd, Place};
+use plimsoll_model::sample::Cause;
+use plimsoll_server::wire::{Amount, Direction, Key, Receiving, Sending, Sockets, Tcp};
 use rustix::process::Signal;
 
 use super::{Serving, program, signal, ticks};

@@ -331,7 +331,7 @@ fn somebody_knocks(listener: &TcpListener) -> bool {
 
 /// Whether this machine lets everybody use the congestion control of that name.
 fn may_use(name: &str) -> bool {
-    let allowed = crate::machine::Root::live().text("proc/sys/net/ipv4/tcp_allowed_congestion_control");
+    let allowed = plimsoll_machine::Root::live().text("proc/sys/net/ipv4/tcp_allowed_congestion_control");
     allowed.is_ok_and(|names| names.split_whitespace().any(|allowed| allowed == name))
 }
 

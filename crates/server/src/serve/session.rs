@@ -4,12 +4,12 @@ use std::io;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
+use plimsoll_machine::Root;
+use plimsoll_units::text::counted;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use super::sessions::{Lease, Sessions};
-use crate::machine::Root;
-use crate::text::counted;
 use crate::traffic::account::Ledger;
 use crate::traffic::carrier::Carrier;
 use crate::traffic::tcp::{Means, transfer};
@@ -57,7 +57,7 @@ impl Session<'_> {
             Ok(()) => self.requests(&mut ended.transfers),
             Err(e) => Err(e.into()),
         };
-        ended.why = served.err().map(|why| crate::text::shown_within(&why.to_string(), 300));
+        ended.why = served.err().map(|why| plimsoll_units::text::shown_within(&why.to_string(), 300));
         ended
     }
 
@@ -259,6 +259,6 @@ pub(super) fn lacks(error: &io::Error) -> String {
 /// Bytes that nothing on the way can make smaller.
 fn random_bytes(count: u32) -> Vec<u8> {
     let mut bytes = vec![0; count as usize];
-    ChaCha8Rng::seed_from_u64(crate::random::number()).fill_bytes(&mut bytes);
+    ChaCha8Rng::seed_from_u64(plimsoll_system::random::number()).fill_bytes(&mut bytes);
     bytes
 }

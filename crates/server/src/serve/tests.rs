@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use plimsoll_machine::Root;
+
 use super::*;
-use crate::machine::Root;
 use crate::traffic::account::Ledger;
 use crate::traffic::tcp::{Means, Outcome, transfer};
 use crate::traffic::{End, Fnv, Lost};

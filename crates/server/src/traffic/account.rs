@@ -7,8 +7,9 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+use plimsoll_machine::Root;
+
 use super::link_watch::{LinkLoss, LinkWatch};
-use crate::machine::Root;
 use crate::wire::Account;
 
 /// Where the numbers come from.

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
+use plimsoll_machine::Root;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -18,7 +19,6 @@ use serde::{Deserialize, Serialize};
 
 use super::carrier::Carrier;
 use super::route::{self, LOOPBACK};
-use crate::machine::Root;
 
 /// Messages about links (`RTMGRP_LINK`).
 const LINK_MESSAGES: u32 = 1;

@@ -271,7 +271,7 @@ fn reason(channel: &mut Channel, end: End, lost: Lost) -> Lost {
     let deadline = Instant::now() + if end == End::Near && is_gone { SILENCE } else { Duration::ZERO };
     while Instant::now() < deadline {
         match channel.receive(deadline) {
-            Ok(Message::Refused(why)) => return Lost::Refused(crate::text::shown(&why)),
+            Ok(Message::Refused(why)) => return Lost::Refused(plimsoll_units::text::shown(&why)),
             Ok(_) => {}
             Err(_) => break,
         }

@@ -5,7 +5,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
-use crate::machine::Root;
+use plimsoll_machine::Root;
 
 /// The interface of what stays within this machine.
 pub const LOOPBACK: &str = "lo";
@@ -31,7 +31,7 @@ pub fn interface(root: &Root, address: SocketAddr) -> Option<String> {
         (IpAddr::V6(to), _) => v6(&root.text("proc/net/ipv6_route").ok()?, to),
     };
     let harmless = |name: &String| !name.contains('/') && name != "." && name != "..";
-    found.map(|name| crate::text::shown_within(&name, 32)).filter(harmless)
+    found.map(|name| plimsoll_units::text::shown_within(&name, 32)).filter(harmless)
 }
 
 /// The interface that packets from this machine to `address` take: `lo` if the address is this machine's own.

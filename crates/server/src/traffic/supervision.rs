@@ -141,7 +141,7 @@ impl<'a> Supervision<'a> {
             self.heard();
             match message {
                 Message::Alive => {}
-                Message::Refused(why) => return Err(Lost::Refused(crate::text::shown(&why))),
+                Message::Refused(why) => return Err(Lost::Refused(plimsoll_units::text::shown(&why))),
                 Message::Unacknowledged { segment } => {
                     return Err(Lost::Unacknowledged { segment, sender: End::Far });
                 }

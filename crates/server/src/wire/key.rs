@@ -11,7 +11,7 @@ use std::path::Path;
 use rustix::fs::{Mode, OFlags, fcntl_setfl, open, openat};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::links::LinkError;
+use plimsoll_system::links::LinkError;
 
 /// Bytes of a key.
 pub const LENGTH: usize = 32;
@@ -61,7 +61,7 @@ impl Key {
     /// # Errors
     /// The system gives no random bytes.
     pub fn random() -> io::Result<Self> {
-        crate::random::secret().map(Key)
+        plimsoll_system::random::secret().map(Key)
     }
 
     /// The key of servers that were told to be open to everybody. It keeps nobody out.
@@ -96,7 +96,7 @@ impl Key {
     /// # Errors
     /// It cannot be read, is open to others, or holds no key.
     pub fn read(path: &Path) -> Result<Self, KeyError> {
-        let shown = crate::text::shown_bytes(path.as_os_str().as_encoded_bytes());
+        let shown = plimsoll_units::text::shown_bytes(path.as_os_str().as_encoded_bytes());
         let failed = |source| KeyError::File { path: shown.clone(), source };
         // Nobody waits for the writer of a FIFO that has none: it is empty.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
@@ -119,9 +119,9 @@ impl Key {
     /// # Errors
     /// The file exists, or cannot be written.
     pub fn write_new(&self, path: &Path) -> Result<(), KeyError> {
-        let shown = crate::text::shown_bytes(path.as_os_str().as_encoded_bytes());
+        let shown = plimsoll_units::text::shown_bytes(path.as_os_str().as_encoded_bytes());
         let failed = |source| KeyError::File { path: shown.clone(), source };
-        let place = crate::links::locate(path).map_err(|e| match e {
+        let place = plimsoll_system::links::locate(path).map_err(|e| match e {
             LinkError::Refused(why) => KeyError::Refused { path: shown.clone(), why },
             LinkError::Failed(e) => failed(e),
         })?;

@@ -98,7 +98,7 @@ impl Hex128 {
     /// # Errors
     /// The system gives no random bytes.
     pub fn random() -> std::io::Result<Self> {
-        crate::random::secret().map(Hex128)
+        plimsoll_system::random::secret().map(Hex128)
     }
 
     /// A value with these bytes.
@@ -379,8 +379,8 @@ impl Message {
     /// # Errors
     /// What is wrong with it, in one line; the text in it is made harmless.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
-        let message: Message =
-            serde_json::from_slice(bytes).map_err(|e| crate::text::shown_within(&e.to_string(), 200))?;
+        let message: Message = serde_json::from_slice(bytes)
+            .map_err(|e| plimsoll_units::text::shown_within(&e.to_string(), 200))?;
         message.in_range().map_err(str::to_owned)?;
         Ok(message)
     }

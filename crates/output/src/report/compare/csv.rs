@@ -2,9 +2,10 @@
 
 use std::io::{self, Write};
 
-use crate::bench::Better;
-use crate::compare::{Comparison, Place};
-use crate::quantity::Unit;
+use plimsoll_bench::Better;
+use plimsoll_compare::{Comparison, Place};
+use plimsoll_units::quantity::Unit;
+
 use crate::report::tidy::cell;
 
 /// The columns.

@@ -1,8 +1,9 @@
 //! What a comparison could not compare, in words: those that have the same reason together, each by its name.
 
-use crate::compare::{Comparison, Has, Kind, Standing, Uncompared, letter};
-use crate::label;
-use crate::quantity::Quantity;
+use plimsoll_bench::label;
+use plimsoll_compare::{Comparison, Has, Kind, Standing, Uncompared, letter};
+use plimsoll_units::quantity::Quantity;
+
 use crate::report::style::Role;
 
 /// Those that became the same on both sides.
@@ -91,9 +92,11 @@ fn head(kind: Kind) -> &'static str {
 
 /// The case in words, behind its machine where there are several, and the metric where one is meant.
 fn name(one: &Uncompared) -> String {
-    let node = one.node.as_deref().map(|node| format!("{}: ", crate::text::shown_within(node, 64)));
-    let metric =
-        one.metric.as_deref().map(|metric| format!(", metric {}", crate::text::shown_within(metric, 40)));
+    let node = one.node.as_deref().map(|node| format!("{}: ", plimsoll_units::text::shown_within(node, 64)));
+    let metric = one
+        .metric
+        .as_deref()
+        .map(|metric| format!(", metric {}", plimsoll_units::text::shown_within(metric, 40)));
     node.unwrap_or_default() + &label::full(&one.case) + &metric.unwrap_or_default()
 }
 
@@ -104,7 +107,8 @@ fn on(standing: &Standing, side: &str) -> String {
         Has::Ok if standing.ok < standing.of => format!(" ({} of {})", standing.ok, standing.of),
         _ => String::new(),
     };
-    let reason = standing.reason.as_deref().map(|reason| format!(" ({})", crate::text::shown(reason)));
+    let reason =
+        standing.reason.as_deref().map(|reason| format!(" ({})", plimsoll_units::text::shown(reason)));
     format!("{word}{count} in {side}{}", reason.unwrap_or_default())
 }
 

@@ -1,14 +1,14 @@
 //! A comparison as columns and rows of words: of two sides a row for each metric, of more, or with prices, a row for each side of a
 //! metric.
 
+use plimsoll_bench::is_of_all;
+use plimsoll_bench::label;
+use plimsoll_compare::{Compared, Comparison, Place, Ranked, Verdict, letter};
+use plimsoll_model::case::Case;
+use plimsoll_units::quantity::{Quantity, percent, significant};
 use unicode_width::UnicodeWidthStr;
 
 use super::{Shown, signed, word};
-use crate::bench::is_of_all;
-use crate::case::Case;
-use crate::compare::{Compared, Comparison, Place, Ranked, Verdict, letter};
-use crate::label;
-use crate::quantity::{Quantity, percent, significant};
 use crate::report::escape;
 use crate::report::row::with_delivered;
 use crate::report::style::{Role, Style};
@@ -108,7 +108,7 @@ impl<'a> Table<'a> {
 
     /// The scores; `None` without weights.
     pub(in crate::report) fn of_scores(comparison: &Comparison) -> Option<Self> {
-        let line = |score: &crate::compare::Score| {
+        let line = |score: &plimsoll_compare::Score| {
             let half =
                 score.half.map_or_else(|| "unknown".to_owned(), |half| format!("± {}", percent(half, 2)));
             let cells = vec![side(comparison, score.side), significant(score.value, 3), half];
@@ -222,7 +222,7 @@ pub(in crate::report) fn name_of(row: &Ranked) -> String {
 /// The label of a case with the name of its machine, if there are several, and the metric, if it is not the headline.
 pub(super) fn name(case: &Case, node: Option<&str>, metric: Option<&String>) -> String {
     let of_one = node.filter(|_| !is_of_all(case));
-    let node = of_one.map(|node| format!("{}: ", crate::text::shown_within(node, 20)));
+    let node = of_one.map(|node| format!("{}: ", plimsoll_units::text::shown_within(node, 20)));
     let metric = metric.map(|metric| format!(", {metric}"));
     node.unwrap_or_default() + &label::label(case) + &metric.unwrap_or_default()
 }

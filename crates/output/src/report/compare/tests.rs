@@ -3,14 +3,14 @@
 mod simulation;
 
 use super::*;
+use plimsoll_compare::{Floor, Floors, Noise, Prices, Score, Side, Wanted, compare};
+use plimsoll_model::metric::Better;
+use plimsoll_result::fixture;
+use plimsoll_stats::{Samples, Seed, Summary};
+use plimsoll_units::quantity::Unit;
 use unicode_width::UnicodeWidthStr;
 
 use super::rows::name;
-use crate::compare::{Floor, Floors, Noise, Prices, Score, Side, Wanted, compare};
-use crate::fixture;
-use crate::metric::Better;
-use crate::quantity::Unit;
-use crate::stats::{Samples, Seed, Summary};
 
 fn comparison() -> Comparison {
     let floor = |benchmark: &str, metric: &str| Floor {

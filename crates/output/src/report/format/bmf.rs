@@ -7,12 +7,12 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
+use plimsoll_model::measurement::{Measurement, MetricResult, Status};
+use plimsoll_result::document::Run;
 use serde::Serialize;
 
 use super::openmetrics::unit_name;
 use super::{Format, OneRun};
-use crate::document::Run;
-use crate::measurement::{Measurement, MetricResult, Status};
 
 /// The format.
 pub(super) static FORMAT: Format = Format {
@@ -54,7 +54,7 @@ pub(super) fn benchmark(run: &Run, measurement: &Measurement) -> String {
     if run.plan.repeat > 1 {
         name += &format!(" repeat={}", measurement.repeat);
     }
-    crate::text::shown_within(&name, MOST)
+    plimsoll_units::text::shown_within(&name, MOST)
 }
 
 /// The longest name that Bencher takes, in characters.
@@ -95,8 +95,9 @@ fn measure(metric: &MetricResult) -> String {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_result::fixture;
+
     use super::*;
-    use crate::fixture;
     use crate::report::Style;
 
     fn written(run: &Run) -> String {

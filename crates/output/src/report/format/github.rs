@@ -6,12 +6,12 @@
 
 use std::io::{self, Write};
 
+use plimsoll_bench::Better;
+use plimsoll_model::measurement::{Measurement, MetricResult, Status};
 use serde::Serialize;
 
 use super::bmf::benchmark;
 use super::{Format, OneRun};
-use crate::bench::Better;
-use crate::measurement::{Measurement, MetricResult, Status};
 
 /// The format of rates.
 pub(super) static BIGGER: Format = Format {
@@ -72,9 +72,12 @@ fn write(of: &OneRun<'_>, better: Better, out: &mut dyn Write) -> io::Result<()>
 /// The share of the limit, and what was delivered of an undisturbed figure.
 fn extra(measurement: &Measurement, metric: &MetricResult) -> Option<String> {
     let limit = metric.of_limit.filter(|share| share.is_finite());
-    let limit = limit.map(|share| format!("{} of the limit", crate::quantity::percent(share, 3)));
+    let limit = limit.map(|share| format!("{} of the limit", plimsoll_units::quantity::percent(share, 3)));
     let delivered = measurement.delivered().map(|delivered| {
-        format!("undisturbed; {} delivered", crate::quantity::Quantity::new(delivered.value, metric.unit))
+        format!(
+            "undisturbed; {} delivered",
+            plimsoll_units::quantity::Quantity::new(delivered.value, metric.unit)
+        )
     });
     let texts: Vec<String> = limit.into_iter().chain(delivered).collect();
     (!texts.is_empty()).then(|| texts.join(", "))
@@ -82,8 +85,9 @@ fn extra(measurement: &Measurement, metric: &MetricResult) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_result::fixture;
+
     use super::*;
-    use crate::fixture;
     use crate::report::Style;
     use crate::report::format::left_out;
 

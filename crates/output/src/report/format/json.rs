@@ -4,13 +4,13 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use plimsoll_compare::{Comparison, Holds};
+use plimsoll_result::document::Run;
+use plimsoll_system::leftover::Registry;
 use rustix::fs::OFlags;
 use serde::Serialize;
 
 use super::{Format, Sides};
-use crate::compare::{Comparison, Holds};
-use crate::document::Run;
-use crate::leftover::Registry;
 
 /// The format.
 pub(super) static FORMAT: Format = Format {
@@ -23,7 +23,7 @@ pub(super) static FORMAT: Format = Format {
 };
 
 fn name(path: &Path) -> String {
-    crate::text::shown_bytes(path.as_os_str().as_bytes())
+    plimsoll_units::text::shown_bytes(path.as_os_str().as_bytes())
 }
 
 /// Writes the document to `out`, indented, with a newline at its end.
@@ -56,7 +56,7 @@ fn comparison(of: &Sides<'_>, out: &mut dyn Write) -> io::Result<()> {
 /// # Errors
 /// The directory cannot be written, or has no room.
 pub fn spool(run: &Run, directory: &Path, registry: &Registry) -> io::Result<String> {
-    let id = crate::text::shown_within(&run.id, 40).replace('/', "");
+    let id = plimsoll_units::text::shown_within(&run.id, 40).replace('/', "");
     let file = directory.join(format!("plimsoll-{id}.json"));
     // Mode 0600; whole or not there.
     let made = registry.file_in(directory, 0o600, OFlags::empty())?;
@@ -69,14 +69,15 @@ pub fn spool(run: &Run, directory: &Path, registry: &Registry) -> io::Result<Str
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_result::fixture;
+
     use super::*;
-    use crate::fixture;
 
     /// The document, but for the machine, whose parts have tests of their own.
     #[test]
     fn the_document_reads_like_this() {
         let mut made = fixture::cpu("f64", 2, 117.4e9, 118.0e9);
-        let latency = crate::quantity::Unit::Second;
+        let latency = plimsoll_units::quantity::Unit::Second;
         made.metrics.push(fixture::metric_of("latency", latency, vec![1e-6, 2e-6]));
         let made = made.distributed(1e-6);
         let mut text = Vec::new();

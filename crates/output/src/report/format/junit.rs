@@ -3,11 +3,12 @@
 
 use std::fmt::Write as _;
 
+use plimsoll_compare::Holds;
+use plimsoll_model::measurement::{Measurement, Status};
+use plimsoll_result::document::Run;
+use plimsoll_units::quantity::{Quantity, percent};
+
 use super::Format;
-use crate::compare::Holds;
-use crate::document::Run;
-use crate::measurement::{Measurement, Status};
-use crate::quantity::{Quantity, percent};
 
 /// The format.
 pub(super) static FORMAT: Format = Format {
@@ -98,7 +99,7 @@ fn figure(measurement: &Measurement) -> String {
 
 /// Safe in an attribute and between tags.
 fn escaped(text: &str) -> String {
-    let safe = crate::text::shown_within(text, 1000);
+    let safe = plimsoll_units::text::shown_within(text, 1000);
     let mut out = String::with_capacity(safe.len());
     for c in safe.chars() {
         match c {
@@ -117,10 +118,11 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_model::measurement::Note;
+    use plimsoll_model::sample::{Origin, WrongAnswer};
+    use plimsoll_result::fixture;
+
     use super::*;
-    use crate::fixture;
-    use crate::measurement::Note;
-    use crate::sample::{Origin, WrongAnswer};
 
     #[test]
     fn measurements_and_requirements_are_cases() {

@@ -1,14 +1,15 @@
 //! Markdown, as GitHub reads it.
 
+use plimsoll_model::measurement::{Measurement, Status};
+use plimsoll_result::document::Run;
+use plimsoll_units::text::counted;
+
 use super::Format;
-use crate::document::Run;
-use crate::measurement::{Measurement, Status};
 use crate::report::context::of_whom;
 use crate::report::escape::markdown as escaped;
 use crate::report::peers::{HEAD, RATIO, compared};
 use crate::report::row::Row;
 use crate::report::{compare, delivered, published};
-use crate::text::counted;
 
 /// The format.
 pub(super) static FORMAT: Format = Format {
@@ -89,8 +90,9 @@ fn tools(run: &Run) -> String {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_result::fixture;
+
     use super::*;
-    use crate::fixture;
 
     #[test]
     fn the_text_of_a_run() {

@@ -19,12 +19,13 @@ mod text;
 use std::fmt;
 use std::io::{self, Write};
 
+use plimsoll_compare::{Comparison, Holds, Missing, Side};
+use plimsoll_model::measurement::Measurement;
+use plimsoll_result::document::Run;
+
 use super::Style;
 use super::compare::Shown;
 use super::published::Report;
-use crate::compare::{Comparison, Holds, Missing, Side};
-use crate::document::Run;
-use crate::measurement::Measurement;
 
 /// Every format, in the order of help.
 pub static FORMATS: &[&Format] = &[
@@ -205,7 +206,7 @@ impl fmt::Display for NoFormat {
                 write!(f, "--format {name} is not supported on {command} (it is for {of}): use {choices}")
             }
             None => {
-                let name = crate::text::shown_within(&self.name, 40);
+                let name = plimsoll_units::text::shown_within(&self.name, 40);
                 write!(f, "--format must be one of {choices}: '{name}' is not")
             }
         }

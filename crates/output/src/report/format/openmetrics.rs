@@ -9,13 +9,14 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
+use plimsoll_compare::Holds;
+use plimsoll_model::limit::{Kind as LimitKind, Limit};
+use plimsoll_model::measurement::{Measurement, MetricResult, PeerResult, Status};
+use plimsoll_result::document::Run;
+use plimsoll_stats::Verdict;
+use plimsoll_units::quantity::Unit;
+
 use super::{Format, OneRun};
-use crate::compare::Holds;
-use crate::document::Run;
-use crate::limit::{Kind as LimitKind, Limit};
-use crate::measurement::{Measurement, MetricResult, PeerResult, Status};
-use crate::quantity::Unit;
-use crate::stats::Verdict;
 
 /// The format for what is scraped.
 pub(super) static SCRAPED: Format = Format {
@@ -358,7 +359,7 @@ fn labelled(labels: &[(&str, &str)]) -> String {
 }
 
 fn escaped(text: &str) -> String {
-    crate::text::shown_within(text, 1000).replace('\\', "\\\\").replace('"', "\\\"")
+    plimsoll_units::text::shown_within(text, 1000).replace('\\', "\\\\").replace('"', "\\\"")
 }
 
 #[cfg(test)]
@@ -366,8 +367,9 @@ mod tests {
     use std::collections::BTreeSet;
     use std::process::{Command, Stdio};
 
+    use plimsoll_result::fixture;
+
     use super::*;
-    use crate::fixture;
 
     fn scraped(run: &Run) -> String {
         text(&[Held { run, held: &[] }], Form::Scraped)

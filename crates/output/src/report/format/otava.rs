@@ -7,11 +7,12 @@
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
+use plimsoll_bench::Better;
+use plimsoll_model::measurement::{Measurement, MetricResult, Status};
+use plimsoll_result::document::Run;
+
 use super::Format;
 use super::bmf::benchmark;
-use crate::bench::Better;
-use crate::document::Run;
-use crate::measurement::{Measurement, MetricResult, Status};
 use crate::report::tidy::cell;
 
 /// The format of the series.
@@ -135,8 +136,9 @@ fn config(runs: &[Run], out: &mut dyn Write) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_result::fixture;
+
     use super::*;
-    use crate::fixture;
 
     fn written(write: fn(&[Run], &mut dyn Write) -> io::Result<()>, runs: &[Run]) -> String {
         let mut out = Vec::new();

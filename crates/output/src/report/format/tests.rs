@@ -3,9 +3,10 @@
 use std::collections::HashSet;
 use std::path::Path;
 
+use plimsoll_compare::{Side, Wanted, compare};
+use plimsoll_result::fixture;
+
 use super::*;
-use crate::compare::{Side, Wanted, compare};
-use crate::fixture;
 
 fn written(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> String {
     let mut out = Vec::new();
@@ -127,10 +128,10 @@ fn disturbed() -> Run {
     let mut made = fixture::cpu("f64", 2, 103e9, 104e9);
     (made.conditions.excluded, made.conditions.delivered) = (Some(0.79), Some(22.125e9));
     made.conditions.waited = Some(0.78);
-    let points = made.metrics[0].samples.iter().map(|_| crate::measurement::Point {
+    let points = made.metrics[0].samples.iter().map(|_| plimsoll_model::measurement::Point {
         delivered: Some(22.125e9),
         excluded: Some(0.79),
-        ..crate::measurement::Point::default()
+        ..plimsoll_model::measurement::Point::default()
     });
     made.metrics[0].series = points.collect();
     fixture::run_of(vec![made])

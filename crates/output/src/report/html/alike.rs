@@ -1,9 +1,10 @@
 //! What neighbouring rows have in common, said once above them: the amounts and settings that their plan states alike.
 
+use plimsoll_bench::label::{added, label, named};
+use plimsoll_model::case::{Case, Key, Value};
+use plimsoll_model::measurement::Measurement;
+
 use super::stated::Stated;
-use crate::case::{Case, Key, Value};
-use crate::label::{added, label, named};
-use crate::measurement::Measurement;
 
 /// Rows below each other.
 pub(super) struct Block<'a> {
@@ -112,10 +113,11 @@ fn said(rows: &[&Measurement], name: &str, stated: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_result::document::Run;
+    use plimsoll_result::fixture;
+    use plimsoll_units::quantity::Unit;
+
     use super::*;
-    use crate::document::Run;
-    use crate::fixture;
-    use crate::quantity::Unit;
 
     fn moved(rest: &str) -> Measurement {
         let id = format!("disk.io/op=read/pattern=random/{rest}/scaling=strong");
@@ -179,7 +181,8 @@ mod tests {
     #[test]
     fn warnings_of_all_rows_are_in_the_heading() {
         let mut all = vec![moved("block=1K/depth=1/threads=1"), moved("block=1K/depth=1/threads=2")];
-        let note = |code: &str| crate::measurement::Note { code: code.to_owned(), text: String::new() };
+        let note =
+            |code: &str| plimsoll_model::measurement::Note { code: code.to_owned(), text: String::new() };
         all[0].warnings = vec![note("few-samples"), note("preempted")];
         all[1].warnings = vec![note("few-samples")];
         let run = fixture::run_of(all);

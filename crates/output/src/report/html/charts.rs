@@ -3,16 +3,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use plimsoll_bench::label::label;
+use plimsoll_machine::Machine;
+use plimsoll_model::case::{self, AT_ONCE, AT_ONCE_BACK, Case, EACH, KEYS, Key, Spacing, Value};
+use plimsoll_model::measurement::{Measurement, MetricResult, Status};
+use plimsoll_model::words::{human, is_usual};
+use plimsoll_result::document::Run;
+
 use super::Reference;
 use super::data::{Axis, Band, Chart, Kind, Role, Scale, Series};
 use super::stated::Stated;
-use crate::bench;
-use crate::case::{self, AT_ONCE, AT_ONCE_BACK, Case, EACH, KEYS, Key, Spacing, Value};
-use crate::document::Run;
-use crate::label::label;
-use crate::machine::Machine;
-use crate::measurement::{Measurement, MetricResult, Status};
-use crate::words::{human, is_usual};
 
 /// A parameter along which a curve is drawn.
 #[derive(Clone, Copy)]
@@ -78,7 +78,8 @@ pub(super) fn sweeps(run: &Run, subsystem: &str, references: &[Reference]) -> Ve
 
 /// The headline of a measurement, and what is drawn beside it.
 fn drawn(measurement: &Measurement) -> Vec<Drawn<'_>> {
-    let beside = |name: &str| bench::metric(&measurement.case, name).is_some_and(|metric| metric.drawn);
+    let beside =
+        |name: &str| plimsoll_bench::metric(&measurement.case, name).is_some_and(|metric| metric.drawn);
     let wanted = |(index, metric): &(usize, &MetricResult)| *index == 0 || beside(&metric.name);
     let metrics = measurement.metrics.iter().enumerate().filter(wanted);
     metrics.map(|(_, metric)| Drawn { measurement, metric }).collect()
@@ -86,7 +87,7 @@ fn drawn(measurement: &Measurement) -> Vec<Drawn<'_>> {
 
 /// What a benchmark does by other means than others.
 fn common(benchmark: &str) -> Option<&'static str> {
-    bench::find(benchmark)?.descriptor().common
+    plimsoll_bench::find(benchmark)?.descriptor().common
 }
 
 /// What makes two areas of memory the same work for different numbers of threads.
@@ -101,7 +102,7 @@ enum Sizes {
 impl Sizes {
     /// The bytes in all, where it is they that are kept.
     fn total(self, case: &Case, along: &Along) -> Option<String> {
-        let each = bench::subsystem_of(case).of_each_thread.contains(&"size");
+        let each = plimsoll_bench::subsystem_of(case).of_each_thread.contains(&"size");
         let counts = self == Self::InAll && along.key.name == "threads" && each;
         let bytes = case.number("size").filter(|_| counts)?.checked_mul(case.number("threads")?)?;
         Some(format!("size {} in all", human(&Value::Size(bytes))))
@@ -399,8 +400,8 @@ fn beside(name: &str, line: &Lines<'_>) -> String {
 
 /// The rate of the fewest threads, multiplied; and the Universal Scalability Law where there is enough to fit it.
 fn ideal(line: &Lines<'_>) -> Vec<Series> {
-    use crate::bench::Better;
-    use crate::stats::{Load, Samples, Seed, Usl};
+    use plimsoll_bench::Better;
+    use plimsoll_stats::{Load, Samples, Seed, Usl};
     let Some((first, metric)) = line.points.first().filter(|(_, m)| m.better == Better::Higher) else {
         return Vec::new();
     };
@@ -458,7 +459,7 @@ fn caches(machine: &Machine) -> Vec<Band> {
         .cpu
         .caches
         .iter()
-        .filter(|c| c.kind != crate::machine::cpu::CacheKind::Instruction)
+        .filter(|c| c.kind != plimsoll_machine::cpu::CacheKind::Instruction)
         .filter_map(|c| Some((format!("L{}", c.level), c.size_bytes?)))
         .collect();
     sizes.sort_by_key(|(_, bytes)| *bytes);

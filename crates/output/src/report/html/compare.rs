@@ -1,12 +1,12 @@
 //! A comparison as one HTML file: the verdicts, the differences with their intervals, every metric, and figures against prices.
 
 use maud::{Markup, html};
+use plimsoll_bench::Better;
+use plimsoll_bench::label;
+use plimsoll_compare::{Comparison, Holds, Place, Ranked, Side, Tone, letter};
 
 use super::data::{Axis, Chart, Kind, Role, Series, island};
 use super::{document, machines, what_differs};
-use crate::bench::Better;
-use crate::compare::{Comparison, Holds, Place, Ranked, Side, Tone, letter};
-use crate::label;
 use crate::report::compare::rows::{Line, Table, has_ranks, is_of_words, name_of};
 use crate::report::compare::{NOTHING, SCORE, Shown, blindness, left, notes, tally, title, warnings};
 

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::quantity::Unit;
+use plimsoll_units::quantity::Unit;
 
 /// A chart.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -3,14 +3,14 @@
 //! well, beside the others.
 
 use maud::{Markup, html};
+use plimsoll_bench::label::label;
+use plimsoll_model::measurement::{Measurement, MetricResult, Status};
+use plimsoll_result::document::Run;
+use plimsoll_units::quantity::{Quantity, percent};
 
 use super::alike::{Block, blocks};
 use super::stated::Stated;
 use super::{Reference, parts};
-use crate::document::Run;
-use crate::label::label;
-use crate::measurement::{Measurement, MetricResult, Status};
-use crate::quantity::{Quantity, percent};
 use crate::report::card;
 use crate::report::context::{context, title};
 use crate::report::group::{IN_ITS_COLUMN, STAR, is_wide};
@@ -179,14 +179,14 @@ impl<'a> Line<'a> {
         let own = metric.summary.median;
         let limit = metric.limit.as_ref().and_then(|l| l.value).filter(|v| *v > 0.0);
         let best = |a: f64, b: f64| match metric.better {
-            crate::bench::Better::Higher => a.max(b),
-            crate::bench::Better::Lower => a.min(b),
+            plimsoll_bench::Better::Higher => a.max(b),
+            plimsoll_bench::Better::Lower => a.min(b),
         };
         // Without a limit the best of the figures stands at nine tenths: only where they are to each other means something.
         let best = marks.iter().map(|m| m.value).fold(own, best);
         let full = limit.unwrap_or(match metric.better {
-            crate::bench::Better::Higher => best / 0.9,
-            crate::bench::Better::Lower => best * 0.9,
+            plimsoll_bench::Better::Higher => best / 0.9,
+            plimsoll_bench::Better::Lower => best * 0.9,
         });
         Self { measurement, metric, marks, full }
     }
@@ -194,8 +194,8 @@ impl<'a> Line<'a> {
     /// Where a figure stands: 1 is full. Beyond the line's end is its end.
     fn at(&self, value: f64) -> f64 {
         let share = match self.metric.better {
-            crate::bench::Better::Higher => value / self.full,
-            crate::bench::Better::Lower => self.full / value,
+            plimsoll_bench::Better::Higher => value / self.full,
+            plimsoll_bench::Better::Lower => self.full / value,
         };
         if share.is_finite() { share.clamp(0.0, BEYOND) } else { 0.0 }
     }

@@ -4,19 +4,18 @@
 use std::collections::BTreeMap;
 
 use maud::{Markup, PreEscaped, html};
+use plimsoll_bench::label;
+use plimsoll_compare::{MOST, MOST_TAKEN, Side};
+use plimsoll_model::case::KEYS;
+use plimsoll_model::measurement::{Measurement, MetricResult};
+use plimsoll_result::document::{IN_PAGE, Node, Run, SCHEMA};
+use plimsoll_stats::{ALL_BUT_EXCLUDED, Excluded, MOSTLY_EXCLUDED};
+use plimsoll_units::text::{counted, shown_within};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::data::island;
 use super::parts::machine_line;
-use crate::bench;
-use crate::case::KEYS;
-use crate::compare::{MOST, MOST_TAKEN, Side};
-use crate::document::{IN_PAGE, Node, Run, SCHEMA};
-use crate::label;
-use crate::measurement::{Measurement, MetricResult};
-use crate::stats::{ALL_BUT_EXCLUDED, Excluded, MOSTLY_EXCLUDED};
-use crate::text::{counted, shown_within};
 
 /// Most bytes of run documents that a page holds, as they are in it.
 pub(super) const MOST_HELD: usize = 8 << 20;
@@ -136,7 +135,7 @@ pub(super) fn section(shown: &[Named<'_>], all: &[&Run]) -> serde_json::Result<C
         begin: IN_PAGE[0],
         end: IN_PAGE[1],
         schema: schema()?,
-        better: bench::benchmarks().map(|one| (one.descriptor().name, directions(one))).collect(),
+        better: plimsoll_bench::benchmarks().map(|one| (one.descriptor().name, directions(one))).collect(),
         keys: KEYS.iter().map(|key| key.name).collect(),
         of_machine: KEYS.iter().filter(|key| key.of_machine).map(|key| key.name).collect(),
         mostly: MOSTLY_EXCLUDED,
@@ -177,7 +176,7 @@ fn undescribed(schema: &mut Value) {
     }
 }
 
-fn directions(benchmark: &dyn bench::Benchmark) -> BTreeMap<&'static str, &'static str> {
+fn directions(benchmark: &dyn plimsoll_bench::Benchmark) -> BTreeMap<&'static str, &'static str> {
     benchmark.all_metrics().iter().map(|metric| (metric.name, metric.better.word())).collect()
 }
 
@@ -224,7 +223,7 @@ fn columns<'a>(named: &'a Named<'a>) -> impl Iterator<Item = Column> + 'a {
             started: run.started.clone(),
             plan: shown_within(&run.plan.name, NAME),
             version: shown_within(&run.version, NAME),
-            partial: run.status == crate::document::RunStatus::Partial,
+            partial: run.status == plimsoll_result::document::RunStatus::Partial,
             cpus: run.machine_of(node).all_threads(own().map(|one| one.case.threads())),
             cases: own().map(|one| measured(one, cpus)).collect(),
         }

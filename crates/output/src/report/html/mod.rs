@@ -27,14 +27,13 @@ pub use compare::comparison;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use maud::{Markup, PreEscaped, html};
+use plimsoll_model::measurement::{Measurement, Status};
+use plimsoll_result::document::Run;
+use plimsoll_units::text::counted;
 use sha2::{Digest, Sha256};
 
-use crate::document::Run;
-use crate::measurement::{Measurement, Status};
-use crate::published;
 use crate::report::context::of_whom;
 use crate::report::published::{Report, replays, with_tables};
-use crate::text::counted;
 
 /// A figure that was not measured in this run.
 #[derive(Clone, Debug, PartialEq)]
@@ -93,7 +92,7 @@ pub fn last_run(run: &Run) -> Vec<Reference> {
 
 /// The published figures of the run's cases, as marks, for each metric; none unless the run replays a report.
 fn published(run: &Run) -> Vec<Reference> {
-    let Some(report) = published::find(&run.plan.name) else { return Vec::new() };
+    let Some(report) = plimsoll_published::find(&run.plan.name) else { return Vec::new() };
     let mark = |m: &Measurement, metric: &str| {
         Some(Reference {
             kind: ReferenceKind::Published,
@@ -205,7 +204,8 @@ struct Made {
 
 fn made(runs: &[Run], beside: &Beside) -> Result<Made, serde_json::Error> {
     let replays = replays(runs);
-    let others: Vec<&Run> = runs.iter().filter(|run| published::find(&run.plan.name).is_none()).collect();
+    let others: Vec<&Run> =
+        runs.iter().filter(|run| plimsoll_published::find(&run.plan.name).is_none()).collect();
     with_tables(&replays, |reports| made_of(reports, &others, runs, beside))
 }
 
@@ -252,7 +252,7 @@ fn made_of(
 
 fn title(runs: &[Run]) -> String {
     let host = runs.first().and_then(of_whom).unwrap_or_else(|| "this machine".to_owned());
-    format!("plimsoll: {}", crate::text::shown_within(&host, 80))
+    format!("plimsoll: {}", plimsoll_units::text::shown_within(&host, 80))
 }
 
 /// Our script as one function, so that nothing of it is global.

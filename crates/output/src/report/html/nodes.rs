@@ -4,15 +4,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use maud::{Markup, html};
+use plimsoll_bench::label::label;
+use plimsoll_model::limit::median;
+use plimsoll_model::measurement::{Measurement, MetricResult, Status};
+use plimsoll_model::metric::Better;
+use plimsoll_result::document::Run;
+use plimsoll_result::fleet;
+use plimsoll_units::quantity::Quantity;
 
 use super::data::{Axis, Chart, Kind, Role, Series};
-use crate::document::Run;
-use crate::fleet;
-use crate::label::label;
-use crate::limit::median;
-use crate::measurement::{Measurement, MetricResult, Status};
-use crate::metric::Better;
-use crate::quantity::Quantity;
 
 /// Machines that a picture has room for; of more, those that are furthest from the median are shown.
 const SHOWN: usize = 96;
@@ -130,7 +130,7 @@ fn furthest<'a>(run: &'a Run, all: &[Across<'_>]) -> Vec<&'a str> {
 }
 
 fn shown(name: &str) -> String {
-    crate::text::shown_within(name, 64)
+    plimsoll_units::text::shown_within(name, 64)
 }
 
 fn heat(run: &Run, all: &[Across<'_>], names: &[&str]) -> Option<Chart> {
@@ -269,8 +269,9 @@ pub(super) fn table(run: &Run) -> Markup {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_result::fixture;
+
     use super::*;
-    use crate::fixture;
 
     fn many(nodes: usize) -> Run {
         let mut run = fixture::run();
@@ -283,10 +284,10 @@ mod tests {
             let mut own = Measurement { node: name.clone(), ..measurement.clone() };
             own.metrics[0].summary.ci95 = None;
             own.metrics[0].summary.median = if index == 3 { 50.0 } else { 100.0 + index as f64 / 1e3 };
-            run.nodes.push(crate::document::Node { name, machine: node.machine.clone() });
+            run.nodes.push(plimsoll_result::document::Node { name, machine: node.machine.clone() });
             run.measurements.push(own);
         }
-        run.findings = crate::finding::findings(&run.measurements);
+        run.findings = plimsoll_result::finding::findings(&run.measurements);
         run
     }
 

@@ -2,11 +2,11 @@
 //! charts by subsystem, and the tables with every figure.
 
 use maud::{Markup, html};
+use plimsoll_result::document::Run;
 
 use super::data::Chart;
 use super::stated::Stated;
 use super::{Beside, charts, gauge, nodes, parts, reports, roofline, single};
-use crate::document::Run;
 use crate::report::context::title;
 use crate::report::group::{STAR, is_wide};
 
@@ -63,7 +63,7 @@ pub(super) fn body(whole: &Run, beside: &Beside, index: usize) -> Body {
                 div.charts { @for chart in &machines { (figure(chart)) } }
                 (nodes::table(whole))
                 p.remark {
-                    "Below is what " (run.nodes.first().map(|n| crate::text::shown_within(&n.name, 64)).unwrap_or_default())
+                    "Below is what " (run.nodes.first().map(|n| plimsoll_units::text::shown_within(&n.name, 64)).unwrap_or_default())
                     " measured."
                 }
             }

@@ -3,21 +3,21 @@
 use std::collections::BTreeMap;
 
 use maud::{Markup, html};
+use plimsoll_bench::label::label;
+use plimsoll_history::Counts;
+use plimsoll_machine::Machine;
+use plimsoll_model::measurement::{Measurement, MetricResult, PeerResult, Status};
+use plimsoll_model::warning::CAUSES;
+use plimsoll_result::document::{Finding, Run, RunStatus};
+use plimsoll_result::fleet;
+use plimsoll_stats::Verdict;
+use plimsoll_units::quantity::{Quantity, Unit, format_size, percent, significant};
+use plimsoll_units::text::counted;
 
-use crate::document::{Finding, Run, RunStatus};
-use crate::fleet;
-use crate::label::label;
-use crate::machine::Machine;
-use crate::measurement::{Measurement, MetricResult, PeerResult, Status};
-use crate::quantity::{Quantity, Unit, format_size, percent, significant};
 use crate::report::conditions;
 use crate::report::context::title;
 use crate::report::peers::{HEAD, RATIO, compared};
 use crate::report::row::{GOOD, Grade, Row};
-use crate::stats::Verdict;
-use crate::store::Counts;
-use crate::text::counted;
-use crate::warning::CAUSES;
 
 /// Points that stand open; the others wait behind a click.
 const OPEN: usize = 5;
@@ -293,7 +293,7 @@ fn lost_on_machines(run: &Run) -> Vec<String> {
     }
     let told = |LostCase { word, machines, first }: LostCase<'_>| {
         let reason = first.reason.as_deref().unwrap_or("no reason given");
-        let of = crate::text::shown_within(&first.node, 64);
+        let of = plimsoll_units::text::shown_within(&first.node, 64);
         let machines = counted(machines, "machine");
         format!("{}: {word} on {machines}, such as {of}: {reason}", label(&first.case))
     };

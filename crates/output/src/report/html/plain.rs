@@ -12,7 +12,7 @@ pub(in crate::report) fn page(title: &str, body: &Markup, more: &str) -> String 
 
 /// Replaces each character that turns, hides or controls the text around it by its code point in text.
 pub(super) fn visible(body: &Markup) -> Markup {
-    PreEscaped(crate::text::shown_whole(&body.0))
+    PreEscaped(plimsoll_units::text::shown_whole(&body.0))
 }
 
 /// A document of which the policy says what it may load and run; `more` is added to the style of all pages.

@@ -1,13 +1,14 @@
 //! The roofline: how fast a program of a given intensity can be, from the peaks that this run measured, with every case of
 //! arithmetic and every stream through memory on it. A chain of loads is neither: it waits for one line after the other.
 
+use plimsoll_bench::Roofline;
+use plimsoll_model::case::Case;
+use plimsoll_model::measurement::{Measurement, MetricResult};
+use plimsoll_result::document::Run;
+use plimsoll_units::quantity::Unit;
+
 use super::alike::short_names;
 use super::data::{Axis, Chart, Kind, Role, Series};
-use crate::bench::{self, Roofline};
-use crate::case::Case;
-use crate::document::Run;
-use crate::measurement::{Measurement, MetricResult};
-use crate::quantity::Unit;
 
 /// Left edge, in operations for each byte: kernels that move bytes and compute nothing stand here.
 const FROM: f64 = 1.0 / 64.0;
@@ -29,7 +30,7 @@ pub(super) fn roofline(run: &Run) -> Option<(&str, Chart)> {
     let (mut of_arithmetic, mut of_bandwidth) =
         (Limits::of(Unit::FlopPerSecond), Limits::of(Unit::BytePerSecond));
     for (measurement, metric) in believed {
-        match bench::find(measurement.case.benchmark()).map(|one| one.roofline(&measurement.case)) {
+        match plimsoll_bench::find(measurement.case.benchmark()).map(|one| one.roofline(&measurement.case)) {
             Some(Roofline::Computes(intensity)) => {
                 computes.extend(arithmetic(measurement, metric, intensity));
                 of_arithmetic.take(metric);
@@ -142,8 +143,9 @@ impl<'a> Moved<'a> {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_result::fixture;
+
     use super::*;
-    use crate::fixture;
 
     fn made(id: &str, unit: Unit, value: f64) -> Measurement {
         fixture::measured(id, "value", unit, value)

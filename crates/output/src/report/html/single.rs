@@ -1,17 +1,18 @@
 //! Charts of what stands in single measurements: series in time, distributions, curves, matrices; the tools beside the
 //! figures.
 
+use plimsoll_bench::label::label;
+use plimsoll_bench::{Better, Curve};
+use plimsoll_model::case::{Case, EACH, KEYS};
+use plimsoll_model::measurement::{Flow, Measurement, MetricResult, Status};
+use plimsoll_model::view::NOTABLE;
+use plimsoll_model::words::human;
+use plimsoll_result::document::Run;
+use plimsoll_stats::{Seed, segments};
+
 use super::alike::short_names;
 use super::charts::name;
 use super::data::{Axis, Chart, Kind, Role, Series};
-use crate::bench::{self, Better, Curve};
-use crate::case::{Case, EACH, KEYS};
-use crate::document::Run;
-use crate::label::label;
-use crate::measurement::{Flow, Measurement, MetricResult, Status};
-use crate::stats::{Seed, segments};
-use crate::words::human;
-use plimsoll_model::view::NOTABLE;
 
 /// Samples from which a series is drawn.
 const LEAST_SERIES: usize = 30;
@@ -65,7 +66,7 @@ pub(super) fn series(measurement: &Measurement, metric: &MetricResult, seed: u64
     let id = measurement.case.id();
     let levels = segments(&timed, Seed::new(seed, id.as_str(), &metric.name));
     let mut lines = vec![Series::new(metric.name.clone(), Role::Own, points)];
-    let level = |s: &crate::stats::Segment| [s.from, s.to].map(|t| vec![Some(t * second), Some(s.median)]);
+    let level = |s: &plimsoll_stats::Segment| [s.from, s.to].map(|t| vec![Some(t * second), Some(s.median)]);
     // The figure leaves out what others took, which is what a long series is looked at for.
     let by_wall = metric.series.iter().zip(&metric.samples).filter(|(point, value)| {
         point.delivered.is_some_and(|delivered| (delivered / **value - 1.0).abs() >= NOTABLE)
@@ -94,7 +95,7 @@ pub(super) fn series(measurement: &Measurement, metric: &MetricResult, seed: u64
 }
 
 /// The unit in which a series is drawn, and what a second is in it.
-fn unit_of_time(series: &[crate::stats::Timed]) -> (&'static str, f64) {
+fn unit_of_time(series: &[plimsoll_stats::Timed]) -> (&'static str, f64) {
     let span = series.last().map_or(0.0, |last| last.t);
     match span {
         span if span >= 3.0 * 3600.0 => ("h", 1.0 / 3600.0),
@@ -182,7 +183,8 @@ fn rounded(value: f64) -> f64 {
 
 /// The curve of a search or sweep, as its benchmark says what it is drawn over.
 fn curve(measurement: &Measurement, metric: &MetricResult) -> Vec<Chart> {
-    let kinds = bench::find(measurement.case.benchmark()).map(|benchmark| benchmark.descriptor().curves);
+    let kinds =
+        plimsoll_bench::find(measurement.case.benchmark()).map(|benchmark| benchmark.descriptor().curves);
     let (Some(curve), Some(kinds)) = (&metric.curve, kinds) else { return Vec::new() };
     let draw = |kind: &Curve| {
         let mut points: Vec<Vec<Option<f64>>> =
@@ -207,7 +209,7 @@ fn heat(run: &Run, measurement: &Measurement, metric: &MetricResult) -> Option<C
     // Between machines the numbers are places in the list of machines.
     let machines = measurement.case.word("server") == Some(EACH);
     let place = |number: &u32| match run.nodes.get(*number as usize).filter(|_| machines) {
-        Some(node) => crate::text::shown_within(&node.name, 64),
+        Some(node) => plimsoll_units::text::shown_within(&node.name, 64),
         None => number.to_string(),
     };
     let flow = Flow::of(&measurement.case, metric.better == Better::Higher);

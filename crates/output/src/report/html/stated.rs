@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::case::{Case, Value};
-use crate::document::Run;
-use crate::plan::scale::{AMOUNTS, Unscaled};
-use crate::plan::{Group, file};
+use plimsoll_model::case::{Case, Value};
+use plimsoll_model::plan::scale::{AMOUNTS, Unscaled};
+use plimsoll_model::plan::{Group, file};
+use plimsoll_result::document::Run;
 
 /// What a run's plan says of its cases before it is scaled.
 pub(super) struct Stated {
@@ -19,7 +19,7 @@ impl Stated {
     pub(super) fn of(run: &Run) -> Self {
         let file = file::parse_kept("plan", &run.plan.text).ok();
         let groups = file.map(|file| file.groups).unwrap_or_default();
-        let unscaled = Unscaled::new(&groups, run.plan.scale, crate::bench::on_files);
+        let unscaled = Unscaled::new(&groups, run.plan.scale, plimsoll_bench::on_files);
         let cases = run.measurements.iter().filter(|_| run.plan.scale != 1.0);
         let cases = cases.map(|m| (m.case.id().as_str().to_owned(), unscaled.case(&m.case))).collect();
         Self { groups, cases }

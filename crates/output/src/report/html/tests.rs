@@ -1,11 +1,11 @@
 //! The page as text: what it may contain, what it may not, and that every chart has its data. What a browser makes of it
 //! is tested in `tests/html.rs`.
 
+use plimsoll_result::fixture;
 use proptest::prelude::*;
 use rand::SeedableRng as _;
 
 use super::*;
-use crate::fixture;
 
 fn page_of(run: &Run) -> String {
     page(std::slice::from_ref(run), &Beside::default()).unwrap()
@@ -122,7 +122,8 @@ fn cases_that_failed_alike_are_one_line() {
 #[test]
 fn each_row_tells_its_interval_and_its_warnings() {
     let mut run = fixture::run();
-    let note = |code: &str| crate::measurement::Note { code: code.to_owned(), text: "<why>".to_owned() };
+    let note =
+        |code: &str| plimsoll_model::measurement::Note { code: code.to_owned(), text: "<why>".to_owned() };
     run.measurements.iter_mut().for_each(|m| m.warnings.clear());
     run.measurements[0].warnings = vec![note("disturbed"), note("cpu-quota"), note("disturbed")];
     run.measurements[1].warnings = vec![note("disturbed")];
@@ -150,7 +151,7 @@ fn each_row_tells_its_interval_and_its_warnings() {
 fn charts_between_machines_are_titled_in_words() {
     let made = |message: &str| {
         let id = format!("mpi.latency/message={message}/server=nodes");
-        fixture::measured(&id, "latency", crate::quantity::Unit::Second, 1e-6)
+        fixture::measured(&id, "latency", plimsoll_units::quantity::Unit::Second, 1e-6)
     };
     let charts = charts::sweeps(&fixture::run_of(["1", "1K", "1M"].map(made).to_vec()), "mpi", &[]);
     assert_eq!(charts[0].title, "mpi.latency by message · between machines");
@@ -162,15 +163,15 @@ fn every_chart_has_a_place_and_data() {
     let more: Vec<_> = [(4u64 << 10, 1e-9), (512 << 20, 9e-8)]
         .iter()
         .map(|(bytes, latency)| {
-            let size = crate::quantity::format_size(*bytes);
+            let size = plimsoll_units::quantity::format_size(*bytes);
             let id = format!("memory.latency/size={size}/pages=thp/threads=1");
-            fixture::measured(&id, "latency", crate::quantity::Unit::Second, *latency)
+            fixture::measured(&id, "latency", plimsoll_units::quantity::Unit::Second, *latency)
         })
         .collect();
     run.measurements.extend(more);
     run.measurements[0].metrics[0] = fixture::metric_of(
         "rate",
-        crate::quantity::Unit::FlopPerSecond,
+        plimsoll_units::quantity::Unit::FlopPerSecond,
         (0..40).map(|i| 1e11 + f64::from(i % 3)).collect(),
     );
     let body = page::body(&run, &Beside::default(), 0);
@@ -222,7 +223,7 @@ fn a_published_figure_of_the_same_case_is_a_mark() {
     assert!(legend.contains("key published\"></span>published (EC2 t2.micro, 2016) "), "{}", markup(&legend));
     let threads = |n: u32| {
         let id = format!("memory.bandwidth/op=read/size=512M/threads={n}");
-        fixture::measured(&id, "bandwidth", crate::quantity::Unit::BytePerSecond, 1e10)
+        fixture::measured(&id, "bandwidth", plimsoll_units::quantity::Unit::BytePerSecond, 1e10)
     };
     let two = fixture::run_of(vec![threads(1), threads(2)]);
     let of = |m: &Measurement| Reference {
@@ -241,7 +242,7 @@ fn a_published_figure_of_the_same_case_is_a_mark() {
 
 #[test]
 fn what_differs_in_one_way_is_laid_over_each_other() {
-    use crate::quantity::Unit;
+    use plimsoll_units::quantity::Unit;
     for (ids, metric, names) in [
         (["cpu.peak/op=fma/type=f64/threads", "cpu.peak/op=fma/type=f32/threads"], "rate", ["f64", "f32"]),
         (
@@ -280,7 +281,8 @@ fn what_differs_in_one_way_is_laid_over_each_other() {
 
 #[test]
 fn a_gauge_without_an_interval_is_spoken_without_a_gap() {
-    let mut made = fixture::measured("null/threads=1", "rate", crate::quantity::Unit::IoPerSecond, 0.0);
+    let mut made =
+        fixture::measured("null/threads=1", "rate", plimsoll_units::quantity::Unit::IoPerSecond, 0.0);
     made.metrics[0].summary.ci95 = Some([0.0, 0.0]);
     made.metrics[0].of_limit = Some(0.5);
     let page = markup(&page_of(&fixture::run_of(vec![made])));
@@ -300,7 +302,7 @@ fn a_tiny_share_of_a_limit_stays_within_its_column() {
 fn a_stated_usual_value_is_another_chart_with_the_same_title() {
     let moved = |cache: &str, depth: u32| {
         let id = format!("disk.io/op=read/pattern=random/block=4K{cache}/depth={depth}");
-        fixture::measured(&id, "rate", crate::quantity::Unit::IoPerSecond, 1e4 * f64::from(depth))
+        fixture::measured(&id, "rate", plimsoll_units::quantity::Unit::IoPerSecond, 1e4 * f64::from(depth))
     };
     let all = ["", "/cache=direct"].iter().flat_map(|cache| [1, 2, 4].map(|depth| moved(cache, depth)));
     let charts = charts::sweeps(&fixture::run_of(all.collect()), "disk", &[]);
@@ -313,7 +315,12 @@ fn a_stated_usual_value_is_another_chart_with_the_same_title() {
 fn as_much_memory_in_all_is_one_curve_by_threads() {
     let moved = |size: &str, threads: u32| {
         let id = format!("memory.bandwidth/op=read/size={size}/threads={threads}");
-        fixture::measured(&id, "bandwidth", crate::quantity::Unit::BytePerSecond, 1e10 * f64::from(threads))
+        fixture::measured(
+            &id,
+            "bandwidth",
+            plimsoll_units::quantity::Unit::BytePerSecond,
+            1e10 * f64::from(threads),
+        )
     };
     let titles = |all: Vec<Measurement>| -> Vec<String> {
         charts::sweeps(&fixture::run_of(all), "memory", &[]).into_iter().map(|c| c.title).collect()
@@ -349,7 +356,7 @@ proptest! {
 #[test]
 fn outliers_are_open_and_come_before_the_machines_that_are_lost() {
     let mut run = fixture::run();
-    let finding = |code: &str, text: String, worse: bool| crate::document::Finding {
+    let finding = |code: &str, text: String, worse: bool| plimsoll_result::document::Finding {
         code: code.to_owned(),
         text,
         evidence: serde_json::json!({ "worse": worse }),

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use plimsoll_machine::{Cpu, CpuSet, Machine};
 use plimsoll_metal::kernel::{Rate, rate};
+use plimsoll_model::limit::microarchitecture::{Core, Identity};
+use plimsoll_units::quantity::format::significant;
 
 use super::Section;
-use crate::limit::microarchitecture::{Core, Identity};
-use crate::machine::{Cpu, CpuSet, Machine};
-use crate::quantity::format::significant;
 
 /// The vector widths that are listed, in bits.
 const WIDTHS: [u32; 3] = [128, 256, 512];

@@ -1,9 +1,10 @@
 //! Rows about processors and caches.
 
+use plimsoll_machine::Cpu;
+use plimsoll_machine::cpu::{Cache, CacheKind};
+use plimsoll_units::text::counted;
+
 use super::{Section, UNKNOWN, cpus_of, hertz, joined, or_unknown, size};
-use crate::machine::Cpu;
-use crate::machine::cpu::{Cache, CacheKind};
-use crate::text::counted;
 
 /// The vector extensions that decide which kernels can run, best first, as the kernel names them.
 const VECTOR_FLAGS: [&str; 14] = [

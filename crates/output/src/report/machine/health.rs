@@ -1,10 +1,11 @@
 //! The health of the hardware, in one short section.
 
+use plimsoll_machine::Health;
+use plimsoll_machine::health::{Drive, PcieLink, Sensor, Throttled};
+use plimsoll_units::quantity::significant;
+use plimsoll_units::text::counted;
+
 use super::Section;
-use crate::machine::Health;
-use crate::machine::health::{Drive, PcieLink, Sensor, Throttled};
-use crate::quantity::significant;
-use crate::text::counted;
 
 /// Sensor chips, drives and links that are shown each.
 const MOST: usize = 8;
@@ -107,7 +108,7 @@ fn drive(drive: &Drive) -> String {
 }
 
 fn link(link: &PcieLink) -> String {
-    let pace = |pace: crate::machine::health::Pace| {
+    let pace = |pace: plimsoll_machine::health::Pace| {
         format!("{} GT/s ×{}", pace.transfers_per_s as f64 / 1e9, pace.lanes)
     };
     let idle = if link.saves_power && !link.is_narrow() { "; it lowers its speed while idle" } else { "" };
@@ -122,8 +123,9 @@ fn link(link: &PcieLink) -> String {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_machine::health::{Controller, Pace, Smart};
+
     use super::*;
-    use crate::machine::health::{Controller, Pace, Smart};
 
     #[test]
     fn what_is_shown_is_short_and_nothing_is_no_section() {

@@ -1,14 +1,15 @@
 //! The limits of what `plimsoll run quick` measures, each with its derivation, before anything is measured.
 
+use plimsoll_bench::label::label;
+use plimsoll_bench::{Candidate, Metric};
+use plimsoll_machine::Machine;
+use plimsoll_model::case::Case;
+use plimsoll_model::limit::{Evidence, Input, Kind, Limit, Question};
+use plimsoll_model::sample::{Conditions, Sample};
+use plimsoll_units::quantity::format::significant;
+use plimsoll_units::quantity::{Quantity, Unit};
+
 use super::Section;
-use crate::bench::{self, Candidate, Metric};
-use crate::case::Case;
-use crate::label::label;
-use crate::limit::{Evidence, Input, Kind, Limit, Question};
-use crate::machine::Machine;
-use crate::quantity::format::significant;
-use crate::quantity::{Quantity, Unit};
-use crate::sample::{Conditions, Sample};
 
 /// The clock at which limits are shown where none was measured.
 const EXAMPLE_HZ: f64 = 1e9;
@@ -64,11 +65,11 @@ fn at_other_clocks(machine: &Machine, case: &Case, limit: &Limit) -> String {
 fn headline(machine: &Machine, case: &Case, clock_hz: Option<f64>) -> Option<(Metric, Limit)> {
     let conditions = Conditions { clock_hz, ..Conditions::default() };
     let samples = [Sample { conditions, ..Sample::default() }];
-    let metrics = bench::find(case.benchmark())?.metrics(case);
+    let metrics = plimsoll_bench::find(case.benchmark())?.metrics(case);
     let limits = metrics.into_iter().flat_map(|metric| {
         let evidence = Evidence::default();
         let question = Question { machine, case, metric: metric.name, samples: &samples, evidence };
-        bench::limits(&question).into_iter().map(move |limit| (metric, limit))
+        plimsoll_bench::limits(&question).into_iter().map(move |limit| (metric, limit))
     });
     let limits: Vec<_> = limits.collect();
     limits.iter().find(|(_, limit)| limit.value.is_some()).or(limits.first()).cloned()
@@ -100,15 +101,15 @@ fn input(input: &Input) -> String {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_machine::fixture::Fixture;
     use plimsoll_metal::isa::Isa;
 
     use super::*;
-    use crate::machine::fixture::Fixture;
 
     fn rows(name: &str, clock_hz: Option<f64>) -> String {
         let machine = Fixture::open(name).unwrap().machine();
-        let group = crate::plan::Group::default();
-        let cases = |name: &str| bench::find(name).unwrap().cases(&machine, &group).unwrap();
+        let group = plimsoll_model::plan::Group::default();
+        let cases = |name: &str| plimsoll_bench::find(name).unwrap().cases(&machine, &group).unwrap();
         let candidates = [cases("cpu.peak"), cases("memory.bandwidth"), cases("memory.latency")].concat();
         super::super::text(&limits(&machine, &candidates, clock_hz), 80)
     }

@@ -1,10 +1,11 @@
 //! Rows about storage and network.
 
+use plimsoll_machine::disk::{DiskKind, Link};
+use plimsoll_machine::network::NicKind;
+use plimsoll_machine::storage::{Layer, Medium, Storage};
+use plimsoll_machine::{Disk, Machine, Nic};
+
 use super::{Section, UNKNOWN, bits, joined, or_unknown, size};
-use crate::machine::disk::{DiskKind, Link};
-use crate::machine::network::NicKind;
-use crate::machine::storage::{Layer, Medium, Storage};
-use crate::machine::{Disk, Machine, Nic};
 
 /// The longest value of a mount option that is shown, in bytes.
 const LONGEST_VALUE: usize = 16;

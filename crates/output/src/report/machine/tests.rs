@@ -1,6 +1,7 @@
+use plimsoll_machine::fixture::{Fault, Fixture};
+use plimsoll_machine::{Root, storage_behind};
+
 use super::*;
-use crate::machine::fixture::{Fault, Fixture};
-use crate::machine::{Root, storage_behind};
 use std::path::Path;
 use unicode_width::UnicodeWidthStr;
 
@@ -55,7 +56,7 @@ fn garbage() -> Result<(), Fault> {
 
 #[test]
 fn every_unknown_fact_has_a_cost() -> Result<(), Fault> {
-    for tree in ["", &std::fs::read_to_string(crate::machine::fixture::tree_file("garbage"))?] {
+    for tree in ["", &std::fs::read_to_string(plimsoll_machine::fixture::tree_file("garbage"))?] {
         let fixture = Fixture::unpack(tree)?;
         let mut machine = fixture.machine();
         machine.look_behind(&fixture.root, Path::new("/"));

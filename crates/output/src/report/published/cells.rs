@@ -1,9 +1,10 @@
 //! The figures of a published table, each with what was measured of it today.
 
+use plimsoll_published::tables::{Kind, Table};
+use plimsoll_published::{Baseline, Figure, LATENCY, Matched, THROUGHPUT};
+use plimsoll_units::quantity::Unit;
+
 use super::today::{Runs, Today};
-use crate::published::tables::{Kind, Table};
-use crate::published::{Baseline, Figure, LATENCY, Matched, THROUGHPUT};
-use crate::quantity::Unit;
 
 /// A table with the figures of today.
 pub(in crate::report) struct Filled<'a> {

@@ -3,10 +3,11 @@
 
 use std::fmt;
 
+use plimsoll_published::tables::Kind;
+use plimsoll_published::{Baseline, Figure, LATENCY, TIME};
+use plimsoll_units::quantity::{Quantity, Unit, format_size, percent, significant};
+
 use super::cells::{Filled, Part};
-use crate::published::tables::Kind;
-use crate::published::{Baseline, Figure, LATENCY, TIME};
-use crate::quantity::{Quantity, Unit, format_size, percent, significant};
 use crate::report::context;
 
 /// Heading of the section.
@@ -364,7 +365,7 @@ impl Group<'_> {
         };
         let of = |side: Side| {
             let found = self.ratios(side, has(one), has(other), same);
-            let count = crate::text::counted(found.len(), "point");
+            let count = plimsoll_units::text::counted(found.len(), "point");
             Some(format!("{} (mean of {count})", times(mean(&found)?)))
         };
         let said = self.sides(of)?;
@@ -379,7 +380,10 @@ impl Group<'_> {
         let said = spread(&found, times)?;
         let doubted = self.points.iter().filter(|p| p.published.is_none()).count();
         let doubted = if doubted > 0 {
-            format!("; {} with no published figure to divide by", crate::text::counted(doubted, "point"))
+            format!(
+                "; {} with no published figure to divide by",
+                plimsoll_units::text::counted(doubted, "point")
+            )
         } else {
             String::new()
         };

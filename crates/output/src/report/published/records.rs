@@ -2,11 +2,11 @@
 
 use std::io::{self, Write};
 
+use plimsoll_published::{Baseline, Figure};
 use serde::Serialize;
 
 use super::Report;
 use super::cells::{Cell, Filled, Part};
-use crate::published::{Baseline, Figure};
 use crate::report::tidy;
 
 /// A row: its columns, in their order. Figures are in `unit`, efficiencies in percent.

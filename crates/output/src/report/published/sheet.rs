@@ -1,13 +1,14 @@
 //! A published table with the figures of today as text: for each of its rows a few lines, today's first, the published
 //! one below, and what is between them.
 
+use plimsoll_model::limit::Input;
+use plimsoll_published::Baseline;
+use plimsoll_published::tables::{Kind, Table};
+use plimsoll_published::{Figure, LATENCY};
+use plimsoll_units::quantity::{percent, significant};
+
 use super::cells::{Cell, Filled, Part};
 use super::units::Units;
-use crate::limit::Input;
-use crate::published::Baseline;
-use crate::published::tables::{Kind, Table};
-use crate::published::{Figure, LATENCY};
-use crate::quantity::{percent, significant};
 
 /// Significant digits of today's figures; published ones are as printed.
 const DIGITS: usize = 4;
@@ -153,7 +154,7 @@ impl Sheet {
             Line::ReferenceShare => today.tool.as_ref()?.of_limit.map(share),
             Line::Reference => match &today.tool {
                 Some(tool) => {
-                    let name = crate::text::shown_within(tool.name, 30);
+                    let name = plimsoll_units::text::shown_within(tool.name, 30);
                     Some(format!("{} {name}{}", in_unit(tool.figure), self.differs(cell)))
                 }
                 None if today.declined.is_empty() => None,
@@ -183,7 +184,7 @@ impl Sheet {
             && let Some((_, name)) = cell.program()
             && !name.starts_with(cell.figure.source)
         {
-            text += &format!(" {}", crate::text::shown_within(name, 30));
+            text += &format!(" {}", plimsoll_units::text::shown_within(name, 30));
         }
         if cell.part == Part::Program {
             text += &self.differs(cell);
@@ -243,7 +244,7 @@ impl Sheet {
 
     /// The mark of a note, made when it is new.
     fn note(&mut self, text: String) -> String {
-        let text = crate::text::shown_within(&text, LONGEST);
+        let text = plimsoll_units::text::shown_within(&text, LONGEST);
         let index = self.notes.iter().position(|note| *note == text).unwrap_or_else(|| {
             self.notes.push(text);
             self.notes.len() - 1
@@ -275,7 +276,11 @@ fn about(cell: &Cell<'_>) -> Vec<String> {
     let Some(case) = cell.today.case else { return Vec::new() };
     let mut said = Vec::new();
     if cell.today.best_of > 1 {
-        said.push(format!("the best of {} cases: {}", cell.today.best_of, crate::label::label(case)));
+        said.push(format!(
+            "the best of {} cases: {}",
+            cell.today.best_of,
+            plimsoll_bench::label::label(case)
+        ));
     }
     let scaled =
         cell.figure.matched.iter().flat_map(|matched| matched.case.params()).filter_map(|(name, value)| {
@@ -325,9 +330,9 @@ fn formulas(baseline: &Baseline, filled: &Filled<'_>) -> Vec<String> {
             text.trim_end().trim_end_matches(" 1").to_owned()
         };
         let inputs: Vec<String> = limit.inputs.iter().map(input).collect();
-        let case = cell.today.case.map(crate::label::label).unwrap_or_default();
+        let case = cell.today.case.map(plimsoll_bench::label::label).unwrap_or_default();
         let text = format!("limit of today, {case}: {}; {}", limit.formula, inputs.join(", "));
-        found.push(crate::text::shown_within(text.trim_end_matches("; "), LONGEST));
+        found.push(plimsoll_units::text::shown_within(text.trim_end_matches("; "), LONGEST));
     }
     found
 }
@@ -350,7 +355,7 @@ fn remarks(baseline: &Baseline, filled: &Filled<'_>) -> Vec<String> {
                 reasons.push(why);
             }
         }
-        let reasons = crate::text::shown_within(&reasons.join("; "), LONGEST);
+        let reasons = plimsoll_units::text::shown_within(&reasons.join("; "), LONGEST);
         remarks.push(format!("no figures of today: {reasons}"));
     }
     if filled.table.kind != Kind::Text {
@@ -440,7 +445,7 @@ fn once(reasons: impl Iterator<Item = String>) -> String {
             found.push(why);
         }
     }
-    crate::text::shown_within(&found.join("; "), LONGEST)
+    plimsoll_units::text::shown_within(&found.join("; "), LONGEST)
 }
 
 /// What the report's text gives for the points of this table: limit, reference program, efficiencies.

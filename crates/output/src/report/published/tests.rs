@@ -2,11 +2,12 @@
 
 mod places;
 
+use plimsoll_model::measurement::PeerResult;
+use plimsoll_published::{find, names};
+use plimsoll_result::fixture;
+use plimsoll_units::quantity::Unit;
+
 use super::*;
-use crate::fixture;
-use crate::measurement::PeerResult;
-use crate::published::{find, names};
-use crate::quantity::Unit;
 use crate::report::format::{self, Format, Replayed, Subject};
 
 fn run() -> Run {
@@ -192,7 +193,7 @@ fn a_row_tells_what_was_published() {
 
 #[test]
 fn a_tool_of_another_case_keeps_its_share_of_that_cases_limit() {
-    use crate::limit::{Kind, Limit, Source};
+    use plimsoll_model::limit::{Kind, Limit, Source};
     let floor = Limit::fixed(Kind::Floor, Source::Derived, 20e-6, "echo", Vec::new());
     let mut echo =
         fixture::measured("network.latency/protocol=tcp/message=1/streams=1", "rtt", Unit::Second, 40e-6);
@@ -270,10 +271,11 @@ fn nothing_of_outside_reaches_a_page_unescaped() {
 }
 
 /// A read of a kibibyte with what a tool beside it gave, or why it gave nothing.
-fn read_beside(change: impl Fn(&mut crate::sample::Beside)) -> Run {
+fn read_beside(change: impl Fn(&mut plimsoll_model::sample::Beside)) -> Run {
     let case = "disk.io/op=read/pattern=random/block=1K/threads=1/engine=psync/depth=1";
     let mut disk = fixture::measured(case, "throughput", Unit::BytePerSecond, 20e6);
-    let unknown = crate::limit::Limit::unknown(crate::limit::Kind::Ceiling, "no rate is stated");
+    let unknown =
+        plimsoll_model::limit::Limit::unknown(plimsoll_model::limit::Kind::Ceiling, "no rate is stated");
     disk.metrics[0].limit = Some(unknown);
     let mut heard = fixture::heard("java", &[(20e6, 800e6)]);
     change(&mut heard);
@@ -284,7 +286,7 @@ fn read_beside(change: impl Fn(&mut crate::sample::Beside)) -> Run {
 #[test]
 fn a_tool_that_did_otherwise_says_so_beside_its_figure() {
     let mut run = read_beside(|_| {});
-    let note = crate::measurement::Note {
+    let note = plimsoll_model::measurement::Note {
         code: "reference-differs".to_owned(),
         text: "it went through the page cache".to_owned(),
     };
@@ -313,8 +315,10 @@ fn a_table_without_a_limit_or_a_tool_of_today_says_why() {
 fn a_column_of_limits_says_why_one_is_unknown() {
     let case = "disk.io/op=read/pattern=random/block=1K/threads=1/engine=psync/depth=1";
     let mut disk = fixture::measured(case, "rate", Unit::IoPerSecond, 20e3);
-    disk.metrics[0].limit =
-        Some(crate::limit::Limit::unknown(crate::limit::Kind::Ceiling, "no rate is stated"));
+    disk.metrics[0].limit = Some(plimsoll_model::limit::Limit::unknown(
+        plimsoll_model::limit::Kind::Ceiling,
+        "no rate is stated",
+    ));
     let run = Run { measurements: vec![disk], ..fixture::run() };
     let text = text("hyperion-prometheus", &[&run]);
     let rates = table(&text, "disk IOPS");
@@ -437,7 +441,7 @@ fn the_evaluation_says_why_a_part_has_no_figure_of_today() {
 
 #[test]
 fn formulas_of_the_report_and_of_today_are_under_the_table() {
-    use crate::limit::{Input, Kind, Limit, Source};
+    use plimsoll_model::limit::{Input, Kind, Limit, Source};
     let mut run = twice("chameleon-kvm");
     let input = Input::new("clock", 3.7e9, "Hz", "measured");
     let limit = Limit::fixed(Kind::Ceiling, Source::Derived, 1e12, "clock × operations", vec![input]);

@@ -1,13 +1,13 @@
 //! What runs of today measured of a point of a published report.
 
-use crate::bench::Better;
-use crate::bench::converted;
-use crate::case::Case;
-use crate::document::Run;
-use crate::limit::Limit;
-use crate::measurement::{Measurement, MetricResult, Status};
-use crate::published::Matched;
-use crate::sample::Condition;
+use plimsoll_bench::Better;
+use plimsoll_bench::converted;
+use plimsoll_model::case::Case;
+use plimsoll_model::limit::Limit;
+use plimsoll_model::measurement::{Measurement, MetricResult, Status};
+use plimsoll_model::sample::Condition;
+use plimsoll_published::Matched;
+use plimsoll_result::document::Run;
 
 /// Why a point has no figure where no run has its case.
 const ABSENT: &str = "not in this run";

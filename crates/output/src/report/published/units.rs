@@ -1,7 +1,8 @@
 //! Which units the title, the columns and the cells of a published table name: each once, where all of it is in that unit.
 
+use plimsoll_published::tables::Kind;
+
 use super::cells::{Cell, Filled};
-use crate::published::tables::Kind;
 
 /// The units of a table.
 pub(super) struct Units {

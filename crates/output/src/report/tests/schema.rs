@@ -3,16 +3,16 @@
 use std::sync::LazyLock;
 
 use jsonschema::Validator;
+use plimsoll_model::limit::{Kind, Limit};
+use plimsoll_model::measurement::{Matrix, Point};
+use plimsoll_model::sample::{Cell, Sample};
+use plimsoll_result::document::Run;
+use plimsoll_result::fixture;
+use plimsoll_units::quantity::Unit;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::document::Run;
-use crate::fixture;
-use crate::limit::{Kind, Limit};
-use crate::measurement::{Matrix, Point};
-use crate::quantity::Unit;
 use crate::report::json;
-use crate::sample::{Cell, Sample};
 
 static VALIDATOR: LazyLock<Validator> = LazyLock::new(|| {
     let schema: Value = serde_json::from_str(include_str!("../../../../../schema/run.v1.json")).unwrap();
@@ -47,7 +47,8 @@ fn few_samples_without_interval_and_limit_are_valid() {
 fn a_run_without_measurements_is_valid() {
     assert_eq!(errors(&written(&fixture::run_of(Vec::new()))), [""; 0]);
     let mut stepped = fixture::run();
-    stepped.clock_steps = vec![crate::wall::Step { node: "n".to_owned(), at_s: 2.5, by_s: -3596.0 }];
+    stepped.clock_steps =
+        vec![plimsoll_system::wall::Step { node: "n".to_owned(), at_s: 2.5, by_s: -3596.0 }];
     stepped.health = vec![fixture::node_health("n")];
     assert_eq!(errors(&written(&stepped)), [""; 0]);
 }

@@ -3,18 +3,18 @@
 use std::io;
 use std::path::Path;
 
+use plimsoll_history::Location;
+use plimsoll_model::limit::{Kind, Limit, Source};
+use plimsoll_model::measurement::{Measurement, Note, Status};
+use plimsoll_result::document::{Run, RunStatus};
+use plimsoll_result::event::Event;
+use plimsoll_result::fixture;
+use plimsoll_units::quantity::Unit;
 use proptest::prelude::*;
 use unicode_width::UnicodeWidthStr;
 
 use super::super::style::Style;
 use super::super::terminal::{Kept, Live, SHORT_ID, print, warnings};
-use crate::document::{Run, RunStatus};
-use crate::event::Event;
-use crate::fixture;
-use crate::limit::{Kind, Limit, Source};
-use crate::measurement::{Measurement, Note, Status};
-use crate::quantity::Unit;
-use crate::store::Location;
 
 fn printed(run: &Run, style: &Style) -> String {
     let mut out = Vec::new();

@@ -1,12 +1,13 @@
+use plimsoll_output::report::json as document;
+use plimsoll_result::fixture;
+
 use super::*;
-use crate::fixture;
-use crate::report::json as document;
 use proptest::prelude::*;
 
 /// The run of a machine of this name.
 fn of(name: &str) -> Run {
     let mut run = fixture::run();
-    run.id = crate::wall::run_id();
+    run.id = plimsoll_system::wall::run_id();
     run.nodes[0].name = name.to_owned();
     run.measurements.iter_mut().for_each(|m| m.node = name.to_owned());
     run

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use plimsoll_cluster::ssh::pairs::Connected;
+use plimsoll_model::measurement::Measurement;
+use plimsoll_result::document::Run;
+use plimsoll_result::finding::{self, Suspect, Tried};
+
 use super::Together;
-use crate::cluster::ssh::pairs::Connected;
-use crate::document::Run;
-use crate::finding::{self, Suspect, Tried};
-use crate::measurement::Measurement;
 
 /// After this time, and so much more for each machine, what is left is not measured again.
 const MOST: Duration = Duration::from_secs(30);

@@ -8,29 +8,29 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use crossbeam_channel::Receiver;
+use plimsoll_bench::{Better, Metric};
+use plimsoll_bench_network::to_server;
+use plimsoll_cluster::between::{AT_ONCE, AT_ONCE_BACK, Answer, Between, EACH, Figure, Pair, Place};
+use plimsoll_machine::{Machine, Root};
+use plimsoll_model::case::{Case, CaseId};
+use plimsoll_model::limit::{Evidence, PAIRS, median};
+use plimsoll_model::measurement::{Measurement, Status};
+use plimsoll_model::plan::Sampling;
+use plimsoll_model::plan::file::SERVER;
+use plimsoll_model::sample::{CannotMeasure, Cause, Cell, Conditions, Fact, Facts, Outcome, Sample};
+use plimsoll_model::warning::{Note, Warn};
+use plimsoll_result::document::{Finding, Run};
+use plimsoll_result::finding::{self, PairPath};
+use plimsoll_result::fleet;
+use plimsoll_run::Alone;
+use plimsoll_run::Planned;
+use plimsoll_server::serve::{Caps, Server, Settings};
+use plimsoll_server::traffic::{Cpus, route};
+use plimsoll_server::wire::{Key, MAX_STREAMS};
 use serde_json::Value;
 
 use super::super::prepared::Prepared;
 use super::super::{Failure, Seat};
-use crate::bench::{self, Better, Metric};
-use crate::case::{Case, CaseId};
-use crate::cluster::between::{AT_ONCE, AT_ONCE_BACK, Answer, Between, EACH, Figure, Pair, Place};
-use crate::document::{Finding, Run};
-use crate::finding::{self, PairPath};
-use crate::fleet;
-use crate::limit::{Evidence, PAIRS, median};
-use crate::machine::{Machine, Root};
-use crate::measurement::{Measurement, Status};
-use crate::plan::Sampling;
-use crate::plan::file::SERVER;
-use crate::run::Alone;
-use crate::run::Planned;
-use crate::sample::{CannotMeasure, Cause, Cell, Conditions, Fact, Facts, Outcome, Sample};
-use crate::serve::{Caps, Server, Settings};
-use crate::traffic::{Cpus, route};
-use crate::warning::{Note, Warn};
-use crate::wire::{Key, MAX_STREAMS};
-use plimsoll_bench_network::to_server;
 
 /// Samples of each case between two machines.
 const SAMPLES: u32 = 3;
@@ -51,7 +51,7 @@ pub(in crate::app) fn cases(prepared: &Prepared) -> Vec<Planned> {
     let meant = |planned: &&Planned| {
         let case = &planned.candidate.case;
         let open = case.get(SERVER).is_none() && case.get("bind").is_none();
-        let to_server = bench::find(case.benchmark()).is_some_and(|b| b.keys().contains(&SERVER));
+        let to_server = plimsoll_bench::find(case.benchmark()).is_some_and(|b| b.keys().contains(&SERVER));
         to_server && open && planned.candidate.feasible.is_ok()
     };
     let short = |planned: &Planned| {
@@ -128,7 +128,7 @@ impl Neighbour {
             caps: Caps { max_rate: 1e15, max_streams: MAX_STREAMS, ..Caps::default() },
             allow: Vec::new(),
             parallel: true,
-            cpus: Cpus(bench::place(machine, machine.cpu.allowed.len())),
+            cpus: Cpus(plimsoll_bench::place(machine, machine.cpu.allowed.len())),
         };
         let cannot = |why: String| {
             CannotMeasure::environment(format!("the other machines cannot connect to it: {why}"))
@@ -275,7 +275,7 @@ pub(super) fn added(run: &mut Run, shared: Vec<Measurement>, paths: &BTreeMap<Ca
 }
 
 pub(super) fn headline(case: &Case) -> Option<Metric> {
-    bench::find(case.benchmark())?.metrics(case).first().copied()
+    plimsoll_bench::find(case.benchmark())?.metrics(case).first().copied()
 }
 
 /// What has samples, or the first reason why it has none.
@@ -345,7 +345,7 @@ fn without(all: &[(&Between, &Answer)], names: &[String]) -> Option<WithoutFigur
     let failed: Vec<String> = all
         .iter()
         .filter_map(|(one, answer)| {
-            let why = crate::text::shown_within(&answer.as_ref().err()?.reason, 200);
+            let why = plimsoll_units::text::shown_within(&answer.as_ref().err()?.reason, 200);
             Some(format!("{} to {}: {why}", name(one.pair.from), name(one.pair.to)))
         })
         .collect();

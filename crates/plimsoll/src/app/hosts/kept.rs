@@ -2,7 +2,8 @@
 
 use std::time::Instant;
 
-use crate::document::{Run, RunStatus};
+use plimsoll_result::document::{Run, RunStatus};
+
 use crate::output::{Begins, Outputs};
 
 /// The run of all machines as far as it is known.
@@ -26,7 +27,8 @@ impl<'a> Kept<'a> {
             header: earlier.map(Run::header),
             begins: if earlier.is_some() { Begins::Again } else { Begins::Anew },
             id,
-            started: earlier.map_or_else(|| crate::wall::now().to_string(), |run| run.started.clone()),
+            started: earlier
+                .map_or_else(|| plimsoll_system::wall::now().to_string(), |run| run.started.clone()),
             began: Instant::now(),
             before_s: earlier.map_or(0.0, |run| run.elapsed_s),
         }

@@ -4,26 +4,26 @@
 use std::ffi::OsStr;
 
 use crossbeam_channel::Receiver;
+use plimsoll_bench::Benchmark;
+use plimsoll_bench_cpu::hpl::{MACHINES, MACHINES_PEAK};
+use plimsoll_bench_cpu::{Hpl, Peak, RATE, RESIDUAL, TIME, operations};
+use plimsoll_cluster::between::{Answer, Between, EACH, Figure, Pair};
+use plimsoll_cluster::ssh::Launcher;
+use plimsoll_cluster::ssh::names::Host;
+use plimsoll_command::cli::Common;
+use plimsoll_machine::Machine;
+use plimsoll_model::case::Case;
+use plimsoll_model::limit::{Evidence, Source};
+use plimsoll_model::measurement::Measurement;
+use plimsoll_model::plan::file::SERVER;
+use plimsoll_model::sample::{Amount, CannotMeasure, Cause, Conditions, Fact, Facts, Offer, Outcome, Sample};
+use plimsoll_reference::{Against, Companions, PEERS, Peer, Search, Selection, Through, fact};
+use plimsoll_result::document::{Node, Run};
+use plimsoll_run::Planned;
 
 use super::super::peers;
 use super::super::prepared::Prepared;
 use super::between;
-use crate::bench::{self, Benchmark};
-use crate::case::Case;
-use crate::cli::Common;
-use crate::cluster::between::{Answer, Between, EACH, Figure, Pair};
-use crate::cluster::ssh::Launcher;
-use crate::cluster::ssh::names::Host;
-use crate::document::{Node, Run};
-use crate::limit::{Evidence, Source};
-use crate::machine::Machine;
-use crate::measurement::Measurement;
-use crate::peer::{Against, Companions, PEERS, Peer, Search, Selection, Through, fact};
-use crate::plan::file::SERVER;
-use crate::run::Planned;
-use crate::sample::{Amount, CannotMeasure, Cause, Conditions, Fact, Facts, Offer, Outcome, Sample};
-use plimsoll_bench_cpu::hpl::{MACHINES, MACHINES_PEAK};
-use plimsoll_bench_cpu::{Hpl, Peak, RATE, RESIDUAL, TIME, operations};
 
 /// Samples of a case of MPI: the least that have an interval.
 const SAMPLES: u32 = 5;
@@ -62,7 +62,8 @@ pub(super) struct OnMachines<'a> {
 
 /// Whether a tool measures the case on several machines at once, so that no machine measures it alone.
 pub(in crate::app) fn is_on_machines(planned: &Planned) -> bool {
-    bench::find(planned.candidate.case.benchmark()).is_some_and(|found| found.descriptor().of_all_machines)
+    plimsoll_bench::find(planned.candidate.case.benchmark())
+        .is_some_and(|found| found.descriptor().of_all_machines)
 }
 
 impl OnMachines<'_> {
@@ -144,7 +145,7 @@ impl OnMachines<'_> {
         let through = through(&search, self.launcher.name(), hosts, limit)?;
         let mut companions =
             Companions::new(Selection::all(search), launcher, std::env::temp_dir(), self.interrupts.clone());
-        companions.registry = crate::leftover::Registry::here();
+        companions.registry = plimsoll_system::leftover::Registry::here();
         companions.through = Some(Ok(through));
         let machine = &self.prepared.machine;
         let of_case =
@@ -194,7 +195,7 @@ struct Measured {
 }
 
 /// One solution. The tool's check of the residual has passed when there is a figure.
-fn sample(tool: &mut dyn bench::Prepared, case: &Case) -> Result<Sample, CannotMeasure> {
+fn sample(tool: &mut dyn plimsoll_bench::Prepared, case: &Case) -> Result<Sample, CannotMeasure> {
     let mut sample = tool.sample(Amount::Work(1))?;
     let rate = sample.values.get(RATE).copied().unwrap_or(f64::NAN);
     sample.elapsed = operations(case.number("n").unwrap_or(0) as f64) / rate;
@@ -254,8 +255,9 @@ impl System {
 
     fn estimate(&self, tool: &str) -> String {
         let number = |key| self.case.number(key).unwrap_or(0);
-        let time =
-            crate::quantity::format_duration(std::time::Duration::from_secs(self.seconds.ceil() as u64));
+        let time = plimsoll_units::quantity::format_duration(std::time::Duration::from_secs(
+            self.seconds.ceil() as u64,
+        ));
         let more = if tool == "hpcc" { ", and up to a minute for hpcc's other parts" } else { "" };
         format!(
             "cpu.hpl by {tool}: order {} on {} machines, {} × {} processes of {} threads, about {time}{more}",
@@ -331,7 +333,7 @@ fn addresses(hosts: &[&Host]) -> Result<Vec<String>, CannotMeasure> {
         name if plain(name) && host.port.is_none() => Ok(name.to_owned()),
         name => Err(CannotMeasure::not_here(format!(
             "MPI's launcher takes host names without user and port: '{}'",
-            crate::text::shown_within(name, 64)
+            plimsoll_units::text::shown_within(name, 64)
         ))),
     };
     hosts.iter().map(address).collect()

@@ -3,24 +3,24 @@
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
+use plimsoll_bench::subsystem_of;
+use plimsoll_machine::{Root, Snapshot, Watch, health};
 use plimsoll_metal::usage::cpu_seconds_with_children;
+use plimsoll_model::case::Case;
+use plimsoll_model::sample::Outcome;
+use plimsoll_output::report::Style;
+use plimsoll_result::event::Event;
+use plimsoll_run::clock::SystemClock;
+use plimsoll_run::worker::Workers;
+use plimsoll_run::{Alone, Harness, Planned};
+use plimsoll_system::wall;
+use plimsoll_units::quantity::Unit;
+use plimsoll_watch::{Journal, Kept, Line, PassedOver, Probe, Probed, Schedule, Session, Spent, Stopped};
 
 use super::super::own_program;
 use super::super::prepared::Prepared;
 use super::super::progress::Progress;
-use crate::bench::subsystem_of;
-use crate::case::Case;
-use crate::clock::SystemClock;
-use crate::event::Event;
-use crate::machine::{Root, Snapshot, Watch, health};
 use crate::output::complain;
-use crate::quantity::Unit;
-use crate::report::Style;
-use crate::run::{Alone, Harness, Planned};
-use crate::sample::Outcome;
-use crate::wall;
-use crate::watch::{Journal, Kept, Line, PassedOver, Probe, Probed, Schedule, Session, Spent, Stopped};
-use crate::worker::Workers;
 
 /// The longest wait without a look at the clock that counts sleep, which no wait does.
 const LOOK: Duration = Duration::from_secs(20);
@@ -244,7 +244,7 @@ impl<'a> Probing<'a> {
     fn told(&self, outcomes: &[Outcome]) {
         for outcome in outcomes.iter().filter(|_| self.probes == 0) {
             if let Some(why) = &outcome.ended {
-                let case = crate::label::full(&outcome.case);
+                let case = plimsoll_bench::label::full(&outcome.case);
                 complain(&format!("{case}: {why}; the watch goes on and tries again"));
             }
         }
@@ -293,11 +293,11 @@ impl<'a> Probing<'a> {
 
     /// How far it is, on stderr.
     fn shown(&self, next: Option<f64>) {
-        let left = crate::report::watch::lasting(self.seconds - self.now());
+        let left = plimsoll_output::report::watch::lasting(self.seconds - self.now());
         let next = next.map_or_else(String::new, |next| {
-            format!(", the next one in {}", crate::report::watch::lasting(next - self.now()))
+            format!(", the next one in {}", plimsoll_output::report::watch::lasting(next - self.now()))
         });
-        let probes = crate::text::counted(self.probes, "probe");
+        let probes = plimsoll_units::text::counted(self.probes, "probe");
         self.progress().show(&format!("watch: {probes}{next}, {left} left"));
     }
 
@@ -335,8 +335,8 @@ fn sent(outcome: &Outcome, seconds: f64) -> f64 {
     if !subsystem_of(&outcome.case).uses_interfaces {
         return 0.0;
     }
-    let metric =
-        crate::bench::find(outcome.case.benchmark()).and_then(|b| b.metrics(&outcome.case).first().copied());
+    let metric = plimsoll_bench::find(outcome.case.benchmark())
+        .and_then(|b| b.metrics(&outcome.case).first().copied());
     let Some(metric) = metric.filter(|metric| metric.unit == Unit::BitPerSecond) else { return 0.0 };
     let rates = outcome.samples.iter().filter_map(|sample| sample.values.get(metric.name).copied());
     let timed: f64 = outcome.samples.iter().map(|sample| sample.elapsed).sum();

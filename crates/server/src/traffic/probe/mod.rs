@@ -10,9 +10,10 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use plimsoll_stats::Times;
+
 use super::team::share;
 use super::{CUT, thread_cpu};
-use crate::stats::Times;
 use path::{Path, Wait};
 use payload::{Judgement, Payload};
 

@@ -57,7 +57,7 @@ impl Payload {
         }
         // Not of the run's seed, which others may know.
         if let Some(place) = filler.get_mut(TOKEN_AT) {
-            place.copy_from_slice(&crate::random::distinct::<TOKEN>());
+            place.copy_from_slice(&plimsoll_system::random::distinct::<TOKEN>());
         }
         let rest = filler.get(NUMBER + CHECK..).unwrap_or_default();
         let hash = Fnv::EMPTY.with(rest).0;

@@ -15,7 +15,8 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netdevice, recv, send, socket_with, sockopt,
 };
 
-use crate::machine::Root;
+use plimsoll_machine::Root;
+
 use crate::wire::Shaping;
 use read::{Class, Discipline, Filter, Kind, Reply};
 

@@ -140,7 +140,7 @@ pub struct Tally {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the sender reports {}, but number {seen} arrived: client and server must be the same build",
-    crate::text::counted(*said, "datagram")
+    plimsoll_units::text::counted(*said, "datagram")
 )]
 pub struct Impossible {
     said: u64,

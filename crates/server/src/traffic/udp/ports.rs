@@ -208,7 +208,9 @@ pub fn join(channel: &mut Channel, token: &Hex128, streams: u16) -> Result<Vec<U
         match channel.receive(deadline.min(Instant::now() + REPEAT)) {
             Ok(Message::Joined) => return Ok(sockets),
             Ok(Message::NoDatagram) => return Err(Lost::NoDatagram { port: peer.port() }),
-            Ok(Message::Refused(why)) => return Err(Lost::Refused(crate::text::shown_within(&why, 300))),
+            Ok(Message::Refused(why)) => {
+                return Err(Lost::Refused(plimsoll_units::text::shown_within(&why, 300)));
+            }
             Ok(_) => return Err(WireError::OutOfTurn.into()),
             Err(WireError::Silent) if Instant::now() < deadline => {}
             Err(e) => return Err(e.into()),

@@ -3,19 +3,19 @@
 
 use std::sync::LazyLock;
 
+use plimsoll_compare::{Floors, Has, Requirement, Side, Wanted, compare};
+use plimsoll_model::case::Case;
+use plimsoll_model::measurement::{Measurement, Status};
+use plimsoll_result::document::{Node, Run};
+use plimsoll_result::fixture;
+use plimsoll_stats::Seed;
+use plimsoll_units::quantity::Unit;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 use super::super::*;
-use crate::case::Case;
-use crate::compare::{Floors, Has, Requirement, Side, Wanted, compare};
-use crate::document::{Node, Run};
-use crate::fixture;
-use crate::measurement::{Measurement, Status};
-use crate::quantity::Unit;
 use crate::report::escape::markdown as escaped;
 use crate::report::html;
-use crate::stats::Seed;
 
 const PAIRS: u64 = 1000;
 const CASES: usize = 10;
@@ -244,7 +244,7 @@ fn nothing_is_left_out(made: &Made, comparison: &Comparison, page: bool) {
             [a, b] => {
                 let left = left.unwrap_or_else(|| panic!("{:?} is not named", like.case));
                 assert_eq!((left.a.status, left.b.status, paired), (a, b, false));
-                let because = |on: &crate::compare::Standing| on.status == Has::Ok || on.reason.is_some();
+                let because = |on: &plimsoll_compare::Standing| on.status == Has::Ok || on.reason.is_some();
                 assert!(because(&left.a) && because(&left.b), "{left:?}");
                 assert_eq!(left.kind == Kind::Lost, a == Has::Ok, "{left:?}");
                 lost += usize::from(a == Has::Ok);

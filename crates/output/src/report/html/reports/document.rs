@@ -2,13 +2,13 @@
 //! table with its figure under it, the evaluation in words and the findings. All else that a run's page has is folded.
 
 use maud::{Markup, html};
+use plimsoll_bench::label::label;
+use plimsoll_model::measurement::Status;
+use plimsoll_published::tables::Kind;
+use plimsoll_result::document::Run;
 
 use super::tables::{Drawn, charts};
 use super::{Stated, single};
-use crate::document::Run;
-use crate::label::label;
-use crate::measurement::Status;
-use crate::published::tables::Kind;
 use crate::report::context;
 use crate::report::html::data::Chart;
 use crate::report::html::{page, parts};
@@ -242,7 +242,7 @@ fn anchor(index: usize, number: usize) -> String {
 pub(in crate::report::html) fn series(run: &Run) -> Vec<(&str, Drawn)> {
     let stated = Stated::of(run);
     let asked = run.measurements.iter().filter(|m| stated.is_series(&m.case));
-    let draw = |measurement: &'_ crate::measurement::Measurement| {
+    let draw = |measurement: &'_ plimsoll_model::measurement::Measurement| {
         let title = format!("{} over time", label(&measurement.case));
         let metric = measurement.metrics.first();
         let reason = measurement.reason.as_deref().unwrap_or("no reason is recorded");
@@ -251,7 +251,7 @@ pub(in crate::report::html) fn series(run: &Run) -> Vec<(&str, Drawn)> {
                 Some(chart) => return Drawn::Chart(Box::new(chart)),
                 None => format!(
                     "{} in time are too few for a series",
-                    crate::text::counted(metric.samples.len(), "sample")
+                    plimsoll_units::text::counted(metric.samples.len(), "sample")
                 ),
             },
             (Status::Ok, None) => "it has no metric".to_owned(),

@@ -1,7 +1,8 @@
 //! Lines over named places: a chart whose columns are numbers of threads, in bands of one block or precision each.
 
-use crate::published::Matched;
-use crate::quantity::Unit;
+use plimsoll_published::Matched;
+use plimsoll_units::quantity::Unit;
+
 use crate::report::html::charts::is_wide;
 use crate::report::html::data::{Axis, Band, Chart, Kind, Role, Scale, Series};
 

@@ -13,12 +13,12 @@ mod today;
 mod together;
 
 use maud::{Markup, html};
+use plimsoll_published::Baseline;
+use plimsoll_result::document::Run;
 
 use super::data::Chart;
 use super::stated::Stated;
 use super::{page, single};
-use crate::document::Run;
-use crate::published::{self, Baseline};
 use crate::report::context;
 use plot::plots;
 
@@ -45,7 +45,7 @@ pub(super) struct Replay {
 
 /// The figures of the report that the run replays, if it does.
 pub(super) fn of(run: &Run) -> Option<Replay> {
-    let baseline = published::find(&run.plan.name)?;
+    let baseline = plimsoll_published::find(&run.plan.name)?;
     let mut found = Replay { parts: Vec::new(), missing: Vec::new(), baseline: baseline.clone() };
     for plot in plots(&baseline) {
         match plot.charts(&baseline, run) {

@@ -1,11 +1,12 @@
 //! One figure of a report: an operation and a metric over its blocks and numbers of threads.
 
+use plimsoll_published::{Baseline, Figure, Matched};
+use plimsoll_result::document::Run;
+use plimsoll_units::quantity::{Unit, format_size};
+
 use super::lines::{At, Column, Lines, metric};
 use super::shares;
 use super::today::{Today, Tool};
-use crate::document::Run;
-use crate::published::{Baseline, Figure, Matched};
-use crate::quantity::{Unit, format_size};
 use crate::report::context;
 use crate::report::html::data::{Chart, Role};
 

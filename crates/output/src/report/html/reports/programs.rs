@@ -1,10 +1,11 @@
 //! The reference programs of a report that stand beside no point of its own: LINPACK by size, STREAM by operation.
 
+use plimsoll_published::{Baseline, Figure, Matched, THROUGHPUT};
+use plimsoll_result::document::Run;
+
 use super::lines::{At, Column, Lines, metric};
 use super::plot::{covers, points};
 use super::today::Today;
-use crate::document::Run;
-use crate::published::{Baseline, Figure, Matched, THROUGHPUT};
 use crate::report::context;
 use crate::report::html::data::{Chart, Role};
 
@@ -53,8 +54,11 @@ impl Program<'_> {
         for (column, matched) in cases.iter().enumerate() {
             let at = |value: f64, range: Option<[f64; 2]>, label: String| At { column, value, range, label };
             let today = Today::of(run, matched);
-            let words =
-                today.measurements().first().map(|m| crate::label::label(&m.case)).unwrap_or_default();
+            let words = today
+                .measurements()
+                .first()
+                .map(|m| plimsoll_bench::label::label(&m.case))
+                .unwrap_or_default();
             unit = unit.or(today.unit());
             if let Some([mean, least, most]) = today.figure() {
                 lines.add("this run", Role::Own, at(mean, Some([least, most]), words.clone()));

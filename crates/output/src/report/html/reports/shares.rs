@@ -1,10 +1,11 @@
 //! How near to theory: the efficiencies that a report prints, with those of this run; for a latency limit ÷ measured.
 
+use plimsoll_published::{Baseline, Figure, LATENCY};
+use plimsoll_result::document::Run;
+
 use super::lines::{At, Lines};
 use super::plot::{Plot, covers};
 use super::today::Today;
-use crate::document::Run;
-use crate::published::{Baseline, Figure, LATENCY};
 use crate::report::html::data::{Axis, Chart, Role};
 
 /// The chart of a plot's efficiencies; `None` where the report prints none.

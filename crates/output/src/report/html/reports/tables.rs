@@ -1,10 +1,11 @@
 //! The charts of a published table, from the same cells as the table: one for each metric, over its rows and columns, with
 //! what was measured today, the reference tool and the limit, and what is published of each.
 
+use plimsoll_published::tables::Kind;
+use plimsoll_published::{Baseline, Figure, LATENCY, THROUGHPUT};
+use plimsoll_units::quantity::Unit;
+
 use super::lines::{At, Column, Lines};
-use crate::published::tables::Kind;
-use crate::published::{Baseline, Figure, LATENCY, THROUGHPUT};
-use crate::quantity::Unit;
 use crate::report::html::data::{Axis, Chart, Role};
 use crate::report::published::cells::{Cell, Filled, Part};
 
@@ -57,7 +58,7 @@ pub(in crate::report::html) fn charts(baseline: &Baseline, filled: &Filled<'_>) 
         // Two numbers of a program's screen, as a jitter, make no picture; rates do.
         let few = table.kind == Kind::Program && metric != THROUGHPUT && places.len() < 3;
         drawn.push(if places.len() < 2 || few {
-            let count = crate::text::counted(places.len(), "number");
+            let count = plimsoll_units::text::counted(places.len(), "number");
             Drawn::Missing { title: title.clone(), why: format!("{count} in all, which the table has") }
         } else {
             figure(baseline, &title, metric, &places)
@@ -144,10 +145,16 @@ fn figure(baseline: &Baseline, title: &str, metric: &str, places: &[Place<'_, '_
     if !lines.has_any() {
         let why =
             if why.is_empty() { "no number has a unit that is known".to_owned() } else { why.join("; ") };
-        return Drawn::Missing { title: title.to_owned(), why: crate::text::shown_within(&why, 400) };
+        return Drawn::Missing {
+            title: title.to_owned(),
+            why: plimsoll_units::text::shown_within(&why, 400),
+        };
     }
     if !why.is_empty() {
-        note.push(format!("not all is drawn of today: {}", crate::text::shown_within(&why.join("; "), 300)));
+        note.push(format!(
+            "not all is drawn of today: {}",
+            plimsoll_units::text::shown_within(&why.join("; "), 300)
+        ));
     }
     let name = metric.replace('-', " ");
     let y = Axis::linear(&name, unit.map_or("", Unit::name));

@@ -1,18 +1,19 @@
 //! Each report's figures: every point that is to be believed is drawn, once, with its source; what is not has a mark of its own.
 
+use plimsoll_model::measurement::Measurement;
+use plimsoll_result::fixture;
+
 use super::super::data::{Role, Series};
 use super::super::{Beside, page as page_of};
 use super::plot::points;
 use super::*;
-use crate::fixture;
-use crate::measurement::Measurement;
 
 /// A run that measured all points of a report, each as published and a half more.
 fn replay(baseline: &Baseline) -> Run {
     let mut all: Vec<Measurement> = Vec::new();
     for point in points(baseline) {
         let (case, metric) = (&point.matched.case, point.matched.metric);
-        let (value, unit) = point.matched.value.unwrap_or((1e-6, crate::quantity::Unit::Second));
+        let (value, unit) = point.matched.value.unwrap_or((1e-6, plimsoll_units::quantity::Unit::Second));
         let made = fixture::measured(case.id().as_str(), metric, unit, value.max(1e-12) * 1.5);
         match all.iter_mut().find(|m| m.case == *case) {
             None => all.push(made),
@@ -159,11 +160,11 @@ fn a_series_of_the_plan_stands_with_the_report_and_nowhere_else() {
     let mut timed = fixture::measured(
         "cpu.peak/op=add/type=i32/threads=4",
         "rate",
-        crate::quantity::Unit::OpPerSecond,
+        plimsoll_units::quantity::Unit::OpPerSecond,
         1e10,
     );
     timed.metrics[0].series = (0..30)
-        .map(|n| crate::measurement::Point {
+        .map(|n| plimsoll_model::measurement::Point {
             t: f64::from(n),
             clock_hz: None,
             steal: None,
@@ -213,9 +214,9 @@ fn an_efficiency_of_the_prose_is_at_the_point_that_it_is_of() {
 
 #[test]
 fn what_a_tool_did_otherwise_is_in_the_note_and_the_hover() {
-    use crate::measurement::{Note, PeerResult};
+    use plimsoll_model::measurement::{Note, PeerResult};
     let case = "disk.io/op=read/pattern=random/block=1K/threads=1";
-    let mut disk = fixture::measured(case, "throughput", crate::quantity::Unit::BytePerSecond, 20e6);
+    let mut disk = fixture::measured(case, "throughput", plimsoll_units::quantity::Unit::BytePerSecond, 20e6);
     let mut peer = PeerResult::of(&fixture::heard("java", &[(20e6, 800e6)]), 0.03);
     peer.warnings =
         vec![Note { code: "reference-differs".to_owned(), text: "it used the page cache".to_owned() }];
@@ -259,7 +260,7 @@ fn each_table_has_its_figure_with_few_series() {
 
 #[test]
 fn the_efficiency_of_a_latency_is_the_same_in_table_and_chart() {
-    use crate::limit::{Kind, Limit, Source};
+    use plimsoll_model::limit::{Kind, Limit, Source};
     let baseline = published::find("hyperion-prometheus").unwrap();
     let mut run = replay(&baseline);
     for metric in run.measurements.iter_mut().flat_map(|m| &mut m.metrics).filter(|m| m.name == "latency") {

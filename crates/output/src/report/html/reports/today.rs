@@ -1,9 +1,9 @@
 //! What a run measured of a published point: its samples, its limit, the reference tools beside it.
 
-use crate::bench::converted;
-use crate::document::Run;
-use crate::measurement::{Measurement, MetricResult, Status};
-use crate::published::Matched;
+use plimsoll_bench::converted;
+use plimsoll_model::measurement::{Measurement, MetricResult, Status};
+use plimsoll_published::Matched;
+use plimsoll_result::document::Run;
 
 /// What a reference tool gave of a point.
 #[derive(Clone)]
@@ -61,7 +61,7 @@ impl<'a> Today<'a> {
     }
 
     /// The unit of the figures.
-    pub(super) fn unit(&self) -> Option<crate::quantity::Unit> {
+    pub(super) fn unit(&self) -> Option<plimsoll_units::quantity::Unit> {
         self.metrics().map(|metric| metric.unit).next()
     }
 
@@ -82,7 +82,7 @@ impl<'a> Today<'a> {
                     {
                         let differs: Vec<&str> =
                             peer.warnings.iter().map(|note| note.text.as_str()).collect();
-                        let differs = crate::text::shown_within(&differs.join("; "), 200);
+                        let differs = plimsoll_units::text::shown_within(&differs.join("; "), 200);
                         found.push(Tool { name: &peer.peer, figure, differs });
                     }
                 }

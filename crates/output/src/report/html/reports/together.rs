@@ -3,27 +3,28 @@
 
 use std::collections::BTreeSet;
 
+use plimsoll_published::{Baseline, LATENCY, THROUGHPUT};
+use plimsoll_result::document::Run;
+use plimsoll_units::text::shown_within;
+
 use super::plot::{Point, points};
 use super::today::Today;
-use crate::bench;
-use crate::document::Run;
-use crate::published::{self, Baseline, LATENCY, THROUGHPUT};
 use crate::report::context;
 use crate::report::html::data::{Axis, Chart, Kind, Role, Scale, Series};
-use crate::text::shown_within;
 
 /// Metrics of which a chart is made, as the reports name them.
 const METRICS: &[&str] = &[THROUGHPUT, LATENCY];
 
 /// The charts; none where no run of the page replays a report.
 pub(in super::super) fn together(runs: &[Run]) -> Vec<Chart> {
-    if !runs.iter().any(|run| published::find(&run.plan.name).is_some()) {
+    if !runs.iter().any(|run| plimsoll_published::find(&run.plan.name).is_some()) {
         return Vec::new();
     }
-    let reports: Vec<Baseline> = published::names().into_iter().filter_map(published::find).collect();
+    let reports: Vec<Baseline> =
+        plimsoll_published::names().into_iter().filter_map(plimsoll_published::find).collect();
     let mut charts = Vec::new();
     for metric in METRICS {
-        for subsystem in bench::commands() {
+        for subsystem in plimsoll_bench::commands() {
             charts.extend(chart(&reports, runs, subsystem, metric));
         }
     }

@@ -10,11 +10,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use plimsoll_units::text::shown_bytes;
 use rustix::fs::{FlockOperation, OFlags, flock};
 
 use super::names::{MACHINES, RUNS, is_ours};
 use crate::report::target::{Target, TargetError, Waits};
-use crate::text::shown_bytes;
 
 /// The file that marks a directory as a site.
 pub(super) const MARKER: &str = "plimsoll-site";

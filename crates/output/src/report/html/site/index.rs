@@ -1,10 +1,10 @@
 //! The index: a part for each machine, the one that measured last first.
 
 use maud::{Markup, html};
+use plimsoll_units::text::{counted, shown_within};
 
 use super::{OfMachine, Since, change, changes, method, names, since, text_page, when};
 use crate::report::html::parts::verdict;
-use crate::text::{counted, shown_within};
 
 /// Runs whose changes are told of each machine, and changes of each.
 const MOST_RUNS: usize = 4;

@@ -1,21 +1,21 @@
 //! The page of a machine: what changed, its figures over time by subsystem, and all its runs.
 
 use maud::{Markup, html};
+use plimsoll_bench::label::label;
+use plimsoll_model::case::Case;
+use plimsoll_result::document::RunStatus;
+use plimsoll_units::quantity::{Quantity, percent};
+use plimsoll_units::text::{counted, shown_within};
 
 use super::plot::plot;
 use super::{
     Listed, OfMachine, Series, change, changes, class, day, method, name, names, short, since, text_page,
     when,
 };
-use crate::case::Case;
-use crate::document::RunStatus;
-use crate::label::label;
-use crate::quantity::{Quantity, percent};
 use crate::report::context::title;
 use crate::report::html::parts::verdict;
 use crate::report::progress::span;
 use crate::report::trend::between;
-use crate::text::{counted, shown_within};
 
 /// From its place to the site's top.
 const BASE: &str = "../";

@@ -19,17 +19,17 @@ pub use machine::machine;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use maud::{Markup, PreEscaped, html};
+use plimsoll_history::{Entry, Trend};
+use plimsoll_result::document::Run;
+use plimsoll_stats::{Seed, Segment, Timed, median, segments_of_many};
+use plimsoll_units::quantity::percent;
+use plimsoll_units::text::shown_within;
 use sha2::{Digest, Sha256};
 
 use super::parts::{self, Told};
 use super::{Beside, LIBRARY, SCRIPT, gauge, hash, made, plain, title, with_scripts};
-use crate::document::Run;
-use crate::quantity::percent;
 use crate::report::context::of_whom;
 use crate::report::trend::{Change, between};
-use crate::stats::{Seed, Segment, Timed, median, segments_of_many};
-use crate::store::{Entry, Trend};
-use crate::text::shown_within;
 
 /// The share of all marked changes of a machine that may be noise.
 const FALSE_SHARE: f64 = 0.05;
@@ -139,7 +139,7 @@ fn timed(trend: &Trend) -> Vec<Timed> {
 
 /// The same with one figure for each run.
 fn of_runs(mut trend: Trend) -> Trend {
-    let same = |a: &crate::store::Point, b: &crate::store::Point| a.run.id == b.run.id;
+    let same = |a: &plimsoll_history::Point, b: &plimsoll_history::Point| a.run.id == b.run.id;
     let points = trend.points.chunk_by(same).filter_map(|all| {
         let mut point = all.first()?.clone();
         point.median = median(all.iter().map(|one| one.median).collect())?;
@@ -256,7 +256,7 @@ fn since(since: &Since<'_>, base: &str) -> Markup {
 
 /// What changed, and by how much.
 fn change((series, change): &(&Series, Change<'_>)) -> Markup {
-    let name = name(series, &crate::label::of_id(&series.trend.case));
+    let name = name(series, &plimsoll_bench::label::of_id(&series.trend.case));
     html! { (name) " " span.(class(series, change)) { (change.figures(&series.trend)) } }
 }
 

@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 
 use maud::{Markup, html};
+use plimsoll_history::Point;
+use plimsoll_units::quantity::{Quantity, percent};
 
 use super::{Series, class, names, when};
-use crate::quantity::{Quantity, percent};
 use crate::report::trend::Change;
-use crate::store::Point;
 
 /// The drawing's size in its own units.
 const WIDTH: f64 = 560.0;

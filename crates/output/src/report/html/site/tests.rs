@@ -2,15 +2,15 @@ mod directory;
 
 use std::sync::Arc;
 
+use plimsoll_bench::Better;
+use plimsoll_history::{Began, Counts, Point, RunLine, Said};
+use plimsoll_result::document::RunStatus;
+use plimsoll_result::fixture;
+use plimsoll_units::quantity::Unit;
 use proptest::prelude::*;
 
 use super::plot::plot;
 use super::*;
-use crate::bench::Better;
-use crate::document::RunStatus;
-use crate::fixture;
-use crate::quantity::Unit;
-use crate::store::{Began, Counts, Point, RunLine, Said};
 
 const HOSTILE: &str =
     "</script><script>alert(1)</script><img src=x onerror=\"alert(1)\">\u{1b}[31m\u{202e}'&";

@@ -5,17 +5,17 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use crate::bench;
-use crate::case::Case;
-use crate::cli::{Common, What};
-use crate::document::Run;
-use crate::fixture;
-use crate::machine::fixture::Fixture;
-use crate::measurement::{Measurement, Point};
-use crate::published::tables::{self, Kind, Table};
-use crate::published::{Baseline, OpenPoint, find, names};
+use plimsoll_command::cli::{Common, What};
+use plimsoll_command::resolve;
+use plimsoll_machine::fixture::Fixture;
+use plimsoll_model::case::Case;
+use plimsoll_model::measurement::{Measurement, Point};
+use plimsoll_published::tables::{Kind, Table};
+use plimsoll_published::{Baseline, OpenPoint, find, names};
+use plimsoll_result::document::Run;
+use plimsoll_result::fixture;
+
 use crate::report::html;
-use crate::resolve;
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reports.md");
 
@@ -24,9 +24,10 @@ fn replay(name: &str) -> Run {
     let plan = resolve::plan(&What::Plan(name.to_owned()), &Common::default()).unwrap();
     let machine = Fixture::open("firecracker-zen4").unwrap().machine();
     let measured = |case: Case| -> Measurement {
-        let metrics = bench::find(case.benchmark()).unwrap().metrics(&case);
+        let metrics = plimsoll_bench::find(case.benchmark()).unwrap().metrics(&case);
         let mut made = fixture::measured(case.id().as_str(), "none", metrics[0].unit, 1.0);
-        let metric = |metric: &bench::Metric| fixture::metric_of(metric.name, metric.unit, vec![1.0, 1.1]);
+        let metric =
+            |metric: &plimsoll_bench::Metric| fixture::metric_of(metric.name, metric.unit, vec![1.0, 1.1]);
         made.metrics = metrics.iter().map(metric).collect();
         let point = |i: u32| Point { t: f64::from(i), ..Point::default() };
         made.metrics[0].series = (0..40).map(point).collect();
@@ -40,7 +41,7 @@ fn replay(name: &str) -> Run {
         .collect();
     let mut run = Run { measurements, ..fixture::run() };
     run.plan.name = name.to_owned();
-    run.plan.text = crate::plan::built_in::find(name).unwrap().text.to_owned();
+    run.plan.text = plimsoll_model::plan::built_in::find(name).unwrap().text.to_owned();
     run
 }
 

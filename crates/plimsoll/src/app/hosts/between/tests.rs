@@ -1,7 +1,7 @@
 use super::*;
 use std::net::Ipv4Addr;
 
-use crate::cluster::between::Pair;
+use plimsoll_cluster::between::Pair;
 
 const TRIE: &str = "Main:\n  +-- 0.0.0.0/0 3 0 5\n     |-- 127.0.0.1\n        /32 host LOCAL\n     |-- 192.0.2.0\n        \
     /24 link UNICAST\n     |-- 192.0.2.2\n        /32 host LOCAL\nLocal:\n     |-- 192.0.2.2\n        /32 host LOCAL\n     \

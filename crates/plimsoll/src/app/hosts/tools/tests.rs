@@ -1,7 +1,8 @@
+use plimsoll_machine::Root;
+use plimsoll_model::plan::Sampling;
+use plimsoll_result::fixture;
+
 use super::*;
-use crate::fixture;
-use crate::machine::Root;
-use crate::plan::Sampling;
 use proptest::prelude::*;
 
 fn machine(cpus: &str, available: u64) -> Machine {
@@ -72,7 +73,7 @@ fn a_launcher_of_mpi_gets_the_names_of_the_machines() {
         "{words}"
     );
     assert_eq!(addresses(&[&one, &host("root@n2")]).unwrap_err().cause, Cause::NotHere);
-    let search = Search::new("/usr/bin".as_ref(), Default::default(), crate::peer::Trust::here());
+    let search = Search::new("/usr/bin".as_ref(), Default::default(), plimsoll_reference::Trust::here());
     let why = through(&search, "kubectl", &[&one], 1.0).unwrap_err();
     assert!(why.reason.contains("--launcher ssh, mpirun or srun"), "{why}");
 }
@@ -96,9 +97,14 @@ fn the_limit_is_the_sum_of_the_machines_limits_if_all_have_one() {
             let mut only = measurement.clone();
             only.node = name(index);
             only.case = "cpu.peak/op=fma/type=f64/isa=avx2/threads=1".parse().unwrap();
-            let limit =
-                crate::limit::Limit::fixed(crate::limit::Kind::Ceiling, Source::Derived, 0.0, "", Vec::new());
-            only.metrics[0].limit = Some(crate::limit::Limit { value, ..limit });
+            let limit = plimsoll_model::limit::Limit::fixed(
+                plimsoll_model::limit::Kind::Ceiling,
+                Source::Derived,
+                0.0,
+                "",
+                Vec::new(),
+            );
+            only.metrics[0].limit = Some(plimsoll_model::limit::Limit { value, ..limit });
             only
         };
         run.measurements = values.into_iter().enumerate().map(measured).collect();
