@@ -16,7 +16,7 @@ use plimsoll_stats::median;
 use plimsoll_units::quantity::{Quantity, Unit};
 
 /// What one look at a pair takes beside its half millisecond of warming up: some bursts between distant CPUs.
-const LOOK: Duration = Duration::from_micros(500);
+const PAIR_LOOK_TIME: Duration = Duration::from_micros(500);
 /// Pairs that are looked at: a look is to stay short beside a sample.
 const MOST_PAIRS: usize = 8;
 
@@ -69,10 +69,10 @@ impl Look {
     /// was busy on their core, and those of neighbouring cores 105.
     #[must_use]
     pub fn is_of_one_core(self) -> bool {
-        const CYCLES: f64 = 75.0;
+        const SAME_CORE_CYCLES: f64 = 75.0;
         /// The same at 5 GHz: the clock is higher nowhere, so that no two cores are taken for one.
-        const SECONDS: f64 = 15e-9;
-        self.seconds < self.clock_hz.map_or(SECONDS, |hz| CYCLES / hz)
+        const SAME_CORE_SECONDS: f64 = 15e-9;
+        self.seconds < self.clock_hz.map_or(SAME_CORE_SECONDS, |hz| SAME_CORE_CYCLES / hz)
     }
 }
 
@@ -104,7 +104,7 @@ impl Apart {
     pub fn look(&mut self, clock_hz: Option<f64>) -> Option<f64> {
         let mut times = Vec::with_capacity(self.pairs.len());
         self.pairs.retain_mut(|pair| {
-            let bounced = pair.bounce(Exchange::CompareAndSwap, LOOK).ok();
+            let bounced = pair.bounce(Exchange::CompareAndSwap, PAIR_LOOK_TIME).ok();
             // The quickest burst: what interrupts one only makes it longer.
             let time = bounced.and_then(|bounced| bounced.one_way.into_iter().reduce(f64::min));
             times.extend(time);
@@ -154,7 +154,7 @@ impl Elsewhere {
     const MOVED: &str = Warning::CPUS_MOVED;
     const ON_ONE_CORE: &str = "cpus-on-one-core";
     /// Codes of both.
-    pub const CODES: [&str; 2] = [Self::MOVED, Self::ON_ONE_CORE];
+    pub const WARNING_CODES: [&str; 2] = [Self::MOVED, Self::ON_ONE_CORE];
 }
 
 impl Warn for Elsewhere {

@@ -8,7 +8,7 @@
 use std::time::{Duration, Instant};
 
 use plimsoll_metal::buffer::Pages;
-use plimsoll_metal::chase::{Chase, LINE, Shape};
+use plimsoll_metal::chase::{Chase, LINE_BYTES, Shape};
 use plimsoll_metal::clock::thread_cpu_time;
 
 use plimsoll_bench_api::place;
@@ -114,7 +114,7 @@ fn one(bytes: u64) -> Option<Step> {
     let bytes_here = usize::try_from(bytes).ok()?;
     let shape = Shape {
         bytes: bytes_here,
-        stride: LINE,
+        stride: LINE_BYTES,
         group: Some(GROUP),
         pages: Pages::Thp,
         chases: 1,

@@ -31,7 +31,7 @@ use plimsoll_model::sample::{Amount, CannotMeasure, Conditions, Facts, Sample};
 use plimsoll_server::traffic::link_watch::LinkWatch;
 use plimsoll_server::traffic::socket::{dial, source};
 use plimsoll_server::traffic::udp::account::{Account, Layout, Tally};
-use plimsoll_server::traffic::udp::flow::{self, Shape, UNKNOWN, Until};
+use plimsoll_server::traffic::udp::flow::{self, Shape, UNKNOWN_COUNT, Until};
 use plimsoll_server::traffic::udp::pace::Pace;
 use plimsoll_server::traffic::{is_dropped_here, thread_cpu};
 use plimsoll_server::wire::{Direction, Gone, HANDSHAKE, RESULTS, Sockets, read_by};
@@ -143,7 +143,7 @@ impl ServerResults {
     /// Number of datagrams that the server sent in the stream at this place.
     fn datagrams(&self, place: usize) -> u64 {
         let own = self.streams.iter().find(|s| s.id == stream_id(place));
-        own.map_or(0, |s| s.packets.min(UNKNOWN - 1))
+        own.map_or(0, |s| s.packets.min(UNKNOWN_COUNT - 1))
     }
 }
 
@@ -442,7 +442,7 @@ impl Client {
         control.expect(TestState::Start)?;
         control.expect(TestState::Running)?;
         let running = Running { until, started: Instant::now(), stop: AtomicBool::new(false) };
-        let totals: Vec<AtomicU64> = streams.iter().map(|_| AtomicU64::new(UNKNOWN)).collect();
+        let totals: Vec<AtomicU64> = streams.iter().map(|_| AtomicU64::new(UNKNOWN_COUNT)).collect();
         std::thread::scope(|scope| {
             let spawn = |(number, (stream, total))| {
                 let running = &running;

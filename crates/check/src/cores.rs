@@ -9,7 +9,7 @@ use crate::ask::{HIGHEST_CLOCK, Held, ask};
 use crate::{Cause, Place};
 
 /// How many times as many threads the times of a file may add up to as it says.
-const ROUNDING: f64 = 1.15;
+const THREADS_TOLERANCE: f64 = 1.15;
 
 pub(crate) fn held(figure: &Figure, used: &CoreUse, place: &Place<'_>) -> Held {
     let mut held = match used.remainders.filter(|remainders| *remainders > 0.0) {
@@ -18,7 +18,7 @@ pub(crate) fn held(figure: &Figure, used: &CoreUse, place: &Place<'_>) -> Held {
     };
     held.limit = held.limit.map(at_highest_clock);
     held.possible = "work that was counted twice, the figure of many threads taken for one, an accelerator, bits and bytes confused";
-    held.sure = used.by_time.filter(|busy| *busy > used.threads * ROUNDING + 0.1).map(|busy| {
+    held.sure = used.by_time.filter(|busy| *busy > used.threads * THREADS_TOLERANCE + 0.1).map(|busy| {
         let (busy, threads) = (significant(busy, 3), significant(used.threads, 3));
         (Cause::ManyThreads, format!("the latencies show {busy} busy threads; the file states {threads}"))
     });

@@ -31,7 +31,7 @@ pub use read::{MOST_BYTES, contents};
 pub use verdict::{Bound, Cause, Checked, Document, Row, Unread, Verdict};
 
 /// How far past a limit a figure must be: as for figures of our own (`result::evaluate`).
-const TOLERANCE: f64 = 1.02;
+const LIMIT_TOLERANCE: f64 = 1.02;
 
 /// The machine that figures are held to.
 #[derive(Clone, Copy)]
@@ -155,10 +155,10 @@ fn judged(figure: &Figure, place: &Place<'_>, foreign: Option<&str>) -> Row {
 /// A figure that its own work and time contradict.
 fn contradicted(figure: &Figure, account: &Account, held: &Held, foreign: bool) -> Option<Row> {
     /// How near a factor must be to 8.
-    const NEAR: f64 = 0.06;
+    const FACTOR_OF_8_TOLERANCE: f64 = 0.06;
     let why = account.contradicts(figure.value, figure.unit, f64::INFINITY)?;
     let factor = figure.value / (account.amount / account.seconds.value());
-    let is = |wanted: f64| (factor / wanted - 1.0).abs() < NEAR;
+    let is = |wanted: f64| (factor / wanted - 1.0).abs() < FACTOR_OF_8_TOLERANCE;
     let limit = held.limit.as_ref();
     let past = limit.filter(|_| !foreign).and_then(|limit| Some(limit.share(figure.value, limit.value?)));
     let row = |cause, why| Row::impossible(figure, limit, cause, true, why);
@@ -166,7 +166,7 @@ fn contradicted(figure: &Figure, account: &Account, held: &Held, foreign: bool) 
     let found = match () {
         () if figure.unit != Unit::Second && is(8.0) => bits("an eighth of it"),
         () if figure.unit != Unit::Second && is(0.125) => bits("8 times as much"),
-        () if past.is_some_and(|share| share > TOLERANCE) => row(
+        () if past.is_some_and(|share| share > LIMIT_TOLERANCE) => row(
             Cause::Unexplained,
             format!("above the limit, and contradicts its own bytes and seconds: {why}"),
         ),
@@ -196,7 +196,7 @@ fn decided(figure: &Figure, held: Held, place: &Place<'_>, foreign: Option<&str>
     if let Some(foreign) = foreign {
         return Row::unjudged(figure, Some(&limit), foreign.to_owned());
     }
-    if share <= TOLERANCE {
+    if share <= LIMIT_TOLERANCE {
         return match doubt {
             Some(doubt) => Row::unjudged(figure, Some(&limit), doubt),
             None => Row::fine(figure, &limit, note),

@@ -91,10 +91,10 @@ fn larger_packets(figure: &Figure, used: &LinkUse, crossed: &Crossed) -> Option<
 /// What is wrong where the figure is the sum of both directions.
 fn both_ways(figure: &Figure, used: &LinkUse) -> Option<(Cause, String)> {
     /// The streams round, and count from other moments than their sum.
-    const NEAR: f64 = 0.05;
+    const STREAM_SUM_TOLERANCE: f64 = 0.05;
     let [own, other] = used.each_way?;
-    let is_sum = (figure.value / (own + other) - 1.0).abs() < NEAR && other > own * 2.0 * NEAR;
-    let is_own = (figure.value / own - 1.0).abs() < NEAR;
+    let is_sum = (figure.value / (own + other) - 1.0).abs() < STREAM_SUM_TOLERANCE && other > own * 2.0 * STREAM_SUM_TOLERANCE;
+    let is_own = (figure.value / own - 1.0).abs() < STREAM_SUM_TOLERANCE;
     let shown = |rate| Quantity::new(rate, Unit::BitPerSecond);
     (is_sum && !is_own).then(|| {
         let text = format!(

@@ -8,7 +8,7 @@ use plimsoll_reference::stated::Figure;
 use plimsoll_units::quantity::Unit;
 
 /// Name of the document's form.
-const SCHEMA: &str = "plimsoll.check/1";
+const CHECK_SCHEMA: &str = "plimsoll.check/1";
 
 /// Whether a figure can be true.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -180,7 +180,7 @@ impl<'a> Document<'a> {
     pub fn new(machine: &'a Machine, files: &'a [Checked], unread: &'a [Unread]) -> Self {
         let count = |verdict| files.iter().map(|file| file.count(verdict)).sum();
         Self {
-            schema: SCHEMA,
+            schema: CHECK_SCHEMA,
             machine: &machine.id,
             impossible: count(Verdict::Impossible),
             fine: count(Verdict::Fine),

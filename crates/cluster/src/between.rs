@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 use crate::sample::{CannotMeasure, Conditions};
 
 /// Machines up to which pairs are measured one at a time: of more, the time would grow with their square.
-const ALONE: usize = 4;
+const MAX_MACHINES_ONE_PAIR_AT_A_TIME: usize = 4;
 /// Most matchings: each machine is measured with so many others, which of 16 machines are all.
-const ROUNDS: usize = 15;
+const MAX_MATCHINGS: usize = 15;
 
 pub use crate::case::{AT_ONCE, AT_ONCE_BACK, EACH};
 
@@ -82,7 +82,7 @@ pub fn replace(made: &mut [Between], again: Between) {
 
 /// Who measures with whom, among so many machines.
 pub fn rounds(machines: usize) -> Vec<Round> {
-    let matchings = if machines <= ALONE { one_at_a_time(machines) } else { matchings(machines) };
+    let matchings = if machines <= MAX_MACHINES_ONE_PAIR_AT_A_TIME { one_at_a_time(machines) } else { matchings(machines) };
     let both = |pairs: Vec<Pair>, [there, back]: [&'static str; 2]| {
         let turned = pairs.iter().map(|pair| Pair { from: pair.to, to: pair.from }).collect();
         [Round { pairs, kind: there }, Round { pairs: turned, kind: back }]
@@ -104,7 +104,7 @@ fn one_at_a_time(machines: usize) -> Vec<Vec<Pair>> {
 fn matchings(machines: usize) -> Vec<Vec<Pair>> {
     let places = machines.next_multiple_of(2);
     let turns = places - 1;
-    let rounds = turns.min(ROUNDS);
+    let rounds = turns.min(MAX_MATCHINGS);
     let matching = |round: usize| -> Vec<Pair> {
         let turn = round * turns / rounds;
         let at = |place: usize| if place == 0 { 0 } else { (place - 1 + turn) % turns + 1 };
@@ -162,8 +162,8 @@ mod tests {
         assert_eq!(of(5), (12, 24));
         assert_eq!(of(8), (16, 64));
         assert_eq!(of(16), (32, 256));
-        assert_eq!(of(17), (2 * ROUNDS + 2, 2 * ROUNDS * 8 + 16));
-        assert_eq!(of(2000), (2 * ROUNDS + 2, 2 * ROUNDS * 1000 + 2000));
+        assert_eq!(of(17), (2 * MAX_MATCHINGS + 2, 2 * MAX_MATCHINGS * 8 + 16));
+        assert_eq!(of(2000), (2 * MAX_MATCHINGS + 2, 2 * MAX_MATCHINGS * 1000 + 2000));
     }
 
     #[test]

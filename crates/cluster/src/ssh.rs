@@ -45,7 +45,7 @@ const SCRIPT: &str = concat!(
 );
 
 /// Bytes of stderr that are kept, the last ones.
-const KEPT: usize = 4096;
+const STDERR_TAIL_BYTES: usize = 4096;
 /// Bytes of what a command prints there that are kept, the first ones.
 const LARGEST_TEXT: usize = 1 << 20;
 /// How long the launcher may take to end after the machine has sent its last line.
@@ -324,7 +324,7 @@ fn listened(mut stderr: impl Read + Send + 'static) -> (Arc<Mutex<Vec<u8>>>, Rec
         while let Ok(count @ 1..) = stderr.read(&mut piece) {
             let mut kept = locked(&fill);
             kept.extend_from_slice(&piece[..count]);
-            let over = kept.len().saturating_sub(KEPT);
+            let over = kept.len().saturating_sub(STDERR_TAIL_BYTES);
             kept.drain(..over);
         }
         drop(open);

@@ -102,9 +102,9 @@ fn values(side: &Side, read: fn(&Run) -> String) -> BTreeSet<String> {
 
 /// A few of them, in words.
 fn said(values: &BTreeSet<String>) -> String {
-    const SHOWN: usize = 3;
-    let shown: Vec<&str> = values.iter().take(SHOWN).map(String::as_str).collect();
-    let more = values.len().saturating_sub(SHOWN);
+    const MAX_VALUES_SHOWN: usize = 3;
+    let shown: Vec<&str> = values.iter().take(MAX_VALUES_SHOWN).map(String::as_str).collect();
+    let more = values.len().saturating_sub(MAX_VALUES_SHOWN);
     let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
     format!("{}{rest}", shown.join(", "))
 }

@@ -181,7 +181,7 @@ pub struct Wanted {
 }
 
 /// Most sides that are compared.
-pub const MOST: usize = 30;
+pub const MAX_SIDES: usize = 30;
 /// Runs of a side from which on their own spread tells the noise.
 const ENOUGH_RUNS: usize = 5;
 

@@ -19,14 +19,14 @@ use plimsoll_stats::without_outliers;
 
 /// No difference below this share is called real, however quiet the machine seemed: placement in memory alone does as
 /// much from run to run.
-const LEAST: f64 = 0.01;
+const MIN_REAL_DIFFERENCE: f64 = 0.01;
 
 /// How many times the largest difference that was seen without a cause a real one must be: the next hour is not as the
 /// minutes of the measurement.
-const RESERVE: f64 = 1.5;
+const NOISE_RESERVE_FACTOR: f64 = 1.5;
 
 /// Two-sided tail of the smallest real difference of two runs.
-const TAIL: f64 = 0.001;
+const TWO_RUN_TAIL: f64 = 0.001;
 
 /// Cases from which on they tell what is typical, and what others of their benchmark are like.
 const LEAST_CASES: usize = 3;
@@ -127,7 +127,7 @@ impl Noise {
 
     /// A noise for which differences from `share` on are real, by a benchmark's own word.
     pub fn declared(share: f64) -> Self {
-        let largest = share.ln_1p() / RESERVE;
+        let largest = share.ln_1p() / NOISE_RESERVE_FACTOR;
         Self { deviation: largest / 3.0, freedom: 30.0, largest }
     }
 
@@ -139,7 +139,7 @@ impl Noise {
 
     /// The smallest difference of two figures that may be called real if their difference has this standard error.
     fn smallest_of(&self, error: f64) -> f64 {
-        (self.quantile(1.0 - TAIL / 2.0) * error).max(self.largest * RESERVE).max(LEAST)
+        (self.quantile(1.0 - TWO_RUN_TAIL / 2.0) * error).max(self.largest * NOISE_RESERVE_FACTOR).max(MIN_REAL_DIFFERENCE)
     }
 
     /// Student's t at this probability.
@@ -342,7 +342,7 @@ mod tests {
     #[test]
     fn the_smallest_real_difference_is_beyond_all_that_was_seen() {
         let quiet = Noise { deviation: 0.0, freedom: 10.0, largest: 0.0 };
-        assert_eq!(quiet.smallest(), LEAST);
+        assert_eq!(quiet.smallest(), MIN_REAL_DIFFERENCE);
         let seen = Noise { largest: 0.04, ..quiet };
         assert!((seen.smallest() - 0.06).abs() < 1e-12);
         // t(0.9995, 10) = 4.587 (any table).
@@ -359,7 +359,7 @@ mod tests {
         assert!(smallest < alike.smallest(), "medians of six differ less than single runs: {smallest}");
         let (unlike, _) = Noise::of_sides([of(0.02, 5.0), of(0.0, 3.0)], [6.0; 2]);
         assert_eq!(unlike.freedom, 5.0, "of what is not there nothing is known");
-        assert_eq!(Noise::of_sides([of(0.0, 5.0); 2], [6.0; 2]).1, LEAST);
+        assert_eq!(Noise::of_sides([of(0.0, 5.0); 2], [6.0; 2]).1, MIN_REAL_DIFFERENCE);
     }
 
     #[test]

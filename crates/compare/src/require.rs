@@ -13,7 +13,7 @@ use plimsoll_model::case::{Case, CaseId, Pattern};
 use plimsoll_model::limit::median;
 use plimsoll_model::measurement::{Measurement, MetricResult, Status};
 use plimsoll_result::document::Run;
-use plimsoll_units::quantity::format::DIGITS;
+use plimsoll_units::quantity::format::USUAL_DIGITS;
 use plimsoll_units::quantity::{Quantity, Unit, apart, percent};
 
 /// A requirement, read.
@@ -341,7 +341,7 @@ impl Requirement {
             }
             Bound::Figure(bound, _) => {
                 let human = |value, digits| Quantity::new(value, metric.unit).human(digits);
-                let [shown, _] = apart([value, bound], DIGITS, human);
+                let [shown, _] = apart([value, bound], USUAL_DIGITS, human);
                 holds(self.relation.holds(value, bound), shown)
             }
         })
@@ -350,7 +350,7 @@ impl Requirement {
 
 /// A share with so many digits that it differs from the bound that it is held against, where it does.
 fn beside(share: f64, bound: f64) -> String {
-    let [shown, _] = apart([share, bound], DIGITS, percent);
+    let [shown, _] = apart([share, bound], USUAL_DIGITS, percent);
     shown
 }
 
@@ -420,7 +420,7 @@ fn split_number(text: &str) -> (&str, &str) {
 
 /// `Gbit/s` is (10⁹, bit/s).
 fn scaled_unit(text: &str) -> Option<(f64, Unit)> {
-    const PREFIXES: &[(&str, f64)] = &[
+    const VALUE_PREFIXES: &[(&str, f64)] = &[
         ("n", 1e-9),
         ("u", 1e-6),
         ("µ", 1e-6),
@@ -432,7 +432,7 @@ fn scaled_unit(text: &str) -> Option<(f64, Unit)> {
     ];
     let plain = Unit::from_name(text).map(|unit| (1.0, unit));
     let prefixed = || {
-        PREFIXES
+        VALUE_PREFIXES
             .iter()
             .find_map(|(prefix, factor)| Some((*factor, Unit::from_name(text.strip_prefix(prefix)?)?)))
     };

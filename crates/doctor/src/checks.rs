@@ -11,7 +11,7 @@ use super::Check;
 
 /// All facts, in the order in which they are told.
 pub fn checks(root: &Root, machine: &Machine) -> Vec<Check> {
-    const ALL: &[fn(&Root, &Machine) -> Check] = &[
+    const CHECKS: &[fn(&Root, &Machine) -> Check] = &[
         governor,
         turbo,
         smt,
@@ -30,7 +30,7 @@ pub fn checks(root: &Root, machine: &Machine) -> Vec<Check> {
         locked_memory,
         echo,
     ];
-    ALL.iter().map(|check| check(root, machine)).collect()
+    CHECKS.iter().map(|check| check(root, machine)).collect()
 }
 
 /// Steal above this share makes figures noisy.
@@ -223,8 +223,8 @@ fn swap(_: &Root, machine: &Machine) -> Check {
 }
 
 fn clock_source(root: &Root, _: &Machine) -> Check {
-    const FILE: &str = "sys/devices/system/clocksource/clocksource0/current_clocksource";
-    match root.line(FILE) {
+    const CLOCK_SOURCE_FILE: &str = "sys/devices/system/clocksource/clocksource0/current_clocksource";
+    match root.line(CLOCK_SOURCE_FILE) {
         Ok(name)
             if ["tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_page"]
                 .contains(&name.as_str()) =>

@@ -14,7 +14,7 @@ use plimsoll_units::text::counted;
 use super::Check;
 
 /// Readings on each CPU.
-const READINGS: u32 = 50_000;
+const READINGS_PER_CPU: u32 = 50_000;
 
 /// Most CPUs that race: a pair that disagrees shows among fewer as well.
 const MOST_CPUS: usize = 64;
@@ -40,13 +40,13 @@ pub fn race(clock: Clock, cpus: &CpuSet) -> Option<Race> {
         // A CPU that went away is raced without being pinned.
         let _ = plimsoll_metal::affinity::keep_on(&[cpu]);
         let mut backwards = 0u64;
-        for _ in 0..READINGS {
+        for _ in 0..READINGS_PER_CPU {
             let published = latest.load(Ordering::SeqCst);
             let now = clock.ordered_now_ns();
             backwards += u64::from(now < published);
             latest.fetch_max(now, Ordering::SeqCst);
         }
-        Race { cpus: 1, readings: u64::from(READINGS), backwards }
+        Race { cpus: 1, readings: u64::from(READINGS_PER_CPU), backwards }
     };
     std::thread::scope(|scope| {
         let spawn = |cpu: usize| std::thread::Builder::new().spawn_scoped(scope, move || one(cpu)).ok();
@@ -165,7 +165,7 @@ mod tests {
         for clock in [Clock::system(), Clock::fastest()] {
             let race = race(clock, &allowed).unwrap();
             assert_eq!(race.cpus, allowed.len().min(MOST_CPUS));
-            assert_eq!(race.readings, u64::from(READINGS) * race.cpus as u64);
+            assert_eq!(race.readings, u64::from(READINGS_PER_CPU) * race.cpus as u64);
             assert!(clock.is_counter() || race.backwards == 0, "the system's clock is monotonic");
             assert_eq!(super::race(clock, &CpuSet::default()), None);
         }

@@ -10,7 +10,7 @@ use plimsoll_units::quantity::{format_cpus, percent};
 /// CPUs that others use from which on they may be why, however many CPUs there are and whatever is lost. It is no share of what the case uses:
 /// this is the mean of the whole measurement, and others may have been at work in its samples alone; and what a process takes of a cache or of
 /// memory bandwidth is more than its CPU time.
-const BUSY: f64 = 0.25;
+const MIN_BUSY_CPUS: f64 = 0.25;
 
 /// The CPU quota of a machine, against what it usually has.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -58,13 +58,13 @@ impl Cause {
         // A quota that allows all of the case's threads stops them only for what others in its group use.
         let is_small = |cpus: f64| cpus < measurement.case.busy_threads() as f64;
         let by_quota = || match quota {
-            Quota::New(cpus) if cpus.map_or(others.cpus < BUSY, is_small) => {
+            Quota::New(cpus) if cpus.map_or(others.cpus < MIN_BUSY_CPUS, is_small) => {
                 notable(throttled(measurement)).map(|share| Self::Quota { cpus, share })
             }
             _ => None,
         };
         let busy = || {
-            (others.cpus >= BUSY).then(|| Self::Busy {
+            (others.cpus >= MIN_BUSY_CPUS).then(|| Self::Busy {
                 cpus: others.cpus,
                 most: others.most.as_ref().map(|most| (most.name.clone(), most.id)),
             })

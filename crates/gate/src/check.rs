@@ -255,15 +255,15 @@ impl Check {
 /// # Errors
 /// Why it is not known.
 fn of_limit(metric: &MetricResult, measurement: &Measurement) -> Result<f64, &'static str> {
-    const UNKNOWN: &str = "the limit of this chip is not known";
-    let limit = metric.limit.as_ref().filter(|limit| limit.refuted.is_none()).ok_or(UNKNOWN)?;
+    const UNKNOWN_LIMIT: &str = "the limit of this chip is not known";
+    let limit = metric.limit.as_ref().filter(|limit| limit.refuted.is_none()).ok_or(UNKNOWN_LIMIT)?;
     if throttled(measurement).is_some_and(|share| share >= NOTABLE) {
         return Err("a CPU quota stopped its threads: their CPU time is judged instead");
     }
     if !matches!(limit.source, LimitSource::Derived | LimitSource::Documented) {
-        return Err(UNKNOWN);
+        return Err(UNKNOWN_LIMIT);
     }
-    metric.of_limit.filter(|share| share.is_finite()).ok_or(UNKNOWN)
+    metric.of_limit.filter(|share| share.is_finite()).ok_or(UNKNOWN_LIMIT)
 }
 
 /// The share of the time in which the threads had their CPUs.

@@ -9,7 +9,7 @@ use crate::verdict::Answer;
 use crate::{Gate, MISSED, Source};
 
 /// Name of the schema.
-pub const SCHEMA: &str = "plimsoll.gate.v1";
+pub const GATE_SCHEMA: &str = "plimsoll.gate.v1";
 
 /// The whole answer.
 #[derive(Debug, Serialize)]
@@ -90,7 +90,7 @@ impl<'a> Document<'a> {
     pub fn of(gate: &'a Gate, about: About<'a>) -> Self {
         let verdict = gate.verdict();
         Self {
-            schema: SCHEMA,
+            schema: GATE_SCHEMA,
             version: about.version,
             started: about.started,
             elapsed_s: about.elapsed_s,

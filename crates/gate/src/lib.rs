@@ -20,7 +20,7 @@ mod verdict;
 pub use cause::Cause;
 pub use check::{Check, State, What};
 pub use difference::Difference;
-pub use document::{About, Document, SCHEMA};
+pub use document::{About, Document, GATE_SCHEMA};
 use plimsoll_machine::health::{Fault, Health};
 use plimsoll_machine::{Machine, Others};
 use plimsoll_model::case::Case;

@@ -37,7 +37,7 @@ fn case() -> Case {
 fn made(share: f64, stopped: impl Fn(&mut Measurement)) -> Measurement {
     let mut measurement = peak(1, 100.0 * share);
     measurement.metrics[0].of_limit = Some(share);
-    let limit = limit::Limit::fixed(limit::Kind::Ceiling, limit::Source::Derived, 100.0, "", Vec::new());
+    let limit = plimsoll_model::limit::Limit::fixed(plimsoll_model::limit::Kind::Ceiling, plimsoll_model::limit::Source::Derived, 100.0, "", Vec::new());
     measurement.metrics[0].limit = Some(limit);
     measurement.conditions.waited = Some(0.0);
     stopped(&mut measurement);
@@ -478,7 +478,7 @@ fn a_limit_of_the_group_is_a_reason_for_a_latency_above_what_is_usual() {
     let read = |value| {
         let mut made =
             figure("disk.io/op=read/pattern=random/block=4K/depth=1/threads=1", Unit::Second, value, None);
-        made.metrics[0].better = metric::Better::Lower;
+        made.metrics[0].better = plimsoll_model::metric::Better::Lower;
         made
     };
     let limited = |reads: Option<u64>| {
@@ -600,7 +600,7 @@ fn fleet_of(machines: &[(&str, &Machine, f64)]) -> Run {
     let mut all = Run { nodes: Vec::new(), ..run_of(Vec::new()) };
     for (name, machine, value) in machines {
         let machine = Machine { host: Some((*name).to_owned()), ..(*machine).clone() };
-        all.nodes.push(run::Node { name: (*name).to_owned(), machine: Some(machine) });
+        all.nodes.push(plimsoll_result::document::Node { name: (*name).to_owned(), machine: Some(machine) });
         all.measurements.push(Measurement { node: (*name).to_owned(), ..peak(1, *value) });
     }
     all
@@ -729,7 +729,7 @@ fn of_a_thousand_gates_on_a_healthy_machine_none_is_sick_and_a_loss_is_found() {
 fn a_fault_that_the_system_tells_is_a_reason_and_wear_is_not() {
     let mut gate = Gate::new(&[case()], &bare(), &[], RATES);
     gate.screen(&[made(0.99, |_| {})], false);
-    let all = Fault::CODES;
+    let all = Fault::FAULT_CODES;
     assert!(DRAINING.iter().all(|code| all.contains(code)), "{all:?}");
     gate.faults = vec![Fault::NvmeWorn { drive: "nvme0".to_owned(), percent: 104 }];
     assert_eq!((gate.next(), gate.verdict().answer), (None, Answer::Healthy));
@@ -768,7 +768,7 @@ fn health(lanes: u32, lost: Option<u64>) -> Health {
 #[test]
 fn narrow_links_and_lost_data_are_a_reason_where_they_are_new() {
     let answer = |before: Option<Health>, fault: Fault| {
-        let shown = |shown| run::NodeHealth { node: "localhost".to_owned(), shown };
+        let shown = |shown| plimsoll_result::document::NodeHealth { node: "localhost".to_owned(), shown };
         let run = Run {
             health: before.map(shown).into_iter().collect(),
             machine: bare(),

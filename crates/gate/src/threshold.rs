@@ -59,7 +59,7 @@ pub struct Threshold {
 /// Losses that are tried until one stands out from the noise.
 const LOSSES: [f64; 5] = [0.1, 0.15, 0.2, 0.3, 0.5];
 /// Runs or machines from which on they say what is usual.
-pub(super) const LEAST: usize = 3;
+pub(super) const MIN_USUAL_COUNT: usize = 3;
 /// What is assumed of a figure that is held to its limit: half of the measurements are low by chance. No measurement of the machine says so,
 /// so the most cautious number is taken at which repeating still decides.
 const UNKNOWN_CHANCE: f64 = 0.5;
@@ -94,8 +94,8 @@ impl Threshold {
             values.iter().copied().filter(|value| value.is_finite() && *value > 0.0).collect();
         let n = values.len();
         let few =
-            || format!("{} known, {LEAST} required", plimsoll_units::text::counted(n, "earlier figure"));
-        let (noise, _) = Noise::of_runs(&values).filter(|_| n >= LEAST).ok_or_else(few)?;
+            || format!("{} known, {MIN_USUAL_COUNT} required", plimsoll_units::text::counted(n, "earlier figure"));
+        let (noise, _) = Noise::of_runs(&values).filter(|_| n >= MIN_USUAL_COUNT).ok_or_else(few)?;
         let middle = median(values.clone()).ok_or_else(few)?;
         // The next figure differs from the median of n by its own noise and by theirs.
         let spread = 1.0 + 1.0 / n as f64;

@@ -12,7 +12,7 @@ use plimsoll_units::quantity::Quantity;
 
 use crate::cause::Quota;
 use crate::difference::{Difference, TIGHTER};
-use crate::threshold::{LEAST, Source, Threshold};
+use crate::threshold::{MIN_USUAL_COUNT, Source, Threshold};
 
 /// Machines of a kind from which on they say what is usual.
 const LEAST_MACHINES: usize = 5;
@@ -105,7 +105,7 @@ impl Usual {
         loss: f64,
     ) -> Option<Option<Difference>> {
         let id = measurement.case.id().to_string();
-        let figures = self.figures.get(id.as_str()).filter(|figures| figures.len() >= LEAST)?;
+        let figures = self.figures.get(id.as_str()).filter(|figures| figures.len() >= MIN_USUAL_COUNT)?;
         let usual = plimsoll_stats::median(figures.clone())?;
         let held = || {
             let now = (plimsoll_bench::subsystem_of(&measurement.case).setting)(measurement, machine)?;
@@ -129,7 +129,7 @@ impl Usual {
     /// The CPU quota of this machine, against what it usually has.
     pub(super) fn quota(&self, machine: &Machine) -> Quota {
         let now = quota(machine);
-        let usual = plimsoll_stats::median(self.quotas.clone()).filter(|_| self.quotas.len() >= LEAST);
+        let usual = plimsoll_stats::median(self.quotas.clone()).filter(|_| self.quotas.len() >= MIN_USUAL_COUNT);
         match usual.is_some_and(|usual| usual.is_finite() && now >= usual * TIGHTER) {
             true => Quota::Usual,
             false => Quota::New(Some(now).filter(|cpus| cpus.is_finite())),

@@ -10,10 +10,10 @@ use crate::threshold::Source;
 use crate::{Cause, Gate};
 
 /// Characters of the line.
-const WIDTH: usize = 80;
+const VERDICT_COLUMNS: usize = 80;
 
 /// What is said of a loss that others may have caused unseen.
-const OTHERS: &str = "others may be the cause";
+const OTHERS_MAY_BE_THE_CAUSE: &str = "others may be the cause";
 
 /// The stable name of the cause of a machine whose answers are wrong.
 const WRONG_ANSWER: &str = "wrong-answer";
@@ -59,16 +59,16 @@ pub(super) fn of(gate: &Gate) -> Verdict {
 
 fn verdict(answer: Answer, cause: Option<&'static str>, first: &str, then: Option<String>) -> Verdict {
     let short = format!("{}: {first}", answer.word());
-    let long = then.map(|then| format!("{short}; {then}")).filter(|long| long.chars().count() <= WIDTH);
+    let long = then.map(|then| format!("{short}; {then}")).filter(|long| long.chars().count() <= VERDICT_COLUMNS);
     Verdict { answer, cause, line: cut(&long.unwrap_or(short)) }
 }
 
 /// A line of at most 80 characters.
 fn cut(line: &str) -> String {
-    let shown = shown_within(line, 4 * WIDTH);
+    let shown = shown_within(line, 4 * VERDICT_COLUMNS);
     match shown.chars().count() {
-        ..=WIDTH => shown,
-        _ => shown.chars().take(WIDTH - 1).chain(['…']).collect(),
+        ..=VERDICT_COLUMNS => shown,
+        _ => shown.chars().take(VERDICT_COLUMNS - 1).chain(['…']).collect(),
     }
 }
 
@@ -105,7 +105,7 @@ fn sick(gate: &Gate) -> Option<Verdict> {
 fn unknown(gate: &Gate) -> Option<Verdict> {
     let of = |is: fn(&Check) -> bool| gate.checks.iter().find(|check| is(check));
     if let Some(check) = of(|check| check.state == State::Low) {
-        return Some(verdict(Answer::Unknown, None, &evidence(check), Some(OTHERS.to_owned())));
+        return Some(verdict(Answer::Unknown, None, &evidence(check), Some(OTHERS_MAY_BE_THE_CAUSE.to_owned())));
     }
     let passed = gate.checks.iter().any(|check| check.state == State::Passed);
     // What others take of the CPU time is theirs, and says nothing of figures that passed.
@@ -115,7 +115,7 @@ fn unknown(gate: &Gate) -> Option<Verdict> {
             Some(cause) => {
                 verdict(Answer::Unknown, Some(cause.code()), &cause.to_string(), Some(evidence(check)))
             }
-            None => verdict(Answer::Unknown, None, &evidence(check), Some(OTHERS.to_owned())),
+            None => verdict(Answer::Unknown, None, &evidence(check), Some(OTHERS_MAY_BE_THE_CAUSE.to_owned())),
         });
     }
     if let Some(check) = gate.checks.iter().find(|check| check.state == State::Suspect && !is_theirs(check)) {

@@ -81,7 +81,7 @@ impl Store {
     pub fn baseline(&self, run: &Run, count: usize) -> Result<Baseline, StoreError> {
         let candidates = self.candidates(run, Until::Before)?;
         let found = self.earlier(run, &candidates, count)?;
-        let open = |loss: lasting::OpenLoss| {
+        let open = |loss: plimsoll_compare::lasting::OpenLoss| {
             let since = candidates.get(loss.since)?;
             Some(OpenLoss {
                 case: loss.case,
@@ -113,11 +113,11 @@ impl Store {
         run: &Run,
         candidates: &[&Facts],
         count: usize,
-    ) -> Result<lasting::Earlier, StoreError> {
+    ) -> Result<plimsoll_compare::lasting::Earlier, StoreError> {
         let floors = self.floors(&run.machine.id)?;
         let series = figures(self.index()?, candidates);
         let count = count.min(MOST_BASELINE);
-        Ok(lasting::baseline(&series, candidates.len(), count, floors.as_ref()))
+        Ok(plimsoll_compare::lasting::baseline(&series, candidates.len(), count, floors.as_ref()))
     }
 
     /// Whether a run was measured by plimsoll on the machine of another run, as far as is known.

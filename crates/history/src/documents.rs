@@ -19,7 +19,7 @@ use serde::Serialize;
 use super::error::StoreError;
 
 /// The directory of the documents below that of the history.
-pub(super) const RUNS: &str = "runs";
+pub(super) const RUNS_DIRECTORY: &str = "runs";
 
 /// The end of a document's name.
 pub(super) const SUFFIX: &str = ".json.gz";
@@ -27,7 +27,7 @@ pub(super) const SUFFIX: &str = ".json.gz";
 /// Largest document that is read, unpacked: one of five thousand machines is half of it.
 const MAX_BYTES: u64 = 2 << 30;
 
-/// The path of a run's document below [`RUNS`]; paths sort by time.
+/// The path of a run's document below [`RUNS_DIRECTORY`]; paths sort by time.
 ///
 /// # Errors
 /// The start is no time, or the id is none of a run.
@@ -55,7 +55,7 @@ pub(super) fn began(id: &str, started: &str) -> Result<Timestamp, String> {
 /// # Errors
 /// The directory cannot be written.
 pub(super) fn write(directory: &Path, run: &Run, registry: &Registry) -> Result<(), StoreError> {
-    let runs = directory.join(RUNS);
+    let runs = directory.join(RUNS_DIRECTORY);
     let file = runs.join(path_of(run).map_err(|why| StoreError::damaged(directory, why))?);
     let month = file.parent().unwrap_or(&runs);
     let written = || -> io::Result<()> {
@@ -160,7 +160,7 @@ pub(super) fn regular(path: &Path) -> Result<File, Unread> {
 /// A file in the directory of documents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
-    /// Path below [`RUNS`].
+    /// Path below [`RUNS_DIRECTORY`].
     pub(super) file: String,
     /// Length in bytes.
     pub(super) size: u64,
@@ -177,7 +177,7 @@ pub(super) struct Listing {
     pub(super) problems: Vec<StoreError>,
 }
 
-/// Deepest directory that is looked into, below [`RUNS`].
+/// Deepest directory that is looked into, below [`RUNS_DIRECTORY`].
 const MAX_DEPTH: usize = 8;
 
 /// Lists the documents of a history, and what may be taken for one and is none.
@@ -186,7 +186,7 @@ const MAX_DEPTH: usize = 8;
 /// The directory cannot be read.
 pub(super) fn listed(directory: &Path) -> Result<Listing, StoreError> {
     let mut listing = Listing::default();
-    let runs = directory.join(RUNS);
+    let runs = directory.join(RUNS_DIRECTORY);
     match listing.collect(&runs, "") {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(StoreError::not_readable(&runs, &e)),
         _ => Ok(listing),
@@ -230,7 +230,7 @@ impl Listing {
     /// A directory that cannot be read costs what is below it alone.
     fn look_into(&mut self, directory: &Path, file: &str) {
         if file.matches('/').count() >= MAX_DEPTH {
-            let why = format!("it is more than {MAX_DEPTH} directories below {RUNS}");
+            let why = format!("it is more than {MAX_DEPTH} directories below {RUNS_DIRECTORY}");
             return self.problems.push(StoreError::unused(directory, why));
         }
         match self.collect(directory, &format!("{file}/")) {

@@ -10,14 +10,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use plimsoll_machine::EffectiveCache;
 use plimsoll_model::measurement::Status;
 use plimsoll_model::metric::Better;
-use plimsoll_result::document::{RunStatus, SCHEMA};
+use plimsoll_result::document::{RunStatus, RUN_SCHEMA};
 use plimsoll_system::leftover::Registry;
 use plimsoll_units::quantity::Unit;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 use super::Counts;
-use super::documents::{self, Entry, Listing, RUNS, Unread, put};
+use super::documents::{self, Entry, Listing, RUNS_DIRECTORY, Unread, put};
 use super::error::{StoreError, name};
 use super::unfinished::{self, Left};
 
@@ -94,7 +94,7 @@ pub(super) struct Index {
 struct Stored {
     form: String,
     series: Vec<Series>,
-    /// By path below [`RUNS`].
+    /// By path below [`RUNS_DIRECTORY`].
     files: BTreeMap<String, File>,
 }
 
@@ -133,13 +133,13 @@ impl Index {
             }
         }
         let is_current = fresh.is_empty() && files.len() == number_known;
-        for (entry, read) in read_all(&directory.join(RUNS), fresh) {
+        for (entry, read) in read_all(&directory.join(RUNS_DIRECTORY), fresh) {
             let found = match read {
                 Ok(read) => Ok(numbers.facts(read)),
                 Err(Unread::Damaged(why)) => Err(why),
                 // It may be sound: it is read again the next time.
                 Err(Unread::Refused(e)) => {
-                    let path = directory.join(RUNS).join(&entry.file);
+                    let path = directory.join(RUNS_DIRECTORY).join(&entry.file);
                     problems.push(StoreError::not_readable(&path, &e));
                     continue;
                 }
@@ -160,7 +160,7 @@ impl Index {
 
     /// Enters each run once: of several files the one that holds most of it.
     fn take(&mut self, directory: &Path, stored: Stored) {
-        let runs = directory.join(RUNS);
+        let runs = directory.join(RUNS_DIRECTORY);
         let mut places: HashMap<String, usize> = HashMap::new();
         for (file, File { found, .. }) in stored.files {
             let path = runs.join(file);
@@ -382,9 +382,9 @@ struct Summary {
 fn outline(text: &str) -> Result<Outline, String> {
     let document: Document = serde_json::from_str(text)
         .map_err(|e| format!("not a run document (JSON): {}", plimsoll_units::text::shown(&e.to_string())))?;
-    if document.schema != SCHEMA {
+    if document.schema != RUN_SCHEMA {
         let schema = plimsoll_units::text::shown_within(&document.schema, 60);
-        return Err(format!("has schema '{schema}', and this plimsoll reads {SCHEMA}"));
+        return Err(format!("has schema '{schema}', and this plimsoll reads {RUN_SCHEMA}"));
     }
     let mut counts = Counts::default();
     let mut figures = Vec::new();

@@ -160,7 +160,7 @@ impl Store {
     /// See [`StoreError`]; nothing was changed then.
     pub fn open(location: &Location, registry: Registry) -> Result<Self, StoreError> {
         let directory = location.resolved(Make::Directory)?;
-        let runs = directory.join(documents::RUNS);
+        let runs = directory.join(documents::RUNS_DIRECTORY);
         let ready = documents::make(&runs)
             .and_then(|()| Ok(rustix::fs::access(&runs, rustix::fs::Access::WRITE_OK)?));
         ready.map_err(|e| StoreError::not_writable(&directory, &e))?;

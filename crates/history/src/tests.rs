@@ -160,7 +160,7 @@ fn a_run_that_goes_on_keeps_what_it_measured() {
 fn each_machine_of_many_is_entered_when_it_ends_and_once() {
     let directory = temporary();
     let run = fixture::run();
-    let node = |name: &str| document::Node { name: name.to_owned(), machine: None };
+    let node = |name: &str| plimsoll_result::document::Node { name: name.to_owned(), machine: None };
     let on = |name: &str, count: usize| -> Vec<Measurement> {
         let of = |m: &Measurement| Measurement { node: name.to_owned(), ..m.clone() };
         run.measurements[..count].iter().map(of).collect()

@@ -25,8 +25,8 @@ const LONGEST_RTC_READING: f64 = 0.05;
 /// Readings that are kept: of more, every second one is dropped.
 const MOST_READINGS: usize = 1024;
 /// Attempts to read all clocks at one moment, and the longest time that they may be apart, in seconds.
-const ATTEMPTS: usize = 3;
-const APART: f64 = 1e-3;
+const MAX_READ_ATTEMPTS: usize = 3;
+const MAX_READ_SECONDS: f64 = 1e-3;
 
 /// A clock that the monotonic clock is compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +50,7 @@ impl Reference {
 
     /// Seconds by which a reading may be wrong.
     fn uncertainty(self) -> f64 {
-        if self == Self::Rtc { 1.0 } else { 2.0 * APART }
+        if self == Self::Rtc { 1.0 } else { 2.0 * MAX_READ_SECONDS }
     }
 
     /// Share by which its pace may differ without either being wrong. Programs that set the time slew it by up to 10 % (adjtimex(2));
@@ -138,13 +138,13 @@ impl ClockWatch {
             let ended = kernel(ClockId::Monotonic);
             let after = now();
             // All four, so that no wait of this thread lies between the clock's readings and the kernel's.
-            (ended - started <= APART && after - before <= APART).then_some((
+            (ended - started <= MAX_READ_SECONDS && after - before <= MAX_READ_SECONDS).then_some((
                 [Some((started + ended) / 2.0), counter, Some(wall), None],
                 (before + after) / 2.0,
                 suspended,
             ))
         };
-        let Some((mut references, monotonic, suspended)) = (0..ATTEMPTS).find_map(|_| moment()) else {
+        let Some((mut references, monotonic, suspended)) = (0..MAX_READ_ATTEMPTS).find_map(|_| moment()) else {
             return;
         };
         references[Reference::Rtc as usize] = self.rtc().map(|seconds| seconds - suspended);

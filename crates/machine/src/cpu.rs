@@ -113,7 +113,7 @@ impl Capability {
     /// Rates that units have.
     const STEPS: [f64; 6] = [0.5, 1.0, 1.5, 2.0, 3.0, 4.0];
     /// Share by which a measured rate may miss the step that it means.
-    const NEAR: f64 = 0.03;
+    const RATE_STEP_TOLERANCE: f64 = 0.03;
 
     /// Whether it is a measured rate of multiply-adds of `bits`-wide vectors that stands for `per_cycle` of them in a cycle.
     pub fn is_fma(&self, bits: u32, per_cycle: f64) -> bool {
@@ -125,7 +125,7 @@ impl Capability {
         if matches!(self.ability, Ability::FmaLatency | Ability::AddLatency) {
             return None;
         }
-        Self::STEPS.into_iter().find(|step| (self.measured / step - 1.0).abs() <= Self::NEAR)
+        Self::STEPS.into_iter().find(|step| (self.measured / step - 1.0).abs() <= Self::RATE_STEP_TOLERANCE)
     }
 }
 

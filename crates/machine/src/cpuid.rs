@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 
 /// The file of a saved machine that holds CPUID, below its root.
-pub const FILE: &str = "cpuid.txt";
+pub const CPUID_FILE: &str = "cpuid.txt";
 /// The most that is read of it, in bytes: 512 CPUs of what cpuid(1) prints.
 const FILE_CAP: u64 = 32 << 20;
 /// Names a file in the format of `cpuid -r` that tests put in the processor's place.
@@ -86,12 +86,12 @@ impl Cpuid {
         let text = match replaced {
             None if s.root.is_live() => return Self::ask(allowed),
             Some(path) => s.root.bytes(Path::new(&path), FILE_CAP),
-            None if !s.root.exists(FILE) => return Self::default(),
-            None => s.root.bytes(Path::new(FILE), FILE_CAP),
+            None if !s.root.exists(CPUID_FILE) => return Self::default(),
+            None => s.root.bytes(Path::new(CPUID_FILE), FILE_CAP),
         };
         let parsed = text
             .map_err(|e| e.to_string())
-            .and_then(|bytes| parse(&String::from_utf8_lossy(&bytes)).map_err(|e| format!("{FILE}: {e}")));
+            .and_then(|bytes| parse(&String::from_utf8_lossy(&bytes)).map_err(|e| format!("{CPUID_FILE}: {e}")));
         s.keep("cpu.cpuid", parsed).unwrap_or_default()
     }
 
@@ -130,7 +130,7 @@ const MOST_KINDS: usize = 1024;
 const MOST_SUBLEAVES: u32 = 16;
 
 /// Leaves that say what the processor is, each with the number of its subleaves.
-const WANTED: [(u32, u32); 26] = [
+const CPUID_LEAVES: [(u32, u32); 26] = [
     (0x0, 1),
     (0x1, 1),
     (0x2, 1),
@@ -162,7 +162,7 @@ const WANTED: [(u32, u32); 26] = [
 /// Whether the leaf is kept, and which bits of its registers.
 fn kept(leaf: Leaf) -> Option<Leaf> {
     let mut registers = leaf.registers;
-    WANTED.iter().find(|(number, subleaves)| leaf.leaf == *number && leaf.subleaf < *subleaves)?;
+    CPUID_LEAVES.iter().find(|(number, subleaves)| leaf.leaf == *number && leaf.subleaf < *subleaves)?;
     if let (0x1, [_, ebx, ecx, _]) = (leaf.leaf, &mut registers) {
         // EBX[31:24] is the CPU's APIC number; ECX[27], OSXSAVE, is a setting of the kernel.
         *ebx &= 0x00ff_ffff;
@@ -189,7 +189,7 @@ fn here() -> Vec<Leaf> {
         let r = plimsoll_metal::cpuid::ask(leaf, subleaf)?;
         Some(Leaf { leaf, subleaf, registers: [r.eax, r.ebx, r.ecx, r.edx] })
     };
-    let asked = WANTED.iter().flat_map(|(leaf, subleaves)| (0..*subleaves).filter_map(|sub| ask(*leaf, sub)));
+    let asked = CPUID_LEAVES.iter().flat_map(|(leaf, subleaves)| (0..*subleaves).filter_map(|sub| ask(*leaf, sub)));
     let found = bounded(asked.filter_map(kept).collect());
     found.into_iter().filter(|leaf| leaf.subleaf == 0 || leaf.registers != [0; 4]).collect()
 }

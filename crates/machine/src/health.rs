@@ -26,7 +26,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// The longest name or text that is kept, in characters.
-const LONGEST: usize = 80;
+const MAX_NAME_CHARACTERS: usize = 80;
 
 /// All that the system shows of the hardware's health at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -116,16 +116,16 @@ impl Health {
 
 /// The revisions of the CPUs' microcode.
 fn microcode(root: &Root) -> Vec<String> {
-    const CPUS: &str = "sys/devices/system/cpu";
-    let cpus = root.names(CPUS).unwrap_or_default();
+    const CPU_DIRECTORY: &str = "sys/devices/system/cpu";
+    let cpus = root.names(CPU_DIRECTORY).unwrap_or_default();
     let cpus = cpus.iter().filter(|name| crate::disk::numbered(name, "cpu"));
-    let of_cpu = |cpu: &String| root.line(Path::new(CPUS).join(cpu).join("microcode/version")).ok();
+    let of_cpu = |cpu: &String| root.line(Path::new(CPU_DIRECTORY).join(cpu).join("microcode/version")).ok();
     let mut found: BTreeSet<String> = cpus.filter_map(of_cpu).collect();
     if found.is_empty() {
         let text = root.bytes(Path::new("proc/cpuinfo"), CPUINFO_CAP).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         let values = text.lines().filter_map(|line| line.strip_prefix("microcode")?.split_once(':'));
-        found = values.map(|(_, value)| shown_within(value.trim(), LONGEST)).collect();
+        found = values.map(|(_, value)| shown_within(value.trim(), MAX_NAME_CHARACTERS)).collect();
     }
     found.into_iter().take(MOST_REVISIONS).collect()
 }
@@ -139,7 +139,7 @@ fn mitigations(root: &Root) -> BTreeMap<String, String> {
     let names = root.names(VULNERABILITIES).unwrap_or_default();
     let said = |name: &String| {
         let text = root.line(Path::new(VULNERABILITIES).join(name)).ok()?;
-        (text != "Not affected").then(|| (shown_within(name, LONGEST), shown_within(&text, LONGEST)))
+        (text != "Not affected").then(|| (shown_within(name, MAX_NAME_CHARACTERS), shown_within(&text, MAX_NAME_CHARACTERS)))
     };
     names.iter().take(256).filter_map(said).collect()
 }

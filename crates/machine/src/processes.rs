@@ -8,7 +8,7 @@ use plimsoll_units::text::shown_within;
 use super::Root;
 
 /// Longest name that is shown; the kernel keeps 15 bytes.
-const NAME: usize = 24;
+const MAX_PROCESS_NAME_CHARACTERS: usize = 24;
 
 /// CPU time of all processes at one moment.
 #[derive(Debug, Clone)]
@@ -129,7 +129,7 @@ fn process(text: &str) -> Option<Process> {
     // The third field of the file is the first here.
     let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
     Some(Process {
-        name: shown_within(name, NAME),
+        name: shown_within(name, MAX_PROCESS_NAME_CHARACTERS),
         parent: u32::try_from(number(4)?).ok()?,
         began: number(22)?,
         ticks: number(14)?.saturating_add(number(15)?),

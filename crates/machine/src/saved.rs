@@ -204,12 +204,12 @@ fn content(root: &Root, machine: &Machine) -> Content {
             content.file(place, head);
         }
     }
-    if let Ok(table) = root.bytes(Path::new(smbios::TABLE), FILE_CAP) {
-        content.file(smbios::TABLE, smbios::memory_alone(&table));
+    if let Ok(table) = root.bytes(Path::new(smbios::SMBIOS_TABLE), FILE_CAP) {
+        content.file(smbios::SMBIOS_TABLE, smbios::memory_alone(&table));
     }
     content.file("proc/self/status", format!("Cpus_allowed_list:\t{}\n", machine.cpu.allowed).into_bytes());
     if !machine.cpu.cpuid.is_empty() {
-        content.file(cpuid::FILE, cpuid::write(&machine.cpu.cpuid).into_bytes());
+        content.file(cpuid::CPUID_FILE, cpuid::write(&machine.cpu.cpuid).into_bytes());
     }
     environment(root, machine, &mut content);
     let mut names = rename::Names::default();
@@ -328,7 +328,7 @@ pub fn open(from: &Path) -> Result<Root, SavedError> {
 }
 
 /// A saved machine has one of these.
-const MARKS_OF_A_MACHINE: [&str; 3] = ["sys", "proc", cpuid::FILE];
+const MARKS_OF_A_MACHINE: [&str; 3] = ["sys", "proc", cpuid::CPUID_FILE];
 
 fn shown(path: &Path) -> String {
     plimsoll_units::text::shown_bytes(std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str()))

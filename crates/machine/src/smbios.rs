@@ -10,11 +10,11 @@ use plimsoll_units::text::shown;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-pub(super) const TABLE: &str = "sys/firmware/dmi/tables/DMI";
+pub(super) const SMBIOS_TABLE: &str = "sys/firmware/dmi/tables/DMI";
 /// Real tables have some tens of KiB.
 const TABLE_CAP: u64 = 1 << 20;
 /// The most modules that are kept: more than any machine has slots for.
-const MOST: usize = 1024;
+const MAX_MODULES: usize = 1024;
 
 pub(crate) const MEMORY_DEVICE: u8 = 17;
 pub(crate) const END: u8 = 127;
@@ -36,7 +36,7 @@ pub struct Module {
 
 /// The modules; `None` where the firmware's tables cannot be read or have none.
 pub(super) fn modules(s: &mut Survey) -> Option<Vec<Module>> {
-    let found = s.root.bytes(Path::new(TABLE), TABLE_CAP).and_then(|table| {
+    let found = s.root.bytes(Path::new(SMBIOS_TABLE), TABLE_CAP).and_then(|table| {
         let modules = parse(&table);
         let text = format!("{} bytes", table.len());
         if modules.is_empty() { Err(none(&text)) } else { Ok(modules) }
@@ -45,7 +45,7 @@ pub(super) fn modules(s: &mut Survey) -> Option<Vec<Module>> {
 }
 
 fn none(text: &str) -> ReadError {
-    garbled(Path::new(TABLE), text, "a memory device with a module in it")
+    garbled(Path::new(SMBIOS_TABLE), text, "a memory device with a module in it")
 }
 
 /// One structure of the table: its formatted area from the type on, and its strings.
@@ -93,7 +93,7 @@ pub(super) fn parse(table: &[u8]) -> Vec<Module> {
     while let Some((structure, behind)) = Structure::split(rest) {
         match structure.byte(0) {
             Some(END) => break,
-            Some(MEMORY_DEVICE) if modules.len() < MOST => modules.extend(module(&structure)),
+            Some(MEMORY_DEVICE) if modules.len() < MAX_MODULES => modules.extend(module(&structure)),
             _ => {}
         }
         rest = behind;

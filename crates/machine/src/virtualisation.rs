@@ -90,9 +90,9 @@ pub const GVISOR: &str = "gVisor";
 /// Whether that line is gVisor's: by the version of each release so far (gVisor, pkg/sentry/kernel/version), or the name in its release.
 /// Linux's has who built it in brackets, and gVisor's none.
 pub(super) fn is_gvisor(banner: &str) -> bool {
-    const VERSION: &str = "#1 SMP Sun Jan 10 15:06:54 PST 2016";
+    const GVISOR_VERSION: &str = "#1 SMP Sun Jan 10 15:06:54 PST 2016";
     let release = banner.split_whitespace().nth(2).unwrap_or_default();
-    !banner.contains('(') && (banner.contains(VERSION) || release.ends_with("-gvisor"))
+    !banner.contains('(') && (banner.contains(GVISOR_VERSION) || release.ends_with("-gvisor"))
 }
 
 /// How QEMU names itself where it computes each instruction of its guest.

@@ -14,8 +14,8 @@ use crate::ticks::Clock;
 use crate::uring::{Completion, Op, Patience, Request, RingError, laid_out, transfer_buffer};
 
 /// `IOCB_CMD_PREAD` and `IOCB_CMD_PWRITE` (linux/aio_abi.h).
-const READ: u16 = 0;
-const WRITE: u16 = 1;
+const PREAD_COMMAND: u16 = 0;
+const PWRITE_COMMAND: u16 = 1;
 
 /// A request as the kernel reads it: `struct iocb` of linux/aio_abi.h on a little-endian machine.
 #[derive(Debug, Clone, Copy, Default)]
@@ -168,12 +168,12 @@ impl<F: AsFd> Aio<F> {
         let chosen = self.files.get(file).ok_or(RingError::File { file, files })?;
         let descriptor = u32::try_from(chosen.as_fd().as_raw_fd()).map_err(|_| out_of_range)?;
         let (opcode, flags) = match op {
-            Op::Read => (READ, 0),
-            Op::Write => (WRITE, 0),
-            Op::WriteThrough => (WRITE, libc::RWF_DSYNC),
-            Op::WriteSync => (WRITE, libc::RWF_SYNC),
+            Op::Read => (PREAD_COMMAND, 0),
+            Op::Write => (PWRITE_COMMAND, 0),
+            Op::WriteThrough => (PWRITE_COMMAND, libc::RWF_DSYNC),
+            Op::WriteSync => (PWRITE_COMMAND, libc::RWF_SYNC),
             // A call of its own, when it is submitted.
-            Op::DataSync | Op::Sync => (READ, 0),
+            Op::DataSync | Op::Sync => (PREAD_COMMAND, 0),
             Op::Trim => return Err(RingError::Enter { errno: Errno::OPNOTSUPP }),
         };
         self.blocks[slot] = Block {

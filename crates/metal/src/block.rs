@@ -22,11 +22,11 @@ use permutation::mix;
 use units::{BYTES, PAIRS, QUADS, Unit, Units, WORDS, units_of, units_of_mut};
 
 /// Blocks above 8 bytes are whole lines of this many bytes.
-pub const LINE: usize = 64;
+pub const LINE_BYTES: usize = 64;
 /// The most places that are drawn at once: 64 KiB of them, which stay in a second-level cache.
 pub const MOST_DRAWN: u64 = 8192;
 /// Bytes between the two regions of a copy, so that a block and its copy differ in page offset (see `stream`).
-const GAP: usize = 4096 + 256;
+const COPY_GAP_BYTES: usize = 4096 + 256;
 
 /// What is done to each block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -55,7 +55,7 @@ pub struct Shape {
     pub op: BlockOp,
     /// In which order.
     pub order: Order,
-    /// Bytes of a block: 1, 2, 4, 8 or a multiple of [`LINE`].
+    /// Bytes of a block: 1, 2, 4, 8 or a multiple of [`LINE_BYTES`].
     pub block: usize,
     /// Bytes of the region; of both together for [`BlockOp::ReadWrite`]. What is less than a block is left over.
     pub bytes: usize,
@@ -70,7 +70,7 @@ pub struct Shape {
 #[non_exhaustive]
 pub enum BlockError {
     /// No kernel works on blocks of this size.
-    #[error("blocks of {block} bytes: write 1, 2, 4, 8 or a multiple of {LINE}")]
+    #[error("blocks of {block} bytes: write 1, 2, 4, 8 or a multiple of {LINE_BYTES}")]
     Block {
         /// The size asked for.
         block: usize,
@@ -117,7 +117,7 @@ impl BlockOp {
 
 /// Whether there are kernels for blocks of this size.
 pub fn is_block(bytes: usize) -> bool {
-    matches!(bytes, 1 | 2 | 4 | 8) || (bytes > 0 && bytes.is_multiple_of(LINE))
+    matches!(bytes, 1 | 2 | 4 | 8) || (bytes > 0 && bytes.is_multiple_of(LINE_BYTES))
 }
 
 /// How blocks are worked on.
@@ -246,7 +246,7 @@ impl Region {
         if used == 0 {
             return Err(BlockError::Room { block, region });
         }
-        let target = if op == BlockOp::ReadWrite { used.next_multiple_of(LINE) + GAP } else { 0 };
+        let target = if op == BlockOp::ReadWrite { used.next_multiple_of(LINE_BYTES) + COPY_GAP_BYTES } else { 0 };
         let mut buffer = Buffer::new(target + used, shape.pages)?;
         buffer.touch()?;
         if op != BlockOp::Write {

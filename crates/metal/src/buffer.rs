@@ -13,7 +13,7 @@ use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anony
 use serde::{Deserialize, Serialize};
 
 /// Where buffers begin: the huge page of x86-64, and of AArch64 with 4 KiB pages.
-pub(crate) const ALIGNMENT: usize = 2 << 20;
+pub(crate) const BUFFER_ALIGNMENT: usize = 2 << 20;
 
 /// The page size asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -33,7 +33,7 @@ impl Pages {
     fn unit(self) -> usize {
         match self {
             Self::Small => rustix::param::page_size(),
-            Self::Thp | Self::Huge2M => ALIGNMENT,
+            Self::Thp | Self::Huge2M => BUFFER_ALIGNMENT,
             Self::Huge1G => 1 << 30,
         }
     }
@@ -117,7 +117,7 @@ pub struct Buffer {
     /// The whole reservation, with the inaccessible edges.
     reservation: NonNull<c_void>,
     reserved: usize,
-    /// First byte of the accessible part, on an [`ALIGNMENT`] boundary.
+    /// First byte of the accessible part, on an [`BUFFER_ALIGNMENT`] boundary.
     pub(crate) start: NonNull<u8>,
     bytes: usize,
     pages: Pages,
@@ -144,7 +144,7 @@ impl Buffer {
         // One alignment to move the start within, one page that stays inaccessible at each edge.
         let reserved = bytes
             .checked_next_multiple_of(pages.unit())
-            .and_then(|whole| whole.checked_add(ALIGNMENT + 2 * page))
+            .and_then(|whole| whole.checked_add(BUFFER_ALIGNMENT + 2 * page))
             .filter(|reserved| isize::try_from(*reserved).is_ok())
             .ok_or(BufferError::TooLarge { bytes })?;
         let no_memory = |action| {
@@ -156,7 +156,7 @@ impl Buffer {
                 .map_err(no_memory("reserve"))?;
         let reservation = NonNull::new(base).ok_or(BufferError::TooLarge { bytes })?;
         let first = base.addr() + page;
-        let offset = first.next_multiple_of(ALIGNMENT) - base.addr();
+        let offset = first.next_multiple_of(BUFFER_ALIGNMENT) - base.addr();
         // SAFETY: offset ≤ page + ALIGNMENT − 1, so offset + bytes rounded up to pages stays inside the reservation.
         let start = unsafe { reservation.cast::<u8>().add(offset) };
         let buffer = Self { reservation, reserved, start, bytes, pages };
@@ -469,7 +469,7 @@ AnonHugePages:         0 kB
             let pages = if thp { Pages::Thp } else { Pages::Small };
             let mut buffer = Buffer::new(bytes, pages).unwrap();
             prop_assert_eq!(buffer.len(), bytes);
-            prop_assert_eq!(buffer.bytes().as_ptr().addr() % ALIGNMENT, 0);
+            prop_assert_eq!(buffer.bytes().as_ptr().addr() % BUFFER_ALIGNMENT, 0);
             prop_assert!(buffer.bytes().iter().all(|byte| *byte == 0));
             buffer.bytes_mut().fill(0xa5);
             prop_assert!(buffer.bytes().iter().all(|byte| *byte == 0xa5));

@@ -117,7 +117,7 @@ impl Loop {
 }
 
 /// Rounds in which variants are compared, each in slices of [`TRIAL_SECONDS`].
-const TRIALS: usize = 15;
+const TRIAL_ROUNDS: usize = 15;
 const TRIAL_SECONDS: f64 = 60e-6;
 /// What a variant must be quicker by than those listed after it: less is left to chance.
 const WORTH: f64 = 1.01;
@@ -141,8 +141,8 @@ pub fn quickest(kernel: &'static Kernel) -> &'static Kernel {
         ((TRIAL_SECONDS / trial * TRIAL_TURNS as f64) as u64).max(1)
     });
     let turns: Vec<u64> = trials.collect();
-    let mut rates = vec![Vec::with_capacity(TRIALS); loaded.len()];
-    for _ in 0..TRIALS {
+    let mut rates = vec![Vec::with_capacity(TRIAL_ROUNDS); loaded.len()];
+    for _ in 0..TRIAL_ROUNDS {
         for ((one, &turns), rates) in loaded.iter_mut().zip(&turns).zip(&mut rates) {
             rates.push(turns as f64 * operations(one) / time(one, turns));
         }

@@ -14,7 +14,7 @@ use crate::numa::{NumaError, on_node};
 use crate::sliced::Load;
 
 /// Bytes of a cache line on the processors plimsoll knows; where lines are longer, choose a longer stride.
-pub const LINE: usize = 64;
+pub const LINE_BYTES: usize = 64;
 /// Steps in one turn of the walk's loop: the loop's own two instructions hide behind them.
 const STEPS_PER_TURN: u64 = 64;
 /// Walkers that share a verification: about as many loads as a core keeps in flight.
@@ -27,7 +27,7 @@ pub const MOST_CHASES: usize = 10;
 pub struct Shape {
     /// Size of the buffer in bytes.
     pub bytes: usize,
-    /// One node lies in each `stride` bytes: a multiple of [`LINE`]. 256 keeps adjacent-line prefetch out.
+    /// One node lies in each `stride` bytes: a multiple of [`LINE_BYTES`]. 256 keeps adjacent-line prefetch out.
     pub stride: usize,
     /// Bytes that the cycle stays within until it has visited every node there: a multiple of `stride`. `None`
     /// draws each next node from the whole buffer.
@@ -48,7 +48,7 @@ pub struct Shape {
 pub enum ChaseError {
     /// Strides are whole cache lines, and groups whole strides.
     #[error(
-        "stride must be a multiple of {LINE} bytes, and group one of the stride: {stride} and {group} are not"
+        "stride must be a multiple of {LINE_BYTES} bytes, and group one of the stride: {stride} and {group} are not"
     )]
     Uneven {
         /// The stride asked for, in bytes.
@@ -124,7 +124,7 @@ impl Chase {
     pub fn new(shape: Shape) -> Result<Self, ChaseError> {
         let group = shape.group.unwrap_or(shape.stride);
         let even =
-            shape.stride > 0 && shape.stride.is_multiple_of(LINE) && group.is_multiple_of(shape.stride);
+            shape.stride > 0 && shape.stride.is_multiple_of(LINE_BYTES) && group.is_multiple_of(shape.stride);
         if !even || group == 0 {
             return Err(ChaseError::Uneven { stride: shape.stride, group });
         }
@@ -148,9 +148,9 @@ impl Chase {
         let mut random = SplitMix(shape.seed);
         let nodes_per_group = shape.group.map_or(count as usize, |group| group / shape.stride);
         let mut offsets = order(count, nodes_per_group, &mut random);
-        let lines = (shape.stride / LINE) as u64;
+        let lines = (shape.stride / LINE_BYTES) as u64;
         for offset in &mut offsets {
-            *offset = *offset * shape.stride + random.below(lines) as usize * LINE;
+            *offset = *offset * shape.stride + random.below(lines) as usize * LINE_BYTES;
         }
         // Consecutive parts of the one order, so that each cycle, too, stays within a group.
         let mut rest = offsets.as_slice();
@@ -174,7 +174,7 @@ impl Chase {
 
     /// Bytes of the distinct cache lines that the cycle touches: what must exceed a cache to miss it.
     pub fn touched_bytes(&self) -> u64 {
-        self.nodes() * LINE as u64
+        self.nodes() * LINE_BYTES as u64
     }
 
     /// What is resident now, and in which pages.

@@ -145,17 +145,17 @@ pub fn named_maximum_hz() -> Option<f64> {
 
 /// The cost of reading the time once, in seconds: the lowest mean of `clock_gettime` over several batches.
 pub fn timer_overhead() -> f64 {
-    const BATCHES: u32 = 16;
-    const READINGS: u32 = 256;
+    const READING_BATCHES: u32 = 16;
+    const READINGS_PER_BATCH: u32 = 256;
     let batch = || {
         let start = Instant::now();
         let mut last = start;
-        for _ in 0..READINGS {
+        for _ in 0..READINGS_PER_BATCH {
             last = std::hint::black_box(Instant::now());
         }
-        last.saturating_duration_since(start).as_secs_f64() / f64::from(READINGS)
+        last.saturating_duration_since(start).as_secs_f64() / f64::from(READINGS_PER_BATCH)
     };
-    (0..BATCHES).map(|_| batch()).fold(f64::INFINITY, f64::min)
+    (0..READING_BATCHES).map(|_| batch()).fold(f64::INFINITY, f64::min)
 }
 
 /// The processor time this thread has used so far, user and system.

@@ -20,7 +20,7 @@ const UDP_GRO: libc::c_int = 104;
 /// `UDP_MAX_SEGMENTS` of kernels up to 6.8; later ones take 128.
 const MAX_SEGMENTS: usize = 64;
 /// Messages of one system call.
-const MESSAGES: usize = 64;
+const MESSAGES_PER_CALL: usize = 64;
 /// Bytes of one system call; more leaves the second-level cache.
 const CALL_BYTES: usize = 256 << 10;
 /// Room for the one control message that is asked for.
@@ -110,7 +110,7 @@ impl SendBatch {
             Segmentation::Kernel => (MAX_DATAGRAM / datagram).clamp(1, MAX_SEGMENTS),
             Segmentation::None => 1,
         };
-        let messages = (CALL_BYTES / (datagram * per_message)).clamp(1, MESSAGES);
+        let messages = (CALL_BYTES / (datagram * per_message)).clamp(1, MESSAGES_PER_CALL);
         SendBatch { bytes: vec![0; messages * per_message * datagram], datagram, per_message }
     }
 
@@ -156,7 +156,7 @@ impl SendBatch {
         let Some(rest) = self.bytes.get(datagrams.start * self.datagram..last * self.datagram) else {
             return Ok(0);
         };
-        let mut pieces = [const { libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 } }; MESSAGES];
+        let mut pieces = [const { libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 } }; MESSAGES_PER_CALL];
         let mut headers = empty();
         let mut messages = 0;
         let slots = pieces.iter_mut().zip(&mut headers);
@@ -186,7 +186,7 @@ impl SendBatch {
 }
 
 /// Message headers that name nothing.
-fn empty() -> [libc::mmsghdr; MESSAGES] {
+fn empty() -> [libc::mmsghdr; MESSAGES_PER_CALL] {
     // SAFETY: a header is numbers and pointers, for which all zeros are valid: no name, no pieces, no control.
     unsafe { std::mem::zeroed() }
 }
@@ -221,7 +221,7 @@ impl ReceiveBatch {
     /// told from what was expected. For receive offload, `longest` must be [`MAX_DATAGRAM`].
     pub fn new(longest: usize) -> Self {
         let slot = longest.clamp(1, MAX_DATAGRAM) + 1;
-        let messages = (2 * CALL_BYTES / slot).clamp(8, MESSAGES);
+        let messages = (2 * CALL_BYTES / slot).clamp(8, MESSAGES_PER_CALL);
         ReceiveBatch {
             bytes: vec![0; messages * slot],
             slot,
@@ -237,7 +237,7 @@ impl ReceiveBatch {
     /// What `recvmmsg` says: `WouldBlock` after the socket's timeout. Nothing is left of the call before.
     pub fn receive(&mut self, socket: impl AsFd) -> io::Result<usize> {
         self.arrived.clear();
-        let mut pieces = [const { libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 } }; MESSAGES];
+        let mut pieces = [const { libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 } }; MESSAGES_PER_CALL];
         let mut headers = empty();
         let mut messages = 0;
         let slots = self.bytes.chunks_exact_mut(self.slot).zip(&mut self.control);
@@ -283,17 +283,17 @@ impl ReceiveBatch {
 
 /// The segment length among the control messages (`struct cmsghdr`: a length, a level, a type, then the value).
 fn segment_of(control: &[u8]) -> Option<usize> {
-    const HEADER: usize = 16;
+    const CONTROL_HEADER_BYTES: usize = 16;
     let mut rest = control;
-    while rest.len() >= HEADER {
+    while rest.len() >= CONTROL_HEADER_BYTES {
         let length = usize::try_from(u64::from_ne_bytes(rest[..8].try_into().ok()?)).ok()?;
         let level = i32::from_ne_bytes(rest[8..12].try_into().ok()?);
         let kind = i32::from_ne_bytes(rest[12..16].try_into().ok()?);
         if (level, kind) == (libc::SOL_UDP, UDP_GRO) {
-            let value = rest.get(HEADER..HEADER + 4)?;
+            let value = rest.get(CONTROL_HEADER_BYTES..CONTROL_HEADER_BYTES + 4)?;
             return usize::try_from(i32::from_ne_bytes(value.try_into().ok()?)).ok();
         }
-        rest = rest.get(length.max(HEADER).checked_next_multiple_of(8)?..)?;
+        rest = rest.get(length.max(CONTROL_HEADER_BYTES).checked_next_multiple_of(8)?..)?;
     }
     None
 }

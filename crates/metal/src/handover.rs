@@ -14,18 +14,18 @@ use crate::team::{Team, TeamError};
 
 /// Round trips of a burst at least: some 20 to 100 µs, a thousand times what reading the time costs, and short enough
 /// that most bursts fit between two interrupts.
-const ROUNDS: u64 = 200;
+const BURST_ROUND_TRIPS: u64 = 200;
 /// Bursts for so long are not counted: the clock may have to rise, and the line must come near.
 const WARM_UP: Duration = Duration::from_micros(500);
 /// Bursts that are kept of one measurement.
 const MOST_BURSTS: usize = 4096;
 /// Attempts between two looks at the time; a hand-over takes a few dozen, so the timed loop never comes there
 /// unless the partner is away.
-const ATTEMPTS: u32 = 1 << 14;
+const ATTEMPTS_PER_LOOK: u32 = 1 << 14;
 /// How long one hand-over is waited for: far longer than a time slice, on a machine that is not hopelessly busy.
-const PATIENCE: Duration = Duration::from_secs(2);
+const MAX_HANDOVER_WAIT: Duration = Duration::from_secs(2);
 /// The line's value when there will be no further turn.
-const ENDED: u64 = u64::MAX;
+const LAST_TURN: u64 = u64::MAX;
 
 /// How the line is handed over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -131,7 +131,7 @@ impl Pair {
         table.line.0.store(0, Ordering::Relaxed);
         table.given_up.0.store(false, Ordering::Relaxed);
         let seats = self.team.run(|member| {
-            let mut player = Player::<W>::new(table, member.index as u64, PATIENCE);
+            let mut player = Player::<W>::new(table, member.index as u64, MAX_HANDOVER_WAIT);
             let bounced = if member.index == 0 { player.lead(time) } else { player.follow() };
             (bounced, player.turns())
         })?;
@@ -139,7 +139,7 @@ impl Pair {
         // The leader's outcome; the follower has none but that it did not give up.
         let outcomes: Result<Vec<Bounced>, GivenUp> = seats.into_iter().map(|(bounced, _)| bounced).collect();
         let bounced = outcomes.ok().and_then(|outcomes| outcomes.into_iter().next());
-        let bounced = bounced.ok_or(HandoverError::Stalled { cpus, patience: PATIENCE })?;
+        let bounced = bounced.ok_or(HandoverError::Stalled { cpus, patience: MAX_HANDOVER_WAIT })?;
         if turns[0] != turns[1] {
             return Err(HandoverError::Miscounted { cpus, turns });
         }
@@ -172,7 +172,7 @@ impl Way for CompareAndSwap {
     fn attempt(line: &AtomicU64, from: u64, to: u64) -> Attempt {
         match line.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => Attempt::Done,
-            Err(ENDED) => Attempt::Ended,
+            Err(LAST_TURN) => Attempt::Ended,
             Err(_) => Attempt::NotYet,
         }
     }
@@ -187,7 +187,7 @@ impl Way for Store {
                 line.store(to, Ordering::Release);
                 Attempt::Done
             }
-            ENDED => Attempt::Ended,
+            LAST_TURN => Attempt::Ended,
             _ => Attempt::NotYet,
         }
     }
@@ -222,10 +222,10 @@ impl<'table, W: Way> Player<'table, W> {
         let begun = Instant::now();
         let mut quickest = f64::INFINITY;
         while begun.elapsed() < WARM_UP {
-            quickest = quickest.min(self.burst(ROUNDS)?);
+            quickest = quickest.min(self.burst(BURST_ROUND_TRIPS)?);
         }
         let each = (time.as_secs_f64() / MOST_BURSTS as f64 / quickest) as u64;
-        let rounds = each.clamp(ROUNDS, ROUNDS << 20);
+        let rounds = each.clamp(BURST_ROUND_TRIPS, BURST_ROUND_TRIPS << 20);
         let mut one_way = Vec::with_capacity(MOST_BURSTS);
         let begun = Instant::now();
         loop {
@@ -234,7 +234,7 @@ impl<'table, W: Way> Player<'table, W> {
                 break;
             }
         }
-        self.turn_to(ENDED)?;
+        self.turn_to(LAST_TURN)?;
         Ok(Bounced { rounds: rounds * one_way.len() as u64, one_way })
     }
 
@@ -262,7 +262,7 @@ impl<'table, W: Way> Player<'table, W> {
     fn turn_to(&self, next: u64) -> Result<Attempt, GivenUp> {
         let mut waiting_since = None;
         loop {
-            for _ in 0..ATTEMPTS {
+            for _ in 0..ATTEMPTS_PER_LOOK {
                 match W::attempt(&self.table.line.0, self.mine, next) {
                     Attempt::NotYet => {}
                     outcome => return Ok(outcome),
@@ -310,11 +310,11 @@ mod tests {
         for exchange in [Exchange::CompareAndSwap, Exchange::Store, Exchange::CompareAndSwap] {
             let bounced = pair.bounce(exchange, Duration::from_millis(20)).unwrap();
             assert!((1..=MOST_BURSTS).contains(&bounced.one_way.len()));
-            assert!(bounced.rounds >= ROUNDS * bounced.one_way.len() as u64);
+            assert!(bounced.rounds >= BURST_ROUND_TRIPS * bounced.one_way.len() as u64);
             // No signal is faster than light across a chip.
             assert!(bounced.one_way.iter().all(|s| *s > 1e-10 && s.is_finite()), "{bounced:?}");
             let turns = pair.table.line.0.load(Ordering::Relaxed);
-            assert_eq!(turns, ENDED);
+            assert_eq!(turns, LAST_TURN);
         }
     }
 
@@ -322,13 +322,13 @@ mod tests {
     fn the_shortest_time_is_one_burst() {
         let Some(cpus) = two_cpus("the_shortest_time_is_one_burst") else { return };
         let bounced = Pair::new(cpus).unwrap().bounce(Exchange::Store, Duration::ZERO).unwrap();
-        assert_eq!((bounced.one_way.len(), bounced.rounds), (1, ROUNDS));
+        assert_eq!((bounced.one_way.len(), bounced.rounds), (1, BURST_ROUND_TRIPS));
     }
 
     #[test]
     fn one_cpu_twice_is_refused() {
         assert!(matches!(Pair::new([0, 0]), Err(HandoverError::SameCpu { cpu: 0 })));
-        let error = Pair::new([0, crate::affinity::MOST]).unwrap_err();
+        let error = Pair::new([0, crate::affinity::MAX_CPUS]).unwrap_err();
         assert!(matches!(error, HandoverError::Team(TeamError::NotAllowed { .. })), "{error}");
     }
 
@@ -362,8 +362,8 @@ mod tests {
             let line = AtomicU64::new(4);
             assert_eq!(W::attempt(&line, 5, 6), Attempt::NotYet);
             assert_eq!((W::attempt(&line, 4, 5), line.load(Ordering::Relaxed)), (Attempt::Done, 5));
-            line.store(ENDED, Ordering::Relaxed);
-            assert_eq!((W::attempt(&line, 6, 7), line.load(Ordering::Relaxed)), (Attempt::Ended, ENDED));
+            line.store(LAST_TURN, Ordering::Relaxed);
+            assert_eq!((W::attempt(&line, 6, 7), line.load(Ordering::Relaxed)), (Attempt::Ended, LAST_TURN));
         }
         turns::<CompareAndSwap>();
         turns::<Store>();

@@ -13,7 +13,7 @@ use crate::team::{Member, Team, TeamError};
 /// Seconds of a slice, about, on the first CPU alone.
 const SLICE_SECONDS: f64 = 25e-6;
 /// How long each CPU works, alone and with the other.
-const EACH: Duration = Duration::from_millis(2);
+const CPU_WORK_TIME: Duration = Duration::from_millis(2);
 /// Turns whose time tells how many a slice has.
 const TRIAL_TURNS: u64 = 1_000;
 
@@ -58,7 +58,7 @@ fn turns_of_slice(kernel: &mut LoadedKernel) -> u64 {
 fn middle(kernel: &mut LoadedKernel, turns: u64) -> f64 {
     let begun = Instant::now();
     let mut times = Vec::with_capacity(256);
-    while begun.elapsed() < EACH {
+    while begun.elapsed() < CPU_WORK_TIME {
         times.push(time(kernel, turns));
     }
     times.sort_by(f64::total_cmp);

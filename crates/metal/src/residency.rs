@@ -51,13 +51,13 @@ fn by_cachestat(file: BorrowedFd<'_>, len: u64) -> Result<u64, Errno> {
 }
 
 /// Bytes that are mapped at a time.
-const WINDOW: u64 = 1 << 30;
+const WINDOW_BYTES: u64 = 1 << 30;
 
 fn by_mincore(file: BorrowedFd<'_>, len: u64) -> Result<u64, Errno> {
     let page = rustix::param::page_size() as u64;
     let (mut offset, mut resident) = (0, 0);
     while offset < len {
-        let window = WINDOW.min(len - offset);
+        let window = WINDOW_BYTES.min(len - offset);
         resident += window_pages(file, offset, window)? * page;
         offset += window;
     }

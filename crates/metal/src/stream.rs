@@ -18,15 +18,15 @@ use crate::isa::{Absence, Isa};
 pub const ELEMENT: usize = size_of::<f64>();
 /// Bytes left free between two arrays of a buffer, so that the same element of each lies in another page offset, cache
 /// set and memory bank: with arrays a multiple of 4 KiB apart, a load waits for the store before it (4 KiB aliasing).
-const GAP: usize = 4096 + 256;
+const ARRAY_GAP_BYTES: usize = 4096 + 256;
 /// The same in a buffer so small that a page is a good part of it.
 const SMALL_GAP: usize = 256;
 /// The largest such buffer.
-const SMALL: usize = 256 << 10;
+const SMALL_BUFFER_BYTES: usize = 256 << 10;
 /// Arrays are whole blocks of this many elements, and begin on a cache line in an aligned buffer.
 const ARRAY_BLOCK: usize = 64;
 /// Where the aligned part of an array begins.
-const LINE: usize = 64;
+const LINE_BYTES: usize = 64;
 
 /// What one pass does to the arrays a (destination), b and c, with the scalar s.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -418,7 +418,7 @@ impl<'memory> Arrays<'memory> {
 
 /// Bytes between the arrays of a buffer of `bytes` bytes.
 fn gap(bytes: usize) -> usize {
-    if bytes <= SMALL { SMALL_GAP } else { GAP }
+    if bytes <= SMALL_BUFFER_BYTES { SMALL_GAP } else { ARRAY_GAP_BYTES }
 }
 
 /// A whole number below 2^40, well mixed (SplitMix64's finaliser): 3 × it and the sum of two are exact in an f64.
@@ -494,7 +494,7 @@ impl LoadedStream {
         ];
         let elements = used.into_iter().flatten().min().unwrap_or(0);
         let start = if op.stores() > 0 { a.as_ptr() } else { b.as_ptr() };
-        let head = start.align_offset(LINE).min(elements);
+        let head = start.align_offset(LINE_BYTES).min(elements);
         let turn = self.kernel.turn as usize / ELEMENT;
         let body = (elements - head) / turn * turn;
         let (a_head, a) = parts(a, head);

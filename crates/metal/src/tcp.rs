@@ -44,7 +44,7 @@ pub struct TcpInfo {
 }
 
 /// Longest structure that is asked for.
-const LONGEST: usize = 256;
+const MAX_OPTION_BYTES: usize = 256;
 
 impl TcpInfo {
     /// Asks the kernel.
@@ -52,8 +52,8 @@ impl TcpInfo {
     /// # Errors
     /// It is no TCP socket.
     pub fn of(socket: impl AsFd) -> io::Result<Self> {
-        let mut bytes = [0u8; LONGEST];
-        let mut length = LONGEST as libc::socklen_t;
+        let mut bytes = [0u8; MAX_OPTION_BYTES];
+        let mut length = MAX_OPTION_BYTES as libc::socklen_t;
         // SAFETY: the pointers are to a buffer of `length` bytes and to the length; the kernel writes no more.
         let done = unsafe {
             libc::getsockopt(
@@ -67,7 +67,7 @@ impl TcpInfo {
         if done != 0 {
             return Err(io::Error::last_os_error());
         }
-        Ok(Self::read(&bytes[..(length as usize).min(LONGEST)]))
+        Ok(Self::read(&bytes[..(length as usize).min(MAX_OPTION_BYTES)]))
     }
 
     /// How long the way there and back is by itself, in microseconds. The smoothed time also holds what waited in
@@ -203,12 +203,12 @@ pub fn returned(socket: impl AsFd) -> io::Result<Option<Returned>> {
 /// Reads a notice: `cmsghdr` (16 bytes), then `sock_extended_err`, whose `ee_info` to `ee_data` are the numbers of the
 /// calls (`Documentation/networking/msg_zerocopy.rst`).
 fn notice(control: &[u8]) -> Returned {
-    const HEADER: usize = size_of::<libc::cmsghdr>();
+    const CONTROL_HEADER_BYTES: usize = size_of::<libc::cmsghdr>();
     /// `SO_EE_ORIGIN_ZEROCOPY`.
     const LENT: u8 = 5;
     /// `SO_EE_CODE_ZEROCOPY_COPIED`.
     const COPIED: u8 = 1;
-    let Some(error) = control.get(HEADER..HEADER + 16).filter(|e| e[4] == LENT) else {
+    let Some(error) = control.get(CONTROL_HEADER_BYTES..CONTROL_HEADER_BYTES + 16).filter(|e| e[4] == LENT) else {
         return Returned::default();
     };
     let number = |at: usize| {

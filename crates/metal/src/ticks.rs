@@ -17,7 +17,7 @@ const SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clock
 const CALIBRATION_NS: u64 = 10_000_000;
 
 /// Readings at each end, of which the narrowest counts.
-const READINGS: u32 = 64;
+const READINGS_PER_END: u32 = 64;
 
 /// Nanoseconds since a moment of its own that is near the monotonic clock's; copies agree with each other.
 #[derive(Debug, Clone, Copy)]
@@ -137,7 +137,7 @@ pub(crate) fn pair_of(read: fn() -> u64) -> (u64, u64) {
         let width = read().wrapping_sub(before);
         (width, before.wrapping_add(width / 2), ns)
     };
-    let narrowest = (1..READINGS).map(|_| attempt()).fold(attempt(), |a, b| if b.0 < a.0 { b } else { a });
+    let narrowest = (1..READINGS_PER_END).map(|_| attempt()).fold(attempt(), |a, b| if b.0 < a.0 { b } else { a });
     (narrowest.1, narrowest.2)
 }
 
@@ -148,7 +148,7 @@ mod tests {
     /// A reading, and the system's clock before and after it: of several the one with the least between.
     fn between(clock: Clock) -> [u64; 3] {
         let one = || [monotonic_ns(), clock.ordered_now_ns(), monotonic_ns()];
-        (0..READINGS).map(|_| one()).min_by_key(|[before, _, after]| after - before).unwrap()
+        (0..READINGS_PER_END).map(|_| one()).min_by_key(|[before, _, after]| after - before).unwrap()
     }
 
     /// Whether so much time passes on the clock as on the system's, give or take a thousandth and a microsecond. What

@@ -46,7 +46,7 @@ use plimsoll_output::report;
 use plimsoll_output::report::target::{Target, TargetError, Waits, is_stdout};
 use plimsoll_output::report::{Style, Wishes};
 use plimsoll_reference::Companions;
-use plimsoll_result::document::{Node, NodeHealth, PlanInfo, Run, RunStatus, SCHEMA};
+use plimsoll_result::document::{Node, NodeHealth, PlanInfo, Run, RunStatus, RUN_SCHEMA};
 use plimsoll_result::evaluate::Maker;
 use plimsoll_result::event::Event;
 use plimsoll_result::finding;
@@ -462,7 +462,7 @@ fn document(prepared: &Prepared, id: &str, name: Option<&str>) -> Run {
     let (plan, machine) = (&prepared.plan, &prepared.machine);
     let name = name.or(machine.host.as_deref()).unwrap_or("localhost");
     Run {
-        schema: SCHEMA.to_owned(),
+        schema: RUN_SCHEMA.to_owned(),
         id: id.to_owned(),
         started: wall::now().to_string(),
         elapsed_s: 0.0,

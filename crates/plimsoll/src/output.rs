@@ -315,7 +315,7 @@ impl Outputs {
 
 /// Why a run has no figure at all, in a line; `None` where it has one, if only an invalid one.
 pub fn nothing_measured(run: &Run) -> Option<String> {
-    const TOLD: usize = 2;
+    const MAX_NAMES_SHOWN: usize = 2;
     if run.measurements.iter().any(|m| matches!(m.status, Status::Ok | Status::Invalid)) {
         return None;
     }
@@ -332,10 +332,10 @@ pub fn nothing_measured(run: &Run) -> Option<String> {
     let word = |status: Status| if status == Status::Failed { "failed" } else { "skipped" };
     let told: Vec<String> = reasons
         .iter()
-        .take(TOLD)
+        .take(MAX_NAMES_SHOWN)
         .map(|(status, reason, n)| format!("{} {}: {reason}", counted(*n, "case"), word(*status)))
         .collect();
-    let rest: usize = reasons.iter().skip(TOLD).map(|(_, _, n)| n).sum();
+    let rest: usize = reasons.iter().skip(MAX_NAMES_SHOWN).map(|(_, _, n)| n).sum();
     let rest =
         if rest > 0 { format!("; {} for other reasons", counted(rest, "case")) } else { String::new() };
     Some(match told.is_empty() {

@@ -139,7 +139,7 @@ fn a_selector_takes_further_parameters_and_no_other_values() {
 
 #[test]
 fn all_names_are_built_in_plans() {
-    let plans = plan::built_in::names();
+    let plans = plimsoll_model::plan::built_in::names();
     assert!(names().iter().all(|name| plans.contains(name)));
     assert!(find("hyperion").is_none());
 }
@@ -253,7 +253,7 @@ fn stated_numbers_of_samples_are_taken() {
     assert_eq!(samples("ec2-t2micro", "cpu.linpack"), [Some(4), Some(2)]);
     assert_eq!(samples("ec2-t2micro-java", "scaling=strong"), [Some(3)]);
     for name in ["ec2-t2micro", "ec2-t2micro-java"] {
-        let plan = plan::built_in::find(name).unwrap().text;
+        let plan = plimsoll_model::plan::built_in::find(name).unwrap().text;
         assert_eq!(plan.matches("series = 600\nsample-time = \"1s\"").count(), 2, "{name}");
     }
     assert_eq!(samples("chameleon-kvm", "cpu.linpack"), [Some(20)]);

@@ -20,7 +20,7 @@ use bounded::at_most;
 pub use in_page::IN_PAGE;
 
 /// The schema's name; it changes when a name, unit or code does.
-pub const SCHEMA: &str = "plimsoll.run/1";
+pub const RUN_SCHEMA: &str = "plimsoll.run/1";
 
 /// Most machines of a document.
 const MOST_NODES: usize = 50_000;
@@ -119,7 +119,7 @@ impl From<view::Finding> for Finding {
 /// The whole run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// [`SCHEMA`].
+    /// [`RUN_SCHEMA`].
     pub schema: String,
     /// Unique, ordered by time (UUID version 7).
     pub id: String,

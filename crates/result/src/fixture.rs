@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use crate::document::{Finding, Node, NodeHealth, PlanInfo, Run, RunStatus, SCHEMA};
+use crate::document::{Finding, Node, NodeHealth, PlanInfo, Run, RunStatus, RUN_SCHEMA};
 use crate::limit::{Kind, Limit};
 use crate::measurement::{Measurement, Note, PeerResult, Status};
 use crate::quantity::Unit;
@@ -20,7 +20,7 @@ pub const ID: &str = "019aa5c3-2f1b-7c40-9d21-5b0c3f6a7e88";
 pub fn run_of(measurements: Vec<Measurement>) -> Run {
     let machine = machine();
     Run {
-        schema: SCHEMA.to_owned(),
+        schema: RUN_SCHEMA.to_owned(),
         id: ID.to_owned(),
         started: "2026-11-21T08:19:04.123Z".to_owned(),
         elapsed_s: 47.3,

@@ -16,9 +16,9 @@ use crate::sample::{Conditions, Sample};
 use crate::warning::{Loss, Warning};
 
 /// Shares of the time from which on a cause is told.
-const NOTABLE: f64 = 0.05;
+const MIN_CAUSE_SHARE: f64 = 0.05;
 /// The same of the work that had a second cost.
-const SECOND: f64 = 0.1;
+const MIN_SECOND_COST_SHARE: f64 = 0.1;
 /// Of the probes, as a share of the work that had a second cost: fewer that had to share the vector units are no sibling.
 const SHARED: f64 = 0.25;
 
@@ -47,13 +47,13 @@ pub(super) fn of(samples: &[Sample], second: Loss, crowded: bool) -> Vec<Warning
     };
     let second_work = second_work.max(shared.unwrap_or(0.0));
     let shares = [
-        (Loss::Throttled, throttled, NOTABLE),
-        (Loss::Stolen, steal, NOTABLE),
+        (Loss::Throttled, throttled, MIN_CAUSE_SHARE),
+        (Loss::Stolen, steal, MIN_CAUSE_SHARE),
         // The same time, seen from within. A tick of the kernel excludes a whole slice and takes little of it.
-        (Loss::Gaps, if steal > NOTABLE { 0.0 } else { mean(|c| c.excluded_by.taken) }, NOTABLE),
-        (Loss::Preempted, switched.max(waited).max(off_cpu(samples, steal) - throttled), NOTABLE),
-        (Loss::ClockChanged, mean(|c| c.excluded_by.clock), NOTABLE),
-        (second, second_work, SECOND),
+        (Loss::Gaps, if steal > MIN_CAUSE_SHARE { 0.0 } else { mean(|c| c.excluded_by.taken) }, MIN_CAUSE_SHARE),
+        (Loss::Preempted, switched.max(waited).max(off_cpu(samples, steal) - throttled), MIN_CAUSE_SHARE),
+        (Loss::ClockChanged, mean(|c| c.excluded_by.clock), MIN_CAUSE_SHARE),
+        (second, second_work, MIN_SECOND_COST_SHARE),
     ];
     let told = if crowded { &shares[..2] } else { &shares[..] };
     let notable = told.iter().filter(|(_, share, least)| share > least);

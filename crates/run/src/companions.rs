@@ -27,7 +27,7 @@ pub(super) struct Companions {
 }
 
 /// Pairs that are taken however long it takes: fewer have no interval.
-const LEAST: usize = 3;
+const MIN_PAIRS: usize = 3;
 
 impl Companions {
     /// `allowed` is how many seconds they may take, where that is bounded.
@@ -42,7 +42,7 @@ impl Companions {
     }
 
     fn wants(&self, companion: &Companion) -> bool {
-        let most = if self.is_late() { companion.pairs.min(LEAST) } else { companion.pairs };
+        let most = if self.is_late() { companion.pairs.min(MIN_PAIRS) } else { companion.pairs };
         companion.prepared.is_some() && companion.about.pairs.len() < most
     }
 

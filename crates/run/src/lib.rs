@@ -62,7 +62,7 @@ pub const TOOLS_PER_BUDGET: f64 = 6.0;
 const WARM_UP: f64 = 0.5;
 
 /// Share of the budget by which a run may exceed it, so that every case has its least samples.
-const GRACE: f64 = 0.25;
+const BUDGET_GRACE_SHARE: f64 = 0.25;
 
 /// Seconds past the sample time from which on a sample is one that does not end with it.
 const LONGER: f64 = 1.0;
@@ -310,14 +310,14 @@ impl Harness<'_> {
 
     /// Seconds for the first of the cases that are left, of `cases` in all. Set-up and the least samples of each are reserved,
     /// or one sample where that is too much, and what is spare is shared; for that alone a run may exceed its budget by
-    /// [`GRACE`]. Where there is less, a case whose time is past gives way, so that the last cases have as good a chance as
+    /// [`BUDGET_GRACE_SHARE`]. Where there is less, a case whose time is past gives way, so that the last cases have as good a chance as
     /// the first.
     fn turn(&self, rest: &[Planned], cases: usize) -> Option<f64> {
         let (budget, left) = (self.budget?, self.left()?);
         let waiting = rest.iter().filter(|p| p.candidate.feasible.is_ok()).count().max(1) as f64;
         for samples in [MIN_SAMPLES, 1] {
             let needed = needed(rest, samples);
-            if left + GRACE * budget >= needed {
+            if left + BUDGET_GRACE_SHARE * budget >= needed {
                 return Some(least(rest.first()?, samples) + (left - needed).max(0.0) / waiting);
             }
         }
@@ -357,7 +357,7 @@ impl Harness<'_> {
             return Some(own);
         }
         let used = self.clock.now() - begun;
-        let spare = self.left()? + GRACE * self.budget? - room.later;
+        let spare = self.left()? + BUDGET_GRACE_SHARE * self.budget? - room.later;
         let wanted = used + (MIN_SAMPLES as f64 * sampling.sample_time).min(spare);
         Some(Own { seconds: own.seconds.max(wanted), ..own })
     }
@@ -454,7 +454,7 @@ impl Harness<'_> {
             _ => ("--budget", self.budget?, -(self.left()? + beside_s)),
         };
         let is_fixed = planned.sampling.samples.is_some();
-        (took > own.seconds && past > (GRACE * budget).max(LEAST_PAST)).then_some(Overrun {
+        (took > own.seconds && past > (BUDGET_GRACE_SHARE * budget).max(LEAST_PAST)).then_some(Overrun {
             took,
             budget,
             past,

@@ -7,7 +7,7 @@ use crate::machine::Machine;
 use crate::sample::{Amount, CannotMeasure, Cause, Elsewhere, Origin, Repeated, Trials};
 
 /// Trials on each CPU; the first measurement counts as one on the CPU that was wrong.
-const TRIALS: u32 = 3;
+const TRIALS_PER_CPU: u32 = 3;
 
 /// Attempts that may come to nothing on each CPU, as when other work disturbs all of a sample.
 const MAX_FAILED: u32 = 3;
@@ -52,7 +52,7 @@ impl Harness<'_> {
 
     fn add_trials(&mut self, planned: &Planned, cpu: usize, trials: &mut Trials, until: f64) {
         let mut failed = 0;
-        while trials.of < TRIALS && failed < MAX_FAILED && (trials.of == 0 || self.clock.now() < until) {
+        while trials.of < TRIALS_PER_CPU && failed < MAX_FAILED && (trials.of == 0 || self.clock.now() < until) {
             match self.trial(planned, cpu) {
                 Ok(is_wrong) => trials.add(is_wrong),
                 Err(why) if why.cause == Cause::Interrupted => return,

@@ -7,7 +7,7 @@ use crate::bench::{Better, Metric};
 use crate::case::Case;
 use crate::quantity::{Quantity, percent};
 use crate::sample::Fact;
-use crate::stats::{EndedBy, Outcome as Ending, Seed, Segment, Steadiness, Timed, WINDOW, segments};
+use crate::stats::{EndedBy, Outcome as Ending, Seed, Segment, Steadiness, Timed, WINDOW_ROUNDS, segments};
 use crate::warning::{Note, Warn, more_rounds};
 
 const ROUNDS: Fact<usize> = Fact::new("rounds", "rounds that were made until the device was steady");
@@ -34,7 +34,7 @@ impl Taken {
         let timed = self.samples.iter().zip(&self.headline);
         let series: Vec<Timed> = timed.map(|(sample, value)| Timed { t: sample.at, value: *value }).collect();
         self.facts.warnings.extend(burst(&segments(&series, seed), metric).map(Note::from));
-        let before = rounds.saturating_sub(WINDOW);
+        let before = rounds.saturating_sub(WINDOW_ROUNDS);
         self.samples.drain(..before);
         self.headline.drain(..before);
     }
@@ -64,13 +64,13 @@ impl fmt::Display for Remark {
             Self::NotSteady { rounds, reached: None, by } => {
                 write!(
                     f,
-                    "not steady after {rounds} rounds: at least {WINDOW} are needed; {}",
+                    "not steady after {rounds} rounds: at least {WINDOW_ROUNDS} are needed; {}",
                     more_rounds(*by)
                 )
             }
             Self::NotSteady { rounds, reached: Some(Steadiness { range, excursion }), by } => write!(
                 f,
-                "not steady after {rounds} rounds: the last {WINDOW} spread by {} of their mean (20 % is steady) and drift by \
+                "not steady after {rounds} rounds: the last {WINDOW_ROUNDS} spread by {} of their mean (20 % is steady) and drift by \
                  {} (10 %); {}",
                 percent(*range, 2),
                 percent(*excursion, 2),
@@ -78,7 +78,7 @@ impl fmt::Display for Remark {
             ),
             Self::Burst { seconds, first, last } => write!(
                 f,
-                "{first} in the first {seconds:.1} s, then only {last}: burst credit or a write cache was used up; the figure is that of the last {WINDOW} rounds"
+                "{first} in the first {seconds:.1} s, then only {last}: burst credit or a write cache was used up; the figure is that of the last {WINDOW_ROUNDS} rounds"
             ),
         }
     }

@@ -14,7 +14,7 @@ const PAIRWISE: usize = 500;
 const QN: f64 = 2.2219;
 /// What corrects it for 2 to 9 values (Croux & Rousseeuw, "Time-efficient algorithms for two highly robust estimators of scale",
 /// COMPSTAT 1992).
-const FEW: [f64; 8] = [0.399, 0.994, 0.512, 0.844, 0.611, 0.857, 0.669, 0.872];
+const SMALL_SAMPLE_FACTORS: [f64; 8] = [0.399, 0.994, 0.512, 0.844, 0.611, 0.857, 0.669, 0.872];
 /// The standard deviation of normal values, in median absolute deviations.
 const MAD: f64 = 1.4826;
 /// Values from which on the shape of their own tails is asked.
@@ -68,7 +68,7 @@ fn qn(sorted: &[f64]) -> f64 {
     let half = n / 2 + 1;
     let (_, found, _) = pairs.select_nth_unstable_by(half * (half - 1) / 2 - 1, f64::total_cmp);
     let many = n as f64;
-    let correction = FEW.get(n - 2).copied().unwrap_or(many / (many + if n % 2 == 1 { 1.4 } else { 3.8 }));
+    let correction = SMALL_SAMPLE_FACTORS.get(n - 2).copied().unwrap_or(many / (many + if n % 2 == 1 { 1.4 } else { 3.8 }));
     QN * correction * *found
 }
 

@@ -17,10 +17,10 @@ use super::{Samples, Seed};
 /// Resamples drawn.
 pub const RESAMPLES: usize = 4000;
 /// What is left out on each side.
-const TAIL: f64 = 0.025;
+const INTERVAL_TAIL: f64 = 0.025;
 
 /// Below this many samples no distribution-free 95 % interval of the median exists, not even [min, max].
-const LEAST: usize = 5;
+const MIN_SAMPLES: usize = 5;
 
 /// The interval `[low, high]` that holds the true median in 95 % of cases; `None` below 5 samples. At 5 it is
 /// [min, max], which covers 1 − 2 × 2⁻⁵ = 93.75 % whatever the distribution. O([`RESAMPLES`] × n).
@@ -32,8 +32,8 @@ fn interval(samples: &Samples, seed: Seed, resamples: usize) -> Option<[f64; 2]>
     let sorted = samples.sorted();
     let (first, last) = (*sorted.first()?, *sorted.last()?);
     match sorted.len() {
-        n if n < LEAST => None,
-        LEAST => Some([first, last]),
+        n if n < MIN_SAMPLES => None,
+        MIN_SAMPLES => Some([first, last]),
         _ if first == last => Some([first, last]),
         _ => Some(bootstrap(&sorted, seed, resamples)),
     }
@@ -51,7 +51,7 @@ fn bootstrap(sorted: &[f64], seed: Seed, resamples: usize) -> [f64; 2] {
         })
         .collect();
     medians.sort_by(f64::total_cmp);
-    [mid_quantile(&medians, TAIL), mid_quantile(&medians, 1.0 - TAIL)]
+    [mid_quantile(&medians, INTERVAL_TAIL), mid_quantile(&medians, 1.0 - INTERVAL_TAIL)]
 }
 
 /// The value below which lies a share `p` of `sorted`, where each of equal points counts half to either side and

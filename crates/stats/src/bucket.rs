@@ -36,10 +36,10 @@ pub struct Bucket {
 /// Equal pieces that arrivals are looked at in: the shortest, in seconds, and how many at most and at least. In shorter ones
 /// the receiver's own waking shows.
 const PIECE: f64 = 0.01;
-const MOST: usize = 64;
-const LEAST: usize = 12;
+const MAX_PIECES: usize = 64;
+const MIN_PIECES: usize = 12;
 /// Pieces of the base rate at least.
-const TAIL: usize = 8;
+const MIN_BASE_PIECES: usize = 8;
 /// The most by which their sum may stray from a line, as a share of it. Single pieces may stray more: some senders give
 /// 64 KiB at once.
 const STRAY: f64 = 0.08;
@@ -48,14 +48,14 @@ const CLEAR: f64 = 3.0;
 /// And so many standard deviations of what independent fluctuations of the pieces make of it.
 const SIGNIFICANT: f64 = 1.5;
 /// Runs of pieces of which the fluctuations are told: shorter ones show how a sender packs what it sends.
-const RUNS: usize = 12;
+const FLUCTUATION_RUNS: usize = 12;
 /// The median of the difference of two normal values is so many of their standard deviations: 0.6745 × √2.
 const MEDIAN_DIFFERENCE: f64 = 0.9539;
 /// A burst is at least so many times the base rate, and its tokens this share of all that came.
 const BURST: f64 = 1.2;
-const NOTABLE: f64 = 0.01;
+const MIN_EXCESS_SHARE: f64 = 0.01;
 /// The tokens are used up when all but this share of the excess has come.
-const ALL: f64 = 0.95;
+const USED_UP_SHARE: f64 = 0.95;
 /// Of a course with a burst at its beginning at least this share must be left to be judged.
 const LEFT: f64 = 0.25;
 
@@ -72,8 +72,8 @@ pub fn bucket(arrivals: &[Stretch]) -> Option<Bucket> {
         let drawn = pieces.amounts.len() as f64 / tail as f64;
         let chance =
             fluctuation(&pieces.amounts)? * (pieces.amounts.len() - tail) as f64 / (tail as f64).sqrt();
-        let enough = held >= CLEAR * drawn * stray && held >= SIGNIFICANT * chance && held >= NOTABLE * all;
-        let used_up = used_up(arrivals, base, ALL * held).filter(|_| enough)?;
+        let enough = held >= CLEAR * drawn * stray && held >= SIGNIFICANT * chance && held >= MIN_EXCESS_SHARE * all;
+        let used_up = used_up(arrivals, base, USED_UP_SHARE * held).filter(|_| enough)?;
         let burst = used_up.amount / used_up.seconds;
         let before = pieces.seconds * (pieces.amounts.len() - tail) as f64;
         (burst >= BURST * base && used_up.seconds <= before + pieces.seconds).then_some(Bucket {
@@ -89,7 +89,7 @@ pub fn bucket(arrivals: &[Stretch]) -> Option<Bucket> {
 pub fn burst(arrivals: &[Stretch], base: f64) -> Option<Bucket> {
     let arrivals = trimmed(arrivals);
     let held = peak(arrivals, base);
-    let used_up = used_up(arrivals, base, ALL * held).filter(|_| held > 0.0)?;
+    let used_up = used_up(arrivals, base, USED_UP_SHARE * held).filter(|_| held > 0.0)?;
     Some(Bucket { burst: used_up.amount / used_up.seconds, base, held, until: used_up.seconds })
 }
 
@@ -101,10 +101,10 @@ pub fn sustained(arrivals: &[Stretch], base: f64) -> Option<f64> {
     let seconds = last.from + last.seconds - first.from;
     let all: f64 = arrivals.iter().map(|one| one.amount).sum();
     let held = peak(arrivals, base);
-    if held < NOTABLE / 2.0 * all {
+    if held < MIN_EXCESS_SHARE / 2.0 * all {
         return Some(all / seconds).filter(|rate| rate.is_finite());
     }
-    let burst = used_up(arrivals, base, ALL * held)?;
+    let burst = used_up(arrivals, base, USED_UP_SHARE * held)?;
     // The stretch in which they were used up is half of each.
     let after = arrivals.iter().find(|one| one.from - first.from >= burst.seconds + one.seconds / 2.0)?;
     let left = seconds - (after.from - first.from);
@@ -135,8 +135,8 @@ struct Pieces {
 fn pieces(arrivals: &[Stretch]) -> Option<Pieces> {
     let (first, last) = (arrivals.first()?, arrivals.last()?);
     let whole = last.from + last.seconds - first.from;
-    let count = ((whole / PIECE) as usize).min(MOST);
-    if count < LEAST || !whole.is_finite() {
+    let count = ((whole / PIECE) as usize).min(MAX_PIECES);
+    if count < MIN_PIECES || !whole.is_finite() {
         return None;
     }
     let seconds = whole / count as f64;
@@ -156,7 +156,7 @@ fn pieces(arrivals: &[Stretch]) -> Option<Pieces> {
 fn level(pieces: &Pieces, tail: usize) -> Option<(f64, f64)> {
     let amounts = pieces.amounts.get(pieces.amounts.len().checked_sub(tail)?..)?;
     let each = amounts.iter().sum::<f64>() / tail as f64;
-    if tail < TAIL || each.is_nan() || each <= 0.0 {
+    if tail < MIN_BASE_PIECES || each.is_nan() || each <= 0.0 {
         return None;
     }
     let (mut sum, mut low, mut high) = (0.0, 0.0_f64, 0.0_f64);
@@ -170,7 +170,7 @@ fn level(pieces: &Pieces, tail: usize) -> Option<(f64, f64)> {
 
 /// Standard deviation of a piece, of what is independent from piece to piece; one step of the rate does not count.
 fn fluctuation(amounts: &[f64]) -> Option<f64> {
-    let length = (amounts.len() / RUNS).max(1);
+    let length = (amounts.len() / FLUCTUATION_RUNS).max(1);
     let runs: Vec<f64> = amounts.chunks_exact(length).map(|run| run.iter().sum()).collect();
     let differences = runs.windows(2).map(|two| (two[1] - two[0]).abs()).collect();
     Some(median(differences)? / MEDIAN_DIFFERENCE / (length as f64).sqrt())

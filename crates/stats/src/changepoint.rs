@@ -30,7 +30,7 @@ pub const MIN_SEGMENT: usize = 5;
 /// Change points that are sought at most. The largest shifts are found first.
 pub const MAX_CHANGES: usize = 100;
 /// Points that are looked at one by one; longer series are condensed to medians of neighbours.
-const LONGEST: usize = 10_000;
+const MAX_POINTS: usize = 10_000;
 /// The chance with which a series of noise alone is said to change.
 const LEVEL: f64 = 0.01;
 /// Most permutations that a step is compared with.
@@ -117,7 +117,7 @@ struct Condensed {
 impl Condensed {
     fn of(series: &[Timed]) -> Self {
         let finite: Vec<usize> = (0..series.len()).filter(|&i| series[i].value.is_finite()).collect();
-        let each = finite.len().div_ceil(LONGEST).max(1);
+        let each = finite.len().div_ceil(MAX_POINTS).max(1);
         let level = |chunk: &[usize]| median(chunk.iter().map(|&i| series[i].value).collect()).unwrap_or(0.0);
         Self {
             values: finite.chunks(each).map(level).collect(),

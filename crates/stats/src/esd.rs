@@ -11,11 +11,11 @@ const ALPHA: f64 = 0.01;
 
 /// The values without their outliers, of which at most `most` are looked for. Nothing is left out of fewer than five.
 pub fn without_outliers(values: &[f64], most: usize) -> Vec<f64> {
-    const LEAST: usize = 5;
+    const MIN_POINTS: usize = 5;
     let mut left = values.to_vec();
     let mut kept = left.clone();
     for _ in 0..most {
-        if left.len() < LEAST {
+        if left.len() < MIN_POINTS {
             break;
         }
         let Some((index, extreme)) = furthest(&left) else { break };

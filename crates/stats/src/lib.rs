@@ -40,7 +40,7 @@ pub use samples::{NotSamples, Samples, median};
 pub use scaling::{Rate, Scaling, scaling};
 pub use seed::Seed;
 pub use sequential::{Decided, MISSED, Sequential};
-pub use steady::{MOST_ROUNDS, Steadiness, WINDOW};
+pub use steady::{MOST_ROUNDS, Steadiness, WINDOW_ROUNDS};
 pub use summary::Summary;
 pub use times::Times;
 pub use trend::Trend;

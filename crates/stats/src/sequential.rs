@@ -29,7 +29,7 @@ pub struct Sequential {
 }
 
 /// A probability is never taken to be nearer to 0 or 1 than this: a few measurements do not show more.
-const LEAST: f64 = 1e-3;
+const MIN_PROBABILITY: f64 = 1e-3;
 /// The largest error rate that a test can have: above it a single measurement decides.
 const LARGEST_RATE: f64 = 0.49;
 /// The share of losses that a test may miss.
@@ -44,7 +44,7 @@ impl Sequential {
     ///
     /// `None` where measurements cannot tell the two apart.
     pub fn new(false_alarm: f64, missed: f64, by_chance: f64, of_a_loss: f64) -> Option<Self> {
-        let (p0, p1) = (by_chance.clamp(LEAST, 1.0 - LEAST), of_a_loss.clamp(LEAST, 1.0 - LEAST));
+        let (p0, p1) = (by_chance.clamp(MIN_PROBABILITY, 1.0 - MIN_PROBABILITY), of_a_loss.clamp(MIN_PROBABILITY, 1.0 - MIN_PROBABILITY));
         let rates = [false_alarm, missed];
         if p1 <= p0 || rates.iter().any(|rate| !(*rate > 0.0 && *rate < 0.5)) {
             return None;
@@ -67,9 +67,9 @@ impl Sequential {
     /// The test of a figure that stood out among `looked_at` figures, of which chance makes `by_chance` stand out. At most
     /// `allowed` of the figures that chance made stand out are called low, in the mean of many runs.
     pub fn of_outlier(by_chance: f64, looked_at: usize, allowed: f64) -> Option<Self> {
-        const SHOWN: f64 = 0.98;
+        const DECIDED_PROBABILITY: f64 = 0.98;
         let chance = (by_chance.max(1.0) / looked_at.max(1) as f64).min(0.5);
-        Self::new((allowed / by_chance).min(LARGEST_RATE), MISSED, chance, SHOWN)
+        Self::new((allowed / by_chance).min(LARGEST_RATE), MISSED, chance, DECIDED_PROBABILITY)
     }
 
     /// What `low` low measurements of `all` say, of which `stated` have a cause that the system states.

@@ -3,7 +3,7 @@
 //! more than 10 % of it. Either alone is met by a device that is still slowing down.
 
 /// Rounds of the window.
-pub const WINDOW: usize = 5;
+pub const WINDOW_ROUNDS: usize = 5;
 /// Rounds after which a device is called not steady.
 pub const MOST_ROUNDS: usize = 25;
 /// The most that the values may spread, as a share of their mean.
@@ -21,10 +21,10 @@ pub struct Steadiness {
 }
 
 impl Steadiness {
-    /// Of the last [`WINDOW`] values; `None` with fewer, or where their mean is not above zero.
+    /// Of the last [`WINDOW_ROUNDS`] values; `None` with fewer, or where their mean is not above zero.
     pub fn of_last(values: &[f64]) -> Option<Self> {
-        let window = values.get(values.len().checked_sub(WINDOW)?..)?;
-        let n = WINDOW as f64;
+        let window = values.get(values.len().checked_sub(WINDOW_ROUNDS)?..)?;
+        let n = WINDOW_ROUNDS as f64;
         let mean = window.iter().sum::<f64>() / n;
         if mean.is_nan() || mean <= 0.0 {
             return None;
@@ -34,7 +34,7 @@ impl Steadiness {
         let middle = (n - 1.0) / 2.0;
         let from_middle = |i: usize| i as f64 - middle;
         let products = window.iter().enumerate().map(|(i, value)| from_middle(i) * value);
-        let squares = (0..WINDOW).map(|i| from_middle(i) * from_middle(i));
+        let squares = (0..WINDOW_ROUNDS).map(|i| from_middle(i) * from_middle(i));
         let slope = products.sum::<f64>() / squares.sum::<f64>();
         let range = (extreme(f64::max) - extreme(f64::min)) / mean;
         Some(Self { range, excursion: (slope * (n - 1.0)).abs() / mean })

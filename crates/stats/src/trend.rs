@@ -6,7 +6,7 @@ use super::changepoint::Timed;
 use super::samples::median;
 
 /// Points below which there is no trend.
-const LEAST: usize = 5;
+const MIN_TREND_POINTS: usize = 5;
 /// 1.4826 × the median absolute deviation is the standard deviation of a normal distribution.
 const NORMAL: f64 = 1.4826;
 
@@ -28,7 +28,7 @@ impl Trend {
         let pairs =
             points.iter().enumerate().flat_map(|(i, a)| points.iter().skip(i + 1).map(move |b| (a, b)));
         let slopes = pairs.map(|(a, b)| (b.value - a.value) / (b.t - a.t)).filter(|slope| slope.is_finite());
-        let slope = median(slopes.collect()).filter(|_| count >= LEAST && seconds > 0.0)?;
+        let slope = median(slopes.collect()).filter(|_| count >= MIN_TREND_POINTS && seconds > 0.0)?;
         let offsets: Vec<f64> = points.iter().map(|p| p.value - slope * p.t).collect();
         let offset = median(offsets.clone())?;
         let distance = median(offsets.iter().map(|o| (o - offset).abs()).collect())?;

@@ -19,7 +19,7 @@ const LEAST_SAMPLES: usize = 5;
 /// Resamples that give the intervals.
 const RESAMPLES: usize = 1000;
 /// What is left out on each side.
-const TAIL: f64 = 0.025;
+const INTERVAL_TAIL: f64 = 0.025;
 /// A column of which less than this part is left by the others adds nothing of its own.
 const DEPENDENT: f64 = 1e-9;
 
@@ -228,7 +228,7 @@ fn interval(mut values: Vec<f64>) -> Option<[f64; 2]> {
     values.sort_by(f64::total_cmp);
     let last = values.len().checked_sub(1)?;
     let at = |share: f64| values[(share * last as f64).round() as usize];
-    let ends = [at(TAIL), at(1.0 - TAIL)];
+    let ends = [at(INTERVAL_TAIL), at(1.0 - INTERVAL_TAIL)];
     ends.iter().all(|x| x.is_finite()).then_some(ends)
 }
 

@@ -24,7 +24,7 @@ use crate::links::open_directory;
 const DIRECTORY: &str = "plimsoll-peer-";
 
 /// Start of the name of each unfinished file.
-const FILE: &str = ".plimsoll-";
+const UNFINISHED_PREFIX: &str = ".plimsoll-";
 
 /// End of the name of an entry, after that of what it is for.
 const ENTRY: &str = ".json";
@@ -192,7 +192,7 @@ impl Registry {
     /// # Errors
     /// The directory cannot be written, or its file system refuses the flags.
     pub fn file_in(&self, directory: &Path, mode: u32, flags: OFlags) -> io::Result<Unfinished> {
-        let (parent, name) = (directory.canonicalize()?, new_name(FILE));
+        let (parent, name) = (directory.canonicalize()?, new_name(UNFINISHED_PREFIX));
         let mut entry = self.enter(&parent, &name);
         let mut options = OpenOptions::new();
         options.read(true).write(true).create_new(true).mode(mode);
@@ -218,7 +218,7 @@ impl Registry {
         let directories = self.directories.iter().flat_map(fs::read_dir);
         for path in directories.flatten().flatten().map(|entry| entry.path()) {
             let name = path.file_name().and_then(|name| name.to_str()?.strip_suffix(ENTRY));
-            let ours = name.filter(|name| name.starts_with(DIRECTORY) || name.starts_with(FILE));
+            let ours = name.filter(|name| name.starts_with(DIRECTORY) || name.starts_with(UNFINISHED_PREFIX));
             let Some((name, file)) = ours.and_then(|name| Some((name, unheld(&path)?))) else { continue };
             let (thing, fate) = removed(&file, name);
             match fate {
@@ -304,7 +304,7 @@ fn remove(content: &Content, name: &str, inode: Option<u64>) -> Result<Fate, Str
         Err(Errno::NOENT) => return Ok(Fate::Gone),
         found => found.map_err(|errno| errno.to_string())?,
     };
-    let is_kind = match (name.starts_with(FILE), FileType::from_raw_mode(found.st_mode)) {
+    let is_kind = match (name.starts_with(UNFINISHED_PREFIX), FileType::from_raw_mode(found.st_mode)) {
         // Killed before it could record what it made, its maker had put nothing there.
         (true, FileType::RegularFile) => inode.is_some() || found.st_size == 0,
         (false, FileType::Directory) => found.st_mode & 0o077 == 0,
@@ -313,7 +313,7 @@ fn remove(content: &Content, name: &str, inode: Option<u64>) -> Result<Fate, Str
     if !is_kind || found.st_uid != me() || inode.is_some_and(|inode| inode != found.st_ino) {
         return Err("something else than plimsoll made is there now".to_owned());
     }
-    let emptied = match name.starts_with(FILE) {
+    let emptied = match name.starts_with(UNFINISHED_PREFIX) {
         true => unlinkat(&parent, name, AtFlags::empty()).map_err(io::Error::from),
         false => {
             clear(parent.as_fd(), name, inode).and_then(|()| Ok(unlinkat(&parent, name, AtFlags::REMOVEDIR)?))

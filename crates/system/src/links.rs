@@ -23,7 +23,7 @@ use crate::trust::owners;
 const MAX_LINKS: usize = 40;
 
 /// To look at a name, and not into what it stands for.
-const LOOK: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
+const LOOK_FLAGS: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 
 /// The directory that holds the last name of a path.
 #[derive(Debug)]
@@ -105,7 +105,7 @@ pub fn directory(path: &Path) -> Result<PathBuf, LinkError> {
 /// # Errors
 /// A part is a link or no directory (`ENOTDIR`), or the system refuses.
 pub fn open_directory(path: &Path) -> Result<OwnedFd, Errno> {
-    let flags = LOOK | OFlags::DIRECTORY | OFlags::NOFOLLOW;
+    let flags = LOOK_FLAGS | OFlags::DIRECTORY | OFlags::NOFOLLOW;
     let parts = path.strip_prefix("/").map_err(|_| Errno::INVAL)?;
     let root = open("/", flags, Mode::empty())?;
     parts.components().try_fold(root, |directory, part| match part {

@@ -69,7 +69,7 @@ fn seconds(time: Timespec) -> f64 {
 /// Seconds by which the wall clock is ahead of the time since the boot. Both follow the same slewing and count suspension,
 /// so this changes with a step alone.
 fn ahead() -> f64 {
-    const TRIES: usize = 3;
+    const MAX_CLOCK_READS: usize = 3;
     let read = || {
         let before = seconds(clock_gettime(ClockId::Boottime));
         let wall = match SystemTime::now().duration_since(SystemTime::UNIX_EPOCH) {
@@ -80,7 +80,7 @@ fn ahead() -> f64 {
         (after - before, wall - (before + after) / 2.0)
     };
     // The one that was least interrupted.
-    let tries = std::iter::repeat_with(read).take(TRIES);
+    let tries = std::iter::repeat_with(read).take(MAX_CLOCK_READS);
     tries.min_by(|a, b| a.0.total_cmp(&b.0)).map_or(0.0, |(_, ahead)| ahead)
 }
 

@@ -11,7 +11,7 @@ use std::io::Read;
 use std::path::Path;
 
 /// The longest text that [`shown`] returns, in characters.
-pub const LONGEST: usize = 256;
+pub const MAX_CHARACTERS: usize = 256;
 
 /// Wraps an outside text so that printing it is safe: see [`shown`].
 #[derive(Debug, Clone, Copy)]
@@ -23,10 +23,10 @@ impl Display for Shown<'_> {
     }
 }
 
-/// `text` with every control, bidirectional, separator and invisible character as `\u{..}`, cut to [`LONGEST`]
+/// `text` with every control, bidirectional, separator and invisible character as `\u{..}`, cut to [`MAX_CHARACTERS`]
 /// characters (a cut ends in `…`). Applying it twice changes nothing.
 pub fn shown(text: &str) -> String {
-    shown_within(text, LONGEST)
+    shown_within(text, MAX_CHARACTERS)
 }
 
 /// `1 case`, `2 cases`, `2 processes`: a number of things, with the word for `one` of them.
@@ -106,7 +106,7 @@ pub fn read_small_file(file: std::fs::File, most: u64) -> Result<String, String>
 pub fn shown_bytes(bytes: &[u8]) -> String {
     // Every byte shown is at least one character, so nothing after the bound (plus one to notice the cut) matters;
     // a character takes at most 4 bytes.
-    let head = bytes.get(..4 * (LONGEST + 1)).unwrap_or(bytes);
+    let head = bytes.get(..4 * (MAX_CHARACTERS + 1)).unwrap_or(bytes);
     shown(&String::from_utf8_lossy(head))
 }
 
@@ -191,7 +191,7 @@ mod tests {
         fn output_holds_no_control_and_is_bounded(bytes in prop::collection::vec(any::<u8>(), 0..2000)) {
             let text = shown_bytes(&bytes);
             prop_assert!(!text.chars().any(is_unsafe));
-            prop_assert!(text.chars().count() <= LONGEST);
+            prop_assert!(text.chars().count() <= MAX_CHARACTERS);
         }
 
         #[test]

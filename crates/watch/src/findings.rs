@@ -34,9 +34,9 @@ const WARMER: f64 = 5.0;
 /// Seconds without a process that watches, from which on that is told.
 const UNWATCHED: f64 = 5.0;
 /// Bytes of a mebibyte.
-const MIB: f64 = 1_048_576.0;
+const BYTES_PER_MIB: f64 = 1_048_576.0;
 /// Figures below which a share of them has no meaning.
-const ENOUGH: usize = 20;
+const MIN_FIGURES: usize = 20;
 
 /// What the journal and the measurements made of it show, the most general first.
 pub fn findings(kept: &Kept, measurements: &[Measurement]) -> Vec<Finding> {
@@ -91,7 +91,7 @@ impl Watched<'_> {
         };
         let bytes = |what: &str, value: f64| match value {
             0.0 => String::new(),
-            value => format!(", {} MiB of {what}", significant(value / MIB, 3)),
+            value => format!(", {} MiB of {what}", significant(value / BYTES_PER_MIB, 3)),
         };
         let text = format!(
             "{} in {}{left_out}; the watch took {} of one CPU{}{}",
@@ -131,7 +131,7 @@ impl Watched<'_> {
         });
         let figures = counted(metric.samples.len(), "figure");
         let which = match metric.samples.len() {
-            ..ENOUGH => format!("all {figures} are"),
+            ..MIN_FIGURES => format!("all {figures} are"),
             _ => format!("{} % of {figures} are", significant(NEARLY_ALL * 100.0, 2)),
         };
         let text = format!(
@@ -439,7 +439,7 @@ fn within(values: &[f64]) -> Option<f64> {
     let median = median(values.to_vec())?;
     let mut off: Vec<f64> = values.iter().map(|value| (value / median - 1.0).abs()).collect();
     off.sort_by(f64::total_cmp);
-    let share = if off.len() < ENOUGH { 1.0 } else { NEARLY_ALL };
+    let share = if off.len() < MIN_FIGURES { 1.0 } else { NEARLY_ALL };
     let place = (off.len() as f64 * share).ceil() as usize;
     off.get(place.saturating_sub(1)).copied().filter(|share| share.is_finite())
 }

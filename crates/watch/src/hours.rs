@@ -7,7 +7,7 @@ use plimsoll_stats::Timed;
 
 const HOUR: f64 = 3600.0;
 /// Probes of an hour below which it is not compared with others.
-const LEAST: usize = 3;
+const MIN_PROBES_PER_HOUR: usize = 3;
 
 /// An hour of the watch, of the clock in UTC.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,7 +60,7 @@ pub(crate) fn hours(series: &[Timed], begun: Timestamp) -> Vec<Hour> {
     }
     let hour = |(from, values): (Timestamp, Vec<f64>)| {
         let probes = values.len();
-        let median = plimsoll_model::limit::median(values).filter(|_| probes >= LEAST)?;
+        let median = plimsoll_model::limit::median(values).filter(|_| probes >= MIN_PROBES_PER_HOUR)?;
         Some(Hour { from, median, probes })
     };
     found.into_iter().filter_map(hour).collect()

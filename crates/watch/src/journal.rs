@@ -26,9 +26,9 @@ pub const MOST_PROBES: f64 = 20_000.0;
 /// Between two looks whether a lock is free.
 const RETRY: Duration = Duration::from_millis(50);
 /// How the first line begins.
-const FIRST: &[u8] = b"{\"watch\":";
+const FIRST_LINE_PREFIX: &[u8] = b"{\"watch\":";
 /// What the first line says that it is.
-const SCHEMA: &str = "plimsoll-watch-journal/1";
+const JOURNAL_SCHEMA: &str = "plimsoll-watch-journal/1";
 
 /// A line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -320,7 +320,7 @@ impl Journal {
         };
         let mut journal = Self { file, path: path.to_owned() };
         journal.locked()?;
-        let begun = Begun { schema: SCHEMA.to_owned(), ..begun };
+        let begun = Begun { schema: JOURNAL_SCHEMA.to_owned(), ..begun };
         if let Err(e) = journal.add(&Line::Watch(Box::new(begun))) {
             let _ = journal.remove();
             return Err(e);
@@ -411,7 +411,7 @@ impl Journal {
         // The first line alone.
         let read = self.file.rewind().and_then(|()| BufReader::new(&self.file).read_until(b'\n', &mut bytes));
         read.map_err(|e| failed("read", &self.path, e))?;
-        let is_begun = FIRST.starts_with(&bytes) || bytes.starts_with(FIRST);
+        let is_begun = FIRST_LINE_PREFIX.starts_with(&bytes) || bytes.starts_with(FIRST_LINE_PREFIX);
         Ok(is_begun && !bytes.contains(&b'\n'))
     }
 
@@ -528,7 +528,7 @@ impl Begun {
     /// That its numbers are some that a watch can have.
     fn checked(&self) -> Result<(), String> {
         let Self { schema, seconds, every, shares, .. } = self;
-        if schema != SCHEMA {
+        if schema != JOURNAL_SCHEMA {
             return Err(format!("its format is {}", plimsoll_units::text::shown_within(schema, 64)));
         }
         let all = [*seconds, *every, shares.cpu, shares.disk, shares.network];

@@ -9,7 +9,7 @@ use crate::journal::{Shares, Spent};
 const DAY: f64 = 86_400.0;
 /// The time between two probes is between these parts of the mean one.
 const NEAREST: f64 = 0.5;
-const WIDTH: f64 = 1.0;
+const WAIT_SPREAD: f64 = 1.0;
 
 /// The times of a watch.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ impl Schedule {
     /// what comes at fixed times would otherwise never be seen, or always.
     pub fn next(&mut self, last: f64) -> f64 {
         let random = self.random.next_u32() as f64 / f64::from(u32::MAX);
-        let at = last + self.every * (NEAREST + WIDTH * random);
+        let at = last + self.every * (NEAREST + WAIT_SPREAD * random);
         at.max(due(self.spent.cpu, self.last.cpu, self.shares.cpu))
     }
 

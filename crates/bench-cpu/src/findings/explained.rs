@@ -34,7 +34,7 @@ pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
 
 /// The figure is without interruptions, save under a quota, and that is told elsewhere. With few chains it is the latency.
 fn has_its_cores(low: &Measurement) -> bool {
-    let less = LESS_OF_A_CORE.iter().chain(&Elsewhere::CODES).any(|code| low.warns(code));
+    let less = LESS_OF_A_CORE.iter().chain(&Elsewhere::WARNING_CODES).any(|code| low.warns(code));
     low.case.number("chains").is_none() && !less
 }
 

@@ -7,7 +7,7 @@
 
 mod limit;
 
-use plimsoll_metal::block::{BlockKernel, BlockOp, LINE, Order, available, is_block, kernel_names};
+use plimsoll_metal::block::{BlockKernel, BlockOp, LINE_BYTES, Order, available, is_block, kernel_names};
 
 use super::affinity::{self, Site};
 use super::answered;
@@ -247,7 +247,7 @@ fn blocks(group: &Group) -> Result<Vec<u64>, String> {
     let blocks = whole_sizes(&Block, group, "block", BLOCKS)?;
     match blocks.iter().find(|block| !usize::try_from(**block).is_ok_and(is_block)) {
         Some(block) => {
-            Err(format!("block must be 1, 2, 4, 8 or a multiple of {LINE}: {} is not", format_size(*block)))
+            Err(format!("block must be 1, 2, 4, 8 or a multiple of {LINE_BYTES}: {} is not", format_size(*block)))
         }
         None => Ok(blocks),
     }

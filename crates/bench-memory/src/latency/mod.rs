@@ -9,7 +9,7 @@ mod limit;
 use std::time::Duration;
 
 use plimsoll_metal::buffer::Pages;
-use plimsoll_metal::chase::{Chaser, LINE, MOST_CHASES, Shape};
+use plimsoll_metal::chase::{Chaser, LINE_BYTES, MOST_CHASES, Shape};
 use plimsoll_metal::sliced::{Sliced, SlicedError, Until};
 use serde::{Deserialize, Serialize};
 
@@ -164,7 +164,7 @@ impl Chasing {
         let Layout { stride, spread } = layout(&caches, size);
         let shape = Shape {
             bytes: site.bytes(),
-            stride: usize::try_from(stride).unwrap_or(LINE),
+            stride: usize::try_from(stride).unwrap_or(LINE_BYTES),
             group: Some(*group),
             pages,
             chases: *chases,
@@ -283,14 +283,14 @@ fn default_sizes(machine: &Machine, group: &Group) -> Vec<u64> {
 /// So many bytes that the *lines touched* are enough more than the last-level cache that this CPU uses; less where that
 /// would take too long to set up or does not fit.
 pub(super) fn memory_size(machine: &Machine, group: &Group) -> u64 {
-    let lines = working_set::wanted(machine, &[usual_cpu(machine)], FAR_STRIDE / LINE as u64);
+    let lines = working_set::wanted(machine, &[usual_cpu(machine)], FAR_STRIDE / LINE_BYTES as u64);
     working_set::share(machine, group, 1, lines.min(LARGEST_DEFAULT))
 }
 
 /// How a chase of this size is laid out, and how alike its slices are.
 fn layout(caches: &[Level], size: u64) -> Layout {
     match caches.iter().find(|level| size <= level.bytes).map(|level| level.number) {
-        Some(1) => Layout { stride: LINE as u64, spread: NEAR_SPREAD },
+        Some(1) => Layout { stride: LINE_BYTES as u64, spread: NEAR_SPREAD },
         Some(2) => Layout { stride: MIDDLE_STRIDE, spread: NEAR_SPREAD },
         _ => Layout { stride: FAR_STRIDE, spread: FAR_SPREAD },
     }
@@ -314,7 +314,7 @@ fn note_touched(
 ) {
     let bytes = working_set::caches(machine, cpus);
     if !caches.is_empty() && size > bytes && touched < bytes.saturating_mul(TIMES_LAST_LEVEL) {
-        let size = bytes.saturating_mul(TIMES_LAST_LEVEL * FAR_STRIDE / LINE as u64);
+        let size = bytes.saturating_mul(TIMES_LAST_LEVEL * FAR_STRIDE / LINE_BYTES as u64);
         facts.warnings.push(MemoryWarning::LinesInCache { touched, cache: bytes, size }.into());
     }
 }

@@ -14,7 +14,7 @@ use plimsoll_units::quantity::{Quantity, Unit};
 use plimsoll_units::text::shown_within;
 
 use crate::link::link_bytes;
-use crate::{Cause, Place, TOLERANCE};
+use crate::{Cause, Place, LIMIT_TOLERANCE};
 
 use super::sooner;
 
@@ -272,7 +272,7 @@ fn on_server(shown: &str, mount: &Mount, used: &DiskUse, place: &Place<'_>) -> N
     let rate = used.seconds.map(|seconds| used.own / seconds);
     if let (Ok(links), Some(rate), Some(false), false) =
         (link_bytes(place.machine), rate, place.machine.virtualisation.is_virtual, is_here)
-        && rate > links * TOLERANCE
+        && rate > links * LIMIT_TOLERANCE
     {
         let (rate, links) =
             (Quantity::new(rate, Unit::BytePerSecond), Quantity::new(links, Unit::BytePerSecond));

@@ -6,9 +6,9 @@ use std::net::Ipv6Addr;
 use crate::text::shown_within;
 
 /// Most machines of one run.
-const MOST: usize = 10_000;
+const MAX_MACHINES: usize = 10_000;
 /// Longest name (RFC 1035 §2.3.4), with a user's.
-const LONGEST: usize = 255;
+const MAX_NAME_BYTES: usize = 255;
 
 /// A machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ impl Host {
     pub fn typed(text: &str) -> Result<Self, String> {
         let (user, name) = text.rsplit_once('@').map_or((None, text), |(user, name)| (Some(user), name));
         let is_host = is_name(name) || name.parse::<Ipv6Addr>().is_ok();
-        if is_host && user.is_none_or(is_name) && text.len() <= LONGEST {
+        if is_host && user.is_none_or(is_name) && text.len() <= MAX_NAME_BYTES {
             return Ok(Self { name: name.to_owned(), destination: text.to_owned(), port: None });
         }
         let shown = shown_within(text, 64);
@@ -80,7 +80,7 @@ pub fn of_inventory(text: &str) -> Result<Vec<Host>, String> {
 }
 
 /// The groups that Ansible has without being named: of all hosts, and of hosts before the first header.
-const ALL: &str = "all";
+const ANSIBLE_ALL_GROUP: &str = "all";
 const UNGROUPED: &str = "ungrouped";
 
 /// What the lines after a header are, and of which group.
@@ -130,8 +130,8 @@ impl Inventory {
                     }
                     self.own.entry(name).or_default().extend(set.clone());
                 }
-                if self.names.len() > MOST {
-                    return Err(format!("more than {MOST} hosts are named"));
+                if self.names.len() > MAX_MACHINES {
+                    return Err(format!("more than {MAX_MACHINES} hosts are named"));
                 }
             }
             Section::Vars(group) => {
@@ -161,8 +161,8 @@ impl Inventory {
             seen.extend(outer.clone());
             rings.push(outer);
         }
-        let groups = rings.iter().rev().flatten().filter(|group| *group != ALL);
-        let of_groups = std::iter::once(ALL).chain(groups.map(String::as_str));
+        let groups = rings.iter().rev().flatten().filter(|group| *group != ANSIBLE_ALL_GROUP);
+        let of_groups = std::iter::once(ANSIBLE_ALL_GROUP).chain(groups.map(String::as_str));
         let all = of_groups.filter_map(|group| self.of_group.get(group)).chain(self.own.get(name));
         all.flat_map(Variables::clone).collect()
     }
@@ -203,7 +203,7 @@ fn ranged(pattern: &str) -> Result<Vec<String>, String> {
     for range in ranges.split(',') {
         let (first, last) = range.split_once([':', '-']).unwrap_or((range, range));
         let (from, to, width) = (number(first)?, number(last)?, first.len());
-        if to < from || to - from >= MOST / tails.len() || names.len() >= MOST || width > LONGEST {
+        if to < from || to - from >= MAX_MACHINES / tails.len() || names.len() >= MAX_MACHINES || width > MAX_NAME_BYTES {
             return Err(wrong());
         }
         let of_number = |n: usize| tails.iter().map(move |tail| format!("{before}{n:0width$}{tail}"));
@@ -227,8 +227,8 @@ pub fn of_allocation(text: &str) -> Result<Vec<Host>, String> {
         for name in ranged(pattern)? {
             hosts.push(Host::typed(&name)?);
         }
-        if hosts.len() > MOST {
-            return Err(format!("more than {MOST} hosts are named"));
+        if hosts.len() > MAX_MACHINES {
+            return Err(format!("more than {MAX_MACHINES} hosts are named"));
         }
     }
     Ok(hosts)
@@ -245,7 +245,7 @@ pub fn distinct(hosts: Vec<Host>) -> Result<Vec<Host>, String> {
     }
     match hosts.len() {
         0 => Err("no host is named".to_owned()),
-        count if count > MOST => Err(format!("{count} hosts are named; at most {MOST} are possible")),
+        count if count > MAX_MACHINES => Err(format!("{count} hosts are named; at most {MAX_MACHINES} are possible")),
         _ => Ok(hosts),
     }
 }

@@ -11,7 +11,7 @@ const PROCESSORS: [(u16, &str); 3] = [(62, "x86_64"), (183, "aarch64"), (243, "r
 /// A segment that names an interpreter: the program needs shared libraries (elf(5)).
 const INTERPRETER: u32 = 3;
 /// Largest program that is read.
-const LARGEST: u64 = 1 << 30;
+const MAX_PROGRAM_BYTES: u64 = 1 << 30;
 
 /// A program that can be copied to machines of one architecture.
 #[derive(Clone, Debug)]
@@ -33,7 +33,7 @@ impl Program {
     /// It cannot be read, or is no program of a 64-bit little-endian Linux machine.
     pub fn read(path: &Path) -> Result<Self, String> {
         let size = fs::metadata(path).map_err(|e| e.to_string())?.len();
-        if size > LARGEST {
+        if size > MAX_PROGRAM_BYTES {
             return Err("larger than a program can be".to_owned());
         }
         Self::parsed(fs::read(path).map_err(|e| e.to_string())?)

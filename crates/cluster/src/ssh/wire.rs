@@ -12,19 +12,19 @@ use crate::text::shown_within;
 
 /// Before the first word of the script there.
 const HERE: &str = "plimsoll-here ";
-const HELLO: &str = "plimsoll-hello ";
+const HELLO_PREFIX: &str = "plimsoll-hello ";
 const DOCUMENT: &str = "plimsoll-document ";
-const ENDED: &str = "plimsoll-ended ";
+const ENDED_PREFIX: &str = "plimsoll-ended ";
 const SERVING: &str = "plimsoll-serving ";
-const MEASURED: &str = "plimsoll-measured ";
+const MEASURED_PREFIX: &str = "plimsoll-measured ";
 const PROGRESS: &str = "plimsoll-progress ";
 /// Said again and again by a machine that is there.
 const ALIVE: &str = "plimsoll-alive";
 
 /// Longest line: a document of many series.
-const LONGEST: u64 = 64 << 20;
+const MAX_LINE_BYTES: u64 = 64 << 20;
 /// All that one machine may send, events and what its shell says included.
-const MOST: u64 = 256 << 20;
+const MAX_BYTES_OF_A_MACHINE: u64 = 256 << 20;
 
 /// What a machine is to do.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -69,7 +69,7 @@ pub fn serving(place: &Result<Place, CannotMeasure>) -> String {
 
 /// The line that answers [`Ask::Measure`]: an answer a case, by the case's id.
 pub fn measured_between(answers: &BTreeMap<String, Answer>) -> String {
-    said(MEASURED, answers)
+    said(MEASURED_PREFIX, answers)
 }
 
 /// How far a machine is.
@@ -109,7 +109,7 @@ pub struct Ended {
 
 /// The line that begins what a machine says.
 pub fn hello(sha256: String) -> String {
-    said(HELLO, &Hello { sha256 })
+    said(HELLO_PREFIX, &Hello { sha256 })
 }
 
 /// A line of one value.
@@ -121,7 +121,7 @@ fn said(word: &str, value: &impl Serialize) -> String {
 /// The lines that end what a machine says: its document, if there is one, and how the run ended.
 pub fn ending(document: Option<&str>, ended: &Ended) -> String {
     let document = document.map(|json| format!("{DOCUMENT}{}\n", json.trim())).unwrap_or_default();
-    document + &said(ENDED, ended)
+    document + &said(ENDED_PREFIX, ended)
 }
 
 /// A line that came.
@@ -146,16 +146,16 @@ impl Line {
         if let Some(rest) = text.strip_prefix(HERE) {
             return Ok(Self::Here(shown_within(rest.trim(), 32)));
         }
-        if let Some(json) = text.strip_prefix(HELLO) {
+        if let Some(json) = text.strip_prefix(HELLO_PREFIX) {
             return read(json).map(Self::Hello);
         }
-        if let Some(json) = text.strip_prefix(ENDED) {
+        if let Some(json) = text.strip_prefix(ENDED_PREFIX) {
             return read(json).map(Self::Ended);
         }
         if let Some(json) = text.strip_prefix(SERVING) {
             return read(json).map(Self::Serving);
         }
-        if let Some(json) = text.strip_prefix(MEASURED) {
+        if let Some(json) = text.strip_prefix(MEASURED_PREFIX) {
             return read(json).map(Self::Measured);
         }
         if let Some(json) = text.strip_prefix(PROGRESS) {
@@ -186,7 +186,7 @@ pub(super) struct Lines<R> {
 
 impl<R: BufRead> Lines<R> {
     pub(super) fn new(from: R) -> Self {
-        Self { from, left: MOST }
+        Self { from, left: MAX_BYTES_OF_A_MACHINE }
     }
 
     /// The next line; none at the end.
@@ -194,7 +194,7 @@ impl<R: BufRead> Lines<R> {
     /// # Errors
     /// It is too long, too much, or not what it says.
     pub(super) fn next(&mut self) -> Result<Option<Line>, String> {
-        let allowed = LONGEST.min(self.left);
+        let allowed = MAX_LINE_BYTES.min(self.left);
         let mut bytes = Vec::new();
         let came = self.from.by_ref().take(allowed).read_until(b'\n', &mut bytes);
         let came = came.map_err(|e| format!("reading from ssh failed: {e}"))? as u64;
@@ -203,7 +203,7 @@ impl<R: BufRead> Lines<R> {
             None if allowed > 0 => Ok(None),
             Some(b'\n') => Line::of(String::from_utf8_lossy(&bytes).trim_end()).map(Some),
             _ if came >= allowed => {
-                let most = if allowed == LONGEST { LONGEST } else { MOST };
+                let most = if allowed == MAX_LINE_BYTES { MAX_LINE_BYTES } else { MAX_BYTES_OF_A_MACHINE };
                 Err(format!("it sent more than {} MiB; its result is not read", most >> 20))
             }
             // The connection ended within it.
@@ -253,7 +253,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_lines_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..300), word in 0..7_usize) {
-            let word = [HERE, HELLO, DOCUMENT, ENDED, SERVING, MEASURED, PROGRESS][word].as_bytes();
+            let word = [HERE, HELLO_PREFIX, DOCUMENT, ENDED_PREFIX, SERVING, MEASURED_PREFIX, PROGRESS][word].as_bytes();
             let _ = all(&[word, &bytes].concat());
         }
     }

@@ -6,7 +6,7 @@ use clap::builder::StyledStr;
 use clap::{Arg, ArgAction, Command};
 
 /// The flag that shows all options.
-pub(super) const ALL: &str = "--help-all";
+pub(super) const HELP_ALL_FLAG: &str = "--help-all";
 
 /// The command that measures a plan.
 const RUN: &str = "run";
@@ -30,11 +30,11 @@ const OF_RUN: &[&str] = &[
     "json", "html",
 ];
 /// Exit codes, as every command ends.
-pub(super) const CODES: &str = "Exit codes: 0 done, 1 requirement failed, 2 usage, \
+pub(super) const EXIT_CODES_HELP: &str = "Exit codes: 0 done, 1 requirement failed, 2 usage, \
     3 refused, 4 environment, 5 another machine, 6 unknown, 130 interrupted.";
 
 /// Columns of what is laid out here.
-pub(super) const WIDTH: usize = 80;
+pub(super) const HELP_COLUMNS: usize = 80;
 
 /// Names, each with what it is: in two columns, the second with its own margin.
 pub fn rows(rows: &[(&str, String)], width: usize) -> String {
@@ -62,7 +62,7 @@ pub fn rows(rows: &[(&str, String)], width: usize) -> String {
 
 /// The same for the end of a command's help.
 pub(super) fn listed(title: &str, all: &[(&str, String)]) -> String {
-    listed_within(title, all, WIDTH)
+    listed_within(title, all, HELP_COLUMNS)
 }
 
 /// Rows below a title, in lines of at most `width` characters.
@@ -101,7 +101,7 @@ pub(super) enum Asked {
     Usage,
 }
 
-/// The amount of help to print, and the command line with plain `--help` in the place of [`ALL`], `help` and nothing, and
+/// The amount of help to print, and the command line with plain `--help` in the place of [`HELP_ALL_FLAG`], `help` and nothing, and
 /// `--version` in the place of `version`.
 pub(super) fn asked(arguments: impl IntoIterator<Item = OsString>) -> (Asked, Vec<OsString>) {
     let mut asked = Asked::First;
@@ -109,7 +109,7 @@ pub(super) fn asked(arguments: impl IntoIterator<Item = OsString>) -> (Asked, Ve
     let words = arguments.into_iter().map(|word| {
         // After `--` there are another program's words.
         over |= word == "--";
-        if !over && word == OsStr::new(ALL) {
+        if !over && word == OsStr::new(HELP_ALL_FLAG) {
             asked = Asked::All;
             OsString::from("--help")
         } else {
@@ -166,7 +166,7 @@ fn groups(command: &Command) -> StyledStr {
             std::iter::once(name).chain(plimsoll_bench::commands().filter(move |_| name == RUN))
         };
         let all: Vec<(&str, String)> = names.iter().copied().flat_map(with_parts).map(about).collect();
-        format!("{title}:\n{}\n", rows(&all, WIDTH))
+        format!("{title}:\n{}\n", rows(&all, HELP_COLUMNS))
     };
     GROUPS.iter().map(group).collect::<String>().into()
 }

@@ -300,7 +300,7 @@ impl Device {
 }
 
 /// What `plimsoll check` says of its exit code.
-const CHECKED: &str = "Exit code 1: a figure is impossible, or no figure of a file can be judged.";
+const CHECK_EXIT_CODE_HELP: &str = "Exit code 1: a figure is impossible, or no figure of a file can be judged.";
 
 /// What `plimsoll watch` says of how it ends.
 const WATCHED: &str =
@@ -380,7 +380,7 @@ fn run() -> Command {
         Command::new("run").arg(plan).arg(server).arg(secret()).arg(ignore).allow_negative_numbers(true);
     Hosts::augment_args(Device::augment_args(Common::augment_args(run)))
         .about("Measure a plan [default: quick]")
-        .after_help(built_in_list(help::WIDTH))
+        .after_help(built_in_list(help::HELP_COLUMNS))
 }
 
 /// An option of `plimsoll machine` that takes a directory or an archive.
@@ -402,7 +402,7 @@ pub fn command() -> Command {
         .version(env!("CARGO_PKG_VERSION"))
         .subcommand_required(true)
         .disable_help_subcommand(true)
-        .after_help(help::CODES);
+        .after_help(help::EXIT_CODES_HELP);
     root.subcommand(run())
         .subcommands(plimsoll_bench::commands().map(subsystem))
         .subcommands([far_end(), key(), machine, peers(), plans::command(), history()])
@@ -457,7 +457,7 @@ fn export() -> Command {
 
 fn check() -> Command {
     let about = "Check results of other tools: which cannot be true, and why";
-    Check::augment_args(Command::new("check")).about(about).after_help(CHECKED)
+    Check::augment_args(Command::new("check")).about(about).after_help(CHECK_EXIT_CODE_HELP)
 }
 
 fn gather() -> Command {

@@ -22,7 +22,7 @@ const fn row(
 }
 
 /// Options of fio 3.33, iperf3 3.12, sysbench 1.0, stress-ng, STREAM, likwid-bench, mbw, dd and hyperfine by their manual pages.
-const ROWS: &[Row] = &[
+const OTHER_TOOLS_OPTIONS: &[Row] = &[
     row("fio", &["--rw", "--readwrite"], "--op and --pattern", "disk --op read --pattern random"),
     row("fio", &["--rwmixread"], "--read-share", "disk --op mixed --read-share 70"),
     row("fio", &["--rwmixwrite"], "--read-share, the percentage of reads", "disk --op mixed --read-share 70"),
@@ -108,7 +108,7 @@ const ROWS: &[Row] = &[
 ];
 
 /// Options that many tools have, and what they are in each command that takes it.
-const USUAL: &[(&[&str], &str, &str)] = &[
+const COMMON_OPTIONS: &[(&[&str], &str, &str)] = &[
     (&["--numjobs", "--num-threads", "--nthreads", "--jobs", "-j", "-T"], "--threads", "4"),
     (&["--numjobs", "--num-threads", "--nthreads", "--jobs", "-j", "-T"], "--streams", "4"),
     (&["-i", "--iterations", "--runs", "--repetitions"], "--samples", "10"),
@@ -148,10 +148,10 @@ pub(super) fn answer(typed: &str, command: &str, has: impl Fn(&str) -> bool) -> 
         row.typed.iter().any(|known| is(known, typed)) && (command == of || command.is_empty())
     };
     let what = if typed.starts_with('-') { "an option" } else { "a word" };
-    if let Some(Row { tool, here, example, .. }) = ROWS.iter().find(is_for) {
+    if let Some(Row { tool, here, example, .. }) = OTHER_TOOLS_OPTIONS.iter().find(is_for) {
         return Some(format!("{shown} is {what} of {tool}: here it is {here}, as in plimsoll {example}"));
     }
-    let usual = USUAL.iter().find(|(names, here, _)| names.contains(&typed) && has(here));
+    let usual = COMMON_OPTIONS.iter().find(|(names, here, _)| names.contains(&typed) && has(here));
     usual.map(|(_, here, value)| {
         let command = if command.is_empty() { String::new() } else { format!(" {command}") };
         format!("{shown} is not an option of plimsoll{command}: here it is {here}, as in {here} {value}")
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn each_row_is_answered_with_a_line_that_is_accepted() {
-        for Row { typed, here, example, .. } in ROWS {
+        for Row { typed, here, example, .. } in OTHER_TOOLS_OPTIONS {
             assert_eq!(refused_in_all(&format!("plimsoll {example}")), None, "{example}");
             let command = example.split(' ').next().unwrap();
             for word in *typed {

@@ -62,7 +62,7 @@ pub(super) fn command() -> Command {
     Command::new("plan")
         .about("List and check plans; turn a command line into a plan file")
         .subcommand_required(true)
-        .after_help(built_in_list(help::WIDTH))
+        .after_help(built_in_list(help::HELP_COLUMNS))
         .subcommand(Command::new("list").about("List the built-in plans"))
         .subcommand(Command::new("show").about("Print the TOML of any command line").arg(words))
         .subcommand(

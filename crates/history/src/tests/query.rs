@@ -182,7 +182,7 @@ fn an_unfinished_run_gives_way_to_more_of_all_its_machines_alone() {
             let node = (*node).to_owned();
             whole.iter().take(each).map(move |m| Measurement { node: node.clone(), ..m.clone() })
         };
-        let node = |name: &&str| document::Node { name: (*name).to_owned(), machine: None };
+        let node = |name: &&str| plimsoll_result::document::Node { name: (*name).to_owned(), machine: None };
         Run {
             status: RunStatus::Partial,
             nodes: nodes.iter().map(node).collect(),

@@ -142,9 +142,9 @@ impl Answers {
     /// width is 512 bits wide.
     pub fn is_512_wide(&self) -> Option<bool> {
         const NARROWER: u32 = 0b0101;
-        const WIDE: u32 = 0b1000;
+        const WIDE_TOPOLOGY_BIT: u32 = 0b1000;
         let eax = self.get(0x8000_001a, 0).map(|registers| registers[EAX]).filter(|&eax| eax != 0)?;
-        Some(eax & WIDE != 0 || eax & NARROWER == 0)
+        Some(eax & WIDE_TOPOLOGY_BIT != 0 || eax & NARROWER == 0)
     }
 
     /// The highest clock that leaf 0x16 names, in Hz.
@@ -196,7 +196,7 @@ impl Answers {
 }
 
 /// No cache is larger, in bytes: what is was made up by a hypervisor.
-const LARGEST: u64 = 1 << 40;
+const MAX_CACHE_BYTES: u64 = 1 << 40;
 
 /// A subleaf of leaf 4, which is as that of 8000_001D.
 fn geometry([eax, ebx, ecx, _]: [u32; 4]) -> Option<Geometry> {
@@ -209,7 +209,7 @@ fn geometry([eax, ebx, ecx, _]: [u32; 4]) -> Option<Geometry> {
     };
     let (ways, partitions, line) = (field(ebx, 22, 10) + 1, field(ebx, 12, 10) + 1, field(ebx, 0, 12) + 1);
     let bytes = (u64::from(ways) * u64::from(partitions) * u64::from(line)).checked_mul(u64::from(ecx) + 1);
-    let bytes = bytes.filter(|&bytes| bytes <= LARGEST)?;
+    let bytes = bytes.filter(|&bytes| bytes <= MAX_CACHE_BYTES)?;
     Some(Geometry { level: u8::try_from(field(eax, 5, 3)).ok()?, kind, bytes, ways, line_bytes: line })
 }
 

@@ -76,10 +76,10 @@ proptest! {
     #[test]
     fn any_text_and_any_registers_are_survived(
         text in "(CPU [0-9]{0,5}:|0x[0-9a-f]{1,9} 0x[0-9a-f]{1,3}: eax=0x[0-9a-f]{1,9}|.{0,40}|\n){0,20}",
-        registers in prop::collection::vec((0..WANTED.len(), 0_u32..4, any::<[u32; 4]>()), 0..40),
+        registers in prop::collection::vec((0..CPUID_LEAVES.len(), 0_u32..4, any::<[u32; 4]>()), 0..40),
     ) {
         let _ = parse(&text);
-        let leaf = |(i, subleaf, registers): (usize, u32, [u32; 4])| Leaf { leaf: WANTED[i].0, subleaf, registers };
+        let leaf = |(i, subleaf, registers): (usize, u32, [u32; 4])| Leaf { leaf: CPUID_LEAVES[i].0, subleaf, registers };
         let leaves: Vec<Leaf> = registers.into_iter().map(leaf).collect();
         let answers = Answers { cpus: CpuSet::single(0), leaves };
         let _ = (answers.signature(), answers.name(), answers.caches(), answers.features().count());

@@ -10,7 +10,7 @@ use crate::mounts::{DeviceNumber, Mount};
 use crate::root::Root;
 
 /// The type of file system that does it.
-const KIND: &str = "erofs";
+const EROFS: &str = "erofs";
 
 /// Where the superblock begins in the image, and its first bytes (`EROFS_SUPER_OFFSET`, `EROFS_SUPER_MAGIC_V1` in the kernel's
 /// fs/erofs/erofs_fs.h).
@@ -18,13 +18,13 @@ const SUPERBLOCK: u64 = 1024;
 const MAGIC: [u8; 4] = 0xe0f5_e1e2_u32.to_le_bytes();
 
 /// Where the superblock counts the other files or devices that hold a part of the data (`extra_devices`), two bytes.
-const OTHERS: usize = 86;
+const EXTRA_DEVICES_OFFSET: usize = 86;
 
 /// The option of the mount that says where in the file the image begins.
 const OFFSET: &str = "fsoffset=";
 
 /// Where the kernel lists each superblock of the type: by its device's name, else as `erofs-N`.
-const ALL: &str = "sys/fs/erofs";
+const EROFS_DIRECTORY: &str = "sys/fs/erofs";
 const NO_DEVICE: &str = "erofs-";
 
 /// The file systems of this machine that are mounted from files.
@@ -49,7 +49,7 @@ struct Image {
 
 /// Whether a mount is of that kind: its file system is on no block device.
 pub(super) fn is_one(mount: &Mount) -> bool {
-    mount.fs_type == KIND && mount.device.major == 0
+    mount.fs_type == EROFS && mount.device.major == 0
 }
 
 impl Images {
@@ -71,7 +71,7 @@ impl Images {
                 None => mounted.push(Image { system: mount.device, said, offset, whole }),
             }
         }
-        let listed = root.names(ALL).unwrap_or_default();
+        let listed = root.names(EROFS_DIRECTORY).unwrap_or_default();
         let listed = listed.iter().filter(|name| name.starts_with(NO_DEVICE)).count();
         Images { unseen: listed.saturating_sub(mounted.len()), mounted }
     }
@@ -105,6 +105,6 @@ fn superblock(root: &Root, path: &Path, offset: u64) -> Option<Vec<u8>> {
 }
 
 fn others(superblock: &[u8]) -> Option<u16> {
-    let count = superblock.get(OTHERS..)?.first_chunk()?;
+    let count = superblock.get(EXTRA_DEVICES_OFFSET..)?.first_chunk()?;
     Some(u16::from_le_bytes(*count))
 }

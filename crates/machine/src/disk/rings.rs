@@ -15,10 +15,10 @@ const RING: &str = "anon_inode:[io_uring]";
 const INFO_CAP: u64 = 16 << 20;
 
 /// How often a busy ring is looked at.
-const ATTEMPTS: u32 = 5;
+const MAX_RING_LOOKS: u32 = 5;
 
 /// How long to wait before looking again: a ring is busy for as long as a call into it takes.
-const PAUSE: Duration = Duration::from_millis(2);
+const RING_LOOK_PAUSE: Duration = Duration::from_millis(2);
 
 /// How the kernel ends the path of a file that has no name any more.
 const DELETED: &str = " (deleted)";
@@ -52,9 +52,9 @@ pub(super) fn registered(root: &Root, process: &str, link: &Path, patient: bool)
     }
     let info = link.parent()?.parent()?.join("fdinfo").join(link.file_name()?);
     let tells_all = tells_all(root);
-    for attempt in 0..if patient && root.is_live() { ATTEMPTS } else { 1 } {
+    for attempt in 0..if patient && root.is_live() { MAX_RING_LOOKS } else { 1 } {
         if attempt > 0 {
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(RING_LOOK_PAUSE);
         }
         let whole = root.head(&info, INFO_CAP).ok().filter(|text| (text.len() as u64) < INFO_CAP);
         if let Some(paths) = whole.and_then(|text| files(&text, tells_all)) {

@@ -64,12 +64,12 @@ fn kpartx(uuid: &str) -> Option<(u32, &str)> {
 /// Whether the members of a device bear its manager's own mark, as a PV does, so that a mark on them says nothing about
 /// other users.
 pub(super) fn marks_its_members(root: &Root, place: &Path) -> bool {
-    const OWN: [&str; 7] = ["LVM-", "CRYPT-", "mpath-", "DMRAID-", "stratis-", "VDO-", "part"];
+    const MAPPER_PREFIXES: [&str; 7] = ["LVM-", "CRYPT-", "mpath-", "DMRAID-", "stratis-", "VDO-", "part"];
     // These write nothing but the data itself.
     const BARE: [&str; 2] = ["CRYPT-PLAIN", "CRYPT-LOOPAES"];
     let begins = |uuid: &str, with: &[&str]| with.iter().any(|with| uuid.starts_with(with));
     match root.line(place.join("dm/uuid")) {
-        Ok(uuid) => begins(&uuid, &OWN) && !begins(&uuid, &BARE),
+        Ok(uuid) => begins(&uuid, &MAPPER_PREFIXES) && !begins(&uuid, &BARE),
         Err(_) => !root.exists(place.join("dm")),
     }
 }

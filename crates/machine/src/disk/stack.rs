@@ -16,7 +16,7 @@ use crate::root::Root;
 use plimsoll_units::text::shown_bytes;
 
 /// The most devices and files that are followed.
-const MOST: usize = 1024;
+const MAX_STACK_MEMBERS: usize = 1024;
 
 /// A device or file of the stack.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,8 +100,8 @@ impl Stack {
             stack.overlaid(root, next, overlays);
             stack.step(root, next, loops);
             next += 1;
-            if stack.nodes.len() > MOST {
-                stack.untold.push(format!("is made of more than {MOST} devices"));
+            if stack.nodes.len() > MAX_STACK_MEMBERS {
+                stack.untold.push(format!("is made of more than {MAX_STACK_MEMBERS} devices"));
                 break;
             }
         }

@@ -79,12 +79,12 @@ fn character(root: &Root, name: &str) -> Option<Thing> {
 
 /// The number of a block device by its name below `/dev`, as the kernel or device mapper gives it.
 fn number_of(root: &Root, name: &str) -> Option<DeviceNumber> {
-    const ALL: &str = "sys/class/block";
-    let all = Path::new(ALL);
+    const BLOCK_DIRECTORY: &str = "sys/class/block";
+    let all = Path::new(BLOCK_DIRECTORY);
     let number = |kernel: &str| root.line(all.join(kernel).join("dev")).ok()?.parse().ok();
     match name.strip_prefix("mapper/") {
         Some(mapped) => {
-            let names = root.names(ALL).ok()?;
+            let names = root.names(BLOCK_DIRECTORY).ok()?;
             let is_it = |kernel: &&String| {
                 root.text(all.join(kernel.as_str()).join("dm/name")).is_ok_and(|name| name == mapped)
             };

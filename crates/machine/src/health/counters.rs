@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-const CPUS: &str = "sys/devices/system/cpu";
+const CPU_DIRECTORY: &str = "sys/devices/system/cpu";
 const EDAC: &str = "sys/devices/system/edac/mc";
 const NET: &str = "sys/class/net";
 /// Counters of all interfaces in one file (proc_net(5)).
 const NET_DEV: &str = "proc/net/dev";
 /// The most memory controllers and interfaces that are read.
-const MOST: usize = 256;
+const MAX_CONTROLLERS: usize = 256;
 /// Cores up to which each is read for each case: a file takes some 10 µs.
 const MANY_CORES: usize = 64;
 
@@ -213,7 +213,7 @@ impl Probe {
     pub(super) fn whole(root: &Root) -> Self {
         let (cores, packages) = throttle_counts(root);
         let controllers = root.names(EDAC).unwrap_or_default();
-        let controllers = controllers.into_iter().filter(|name| numbered(name, "mc")).take(MOST);
+        let controllers = controllers.into_iter().filter(|name| numbered(name, "mc")).take(MAX_CONTROLLERS);
         let interfaces = root.names(NET).unwrap_or_default();
         let has_device = |name: &String| root.exists(Path::new(NET).join(name).join("device"));
         Self {
@@ -222,7 +222,7 @@ impl Probe {
             cores,
             packages,
             controllers: controllers.map(|name| (name.clone(), Path::new(EDAC).join(name))).collect(),
-            interfaces: interfaces.into_iter().filter(has_device).take(MOST).collect(),
+            interfaces: interfaces.into_iter().filter(has_device).take(MAX_CONTROLLERS).collect(),
         }
     }
 
@@ -287,8 +287,8 @@ type Files = Vec<(String, PathBuf)>;
 /// Where throttling is counted: of each core and each package at its first CPU. The hardware threads of a core tell the same.
 fn throttle_counts(root: &Root) -> (Files, Files) {
     let (mut cores, mut packages) = (BTreeMap::new(), BTreeMap::new());
-    for id in root.names(CPUS).unwrap_or_default() {
-        let dir = Path::new(CPUS).join(&id);
+    for id in root.names(CPU_DIRECTORY).unwrap_or_default() {
+        let dir = Path::new(CPU_DIRECTORY).join(&id);
         let counts = dir.join("thermal_throttle");
         if !numbered(&id, "cpu") || !root.exists(&counts) {
             continue;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 const POWERCAP: &str = "sys/class/powercap";
 /// The most zones that are read.
-const MOST: usize = 256;
+const MAX_ZONES: usize = 256;
 /// More than a zone ever takes, in W: a counter that such a power brings round once cannot have gone round twice.
 const MOST_WATTS: f64 = 1000.0;
 
@@ -83,7 +83,7 @@ impl Zones {
         let mut zones = Self::default();
         let names = root.names(POWERCAP).unwrap_or_default();
         // The same packages are also in `intel-rapl-mmio`.
-        for id in names.into_iter().filter(|name| name.starts_with("intel-rapl:")).take(MOST) {
+        for id in names.into_iter().filter(|name| name.starts_with("intel-rapl:")).take(MAX_ZONES) {
             let dir = Path::new(POWERCAP).join(&id);
             let counter = dir.join("energy_uj");
             let read = root.number(&counter);

@@ -130,7 +130,7 @@ pub(super) fn of(health: &Health) -> Vec<Fault> {
 
 impl Fault {
     /// Codes of all faults.
-    pub const CODES: [&str; 8] = [
+    pub const FAULT_CODES: [&str; 8] = [
         "edac-uncorrected",
         "nvme-critical-warning",
         "nvme-media-errors",
@@ -153,7 +153,7 @@ impl Fault {
             Self::PcieSpeed { .. } => 6,
             Self::MicrocodeDiffers { .. } => 7,
         };
-        Self::CODES[at]
+        Self::FAULT_CODES[at]
     }
 
     /// What it means for figures, in a sentence without advice.

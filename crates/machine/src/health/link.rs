@@ -11,9 +11,9 @@ use plimsoll_units::text::shown_within;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-const DEVICES: &str = "sys/bus/pci/devices";
+const PCI_DIRECTORY: &str = "sys/bus/pci/devices";
 /// The most devices that are looked at.
-const MOST: usize = 8192;
+const MAX_PCI_DEVICES: usize = 8192;
 /// Vendors whose ports are a hypervisor's: Red Hat (QEMU) twice, VMware, Parallels, VirtualBox.
 const MADE_UP: [&str; 5] = ["0x1b36", "0x1af4", "0x15ad", "0x1ab8", "0x80ee"];
 
@@ -55,11 +55,11 @@ impl PcieLink {
 
 /// All such links, by address.
 pub(super) fn slower(root: &Root) -> Vec<PcieLink> {
-    let names = root.names(DEVICES).unwrap_or_default();
+    let names = root.names(PCI_DIRECTORY).unwrap_or_default();
     if names.is_empty() || is_guest(root) {
         return Vec::new();
     }
-    names.iter().take(MOST).filter_map(|name| of_device(root, name)).collect()
+    names.iter().take(MAX_PCI_DEVICES).filter_map(|name| of_device(root, name)).collect()
 }
 
 /// Whether the kernel says that it runs on a hypervisor, whose links are not the hardware's.
@@ -71,7 +71,7 @@ fn is_guest(root: &Root) -> bool {
 }
 
 fn of_device(root: &Root, name: &str) -> Option<PcieLink> {
-    let place = root.resolve(Path::new(DEVICES).join(name)).ok()?;
+    let place = root.resolve(Path::new(PCI_DIRECTORY).join(name)).ok()?;
     let port = place.parent()?;
     // All functions of a device share its link; a virtual function has none.
     if !is_first(root, &place, port) || root.exists(place.join("physfn")) || !faces_down(port) {

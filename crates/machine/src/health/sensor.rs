@@ -10,9 +10,9 @@ use std::path::Path;
 const HWMON: &str = "sys/class/hwmon";
 const THERMAL: &str = "sys/class/thermal";
 /// The most sensors that are read.
-const MOST: usize = 1024;
+const MAX_SENSORS: usize = 1024;
 /// The longest name of a chip or of what it measures.
-const NAME: usize = 20;
+const MAX_SENSOR_NAME_CHARACTERS: usize = 20;
 /// What any temperature may be, in °C.
 const BELIEVED: std::ops::RangeInclusive<f64> = -60.0..=200.0;
 /// What a critical temperature may be, in °C.
@@ -70,7 +70,7 @@ pub(super) fn all(root: &Root) -> Vec<Sensor> {
         };
         found.extend(zone.filter(|zone| !found.iter().any(|one| alike(one, &zone.chip))));
     }
-    found.truncate(MOST);
+    found.truncate(MAX_SENSORS);
     found
 }
 
@@ -84,12 +84,12 @@ fn of_chip(root: &Root, dir: &Path, found: &mut Vec<Sensor>) {
         let number = name.strip_prefix("temp")?.strip_suffix("_input")?;
         number.parse::<u16>().ok()
     });
-    for number in numbers.take(MOST) {
+    for number in numbers.take(MAX_SENSORS) {
         let file = |what: &str| dir.join(format!("temp{number}_{what}"));
         let Some(celsius) = celsius(root, &file("input"), &BELIEVED) else { continue };
         found.push(Sensor {
-            chip: shown_within(&chip, NAME),
-            label: root.line(file("label")).ok().map(|label| shown_within(&label, NAME)),
+            chip: shown_within(&chip, MAX_SENSOR_NAME_CHARACTERS),
+            label: root.line(file("label")).ok().map(|label| shown_within(&label, MAX_SENSOR_NAME_CHARACTERS)),
             celsius,
             critical: celsius_critical(root, &file("crit")),
         });
@@ -105,7 +105,7 @@ fn of_zone(root: &Root, dir: &Path) -> Option<Sensor> {
     let critical =
         critical.filter_map(|trip| celsius_critical(root, &dir.join(format!("trip_point_{trip}_temp"))));
     Some(Sensor {
-        chip: shown_within(&root.line(dir.join("type")).ok()?, NAME),
+        chip: shown_within(&root.line(dir.join("type")).ok()?, MAX_SENSOR_NAME_CHARACTERS),
         label: None,
         celsius: celsius(root, &dir.join("temp"), &BELIEVED)?,
         critical: critical.reduce(f64::min),

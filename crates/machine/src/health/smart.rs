@@ -15,7 +15,7 @@ const CONTROLLERS: &str = "sys/class/nvme";
 /// Where a saved tree has the pages.
 const SAVED: &str = "smart";
 /// The most drives that are asked.
-const MOST: usize = 256;
+const MAX_DRIVES: usize = 256;
 /// Said where this user may not ask.
 const DENIED: &str = "wear and media errors of NVMe drives (SMART log page)";
 
@@ -106,7 +106,7 @@ fn controllers(root: &Root) -> Vec<(String, PathBuf)> {
     let names = names
         .into_iter()
         .filter(|name| numbered(name, "nvme") && is_here(root, name) && answers(root, name))
-        .take(MOST);
+        .take(MAX_DRIVES);
     let dir = Path::new(if root.is_live() { "/dev" } else { SAVED });
     names.map(|name| (name.clone(), dir.join(name))).collect()
 }

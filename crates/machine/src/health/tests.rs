@@ -142,7 +142,7 @@ fn no_sentence_is_longer_than_80_characters() {
         Fault::MicrocodeDiffers { revisions: 8 },
     ];
     let codes: Vec<&str> = faults.iter().map(Fault::code).collect();
-    assert_eq!(codes, Fault::CODES);
+    assert_eq!(codes, Fault::FAULT_CODES);
     for fault in faults {
         let text = fault.to_string();
         assert!(text.chars().count() <= 80, "{text}");

@@ -16,7 +16,7 @@ const OF_PCI: [&str; 6] =
 /// Bytes of an NVMe drive's log page that the specification names; what follows is reserved.
 const OF_PAGE: usize = 200;
 /// The most devices, and files of one sensor chip.
-const MOST: usize = 8192;
+const MAX_FILES: usize = 8192;
 
 /// Adds them.
 pub(super) fn add(root: &Root, names: &mut Names, content: &mut Content) {
@@ -40,7 +40,7 @@ fn sensors(root: &Root, class: &str, prefix: &str, fixed: &[&str], content: &mut
                 name.starts_with("trip_point_") && ["_type", "_temp"].iter().any(|end| name.ends_with(end));
             is_input || is_trip || fixed.contains(&name.as_str())
         };
-        for file in root.names(&dir).unwrap_or_default().iter().filter(is_read).take(MOST) {
+        for file in root.names(&dir).unwrap_or_default().iter().filter(is_read).take(MAX_FILES) {
             content.copy(root, dir.join(file), dir.join(file));
         }
     }
@@ -48,9 +48,9 @@ fn sensors(root: &Root, class: &str, prefix: &str, fixed: &[&str], content: &mut
 
 /// Adds the PCI devices that have a link, and the ports above them.
 fn links(root: &Root, names: &mut Names, content: &mut Content) {
-    const DEVICES: &str = "sys/bus/pci/devices";
-    for name in root.names(DEVICES).unwrap_or_default().into_iter().take(MOST) {
-        let listed = Path::new(DEVICES).join(&name);
+    const PCI_DIRECTORY: &str = "sys/bus/pci/devices";
+    for name in root.names(PCI_DIRECTORY).unwrap_or_default().into_iter().take(MAX_FILES) {
+        let listed = Path::new(PCI_DIRECTORY).join(&name);
         let Ok(place) = root.resolve(&listed) else { continue };
         if !root.exists(place.join("current_link_speed")) {
             continue;
@@ -65,6 +65,6 @@ fn links(root: &Root, names: &mut Names, content: &mut Content) {
         if let Ok(physical) = root.resolve(place.join("physfn")) {
             content.link(to.join("physfn"), names.place(&physical));
         }
-        content.link(Path::new(DEVICES).join(names.device(&name)), to);
+        content.link(Path::new(PCI_DIRECTORY).join(names.device(&name)), to);
     }
 }

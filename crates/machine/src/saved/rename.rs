@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
 /// Words of paths that say what something is and nothing of whose it is.
-const PLAIN: &[&str] = &[
+const IMPERSONAL_WORDS: &[&str] = &[
     "boot",
     "burstable",
     "besteffort",
@@ -64,7 +64,7 @@ impl Names {
     }
 
     fn word(&mut self, word: &str) -> String {
-        if PLAIN.contains(&word) {
+        if IMPERSONAL_WORDS.contains(&word) {
             return word.to_owned();
         }
         let kind = CONTAINERS.into_iter().find(|kind| word.contains(kind)).unwrap_or("name");

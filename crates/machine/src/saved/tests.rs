@@ -23,9 +23,9 @@ fn private() -> Result<Fixture, Fault> {
     }
     fixture.write("proc/cpuinfo", b"processor\t: 0\nSerial\t\t: SECRET-1234\nvendor_id\t: GenuineIntel\n")?;
     let slots: [Slot<'_>; 1] = [("DIMM 0", "P0 CHANNEL A", Some((32, 2666)))];
-    fixture.write(smbios::TABLE, &table(&slots))?;
+    fixture.write(smbios::SMBIOS_TABLE, &table(&slots))?;
     fixture.write(
-        cpuid::FILE,
+        cpuid::CPUID_FILE,
         b"CPU 0:\n   0x00000000 0x00: eax=0x16 ebx=0x756e6547 ecx=0x6c65746e edx=0x49656e69\n",
     )?;
     Ok(fixture)

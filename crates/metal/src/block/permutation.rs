@@ -1,7 +1,7 @@
 //! A random order of the numbers below a count, made a number at a time: no table, so no memory however many there are.
 
 /// Rounds of mixing; after two the order passes the tests below, the third is for what they do not see.
-const ROUNDS: usize = 3;
+const MIXING_ROUNDS: usize = 3;
 
 /// A bijection of 0..count on itself.
 ///
@@ -13,7 +13,7 @@ pub struct Permutation {
     count: u64,
     mask: u64,
     shift: u32,
-    keys: [Key; ROUNDS],
+    keys: [Key; MIXING_ROUNDS],
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -29,7 +29,7 @@ impl Permutation {
         let bits = u64::BITS - count.saturating_sub(1).leading_zeros();
         let mask = if bits == 0 { 0 } else { u64::MAX >> (u64::BITS - bits) };
         let mut state = seed;
-        let mut keys = [Key::default(); ROUNDS];
+        let mut keys = [Key::default(); MIXING_ROUNDS];
         for key in &mut keys {
             key.add = mix(&mut state);
             key.times = mix(&mut state) | 1;

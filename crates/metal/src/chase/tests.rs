@@ -22,14 +22,14 @@ proptest! {
     fn every_stride_is_visited_once_in_one_turn(
         nodes in 2_usize..600, lines in 1_usize..5, per_group in proptest::option::of(1_usize..80), seed: u64,
     ) {
-        let stride = lines * LINE;
+        let stride = lines * LINE_BYTES;
         let group = per_group.map(|per_group| per_group * stride);
         let mut chase =
             Chase::new(Shape { bytes: nodes * stride + 8, stride, group, pages: Pages::Small, chases: 1, seed, node: None }).unwrap();
         prop_assert_eq!(chase.nodes(), nodes as u64);
         chase.verify().unwrap();
         let offsets = walked(&mut chase);
-        prop_assert!(offsets.iter().all(|offset| offset % LINE == 0));
+        prop_assert!(offsets.iter().all(|offset| offset % LINE_BYTES == 0));
         let strides: HashSet<usize> = offsets.iter().map(|offset| offset / stride).collect();
         prop_assert_eq!(strides.len(), nodes);
     }
@@ -107,7 +107,7 @@ fn the_seed_decides_the_order() {
 fn nodes_lie_on_all_lines_of_their_strides() {
     let lines: HashSet<usize> = walked(&mut Chase::new(shape(1 << 20, 256)).unwrap())
         .iter()
-        .map(|offset| offset % 256 / LINE)
+        .map(|offset| offset % 256 / LINE_BYTES)
         .collect();
     assert_eq!(lines.len(), 4);
 }
@@ -117,7 +117,7 @@ fn a_damaged_cycle_is_found_out_wherever_it_is() {
     let nodes = 1024;
     for position in [0, 1, 9, 63, 64, 65, 500, 1022, 1023] {
         for short_cut in [0, 1, 64, 100, 1023] {
-            let mut chase = Chase::new(shape(nodes * LINE, LINE)).unwrap();
+            let mut chase = Chase::new(shape(nodes * LINE_BYTES, LINE_BYTES)).unwrap();
             let base = chase.buffer.bytes().as_ptr().addr();
             chase.walk(short_cut);
             let target = chase.at[0];

@@ -11,7 +11,7 @@ use crate::arch::chain::{Density, Woven};
 use crate::arch::native;
 
 /// Cycles of a link: some 2 to 5 µs.
-const CYCLES: f64 = 10_240.0;
+const LINK_CYCLES: f64 = 10_240.0;
 /// The step of the timer is at most this share of a link.
 const STEP_SHARE: f64 = 0.002;
 /// A longer link would be disturbed too often: a timer so coarse has a larger share.
@@ -21,13 +21,13 @@ const COARSEST: f64 = 0.01;
 /// How many times shorter the short link is that tells the constant part.
 const SHORTER: u64 = 8;
 /// Rounds in which every link is timed.
-const ROUNDS: usize = 96;
+const CALIBRATION_ROUNDS: usize = 96;
 /// Rounds before them, in which the core comes to the clock of such work: some 1 ms.
 const WARM_UP: usize = 48;
 /// How often a calibration that came to nothing is repeated, on a busy machine.
-const ATTEMPTS: u32 = 3;
+const CALIBRATION_ATTEMPTS: u32 = 3;
 /// Share by which a multiplication may miss a whole number of additions.
-const WHOLE: f64 = 0.005;
+const WHOLE_RATIO_TOLERANCE: f64 = 0.005;
 /// Share by which a multiplication may seem shorter than a whole number of additions where a sibling thread works: an addition
 /// needs a slot in each cycle and loses some to the sibling, a multiplication leaves most of them unused.
 const SIBLING: f64 = 0.04;
@@ -51,7 +51,7 @@ impl Calibration {
         let first = TimeKept::now();
         let chosen = woven
             .as_ref()
-            .and_then(|(row, operands)| (0..ATTEMPTS).find_map(|_| in_vectors(row, operands, cycles, step)));
+            .and_then(|(row, operands)| (0..CALIBRATION_ATTEMPTS).find_map(|_| in_vectors(row, operands, cycles, step)));
         let (links, operands) = match chosen {
             Some(chosen) => chosen,
             None => alone_at_last(scalar, cycles, step)?,
@@ -63,11 +63,11 @@ impl Calibration {
 /// Cycles of a link, so many that the timer's step is a small share of it.
 fn cycles_of_link(scalar: &Density, step: f64) -> Result<u64, ClockUnknown> {
     // SAFETY: a chain without vector work needs nothing.
-    let link = unsafe { Link::new(scalar, Of::Additions, CYCLES as u64, false) };
+    let link = unsafe { Link::new(scalar, Of::Additions, LINK_CYCLES as u64, false) };
     let operands = Operands::none();
     // Also the warm-up of a core that slept.
     let repeats = (1.0 + 4.0 * step / 1e-6) as usize;
-    let shortest = (0..ROUNDS).map(|_| {
+    let shortest = (0..CALIBRATION_ROUNDS).map(|_| {
         let start = std::time::Instant::now();
         (0..repeats).for_each(|_| link.run(&operands));
         super::seconds(start, std::time::Instant::now()) / repeats as f64
@@ -80,7 +80,7 @@ fn cycles_of_link(scalar: &Density, step: f64) -> Result<u64, ClockUnknown> {
     if step > COARSEST * wanted {
         return Err(ClockUnknown::TimerCoarse(step));
     }
-    Ok((CYCLES * wanted / shortest) as u64)
+    Ok((LINK_CYCLES * wanted / shortest) as u64)
 }
 
 type Chosen = (Vec<Link>, Operands);
@@ -111,7 +111,7 @@ fn in_vectors(row: &Woven, operands: &Operands, cycles: u64, step: f64) -> Optio
 /// The chain without vector work, in the first attempt that is sound.
 fn alone_at_last(scalar: &Density, cycles: u64, step: f64) -> Result<Chosen, ClockUnknown> {
     let first = alone(scalar, cycles, step);
-    (1..ATTEMPTS).fold(first, |found, _| found.or_else(|_| alone(scalar, cycles, step)))
+    (1..CALIBRATION_ATTEMPTS).fold(first, |found, _| found.or_else(|_| alone(scalar, cycles, step)))
 }
 
 /// The chain without vector work.
@@ -145,7 +145,7 @@ fn cycles_beside_sibling(add: f64, multiply: f64) -> Option<f64> {
 fn whole(add: f64, multiply: f64) -> Result<f64, ClockUnknown> {
     let ratio = multiply / add;
     let off = (ratio / ratio.round() - 1.0).abs();
-    match off <= WHOLE && MULTIPLICATION.contains(&ratio.round()) {
+    match off <= WHOLE_RATIO_TOLERANCE && MULTIPLICATION.contains(&ratio.round()) {
         true => Ok(ratio.round()),
         false => Err(ClockUnknown::NotWhole(ratio)),
     }
@@ -162,9 +162,9 @@ impl Timed {
     fn of(links: impl Iterator<Item = Link>, operands: &Operands, step: f64) -> Self {
         let mut links: Vec<Link> = links.collect();
         let short: Vec<(Link, f64)> = links.iter().map(|link| link.shorter(SHORTER)).collect();
-        let mut times = vec![Vec::with_capacity(ROUNDS); links.len()];
+        let mut times = vec![Vec::with_capacity(CALIBRATION_ROUNDS); links.len()];
         let mut constants = times.clone();
-        for round in 0..WARM_UP + ROUNDS {
+        for round in 0..WARM_UP + CALIBRATION_ROUNDS {
             for (place, (link, (short, times_shorter))) in links.iter().zip(&short).enumerate() {
                 let (long, brief) = (link.time(operands), short.time(operands));
                 if round < WARM_UP {

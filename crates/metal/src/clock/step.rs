@@ -7,9 +7,9 @@ use crate::arch::native;
 use crate::ticks::pair_of;
 
 /// Pairs of readings from which the step is taken.
-const READINGS: usize = 2048;
+const STEP_READINGS: usize = 2048;
 /// Nanoseconds by which whole steps may seem to differ: `clock_gettime` rounds down to one.
-const ROUNDING: u64 = 2;
+const STEP_ROUNDING_NS: u64 = 2;
 /// Share by which the counter's pace may change: the system slews its clock by 0.05 % at most (adjtimex).
 const SAME_PACE: f64 = 0.002;
 /// Shorter times do not tell a change of that share from the uncertainty of a reading, some 30 ns at each end.
@@ -25,7 +25,7 @@ pub fn timer_step() -> f64 {
         u64::try_from(passed).unwrap_or(u64::MAX)
     });
     // Where time stands still for longer than a reading takes, most differences are zero.
-    let differences: Vec<u64> = between.take(READINGS * 64).filter(|ns| *ns > 0).take(READINGS).collect();
+    let differences: Vec<u64> = between.take(STEP_READINGS * 64).filter(|ns| *ns > 0).take(STEP_READINGS).collect();
     step_of(&differences) as f64 * 1e-9
 }
 
@@ -38,7 +38,7 @@ fn step_of(differences: &[u64]) -> u64 {
         loop {
             let over = ns % step;
             let off = over.min(step - over);
-            if off <= ROUNDING || step <= ROUNDING {
+            if off <= STEP_ROUNDING_NS || step <= STEP_ROUNDING_NS {
                 return step;
             }
             step = off;

@@ -31,9 +31,9 @@ pub(crate) type PackA<T> = unsafe fn(Part<T>, usize, *mut T);
 pub(crate) type PackB<T> = unsafe fn(Part<T>, *mut T);
 
 /// Columns of A that are fetched ahead of the copying.
-const AHEAD: usize = 2;
+const PREFETCH_COLUMNS: usize = 2;
 /// Bytes of a cache line.
-const LINE: usize = 64;
+const LINE_BYTES: usize = 64;
 
 /// Column by column, because that is how A lies in memory.
 ///
@@ -45,8 +45,8 @@ pub(crate) unsafe fn pack_a<T: Real, const HEIGHT: usize>(part: Part<T>, depth: 
     let rest = part.rows % HEIGHT;
     for column in 0..part.columns {
         let from = part.start.wrapping_add(column * part.stride);
-        let ahead = from.wrapping_add(AHEAD * part.stride);
-        for byte in (0..part.rows * size_of::<T>()).step_by(LINE) {
+        let ahead = from.wrapping_add(PREFETCH_COLUMNS * part.stride);
+        for byte in (0..part.rows * size_of::<T>()).step_by(LINE_BYTES) {
             prefetch(ahead.wrapping_byte_add(byte));
         }
         let place = to.wrapping_add(column * HEIGHT);
@@ -69,25 +69,25 @@ pub(crate) unsafe fn pack_a<T: Real, const HEIGHT: usize>(part: Part<T>, depth: 
 }
 
 /// Rows that are turned at once: whole lines of each column.
-const ROWS: usize = 8;
+const ROWS_AT_ONCE: usize = 8;
 
 /// # Safety
 /// As [`PackB`].
 #[inline(always)]
 pub(crate) unsafe fn pack_b<T: Real, const WIDTH: usize>(part: Part<T>, to: *mut T) {
-    let whole = if part.columns == WIDTH { part.rows / ROWS * ROWS } else { 0 };
-    for row in (0..whole).step_by(ROWS) {
-        let mut turned = [[T::ZERO; WIDTH]; ROWS];
+    let whole = if part.columns == WIDTH { part.rows / ROWS_AT_ONCE * ROWS_AT_ONCE } else { 0 };
+    for row in (0..whole).step_by(ROWS_AT_ONCE) {
+        let mut turned = [[T::ZERO; WIDTH]; ROWS_AT_ONCE];
         for column in 0..WIDTH {
             let from = part.start.wrapping_add(column * part.stride + row);
             // SAFETY: ROWS rows from here are in the part.
-            let numbers = unsafe { from.cast::<[T; ROWS]>().read() };
+            let numbers = unsafe { from.cast::<[T; ROWS_AT_ONCE]>().read() };
             for (turned, number) in turned.iter_mut().zip(numbers) {
                 turned[column] = number;
             }
         }
         // SAFETY: the strip has room for WIDTH numbers of each row.
-        unsafe { to.wrapping_add(row * WIDTH).cast::<[[T; WIDTH]; ROWS]>().write(turned) };
+        unsafe { to.wrapping_add(row * WIDTH).cast::<[[T; WIDTH]; ROWS_AT_ONCE]>().write(turned) };
     }
     for row in whole..part.rows {
         for column in 0..WIDTH {

@@ -33,7 +33,7 @@ const SHARES: usize = 2;
 /// Fewest tiles of a block's height: below, strips of B pass too fast.
 const FEWEST_TILES: usize = 2;
 /// Blocks that each thread should have at least.
-const BLOCKS: usize = 6;
+const MIN_BLOCKS_PER_THREAD: usize = 6;
 /// Parts that the lowest blocks are cut into: at order 4000 a whole one takes 2 % of the time of two threads.
 const PARTS: usize = 4;
 /// Fewest strips of a block: below, copying A would cost more than an even end saves.
@@ -43,7 +43,7 @@ impl Sharing {
     /// Cuts C into blocks, the highest first.
     pub(super) fn blocks(self) -> Vec<Block> {
         let lowest = FEWEST_TILES * self.tile;
-        let wanted = self.threads * BLOCKS * 2 * lowest;
+        let wanted = self.threads * MIN_BLOCKS_PER_THREAD * 2 * lowest;
         let cuts = wanted.div_ceil(self.rows.max(1)).clamp(1, (self.strips / FEWEST_STRIPS).max(1));
         let width = self.strips.div_ceil(cuts).max(1);
         let mut blocks = Vec::new();

@@ -183,7 +183,7 @@ fn constants(kernel: &Kernel, lane: usize) -> Constants {
         Recurrence::FusedRoot | Recurrence::RoundedRoot => {
             nearest(addend, (-15.0_f64).exp2() * (0.6 + part / 2.0))
         }
-        Recurrence::ExactDot => cancelling_pairs([lane % PAIRS; 2]),
+        Recurrence::ExactDot => cancelling_pairs([lane % CANCELLING_PAIRS; 2]),
         Recurrence::Tile if kernel.result().is_float() => {
             cancelling_pairs(Tile::of(kernel.isa).map_or([lane, lane], |tile| tile.depth_of(lane)))
         }
@@ -208,7 +208,7 @@ fn constants(kernel: &Kernel, lane: usize) -> Constants {
 }
 
 /// Numbers of [`cancelling_pairs`]: more would have mantissas of more than 8 bits.
-const PAIRS: usize = 16;
+const CANCELLING_PAIRS: usize = 16;
 
 /// Two pairs of bfloat16 with mantissas of 8 bits: the sum of their products is (m² − (m² − 16))·2⁻²², which is 2⁻¹⁸.
 /// `which` numbers the pair of each: what is multiplied must have the same number.

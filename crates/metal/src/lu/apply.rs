@@ -15,7 +15,7 @@ use crate::gemm::tile::{Operands, Update};
 /// The strips of U of a group take no more than this part of the second-level cache: the rest is for L and what is multiplied.
 const PART: usize = 6;
 /// Rows that are fetched ahead of their exchange.
-const AHEAD: usize = 2;
+const PREFETCH_ROWS: usize = 2;
 
 /// What one thread needs to apply panels: strips of U.
 #[derive(Debug)]
@@ -120,7 +120,7 @@ impl Group<'_> {
         let first = self.start.wrapping_add(self.first * step);
         let exchanges = &self.factored.exchanges;
         for (row, exchange) in exchanges.iter().enumerate() {
-            let soon = exchanges.get(row + AHEAD).map(|soon| first.wrapping_add(soon.from));
+            let soon = exchanges.get(row + PREFETCH_ROWS).map(|soon| first.wrapping_add(soon.from));
             for strip in strips.clone() {
                 let offset = strip * WIDTH * step;
                 if let Some(soon) = soon {

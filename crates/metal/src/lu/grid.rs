@@ -18,7 +18,7 @@ pub(super) struct Grid {
 }
 
 /// Elements of a cache line.
-const LINE: usize = 8;
+const LINE_ELEMENTS: usize = 8;
 
 impl Grid {
     /// For `rows` equations and tiles of `height` × `width`. `None` if that is beyond the address space.
@@ -26,8 +26,8 @@ impl Grid {
         let order = rows.checked_next_multiple_of(unit(height, width))?;
         let columns = order.checked_add(width)?;
         // An odd number of eight lines: strips far apart then do not compete for the same sets of a cache.
-        let lines = columns.checked_mul(height)?.div_ceil(LINE);
-        let stride = (lines.div_ceil(8) | 1).checked_mul(8 * LINE)?;
+        let lines = columns.checked_mul(height)?.div_ceil(LINE_ELEMENTS);
+        let stride = (lines.div_ceil(8) | 1).checked_mul(8 * LINE_ELEMENTS)?;
         stride.checked_mul(order / height)?.checked_mul(size_of::<f64>())?;
         Some(Self { height, order, columns, stride })
     }
@@ -80,8 +80,8 @@ mod tests {
         #[test]
         fn strips_start_on_lines_and_never_a_power_of_two_apart(rows in 1_usize..200_000) {
             let grid = Grid::new(rows, 24, 8).unwrap();
-            prop_assert_eq!(grid.stride % (8 * LINE), 0);
-            prop_assert_eq!(grid.stride / (8 * LINE) % 2, 1);
+            prop_assert_eq!(grid.stride % (8 * LINE_ELEMENTS), 0);
+            prop_assert_eq!(grid.stride / (8 * LINE_ELEMENTS) % 2, 1);
         }
     }
 

@@ -31,9 +31,9 @@ const LOWEST: f64 = 1.0 / 8.0;
 /// ln(32 × 8) / BIN, rounded up.
 const BINS: usize = 1110;
 /// Bins that an undisturbed group spans: 2 %.
-const GROUP: usize = 4;
+const GROUP_BINS: usize = 4;
 /// Slices of one cost that did at least this share of the work are a state of the core, and no chance.
-const SECOND: f64 = 0.1;
+const MIN_SECOND_SHARE: f64 = 0.1;
 /// Probes before and after a slice that differ by more leave its clock in doubt.
 const CLOCK_TOLERANCE: f64 = 0.01;
 /// A slice whose clock is in doubt is kept if its cost comes so near to the level, as a part of the spread of other slices.
@@ -69,7 +69,7 @@ pub(super) struct Excluded {
     pub(super) other: f64,
     /// By how much the dearer of those were longer than their work takes: what something else took.
     pub(super) taken: f64,
-    /// The second cost, or the mean of the higher ones, ÷ the most common one, where they have [`SECOND`] of the work.
+    /// The second cost, or the mean of the higher ones, ÷ the most common one, where they have [`MIN_SECOND_SHARE`] of the work.
     pub(super) second_cost: Option<f64>,
     /// Its share of the work.
     pub(super) second_work: f64,
@@ -271,7 +271,7 @@ impl Ledger {
             let all = self.bins.iter().filter(dearer).chain(doubtful.into_iter().flatten());
             all.for_each(|bin| second.add(*bin, kept));
         } else {
-            for group in self.bins.windows(GROUP) {
+            for group in self.bins.windows(GROUP_BINS) {
                 let mut found = Second::default();
                 group.iter().filter(others).for_each(|bin| found.add(*bin, kept));
                 if found.sum.turns > second.sum.turns {
@@ -279,7 +279,7 @@ impl Ledger {
                 }
             }
         }
-        if second.sum.turns < SECOND * self.all.turns || second.sum.turns <= 0.0 {
+        if second.sum.turns < MIN_SECOND_SHARE * self.all.turns || second.sum.turns <= 0.0 {
             return Second::default();
         }
         if !self.shares_memory {
@@ -306,7 +306,7 @@ impl Ledger {
     /// The most common cost: the mean of the group of bins that holds most work.
     fn level(&self) -> Option<f64> {
         let mut best = Sum::default();
-        for group in self.bins.windows(GROUP) {
+        for group in self.bins.windows(GROUP_BINS) {
             let mut sum = Sum::default();
             group.iter().for_each(|bin| sum.add(*bin));
             if sum.turns > best.turns {

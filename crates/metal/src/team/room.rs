@@ -15,13 +15,13 @@ const MAPPINGS: u64 = 4;
 const ADDRESSES: u64 = (2 << 20) + (64 << 10);
 
 /// Memory of a thread that waits: the kernel's stack and structures, and the first pages of its own stacks.
-const MEMORY: u64 = 40 << 10;
+const THREAD_BYTES: u64 = 40 << 10;
 
 /// What other programs and this one's own parts need besides.
-const RESERVE: u64 = 256;
+const RESERVED_THREADS: u64 = 256;
 
 /// So few threads are simply started: what stands in the way then is told by the system itself.
-const FEW: usize = 64;
+const UNCHECKED_THREADS: usize = 64;
 
 /// A limit: what it is, and how many threads more it allows.
 struct Limit {
@@ -31,7 +31,7 @@ struct Limit {
 
 /// Refuses more threads than the tightest limit allows.
 pub(super) fn check(wanted: usize) -> Result<(), TeamError> {
-    if wanted <= FEW {
+    if wanted <= UNCHECKED_THREADS {
         return Ok(());
     }
     match tightest(Path::new("/"), geteuid().is_root()) {
@@ -49,16 +49,16 @@ fn tightest(root: &Path, privileged: bool) -> Option<Limit> {
     let running = read_to_string(root.join("proc/loadavg")).ok().and_then(|text| running(&text)).unwrap_or(0);
     for name in ["threads-max", "pid_max"] {
         if let Some(most) = number(&format!("proc/sys/kernel/{name}")) {
-            limits.push(limit(format!("kernel.{name} = {most}"), most, running + RESERVE, 1));
+            limits.push(limit(format!("kernel.{name} = {most}"), most, running + RESERVED_THREADS, 1));
         }
     }
     if let Some(most) = number("proc/sys/vm/max_map_count") {
         let own = read_to_string(root.join("proc/self/maps")).map_or(0, |maps| maps.lines().count() as u64);
-        limits.push(limit(format!("vm.max_map_count = {most}"), most, own + RESERVE, MAPPINGS));
+        limits.push(limit(format!("vm.max_map_count = {most}"), most, own + RESERVED_THREADS, MAPPINGS));
     }
     let memory = read_to_string(root.join("proc/meminfo")).ok().and_then(|text| available(&text));
     if let Some(bytes) = memory {
-        limits.push(limit(format!("the available memory of {} MiB", bytes >> 20), bytes, 0, MEMORY));
+        limits.push(limit(format!("the available memory of {} MiB", bytes >> 20), bytes, 0, THREAD_BYTES));
     }
     // The kernel does not hold root to it.
     if let Some(most) = getrlimit(Resource::Nproc).current.filter(|_| !privileged) {
@@ -144,7 +144,7 @@ mod tests {
             (found.what, found.room)
         };
         let maps = ("proc/sys/vm/max_map_count", "65530");
-        assert_eq!(with(&[maps]), ("vm.max_map_count = 65530".to_owned(), (65530 - RESERVE) / 4));
+        assert_eq!(with(&[maps]), ("vm.max_map_count = 65530".to_owned(), (65530 - RESERVED_THREADS) / 4));
         assert_eq!(with(&[maps, ("proc/sys/kernel/threads-max", "2000")]).1, 1000);
         let memory = ("proc/meminfo", "MemAvailable: 40960 kB\n");
         assert_eq!(with(&[maps, memory]), ("the available memory of 40 MiB".to_owned(), 1024));

@@ -30,7 +30,7 @@ pub(crate) fn laid_out(files: usize, depth: usize, block: usize) -> Result<(usiz
 /// # Errors
 /// [`RingError::Memory`].
 pub fn transfer_buffer(bytes: usize) -> Result<Buffer, RingError> {
-    let pages = if bytes < buffer::ALIGNMENT { Pages::Small } else { Pages::Thp };
+    let pages = if bytes < buffer::BUFFER_ALIGNMENT { Pages::Small } else { Pages::Thp };
     Buffer::new(bytes, pages).map_err(|_| RingError::Memory { bytes })
 }
 

@@ -13,11 +13,11 @@ use super::wrap::{cut, pad, widths};
 use super::{conditions, json, subsystems};
 
 /// Columns of a line.
-const WIDTH: usize = 110;
+const CARD_COLUMNS: usize = 110;
 /// Headlines of a subsystem.
-const EACH: usize = 2;
+const MAX_HEADLINES_PER_SUBSYSTEM: usize = 2;
 /// Headlines in all.
-const ALL: usize = 8;
+const MAX_HEADLINES: usize = 8;
 
 /// The lines.
 ///
@@ -37,7 +37,7 @@ pub fn card(run: &Run, style: &Style) -> std::io::Result<String> {
     });
     lines.push(tally(run));
     lines.extend(run.findings.first().map(|finding| format!("finding: {}", finding.text)));
-    let mut lines: Vec<String> = lines.into_iter().map(|line| cut(&style.say(&line), WIDTH)).collect();
+    let mut lines: Vec<String> = lines.into_iter().map(|line| cut(&style.say(&line), CARD_COLUMNS)).collect();
     let mut document = Vec::new();
     json::write(run, &mut document)?;
     lines.push(format!("sha256 of the document (plimsoll export): {:x}", Sha256::digest(&document)));
@@ -76,9 +76,9 @@ pub(super) fn telling(run: &Run) -> Vec<(&str, &Measurement)> {
             }
         }
         let with_figures = last.into_iter().filter(|measurement| !measurement.metrics.is_empty());
-        found.extend(with_figures.take(EACH).map(|measurement| (subsystem, measurement)));
+        found.extend(with_figures.take(MAX_HEADLINES_PER_SUBSYSTEM).map(|measurement| (subsystem, measurement)));
     }
-    found.truncate(ALL);
+    found.truncate(MAX_HEADLINES);
     found
 }
 

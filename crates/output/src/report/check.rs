@@ -10,7 +10,7 @@ use super::style::{Role, Style};
 use super::wrap::{pad, paragraph, widths};
 
 /// The columns of the table.
-const HEAD: [&str; 5] = ["figure", "measured", "limit", "% of limit", "verdict"];
+const COLUMN_TITLES: [&str; 5] = ["figure", "measured", "limit", "% of limit", "verdict"];
 
 /// The text for a terminal: a table for each file, with the reasons below its rows.
 pub fn text(files: &[Checked], style: &Style) -> String {
@@ -36,7 +36,7 @@ fn one(file: &Checked, style: &Style) -> String {
     if file.rows.is_empty() {
         return text + &paragraph(style, Role::Dim, "", "no figure in it");
     }
-    let mut cells = vec![HEAD.map(str::to_owned)];
+    let mut cells = vec![COLUMN_TITLES.map(str::to_owned)];
     cells.extend(file.rows.iter().map(self::cells));
     let said: Vec<Vec<String>> =
         cells.iter().map(|row| row.iter().map(|cell| style.say(cell)).collect()).collect();
@@ -63,11 +63,11 @@ pub fn title(file: &str, document: Option<usize>) -> String {
 /// A row: a name that leaves the figures no room has a line of its own.
 fn line(row: &[String], widths: &[usize], role: Role, style: &Style) -> String {
     /// Columns below which names are on lines of their own.
-    const LEAST: usize = 12;
+    const MIN_NAME_COLUMNS: usize = 12;
     let [name, numbers @ .., verdict] = row else { return String::new() };
     let others: usize = widths.iter().skip(1).map(|width| width + 2).sum();
     let longest = widths.first().copied().unwrap_or(0);
-    let room = Some(style.width.saturating_sub(others)).filter(|room| *room >= LEAST).unwrap_or(0);
+    let room = Some(style.width.saturating_sub(others)).filter(|room| *room >= MIN_NAME_COLUMNS).unwrap_or(0);
     let room = room.min(longest);
     let mut out = match name.width() <= room {
         true => format!("{name}{}", pad(name, room)),

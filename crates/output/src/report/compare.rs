@@ -234,13 +234,13 @@ pub(super) fn notes(comparison: &Comparison, table: &Table<'_>) -> Vec<String> {
 
 /// Weighted cases that are in no score, a line for each reason.
 fn unweighed(all: &[Unweighed]) -> Vec<String> {
-    const NAMES: usize = 8;
+    const MAX_NAMES: usize = 8;
     let whys: BTreeSet<&str> = all.iter().map(|one| one.why.as_str()).collect();
     let line = |why: &str| {
         let names: Vec<&str> = all.iter().filter(|one| one.why == why).map(|one| one.name.as_str()).collect();
-        let more = names.len().saturating_sub(NAMES);
+        let more = names.len().saturating_sub(MAX_NAMES);
         let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
-        let names = names.into_iter().take(NAMES).collect::<Vec<_>>().join(", ");
+        let names = names.into_iter().take(MAX_NAMES).collect::<Vec<_>>().join(", ");
         format!("not in the score, because {why}: {names}{rest}")
     };
     whys.into_iter().map(line).collect()
@@ -278,11 +278,11 @@ pub fn failed(comparison: &Comparison, share: f64) -> Vec<String> {
 
 /// What `--fail-on` says of what was lost: a line for each of the first, and how many more there are.
 pub fn lost(comparison: &Comparison) -> Vec<String> {
-    const NAMED: usize = 10;
+    const MAX_CASES_NAMED: usize = 10;
     let all: Vec<String> = left::lost(comparison).collect();
-    let more = all.len().saturating_sub(NAMED);
+    let more = all.len().saturating_sub(MAX_CASES_NAMED);
     let rest = (more > 0).then(|| format!("and {more} more, which the comparison lists"));
-    all.into_iter().take(NAMED).chain(rest).collect()
+    all.into_iter().take(MAX_CASES_NAMED).chain(rest).collect()
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use plimsoll_units::quantity::percent;
 use plimsoll_units::text::counted;
 
 /// Share of the last ten seconds in which some thread waited for a CPU, from which on the machine is busy.
-const BUSY: f64 = 0.1;
+const BUSY_SHARE: f64 = 0.1;
 /// The load for each CPU that says so where the kernel does not count waiting.
 const LOADED: f64 = 0.5;
 /// Share of the time since boot that was stolen, from which on that is usual here.
@@ -51,7 +51,7 @@ fn quota(machine: &Machine) -> Option<Note> {
 fn busy(machine: &Machine) -> Option<Note> {
     let cpus = machine.cpu.allowed.len().max(1);
     let evidence = match machine.state.pressure.cpu {
-        Some(share) if share >= BUSY => {
+        Some(share) if share >= BUSY_SHARE => {
             format!("threads waited for a CPU in {} of the 10 s before the run", percent(share, 2))
         }
         Some(_) => return None,

@@ -27,7 +27,7 @@ pub enum Shape {
 }
 
 /// The columns of the table.
-const HEAD: [&str; 6] = ["figure", "measured", "usual", "low from", "threshold from", "answer"];
+const COLUMN_TITLES: [&str; 6] = ["figure", "measured", "usual", "low from", "threshold from", "answer"];
 
 /// The answer.
 pub fn text(gate: &Gate, about: About<'_>, shape: Shape, style: &Style) -> String {
@@ -102,7 +102,7 @@ pub fn explained(gate: &Gate, level: u32, style: &Style) -> String {
 
 /// What is not judged, a line for each reason.
 fn not_judged(gate: &Gate, style: &Style) -> String {
-    const NAMED: usize = 3;
+    const MAX_CASES_NAMED: usize = 3;
     let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
     for it in &gate.unjudged {
         match reasons.iter_mut().find(|(why, _)| *why == it.why) {
@@ -111,9 +111,9 @@ fn not_judged(gate: &Gate, style: &Style) -> String {
         }
     }
     let line = |(why, cases): &(&str, Vec<String>)| {
-        let more = cases.len().saturating_sub(NAMED);
+        let more = cases.len().saturating_sub(MAX_CASES_NAMED);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        let named: Vec<&str> = cases.iter().take(NAMED).map(String::as_str).collect();
+        let named: Vec<&str> = cases.iter().take(MAX_CASES_NAMED).map(String::as_str).collect();
         paragraph(style, Role::Dim, "  ", &format!("not judged: {}{more}: {why}", named.join(", ")))
     };
     reasons.iter().map(line).collect()
@@ -124,7 +124,7 @@ fn table(gate: &Gate, style: &Style, last: impl Fn(&Check) -> String) -> String 
     if gate.checks.is_empty() {
         return String::new();
     }
-    let mut rows = vec![HEAD.map(|cell| style.say(cell)).to_vec()];
+    let mut rows = vec![COLUMN_TITLES.map(|cell| style.say(cell)).to_vec()];
     rows.extend(gate.checks.iter().map(|check| cells(check, &last).map(|cell| style.say(&cell)).to_vec()));
     let shown: Vec<Vec<String>> = rows.iter().map(|row| row[..row.len() - 1].to_vec()).collect();
     let widths = widths(&shown);

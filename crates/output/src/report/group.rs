@@ -8,13 +8,13 @@ use plimsoll_model::measurement::Note;
 use plimsoll_model::warning::CAUSES;
 
 /// The warning whose mark is a star at the interval.
-const WIDE: &str = "not-converged";
+const NOT_CONVERGED: &str = "not-converged";
 /// What that star means, and what to do.
 const WIDE_MEANS: &str = "the interval is wider than --precision asks for; use a larger --budget, a longer --sample-time, more --samples, or a looser --precision";
 /// The warning that a row with a figure says by its count of samples.
-const FEW: &str = "few-samples";
+const FEW_SAMPLES: &str = "few-samples";
 /// What a row with a figure says in the column of its interval: by a star, and by a count.
-pub(super) const IN_ITS_COLUMN: [&str; 2] = [WIDE, FEW];
+pub(super) const IN_ITS_COLUMN: [&str; 2] = [NOT_CONVERGED, FEW_SAMPLES];
 /// A further warning of which a row has the figures: in its mark.
 const MOSTLY: &str = "mostly-excluded";
 /// Its mark without the share.
@@ -116,7 +116,7 @@ impl Group {
         } else {
             self.texts.insert(shape, meaning.clone());
         }
-        let mark = if code == WIDE { STAR } else { "!" };
+        let mark = if code == NOT_CONVERGED { STAR } else { "!" };
         self.warnings.push(Meaning { mark, text: meaning });
         short(code, text)
     }
@@ -142,7 +142,7 @@ pub(super) const STAR: &str = "*";
 
 /// Whether the interval of a row is wider than asked.
 pub(super) fn is_wide(notes: &[Note]) -> bool {
-    notes.iter().any(|note| note.code == WIDE)
+    notes.iter().any(|note| note.code == NOT_CONVERGED)
 }
 
 /// Whether a warning means the same in each group, and the row has its figures: its interval, its count, or the share in its mark.
@@ -159,7 +159,7 @@ fn short(code: &str, text: &str) -> String {
 /// A warning without the figures that its row has: the words of its mark, and what follows. It begins with the mark, by which it
 /// is found.
 fn meaning(code: &str, text: &str) -> String {
-    if code == WIDE {
+    if code == NOT_CONVERGED {
         // What ended the samples differs from row to row.
         return format!("{}: {}", short(code, text), WIDE_MEANS);
     }

@@ -10,7 +10,7 @@ use plimsoll_units::quantity::{Quantity, Unit};
 
 use super::wrap::widths;
 
-const HEADER: [&str; 5] = ["kernel", "lanes", "per cycle", "ops/cycle", "limit of one core here"];
+const COLUMN_TITLES: [&str; 5] = ["kernel", "lanes", "per cycle", "ops/cycle", "limit of one core here"];
 
 /// The kernels that the candidates name, or all of this architecture; `clock_hz` as measured just now.
 pub fn table(machine: &Machine, named: Option<&[Candidate]>, clock_hz: Option<f64>) -> String {
@@ -18,7 +18,7 @@ pub fn table(machine: &Machine, named: Option<&[Candidate]>, clock_hz: Option<f6
         None => kernel::kernels().filter(|kernel| !kernel.is_variant()).collect(),
         Some(candidates) => named_by(candidates),
     };
-    let mut rows = vec![HEADER.map(str::to_owned)];
+    let mut rows = vec![COLUMN_TITLES.map(str::to_owned)];
     rows.extend(kernels.into_iter().map(|kernel| row(machine, kernel, clock_hz)));
     let widths = widths(&rows);
     let line = |[kernel, lanes, each, operations, limit]: &[String; 5]| {

@@ -20,7 +20,7 @@ use plimsoll_machine::{Cgroup, CpuSet, Machine, Memory, State, Unknown, Virtuali
 use plimsoll_units::quantity::{Quantity, Unit, format_cpus, percent};
 
 /// What is written where nothing is known; the section of unknown things says why.
-const UNKNOWN: &str = "unknown";
+const UNKNOWN_VALUE: &str = "unknown";
 
 /// The machine in sections, from what it is to what it does; at the end what is not known, why, and what that costs.
 pub fn describe(machine: &Machine) -> Vec<Section> {
@@ -60,7 +60,7 @@ fn virtualisation(found: &Virtualisation) -> String {
         (_, Some(hypervisor)) => format!("yes, probably {hypervisor}"),
         (Some(true), None) => "yes".into(),
         (Some(false), None) => "no sign of it".into(),
-        (None, None) => UNKNOWN.into(),
+        (None, None) => UNKNOWN_VALUE.into(),
     };
     let container = found.container.as_ref().map(|kind| format!("; container: {kind}")).unwrap_or_default();
     match joined(&found.evidence, "; ") {
@@ -77,12 +77,12 @@ fn memory(memory: &Memory) -> Section {
         "swap",
         match (memory.swap_total_bytes, memory.swap_free_bytes) {
             (Some(0), _) => "none".into(),
-            (None, _) => UNKNOWN.into(),
+            (None, _) => UNKNOWN_VALUE.into(),
             (total, free) => format!("{}, {} free", size(total), size(free)),
         },
     );
     let pools = memory.huge_pages.iter().map(|pool| {
-        let count = |pages: Option<u64>| pages.map_or(UNKNOWN.into(), |n| n.to_string());
+        let count = |pages: Option<u64>| pages.map_or(UNKNOWN_VALUE.into(), |n| n.to_string());
         let page = size(Some(pool.size_bytes));
         if pool.total == Some(0) {
             return format!("{page}: none");
@@ -155,7 +155,7 @@ fn cgroup(machine: &Machine) -> Section {
 fn none_or_unknown(machine: &Machine, what: &str) -> String {
     let of_it = |unknown: &Unknown| unknown.what == what || unknown.what.starts_with(&format!("{what}_"));
     let unread = machine.unknown.iter().any(of_it);
-    if unread { UNKNOWN.into() } else { "none".into() }
+    if unread { UNKNOWN_VALUE.into() } else { "none".into() }
 }
 
 fn state(state: &State) -> Section {
@@ -164,7 +164,7 @@ fn state(state: &State) -> Section {
         .load
         .map(|l| format!("{:.2} {:.2} {:.2} over 1, 5 and 15 min", l.minute_1, l.minutes_5, l.minutes_15));
     section.row("load", or_unknown(load));
-    let share = |share: Option<f64>| share.map_or(UNKNOWN.into(), |share| percent(share, 2));
+    let share = |share: Option<f64>| share.map_or(UNKNOWN_VALUE.into(), |share| percent(share, 2));
     let steal = state.steal_since_boot.map(|s| format!("{} since boot, of the allowed CPUs", percent(s, 2)));
     section.row("steal", or_unknown(steal));
     let p = state.pressure;
@@ -173,7 +173,7 @@ fn state(state: &State) -> Section {
         let waits = waits.map(|(what, wait)| format!("{what} {}", share(wait)));
         section.row("pressure", format!("{} of the last 10 s", waits.join(", ")));
     } else {
-        section.row("pressure", UNKNOWN);
+        section.row("pressure", UNKNOWN_VALUE);
     }
     let turbo = state.turbo.map(|on| if on { "allowed" } else { "switched off" });
     section.row("turbo", or_unknown(turbo));
@@ -196,7 +196,7 @@ fn joined<T: ToString>(texts: impl IntoIterator<Item = T>, between: &str) -> Opt
 }
 
 fn or_unknown(text: Option<impl Into<String>>) -> String {
-    text.map_or_else(|| UNKNOWN.into(), Into::into)
+    text.map_or_else(|| UNKNOWN_VALUE.into(), Into::into)
 }
 
 /// A size with three digits, `31.9 GiB`.
@@ -235,7 +235,7 @@ fn modules_by_kind(modules: &[Module]) -> String {
 /// CPUs as a list, or in words where it is all of them.
 fn cpus_of(cpus: &CpuSet, all: &CpuSet) -> String {
     match () {
-        () if cpus.is_empty() => UNKNOWN.into(),
+        () if cpus.is_empty() => UNKNOWN_VALUE.into(),
         () if cpus == all => format!("all ({cpus})"),
         () => format!("{cpus} ({} of {})", cpus.len(), all.len()),
     }

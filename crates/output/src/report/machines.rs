@@ -11,7 +11,7 @@ use super::style::{Role, Style};
 use super::wrap::{cut, pad, widths};
 
 /// Columns for a case's name.
-const NAME: usize = 28;
+const MAX_CASE_COLUMNS: usize = 28;
 /// Most columns for a machine's name.
 const MACHINE: usize = 24;
 
@@ -76,7 +76,7 @@ fn row(run: &Run, like: &Measurement) -> Option<[String; 4]> {
         let away = if centre > 0.0 { signed(value(metric) / centre - 1.0) } else { String::new() };
         format!("{away:>7} {}", cut(&plimsoll_units::text::shown_within(node, 64), MACHINE))
     };
-    Some([cut(&label(&like.case), NAME), shown, of(lowest), of(highest)])
+    Some([cut(&label(&like.case), MAX_CASE_COLUMNS), shown, of(lowest), of(highest)])
 }
 
 #[cfg(test)]

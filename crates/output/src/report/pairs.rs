@@ -13,7 +13,7 @@ use super::style::{Role, Style};
 use super::wrap::{cut, pad};
 
 /// Columns of a machine's name at most.
-const NAME: usize = 12;
+const MAX_MACHINE_COLUMNS: usize = 12;
 /// Columns of a figure: `100 %`, or more of a pair that is far better.
 const FIGURE: usize = 6;
 /// Pairs that are listed where the grid has no room.
@@ -24,7 +24,7 @@ pub(super) fn section(run: &Run, style: &Style) -> String {
     let names: Vec<String> = run
         .nodes
         .iter()
-        .map(|node| cut(&style.say(&plimsoll_units::text::shown_within(&node.name, 64)), NAME))
+        .map(|node| cut(&style.say(&plimsoll_units::text::shown_within(&node.name, 64)), MAX_MACHINE_COLUMNS))
         .collect();
     let meant = run.measurements.iter().filter(|m| m.case.word("server") == Some(EACH));
     let with_matrix = |m: &Measurement| Some((label(&m.case), m.case.clone(), m.metrics.first()?.clone()));

@@ -203,15 +203,15 @@ pub(super) fn section(run: &Run, style: &Style) -> String {
 pub(super) const RATIO: &str = "own ÷ tool is the median of the pairs' ratios [95 % CI]; the ratio of the two medians is shown where it differs";
 
 /// What stands above [`Compared::cells`].
-pub(super) const HEAD: [&str; 9] =
+pub(super) const COLUMN_TITLES: [&str; 9] =
     ["case", "tool", "own", "tool's", "limit", "own %", "tool's %", "own ÷ tool", "verdict"];
 
 /// The table, in one line a row where the terminal is wide enough.
 fn compared_rows(lines: &[&Compared<'_>], style: &Style) -> String {
     let head = |names: &[&str]| Row::of(names.iter().map(|name| (*name).to_owned()).collect());
     let wide: Vec<Row> =
-        std::iter::once(head(&HEAD)).chain(lines.iter().map(|line| Row::of(line.cells()))).collect();
-    if GAP + laid_out(&wide, style).1.iter().map(|w| w + GAP).sum::<usize>() <= style.width {
+        std::iter::once(head(&COLUMN_TITLES)).chain(lines.iter().map(|line| Row::of(line.cells()))).collect();
+    if COLUMN_GAP + laid_out(&wide, style).1.iter().map(|w| w + COLUMN_GAP).sum::<usize>() <= style.width {
         return columns(&wide, style);
     }
     let narrow = ["own", "tool's", "limit", "own %", "tool's %", "own ÷ tool, verdict"];
@@ -241,7 +241,7 @@ fn unavailable(lines: &[&Compared<'_>], style: &Style) -> String {
 }
 
 /// Columns between columns.
-const GAP: usize = 2;
+const COLUMN_GAP: usize = 2;
 
 /// The cells as they are shown, and how wide each column but the last is.
 fn laid_out(rows: &[Row], style: &Style) -> (Vec<Vec<String>>, Vec<usize>) {
@@ -255,15 +255,15 @@ fn laid_out(rows: &[Row], style: &Style) -> (Vec<Vec<String>>, Vec<usize>) {
 /// Columns as wide as their longest cell; the last one takes the rest and goes on below itself. Where that leaves it
 /// too little room, it stands on a line of its own. Below a line above them, all are indented.
 fn columns(rows: &[Row], style: &Style) -> String {
-    const LEAST: usize = 24;
+    const MIN_COLUMNS: usize = 24;
     let (said, widths) = laid_out(rows, style);
-    let indent = if rows.iter().any(|row| row.above.is_some()) { 2 * GAP } else { GAP };
-    let before: usize = widths.iter().map(|w| w + GAP).sum();
+    let indent = if rows.iter().any(|row| row.above.is_some()) { 2 * COLUMN_GAP } else { COLUMN_GAP };
+    let before: usize = widths.iter().map(|w| w + COLUMN_GAP).sum();
     let room = style.width.saturating_sub(indent + before);
     // Where the last of these columns is too wide for the line, its cells have lines of their own margin.
-    let margin = indent + before - widths.last().map_or(0, |width| width + GAP);
+    let margin = indent + before - widths.last().map_or(0, |width| width + COLUMN_GAP);
     let narrow = style.width.saturating_sub(margin);
-    let is_cut = indent + before > style.width + GAP && narrow >= LEAST;
+    let is_cut = indent + before > style.width + COLUMN_GAP && narrow >= MIN_COLUMNS;
     let mut out = String::new();
     for (index, (row, cells)) in rows.iter().zip(&said).enumerate() {
         let role = if index == 0 { Role::Dim } else { Role::Plain };
@@ -275,16 +275,16 @@ fn columns(rows: &[Row], style: &Style) -> String {
             let is_last = is_cut && line.width() >= margin;
             let mut lines = if is_last { flowed(cell, narrow) } else { vec![cell.clone()] }.into_iter();
             let first = lines.next().unwrap_or_default();
-            line += &format!("{first}{}", pad(&first, if is_last { 0 } else { width + GAP }));
+            line += &format!("{first}{}", pad(&first, if is_last { 0 } else { width + COLUMN_GAP }));
             lines.for_each(|more| line += &format!("\n{}{more}", " ".repeat(margin)));
         }
         let last = cells.get(widths.len()).map(String::as_str).unwrap_or_default();
-        let (below, pieces) = match room >= LEAST {
+        let (below, pieces) = match room >= MIN_COLUMNS {
             true => (indent + before, flowed(last, room)),
-            false => (indent + GAP, flowed(last, style.width.saturating_sub(indent + GAP).max(1))),
+            false => (indent + COLUMN_GAP, flowed(last, style.width.saturating_sub(indent + COLUMN_GAP).max(1))),
         };
         let mut pieces = pieces.into_iter();
-        if room >= LEAST {
+        if room >= MIN_COLUMNS {
             line += &pieces.next().unwrap_or_default();
         }
         out += &format!("{}\n", style.paint(role, line.trim_end()));

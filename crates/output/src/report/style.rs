@@ -10,7 +10,7 @@ use anstyle::{AnsiColor, Style as Ansi};
 use jiff::tz::TimeZone;
 
 /// The longest text that is printed, in characters; the reasons of plimsoll itself are far shorter.
-const LONGEST: usize = 600;
+const MAX_TEXT_CHARACTERS: usize = 600;
 
 /// Columns of a terminal whose size is unknown.
 const USUAL_WIDTH: usize = 80;
@@ -122,7 +122,7 @@ impl Style {
 
     /// `text` made safe, and in characters that the terminal knows.
     pub(super) fn say(&self, text: &str) -> String {
-        let safe = plimsoll_units::text::shown_within(text, LONGEST);
+        let safe = plimsoll_units::text::shown_within(text, MAX_TEXT_CHARACTERS);
         if self.unicode {
             return safe;
         }

@@ -15,9 +15,9 @@ use super::wrap::flowed;
 /// Columns of the figures. The widest usual texts are `1.23 TFLOP/s` and `99.7 %`.
 const VALUE: usize = 12;
 const LIMIT: usize = 12;
-const SHARE: usize = 8;
+const MIN_COLUMN_SHARE: usize = 8;
 /// Value, limit and share with the spaces between them, after the label; [`Room`] has the rest.
-const FIGURES: usize = 1 + VALUE + 1 + 1 + LIMIT + SHARE;
+const FIGURES: usize = 1 + VALUE + 1 + 1 + LIMIT + MIN_COLUMN_SHARE;
 
 const INDENT: usize = 2;
 /// Of what stands below a row's label.
@@ -202,7 +202,7 @@ impl Table {
             "median",
             "limit",
             "of limit",
-            rest = self.room.mark + SHARE + 1,
+            rest = self.room.mark + MIN_COLUMN_SHARE + 1,
             room = self.room.interval,
         );
         self.style.paint(Role::Dim, &line) + "\n"
@@ -284,7 +284,7 @@ impl Table {
             self.interval(row, figures),
             self.right(limit_role, &say(&figures.limit), LIMIT),
             self.style.paint(Role::Dim, mark) + &" ".repeat(pad),
-            self.right(share_role, &say(&figures.share()), SHARE),
+            self.right(share_role, &say(&figures.share()), MIN_COLUMN_SHARE),
             self.bar(status, figures, bar),
         ];
         cells.concat().trim_end().to_owned()

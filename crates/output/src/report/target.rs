@@ -26,10 +26,10 @@ use plimsoll_system::links::{Found, LinkError, Place, locate};
 const LAST_PATIENCE: Duration = Duration::from_secs(1);
 
 /// How often it is looked whether the user wants the end.
-const LOOK: Duration = Duration::from_millis(50);
+const INTERRUPT_LOOK_TIME: Duration = Duration::from_millis(50);
 
 /// To write, never to wait in the opening, never through a link.
-const WRITE: OFlags = OFlags::WRONLY
+const WRITE_FLAGS: OFlags = OFlags::WRONLY
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOCTTY)
     .union(OFlags::CLOEXEC)
@@ -195,7 +195,7 @@ pub fn lines(path: &Path, waits: &Waits) -> Result<Box<dyn Write>, TargetError> 
         let file = match kind(&place)? {
             Kind::New => {
                 let mode = Mode::from_raw_mode(0o666);
-                openat(&place.directory, &place.name, WRITE | OFlags::CREATE | OFlags::EXCL, mode)?.into()
+                openat(&place.directory, &place.name, WRITE_FLAGS | OFlags::CREATE | OFlags::EXCL, mode)?.into()
             }
             Kind::Regular | Kind::Mounted => {
                 let file = opened(&place, OFlags::empty())?;
@@ -285,8 +285,8 @@ fn takes_text(device: &Stat) -> bool {
 /// Opens what was found, and that alone.
 fn opened(place: &Place, more: OFlags) -> Result<File, LinkError> {
     let flags = match place.found {
-        Found::Open => WRITE.difference(OFlags::NOFOLLOW),
-        _ => WRITE,
+        Found::Open => WRITE_FLAGS.difference(OFlags::NOFOLLOW),
+        _ => WRITE_FLAGS,
     };
     let file: OwnedFd = openat(&place.directory, &place.name, flags | more, Mode::empty())?;
     if let Found::Something(found) = &place.found {
@@ -424,7 +424,7 @@ impl Stream {
                 return Err(io::Error::new(io::ErrorKind::TimedOut, "nobody reads this FIFO").into());
             }
             // The kernel tells nobody that a reader has come.
-            std::thread::sleep(LOOK);
+            std::thread::sleep(INTERRUPT_LOOK_TIME);
         }
     }
 }
@@ -445,7 +445,7 @@ impl Write for Stream {
             if is_over(&self.waits, begun, self.patience) {
                 return Err(io::Error::new(io::ErrorKind::TimedOut, "its reader does not read"));
             }
-            let timeout = Timespec::try_from(LOOK).ok();
+            let timeout = Timespec::try_from(INTERRUPT_LOOK_TIME).ok();
             // Interrupted or late: it is tried again.
             let _ = poll(&mut [PollFd::new(&self.file, PollFlags::OUT)], timeout.as_ref());
         }

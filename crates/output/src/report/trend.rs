@@ -22,7 +22,7 @@ const ASCII_BARS: [char; 8] = ['_', '.', ',', '-', '=', '+', '*', '#'];
 const MOST_BARS: usize = 24;
 
 /// Differences of level below this share are not told.
-const NOTABLE: f64 = 0.01;
+const MIN_LEVEL_DIFFERENCE: f64 = 0.01;
 
 /// The text of `history show 'memory.*'`.
 pub fn text(trends: &[Trend], style: &Style) -> String {
@@ -107,7 +107,7 @@ pub(super) fn between<'a>(trend: &'a Trend, levels: &[Segment]) -> Vec<Change<'a
         Some(Change { since, at, before: pair[0].median, after: pair[1].median })
     };
     let found = levels.windows(2).filter_map(change);
-    found.filter(|c| (c.after / c.before - 1.0).abs() >= NOTABLE).collect()
+    found.filter(|c| (c.after / c.before - 1.0).abs() >= MIN_LEVEL_DIFFERENCE).collect()
 }
 
 impl Change<'_> {

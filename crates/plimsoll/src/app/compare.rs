@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use plimsoll_bench::label;
 use plimsoll_command::cli::Compare;
-use plimsoll_compare::{Comparison, Holds, MOST, Missing, Requirement, Side, Wanted, lasting};
+use plimsoll_compare::{Comparison, Holds, MAX_SIDES, Missing, Requirement, Side, Wanted, lasting};
 use plimsoll_history::OpenLoss;
 use plimsoll_model::case::Case;
 use plimsoll_model::limit::median;
@@ -79,8 +79,8 @@ pub(super) fn compare(typed: &Compare) -> Result<ExitCode, Failure> {
 /// Refuses too many sides, and among three or more a name that is given twice: it would be ranked against itself.
 fn check_names(names: &[&str]) -> Result<(), Failure> {
     let count = names.len();
-    if count > MOST {
-        return Err(Failure::usage(format!("compare takes at most {MOST} sides: {count} are named")));
+    if count > MAX_SIDES {
+        return Err(Failure::usage(format!("compare takes at most {MAX_SIDES} sides: {count} are named")));
     }
     let repeated = names.iter().enumerate().find(|(index, name)| names[..*index].contains(name));
     match repeated {

@@ -21,7 +21,7 @@ use super::{Failure, Seat, code, document, interrupts, peers, printed, store_fai
 use crate::output;
 
 /// Samples of each case in a round: the fewest of an ordinary run.
-const SAMPLES: u32 = 6;
+const SAMPLES_PER_ROUND: u32 = 6;
 
 /// What this kernel holds each of its network interfaces to.
 fn shapings(machine: &Machine) -> Vec<(String, Shaping)> {
@@ -42,7 +42,7 @@ pub(super) fn doctor(typed: &Doctor) -> Result<ExitCode, Failure> {
     let common = Common {
         only: typed.only.clone(),
         dir: typed.dir.clone(),
-        samples: Some(SAMPLES),
+        samples: Some(SAMPLES_PER_ROUND),
         quiet: typed.quiet,
         ..Common::default()
     };

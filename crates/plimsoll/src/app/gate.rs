@@ -29,21 +29,21 @@ use crate::output;
 /// Share of the level's time after which no measurement begins.
 const MEASURING: f64 = 0.85;
 /// Share of the level's time after which a measurement is broken off: a server that is busy, or a disk that hangs, may keep one for minutes.
-const ENDED: f64 = 0.95;
+const MAX_TIME_SHARE: f64 = 0.95;
 /// Share of the level's time for the first measurements.
-const FIRST: f64 = 0.55;
+const FIRST_TIME_SHARE: f64 = 0.55;
 /// Share of the memory that level 1 may take.
-const MEMORY: f64 = 0.05;
+const MAX_MEMORY_SHARE: f64 = 0.05;
 /// The plans of the levels. They say nothing of how long a gate may take: [`Typed::most`] does.
 const PLANS: [&str; 3] = ["gate", "quick", "standard"];
 /// Samples of a case that is measured again, where its plan would go on until its figure is precise.
-const AGAIN: u32 = 10;
+const RETEST_SAMPLES: u32 = 10;
 /// Earlier runs of this machine that say what is usual.
-const RUNS: usize = 30;
+const MAX_EARLIER_RUNS: usize = 30;
 /// Runs of the history that are looked at for them.
 const LOOKED_AT: usize = 200;
 /// Longest pause between two measurements of one case: what disturbs one shall not disturb all.
-const PAUSE: Duration = Duration::from_secs(1);
+const MAX_RETEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Measures, prints the answer, and ends with its exit code.
 ///
@@ -53,7 +53,7 @@ pub(super) fn gate(typed: &Typed) -> Result<ExitCode, Failure> {
     let begun = Instant::now();
     let started = wall::now().to_string();
     let to = typed.output.as_deref().map(target).transpose()?;
-    let asked = interrupts_until(begun + typed.most().mul_f64(ENDED))?;
+    let asked = interrupts_until(begun + typed.most().mul_f64(MAX_TIME_SHARE))?;
     let mut prepared = prepared(typed)?;
     let dropped = reduced(&mut prepared, typed);
     let usual = usual(typed, &prepared.machine)?;
@@ -142,7 +142,7 @@ fn prepared_at(level: u32, typed: &Typed) -> Result<Prepared, Failure> {
 fn reduced(prepared: &mut Prepared, typed: &Typed) -> Vec<Unjudged> {
     let memory =
         prepared.machine.memory_available_bytes().or(prepared.machine.memory.total_bytes).unwrap_or(u64::MAX);
-    let most = (memory as f64 * MEMORY) as u64;
+    let most = (memory as f64 * MAX_MEMORY_SHARE) as u64;
     let is_file = |case: &Case| plimsoll_bench::subsystem_of(case).on_files;
     let mut dropped: Vec<Unjudged> = Vec::new();
     prepared.planned.retain(|planned| {
@@ -224,7 +224,7 @@ fn history(store: Option<&Path>, machine: &Machine) -> Result<Option<Usual>, Fai
         if run.nodes.len() == 1 && is_same(&run.machine, machine) {
             runs.push(run);
         }
-        if runs.len() == RUNS {
+        if runs.len() == MAX_EARLIER_RUNS {
             break;
         }
     }
@@ -254,7 +254,7 @@ impl Measuring<'_> {
         if every.is_empty() {
             return Ok(false);
         }
-        let budget = self.most.as_secs_f64() * FIRST;
+        let budget = self.most.as_secs_f64() * FIRST_TIME_SHARE;
         let (measurements, _, mut interrupted) = self.measured(&every, Some(budget))?;
         gate.screen(&measurements, interrupted && !self.is_over());
         while let Some(case) = gate.next().cloned() {
@@ -264,7 +264,7 @@ impl Measuring<'_> {
             let mut again: Vec<Planned> =
                 every.iter().filter(|p| p.candidate.case == case).cloned().collect();
             for planned in &mut again {
-                planned.sampling.samples.get_or_insert(AGAIN);
+                planned.sampling.samples.get_or_insert(RETEST_SAMPLES);
             }
             let before = Instant::now();
             let (measurements, others, ended) = self.measured(&again, None)?;
@@ -283,7 +283,7 @@ impl Measuring<'_> {
 
     /// Whether measurements are broken off because the time is over, and not because somebody asked.
     fn is_over(&self) -> bool {
-        self.begun.elapsed() >= self.most.mul_f64(ENDED)
+        self.begun.elapsed() >= self.most.mul_f64(MAX_TIME_SHARE)
     }
 
     /// What is left of the time for measuring.
@@ -294,7 +294,7 @@ impl Measuring<'_> {
     /// Waits so that the measurements that are needed are spread over the time that is left. Whether it was interrupted.
     fn paused(&self, needed: usize, took: Duration) -> bool {
         let each = self.left() / u32::try_from(needed.max(1)).unwrap_or(u32::MAX);
-        let pause = each.saturating_sub(took).min(PAUSE);
+        let pause = each.saturating_sub(took).min(MAX_RETEST_PAUSE);
         needed > 0 && !pause.is_zero() && self.asked.recv_timeout(pause).is_ok()
     }
 

@@ -25,9 +25,9 @@ const MAX_BYTES: u64 = 1 << 30;
 const MAX_NAMES: u64 = 1 << 20;
 /// Documents up to which distributions of latencies are kept: they are most of a document, and only the page of one machine
 /// draws them.
-const WHOLE: usize = 100;
+const MAX_WHOLE_DOCUMENTS: usize = 100;
 /// Names in a line, and lines of a kind, that are told.
-const TOLD: usize = 5;
+const MAX_NAMES_SHOWN: usize = 5;
 
 /// Joins the documents, prints or writes what comes of them.
 ///
@@ -111,7 +111,7 @@ impl Found {
         }
         let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
         let shares = files.chunks(files.len().div_ceil(threads).max(1));
-        let are_many = files.len() > WHOLE;
+        let are_many = files.len() > MAX_WHOLE_DOCUMENTS;
         let read = |share: &[PathBuf]| {
             let mut found = Self { are_many, ..Self::default() };
             share.iter().for_each(|file| found.file(file));
@@ -126,7 +126,7 @@ impl Found {
             all.runs.extend(part.runs);
             all.wrong.extend(part.wrong);
         }
-        if all.runs.len() > WHOLE {
+        if all.runs.len() > MAX_WHOLE_DOCUMENTS {
             all.runs.iter_mut().for_each(slim);
         }
         Ok(all)
@@ -152,7 +152,7 @@ impl Found {
         for document in Run::parse_all(text) {
             match document {
                 Ok(mut run) => {
-                    self.are_many |= self.runs.len() >= WHOLE;
+                    self.are_many |= self.runs.len() >= MAX_WHOLE_DOCUMENTS;
                     if self.are_many {
                         slim(&mut run);
                     }
@@ -261,8 +261,8 @@ pub(super) fn together(
 
 /// Some of these lines on stderr, and how many more there are.
 fn tell(lines: &[String]) {
-    lines.iter().take(TOLD).for_each(|line| complain(line));
-    if let Some(more @ 1..) = lines.len().checked_sub(TOLD) {
+    lines.iter().take(MAX_NAMES_SHOWN).for_each(|line| complain(line));
+    if let Some(more @ 1..) = lines.len().checked_sub(MAX_NAMES_SHOWN) {
         complain(&format!("and {more} more such lines"));
     }
 }
@@ -287,9 +287,9 @@ fn names(run: &Run) -> impl Iterator<Item = &str> {
 /// Some names in a line.
 fn told<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<String> = names.map(|name| shown_within(name, 64)).collect();
-    let more = names.len().saturating_sub(TOLD);
+    let more = names.len().saturating_sub(MAX_NAMES_SHOWN);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    names[..names.len().min(TOLD)].join(", ") + &more
+    names[..names.len().min(MAX_NAMES_SHOWN)].join(", ") + &more
 }
 
 fn about(code: &str, text: String, run: &Run) -> Finding {

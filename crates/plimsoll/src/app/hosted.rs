@@ -27,7 +27,7 @@ use super::resume::{self, Begun};
 use super::{Failure, Seat, interrupts, printed};
 
 /// Largest line that comes: an order with a plan, limits, a key and what was measured before.
-const LARGEST: u64 = 64 << 20;
+const MAX_LINE_BYTES: u64 = 64 << 20;
 /// The document on its way.
 const DOCUMENT: &str = "run.json";
 const LIMITS: &str = "limits.toml";
@@ -38,13 +38,13 @@ const ORDERED: Duration = Duration::from_secs(60);
 /// How often it says that it is there: a few of these must be lost before it is given up.
 const BEAT: Duration = Duration::from_secs(10);
 /// A run that is told to end does so in less.
-const ENDS: Duration = Duration::from_secs(20);
+const MAX_END_TIME: Duration = Duration::from_secs(20);
 /// Samples of what is measured again, and how many times as long as the plan's they are: each then spans several periods of a CPU quota
 /// (100 ms, unless it was set otherwise), whereas shorter ones may all lie where the quota is not spent yet.
-const AGAIN: u32 = 5;
+const RETEST_SAMPLES: u32 = 5;
 const LONGER: f64 = 3.0;
 /// They last no longer, in seconds: all other machines wait.
-const LONGEST: f64 = 2.0;
+const MAX_RETEST_SAMPLE_SECONDS: f64 = 2.0;
 
 /// Measures as it is told to.
 ///
@@ -131,7 +131,7 @@ fn heard(tell: Sender<String>, files: Files) {
     let mut from = BufReader::new(std::io::stdin());
     loop {
         let mut line = String::new();
-        let came = from.by_ref().take(LARGEST).read_line(&mut line);
+        let came = from.by_ref().take(MAX_LINE_BYTES).read_line(&mut line);
         if !matches!(came, Ok(1..)) || tell.send(line).is_err() {
             break;
         }
@@ -140,7 +140,7 @@ fn heard(tell: Sender<String>, files: Files) {
     drop(tell);
     let own = rustix::process::getpid();
     let _ = kill_process(own, Signal::TERM);
-    let _ = after(ENDS).recv();
+    let _ = after(MAX_END_TIME).recv();
     drop(files);
     let _ = kill_process(own, Signal::KILL);
 }
@@ -235,8 +235,8 @@ impl Asked {
         (prepared.plan.repeat, prepared.plan.budget) = (1, None);
         prepared.planned.retain(|planned| cases.iter().any(|id| *id == planned.candidate.case.id().as_str()));
         for planned in &mut prepared.planned {
-            planned.sampling.samples = Some(AGAIN);
-            planned.sampling.sample_time = (planned.sampling.sample_time * LONGER).min(LONGEST);
+            planned.sampling.samples = Some(RETEST_SAMPLES);
+            planned.sampling.sample_time = (planned.sampling.sample_time * LONGER).min(MAX_RETEST_SAMPLE_SECONDS);
         }
         let document = super::document(&prepared, &plimsoll_system::wall::run_id(), None);
         let seat = Seat::new(&prepared, document, self.interrupts.clone(), None);

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::in_page;
 use super::sound::{LONGEST_RUN, check, is_span};
-use super::{Run, SCHEMA};
+use super::{Run, RUN_SCHEMA};
 
 /// Largest file that is read: a document of five thousand machines is half of it.
 const MAX_BYTES: u64 = 2 << 30;
@@ -69,10 +69,10 @@ impl Run {
     fn of_schema(schema: Option<&Schema>, text: &str) -> Result<Self, String> {
         let shown = |e: serde_json::Error| crate::text::shown(&e.to_string());
         let run = match schema.and_then(Schema::name) {
-            Some(SCHEMA) => serde_json::from_str(text),
+            Some(RUN_SCHEMA) => serde_json::from_str(text),
             Some(other) => {
                 let other = crate::text::shown_within(other, 60);
-                return Err(format!("has schema '{other}', and this plimsoll reads {SCHEMA}"));
+                return Err(format!("has schema '{other}', and this plimsoll reads {RUN_SCHEMA}"));
             }
             None => return Err("not a plimsoll run (JSON): it has no schema".to_owned()),
         };
@@ -95,7 +95,7 @@ impl Run {
                 let rest = &text[begin..];
                 // Most are whole and of this schema: they are read once, without a look at what they are.
                 let read = (all_whole && begins_as_run(rest)).then(|| whole::<Self>(rest)).flatten();
-                if let Some((run, bytes)) = read.filter(|(run, _)| run.schema == SCHEMA) {
+                if let Some((run, bytes)) = read.filter(|(run, _)| run.schema == RUN_SCHEMA) {
                     at = begin + bytes;
                     return Some(run.checked());
                 }

@@ -8,7 +8,7 @@ use crate::bench;
 use crate::case::Case;
 use crate::limit::{Limit, Varies, median};
 use crate::measurement::{Measurement, MetricResult, PeerResult, Point, Status};
-use crate::quantity::{ROUNDING, is_rounded};
+use crate::quantity::{WRITTEN_ROUNDING, is_rounded};
 use crate::sample::Conditions;
 use crate::stats::Ratio;
 
@@ -75,7 +75,7 @@ fn conditions(measurement: &Measurement) -> Result<(), String> {
             // Documents without a condition, or without a series, have nothing to hold it to.
             None => true,
             Some(_) if known.is_empty() => true,
-            Some(mean) => least - ROUNDING <= mean && mean <= most + ROUNDING,
+            Some(mean) => least - WRITTEN_ROUNDING <= mean && mean <= most + WRITTEN_ROUNDING,
         };
         if !is_mean {
             let all = all.map_or("null".to_owned(), |mean| format!("{mean:?}"));
@@ -147,7 +147,7 @@ fn limit(metric: &MetricResult) -> Result<(), String> {
     let right = shares(metric, limit, value);
     let is_right = match (metric.of_limit, right) {
         (Some(share), Some([low, high])) => {
-            low * (1.0 - ROUNDING) <= share && share <= high * (1.0 + ROUNDING)
+            low * (1.0 - WRITTEN_ROUNDING) <= share && share <= high * (1.0 + WRITTEN_ROUNDING)
         }
         // A time of zero has no share of a floor.
         (said, right) => said.is_none() && right.is_none(),

@@ -28,7 +28,7 @@ fn of_machine(one: &NodeHealth, is_one_of_many: bool) -> Vec<Finding> {
         let text = format!("{who}{}{more}. {}", said.join("; "), first.meaning());
         Some(finding(code, text, serde_json::json!({ "node": one.node, "faults": of_it })))
     };
-    Fault::CODES.iter().filter_map(of_code).collect()
+    Fault::FAULT_CODES.iter().filter_map(of_code).collect()
 }
 
 /// What may not be read, on any of the machines.

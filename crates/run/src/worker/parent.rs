@@ -22,7 +22,7 @@ use crate::peer::{Companion, Companions};
 use crate::sample::{Amount, CannotMeasure, Cause, Facts, Offer, Sample, Writable};
 
 /// Seconds that a worker may take to start, prepare, verify or finish.
-const PATIENCE: f64 = 120.0;
+const PREPARE_SECONDS: f64 = 120.0;
 
 /// How long the parent waits for a dead worker to be gone, and listens for what it wrote last.
 const LAST_WORDS: Duration = Duration::from_millis(500);
@@ -150,7 +150,7 @@ fn with_cpus(mut offer: Offer, case: &Case, machine: &Machine) -> Offer {
 fn preparing(case: &Case) -> f64 {
     const SLOWEST: f64 = 10e6;
     let times = if case.word("steady") == Some("on") { 2.0 } else { 1.0 };
-    PATIENCE + case.number("size").map_or(0.0, |bytes| times * bytes as f64 / SLOWEST)
+    PREPARE_SECONDS + case.number("size").map_or(0.0, |bytes| times * bytes as f64 / SLOWEST)
 }
 
 /// A case that is prepared in a worker.
@@ -195,7 +195,7 @@ struct Left {
 
 impl Left {
     /// Beyond the budget, so that what ends in time by itself can say how.
-    const GRACE: f64 = 1.0;
+    const BUDGET_GRACE_SECONDS: f64 = 1.0;
 
     /// Asks the worker, for `patience` seconds and no longer than the budget lasts; `what` is done to the case then.
     fn ask(
@@ -206,7 +206,7 @@ impl Left {
         what: &str,
     ) -> Result<Reply, CannotMeasure> {
         let begun = Instant::now();
-        let left = self.seconds.map_or(f64::INFINITY, |left| left.max(0.0) + Self::GRACE);
+        let left = self.seconds.map_or(f64::INFINITY, |left| left.max(0.0) + Self::BUDGET_GRACE_SECONDS);
         let answer = worker.borrow_mut().ask(request, patience.min(left));
         let took = begun.elapsed().as_secs_f64();
         self.seconds = self.seconds.map(|seconds| seconds - took);
@@ -234,7 +234,7 @@ impl Prepared for Remote {
             Amount::Seconds(s) => {
                 // The warm-up is shorter than a sample.
                 self.longest = self.longest.max(2.0 * self.probes * s);
-                PATIENCE + self.probes * s
+                PREPARE_SECONDS + self.probes * s
             }
             Amount::Work(_) => f64::INFINITY,
         };
@@ -256,7 +256,7 @@ impl Prepared for Remote {
 
     fn pause(&mut self) {
         // A worker that is gone is noticed at the next sample.
-        let _ = self.worker.borrow_mut().done(&Request::Pause, PATIENCE);
+        let _ = self.worker.borrow_mut().done(&Request::Pause, PREPARE_SECONDS);
     }
 
     fn resume(&mut self) {
@@ -265,7 +265,7 @@ impl Prepared for Remote {
     }
 
     fn verify(&mut self) -> Result<(), CannotMeasure> {
-        let Reply::Verified(facts) = self.worker.borrow_mut().ask(&Request::Verify, PATIENCE)? else {
+        let Reply::Verified(facts) = self.worker.borrow_mut().ask(&Request::Verify, PREPARE_SECONDS)? else {
             return Err(CannotMeasure::environment("the worker did not report whether the answer is right"));
         };
         self.facts = facts;
@@ -287,7 +287,7 @@ impl Drop for Remote {
         let mut worker = self.worker.borrow_mut();
         if worker.alive && Rc::strong_count(&self.worker) > 1 {
             // What is in flight is waited for; a worker that takes longer is ended, and the next case gets another.
-            let patience = self.clock.seconds.map_or(PATIENCE, |left| left.clamp(Left::GRACE, PATIENCE));
+            let patience = self.clock.seconds.map_or(PREPARE_SECONDS, |left| left.clamp(Left::BUDGET_GRACE_SECONDS, PREPARE_SECONDS));
             let _ = worker.done(&Request::Finish, patience);
         }
     }
@@ -350,7 +350,7 @@ impl Worker {
         let child = Some(child);
         let mut worker = Self { child, stdin, replies, interrupts, interrupted, last_words, alive: true };
         let begin = Request::Begin { machine: Box::new(machine.clone()), options: options.clone() };
-        worker.done(&begin, PATIENCE)?;
+        worker.done(&begin, PREPARE_SECONDS)?;
         Ok(worker)
     }
 

@@ -31,7 +31,7 @@ const CROWD: usize = 16;
 /// Connections taken in before those at the door are looked at again.
 const AT_ONCE: usize = 64;
 /// Descriptors that are kept back for the case that no other is left.
-const RESERVE: usize = 4;
+const RESERVED_DESCRIPTORS: usize = 4;
 /// How long nobody is taken in when even these are gone.
 const REST: Duration = Duration::from_millis(100);
 /// How often it is told how many were turned away.
@@ -242,7 +242,7 @@ impl<'env> Door<'env> {
 
     /// Puts descriptors back that were given up.
     fn keep_back(&mut self) {
-        while self.reserve.len() < RESERVE {
+        while self.reserve.len() < RESERVED_DESCRIPTORS {
             let Ok(spare) = File::open(SPARE) else { break };
             self.reserve.push(spare);
         }

@@ -128,11 +128,11 @@ pub struct Server {
 }
 
 /// Ports that are tried if the kernel chooses: one that is free for TCP may be in use for UDP.
-const TRIES: usize = 16;
+const MAX_PORT_TRIES: usize = 16;
 
 /// Listens on an address, TCP and UDP.
 fn listen(address: SocketAddr) -> io::Result<(TcpListener, UdpSocket)> {
-    let tries = if address.port() == 0 { TRIES } else { 1 };
+    let tries = if address.port() == 0 { MAX_PORT_TRIES } else { 1 };
     let mut refused = Vec::new();
     loop {
         let listener = TcpListener::bind(address)?;

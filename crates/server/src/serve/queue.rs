@@ -13,7 +13,7 @@ const IDLE: Duration = Duration::from_secs(2);
 /// Who waits must ask again within this time after it was told to.
 const FORGET: Duration = Duration::from_secs(10);
 /// The longest that anybody is told to wait before asking again, in seconds.
-const LONGEST: u64 = 5;
+const MAX_WAIT_SECONDS: u64 = 5;
 
 #[derive(Debug)]
 struct Holder {
@@ -68,7 +68,7 @@ impl Queue {
             0 => IDLE.saturating_sub(now.duration_since(holder.used)),
             _ => longest.saturating_sub(now.duration_since(holder.since)),
         });
-        u32::try_from((left.as_secs() + 1).min(LONGEST)).unwrap_or(1)
+        u32::try_from((left.as_secs() + 1).min(MAX_WAIT_SECONDS)).unwrap_or(1)
     }
 
     /// Ends what [`Queue::begin`] began.

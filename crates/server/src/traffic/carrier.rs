@@ -13,7 +13,7 @@ use super::shaper::read::{attribute, u32_at};
 const RTM_GETLINK: u16 = 18;
 const NLM_F_REQUEST: u16 = 1;
 /// `struct nlmsghdr` and `struct ifinfomsg`.
-const HEADER: usize = 16;
+const LINK_HEADER_BYTES: usize = 16;
 const INTERFACE: usize = 16;
 const IFLA_CARRIER_CHANGES: u16 = 35;
 /// `IFF_UP | IFF_LOWER_UP`. `IFF_RUNNING` would follow the carrier up to a second later.
@@ -44,7 +44,7 @@ impl Carrier {
 
     /// The index of an interface and the state of its link in a message of the kernel.
     pub(super) fn read(message: &[u8]) -> Option<(u32, Self)> {
-        let message = message.get(HEADER..)?;
+        let message = message.get(LINK_HEADER_BYTES..)?;
         let changes = attribute(message.get(INTERFACE..)?, IFLA_CARRIER_CHANGES)?;
         let is_up = u32_at(message, 8)? & RUNNING == RUNNING;
         Some((u32_at(message, 4)?, Carrier { is_up, changes: u32_at(changes, 0)? }))
@@ -52,8 +52,8 @@ impl Carrier {
 }
 
 fn request(index: u32) -> Vec<u8> {
-    let mut request = Vec::with_capacity(HEADER + INTERFACE);
-    request.extend(((HEADER + INTERFACE) as u32).to_ne_bytes());
+    let mut request = Vec::with_capacity(LINK_HEADER_BYTES + INTERFACE);
+    request.extend(((LINK_HEADER_BYTES + INTERFACE) as u32).to_ne_bytes());
     request.extend(RTM_GETLINK.to_ne_bytes());
     request.extend(NLM_F_REQUEST.to_ne_bytes());
     // Sequence number, port; family and type of device are 0.
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn the_state_of_a_link_is_read() {
-        let mut reply = vec![0; HEADER];
+        let mut reply = vec![0; LINK_HEADER_BYTES];
         reply.extend([0; 4]);
         reply.extend(3_u32.to_ne_bytes());
         reply.extend(0x1_1043_u32.to_ne_bytes());

@@ -4,9 +4,9 @@
 use crate::wire::{Course, MAX_LOOKS};
 
 /// The first stretches, in nanoseconds: 1 ms.
-const FIRST: u64 = 1 << 20;
+const FIRST_STRETCH_NS: u64 = 1 << 20;
 /// The longest delay that is told, in nanoseconds: a minute. Beyond it the two clocks do not run alike.
-const LONGEST: u64 = 60_000_000_000;
+const MAX_DELAY_NS: u64 = 60_000_000_000;
 
 /// What arrives, while it does.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub struct Recorder {
 
 impl Default for Recorder {
     fn default() -> Self {
-        Self { width: FIRST, bytes: Vec::new(), transits: Vec::new(), first: None }
+        Self { width: FIRST_STRETCH_NS, bytes: Vec::new(), transits: Vec::new(), first: None }
     }
 }
 
@@ -67,7 +67,7 @@ impl Recorder {
     /// Those of several streams that began together, as one. Each stream's delays count from its own shortest.
     pub fn together(streams: impl IntoIterator<Item = Self>) -> Course {
         let mut streams: Vec<Self> = streams.into_iter().collect();
-        let width = streams.iter().map(|one| one.width).max().unwrap_or(FIRST);
+        let width = streams.iter().map(|one| one.width).max().unwrap_or(FIRST_STRETCH_NS);
         let mut all = Course { width, ..Course::default() };
         for stream in &mut streams {
             while stream.width < width {
@@ -81,7 +81,7 @@ impl Recorder {
             let Some(shortest) = stream.transits.iter().flatten().min().copied() else { continue };
             all.delays.resize(count, None);
             for (slot, transit) in all.delays.iter_mut().zip(&stream.transits) {
-                let delay = transit.map(|t| t.wrapping_sub(shortest).cast_unsigned().min(LONGEST));
+                let delay = transit.map(|t| t.wrapping_sub(shortest).cast_unsigned().min(MAX_DELAY_NS));
                 *slot = [*slot, delay].into_iter().flatten().min();
             }
         }
@@ -122,7 +122,7 @@ mod tests {
     fn delays_are_the_shortest_of_each_stretch_above_the_shortest_of_all() {
         let mut one = Recorder::default();
         // The sender's clock is ahead of the receiver's: the transit is a large number.
-        for (at, transit) in [(0, u64::MAX - 5), (10, u64::MAX - 9), (3 * FIRST, 90), (3 * FIRST, 100)] {
+        for (at, transit) in [(0, u64::MAX - 5), (10, u64::MAX - 9), (3 * FIRST_STRETCH_NS, 90), (3 * FIRST_STRETCH_NS, 100)] {
             one.arrive(at, 1);
             one.transit(at, transit);
         }

@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn a_cpu_that_is_not_there_is_an_error() {
-        assert!(Pinned::to(affinity::MOST - 1).is_err());
+        assert!(Pinned::to(affinity::MAX_CPUS - 1).is_err());
         assert!(Pinned::to(usize::MAX).is_err());
     }
 }

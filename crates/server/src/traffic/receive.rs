@@ -21,7 +21,7 @@ use super::{Fnv, Shared, thread_cpu};
 use crate::wire::Receiving;
 
 /// Bytes asked for in one read. Larger reads save calls, but leave the second-level cache.
-const READ: usize = 128 << 10;
+const READ_BYTES: usize = 128 << 10;
 /// Bytes waited for on a short way; the kernel wakes earlier when the window is full before (`tcp_epollin_ready`).
 pub(super) const MUCH: i32 = 512 << 10;
 /// Round-trip time of a short way, in microseconds. On a longer one the window is needed for what is under way.
@@ -29,7 +29,7 @@ const SHORT_US: u32 = 1000;
 /// A thread that waits looks up this often: what has come after all, or whether all are to stop.
 const WAITING: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
 /// Bytes between two looks at the highest rate.
-const LOOK: u64 = 1 << 20;
+const RATE_LOOK_BYTES: u64 = 1 << 20;
 
 /// What one stream is told.
 #[derive(Clone, Copy, Debug)]
@@ -74,7 +74,7 @@ pub(super) fn wait_for_little(socket: &TcpStream) -> io::Result<()> {
 /// # Errors
 /// The connection failed or ended, or more came than was sent.
 pub(super) fn receive(socket: &TcpStream, orders: Orders<'_>, shared: &Shared) -> io::Result<Done> {
-    let mut buffer = Buffer::new(READ, Pages::Small).map_err(io::Error::other)?;
+    let mut buffer = Buffer::new(READ_BYTES, Pages::Small).map_err(io::Error::other)?;
     let nothing = AtomicU64::new(0);
     let total = shared.totals.get(orders.stream).unwrap_or(&nothing);
     let (cpu, started) = (thread_cpu(), Instant::now());
@@ -106,7 +106,7 @@ pub(super) fn receive(socket: &TcpStream, orders: Orders<'_>, shared: &Shared) -
             Err(Errno::INTR | Errno::AGAIN) => 0,
             Err(errno) => return Err(errno.into()),
         };
-        emptied = n < READ;
+        emptied = n < READ_BYTES;
         if n == 0 {
             continue;
         }
@@ -114,7 +114,7 @@ pub(super) fn receive(socket: &TcpStream, orders: Orders<'_>, shared: &Shared) -
         if orders.receiving == Receiving::Hash {
             done.hash = done.hash.with(buffer.bytes().get(..n).unwrap_or_default());
         }
-        if done.bytes - looked >= LOOK {
+        if done.bytes - looked >= RATE_LOOK_BYTES {
             looked = done.bytes;
             hold_back(done.bytes, orders.most, started, &shared.stop);
         }

@@ -13,7 +13,7 @@ use crate::wire::Sending;
 
 /// The time is looked at after this many bytes, or after what the highest rate lets through in this time, in seconds, or after
 /// each message if it is larger.
-const LOOK: u64 = 64 << 10;
+const TIME_LOOK_BYTES: u64 = 64 << 10;
 const AT_MOST: f64 = 0.1;
 /// A send that blocks looks up this often.
 const BLOCKED: Duration = Duration::from_millis(100);
@@ -117,7 +117,7 @@ pub(super) fn send(socket: &TcpStream, orders: Orders<'_>, shared: &Shared) -> i
 
 /// Messages of this size between two looks at the time, at this highest rate in bytes per second.
 fn stride(size: u64, most: f64) -> u64 {
-    (LOOK.min((most * AT_MOST) as u64) / size.max(1)).max(1)
+    (TIME_LOOK_BYTES.min((most * AT_MOST) as u64) / size.max(1)).max(1)
 }
 
 /// Whether enough has been sent before the message with this number. At least one message is.

@@ -17,7 +17,7 @@ use super::{Cpus, Lost, Seen, Shared, Supervision, nanos, thread_cpu, udp};
 use crate::wire::{Channel, Echoed, Message, RESULTS, Trips, Waiting, WireError};
 
 /// A wait looks up this often.
-const LOOK: Duration = Duration::from_millis(20);
+const WAIT_LOOK_TIME: Duration = Duration::from_millis(20);
 /// One connection of its own may take so long in all.
 const CONNECTION: Duration = Duration::from_secs(2);
 
@@ -143,8 +143,8 @@ fn nothing_yet(error: &io::Error) -> bool {
 
 fn by_udp(socket: &UdpSocket, work: &Trips, buffer: &mut [u8], shared: &Shared) -> io::Result<u64> {
     socket.set_nonblocking(work.waiting == Waiting::Poll)?;
-    socket.set_read_timeout(Some(LOOK))?;
-    socket.set_write_timeout(Some(LOOK))?;
+    socket.set_read_timeout(Some(WAIT_LOOK_TIME))?;
+    socket.set_write_timeout(Some(WAIT_LOOK_TIME))?;
     let mut messages = 0;
     while !shared.stop.load(Ordering::Relaxed) {
         match socket.recv(buffer) {
@@ -165,7 +165,7 @@ fn by_udp(socket: &UdpSocket, work: &Trips, buffer: &mut [u8], shared: &Shared) 
 
 fn by_tcp(mut stream: &TcpStream, work: &Trips, buffer: &mut [u8], shared: &Shared) -> io::Result<u64> {
     stream.set_nonblocking(work.waiting == Waiting::Poll)?;
-    stream.set_read_timeout(Some(LOOK))?;
+    stream.set_read_timeout(Some(WAIT_LOOK_TIME))?;
     stream.set_write_timeout(Some(RESULTS))?;
     let (mut messages, mut held) = (0, 0);
     while !shared.stop.load(Ordering::Relaxed) {
@@ -191,7 +191,7 @@ fn write_whole(mut stream: &TcpStream, message: &[u8], shared: &Shared) -> io::R
     while !rest.is_empty() && !shared.stop.load(Ordering::Relaxed) {
         match stream.write(rest) {
             Ok(count) => rest = &rest[count..],
-            Err(e) if nothing_yet(&e) => wait_for(stream, PollFlags::OUT, LOOK)?,
+            Err(e) if nothing_yet(&e) => wait_for(stream, PollFlags::OUT, WAIT_LOOK_TIME)?,
             Err(e) => return Err(e),
         }
     }
@@ -222,7 +222,7 @@ fn by_connections(
             // None there; or it has gone again, or there is no descriptor at the moment.
             Err(_) if work.waiting == Waiting::Poll => continue,
             Err(_) => {
-                wait_for(listener, PollFlags::IN, LOOK)?;
+                wait_for(listener, PollFlags::IN, WAIT_LOOK_TIME)?;
                 continue;
             }
         };
@@ -238,8 +238,8 @@ fn one(mut stream: &TcpStream, work: &Trips, buffer: &mut [u8], shared: &Shared)
     let message = &mut buffer[..work.message as usize];
     stream.set_nodelay(true)?;
     stream.set_nonblocking(work.waiting == Waiting::Poll)?;
-    stream.set_read_timeout(Some(LOOK))?;
-    stream.set_write_timeout(Some(LOOK))?;
+    stream.set_read_timeout(Some(WAIT_LOOK_TIME))?;
+    stream.set_write_timeout(Some(WAIT_LOOK_TIME))?;
     let mut held = 0;
     while held < message.len() {
         if Instant::now() >= deadline || shared.stop.load(Ordering::Relaxed) {

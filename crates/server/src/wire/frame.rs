@@ -10,7 +10,7 @@ pub const MAX: usize = 65_535;
 /// Bytes of the seal: no frame is shorter.
 const SEAL: usize = 16;
 /// Bytes of the length.
-const HEAD: usize = 4;
+const LENGTH_BYTES: usize = 4;
 
 /// What is wrong with a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -44,7 +44,7 @@ impl Inbox {
     /// # Errors
     /// [`FrameError::Length`].
     pub fn wanted(&self) -> Result<usize, FrameError> {
-        let whole = self.length()?.map_or(HEAD, |length| HEAD + length);
+        let whole = self.length()?.map_or(LENGTH_BYTES, |length| LENGTH_BYTES + length);
         Ok(whole.saturating_sub(self.bytes.len()))
     }
 
@@ -54,7 +54,7 @@ impl Inbox {
     }
 
     fn length(&self) -> Result<Option<usize>, FrameError> {
-        let Some(head) = self.bytes.first_chunk::<HEAD>() else { return Ok(None) };
+        let Some(head) = self.bytes.first_chunk::<LENGTH_BYTES>() else { return Ok(None) };
         let said = u32::from_be_bytes(*head);
         match usize::try_from(said) {
             Ok(length) if (SEAL..=MAX).contains(&length) => Ok(Some(length)),
@@ -68,13 +68,13 @@ impl Inbox {
     /// A length out of range, or a broken seal: the connection is of no use any more.
     pub fn take(&mut self, transport: &mut TransportState) -> Result<Option<Vec<u8>>, FrameError> {
         let Some(length) = self.length()? else { return Ok(None) };
-        if self.bytes.len() < HEAD + length {
+        if self.bytes.len() < LENGTH_BYTES + length {
             return Ok(None);
         }
-        let rest = self.bytes.split_off(HEAD + length);
+        let rest = self.bytes.split_off(LENGTH_BYTES + length);
         let frame = std::mem::replace(&mut self.bytes, rest);
         let mut opened = vec![0; length];
-        let n = transport.read_message(&frame[HEAD..], &mut opened).map_err(|_| FrameError::Seal)?;
+        let n = transport.read_message(&frame[LENGTH_BYTES..], &mut opened).map_err(|_| FrameError::Seal)?;
         opened.truncate(n);
         Ok(Some(opened))
     }
@@ -88,9 +88,9 @@ pub fn seal(transport: &mut TransportState, message: &[u8]) -> Result<Vec<u8>, F
     let length = message.len() + SEAL;
     let said =
         u32::try_from(length).ok().filter(|_| length <= MAX).ok_or(FrameError::TooLong(message.len()))?;
-    let mut frame = vec![0; HEAD + length];
-    frame[..HEAD].copy_from_slice(&said.to_be_bytes());
-    transport.write_message(message, &mut frame[HEAD..]).map_err(|_| FrameError::Seal)?;
+    let mut frame = vec![0; LENGTH_BYTES + length];
+    frame[..LENGTH_BYTES].copy_from_slice(&said.to_be_bytes());
+    transport.write_message(message, &mut frame[LENGTH_BYTES..]).map_err(|_| FrameError::Seal)?;
     Ok(frame)
 }
 

@@ -6,7 +6,7 @@
 
 use snow::{Builder, HandshakeState, TransportState};
 
-use super::{Key, VERSION};
+use super::{Key, PROTOCOL_VERSION};
 
 const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
 /// Mixed in, so that no other program's handshake with the same key is one of ours.
@@ -26,7 +26,7 @@ pub enum HandshakeError {
     Refused,
     /// The other is of another version.
     #[error(
-        "it uses protocol version {0}, and this plimsoll uses version {VERSION}: use the same build on client and server"
+        "it uses protocol version {0}, and this plimsoll uses version {PROTOCOL_VERSION}: use the same build on client and server"
     )]
     Version(u16),
     /// The cryptographic library failed.
@@ -35,7 +35,7 @@ pub enum HandshakeError {
 }
 
 fn payload() -> [u8; PAYLOAD] {
-    let [high, low] = VERSION.to_be_bytes();
+    let [high, low] = PROTOCOL_VERSION.to_be_bytes();
     [high, low, 0, 0]
 }
 
@@ -62,7 +62,7 @@ fn write(state: &mut HandshakeState) -> Result<[u8; LENGTH], HandshakeError> {
 }
 
 const fn same(version: u16) -> Result<(), HandshakeError> {
-    if version == VERSION { Ok(()) } else { Err(HandshakeError::Version(version)) }
+    if version == PROTOCOL_VERSION { Ok(()) } else { Err(HandshakeError::Version(version)) }
 }
 
 /// The end that connects.
@@ -157,7 +157,7 @@ pub(crate) mod tests {
         let answer = respond(&key, &message_of_version(&key, 1)).unwrap();
         assert_eq!(answer.transport.unwrap_err(), HandshakeError::Version(1));
         let told = HandshakeError::Version(1).to_string();
-        assert!(told.contains(&format!("version 1, and this plimsoll uses version {VERSION}")), "{told}");
+        assert!(told.contains(&format!("version 1, and this plimsoll uses version {PROTOCOL_VERSION}")), "{told}");
     }
 
     proptest! {

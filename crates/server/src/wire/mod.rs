@@ -26,7 +26,7 @@ pub use message::{
 };
 
 /// Changes whenever a message does. Told in the handshake, so that an end of another version can be named.
-pub const VERSION: u16 = 5;
+pub const PROTOCOL_VERSION: u16 = 5;
 
 /// The TCP and UDP port of `plimsoll serve` if none is named.
 pub const PORT: u16 = 7546;

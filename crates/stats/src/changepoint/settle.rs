@@ -12,7 +12,7 @@ use crate::samples::median;
 /// Points on each side that tell the noise there, those of the next segments where the own has fewer.
 const SURROUNDINGS: usize = 50;
 /// What is asked of a step beyond the largest deviation that so many normal points are expected to show.
-const BEYOND: f64 = 1.0;
+const MIN_EXCESS_DEVIATION: f64 = 1.0;
 
 /// Moves the changes to where they fit best, and drops the faint ones.
 pub(super) fn settle(values: &[f64], changes: &mut Vec<usize>) {
@@ -50,9 +50,9 @@ fn boundary(values: &[f64], [before, after]: [f64; 2]) -> Option<usize> {
     allowed.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(at, _)| at)
 }
 
-/// The least change, if it is too faint: fewer deviations than √(2 ln n) (Donoho & Johnstone 1994) + [`BEYOND`].
+/// The least change, if it is too faint: fewer deviations than √(2 ln n) (Donoho & Johnstone 1994) + [`MIN_EXCESS_DEVIATION`].
 fn faintest(values: &[f64], changes: &[usize]) -> Option<usize> {
-    let least = (2.0 * (values.len() as f64).ln()).sqrt() + BEYOND;
+    let least = (2.0 * (values.len() as f64).ln()).sqrt() + MIN_EXCESS_DEVIATION;
     let levels = Levels::new(values, changes);
     let sizes = changes.iter().enumerate().map(|(index, _)| (index, levels.deviations(index)));
     let (index, size) = sizes.min_by(|a, b| a.1.total_cmp(&b.1))?;

@@ -129,9 +129,9 @@ fn entries_that_say_nothing_are_left_alone_while_they_are_young() {
     place.left();
     let directory = &place.registry.directories[0];
     for (name, text) in [("a", ""), ("b", "{\"parent\":"), ("c", "[]\n"), ("d", "\u{0}\n")] {
-        fs::write(directory.join(format!("{FILE}{name}.json")), text).unwrap();
+        fs::write(directory.join(format!("{UNFINISHED_PREFIX}{name}.json")), text).unwrap();
     }
-    symlink("/etc/passwd", directory.join(format!("{FILE}e.json"))).unwrap();
+    symlink("/etc/passwd", directory.join(format!("{UNFINISHED_PREFIX}e.json"))).unwrap();
     assert_eq!(place.registry.reap().removed.len(), 1);
     assert_eq!(place.entries(), 5);
 }

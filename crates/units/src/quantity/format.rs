@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::{Quantity, Unit};
 
 /// Significant digits where nothing else is asked for.
-pub const DIGITS: usize = 3;
+pub const USUAL_DIGITS: usize = 3;
 
 /// One step of a scale: its size in base units and the text put before (or in place of) the unit.
 struct Step {
@@ -23,7 +23,7 @@ const fn step(size: f64, prefix: &'static str) -> Step {
 
 /// SI prefixes of rates, <https://www.bipm.org/en/measurement-units/si-prefixes>. None below 1: "0.5 IOPS" reads
 /// better than "500 mIOPS".
-const RATE: &[Step] = &[
+const RATE_PREFIXES: &[Step] = &[
     step(1e18, "E"),
     step(1e15, "P"),
     step(1e12, "T"),
@@ -33,9 +33,9 @@ const RATE: &[Step] = &[
     step(1.0, ""),
 ];
 /// Times. Picoseconds are there for costs per byte.
-const TIME: &[Step] = &[step(1.0, ""), step(1e-3, "m"), step(1e-6, "µ"), step(1e-9, "n"), step(1e-12, "p")];
+const TIME_PREFIXES: &[Step] = &[step(1.0, ""), step(1e-3, "m"), step(1e-6, "µ"), step(1e-9, "n"), step(1e-12, "p")];
 /// IEC 80000-13 binary prefixes of sizes.
-const BYTES: &[Step] = &[
+const BYTE_PREFIXES: &[Step] = &[
     step((1u64 << 60) as f64, "Ei"),
     step((1u64 << 50) as f64, "Pi"),
     step((1u64 << 40) as f64, "Ti"),
@@ -45,11 +45,11 @@ const BYTES: &[Step] = &[
     step(1.0, ""),
 ];
 /// A plain number is never scaled.
-const PLAIN: &[Step] = &[step(1.0, "")];
+const NO_PREFIXES: &[Step] = &[step(1.0, "")];
 
 impl fmt::Display for Quantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.human(DIGITS))
+        f.write_str(&self.human(USUAL_DIGITS))
     }
 }
 
@@ -78,7 +78,7 @@ impl Quantity {
         const ROUNDED: f64 = 10.0 * 1_048_576.0;
         let odd = self.unit == Unit::Byte && self.value.fract() == 0.0 && self.value.abs() < ROUNDED;
         let Scaled { number, prefix } = scale(self.value, steps(self.unit), digits, self.unit);
-        let size = BYTES.iter().find(|step| step.prefix == prefix).map_or(1.0, |step| step.size);
+        let size = BYTE_PREFIXES.iter().find(|step| step.prefix == prefix).map_or(1.0, |step| step.size);
         let shown = number.parse::<f64>().ok()? * size;
         (odd && shown != self.value).then(|| format!("{} {}", self.value, self.unit.name()))
     }
@@ -111,16 +111,16 @@ pub fn percent(share: f64, digits: usize) -> String {
 /// `0.98998` gives `98.99 %`.
 pub fn percent_below(share: f64) -> String {
     // 0.57 × 10⁴ falls short of 5700 by less than this.
-    const ROUNDING: f64 = 1e-9;
-    format!("{:.2} %", (share * 1e4 + ROUNDING).floor() / 1e2)
+    const DIGIT_ROUNDING: f64 = 1e-9;
+    format!("{:.2} %", (share * 1e4 + DIGIT_ROUNDING).floor() / 1e2)
 }
 
 /// Two values as `write` gives them with `least` digits, or with as many more as it takes for two that differ to look
 /// different: what missed a bound is not shown as that bound.
 pub fn apart(values: [f64; 2], least: usize, write: impl Fn(f64, usize) -> String) -> [String; 2] {
-    const MOST: usize = 17;
+    const MAX_DIGITS: usize = 17;
     let at = |digits| values.map(|value| write(value, digits));
-    let differ = (least..=MOST).map(at).find(|[one, other]| one != other);
+    let differ = (least..=MAX_DIGITS).map(at).find(|[one, other]| one != other);
     differ.unwrap_or_else(|| at(least))
 }
 
@@ -190,16 +190,16 @@ struct Scaled {
 
 const fn steps(unit: Unit) -> &'static [Step] {
     match unit {
-        Unit::Second => TIME,
-        Unit::One => PLAIN,
-        Unit::Byte => BYTES,
+        Unit::Second => TIME_PREFIXES,
+        Unit::One => NO_PREFIXES,
+        Unit::Byte => BYTE_PREFIXES,
         Unit::BytePerSecond
         | Unit::BitPerSecond
         | Unit::FlopPerSecond
         | Unit::OpPerSecond
         | Unit::IoPerSecond
         | Unit::PerSecond
-        | Unit::Hertz => RATE,
+        | Unit::Hertz => RATE_PREFIXES,
     }
 }
 

@@ -125,11 +125,11 @@ impl Quantity {
 }
 
 /// How far a written figure may be from the one that follows, as a share of it: rounding of the last digits.
-pub const ROUNDING: f64 = 1e-9;
+pub const WRITTEN_ROUNDING: f64 = 1e-9;
 
 /// Whether a written figure is the right one, but for the rounding of the last digits.
 pub fn is_rounded(written: f64, right: f64) -> bool {
-    written == right || (written - right).abs() <= ROUNDING * right.abs()
+    written == right || (written - right).abs() <= WRITTEN_ROUNDING * right.abs()
 }
 
 #[cfg(test)]

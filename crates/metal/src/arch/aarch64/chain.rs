@@ -20,9 +20,9 @@ macro_rules! density {
 }
 
 /// The chains without vector work.
-pub(crate) const SCALAR: Option<&Density> = Some(&ALONE);
+pub(crate) const SCALAR: Option<&Density> = Some(&SCALAR_DENSITY);
 
-static ALONE: Density = density!(chain_add 64 chain_multiply 25);
+static SCALAR_DENSITY: Density = density!(chain_add 64 chain_multiply 25);
 
 /// A chain without vector work.
 macro_rules! alone {

@@ -8,7 +8,7 @@ use crate::isa::Isa;
 use crate::stream::{Store, StreamKernel, StreamOp, Terms};
 
 /// How far ahead kernels that prefetch may do so, in bytes: from a few lines to a small page.
-const AHEAD: [u32; 3] = [256, 1024, 3072];
+const PREFETCH_DISTANCES: [u32; 3] = [256, 1024, 3072];
 
 /// One kernel: its function around the loops, and its row.
 ///
@@ -84,7 +84,7 @@ macro_rules! stream_kernel {
             isa: Isa::Neon,
             store: Store::$store,
             prefetched: SOURCES.len() as u32,
-            distances: if SOURCES.is_empty() { &[0] } else { &AHEAD },
+            distances: if SOURCES.is_empty() { &[0] } else { &PREFETCH_DISTANCES },
             turn: 64,
             function: $name,
         }

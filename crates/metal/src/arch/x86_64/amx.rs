@@ -20,7 +20,7 @@ const fn steps(chains: u32) -> u32 {
 #[repr(C, align(64))]
 struct Config([u8; 64]);
 
-static FULL: Config = Config(full());
+static FULL_TILES: Config = Config(full());
 
 const fn full() -> [u8; 64] {
     let mut bytes = [0; 64];
@@ -109,7 +109,7 @@ macro_rules! kernels {
                         ".endif",
                         ".endr",
                         "tilerelease",
-                        config = in(reg) &raw const FULL,
+                        config = in(reg) &raw const FULL_TILES,
                         rows = inout(reg) vectors.rows() => _,
                         stride = in(reg) 64_u64,
                         turns = inout(reg) turns => _,

@@ -9,7 +9,7 @@ use plimsoll_units::quantity::Unit;
 use crate::report::tidy::cell;
 
 /// The columns.
-const COLUMNS: [&str; 23] = [
+const CSV_COLUMNS: [&str; 23] = [
     "case",
     "node",
     "metric",
@@ -41,10 +41,10 @@ const COLUMNS: [&str; 23] = [
 /// `out` cannot be written.
 pub(in crate::report) fn write(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     let mut row = |cells: &[String]| {
-        let blank = std::iter::repeat_n(String::new(), COLUMNS.len().saturating_sub(cells.len()));
+        let blank = std::iter::repeat_n(String::new(), CSV_COLUMNS.len().saturating_sub(cells.len()));
         write!(out, "{}\r\n", cells.iter().cloned().chain(blank).collect::<Vec<_>>().join(","))
     };
-    row(&COLUMNS.map(str::to_owned))?;
+    row(&CSV_COLUMNS.map(str::to_owned))?;
     for (index, one) in comparison.ranked.iter().enumerate() {
         let lead = [
             cell(one.case.id().as_str()),

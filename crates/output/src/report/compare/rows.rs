@@ -26,7 +26,7 @@ const SPARED: [&str; 7] =
     ["with", "detectable", "95 % CI", "of limit", "change", "by price", "rank by price"];
 
 /// A name up to this long stays in its row.
-const NAME: usize = 28;
+const MAX_NAME_COLUMNS: usize = 28;
 
 /// Columns of the name of a side.
 const SIDE: usize = 20;
@@ -138,7 +138,7 @@ impl<'a> Table<'a> {
             (1..self.head.len()).filter(|column| stays(spared, &self.head[*column])).collect()
         };
         let room = |shown: &[usize]| style.width.saturating_sub(shown.iter().map(|at| widths[*at] + 2).sum());
-        let fits = |shown: &Vec<usize>| room(shown) >= longest.min(NAME);
+        let fits = |shown: &Vec<usize>| room(shown) >= longest.min(MAX_NAME_COLUMNS);
         let shown = (0..SPARED.len()).map(|count| shown_without(&SPARED[..count])).find(fits);
         let shown = shown.unwrap_or_else(|| shown_without(&SPARED));
         let name = if fits(&shown) { longest.min(room(&shown)) } else { 0 };

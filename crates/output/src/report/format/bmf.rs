@@ -54,11 +54,11 @@ pub(super) fn benchmark(run: &Run, measurement: &Measurement) -> String {
     if run.plan.repeat > 1 {
         name += &format!(" repeat={}", measurement.repeat);
     }
-    plimsoll_units::text::shown_within(&name, MOST)
+    plimsoll_units::text::shown_within(&name, MAX_NAME_CHARACTERS)
 }
 
 /// The longest name that Bencher takes, in characters.
-const MOST: usize = 1024;
+const MAX_NAME_CHARACTERS: usize = 1024;
 
 /// What can be believed of a measurement, by measure.
 fn figures(measurement: &Measurement) -> impl Iterator<Item = (String, Figure)> {

@@ -7,7 +7,7 @@ use plimsoll_units::text::counted;
 use super::Format;
 use crate::report::context::of_whom;
 use crate::report::escape::markdown as escaped;
-use crate::report::peers::{HEAD, RATIO, compared};
+use crate::report::peers::{COLUMN_TITLES, RATIO, compared};
 use crate::report::row::Row;
 use crate::report::{compare, delivered, published};
 
@@ -85,7 +85,7 @@ fn tools(run: &Run) -> String {
         return rows;
     }
     let rule = "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |";
-    format!("\n### Reference tools\n\n| {} |\n{rule}\n{rows}\n{}\n", HEAD.join(" | "), escaped(RATIO))
+    format!("\n### Reference tools\n\n| {} |\n{rule}\n{rows}\n{}\n", COLUMN_TITLES.join(" | "), escaped(RATIO))
 }
 
 #[cfg(test)]
@@ -103,7 +103,7 @@ mod tests {
     fn markdown_has_a_row_for_every_tool_beside_a_case() {
         let text = tools(&fixture::with_tools());
         let rows: Vec<&str> = text.lines().filter(|line| line.starts_with('|')).collect();
-        assert!(rows.iter().all(|row| row.matches(" | ").count() == HEAD.len() - 1), "{text}");
+        assert!(rows.iter().all(|row| row.matches(" | ").count() == COLUMN_TITLES.len() - 1), "{text}");
         assert_eq!(rows.len(), 2 + 3, "{text}");
         assert!(
             rows[2].contains("| 1.00 GB/s | 980 MB/s | – | – | – | 1.02 \\[")

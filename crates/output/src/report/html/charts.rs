@@ -43,7 +43,7 @@ impl Along {
 }
 
 /// Beyond this ratio between the least and the most that is drawn, a linear axis shows the one as nothing.
-const WIDE: f64 = 20.0;
+const MAX_LINEAR_RATIO: f64 = 20.0;
 
 /// A measurement with one of its metrics.
 #[derive(Clone, Copy)]
@@ -430,7 +430,7 @@ fn ideal(line: &Lines<'_>) -> Vec<Series> {
 pub(super) fn is_wide(series: &[Series]) -> bool {
     let values = || series.iter().flat_map(|s| &s.points).filter_map(|p| p.get(1).copied().flatten());
     let (least, most) = values().fold((f64::INFINITY, 0.0_f64), |(low, high), v| (low.min(v), high.max(v)));
-    least > 0.0 && most / least > WIDE
+    least > 0.0 && most / least > MAX_LINEAR_RATIO
 }
 
 /// Few places are told apart better by their names than by a scale.

@@ -17,7 +17,7 @@ use crate::report::group::{IN_ITS_COLUMN, STAR, is_wide};
 use crate::report::row::Row;
 
 /// How far beyond the limit the line is drawn.
-const BEYOND: f64 = 1.08;
+const GAUGE_END: f64 = 1.08;
 
 /// One line.
 struct Line<'a> {
@@ -95,7 +95,7 @@ fn row(measurement: &Measurement, short: &str, told: &[&str], references: &[Refe
     };
     let line = Line::new(measurement, metric, references);
     let figure = |value: f64| Quantity::new(value, metric.unit).to_string();
-    let at = |value: f64| format!("left:{:.2}%", line.at(value) * 100.0 / BEYOND);
+    let at = |value: f64| format!("left:{:.2}%", line.at(value) * 100.0 / GAUGE_END);
     let own = metric.summary.median;
     let known = metric.limit.as_ref().and_then(|l| l.value).is_some();
     let limit = limit_text(metric);
@@ -110,11 +110,11 @@ fn row(measurement: &Measurement, short: &str, told: &[&str], references: &[Refe
             span.interval title="95 % interval of the median" { (figures.interval) (star) }
             span.track title=(limit) {
                 @if known {
-                    span.fill.(figures.grade.class()).hatched[figures.delivered.is_some()] style=(format!("width:{:.2}%", line.at(own) * 100.0 / BEYOND)) {}
+                    span.fill.(figures.grade.class()).hatched[figures.delivered.is_some()] style=(format!("width:{:.2}%", line.at(own) * 100.0 / GAUGE_END)) {}
                     @if let Some(delivered) = measurement.delivered() {
-                        span.fill.(figures.grade.class()) style=(format!("width:{:.2}%", line.at(delivered.value) * 100.0 / BEYOND)) {}
+                        span.fill.(figures.grade.class()) style=(format!("width:{:.2}%", line.at(delivered.value) * 100.0 / GAUGE_END)) {}
                     }
-                    span.load style=(format!("left:{:.2}%", 100.0 / BEYOND)) {}
+                    span.load style=(format!("left:{:.2}%", 100.0 / GAUGE_END)) {}
                 } @else if !line.marks.is_empty() {
                     span.mark.own style=(at(own)) title=(format!("this run: {}", figure(own))) {}
                 }
@@ -197,7 +197,7 @@ impl<'a> Line<'a> {
             plimsoll_bench::Better::Higher => value / self.full,
             plimsoll_bench::Better::Lower => self.full / value,
         };
-        if share.is_finite() { share.clamp(0.0, BEYOND) } else { 0.0 }
+        if share.is_finite() { share.clamp(0.0, GAUGE_END) } else { 0.0 }
     }
 
     /// The line in words, for who cannot see it.

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use maud::{Markup, PreEscaped, html};
 use plimsoll_bench::label;
-use plimsoll_compare::{MOST, MOST_TAKEN, Side};
+use plimsoll_compare::{MAX_SIDES, MOST_TAKEN, Side};
 use plimsoll_model::case::KEYS;
 use plimsoll_model::measurement::{Measurement, MetricResult};
-use plimsoll_result::document::{IN_PAGE, Node, Run, SCHEMA};
+use plimsoll_result::document::{IN_PAGE, Node, Run, RUN_SCHEMA};
 use plimsoll_stats::{ALL_BUT_EXCLUDED, Excluded, MOSTLY_EXCLUDED};
 use plimsoll_units::text::{counted, shown_within};
 use serde::Serialize;
@@ -24,10 +24,10 @@ pub(super) const MOST_HELD: usize = 8 << 20;
 const LARGEST_FILE: usize = 64 << 20;
 
 /// Names of documents that are given.
-const NAMES: usize = 5;
+const MAX_DOCUMENTS_NAMED: usize = 5;
 
 /// Characters of a name.
-const NAME: usize = 64;
+const MAX_NAME_CHARACTERS: usize = 64;
 
 /// A run, and what its column is called where its machine's name is not.
 pub(super) struct Named<'a> {
@@ -127,10 +127,10 @@ pub(super) struct Compared {
 /// A figure that JSON cannot hold.
 pub(super) fn section(shown: &[Named<'_>], all: &[&Run]) -> serde_json::Result<Compared> {
     let machines: usize = shown.iter().map(|named| named.run.nodes.len()).sum();
-    let columns = shown.iter().filter(|_| machines <= MOST).flat_map(columns).collect();
+    let columns = shown.iter().filter(|_| machines <= MAX_SIDES).flat_map(columns).collect();
     let held = held(all)?;
     let known = island(&Island {
-        most: MOST,
+        most: MAX_SIDES,
         largest: LARGEST_FILE,
         begin: IN_PAGE[0],
         end: IN_PAGE[1],
@@ -146,8 +146,8 @@ pub(super) fn section(shown: &[Named<'_>], all: &[&Run]) -> serde_json::Result<C
     let section = html! {
         section #compare hidden {
             h2 { "Compare machines" }
-            @if machines > MOST {
-                p.remark { (counted(machines, "machine")) " are too many to be compared here: at most " (MOST) " have room." }
+            @if machines > MAX_SIDES {
+                p.remark { (counted(machines, "machine")) " are too many to be compared here: at most " (MAX_SIDES) " have room." }
             }
         }
         p.remark { (told(&held, all)) }
@@ -160,7 +160,7 @@ pub(super) fn section(shown: &[Named<'_>], all: &[&Run]) -> serde_json::Result<C
 /// The schema of a run document without its descriptions.
 fn schema() -> serde_json::Result<Value> {
     let mut schema: Value = serde_json::from_str(include_str!("../../../../../schema/run.v1.json"))?;
-    debug_assert_eq!(schema["properties"]["schema"]["const"], SCHEMA);
+    debug_assert_eq!(schema["properties"]["schema"]["const"], RUN_SCHEMA);
     undescribed(&mut schema);
     Ok(schema)
 }
@@ -195,8 +195,8 @@ pub(super) fn held(runs: &[&Run]) -> serde_json::Result<Vec<Option<String>>> {
 fn told(held: &[Option<String>], runs: &[&Run]) -> Markup {
     let lost: Vec<String> =
         held.iter().zip(runs).filter(|(held, _)| held.is_none()).map(|(_, run)| run.id.clone()).collect();
-    let more = lost.len().saturating_sub(NAMES);
-    let names = lost.iter().take(NAMES).cloned().collect::<Vec<_>>().join(", ");
+    let more = lost.len().saturating_sub(MAX_DOCUMENTS_NAMED);
+    let names = lost.iter().take(MAX_DOCUMENTS_NAMED).cloned().collect::<Vec<_>>().join(", ");
     html! {
         @if lost.len() < held.len() {
             "This page holds the run documents of its figures: " code { "plimsoll import PAGE.html" } " reads them. "
@@ -221,8 +221,8 @@ fn columns<'a>(named: &'a Named<'a>) -> impl Iterator<Item = Column> + 'a {
             run: run.id.clone(),
             node: node.name.clone(),
             started: run.started.clone(),
-            plan: shown_within(&run.plan.name, NAME),
-            version: shown_within(&run.version, NAME),
+            plan: shown_within(&run.plan.name, MAX_NAME_CHARACTERS),
+            version: shown_within(&run.version, MAX_NAME_CHARACTERS),
             partial: run.status == plimsoll_result::document::RunStatus::Partial,
             cpus: run.machine_of(node).all_threads(own().map(|one| one.case.threads())),
             cases: own().map(|one| measured(one, cpus)).collect(),
@@ -231,11 +231,11 @@ fn columns<'a>(named: &'a Named<'a>) -> impl Iterator<Item = Column> + 'a {
 }
 
 fn column_name(named: &Named<'_>, node: &Node) -> String {
-    let node_name = shown_within(&node.name, NAME);
+    let node_name = shown_within(&node.name, MAX_NAME_CHARACTERS);
     match named.name {
         None => node_name,
-        Some(name) if named.run.nodes.len() == 1 => shown_within(name, NAME),
-        Some(name) => shown_within(&format!("{name}: {node_name}"), NAME),
+        Some(name) if named.run.nodes.len() == 1 => shown_within(name, MAX_NAME_CHARACTERS),
+        Some(name) => shown_within(&format!("{name}: {node_name}"), MAX_NAME_CHARACTERS),
     }
 }
 

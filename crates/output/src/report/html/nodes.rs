@@ -15,13 +15,13 @@ use plimsoll_units::quantity::Quantity;
 use super::data::{Axis, Chart, Kind, Role, Series};
 
 /// Machines that a picture has room for; of more, those that are furthest from the median are shown.
-const SHOWN: usize = 96;
+const MAX_MACHINES_DRAWN: usize = 96;
 /// Most strips: one a case.
 const STRIPS: usize = 60;
 /// The part of its place that a strip takes.
-const WIDTH: f64 = 0.7;
+const STRIP_WIDTH: f64 = 0.7;
 /// A limit that is so many times the highest figure, or is so many times below it, would leave no room for the figures.
-const FAR: f64 = 3.0;
+const FAR_LIMIT_RATIO: f64 = 3.0;
 /// The finding that names a machine in a case.
 const OUTLIER: &str = "outlier";
 
@@ -124,7 +124,7 @@ fn furthest<'a>(run: &'a Run, all: &[Across<'_>]) -> Vec<&'a str> {
         .map(|(index, node)| (index, node.name.as_str(), away(&node.name)))
         .collect();
     names.sort_by(|a, b| b.2.total_cmp(&a.2));
-    names.truncate(SHOWN);
+    names.truncate(MAX_MACHINES_DRAWN);
     names.sort_by_key(|(index, ..)| *index);
     names.into_iter().map(|(_, name, _)| name).collect()
 }
@@ -184,7 +184,7 @@ fn strip(run: &Run, one: &Across<'_>, kinds: &BTreeMap<String, BTreeSet<&str>>) 
         limits.push(level(median(names.iter().filter_map(|name| one.limits.get(name)).copied().collect())));
     }
     let highest = one.values.values().copied().fold(0.0, f64::max);
-    let far = |limit: f64| limit > FAR * highest || limit * FAR < highest;
+    let far = |limit: f64| limit > FAR_LIMIT_RATIO * highest || limit * FAR_LIMIT_RATIO < highest;
     let note = match limits.iter().filter_map(|level| level[1]).find(|limit| far(*limit)) {
         Some(limit) => {
             format!("; the limit, {}, is outside of it", Quantity { value: limit, unit: one.metric.unit })
@@ -213,7 +213,7 @@ fn strip(run: &Run, one: &Across<'_>, kinds: &BTreeMap<String, BTreeSet<&str>>) 
 fn beside(index: usize) -> f64 {
     /// The golden ratio's fractional part: its multiples fill a range evenly.
     const GOLDEN: f64 = 0.618_033_988_749_894_9;
-    let share = ((index as f64 * GOLDEN).fract() - 0.5) * WIDTH;
+    let share = ((index as f64 * GOLDEN).fract() - 0.5) * STRIP_WIDTH;
     (share * 1e3).round() / 1e3
 }
 
@@ -302,7 +302,7 @@ mod tests {
         assert_eq!((apart.labels.as_slice(), apart.points[0][1]), (["n3".to_owned()].as_slice(), Some(50.0)));
         let usual = charts[1].series.iter().find(|one| one.name == "machines").unwrap();
         assert_eq!(usual.labels, ["n0", "n1", "n2", "n4"]);
-        assert!(usual.points.iter().all(|point| point[0].is_some_and(|x| x.abs() <= WIDTH / 2.0)));
+        assert!(usual.points.iter().all(|point| point[0].is_some_and(|x| x.abs() <= STRIP_WIDTH / 2.0)));
         assert_eq!(charts[1].x.categories.len(), 1, "one kind of machine");
     }
 
@@ -342,7 +342,7 @@ mod tests {
     #[test]
     fn of_very_many_the_furthest_are_shown_and_one_machine_has_no_such_chart() {
         let charts = of(&many(300));
-        assert!(charts[0].x.categories.len() == SHOWN && charts[0].x.categories.contains(&"n3".to_owned()));
+        assert!(charts[0].x.categories.len() == MAX_MACHINES_DRAWN && charts[0].x.categories.contains(&"n3".to_owned()));
         assert!(charts[0].note.contains("96 of 300"), "{}", charts[0].note);
         assert_eq!(of(&fixture::run()), []);
         assert_eq!(first(&many(5)).measurements.len(), 1);

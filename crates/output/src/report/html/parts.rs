@@ -16,7 +16,7 @@ use plimsoll_units::text::counted;
 
 use crate::report::conditions;
 use crate::report::context::title;
-use crate::report::peers::{HEAD, RATIO, compared};
+use crate::report::peers::{COLUMN_TITLES, RATIO, compared};
 use crate::report::row::{GOOD, Grade, Row};
 
 /// Points that stand open; the others wait behind a click.
@@ -302,7 +302,7 @@ fn lost_on_machines(run: &Run) -> Vec<String> {
 
 /// Cases without a figure to be believed, those of one reason together.
 fn lost(run: &Run) -> Vec<String> {
-    const NAMED: usize = 4;
+    const MAX_NAMED: usize = 4;
     let mut by_reason: Vec<(String, Vec<String>)> = Vec::new();
     for measurement in &run.measurements {
         let Some(word) = failing(measurement.status) else { continue };
@@ -314,7 +314,7 @@ fn lost(run: &Run) -> Vec<String> {
         }
     }
     let told = |(reason, names): (String, Vec<String>)| {
-        let more = names.len().saturating_sub(NAMED);
+        let more = names.len().saturating_sub(MAX_NAMED);
         let named = names[..names.len() - more].join(", ");
         let others = if more > 0 { format!(" and {more} more") } else { String::new() };
         format!("{named}{others}: {reason}")
@@ -427,7 +427,7 @@ pub(super) fn peers(run: &Run) -> Markup {
             summary { "All comparisons with reference tools" }
             div.wide { table {
                 thead { tr {
-                    @for (column, name) in HEAD.iter().enumerate() { th.n[FIGURES.contains(&column)] { (name) } }
+                    @for (column, name) in COLUMN_TITLES.iter().enumerate() { th.n[FIGURES.contains(&column)] { (name) } }
                     th { "how" }
                 } }
                 tbody { @for line in compared(run) { tr {

@@ -204,8 +204,8 @@ fn the_last_run_is_a_mark() {
 
 #[test]
 fn a_published_figure_of_the_same_case_is_a_mark() {
-    let figures = published::find("ec2-t2micro").unwrap().figures;
-    let of = |figure: &&published::Figure| figure.is_own_point() && figure.believed().is_some();
+    let figures = plimsoll_published::find("ec2-t2micro").unwrap().figures;
+    let of = |figure: &&plimsoll_published::Figure| figure.is_own_point() && figure.believed().is_some();
     let figure = figures.iter().find(of).unwrap();
     let matched = figure.matched.as_ref().unwrap();
     let (value, unit) = matched.value.unwrap();

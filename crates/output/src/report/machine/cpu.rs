@@ -4,7 +4,7 @@ use plimsoll_machine::Cpu;
 use plimsoll_machine::cpu::{Cache, CacheKind};
 use plimsoll_units::text::counted;
 
-use super::{Section, UNKNOWN, cpus_of, hertz, joined, or_unknown, size};
+use super::{Section, UNKNOWN_VALUE, cpus_of, hertz, joined, or_unknown, size};
 
 /// The vector extensions that decide which kernels can run, best first, as the kernel names them.
 const VECTOR_FLAGS: [&str; 14] = [
@@ -59,7 +59,7 @@ fn model(cpu: &Cpu) -> String {
 }
 
 fn topology(cpu: &Cpu) -> String {
-    let known = |n: Option<usize>, one: &str| n.map_or(format!("{UNKNOWN} {one}s"), |n| counted(n, one));
+    let known = |n: Option<usize>, one: &str| n.map_or(format!("{UNKNOWN_VALUE} {one}s"), |n| counted(n, one));
     let (sockets, cores) = (known(cpu.sockets, "socket"), known(cpu.cores, "core"));
     format!("{sockets}, {cores}, {}", counted(cpu.threads, "thread"))
 }

@@ -8,7 +8,7 @@ use plimsoll_units::text::counted;
 use super::Section;
 
 /// Sensor chips, drives and links that are shown each.
-const MOST: usize = 8;
+const MAX_DEVICES_SHOWN: usize = 8;
 
 /// What the system shows of the hardware's health; nothing where it shows nothing.
 pub fn health(health: &Health) -> Option<Section> {
@@ -35,10 +35,10 @@ pub fn health(health: &Health) -> Option<Section> {
             (sum(&|n| controllers[n].corrected), sum(&|n| controllers[n].uncorrected));
         section.row("memory errors", format!("{corrected} corrected, {uncorrected} uncorrected since boot"));
     }
-    for one in health.drives.iter().take(MOST) {
+    for one in health.drives.iter().take(MAX_DEVICES_SHOWN) {
         section.row(one.name.as_str(), drive(one));
     }
-    for one in health.links.iter().take(MOST) {
+    for one in health.links.iter().take(MAX_DEVICES_SHOWN) {
         section.row("PCIe link", link(one));
     }
     for fault in health.faults() {
@@ -69,7 +69,7 @@ fn hottest(sensors: &[Sensor]) -> Vec<&Sensor> {
     all.sort_by(|a, b| b.celsius.total_cmp(&a.celsius));
     let mut kept: Vec<&Sensor> = Vec::new();
     for sensor in all {
-        if kept.len() < MOST && !kept.iter().any(|one| one.chip == sensor.chip) {
+        if kept.len() < MAX_DEVICES_SHOWN && !kept.iter().any(|one| one.chip == sensor.chip) {
             kept.push(sensor);
         }
     }

@@ -9,7 +9,7 @@ const WIDEST_LABEL: usize = 24;
 /// The fewest columns left for values, however narrow the terminal is said to be.
 const NARROWEST_VALUE: usize = 16;
 /// Spaces before a label, and between the label column and the values.
-const GAP: usize = 2;
+const LABEL_GAP: usize = 2;
 
 /// Rows that belong together.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,11 +48,11 @@ pub fn text(sections: &[Section], width: usize) -> String {
 /// A section: its title, then the rows with their values in one column.
 fn block(section: &Section, width: usize) -> String {
     let labels = section.rows.iter().map(|row| row.label.width()).filter(|&w| w <= WIDEST_LABEL);
-    let column = GAP + labels.max().unwrap_or(0) + GAP;
+    let column = LABEL_GAP + labels.max().unwrap_or(0) + LABEL_GAP;
     let room = width.saturating_sub(column).max(NARROWEST_VALUE);
     let mut out = format!("{}\n", section.title);
     for row in &section.rows {
-        let mut lead = format!("{:GAP$}{}", "", row.label);
+        let mut lead = format!("{:LABEL_GAP$}{}", "", row.label);
         if row.label.width() > WIDEST_LABEL {
             out.push_str(&lead);
             out.push('\n');

@@ -5,7 +5,7 @@ use plimsoll_machine::network::NicKind;
 use plimsoll_machine::storage::{Layer, Medium, Storage};
 use plimsoll_machine::{Disk, Machine, Nic};
 
-use super::{Section, UNKNOWN, bits, joined, or_unknown, size};
+use super::{Section, UNKNOWN_VALUE, bits, joined, or_unknown, size};
 
 /// The longest value of a mount option that is shown, in bytes.
 const LONGEST_VALUE: usize = 16;
@@ -51,7 +51,7 @@ fn behind(section: &mut Section, storage: &Storage) {
         let nowhere = match of_loop.or(storage.file_system.as_ref().map(|fs| fs.medium)) {
             Some(Medium::Memory) => "memory",
             Some(Medium::Network) => "another machine",
-            _ => UNKNOWN,
+            _ => UNKNOWN_VALUE,
         };
         nowhere.into()
     });
@@ -141,7 +141,7 @@ fn one_nic(nic: &Nic) -> String {
     match nic.speed_bit_per_s {
         Some(speed) => parts.push(bits(speed as f64)),
         None if nic.kind == NicKind::Loopback => {}
-        None => parts.push(format!("speed {UNKNOWN}")),
+        None => parts.push(format!("speed {UNKNOWN_VALUE}")),
     }
     parts.push(format!("MTU {}", or_unknown(nic.mtu_bytes.map(|n| n.to_string()))));
     parts.extend(nic.state.clone().filter(|_| nic.kind != NicKind::Loopback));

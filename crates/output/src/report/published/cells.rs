@@ -301,7 +301,7 @@ fn scale(figure: &Figure) -> Option<(f64, Unit)> {
 }
 
 /// Prefixes of units with their factors.
-const PREFIXES: &[(f64, &str)] = &[
+const UNIT_PREFIXES: &[(f64, &str)] = &[
     (1e9, "G"),
     (1_048_576.0, "Mi"),
     (1e6, "M"),
@@ -313,7 +313,7 @@ const PREFIXES: &[(f64, &str)] = &[
 ];
 
 fn name(scale: f64, unit: Unit, printed: &str) -> String {
-    let known = PREFIXES.iter().find(|(factor, _)| (scale / factor - 1.0).abs() < 1e-6);
+    let known = UNIT_PREFIXES.iter().find(|(factor, _)| (scale / factor - 1.0).abs() < 1e-6);
     match (known, unit) {
         (_, Unit::One) => String::new(),
         (Some((_, prefix)), _) => format!("{prefix}{}", unit.name()),
@@ -349,7 +349,7 @@ impl Cell<'_> {
         match &self.today.tool {
             Some(tool) => Some((tool.figure, tool.name)),
             None if self.is_alone || self.figure.is_of_text() && self.figure.matched.is_some() => {
-                Some((self.today.mean()?, OWN))
+                Some((self.today.mean()?, OWN_PROGRAM))
             }
             None => None,
         }
@@ -382,4 +382,4 @@ impl Cell<'_> {
 }
 
 /// The name of this program where a reference program is expected.
-pub(in crate::report) const OWN: &str = "plimsoll";
+pub(in crate::report) const OWN_PROGRAM: &str = "plimsoll";

@@ -17,7 +17,7 @@ pub(in crate::report) const TITLE: &str = "Evaluation";
 pub(in crate::report) const OPEN_TITLE: &str = "What the report leaves open";
 
 /// Significant digits of ratios.
-const DIGITS: usize = 3;
+const RATIO_DIGITS: usize = 3;
 
 /// A sentence with the numbers of the tables that it rests on.
 #[derive(Clone, Debug, PartialEq)]
@@ -180,7 +180,7 @@ fn mean(ratios: &[f64]) -> Option<f64> {
 }
 
 fn times(ratio: f64) -> String {
-    format!("{} ×", significant(ratio, DIGITS))
+    format!("{} ×", significant(ratio, RATIO_DIGITS))
 }
 
 impl Group<'_> {
@@ -401,7 +401,7 @@ impl Group<'_> {
     fn against_limits(&self) -> Option<Statement> {
         let of = |side: Side| {
             let found: Vec<f64> = self.points.iter().filter_map(|p| p.share(side)).collect();
-            spread(&found, |share| percent(share, DIGITS))
+            spread(&found, |share| percent(share, RATIO_DIGITS))
         };
         let said = self.sides(of)?;
         let text = format!("Share of theory that {} reaches: {said}", self.inner_name());

@@ -11,14 +11,14 @@ use super::cells::{Cell, Filled, Part};
 use super::units::Units;
 
 /// Significant digits of today's figures; published ones are as printed.
-const DIGITS: usize = 4;
+const OWN_FIGURE_DIGITS: usize = 4;
 /// Significant digits of efficiencies, ratios and standard deviations beside a mean.
 const SHARE_DIGITS: usize = 3;
 /// What is where there is nothing.
 pub(in crate::report) const NOTHING: &str = "–";
 
 /// The longest note, in characters.
-const LONGEST: usize = 600;
+const MAX_NOTE_CHARACTERS: usize = 600;
 
 /// What a line says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,7 +136,7 @@ impl Sheet {
 
     /// The text of a line's cell, with a unit where the table names another; `None` where the line has nothing there.
     fn text(&mut self, line: Line, cell: &Cell<'_>, is_figure: bool, unit: &str) -> Option<String> {
-        let in_unit = |value: f64| significant(value / cell.unit.scale, DIGITS);
+        let in_unit = |value: f64| significant(value / cell.unit.scale, OWN_FIGURE_DIGITS);
         let share = |share: f64| percent(share, SHARE_DIGITS);
         let today = &cell.today;
         // The lines between are about the figure itself, not about its samples or their spread.
@@ -176,7 +176,7 @@ impl Sheet {
         if cell.part.is_share() {
             return percent(value, SHARE_DIGITS);
         }
-        let mut text = significant(value / cell.unit.scale, DIGITS);
+        let mut text = significant(value / cell.unit.scale, OWN_FIGURE_DIGITS);
         if !unit.is_empty() {
             text += &format!(" {unit}");
         }
@@ -244,7 +244,7 @@ impl Sheet {
 
     /// The mark of a note, made when it is new.
     fn note(&mut self, text: String) -> String {
-        let text = plimsoll_units::text::shown_within(&text, LONGEST);
+        let text = plimsoll_units::text::shown_within(&text, MAX_NOTE_CHARACTERS);
         let index = self.notes.iter().position(|note| *note == text).unwrap_or_else(|| {
             self.notes.push(text);
             self.notes.len() - 1
@@ -332,7 +332,7 @@ fn formulas(baseline: &Baseline, filled: &Filled<'_>) -> Vec<String> {
         let inputs: Vec<String> = limit.inputs.iter().map(input).collect();
         let case = cell.today.case.map(plimsoll_bench::label::label).unwrap_or_default();
         let text = format!("limit of today, {case}: {}; {}", limit.formula, inputs.join(", "));
-        found.push(plimsoll_units::text::shown_within(text.trim_end_matches("; "), LONGEST));
+        found.push(plimsoll_units::text::shown_within(text.trim_end_matches("; "), MAX_NOTE_CHARACTERS));
     }
     found
 }
@@ -355,7 +355,7 @@ fn remarks(baseline: &Baseline, filled: &Filled<'_>) -> Vec<String> {
                 reasons.push(why);
             }
         }
-        let reasons = plimsoll_units::text::shown_within(&reasons.join("; "), LONGEST);
+        let reasons = plimsoll_units::text::shown_within(&reasons.join("; "), MAX_NOTE_CHARACTERS);
         remarks.push(format!("no figures of today: {reasons}"));
     }
     if filled.table.kind != Kind::Text {
@@ -445,7 +445,7 @@ fn once(reasons: impl Iterator<Item = String>) -> String {
             found.push(why);
         }
     }
-    plimsoll_units::text::shown_within(&found.join("; "), LONGEST)
+    plimsoll_units::text::shown_within(&found.join("; "), MAX_NOTE_CHARACTERS)
 }
 
 /// What the report's text gives for the points of this table: limit, reference program, efficiencies.

@@ -7,7 +7,7 @@ use crate::report::style::{Role, Style};
 use crate::report::wrap::{flowed, paragraph};
 
 /// Columns between columns.
-const GAP: usize = 2;
+const COLUMN_GAP: usize = 2;
 
 /// A table as text; columns that do not fit follow below, with the names of the rows again.
 pub(super) fn sheet(sheet: &Sheet, style: &Style) -> String {
@@ -22,7 +22,7 @@ pub(super) fn sheet(sheet: &Sheet, style: &Style) -> String {
     let label = widest(sheet.rows.iter().map(|row| style.say(&row.label)));
     let lines = sheet.rows.iter().flat_map(|row| &row.lines);
     let name = widest(lines.map(|(line, _)| line.name().to_owned()));
-    let lead = GAP + label + GAP + name;
+    let lead = COLUMN_GAP + label + COLUMN_GAP + name;
     for columns in chunks(sheet, style, lead) {
         text += &part(sheet, style, [label, name], &columns);
     }
@@ -51,12 +51,12 @@ fn chunks(sheet: &Sheet, style: &Style, lead: usize) -> Vec<Vec<(usize, usize)>>
     let mut used = lead;
     for at in 0..sheet.columns.len() {
         let width = width(at);
-        let is_full = used + GAP + width > style.width && parts.last().is_some_and(|part| !part.is_empty());
+        let is_full = used + COLUMN_GAP + width > style.width && parts.last().is_some_and(|part| !part.is_empty());
         if is_full {
             parts.push(Vec::new());
             used = lead;
         }
-        used += GAP + width;
+        used += COLUMN_GAP + width;
         if let Some(part) = parts.last_mut() {
             part.push((at, width));
         }
@@ -68,11 +68,11 @@ fn chunks(sheet: &Sheet, style: &Style, lead: usize) -> Vec<Vec<(usize, usize)>>
 fn part(sheet: &Sheet, style: &Style, lead: [usize; 2], columns: &[(usize, usize)]) -> String {
     let right = |cell: &str, width: usize| {
         let cell = style.say(cell);
-        format!("{}{}{cell}", " ".repeat(GAP), " ".repeat(width.saturating_sub(cell.width())))
+        format!("{}{}{cell}", " ".repeat(COLUMN_GAP), " ".repeat(width.saturating_sub(cell.width())))
     };
     let left = |cell: &str, width: usize| {
         let cell = style.say(cell);
-        format!("{}{cell}{}", " ".repeat(GAP), " ".repeat(width.saturating_sub(cell.width())))
+        format!("{}{cell}{}", " ".repeat(COLUMN_GAP), " ".repeat(width.saturating_sub(cell.width())))
     };
     let [label, name] = lead;
     let mut text = String::new();

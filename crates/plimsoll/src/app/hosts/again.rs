@@ -11,14 +11,14 @@ use plimsoll_result::finding::{self, Suspect, Tried};
 use super::Together;
 
 /// After this time, and so much more for each machine, what is left is not measured again.
-const MOST: Duration = Duration::from_secs(30);
+const MAX_RETEST_TIME: Duration = Duration::from_secs(30);
 const MORE: Duration = Duration::from_millis(500);
 
 /// Measures again what stands out, as often as it takes to rule out chance, and writes into the run's findings what came of it. Whether it
 /// was interrupted.
 pub(super) fn measured(run: &mut Run, together: &Together<'_, '_>, connected: &mut Connected<'_>) -> bool {
     let numbers = together.names.iter().enumerate().map(|(number, name)| (name.as_str(), number));
-    let most = MOST + MORE * u32::try_from(together.names.len()).unwrap_or(u32::MAX);
+    let most = MAX_RETEST_TIME + MORE * u32::try_from(together.names.len()).unwrap_or(u32::MAX);
     let mut machines = Machines { connected, numbers: numbers.collect(), controls: BTreeMap::new() };
     let mut tried = Vec::new();
     let (begun, mut interrupted) = (Instant::now(), false);

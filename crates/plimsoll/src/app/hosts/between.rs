@@ -33,7 +33,7 @@ use super::super::prepared::Prepared;
 use super::super::{Failure, Seat};
 
 /// Samples of each case between two machines.
-const SAMPLES: u32 = 3;
+const SAMPLES_PER_PAIR: u32 = 3;
 /// The longest of them, in seconds: each pair has them in both directions.
 const SAMPLE_TIME: f64 = 0.1;
 /// How long an address may take to answer.
@@ -41,10 +41,10 @@ const REACH: Duration = Duration::from_secs(2);
 /// Addresses of a machine that are tried.
 const ADDRESSES: usize = 16;
 /// Pairs that are measured again, and those of them of one machine.
-const AGAIN: usize = 8;
-const ENOUGH: usize = 2;
+const MAX_RETESTED_PAIRS: usize = 8;
+const MAX_RETESTS_PER_MACHINE: usize = 2;
 /// Pairs without a figure that are named.
-const NAMED: usize = 8;
+const MAX_PAIRS_NAMED: usize = 8;
 
 /// The network cases that name no far end of their own: alone they are measured over loopback.
 pub(in crate::app) fn cases(prepared: &Prepared) -> Vec<Planned> {
@@ -56,7 +56,7 @@ pub(in crate::app) fn cases(prepared: &Prepared) -> Vec<Planned> {
     };
     let short = |planned: &Planned| {
         let sample_time = planned.sampling.sample_time.min(SAMPLE_TIME);
-        let sampling = Sampling { samples: Some(SAMPLES), sample_time, ..planned.sampling };
+        let sampling = Sampling { samples: Some(SAMPLES_PER_PAIR), sample_time, ..planned.sampling };
         Planned { sampling, budget: None, ..planned.clone() }
     };
     prepared.planned.iter().filter(meant).map(short).collect()
@@ -248,7 +248,7 @@ pub(super) fn suspects(prepared: &Prepared, names: &[String], made: &[Between]) 
     let of = |finding: &Finding| -> Vec<Pair> {
         let evidence = &finding.evidence;
         let pairs = evidence.get("pairs").and_then(Value::as_array).into_iter().flatten();
-        let of_machine = pairs.filter_map(|ends| pair([ends.get(0)?, ends.get(1)?])).take(ENOUGH);
+        let of_machine = pairs.filter_map(|ends| pair([ends.get(0)?, ends.get(1)?])).take(MAX_RETESTS_PER_MACHINE);
         let alone = evidence.get("from").zip(evidence.get("to"));
         of_machine.chain(alone.and_then(|(from, to)| pair([from, to]))).collect()
     };
@@ -256,7 +256,7 @@ pub(super) fn suspects(prepared: &Prepared, names: &[String], made: &[Between]) 
     let mut found: Vec<Pair> = found.flat_map(|finding| of(&finding)).collect();
     let mut seen = BTreeSet::new();
     found.retain(|pair| seen.insert(*pair));
-    found.truncate(AGAIN);
+    found.truncate(MAX_RETESTED_PAIRS);
     found
 }
 
@@ -316,7 +316,7 @@ fn alike(figures: &[(&Between, &Figure)]) -> Conditions {
 }
 
 /// Pairs that measured at once.
-const MEASURED: Fact<usize> = Fact::new("pairs", "pairs of machines that measured at once");
+const PAIRS_AT_ONCE: Fact<usize> = Fact::new("pairs", "pairs of machines that measured at once");
 
 /// The sum over the pairs; only rates add up. Nothing where a pair is missing: less would be told than there is.
 fn at_once(case: Case, all: &[(&Between, &Answer)]) -> Option<Outcome> {
@@ -335,7 +335,7 @@ fn at_once(case: Case, all: &[(&Between, &Answer)]) -> Option<Outcome> {
     let most = figures.iter().map(|(_, figure)| figure.samples.len()).max().unwrap_or(0);
     let samples = (0..most).filter_map(sample).collect();
     let mut facts = Facts::default();
-    facts.achieved.set(&MEASURED, all.len());
+    facts.achieved.set(&PAIRS_AT_ONCE, all.len());
     Some(outcome(case, samples, facts, all))
 }
 
@@ -366,7 +366,7 @@ impl Warn for WithoutFigure {
 
 impl fmt::Display for WithoutFigure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let named = self.failed.iter().take(NAMED).cloned().collect::<Vec<_>>().join("; ");
+        let named = self.failed.iter().take(MAX_PAIRS_NAMED).cloned().collect::<Vec<_>>().join("; ");
         write!(f, "{} of {} pairs have no figure: {named}", self.failed.len(), self.of)
     }
 }

@@ -26,7 +26,7 @@ use super::super::prepared::Prepared;
 use super::between;
 
 /// Samples of a case of MPI: the least that have an interval.
-const SAMPLES: u32 = 5;
+const MPI_SAMPLES: u32 = 5;
 /// Seconds that a tool for MPI may take.
 const TOOL_LIMIT: f64 = 120.0;
 /// How the names of variables begin that belong to MPI's launchers.
@@ -40,7 +40,7 @@ const ASSUMED: f64 = 0.6;
 /// The assumed rate of a thread in FLOP/s if no limit of its CPU is known.
 const ASSUMED_EACH: f64 = 10e9;
 /// So many times the estimate it may take.
-const PATIENCE: f64 = 5.0;
+const MAX_TIMES_ESTIMATE: f64 = 5.0;
 /// Seconds for which the tool runs whatever the order.
 const BESIDE: f64 = 60.0;
 /// The tools, the better first: `hpcc` measures other things as well, which takes its time.
@@ -100,7 +100,7 @@ impl OnMachines<'_> {
             let samples = measured.samples.into_iter().map(|sample| system.with_peak(sample)).collect();
             return Ok(Outcome { samples, facts: measured.facts, ..empty(system.case) });
         }
-        let times = planned.sampling.samples.unwrap_or(SAMPLES);
+        let times = planned.sampling.samples.unwrap_or(MPI_SAMPLES);
         if !plimsoll_bench_mpi::is_between_two(case) {
             let measured = self.by_tool(case, &self.hosts, times, None)?;
             return Ok(Outcome { samples: measured.samples, facts: measured.facts, ..empty(case.clone()) });
@@ -141,7 +141,7 @@ impl OnMachines<'_> {
         system: Option<&System>,
     ) -> Result<Measured, CannotMeasure> {
         let (search, launcher) = peers::tools(self.common).map_err(|e| CannotMeasure::environment(e.line))?;
-        let limit = system.map_or(TOOL_LIMIT, |system| PATIENCE * (system.seconds + BESIDE));
+        let limit = system.map_or(TOOL_LIMIT, |system| MAX_TIMES_ESTIMATE * (system.seconds + BESIDE));
         let through = through(&search, self.launcher.name(), hosts, limit)?;
         let mut companions =
             Companions::new(Selection::all(search), launcher, std::env::temp_dir(), self.interrupts.clone());

@@ -23,11 +23,11 @@ use super::super::progress::Progress;
 use crate::output::complain;
 
 /// The longest wait without a look at the clock that counts sleep, which no wait does.
-const LOOK: Duration = Duration::from_secs(20);
+const MAX_SLEEP_LOOK_TIME: Duration = Duration::from_secs(20);
 /// How long it is looked whether others use the machine.
 const OBSERVED: Duration = Duration::from_secs(1);
 /// CPUs that others keep busy, from which on they use the machine.
-const BUSY: f64 = 0.25;
+const BUSY_CPUS: f64 = 0.25;
 /// Share of the time in which somebody waits for I/O, from which on others use the machine.
 const WAITING: f64 = 0.1;
 
@@ -153,7 +153,7 @@ impl<'a> Probing<'a> {
                 self.progress().clear();
                 return None;
             }
-            let wait = Duration::try_from_secs_f64(left).unwrap_or(LOOK).min(LOOK);
+            let wait = Duration::try_from_secs_f64(left).unwrap_or(MAX_SLEEP_LOOK_TIME).min(MAX_SLEEP_LOOK_TIME);
             match self.asked.recv_timeout(wait) {
                 Err(RecvTimeoutError::Timeout) => {}
                 Ok(()) | Err(RecvTimeoutError::Disconnected) => {
@@ -177,7 +177,7 @@ impl<'a> Probing<'a> {
         let change = before.until(&self.state.snapshot(), cpus);
         let busy = change.busy_share.unwrap_or(0.0) * cpus.len() as f64;
         let waits = change.io_pressure.is_some_and(|share| share >= WAITING);
-        Ok((busy >= BUSY || waits).then_some(busy))
+        Ok((busy >= BUSY_CPUS || waits).then_some(busy))
     }
 
     fn passed_over(&mut self, busy: f64) -> Option<Ending> {

@@ -18,7 +18,7 @@ use path::{Path, Wait};
 use payload::{Judgement, Payload};
 
 /// A wait looks this often whether it should end.
-const LOOK: Duration = Duration::from_millis(100);
+const END_LOOK_TIME: Duration = Duration::from_millis(100);
 /// Lost messages at the beginning after which nobody is there.
 const NOBODY: u64 = 5;
 /// Lost messages in a row after which nobody is there any more: where half of all are lost, once in a million.
@@ -117,7 +117,7 @@ pub fn round_trips(
     stop: &AtomicBool,
 ) -> io::Result<Trips> {
     let mut trips = Trips::none();
-    path.set_wait(manner.wait, manner.timeout.clamp(Duration::from_micros(1), LOOK))?;
+    path.set_wait(manner.wait, manner.timeout.clamp(Duration::from_micros(1), END_LOOK_TIME))?;
     let mut echo = vec![0; payload.bytes().len() + 1];
     let (started, cpu) = (Instant::now(), thread_cpu());
     let (mut now, mut in_a_row) = (started, 0);
@@ -189,7 +189,7 @@ fn nobody(messages: u64, timeout: Duration) -> io::Error {
 fn pause(due: Instant, mut now: Instant, manner: Manner, stop: &AtomicBool) -> Instant {
     while now < due && !stop.load(Ordering::Relaxed) {
         match manner.wait {
-            Wait::Block => std::thread::sleep(due.duration_since(now).min(LOOK)),
+            Wait::Block => std::thread::sleep(due.duration_since(now).min(END_LOOK_TIME)),
             Wait::Poll => std::hint::spin_loop(),
         }
         now = Instant::now();

@@ -22,7 +22,7 @@ pub enum Wait {
 }
 
 /// How long a write may take before the stream counts as dead.
-const WRITE: Duration = Duration::from_secs(10);
+const MAX_WRITE_TIME: Duration = Duration::from_secs(10);
 
 /// One way there and back.
 pub trait Path {
@@ -70,7 +70,7 @@ impl<'a> TcpPath<'a> {
     /// The socket's.
     pub fn new(stream: &'a TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
-        stream.set_write_timeout(Some(WRITE))?;
+        stream.set_write_timeout(Some(MAX_WRITE_TIME))?;
         Ok(TcpPath { stream, held: 0 })
     }
 }
@@ -117,10 +117,10 @@ impl Path for TcpPath<'_> {
     }
 }
 
-/// Waits until a stream takes bytes again, [`WRITE`] at most.
+/// Waits until a stream takes bytes again, [`MAX_WRITE_TIME`] at most.
 fn wait_for_room(stream: &TcpStream) -> io::Result<()> {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    let longest = Timespec::try_from(WRITE).map_err(io::Error::other)?;
+    let longest = Timespec::try_from(MAX_WRITE_TIME).map_err(io::Error::other)?;
     match poll(&mut [PollFd::new(stream, PollFlags::OUT)], Some(&longest)) {
         Ok(0) => Err(ErrorKind::TimedOut.into()),
         Ok(_) | Err(Errno::INTR) => Ok(()),
@@ -135,7 +135,7 @@ pub struct UdpPath<'a>(pub &'a UdpSocket);
 impl Path for UdpPath<'_> {
     fn set_wait(&mut self, wait: Wait, look: Duration) -> io::Result<()> {
         self.0.set_nonblocking(wait == Wait::Poll)?;
-        self.0.set_write_timeout(Some(WRITE))?;
+        self.0.set_write_timeout(Some(MAX_WRITE_TIME))?;
         self.0.set_read_timeout(Some(look))
     }
 
@@ -311,7 +311,7 @@ impl Path for ConnectPath {
             Err(e) => return Err(e),
         };
         stream.set_nodelay(true)?;
-        stream.set_write_timeout(Some(WRITE))?;
+        stream.set_write_timeout(Some(MAX_WRITE_TIME))?;
         (&stream).write_all(message)?;
         stream.set_nonblocking(self.wait == Wait::Poll)?;
         stream.set_read_timeout(Some(self.look))?;

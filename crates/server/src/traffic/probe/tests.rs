@@ -151,7 +151,7 @@ fn echo_udp() -> (UdpSocket, Arc<AtomicBool>) {
     let (near, far) = (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
     near.connect(far.local_addr().unwrap()).unwrap();
     far.connect(near.local_addr().unwrap()).unwrap();
-    far.set_read_timeout(Some(LOOK)).unwrap();
+    far.set_read_timeout(Some(END_LOOK_TIME)).unwrap();
     let stop = Arc::new(AtomicBool::new(false));
     let told = stop.clone();
     std::thread::spawn(move || {

@@ -33,7 +33,7 @@ const MAJOR: u32 = 0xffff_0000;
 /// No kernel has more of them than fit in so many replies.
 const REPLIES: usize = 64;
 /// Interfaces on top of one another that are followed.
-const DEEPEST: usize = 4;
+const MAX_INTERFACE_DEPTH: usize = 4;
 /// Classes within one another that are followed: `htb` has eight levels.
 const LEVELS: usize = 8;
 
@@ -41,7 +41,7 @@ const LEVELS: usize = 8;
 pub fn of(root: &Root, interface: &str) -> Shaping {
     let mut all = Shaping::default();
     let mut name = interface.to_owned();
-    for _ in 0..DEEPEST {
+    for _ in 0..MAX_INTERFACE_DEPTH {
         let own = of_one(&name).unwrap_or_default();
         all = Shaping {
             out: least(all.out, own.out),

@@ -2,11 +2,11 @@
 //! linux/pkt_sched.h and linux/pkt_cls.h. Rates come in bytes per second and are handed on in bit/s.
 
 /// `struct nlmsghdr` and `struct tcmsg`.
-const HEADER: usize = 16;
+const MESSAGE_HEADER_BYTES: usize = 16;
 const TRAFFIC_CONTROL: usize = 20;
 const REQUEST_DUMP: u16 = 0x301;
 /// The end of the answers, and an error instead of them (`NLMSG_ERROR`, `NLMSG_DONE`).
-const ENDS: [u16; 2] = [2, 3];
+const END_MESSAGE_TYPES: [u16; 2] = [2, 3];
 
 const TCA_KIND: u16 = 1;
 const TCA_OPTIONS: u16 = 2;
@@ -83,11 +83,11 @@ pub(super) struct Filter {
 
 /// Asks for all of a kind at an interface.
 pub(super) fn request(what: u16, index: u32, parent: u32) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(HEADER + TRAFFIC_CONTROL);
-    bytes.extend(((HEADER + TRAFFIC_CONTROL) as u32).to_ne_bytes());
+    let mut bytes = Vec::with_capacity(MESSAGE_HEADER_BYTES + TRAFFIC_CONTROL);
+    bytes.extend(((MESSAGE_HEADER_BYTES + TRAFFIC_CONTROL) as u32).to_ne_bytes());
     bytes.extend(what.to_ne_bytes());
     bytes.extend(REQUEST_DUMP.to_ne_bytes());
-    bytes.resize(HEADER + 4, 0);
+    bytes.resize(MESSAGE_HEADER_BYTES + 4, 0);
     bytes.extend([index, 0, parent, 0].iter().flat_map(|word| word.to_ne_bytes()));
     bytes
 }
@@ -107,8 +107,8 @@ pub(super) fn reply<T>(
 ) -> Reply {
     while let (Some(length), Some(kind)) = (u32_at(bytes, 0), u16_at(bytes, 4)) {
         let length = length as usize;
-        let Some(message) = bytes.get(HEADER..length) else { return Reply::Last };
-        if ENDS.contains(&kind) {
+        let Some(message) = bytes.get(MESSAGE_HEADER_BYTES..length) else { return Reply::Last };
+        if END_MESSAGE_TYPES.contains(&kind) {
             return Reply::Last;
         }
         if u32_at(message, 4) == Some(index) {
@@ -206,18 +206,18 @@ fn each(options: &[u8]) -> Option<u64> {
 
 /// Bit/s of bytes per second; none where that is no rate: the kernel has 0 or all ones for "not held".
 fn bits(bytes: u64) -> Option<u64> {
-    const MOST: u64 = 1_000_000_000_000_000;
-    bytes.checked_mul(8).filter(|bits| (1..=MOST).contains(bits))
+    const MAX_RATE: u64 = 1_000_000_000_000_000;
+    bytes.checked_mul(8).filter(|bits| (1..=MAX_RATE).contains(bits))
 }
 
 /// The value of the first attribute of this kind.
 pub(in crate::traffic) fn attribute(mut bytes: &[u8], wanted: u16) -> Option<&[u8]> {
     /// The upper bits are flags (`NLA_F_NESTED`, `NLA_F_NET_BYTEORDER`).
-    const KIND: u16 = 0x3fff;
+    const ATTRIBUTE_TYPE_MASK: u16 = 0x3fff;
     loop {
         let length = usize::from(u16_at(bytes, 0)?);
         let value = bytes.get(4..length)?;
-        if u16_at(bytes, 2)? & KIND == wanted {
+        if u16_at(bytes, 2)? & ATTRIBUTE_TYPE_MASK == wanted {
             return Some(value);
         }
         bytes = bytes.get(length.next_multiple_of(4)..)?;

@@ -8,8 +8,8 @@ use crate::traffic::course::Recorder;
 
 /// Sequence numbers that are told apart from duplicates, behind the highest one seen: 2²⁰, a quarter of a second at
 /// four million datagrams per second. What comes later still counts as lost.
-const WINDOW: u64 = 1 << 20;
-const WORDS: u64 = WINDOW / 64;
+const SEQUENCE_WINDOW: u64 = 1 << 20;
+const WORDS: u64 = SEQUENCE_WINDOW / 64;
 
 /// What a datagram carries at its beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +99,7 @@ pub struct Account {
     layout: Layout,
     size: usize,
     tag: u32,
-    /// A bit for each of the last [`WINDOW`] numbers.
+    /// A bit for each of the last [`SEQUENCE_WINDOW`] numbers.
     seen: Vec<u64>,
     /// Highest number seen, plus one.
     next: u64,

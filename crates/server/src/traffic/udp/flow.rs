@@ -16,17 +16,17 @@ use super::pace::{Pace, Turn};
 use crate::traffic::{CUT, nanos, thread_cpu};
 
 /// How often a loop that has nothing to do looks whether it should end.
-const LOOK: Duration = Duration::from_millis(20);
+const IDLE_LOOK_TIME: Duration = Duration::from_millis(20);
 /// How long the receiver waits for datagrams that are still under way, after the last that came.
 const QUIET: Duration = Duration::from_millis(200);
 /// How long it waits for them in all, once the sender has ended.
-const TAIL: Duration = Duration::from_secs(2);
+const MAX_TAIL_TIME: Duration = Duration::from_secs(2);
 /// Receive buffer asked for: a millisecond at 30 Gbit/s. More would leave the caches.
 const RECEIVE_BUFFER: usize = 4 << 20;
 /// Send buffer asked for: several bursts.
 const SEND_BUFFER: usize = 4 << 20;
 /// While the sender has not said how many datagrams it sent.
-pub const UNKNOWN: u64 = u64::MAX;
+pub const UNKNOWN_COUNT: u64 = u64::MAX;
 
 /// When a stream has sent enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,7 +118,7 @@ fn segmentation(socket: &UdpSocket, size: usize, pace: Option<Pace>) -> Segmenta
 /// # Errors
 /// The socket's: `ConnectionRefused` when nobody listens at the other end any more.
 pub fn send(socket: &UdpSocket, shape: Shape, filler: &[u8], stop: &AtomicBool) -> io::Result<Sent> {
-    socket.set_write_timeout(Some(LOOK))?;
+    socket.set_write_timeout(Some(IDLE_LOOK_TIME))?;
     let mut sender = Sender::new(socket, shape, filler)?;
     let (started, cpu) = (Instant::now(), thread_cpu());
     let (mut sent, mut elapsed) = (0, Duration::ZERO);
@@ -127,7 +127,7 @@ pub fn send(socket: &UdpSocket, shape: Shape, filler: &[u8], stop: &AtomicBool) 
             Turn::Send(due) => shape.left(due, sent),
             Turn::Wait(time) => {
                 // Pacing, not waiting for anybody: the next datagram is due then.
-                std::thread::sleep(time.min(LOOK));
+                std::thread::sleep(time.min(IDLE_LOOK_TIME));
                 0
             }
         };
@@ -253,7 +253,7 @@ pub fn receive(
 ) -> io::Result<Received> {
     let offload = enable_receive_offload(socket).is_ok();
     let mut batch = ReceiveBatch::new(if offload { MAX_DATAGRAM } else { size });
-    socket.set_read_timeout(Some(LOOK))?;
+    socket.set_read_timeout(Some(IDLE_LOOK_TIME))?;
     let dropped_before = dropped_at_socket(socket).ok();
     let cpu = thread_cpu();
     let mut patience = Patience::default();
@@ -268,7 +268,7 @@ pub fn receive(
             account.arrive(datagram, nanos(now));
         }
         let count = sent.load(Ordering::Acquire);
-        if count != UNKNOWN && (account.received() >= count || patience.is_over(now, arrived)) {
+        if count != UNKNOWN_COUNT && (account.received() >= count || patience.is_over(now, arrived)) {
             break;
         }
     }
@@ -295,17 +295,17 @@ impl Patience {
             self.last = Some(now);
         }
         let last = self.last.unwrap_or(since);
-        now.saturating_sub(last) >= QUIET || now.saturating_sub(since) >= TAIL
+        now.saturating_sub(last) >= QUIET || now.saturating_sub(since) >= MAX_TAIL_TIME
     }
 }
 
 /// Throws away what is still in the socket, such as late datagrams of a transfer before; bounded.
 pub fn drain(socket: &UdpSocket) -> io::Result<()> {
     /// More than any receive buffer holds.
-    const MOST: usize = 1 << 20;
+    const MAX_RECEIVE_BUFFER_BYTES: usize = 1 << 20;
     socket.set_nonblocking(true)?;
     let mut byte = [0];
-    let empty = (0..MOST).find_map(|_| socket.recv(&mut byte).err());
+    let empty = (0..MAX_RECEIVE_BUFFER_BYTES).find_map(|_| socket.recv(&mut byte).err());
     socket.set_nonblocking(false)?;
     match empty {
         Some(e) if !matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::ConnectionRefused) => Err(e),
@@ -333,7 +333,7 @@ mod tests {
 
     fn run(shape: Shape) -> (Sent, Received) {
         let (a, b) = pair();
-        let (ending, stop) = (AtomicU64::new(UNKNOWN), AtomicBool::new(false));
+        let (ending, stop) = (AtomicU64::new(UNKNOWN_COUNT), AtomicBool::new(false));
         std::thread::scope(|scope| {
             let account = Account::new(shape.size, TAG);
             let receiver =
@@ -394,7 +394,7 @@ mod tests {
     #[test]
     fn a_receiver_of_nothing_ends_soon_after_the_sender() {
         let (_a, b) = pair();
-        let (ending, stop) = (AtomicU64::new(UNKNOWN), AtomicBool::new(false));
+        let (ending, stop) = (AtomicU64::new(UNKNOWN_COUNT), AtomicBool::new(false));
         ending.store(1000, Ordering::Release);
         let received = receive(&b, Account::new(100, TAG), 100, &ending, Instant::now(), &stop).unwrap();
         assert_eq!(received.account.conclude(1000).unwrap().received, 0);
@@ -403,7 +403,7 @@ mod tests {
     #[test]
     fn both_loops_end_when_they_are_told_to() {
         let (a, b) = pair();
-        let (ending, stop) = (AtomicU64::new(UNKNOWN), AtomicBool::new(true));
+        let (ending, stop) = (AtomicU64::new(UNKNOWN_COUNT), AtomicBool::new(true));
         receive(&b, Account::new(100, TAG), 100, &ending, Instant::now(), &stop).unwrap();
         let sent = send(&a, shape(100, Until::Elapsed(Duration::from_secs(3600))), &[1], &stop).unwrap();
         assert_eq!(sent.datagrams, 0);

@@ -24,13 +24,13 @@ const REPEAT: Duration = Duration::from_millis(50);
 /// The server checks its control connection this often while it waits for tokens.
 const CHECK: Duration = Duration::from_millis(20);
 /// Bytes of a token and the number of a stream.
-const HELLO: usize = 18;
+const HELLO_BYTES: usize = 18;
 /// Datagrams that are read from the server's port before other work is done.
 const AT_ONCE: usize = 64;
 
 /// The datagram that proves an address: the token, then the stream's number, most significant byte first.
-fn hello(token: &Hex128, stream: usize) -> [u8; HELLO] {
-    let mut hello = [0; HELLO];
+fn hello(token: &Hex128, stream: usize) -> [u8; HELLO_BYTES] {
+    let mut hello = [0; HELLO_BYTES];
     hello[..16].copy_from_slice(token.bytes());
     // At most 256 streams.
     hello[16..].copy_from_slice(&(stream as u16).to_be_bytes());
@@ -39,7 +39,7 @@ fn hello(token: &Hex128, stream: usize) -> [u8; HELLO] {
 
 /// Reads what [`hello`] wrote.
 fn parsed(datagram: &[u8]) -> Option<(Hex128, u16)> {
-    let datagram: &[u8; HELLO] = datagram.try_into().ok()?;
+    let datagram: &[u8; HELLO_BYTES] = datagram.try_into().ok()?;
     let (token, stream) = datagram.split_first_chunk::<16>()?;
     Some((Hex128::new(*token), u16::from_be_bytes(stream.try_into().ok()?)))
 }
@@ -121,7 +121,7 @@ impl Expected {
     /// address to its socket. No datagram is answered.
     pub fn take_from(&self, listener: &UdpSocket) {
         // One byte more, to notice what is longer.
-        let mut bytes = [0; HELLO + 1];
+        let mut bytes = [0; HELLO_BYTES + 1];
         for _ in 0..AT_ONCE {
             match listener.recv_from(&mut bytes) {
                 Ok((count, from)) => self.arrive(bytes.get(..count).unwrap_or_default(), from),

@@ -70,11 +70,11 @@ impl Lines {
 
     /// The chart: lines in the order of their roles, side by side, so that equal figures do not hide each other.
     pub(super) fn chart(mut self, title: String, note: String, axis: &str, y: Axis) -> Chart {
-        const APART: f64 = 0.13;
+        const MIN_LABEL_DISTANCE: f64 = 0.13;
         self.series.sort_by_key(|one| one.role);
         let beside = |one: &Series| !matches!(one.role, Role::Limit | Role::Theory);
         let count = self.series.iter().filter(|one| beside(one)).count();
-        let apart = APART.min(0.6 / count.max(1) as f64);
+        let apart = MIN_LABEL_DISTANCE.min(0.6 / count.max(1) as f64);
         for (place, one) in self.series.iter_mut().filter(|one| beside(one)).enumerate() {
             let shift = (place as f64 - (count as f64 - 1.0) / 2.0) * apart;
             one.points.iter_mut().filter_map(|p| p.first_mut()).for_each(|x| *x = x.map(|x| x + shift));

@@ -31,7 +31,7 @@ fn replay(baseline: &Baseline) -> Run {
 }
 
 fn reports() -> Vec<Baseline> {
-    published::names().into_iter().filter_map(published::find).collect()
+    plimsoll_published::names().into_iter().filter_map(plimsoll_published::find).collect()
 }
 
 fn of_role(charts: &[Chart], role: Role) -> Vec<&Series> {
@@ -81,7 +81,7 @@ fn each_believed_point_of_a_report_is_drawn_once_with_its_source() {
 
 #[test]
 fn each_published_efficiency_is_drawn() {
-    let baseline = published::find("hyperion-prometheus").unwrap();
+    let baseline = plimsoll_published::find("hyperion-prometheus").unwrap();
     let run = replay(&baseline);
     let charts: Vec<Chart> = charts(&run).into_iter().filter(|c| c.title.ends_with("efficiency")).collect();
     let printed = baseline.figures.iter().filter(|f| f.source.starts_with("efficiency")).count();
@@ -145,7 +145,7 @@ fn the_reports_together_have_all_believed_points() {
 
 #[test]
 fn a_series_of_the_plan_stands_with_the_report_and_nowhere_else() {
-    let baseline = published::find("ec2-t2micro").unwrap();
+    let baseline = plimsoll_published::find("ec2-t2micro").unwrap();
     let mut run = replay(&baseline);
     run.plan.text = r#"
         [[group]]
@@ -187,7 +187,7 @@ fn a_series_of_the_plan_stands_with_the_report_and_nowhere_else() {
 
 #[test]
 fn what_a_run_lacks_is_named() {
-    let baseline = published::find("chameleon-kvm").unwrap();
+    let baseline = plimsoll_published::find("chameleon-kvm").unwrap();
     let mut run = replay(&baseline);
     run.measurements.retain(|m| m.case.subsystem() == "cpu");
     let found = of(&run).unwrap();
@@ -200,7 +200,7 @@ fn what_a_run_lacks_is_named() {
 #[test]
 fn an_efficiency_of_the_prose_is_at_the_point_that_it_is_of() {
     let at = |name: &str, title: &str| -> Vec<String> {
-        let baseline = published::find(name).unwrap();
+        let baseline = plimsoll_published::find(name).unwrap();
         let charts = charts(&replay(&baseline));
         let chart = charts.iter().find(|c| c.title == title).unwrap();
         let published = of_role(std::slice::from_ref(chart), Role::Published);
@@ -261,7 +261,7 @@ fn each_table_has_its_figure_with_few_series() {
 #[test]
 fn the_efficiency_of_a_latency_is_the_same_in_table_and_chart() {
     use plimsoll_model::limit::{Kind, Limit, Source};
-    let baseline = published::find("hyperion-prometheus").unwrap();
+    let baseline = plimsoll_published::find("hyperion-prometheus").unwrap();
     let mut run = replay(&baseline);
     for metric in run.measurements.iter_mut().flat_map(|m| &mut m.metrics).filter(|m| m.name == "latency") {
         let floor = metric.summary.median / 4.0;

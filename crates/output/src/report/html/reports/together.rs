@@ -13,7 +13,7 @@ use crate::report::context;
 use crate::report::html::data::{Axis, Chart, Kind, Role, Scale, Series};
 
 /// Metrics of which a chart is made, as the reports name them.
-const METRICS: &[&str] = &[THROUGHPUT, LATENCY];
+const CHARTED_METRICS: &[&str] = &[THROUGHPUT, LATENCY];
 
 /// The charts; none where no run of the page replays a report.
 pub(in super::super) fn together(runs: &[Run]) -> Vec<Chart> {
@@ -23,7 +23,7 @@ pub(in super::super) fn together(runs: &[Run]) -> Vec<Chart> {
     let reports: Vec<Baseline> =
         plimsoll_published::names().into_iter().filter_map(plimsoll_published::find).collect();
     let mut charts = Vec::new();
-    for metric in METRICS {
+    for metric in CHARTED_METRICS {
         for subsystem in plimsoll_bench::commands() {
             charts.extend(chart(&reports, runs, subsystem, metric));
         }

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use plimsoll_units::text::shown_bytes;
 use rustix::fs::{FlockOperation, OFlags, flock};
 
-use super::names::{MACHINES, RUNS, is_ours};
+use super::names::{MACHINES, RUN_PAGES_DIRECTORY, is_ours};
 use crate::report::target::{Target, TargetError, Waits};
 
 /// The file that marks a directory as a site.
@@ -81,7 +81,7 @@ impl Directory {
             return Err(SiteError::Foreign(why));
         }
         directory.put(MARKER, MARKER_TEXT)?;
-        for below in [RUNS, MACHINES] {
+        for below in [RUN_PAGES_DIRECTORY, MACHINES] {
             opened(&path.join(below), OFlags::NOFOLLOW)?;
         }
         Ok(directory)
@@ -111,7 +111,7 @@ impl Directory {
     /// Something cannot be removed.
     pub fn remove_others(&self, files: &BTreeSet<String>) -> Result<usize, SiteError> {
         let mut removed = 0;
-        for below in ["", RUNS, MACHINES] {
+        for below in ["", RUN_PAGES_DIRECTORY, MACHINES] {
             for entry in entries(&self.path.join(below))? {
                 let name = entry.file_name().to_string_lossy().into_owned();
                 let name = if below.is_empty() { name } else { format!("{below}/{name}") };

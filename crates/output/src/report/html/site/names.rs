@@ -5,11 +5,11 @@ use sha2::{Digest, Sha256};
 /// The first page.
 pub const INDEX: &str = "index.html";
 /// Directory of the pages of runs.
-pub(super) const RUNS: &str = "run";
+pub(super) const RUN_PAGES_DIRECTORY: &str = "run";
 /// Directory of the pages of machines.
 pub(super) const MACHINES: &str = "machine";
 /// Hexadecimal digits of a name.
-const DIGITS: usize = 16;
+const NAME_DIGITS: usize = 16;
 /// What the library of charts is called, before and after its digits.
 const LIBRARY: [&str; 2] = ["echarts-", ".js"];
 
@@ -19,12 +19,12 @@ fn hash(kind: &str, texts: &[&str]) -> String {
         digest.update((text.len() as u64).to_le_bytes());
         digest.update(text);
     }
-    format!("{:x}", digest.finalize()).chars().take(DIGITS).collect()
+    format!("{:x}", digest.finalize()).chars().take(NAME_DIGITS).collect()
 }
 
 /// The page of a run: `run/HASH.html`.
 pub fn run(id: &str) -> String {
-    format!("{RUNS}/{}.html", hash("run", &[id]))
+    format!("{RUN_PAGES_DIRECTORY}/{}.html", hash("run", &[id]))
 }
 
 /// The page of a machine: `machine/HASH.html`. `twin` tells apart machines of one fingerprint. The name of the machine is
@@ -41,12 +41,12 @@ pub(super) fn library(text: &str) -> String {
 /// Whether a file of a site may have this name. Nothing else is written or removed.
 pub(super) fn is_ours(name: &str) -> bool {
     let digits = |text: &str| {
-        text.len() == DIGITS && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+        text.len() == NAME_DIGITS && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
     };
     let page = |directory: &str| {
         let rest = name.strip_prefix(directory).and_then(|rest| rest.strip_prefix('/'));
         rest.and_then(|rest| rest.strip_suffix(".html")).is_some_and(digits)
     };
     let library = name.strip_prefix(LIBRARY[0]).and_then(|rest| rest.strip_suffix(LIBRARY[1]));
-    name == INDEX || page(RUNS) || page(MACHINES) || library.is_some_and(digits)
+    name == INDEX || page(RUN_PAGES_DIRECTORY) || page(MACHINES) || library.is_some_and(digits)
 }

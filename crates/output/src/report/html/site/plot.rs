@@ -10,7 +10,7 @@ use super::{Series, class, names, when};
 use crate::report::trend::Change;
 
 /// The drawing's size in its own units.
-const WIDTH: f64 = 560.0;
+const DRAWING_WIDTH: f64 = 560.0;
 const HEIGHT: f64 = 120.0;
 /// What is free around the line.
 const FREE: f64 = 8.0;
@@ -41,7 +41,7 @@ impl Scale {
 
     fn x(&self, index: f64) -> f64 {
         let last = self.count.saturating_sub(1).max(1) as f64;
-        FREE + index / last * (WIDTH - 2.0 * FREE)
+        FREE + index / last * (DRAWING_WIDTH - 2.0 * FREE)
     }
 
     fn y(&self, value: f64) -> f64 {
@@ -64,7 +64,7 @@ pub(super) fn plot(series: &Series, changes: &[Change<'_>]) -> Markup {
     shown.dedup();
     let last = points.last().map(|point| said(point, series)).unwrap_or_default();
     html! {
-        svg.plot viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) role="img"
+        svg.plot viewBox=(format!("0 0 {DRAWING_WIDTH} {HEIGHT}")) role="img"
             aria-label=(format!("{} runs, {} changes of level, last {last}", points.len(), changes.len())) {
             @for change in changes {
                 // Between the last run before and the first run after.

@@ -84,7 +84,7 @@ fn kind(kind: Kind) -> &'static str {
 
 fn section(baseline: &Baseline) -> String {
     let mut text = format!("\n## {}\n\n", baseline.name);
-    let tables = tables::of(baseline);
+    let tables = plimsoll_published::tables::of(baseline);
     let figures = html::titles_of_figures(&replay(baseline.name));
     let numbers = baseline.figures.len();
     writeln!(
@@ -120,7 +120,7 @@ fn all() -> String {
         reports.iter().map(|report| html::titles_of_figures(&replay(report.name))).collect();
     let kinds: Vec<Kind> = reports
         .iter()
-        .flat_map(|report| tables::of(report).into_iter().map(|table| table.kind).collect::<Vec<_>>())
+        .flat_map(|report| plimsoll_published::tables::of(report).into_iter().map(|table| table.kind).collect::<Vec<_>>())
         .collect();
     let of_kind = |wanted: Kind| kinds.iter().filter(|kind| **kind == wanted).count();
     let numbers: usize = reports.iter().map(|report| report.figures.len()).sum();

@@ -148,9 +148,9 @@ fn numbers_past_32_bits_and_past_the_window_are_kept_apart() {
     }
     assert_eq!((account.next, account.received()), (last + 1, 41));
     // Right behind the window, right within it, and again.
-    account.arrive(&datagram(16, TAG, last - WINDOW - 64, 0), 0);
-    account.arrive(&datagram(16, TAG, last - WINDOW / 2, 0), 0);
-    account.arrive(&datagram(16, TAG, last - WINDOW / 2, 0), 0);
+    account.arrive(&datagram(16, TAG, last - SEQUENCE_WINDOW - 64, 0), 0);
+    account.arrive(&datagram(16, TAG, last - SEQUENCE_WINDOW / 2, 0), 0);
+    account.arrive(&datagram(16, TAG, last - SEQUENCE_WINDOW / 2, 0), 0);
     let tally = account.conclude(last + 1).unwrap();
     assert_eq!((tally.received, tally.stale, tally.reordered, tally.duplicates), (42, 1, 1, 1));
 }

@@ -24,7 +24,7 @@ fn made(path: &Path, id: &str) -> String {
 
 fn entries(path: &Path) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
-    for directory in [path.to_owned(), path.join(names::RUNS), path.join(names::MACHINES)] {
+    for directory in [path.to_owned(), path.join(names::RUN_PAGES_DIRECTORY), path.join(names::MACHINES)] {
         for entry in fs::read_dir(&directory).unwrap().map(Result::unwrap) {
             if entry.path().is_file() {
                 let name = entry.path().strip_prefix(path).unwrap().display().to_string();
@@ -66,7 +66,7 @@ fn what_a_link_leads_to_is_left_as_it_is() {
     }
     fs::remove_file(path.join(MARKER)).unwrap();
     fs::remove_file(path.join(names::INDEX)).unwrap();
-    fs::remove_dir_all(path.join(names::RUNS)).unwrap();
+    fs::remove_dir_all(path.join(names::RUN_PAGES_DIRECTORY)).unwrap();
     fs::remove_dir_all(path.join(names::MACHINES)).unwrap();
     symlink(dir.path(), path.join(names::MACHINES)).unwrap();
     symlink(&elsewhere, path.join(MARKER)).unwrap();
