@@ -93,7 +93,8 @@ fn both_ways(figure: &Figure, used: &LinkUse) -> Option<(Cause, String)> {
     /// The streams round, and count from other moments than their sum.
     const STREAM_SUM_TOLERANCE: f64 = 0.05;
     let [own, other] = used.each_way?;
-    let is_sum = (figure.value / (own + other) - 1.0).abs() < STREAM_SUM_TOLERANCE && other > own * 2.0 * STREAM_SUM_TOLERANCE;
+    let is_sum = (figure.value / (own + other) - 1.0).abs() < STREAM_SUM_TOLERANCE
+        && other > own * 2.0 * STREAM_SUM_TOLERANCE;
     let is_own = (figure.value / own - 1.0).abs() < STREAM_SUM_TOLERANCE;
     let shown = |rate| Quantity::new(rate, Unit::BitPerSecond);
     (is_sum && !is_own).then(|| {

@@ -82,7 +82,11 @@ pub fn replace(made: &mut [Between], again: Between) {
 
 /// Who measures with whom, among so many machines.
 pub fn rounds(machines: usize) -> Vec<Round> {
-    let matchings = if machines <= MAX_MACHINES_ONE_PAIR_AT_A_TIME { one_at_a_time(machines) } else { matchings(machines) };
+    let matchings = if machines <= MAX_MACHINES_ONE_PAIR_AT_A_TIME {
+        one_at_a_time(machines)
+    } else {
+        matchings(machines)
+    };
     let both = |pairs: Vec<Pair>, [there, back]: [&'static str; 2]| {
         let turned = pairs.iter().map(|pair| Pair { from: pair.to, to: pair.from }).collect();
         [Round { pairs, kind: there }, Round { pairs: turned, kind: back }]

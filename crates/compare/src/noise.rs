@@ -139,7 +139,9 @@ impl Noise {
 
     /// The smallest difference of two figures that may be called real if their difference has this standard error.
     fn smallest_of(&self, error: f64) -> f64 {
-        (self.quantile(1.0 - TWO_RUN_TAIL / 2.0) * error).max(self.largest * NOISE_RESERVE_FACTOR).max(MIN_REAL_DIFFERENCE)
+        (self.quantile(1.0 - TWO_RUN_TAIL / 2.0) * error)
+            .max(self.largest * NOISE_RESERVE_FACTOR)
+            .max(MIN_REAL_DIFFERENCE)
     }
 
     /// Student's t at this probability.

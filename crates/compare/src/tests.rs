@@ -513,7 +513,10 @@ fn a_run_that_lacks_a_case_altogether_has_lost_it() {
     let of = |nodes: &[&str]| {
         let mut run = run(10e9);
         let one = |node: &&str| Measurement { node: (*node).to_owned(), ..run.measurements[0].clone() };
-        let named = |node: &&str| plimsoll_result::document::Node { name: (*node).to_owned(), ..run.nodes[0].clone() };
+        let named = |node: &&str| plimsoll_result::document::Node {
+            name: (*node).to_owned(),
+            ..run.nodes[0].clone()
+        };
         (run.measurements, run.nodes) = (nodes.iter().map(one).collect(), nodes.iter().map(named).collect());
         run
     };

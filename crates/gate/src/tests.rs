@@ -37,7 +37,13 @@ fn case() -> Case {
 fn made(share: f64, stopped: impl Fn(&mut Measurement)) -> Measurement {
     let mut measurement = peak(1, 100.0 * share);
     measurement.metrics[0].of_limit = Some(share);
-    let limit = plimsoll_model::limit::Limit::fixed(plimsoll_model::limit::Kind::Ceiling, plimsoll_model::limit::Source::Derived, 100.0, "", Vec::new());
+    let limit = plimsoll_model::limit::Limit::fixed(
+        plimsoll_model::limit::Kind::Ceiling,
+        plimsoll_model::limit::Source::Derived,
+        100.0,
+        "",
+        Vec::new(),
+    );
     measurement.metrics[0].limit = Some(limit);
     measurement.conditions.waited = Some(0.0);
     stopped(&mut measurement);

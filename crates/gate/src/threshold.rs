@@ -93,8 +93,12 @@ impl Threshold {
         let values: Vec<f64> =
             values.iter().copied().filter(|value| value.is_finite() && *value > 0.0).collect();
         let n = values.len();
-        let few =
-            || format!("{} known, {MIN_USUAL_COUNT} required", plimsoll_units::text::counted(n, "earlier figure"));
+        let few = || {
+            format!(
+                "{} known, {MIN_USUAL_COUNT} required",
+                plimsoll_units::text::counted(n, "earlier figure")
+            )
+        };
         let (noise, _) = Noise::of_runs(&values).filter(|_| n >= MIN_USUAL_COUNT).ok_or_else(few)?;
         let middle = median(values.clone()).ok_or_else(few)?;
         // The next figure differs from the median of n by its own noise and by theirs.

@@ -129,7 +129,8 @@ impl Usual {
     /// The CPU quota of this machine, against what it usually has.
     pub(super) fn quota(&self, machine: &Machine) -> Quota {
         let now = quota(machine);
-        let usual = plimsoll_stats::median(self.quotas.clone()).filter(|_| self.quotas.len() >= MIN_USUAL_COUNT);
+        let usual =
+            plimsoll_stats::median(self.quotas.clone()).filter(|_| self.quotas.len() >= MIN_USUAL_COUNT);
         match usual.is_some_and(|usual| usual.is_finite() && now >= usual * TIGHTER) {
             true => Quota::Usual,
             false => Quota::New(Some(now).filter(|cpus| cpus.is_finite())),

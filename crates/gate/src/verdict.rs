@@ -59,7 +59,8 @@ pub(super) fn of(gate: &Gate) -> Verdict {
 
 fn verdict(answer: Answer, cause: Option<&'static str>, first: &str, then: Option<String>) -> Verdict {
     let short = format!("{}: {first}", answer.word());
-    let long = then.map(|then| format!("{short}; {then}")).filter(|long| long.chars().count() <= VERDICT_COLUMNS);
+    let long =
+        then.map(|then| format!("{short}; {then}")).filter(|long| long.chars().count() <= VERDICT_COLUMNS);
     Verdict { answer, cause, line: cut(&long.unwrap_or(short)) }
 }
 
@@ -105,7 +106,12 @@ fn sick(gate: &Gate) -> Option<Verdict> {
 fn unknown(gate: &Gate) -> Option<Verdict> {
     let of = |is: fn(&Check) -> bool| gate.checks.iter().find(|check| is(check));
     if let Some(check) = of(|check| check.state == State::Low) {
-        return Some(verdict(Answer::Unknown, None, &evidence(check), Some(OTHERS_MAY_BE_THE_CAUSE.to_owned())));
+        return Some(verdict(
+            Answer::Unknown,
+            None,
+            &evidence(check),
+            Some(OTHERS_MAY_BE_THE_CAUSE.to_owned()),
+        ));
     }
     let passed = gate.checks.iter().any(|check| check.state == State::Passed);
     // What others take of the CPU time is theirs, and says nothing of figures that passed.
@@ -115,7 +121,9 @@ fn unknown(gate: &Gate) -> Option<Verdict> {
             Some(cause) => {
                 verdict(Answer::Unknown, Some(cause.code()), &cause.to_string(), Some(evidence(check)))
             }
-            None => verdict(Answer::Unknown, None, &evidence(check), Some(OTHERS_MAY_BE_THE_CAUSE.to_owned())),
+            None => {
+                verdict(Answer::Unknown, None, &evidence(check), Some(OTHERS_MAY_BE_THE_CAUSE.to_owned()))
+            }
         });
     }
     if let Some(check) = gate.checks.iter().find(|check| check.state == State::Suspect && !is_theirs(check)) {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use plimsoll_compare::lasting::Series;
+use plimsoll_compare::lasting::{self, Series};
 use plimsoll_model::case::Case;
 use plimsoll_model::limit::median;
 use plimsoll_result::document::{Run, RunStatus};
@@ -81,7 +81,7 @@ impl Store {
     pub fn baseline(&self, run: &Run, count: usize) -> Result<Baseline, StoreError> {
         let candidates = self.candidates(run, Until::Before)?;
         let found = self.earlier(run, &candidates, count)?;
-        let open = |loss: plimsoll_compare::lasting::OpenLoss| {
+        let open = |loss: lasting::OpenLoss| {
             let since = candidates.get(loss.since)?;
             Some(OpenLoss {
                 case: loss.case,
@@ -113,11 +113,11 @@ impl Store {
         run: &Run,
         candidates: &[&Facts],
         count: usize,
-    ) -> Result<plimsoll_compare::lasting::Earlier, StoreError> {
+    ) -> Result<lasting::Earlier, StoreError> {
         let floors = self.floors(&run.machine.id)?;
         let series = figures(self.index()?, candidates);
         let count = count.min(MOST_BASELINE);
-        Ok(plimsoll_compare::lasting::baseline(&series, candidates.len(), count, floors.as_ref()))
+        Ok(lasting::baseline(&series, candidates.len(), count, floors.as_ref()))
     }
 
     /// Whether a run was measured by plimsoll on the machine of another run, as far as is known.

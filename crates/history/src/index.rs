@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use plimsoll_machine::EffectiveCache;
 use plimsoll_model::measurement::Status;
 use plimsoll_model::metric::Better;
-use plimsoll_result::document::{RunStatus, RUN_SCHEMA};
+use plimsoll_result::document::{RUN_SCHEMA, RunStatus};
 use plimsoll_system::leftover::Registry;
 use plimsoll_units::quantity::Unit;
 use serde::de::IgnoredAny;

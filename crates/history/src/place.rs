@@ -15,7 +15,8 @@ use plimsoll_system::trust::{exposed, others_write, owners};
 use super::error::{StoreError, name};
 
 /// Names of files and directories in that of a history.
-const HISTORY_FILE_NAMES: [&str; 6] = ["runs", "notes.json", "index.json", "unfinished", "unconfirmed", "watch"];
+const HISTORY_FILE_NAMES: [&str; 6] =
+    ["runs", "notes.json", "index.json", "unfinished", "unconfirmed", "watch"];
 
 /// The directory of a history, and how it was chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,7 +75,10 @@ impl Location {
     /// Whether a path is that of the history, or of one of its files.
     pub fn holds(&self, path: &Path) -> bool {
         let Ok(below) = path.strip_prefix(self.directory()) else { return false };
-        below.components().next().is_none_or(|first| HISTORY_FILE_NAMES.iter().any(|own| first.as_os_str() == *own))
+        below
+            .components()
+            .next()
+            .is_none_or(|first| HISTORY_FILE_NAMES.iter().any(|own| first.as_os_str() == *own))
     }
 
     /// The path of a file of this name in the directory, which is made if it is missing.

@@ -144,7 +144,8 @@ impl ClockWatch {
                 suspended,
             ))
         };
-        let Some((mut references, monotonic, suspended)) = (0..MAX_READ_ATTEMPTS).find_map(|_| moment()) else {
+        let Some((mut references, monotonic, suspended)) = (0..MAX_READ_ATTEMPTS).find_map(|_| moment())
+        else {
             return;
         };
         references[Reference::Rtc as usize] = self.rtc().map(|seconds| seconds - suspended);

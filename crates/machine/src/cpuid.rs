@@ -89,9 +89,9 @@ impl Cpuid {
             None if !s.root.exists(CPUID_FILE) => return Self::default(),
             None => s.root.bytes(Path::new(CPUID_FILE), FILE_CAP),
         };
-        let parsed = text
-            .map_err(|e| e.to_string())
-            .and_then(|bytes| parse(&String::from_utf8_lossy(&bytes)).map_err(|e| format!("{CPUID_FILE}: {e}")));
+        let parsed = text.map_err(|e| e.to_string()).and_then(|bytes| {
+            parse(&String::from_utf8_lossy(&bytes)).map_err(|e| format!("{CPUID_FILE}: {e}"))
+        });
         s.keep("cpu.cpuid", parsed).unwrap_or_default()
     }
 
@@ -189,7 +189,8 @@ fn here() -> Vec<Leaf> {
         let r = plimsoll_metal::cpuid::ask(leaf, subleaf)?;
         Some(Leaf { leaf, subleaf, registers: [r.eax, r.ebx, r.ecx, r.edx] })
     };
-    let asked = CPUID_LEAVES.iter().flat_map(|(leaf, subleaves)| (0..*subleaves).filter_map(|sub| ask(*leaf, sub)));
+    let asked =
+        CPUID_LEAVES.iter().flat_map(|(leaf, subleaves)| (0..*subleaves).filter_map(|sub| ask(*leaf, sub)));
     let found = bounded(asked.filter_map(kept).collect());
     found.into_iter().filter(|leaf| leaf.subleaf == 0 || leaf.registers != [0; 4]).collect()
 }

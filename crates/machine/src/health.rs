@@ -139,7 +139,8 @@ fn mitigations(root: &Root) -> BTreeMap<String, String> {
     let names = root.names(VULNERABILITIES).unwrap_or_default();
     let said = |name: &String| {
         let text = root.line(Path::new(VULNERABILITIES).join(name)).ok()?;
-        (text != "Not affected").then(|| (shown_within(name, MAX_NAME_CHARACTERS), shown_within(&text, MAX_NAME_CHARACTERS)))
+        (text != "Not affected")
+            .then(|| (shown_within(name, MAX_NAME_CHARACTERS), shown_within(&text, MAX_NAME_CHARACTERS)))
     };
     names.iter().take(256).filter_map(said).collect()
 }

@@ -21,7 +21,9 @@ pub fn allowed() -> io::Result<Vec<usize>> {
     if written < 0 {
         return Err(io::Error::last_os_error());
     }
-    let is_set = |cpu: &usize| mask.get(cpu / MASK_WORD_BITS).is_some_and(|word| word >> (cpu % MASK_WORD_BITS) & 1 == 1);
+    let is_set = |cpu: &usize| {
+        mask.get(cpu / MASK_WORD_BITS).is_some_and(|word| word >> (cpu % MASK_WORD_BITS) & 1 == 1)
+    };
     Ok((0..MAX_CPUS).filter(is_set).collect())
 }
 
@@ -33,7 +35,10 @@ pub fn keep_on(cpus: &[usize]) -> io::Result<()> {
     let mut mask = [0_usize; MAX_CPUS / MASK_WORD_BITS];
     for cpu in cpus {
         let past = || {
-            io::Error::new(io::ErrorKind::InvalidInput, format!("CPU {cpu} is past the last, {}", MAX_CPUS - 1))
+            io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("CPU {cpu} is past the last, {}", MAX_CPUS - 1),
+            )
         };
         *mask.get_mut(cpu / MASK_WORD_BITS).ok_or_else(past)? |= 1 << (cpu % MASK_WORD_BITS);
     }

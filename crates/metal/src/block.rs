@@ -246,7 +246,8 @@ impl Region {
         if used == 0 {
             return Err(BlockError::Room { block, region });
         }
-        let target = if op == BlockOp::ReadWrite { used.next_multiple_of(LINE_BYTES) + COPY_GAP_BYTES } else { 0 };
+        let target =
+            if op == BlockOp::ReadWrite { used.next_multiple_of(LINE_BYTES) + COPY_GAP_BYTES } else { 0 };
         let mut buffer = Buffer::new(target + used, shape.pages)?;
         buffer.touch()?;
         if op != BlockOp::Write {

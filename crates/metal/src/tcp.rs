@@ -208,7 +208,8 @@ fn notice(control: &[u8]) -> Returned {
     const LENT: u8 = 5;
     /// `SO_EE_CODE_ZEROCOPY_COPIED`.
     const COPIED: u8 = 1;
-    let Some(error) = control.get(CONTROL_HEADER_BYTES..CONTROL_HEADER_BYTES + 16).filter(|e| e[4] == LENT) else {
+    let Some(error) = control.get(CONTROL_HEADER_BYTES..CONTROL_HEADER_BYTES + 16).filter(|e| e[4] == LENT)
+    else {
         return Returned::default();
     };
     let number = |at: usize| {

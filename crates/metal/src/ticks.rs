@@ -137,7 +137,8 @@ pub(crate) fn pair_of(read: fn() -> u64) -> (u64, u64) {
         let width = read().wrapping_sub(before);
         (width, before.wrapping_add(width / 2), ns)
     };
-    let narrowest = (1..READINGS_PER_END).map(|_| attempt()).fold(attempt(), |a, b| if b.0 < a.0 { b } else { a });
+    let narrowest =
+        (1..READINGS_PER_END).map(|_| attempt()).fold(attempt(), |a, b| if b.0 < a.0 { b } else { a });
     (narrowest.1, narrowest.2)
 }
 

@@ -46,7 +46,7 @@ use plimsoll_output::report;
 use plimsoll_output::report::target::{Target, TargetError, Waits, is_stdout};
 use plimsoll_output::report::{Style, Wishes};
 use plimsoll_reference::Companions;
-use plimsoll_result::document::{Node, NodeHealth, PlanInfo, Run, RunStatus, RUN_SCHEMA};
+use plimsoll_result::document::{Node, NodeHealth, PlanInfo, RUN_SCHEMA, Run, RunStatus};
 use plimsoll_result::evaluate::Maker;
 use plimsoll_result::event::Event;
 use plimsoll_result::finding;

@@ -5,7 +5,8 @@ use std::ffi::OsString;
 use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind, set_hook};
 use std::process::ExitCode;
 
-use plimsoll::{app, cli, output};
+use plimsoll::{app, output};
+use plimsoll_command::cli;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 fn main() -> ExitCode {

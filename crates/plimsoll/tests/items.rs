@@ -16,7 +16,6 @@ use plimsoll_model::measurement::Point;
 use plimsoll_model::plan::built_in;
 use plimsoll_output::report::html::{Beside, page};
 use plimsoll_published::{Baseline, find, names};
-use plimsoll_reference;
 use plimsoll_result::fixture;
 use plimsoll_units::quantity::Unit;
 
@@ -159,8 +158,8 @@ fn refused(arguments: &str) -> Option<String> {
 
 /// Why a reference tool cannot be got; nothing if plimsoll names the command.
 fn uninstallable(name: &str) -> Option<String> {
-    let Some(tool) = peer::find(name) else { return Some("no reference tool".to_owned()) };
-    let how = peer::how_to_get(tool.tool().package);
+    let Some(tool) = plimsoll_reference::find(name) else { return Some("no reference tool".to_owned()) };
+    let how = plimsoll_reference::how_to_get(tool.tool().package);
     let is_command =
         ["apt-get install ", "curl -L", "git clone "].iter().any(|command| how.starts_with(command));
     (!is_command).then(|| format!("no command that installs it: {how}"))

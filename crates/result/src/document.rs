@@ -11,10 +11,10 @@ use std::io::{self, BufWriter, Write};
 
 use serde::{Deserialize, Serialize};
 
-use crate::machine::{Health, Machine};
-use crate::measurement::Measurement;
-use crate::view;
-use crate::wall::Step;
+use plimsoll_machine::{Health, Machine};
+use plimsoll_model::measurement::Measurement;
+use plimsoll_model::view;
+use plimsoll_system::wall::Step;
 
 use bounded::at_most;
 pub use in_page::IN_PAGE;

@@ -9,19 +9,18 @@ mod rating;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::bench;
-use crate::limit::user::UserLimits;
-use crate::limit::{self, Evidence, Kind, Limit, Question, Source};
-use crate::machine::Machine;
-use crate::machine::clocks::HIGHEST_CORE_HZ;
-use crate::measurement::{
+use plimsoll_machine::Machine;
+use plimsoll_machine::clocks::HIGHEST_CORE_HZ;
+use plimsoll_model::limit::user::UserLimits;
+use plimsoll_model::limit::{self, Evidence, Kind, Limit, Question, Source};
+use plimsoll_model::measurement::{
     Matrix, Measurement, MetricResult, Note, PeerResult, Point, Status, all_but_excluded,
 };
-use crate::metric::Metric;
-use crate::quantity::{Quantity, Unit};
-use crate::sample::{Cause, Conditions, ExcludedBy, Facts, Numbers, Outcome, Sample};
-use crate::stats::{Excluded, Samples, Seed};
-use crate::warning::{Warn, Warning};
+use plimsoll_model::metric::Metric;
+use plimsoll_model::sample::{Cause, Conditions, ExcludedBy, Facts, Numbers, Outcome, Sample};
+use plimsoll_model::warning::{Warn, Warning};
+use plimsoll_stats::{Excluded, Samples, Seed};
+use plimsoll_units::quantity::{Quantity, Unit};
 
 /// A figure this much past its limit is invalid: beyond it no uncertainty of clock or formula explains it.
 pub const TOLERANCE: f64 = 1.02;
@@ -89,8 +88,9 @@ impl Maker<'_> {
     }
 
     fn without_verdict(&self, outcome: &Outcome, evidence: Evidence<'_>) -> Measurement {
-        let named =
-            bench::find(outcome.case.benchmark()).map(|b| b.metrics(&outcome.case)).unwrap_or_default();
+        let named = plimsoll_bench::find(outcome.case.benchmark())
+            .map(|b| b.metrics(&outcome.case))
+            .unwrap_or_default();
         // One seed for all metrics of a case: figures that are each other's multiples get intervals that are, too.
         let seed =
             Seed::new(self.seed, outcome.case.id().as_str(), named.first().map_or("elapsed", |m| m.name));
@@ -127,7 +127,7 @@ impl Maker<'_> {
             outcome.samples.iter().filter(|s| s.values.contains_key(metric.name)).collect();
         let values = outcome.values(metric.name);
         let proved = Samples::new(values.clone()).ok()?;
-        let mut limits = bench::limits(&Question {
+        let mut limits = plimsoll_bench::limits(&Question {
             machine: self.machine,
             case: &outcome.case,
             metric: metric.name,
@@ -382,8 +382,9 @@ fn distribution(metric: &str, samples: &[Sample]) -> (Percentiles, Buckets) {
 
 #[cfg(test)]
 mod doubt_tests {
+    use plimsoll_model::sample::ExcludedBy;
+
     use super::*;
-    use crate::sample::ExcludedBy;
 
     fn samples(number: usize, clock: Option<f64>, shared: Option<f64>) -> Vec<Sample> {
         let conditions = Conditions {

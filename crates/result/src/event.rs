@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use crate::case::CaseId;
-use crate::measurement::Measurement;
+use plimsoll_model::case::CaseId;
+use plimsoll_model::measurement::Measurement;
 
 /// Something that happened in the run loop.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -3,13 +3,14 @@
 
 use std::sync::LazyLock;
 
-use crate::document::{Finding, Node, NodeHealth, PlanInfo, Run, RunStatus, RUN_SCHEMA};
-use crate::limit::{Kind, Limit};
-use crate::measurement::{Measurement, Note, PeerResult, Status};
-use crate::quantity::Unit;
-use crate::sample::{Beside, Cause};
-use crate::stats::EndedBy;
-use crate::warning::Warning;
+use plimsoll_model::limit::{Kind, Limit};
+use plimsoll_model::measurement::{Measurement, Note, PeerResult, Status};
+use plimsoll_model::sample::{Beside, Cause};
+use plimsoll_model::warning::Warning;
+use plimsoll_stats::EndedBy;
+use plimsoll_units::quantity::Unit;
+
+use crate::document::{Finding, Node, NodeHealth, PlanInfo, RUN_SCHEMA, Run, RunStatus};
 
 pub use plimsoll_model::fixture::*;
 
@@ -143,7 +144,7 @@ fn warned(mut made: Measurement) -> Measurement {
 }
 
 fn chase(bytes: u64, value: f64) -> Measurement {
-    let size = crate::quantity::format_size(bytes);
+    let size = plimsoll_units::quantity::format_size(bytes);
     let made =
         measured(&format!("memory.latency/size={size}/pages=thp/threads=1"), "latency", Unit::Second, value);
     match bytes < 1 << 20 {

@@ -2,14 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::case::{AT_ONCE, AT_ONCE_BACK, EACH};
+use plimsoll_machine::Machine;
+use plimsoll_machine::disk::Disk;
+use plimsoll_model::case::{AT_ONCE, AT_ONCE_BACK, EACH};
+use plimsoll_model::measurement::Measurement;
+use plimsoll_units::quantity::{Quantity, Unit};
+use plimsoll_units::text::shown_within;
+
 use crate::document::{Finding, Node, Run, RunStatus};
 use crate::finding::{self, Known};
-use crate::machine::Machine;
-use crate::machine::disk::Disk;
-use crate::measurement::Measurement;
-use crate::quantity::{Quantity, Unit};
-use crate::text::shown_within;
 
 /// Characters of a machine's name that are shown.
 const NAME: usize = 64;
@@ -249,9 +250,10 @@ fn processor(machine: &Machine) -> String {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_model::measurement::Measurement;
+
     use super::*;
     use crate::fixture;
-    use crate::measurement::Measurement;
 
     const GIB: u64 = 1 << 30;
 
@@ -320,7 +322,7 @@ mod tests {
     /// A machine's run that began in this minute.
     fn run_at(name: &str, hardware: &str, minute: u32) -> Run {
         let mut run = fleet(&[(name, GIB, 1.0)]);
-        run.id = crate::wall::run_id();
+        run.id = plimsoll_system::wall::run_id();
         run.started = format!("2026-01-01T00:{minute:02}:00Z");
         run.status = RunStatus::Complete;
         run.nodes[0].machine.iter_mut().for_each(|machine| machine.id = hardware.to_owned());
@@ -347,7 +349,7 @@ mod tests {
     #[test]
     fn machines_of_one_name_get_numbers_that_are_free() {
         let mut step = run_at("n", "z", 3);
-        step.clock_steps.push(crate::wall::Step { node: "n".to_owned(), at_s: 1.0, by_s: 5.0 });
+        step.clock_steps.push(plimsoll_system::wall::Step { node: "n".to_owned(), at_s: 1.0, by_s: 5.0 });
         step.health.push(fixture::node_health("n"));
         let mut runs = vec![run_at("n", "x", 1), run_at("n-2", "y", 2), step];
         assert_eq!(renamed(&mut runs), ["several machines have the name n: one is n-3 here"]);

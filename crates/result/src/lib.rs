@@ -9,11 +9,3 @@ pub mod finding;
 #[cfg(any(test, feature = "testing"))]
 pub mod fixture;
 pub mod fleet;
-
-use plimsoll_bench as bench;
-use plimsoll_bench::label;
-use plimsoll_machine as machine;
-use plimsoll_model::{case, limit, measurement, metric, sample, view, warning};
-use plimsoll_stats as stats;
-use plimsoll_system::wall;
-use plimsoll_units::{quantity, text};

@@ -10,10 +10,10 @@
 //! | two rates | a second common cost of the work, although such probes had them |
 //! | memory contention | a second common cost of the work on caches or memory |
 
-use crate::evaluate::over_time;
-use crate::limit::median;
-use crate::sample::{Conditions, Sample};
-use crate::warning::{Loss, Warning};
+use plimsoll_model::limit::median;
+use plimsoll_model::sample::{Conditions, Sample};
+use plimsoll_model::warning::{Loss, Warning};
+use plimsoll_result::evaluate::over_time;
 
 /// Shares of the time from which on a cause is told.
 const MIN_CAUSE_SHARE: f64 = 0.05;
@@ -50,7 +50,11 @@ pub(super) fn of(samples: &[Sample], second: Loss, crowded: bool) -> Vec<Warning
         (Loss::Throttled, throttled, MIN_CAUSE_SHARE),
         (Loss::Stolen, steal, MIN_CAUSE_SHARE),
         // The same time, seen from within. A tick of the kernel excludes a whole slice and takes little of it.
-        (Loss::Gaps, if steal > MIN_CAUSE_SHARE { 0.0 } else { mean(|c| c.excluded_by.taken) }, MIN_CAUSE_SHARE),
+        (
+            Loss::Gaps,
+            if steal > MIN_CAUSE_SHARE { 0.0 } else { mean(|c| c.excluded_by.taken) },
+            MIN_CAUSE_SHARE,
+        ),
         (Loss::Preempted, switched.max(waited).max(off_cpu(samples, steal) - throttled), MIN_CAUSE_SHARE),
         (Loss::ClockChanged, mean(|c| c.excluded_by.clock), MIN_CAUSE_SHARE),
         (second, second_work, MIN_SECOND_COST_SHARE),
@@ -73,8 +77,9 @@ fn off_cpu(samples: &[Sample], steal: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_model::warning::Warn;
+
     use super::*;
-    use crate::warning::Warn;
 
     const SWITCHED: &str = "excluded_switched";
     const CLOCK: &str = "excluded_clock";

@@ -1,12 +1,13 @@
 //! The run loop's real clock: monotonic time, the steal, throttling and power seen while a sample ran, and what happened to the
 //! hardware during a case. Nothing is read while a sample runs.
 
+use plimsoll_machine::clocks::{ClockWatch, WrongRate};
+use plimsoll_machine::health::{Counters, Energy, HealthChange, Probe, Zone};
+use plimsoll_machine::{CpuSet, Root, Snapshot, Watch};
+use plimsoll_model::sample::Conditions;
+use plimsoll_system::wall;
+
 use crate::Clock;
-use crate::machine::clocks::{ClockWatch, WrongRate};
-use crate::machine::health::{Counters, Energy, HealthChange, Probe, Zone};
-use crate::machine::{CpuSet, Root, Snapshot, Watch};
-use crate::sample::Conditions;
-use crate::wall;
 
 /// Monotonic time since it was made; the machine's state from its own files.
 pub struct SystemClock {
@@ -109,8 +110,9 @@ impl Clock for SystemClock {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_machine::fixture::{Fault, Fixture};
+
     use super::*;
-    use crate::machine::fixture::{Fault, Fixture};
 
     #[test]
     fn power_and_what_happened_are_seen_between_two_readings() -> Result<(), Fault> {

@@ -9,11 +9,11 @@ use std::fmt;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
-use crate::bench::Prepared;
-use crate::peer::{self, Companion, fact};
-use crate::sample::{Amount, Beside, CannotMeasure, Cause, Paired, Sample};
-use crate::stats::Seed;
-use crate::warning::Warn;
+use plimsoll_bench::Prepared;
+use plimsoll_model::sample::{Amount, Beside, CannotMeasure, Cause, Paired, Sample};
+use plimsoll_model::warning::Warn;
+use plimsoll_reference::{Companion, fact};
+use plimsoll_stats::Seed;
 
 pub(super) struct Companions {
     all: Vec<Companion>,
@@ -130,7 +130,7 @@ impl Companions {
             let (mut about, wanted, mut passes) = (companion.about, companion.pairs, companion.passes);
             let facts = companion.prepared.map(|tool| tool.facts()).unwrap_or_default();
             (about.warnings, about.achieved) = (facts.warnings, facts.achieved);
-            if about.achieved.get(&fact::STATISTIC).as_deref() == Some(peer::BEST) {
+            if about.achieved.get(&fact::STATISTIC).as_deref() == Some(plimsoll_reference::BEST) {
                 std::iter::once(&mut about)
                     .chain(&mut passes)
                     .for_each(|beside| with_our_best(&mut beside.pairs));

@@ -3,8 +3,8 @@
 
 use std::fmt;
 
-use crate::machine::health::{HealthChange, Interface};
-use crate::warning::{Warn, Warning};
+use plimsoll_machine::health::{HealthChange, Interface};
+use plimsoll_model::warning::{Warn, Warning};
 
 /// Dropped packets each second from which on they are told: a few are dropped on any network, as of protocols that nobody
 /// listens to.
@@ -99,9 +99,10 @@ impl fmt::Display for Remark {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_machine::health::Controller;
+    use plimsoll_model::warning::Note;
+
     use super::*;
-    use crate::machine::health::Controller;
-    use crate::warning::Note;
 
     fn codes(change: &HealthChange, uses_interfaces: bool) -> Vec<String> {
         let told = remarks(change, 2.0, uses_interfaces).into_iter().map(Note::from);

@@ -18,34 +18,27 @@ pub mod worker;
 pub use planned::Planned;
 pub use together::together;
 
-use plimsoll_bench as bench;
-use plimsoll_machine as machine;
-use plimsoll_model::{case, limit, measurement, plan, sample, warning};
-use plimsoll_reference as peer;
-use plimsoll_result::{evaluate, event};
-use plimsoll_stats as stats;
-use plimsoll_system::{program, wall};
-use plimsoll_units::{quantity, text};
-
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use crate::bench::{Candidate, Prepared};
-use crate::case::Case;
-use crate::evaluate::Maker;
-use crate::event::Event;
-use crate::limit::Evidence;
-use crate::machine::Machine;
-use crate::machine::clocks::WrongRate;
-use crate::machine::health::HealthChange;
-use crate::measurement::Measurement;
-use crate::peer::Companion;
-use crate::plan::Sampling;
-use crate::sample::energy::{self, ENERGY, ENERGY_PER_UNIT};
-use crate::sample::{Amount, Beside, CannotMeasure, Cause, Conditions, Fact, Facts, Offer, Outcome, Sample};
-use crate::stats::{Budget, Decision, EndedBy, MAX_SAMPLES, MIN_SAMPLES, Outcome as Ending, StopRule};
-use crate::stats::{Samples, Seed};
-use crate::warning::{Loss, Note, Warning};
+use plimsoll_bench::{Candidate, Prepared};
+use plimsoll_machine::Machine;
+use plimsoll_machine::clocks::WrongRate;
+use plimsoll_machine::health::HealthChange;
+use plimsoll_model::case::Case;
+use plimsoll_model::limit::Evidence;
+use plimsoll_model::measurement::Measurement;
+use plimsoll_model::plan::Sampling;
+use plimsoll_model::sample::energy::{self, ENERGY, ENERGY_PER_UNIT};
+use plimsoll_model::sample::{
+    Amount, Beside, CannotMeasure, Cause, Conditions, Fact, Facts, Offer, Outcome, Sample,
+};
+use plimsoll_model::warning::{Loss, Note, Warning};
+use plimsoll_reference::Companion;
+use plimsoll_result::evaluate::Maker;
+use plimsoll_result::event::Event;
+use plimsoll_stats::{Budget, Decision, EndedBy, MAX_SAMPLES, MIN_SAMPLES, Outcome as Ending, StopRule};
+use plimsoll_stats::{Samples, Seed};
 
 use companions::Companions;
 use overrun::Overrun;
@@ -223,7 +216,7 @@ fn needed(cases: &[Planned], samples: usize) -> f64 {
 /// Seconds that a case of a plan is expected to take: as long as its samples, or the amount that it states of each.
 pub fn expected_of(planned: &Planned) -> f64 {
     let case = &planned.candidate.case;
-    let amount = bench::find(case.benchmark()).and_then(|benchmark| benchmark.sample_seconds(case));
+    let amount = plimsoll_bench::find(case.benchmark()).and_then(|benchmark| benchmark.sample_seconds(case));
     let each = match amount {
         Some(seconds) => SET_UP + warm_up(&planned.sampling) + samples(&planned.sampling) * seconds,
         None => expected_seconds(&planned.sampling),
@@ -375,7 +368,7 @@ impl Harness<'_> {
         let rule = rule(case, sampling, own);
         let cpus = self.maker.machine.cpu.allowed.len();
         let cpus_used = case.busy_threads().min(cpus.max(1));
-        let headline = bench::find(case.benchmark()).and_then(|b| b.metrics(case).first().copied());
+        let headline = plimsoll_bench::find(case.benchmark()).and_then(|b| b.metrics(case).first().copied());
         let seed = Seed::new(self.maker.seed, case.id().as_str(), headline.map_or("elapsed", |m| m.name));
         let mut companions = self.companions(planned, prepared.as_mut(), seed, room.beside);
         let sampling_began = self.clock.now();
@@ -421,9 +414,9 @@ impl Harness<'_> {
         }
         let overrun = self.overrun(planned, room, begun, taken.beside_s);
         taken.facts.warnings.extend(overrun.map(Note::from));
-        taken.note_health(&change, seconds, bench::subsystem_of(case).uses_interfaces);
+        taken.note_health(&change, seconds, plimsoll_bench::subsystem_of(case).uses_interfaces);
         taken.note_energy(headline);
-        let second = bench::subsystem_of(case).second_cost;
+        let second = plimsoll_bench::subsystem_of(case).second_cost;
         taken.remark(ending, sampling.precision, second, cpus > 0 && case.crowding(cpus) > 0.0);
         Ok(())
     }
@@ -586,10 +579,11 @@ impl Taken {
     }
 
     /// Keeps the energy of the samples and, where the headline is a rate of work, that of a unit of it.
-    fn note_energy(&mut self, headline: Option<bench::Metric>) {
+    fn note_energy(&mut self, headline: Option<plimsoll_bench::Metric>) {
         self.facts.achieved.set_some(&ENERGY, energy::energy(&self.samples));
         let rate = headline.filter(|metric| metric.unit.work().is_some());
-        let each = rate.and_then(|rate| limit::median(energy::per_unit(&self.samples, rate.name)));
+        let each =
+            rate.and_then(|rate| plimsoll_model::limit::median(energy::per_unit(&self.samples, rate.name)));
         self.facts.achieved.set_some(&ENERGY_PER_UNIT, each);
     }
 

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use crate::quantity::{Quantity, Unit};
-use crate::warning::Warn;
+use plimsoll_model::warning::Warn;
+use plimsoll_units::quantity::{Quantity, Unit};
 
 /// A case that ended after its budget did. Times in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,8 +1,8 @@
 //! What the loop is given: cases, each with how it is sampled. It knows no plan.
 
-use crate::bench::Candidate;
-use crate::peer::Against;
-use crate::plan::Sampling;
+use plimsoll_bench::Candidate;
+use plimsoll_model::plan::Sampling;
+use plimsoll_reference::Against;
 
 /// A case of a plan, and how it is sampled.
 #[derive(Clone, Debug, PartialEq)]

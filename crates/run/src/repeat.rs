@@ -1,10 +1,11 @@
 //! A wrong answer repeated with one thread on its CPU and on another core: which of CPU and program is at fault.
 
+use plimsoll_bench::Candidate;
+use plimsoll_machine::Machine;
+use plimsoll_model::sample::{Amount, CannotMeasure, Cause, Elsewhere, Origin, Repeated, Trials};
+
 use crate::Harness;
 use crate::Planned;
-use crate::bench::Candidate;
-use crate::machine::Machine;
-use crate::sample::{Amount, CannotMeasure, Cause, Elsewhere, Origin, Repeated, Trials};
 
 /// Trials on each CPU; the first measurement counts as one on the CPU that was wrong.
 const TRIALS_PER_CPU: u32 = 3;
@@ -52,7 +53,10 @@ impl Harness<'_> {
 
     fn add_trials(&mut self, planned: &Planned, cpu: usize, trials: &mut Trials, until: f64) {
         let mut failed = 0;
-        while trials.of < TRIALS_PER_CPU && failed < MAX_FAILED && (trials.of == 0 || self.clock.now() < until) {
+        while trials.of < TRIALS_PER_CPU
+            && failed < MAX_FAILED
+            && (trials.of == 0 || self.clock.now() < until)
+        {
             match self.trial(planned, cpu) {
                 Ok(is_wrong) => trials.add(is_wrong),
                 Err(why) if why.cause == Cause::Interrupted => return,
@@ -65,7 +69,7 @@ impl Harness<'_> {
     fn trial(&mut self, planned: &Planned, cpu: usize) -> Result<bool, CannotMeasure> {
         let Candidate { case, .. } = &planned.candidate;
         let machine = with_one_cpu(self.maker.machine, cpu);
-        let candidate = crate::bench::single_threaded(&machine, case)?;
+        let candidate = plimsoll_bench::single_threaded(&machine, case)?;
         let mut tried = || {
             let mut prepared = self.station.prepare_on(&machine, &candidate)?;
             prepared.sample(Amount::Seconds(planned.sampling.sample_time.min(MAX_SAMPLE)))?;

@@ -2,13 +2,14 @@
 
 use std::fmt;
 
+use plimsoll_bench::{Better, Metric};
+use plimsoll_model::case::Case;
+use plimsoll_model::sample::Fact;
+use plimsoll_model::warning::{Note, Warn, more_rounds};
+use plimsoll_stats::{EndedBy, Outcome as Ending, Seed, Segment, Steadiness, Timed, WINDOW_ROUNDS, segments};
+use plimsoll_units::quantity::{Quantity, percent};
+
 use super::Taken;
-use crate::bench::{Better, Metric};
-use crate::case::Case;
-use crate::quantity::{Quantity, percent};
-use crate::sample::Fact;
-use crate::stats::{EndedBy, Outcome as Ending, Seed, Segment, Steadiness, Timed, WINDOW_ROUNDS, segments};
-use crate::warning::{Note, Warn, more_rounds};
 
 const ROUNDS: Fact<usize> = Fact::new("rounds", "rounds that were made until the device was steady");
 const ROUND_VALUES: Fact<Vec<f64>> =
@@ -101,9 +102,10 @@ fn burst(levels: &[Segment], metric: Metric) -> Option<Remark> {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_model::sample::Sample;
+    use plimsoll_units::quantity::Unit;
+
     use super::*;
-    use crate::quantity::Unit;
-    use crate::sample::Sample;
 
     const RATE: Metric = Metric::new("rate", Unit::IoPerSecond, Better::Higher);
 

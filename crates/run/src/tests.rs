@@ -3,12 +3,13 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+use plimsoll_bench::{Candidate, benchmarks};
+use plimsoll_machine::{Machine, Root};
+use plimsoll_model::limit::user::UserLimits;
+use plimsoll_model::measurement::Status;
+use plimsoll_model::sample::{AtFault, Elsewhere, Facts, Origin, Repeated, Trials, WrongAnswer};
+
 use super::*;
-use crate::bench::{Candidate, benchmarks};
-use crate::limit::user::UserLimits;
-use crate::machine::{Machine, Root};
-use crate::measurement::Status;
-use crate::sample::{AtFault, Elsewhere, Facts, Origin, Repeated, Trials, WrongAnswer};
 
 /// What the mock does in turn: the values of its samples, and what happens at the end.
 #[derive(Clone)]
@@ -107,7 +108,7 @@ impl Station for Mock {
                 name: "tool".to_owned(),
                 version: None,
                 metric: "latency".to_owned(),
-                definition: sample::Match::Exact,
+                definition: plimsoll_model::sample::Match::Exact,
                 note: String::new(),
                 command: Vec::new(),
                 input: Default::default(),
@@ -244,7 +245,7 @@ fn run_with(script: Script, samples: Option<u32>, budget: Option<f64>, cases: us
         .map(|n| Planned {
             candidate: Candidate::new(Case::of("null").with_count("threads", n as u64), Ok(())),
             sampling: Sampling { samples, sample_time: 0.1, precision: 0.01, warm_up: None },
-            against: peer::Against::Nobody,
+            against: plimsoll_reference::Against::Nobody,
             budget: None,
             job: Vec::new(),
             group: 0,
@@ -566,7 +567,7 @@ fn a_stated_amount_is_expected_to_take_its_time() {
     let planned = |id: &str| Planned {
         candidate: Candidate::new(id.parse().unwrap(), Ok(())),
         sampling: Sampling { samples: Some(3), sample_time: 0.2, precision: 0.01, warm_up: None },
-        against: peer::Against::Nobody,
+        against: plimsoll_reference::Against::Nobody,
         budget: None,
         job: Vec::new(),
         group: 0,

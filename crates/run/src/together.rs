@@ -1,11 +1,11 @@
 //! One outcome of many short runs of a case.
 
 use plimsoll_bench as bench;
+use plimsoll_model::sample::{Cause, Outcome, Sample};
+use plimsoll_model::warning::{Note, Warning};
+use plimsoll_stats::Outcome as Ending;
 
 use super::Taken;
-use crate::sample::{Cause, Outcome, Sample};
-use crate::stats::Outcome as Ending;
-use crate::warning::{Note, Warning};
 
 /// The precision that nobody asked for: the spread over time is the result.
 const ANY: f64 = 1.0;
@@ -54,8 +54,9 @@ fn warnings(parts: &[&Outcome]) -> Vec<Note> {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use plimsoll_model::sample::{CannotMeasure, Conditions, Facts, Origin, WrongAnswer};
+
     use super::*;
-    use crate::sample::{CannotMeasure, Conditions, Facts, Origin, WrongAnswer};
 
     fn part(at: f64, steal: f64) -> Outcome {
         let conditions = Conditions { steal: Some(steal), ..Conditions::default() };

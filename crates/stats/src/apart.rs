@@ -68,7 +68,10 @@ fn qn(sorted: &[f64]) -> f64 {
     let half = n / 2 + 1;
     let (_, found, _) = pairs.select_nth_unstable_by(half * (half - 1) / 2 - 1, f64::total_cmp);
     let many = n as f64;
-    let correction = SMALL_SAMPLE_FACTORS.get(n - 2).copied().unwrap_or(many / (many + if n % 2 == 1 { 1.4 } else { 3.8 }));
+    let correction = SMALL_SAMPLE_FACTORS
+        .get(n - 2)
+        .copied()
+        .unwrap_or(many / (many + if n % 2 == 1 { 1.4 } else { 3.8 }));
     QN * correction * *found
 }
 

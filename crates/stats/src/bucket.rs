@@ -72,7 +72,8 @@ pub fn bucket(arrivals: &[Stretch]) -> Option<Bucket> {
         let drawn = pieces.amounts.len() as f64 / tail as f64;
         let chance =
             fluctuation(&pieces.amounts)? * (pieces.amounts.len() - tail) as f64 / (tail as f64).sqrt();
-        let enough = held >= CLEAR * drawn * stray && held >= SIGNIFICANT * chance && held >= MIN_EXCESS_SHARE * all;
+        let enough =
+            held >= CLEAR * drawn * stray && held >= SIGNIFICANT * chance && held >= MIN_EXCESS_SHARE * all;
         let used_up = used_up(arrivals, base, USED_UP_SHARE * held).filter(|_| enough)?;
         let burst = used_up.amount / used_up.seconds;
         let before = pieces.seconds * (pieces.amounts.len() - tail) as f64;

@@ -246,9 +246,10 @@ fn named<T: Copy>(
 fn blocks(group: &Group) -> Result<Vec<u64>, String> {
     let blocks = whole_sizes(&Block, group, "block", BLOCKS)?;
     match blocks.iter().find(|block| !usize::try_from(**block).is_ok_and(is_block)) {
-        Some(block) => {
-            Err(format!("block must be 1, 2, 4, 8 or a multiple of {LINE_BYTES}: {} is not", format_size(*block)))
-        }
+        Some(block) => Err(format!(
+            "block must be 1, 2, 4, 8 or a multiple of {LINE_BYTES}: {} is not",
+            format_size(*block)
+        )),
         None => Ok(blocks),
     }
 }

@@ -14,7 +14,7 @@ use plimsoll_units::quantity::{Quantity, Unit};
 use plimsoll_units::text::shown_within;
 
 use crate::link::link_bytes;
-use crate::{Cause, Place, LIMIT_TOLERANCE};
+use crate::{Cause, LIMIT_TOLERANCE, Place};
 
 use super::sooner;
 

@@ -203,7 +203,11 @@ fn ranged(pattern: &str) -> Result<Vec<String>, String> {
     for range in ranges.split(',') {
         let (first, last) = range.split_once([':', '-']).unwrap_or((range, range));
         let (from, to, width) = (number(first)?, number(last)?, first.len());
-        if to < from || to - from >= MAX_MACHINES / tails.len() || names.len() >= MAX_MACHINES || width > MAX_NAME_BYTES {
+        if to < from
+            || to - from >= MAX_MACHINES / tails.len()
+            || names.len() >= MAX_MACHINES
+            || width > MAX_NAME_BYTES
+        {
             return Err(wrong());
         }
         let of_number = |n: usize| tails.iter().map(move |tail| format!("{before}{n:0width$}{tail}"));
@@ -245,7 +249,9 @@ pub fn distinct(hosts: Vec<Host>) -> Result<Vec<Host>, String> {
     }
     match hosts.len() {
         0 => Err("no host is named".to_owned()),
-        count if count > MAX_MACHINES => Err(format!("{count} hosts are named; at most {MAX_MACHINES} are possible")),
+        count if count > MAX_MACHINES => {
+            Err(format!("{count} hosts are named; at most {MAX_MACHINES} are possible"))
+        }
         _ => Ok(hosts),
     }
 }

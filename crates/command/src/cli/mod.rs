@@ -300,7 +300,8 @@ impl Device {
 }
 
 /// What `plimsoll check` says of its exit code.
-const CHECK_EXIT_CODE_HELP: &str = "Exit code 1: a figure is impossible, or no figure of a file can be judged.";
+const CHECK_EXIT_CODE_HELP: &str =
+    "Exit code 1: a figure is impossible, or no figure of a file can be judged.";
 
 /// What `plimsoll watch` says of how it ends.
 const WATCHED: &str =

@@ -102,7 +102,11 @@ impl<'a> Survey<'a> {
         for one in self.loops.iter().filter(|one| !left_out(&one.name)) {
             match (one.backing, thing) {
                 (Some(backing), _) if self.same(backing, thing) => {
-                    said.push(format!("is what {} reads from{}", one.name, self.purpose(&one.name, MAX_HOLDERS_NAMED)));
+                    said.push(format!(
+                        "is what {} reads from{}",
+                        one.name,
+                        self.purpose(&one.name, MAX_HOLDERS_NAMED)
+                    ));
                 }
                 (None, Thing::File(_)) => {
                     said.push(format!("may be what {} reads from, whose file cannot be looked at", one.name));
@@ -123,7 +127,9 @@ impl<'a> Survey<'a> {
         };
         let named = holders.iter().filter(|holder| !left_out(holder));
         let mut said: Vec<String> = named
-            .map(|holder| format!("is part of {}{}", self.described(holder), self.purpose(holder, MAX_HOLDERS_NAMED)))
+            .map(|holder| {
+                format!("is part of {}{}", self.described(holder), self.purpose(holder, MAX_HOLDERS_NAMED))
+            })
             .collect();
         let name = name_of(place);
         if self.root.exists(place.join("bcache")) && !name.starts_with("bcache") && holders.is_empty() {

@@ -89,7 +89,10 @@ fn of_chip(root: &Root, dir: &Path, found: &mut Vec<Sensor>) {
         let Some(celsius) = celsius(root, &file("input"), &BELIEVED) else { continue };
         found.push(Sensor {
             chip: shown_within(&chip, MAX_SENSOR_NAME_CHARACTERS),
-            label: root.line(file("label")).ok().map(|label| shown_within(&label, MAX_SENSOR_NAME_CHARACTERS)),
+            label: root
+                .line(file("label"))
+                .ok()
+                .map(|label| shown_within(&label, MAX_SENSOR_NAME_CHARACTERS)),
             celsius,
             critical: celsius_critical(root, &file("crit")),
         });

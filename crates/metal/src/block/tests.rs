@@ -49,7 +49,10 @@ fn reference(fresh: &Region, places: &[u64]) -> (Vec<u8>, u64) {
 }
 
 fn any_block() -> impl Strategy<Value = usize> {
-    prop_oneof![prop::sample::select(vec![1_usize, 2, 4, 8]), (1_usize..30).prop_map(|lines| lines * LINE_BYTES)]
+    prop_oneof![
+        prop::sample::select(vec![1_usize, 2, 4, 8]),
+        (1_usize..30).prop_map(|lines| lines * LINE_BYTES)
+    ]
 }
 
 proptest! {

@@ -49,9 +49,9 @@ impl Calibration {
         let cycles = cycles_of_link(scalar, step)?;
         let woven = work.woven().and_then(|row| Some((row, Operands::of(row)?)));
         let first = TimeKept::now();
-        let chosen = woven
-            .as_ref()
-            .and_then(|(row, operands)| (0..CALIBRATION_ATTEMPTS).find_map(|_| in_vectors(row, operands, cycles, step)));
+        let chosen = woven.as_ref().and_then(|(row, operands)| {
+            (0..CALIBRATION_ATTEMPTS).find_map(|_| in_vectors(row, operands, cycles, step))
+        });
         let (links, operands) = match chosen {
             Some(chosen) => chosen,
             None => alone_at_last(scalar, cycles, step)?,

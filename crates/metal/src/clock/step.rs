@@ -25,7 +25,8 @@ pub fn timer_step() -> f64 {
         u64::try_from(passed).unwrap_or(u64::MAX)
     });
     // Where time stands still for longer than a reading takes, most differences are zero.
-    let differences: Vec<u64> = between.take(STEP_READINGS * 64).filter(|ns| *ns > 0).take(STEP_READINGS).collect();
+    let differences: Vec<u64> =
+        between.take(STEP_READINGS * 64).filter(|ns| *ns > 0).take(STEP_READINGS).collect();
     step_of(&differences) as f64 * 1e-9
 }
 

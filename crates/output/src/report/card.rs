@@ -76,7 +76,9 @@ pub(super) fn telling(run: &Run) -> Vec<(&str, &Measurement)> {
             }
         }
         let with_figures = last.into_iter().filter(|measurement| !measurement.metrics.is_empty());
-        found.extend(with_figures.take(MAX_HEADLINES_PER_SUBSYSTEM).map(|measurement| (subsystem, measurement)));
+        found.extend(
+            with_figures.take(MAX_HEADLINES_PER_SUBSYSTEM).map(|measurement| (subsystem, measurement)),
+        );
     }
     found.truncate(MAX_HEADLINES);
     found

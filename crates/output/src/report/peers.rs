@@ -281,7 +281,9 @@ fn columns(rows: &[Row], style: &Style) -> String {
         let last = cells.get(widths.len()).map(String::as_str).unwrap_or_default();
         let (below, pieces) = match room >= MIN_COLUMNS {
             true => (indent + before, flowed(last, room)),
-            false => (indent + COLUMN_GAP, flowed(last, style.width.saturating_sub(indent + COLUMN_GAP).max(1))),
+            false => {
+                (indent + COLUMN_GAP, flowed(last, style.width.saturating_sub(indent + COLUMN_GAP).max(1)))
+            }
         };
         let mut pieces = pieces.into_iter();
         if room >= MIN_COLUMNS {

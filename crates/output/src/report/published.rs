@@ -53,7 +53,8 @@ pub fn replays(runs: &[Run]) -> Vec<Replay<'_>> {
 
 /// Does something with the tables of these reports.
 pub(super) fn with_tables<T>(reports: &[Replay<'_>], then: impl FnOnce(&[Report<'_>]) -> T) -> T {
-    let kept: Vec<Vec<Table<'_>>> = reports.iter().map(|(baseline, _)| plimsoll_published::tables::of(baseline)).collect();
+    let kept: Vec<Vec<Table<'_>>> =
+        reports.iter().map(|(baseline, _)| plimsoll_published::tables::of(baseline)).collect();
     let reports: Vec<Report<'_>> = reports
         .iter()
         .zip(&kept)

@@ -195,7 +195,8 @@ pub fn lines(path: &Path, waits: &Waits) -> Result<Box<dyn Write>, TargetError> 
         let file = match kind(&place)? {
             Kind::New => {
                 let mode = Mode::from_raw_mode(0o666);
-                openat(&place.directory, &place.name, WRITE_FLAGS | OFlags::CREATE | OFlags::EXCL, mode)?.into()
+                openat(&place.directory, &place.name, WRITE_FLAGS | OFlags::CREATE | OFlags::EXCL, mode)?
+                    .into()
             }
             Kind::Regular | Kind::Mounted => {
                 let file = opened(&place, OFlags::empty())?;

@@ -236,7 +236,8 @@ impl Asked {
         prepared.planned.retain(|planned| cases.iter().any(|id| *id == planned.candidate.case.id().as_str()));
         for planned in &mut prepared.planned {
             planned.sampling.samples = Some(RETEST_SAMPLES);
-            planned.sampling.sample_time = (planned.sampling.sample_time * LONGER).min(MAX_RETEST_SAMPLE_SECONDS);
+            planned.sampling.sample_time =
+                (planned.sampling.sample_time * LONGER).min(MAX_RETEST_SAMPLE_SECONDS);
         }
         let document = super::document(&prepared, &plimsoll_system::wall::run_id(), None);
         let seat = Seat::new(&prepared, document, self.interrupts.clone(), None);

@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, after, never, select, tick, unbounded};
 use plimsoll_cluster::Between;
-use plimsoll_cluster::ssh::names::Host;
-use plimsoll_cluster::ssh::pairs::Connected;
+use plimsoll_cluster::ssh::names::{self, Host};
+use plimsoll_cluster::ssh::pairs::{self, Connected};
 use plimsoll_cluster::ssh::{Answer, Hold, Launcher, Order, Program, Progress, Session, measured, said};
 use plimsoll_command::cli::{Common, Hosts, SLURM, What};
 use plimsoll_command::resolve;

@@ -3,8 +3,9 @@
 use std::collections::HashSet;
 use std::hash::Hash;
 
+use plimsoll_model::measurement::Measurement;
+
 use super::Run;
-use crate::measurement::Measurement;
 
 /// The first that comes a second time.
 fn second<T: Clone + Eq + Hash>(mut all: impl Iterator<Item = T>) -> Option<T> {
@@ -15,7 +16,7 @@ fn second<T: Clone + Eq + Hash>(mut all: impl Iterator<Item = T>) -> Option<T> {
 impl Run {
     /// What is in it twice, in words.
     pub fn double(&self) -> Option<String> {
-        let shown = |text: &str| crate::text::shown_within(text, 60);
+        let shown = |text: &str| plimsoll_units::text::shown_within(text, 60);
         if let Some(name) = second(self.nodes.iter().map(|node| node.name.as_str())) {
             return Some(format!("machine '{}'", shown(name)));
         }
@@ -31,5 +32,5 @@ impl Run {
 /// The metric that is in a measurement twice, in words.
 fn metric(of: &Measurement) -> Option<String> {
     let name = second(of.metrics.iter().map(|metric| metric.name.as_str()))?;
-    Some(format!("metric '{}' of {}", crate::text::shown_within(name, 40), of.case.id()))
+    Some(format!("metric '{}' of {}", plimsoll_units::text::shown_within(name, 40), of.case.id()))
 }

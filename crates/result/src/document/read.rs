@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::in_page;
 use super::sound::{LONGEST_RUN, check, is_span};
-use super::{Run, RUN_SCHEMA};
+use super::{RUN_SCHEMA, Run};
 
 /// Largest file that is read: a document of five thousand machines is half of it.
 const MAX_BYTES: u64 = 2 << 30;
@@ -24,7 +24,7 @@ impl Run {
             (Some(run), 0) => Ok(run),
             (_, others) => Err(format!(
                 "{}: holds {} runs: import it with plimsoll import, and name one by its id",
-                crate::text::shown_bytes(path.as_os_str().as_encoded_bytes()),
+                plimsoll_units::text::shown_bytes(path.as_os_str().as_encoded_bytes()),
                 others + 1
             )),
         }
@@ -35,8 +35,9 @@ impl Run {
     /// # Errors
     /// As [`Run::read`].
     pub fn read_all(path: &Path) -> Result<Vec<Self>, String> {
-        let file = crate::text::shown_bytes(path.as_os_str().as_encoded_bytes());
-        let text = crate::text::read_small(path, MAX_BYTES).map_err(|why| format!("{file}: {why}"))?;
+        let file = plimsoll_units::text::shown_bytes(path.as_os_str().as_encoded_bytes());
+        let text =
+            plimsoll_units::text::read_small(path, MAX_BYTES).map_err(|why| format!("{file}: {why}"))?;
         let runs = match text.trim_start().starts_with('<') {
             true => Self::of_page(&text),
             false => Self::parse(&text).map(|run| vec![run]),
@@ -59,7 +60,7 @@ impl Run {
     /// # Errors
     /// As [`Run::read`].
     pub fn parse(text: &str) -> Result<Self, String> {
-        let shown = |e: serde_json::Error| crate::text::shown(&e.to_string());
+        let shown = |e: serde_json::Error| plimsoll_units::text::shown(&e.to_string());
         let head: Head =
             serde_json::from_str(text).map_err(|e| format!("not a plimsoll run (JSON): {}", shown(e)))?;
         Self::of_schema(head.schema.as_ref(), text)
@@ -67,11 +68,11 @@ impl Run {
 
     /// Reads one whose schema is known.
     fn of_schema(schema: Option<&Schema>, text: &str) -> Result<Self, String> {
-        let shown = |e: serde_json::Error| crate::text::shown(&e.to_string());
+        let shown = |e: serde_json::Error| plimsoll_units::text::shown(&e.to_string());
         let run = match schema.and_then(Schema::name) {
             Some(RUN_SCHEMA) => serde_json::from_str(text),
             Some(other) => {
-                let other = crate::text::shown_within(other, 60);
+                let other = plimsoll_units::text::shown_within(other, 60);
                 return Err(format!("has schema '{other}', and this plimsoll reads {RUN_SCHEMA}"));
             }
             None => return Err("not a plimsoll run (JSON): it has no schema".to_owned()),
@@ -124,10 +125,13 @@ impl Run {
         // Other ways to write the same id would make another run of it.
         let id = uuid::Uuid::try_parse(&self.id);
         if !id.is_ok_and(|id| id.hyphenated().to_string() == self.id) {
-            return Err(format!("'{}' is not the id of a run", crate::text::shown_within(&self.id, 60)));
+            return Err(format!(
+                "'{}' is not the id of a run",
+                plimsoll_units::text::shown_within(&self.id, 60)
+            ));
         }
         if self.started.parse::<jiff::Timestamp>().is_err() {
-            return Err(format!("'{}' is not a time", crate::text::shown_within(&self.started, 60)));
+            return Err(format!("'{}' is not a time", plimsoll_units::text::shown_within(&self.started, 60)));
         }
         if !is_span(self.elapsed_s) {
             return Err(format!(
@@ -209,11 +213,11 @@ const OF_RUNS: &str = "plimsoll.run";
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_model::measurement::Measurement;
     use proptest::prelude::*;
 
     use super::*;
     use crate::fixture;
-    use crate::measurement::Measurement;
 
     fn text() -> String {
         serde_json::to_string(&fixture::run()).unwrap()

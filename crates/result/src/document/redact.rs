@@ -8,11 +8,11 @@ mod names;
 mod path;
 mod words;
 
+use plimsoll_model::case::Case;
 use serde_json::Value as Json;
 
 use self::names::Names;
 use super::Run;
-use crate::case::Case;
 
 impl Run {
     /// The same run, with host names, addresses, serial numbers, user names and directories replaced. One name has one

@@ -3,14 +3,14 @@
 
 use std::collections::HashSet;
 
+use plimsoll_model::case::Case;
+use plimsoll_model::limit::{Limit, Varies, median};
+use plimsoll_model::measurement::{Measurement, MetricResult, PeerResult, Point, Status};
+use plimsoll_model::sample::Conditions;
+use plimsoll_stats::Ratio;
+use plimsoll_units::quantity::{WRITTEN_ROUNDING, is_rounded};
+
 use super::Run;
-use crate::bench;
-use crate::case::Case;
-use crate::limit::{Limit, Varies, median};
-use crate::measurement::{Measurement, MetricResult, PeerResult, Point, Status};
-use crate::quantity::{WRITTEN_ROUNDING, is_rounded};
-use crate::sample::Conditions;
-use crate::stats::Ratio;
 
 /// Longest run that is believed, in seconds: ten years.
 pub(super) const LONGEST_RUN: f64 = 3.2e8;
@@ -26,13 +26,13 @@ pub(super) fn check(run: &Run) -> Result<(), String> {
     run.measurements.iter().try_for_each(|measurement| {
         let about = |what: String| format!("{}: {what}", measurement.case.id());
         if !nodes.contains(measurement.node.as_str()) {
-            let node = crate::text::shown_within(&measurement.node, 40);
+            let node = plimsoll_units::text::shown_within(&measurement.node, 40);
             return Err(about(format!("node '{node}' is not in nodes")));
         }
         ended(measurement).map_err(about)?;
         conditions(measurement).map_err(about)?;
         measurement.metrics.iter().try_for_each(|one| {
-            let name = crate::text::shown_within(&one.name, 40);
+            let name = plimsoll_units::text::shown_within(&one.name, 40);
             metric(&measurement.case, one).map_err(|what| format!("{} {name}: {what}", measurement.case.id()))
         })
     })
@@ -86,7 +86,7 @@ fn conditions(measurement: &Measurement) -> Result<(), String> {
 }
 
 fn metric(case: &Case, metric: &MetricResult) -> Result<(), String> {
-    let known = bench::find(case.benchmark()).map(|b| b.metrics(case)).unwrap_or_default();
+    let known = plimsoll_bench::find(case.benchmark()).map(|b| b.metrics(case)).unwrap_or_default();
     if let Some(known) = known.iter().find(|known| known.name == metric.name) {
         if known.better != metric.better {
             return Err(format!("better is {}, and it is {}", metric.better.word(), known.better.word()));
@@ -99,8 +99,9 @@ fn metric(case: &Case, metric: &MetricResult) -> Result<(), String> {
     series(metric)?;
     limit(metric)?;
     metric.peers.iter().try_for_each(|one| {
-        peer(one)
-            .map_err(|what| format!("reference tool {}: {what}", crate::text::shown_within(&one.peer, 40)))
+        peer(one).map_err(|what| {
+            format!("reference tool {}: {what}", plimsoll_units::text::shown_within(&one.peer, 40))
+        })
     })
 }
 

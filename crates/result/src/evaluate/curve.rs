@@ -1,7 +1,7 @@
 //! The points of a search or sweep, over all samples that made one.
 
-use crate::limit::median;
-use crate::sample::{Point, Sample};
+use plimsoll_model::limit::median;
+use plimsoll_model::sample::{Point, Sample};
 
 /// The curve of the samples: the median of each figure, over the samples whose curves have the same points. A search that
 /// only the first sample makes is told as it is. None where no sample has a curve.

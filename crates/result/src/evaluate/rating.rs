@@ -4,9 +4,10 @@
 //! past it says something of the row and not of the figure. So does a figure past what a row says of a chip, where the
 //! result is verified and the clock was sound: the fact is wrong, or the chip is another than it says.
 
+use plimsoll_model::limit::{Fact, Limit, Varies};
+use plimsoll_units::quantity::percent;
+
 use super::{TOLERANCE, share_of, shares_of};
-use crate::limit::{Fact, Limit, Varies};
-use crate::quantity::percent;
 
 /// Share of the limit of a common core from which CPUs have left it: half way to what there is then, and no more than the higher of
 /// these. No probe beside a busy sibling was seen to read the clock lower by the lower one.
@@ -91,8 +92,9 @@ pub(super) fn chosen(limits: &[Limit], values: &[f64]) -> Option<Limit> {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_model::limit::{Input, Kind, Source};
+
     use super::*;
-    use crate::limit::{Input, Kind, Source};
 
     fn limit(source: Source, value: f64) -> Limit {
         Limit::fixed(Kind::Ceiling, source, value, "some bound", Vec::new())

@@ -8,14 +8,14 @@ use std::ops::Range;
 
 use serde_json::{Value, json};
 
-use crate::label::full;
-use crate::measurement::{Measurement, MetricResult, Point};
-use crate::metric::Better;
-use crate::quantity::format::significant;
-use crate::quantity::percent;
-use crate::stats::{Seed, Segment, Timed, segments, segments_of_many};
-use crate::view::{Finding, NOTABLE, RunView, Topic};
-use crate::warning::Warning;
+use plimsoll_bench::label::full;
+use plimsoll_model::measurement::{Measurement, MetricResult, Point};
+use plimsoll_model::metric::Better;
+use plimsoll_model::view::{Finding, NOTABLE, RunView, Topic};
+use plimsoll_model::warning::Warning;
+use plimsoll_stats::{Seed, Segment, Timed, segments, segments_of_many};
+use plimsoll_units::quantity::format::significant;
+use plimsoll_units::quantity::percent;
 
 /// Samples below which a change and an accident are hard to tell apart.
 const LEAST_SAMPLES: usize = 30;
@@ -413,10 +413,11 @@ impl Cause {
 mod tests {
     use std::ops::{Deref, DerefMut};
 
+    use plimsoll_model::measurement::{Note, Status};
+    use plimsoll_model::view::testing::measured;
+    use plimsoll_units::quantity::Unit;
+
     use super::*;
-    use crate::measurement::{Note, Status};
-    use crate::quantity::Unit;
-    use crate::view::testing::measured;
 
     fn find(measurements: &[Measurement]) -> Vec<Finding> {
         super::find(&RunView::new(measurements))

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use plimsoll_system::wall::Step;
+use plimsoll_units::quantity::format_duration;
+
 use super::finding;
 use crate::document::Finding;
-use crate::quantity::format_duration;
-use crate::wall::Step;
 
 /// One finding for each machine whose wall clock was set, with all its steps.
 pub fn clock_steps(steps: &[Step]) -> Vec<Finding> {
@@ -26,7 +27,7 @@ fn of_node(node: &str, steps: &[Step]) -> Option<Finding> {
     };
     let text = format!(
         "the wall clock of {} was set {often} during the run, by up to {} {direction}. Times of day may be off by that much. Durations and rates are right: their clock cannot be set",
-        crate::text::shown(node),
+        plimsoll_units::text::shown(node),
         span(largest.by_s)
     );
     Some(finding("clock-stepped", text, serde_json::json!({ "node": node, "steps": own })))

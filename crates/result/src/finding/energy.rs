@@ -2,11 +2,11 @@
 
 use serde_json::json;
 
-use crate::label::full;
-use crate::measurement::Measurement;
-use crate::quantity::significant;
-use crate::sample::energy::{ENERGY, ENERGY_PER_UNIT};
-use crate::view::{Finding, RunView, Topic};
+use plimsoll_bench::label::full;
+use plimsoll_model::measurement::Measurement;
+use plimsoll_model::sample::energy::{ENERGY, ENERGY_PER_UNIT};
+use plimsoll_model::view::{Finding, RunView, Topic};
+use plimsoll_units::quantity::significant;
 
 /// Speaks once, where the power of any case is known.
 pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
@@ -42,8 +42,9 @@ fn small_joules(joules: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_model::view::testing::peak;
+
     use super::*;
-    use crate::view::testing::peak;
 
     #[test]
     fn the_case_of_the_most_power_is_told_once() {

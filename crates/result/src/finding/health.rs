@@ -1,9 +1,10 @@
 //! What is wrong with the hardware of each machine, and what this user may not read of it.
 
+use plimsoll_machine::health::Fault;
+use plimsoll_units::text::shown;
+
 use super::finding;
 use crate::document::{Finding, NodeHealth};
-use crate::machine::health::Fault;
-use crate::text::shown;
 
 /// Faults of one kind of a machine that are told each; of more, how many there are.
 const MOST: usize = 4;
@@ -46,9 +47,10 @@ fn missing(machines: &[NodeHealth]) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_machine::Health;
+    use plimsoll_machine::health::{Controller, Drive, Smart};
+
     use super::*;
-    use crate::machine::Health;
-    use crate::machine::health::{Controller, Drive, Smart};
 
     fn machine(node: &str, errors: &[u64]) -> NodeHealth {
         let mut page = [1_u8; 512];

@@ -1,7 +1,7 @@
 //! Findings: sentences that follow from the figures, each by a rule of its own.
 //!
 //! What is true of every benchmark is a rule here, one file and one line in [`RULES`]; what follows from how one works, it says
-//! itself ([`crate::bench::Descriptor::findings`]).
+//! itself ([`plimsoll_bench::Descriptor::findings`]).
 
 mod changed;
 mod clock_steps;
@@ -22,10 +22,11 @@ pub use wrong::WRONG_ANSWER;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::bench::benchmarks;
+use plimsoll_bench::benchmarks;
+use plimsoll_model::measurement::Measurement;
+use plimsoll_model::view::{self, RunView};
+
 use crate::document::Finding;
-use crate::measurement::Measurement;
-use crate::view::{self, RunView};
 
 /// What a rule finds in the measurements of a machine.
 pub type Rule = fn(&RunView<'_>) -> Vec<view::Finding>;

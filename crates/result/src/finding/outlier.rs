@@ -16,22 +16,22 @@ mod again;
 use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
 
+use plimsoll_bench::label::full;
+use plimsoll_bench::{Setting, subsystem_of};
+use plimsoll_bench_network::condition::SHAPED;
+use plimsoll_machine::Machine;
+use plimsoll_model::limit::{Input, median};
+use plimsoll_model::measurement::{Measurement, MetricResult};
+use plimsoll_model::metric::Better;
+use plimsoll_model::view::{Lost, NOTABLE, losses as losses_of};
+use plimsoll_model::warning::Warning;
+use plimsoll_stats::{Excluded, Samples, Seed, Summary, apart};
+use plimsoll_units::quantity::{Quantity, Unit, format_cpus, percent, significant};
 use serde_json::json;
 
 use super::{ENOUGH, because, finding};
-use crate::bench::{Setting, subsystem_of};
 use crate::document::Finding;
-use crate::label::full;
-use crate::limit::{Input, median};
-use crate::machine::Machine;
-use crate::measurement::{Measurement, MetricResult};
-use crate::metric::Better;
-use crate::quantity::{Quantity, Unit, format_cpus, percent, significant};
-use crate::stats::{Excluded, Samples, Seed, Summary, apart};
-use crate::view::{Lost, NOTABLE, losses as losses_of};
-use crate::warning::Warning;
 pub use again::{Suspect, Tried, judged, next};
-use plimsoll_bench_network::condition::SHAPED;
 
 /// A machine that stands out.
 const OUTLIER: &str = "outlier";

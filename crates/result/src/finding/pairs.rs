@@ -10,18 +10,18 @@
 
 mod cause;
 
+use plimsoll_bench::label::full;
+use plimsoll_model::limit::median;
+use plimsoll_model::measurement::{Flow, Matrix, Measured, Measurement, MetricResult};
+use plimsoll_model::metric::Better;
+use plimsoll_model::sample::Numbers;
+use plimsoll_stats::apart;
+use plimsoll_units::quantity::{Quantity, percent};
 use serde_json::json;
 
 use super::outlier::{FLOOR, from_median};
 use super::{because, finding};
 use crate::document::Finding;
-use crate::label::full;
-use crate::limit::median;
-use crate::measurement::{Flow, Matrix, Measured, Measurement, MetricResult};
-use crate::metric::Better;
-use crate::quantity::{Quantity, percent};
-use crate::sample::Numbers;
-use crate::stats::apart;
 use cause::Known;
 
 /// Robust standard deviations by which the pairs of a machine stand out, and each pair of its own samples.
@@ -262,10 +262,11 @@ impl Judged<'_> {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_model::measurement::Matrix;
+    use plimsoll_model::sample::{Cell, Sample};
+    use plimsoll_model::view::testing::peak;
+
     use super::*;
-    use crate::measurement::Matrix;
-    use crate::sample::{Cell, Sample};
-    use crate::view::testing::peak;
     use proptest::prelude::*;
 
     /// All pairs of four machines with these figures, in three samples that differ by this share.

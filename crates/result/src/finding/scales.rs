@@ -3,12 +3,12 @@
 
 use serde_json::{Value, json};
 
-use crate::label::full;
-use crate::measurement::Measurement;
-use crate::quantity::percent;
-use crate::stats::{Coefficient, Load, Samples, Seed, Usl};
-use crate::view::{Compared, Finding, RunView, Topic, kind};
-use crate::warning::Warning;
+use plimsoll_bench::label::full;
+use plimsoll_model::measurement::Measurement;
+use plimsoll_model::view::{Compared, Finding, RunView, Topic, kind};
+use plimsoll_model::warning::Warning;
+use plimsoll_stats::{Coefficient, Load, Samples, Seed, Usl};
+use plimsoll_units::quantity::percent;
 
 /// A speed-up known worse than this is told with its interval.
 const VAGUE: f64 = 0.05;
@@ -137,11 +137,12 @@ fn law(base: &Measurement, steps: &[&Compared<'_>]) -> Option<Law> {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_model::measurement::Status;
+    use plimsoll_model::metric::Better;
+    use plimsoll_model::view::testing::{measured, peak, warned};
+    use plimsoll_units::quantity::Unit;
+
     use super::*;
-    use crate::measurement::Status;
-    use crate::metric::Better;
-    use crate::quantity::Unit;
-    use crate::view::testing::{measured, peak, warned};
 
     fn find(measurements: &[Measurement]) -> Vec<Finding> {
         super::find(&RunView::new(measurements))

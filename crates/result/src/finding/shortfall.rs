@@ -2,10 +2,10 @@
 
 use serde_json::json;
 
-use crate::label::full;
-use crate::measurement::Measurement;
-use crate::quantity::percent;
-use crate::view::{Finding, NOTABLE, RunView, Topic, lost};
+use plimsoll_bench::label::full;
+use plimsoll_model::measurement::Measurement;
+use plimsoll_model::view::{Finding, NOTABLE, RunView, Topic, lost};
+use plimsoll_units::quantity::percent;
 
 /// Shares of the limit from here on need no explanation.
 const NEAR: f64 = 0.9;
@@ -41,8 +41,9 @@ fn explained(measurement: &Measurement) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_model::view::testing::peak;
+
     use super::*;
-    use crate::view::testing::peak;
 
     fn find(measurements: &[Measurement]) -> Vec<Finding> {
         super::find(&RunView::new(measurements))

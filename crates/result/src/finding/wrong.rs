@@ -1,11 +1,11 @@
 //! Wrong answers: which CPU, file or path gave one, first of all findings.
 
+use plimsoll_model::measurement::Measurement;
+use plimsoll_model::sample::WrongAnswer;
 use serde_json::json;
 
 use super::finding;
 use crate::document::Finding;
-use crate::measurement::Measurement;
-use crate::sample::WrongAnswer;
 
 /// The code of the finding.
 pub const WRONG_ANSWER: &str = "wrong-answer";

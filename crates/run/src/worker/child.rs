@@ -5,11 +5,12 @@ use std::ffi::OsString;
 use std::io::{self, BufRead, Write};
 use std::time::{Duration, Instant};
 
+use plimsoll_bench::{Context, Keep, Options, Parsed, Prepared};
+use plimsoll_machine::Machine;
+use plimsoll_model::case::Case;
+use plimsoll_model::sample::CannotMeasure;
+
 use super::message::{Reply, Request, read, write};
-use crate::bench::{self, Context, Keep, Options, Parsed, Prepared};
-use crate::case::Case;
-use crate::machine::Machine;
-use crate::sample::CannotMeasure;
 
 /// Serves one parent. Returns when the parent closes the pipe.
 ///
@@ -17,7 +18,7 @@ use crate::sample::CannotMeasure;
 /// The pipe broke or carried something that is not a request.
 pub fn serve(mut from: impl BufRead, mut to: impl Write) -> io::Result<()> {
     die_with_the_parent();
-    crate::program::take_name();
+    plimsoll_system::program::take_name();
     let Some(Request::Begin { machine, options }) = read(&mut from)? else {
         return Err(io::Error::new(
             io::ErrorKind::InvalidData,
@@ -114,7 +115,7 @@ impl Workbench {
 
     fn prepare(&mut self, case: &Case, parsed: &Parsed) -> Reply {
         self.prepared = None;
-        let Some(benchmark) = bench::find(case.benchmark()) else {
+        let Some(benchmark) = plimsoll_bench::find(case.benchmark()) else {
             return Reply::Cannot(CannotMeasure::environment(format!("no benchmark '{}'", case.benchmark())));
         };
         let cx = Context { machine: &self.machine, options: &self.options, keep: &self.keep };

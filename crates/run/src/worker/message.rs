@@ -5,10 +5,10 @@ use std::io::{self, BufRead, Write};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::bench::{Options, Parsed};
-use crate::case::Case;
-use crate::machine::Machine;
-use crate::sample::{Amount, CannotMeasure, Facts, Offer, Sample, Writable};
+use plimsoll_bench::{Options, Parsed};
+use plimsoll_machine::Machine;
+use plimsoll_model::case::Case;
+use plimsoll_model::sample::{Amount, CannotMeasure, Facts, Offer, Sample, Writable};
 
 /// Longest line either side accepts: a sample with a full latency histogram is far below it.
 const MAX_LINE: u64 = 16 << 20;

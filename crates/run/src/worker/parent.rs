@@ -9,17 +9,17 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, after, bounded, never, select, unbounded};
+use plimsoll_bench::{Candidate, Options, Prepared};
+use plimsoll_machine::Machine;
+use plimsoll_model::case::Case;
+use plimsoll_model::sample::{Amount, CannotMeasure, Cause, Facts, Offer, Sample, Writable};
+use plimsoll_reference::{Companion, Companions};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
 use super::message::{self, Reply, Request};
 use crate::Planned;
 use crate::Station;
-use crate::bench::{self, Candidate, Options, Prepared};
-use crate::case::Case;
-use crate::machine::Machine;
-use crate::peer::{Companion, Companions};
-use crate::sample::{Amount, CannotMeasure, Cause, Facts, Offer, Sample, Writable};
 
 /// Seconds that a worker may take to start, prepare, verify or finish.
 const PREPARE_SECONDS: f64 = 120.0;
@@ -82,7 +82,7 @@ impl Workers {
             Some((_, worker)) => worker,
             None => self.start(&self.machine)?,
         };
-        if bench::find(case.benchmark()).is_some_and(|b| b.descriptor().shares_worker) {
+        if plimsoll_bench::find(case.benchmark()).is_some_and(|b| b.descriptor().shares_worker) {
             self.kept = Some((case.benchmark().to_owned(), Rc::clone(&worker)));
         }
         Ok(worker)
@@ -100,8 +100,9 @@ impl Station for Workers {
             return Err(interrupted());
         }
         let worker = self.worker_for(case)?;
-        let within = within
-            .filter(|_| bench::find(case.benchmark()).is_some_and(|b| b.descriptor().waits_for_a_device));
+        let within = within.filter(|_| {
+            plimsoll_bench::find(case.benchmark()).is_some_and(|b| b.descriptor().waits_for_a_device)
+        });
         Ok(Box::new(Remote::prepare(worker, candidate, &self.machine, within)?))
     }
 
@@ -140,7 +141,7 @@ impl Station for Workers {
 /// An offer that names no CPUs means those that the benchmarks usually take.
 fn with_cpus(mut offer: Offer, case: &Case, machine: &Machine) -> Offer {
     if offer.cpus.is_empty() {
-        offer.cpus = (bench::subsystem_of(case).cpus)(machine, case);
+        offer.cpus = (plimsoll_bench::subsystem_of(case).cpus)(machine, case);
     }
     offer
 }
@@ -224,7 +225,7 @@ impl Left {
 /// A search is made within the first sample, and each of its probes takes as long as one at most.
 fn probes(case: &Case) -> f64 {
     const OF_A_SEARCH: f64 = 64.0;
-    let searches = bench::find(case.benchmark()).is_some_and(|benchmark| benchmark.searches(case));
+    let searches = plimsoll_bench::find(case.benchmark()).is_some_and(|benchmark| benchmark.searches(case));
     if searches { OF_A_SEARCH } else { 2.0 }
 }
 
@@ -287,7 +288,10 @@ impl Drop for Remote {
         let mut worker = self.worker.borrow_mut();
         if worker.alive && Rc::strong_count(&self.worker) > 1 {
             // What is in flight is waited for; a worker that takes longer is ended, and the next case gets another.
-            let patience = self.clock.seconds.map_or(PREPARE_SECONDS, |left| left.clamp(Left::BUDGET_GRACE_SECONDS, PREPARE_SECONDS));
+            let patience = self
+                .clock
+                .seconds
+                .map_or(PREPARE_SECONDS, |left| left.clamp(Left::BUDGET_GRACE_SECONDS, PREPARE_SECONDS));
             let _ = worker.done(&Request::Finish, patience);
         }
     }
@@ -371,7 +375,7 @@ impl Worker {
             Some(Err(error)) if error.get_ref().is_some() => {
                 return Err(CannotMeasure::environment(format!(
                     "the request to the worker cannot be written: {}",
-                    crate::text::shown(&error.to_string())
+                    plimsoll_units::text::shown(&error.to_string())
                 )));
             }
             _ => return Err(self.lost()),
@@ -459,7 +463,7 @@ fn obituary(status: Option<ExitStatus>, said: &str, cpu_time: Option<u64>) -> St
     };
     match said.trim() {
         "" => how,
-        said => format!("{how}: {}", crate::text::shown(said)),
+        said => format!("{how}: {}", plimsoll_units::text::shown(said)),
     }
 }
 

@@ -122,7 +122,9 @@ mod tests {
     fn delays_are_the_shortest_of_each_stretch_above_the_shortest_of_all() {
         let mut one = Recorder::default();
         // The sender's clock is ahead of the receiver's: the transit is a large number.
-        for (at, transit) in [(0, u64::MAX - 5), (10, u64::MAX - 9), (3 * FIRST_STRETCH_NS, 90), (3 * FIRST_STRETCH_NS, 100)] {
+        for (at, transit) in
+            [(0, u64::MAX - 5), (10, u64::MAX - 9), (3 * FIRST_STRETCH_NS, 90), (3 * FIRST_STRETCH_NS, 100)]
+        {
             one.arrive(at, 1);
             one.transit(at, transit);
         }

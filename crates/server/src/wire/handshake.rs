@@ -157,7 +157,10 @@ pub(crate) mod tests {
         let answer = respond(&key, &message_of_version(&key, 1)).unwrap();
         assert_eq!(answer.transport.unwrap_err(), HandshakeError::Version(1));
         let told = HandshakeError::Version(1).to_string();
-        assert!(told.contains(&format!("version 1, and this plimsoll uses version {PROTOCOL_VERSION}")), "{told}");
+        assert!(
+            told.contains(&format!("version 1, and this plimsoll uses version {PROTOCOL_VERSION}")),
+            "{told}"
+        );
     }
 
     proptest! {

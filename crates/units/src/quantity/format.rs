@@ -33,7 +33,8 @@ const RATE_PREFIXES: &[Step] = &[
     step(1.0, ""),
 ];
 /// Times. Picoseconds are there for costs per byte.
-const TIME_PREFIXES: &[Step] = &[step(1.0, ""), step(1e-3, "m"), step(1e-6, "µ"), step(1e-9, "n"), step(1e-12, "p")];
+const TIME_PREFIXES: &[Step] =
+    &[step(1.0, ""), step(1e-3, "m"), step(1e-6, "µ"), step(1e-9, "n"), step(1e-12, "p")];
 /// IEC 80000-13 binary prefixes of sizes.
 const BYTE_PREFIXES: &[Step] = &[
     step((1u64 << 60) as f64, "Ei"),

@@ -85,7 +85,11 @@ fn tools(run: &Run) -> String {
         return rows;
     }
     let rule = "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |";
-    format!("\n### Reference tools\n\n| {} |\n{rule}\n{rows}\n{}\n", COLUMN_TITLES.join(" | "), escaped(RATIO))
+    format!(
+        "\n### Reference tools\n\n| {} |\n{rule}\n{rows}\n{}\n",
+        COLUMN_TITLES.join(" | "),
+        escaped(RATIO)
+    )
 }
 
 #[cfg(test)]

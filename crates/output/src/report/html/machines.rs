@@ -8,7 +8,7 @@ use plimsoll_bench::label;
 use plimsoll_compare::{MAX_SIDES, MOST_TAKEN, Side};
 use plimsoll_model::case::KEYS;
 use plimsoll_model::measurement::{Measurement, MetricResult};
-use plimsoll_result::document::{IN_PAGE, Node, Run, RUN_SCHEMA};
+use plimsoll_result::document::{IN_PAGE, Node, RUN_SCHEMA, Run};
 use plimsoll_stats::{ALL_BUT_EXCLUDED, Excluded, MOSTLY_EXCLUDED};
 use plimsoll_units::text::{counted, shown_within};
 use serde::Serialize;

@@ -342,7 +342,10 @@ mod tests {
     #[test]
     fn of_very_many_the_furthest_are_shown_and_one_machine_has_no_such_chart() {
         let charts = of(&many(300));
-        assert!(charts[0].x.categories.len() == MAX_MACHINES_DRAWN && charts[0].x.categories.contains(&"n3".to_owned()));
+        assert!(
+            charts[0].x.categories.len() == MAX_MACHINES_DRAWN
+                && charts[0].x.categories.contains(&"n3".to_owned())
+        );
         assert!(charts[0].note.contains("96 of 300"), "{}", charts[0].note);
         assert_eq!(of(&fixture::run()), []);
         assert_eq!(first(&many(5)).measurements.len(), 1);

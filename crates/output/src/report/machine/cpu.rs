@@ -59,7 +59,8 @@ fn model(cpu: &Cpu) -> String {
 }
 
 fn topology(cpu: &Cpu) -> String {
-    let known = |n: Option<usize>, one: &str| n.map_or(format!("{UNKNOWN_VALUE} {one}s"), |n| counted(n, one));
+    let known =
+        |n: Option<usize>, one: &str| n.map_or(format!("{UNKNOWN_VALUE} {one}s"), |n| counted(n, one));
     let (sockets, cores) = (known(cpu.sockets, "socket"), known(cpu.cores, "core"));
     format!("{sockets}, {cores}, {}", counted(cpu.threads, "thread"))
 }

@@ -51,7 +51,8 @@ fn chunks(sheet: &Sheet, style: &Style, lead: usize) -> Vec<Vec<(usize, usize)>>
     let mut used = lead;
     for at in 0..sheet.columns.len() {
         let width = width(at);
-        let is_full = used + COLUMN_GAP + width > style.width && parts.last().is_some_and(|part| !part.is_empty());
+        let is_full =
+            used + COLUMN_GAP + width > style.width && parts.last().is_some_and(|part| !part.is_empty());
         if is_full {
             parts.push(Vec::new());
             used = lead;

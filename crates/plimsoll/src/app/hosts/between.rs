@@ -248,7 +248,8 @@ pub(super) fn suspects(prepared: &Prepared, names: &[String], made: &[Between]) 
     let of = |finding: &Finding| -> Vec<Pair> {
         let evidence = &finding.evidence;
         let pairs = evidence.get("pairs").and_then(Value::as_array).into_iter().flatten();
-        let of_machine = pairs.filter_map(|ends| pair([ends.get(0)?, ends.get(1)?])).take(MAX_RETESTS_PER_MACHINE);
+        let of_machine =
+            pairs.filter_map(|ends| pair([ends.get(0)?, ends.get(1)?])).take(MAX_RETESTS_PER_MACHINE);
         let alone = evidence.get("from").zip(evidence.get("to"));
         of_machine.chain(alone.and_then(|(from, to)| pair([from, to]))).collect()
     };

@@ -153,7 +153,8 @@ impl<'a> Probing<'a> {
                 self.progress().clear();
                 return None;
             }
-            let wait = Duration::try_from_secs_f64(left).unwrap_or(MAX_SLEEP_LOOK_TIME).min(MAX_SLEEP_LOOK_TIME);
+            let wait =
+                Duration::try_from_secs_f64(left).unwrap_or(MAX_SLEEP_LOOK_TIME).min(MAX_SLEEP_LOOK_TIME);
             match self.asked.recv_timeout(wait) {
                 Err(RecvTimeoutError::Timeout) => {}
                 Ok(()) | Err(RecvTimeoutError::Disconnected) => {

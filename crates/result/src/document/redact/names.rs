@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
+use plimsoll_machine::Machine;
+use plimsoll_machine::disk::DiskKind;
+use plimsoll_model::case::{Case, Value};
 use serde_json::Value as Json;
 
 use super::path;
 use super::words::{address, in_word, is_mac, is_uuid, without_long_hex};
-use crate::case::{Case, Value};
 use crate::document::Run;
-use crate::machine::Machine;
-use crate::machine::disk::DiskKind;
 
 /// Parameters of a case that name machines.
 const NAMING: [&str; 2] = ["server", "bind"];

@@ -1,12 +1,12 @@
 //! Documents full of names, and what is left of them.
 
+use plimsoll_model::measurement::{MetricResult, Note, PeerResult};
 use proptest::prelude::*;
 
 use super::names::Names;
 use crate::document::Run;
 use crate::document::{Finding, Node};
 use crate::fixture;
-use crate::measurement::{MetricResult, Note, PeerResult};
 
 const SECRETS: &[&str] = &[
     "db7.example.org",
@@ -39,11 +39,11 @@ fn telling() -> Run {
         );
     }
     let far = "network.tcp/message=64K/streams=1/direction=up/server=far.example.net:5201";
-    let mut remote = fixture::measured(far, "goodput", crate::quantity::Unit::BitPerSecond, 1e9);
+    let mut remote = fixture::measured(far, "goodput", plimsoll_units::quantity::Unit::BitPerSecond, 1e9);
     remote.warnings.push(Note { code: "x".to_owned(), text: format!("{far} was slow") });
     run.measurements.push(remote);
     let by_address = "network.tcp/message=64K/streams=1/direction=up/server=10.1.2.3:5201";
-    let unit = crate::quantity::Unit::BitPerSecond;
+    let unit = plimsoll_units::quantity::Unit::BitPerSecond;
     run.measurements.push(fixture::measured(by_address, "goodput", unit, 1e9));
     run.findings.push(Finding {
         code: "machine-lost".to_owned(),

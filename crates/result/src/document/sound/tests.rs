@@ -1,16 +1,17 @@
 //! What this program measures is sound by its own check: each rule whose limits vary from sample to sample, and the odd
 //! results of others, written as a document and read again.
 
+use plimsoll_machine::cgroup::CpuQuota;
+use plimsoll_machine::cpu::CoreKind;
+use plimsoll_machine::fixture::Fixture;
+use plimsoll_machine::{Machine, Root};
+use plimsoll_model::limit::Evidence;
+use plimsoll_model::limit::user::UserLimits;
+use plimsoll_model::sample::{Facts, Outcome, Sample};
+
 use super::*;
 use crate::evaluate::Maker;
 use crate::fixture;
-use crate::limit::Evidence;
-use crate::limit::user::UserLimits;
-use crate::machine::cgroup::CpuQuota;
-use crate::machine::cpu::CoreKind;
-use crate::machine::fixture::Fixture;
-use crate::machine::{Machine, Root};
-use crate::sample::{Facts, Outcome, Sample};
 
 /// A sample of `value` under these conditions.
 fn sample(at: usize, metric: &str, value: f64, clock: f64, more: &[(&str, f64)]) -> Sample {
@@ -154,7 +155,7 @@ fn samples_of_zero_and_limits_from_the_user_come_back() {
                 .limit
                 .iter()
                 .chain(&headline.other_limits)
-                .any(|limit| limit.source == crate::limit::Source::User),
+                .any(|limit| limit.source == plimsoll_model::limit::Source::User),
             "{id}"
         );
         assert_eq!(headline.of_limit.is_some(), has_share, "{id} {values:?}: {:?}", headline.of_limit);

@@ -6,15 +6,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use plimsoll_model::measurement::Measurement;
+use plimsoll_stats::{Decided, FALSE_ALARMS, Sequential};
+use plimsoll_units::quantity::percent;
+use plimsoll_units::text::counted;
 use serde_json::{Value, json};
 
 use super::super::{because, finding};
 use super::{FLOOR, Figure, OUTLIER, Usual, Watched, cause, is_worse};
 use crate::document::{Finding, Run};
-use crate::measurement::Measurement;
-use crate::quantity::percent;
-use crate::stats::{Decided, FALSE_ALARMS, Sequential};
-use crate::text::counted;
 
 /// Most measurements of a figure, those without a usable comparison among them.
 const MOST: usize = 6;

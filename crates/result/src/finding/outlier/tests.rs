@@ -1,9 +1,10 @@
 use std::sync::LazyLock;
 
+use plimsoll_model::limit::{Kind, Limit, Source};
+use plimsoll_model::measurement::{Note, Point};
+use plimsoll_model::view::testing::peak;
+
 use super::*;
-use crate::limit::{Kind, Limit, Source};
-use crate::measurement::{Note, Point};
-use crate::view::testing::peak;
 use proptest::prelude::*;
 
 fn find(measurements: &[Measurement]) -> Vec<Finding> {
@@ -206,7 +207,7 @@ fn another_device_is_a_cause_of_cases_with_files_alone() {
     all[2] = on("n2", 40.0);
     let names: Vec<String> = (0..8).map(|i| format!("n{i}")).collect();
     let device = |i: usize| if i == 2 { "a slow disk" } else { "a fast disk" }.to_owned();
-    let machine = Machine::discover(&crate::machine::Root::live());
+    let machine = Machine::discover(&plimsoll_machine::Root::live());
     let known = |i: usize| Known { machine: &machine, device: Some(device(i)) };
     let devices: Machines<'_> = names.iter().enumerate().map(|(i, name)| (name.as_str(), known(i))).collect();
     assert!(super::find(&all, &devices)[0].text.ends_with("Cause unknown"));
@@ -223,9 +224,9 @@ fn with_group<'a>(names: &'a [String], machines: &'a [Machine; 2]) -> Machines<'
 
 #[test]
 fn a_cpu_quota_that_the_others_do_not_have_is_a_cause() {
-    use crate::machine::cgroup::CpuQuota;
+    use plimsoll_machine::cgroup::CpuQuota;
     let names: Vec<String> = (0..8).map(|i| format!("n{i}")).collect();
-    let mut free = Machine::discover(&crate::machine::Root::live());
+    let mut free = Machine::discover(&plimsoll_machine::Root::live());
     (free.cgroup.cpu_quota, free.cgroup.io) = (None, Vec::new());
     let mut held = free.clone();
     held.cgroup.cpu_quota = Some(CpuQuota { quota_us: 50_000, period_us: 100_000, group: String::new() });
@@ -251,10 +252,10 @@ fn a_cpu_quota_that_the_others_do_not_have_is_a_cause() {
 
 #[test]
 fn an_io_limit_near_the_figure_is_a_cause() {
-    use crate::machine::Storage;
-    use crate::machine::cgroup::IoLimit;
+    use plimsoll_machine::Storage;
+    use plimsoll_machine::cgroup::IoLimit;
     let names: Vec<String> = (0..8).map(|i| format!("n{i}")).collect();
-    let mut free = Machine::discover(&crate::machine::Root::live());
+    let mut free = Machine::discover(&plimsoll_machine::Root::live());
     free.cgroup.io.clear();
     free.storage = Some(Storage { number: "254:0".parse().ok(), ..Storage::default() });
     let mut held = free.clone();
@@ -281,10 +282,10 @@ fn an_io_limit_near_the_figure_is_a_cause() {
 
 #[test]
 fn an_io_limit_is_a_cause_of_a_latency() {
-    use crate::machine::Storage;
-    use crate::machine::cgroup::IoLimit;
+    use plimsoll_machine::Storage;
+    use plimsoll_machine::cgroup::IoLimit;
     let names: Vec<String> = (0..8).map(|i| format!("n{i}")).collect();
-    let mut free = Machine::discover(&crate::machine::Root::live());
+    let mut free = Machine::discover(&plimsoll_machine::Root::live());
     free.cgroup.io.clear();
     free.storage = Some(Storage { number: "254:0".parse().ok(), ..Storage::default() });
     let mut held = free.clone();

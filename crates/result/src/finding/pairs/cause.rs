@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use super::{PairPath, Part};
-use crate::limit::median;
-use crate::measurement::Flow;
-use crate::quantity::{Quantity, Unit, percent};
-use crate::sample::Condition;
 use plimsoll_bench_network::condition::{
     END_FULLEST_CPU_BUSY, END_NIC_DROPS, END_NIC_ERRORS, PATH_SPEED, SHAPED,
 };
+use plimsoll_model::limit::median;
+use plimsoll_model::measurement::Flow;
+use plimsoll_model::sample::Condition;
+use plimsoll_units::quantity::{Quantity, Unit, percent};
+
+use super::{PairPath, Part};
 
 /// A rate this much below the others' explains a figure.
 const LOWER: f64 = 0.02;

@@ -120,7 +120,9 @@ fn all() -> String {
         reports.iter().map(|report| html::titles_of_figures(&replay(report.name))).collect();
     let kinds: Vec<Kind> = reports
         .iter()
-        .flat_map(|report| plimsoll_published::tables::of(report).into_iter().map(|table| table.kind).collect::<Vec<_>>())
+        .flat_map(|report| {
+            plimsoll_published::tables::of(report).into_iter().map(|table| table.kind).collect::<Vec<_>>()
+        })
         .collect();
     let of_kind = |wanted: Kind| kinds.iter().filter(|kind| **kind == wanted).count();
     let numbers: usize = reports.iter().map(|report| report.figures.len()).sum();
