@@ -9,7 +9,7 @@ use plimsoll_metal::uring::{Completion, Op, Patience, Polling, Request, Ring, Ri
 use plimsoll_model::job::disk::DiskEngine;
 use rustix::io::Errno;
 
-use crate::storage::target::TestFile;
+use crate::backing::regular_file::TestFile;
 
 mod linux_aio;
 mod nothing;
@@ -181,8 +181,9 @@ pub fn open_on(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storage::dir::check_dir;
-    use crate::storage::target::{Cache, End};
+    use crate::backing::cache::Cache;
+    use crate::backing::dir::check_dir;
+    use crate::backing::regular_file::End;
 
     fn file(dir: &std::path::Path) -> Arc<TestFile> {
         let facts = check_dir(dir).expect("usable");

@@ -14,16 +14,17 @@ use crossbeam_channel::{bounded, unbounded};
 use plimsoll_metal::uring::monotonic_ns;
 use rustix::io::Errno;
 
+use crate::backing::cache::Cache;
+use crate::backing::dir::check_dir;
+use crate::backing::regular_file::{End, TestFile, hint};
+use crate::device::demand::DeviceDemand;
 use crate::device::io_limit;
+use crate::display::human;
 use crate::fact::{self, CACHE, COMMITS, DEVICE, ENGINE, FILE_SYSTEM, LOGS, SYNC};
-use crate::human;
-use crate::io::shares::DeviceDemand;
 use crate::job::MAX_THREADS;
 use crate::load::data::Noise;
 use crate::metrics::{LATENCY, RATE};
-use crate::storage::dir::check_dir;
 use crate::storage::file::{cannot_use, in_memory, memory_behind, named};
-use crate::storage::target::{Cache, End, TestFile, hint};
 use plimsoll_bench_api::RequestedSize;
 use plimsoll_bench_api::{
     Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, Ready, Say, counts,
@@ -193,7 +194,7 @@ impl Log {
         let mut log = Log {
             noise: Noise::new(cx.options.seed, &format!("{}#{thread}", case.id().as_str())),
             block: vec![0; len],
-            path: crate::path_of(cx),
+            path: crate::display::path_of(cx),
             end: 0,
             latency: Times::default(),
             facts: Facts {
@@ -356,7 +357,7 @@ impl Prepared for Logs {
             (LATENCY.to_owned(), latency.mean().unwrap_or_default()),
             (RATE.to_owned(), latency.count() as f64 / elapsed),
         ]);
-        let histograms = vec![crate::distribution(LATENCY, &latency)];
+        let histograms = vec![crate::display::distribution(LATENCY, &latency)];
         Ok(Sample { elapsed, values, histograms, ..Sample::default() })
     }
 

@@ -1,6 +1,6 @@
 //! Which disk jobs can be measured: the bounds of their parameters, and what cannot go together.
 
-use crate::human;
+use crate::display::human;
 use crate::load::data::SECTOR;
 use plimsoll_bench_api::within;
 use plimsoll_model::case::{Case, Value};

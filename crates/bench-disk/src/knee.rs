@@ -38,7 +38,7 @@ impl Benchmark for DiskKnee {
             shares_worker: true,
             waits_for_a_device: true,
             limits: limit::of_a_search,
-            findings: findings::searches,
+            findings: |run| findings::queue::find(run, &DiskKnee, &DiskIo),
             point: words::point,
             ..Descriptor::USUAL
         }

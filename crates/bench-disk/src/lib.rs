@@ -1,11 +1,13 @@
 //! Disk benchmarks: `disk.io`, transfers that the device carries out, and `disk.fsync`, what a commit costs.
 //!
-//! Everything works on one nameless test file below `--dir` ([`storage::target`]), filled before it is read ([`storage::fill`]), with
+//! Everything works on one nameless test file below `--dir` ([`backing::regular_file`]), filled before it is read ([`storage::fill`]), with
 //! the page cache bypassed. [`load`] is the measured loop, [`load::driver`] the thread it is on, [`engine`] how it talks to the kernel, [`load::pattern`] where
 //! it goes and [`load::data`] what it writes.
 #![forbid(unsafe_code)]
 
+pub mod backing;
 mod device;
+mod display;
 pub mod engine;
 pub(crate) mod fact;
 mod findings;
@@ -24,15 +26,12 @@ mod words;
 
 use std::path::Path;
 
+pub use backing::dir::DirError;
+use backing::dir::{DirFacts, NoSpace, check_dir};
 pub use job::MAX_DEPTH;
 pub use part::SUBSYSTEM;
-use plimsoll_bench_api::{Candidate, Context, RequestedSize};
+use plimsoll_bench_api::{Candidate, RequestedSize};
 use plimsoll_machine::Machine;
-use plimsoll_model::sample;
-use plimsoll_stats::Times;
-use plimsoll_units::quantity::{Quantity, Unit};
-pub use storage::dir::DirError;
-use storage::dir::{DirFacts, NoSpace, check_dir};
 
 /// Why the disk cases of a plan cannot be measured in a directory.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -64,24 +63,4 @@ pub fn check<'a>(
 /// How large the file of a case is to be; `None` where it uses none.
 pub fn file_of(candidate: &Candidate) -> Option<RequestedSize> {
     SUBSYSTEM.find(candidate.case.benchmark()).and_then(|of| (of.descriptor().file)(&candidate.parsed))
-}
-
-/// A size for the reader: `64 MiB`.
-fn human(n: u64) -> Quantity {
-    Quantity::new(n as f64, Unit::Byte)
-}
-
-/// A latency distribution in the form that crosses the pipe.
-fn distribution(metric: &str, times: &Times) -> sample::Histogram {
-    sample::Histogram { metric: metric.to_owned(), buckets: times.buckets() }
-}
-/// The device that a case works on, or the directory of its test files, for messages.
-fn path_of(cx: &Context<'_>) -> String {
-    match &cx.options.target {
-        Some(target) => plimsoll_units::text::shown_bytes(target.device.as_os_str().as_encoded_bytes()),
-        None => format!(
-            "a test file in {}",
-            plimsoll_units::text::shown_bytes(cx.options.dir.as_os_str().as_encoded_bytes())
-        ),
-    }
 }

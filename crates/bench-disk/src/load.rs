@@ -10,11 +10,11 @@ use std::time::Instant;
 use plimsoll_metal::uring::{Op, Patience, Request};
 use rustix::time::ClockId;
 
+use crate::backing::regular_file::TestFile;
 use crate::engine::{AnyEngine, Engine, with_engine};
 use crate::load::data::Noise;
 use crate::load::ledger::Ledger;
 use crate::load::source::Source;
-use crate::storage::target::TestFile;
 
 mod check;
 mod checked;

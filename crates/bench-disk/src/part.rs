@@ -1,9 +1,9 @@
 //! The disk benchmarks as a part of a report.
 
+use crate::device::demand::DeviceDemand;
 use crate::device::io_limit;
 use crate::fsync::DiskFsync;
 use crate::io::DiskIo;
-use crate::io::shares::DeviceDemand;
 use crate::knee::DiskKnee;
 use crate::null::DiskNull;
 use plimsoll_bench_api::{Benchmark, Subsystem};

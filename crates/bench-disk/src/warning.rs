@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::human;
+use crate::display::human;
 use plimsoll_model::job::disk::{DiskEngine, Flush};
 use plimsoll_model::warning::Warn;
 use plimsoll_units::quantity::{Quantity, Unit, format_size, percent_below, significant};

@@ -10,9 +10,10 @@ use std::sync::Arc;
 
 use plimsoll_metal::residency::resident_bytes;
 
+use crate::backing::cache::Cache;
+use crate::backing::regular_file::TestFile;
+use crate::display::human;
 use crate::fact::{DEVICE_SHARE, PAGE_CACHE};
-use crate::human;
-use crate::storage::target::{Cache, TestFile};
 use crate::warning::FileWarning;
 use plimsoll_machine::disk::DiskKind;
 use plimsoll_machine::mounts::DeviceNumber;
@@ -187,8 +188,8 @@ mod tests {
     use std::os::unix::fs::FileExt;
 
     use super::*;
-    use crate::storage::dir::check_dir;
-    use crate::storage::target::End;
+    use crate::backing::dir::check_dir;
+    use crate::backing::regular_file::End;
     use plimsoll_machine::disk::Disk;
     use plimsoll_machine::fixture::{Fault, Fixture};
     use plimsoll_machine::storage::{Layer, Member};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::io::shares::{Counted, DeviceDemand, Shares};
+use crate::device::demand::{Counted, DeviceDemand, Shares};
 use crate::metrics::LATENCY;
 use plimsoll_bench_api::setting::{self, Setting};
 use plimsoll_machine::cgroup::IoLimit;

@@ -2,5 +2,6 @@
 
 pub(crate) mod alone;
 pub(crate) mod busy;
+pub(crate) mod demand;
 pub(crate) mod device_check;
 pub(crate) mod io_limit;

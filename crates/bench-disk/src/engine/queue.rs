@@ -102,8 +102,8 @@ impl Engine for Queue {
 mod tests {
     use super::super::{open, with_engine};
     use super::*;
-    use crate::storage::dir::check_dir;
-    use crate::storage::target::Cache;
+    use crate::backing::cache::Cache;
+    use crate::backing::dir::check_dir;
 
     /// Without polling queues behind the file, as on most machines, it must fall back before anything is measured.
     #[test]

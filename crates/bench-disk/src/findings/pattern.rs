@@ -2,7 +2,6 @@
 
 use serde_json::json;
 
-use crate::io::DiskIo;
 use plimsoll_bench_api::Benchmark;
 use plimsoll_model::job::disk::{BlockOrder, DiskTransfers};
 use plimsoll_model::measurement::{Measurement, MetricResult};
@@ -24,10 +23,10 @@ struct Pair<'a> {
     most: f64,
 }
 
-/// Speaks once for each operation of `disk.io`, of its pair that is furthest apart.
-pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
+/// Speaks once for each operation of `transfers`, of its pair that is furthest apart.
+pub(crate) fn find(run: &RunView<'_>, transfers: &dyn Benchmark) -> Vec<Finding> {
     let mut furthest: Vec<Pair<'_>> = Vec::new();
-    for pair in run.of(DiskIo.name()).filter_map(|random| pair(random, run)) {
+    for pair in run.of(transfers.name()).filter_map(|random| pair(random, run, transfers)) {
         let op = |pair: &Pair<'_>| pair.job.operation.word();
         match furthest.iter_mut().find(|known| op(known) == op(&pair)) {
             Some(known) if known.ratio <= pair.ratio => {}
@@ -38,12 +37,12 @@ pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
     furthest.iter().filter(|pair| pair.most < FAR).map(said).collect()
 }
 
-fn pair<'a>(random: &'a Measurement, run: &RunView<'a>) -> Option<Pair<'a>> {
+fn pair<'a>(random: &'a Measurement, run: &RunView<'a>, transfers: &dyn Benchmark) -> Option<Pair<'a>> {
     let job = DiskTransfers::try_from(&random.case).ok().filter(|job| job.order == BlockOrder::Random)?;
     let wanted = random.case.clone().with_word("pattern", "sequential");
     let same = |m: &&Measurement| m.case == wanted && m.node == random.node && m.repeat == random.repeat;
-    let sequential = run.of(DiskIo.name()).find(same)?;
-    let metric = [rate(random)?, rate(sequential)?];
+    let sequential = run.of(transfers.name()).find(same)?;
+    let metric = [rate(random, transfers)?, rate(sequential, transfers)?];
     let ratio = metric[0].summary.median / metric[1].summary.median;
     let most = match metric.map(|m| m.summary.ci95) {
         [Some([_, high]), Some([low, _])] if low > 0.0 => high / low,
@@ -53,8 +52,8 @@ fn pair<'a>(random: &'a Measurement, run: &RunView<'a>) -> Option<Pair<'a>> {
 }
 
 /// What is better when higher: the headline may be a latency.
-fn rate(measurement: &Measurement) -> Option<&MetricResult> {
-    let told: Vec<&str> = DiskIo
+fn rate<'a>(measurement: &'a Measurement, transfers: &dyn Benchmark) -> Option<&'a MetricResult> {
+    let told: Vec<&str> = transfers
         .metrics(&measurement.case)
         .iter()
         .filter(|m| m.role == Role::Informative)
@@ -89,7 +88,7 @@ mod tests {
     use plimsoll_units::quantity::Unit;
 
     fn find(measurements: &[Measurement]) -> Vec<Finding> {
-        super::find(&RunView::new(measurements))
+        super::find(&RunView::new(measurements), &crate::io::DiskIo)
     }
 
     fn io(op: &str, pattern: &str, block: &str, rate: f64) -> Measurement {

@@ -3,21 +3,23 @@
 use serde_json::json;
 
 use crate::fact::{self, DEEPEST, ENGINE, TARGET_HELD, WITHIN_TARGET};
-use crate::knee::DiskKnee;
 use crate::metrics::{DEPTH, LATENCY, RATE, THREADS};
 use plimsoll_bench_api::Benchmark;
 use plimsoll_model::job::disk::{DiskEngine, DiskTransfers};
 use plimsoll_model::measurement::Measurement;
 use plimsoll_model::sample::Point;
 use plimsoll_model::view::{Finding, RunView, Topic};
+use plimsoll_model::words;
 use plimsoll_units::quantity::{Quantity, Unit, percent, percent_below};
 
 /// Points below which there is no curve.
 const LEAST_POINTS: usize = 3;
 
-/// Speaks for each `disk.knee`, and for each `disk.io` that sought the deepest queue within a latency.
-pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
-    run.measurements().iter().filter_map(|made| knee(made).or_else(|| within(made))).collect()
+/// Speaks for each saturation point of `search`, and for each case of `transfers` that sought the deepest queue within a
+/// latency.
+pub(crate) fn find(run: &RunView<'_>, search: &dyn Benchmark, transfers: &dyn Benchmark) -> Vec<Finding> {
+    let found = |made| knee(made, search).or_else(|| within(made, transfers));
+    run.measurements().iter().filter_map(found).collect()
 }
 
 /// A point of the curve, in words and numbers.
@@ -61,8 +63,8 @@ fn searched(measurement: &Measurement) -> Option<(Vec<At<'_>>, usize)> {
     Some((points, chosen))
 }
 
-fn knee(measurement: &Measurement) -> Option<Finding> {
-    if measurement.case.benchmark() != DiskKnee.name() {
+fn knee(measurement: &Measurement, search: &dyn Benchmark) -> Option<Finding> {
+    if measurement.case.benchmark() != search.name() {
         return None;
     }
     let (points, chosen) = searched(measurement)?;
@@ -74,7 +76,7 @@ fn knee(measurement: &Measurement) -> Option<Finding> {
     let of_one = points.iter().any(|at| at.threads > 1.0) && knee.threads == 1.0;
     let text = format!(
         "{}: {}{}: {}, {} of the highest rate ({} in all, at {}). Mean latency {} ({} with one transfer in flight)",
-        crate::SUBSYSTEM.label(&measurement.case),
+        words::full(search.descriptor().words, &measurement.case),
         knee.place(),
         if of_one { " on 1 thread" } else { "" },
         knee.rate(),
@@ -88,7 +90,7 @@ fn knee(measurement: &Measurement) -> Option<Finding> {
     Some(Finding { topic: Topic::Queue, code: "queue-knee", text, evidence })
 }
 
-fn within(measurement: &Measurement) -> Option<Finding> {
+fn within(measurement: &Measurement, transfers: &dyn Benchmark) -> Option<Finding> {
     let target = DiskTransfers::try_from(&measurement.case).ok()?.target?;
     let (percentile, bound) = (target.percentile(), target.time());
     let (points, chosen) = searched(measurement)?;
@@ -105,7 +107,7 @@ fn within(measurement: &Measurement) -> Option<Finding> {
             None => format!("up to {} ({}), the deepest queue that it tried", found.place(), found.rate()),
         },
     };
-    let case = crate::SUBSYSTEM.label(&measurement.case);
+    let case = words::full(transfers.descriptor().words, &measurement.case);
     let missed = measurement.achieved.get(&TARGET_HELD) == Some(false);
     let share = measurement.achieved.get(&WITHIN_TARGET);
     let text = match share.filter(|_| missed) {
@@ -139,7 +141,7 @@ mod tests {
     use plimsoll_model::view::testing::measured;
 
     fn find(measurements: &[Measurement]) -> Vec<Finding> {
-        super::find(&RunView::new(measurements))
+        super::find(&RunView::new(measurements), &crate::knee::DiskKnee, &crate::io::DiskIo)
     }
 
     fn searched(id: &str, points: &[(f64, f64, f64)], chosen: (u64, u64)) -> Measurement {

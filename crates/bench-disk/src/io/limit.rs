@@ -4,8 +4,8 @@
 //! A device bounds only what reaches it: with the page cache in between, on a loop device (whose file is cached by the
 //! file system below), in memory or over a network there is no device limit, and it is said why.
 
+use crate::device::demand::{Counted, DeviceDemand, Shares};
 use crate::device::io_limit;
-use crate::io::shares::{Counted, DeviceDemand, Shares};
 use crate::metrics::{LATENCY, RATE, THROUGHPUT};
 use plimsoll_machine::disk::{DiskKind, Link};
 use plimsoll_machine::storage::{Medium, Storage};

@@ -11,8 +11,6 @@
 pub(crate) mod limit;
 pub(crate) mod reached;
 pub(crate) mod search;
-pub(crate) mod shares;
-pub(crate) mod steady;
 pub(crate) mod sweep;
 pub(crate) mod transfers;
 
@@ -137,7 +135,7 @@ impl Benchmark for DiskIo {
             shares_worker: true,
             waits_for_a_device: true,
             limits: limit::of_transfers,
-            findings: findings::io,
+            findings: |run| findings::pattern::find(run, &DiskIo),
             point: words::point,
             ..Descriptor::USUAL
         }

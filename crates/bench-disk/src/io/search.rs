@@ -220,7 +220,7 @@ mod tests {
                 all.record(time, 1);
             }
             let mut within = Within::default();
-            let histograms = vec![crate::distribution("latency", &all)];
+            let histograms = vec![crate::display::distribution("latency", &all)];
             within.add(&Sample { histograms, ..Sample::default() }, ns);
             prop_assert_eq!(within.share().expect("samples") >= share, all.at(share) <= ns);
         }

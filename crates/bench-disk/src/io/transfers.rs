@@ -9,6 +9,7 @@ use plimsoll_metal::mapped::Access;
 use plimsoll_metal::ticks::Clock;
 use plimsoll_metal::uring::RingError;
 
+use crate::backing::regular_file::TestFile;
 use crate::device::busy::Busy;
 use crate::device::device_check::{DeviceCheck, Moved};
 use crate::engine::{Opened, open_on};
@@ -25,7 +26,6 @@ use crate::metrics;
 use crate::storage::case_files::{CaseFiles, renewal};
 use crate::storage::file::memory_behind;
 use crate::storage::lend::Lender;
-use crate::storage::target::TestFile;
 use crate::warning::{FileWarning, TransferWarning};
 use plimsoll_bench_api::fixed::{Scaling, share};
 use plimsoll_bench_api::{Context, Prepared};
@@ -188,7 +188,7 @@ impl Transfers {
             };
             move || outfit.load()
         });
-        let path = crate::path_of(cx);
+        let path = crate::display::path_of(cx);
         let (team, about) = Threads::start(Directions::of(job.operation), makes)
             .map_err(|error| failed(&error, &path, false))?;
         let kind = about.kind;
@@ -530,7 +530,7 @@ fn sample_of(count: &Count<'_>, job: &DiskTransfers) -> Sample {
     for (metric, times) in timed {
         if let Some((times, mean)) = times.and_then(|times| Some((times, times.mean()?))) {
             values.insert(metric.to_owned(), mean);
-            histograms.push(crate::distribution(metric, times));
+            histograms.push(crate::display::distribution(metric, times));
         }
     }
     Sample { elapsed: count.elapsed, values, histograms, ..Sample::default() }

@@ -93,14 +93,15 @@ mod tests {
     use std::time::Duration;
 
     use super::super::{CAP_NS, Directions, Load, Manner, Tally, on};
+    use crate::backing::cache::Cache;
+    use crate::backing::dir::check_dir;
+    use crate::backing::regular_file::{End, TestFile};
     use crate::engine::open;
     use crate::load::data::{Noise, Seal};
     use crate::load::ledger::Ledger;
     use crate::load::pattern::Extent;
     use crate::load::source::Source;
-    use crate::storage::dir::check_dir;
     use crate::storage::fill::{CHUNK, fill};
-    use crate::storage::target::{Cache, End, TestFile};
     use plimsoll_model::job::disk::{BlockOrder, BlockSizes, DiskEngine, DiskOperation, WriteThrough};
 
     const BLOCK: usize = 4096;

@@ -249,14 +249,15 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::backing::cache::Cache;
+    use crate::backing::dir::check_dir;
+    use crate::backing::regular_file::{End, TestFile};
     use crate::engine::open;
     use crate::load::data::Noise;
     use crate::load::pattern::Extent;
     use crate::load::source::Source;
     use crate::load::{self, CAP_NS, Manner};
-    use crate::storage::dir::check_dir;
     use crate::storage::fill::{CHUNK, fill};
-    use crate::storage::target::{Cache, End, TestFile};
     use plimsoll_model::job::disk::{BlockOrder, BlockSizes, DiskOperation, WriteThrough};
 
     struct Rig {

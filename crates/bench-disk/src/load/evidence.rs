@@ -11,9 +11,10 @@ use plimsoll_metal::uring::{Op, Patience};
 use rustix::fs::Advice;
 
 use super::{LoadError, Loop, Whole};
+use crate::backing::cache::Cache;
+use crate::backing::regular_file::TestFile;
 use crate::engine::Engine;
 use crate::load::data::{Found, SECTOR, Wrong};
-use crate::storage::target::{Cache, TestFile};
 
 /// Blocks of this size can be read directly from any device.
 const ALIGNED: usize = 4096;

@@ -6,9 +6,9 @@ use plimsoll_metal::uring::{Completion, Op, Request, RingError};
 use rustix::io::Errno;
 
 use super::evidence::Evidence;
-use crate::human;
+use crate::backing::regular_file::{TargetError, hint};
+use crate::display::human;
 use crate::load::data::Wrong;
-use crate::storage::target::{TargetError, hint};
 
 /// A transfer that did not do what was asked.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,18 +1,18 @@
 //! Where a case works: its files, filled, and the part of them that each thread has.
 
 use std::sync::Arc;
-use std::time::Instant;
 
-use crate::human;
-use crate::io::steady;
+use crate::backing::cache::Cache;
+use crate::backing::dir::check_dir;
+use crate::backing::regular_file::TestFile;
+use crate::display::human;
 use crate::load::data::Noise;
 use crate::load::pattern::Extent;
 use crate::load::{LoadError, Renew};
-use crate::storage::dir::check_dir;
 use crate::storage::file::{Filled, cannot_fill, cannot_use, drop_pages, requested_size};
-use crate::storage::fill::{CHUNK, FillError, Filling, fill_within};
+use crate::storage::fill::{CHUNK, refill};
 use crate::storage::lend::Lender;
-use crate::storage::target::{Cache, End, TestFile};
+use crate::storage::precondition::precondition;
 use crate::warning::FileWarning;
 use plimsoll_bench_api::Context;
 use plimsoll_bench_api::RawTarget;
@@ -63,7 +63,7 @@ impl CaseFiles {
         let all = each * job.parts();
         let mut warnings = filled.warnings.clone();
         if job.steady {
-            warnings.extend(steady::precondition(job, cx, &filled, all)?);
+            warnings.extend(precondition(job, cx, &filled, all)?);
         }
         let lender = (filled.known && !job.verify).then(|| Lender::new(cx, &filled, all));
         let mut files = vec![Arc::clone(&filled.file)];
@@ -194,19 +194,6 @@ fn another(cx: &Context<'_>, cache: Cache, bytes: u64) -> Result<TestFile, Canno
     let mut noise = Noise::new(cx.options.seed, "copy");
     refill(&file, 0, bytes, cx.options.until, &mut noise).map_err(cannot_fill)?;
     Arc::try_unwrap(file).map_err(|_| environment(&"the copy's file is still being filled"))
-}
-
-/// Fills `bytes` from `from` on, in whole chunks, or fills them anew.
-pub(crate) fn refill(
-    file: &Arc<TestFile>,
-    from: u64,
-    bytes: u64,
-    until: Option<Instant>,
-    noise: &mut Noise,
-) -> Result<(), FillError> {
-    let whole = bytes.next_multiple_of(CHUNK as u64);
-    file.allocate(from + whole, End::Moves)?;
-    fill_within(file, Filling { from, until, ..Filling::of(whole) }, noise).map(|_| ())
 }
 
 /// What begins a thread's file anew, for what uses it up.

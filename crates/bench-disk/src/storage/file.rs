@@ -1,18 +1,20 @@
 //! The filled test file that the cases of one run share, or the device that is measured itself.
 
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::fs::Advice;
 
+use crate::backing::cache::Cache;
+use crate::backing::dir::{DirFacts, check_dir};
+use crate::backing::raw::{Access, RawDevice};
+use crate::backing::regular_file::{End, TargetError, TestFile};
+use crate::display::human;
 use crate::fact::{DEVICE, FILE_SYSTEM};
-use crate::human;
 use crate::load::data::{Noise, Seal};
-use crate::storage::dir::{DirFacts, check_dir};
 use crate::storage::fill::{CHUNK, FillError, Filling, fill_within};
-use crate::storage::lend;
-use crate::storage::raw::{Access, RawDevice};
-use crate::storage::target::{Cache, End, TargetError, TestFile};
 use crate::warning::FileWarning;
 use plimsoll_bench_api::Context;
 use plimsoll_bench_api::RawTarget;
@@ -47,6 +49,12 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Under which name the file is kept for the next case.
 const KEPT: &str = "disk.file";
+
+/// Under which name the second file, for reference tools that write, is kept for the next case.
+pub(super) const LENT: &str = "disk.lent";
+
+/// The second file of the cases of a worker, with its bytes. What is in it is never checked, so that they can share it.
+pub(super) type LentFile = Rc<RefCell<Option<(Arc<TestFile>, u64)>>>;
 
 /// Under which name the claim on a device is kept.
 const CLAIM: &str = "disk.device";
@@ -126,7 +134,8 @@ impl Filled {
         let same = |kept: &Filled| kept.size == size && kept.seal == seal && lasts == Lasts::Longer;
         let kept = cx.keep.take::<Filled>(KEPT).filter(same);
         if kept.is_none() {
-            lend::forget(cx);
+            // So does the second file of the cases before.
+            drop(cx.keep.take::<LentFile>(LENT));
         }
         let device = cx.options.target.as_ref().map(|target| claimed(cx, target, cache)).transpose()?;
         let facts = cx.options.target.is_none().then(|| usable(cx, cache)).transpose()?;
@@ -245,7 +254,7 @@ fn claimed(cx: &Context<'_>, target: &RawTarget, cache: Cache) -> Result<Arc<Raw
     let root = Root::live();
     let device = match cx.keep.take::<Arc<RawDevice>>(CLAIM) {
         Some(device) => device.look_again(&root).map(|()| device),
-        None => crate::storage::raw::open(target, &root, cache).map(Arc::new),
+        None => crate::backing::raw::open(target, &root, cache).map(Arc::new),
     };
     let device = device.map_err(|error| error.cannot())?;
     cx.keep.put(CLAIM, Arc::clone(&device));

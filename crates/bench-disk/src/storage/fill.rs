@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 use plimsoll_metal::uring::{Completion, Op, Patience, Request};
 use rustix::io::Errno;
 
+use crate::backing::cache::Cache;
+use crate::backing::regular_file::{End, TargetError, TestFile, direct_refused};
+use crate::display::human;
 use crate::engine::open;
-use crate::human;
 use crate::load::data::Noise;
 use crate::load::{Fault, LoadError, What, rest};
-use crate::storage::target::{Cache, TargetError, TestFile, direct_refused};
 use plimsoll_model::job::disk::DiskEngine;
 
 /// Bytes of one filling write: large enough for any device's full rate.
@@ -208,13 +209,25 @@ fn settle(file: &TestFile, completion: &Completion) -> Result<Option<Request>, F
     }
 }
 
+/// Fills `bytes` from `from` on, in whole chunks, or fills them anew.
+pub(crate) fn refill(
+    file: &Arc<TestFile>,
+    from: u64,
+    bytes: u64,
+    until: Option<Instant>,
+    noise: &mut Noise,
+) -> Result<(), FillError> {
+    let whole = bytes.next_multiple_of(CHUNK as u64);
+    file.allocate(from + whole, End::Moves)?;
+    fill_within(file, Filling { from, until, ..Filling::of(whole) }, noise).map(|_| ())
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::FileExt;
 
     use super::*;
-    use crate::storage::dir::check_dir;
-    use crate::storage::target::End;
+    use crate::backing::dir::check_dir;
 
     #[test]
     fn every_sector_of_a_filled_file_carries_its_address_and_the_file_ends_there() {

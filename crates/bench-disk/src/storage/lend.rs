@@ -4,29 +4,21 @@
 //! a second file, or a second part of the device, filled like the first. Where there is no room for one it writes to the
 //! case's own, which is filled anew after each of its turns, before anything there is trusted again; and that is said.
 
-use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::human;
+use crate::backing::dir::check_dir;
+use crate::backing::regular_file::TestFile;
+use crate::display::human;
 use crate::load::data::Noise;
-use crate::storage::case_files::refill;
-use crate::storage::dir::check_dir;
-use crate::storage::file::Filled;
-use crate::storage::fill::{CHUNK, FillError, Filling, fill_within};
-use crate::storage::target::TestFile;
+use crate::storage::file::{Filled, LENT, LentFile};
+use crate::storage::fill::{CHUNK, FillError, Filling, fill_within, refill};
 use crate::warning::FileWarning;
 use plimsoll_bench_api::Context;
 use plimsoll_bench_api::RequestedSize;
 use plimsoll_machine::storage::Medium;
 use plimsoll_model::sample::Writable;
-
-/// Under which name the second file is kept for the next case.
-const KEPT: &str = "disk.lent";
-
-/// The second file of the cases of a worker, with its bytes. What is in it is never checked, so that they can share it.
-type Shelf = Rc<RefCell<Option<(Arc<TestFile>, u64)>>>;
 
 /// Makes the place when it is asked for.
 pub(crate) struct Lender {
@@ -36,7 +28,7 @@ pub(crate) struct Lender {
     /// Bytes of it that were filled.
     all: u64,
     seed: u64,
-    shelf: Shelf,
+    shelf: LentFile,
     lent: Option<Lent>,
     /// Turns of tools that wrote to the case's own place: each fill must differ from the one before.
     turns: u64,
@@ -49,16 +41,11 @@ enum Lent {
     Own { why: String },
 }
 
-/// Frees the second file of the cases before: its space may be needed.
-pub(crate) fn forget(cx: &Context<'_>) {
-    drop(cx.keep.take::<Shelf>(KEPT));
-}
-
 impl Lender {
     /// Of the first `bytes` of a file that plimsoll filled.
     pub(crate) fn new(cx: &Context<'_>, filled: &Filled, bytes: u64) -> Self {
-        let shelf = cx.keep.take::<Shelf>(KEPT).unwrap_or_default();
-        cx.keep.put(KEPT, Rc::clone(&shelf));
+        let shelf = cx.keep.take::<LentFile>(LENT).unwrap_or_default();
+        cx.keep.put(LENT, Rc::clone(&shelf));
         let own = Arc::clone(&filled.file);
         Lender { own, bytes, all: filled.bytes, seed: cx.options.seed, shelf, lent: None, turns: 0 }
     }
@@ -159,7 +146,7 @@ fn cannot(error: FillError) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storage::target::Cache;
+    use crate::backing::cache::Cache;
 
     #[test]
     fn a_budget_that_is_over_ends_lending_and_filling_anew() {
@@ -167,7 +154,7 @@ mod tests {
         let facts = check_dir(dir.path()).expect("usable");
         let own = Arc::new(TestFile::create(&facts, Cache::Buffered).expect("file"));
         let bytes = 4 * CHUNK as u64;
-        let shelf = Shelf::default();
+        let shelf = LentFile::default();
         let mut lender = Lender { own, bytes, all: bytes, seed: 1, shelf, lent: None, turns: 0 };
         let over = Some(Instant::now());
         if lender.own.file_system().medium != Some(Medium::Memory) {

@@ -8,8 +8,8 @@ use rustix::fs::{Access, AtFlags, CWD, StatVfsMountFlags, StatxFlags};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
-use crate::human;
-use crate::storage::filesystem::FileSystem;
+use crate::backing::filesystem::FileSystem;
+use crate::display::human;
 use plimsoll_bench_api::RequestedSize;
 use plimsoll_machine::storage::Medium;
 use plimsoll_machine::{Machine, Root, mounts};

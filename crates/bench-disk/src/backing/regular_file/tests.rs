@@ -2,7 +2,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use super::*;
-use crate::storage::dir::check_dir;
+use crate::backing::dir::check_dir;
 
 fn names(dir: &Path) -> usize {
     std::fs::read_dir(dir).expect("list").count()
@@ -102,7 +102,7 @@ fn under_a_file_size_limit() {
 #[test]
 fn the_file_size_limit_is_an_error_and_not_the_end() {
     let program = std::env::current_exe().expect("this program");
-    let inner = "storage::target::tests::under_a_file_size_limit";
+    let inner = "backing::regular_file::tests::under_a_file_size_limit";
     let limited = std::process::Command::new("prlimit")
         .arg("--fsize=1048576")
         .arg(program)

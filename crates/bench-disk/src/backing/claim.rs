@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use crate::storage::blkid;
-use crate::storage::raw::{Looked, RawError};
+use crate::backing::blkid;
+use crate::backing::block_device::{Looked, RawError};
 use plimsoll_machine::disk::openers::{self, Seen};
 use plimsoll_machine::disk::stack::Stack;
 use plimsoll_machine::disk::thing::{FileId, Thing};

@@ -1,20 +1,19 @@
 //! A block device that is measured itself, without a file system (`--target`).
 //!
 //! It is only read, unless the command line repeats the device and its serial number (`--destroy-data-on`). Before
-//! anything is written it must be claimed ([`crate::storage::claim`]); each refusal names its reason. A plan file or the environment
+//! anything is written it must be claimed ([`crate::backing::claim`]); each refusal names its reason. A plan file or the environment
 //! cannot give this consent.
 
 use std::fs::File;
-use std::io::{Seek, SeekFrom};
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
-use rustix::process::Uid;
 
-use crate::storage::claim::Claim;
-use crate::storage::target::Cache;
+use crate::backing::block_device::{Looked, RawError, look, path};
+use crate::backing::cache::Cache;
+use crate::backing::claim::Claim;
 use plimsoll_bench_api::{Consent, RawTarget};
 use plimsoll_machine::disk::users;
 use plimsoll_machine::mounts::DeviceNumber;
@@ -22,31 +21,7 @@ use plimsoll_machine::root::Root;
 use plimsoll_model::case::Case;
 use plimsoll_model::job::disk::{DiskOperation, DiskTransfers};
 use plimsoll_model::sample::CannotMeasure;
-use plimsoll_units::text::{shown, shown_bytes};
-
-/// Why the device cannot be used.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum RawError {
-    /// It is not there, or is no device: bad input.
-    #[error("--target {0}")]
-    Usage(String),
-    /// Somebody's data could be lost.
-    #[error("{0}")]
-    Refused(String),
-    /// It does not work.
-    #[error("{0}")]
-    Failed(String),
-}
-
-impl RawError {
-    /// What that means for a case.
-    pub fn cannot(&self) -> CannotMeasure {
-        match self {
-            RawError::Refused(_) => CannotMeasure::refused(self.to_string()),
-            RawError::Usage(_) | RawError::Failed(_) => CannotMeasure::environment(self.to_string()),
-        }
-    }
-}
+use plimsoll_units::text::shown;
 
 /// What may be done to the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,49 +116,6 @@ fn consented(target: &RawTarget, root: &Root, consent: &Consent, looked: &Looked
     Ok(())
 }
 
-/// A device that has been looked at.
-#[derive(Debug)]
-pub(crate) struct Looked {
-    pub(crate) number: DeviceNumber,
-    pub(crate) bytes: u64,
-    /// Open for reading.
-    pub(crate) file: File,
-}
-
-fn look(device: &Path) -> Result<Looked, RawError> {
-    let name = path(device);
-    let usage = |why: &str| RawError::Usage(format!("{name} {why}"));
-    // Not waiting: opening a FIFO would.
-    let flags = i32::try_from((OFlags::NONBLOCK | OFlags::NOCTTY).bits()).unwrap_or(0);
-    let opened = File::options().read(true).custom_flags(flags).open(device);
-    let mut file = opened.map_err(|error| match Errno::from_io_error(&error) {
-        Some(Errno::NOENT) => usage("does not exist; lsblk lists the devices"),
-        Some(errno @ (Errno::ACCESS | Errno::PERM)) => usage(forbidden(errno, rustix::process::geteuid())),
-        _ => usage(&format!("cannot be opened: {error}")),
-    })?;
-    let metadata = file.metadata().map_err(|error| usage(&format!("cannot be looked at: {error}")))?;
-    if !metadata.file_type().is_block_device() {
-        return Err(usage("is not a block device; for a file system use --dir"));
-    }
-    let bytes = file.seek(SeekFrom::End(0)).unwrap_or(0);
-    if bytes == 0 {
-        return Err(RawError::Failed(format!("{name} has no size: no medium, or nothing is attached to it")));
-    }
-    Ok(Looked { number: DeviceNumber::from_raw(metadata.rdev()), bytes, file })
-}
-
-/// Who forbids a device, and what helps. The device cgroup answers EPERM, whoever asks (cgroup-v1/devices.rst); to root
-/// everything else is permitted but for what is mounted with nodev (open(2): EACCES).
-fn forbidden(errno: Errno, user: Uid) -> &'static str {
-    match (errno, user.is_root()) {
-        (Errno::PERM, _) => {
-            "is kept from this process by its device cgroup, as in a container; allow the device there, or run outside"
-        }
-        (_, true) => "is on a file system where no device may be opened (nodev); name it by a path in /dev",
-        (_, false) => "may not be read by this user; run as root, or in the group of the device",
-    }
-}
-
 /// Opens for use; exclusively before anything is written, which fails when anybody has claimed the device.
 fn reopen(device: &Path, cache: Cache, access: Access) -> std::io::Result<File> {
     let mut flags = OFlags::CLOEXEC;
@@ -234,10 +166,6 @@ pub fn permitted(target: &RawTarget, case: &Case) -> Result<(), CannotMeasure> {
     }
 }
 
-fn path(path: &Path) -> String {
-    shown_bytes(path.as_os_str().as_encoded_bytes())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -254,15 +182,6 @@ mod tests {
         for wrong in ["", ":", "/dev/sda", "/dev/sda:", ":S3Z8", "/dev/sda: "] {
             assert!(Consent::parse(wrong).is_err_and(|why| why.contains("lsblk")), "{wrong}");
         }
-    }
-
-    #[test]
-    fn who_forbids_a_device_is_named() {
-        let (root, user) = (Uid::ROOT, Uid::from_raw(1000));
-        assert!(forbidden(Errno::PERM, root).contains("device cgroup"));
-        assert!(forbidden(Errno::PERM, user).contains("device cgroup"));
-        assert!(forbidden(Errno::ACCESS, root).contains("nodev"));
-        assert!(forbidden(Errno::ACCESS, user).contains("run as root"));
     }
 
     #[test]

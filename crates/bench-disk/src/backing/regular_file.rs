@@ -2,7 +2,7 @@
 //!
 //! `O_TMPFILE` never gives the file a name, so nobody can attack one and nothing is left after SIGKILL. Where a
 //! file system lacks it, the file has a random name for a moment: it is removed before the first byte is written, and a
-//! warning reports it. A block device that is measured itself ([`crate::storage::raw`]) stands in its place.
+//! warning reports it. A block device that is measured itself ([`crate::backing::raw`]) stands in its place.
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -12,34 +12,15 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags, SeekFrom, StatxFlags};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
-use serde::{Deserialize, Serialize};
 
-use crate::human;
-use crate::storage::dir::DirFacts;
-use crate::storage::filesystem::FileSystem;
-use crate::storage::raw::{Access, RawDevice};
-use plimsoll_model::job::disk::CacheMode;
+use crate::backing::cache::Cache;
+use crate::backing::dir::DirFacts;
+use crate::backing::filesystem::FileSystem;
+use crate::backing::raw::{Access, RawDevice};
+use crate::display::human;
 use plimsoll_system::leftover::{Registry, Unfinished};
 use plimsoll_system::links::open_directory;
 use plimsoll_units::text::shown_bytes;
-
-/// Whether the page cache stands between the case and the device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Cache {
-    /// Bypassed with `O_DIRECT`.
-    Direct,
-    /// Used.
-    Buffered,
-}
-
-impl From<CacheMode> for Cache {
-    fn from(mode: CacheMode) -> Self {
-        match mode {
-            CacheMode::Direct => Self::Direct,
-            CacheMode::Buffered | CacheMode::Cold => Self::Buffered,
-        }
-    }
-}
 
 /// Why there is no test file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -197,7 +178,7 @@ impl TestFile {
     pub fn reopened(&self, cache: Cache) -> Result<TestFile, TargetError> {
         let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         let access = if self.is_writable() { OFlags::RDWR } else { OFlags::RDONLY };
-        let file = rustix::fs::open(path, access | OFlags::CLOEXEC | direct(cache), Mode::empty());
+        let file = rustix::fs::open(path, access | OFlags::CLOEXEC | cache.open_flags(), Mode::empty());
         match file {
             Ok(file) => {
                 let (file, facts, kind) = (File::from(file), self.facts.clone(), self.kind);
@@ -337,13 +318,6 @@ pub enum End {
     Stays,
 }
 
-fn direct(cache: Cache) -> OFlags {
-    match cache {
-        Cache::Direct => OFlags::DIRECT,
-        Cache::Buffered => OFlags::empty(),
-    }
-}
-
 fn failure(what: &'static str, facts: &DirFacts, errno: Errno) -> TargetError {
     let mount = shown_bytes(facts.mount.as_os_str().as_encoded_bytes());
     TargetError::Failed { what, mount, errno, hint: hint(errno) }
@@ -359,14 +333,14 @@ pub fn direct_refused(facts: &DirFacts) -> TargetError {
 
 /// `O_EXCL` forbids that the file is ever given a name.
 fn open_nameless(dir: &OwnedFd, cache: Cache) -> Result<OwnedFd, Errno> {
-    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC | direct(cache);
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC | cache.open_flags();
     rustix::fs::openat(dir, ".", flags, Mode::RUSR | Mode::WUSR)
 }
 
 /// A file whose name is removed before anything is written.
 fn open_named(dir: &OwnedFd, cache: Cache, registry: &Registry) -> Result<File, Errno> {
     let directory = PathBuf::from(format!("/proc/self/fd/{}", dir.as_raw_fd()));
-    let made = registry.file_in(&directory, 0o600, direct(cache));
+    let made = registry.file_in(&directory, 0o600, cache.open_flags());
     made.and_then(Unfinished::unnamed).map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))
 }
 
