@@ -2,6 +2,7 @@
 
 use plimsoll_machine::Machine;
 use plimsoll_metal::buffer::{Pages, Resident};
+use plimsoll_model::job::memory::{LARGE_PAGES, SMALL_PAGES, THP};
 use plimsoll_model::sample::{Fact, Facts};
 use plimsoll_units::quantity::percent;
 
@@ -12,12 +13,6 @@ pub const HUGE_BYTES: Fact<u64> = Fact::new("huge_bytes", "bytes that lie in hug
 /// Pages that the kernel gave for a case's memory.
 pub const PAGES: Fact<String> = Fact::new("pages", "pages that the kernel gave");
 
-/// Names of the pages of ordinary memory, with their bytes: a kernel has one of them. AArch64 has all three.
-pub const SMALL_PAGES: &[(&str, u64)] = &[("4k", 4 << 10), ("16k", 16 << 10), ("64k", 64 << 10)];
-/// Name of transparent huge pages.
-pub const THP: &str = "thp";
-/// Names of the larger pages.
-pub const LARGE_PAGES: &[(&str, Pages)] = &[(THP, Pages::Thp), ("2m", Pages::Huge2M), ("1g", Pages::Huge1G)];
 /// The most of a buffer's bytes that may lie in other pages than asked for without a remark: its ragged end.
 const OTHER_PAGES: f64 = 0.02;
 

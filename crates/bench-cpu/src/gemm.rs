@@ -78,7 +78,7 @@ impl Benchmark for MatrixProduct {
                             .with_count("n", n)
                             .with_word("isa", isa.name());
                         let case = seat.taken(case);
-                        let job = Job { element, isa, n: n as usize, threads: Threads::of(machine, &case) };
+                        let job = Job { element, isa, n: n as usize, threads: Threads::of(&case) };
                         let feasible = job.fits(machine);
                         Candidate::new(case, feasible).parsed(&job)
                     }));

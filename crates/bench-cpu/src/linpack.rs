@@ -87,7 +87,7 @@ impl Benchmark for Linpack {
                             .with_count("nb", *nb)
                             .with_word("isa", isa.name());
                         let case = seat.taken(case);
-                        let threads = Threads::of(machine, &case);
+                        let threads = Threads::of(&case);
                         let job = Job { isa, n: n as usize, nb: *nb as usize, threads };
                         let feasible = job.system(machine).map(|_| ());
                         Candidate::new(case, feasible).parsed(&job)

@@ -7,19 +7,17 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_metal::buffer::Pages;
 use plimsoll_metal::numa::{nodes_of, on_node};
 use plimsoll_metal::team::Team;
-use serde::{Deserialize, Serialize};
 
 use super::fact::MEMORY_NODES;
 use super::warning::MemoryWarning;
-use super::{fits_in, human, in_pool, page_size, pages_for, reserved_page, team_on, whole};
+use super::{fits_in, human, in_pool, pages_for, reserved_page, team_on, whole};
 use plimsoll_bench_api::buffer::reserve;
 use plimsoll_bench_api::places;
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
-use plimsoll_model::place::Threads;
+use plimsoll_model::job::MemorySite;
 use plimsoll_model::plan::Group;
 use plimsoll_model::sample::{CannotMeasure, Facts};
 
@@ -76,83 +74,60 @@ fn nodes(machine: &Machine, group: &Group) -> Result<Vec<Option<u64>>, String> {
     }
 }
 
-/// Threads, the memory that each works on, and where it lies: a part of the parameters of each benchmark of memory.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Site {
-    pub(super) threads: Threads,
-    /// Bytes of each thread.
-    pub(super) size: u64,
-    pub(super) pages: Pages,
-    /// The NUMA node that is asked for; each thread's own without.
-    pub(super) node: Option<usize>,
+/// The size of each thread's memory where a size in memory is wanted.
+pub(super) fn bytes(site: &MemorySite) -> usize {
+    usize::try_from(site.size).unwrap_or(usize::MAX)
 }
 
-impl Site {
-    /// That of a case.
-    pub(super) fn of(machine: &Machine, case: &Case) -> Self {
-        Self {
-            threads: Threads::of(machine, case),
-            size: case.number("size").unwrap_or(0),
-            pages: case.word("pages").and_then(page_size).unwrap_or(Pages::Thp),
-            node: case.number(NODE).and_then(|node| usize::try_from(node).ok()),
-        }
-    }
+/// The threads, pinned.
+pub(super) fn team(site: &MemorySite, machine: &Machine) -> Result<Team, CannotMeasure> {
+    team_on(&site.threads.cpus(machine))
+}
 
-    /// The size where a size in memory is wanted.
-    pub(super) fn bytes(&self) -> usize {
-        usize::try_from(self.size).unwrap_or(usize::MAX)
-    }
+/// Whether machine and node have the memory.
+///
+/// # Errors
+/// A node without memory, or too little that is free.
+pub(super) fn fits(site: &MemorySite, machine: &Machine) -> Result<(), CannotMeasure> {
+    let threads = site.threads.count as u64;
+    fits_in(machine, threads, site.size, site.pages)?;
+    site.node.map_or(Ok(()), |node| fits_on(site, machine, node, threads))
+}
 
-    /// The threads, pinned.
-    pub(super) fn team(&self, machine: &Machine) -> Result<Team, CannotMeasure> {
-        team_on(&self.threads.cpus(machine))
+fn fits_on(site: &MemorySite, machine: &Machine, id: usize, threads: u64) -> Result<(), CannotMeasure> {
+    let size = site.size;
+    let Some(node) = machine.memory.nodes.iter().find(|node| node.id == id) else { return Ok(()) };
+    let total = node.total_bytes.unwrap_or(0);
+    if total == 0 {
+        let with: Vec<String> = machine
+            .memory
+            .nodes
+            .iter()
+            .filter(|node| node.total_bytes.is_some_and(|bytes| bytes > 0))
+            .map(|node| node.id.to_string())
+            .collect();
+        return Err(CannotMeasure::not_here(format!(
+            "node {id} has no memory; nodes with memory: {}",
+            with.join(", ")
+        )));
     }
-
-    /// Whether machine and node have the memory.
-    ///
-    /// # Errors
-    /// A node without memory, or too little that is free.
-    pub(super) fn fits(&self, machine: &Machine) -> Result<(), CannotMeasure> {
-        let threads = self.threads.count as u64;
-        fits_in(machine, threads, self.size, self.pages)?;
-        self.node.map_or(Ok(()), |node| self.fits_on(machine, node, threads))
+    if let Some(page) = reserved_page(site.pages) {
+        let place = format!("/sys/devices/system/node/node{id}/hugepages");
+        return in_pool(&node.huge_pages, &place, page, pages_for(threads, size, page));
     }
-
-    fn fits_on(&self, machine: &Machine, id: usize, threads: u64) -> Result<(), CannotMeasure> {
-        let size = self.size;
-        let Some(node) = machine.memory.nodes.iter().find(|node| node.id == id) else { return Ok(()) };
-        let total = node.total_bytes.unwrap_or(0);
-        if total == 0 {
-            let with: Vec<String> = machine
-                .memory
-                .nodes
-                .iter()
-                .filter(|node| node.total_bytes.is_some_and(|bytes| bytes > 0))
-                .map(|node| node.id.to_string())
-                .collect();
-            return Err(CannotMeasure::not_here(format!(
-                "node {id} has no memory; nodes with memory: {}",
-                with.join(", ")
-            )));
-        }
-        if let Some(page) = reserved_page(self.pages) {
-            let place = format!("/sys/devices/system/node/node{id}/hugepages");
-            return in_pool(&node.huge_pages, &place, page, pages_for(threads, size, page));
-        }
-        let free = node.free_bytes.unwrap_or(total);
-        let needed = whole(size, self.pages).and_then(|size| size.checked_mul(threads));
-        let usable = free.saturating_sub(reserve(free));
-        if needed.is_some_and(|needed| needed <= usable) {
-            return Ok(());
-        }
-        Err(CannotMeasure::environment(format!(
-            "needs {threads} × {} of memory on node {id}, and only {} can be used: {} are free there, of which {} stay free; use a smaller --size or another --node",
-            human(size),
-            human(usable),
-            human(free),
-            human(reserve(free))
-        )))
+    let free = node.free_bytes.unwrap_or(total);
+    let needed = whole(size, site.pages).and_then(|size| size.checked_mul(threads));
+    let usable = free.saturating_sub(reserve(free));
+    if needed.is_some_and(|needed| needed <= usable) {
+        return Ok(());
     }
+    Err(CannotMeasure::environment(format!(
+        "needs {threads} × {} of memory on node {id}, and only {} can be used: {} are free there, of which {} stay free; use a smaller --size or another --node",
+        human(size),
+        human(usable),
+        human(free),
+        human(reserve(free))
+    )))
 }
 
 /// Does `work`; the memory that this thread first touches meanwhile is that of the case's node, if it names one.

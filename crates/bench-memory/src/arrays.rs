@@ -6,7 +6,7 @@ use plimsoll_metal::buffer::{Buffer, BufferError, Pages, Resident};
 use plimsoll_metal::clock::{Clocks, thread_cpu_time};
 use plimsoll_metal::stream::{Arrays, LoadedStream, StreamOp, WrongElement};
 use plimsoll_metal::team::{Member, Team};
-use serde::{Deserialize, Serialize};
+use plimsoll_model::job::ArrayLayout;
 
 use super::affinity;
 use super::broken;
@@ -14,20 +14,11 @@ use super::lap::{PASS, Round, Schedule, Turn};
 use super::window::Span;
 use plimsoll_model::sample::{CannotMeasure, Origin, WrongAnswer};
 
-/// Whose the arrays are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Layout {
-    /// Each thread has arrays of its own.
-    Private,
-    /// One set of arrays, as large as all private ones together; each thread works on a part of it.
-    Shared,
-}
-
 /// What is to be made.
 #[derive(Clone, Copy)]
 pub(super) struct Shape {
     pub(super) op: StreamOp,
-    pub(super) layout: Layout,
+    pub(super) layout: ArrayLayout,
     /// Bytes for each thread.
     pub(super) size: usize,
     pub(super) pages: Pages,
@@ -85,7 +76,7 @@ impl Memory {
             CannotMeasure::environment(error.to_string())
         }
         match shape.layout {
-            Layout::Private => {
+            ArrayLayout::Private => {
                 let touched = || {
                     let mut buffer = Buffer::new(shape.size, shape.pages).map_err(environment)?;
                     buffer.touch().map_err(environment)?;
@@ -95,7 +86,7 @@ impl Memory {
                 made.into_iter().collect::<Result<Vec<Buffer>, _>>().map(Self::Private)
             }
             // First touched when each thread fills its part.
-            Layout::Shared => {
+            ArrayLayout::Shared => {
                 let size = shape.size.saturating_mul(team.count());
                 Buffer::new(size, shape.pages).map(Self::Shared).map_err(environment)
             }

@@ -11,7 +11,7 @@ use plimsoll_metal::clock::{Clocks, thread_cpu_time, timer_overhead};
 use plimsoll_metal::team::{Member, Team};
 use serde::{Deserialize, Serialize};
 
-use super::affinity::{self, Site};
+use super::affinity;
 use super::choose::{self, BEST, Chosen};
 use super::fact::{CPUS, DRAW_SECONDS_PER_BLOCK, LEVEL, SIZE, VARIANT};
 use super::lap::OFF_CPU;
@@ -24,6 +24,7 @@ use plimsoll_bench_api::buffer::note_pages;
 use plimsoll_bench_api::fixed::{Scaling, share};
 use plimsoll_bench_api::{Context, Prepared};
 use plimsoll_model::case::Case;
+use plimsoll_model::job::MemorySite;
 use plimsoll_model::sample::{Amount, CannotMeasure, Conditions, ExcludedBy, Facts, Origin, Sample};
 use plimsoll_model::warning::Note;
 
@@ -53,7 +54,7 @@ pub(super) struct Job {
     /// The name of the kernel; [`BEST`] for the fastest one.
     pub(super) variant: String,
     pub(super) fixed: Option<Fixed>,
-    pub(super) site: Site,
+    pub(super) site: MemorySite,
 }
 
 /// Regions on every thread, and the kernel that works on their blocks.
@@ -207,8 +208,8 @@ impl Batches {
         let &Job { op, order, block, fixed, ref variant, ref site } = job;
         let block = usize::try_from(block).unwrap_or(usize::MAX);
         let (pages, node, seed) = (site.pages, site.node, seed(cx, case));
-        let shape = Shape { op, order, block, bytes: site.bytes(), pages, seed };
-        let mut team = site.team(cx.machine)?;
+        let shape = Shape { op, order, block, bytes: affinity::bytes(site), pages, seed };
+        let mut team = affinity::team(site, cx.machine)?;
         let made = team.run(|member| {
             let shape = Shape { seed: seed.wrapping_add((member.index as u64) << 32), ..shape };
             let region = affinity::within(node, || Region::new(shape))?;
@@ -471,7 +472,7 @@ mod tests {
         let options = Options { dir: ".".into(), seed: 7, ..Options::default() };
         let cx = Context { machine: &machine, options: &options, keep: &Keep::default() };
         let fixed = Some(Fixed { blocks: 1 << 40, scaling: Scaling::Strong });
-        let site = Site::of(&machine, &case);
+        let site = MemorySite::of(&case);
         let job = Job {
             op: BlockOp::Write,
             order: Order::Random,

@@ -28,7 +28,6 @@ mod working_set;
 use plimsoll_metal::block::WrongBlocks;
 use plimsoll_metal::buffer::Pages;
 use plimsoll_metal::chase::ChaseError;
-use plimsoll_metal::stream::StreamOp;
 use plimsoll_metal::team::{Team, TeamError};
 
 pub use bandwidth::Bandwidth;
@@ -41,7 +40,7 @@ use level::answers_lines;
 pub(crate) use level::{Answers, answers, levels};
 pub use loaded::LoadedLatency;
 pub use numa::Numa;
-use pages::{Asked, are_here, page_size, pages, reserved_page};
+use pages::{Asked, are_here, pages, reserved_page};
 pub use part::SUBSYSTEM;
 use warning::MemoryWarning;
 
@@ -50,6 +49,7 @@ use plimsoll_bench_api::{Context, counts, default_threads, placed};
 use plimsoll_machine::Machine;
 use plimsoll_machine::memory::HugePages;
 use plimsoll_model::case::Case;
+use plimsoll_model::job::MemoryStream;
 use plimsoll_model::plan::Group;
 use plimsoll_model::sample::{CannotMeasure, Facts, Origin, WrongAnswer};
 use plimsoll_units::quantity::{Quantity, Unit, format_size};
@@ -108,9 +108,9 @@ fn sweep(machine: &Machine) -> impl Iterator<Item = u64> {
 }
 
 /// What answers in a case of `memory.bandwidth`.
-pub(crate) fn answers_case(machine: &Machine, case: &Case) -> Answers {
-    let arrays = case.word("op").and_then(|op| op.parse::<StreamOp>().ok()).map_or(1, StreamOp::arrays);
-    answers(machine, &placed(machine, case), case.number("size").unwrap_or(0), arrays)
+pub(crate) fn answers_stream(machine: &Machine, stream: &MemoryStream) -> Answers {
+    let site = &stream.site;
+    answers(machine, &site.threads.cpus(machine), site.size, stream.op.arrays())
 }
 
 /// The last-level caches that the threads of a case have, in bytes, as far as they are known.

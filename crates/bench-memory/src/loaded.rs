@@ -12,7 +12,6 @@ use plimsoll_metal::block::{BlockError, BlockKernel, BlockOp, Order, Region, Sha
 use plimsoll_metal::team::Team;
 use serde::{Deserialize, Serialize};
 
-use super::affinity::Site;
 use super::fact::{LOAD_BYTES, LOAD_CPUS, LOAD_VARIANT};
 use super::findings;
 use super::latency::{self, Chasing, Latency};
@@ -25,6 +24,7 @@ use plimsoll_bench_api::{
 };
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
+use plimsoll_model::job::MemorySite;
 use plimsoll_model::plan::Group;
 use plimsoll_model::sample::{Amount, CannotMeasure, Facts, Origin, Point, Sample};
 use plimsoll_units::quantity::{self, Quantity, Unit, format_duration};
@@ -106,13 +106,13 @@ impl Benchmark for LoadedLatency {
                             case = case.with_word("delay", &words.join("+"));
                         }
                         let case = case.with_count("threads", *threads);
-                        let possible = possible(machine, *threads).and_then(|()| are_here(machine, &case));
+                        let possible = possible(machine, *threads).and_then(|()| are_here(machine, pages));
                         let feasible = possible.and_then(|()| {
                             let region = region_bytes(machine, *threads);
                             let load = region.saturating_mul(threads.saturating_sub(1));
                             fits(machine, 1, size.saturating_add(load), pages.pages)
                         });
-                        let job = Job { draws, delays: delays.clone(), site: Site::of(machine, &case) };
+                        let job = Job { draws, delays: delays.clone(), site: MemorySite::of(&case) };
                         candidates.push(Candidate::new(case, feasible).parsed(&job));
                     }
                 }
@@ -124,7 +124,7 @@ impl Benchmark for LoadedLatency {
     fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
         let job: Job = parsed.read()?;
         possible(cx.machine, job.site.threads.count as u64)?;
-        let chase = Chasing::new(&latency::Job::alone(&job.site), seed(cx, case), cx.machine)?;
+        let chase = Chasing::new(&latency::alone(&job.site), seed(cx, case), cx.machine)?;
         let load = Load::new(&job, case, cx)?;
         Ok(Box::new(Loaded { chase, load, delays: job.delays }))
     }
@@ -147,7 +147,7 @@ struct Job {
     draws: BlockOp,
     delays: Vec<Duration>,
     /// Of the chase, and the threads of both.
-    site: Site,
+    site: MemorySite,
 }
 
 fn find(word: &str) -> Result<BlockOp, String> {
@@ -245,7 +245,7 @@ struct Moved(AtomicU64);
 impl Load {
     /// Regions on each loading thread's own memory node.
     fn new(job: &Job, case: &Case, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
-        let &Job { draws: op, site: Site { ref threads, pages, .. }, .. } = job;
+        let &Job { draws: op, site: MemorySite { ref threads, pages, .. }, .. } = job;
         let cpus: Vec<usize> = threads.cpus(cx.machine).into_iter().skip(1).collect();
         let mut team = team_on(&cpus)?;
         let bytes = usize::try_from(region_bytes(cx.machine, threads.count as u64)).unwrap_or(0);
@@ -501,7 +501,7 @@ mod tests {
             let options = Options { dir: ".".into(), seed: 7, ..Options::default() };
             let cx = Context { machine: &machine, options: &options, keep: &Keep::default() };
             let delays = read_delays(["1us", "0"].into_iter()).unwrap();
-            let job = Job { draws: *draws, delays, site: Site::of(&machine, &case) };
+            let job = Job { draws: *draws, delays, site: MemorySite::of(&case) };
             let parsed = Candidate::new(case.clone(), Ok(())).parsed(&job).parsed;
             let mut prepared = LoadedLatency.prepare(&case, &parsed, &cx).unwrap();
             // On a busy machine the load may have had no turn within the shortest step, or the chase no quiet slice.

@@ -13,7 +13,7 @@ use plimsoll_metal::clock::thread_cpu_time;
 use plimsoll_metal::team::{Member, Team};
 use serde::{Deserialize, Serialize};
 
-use super::affinity::{self, Site, lies, note_elsewhere};
+use super::affinity::{self, lies, note_elsewhere};
 use super::fact::{CPU_NODES, MEMORY_NODES};
 use super::lap::OFF_CPU;
 use super::window::{Span, Window};
@@ -23,6 +23,7 @@ use plimsoll_bench_api::{
 };
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
+use plimsoll_model::job::MemorySite;
 use plimsoll_model::limit::{Kind, Limit, Question};
 use plimsoll_model::plan::Group;
 use plimsoll_model::sample::{Amount, CannotMeasure, Cell, Facts, Origin, Sample};
@@ -103,9 +104,9 @@ impl Benchmark for Numa {
                         .with_word("pages", pages.word);
                     let nodes = with_memory(machine).len() as u64;
                     let feasible = enough(machine)
-                        .and_then(|()| are_here(machine, &case))
+                        .and_then(|()| are_here(machine, pages))
                         .and_then(|()| fits(machine, nodes, size, pages.pages));
-                    let job = Job { latency: op == "latency", site: Site::of(machine, &case) };
+                    let job = Job { latency: op == "latency", site: MemorySite::of(&case) };
                     candidates.push(Candidate::new(case, feasible).parsed(&job));
                 }
             }
@@ -134,7 +135,7 @@ struct Job {
     /// Whether loads are timed that wait for each other, or reading.
     latency: bool,
     /// Its memory.
-    site: Site,
+    site: MemorySite,
 }
 
 /// Numbers of the nodes that have memory.
@@ -209,7 +210,7 @@ struct Between {
 
 impl Between {
     fn new(job: &Job, case: &Case, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
-        let (latency, size, pages) = (job.latency, job.site.bytes(), job.site.pages);
+        let (latency, size, pages) = (job.latency, affinity::bytes(&job.site), job.site.pages);
         let mut rows = Vec::new();
         for row in with_cpus(cx.machine) {
             let cpus = if latency { row.cpus.iter().copied().take(1).collect() } else { row.cpus.clone() };
@@ -463,7 +464,7 @@ mod tests {
             let case = Case::of("memory.numa").with_word("op", op).with_size("size", 8 << 20);
             let options = Options { dir: ".".into(), seed: 7, ..Options::default() };
             let cx = Context { machine: &machine, options: &options, keep: &Keep::default() };
-            let job = Job { latency: *op == "latency", site: Site::of(&machine, &case) };
+            let job = Job { latency: *op == "latency", site: MemorySite::of(&case) };
             let mut between = Between::new(&job, &case, &cx).unwrap();
             let sample = between.sample(Amount::Seconds(0.0)).unwrap();
             let (rows, columns) = (between.rows.len(), between.columns.len());

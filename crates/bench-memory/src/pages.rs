@@ -3,9 +3,9 @@
 use plimsoll_metal::buffer::Pages;
 
 use super::HUGE_PAGE;
-use plimsoll_bench_api::buffer::{LARGE_PAGES, SMALL_PAGES, THP, small_page_name};
+use plimsoll_bench_api::buffer::small_page_name;
 use plimsoll_machine::Machine;
-use plimsoll_model::case::Case;
+use plimsoll_model::job::memory::{LARGE_PAGES, SMALL_PAGES, THP};
 use plimsoll_model::plan::Group;
 use plimsoll_model::sample::CannotMeasure;
 use plimsoll_units::text::shown;
@@ -60,14 +60,14 @@ fn find(word: &str) -> Option<Asked> {
 ///
 /// # Errors
 /// It has others.
-pub(super) fn are_here(machine: &Machine, case: &Case) -> Result<(), CannotMeasure> {
-    let (named, own) = (case.word("pages").and_then(find), Asked::small(machine));
-    match named.filter(|named| named.pages == Pages::Small && *named != own) {
-        Some(named) => Err(CannotMeasure::not_here(format!(
+pub(super) fn are_here(machine: &Machine, named: Asked) -> Result<(), CannotMeasure> {
+    let own = Asked::small(machine);
+    match named.pages == Pages::Small && named != own {
+        true => Err(CannotMeasure::not_here(format!(
             "the kernel's ordinary pages are {}, not {}; use --pages {0} or thp",
             own.word, named.word
         ))),
-        None => Ok(()),
+        false => Ok(()),
     }
 }
 
@@ -76,11 +76,6 @@ pub(super) fn are_here(machine: &Machine, case: &Case) -> Result<(), CannotMeasu
 fn thp_is_usual(machine: &Machine) -> bool {
     let given = machine.memory.transparent_huge_pages.as_deref().is_some_and(|setting| setting != "never");
     given && machine.memory.transparent_huge_page_bytes.is_none_or(|bytes| bytes <= HUGE_PAGE)
-}
-
-/// The pages of a word in a case.
-pub(super) fn page_size(word: &str) -> Option<Pages> {
-    find(word).map(|found| found.pages)
 }
 
 /// Bytes of a reserved page of this kind; `None` for pages that need not be reserved.

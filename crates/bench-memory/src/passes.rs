@@ -9,10 +9,9 @@ use std::collections::BTreeSet;
 use plimsoll_metal::clock::thread_cpu_time_is_fine;
 use plimsoll_metal::stream::{self, StreamOp};
 use plimsoll_metal::team::Team;
-use serde::{Deserialize, Serialize};
 
-use super::affinity::{self, Site};
-use super::arrays::{Layout, Shape, ThreadArrays};
+use super::affinity;
+use super::arrays::{Shape, ThreadArrays};
 use super::choose::{self, Chosen};
 use super::fact::{CPUS, LEVEL, SIZE, VARIANT};
 use super::lap::{OFF_CPU, PASS, Round, Schedule, lap_of, parts_in};
@@ -26,6 +25,7 @@ use plimsoll_bench_api::buffer::note_pages;
 use plimsoll_bench_api::{Context, Prepared};
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
+use plimsoll_model::job::MemoryStream;
 use plimsoll_model::sample::{Amount, CannotMeasure, Conditions, ExcludedBy, Facts, Sample};
 use plimsoll_model::warning::{Note, Warning};
 
@@ -41,16 +41,6 @@ const MOST_TRIAL: u64 = PASS << 24;
 /// The least that a lap lasts: a hundred times what waking a thread may take.
 const LAP_SECONDS: f64 = 2e-3;
 
-/// A case, understood.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Job {
-    pub(super) op: StreamOp,
-    /// A kernel, or `best`.
-    pub(super) variant: String,
-    pub(super) layout: Layout,
-    pub(super) site: Site,
-}
-
 /// Arrays on every thread, and the kernel that passes over them.
 pub(super) struct Passes {
     team: Team,
@@ -65,12 +55,13 @@ pub(super) struct Passes {
 
 impl Passes {
     /// Arrays on every thread's own memory node, filled.
-    pub(super) fn new(job: &Job, case: &Case, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
-        let Job { op, layout, site, .. } = job;
+    pub(super) fn new(job: &MemoryStream, case: &Case, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
+        let MemoryStream { op, layout, site, .. } = job;
         let (op, layout, pages, node) = (*op, *layout, site.pages, site.node);
-        let mut team = site.team(cx.machine)?;
+        let mut team = affinity::team(site, cx.machine)?;
         let alone = alone(team.cpus());
-        let shape = Shape { op, layout, size: site.bytes(), pages, seed: seed(cx, case), node, alone };
+        let shape =
+            Shape { op, layout, size: affinity::bytes(site), pages, seed: seed(cx, case), node, alone };
         let arrays = ThreadArrays::new(&mut team, shape)?;
         let mut facts = Facts::default();
         note_pages(&mut facts, pages, &arrays.resident());

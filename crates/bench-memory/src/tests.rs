@@ -1,5 +1,3 @@
-use super::affinity::Site;
-use super::arrays::Layout;
 use super::fact::{LEVEL, MEMORY_NODES, SIZE, TOUCHED_BYTES, VARIANT};
 use super::latency::{CYCLES, LOADS_PER_SECOND};
 use super::*;
@@ -8,6 +6,7 @@ use plimsoll_bench_api::{Benchmark, Candidate, Keep, Options, Parsed, Prepared};
 use plimsoll_machine::fixture::{Fault, Fixture};
 use plimsoll_metal::buffer::Resident;
 use plimsoll_model::case::Value;
+use plimsoll_model::job::{MemorySite, MemoryStream, PointerChase};
 use plimsoll_model::sample::{Amount, Cause};
 use proptest::prelude::*;
 
@@ -45,21 +44,16 @@ fn prepared(
 ) -> Result<Box<dyn Prepared>, CannotMeasure> {
     let options = Options { dir: ".".into(), seed: 7, ..Options::default() };
     let cx = Context { machine, options: &options, keep: &Keep::default() };
-    benchmark.prepare(case, &parsed(case, machine), &cx)
+    benchmark.prepare(case, &parsed(case), &cx)
 }
 
 /// What planning makes of a case; what it leaves out is usual.
-fn parsed(case: &Case, machine: &Machine) -> Parsed {
+fn parsed(case: &Case) -> Parsed {
     let candidate = Candidate::new(case.clone(), Ok(()));
     let candidate = match case.benchmark() {
-        "memory.bandwidth" => candidate.parsed(&passes::Job {
-            op: case.word("op").unwrap_or("read").parse().unwrap(),
-            variant: case.word("variant").unwrap_or("best").to_owned(),
-            layout: if case.word("layout") == Some("shared") { Layout::Shared } else { Layout::Private },
-            site: Site::of(machine, case),
-        }),
-        "memory.block" => candidate.parsed(&batches::Job::of(machine, case)),
-        _ => candidate.parsed(&latency::Job::of(machine, case)),
+        "memory.bandwidth" => candidate.parsed(&MemoryStream::of(case).unwrap()),
+        "memory.block" => candidate.parsed(&batches::Job::of(case)),
+        _ => candidate.parsed(&PointerChase::of(case).unwrap()),
     };
     candidate.parsed
 }
@@ -146,7 +140,11 @@ fn defaults_shrink_to_half_of_what_is_free_and_are_always_measured() -> Result<(
         machine.memory.available_bytes = Some(if available == GIB { GIB } else { available * MIB });
         let candidate = triad(&machine);
         assert_eq!((candidate.case.number("size"), candidate.feasible.is_ok()), (Some(wanted * MIB), true));
-        assert_eq!(answers_case(&machine, &candidate.case), level, "so it is marked");
+        assert_eq!(
+            answers_stream(&machine, &MemoryStream::of(&candidate.case).unwrap()),
+            level,
+            "so it is marked"
+        );
     }
     let chase = Latency.cases(&machine, &Group::default())?.pop().unwrap();
     assert_eq!((chase.case.number("size"), chase.feasible.is_ok()), (Some(8 * MIB), true));
@@ -171,7 +169,7 @@ fn default_cases_can_be_measured_on_any_machine() -> Result<(), Fault> {
                 for benchmark in [&Bandwidth as &dyn Benchmark, &Latency] {
                     for Candidate { case, feasible, .. } in benchmark.cases(&machine, &group)? {
                         let each = case.number("size").unwrap();
-                        let taken = whole(each, Site::of(&machine, &case).pages).unwrap();
+                        let taken = whole(each, MemorySite::of(&case).pages).unwrap();
                         let fits = taken * case.threads() as u64 <= available / 2;
                         assert!(feasible.is_ok() && fits, "{case} of {available}");
                         assert!(each <= 600 * MIB, "{case}: too much to set up in time");
@@ -288,8 +286,9 @@ fn all_variants_are_listed_and_best_is_one_case() {
     };
     assert_eq!(one("best").len(), 1);
     let all = one("all");
-    let available: Vec<String> =
-        plimsoll_metal::stream::available(StreamOp::Copy).map(|kernel| kernel.variant()).collect();
+    let available: Vec<String> = plimsoll_metal::stream::available(plimsoll_metal::stream::StreamOp::Copy)
+        .map(|kernel| kernel.variant())
+        .collect();
     let names: Vec<&str> = all.iter().filter_map(|candidate| candidate.case.word("variant")).collect();
     assert_eq!(names, available);
     assert!(all.iter().all(|candidate| candidate.feasible.is_ok()));

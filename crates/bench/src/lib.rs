@@ -4,7 +4,7 @@
 
 pub use plimsoll_bench_api::*;
 use plimsoll_machine::Machine;
-use plimsoll_model::case::{AT_ONCE, AT_ONCE_BACK, Case, EACH, Value, nearest};
+use plimsoll_model::case::{Case, Value, nearest};
 use plimsoll_model::limit::{Limit, Question};
 use plimsoll_model::plan::Group;
 use plimsoll_model::sample::CannotMeasure;
@@ -74,8 +74,8 @@ pub fn is_informative(case: &Case, name: &str) -> bool {
 /// Whether a case of many machines is of all of them, and of none alone: what is measured between them, by MPI, or
 /// solved together.
 pub fn is_of_all(case: &Case) -> bool {
-    let between = matches!(case.word("server"), Some(EACH | AT_ONCE | AT_ONCE_BACK));
-    between || find(case.benchmark()).is_some_and(|benchmark| benchmark.descriptor().of_all_machines)
+    case.is_between_machines()
+        || find(case.benchmark()).is_some_and(|benchmark| benchmark.descriptor().of_all_machines)
 }
 
 /// The limits of one metric of a case: see [`Subsystem::limits`].

@@ -213,6 +213,31 @@ impl Case {
         self.number("threads").and_then(|n| usize::try_from(n).ok()).unwrap_or(1)
     }
 
+    /// Bytes of its working set or test file; of each thread, where each has its own.
+    pub fn size(&self) -> Option<u64> {
+        self.number("size")
+    }
+
+    /// The NUMA node that its memory must lie on.
+    pub fn node(&self) -> Option<u64> {
+        self.number("node")
+    }
+
+    /// The far end: a server, or which pairs of machines are meant ([`EACH`], [`AT_ONCE`], [`AT_ONCE_BACK`]).
+    pub fn server(&self) -> Option<&str> {
+        self.word("server")
+    }
+
+    /// Whether its far ends are the other machines of the run.
+    pub fn is_between_machines(&self) -> bool {
+        matches!(self.server(), Some(EACH | AT_ONCE | AT_ONCE_BACK))
+    }
+
+    /// Whether its samples count only once the figure has stopped to change.
+    pub fn is_steady(&self) -> bool {
+        self.word("steady") == Some("on")
+    }
+
     /// The share of the time that its busy threads wait for each other on so many CPUs: above zero where they are more than
     /// these. Without a server both ends of a stream are here.
     pub fn crowding(&self, cpus: usize) -> f64 {
@@ -222,7 +247,7 @@ impl Case {
     /// How many of its threads on this machine are busy at once.
     pub fn busy_threads(&self) -> usize {
         let streams = self.number("streams").and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
-        let ends = if self.get("server").is_none() { 2 } else { 1 };
+        let ends = if self.server().is_none() { 2 } else { 1 };
         self.threads().max(streams.saturating_mul(ends)).max(1)
     }
 

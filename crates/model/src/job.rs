@@ -2,6 +2,9 @@
 //! command lines and plans know parameters by name.
 
 pub mod disk;
+pub mod memory;
+
+pub use memory::{ArrayLayout, MemorySite, MemoryStream, PointerChase};
 
 use serde::{Deserialize, Serialize};
 

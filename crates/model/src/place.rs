@@ -26,22 +26,36 @@ impl Placement {
     /// # Errors
     /// What is wrong, in one line.
     pub fn read(word: &str, machine: &Machine) -> Result<Self, String> {
+        let placement = Self::parse(word)?;
+        match placement.foreign(machine) {
+            Some(cpu) => Err(format!(
+                "affinity: CPU {cpu} may not be used: this process is allowed CPUs {}",
+                machine.cpu.allowed
+            )),
+            None => Ok(placement),
+        }
+    }
+
+    /// Reads `spread`, `compact` or a list of CPUs.
+    fn parse(word: &str) -> Result<Self, String> {
         let cpus = match word {
             "spread" => return Ok(Self::Spread),
             "compact" => return Ok(Self::Compact),
             list => list.parse::<CpuSet>(),
         };
         let shown = crate::text::shown(word);
-        let cpus = cpus
-            .map_err(|_| format!("affinity must be spread, compact or CPUs such as 0-3: '{shown}' is not"))?;
-        let foreign = cpus.iter().find(|cpu| !machine.cpu.allowed.contains(*cpu));
-        match foreign {
-            Some(cpu) => Err(format!(
-                "affinity: CPU {cpu} may not be used: this process is allowed CPUs {}",
-                machine.cpu.allowed
-            )),
-            None if cpus.is_empty() => Err("affinity: no CPU is named".to_owned()),
-            None => Ok(Self::Cpus(cpus)),
+        match cpus {
+            Err(_) => Err(format!("affinity must be spread, compact or CPUs such as 0-3: '{shown}' is not")),
+            Ok(cpus) if cpus.is_empty() => Err("affinity: no CPU is named".to_owned()),
+            Ok(cpus) => Ok(Self::Cpus(cpus)),
+        }
+    }
+
+    /// A CPU of the list that this process may not use.
+    fn foreign(&self, machine: &Machine) -> Option<usize> {
+        match self {
+            Self::Spread | Self::Compact => None,
+            Self::Cpus(cpus) => cpus.iter().find(|cpu| !machine.cpu.allowed.contains(*cpu)),
         }
     }
 
@@ -85,20 +99,21 @@ pub struct Threads {
 
 impl Threads {
     /// Those of a case: placed as its `affinity` says, else spread.
-    pub fn of(machine: &Machine, case: &Case) -> Self {
-        let word = case.word("affinity").unwrap_or("spread");
-        Self { count: case.threads(), place: Placement::read(word, machine).unwrap_or(Placement::Spread) }
+    pub fn of(case: &Case) -> Self {
+        let place = case.word("affinity").and_then(|word| Placement::parse(word).ok());
+        Self { count: case.threads(), place: place.unwrap_or(Placement::Spread) }
     }
 
-    /// The CPU of each.
+    /// The CPU of each: spread where one is named that this process may not use.
     pub fn cpus(&self, machine: &Machine) -> Vec<usize> {
-        self.place.cpus(machine, self.count)
+        let place = if self.place.foreign(machine).is_some() { &Placement::Spread } else { &self.place };
+        place.cpus(machine, self.count)
     }
 }
 
 /// The CPUs of a case's threads: as its `affinity` says, else spread.
 pub fn placed(machine: &Machine, case: &Case) -> Vec<usize> {
-    Threads::of(machine, case).cpus(machine)
+    Threads::of(case).cpus(machine)
 }
 
 /// The CPUs that `threads` threads are pinned to where nothing else is asked for: spread.

@@ -137,7 +137,7 @@ impl<'a> Words<'a> {
         if self.used.contains(&"server") {
             return;
         }
-        match self.case.word("server") {
+        match self.case.server() {
             Some(EACH) => self.said.push("between machines".to_owned()),
             Some(AT_ONCE) => self.said.insert(0, "bisection,".to_owned()),
             Some(AT_ONCE_BACK) => self.said.insert(0, "bisection back,".to_owned()),

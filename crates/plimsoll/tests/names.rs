@@ -2,7 +2,7 @@
 //! themselves, not by name.
 //!
 //! A reference tool's file is the place that says which cases the tool stands beside and which of our metrics it gives: there names are
-//! what the file is for ([`PAIRINGS`]).
+//! what the file is for ([`PAIRINGS`]). A file of `job` in `model` says which parameters a benchmark's cases have.
 //!
 //! Counts the literals in the sources that are the name of a benchmark (or a case id of it) or of a metric outside the
 //! folder of its subsystem, and compares with [`OUTSIDE`]. The counts there may only shrink: a row is lowered, or
@@ -27,8 +27,12 @@ const OTHER_MEANINGS: &[(&str, &str)] = &[
 
 /// File below `src` (of another crate than the program's: after its name) → names of benchmarks in it, names of metrics in it.
 /// The words of published reports count too.
-const OUTSIDE: &[(&str, usize, usize)] =
-    &[("reference/fact.rs", 0, 1), ("reference/tools/mod.rs", 1, 0), ("published/lib.rs", 0, 3)];
+const OUTSIDE: &[(&str, usize, usize)] = &[
+    ("model/job/memory.rs", 2, 0),
+    ("reference/fact.rs", 0, 1),
+    ("reference/tools/mod.rs", 1, 0),
+    ("published/lib.rs", 0, 3),
+];
 
 /// File → names of subsystems in it: where figures of published reports are told apart, tools are named for what they measure, and
 /// where the word means something else (what another tool is for, a line of /proc/stat, an argument of a tool, a part of the machine, a plan).

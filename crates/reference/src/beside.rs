@@ -241,7 +241,7 @@ impl Companions {
     fn server(&self, peer: &dyn Peer, case: &Case) -> Result<Option<Server>, String> {
         let tool = peer.tool();
         let named = self.servers.get(tool.name);
-        let Some(far) = case.word("server") else {
+        let Some(far) = case.server() else {
             return match named {
                 Some(_) => Err("--reference-server requires --server with the same host".to_owned()),
                 None => Ok(None),

@@ -143,7 +143,7 @@ fn pairing(peer: &dyn Peer, case: &Case, machine: &Machine) -> Option<Pairing> {
 }
 
 fn of_a_node(case: &Case) -> bool {
-    case.number("node").is_some()
+    case.node().is_some()
 }
 
 /// A tool that was named: with its pairing, or with why this case has no counterpart in it.

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use plimsoll_machine::Machine;
 use plimsoll_machine::disk::Disk;
-use plimsoll_model::case::{AT_ONCE, AT_ONCE_BACK, EACH};
 use plimsoll_model::measurement::Measurement;
 use plimsoll_units::quantity::{Quantity, Unit};
 use plimsoll_units::text::shown_within;
@@ -57,7 +56,7 @@ pub fn part(run: &Run, name: &str) -> Option<Run> {
 
 /// Whether it is of machines together, whichever of them it is entered for.
 fn is_between(measurement: &Measurement) -> bool {
-    measurement.case.word("server").is_some_and(|word| [EACH, AT_ONCE, AT_ONCE_BACK].contains(&word))
+    measurement.case.is_between_machines()
 }
 
 /// Findings that say which machines a run lacks: they stay true when it is joined with others.

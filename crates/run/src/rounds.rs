@@ -20,7 +20,7 @@ const FALL: f64 = 0.9;
 
 /// Whether the case is measured in rounds until it is steady.
 pub(super) fn until_steady(case: &Case) -> bool {
-    case.word("steady") == Some("on")
+    case.is_steady()
 }
 
 impl Taken {

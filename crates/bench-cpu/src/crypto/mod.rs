@@ -84,7 +84,7 @@ impl Benchmark for Crypto {
                 let case = Case::of(self.name()).with_word("op", op.name()).with_size("block", *block);
                 cases.extend(seats.iter().map(|seat| {
                     let case = seat.taken(case.clone());
-                    let job = Job { op, block: *block as usize, threads: Threads::of(machine, &case) };
+                    let job = Job { op, block: *block as usize, threads: Threads::of(&case) };
                     Candidate::new(case, Ok(())).parsed(&job)
                 }));
             }

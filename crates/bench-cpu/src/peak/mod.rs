@@ -113,7 +113,7 @@ impl Benchmark for Peak {
                         let case = how.named(case.clone(), n);
                         match &kernel {
                             Ok(kernel) => {
-                                let job = Job::of(machine, &case, kernel);
+                                let job = Job::of(&case, kernel);
                                 Candidate::new(case, Ok(())).parsed(&job)
                             }
                             Err(why) => Candidate::new(case, Err(why.clone())),
@@ -159,8 +159,8 @@ struct Job {
 }
 
 impl Job {
-    fn of(machine: &Machine, case: &Case, kernel: &Kernel) -> Self {
-        let threads = Threads::of(machine, case);
+    fn of(case: &Case, kernel: &Kernel) -> Self {
+        let threads = Threads::of(case);
         let work = case.number("work").map(|work| match scaling(case) {
             Ok(Scaling::Strong) => work.div_ceil(threads.count.max(1) as u64),
             _ => work,

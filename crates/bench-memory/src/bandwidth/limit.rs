@@ -1,10 +1,9 @@
 //! The limit of `memory.bandwidth`: what the sockets' channels can carry, and what the maker says a near cache gives.
 
-use plimsoll_metal::stream::StreamOp;
-
 use crate::{Answers, BANDWIDTH, BUS_BANDWIDTH};
 use plimsoll_machine::cpu::{Ability, Capability};
 use plimsoll_machine::{CpuSet, Machine};
+use plimsoll_model::job::MemoryStream;
 use plimsoll_model::limit::common_core::wherever_they_run;
 use plimsoll_model::limit::microarchitecture::Core;
 use plimsoll_model::limit::{Input, Kind, Limit, Question, Source, channels, median};
@@ -16,7 +15,9 @@ use plimsoll_units::quantity::format_size;
 pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
     match question.metric {
         BUS_BANDWIDTH | BANDWIDTH => {
-            let ceilings = match crate::answers_case(question.machine, question.case) {
+            let stream = MemoryStream::of(question.case);
+            let answers = stream.as_ref().map(|stream| crate::answers_stream(question.machine, stream));
+            let ceilings = match answers.unwrap_or(Answers::Unknown) {
                 Answers::Memory => channels(question),
                 Answers::Cache(level) => wherever_they_run(question, |question| cache(question, level)),
                 Answers::CacheAndMemory(_) | Answers::Unknown => {
@@ -34,7 +35,7 @@ pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
 /// What a nearer cache still holds does not come from this one: at most as much as it has room for.
 fn cache(question: &Question<'_>, level: u8) -> Result<Limit, String> {
     let Question { machine, case, samples, .. } = question;
-    let op = case.word("op").and_then(|op| op.parse::<StreamOp>().ok()).ok_or("the operation is unknown")?;
+    let MemoryStream { op, site, .. } = MemoryStream::of(case)?;
     if op.loads() == 0 {
         return Err("the cache's store bandwidth (bytes a cycle) is not in our tables".to_owned());
     }
@@ -42,7 +43,7 @@ fn cache(question: &Question<'_>, level: u8) -> Result<Limit, String> {
     let width = width(machine, cpu, level)?;
     Core::of_one_kind(machine, &placed(machine, case))?;
     let bytes = width.bytes;
-    let missed = missed(machine, cpu, level, case.number("size").unwrap_or(0))?;
+    let missed = missed(machine, cpu, level, site.size)?;
     let cpus: CpuSet = placed(machine, case).into_iter().collect();
     let cores = machine.cpu.cores_of(&cpus).unwrap_or(cpus.len()) as f64;
     let share = (op.loads() + op.stores()) as f64 / op.loads() as f64;

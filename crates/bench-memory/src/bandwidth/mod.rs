@@ -7,18 +7,19 @@ mod limit;
 
 use plimsoll_metal::stream::{self, StreamKernel, StreamOp};
 
-use super::affinity::{self, Site};
+use super::affinity;
 use super::answered;
-use super::arrays::Layout;
 use super::choose::unknown_variant;
 use super::findings;
-use super::passes::{Job, Passes};
+use super::passes::Passes;
 use super::{BANDWIDTH, BUS_BANDWIDTH, are_here, pages, sizes, threads, working_set};
 use plimsoll_bench_api::{
     Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Ready, Roofline, Say, place,
 };
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
+use plimsoll_model::job::memory::BEST;
+use plimsoll_model::job::{ArrayLayout, MemoryStream};
 use plimsoll_model::measurement::Measurement;
 use plimsoll_model::metric::Form;
 use plimsoll_model::plan::Group;
@@ -56,13 +57,9 @@ impl Benchmark for Bandwidth {
 
     /// Of the arrays of STREAM's kernels, f64: its own counts.
     fn roofline(&self, case: &Case) -> Roofline {
-        let op: Option<StreamOp> =
-            case.word("op").and_then(|op| op.parse().ok()).filter(|op: &StreamOp| op.flops() > 0);
-        let bytes = |op: StreamOp| 8 * (op.loads() + op.stores());
-        Roofline::Moves {
-            intensity: op.map(|op| op.flops() as f64 / bytes(op) as f64),
-            area: Some(case.number("size").unwrap_or(0).saturating_mul(case.threads() as u64)),
-        }
+        let Ok(MemoryStream { op, site, .. }) = MemoryStream::of(case) else { return Roofline::No };
+        let intensity = op.flops() as f64 / (8 * (op.loads() + op.stores())) as f64;
+        Roofline::Moves { intensity: Some(intensity).filter(|_| op.flops() > 0), area: Some(site.total()) }
     }
 
     fn all_metrics(&self) -> &'static [Metric] {
@@ -92,22 +89,22 @@ impl Benchmark for Bandwidth {
                             &[default_size(machine, group, op, *threads)],
                             SMALLEST_ARRAYS,
                         )? {
+                            let pages = pages.fitting(machine, group, size);
                             let mut case = Case::of(self.name())
                                 .with_word("op", op.name())
                                 .with_size("size", size)
                                 .with_word("variant", &variant)
-                                .with_word("pages", pages.fitting(machine, group, size).word);
-                            if *layout == Layout::Shared {
+                                .with_word("pages", pages.word);
+                            if *layout == ArrayLayout::Shared {
                                 case = case.with_word("layout", "shared");
                             }
                             for affinity in &affinities {
                                 let case = affinity.on(case.clone()).with_count("threads", *threads);
-                                let site = Site::of(machine, &case);
-                                let job = Job { op, variant: variant.clone(), layout: *layout, site };
+                                let job = MemoryStream::of(&case)?;
                                 let feasible = loadable(op, &variant)
-                                    .and_then(|()| are_here(machine, &case))
+                                    .and_then(|()| are_here(machine, pages))
                                     .and_then(|()| holds_arrays(size))
-                                    .and_then(|()| job.site.fits(machine));
+                                    .and_then(|()| affinity::fits(&job.site, machine));
                                 candidates.push(Candidate::new(case, feasible).parsed(&job));
                             }
                         }
@@ -119,7 +116,7 @@ impl Benchmark for Bandwidth {
     }
 
     fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
-        let job: Job = parsed.read()?;
+        let job: MemoryStream = parsed.read()?;
         let mut passes = Passes::new(&job, case, cx)?;
         passes.choose(&job.variant)?;
         Ok(Box::new(passes))
@@ -128,8 +125,8 @@ impl Benchmark for Bandwidth {
 
 /// What the name of the fastest kernel means, where the case leaves the kernel open.
 fn remark(measurement: &Measurement) -> Option<&'static str> {
-    let is_open = measurement.case.word("variant") == Some("best");
-    let chosen = measurement.achieved.word_of_parameter("variant").filter(|_| is_open)?;
+    MemoryStream::of(&measurement.case).ok().filter(|stream| stream.variant == BEST)?;
+    let chosen = measurement.achieved.word_of_parameter("variant")?;
     chosen.split('_').any(|part| part == "nt" || part.starts_with("ahead")).then_some(VARIANTS)
 }
 
@@ -150,7 +147,7 @@ fn unknown_operation(word: &str) -> String {
 
 /// The operations asked for, each with those of the variants asked for that it has.
 fn kernels(group: &Group) -> Result<Vec<(StreamOp, String)>, String> {
-    let variants = group.words("variant", &["best"]);
+    let variants = group.words("variant", &[BEST]);
     let mut pairs = Vec::new();
     let mut unmatched = variants.clone();
     for op in operations(group)? {
@@ -174,7 +171,7 @@ fn kernels(group: &Group) -> Result<Vec<(StreamOp, String)>, String> {
 /// The variants that a name stands for: `all` for each that this CPU can run.
 fn variants_of(op: StreamOp, variant: &str) -> Vec<String> {
     match variant {
-        "best" => vec![variant.to_owned()],
+        BEST => vec![variant.to_owned()],
         "all" => stream::available(op).map(|kernel| kernel.variant()).collect(),
         name => {
             let built = stream::kernels().filter(|kernel| kernel.op == op);
@@ -194,11 +191,11 @@ fn loadable(op: StreamOp, variant: &str) -> Result<(), CannotMeasure> {
     }
 }
 
-fn layouts(group: &Group) -> Result<Vec<Layout>, String> {
+fn layouts(group: &Group) -> Result<Vec<ArrayLayout>, String> {
     let words = group.words("layout", &["private"]);
     let layout = |word: &String| match word.as_str() {
-        "private" => Ok(Layout::Private),
-        "shared" => Ok(Layout::Shared),
+        "private" => Ok(ArrayLayout::Private),
+        "shared" => Ok(ArrayLayout::Shared),
         _ => Err(format!(
             "layout must be private or shared: '{}' is neither",
             plimsoll_units::text::shown(word)

@@ -9,7 +9,7 @@ mod limit;
 
 use plimsoll_metal::block::{BlockKernel, BlockOp, LINE_BYTES, Order, available, is_block, kernel_names};
 
-use super::affinity::{self, Site};
+use super::affinity;
 use super::answered;
 use super::batches::{Batches, Fixed, Job};
 use super::choose::{BEST, unknown_variant};
@@ -21,6 +21,7 @@ use plimsoll_bench_api::{
 };
 use plimsoll_machine::Machine;
 use plimsoll_model::case::{Case, Value};
+use plimsoll_model::job::MemorySite;
 use plimsoll_model::measurement::Measurement;
 use plimsoll_model::plan::Group;
 use plimsoll_model::sample::CannotMeasure;
@@ -120,6 +121,7 @@ impl Benchmark for Block {
                         let usual = default_size(machine, group, op, block, *threads, blocks);
                         for size in sizes(machine, group, &[usual], super::SMALLEST)? {
                             has_room(op, block, size)?;
+                            let pages = pages.fitting(machine, group, size);
                             let mut case = Case::of(self.name())
                                 .with_word("op", word)
                                 .with_word("pattern", pattern)
@@ -128,13 +130,13 @@ impl Benchmark for Block {
                             if variant != BEST {
                                 case = case.with_word("variant", &variant);
                             }
-                            let case = case.with_word("pages", pages.fitting(machine, group, size).word);
+                            let case = case.with_word("pages", pages.word);
                             for affinity in &affinities {
                                 let case = affinity.on(case.clone()).with_count("threads", *threads);
-                                let site = Site::of(machine, &case);
+                                let site = MemorySite::of(&case);
                                 let feasible = runs_here(op, block, &variant)
-                                    .and_then(|()| are_here(machine, &case))
-                                    .and_then(|()| site.fits(machine));
+                                    .and_then(|()| are_here(machine, pages))
+                                    .and_then(|()| affinity::fits(&site, machine));
                                 for amount in &amounts {
                                     let case = amount.on(case.clone());
                                     let fixed = fixed_blocks(&case, op, block)?;
@@ -372,7 +374,7 @@ fn fixed_blocks(case: &Case, op: BlockOp, block: u64) -> Result<Option<Fixed>, S
 #[cfg(test)]
 impl Job {
     /// What planning makes of a case; what it leaves out is usual.
-    pub(super) fn of(machine: &Machine, case: &Case) -> Self {
+    pub(super) fn of(case: &Case) -> Self {
         fn meant<T: Copy>(case: &Case, key: &str, known: &[(&str, T)]) -> T {
             let named = known.iter().find(|(name, _)| case.word(key) == Some(name));
             named.unwrap_or(&known[0]).1
@@ -386,7 +388,7 @@ impl Job {
             block,
             variant,
             fixed,
-            site: Site::of(machine, case),
+            site: MemorySite::of(case),
         }
     }
 }
@@ -422,7 +424,7 @@ mod tests {
     fn prepared(case: &Case, machine: &Machine) -> Ready {
         let options = Options { dir: ".".into(), seed: 7, ..Options::default() };
         let cx = Context { machine, options: &options, keep: &Keep::default() };
-        let parsed = Candidate::new(case.clone(), Ok(())).parsed(&Job::of(machine, case)).parsed;
+        let parsed = Candidate::new(case.clone(), Ok(())).parsed(&Job::of(case)).parsed;
         Block.prepare(case, &parsed, &cx)
     }
 

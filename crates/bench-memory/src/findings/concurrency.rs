@@ -8,6 +8,7 @@ use serde_json::json;
 
 use crate::{Bandwidth, Latency};
 use plimsoll_bench_api::Benchmark;
+use plimsoll_model::job::{MemorySite, PointerChase};
 use plimsoll_model::limit::{CHANNELS, Source};
 use plimsoll_model::measurement::Measurement;
 use plimsoll_model::view::{Finding, RunView, Topic};
@@ -36,7 +37,7 @@ pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
 }
 
 fn held<'a>(one: &'a Measurement, run: &RunView<'a>) -> Option<Held<'a>> {
-    if one.case.number("threads") != Some(1) {
+    if one.case.threads() != 1 {
         return None;
     }
     let metric = one.headline()?;
@@ -59,16 +60,14 @@ fn held<'a>(one: &'a Measurement, run: &RunView<'a>) -> Option<Held<'a>> {
 
 /// The same work with more threads: as many bytes each, or as many in all.
 fn is_same_with_more(one: &Measurement, other: &Measurement) -> bool {
-    let (a, b) = (&one.case, &other.case);
-    let threads = b.number("threads").unwrap_or(1);
-    let bytes = b.number("size").zip(a.number("size"));
-    let size = bytes.is_none_or(|(b, a)| b == a || b * threads == a);
+    let (a, b) = (MemorySite::of(&one.case), MemorySite::of(&other.case));
+    let size = b.size == a.size || b.total() == a.size;
     let rest = |m: &Measurement| -> String {
         let kept = m.case.params().iter().filter(|(name, _)| !["threads", "size", "variant"].contains(name));
         kept.map(|(name, value)| format!("{name}={value} ")).collect()
     };
     let same = (&one.node, one.repeat, rest(one)) == (&other.node, other.repeat, rest(other));
-    threads > 1 && size && same
+    b.threads.count > 1 && size && same
 }
 
 fn said(held: &Held<'_>, run: &RunView<'_>) -> Option<Finding> {
@@ -97,16 +96,16 @@ fn said(held: &Held<'_>, run: &RunView<'_>) -> Option<Finding> {
 
 /// The latency of memory itself: of the largest area, and at least as large as what was moved.
 fn latency(one: &Measurement, run: &RunView<'_>) -> Option<f64> {
-    let size = one.case.number("size")?;
-    let of_memory = |m: &&Measurement| {
-        m.node == one.node
-            && m.case.number("chases").unwrap_or(1) == 1
-            && m.case.number("size").is_some_and(|area| area >= size.min(256 << 20))
-    };
-    let largest = run.of(Latency.name()).filter(of_memory).filter_map(|m| m.case.number("size")).max()?;
+    let size = Some(MemorySite::of(&one.case).size).filter(|size| *size > 0)?;
+    let least = size.min(256 << 20);
+    let chases = run.of(Latency.name()).filter(|m| m.node == one.node);
+    let chases = chases.filter_map(|m| Some((m, PointerChase::of(&m.case)?)));
+    let of_memory: Vec<_> =
+        chases.filter(|(_, chase)| chase.chases == 1 && chase.site.size >= least).collect();
+    let largest = of_memory.iter().map(|(_, chase)| chase.site.size).max()?;
     // Of several with other pages, the quickest: what is moved has the largest pages too.
-    let alike = run.of(Latency.name()).filter(of_memory).filter(|m| m.case.number("size") == Some(largest));
-    let latencies = alike.filter_map(|m| m.headline().map(|metric| metric.summary.median));
+    let alike = of_memory.iter().filter(|(_, chase)| chase.site.size == largest);
+    let latencies = alike.filter_map(|(m, _)| m.headline().map(|metric| metric.summary.median));
     latencies.filter(|latency| *latency > 0.0).reduce(f64::min)
 }
 

@@ -5,6 +5,7 @@ use serde_json::json;
 use crate::Latency;
 use crate::fact::LEVEL;
 use plimsoll_bench_api::Benchmark;
+use plimsoll_model::job::MemorySite;
 use plimsoll_model::measurement::Measurement;
 use plimsoll_model::view::{Finding, RunView, Topic};
 use plimsoll_units::quantity::{Quantity, Unit};
@@ -18,14 +19,14 @@ pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
     let in_a_cache =
         run.of(Latency.name()).filter(|m| m.achieved.get(&LEVEL).as_deref().is_some_and(smaller));
     let lost = in_a_cache.filter_map(|cached| Some((cached, memory_of(cached, run)?)));
-    let smallest = lost.min_by_key(|(cached, _)| cached.case.number("size"));
+    let smallest = lost.min_by_key(|(cached, _)| MemorySite::of(&cached.case).size);
     smallest.and_then(|(cached, memory)| said(cached, memory, quick_in(cached, run))).into_iter().collect()
 }
 
 /// An area of this size, on this machine in this run, that the cache did answer: with other pages, say.
 fn quick_in<'a>(cached: &Measurement, run: &RunView<'a>) -> Option<&'a Measurement> {
     let latency = median(cached)?;
-    let key = |m: &Measurement| (m.case.number("size"), m.achieved.get(&LEVEL));
+    let key = |m: &Measurement| (MemorySite::of(&m.case).size, m.achieved.get(&LEVEL));
     let is_alike = |m: &&Measurement| m.node == cached.node && key(m) == key(cached);
     run.of(Latency.name())
         .filter(is_alike)
@@ -51,7 +52,7 @@ fn median(measurement: &Measurement) -> Option<f64> {
 }
 
 fn said(cached: &Measurement, memory: &Measurement, quick: Option<&Measurement>) -> Option<Finding> {
-    let (size, level) = (cached.case.number("size")?, cached.achieved.get(&LEVEL)?);
+    let (size, level) = (MemorySite::of(&cached.case).size, cached.achieved.get(&LEVEL)?);
     let (near, far) = (median(cached)?, median(memory)?);
     let time = |seconds: f64| Quantity::new(seconds, Unit::Second);
     let but = quick.and_then(|quick| Some((crate::SUBSYSTEM.label(&quick.case), time(median(quick)?))));

@@ -4,6 +4,7 @@
 
 use crate::LATENCY;
 use plimsoll_machine::Machine;
+use plimsoll_model::job::MemorySite;
 use plimsoll_model::limit::microarchitecture::Core;
 use plimsoll_model::limit::{Input, Kind, Limit, Question, Source, median};
 use plimsoll_units::quantity::format_size;
@@ -22,7 +23,7 @@ pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
 /// The documented load-to-use cycles of the cache that answers, at the clock of each sample.
 fn documented(question: &Question<'_>) -> Result<Limit, String> {
     let Question { machine, case, samples, .. } = question;
-    let size = case.number("size").unwrap_or(0);
+    let size = MemorySite::of(case).size;
     let cpu = crate::first_cpu(machine, case);
     let level = answering_level(machine, cpu, size)?;
     let core = Core::of(machine, cpu).map_err(|unknown| unknown.to_string())?;

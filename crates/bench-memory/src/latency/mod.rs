@@ -11,16 +11,15 @@ use std::time::Duration;
 use plimsoll_metal::buffer::Pages;
 use plimsoll_metal::chase::{Chaser, LINE_BYTES, MOST_CHASES, Shape};
 use plimsoll_metal::sliced::{Sliced, SlicedError, Until};
-use serde::{Deserialize, Serialize};
 
-use super::affinity::{self, Affinity, Site};
+use super::affinity::{self, Affinity};
 use super::answered;
 use super::fact::{CPU, LEVEL, STRIDE, TOUCHED_BYTES};
 use super::findings;
 use super::warning::MemoryWarning;
 use super::{
     Asked, LATENCY, Level, TIMES_LAST_LEVEL, answers_lines, are_here, levels, note_caches, note_effective,
-    note_nodes, page_size, pages, seed, sizes, working_set,
+    note_nodes, pages, seed, sizes, working_set,
 };
 use plimsoll_bench_api::buffer::note_pages;
 use plimsoll_bench_api::{
@@ -29,6 +28,8 @@ use plimsoll_bench_api::{
 };
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
+use plimsoll_model::job::memory::CHASE_GROUP;
+use plimsoll_model::job::{MemorySite, PointerChase};
 use plimsoll_model::measurement::Measurement;
 use plimsoll_model::place::{Placement, Threads};
 use plimsoll_model::plan::Group;
@@ -42,9 +43,6 @@ const FAR_STRIDE: u64 = 256;
 /// With a node on every line, small pages that happen to share sets overflow some of them (often so under a hypervisor,
 /// whatever the guest's pages are: 16 cycles for 14).
 const MIDDLE_STRIDE: u64 = 128;
-/// The cycle visits all of a group of 64 small pages before it leaves it: the nearest translation buffers hold that
-/// many. Small pages also for huge ones, because a hypervisor may hold those in small ones beneath.
-const GROUP: u64 = 64 * 4096;
 /// Groups are whole small pages, so that the translation of one serves a group.
 const LEAST_GROUP: u64 = 4096;
 /// The largest default size: more would take too long to set up.
@@ -93,11 +91,10 @@ impl Benchmark for Latency {
                 let case =
                     Case::of(self.name()).with_size("size", *size).with_word("pages", pages.asked.word);
                 for case in varied(&case, &chases, &groups, &affinities) {
-                    let job = Job::of(machine, &case);
-                    let feasible = job
-                        .enough_nodes()
-                        .and_then(|()| are_here(machine, &case))
-                        .and_then(|()| job.site.fits(machine));
+                    let job = PointerChase::of(&case).ok_or("a case of another benchmark")?;
+                    let feasible = enough_nodes(&job)
+                        .and_then(|()| are_here(machine, pages.asked))
+                        .and_then(|()| affinity::fits(&job.site, machine));
                     candidates.push(Candidate::new(case, feasible).parsed(&job));
                 }
             }
@@ -112,58 +109,39 @@ impl Benchmark for Latency {
 
 /// Which pages rows without any have, beside a row that names its own.
 fn remark(measurement: &Measurement) -> Option<&'static str> {
-    let named = measurement.case.word("pages").is_some_and(|pages| page_size(pages) != Some(Pages::Thp));
+    let named = MemorySite::of(&measurement.case).pages != Pages::Thp;
     named.then_some("rows without 'pages' use transparent huge pages (thp)")
 }
 
-/// A case, understood.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Job {
-    /// Chains of dependent loads at once.
-    chases: usize,
-    /// Bytes that the cycle stays within before it goes on.
-    group: usize,
-    pub(super) site: Site,
+/// One chase through the memory of these threads, on the CPU that `memory.latency` itself takes.
+pub(super) fn alone(site: &MemorySite) -> PointerChase {
+    let threads = Threads { count: 1, place: Placement::Spread };
+    PointerChase { chases: 1, group: CHASE_GROUP as usize, site: MemorySite { threads, ..site.clone() } }
 }
 
-impl Job {
-    /// That of a case.
-    pub(super) fn of(machine: &Machine, case: &Case) -> Self {
-        let number = |key, usual| case.number(key).and_then(|n| usize::try_from(n).ok()).unwrap_or(usual);
-        let (chases, group) = (number("chases", 1), number("group", GROUP as usize));
-        Self { chases, group, site: Site::of(machine, case) }
+/// Whether each chain has two nodes or more, however they lie.
+fn enough_nodes(job: &PointerChase) -> Result<(), CannotMeasure> {
+    let needed = 2 * job.chases as u64 * FAR_STRIDE;
+    if job.chases == 1 || job.site.size >= needed {
+        return Ok(());
     }
-
-    /// One chase through the memory of these threads, on the CPU that `memory.latency` itself takes.
-    pub(super) fn alone(site: &Site) -> Self {
-        let threads = Threads { count: 1, place: Placement::Spread };
-        Self { chases: 1, group: GROUP as usize, site: Site { threads, ..site.clone() } }
-    }
-
-    /// Whether each chain has two nodes or more, however they lie.
-    fn enough_nodes(&self) -> Result<(), CannotMeasure> {
-        let needed = 2 * self.chases as u64 * FAR_STRIDE;
-        if self.chases == 1 || self.site.size >= needed {
-            return Ok(());
-        }
-        Err(CannotMeasure::not_here(format!(
-            "--chases {} requires a --size of at least {}",
-            self.chases,
-            format_size(needed)
-        )))
-    }
+    Err(CannotMeasure::not_here(format!(
+        "--chases {} requires a --size of at least {}",
+        job.chases,
+        format_size(needed)
+    )))
 }
 
 impl Chasing {
     /// The cycles, on a pinned thread.
-    pub(super) fn new(job: &Job, seed: u64, machine: &Machine) -> Result<Self, CannotMeasure> {
-        let Job { chases, group, site } = job;
+    pub(super) fn new(job: &PointerChase, seed: u64, machine: &Machine) -> Result<Self, CannotMeasure> {
+        let PointerChase { chases, group, site } = job;
         let (size, node, pages) = (site.size, site.node, site.pages);
-        let team = site.team(machine)?;
+        let team = affinity::team(site, machine)?;
         let caches = levels(machine, team.cpus().first().copied().unwrap_or(0));
         let Layout { stride, spread } = layout(&caches, size);
         let shape = Shape {
-            bytes: site.bytes(),
+            bytes: affinity::bytes(site),
             stride: usize::try_from(stride).unwrap_or(LINE_BYTES),
             group: Some(*group),
             pages,
@@ -226,7 +204,7 @@ fn chases(group: &Group) -> Result<Vec<u64>, String> {
 
 /// Bytes that the cycle stays within, each kind of them asked for.
 fn groups(group: &Group) -> Result<Vec<u64>, String> {
-    let groups = group.numbers("group", &[GROUP]);
+    let groups = group.numbers("group", &[CHASE_GROUP]);
     match groups.iter().find(|bytes| **bytes == 0 || !bytes.is_multiple_of(LEAST_GROUP)) {
         Some(bytes) => Err(format!(
             "group must be a multiple of {1}: {0} is not",
@@ -247,7 +225,7 @@ fn varied(case: &Case, chases: &[u64], groups: &[u64], affinities: &[Affinity]) 
                 if *chases != 1 {
                     case = case.with_count("chases", *chases);
                 }
-                if *group != GROUP {
+                if *group != CHASE_GROUP {
                     case = case.with_size("group", *group);
                 }
                 cases.push(affinity.on(case));

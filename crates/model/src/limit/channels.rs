@@ -65,7 +65,7 @@ fn most(machine: &Machine, case: &Case) -> Result<Limit, String> {
     let (shown, _) = sockets(machine, case)?;
     let sockets = possible_sockets(machine, memory, shown);
     let from = format!("data/microarchitectures.toml, {}: {}", memory.name, memory.source);
-    let whose = match case.number("node") {
+    let whose = match case.node() {
         _ if sockets > shown => {
             "the most that a host of this chip has: a guest is not shown on which its memory is"
         }
@@ -120,13 +120,13 @@ fn populated(machine: &Machine, case: &Case) -> Result<Limit, String> {
         ),
     };
     let (used, all) = match sockets(machine, case) {
-        Err(why) if case.number("node").is_some() => return Err(format!("; {why}")),
+        Err(why) if case.node().is_some() => return Err(format!("; {why}")),
         found => found.unwrap_or((1.0, 1.0)),
     };
     // Every socket has as many as the others, or else nothing tells which has fewer.
     let channels = channels as f64;
     let mine = if (channels / all).fract() == 0.0 { channels * used / all } else { channels };
-    let of_sockets = match case.number("node") {
+    let of_sockets = match case.node() {
         Some(_) => "of the node's socket",
         None => "of the sockets that the threads are on",
     };
@@ -198,8 +198,7 @@ fn shows_sockets(machine: &Machine) -> bool {
 /// Sockets that carry the case's traffic, and all sockets.
 fn sockets(machine: &Machine, case: &Case) -> Result<(f64, f64), String> {
     let unknown = || "the kernel does not tell which socket the CPUs are on".to_owned();
-    let node =
-        case.number("node").and_then(|id| machine.memory.nodes.iter().find(|node| node.id as u64 == id));
+    let node = case.node().and_then(|id| machine.memory.nodes.iter().find(|node| node.id as u64 == id));
     if let Some(node) = node.filter(|node| node.cpus.is_empty()) {
         return Err(format!(
             "NUMA node {} has no CPUs: its memory may be HBM, CXL or a device's, and no socket's channels bound it; give \
@@ -213,7 +212,7 @@ fn sockets(machine: &Machine, case: &Case) -> Result<(f64, f64), String> {
     let running = machine.cpu.logical.iter().filter(|cpu| cpu.online);
     let all: Option<BTreeSet<u32>> = running.map(|cpu| cpu.package).collect();
     match (used, all) {
-        (Some(_), Some(all)) if case.number("node").is_some() => Ok((1.0, all.len() as f64)),
+        (Some(_), Some(all)) if case.node().is_some() => Ok((1.0, all.len() as f64)),
         (Some(used), Some(all)) if !used.is_empty() => {
             Ok((of_hardware(machine, used.len()) as f64, all.len() as f64))
         }

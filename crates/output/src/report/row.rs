@@ -142,7 +142,7 @@ impl Row {
         let mut details: Vec<String> = headline.and_then(tail).into_iter().collect();
         details.extend(benchmark.into_iter().flat_map(|benchmark| benchmark.details(measurement)));
         // Pairs of machines have a grid of their own.
-        let pairs = headline.filter(|_| measurement.case.get("server").is_none());
+        let pairs = headline.filter(|_| measurement.case.server().is_none());
         details.extend(pairs.into_iter().flat_map(between));
         details.extend(headline.into_iter().flat_map(|metric| points(metric, benchmark)));
         details.extend(others.iter().filter_map(|metric| also(measurement, metric)));
@@ -257,7 +257,7 @@ const PERCENTILES: &str = "median: over the samples' mean latencies; p50 to max:
 /// What a size in the row is of, where there are several threads.
 fn of_each_thread(case: &Case) -> Option<&'static str> {
     let each = plimsoll_bench::subsystem_of(case).of_each_thread.contains(&"size");
-    (each && case.threads() > 1 && case.get("size").is_some())
+    (each && case.threads() > 1 && case.size().is_some())
         .then_some("sizes are per thread, all arrays together")
 }
 

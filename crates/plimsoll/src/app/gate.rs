@@ -149,12 +149,12 @@ fn reduced(prepared: &mut Prepared, typed: &Typed) -> Vec<Unjudged> {
         let case = &planned.candidate.case;
         let takes_server = plimsoll_bench::find(case.benchmark()).is_some_and(|b| b.keys().contains(&SERVER));
         let on_files = is_file(case);
-        let size = case.number("size").unwrap_or(0).saturating_mul(case.threads().max(1) as u64);
+        let size = case.size().unwrap_or(0).saturating_mul(case.threads().max(1) as u64);
         let why = match &planned.candidate.feasible {
             // Without a directory nothing is written anywhere.
             _ if on_files && typed.beside.dir.is_none() => Some("needs --dir".to_owned()),
             Err(why) => Some(why.to_string()),
-            Ok(()) if takes_server && case.word(SERVER).is_none() => Some("needs --server".to_owned()),
+            Ok(()) if takes_server && case.server().is_none() => Some("needs --server".to_owned()),
             Ok(()) if case.busy_threads() > 1 && !typed.exclusive && !takes_server => {
                 Some("takes more than one core: needs --exclusive".to_owned())
             }

@@ -206,7 +206,7 @@ fn measurable(mut prepared: Prepared, has_dir: bool) -> Prepared {
         let takes_server = plimsoll_bench::find(case.benchmark()).is_some_and(|b| b.keys().contains(&SERVER));
         let why = match &planned.candidate.feasible {
             _ if plimsoll_bench::subsystem_of(case).on_files && !has_dir => Some("needs --dir".to_owned()),
-            _ if takes_server && case.word(SERVER).is_none() => Some("needs --server".to_owned()),
+            _ if takes_server && case.server().is_none() => Some("needs --server".to_owned()),
             Err(why) => Some(why.to_string()),
             Ok(()) => None,
         };

@@ -9,6 +9,8 @@ use super::super::{
 use super::words;
 use crate::case::Case;
 use crate::machine::Machine;
+use plimsoll_metal::stream::StreamOp;
+use plimsoll_model::job::MemoryStream;
 
 pub(super) struct BwMem;
 
@@ -23,22 +25,19 @@ const SMALLEST: u64 = 512;
 struct Operation {
     name: &'static str,
     arrays: u64,
+    /// Bytes of one array of a thread.
+    bytes: u64,
 }
 
 fn operation(case: &Case) -> Option<Operation> {
-    (case.benchmark() == "memory.bandwidth").then_some(())?;
-    let (name, arrays) = match case.word("op")? {
-        "read" => ("frd", 1),
-        "write" => ("fwr", 1),
-        "copy" => ("fcp", 2),
+    let stream = MemoryStream::of(case).ok()?;
+    let (name, arrays) = match stream.op {
+        StreamOp::Read => ("frd", 1),
+        StreamOp::Write => ("fwr", 1),
+        StreamOp::Copy => ("fcp", 2),
         _ => return None,
     };
-    Some(Operation { name, arrays })
-}
-
-/// Bytes of one array of a thread.
-fn bytes(case: &Case) -> Option<u64> {
-    Some(case.number("size")? / operation(case)?.arrays).filter(|bytes| *bytes > SMALLEST)
+    Some(Operation { name, arrays, bytes: stream.site.size / arrays })
 }
 
 /// The environment that makes lmbench spend little time on finding out about the clock: µs that a measurement takes at
@@ -66,8 +65,8 @@ impl Peer for BwMem {
     }
 
     fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
-        bytes(case)?;
-        let note = match operation(case)?.arrays {
+        let operation = operation(case).filter(|operation| operation.bytes > SMALLEST)?;
+        let note = match operation.arrays {
             1 => "a loop in C, one number at a time: the compiler decides",
             _ => "bytes × 2: it counts a copied byte once; a loop in C, the compiler decides",
         };
@@ -82,7 +81,10 @@ impl Peer for BwMem {
 
     fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
         let operation = operation(ask.case).ok_or("it has no such operation")?;
-        let size = bytes(ask.case).ok_or("its areas are larger than 512 bytes")?.to_string();
+        if operation.bytes <= SMALLEST {
+            return Err("its areas are larger than 512 bytes".to_owned());
+        }
+        let size = operation.bytes.to_string();
         let threads = ask.case.threads().to_string();
         Ok(Invocation {
             program: "bw_mem",
@@ -95,7 +97,7 @@ impl Peer for BwMem {
     }
 
     fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {
-        let arrays = operation(case).ok_or("it has no such operation")?.arrays;
+        let Operation { arrays, bytes, .. } = operation(case).ok_or("it has no such operation")?;
         let line = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
         let mut pairs = line
             .filter_map(|line| line.split_once(' '))
@@ -105,7 +107,7 @@ impl Peer for BwMem {
         let pass = size * 1e6 * (arrays as usize * case.threads()) as f64;
         let mut reading = Reading::of(rate * 1e6 * arrays as f64, Account::of(pass, Seconds::OF_ITS_LIFE))?;
         reading.tell(&fact::SIZE, size * 1e6);
-        let wanted = bytes(case).unwrap_or(0) as f64;
+        let wanted = bytes as f64;
         // It prints the size with two digits behind the point, or three figures below that.
         if (size * 1e6 - wanted).abs() > 0.01 * wanted + 5e3 {
             reading.differs.push(format!("it worked on {} bytes where {wanted} were asked", size * 1e6));

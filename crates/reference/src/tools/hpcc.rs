@@ -13,6 +13,7 @@ use super::{hpl, number_after, stream};
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::sample::Fact;
+use plimsoll_model::job::MemoryStream;
 
 pub(super) struct Hpcc;
 
@@ -94,17 +95,17 @@ fn of_all(section: &str, op: &str, processes: f64, of_one: &Reading) -> Result<R
     Ok(Reading::of(mean * processes, account)?.best())
 }
 
-/// Elements of each of our arrays.
-fn elements(case: &Case) -> Option<u64> {
-    let arrays = if matches!(case.word("op")?, "copy" | "scale") { 2 } else { 3 };
-    Some(case.number("size")? / arrays / WORD)
-}
-
 /// The value of `KEY=` in the summary, which must be whole.
 fn summary(text: &str, key: &str) -> Result<f64, String> {
     let value = text.split_inclusive('\n').find_map(|line| line.strip_prefix(key)?.strip_suffix('\n'));
     let value = value.ok_or_else(|| format!("its summary has no {}", key.trim_end_matches('=')))?;
     value.trim().parse().map_err(|_| format!("its {key} is '{}'", crate::text::shown_within(value, 40)))
+}
+
+/// Elements of each of our arrays.
+fn elements(case: &Case) -> Option<u64> {
+    let MemoryStream { op, site, .. } = MemoryStream::of(case).ok()?;
+    Some(site.size / op.arrays() / WORD)
 }
 
 const TOOL: Tool = Tool {
@@ -142,7 +143,6 @@ impl Peer for Hpcc {
         if stream::kernel(case).is_none() {
             return hpl::pairing(case, seconds_before_hpl(case) + hpl::factorising(case));
         }
-        elements(case)?;
         // Processes that wait for each other must all run.
         (case.threads() <= machine.cpu.allowed.len().max(1)).then_some(())?;
         let note = match Section::of(case) {

@@ -15,6 +15,8 @@ use super::last_level_bytes;
 use super::words;
 use crate::case::Case;
 use crate::machine::Machine;
+use plimsoll_metal::buffer::Pages;
+use plimsoll_model::job::PointerChase;
 
 pub(super) struct LatMemRd;
 
@@ -31,9 +33,9 @@ const BEYOND: u64 = 4;
 const ENOUGH: u64 = 5_000;
 
 /// Bytes of its area: ours, or where that is far beyond the last cache, what is still beyond.
-fn area(case: &Case, machine: &Machine) -> Option<u64> {
+fn area(chase: &PointerChase, machine: &Machine) -> u64 {
     let far = last_level_bytes(machine).map_or(u64::MAX, |last| last.saturating_mul(BEYOND));
-    Some(case.number("size")?.min(far))
+    chase.site.size.min(far)
 }
 
 /// Bytes from a place to the next in an area of so many.
@@ -68,14 +70,14 @@ impl Peer for LatMemRd {
     }
 
     fn pairing(&self, case: &Case, machine: &Machine) -> Option<Pairing> {
-        (case.benchmark() == "memory.latency" && case.number("chases").unwrap_or(1) == 1).then_some(())?;
-        matches!(case.word("pages"), None | Some("4k" | "16k" | "64k" | "thp")).then_some(())?;
-        let seconds = seconds(area(case, machine)?);
-        let (definition, note) = match case.number("size")? {
-            size if REACHED < size && size <= NEAR && case.word("pages") == Some("thp") => {
+        let chase = PointerChase::of(case).filter(|chase| chase.chases == 1)?;
+        matches!(chase.site.pages, Pages::Small | Pages::Thp).then_some(())?;
+        let seconds = seconds(area(&chase, machine));
+        let (definition, note) = match chase.site.size {
+            size if REACHED < size && size <= NEAR && chase.site.pages == Pages::Thp => {
                 (Match::Related, "in ordinary pages, for its area is smaller than a huge one")
             }
-            size if size <= NEAR || case.number("group").is_some_and(|group| group >= size) => {
+            size if size <= NEAR || chase.group as u64 >= size => {
                 (Match::Exact, "dependent loads in random order")
             }
             _ => (
@@ -87,7 +89,7 @@ impl Peer for LatMemRd {
     }
 
     fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
-        let size = area(ask.case, ask.machine).ok_or("the case has no size")?;
+        let size = area(&PointerChase::of(ask.case).ok_or("it has no such loads")?, ask.machine);
         let stride = stride(size);
         // Its areas are whole MiB, and every smaller one is a line of its answer.
         let mib = (size as f64 / MIB).ceil().to_string();
@@ -102,7 +104,7 @@ impl Peer for LatMemRd {
     }
 
     fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {
-        let wanted = case.number("size").ok_or("the case has no size")? as f64;
+        let wanted = PointerChase::of(case).ok_or("it has no such loads")?.site.size as f64;
         let (_, table) = text.split_once("\"stride=").ok_or("its output has no '\"stride='")?;
         let whole = table.strip_suffix("\n\n").ok_or("its output is cut off")?;
         let rows = whole

@@ -11,6 +11,8 @@ use super::super::{
 use super::{last_level_bytes, number_after, word_after};
 use crate::case::Case;
 use crate::machine::Machine;
+use plimsoll_metal::stream::StreamOp;
+use plimsoll_model::job::{MemorySite, MemoryStream};
 
 pub(super) struct LikwidBench;
 
@@ -54,17 +56,17 @@ fn peak_kernel(case: &Case) -> Option<String> {
 }
 
 /// The kernel with the same arrays and the same bytes an element.
-fn memory_kernel(case: &Case, machine: &Machine) -> Option<String> {
-    let name = match case.word("op")? {
-        "read" => "load",
-        "write" => "store",
-        "copy" => "copy",
+fn memory_kernel(stream: &MemoryStream, machine: &Machine) -> Option<String> {
+    let name = match stream.op {
+        StreamOp::Read => "load",
+        StreamOp::Write => "store",
+        StreamOp::Copy => "copy",
         // Ours is a = b + s·c, three arrays; its "triad" has four.
-        "triad" => "stream",
-        "update" => "update",
-        _ => return None,
+        StreamOp::Triad => "stream",
+        StreamOp::Update => "update",
+        StreamOp::Scale | StreamOp::Add => return None,
     };
-    let beyond = case.number("size")? > last_level_bytes(machine).unwrap_or(u64::MAX);
+    let beyond = stream.site.size > last_level_bytes(machine).unwrap_or(u64::MAX);
     let past_cache = matches!(name, "store" | "copy" | "stream") && beyond;
     Some(format!("{name}{}{}", if past_cache { "_mem" } else { "" }, widest(machine)?))
 }
@@ -72,8 +74,7 @@ fn memory_kernel(case: &Case, machine: &Machine) -> Option<String> {
 fn kernel(case: &Case, machine: &Machine) -> Option<String> {
     match case.benchmark() {
         "cpu.peak" => peak_kernel(case),
-        "memory.bandwidth" => memory_kernel(case, machine),
-        _ => None,
+        _ => memory_kernel(&MemoryStream::of(case).ok()?, machine),
     }
 }
 
@@ -87,7 +88,7 @@ fn iterations(case: &Case, machine: &Machine, seconds: f64) -> u64 {
     const PEAK: f64 = 500e3;
     /// One would be all start and end.
     const LEAST: u64 = 4;
-    let each = case.number("size").map(|size| {
+    let each = MemoryStream::of(case).ok().map(|MemoryStream { site: MemorySite { size, .. }, .. }| {
         let beyond = size > last_level_bytes(machine).unwrap_or(0);
         (if beyond { MEMORY } else { CACHE }) / size.max(1) as f64
     });
@@ -123,9 +124,9 @@ impl Peer for LikwidBench {
     fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
         let kernel = kernel(ask.case, ask.machine).ok_or("it has no such kernel")?;
         let threads = ask.case.threads();
-        let bytes = match ask.case.number("size") {
-            Some(each) => each.saturating_mul(threads as u64),
-            None => (PEAK_BYTES * threads) as u64,
+        let bytes = match MemoryStream::of(ask.case) {
+            Ok(stream) => stream.site.total(),
+            Err(_) => (PEAK_BYTES * threads) as u64,
         };
         // -W: each thread touches its own part first, as ours does.
         let work = format!("N:{bytes}B:{threads}");
@@ -155,9 +156,9 @@ impl Peer for LikwidBench {
                 reading.differs.push(format!("it used {used} threads where {threads} were asked"));
             }
         }
-        if let (Ok(bytes), Some(asked)) = (number_after(text, "Size (Byte):"), case.number("size")) {
+        if let (Ok(bytes), Ok(stream)) = (number_after(text, "Size (Byte):"), MemoryStream::of(case)) {
             reading.tell(&fact::SIZE, bytes);
-            let wanted = asked as f64 * threads as f64;
+            let wanted = stream.site.total() as f64;
             if (bytes / wanted - 1.0).abs() > 0.01 {
                 reading.differs.push(format!("it worked on {bytes} bytes where {wanted} were asked"));
             }

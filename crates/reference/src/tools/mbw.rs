@@ -10,6 +10,8 @@ use super::super::{
 use super::{number_after, word_after};
 use crate::case::Case;
 use crate::machine::Machine;
+use plimsoll_metal::stream::StreamOp;
+use plimsoll_model::job::MemoryStream;
 
 pub(super) struct Mbw;
 
@@ -19,7 +21,8 @@ const BOTH_WAYS: f64 = 2.0;
 
 /// MiB of each of its two arrays: the case's size is that of both together.
 fn array_mib(case: &Case) -> Option<u64> {
-    Some(case.number("size")? / 2 / MIB).filter(|mib| *mib > 0)
+    let stream = MemoryStream::of(case).ok().filter(|stream| stream.op == StreamOp::Copy)?;
+    Some(stream.site.size / 2 / MIB).filter(|mib| *mib > 0)
 }
 
 const TOOL: Tool = Tool {
@@ -39,8 +42,7 @@ impl Peer for Mbw {
     }
 
     fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
-        let copy = case.benchmark() == "memory.bandwidth" && case.word("op") == Some("copy");
-        array_mib(case).filter(|_| copy && case.threads() == 1)?;
+        array_mib(case).filter(|_| case.threads() == 1)?;
         let note = "bytes × 2: it counts a copied byte once; memcpy chooses its own stores";
         let pairs = Pairing::PAIRS;
         Some(Pairing { metric: "bandwidth", definition: Match::Scaled, note, seconds: 1.0, pairs })

@@ -11,6 +11,8 @@ use super::words;
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::quantity::{Quantity, Unit};
+use plimsoll_metal::stream::StreamOp;
+use plimsoll_model::job::{MemorySite, MemoryStream, PointerChase};
 
 pub(super) struct Pmbw;
 
@@ -31,10 +33,17 @@ enum Walk {
 impl Walk {
     /// That of the case. It has no copies: beside those stand its reads.
     fn of(case: &Case) -> Option<Self> {
+        if let Ok(stream) = MemoryStream::of(case) {
+            return match stream.op {
+                StreamOp::Read => Some(Self::Read),
+                StreamOp::Write => Some(Self::Write),
+                _ => None,
+            };
+        }
+        if let Some(chase) = PointerChase::of(case) {
+            return (chase.chases == 1).then_some(Self::Random);
+        }
         match (case.benchmark(), case.word("op"), case.word("pattern")) {
-            ("memory.bandwidth", Some("read"), _) => Some(Self::Read),
-            ("memory.bandwidth", Some("write"), _) => Some(Self::Write),
-            ("memory.latency", ..) if case.number("chases").unwrap_or(1) == 1 => Some(Self::Random),
             ("memory.block", _, Some("random")) => Some(Self::Random),
             ("memory.block", Some("write"), _) => Some(Self::Write),
             ("memory.block", ..) => Some(Self::Read),
@@ -82,8 +91,8 @@ fn is_time(case: &Case) -> bool {
 }
 
 /// Bytes of all threads.
-fn area(case: &Case) -> Option<u64> {
-    Some(case.number("size")?.saturating_mul(case.threads() as u64))
+fn area(case: &Case) -> u64 {
+    MemorySite::of(case).total()
 }
 
 /// Areas that it measures, in KiB up to 64 MiB; above these are the powers of two up to 1 TiB (its `areasize_list`).
@@ -137,7 +146,8 @@ impl Peer for Pmbw {
 
     fn pairing(&self, case: &Case, machine: &Machine) -> Option<Pairing> {
         let walk = Walk::of(case)?;
-        let beyond = area(case)? > last_level_bytes(machine).unwrap_or(u64::MAX);
+        let area = Some(area(case)).filter(|bytes| *bytes > 0)?;
+        let beyond = area > last_level_bytes(machine).unwrap_or(u64::MAX);
         let (metric, definition, note) = match case.word("op") {
             _ if case.benchmark() == "memory.block" => {
                 let metric = if is_time(case) { "latency" } else { "throughput" };
@@ -154,7 +164,7 @@ impl Peer for Pmbw {
 
     fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
         let kernel = Walk::of(ask.case).ok_or("it has no such kernel")?.kernel(ask.machine);
-        let area = nearest(area(ask.case).ok_or("the case has no size")?);
+        let area = nearest(area(ask.case));
         let allocated = allocated(area, ask.case.threads() as u64);
         if ask.machine.memory.total_bytes.is_some_and(|memory| allocated > memory / 2) {
             let allocated = Quantity::new(allocated as f64, Unit::Byte);
@@ -178,7 +188,7 @@ impl Peer for Pmbw {
 
     fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {
         let operation = Walk::of(case).ok_or("it has no such kernel")?.lead();
-        let wanted = area(case).unwrap_or(0);
+        let wanted = area(case);
         let whole = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
         let results = whole.filter(|line| line.starts_with("RESULT\t")).map(fields);
         let mut ours = results.filter(|r| {

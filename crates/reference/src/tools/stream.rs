@@ -13,6 +13,8 @@ use super::number_after;
 use crate::case::Case;
 use crate::machine::Machine;
 use crate::quantity::Unit;
+use plimsoll_metal::stream::StreamOp;
+use plimsoll_model::job::MemoryStream;
 
 pub(super) struct Stream;
 
@@ -25,15 +27,15 @@ pub(super) struct Kernel {
 
 /// Its kernel of the same operation.
 pub(super) fn kernel(case: &Case) -> Option<Kernel> {
-    (case.benchmark() == "memory.bandwidth").then_some(())?;
-    let (row, arrays) = match case.word("op")? {
-        "copy" => ("Copy:", 2),
-        "scale" => ("Scale:", 2),
-        "add" => ("Add:", 3),
-        "triad" => ("Triad:", 3),
-        _ => return None,
+    let op = MemoryStream::of(case).ok()?.op;
+    let row = match op {
+        StreamOp::Copy => "Copy:",
+        StreamOp::Scale => "Scale:",
+        StreamOp::Add => "Add:",
+        StreamOp::Triad => "Triad:",
+        StreamOp::Read | StreamOp::Write | StreamOp::Update => return None,
     };
-    Some(Kernel { row, arrays })
+    Some(Kernel { row, arrays: op.arrays() })
 }
 
 impl Kernel {

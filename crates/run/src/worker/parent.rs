@@ -150,8 +150,8 @@ fn with_cpus(mut offer: Offer, case: &Case, machine: &Machine) -> Offer {
 /// written twice.
 fn preparing(case: &Case) -> f64 {
     const SLOWEST: f64 = 10e6;
-    let times = if case.word("steady") == Some("on") { 2.0 } else { 1.0 };
-    PREPARE_SECONDS + case.number("size").map_or(0.0, |bytes| times * bytes as f64 / SLOWEST)
+    let times = if case.is_steady() { 2.0 } else { 1.0 };
+    PREPARE_SECONDS + case.size().map_or(0.0, |bytes| times * bytes as f64 / SLOWEST)
 }
 
 /// A case that is prepared in a worker.

@@ -207,7 +207,7 @@ fn curve(measurement: &Measurement, metric: &MetricResult) -> Vec<Chart> {
 fn heat(run: &Run, measurement: &Measurement, metric: &MetricResult) -> Option<Chart> {
     let matrix = metric.matrix.as_ref()?;
     // Between machines the numbers are places in the list of machines.
-    let machines = measurement.case.word("server") == Some(EACH);
+    let machines = measurement.case.server() == Some(EACH);
     let place = |number: &u32| match run.nodes.get(*number as usize).filter(|_| machines) {
         Some(node) => plimsoll_units::text::shown_within(&node.name, 64),
         None => number.to_string(),

@@ -50,7 +50,7 @@ const MAX_PAIRS_NAMED: usize = 8;
 pub(in crate::app) fn cases(prepared: &Prepared) -> Vec<Planned> {
     let meant = |planned: &&Planned| {
         let case = &planned.candidate.case;
-        let open = case.get(SERVER).is_none() && case.get("bind").is_none();
+        let open = case.server().is_none() && case.get("bind").is_none();
         let to_server = plimsoll_bench::find(case.benchmark()).is_some_and(|b| b.keys().contains(&SERVER));
         to_server && open && planned.candidate.feasible.is_ok()
     };
