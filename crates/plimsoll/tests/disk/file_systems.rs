@@ -15,7 +15,10 @@ fn a_run_leaves_no_file_and_every_case_is_measured_or_says_why_not() {
     for measurement in &all {
         match measurement["status"].as_str().unwrap() {
             "ok" => assert!(measurement["metrics"][0]["summary"]["median"].as_f64().unwrap() > 0.0),
-            _ => assert_eq!(measurement["cause"], "not-here", "{measurement}"),
+            _ => {
+                assert_eq!(measurement["cause"], "not-here", "{measurement}");
+                assert!(measurement["reason"].as_str().unwrap().contains("O_DIRECT"), "{measurement}");
+            }
         }
     }
     assert_eq!(names(dir.path()), 0);
@@ -104,7 +107,10 @@ fn without_a_directory_that_takes_files_the_rest_is_measured() {
     for measurement in measurements(&out) {
         let id = measurement["case"]["id"].as_str().unwrap_or_default();
         match measurement["status"].as_str() {
-            Some("skipped") => assert_eq!(measurement["cause"], "not-here", "{id}"),
+            Some("skipped") => {
+                assert_eq!(measurement["cause"], "not-here", "{id}");
+                assert!(measurement["reason"].as_str().unwrap().contains("no permission"), "{id}");
+            }
             _ => assert!(id.starts_with("cpu.peak"), "{id}"),
         }
     }
