@@ -1,21 +1,15 @@
-//! Which CPUs the calling thread may run on, for as many CPUs as the kernel has.
-//!
-//! The C library's set of CPUs ends at 1024, and the kernel refuses to tell its mask where that has more bits than the
-//! caller's room. So the masks here have room for [`MAX_CPUS`].
+//! CPU affinity of the calling thread, without the C library's limit of 1024 CPUs.
 
 use std::io;
 
-/// CPUs that a mask has room for: the largest `CONFIG_NR_CPUS` of x86-64.
+/// Number of CPUs in a mask: the largest `CONFIG_NR_CPUS` of x86-64.
 pub const MAX_CPUS: usize = 8192;
 const MASK_WORD_BITS: usize = usize::BITS as usize;
 
-/// The CPUs that the calling thread may run on, ascending.
-///
-/// # Errors
-/// The kernel's.
+/// Returns the CPUs in the affinity mask of the calling thread, ascending.
 pub fn allowed() -> io::Result<Vec<usize>> {
     let mut mask = [0_usize; MAX_CPUS / MASK_WORD_BITS];
-    // SAFETY: sched_getaffinity(2) writes at most the given number of bytes to the mask, which has as many.
+    // SAFETY: sched_getaffinity(2) writes at most `size_of_val(&mask)` bytes to the mask.
     let written =
         unsafe { libc::syscall(libc::SYS_sched_getaffinity, 0, size_of_val(&mask), mask.as_mut_ptr()) };
     if written < 0 {
@@ -27,10 +21,8 @@ pub fn allowed() -> io::Result<Vec<usize>> {
     Ok((0..MAX_CPUS).filter(is_set).collect())
 }
 
-/// Keeps the calling thread on these CPUs; those that are not there, or not allowed, are left out by the kernel.
-///
-/// # Errors
-/// None of them may be used, or one is past [`MAX_CPUS`].
+/// Pins the calling thread to `cpus`, all below [`MAX_CPUS`]. The kernel ignores CPUs that are
+/// absent or not allowed, unless none remains.
 pub fn keep_on(cpus: &[usize]) -> io::Result<()> {
     let mut mask = [0_usize; MAX_CPUS / MASK_WORD_BITS];
     for cpu in cpus {
@@ -42,7 +34,7 @@ pub fn keep_on(cpus: &[usize]) -> io::Result<()> {
         };
         *mask.get_mut(cpu / MASK_WORD_BITS).ok_or_else(past)? |= 1 << (cpu % MASK_WORD_BITS);
     }
-    // SAFETY: sched_setaffinity(2) reads the given number of bytes from the mask, which has as many.
+    // SAFETY: sched_setaffinity(2) reads `size_of_val(&mask)` bytes from the mask.
     let result = unsafe { libc::syscall(libc::SYS_sched_setaffinity, 0, size_of_val(&mask), mask.as_ptr()) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

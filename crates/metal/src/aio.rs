@@ -1,7 +1,4 @@
-//! Asynchronous file I/O as libaio does it (io_submit(2), io_getevents(2)), behind the same safe types as [`crate::uring`].
-//!
-//! An [`Aio`] owns its page-aligned buffers, one to a slot, and lends a slot's buffer only while no request uses it; dropping
-//! it waits for what is in flight. The calls are made directly: libaio itself is a thin wrapper of them.
+//! Asynchronous file I/O as in libaio: io_submit(2) and io_getevents(2), called directly.
 
 use std::marker::PhantomData;
 use std::os::fd::{AsFd, AsRawFd};
@@ -13,11 +10,11 @@ use crate::buffer::Buffer;
 use crate::ticks::Clock;
 use crate::uring::{Completion, Op, Patience, Request, RingError, laid_out, transfer_buffer};
 
-/// `IOCB_CMD_PREAD` and `IOCB_CMD_PWRITE` (linux/aio_abi.h).
+/// linux/aio_abi.h.
 const PREAD_COMMAND: u16 = 0;
 const PWRITE_COMMAND: u16 = 1;
 
-/// A request as the kernel reads it: `struct iocb` of linux/aio_abi.h on a little-endian machine.
+/// `struct iocb` of linux/aio_abi.h on a little-endian machine: a request.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 struct Block {
@@ -35,7 +32,7 @@ struct Block {
     event_descriptor: u32,
 }
 
-/// A completion as the kernel writes it: `struct io_event`.
+/// `struct io_event` of linux/aio_abi.h: a completion.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 struct Event {
@@ -48,7 +45,6 @@ struct Event {
 #[cfg(not(target_endian = "little"))]
 compile_error!("the halves of iocb's key and flags are the other way round on big-endian machines");
 
-/// What a slot is doing.
 #[derive(Debug, Clone, Copy)]
 enum Slot {
     Idle,
@@ -56,23 +52,20 @@ enum Slot {
     InFlight { request: Request, submitted_ns: u64, accepted_ns: u64 },
 }
 
-/// A context of asynchronous I/O on open files, with `depth` buffers of `block` bytes. It stays on the thread that made it.
+/// An I/O context with one page-aligned buffer per slot. Its drop waits for the requests in flight.
 #[derive(Debug)]
 pub struct Aio<F> {
     context: libc::c_ulong,
-    /// Dropped by hand, after the context.
     region: Buffer,
     files: Vec<F>,
     block: usize,
     stride: usize,
     slots: Vec<Slot>,
-    /// Slots pushed and not yet submitted, oldest first.
     queued: Vec<usize>,
-    /// One a slot; the kernel copies it when it is submitted.
+    /// One per slot; io_submit(2) copies it.
     blocks: Vec<Block>,
     pointers: Vec<*mut Block>,
     events: Vec<Event>,
-    /// What was done by a call of its own.
     ready: Vec<Completion>,
     in_flight: usize,
     clock: Clock,
@@ -84,11 +77,9 @@ fn errno() -> Errno {
 }
 
 impl<F: AsFd> Aio<F> {
-    /// A context with `depth` slots.
-    ///
-    /// # Errors
-    /// [`RingError::Geometry`], [`RingError::Memory`], or [`RingError::Enter`] with what io_setup(2) said: `EAGAIN` is the
-    /// limit `fs.aio-max-nr`, `ENOSYS` a kernel without it.
+    /// Creates a context with `depth` slots of `block` bytes each on `files`. io_setup(2) fails
+    /// with `EAGAIN` if the limit `fs.aio-max-nr` is reached, with `ENOSYS` if the kernel has no
+    /// AIO.
     pub fn new(files: Vec<F>, depth: usize, block: usize) -> Result<Self, RingError> {
         let (stride, bytes) = laid_out(files.len(), depth, block)?;
         let region = transfer_buffer(bytes)?;
@@ -116,45 +107,42 @@ impl<F: AsFd> Aio<F> {
         })
     }
 
-    /// The same, stamping with `clock`.
+    /// Sets the clock that stamps completions.
     #[must_use]
     pub fn stamped_by(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
     }
 
-    /// Now, by the clock that stamps completions.
+    /// Returns the time of the clock that stamps completions, in ns.
     pub fn now_ns(&self) -> u64 {
         self.clock.now_ns()
     }
 
-    /// How many requests it can hold at once.
+    /// Returns the number of slots: the maximum number of requests in flight.
     pub fn depth(&self) -> usize {
         self.slots.len()
     }
 
-    /// The buffer of an idle slot, to fill it before a write or to look at what was read.
+    /// Returns the buffer of an idle slot to fill or read it; `None` if the slot is busy.
     pub fn buffer_mut(&mut self, slot: usize) -> Option<&mut [u8]> {
         if !matches!(self.slots.get(slot)?, Slot::Idle) {
             return None;
         }
         let data = self.address(slot, 0);
-        // SAFETY: `block` bytes from `data` are inside the region and were zeroed by the kernel; the slot is idle, so the
-        // kernel does not use them, and the exclusive borrow of `self` excludes any other reference.
+        // SAFETY: the `block` bytes are inside the zeroed region; the slot is idle, so the kernel
+        // does not use them, and the exclusive borrow of `self` excludes other references.
         Some(unsafe { std::slice::from_raw_parts_mut(data.as_ptr(), self.block) })
     }
 
-    /// Where byte `start` (at most `block`) of an existing slot's buffer is.
+    /// Address of byte `start` (at most `block`) in the buffer of `slot`, which must exist.
     fn address(&self, slot: usize, start: usize) -> NonNull<u8> {
-        // SAFETY: callers have checked that `slot` exists and that `start` lies within its block, so the result is inside the
-        // mapping of `depth` × `stride` bytes.
+        // SAFETY: callers have checked that `slot` exists and `start` is within its block, so the
+        // result is inside the mapping of `depth` × `stride` bytes.
         unsafe { self.region.start.add(slot * self.stride + start) }
     }
 
-    /// Queues a request without telling the kernel; [`Aio::submit`] hands over the batch.
-    ///
-    /// # Errors
-    /// As of [`crate::uring::Ring::push`]; [`RingError::Enter`] for a trim, which there is none of.
+    /// Queues a request for [`Aio::submit`]; fails as [`crate::uring::Ring::push`], and for a trim.
     pub fn push(&mut self, request: Request) -> Result<(), RingError> {
         let Request { slot, op, file, offset, start, len } = request;
         if !matches!(self.slots.get(slot), Some(Slot::Idle)) {
@@ -172,7 +160,6 @@ impl<F: AsFd> Aio<F> {
             Op::Write => (PWRITE_COMMAND, 0),
             Op::WriteThrough => (PWRITE_COMMAND, libc::RWF_DSYNC),
             Op::WriteSync => (PWRITE_COMMAND, libc::RWF_SYNC),
-            // A call of its own, when it is submitted.
             Op::DataSync | Op::Sync => (PREAD_COMMAND, 0),
             Op::Trim => return Err(RingError::Enter { errno: Errno::OPNOTSUPP }),
         };
@@ -191,10 +178,7 @@ impl<F: AsFd> Aio<F> {
         Ok(())
     }
 
-    /// Hands every queued request to the kernel.
-    ///
-    /// # Errors
-    /// [`RingError::Enter`]: what the kernel did not take stays queued.
+    /// Submits the queued requests; those that the kernel refuses stay queued.
     pub fn submit(&mut self) -> Result<(), RingError> {
         self.make_calls()?;
         while !self.queued.is_empty() {
@@ -204,9 +188,9 @@ impl<F: AsFd> Aio<F> {
             self.pointers.extend(self.queued.iter().map(|slot| unsafe { blocks.add(*slot) }));
             let submitted_ns = self.clock.now_ns();
             let wanted = self.pointers.len() as libc::c_long;
-            // SAFETY: the pointers are to blocks of ours, which the kernel copies in the call. Their buffers are in the region,
-            // which lives until the context is destroyed; no reference to them exists (the slots were idle and `self` is
-            // borrowed exclusively) nor can be made (the slots are not idle). The descriptors are kept open by `files`.
+            // SAFETY: the kernel copies the blocks in the call. Their buffers are in the region,
+            // which outlives the context; no reference to them exists (the slots were idle) or can
+            // be made (they are not idle now). `files` keeps the descriptors open.
             let taken = unsafe {
                 libc::syscall(libc::SYS_io_submit, self.context, wanted, self.pointers.as_mut_ptr())
             };
@@ -228,7 +212,8 @@ impl<F: AsFd> Aio<F> {
         Ok(())
     }
 
-    /// fsync(2) and fdatasync(2), which libaio has no useful request for: fio calls them too.
+    /// Executes queued syncs with fsync(2) and fdatasync(2), as fio does, because AIO has no such
+    /// request.
     fn make_calls(&mut self) -> Result<(), RingError> {
         while let Some(at) = self.queued.iter().position(|slot| self.is_call(*slot)) {
             let slot = self.queued.remove(at);
@@ -253,11 +238,8 @@ impl<F: AsFd> Aio<F> {
         matches!(self.slots[slot], Slot::Queued(request) if matches!(request.op, Op::DataSync | Op::Sync))
     }
 
-    /// Submits what is queued, waits for one completion, if anything is in flight, for as long as `patience` lasts, and appends
-    /// every one that is there to `done`.
-    ///
-    /// # Errors
-    /// [`RingError::Enter`] when the kernel refuses the call. A failed request is not an error here: its completion says so.
+    /// Submits the queue, waits up to `patience` for a completion if a request is in flight, and
+    /// appends all completions to `done`. A failed request has its error in its completion.
     pub fn wait_within(&mut self, patience: Patience, done: &mut Vec<Completion>) -> Result<(), RingError> {
         self.submit()?;
         let called = !self.ready.is_empty();
@@ -277,7 +259,7 @@ impl<F: AsFd> Aio<F> {
                 }
             };
             let most = self.events.len() as libc::c_long;
-            // SAFETY: the kernel writes at most `most` events, for which there is room, and reads a time of ours or none.
+            // SAFETY: the kernel writes at most `most` events, the length of `events`.
             let got = unsafe {
                 libc::syscall(
                     libc::SYS_io_getevents,
@@ -323,8 +305,8 @@ impl<F: AsFd> Aio<F> {
 
 impl<F> Drop for Aio<F> {
     fn drop(&mut self) {
-        // SAFETY: the context is ours and is used no more. The call waits for all requests that it cannot cancel
-        // (io_destroy(2)), so that the kernel uses no buffer afterwards; the region is dropped after this.
+        // SAFETY: the context is ours and not used again. io_destroy(2) waits for all requests that
+        // it cannot cancel, so the kernel uses no buffer when the region is dropped.
         unsafe { libc::syscall(libc::SYS_io_destroy, self.context) };
     }
 }

@@ -1,30 +1,26 @@
-//! What a loop device is backed by, as its driver says it (loop(4), `LOOP_GET_STATUS64`).
-//!
-//! sysfs gives only a path, as it was in the mount namespace of whoever made the device; the driver gives device and inode,
-//! which name the file also when it was renamed, deleted or mounted elsewhere.
+//! Backing file of a loop device from its driver (loop(4)); the path in sysfs may be stale.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// The request's number (linux/loop.h).
 const LOOP_GET_STATUS64: libc::Ioctl = 0x4C05 as libc::Ioctl;
 
-/// What backs a loop device, and which part of it.
+/// Backing file of a loop device, and the part that it shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backing {
-    /// The `st_dev` of the backing file.
+    /// `st_dev` of the backing file.
     pub device: u64,
-    /// The `st_ino` of the backing file.
+    /// `st_ino` of the backing file.
     pub inode: u64,
-    /// The `st_rdev` of the backing file: not 0 where it is a device.
+    /// `st_rdev` of the backing file: not 0 if the file is a device.
     pub is_device: u64,
-    /// Where in it the loop device begins, in bytes.
+    /// Offset in the backing file at which the loop device starts, in bytes.
     pub offset: u64,
-    /// How many bytes of it the loop device shows at most; 0 for all of them.
+    /// Maximum size of the loop device, in bytes; 0 for no limit.
     pub limit: u64,
 }
 
-/// `struct loop_info64` (linux/loop.h): three more fields follow in it, of which nothing is needed.
+/// `struct loop_info64` (linux/loop.h).
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct LoopInfo {
@@ -43,18 +39,16 @@ struct LoopInfo {
     init: [u64; 2],
 }
 
-/// Asks the driver of an open loop device.
-///
-/// # Errors
-/// What ioctl(2) says: ENXIO where nothing is attached, ENOTTY where it is no loop device.
+/// Returns the backing file of a loop device. Fails with ENXIO without one, ENOTTY on other
+/// devices.
 pub fn backing(device: impl AsFd) -> io::Result<Backing> {
     let mut info = std::mem::MaybeUninit::<LoopInfo>::zeroed();
-    // SAFETY: the request writes one `struct loop_info64`, whose layout `LoopInfo` has, to memory of that size.
+    // SAFETY: the request writes one `struct loop_info64`, which has the layout of `LoopInfo`.
     let answer = unsafe { libc::ioctl(device.as_fd().as_raw_fd(), LOOP_GET_STATUS64, info.as_mut_ptr()) };
     if answer != 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: it was zeroed, and all its fields are integers, for which zeros are valid.
+    // SAFETY: it was zeroed, and zeros are valid for its fields, which are all integers.
     let info = unsafe { info.assume_init() };
     Ok(Backing {
         device: info.device,

@@ -1,9 +1,5 @@
-//! Work on blocks: a region of memory is read, written or copied a block at a time, in order or at random.
-//!
-//! At random each block comes once, then all of them again in another order. The order is drawn apart from the work, a
-//! batch ahead ([`Region::draw`]), so that only the work need be timed. Blocks of 1, 2, 4 and 8 bytes are one access of
-//! that width each; larger ones are whole cache lines, worked on by the kernels of [`crate::stream`]. All that
-//! was done is checked afterwards: that every block was worked on, and what came of it.
+//! Reads, writes or copies memory block by block, in order or at random. Blocks of 1, 2, 4 and 8
+//! bytes are one access; larger ones are whole lines for the kernels of [`crate::stream`].
 
 mod check;
 mod permutation;
@@ -21,87 +17,87 @@ pub use permutation::Permutation;
 use permutation::mix;
 use units::{BYTES, PAIRS, QUADS, Unit, Units, WORDS, units_of, units_of_mut};
 
-/// Blocks above 8 bytes are whole lines of this many bytes.
+/// Unit of blocks above 8 bytes, in bytes.
 pub const LINE_BYTES: usize = 64;
-/// The most places that are drawn at once: 64 KiB of them, which stay in a second-level cache.
+/// Maximum number of blocks drawn at once: 64 KiB of indices, which stay in a level-2 cache.
 pub const MOST_DRAWN: u64 = 8192;
-/// Bytes between the two regions of a copy, so that a block and its copy differ in page offset (see `stream`).
+/// Bytes between the two regions of a copy, so that a block and its copy differ in page offset.
 const COPY_GAP_BYTES: usize = 4096 + 256;
 
-/// What is done to each block.
+/// Operation on each block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum BlockOp {
-    /// Loads all of it, and adds it up.
+    /// Loads the whole block and adds it to a sum.
     Read,
-    /// Stores to all of it.
+    /// Stores to the whole block.
     Write,
-    /// Copies it to the same place of a second region.
+    /// Copies the block to the same offset of a second region.
     ReadWrite,
 }
 
-/// In which order the blocks come.
+/// Order of the blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Order {
-    /// By address.
+    /// By ascending address.
     Sequential,
-    /// Each once, then all again in another order.
+    /// Random: each pass visits every block once, in another order.
     Random,
 }
 
-/// What to work on, and how.
+/// Parameters of a [`Region`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
-    /// What is done.
+    /// Operation.
     pub op: BlockOp,
-    /// In which order.
+    /// Order of the blocks.
     pub order: Order,
-    /// Bytes of a block: 1, 2, 4, 8 or a multiple of [`LINE_BYTES`].
+    /// Block size in bytes: 1, 2, 4, 8 or a multiple of [`LINE_BYTES`].
     pub block: usize,
-    /// Bytes of the region; of both together for [`BlockOp::ReadWrite`]. What is less than a block is left over.
+    /// Size in bytes, rounded down to blocks; both regions together for [`BlockOp::ReadWrite`].
     pub bytes: usize,
-    /// The page size asked for.
+    /// Requested page size.
     pub pages: Pages,
     /// Seed of content and order.
     pub seed: u64,
 }
 
-/// Why there is no such region.
+/// Reason why a [`Region`] cannot be made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BlockError {
-    /// No kernel works on blocks of this size.
+    /// No kernel processes blocks of this size.
     #[error("blocks of {block} bytes: write 1, 2, 4, 8 or a multiple of {LINE_BYTES}")]
     Block {
-        /// The size asked for.
+        /// Requested block size in bytes.
         block: usize,
     },
-    /// Not one block has room.
+    /// The region is smaller than one block.
     #[error(
         "a block of {block} bytes does not fit into a region of {region}: choose a smaller block or a larger size"
     )]
     Room {
-        /// The size of a block.
+        /// Block size in bytes.
         block: usize,
-        /// The size of one region.
+        /// Size of one region in bytes.
         region: usize,
     },
-    /// The memory could not be had.
+    /// The memory could not be allocated.
     #[error(transparent)]
     Buffer(#[from] BufferError),
 }
 
-/// What was done is not what should have been.
+/// The result of the operations is wrong.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{what} after {blocks} blocks: this CPU or its memory is faulty, or the kernel is broken")]
 pub struct WrongBlocks {
-    /// What is wrong.
+    /// Description of the error.
     pub what: String,
-    /// Blocks worked on.
+    /// Blocks processed.
     pub blocks: u64,
 }
 
 impl BlockOp {
-    /// Regions: one, or source and target.
+    /// Number of regions: 1, or 2 (source and target) for a copy.
     pub fn regions(self) -> usize {
         1 + usize::from(self == Self::ReadWrite)
     }
@@ -115,12 +111,12 @@ impl BlockOp {
     }
 }
 
-/// Whether there are kernels for blocks of this size.
+/// Whether there are kernels for blocks of this size in bytes.
 pub fn is_block(bytes: usize) -> bool {
     matches!(bytes, 1 | 2 | 4 | 8) || (bytes > 0 && bytes.is_multiple_of(LINE_BYTES))
 }
 
-/// How blocks are worked on.
+/// Implementation of an operation on blocks.
 #[derive(Debug, Clone, Copy)]
 pub struct BlockKernel {
     op: BlockOp,
@@ -129,17 +125,16 @@ pub struct BlockKernel {
 
 #[derive(Debug, Clone, Copy)]
 enum Method {
-    /// One access for each block, of its width.
     Unit,
     Stream(LoadedStream),
-    /// `memcpy` or `memset` of the C library that the program is linked with.
+    /// `memcpy` or `memset` of the linked C library.
     Library,
-    /// Plain Rust, for blocks that the portable kernel's long turn does not divide.
+    /// Plain Rust, for blocks that are no multiple of the portable kernel's bytes per iteration.
     Lines,
 }
 
 impl BlockKernel {
-    /// A name: of the kernel's variant, or of the access.
+    /// Returns the name of the kernel's variant, or of the access.
     pub fn name(&self) -> String {
         match self.method {
             Method::Unit => "scalar".to_owned(),
@@ -150,7 +145,7 @@ impl BlockKernel {
         }
     }
 
-    /// The kind of work that it does, for a clock that is probed beside it.
+    /// Returns the kind of instructions of the kernel, to calibrate a clock with.
     pub fn work(&self) -> ProbeWork {
         match self.method {
             Method::Unit | Method::Library => ProbeWork::SCALAR,
@@ -160,7 +155,7 @@ impl BlockKernel {
     }
 }
 
-/// Every kernel that this processor can run on blocks of `block` bytes; none of it where [`is_block`] is false.
+/// Returns the kernels for blocks of `block` bytes that this processor can run.
 pub fn available(op: BlockOp, block: usize) -> Vec<BlockKernel> {
     let kernel = |method| BlockKernel { op, method };
     if block <= ELEMENT {
@@ -175,7 +170,7 @@ pub fn available(op: BlockOp, block: usize) -> Vec<BlockKernel> {
     if all.is_empty() { vec![kernel(Method::Lines)] } else { all }
 }
 
-/// The kernels that are tried to find the fastest one: [`available`] without the portable ones if there are others.
+/// Returns the candidates for the fastest kernel: [`available`], portable ones only if alone.
 pub fn candidates(op: BlockOp, block: usize) -> Vec<BlockKernel> {
     let all = available(op, block);
     let is_portable = |kernel: &BlockKernel| match kernel.method {
@@ -189,7 +184,7 @@ pub fn candidates(op: BlockOp, block: usize) -> Vec<BlockKernel> {
     }
 }
 
-/// The names of all kernels for blocks of `block` bytes, those that this processor cannot run included.
+/// Returns the names of all kernels for blocks of `block` bytes, whether or not they can run here.
 pub fn kernel_names(op: BlockOp, block: u64) -> Vec<String> {
     if block <= ELEMENT as u64 {
         return vec![BlockKernel { op, method: Method::Unit }.name()];
@@ -200,42 +195,33 @@ pub fn kernel_names(op: BlockOp, block: u64) -> Vec<String> {
     streams.flat_map(StreamKernel::variants).chain(library).collect()
 }
 
-/// A region with its blocks, and how far the work on them has come.
+/// A memory region of blocks, with the progress of the operation on them.
 #[derive(Debug)]
 pub struct Region {
     buffer: Buffer,
     shape: Shape,
-    /// Blocks in the region.
     count: u64,
-    /// Where the copies begin.
     target: usize,
-    /// Places of the blocks that come next, in the order drawn; empty when they come by address.
+    /// Indices of the next blocks in the order drawn; empty in sequential order.
     places: Vec<u64>,
-    /// Blocks drawn and not yet worked on.
     pending: u64,
-    /// Blocks worked on.
     done: u64,
-    /// Sum of all that was read, and what one pass over all blocks adds to it.
+    /// Sum of all words read, and the sum of one pass.
     sum: u64,
     pass_sum: u64,
 }
 
-/// Blocks of one pass, of those that were drawn.
 #[derive(Clone, Copy)]
 struct Stretch {
     pass: u64,
-    /// Of the first, within the pass.
     first: u64,
-    /// Where it stands in what was drawn.
+    /// Index of the first block among those drawn.
     drawn: usize,
     blocks: u64,
 }
 
 impl Region {
-    /// Maps the region, makes it resident on the calling thread's memory node, and fills it.
-    ///
-    /// # Errors
-    /// [`BlockError`].
+    /// Maps the region, makes it resident on the calling thread's NUMA node, and fills it.
     pub fn new(shape: Shape) -> Result<Self, BlockError> {
         let Shape { block, bytes, op, .. } = shape;
         if !is_block(block) {
@@ -266,45 +252,42 @@ impl Region {
         Ok(made)
     }
 
-    /// Regions that are worked on at once: see [`BlockOp::regions`].
+    /// Returns the number of regions (see [`BlockOp::regions`]).
     pub fn regions(&self) -> u64 {
         self.shape.op.regions() as u64
     }
 
-    /// Blocks in the region.
+    /// Returns the number of blocks in the region.
     pub fn blocks(&self) -> u64 {
         self.count
     }
 
-    /// Bytes that the program moves for each block: what it loads and what it stores.
+    /// Returns the bytes loaded plus the bytes stored per block.
     pub fn bytes_per_block(&self) -> u64 {
         (self.shape.block * self.shape.op.regions()) as u64
     }
 
-    /// Bytes of the region in whole blocks; of both for a copy.
+    /// Returns the bytes in whole blocks, of both regions for a copy.
     pub fn bytes(&self) -> u64 {
         self.count * self.bytes_per_block()
     }
 
-    /// Blocks worked on so far.
+    /// Returns the number of blocks processed so far.
     pub fn done(&self) -> u64 {
         self.done
     }
 
-    /// What is resident now, and in which pages.
-    ///
-    /// # Errors
-    /// [`BufferError`] where the kernel does not tell.
+    /// Returns the resident bytes by page size.
     pub fn resident(&self) -> Result<Resident, BufferError> {
         self.buffer.resident()
     }
 
-    /// The memory of the region, and of what is copied from it.
+    /// Returns the memory of the region, and of the copies.
     pub fn memory(&self) -> &[u8] {
         self.buffer.bytes()
     }
 
-    /// Decides which blocks come next, `blocks` of them; at random at most [`MOST_DRAWN`]. Not to be timed.
+    /// Selects the next `blocks` blocks; in random order at most [`MOST_DRAWN`]. Not to be timed.
     pub fn draw(&mut self, blocks: u64) {
         self.places.clear();
         if self.shape.order == Order::Sequential {
@@ -320,8 +303,8 @@ impl Region {
         self.places = places;
     }
 
-    /// Works on the blocks that were drawn, with one of the kernels [`available`] for them, and says how many they were. This is
-    /// what is timed.
+    /// Processes the drawn blocks with a kernel from [`available`] and returns their number: the
+    /// timed part.
     pub fn work(&mut self, kernel: BlockKernel) -> u64 {
         for stretch in self.stretches() {
             match (self.shape.block, kernel.method) {
@@ -337,7 +320,6 @@ impl Region {
         blocks
     }
 
-    /// The blocks that were drawn, pass by pass.
     fn stretches(&self) -> impl Iterator<Item = Stretch> + use<> {
         let (count, end) = (self.count, self.done + self.pending);
         let begin = self.done;
@@ -355,7 +337,7 @@ impl Region {
         Permutation::new(self.count, self.shape.seed.wrapping_add(pass))
     }
 
-    /// The blocks of a pass by place: `None` where the places are the order.
+    /// Index of the block at position `number` of a pass; `None` for sequential order.
     fn place(&self, order: Option<&Permutation>, number: u64) -> u64 {
         order.map_or(number, |order| order.at(number))
     }
@@ -366,7 +348,7 @@ impl Region {
         let random = self.shape.order == Order::Random;
         let places = if random { &self.places[stretch.drawn..stretch.drawn + blocks] } else { &[] };
         let (source, target) = self.buffer.bytes_mut().split_at_mut(self.target);
-        // With one region it is all behind an empty source.
+        // With one region, the source is empty.
         let (target, _) = units_of_mut::<T>(target, length).split_at_mut(length);
         let value = T::of(unit_value(stretch.pass));
         match (self.shape.op, random) {
@@ -379,7 +361,7 @@ impl Region {
                 (units.copy)(source, &mut target[first..first + blocks]);
             }
             (BlockOp::Read, true) => {
-                // SAFETY: places come from a permutation of the blocks, and there are as many units.
+                // SAFETY: places come from a permutation of the blocks: one per unit.
                 let sum = unsafe { (units.read_at)(target, places) };
                 self.sum = self.sum.wrapping_add(sum);
             }
@@ -389,7 +371,7 @@ impl Region {
             }
             (BlockOp::ReadWrite, true) => {
                 let source = units_of::<T>(source, length);
-                // SAFETY: as above, and both slices are as long.
+                // SAFETY: as above, and both slices have the same length.
                 unsafe { (units.copy_at)(source, target, places) };
             }
         }
@@ -407,14 +389,13 @@ impl Region {
             let (source, target) = self.buffer.floats_mut().split_at_mut(self.target / ELEMENT);
             let target = &mut target[start..start + elements];
             let source = if source.is_empty() { &[] } else { &source[start..start + elements] };
-            // A read has its one region as the second array, b.
+            // A read uses its region as the second array, b.
             let (a, b): (&mut [f64], &[f64]) =
                 if self.shape.op == BlockOp::Read { (&mut [], target) } else { (target, source) };
             let sum = match method {
                 Method::Stream(kernel) => {
-                    // SAFETY: `available` gives it for blocks of whole turns; the arrays that the operation uses have
-                    // `block` bytes; the target begins on a line, as the buffer and every block do, and overlaps
-                    // nothing.
+                    // SAFETY: `available` returns it for blocks of whole iterations; the arrays
+                    // used have `block` bytes; the target is line-aligned and overlaps nothing.
                     unsafe { kernel.raw(a.as_mut_ptr(), b.as_ptr(), b.as_ptr(), 1, block, s) }
                 }
                 Method::Library if op == StreamOp::Copy => {
@@ -422,7 +403,7 @@ impl Region {
                     0
                 }
                 Method::Library if op == StreamOp::Write => {
-                    // SAFETY: every pattern of bits is a number.
+                    // SAFETY: every bit pattern is a valid f64.
                     unsafe { a.as_mut_ptr().write_bytes(s.to_le_bytes()[0], elements) };
                     0
                 }
@@ -435,13 +416,12 @@ impl Region {
     }
 }
 
-/// What a pass writes to units: odd multiples, so that their low bytes differ from pass to pass, and from zero at first.
+/// Value that a pass writes to units: an odd multiple, so that low bytes change with each pass.
 fn unit_value(pass: u64) -> u64 {
     pass.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// What a pass writes to lines, in every element: eight equal bytes, as `rep stosb` needs, another from pass to pass,
-/// and never zero or a NaN.
+/// Value that a pass writes to lines: eight equal bytes, as `rep stosb` needs, never zero or a NaN.
 fn line_value(pass: u64) -> f64 {
     let byte = 1 + (pass % 0x7f) as u8;
     f64::from_bits(u64::from_ne_bytes([byte; ELEMENT]))

@@ -1,8 +1,7 @@
-//! Aligned anonymous memory with a stated page size, first touched by the thread that will use it.
+//! Aligned anonymous memory with a given page size, first touched by the thread that will use it.
 //!
-//! A buffer is mapped, not allocated: it starts on a huge-page boundary, nothing is resident before [`Buffer::touch`],
-//! and inaccessible pages on both sides keep the kernel from merging it with a neighbour, so what the kernel says of
-//! its mapping (which page sizes it really gave) is said of this buffer alone. It is never locked into memory.
+//! Inaccessible pages on both sides prevent the kernel from merging mappings, so that
+//! `/proc/self/smaps` shows the page sizes of each buffer.
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
@@ -12,24 +11,24 @@ use std::ptr::{self, NonNull};
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, mprotect, munmap};
 use serde::{Deserialize, Serialize};
 
-/// Where buffers begin: the huge page of x86-64, and of AArch64 with 4 KiB pages.
+/// Alignment of buffers in bytes: the huge page of x86-64, and of AArch64 with 4 KiB pages.
 pub(crate) const BUFFER_ALIGNMENT: usize = 2 << 20;
 
-/// The page size asked for.
+/// Requested page size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Pages {
-    /// The base page size only (4 KiB on most machines): huge pages are refused for this memory.
+    /// Base pages only (4 KiB on most machines): huge pages are disabled for this memory.
     Small,
-    /// Transparent huge pages, where the kernel has them to give.
+    /// Transparent huge pages, if the kernel has any available.
     Thp,
-    /// Reserved huge pages of 2 MiB, from the pool that the administrator made (hugetlb).
+    /// Reserved huge pages of 2 MiB, from the administrator's pool (hugetlb).
     Huge2M,
-    /// Reserved huge pages of 1 GiB, from the pool that the administrator made (hugetlb).
+    /// Reserved huge pages of 1 GiB, from the administrator's pool (hugetlb).
     Huge1G,
 }
 
 impl Pages {
-    /// What a mapping is rounded up to, in bytes: whole huge pages, so that a small buffer can be in one.
+    /// Granularity of a mapping in bytes: a small buffer can be in one huge page.
     fn unit(self) -> usize {
         match self {
             Self::Small => rustix::param::page_size(),
@@ -38,7 +37,6 @@ impl Pages {
         }
     }
 
-    /// What asks for reserved pages of this size; `None` for pages that need not be reserved.
     fn reserved(self) -> Option<MapFlags> {
         match self {
             Self::Small | Self::Thp => None,
@@ -48,91 +46,85 @@ impl Pages {
     }
 }
 
-/// What the kernel really gave, read back from the buffer's mapping.
+/// Resident bytes of a buffer by page size, read from `/proc/self/smaps`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Resident {
-    /// Bytes of the buffer that are in memory, in whole pages.
+    /// Bytes of the buffer in memory, in whole pages.
     pub bytes: u64,
-    /// Those of them that are in anonymous huge pages.
+    /// Bytes in anonymous huge pages, included in `bytes`.
     pub huge_bytes: u64,
-    /// Those of them that are in reserved huge pages.
+    /// Bytes in reserved huge pages, included in `bytes`.
     pub reserved_bytes: u64,
 }
 
-/// Why there is no such buffer.
+/// Reason why a buffer cannot be made or inspected.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BufferError {
-    /// A buffer of no bytes was asked for.
+    /// The requested size is 0 bytes.
     #[error("a buffer of 0 bytes was asked for: choose a larger size")]
     Empty,
-    /// The size is beyond the address space.
+    /// The size exceeds the address space.
     #[error("a buffer of {bytes} bytes is beyond the address space: choose a smaller size")]
     TooLarge {
-        /// The size asked for.
+        /// Requested size in bytes.
         bytes: usize,
     },
-    /// The kernel gave no address space or no memory.
+    /// The kernel granted no address space or no memory.
     #[error(
         "cannot {action} {bytes} bytes of memory: {source}; choose a smaller size or fewer threads, or raise the \
          limit (ulimit -v, the cgroup's memory limit)"
     )]
     NoMemory {
-        /// What was tried.
+        /// Action that failed.
         action: &'static str,
-        /// The size asked for.
+        /// Requested size in bytes.
         bytes: usize,
-        /// The kernel's reason.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// The pool of huge pages has not so many left.
+    /// The pool has not enough free huge pages.
     #[error(
         "cannot map {bytes} bytes in reserved huge pages of {page} bytes: {source}; reserve {needed} of them (the pool is \
          /sys/kernel/mm/hugepages), or choose other pages"
     )]
     NoHugePages {
-        /// The size asked for.
+        /// Requested size in bytes.
         bytes: usize,
-        /// Size of a page.
+        /// Page size in bytes.
         page: usize,
-        /// Pages that this needs.
+        /// Number of pages needed.
         needed: usize,
-        /// The kernel's reason.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// The mapping could not be read back.
+    /// `/proc/self/smaps` could not be read.
     #[error("cannot read which pages the kernel gave: /proc/self/smaps: {0}")]
     ReadBack(io::Error),
-    /// The mapping was not listed, or not in the form the kernel documents.
+    /// `/proc/self/smaps` does not list the mapping, or not in the documented format.
     #[error(
         "cannot read which pages the kernel gave: /proc/self/smaps does not list the buffer as documented"
     )]
     NotListed,
 }
 
-/// Private anonymous memory, zero until written. Unmapped on drop. What is mapped is the size rounded up to whole pages
-/// of the size asked for.
+/// Private anonymous memory, zeroed, on a huge-page boundary; the mapping has whole pages.
 #[derive(Debug)]
 pub struct Buffer {
-    /// The whole reservation, with the inaccessible edges.
     reservation: NonNull<c_void>,
     reserved: usize,
-    /// First byte of the accessible part, on an [`BUFFER_ALIGNMENT`] boundary.
     pub(crate) start: NonNull<u8>,
     bytes: usize,
     pages: Pages,
 }
 
-// SAFETY: a buffer owns its mapping as a Vec owns its allocation; nothing in it is tied to a thread.
+// SAFETY: a buffer owns its mapping as a Vec owns its allocation; nothing is bound to a thread.
 unsafe impl Send for Buffer {}
 // SAFETY: through a shared reference the memory can only be read.
 unsafe impl Sync for Buffer {}
 
 impl Buffer {
-    /// Maps `bytes` bytes, without making any of them resident.
-    ///
-    /// # Errors
-    /// [`BufferError::Empty`], [`BufferError::TooLarge`], or [`BufferError::NoMemory`] where a limit forbids it.
+    /// Maps `bytes` bytes without making them resident.
     pub fn new(bytes: usize, pages: Pages) -> Result<Self, BufferError> {
         if bytes == 0 {
             return Err(BufferError::Empty);
@@ -141,7 +133,7 @@ impl Buffer {
             return Self::reserved(bytes, pages, flags);
         }
         let page = rustix::param::page_size();
-        // One alignment to move the start within, one page that stays inaccessible at each edge.
+        // One alignment to shift the start within, and one inaccessible page at each edge.
         let reserved = bytes
             .checked_next_multiple_of(pages.unit())
             .and_then(|whole| whole.checked_add(BUFFER_ALIGNMENT + 2 * page))
@@ -150,30 +142,30 @@ impl Buffer {
         let no_memory = |action| {
             move |errno: rustix::io::Errno| BufferError::NoMemory { action, bytes, source: errno.into() }
         };
-        // SAFETY: a fresh anonymous mapping at an address of the kernel's choice disturbs no existing memory.
+        // SAFETY: a fresh mapping at an address chosen by the kernel affects no other memory.
         let base =
             unsafe { mmap_anonymous(ptr::null_mut(), reserved, ProtFlags::empty(), MapFlags::PRIVATE) }
                 .map_err(no_memory("reserve"))?;
         let reservation = NonNull::new(base).ok_or(BufferError::TooLarge { bytes })?;
         let first = base.addr() + page;
         let offset = first.next_multiple_of(BUFFER_ALIGNMENT) - base.addr();
-        // SAFETY: offset ≤ page + ALIGNMENT − 1, so offset + bytes rounded up to pages stays inside the reservation.
+        // SAFETY: offset ≤ page + ALIGNMENT − 1 keeps the accessible part in the reservation.
         let start = unsafe { reservation.cast::<u8>().add(offset) };
         let buffer = Self { reservation, reserved, start, bytes, pages };
         let access = MprotectFlags::READ | MprotectFlags::WRITE;
-        // SAFETY: the range lies inside this buffer's own reservation, to which no reference exists yet.
+        // SAFETY: the range is inside our own reservation, to which no reference exists yet.
         unsafe { mprotect(start.as_ptr().cast(), buffer.mapped(), access) }.map_err(no_memory("map"))?;
         buffer.advise_page_size();
         Ok(buffer)
     }
 
-    /// Maps whole reserved huge pages. The kernel aligns them, and does not merge such a mapping with another.
+    /// Maps whole reserved huge pages, which the kernel aligns and does not merge.
     fn reserved(bytes: usize, pages: Pages, flags: MapFlags) -> Result<Self, BufferError> {
         let page = pages.unit();
         let whole = bytes.checked_next_multiple_of(page).filter(|whole| isize::try_from(*whole).is_ok());
         let reserved = whole.ok_or(BufferError::TooLarge { bytes })?;
         let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a fresh anonymous mapping at an address of the kernel's choice disturbs no existing memory.
+        // SAFETY: a fresh mapping at an address chosen by the kernel affects no other memory.
         let base = unsafe { mmap_anonymous(ptr::null_mut(), reserved, access, MapFlags::PRIVATE | flags) };
         let base = base.map_err(|errno| BufferError::NoHugePages {
             bytes,
@@ -185,34 +177,30 @@ impl Buffer {
         Ok(Self { reservation, reserved, start: reservation.cast(), bytes, pages })
     }
 
-    /// A kernel without huge pages refuses both advices; what was really given is told by [`Buffer::resident`].
+    /// A kernel without huge pages refuses both advices; [`Buffer::resident`] shows the result.
     fn advise_page_size(&self) {
         let advice = match self.pages {
             Pages::Small => Advice::LinuxNoHugepage,
             Pages::Thp => Advice::LinuxHugepage,
             Pages::Huge2M | Pages::Huge1G => return,
         };
-        // SAFETY: the range is this buffer's own; these advices change no content.
+        // SAFETY: the range is this buffer's own; these advices do not change its content.
         let _unsupported = unsafe { madvise(self.start.as_ptr().cast(), self.mapped(), advice) };
     }
 
-    /// Bytes of the accessible part, in whole pages.
     fn mapped(&self) -> usize {
         self.bytes.next_multiple_of(self.pages.unit())
     }
 
-    /// Makes the whole buffer resident, on the memory node of the calling thread. The content is kept.
-    ///
-    /// # Errors
-    /// [`BufferError::NoMemory`] where the kernel says that there is none; where a cgroup's limit is passed it kills
-    /// the process instead, so look at the limit first.
+    /// Makes the whole buffer resident, on the NUMA node of the calling thread. Keeps the content.
+    /// Beyond a cgroup's memory limit the kernel kills the process instead of an error.
     pub fn touch(&mut self) -> Result<(), BufferError> {
-        // SAFETY: the range is this buffer's own, borrowed exclusively; populating changes no content.
+        // SAFETY: the range is the buffer's own, borrowed exclusively; the content is kept.
         let populated =
             unsafe { madvise(self.start.as_ptr().cast(), self.mapped(), Advice::LinuxPopulateWrite) };
         match populated {
             Ok(()) => Ok(()),
-            // Kernels before 5.14 do not know the advice.
+            // Kernels before 5.14 do not have the advice.
             Err(rustix::io::Errno::INVAL) => {
                 self.touch_each_page();
                 Ok(())
@@ -228,40 +216,34 @@ impl Buffer {
     fn touch_each_page(&mut self) {
         for byte in self.bytes_mut().iter_mut().step_by(rustix::param::page_size()) {
             let byte = ptr::from_mut(byte);
-            // SAFETY: made from a reference just above.
+            // SAFETY: made from a reference on the line above.
             let value = unsafe { byte.read_volatile() };
-            // SAFETY: as above; volatile, because a store of the value already there would be left out.
+            // SAFETY: as above; volatile, because the compiler would omit a store of the old value.
             unsafe { byte.write_volatile(value) };
         }
     }
 
-    /// Size in bytes, as asked for.
+    /// Returns the requested size in bytes.
     pub fn len(&self) -> usize {
         self.bytes
     }
 
-    /// Never true: an empty buffer cannot be made.
+    /// Returns false: an empty buffer cannot be made.
     pub fn is_empty(&self) -> bool {
         self.bytes == 0
     }
 
-    /// The page size asked for.
+    /// Returns the requested page size.
     pub fn pages(&self) -> Pages {
         self.pages
     }
 
-    /// What is resident now, and in which pages, as `/proc/self/smaps` tells.
-    ///
-    /// # Errors
-    /// [`BufferError::ReadBack`] or [`BufferError::NotListed`] where the kernel does not tell.
+    /// Returns the resident bytes by page size, from `/proc/self/smaps`.
     pub fn resident(&self) -> Result<Resident, BufferError> {
         Self::resident_of(std::slice::from_ref(self))?.pop().ok_or(BufferError::NotListed)
     }
 
-    /// The same of many buffers, by one look: with hundreds of threads `smaps` is long. Those that the kernel does not list are left out.
-    ///
-    /// # Errors
-    /// [`BufferError::ReadBack`] where the kernel does not tell.
+    /// Returns the resident bytes of many buffers, reading `smaps` once; omits unlisted buffers.
     pub fn resident_of(buffers: &[Self]) -> Result<Vec<Resident>, BufferError> {
         let smaps = std::fs::read_to_string("/proc/self/smaps").map_err(BufferError::ReadBack)?;
         let ranges = buffers.iter().map(|buffer| {
@@ -271,51 +253,52 @@ impl Buffer {
         Ok(resident_in(&smaps, ranges).into_iter().flatten().collect())
     }
 
-    /// The content as bytes.
+    /// Returns the content as bytes.
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: `bytes` bytes from `start` are mapped readable and zero-initialised; &self forbids writers.
+        // SAFETY: `bytes` bytes from `start` are readable and initialized; `&self` excludes
+        // writers.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
     }
 
-    /// The content as bytes, to write.
+    /// Returns the content as mutable bytes.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as in `bytes`, writable, and &mut self forbids every other access.
+        // SAFETY: as in `bytes`, writable, and `&mut self` excludes every other access.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.bytes) }
     }
 
-    /// The whole 64-bit words of the content.
+    /// Returns the whole 64-bit words of the content.
     pub fn words(&self) -> &[u64] {
-        // SAFETY: as in `bytes`; the start is aligned far beyond 8 bytes, and every bit pattern is a u64.
+        // SAFETY: as in `bytes`; the start is well aligned, and every bit pattern is a u64.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().cast(), self.bytes / 8) }
     }
 
-    /// The whole 64-bit words of the content, to write.
+    /// Returns the whole 64-bit words of the content, mutable.
     pub fn words_mut(&mut self) -> &mut [u64] {
-        // SAFETY: as in `words`, and &mut self forbids every other access.
+        // SAFETY: as in `words`, and `&mut self` excludes every other access.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr().cast(), self.bytes / 8) }
     }
 
-    /// The whole f32 elements of the content.
+    /// Returns the whole f32 elements of the content.
     pub fn singles(&self) -> &[f32] {
         // SAFETY: as in `words`; every bit pattern is an f32.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().cast(), self.bytes / 4) }
     }
 
-    /// The whole f32 elements of the content, to write.
+    /// Returns the whole f32 elements of the content, mutable.
     pub fn singles_mut(&mut self) -> &mut [f32] {
-        // SAFETY: as in `singles`, and &mut self forbids every other access.
+        // SAFETY: as in `singles`, and `&mut self` excludes every other access.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr().cast(), self.bytes / 4) }
     }
 
-    /// The whole f64 elements of the content.
+    /// Returns the whole f64 elements of the content.
     pub fn floats(&self) -> &[f64] {
         // SAFETY: as in `words`; every bit pattern is an f64.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().cast(), self.bytes / 8) }
     }
 
-    /// The whole f64 elements of the content, to write.
+    /// Returns the whole f64 elements of the content, mutable.
     pub fn floats_mut(&mut self) -> &mut [f64] {
-        // SAFETY: as in `floats`, and &mut self forbids every other access.
+        // SAFETY: as in `floats`, and `&mut self` excludes every other access.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr().cast(), self.bytes / 8) }
     }
 }
@@ -327,11 +310,9 @@ impl Drop for Buffer {
     }
 }
 
-/// Sums what `smaps` tells of the mappings within each of these ranges, which do not overlap; `None` of one of which it lists none, or
-/// garbage for a number.
-///
-/// The format is in proc_pid_smaps(5): a header line `start-end perms …`, then `Name:  N kB` lines. A mapping may be
-/// listed in parts, and a part may not reach beyond the buffer, whose edges are other mappings.
+/// Sums the mappings of `smaps` (proc_pid_smaps(5)) within each of these disjoint address ranges;
+/// `None` without mappings or with an invalid number. A mapping may be listed in parts, but no part
+/// reaches beyond the buffer's inaccessible edges.
 fn resident_in(smaps: &str, ranges: impl Iterator<Item = (usize, usize)>) -> Vec<Option<Resident>> {
     let ranges: Vec<(usize, usize)> = ranges.collect();
     let mut by_start: BTreeMap<usize, usize> =
@@ -355,13 +336,12 @@ fn resident_in(smaps: &str, ranges: impl Iterator<Item = (usize, usize)>) -> Vec
 }
 
 impl Resident {
-    /// Adds a line of `smaps`; `None` if its number is garbage.
     fn add(&mut self, line: &str) -> Option<()> {
         let Some((name, rest)) = line.split_once(':') else { return Some(()) };
         match name {
             "Rss" => self.bytes = self.bytes.checked_add(kib(rest)?)?,
             "AnonHugePages" => self.huge_bytes = self.huge_bytes.checked_add(kib(rest)?)?,
-            // These are not in Rss.
+            // Not included in Rss.
             "Private_Hugetlb" => {
                 self.reserved_bytes = self.reserved_bytes.checked_add(kib(rest)?)?;
                 self.bytes = self.bytes.checked_add(kib(rest)?)?;

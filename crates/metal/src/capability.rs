@@ -1,6 +1,6 @@
-//! What a core can start in a cycle, measured: the rate of a kernel's instructions beside the clock in the same power state.
+//! Instructions that a core starts per cycle: the rate of a kernel divided by the clock.
 //!
-//! A neighbour on the core's sibling, a quota or throttling can only lower it, so a core can do at least as much.
+//! A busy sibling thread, a quota or throttling only lowers the result: it is a lower bound.
 
 use std::time::Instant;
 
@@ -9,40 +9,35 @@ use crate::clock::{CoreClock, ProbeWork};
 use crate::isa::Isa;
 use crate::kernel::{Kernel, LoadedKernel, variants};
 
-/// Slices of work between two probes that are wanted, and the least that tell a rate.
+/// Number of valid slices wanted, and minimum.
 const SLICES: usize = 12;
 const FEWEST: usize = 4;
-/// Slices after which it is given up: on a busy machine most have no clock that held.
+/// Maximum number of slices: on a busy machine most have no steady clock.
 const MOST_SLICES: usize = 60;
-/// Seconds of a slice.
 const SLICE_SECONDS: f64 = 100e-6;
-/// Probes before and after a slice that differ by more leave its clock in doubt.
+/// Maximum relative difference of the clock probes before and after a slice.
 const CLOCK_TOLERANCE: f64 = 0.01;
-/// Turns whose time tells how many a slice has.
 const TRIAL_TURNS: u64 = 2_000;
 
-/// A clock for the calling thread in the work of one kernel, to measure it and others of the same kind with.
-///
-/// # Errors
-/// Why the clock is unknown.
+/// Calibrates a clock of the calling thread for the kind of instructions that `kernel` has.
 pub fn clock_for(kernel: &Kernel) -> Result<CoreClock, crate::clock::ClockUnknown> {
     CoreClock::calibrate(ProbeWork::of(kernel))
 }
 
-/// Instructions that count which the calling thread's core starts in a cycle, in some 1.5 to 7 ms; pin the thread first. `None`
-/// where too few slices had a clock that held.
+/// Measures the counted instructions that the calling thread's core starts per cycle, in some ms;
+/// pin it first. Returns `None` if too few slices had a steady clock.
 pub fn per_cycle(mut kernel: LoadedKernel, clock: &CoreClock) -> Option<f64> {
     let counted = kernel.kernel().parts.iter().filter(|part| part.operations > 0);
     let each: u32 = counted.map(|part| part.count).sum();
     rate(each, clock, |turns| time(&mut kernel, turns))
 }
 
-/// As [`per_cycle`], of a loop of which a turn has `each` instructions and `time` tells the seconds of so many turns.
+/// [`per_cycle`] of a loop with `each` instructions; `time` runs iterations and returns seconds.
 fn rate(each: u32, clock: &CoreClock, mut time: impl FnMut(u64) -> f64) -> Option<f64> {
     let trial = (0..3).map(|_| time(TRIAL_TURNS)).fold(f64::INFINITY, f64::min);
     let turns = ((SLICE_SECONDS / trial * TRIAL_TURNS as f64) as u64).max(1);
     let mut rates = Vec::with_capacity(SLICES);
-    // Beside a busy sibling the clock reads a little low, and the rate would look too high.
+    // With a busy sibling the clock reads slightly low, and the rate would look too high.
     let probe = || clock.look().filter(|probe| !probe.shared).map(|probe| probe.hz);
     let mut before = probe();
     for _ in 0..MOST_SLICES {
@@ -59,56 +54,53 @@ fn rate(each: u32, clock: &CoreClock, mut time: impl FnMut(u64) -> f64) -> Optio
         }
     }
     rates.sort_by(f64::total_cmp);
-    // What was not interrupted is the upper half; its middle is not the one that a probe made look quick.
+    // The upper half was not interrupted; its middle is no slice that a wrong probe made look fast.
     (rates.len() >= FEWEST).then(|| rates.get(rates.len() * 3 / 4).copied()).flatten()
 }
 
-/// What a [`Loop`] shows.
+/// Quantity that a [`Loop`] measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Probed {
-    /// Loads of whole vectors from the level-1 cache in a cycle.
+    /// Loads of whole vectors from the level-1 cache per cycle.
     Loads,
-    /// Cycles from a fused multiply-add to the next that waits for its result.
+    /// Latency of a dependent fused multiply-add, in cycles.
     FmaLatency,
-    /// Cycles from a floating-point addition to the next that waits for its result.
+    /// Latency of a dependent floating-point addition, in cycles.
     AddLatency,
 }
 
-/// Instructions in a turn of every loop.
 const PER_TURN: u32 = 16;
 
-/// A vector of the widest set for each load of a turn: more than any loop reads.
 #[derive(Debug)]
 #[repr(C, align(64))]
 struct Place([f64; 8 * PER_TURN as usize]);
 
-/// A loop of one instruction.
+/// A loop of one repeated instruction.
 #[derive(Debug)]
 pub struct Loop {
-    /// The instruction set it is written in.
+    /// Instruction set of the loop.
     pub isa: Isa,
-    /// What it shows.
+    /// Quantity that it measures.
     pub probed: Probed,
-    /// Bits of a vector.
+    /// Vector width in bits.
     pub bits: u32,
-    /// Does so many turns of [`PER_TURN`] instructions. Needs `isa`, `turns` > 0 and a [`Place`].
+    /// Runs `turns` > 0 iterations of [`PER_TURN`] instructions. Needs `isa` and a [`Place`].
     pub(crate) function: unsafe fn(turns: u64, place: *const u8),
 }
 
-/// The loops of an instruction set, if this processor has it.
+/// Returns the loops of an instruction set; none if this processor does not have it.
 pub fn loops(isa: Isa) -> impl Iterator<Item = &'static Loop> {
     native::LOOPS.iter().filter(move |one| one.isa == isa && isa.available().is_ok())
 }
 
 impl Loop {
-    /// What it shows of the calling thread's core: see [`Probed`] for the unit, and [`per_cycle`] for the rest. `None` also
-    /// where the instruction set is missing.
+    /// Measures [`Loop::probed`] on the calling thread's core; `None` as in [`per_cycle`].
     pub fn measured(&self, clock: &CoreClock) -> Option<f64> {
         self.isa.available().ok()?;
         let place = Place([1.0; 8 * PER_TURN as usize]);
         let rate = rate(PER_TURN, clock, |turns| {
             let start = Instant::now();
-            // SAFETY: the set was just found, `rate` asks for at least one turn, and the place has a vector for each load.
+            // SAFETY: the set is available, `turns` is positive, and the place fits every load.
             unsafe { (self.function)(turns, std::ptr::from_ref(&place).cast()) };
             start.elapsed().as_secs_f64()
         })?;
@@ -116,14 +108,13 @@ impl Loop {
     }
 }
 
-/// Rounds in which variants are compared, each in slices of [`TRIAL_SECONDS`].
 const TRIAL_ROUNDS: usize = 15;
 const TRIAL_SECONDS: f64 = 60e-6;
-/// What a variant must be quicker by than those listed after it: less is left to chance.
+/// Minimum speedup over the preferred variant: less may be chance.
 const WORTH: f64 = 1.01;
 
-/// Of the kernels that do the same ([`variants`]), the one that is quickest on the calling thread's core, in some milliseconds;
-/// at once where there is no other. Each is timed in every round from the same start, and the medians count.
+/// Returns the fastest variant of `kernel` ([`variants`]) on the calling thread's core, by medians
+/// over interleaved rounds that take some milliseconds.
 pub fn quickest(kernel: &'static Kernel) -> &'static Kernel {
     if kernel.chains {
         return kernel;
@@ -133,7 +124,7 @@ pub fn quickest(kernel: &'static Kernel) -> &'static Kernel {
     if loaded.len() < 2 {
         return kernel;
     }
-    // The last listed is the steadiest: one that is quick only in a lucky phase must not take its place by chance.
+    // The last is the steadiest: one that is fast only in a lucky phase must not win by chance.
     loaded.reverse();
     let operations = |kernel: &LoadedKernel| kernel.kernel().operations_per_turn() as f64;
     let trials = loaded.iter_mut().map(|one| {
@@ -159,7 +150,6 @@ pub fn quickest(kernel: &'static Kernel) -> &'static Kernel {
     first.map_or(kernel, |first| each.fold(first, better).0)
 }
 
-/// Seconds that so many turns of a kernel take.
 pub(crate) fn time(kernel: &mut LoadedKernel, turns: u64) -> f64 {
     let start = Instant::now();
     kernel.run(turns);
@@ -172,7 +162,6 @@ pub(crate) fn time(kernel: &mut LoadedKernel, turns: u64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Each number of chains is a measurement of its own, also if the instruction set has several kernels for the operation.
     #[test]
     fn a_kernel_with_a_number_of_chains_is_never_replaced() {
         for kernel in crate::kernel::chained() {

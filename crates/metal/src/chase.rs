@@ -1,10 +1,8 @@
-//! A pointer chase: loads of which each needs the one before, through one cycle over all nodes of a buffer. Several
-//! chases at once go through cycles of their own, which share the nodes evenly.
+//! Pointer chase: dependent loads through random cycles over the nodes of a buffer.
 //!
-//! The order is random, so no prefetcher can run ahead; one node lies in each stride, at a random line of it, so that
-//! nodes neither share lines nor crowd the same cache sets; and the cycle can stay in one group of pages until all
-//! its nodes are visited, so that it does not measure address translation. The chase holds addresses, not indices:
-//! one step is one `mov r,[r]`, with nothing else in the chain.
+//! The random order defeats prefetchers. Each stride has one node, on a random line of it, so that
+//! nodes do not crowd the same cache sets. A cycle can stay in a group of pages until all its nodes
+//! are visited, to exclude address translation. Nodes hold addresses: a step is one `mov r,[r]`.
 
 use std::hint::black_box;
 use std::ptr;
@@ -13,114 +11,110 @@ use crate::buffer::{Buffer, BufferError, Pages, Resident};
 use crate::numa::{NumaError, on_node};
 use crate::sliced::Load;
 
-/// Bytes of a cache line on the processors plimsoll knows; where lines are longer, choose a longer stride.
+/// Bytes of a cache line; on processors with longer lines choose a longer stride.
 pub const LINE_BYTES: usize = 64;
-/// Steps in one turn of the walk's loop: the loop's own two instructions hide behind them.
+/// Steps per iteration: they hide the loop's own two instructions.
 const STEPS_PER_TURN: u64 = 64;
 /// Walkers that share a verification: about as many loads as a core keeps in flight.
 const ANCHORS: usize = 16;
-/// The most chases at once: so many addresses fit in the registers of every architecture with a loop counter.
+/// Maximum number of chases at once: their addresses fit in registers on every architecture.
 pub const MOST_CHASES: usize = 10;
 
-/// What to chase through.
+/// Parameters of a [`Chase`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
-    /// Size of the buffer in bytes.
+    /// Buffer size in bytes.
     pub bytes: usize,
-    /// One node lies in each `stride` bytes: a multiple of [`LINE_BYTES`]. 256 keeps adjacent-line prefetch out.
+    /// Bytes per node: a multiple of [`LINE_BYTES`]. 256 avoids adjacent-line prefetch.
     pub stride: usize,
-    /// Bytes that the cycle stays within until it has visited every node there: a multiple of `stride`. `None`
-    /// draws each next node from the whole buffer.
+    /// Size in bytes of the groups that the cycle visits one after another, a multiple of `stride`;
+    /// `None` for a single group.
     pub group: Option<usize>,
-    /// The page size asked for.
+    /// Requested page size.
     pub pages: Pages,
-    /// Chases at once, from 1 to [`MOST_CHASES`].
+    /// Number of chases at once, from 1 to [`MOST_CHASES`].
     pub chases: usize,
-    /// Seed of the order: equal shapes give equal cycles, as offsets.
+    /// Seed of the order: equal shapes have equal cycles, as offsets.
     pub seed: u64,
-    /// The NUMA node that the buffer is to lie on; the calling thread's own without.
+    /// NUMA node of the buffer; `None` for the node of the calling thread.
     pub node: Option<usize>,
 }
 
-/// Why there is no such chase.
+/// Reason why a chase cannot be made, or is wrong.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChaseError {
-    /// Strides are whole cache lines, and groups whole strides.
+    /// The stride is not a multiple of the cache line, or the group not one of the stride.
     #[error(
         "stride must be a multiple of {LINE_BYTES} bytes, and group one of the stride: {stride} and {group} are not"
     )]
     Uneven {
-        /// The stride asked for, in bytes.
+        /// Requested stride in bytes.
         stride: usize,
-        /// The group asked for, in bytes.
+        /// Requested group in bytes.
         group: usize,
     },
-    /// No chase, or more than there are registers for.
+    /// The number of chases is zero or too large.
     #[error("the number of chases must be from 1 to {MOST_CHASES}: {chases} is not")]
     Chases {
-        /// The number asked for.
+        /// Requested number.
         chases: usize,
     },
-    /// Fewer than two nodes in a cycle, or more than can be numbered.
+    /// A cycle has fewer than two nodes, or there are more than 2^32.
     #[error(
         "a chase through {bytes} bytes with stride {stride} has too few or too many nodes (at least 2 for each chase, at most 2^32 in all); \
          change the size"
     )]
     Nodes {
-        /// The size asked for, in bytes.
+        /// Requested size in bytes.
         bytes: usize,
-        /// The stride asked for, in bytes.
+        /// Requested stride in bytes.
         stride: usize,
     },
-    /// The memory could not be had.
+    /// The memory could not be allocated.
     #[error(transparent)]
     Buffer(#[from] BufferError),
-    /// Nor could it be had on that node.
+    /// The memory could not be allocated on the given NUMA node.
     #[error(transparent)]
     Node(#[from] NumaError),
-    /// The walk came back to its start too soon, or not at all: the memory was damaged.
+    /// The walk returns to its start too early or not at all: the memory was damaged.
     #[error(
         "the chase is not one cycle over its {nodes} nodes: it goes wrong within {steps} steps; is the memory sound?"
     )]
     NotOneCycle {
-        /// Steps from the first node after which that was seen.
+        /// Steps from the first node to the detection.
         steps: u64,
-        /// Nodes of the chase.
+        /// Nodes of the cycle.
         nodes: u64,
     },
-    /// The cycle is whole, and the walk through it did not end where it must: a load returned something else.
+    /// The cycle is right, but the walk ended at another node: a load returned a wrong value.
     #[error("the chase is at another node than {steps} steps lead to; is the processor sound?")]
     Astray {
-        /// Steps that were walked.
+        /// Steps walked.
         steps: u64,
     },
 }
 
-/// Cycles of addresses in a buffer of their own, and the places where the last walk ended.
+/// Cycles of addresses in a buffer, with the current position in each.
 #[derive(Debug)]
 pub struct Chase {
     buffer: Buffer,
     cycles: Vec<Cycle>,
-    /// Where each cycle's walk ended.
+    /// Address of the current node of each cycle.
     at: Vec<usize>,
-    /// Steps that each cycle was walked, from its first node.
+    /// Steps walked in each cycle from its first node.
     steps: u64,
 }
 
-/// One cycle of a chase.
 #[derive(Debug)]
 struct Cycle {
     nodes: u64,
-    /// Nodes at even distances along the cycle, its first node first.
+    /// Addresses of nodes at even distances along the cycle, its first node first.
     anchors: Vec<usize>,
 }
 
 impl Chase {
-    /// Maps the buffer, makes it resident on its memory node, and links the cycles.
-    ///
-    /// # Errors
-    /// [`ChaseError::Uneven`], [`ChaseError::Chases`], [`ChaseError::Nodes`], [`ChaseError::Buffer`], [`ChaseError::Node`].
+    /// Maps the buffer, makes it resident on its NUMA node, and links the cycles.
     pub fn new(shape: Shape) -> Result<Self, ChaseError> {
         let group = shape.group.unwrap_or(shape.stride);
         let even =
@@ -152,7 +146,7 @@ impl Chase {
         for offset in &mut offsets {
             *offset = *offset * shape.stride + random.below(lines) as usize * LINE_BYTES;
         }
-        // Consecutive parts of the one order, so that each cycle, too, stays within a group.
+        // Consecutive parts of one order, so that each cycle also stays within a group.
         let mut rest = offsets.as_slice();
         let mut cycles = Vec::with_capacity(shape.chases);
         for left in (1..=shape.chases).rev() {
@@ -167,31 +161,27 @@ impl Chase {
         Ok(Self { buffer, cycles, at, steps: 0 })
     }
 
-    /// Nodes of all cycles.
+    /// Returns the number of nodes of all cycles.
     pub fn nodes(&self) -> u64 {
         self.cycles.iter().map(|cycle| cycle.nodes).sum()
     }
 
-    /// Bytes of the distinct cache lines that the cycle touches: what must exceed a cache to miss it.
+    /// Returns the bytes of all touched cache lines: to miss a cache, this must exceed its size.
     pub fn touched_bytes(&self) -> u64 {
         self.nodes() * LINE_BYTES as u64
     }
 
-    /// What is resident now, and in which pages.
-    ///
-    /// # Errors
-    /// [`BufferError`] where the kernel does not tell.
+    /// Returns the resident bytes by page size.
     pub fn resident(&self) -> Result<Resident, BufferError> {
         self.buffer.resident()
     }
 
-    /// The memory that the cycles go through.
+    /// Returns the memory of the cycles.
     pub fn memory(&self) -> &[u8] {
         self.buffer.bytes()
     }
 
-    /// Follows `steps` links of each cycle from where the last walk ended. Each step is one load that needs the one
-    /// before; those of different cycles need nothing of each other.
+    /// Follows `steps` links of each cycle; loads of different cycles are independent.
     pub fn walk(&mut self, steps: u64) {
         self.steps = self.steps.wrapping_add(steps);
         match self.at.len() {
@@ -210,26 +200,20 @@ impl Chase {
 
     fn walk_all<const CHASES: usize>(&mut self, steps: u64) {
         if let Some(at) = self.at.first_chunk_mut::<CHASES>() {
-            // A walk ends where the next begins, so no compiler can leave one out.
+            // A walk ends at the start of the next one, so the compiler cannot omit one.
             *at = black_box(walk(*at, steps));
         }
     }
 
-    /// Walks once around each cycle: after exactly as many steps as it has nodes it must be back at the first node, and
-    /// not sooner. It then passed every node once. The earlier walks must have ended at the node that lies as many steps
-    /// from the first.
-    ///
-    /// # Errors
-    /// [`ChaseError::NotOneCycle`], [`ChaseError::Astray`].
+    /// Checks that each cycle visits every node once, and that the earlier walks ended correctly.
     pub fn verify(&self) -> Result<(), ChaseError> {
         self.cycles.iter().zip(&self.at).try_for_each(|(cycle, at)| cycle.verify(self.steps, *at))
     }
 }
 
 impl Cycle {
-    /// Checks the cycle, and that `walked` steps from the first node end at `end`. The walk is shared among walkers that
-    /// each go from one anchor to the next, at the same time: to wait for one load after the other would take as long as
-    /// the measurement.
+    /// Checks the cycle, and that `walked` steps from the first node end at `end`. Walkers go from
+    /// anchor to anchor in parallel, to be faster than the measurement.
     fn verify(&self, walked: u64, end: usize) -> Result<(), ChaseError> {
         let nodes = self.nodes;
         let last = walked % nodes;
@@ -259,8 +243,7 @@ impl Cycle {
     }
 }
 
-/// A chase as a load to be measured in slices: a turn is a step. One that could not be made does nothing; ask
-/// [`chase`](Self::chase) before measuring.
+/// A chase as a [`Load`], a step per iteration. Without effect if [`chase`](Self::chase) failed.
 #[derive(Debug)]
 pub struct Chaser {
     chase: Result<Chase, ChaseError>,
@@ -268,16 +251,13 @@ pub struct Chaser {
 }
 
 impl Chaser {
-    /// Makes the chase. For `spread` see [`Load::spread`].
+    /// Makes the chase. See [`Load::spread`] for `spread`.
     #[must_use]
     pub fn new(shape: Shape, spread: f64) -> Self {
         Self { chase: Chase::new(shape), spread }
     }
 
-    /// The chase, or why there is none.
-    ///
-    /// # Errors
-    /// [`ChaseError`] of its making.
+    /// Returns the chase, or the reason why it could not be made.
     pub fn chase(&self) -> Result<&Chase, &ChaseError> {
         self.chase.as_ref()
     }
@@ -301,14 +281,12 @@ impl Load for Chaser {
     }
 }
 
-/// Follows `steps` links from each of the nodes at the addresses `at`.
-///
-/// Private: only a [`Chase`] calls it, with addresses of nodes of its own living buffer.
+/// Follows `steps` links from each address in `at`, which must be nodes of a living [`Chase`].
 #[inline(always)]
 fn walk<const CHASES: usize>(mut at: [usize; CHASES], steps: u64) -> [usize; CHASES] {
     let follow = |at: usize| {
-        // SAFETY: `at` is the address of a node in a living Chase, whose provenance was exposed; a node is an aligned
-        // word that holds the address of a node. Volatile: the load is the work.
+        // SAFETY: `at` is the address of a node in a living Chase, with exposed provenance; a node
+        // is an aligned word with the address of a node. Volatile, because the load is the work.
         unsafe { ptr::with_exposed_provenance::<usize>(at).read_volatile() }
     };
     for _ in 0..steps / STEPS_PER_TURN {
@@ -322,7 +300,7 @@ fn walk<const CHASES: usize>(mut at: [usize; CHASES], steps: u64) -> [usize; CHA
     at
 }
 
-/// The node numbers 0..count in the order of the cycle: groups in random order, nodes random within each.
+/// Node numbers in the order of the cycle: groups in random order, nodes random within each.
 fn order(count: u32, nodes_per_group: usize, random: &mut SplitMix) -> Vec<usize> {
     let count = count as usize;
     let mut groups: Vec<usize> = (0..count).step_by(nodes_per_group.max(1)).collect();
@@ -338,7 +316,7 @@ fn order(count: u32, nodes_per_group: usize, random: &mut SplitMix) -> Vec<usize
     order
 }
 
-/// Writes into each node, at its byte offset, the address of the next; into the last, that of the first.
+/// Writes the address of the next node into each, at its byte offset; the last links to the first.
 fn link(words: &mut [u64], base: usize, offsets: &[usize]) {
     let next = offsets.iter().skip(1).chain(offsets.first());
     for (offset, next) in offsets.iter().zip(next) {
@@ -348,7 +326,7 @@ fn link(words: &mut [u64], base: usize, offsets: &[usize]) {
     }
 }
 
-/// SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): small, seeded, good enough to order nodes.
+/// SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
 struct SplitMix(u64);
 
 impl SplitMix {
@@ -360,12 +338,11 @@ impl SplitMix {
         z ^ (z >> 31)
     }
 
-    /// A number below `bound`; the bias, at most bound ÷ 2^64, does not matter here.
+    /// A number below `bound`, with a bias of at most bound ÷ 2^64.
     fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// Fisher and Yates' shuffle.
     fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             let other = self.below(last as u64 + 1) as usize;

@@ -1,10 +1,8 @@
-//! Time, and the clock the core really held.
+//! Time, and the measured clock of a core.
 //!
-//! Time is the monotonic clock of the system (`clock_gettime`, on Linux without a system call where the kernel trusts
-//! its time source). The core clock is measured, never read from a label: a chain of dependent one-cycle integer
-//! additions takes exactly one cycle per addition, on every core plimsoll knows, also where a virtual machine hides
-//! the hardware counters. The chain is woven into vector work like the load's (`arch::chain`), so that the core
-//! is probed in the power state in which it works.
+//! The core clock is measured with a chain of dependent one-cycle integer additions, also if a
+//! virtual machine hides the hardware counters. The chain is interleaved with vector work like that
+//! of the load (`arch::chain`), so that the core is probed in the power state in which it works.
 
 mod calibration;
 mod each;
@@ -26,69 +24,67 @@ pub use each::Clocks;
 use links::{Link, Operands};
 pub use step::timer_step;
 
-/// Links in one probe: enough that some escape interrupts, few enough to stay short (some 15 µs).
+/// Links per probe: enough that some escape interrupts, in about 15 µs.
 const LINKS_PER_PROBE: usize = 5;
-/// A link within this share of the best one counts as undisturbed: interrupts cost far more.
+/// Maximum excess over the shortest link of an undisturbed one: interrupts cost far more.
 const LINK_TOLERANCE: f64 = 0.005;
 
-/// Why the core clock cannot be measured.
+/// Reason why the core clock cannot be measured.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClockUnknown {
-    /// No chain is written for this processor architecture.
+    /// There is no chain for this architecture.
     #[error("core clock unknown: no chain of one-cycle additions is written for this processor architecture")]
     NoChain,
     /// Time did not advance while the chain ran.
     #[error("core clock unknown: the monotonic clock did not advance during a chain of additions")]
     TimerStuck,
-    /// Time advances in steps too long for a chain.
+    /// Time advances in steps too long for a chain; the step in seconds.
     #[error("core clock unknown: the monotonic clock advances in steps of {:.0} ns, too long to time a chain of additions", .0 * 1e9)]
     TimerCoarse(f64),
-    /// A multiplication did not take a whole number of additions.
+    /// A multiplication did not take a whole number of additions; their ratio.
     #[error(
         "core clock unknown: a dependent multiplication takes {0:.3} times as long as a dependent addition, not a whole \
          number of times, so an addition is not one cycle here, or the CPU was too busy to tell"
     )]
     NotWhole(f64),
-    /// The processor's counter and the monotonic clock drifted apart.
+    /// The processor's counter drifted from the monotonic clock; by this share.
     #[error(
         "core clock unknown: the processor's time counter changed its rate by {:.2} % against the monotonic clock", .0 * 100.0
     )]
     TimeDrifts(f64),
 }
 
-/// What a core does while its clock is probed: the same kind of work as the load's, so that the core does not change to
-/// another clock for the probe.
+/// Kind of instructions around a clock probe: that of the load, so that the core keeps its clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProbeWork {
-    /// The vector instruction set and how much power its work takes; `None` for scalar work.
+    /// Instruction set and power level of the vector work; `None` for scalar work.
     vectors: Option<(Isa, Weight)>,
 }
 
 impl ProbeWork {
-    /// No vector work.
     pub const SCALAR: Self = Self { vectors: None };
 
-    /// Floating-point work of an instruction set.
+    /// Returns floating-point work of an instruction set.
     #[must_use]
     pub fn floating_point(isa: Isa) -> Self {
         Self { vectors: Some((isa, Weight::Heavy)) }
     }
 
-    /// Loads, stores and integer work of an instruction set.
+    /// Returns loads, stores and integer work of an instruction set.
     #[must_use]
     pub fn integers(isa: Isa) -> Self {
         Self { vectors: Some((isa, Weight::Light)) }
     }
 
-    /// The kind of work that a kernel does.
+    /// Returns the kind of work that a kernel does.
     #[must_use]
     pub fn of(kernel: &Kernel) -> Self {
         if kernel.is_general() {
             return Self::SCALAR;
         }
         let light = kernel.op == Op::ADD && !kernel.element.is_float();
-        // Scalars and 128 bits take no more power than those of the baseline.
+        // Scalars and 128 bits need no more power than those of the baseline.
         let isa = match kernel.isa {
             Isa::Avx2 if kernel.vector_bits() <= 128 => Isa::Sse2,
             isa => isa,
@@ -96,8 +92,8 @@ impl ProbeWork {
         Self { vectors: Some((isa, if light { Weight::Light } else { Weight::Heavy })) }
     }
 
-    /// The chains in such work, if there are any and this processor can run them. Matrix instructions are probed in
-    /// vector work of the same registers or the next narrower, and what the compiler chose in that of the baseline.
+    /// The chains in such work, if they can run here. Matrix instructions have vector work of the
+    /// same registers or the next narrower; portable code has that of the baseline.
     fn woven(self) -> Option<&'static Woven> {
         let (isa, weight) = self.vectors?;
         let sets: &[Isa] = match isa {
@@ -111,22 +107,22 @@ impl ProbeWork {
     }
 }
 
-/// A chain as its row says it is: a test compares it with the machine code.
+/// Declared contents of a chain's loop, which a test compares with the machine code.
 #[derive(Debug, Clone, Copy)]
 pub struct ChainRow {
-    /// The function's symbol.
+    /// Symbol of the function.
     pub name: &'static str,
-    /// The registers of its vector work; `None` where it has none.
+    /// Instruction set of the vector work; `None` without.
     pub isa: Option<Isa>,
-    /// Whether its links are multiplications.
+    /// Whether the links are multiplications instead of additions.
     pub multiplies: bool,
-    /// Links in a turn.
+    /// Links per iteration.
     pub links: u64,
-    /// Vector instructions in a turn.
+    /// Vector instructions per iteration.
     pub vectors: u64,
 }
 
-/// Every chain built for this architecture, whether or not this processor can run it.
+/// Returns every chain of this architecture, whether or not this processor can run it.
 pub fn chains() -> impl Iterator<Item = ChainRow> {
     let woven =
         native::WOVEN.iter().flat_map(|row| row.densities.iter().map(|density| (Some(row.isa), density)));
@@ -138,12 +134,12 @@ pub fn chains() -> impl Iterator<Item = ChainRow> {
     })
 }
 
-/// The highest core clock that the processor itself names, in Hz; `None` where it names none.
+/// Returns the highest core clock that the processor reports, in Hz; `None` if it reports none.
 pub fn named_maximum_hz() -> Option<f64> {
     native::named_maximum_hz()
 }
 
-/// The cost of reading the time once, in seconds: the lowest mean of `clock_gettime` over several batches.
+/// Returns the cost of reading the time once, in seconds: the lowest mean over several batches.
 pub fn timer_overhead() -> f64 {
     const READING_BATCHES: u32 = 16;
     const READINGS_PER_BATCH: u32 = 256;
@@ -158,17 +154,16 @@ pub fn timer_overhead() -> f64 {
     (0..READING_BATCHES).map(|_| batch()).fold(f64::INFINITY, f64::min)
 }
 
-/// The processor time this thread has used so far, user and system.
-///
-/// Steal is not in it on a kernel that accounts steal, and is on one that does not: use it for shares, not for rates.
+/// Returns the CPU time of this thread, user and system. Kernels differ in including steal: use it
+/// for shares, not for rates.
 pub fn thread_cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0).min(999_999_999))
 }
 
-/// Whether [`thread_cpu_time`] runs on with the thread, so that it tells of spans of a millisecond. gVisor counts ticks of 10 ms,
-/// whatever clock_getres(2) says. Looked at once, for some hundred microseconds; not fine where that never went undisturbed.
+/// Returns whether [`thread_cpu_time`] is precise to a millisecond: gVisor counts ticks of 10 ms,
+/// whatever clock_getres(2) reports. Measured once; false if no attempt was undisturbed.
 pub fn thread_cpu_time_is_fine() -> bool {
     static FINE: LazyLock<bool> = LazyLock::new(|| {
         let watch = |_| {
@@ -181,59 +176,53 @@ pub fn thread_cpu_time_is_fine() -> bool {
     *FINE
 }
 
-/// How long a thread's time is watched.
 const WATCHED: Duration = Duration::from_micros(200);
-/// Times that it is watched, until one of them is undisturbed.
 const WATCHES: usize = 20;
 
-/// Between two ticks nothing is used, and with one of them more than there was time for. `None` if something else took so much time that
-/// this is not known.
+/// Ticks show no time between two of them, and too much with one. `None` after an interruption.
 fn is_fine(used: Duration, elapsed: Duration) -> Option<bool> {
     (elapsed < 2 * WATCHED).then_some(!used.is_zero() && used <= elapsed)
 }
 
 /// Measures the clock of the core that the calling thread runs on.
 ///
-/// A probe times a few short links of the chain and takes those near the best: an interrupt, a steal or a preemption
-/// can only make the clock look lower. So can a sibling that takes a part of the vector units, or the slot that an addition
-/// needs in each cycle. Therefore links of additions in dense and in sparser vector work alternate, and links of
-/// multiplications, which need a slot in one cycle of several, lie between them. The cost of reading the time overlaps the chain in part, so it is not measured
-/// alone but calibrated as the constant part of a link, from links of two lengths.
+/// A probe averages the shortest of a few links of the chain, because interrupts and steal make the
+/// clock look lower. So does a sibling thread that uses the vector units or the addition's issue
+/// slot; therefore links of additions in dense and in sparser vector work alternate with links of
+/// multiplications, which need a slot only once in several cycles. The cost of reading the time is
+/// calibrated as the constant part of a link, from links of two lengths.
 #[derive(Debug, Clone)]
 pub struct CoreClock {
-    /// Used in turn: additions in dense vector work and in sparser, each followed by multiplications.
+    /// Used in turn: additions in dense and sparser vector work, with multiplications after each.
     links: Vec<Link>,
     operands: Operands,
-    /// Step of the timer, in seconds.
+    /// Step of the timer in seconds.
     step: f64,
     time: step::TimeKept,
 }
 
-/// What a probe saw.
+/// Result of a clock probe.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Probe {
-    /// The core clock, in Hz.
+    /// Core clock in Hz.
     pub hz: f64,
-    /// Whether something took a part of the vector units while the chain ran: a sibling thread of the core.
+    /// Whether a sibling thread of the core used the vector units during the probe.
     pub shared: bool,
 }
 
 impl CoreClock {
-    /// Calibrates on the calling thread's core, which takes some milliseconds; pin the thread first.
-    ///
-    /// # Errors
-    /// [`ClockUnknown`] names why the clock cannot be measured here.
+    /// Calibrates on the calling thread's core, in some milliseconds; pin the thread first.
     pub fn calibrate(work: ProbeWork) -> Result<Self, ClockUnknown> {
         let Calibration { links, operands, step, time } = Calibration::new(work)?;
         Ok(Self { links, operands, step, time })
     }
 
-    /// The core clock in Hz, just now. `None` where every link was disturbed beyond use or time stood still.
+    /// Returns the current core clock in Hz; `None` if all links were disturbed.
     pub fn probe(&self) -> Option<f64> {
         self.look().map(|probe| probe.hz)
     }
 
-    /// As [`CoreClock::probe`], with what else the chain tells.
+    /// Returns the current core clock, and whether a sibling used the core.
     pub fn look(&self) -> Option<Probe> {
         let mut stamps = [Instant::now(); LINKS_PER_PROBE + 1];
         for (stamp, link) in stamps.iter_mut().skip(1).zip(self.links.iter().cycle()) {
@@ -250,21 +239,17 @@ impl CoreClock {
         }
         let step = self.links.iter().map(|link| self.step / link.additions()).fold(0.0, f64::max);
         let (mean, near) = undisturbed(&additions, step)?;
-        // The first and the last link are additions in dense work: chance must have disturbed both to look like a sibling.
+        // The first and last link are additions in dense work: chance must disturb both.
         let dense = near.iter().step_by(self.links.len()).any(|near| *near);
         Some(Probe { hz: 1.0 / mean, shared: self.links.len() > 1 && !dense })
     }
 
-    /// Whether the chain is woven into vector work. It is not where that was not asked for, no chain is written for it, or
-    /// this core does too little of it in a cycle.
+    /// Whether there is vector work around the chain, if the core can execute enough of it.
     pub fn is_woven(&self) -> bool {
         self.links.iter().any(Link::is_woven)
     }
 
-    /// Whether the processor's time counter and the monotonic clock kept the same pace since the calibration.
-    ///
-    /// # Errors
-    /// [`ClockUnknown::TimeDrifts`] by how much they did not.
+    /// Checks that time counter and monotonic clock have kept the same rate since the calibration.
     pub fn check_time(&self) -> Result<(), ClockUnknown> {
         self.time.check()
     }
@@ -274,15 +259,13 @@ fn seconds(start: Instant, end: Instant) -> f64 {
     end.saturating_duration_since(start).as_secs_f64()
 }
 
-/// The mean of the durations near the shortest, and which these are; `None` if there is none or time stood still.
-///
-/// The mean and not the minimum: with a timer of coarse steps the minimum is biased by up to one step.
+/// Mean of the durations near the shortest, and which these are; `None` if time stood still. The
+/// minimum alone would be biased by the timer's step.
 fn undisturbed<const N: usize>(durations: &[f64; N], step: f64) -> Option<(f64, [bool; N])> {
     let longest = longest_undisturbed(durations, step)?;
     Some((mean_up_to(durations, longest), durations.map(|duration| duration <= longest)))
 }
 
-/// The longest duration that counts as undisturbed; `None` if time stood still.
 fn longest_undisturbed(durations: &[f64], step: f64) -> Option<f64> {
     let best = durations.iter().copied().fold(f64::INFINITY, f64::min);
     (best.is_finite() && best > 0.0).then_some(best * (1.0 + LINK_TOLERANCE) + step)

@@ -1,7 +1,5 @@
-//! AES-256 in counter mode, as `aes` and `ctr` have it.
-//!
-//! Their code is generic: it is made where it is called, and must become one piece with the loop around it to be quick. This crate is
-//! built as one unit at full optimisation; elsewhere it took fifty times as long.
+//! AES-256 in counter mode, from the crates `aes` and `ctr`. Their generic code is instantiated
+//! here, because without inlining at full optimization it took fifty times as long.
 
 use std::fmt;
 
@@ -9,7 +7,7 @@ use aes::Aes256;
 use ctr::Ctr128BE;
 use ctr::cipher::{KeyIvInit, StreamCipher, StreamCipherSeek};
 
-/// A keystream that goes on from call to call.
+/// AES-256-CTR keystream that continues from call to call.
 pub struct Counter(Ctr128BE<Aes256>);
 
 impl fmt::Debug for Counter {
@@ -19,18 +17,18 @@ impl fmt::Debug for Counter {
 }
 
 impl Counter {
-    /// With this key, from this counter block on.
+    /// Creates the keystream of `key`, starting at counter block `start`.
     #[must_use]
     pub fn new(key: &[u8; 32], start: &[u8; 16]) -> Self {
         Self(Ctr128BE::new(key.into(), start.into()))
     }
 
-    /// Adds the keystream to the block; `None` where there is no more of it.
+    /// XORs the keystream into `block`; `None` if the keystream is exhausted.
     pub fn apply(&mut self, block: &mut [u8]) -> Option<()> {
         self.0.try_apply_keystream(block).ok()
     }
 
-    /// Begins again; `None` where that is out of reach, which it never is.
+    /// Restarts the keystream. `None` cannot occur.
     pub fn rewind(&mut self) -> Option<()> {
         self.0.try_seek(0_u64).ok()
     }

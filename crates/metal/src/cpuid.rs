@@ -1,8 +1,8 @@
-//! The CPUID instruction of x86: what the processor, or a hypervisor in its place, says of itself.
+//! The CPUID instruction of x86, as answered by the processor or a hypervisor.
 
 use crate::arch::native;
 
-/// The four registers that one question to CPUID gives.
+/// Result registers of CPUID.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Registers {
     /// EAX.
@@ -15,9 +15,8 @@ pub struct Registers {
     pub edx: u32,
 }
 
-/// Asks the processor that the calling thread runs on for `leaf` and `subleaf`; `None` where there is no CPUID.
-///
-/// Whether the leaf exists is for the caller to check: beyond the highest one Intel's processors repeat another leaf.
+/// Executes CPUID on the calling thread's processor; `None` on other architectures. The caller must
+/// check that the leaf exists: above the highest, Intel's processors repeat another leaf.
 pub fn ask(leaf: u32, subleaf: u32) -> Option<Registers> {
     let [eax, ebx, ecx, edx] = native::cpuid(leaf, subleaf)?;
     Some(Registers { eax, ebx, ecx, edx })

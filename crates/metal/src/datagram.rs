@@ -1,9 +1,6 @@
-//! Many datagrams with one system call: `sendmmsg` with segmentation offload (`UDP_SEGMENT`) and `recvmmsg` with
-//! receive offload (`UDP_GRO`) behind safe types.
-//!
-//! With segmentation the kernel is handed up to 64 datagrams as one buffer and splits them as late as it can; with
-//! receive offload it hands them over still together, and says how long each is. Where a kernel or device lacks
-//! either, the same types move one datagram a message.
+//! Batches of UDP datagrams with `sendmmsg` and `recvmmsg`. With segmentation offload
+//! (`UDP_SEGMENT`) and receive offload (`UDP_GRO`) up to 64 datagrams are one message with a
+//! segment length.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -11,48 +8,40 @@ use std::ptr;
 
 use rustix::io::Errno;
 
-/// Largest UDP payload over IPv4: 65535 less 20 bytes of IP and 8 of UDP header.
+/// Largest UDP payload over IPv4 in bytes: 65535 less 20 of IP and 8 of UDP header.
 pub const MAX_DATAGRAM: usize = 65_507;
-/// `UDP_SEGMENT` of `linux/udp.h`: bytes of each datagram that a larger buffer is split into.
+/// `UDP_SEGMENT` of `linux/udp.h`: splits a buffer into datagrams of this length.
 const UDP_SEGMENT: libc::c_int = 103;
-/// `UDP_GRO` of `linux/udp.h`: hand datagrams over together, with their length beside them.
+/// `UDP_GRO` of `linux/udp.h`: delivers datagrams together, with their length as control message.
 const UDP_GRO: libc::c_int = 104;
 /// `UDP_MAX_SEGMENTS` of kernels up to 6.8; later ones take 128.
 const MAX_SEGMENTS: usize = 64;
-/// Messages of one system call.
 const MESSAGES_PER_CALL: usize = 64;
-/// Bytes of one system call; more leaves the second-level cache.
+/// Bytes per system call; more do not fit in a level-2 cache.
 const CALL_BYTES: usize = 256 << 10;
-/// Room for the one control message that is asked for.
 const CONTROL: usize = 64;
-/// Where the drops stand among the numbers of `SO_MEMINFO` (`SK_MEMINFO_DROPS` of `linux/sock_diag.h`).
+/// Index of the drops in `SO_MEMINFO` (`SK_MEMINFO_DROPS` of `linux/sock_diag.h`).
 const DROPS: usize = 8;
 
 fn set_option(socket: BorrowedFd<'_>, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
     let length = size_of::<libc::c_int>() as libc::socklen_t;
-    // SAFETY: the descriptor is open while it is borrowed, and `value` lives through the call with its own length.
+    // SAFETY: the borrowed descriptor is open, and `value` outlives the call, with its own length.
     let result = unsafe {
         libc::setsockopt(socket.as_raw_fd(), libc::SOL_UDP, option, ptr::from_ref(&value).cast(), length)
     };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Asks that datagrams which arrived together are handed over together.
-///
-/// # Errors
-/// A kernel before 5.0, or a socket that is none of UDP.
+/// Enables receive offload (`UDP_GRO`) on a UDP socket. Needs Linux 5.0.
 pub fn enable_receive_offload(socket: impl AsFd) -> io::Result<()> {
     set_option(socket.as_fd(), UDP_GRO, 1)
 }
 
-/// Datagrams that this socket's receive buffer had no room for, since it was opened (`SO_MEMINFO`, Linux 4.12).
-///
-/// # Errors
-/// An older kernel.
+/// Returns the datagrams dropped by the socket because its receive buffer was full (Linux 4.12).
 pub fn dropped_at_socket(socket: impl AsFd) -> io::Result<u32> {
     let mut numbers = [0u32; 16];
     let mut length = size_of_val(&numbers) as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes to `numbers`, which is that long, and says how many.
+    // SAFETY: the kernel writes at most `length` bytes, the length of `numbers`.
     let result = unsafe {
         libc::getsockopt(
             socket.as_fd().as_raw_fd(),
@@ -71,20 +60,21 @@ pub fn dropped_at_socket(socket: impl AsFd) -> io::Result<u32> {
     Ok(numbers[DROPS])
 }
 
-/// Whether datagrams are split by the kernel.
+/// Whether the kernel splits messages into datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Segmentation {
-    /// Up to 64 datagrams are one message.
+    /// A message is up to 64 datagrams.
     Kernel,
-    /// Each datagram is its own message.
+    /// A message is one datagram.
     None,
 }
 
-/// Datagrams of one size, to be filled and sent.
+/// Datagrams of one size, to fill and send.
 ///
 /// ```
 /// use plimsoll_metal::datagram::{ReceiveBatch, Segmentation, SendBatch};
-/// let (a, b) = (std::net::UdpSocket::bind("127.0.0.1:0")?, std::net::UdpSocket::bind("127.0.0.1:0")?);
+/// let (a, b) =
+///     (std::net::UdpSocket::bind("127.0.0.1:0")?, std::net::UdpSocket::bind("127.0.0.1:0")?);
 /// a.connect(b.local_addr()?)?;
 /// let mut batch = SendBatch::new(3, Segmentation::None);
 /// batch.datagram_mut(0).copy_from_slice(b"one");
@@ -103,7 +93,7 @@ pub struct SendBatch {
 }
 
 impl SendBatch {
-    /// Room for datagrams of `datagram` bytes, held to 1 to [`MAX_DATAGRAM`].
+    /// Creates datagrams of `datagram` bytes, clamped to 1..=[`MAX_DATAGRAM`].
     pub fn new(datagram: usize, segmentation: Segmentation) -> Self {
         let datagram = datagram.clamp(1, MAX_DATAGRAM);
         let per_message = match segmentation {
@@ -114,30 +104,27 @@ impl SendBatch {
         SendBatch { bytes: vec![0; messages * per_message * datagram], datagram, per_message }
     }
 
-    /// Prepares `socket` to split messages as this batch needs it.
-    ///
-    /// # Errors
-    /// The kernel has no segmentation (before 4.18): use [`Segmentation::None`]. That a device or its MTU refuses it
-    /// only shows at [`SendBatch::send`], as `EIO` or `EINVAL`.
+    /// Sets up `socket` to split this batch's messages. Fails before Linux 4.18. If the device or
+    /// its MTU prevents segmentation, only [`SendBatch::send`] fails, with `EIO` or `EINVAL`.
     pub fn prepare(&self, socket: impl AsFd) -> io::Result<()> {
-        // 65507 at most, so it fits. 0 switches the splitting off.
+        // At most 65507, so it fits. 0 disables segmentation.
         let bytes = if self.per_message > 1 { self.datagram as libc::c_int } else { 0 };
         set_option(socket.as_fd(), UDP_SEGMENT, bytes)
     }
 
-    /// How many datagrams it holds.
+    /// Returns the number of datagrams.
     #[inline]
     pub fn capacity(&self) -> usize {
         self.bytes.len() / self.datagram
     }
 
-    /// Datagrams of one message: 1 without segmentation.
+    /// Returns the number of datagrams per message: 1 without segmentation.
     #[inline]
     pub fn per_message(&self) -> usize {
         self.per_message
     }
 
-    /// The bytes of one datagram.
+    /// Returns the payload of one datagram.
     ///
     /// # Panics
     /// `index` is not below [`SendBatch::capacity`].
@@ -146,11 +133,8 @@ impl SendBatch {
         &mut self.bytes[index * self.datagram..][..self.datagram]
     }
 
-    /// Sends datagrams on a connected socket with one system call, and returns how many the kernel took: at least 1,
-    /// and fewer than asked only where the rest must be sent again from there.
-    ///
-    /// # Errors
-    /// What `sendmmsg` says of the first of them. An interrupted call is made again.
+    /// Sends these datagrams on a connected socket with one system call and returns how many the
+    /// kernel accepted, at least 1. Retries interrupted calls.
     pub fn send(&self, socket: impl AsFd, datagrams: std::ops::Range<usize>) -> io::Result<usize> {
         let last = datagrams.end.min(self.capacity());
         let Some(rest) = self.bytes.get(datagrams.start * self.datagram..last * self.datagram) else {
@@ -171,8 +155,7 @@ impl SendBatch {
         }
         let fd = socket.as_fd().as_raw_fd();
         let taken = loop {
-            // SAFETY: `headers` and `pieces` live through the call, and each piece lies within `self.bytes`, which
-            // the kernel only reads.
+            // SAFETY: `headers` and `pieces` outlive the call; pieces are within `self.bytes`.
             let taken =
                 unsafe { libc::sendmmsg(fd, headers.as_mut_ptr(), messages, libc::MSG_NOSIGNAL as _) };
             match usize::try_from(taken) {
@@ -185,9 +168,8 @@ impl SendBatch {
     }
 }
 
-/// Message headers that name nothing.
 fn empty() -> [libc::mmsghdr; MESSAGES_PER_CALL] {
-    // SAFETY: a header is numbers and pointers, for which all zeros are valid: no name, no pieces, no control.
+    // SAFETY: a header consists of numbers and pointers, for which zeros are valid.
     unsafe { std::mem::zeroed() }
 }
 
@@ -195,19 +177,17 @@ fn interrupted() -> bool {
     io::Error::last_os_error().raw_os_error() == Some(Errno::INTR.raw_os_error())
 }
 
-/// One message as the kernel handed it over: its bytes, cut every `segment`.
 #[derive(Clone, Copy, Debug, Default)]
 struct Arrived {
     bytes: usize,
     segment: usize,
 }
 
-/// Control messages, aligned as the kernel writes them.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(8))]
 struct Control([u8; CONTROL]);
 
-/// Room for what one system call receives.
+/// Datagrams received by one system call.
 #[derive(Debug)]
 pub struct ReceiveBatch {
     bytes: Vec<u8>,
@@ -217,8 +197,8 @@ pub struct ReceiveBatch {
 }
 
 impl ReceiveBatch {
-    /// Room for messages of up to `longest` bytes each. One byte more is received of a longer one, so that it can be
-    /// told from what was expected. For receive offload, `longest` must be [`MAX_DATAGRAM`].
+    /// Creates room for messages of up to `longest` bytes; a longer one is received with one more
+    /// byte. Receive offload needs [`MAX_DATAGRAM`].
     pub fn new(longest: usize) -> Self {
         let slot = longest.clamp(1, MAX_DATAGRAM) + 1;
         let messages = (2 * CALL_BYTES / slot).clamp(8, MESSAGES_PER_CALL);
@@ -230,11 +210,8 @@ impl ReceiveBatch {
         }
     }
 
-    /// Waits for a message as `socket` does (its timeout, or not at all), takes what else is there, and returns how
-    /// many messages these were.
-    ///
-    /// # Errors
-    /// What `recvmmsg` says: `WouldBlock` after the socket's timeout. Nothing is left of the call before.
+    /// Waits for a message as `socket` is configured, takes all available ones, and returns their
+    /// number. Discards those of the last call. Fails with `WouldBlock` after a timeout.
     pub fn receive(&mut self, socket: impl AsFd) -> io::Result<usize> {
         self.arrived.clear();
         let mut pieces = [const { libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 } }; MESSAGES_PER_CALL];
@@ -251,8 +228,8 @@ impl ReceiveBatch {
         }
         let fd = socket.as_fd().as_raw_fd();
         let count = loop {
-            // SAFETY: `headers`, `pieces`, `self.bytes` and `self.control` live through the call; each header names
-            // one slot of each, which overlap no other, with their own lengths.
+            // SAFETY: `headers`, `pieces`, `self.bytes` and `self.control` outlive the call; each
+            // header has its own slot of each, with the right length.
             let count = unsafe {
                 libc::recvmmsg(fd, headers.as_mut_ptr(), messages, libc::MSG_WAITFORONE as _, ptr::null_mut())
             };
@@ -273,7 +250,7 @@ impl ReceiveBatch {
         Ok(count)
     }
 
-    /// The datagrams of the last call, in the order of their arrival. Empty ones are left out.
+    /// Returns the datagrams of the last call in order of arrival, without empty ones.
     #[inline]
     pub fn datagrams(&self) -> impl Iterator<Item = &[u8]> {
         let slots = self.bytes.chunks_exact(self.slot).zip(&self.arrived);
@@ -281,7 +258,7 @@ impl ReceiveBatch {
     }
 }
 
-/// The segment length among the control messages (`struct cmsghdr`: a length, a level, a type, then the value).
+/// Segment length in the control messages (`struct cmsghdr`: length, level, type, value).
 fn segment_of(control: &[u8]) -> Option<usize> {
     const CONTROL_HEADER_BYTES: usize = 16;
     let mut rest = control;
@@ -313,7 +290,7 @@ mod tests {
         (a, b)
     }
 
-    /// Sends `count` numbered datagrams and returns their numbers as they arrived.
+    /// Sends `count` numbered datagrams and returns the received numbers.
     fn exchanged(size: usize, count: usize, segmentation: Segmentation, offload: bool) -> Vec<u8> {
         let (a, b) = pair();
         if offload {

@@ -1,16 +1,16 @@
-//! How much of the long tests is done: an emulator takes some hundred times as long as a processor.
+//! Reduces long tests under an emulator, which is some hundred times slower.
 
-/// Whether an emulator runs the tests. `make test-arm` says so; nothing that the emulated program sees does.
+/// Whether an emulator runs the tests, as `make test-arm` indicates; the program cannot detect it.
 pub(crate) fn is_emulated() -> bool {
     std::env::var_os("PLIMSOLL_TEST_EMULATED").is_some()
 }
 
-/// So many on a processor, a sixteenth under an emulator.
+/// Returns `whole`, or a sixteenth under an emulator.
 pub(crate) fn of(whole: u64) -> u64 {
     if is_emulated() { whole.div_ceil(16) } else { whole }
 }
 
-/// As many random cases as [`of`] says.
+/// Configures `whole` random cases, reduced by [`of`].
 pub(crate) fn cases(whole: u32) -> proptest::prelude::ProptestConfig {
     proptest::prelude::ProptestConfig::with_cases(of(whole.into()) as u32)
 }

@@ -1,8 +1,8 @@
 //! Dense matrix multiplication C ← A·B, C ± A·B on a team of threads, in f64 and f32.
 //!
-//! The scheme is that of Goto and van de Geijn, "Anatomy of high-performance matrix multiplication" (ACM TOMS 34, 3,
-//! 2008), as ordered by BLIS: A and B are copied into strips in the order in which the register tile reads them; a
-//! block of A stays in the second-level cache while all strips of B pass through the first.
+//! The scheme of Goto and van de Geijn, "Anatomy of high-performance matrix multiplication" (ACM
+//! TOMS 34, 3, 2008), in the order of BLIS: a packed block of A stays in the level-2 cache while
+//! packed strips of B pass through level 1.
 
 mod blocking;
 mod matrix;
@@ -27,23 +27,23 @@ mod sealed {
     impl Sealed for f32 {}
 }
 
-/// A type of number that matrices are multiplied in.
+/// Element type of a matrix.
 pub trait Real: Copy + Send + Sync + std::fmt::Debug + PartialEq + sealed::Sealed + 'static {
     /// Zero.
     const ZERO: Self;
     /// Rounds to this type.
     fn from_f64(value: f64) -> Self;
-    /// Exact.
+    /// Converts without loss.
     fn to_f64(self) -> f64;
-    /// The elements of a buffer.
+    /// Views a buffer as elements.
     fn of(buffer: &Buffer) -> &[Self];
-    /// The elements of a buffer, to write.
+    /// Views a buffer as mutable elements.
     fn of_mut(buffer: &mut Buffer) -> &mut [Self];
     #[doc(hidden)]
     fn tiles() -> Tiles<Self>;
 }
 
-/// The register tiles of a type: opaque outside this crate.
+/// Register tiles of an element type.
 #[derive(Debug, Clone, Copy)]
 pub struct Tiles<T: 'static> {
     portable: &'static Tile<T>,
@@ -98,17 +98,17 @@ impl Real for f32 {
     }
 }
 
-/// Why there is no multiplication for an instruction set here.
+/// Reason why an instruction set has no multiplication here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NoTile {
-    /// The processor lacks it.
+    /// The processor lacks the instruction set.
     #[error(transparent)]
     Absent(#[from] Absence),
-    /// No tile is written for it.
+    /// No tile is implemented for the instruction set.
     #[error("no matrix multiplication is written for {isa}: choose one of {}", choices())]
     Unwritten {
-        /// What was asked for.
+        /// Requested instruction set.
         isa: Isa,
     },
 }
@@ -117,18 +117,18 @@ fn choices() -> String {
     isas().map(Isa::name).collect::<Vec<_>>().join(", ")
 }
 
-/// The instruction sets that a multiplication is written for on this architecture, the better after the worse.
+/// Returns the instruction sets with a multiplication on this architecture, best last.
 pub fn isas() -> impl Iterator<Item = Isa> {
     let tiles = f64::tiles();
     std::iter::once(tiles.portable).chain(tiles.native.iter().copied()).map(|tile| tile.isa)
 }
 
-/// The best instruction set of this processor that a multiplication is written for.
+/// Returns the best instruction set of this processor with a multiplication.
 pub fn best_isa() -> Isa {
     isas().filter(|isa| isa.available().is_ok()).last().unwrap_or(Isa::Portable)
 }
 
-/// The tile of an instruction set, proved to be usable on this processor.
+/// The tile of an instruction set that this processor has.
 pub(crate) fn tile_for<T: Real>(isa: Isa) -> Result<&'static Tile<T>, NoTile> {
     isa.available()?;
     let tiles = T::tiles();

@@ -1,9 +1,8 @@
-//! Two processors hand one cache line to and fro: the time for one to see what the other wrote.
+//! Latency of passing a cache line between two CPUs.
 //!
-//! Each thread waits for its own turn in the line and writes the other's. The timed loop has no PAUSE: that
-//! instruction alone takes as long as a hand-over (some 140 cycles since Skylake), and would be what is measured. The
-//! line is allocated by the first processor's thread, so on a machine with several memory nodes it has its home there.
-//! A partner that was descheduled is waited for with patience, not for ever.
+//! Each thread waits for its turn in the line, then writes the turn of the other. There is no
+//! PAUSE, which alone takes as long as a hand-over (some 140 cycles since Skylake). The line is
+//! allocated on the first CPU's NUMA node.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -12,87 +11,85 @@ use serde::{Deserialize, Serialize};
 
 use crate::team::{Team, TeamError};
 
-/// Round trips of a burst at least: some 20 to 100 µs, a thousand times what reading the time costs, and short enough
-/// that most bursts fit between two interrupts.
+/// Minimum round trips per burst, 20 to 100 µs: far more than reading the time, and short enough
+/// that most bursts are not interrupted.
 const BURST_ROUND_TRIPS: u64 = 200;
-/// Bursts for so long are not counted: the clock may have to rise, and the line must come near.
+/// Duration of bursts that are not counted, while the clock rises and the line moves.
 const WARM_UP: Duration = Duration::from_micros(500);
-/// Bursts that are kept of one measurement.
+/// Maximum number of bursts in a result.
 const MOST_BURSTS: usize = 4096;
-/// Attempts between two looks at the time; a hand-over takes a few dozen, so the timed loop never comes there
-/// unless the partner is away.
+/// Attempts before the time is checked; a hand-over takes a few dozen.
 const ATTEMPTS_PER_LOOK: u32 = 1 << 14;
-/// How long one hand-over is waited for: far longer than a time slice, on a machine that is not hopelessly busy.
+/// Timeout of one hand-over: far longer than a time slice.
 const MAX_HANDOVER_WAIT: Duration = Duration::from_secs(2);
-/// The line's value when there will be no further turn.
+/// Value of the line after the last turn.
 const LAST_TURN: u64 = u64::MAX;
 
-/// How the line is handed over.
+/// Way in which the line is passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Exchange {
-    /// Both spin on compare-and-swap: every attempt, failed or not, takes the line for itself.
+    /// Both spin on compare-and-swap: every attempt, failed or not, acquires the line exclusively.
     CompareAndSwap,
-    /// Each spins on loads, and stores when its turn has come: the line is shared until it is written.
+    /// Each spins on loads and stores in its turn: the line is shared until it is written.
     Store,
 }
 
-/// Why a pair has no hand-over time.
+/// Reason why a pair of CPUs has no hand-over latency.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HandoverError {
-    /// Two threads on one processor wait for the scheduler, not for each other.
+    /// Both CPUs are the same: the threads would wait for the scheduler, not for each other.
     #[error("two different CPUs are required: CPU {cpu} is given twice")]
     SameCpu {
-        /// The processor.
+        /// The CPU.
         cpu: usize,
     },
     /// The threads could not be started, pinned or run.
     #[error(transparent)]
     Team(#[from] TeamError),
-    /// One waited in vain for the other.
+    /// A hand-over timed out.
     #[error(
         "CPUs {} and {}: no hand-over within {:.1} s: one of them is busy with other work; measure when it is idle, or exclude the CPU (taskset)",
         .cpus[0], .cpus[1], .patience.as_secs_f64()
     )]
     Stalled {
-        /// The processors.
+        /// The CPUs.
         cpus: [usize; 2],
-        /// How long it was waited for.
+        /// Timeout.
         patience: Duration,
     },
-    /// The partners counted different numbers of turns: memory or coherency is broken.
+    /// The two threads counted different numbers of turns: memory or coherency is broken.
     #[error("CPUs {} and {}: {} turns were written and {} answered", .cpus[0], .cpus[1], .turns[0], .turns[1])]
     Miscounted {
-        /// The processors.
+        /// The CPUs.
         cpus: [usize; 2],
-        /// Turns that each of them took.
+        /// Turns taken by each.
         turns: [u64; 2],
     },
 }
 
-/// What a pair did.
+/// Measured latencies of a pair of CPUs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bounced {
-    /// Of each burst, the mean time of one hand-over in seconds: half a round trip. At least one.
+    /// Mean time of one hand-over (half a round trip) in seconds, per burst; not empty.
     pub one_way: Vec<f64>,
-    /// Round trips that were timed.
+    /// Timed round trips.
     pub rounds: u64,
 }
 
-/// A line and its neighbour, which some processors fetch along with it, for itself.
+/// A pair of lines, because some processors fetch the neighbour as well.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Apart<T>(T);
 
-/// What the two threads share.
 #[derive(Debug, Default)]
 struct Table {
-    /// Counts the turns: even, the first one's; odd, the second one's.
+    /// Turn counter: even for the first thread, odd for the second.
     line: Apart<AtomicU64>,
     given_up: Apart<AtomicBool>,
 }
 
-/// A thread on each of two processors.
+/// A thread pinned to each of two CPUs.
 #[derive(Debug)]
 pub struct Pair {
     team: Team,
@@ -102,9 +99,6 @@ pub struct Pair {
 
 impl Pair {
     /// Starts and pins the threads.
-    ///
-    /// # Errors
-    /// [`HandoverError::SameCpu`], [`HandoverError::Team`].
     pub fn new(cpus: [usize; 2]) -> Result<Self, HandoverError> {
         if cpus[0] == cpus[1] {
             return Err(HandoverError::SameCpu { cpu: cpus[0] });
@@ -115,10 +109,7 @@ impl Pair {
         Ok(Self { team, cpus, table })
     }
 
-    /// Hands the line to and fro for `time`, after half a millisecond that is not counted.
-    ///
-    /// # Errors
-    /// [`HandoverError::Stalled`], [`HandoverError::Miscounted`], [`HandoverError::Team`].
+    /// Passes the line to and fro for `time`, after a warm-up of half a millisecond.
     pub fn bounce(&mut self, exchange: Exchange, time: Duration) -> Result<Bounced, HandoverError> {
         match exchange {
             Exchange::CompareAndSwap => self.bounce_by::<CompareAndSwap>(time),
@@ -136,7 +127,7 @@ impl Pair {
             (bounced, player.turns())
         })?;
         let turns = [0, 1].map(|seat| seats.get(seat).map_or(0, |(_, turns)| *turns));
-        // The leader's outcome; the follower has none but that it did not give up.
+        // The outcome of the leader; the follower's has no bursts.
         let outcomes: Result<Vec<Bounced>, GivenUp> = seats.into_iter().map(|(bounced, _)| bounced).collect();
         let bounced = outcomes.ok().and_then(|outcomes| outcomes.into_iter().next());
         let bounced = bounced.ok_or(HandoverError::Stalled { cpus, patience: MAX_HANDOVER_WAIT })?;
@@ -146,13 +137,12 @@ impl Pair {
         Ok(bounced)
     }
 
-    /// The two processors.
+    /// Returns the two CPUs.
     pub fn cpus(&self) -> [usize; 2] {
         self.cpus
     }
 }
 
-/// What came of one attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Attempt {
     Done,
@@ -160,9 +150,8 @@ enum Attempt {
     Ended,
 }
 
-/// One way to take a turn.
 trait Way {
-    /// Changes the line from `from` to `to` if that is its value.
+    /// Replaces the value `from` of the line with `to`.
     fn attempt(line: &AtomicU64, from: u64, to: u64) -> Attempt;
 }
 
@@ -193,14 +182,12 @@ impl Way for Store {
     }
 }
 
-/// The partner stayed away for too long, or gave up first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct GivenUp;
 
-/// One of the two.
 struct Player<'table, W> {
     table: &'table Table,
-    /// The line's value when it is this one's turn.
+    /// Value of the line in this thread's turn.
     mine: u64,
     seat: u64,
     patience: Duration,
@@ -212,12 +199,11 @@ impl<'table, W: Way> Player<'table, W> {
         Self { table, mine: seat, seat, patience, way: std::marker::PhantomData }
     }
 
-    /// Turns that were taken.
     fn turns(&self) -> u64 {
         (self.mine - self.seat) / 2
     }
 
-    /// Takes turns in timed bursts, then ends the game.
+    /// Takes turns in timed bursts, then ends the exchange.
     fn lead(&mut self, time: Duration) -> Result<Bounced, GivenUp> {
         let begun = Instant::now();
         let mut quickest = f64::INFINITY;
@@ -238,7 +224,6 @@ impl<'table, W: Way> Player<'table, W> {
         Ok(Bounced { rounds: rounds * one_way.len() as u64, one_way })
     }
 
-    /// Answers until the leader ends the game.
     fn follow(&mut self) -> Result<Bounced, GivenUp> {
         while self.turn_to(self.mine + 1)? == Attempt::Done {
             self.mine += 2;
@@ -246,7 +231,6 @@ impl<'table, W: Way> Player<'table, W> {
         Ok(Bounced { one_way: Vec::new(), rounds: 0 })
     }
 
-    /// The mean time of `rounds` round trips in seconds: from the end of a turn of one's own to that of a later one.
     fn burst(&mut self, rounds: u64) -> Result<f64, GivenUp> {
         self.turn_to(self.mine + 1)?;
         self.mine += 2;
@@ -258,7 +242,7 @@ impl<'table, W: Way> Player<'table, W> {
         Ok(start.elapsed().as_secs_f64() / rounds as f64)
     }
 
-    /// Waits for one's turn, and makes of it `next`. [`Attempt::Ended`] if there will be none.
+    /// Waits for this thread's turn and sets the line to `next`; [`Attempt::Ended`] after the last.
     fn turn_to(&self, next: u64) -> Result<Attempt, GivenUp> {
         let mut waiting_since = None;
         loop {
@@ -272,7 +256,6 @@ impl<'table, W: Way> Player<'table, W> {
         }
     }
 
-    /// Gives up if the partner has, or has been away for too long.
     #[cold]
     fn look_up(&self, waiting_since: &mut Option<Instant>) -> Result<(), GivenUp> {
         let given_up = &self.table.given_up.0;
@@ -292,7 +275,6 @@ mod tests {
 
     const SHORT: Duration = Duration::from_millis(5);
 
-    /// Two processors, or word of it that this machine has but one.
     fn two_cpus(test: &str) -> Option<[usize; 2]> {
         let mut cpus = crate::affinity::allowed().unwrap().into_iter();
         let pair = Some([cpus.next()?, cpus.next()?]);
@@ -337,7 +319,7 @@ mod tests {
         fn alone<W: Way>() {
             let table = Table::default();
             let mut leader = Player::<W>::new(&table, 0, SHORT);
-            // The first turn is there to be taken; the second never comes.
+            // The first turn can be taken; the second never comes.
             assert_eq!(leader.lead(SHORT), Err(GivenUp));
             assert_eq!(leader.turns(), 1);
             assert!(table.given_up.0.load(Ordering::Relaxed));

@@ -1,6 +1,4 @@
-//! Vector instruction sets: their names, whether this processor has them, and why not.
-//!
-//! The choice is made at run time and stands in the case, so a figure always says what ran.
+//! Vector instruction sets, and whether this processor has them. They are selected at run time.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,13 +7,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::arch::native;
 
-/// A vector instruction set that kernels are written for.
+/// An instruction set with kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Isa {
-    /// Plain Rust: whatever the compiler makes of it for the baseline of the architecture.
+    /// Plain Rust, compiled for the baseline of the architecture.
     Portable,
-    /// x86-64 baseline: 128-bit vectors, multiplication and addition apart.
+    /// x86-64 baseline: 128-bit vectors, separate multiplication and addition.
     Sse2,
     /// AVX2 and FMA: 256-bit vectors, fused multiply-add.
     Avx2,
@@ -25,30 +23,29 @@ pub enum Isa {
     Amx,
     /// AArch64 Advanced SIMD: 128-bit vectors, fused multiply-add.
     Neon,
-    /// AArch64 Scalable Vector Extension: vectors of the processor's own length, fused multiply-add.
+    /// AArch64 Scalable Vector Extension: vectors of the processor's length, fused multiply-add.
     Sve,
-    /// AArch64 matrix multiplication: dot products of matrices of 2 rows of 8 bytes, in 128-bit vectors.
+    /// AArch64 matrix multiplication: dot products of 2 × 8-byte matrices in 128-bit vectors.
     Mmla,
 }
 
-/// What a processor may have beyond its vector instruction set, and some kernels need.
+/// A processor feature beyond an instruction set, which some kernels need.
 #[derive(Debug, Clone, Copy)]
 pub struct Feature {
-    /// Its name in /proc/cpuinfo.
+    /// Name in /proc/cpuinfo.
     pub name: &'static str,
-    /// Whether this processor, and the system beneath it, has it.
+    /// Whether processor and operating system have it.
     pub present: fn() -> bool,
 }
 
 impl Feature {
-    /// Whether kernels may use it here.
+    /// Whether kernels may use it.
     pub fn is_present(&self) -> bool {
         (self.present)() && !is_hidden(self.name)
     }
 }
 
-/// Whether tests hide a processor feature (a name of /proc/cpuinfo): `PLIMSOLL_TEST_HIDDEN` lists names with commas between
-/// them. So the tests of one processor also run as on processors with fewer instruction sets.
+/// Whether tests hide a feature: `PLIMSOLL_TEST_HIDDEN` lists names of /proc/cpuinfo.
 #[cfg(any(test, feature = "testing"))]
 pub(crate) fn is_hidden(feature: &str) -> bool {
     static HIDDEN: std::sync::LazyLock<String> =
@@ -56,25 +53,24 @@ pub(crate) fn is_hidden(feature: &str) -> bool {
     HIDDEN.split(',').any(|hidden| hidden == feature)
 }
 
-/// Whether tests hide a processor feature: never in the program.
 #[cfg(not(any(test, feature = "testing")))]
 pub(crate) const fn is_hidden(_feature: &str) -> bool {
     false
 }
 
-/// Why an instruction set cannot be used here.
+/// Reason why an instruction set or kernel cannot run here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Absence {
-    /// The processor, or the system beneath, does not offer a feature.
+    /// Processor or operating system lacks a feature of the instruction set.
     #[error("{isa} is not supported by this CPU: needs {feature}")]
     Feature {
-        /// What was asked for.
+        /// Requested instruction set.
         isa: Isa,
         /// The first missing feature, as in /proc/cpuinfo.
         feature: &'static str,
     },
-    /// The processor, or the system beneath, lacks what one kernel needs beyond its instruction set.
+    /// Processor or operating system lacks a feature that one kernel needs beyond its set.
     #[error("{kernel} is not supported by this CPU: needs {feature}")]
     Kernel {
         /// Name of the kernel.
@@ -82,33 +78,30 @@ pub enum Absence {
         /// The missing feature, as in /proc/cpuinfo.
         feature: &'static str,
     },
-    /// It belongs to another architecture.
+    /// The instruction set belongs to another architecture.
     #[error("{isa} is not an instruction set of this architecture ({})", std::env::consts::ARCH)]
     Architecture {
-        /// What was asked for.
+        /// Requested instruction set.
         isa: Isa,
     },
 }
 
-/// A text that names no instruction set.
+/// A text that is no instruction set's name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("must be one of portable, sse2, avx2, avx512, amx, neon, sve or mmla: '{}' is not", .0.escape_debug())]
 pub struct UnknownIsa(pub String);
 
 impl Isa {
-    /// Every instruction set, the better after the worse within an architecture.
+    /// Every instruction set, in ascending order of performance within an architecture.
     pub const ALL: [Self; 8] =
         [Self::Portable, Self::Sse2, Self::Avx2, Self::Avx512, Self::Amx, Self::Neon, Self::Sve, Self::Mmla];
 
-    /// Whether it has nothing but products of matrices, so that it goes beside a set of vectors.
+    /// Whether it has only matrix products, and supplements a vector instruction set.
     pub fn is_matrix(self) -> bool {
         matches!(self, Self::Amx | Self::Mmla)
     }
 
-    /// Whether this processor has it.
-    ///
-    /// # Errors
-    /// [`Absence`] with the first missing feature.
+    /// Checks that this processor has it; otherwise returns the first missing feature.
     pub fn available(self) -> Result<(), Absence> {
         match self {
             Self::Portable => Ok(()),
@@ -116,14 +109,14 @@ impl Isa {
         }
     }
 
-    /// The best instruction set of vectors of this processor.
+    /// Returns the best vector instruction set of this processor.
     #[must_use]
     pub fn best() -> Self {
         let vectors = Self::ALL.into_iter().rev().filter(|isa| !isa.is_matrix());
         vectors.into_iter().find(|isa| isa.available().is_ok()).unwrap_or(Self::Portable)
     }
 
-    /// Its name in cases and flags.
+    /// Returns the name in cases and flags.
     pub fn name(self) -> &'static str {
         match self {
             Self::Portable => "portable",
@@ -186,7 +179,7 @@ mod tests {
             (Isa::Sve, "Features", &["sve"]),
         ];
         for (isa, label, features) in needs {
-            // Under an emulator the list is that of the host, under another label.
+            // Under an emulator the list is that of the host, with another label.
             let Some(list) = cpuinfo.lines().find_map(|line| line.strip_prefix(label)) else { continue };
             let flags: Vec<&str> = list.split_whitespace().collect();
             let listed = features.iter().all(|feature| flags.contains(feature) && !is_hidden(feature));

@@ -1,8 +1,6 @@
-//! Compute kernels: each is a row of data beside its function, so that operations are derived and never typed twice.
-//!
-//! A kernel advances a recurrence in registers. Its numbers are alive: distinct in each accumulator and lane, never
-//! zero, denormal or drifting to infinity, and different after each turn for longer than any timed slice, so that the
-//! final state proves how much was done. [`LoadedKernel::verify`] proves it against the portable reference, bit by bit.
+//! Compute kernels: each is a function with a row of data that defines its operations. It advances
+//! a recurrence in registers, whose numbers always change, so that the final state proves how many
+//! iterations ran ([`LoadedKernel::verify`]).
 
 mod names;
 mod number;
@@ -21,10 +19,8 @@ pub use rate::Rate;
 pub(crate) use tile::Tile;
 pub(crate) use vectors::Vectors;
 
-/// What happens to an accumulator x in one step, with the two constants a and b of its lane, or with the accumulator
-/// after it in the order of the steps (the first after the last).
-///
-/// The recurrences of neighbours are one-to-one, so their state never runs into a corner, and its bits look random.
+/// Operation on an accumulator x in one step, with the two constants a and b of its lane, or with
+/// the next accumulator (the first after the last).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Recurrence {
@@ -38,7 +34,7 @@ pub enum Recurrence {
     Sum,
     /// x ← x·b.
     Product,
-    /// As `Sum` for every second accumulator, beginning with the first, and as `Product` for the others.
+    /// `Sum` for every second accumulator from the first, `Product` for the rest.
     SumOrProduct,
     /// x ← x ÷ b.
     Quotient,
@@ -48,29 +44,27 @@ pub enum Recurrence {
     RoundedRoot,
     /// x ← x + next.
     NextSum,
-    /// x ← x + the next but one for every second accumulator, beginning with the first, and x ← x + a, an odd number, for
-    /// the others.
+    /// x ← x + the next but one for every second accumulator, x ← x + a (odd) for the rest.
     RingOrSum,
-    /// x ← x·next, odd numbers all.
+    /// x ← x·next, all odd.
     NextProduct,
-    /// x ← x + the products of next and b, both cut into narrow integers: next unsigned where they are bytes.
+    /// x ← x + the products of next and b, split into narrow integers: next is unsigned if bytes.
     NextDot,
-    /// As `NextDot`, all of them signed.
+    /// `NextDot` with signed numbers.
     NextSignedDot,
-    /// x ← x + the products of a and b, both cut into narrow numbers. No sum is rounded, so their order is free.
+    /// x ← x + the products of a and b, both split into narrow numbers; exact, so in any order.
     ExactDot,
-    /// x ← x + the products of a's row and b's column, both cut into narrow numbers: signed ones where they are integers;
-    /// as `ExactDot` where not.
+    /// x ← x + the products of a's row and b's column, split into narrow signed or exact numbers.
     Tile,
-    /// x ← b − x², rounded once. These and the rest are for binary16, whose steps are too coarse for those above.
+    /// x ← b − x², rounded once. The recurrences from here on suit the coarse binary16.
     SquareFrom,
     /// x ← x − x·b, rounded once.
     Flip,
     /// x ← b − next.
     NextFrom,
-    /// x ← next·a for every second accumulator, beginning with the first, and next·b for the others.
+    /// x ← next·a for every second accumulator from the first, next·b for the rest.
     NextScale,
-    /// As `NextFrom` for every second accumulator, beginning with the first, and x ← next² for the others.
+    /// `NextFrom` for every second accumulator from the first, x ← next² for the rest.
     NextFromOrSquare,
     /// x ← b ÷ x.
     QuotientFrom,
@@ -78,119 +72,114 @@ pub enum Recurrence {
     FusedCircle,
     /// x ← √(b − x²), the square rounded before the difference.
     RoundedCircle,
-    /// x ← x + the products of a and b, both cut into narrow integers: a unsigned where they are bytes. This and the rest
-    /// are for chains, which must not wait for one another.
+    /// x ← x + the products of a and b, split into narrow integers: a is unsigned if bytes. The
+    /// recurrences from here on suit independent chains.
     Dot,
-    /// As `Dot`, all of them signed.
+    /// `Dot` with signed numbers.
     SignedDot,
     /// x ← a − x.
     From,
-    /// As `From` for every second accumulator, beginning with the first, and as `Product` for the others.
+    /// `From` for every second accumulator from the first, `Product` for the rest.
     FromOrProduct,
-    /// As the row of the operation defines it ([`Operation::step`]).
+    /// Defined by the operation ([`Operation::step`]).
     Own,
 }
 
-/// Instructions of one kind in one turn of a kernel's loop. A test compares them with the disassembly.
+/// Instructions of one kind per iteration of a kernel, compared with the disassembly by a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Part {
-    /// As in the disassembly; empty where the compiler chooses.
+    /// Mnemonic in the disassembly; empty if the compiler chooses.
     pub mnemonic: &'static str,
-    /// How many.
+    /// Instructions per iteration.
     pub count: u32,
-    /// Operations on each lane that count: 2 for a fused multiply-add, 0 for what only keeps the numbers alive.
+    /// Counted operations per lane: 2 for a fused multiply-add, 0 if not part of the arithmetic.
     pub operations: u32,
 }
 
-/// Bits of the shortest vectors that there are.
 const LEAST_VECTOR_BITS: u32 = 128;
 
-/// One kernel.
+/// A compute kernel.
 #[derive(Debug)]
 pub struct Kernel {
-    /// Unique name, also of the function's symbol.
+    /// Unique name, also that of the symbol.
     pub name: &'static str,
-    /// What it computes.
+    /// Operation.
     pub op: Op,
-    /// The numbers it computes with.
+    /// Type of the operands.
     pub element: Element,
-    /// The instruction set it is written in.
+    /// Instruction set.
     pub isa: Isa,
-    /// What it needs beyond the instruction set.
+    /// Feature needed beyond the instruction set.
     pub needs: Option<Feature>,
-    /// Results in one vector; a dot product of narrow numbers has fewer results than factors. Where the processor chooses
-    /// the length of its vectors, those of this one.
+    /// Results per vector (on this processor if its vector length varies).
     pub lanes: u32,
     /// Independent vectors in flight.
     pub accumulators: u32,
-    /// Steps that every accumulator makes in one turn.
+    /// Steps of every accumulator per iteration.
     pub steps: u32,
-    /// Whether each accumulator is a chain that waits for nothing but itself, and their number is what was asked for.
+    /// Whether each accumulator is an independent chain, and their number was requested.
     pub chains: bool,
-    /// The recurrence it advances.
+    /// Recurrence of the accumulators.
     pub recurrence: Recurrence,
-    /// The arithmetic in one turn.
+    /// Arithmetic instructions per iteration.
     pub parts: &'static [Part],
-    /// Advances every accumulator. Needs `isa`, `needs`, `turns` > 0 and vectors made for this row.
+    /// Advances every accumulator. Needs `isa`, `needs`, `turns` > 0 and the vectors of this row.
     pub(crate) function: unsafe fn(turns: u64, vectors: &mut Vectors),
 }
 
 impl Kernel {
-    /// Operations in one turn of the loop, over all lanes: FLOP or OP.
+    /// Returns the operations (FLOP or OP) per iteration, over all lanes.
     pub fn operations_per_turn(&self) -> u64 {
         let per_lane: u32 = self.parts.iter().map(|part| part.count * part.operations).sum();
         u64::from(self.lanes) * u64::from(per_lane)
     }
 
-    /// Operations in one step of one accumulator, over all lanes.
+    /// Returns the operations per step of one accumulator, over all lanes.
     pub fn operations_per_step(&self) -> f64 {
         self.operations_per_turn() as f64 / f64::from(self.accumulators * self.steps)
     }
 
-    /// Bits of one vector.
+    /// Returns the vector width in bits.
     pub fn vector_bits(&self) -> u32 {
         self.lanes * 8 * self.result().bytes() as u32
     }
 
-    /// Whether its instructions take one number each, where others of the set take a vector.
+    /// Whether its instructions process single numbers instead of vectors.
     pub fn is_scalar(&self) -> bool {
         self.vector_bits() < LEAST_VECTOR_BITS
     }
 
-    /// Whether its numbers are in general registers: integers that stand alone.
+    /// Whether its numbers are in general-purpose registers: scalar integers.
     pub fn is_general(&self) -> bool {
         self.is_scalar() && !self.element.is_float()
     }
 
-    /// Whether what counts are several instructions, as a multiplication and an addition where nothing fuses them.
+    /// Whether an operation takes separate instructions, such as a multiplication and an addition.
     pub fn is_apart(&self) -> bool {
         let mut counted = self.parts.iter().filter(|part| part.operations > 0).map(|part| part.mnemonic);
         let first = counted.next();
         counted.any(|other| Some(other) != first)
     }
 
-    /// The rate of cores that bounds it; `None` where none has a name.
+    /// Returns the per-cycle rate of a core that limits it; `None` if no rate is defined.
     pub fn rate(&self) -> Option<Rate> {
         self.op.row().rates.iter().find(|bound| (bound.of)(self)).map(|bound| bound.rate)
     }
 
-    /// The type of its results.
+    /// Returns the type of its results.
     pub fn result(&self) -> Element {
         self.element.summed_by(self.op)
     }
 
-    /// Whether [`find`] gives another of its [`variants`].
+    /// Whether [`find`] returns another of its [`variants`].
     pub fn is_variant(&self) -> bool {
         find(self.op, self.element, self.isa).is_some_and(|first| first.name != self.name)
     }
 
-    /// Whether this processor can run it.
-    ///
-    /// # Errors
-    /// [`Absence`] with the first missing feature.
+    /// Checks that this processor can run it; otherwise returns the first missing feature.
     pub fn available(&self) -> Result<(), Absence> {
         let isa = self.isa.available();
-        // What the kernel itself lacks says more than what its set lacks; a foreign set says that it is foreign.
+        // A feature that the kernel itself lacks is more specific, except if the set is foreign.
         match self.needs.filter(|feature| !feature.is_present()) {
             Some(feature) if !matches!(isa, Err(Absence::Architecture { .. })) => {
                 Err(Absence::Kernel { kernel: self.name, feature: feature.name })
@@ -199,10 +188,7 @@ impl Kernel {
         }
     }
 
-    /// Loads the kernel's operands, once its instruction set is proved present.
-    ///
-    /// # Errors
-    /// [`Absence`] if this processor lacks the instruction set.
+    /// Makes the kernel's operands after checking that this processor can run it.
     pub fn load(&'static self) -> Result<LoadedKernel, Absence> {
         self.available()?;
         let vectors = Vectors::seeded(self);
@@ -210,25 +196,23 @@ impl Kernel {
     }
 }
 
-/// Every kernel built for this architecture, whether or not this processor can run it.
+/// Returns every kernel of this architecture, whether or not this processor can run it.
 pub fn kernels() -> impl Iterator<Item = &'static Kernel> {
     reference::KERNELS.iter().chain(native::kernels().flatten())
 }
 
-/// The kernel of an operation, type and instruction set, if one is written: the first of its [`variants`].
+/// Returns the first of the [`variants`], if any.
 pub fn find(op: Op, element: Element, isa: Isa) -> Option<&'static Kernel> {
     variants(op, element, isa).next()
 }
 
-/// The kernels that do the same by the same instructions in another order. Which is quickest differs between cores
-/// ([`crate::capability::quickest`]); what bounds them is the same.
+/// Returns the kernels with the same operation, type and instruction set, in different orders of
+/// instructions. The fastest depends on the core ([`crate::capability::quickest`]).
 pub fn variants(op: Op, element: Element, isa: Isa) -> impl Iterator<Item = &'static Kernel> {
     kernels().filter(move |kernel| kernel.op == op && kernel.element == element && kernel.isa == isa)
 }
 
-/// The kernels of so many independent chains of dependent instructions: one for each number of chains, up to what the
-/// registers hold, in vectors of each width and in scalars. They have recurrences in which no accumulator waits for
-/// another.
+/// Returns the kernels by number of independent dependency chains, in each vector width.
 pub fn chained() -> impl Iterator<Item = &'static Kernel> {
     native::chained().flatten()
 }
@@ -241,11 +225,11 @@ pub struct LoadedKernel {
     vectors: Vectors,
 }
 
-/// The accumulators of a kernel at one moment, to compare with others of the same kernel.
+/// State of a kernel's accumulators at one moment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Snapshot(Vectors);
 
-/// A kernel's result that is not the reference's.
+/// A kernel's result differs from the reference.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error(
     "{kernel} computed {got} where the reference has {wanted} (accumulator {accumulator}, lane {lane}, after \
@@ -254,53 +238,49 @@ pub struct Snapshot(Vectors);
 pub struct WrongResult {
     /// Name of the kernel.
     pub kernel: &'static str,
-    /// Which accumulator, from 0.
+    /// Index of the accumulator.
     pub accumulator: usize,
-    /// Which lane, from 0.
+    /// Index of the lane.
     pub lane: usize,
-    /// Turns since the seed.
+    /// Iterations since the seed.
     pub turns: u64,
-    /// What the kernel left.
+    /// Result of the kernel.
     pub got: Number,
-    /// What the reference has.
+    /// Result of the reference.
     pub wanted: Number,
 }
 
 impl LoadedKernel {
-    /// The row of this kernel.
+    /// Returns the kernel's row.
     pub fn kernel(&self) -> &'static Kernel {
         self.kernel
     }
 
-    /// Does exactly `turns` turns of the loop.
+    /// Runs exactly `turns` iterations.
     pub fn run(&mut self, turns: u64) {
         if turns == 0 {
             return;
         }
-        // SAFETY: `Kernel::load`, the only constructor, proved the instruction set and made the vectors for this
-        // row; `turns` is above zero.
+        // SAFETY: `Kernel::load` checked the set and made the vectors; `turns` is above zero.
         unsafe { (self.kernel.function)(turns, &mut self.vectors) }
     }
 
-    /// Puts the operands back to where they began.
+    /// Resets the operands to the seed.
     pub fn reset(&mut self) {
         self.vectors.clone_from(&self.seed);
     }
 
-    /// The accumulators as they stand.
+    /// Returns the state of the accumulators.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot(self.vectors.clone())
     }
 
-    /// Whether the accumulators are, bit by bit, those of `snapshot`.
+    /// Whether the accumulators equal `snapshot` bit by bit.
     pub fn equals(&self, snapshot: &Snapshot) -> bool {
         self.vectors == snapshot.0
     }
 
-    /// Computes `turns` turns from the seed with the portable reference and compares every bit of `snapshot`.
-    ///
-    /// # Errors
-    /// [`WrongResult`] with the first number that differs.
+    /// Compares `snapshot` bit by bit with `turns` iterations of the portable reference.
     pub fn verify(&self, snapshot: &Snapshot, turns: u64) -> Result<(), WrongResult> {
         let mut wanted = self.seed.clone();
         reference::advance(self.kernel, turns, &mut wanted);

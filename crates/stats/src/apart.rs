@@ -1,32 +1,31 @@
-//! How far one of many values must be from their median to be no chance: of all that are looked at in a run, not of one alone.
+//! Outlier bound: the distance from the median that noise in all values of a run does not explain.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use super::samples::median_of_sorted;
 
-/// Of a hundred runs whose values differ by noise alone, one has a value that is called far.
+/// Expected share of runs with noise alone that have a value beyond the bound.
 pub const FALSE_ALARMS: f64 = 0.01;
 
-/// Values up to which the scale is Qₙ, for which all pairs are compared; of more the median absolute deviation is sharp enough.
+/// Maximum number of values for Qₙ, which compares all pairs; larger sets use the MAD.
 const PAIRWISE: usize = 500;
-/// Qₙ of normal values, as a share of their standard deviation, is 1 ÷ this (Rousseeuw & Croux, "Alternatives to the Median Absolute
-/// Deviation", J. Am. Stat. Assoc. 88, 1993, §3).
+/// Qₙ of normal values is their standard deviation ÷ this (Rousseeuw & Croux, "Alternatives to the
+/// Median Absolute Deviation", J. Am. Stat. Assoc. 88, 1993, §3).
 const QN: f64 = 2.2219;
-/// What corrects it for 2 to 9 values (Croux & Rousseeuw, "Time-efficient algorithms for two highly robust estimators of scale",
-/// COMPSTAT 1992).
+/// Corrections of Qₙ for 2 to 9 values (Croux & Rousseeuw, "Time-efficient algorithms for two
+/// highly robust estimators of scale", COMPSTAT 1992).
 const SMALL_SAMPLE_FACTORS: [f64; 8] = [0.399, 0.994, 0.512, 0.844, 0.611, 0.857, 0.669, 0.872];
-/// The standard deviation of normal values, in median absolute deviations.
+/// Standard deviation of normal values in median absolute deviations.
 const MAD: f64 = 1.4826;
-/// Values from which on the shape of their own tails is asked.
+/// Minimum number of values to estimate their tails.
 const TAILS: usize = 20;
 
-/// The distance from the median beyond which one of these values stands apart, when `looked_at` values are looked at in all (these
-/// among them), so that noise alone is called far in one run of a hundred ([`FALSE_ALARMS`]).
+/// Returns the distance from the median beyond which a value is an outlier, if `looked_at` values
+/// are examined in all, so that one run in a hundred with noise alone has one ([`FALSE_ALARMS`]).
 ///
-/// A robust scale, times the quantile of Student's t that Bonferroni's bound asks for. The degrees of freedom stand for how little is
-/// known of a scale from few values, and were fitted to simulations of normal values (`tests`). Of 20 values and more, tails as those of an
-/// exponential distribution are allowed for, drawn out from the middle of the values. 0 where more than half of the
-/// values are equal; infinite below three values.
+/// It is a robust scale times the quantile of Student's t for Bonferroni's bound, with degrees of
+/// freedom fitted to simulations of normal values (`tests`). From 20 values on, it allows for
+/// exponential tails. 0 if more than half of the values are equal; infinite below three values.
 pub fn apart(values: &[f64], looked_at: usize) -> f64 {
     let n = values.len();
     if n < 3 {
@@ -44,13 +43,12 @@ pub fn apart(values: &[f64], looked_at: usize) -> f64 {
     let looked_at = looked_at.max(n) as f64;
     let share = 1.0 - FALSE_ALARMS / (2.0 * looked_at);
     let far = StudentsT::new(0.0, 1.0, freedom).map_or(f64::INFINITY, |t| t.inverse_cdf(share));
-    // 0 × ∞ is no distance.
+    // 0 × ∞ is NaN.
     let normal = if scale > 0.0 { scale * far } else { 0.0 };
     if n < TAILS { normal } else { normal.max(of_tails(&away, looked_at)) }
 }
 
-/// The same of an exponential tail through the median and the upper quartile of the distances, which a quarter of the values
-/// that are far does not move.
+/// The bound for an exponential tail through the median and upper quartile of the distances.
 fn of_tails(away: &[f64], looked_at: f64) -> f64 {
     let at = |share: f64| away[((away.len() - 1) as f64 * share).round() as usize];
     let (half, quartile) = (at(0.5), at(0.75));
@@ -58,7 +56,7 @@ fn of_tails(away: &[f64], looked_at: f64) -> f64 {
     quartile + slope * (0.25 * looked_at / FALSE_ALARMS).ln()
 }
 
-/// The quartile of the distances of all pairs, as a standard deviation.
+/// Quartile of the distances of all pairs, as a standard deviation.
 fn qn(sorted: &[f64]) -> f64 {
     let n = sorted.len();
     let mut pairs: Vec<f64> = Vec::with_capacity(n * (n - 1) / 2);
@@ -82,10 +80,8 @@ mod tests {
     use proptest::prelude::*;
     use rand::RngExt;
 
-    /// Cases of a run.
     const CASES: usize = 23;
 
-    /// How many runs in so many have a false alarm, with values of this distribution.
     fn alarmed(machines: usize, runs: usize, draw: impl Fn(&mut dyn FnMut() -> f64) -> f64) -> usize {
         let mut generator = Seed::new(7, "apart", "rate").generator();
         let mut uniform = move || generator.random_range(f64::EPSILON..1.0);
@@ -109,7 +105,7 @@ mod tests {
         (1.0 / uniform() - 1.0).ln()
     }
 
-    /// Expected are at most 4 and 1; chance itself passes 12 and 5 once in a thousand, and the seed is fixed.
+    /// More than 12 and 5 have a probability of 0.1 %, and the seed is fixed.
     #[test]
     fn noise_alone_is_called_far_in_one_run_of_a_hundred() {
         for machines in [3, 4, 5, 6, 7, 8, 12, 16] {
@@ -127,7 +123,7 @@ mod tests {
             let reach = apart(&values, machines as usize * CASES);
             assert!(reach < 0.25, "{machines}: {reach}");
         }
-        // A fifth of them is far.
+        // A fifth are outliers.
         let (near, far) = ((0..32).map(|n| f64::from(n % 5) * 0.001), (0..8).map(|_| 0.5));
         assert!(apart(&near.chain(far).collect::<Vec<_>>(), 40 * CASES) < 0.2);
         assert_eq!(apart(&[1.0, 1.0, 1.0, 5.0], 4), 0.0);

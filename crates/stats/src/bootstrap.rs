@@ -1,29 +1,24 @@
-//! The 95 % interval of the median by the percentile bootstrap (Efron & Tibshirani, "An Introduction to the
-//! Bootstrap", 1993, ch. 13).
+//! 95 % confidence interval of the median by the percentile bootstrap (Efron & Tibshirani, "An
+//! Introduction to the Bootstrap", 1993, ch. 13), for independent samples of any distribution.
 //!
-//! The median, because one disturbed sample must not move a figure; the bootstrap, because timings are skewed and
-//! no distribution is known. Samples are taken as independent: where they are not (see
-//! [`super::lag1_autocorrelation`]) the interval is too narrow.
-//!
-//! Medians of resamples fall on few points, so their plain percentiles jump: at 7 samples the interval would cover
-//! 87.5 %. Quantiles of the mid-distribution (Ma, Genton & Parzen, "Asymptotic properties of sample quantiles of
-//! discrete distributions", 2011) do not: 91 to 98 % at 6 to 30 samples, uniform, exponential or bimodal.
+//! Medians of resamples have few distinct values, so plain percentiles of 7 samples would cover
+//! 87.5 %. Quantiles of the mid-distribution (Ma, Genton & Parzen, "Asymptotic properties of sample
+//! quantiles of discrete distributions", 2011) cover 91 to 98 % with 6 to 30 samples.
 
 use rand_chacha::rand_core::Rng;
 
 use super::samples::median_of_sorted;
 use super::{Samples, Seed};
 
-/// Resamples drawn.
+/// Number of resamples.
 pub const RESAMPLES: usize = 4000;
-/// What is left out on each side.
 const INTERVAL_TAIL: f64 = 0.025;
 
-/// Below this many samples no distribution-free 95 % interval of the median exists, not even [min, max].
+/// With fewer samples no distribution-free 95 % interval of the median exists, not even [min, max].
 const MIN_SAMPLES: usize = 5;
 
-/// The interval `[low, high]` that holds the true median in 95 % of cases; `None` below 5 samples. At 5 it is
-/// [min, max], which covers 1 − 2 × 2⁻⁵ = 93.75 % whatever the distribution. O([`RESAMPLES`] × n).
+/// Returns the 95 % confidence interval `[low, high]` of the median; `None` below 5 samples. With 5
+/// it is [min, max], which covers 1 − 2 × 2⁻⁵ = 93.75 %.
 pub fn median_interval(samples: &Samples, seed: Seed) -> Option<[f64; 2]> {
     interval(samples, seed, RESAMPLES)
 }
@@ -54,8 +49,7 @@ fn bootstrap(sorted: &[f64], seed: Seed, resamples: usize) -> [f64; 2] {
     [mid_quantile(&medians, INTERVAL_TAIL), mid_quantile(&medians, 1.0 - INTERVAL_TAIL)]
 }
 
-/// The value below which lies a share `p` of `sorted`, where each of equal points counts half to either side and
-/// the line between neighbours is straight.
+/// Quantile `p` of the mid-distribution of `sorted`, interpolated; equal points count half.
 fn mid_quantile(sorted: &[f64], p: f64) -> f64 {
     let rank = p * sorted.len() as f64;
     let mut before: Option<Mid> = None;
@@ -71,7 +65,6 @@ fn mid_quantile(sorted: &[f64], p: f64) -> f64 {
     before.map_or(0.0, |last| last.value)
 }
 
-/// A value and its rank in the mid-distribution.
 #[derive(Clone, Copy)]
 struct Mid {
     rank: f64,
@@ -81,18 +74,17 @@ struct Mid {
 impl Mid {
     fn towards(self, next: Mid, rank: f64) -> f64 {
         let part = (rank - self.rank) / (next.rank - self.rank);
-        // Weighted rather than by difference, which could overflow.
+        // Weighted, because a difference could overflow.
         (self.value * (1.0 - part) + next.value * part).clamp(self.value, next.value)
     }
 }
 
-/// A uniform rank below `count` from 32 random bits by multiplication (Lemire 2019, without the rejection: the
-/// bias is below count / 2³²).
+/// A uniform number below `count` (Lemire 2019, without rejection: the bias is below count / 2³²).
 pub(super) fn below(bits: u32, count: usize) -> u32 {
     ((u64::from(bits) * count as u64) >> 32) as u32
 }
 
-/// The median of the points at these ranks; ranks instead of points, because whole numbers select faster.
+/// Median of the points at these ranks, which as integers are selected faster than points.
 fn resampled_median(sorted: &[f64], ranks: &mut [u32]) -> f64 {
     let upper = ranks.len() / 2;
     let odd = ranks.len() % 2 == 1;
@@ -125,7 +117,7 @@ mod tests {
 
     #[test]
     fn mid_quantiles_halve_ties_and_interpolate() {
-        // Mid-ranks 1 and 3 of 4: a quarter is the first value, a half lies half-way.
+        // Mid-ranks 1 and 3 of 4: a quarter is the first value, one half is in the middle.
         assert_eq!(mid_quantile(&[1.0, 1.0, 3.0, 3.0], 0.25), 1.0);
         assert_eq!(mid_quantile(&[1.0, 1.0, 3.0, 3.0], 0.5), 2.0);
         assert_eq!(mid_quantile(&[1.0, 1.0, 3.0, 3.0], 0.975), 3.0);
@@ -147,14 +139,12 @@ mod tests {
         assert!(width(1000) < width(100) && width(100) < width(10));
     }
 
-    /// Draws `count` numbers from a distribution whose median is known, many times, and counts how often the
-    /// interval holds it.
     fn coverage(count: usize, trials: u64, draw: fn(f64) -> f64, median: f64) -> f64 {
         let covered = (0..trials).filter(|trial| {
             let mut generator = Seed::new(*trial, "simulation", "value").generator();
             let uniform = (0..count).map(|_| (f64::from(generator.next_u32()) + 0.5) / 4_294_967_296.0);
             let points: Vec<f64> = uniform.map(draw).collect();
-            // A quarter of the resamples: the test is about coverage, not about digits.
+            // A quarter of the resamples suffices to test the coverage.
             let [low, high] = interval(&samples(&points), seed(*trial), RESAMPLES / 4).unwrap();
             (low..=high).contains(&median)
         });

@@ -1,65 +1,63 @@
-//! A token bucket in the course of arrivals: a rate at first, and from some moment on a lower one that holds.
+//! Detection of a token bucket: a burst rate at first, and later a lower rate that holds.
 //!
-//! What passes a bucket is bounded by a line: no more than `held + base × t` bytes arrive within t of its being full, and
-//! exactly as many where more is offered all the time (RFC 2697, RFC 2698; Cruz, "A calculus for network delay", IEEE
-//! Trans. Inf. Theory 37, 1991). So above the base rate, the excess of the arrivals grows while there are tokens and is flat
-//! afterwards. Time without arrivals counts: the bucket fills in it.
+//! At most `held + base × t` bytes pass within t of the bucket being full (RFC 2697, RFC 2698;
+//! Cruz, "A calculus for network delay", IEEE Trans. Inf. Theory 37, 1991). The excess over the
+//! base rate grows while there are tokens. Time without arrivals fills the bucket.
 
 use super::changepoint::Timed;
 use super::samples::median;
 use super::trend::Trend;
 
-/// What arrived in a stretch of time. Times in seconds.
+/// An amount that arrived in an interval of time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Stretch {
-    /// When it began.
+    /// Start in seconds.
     pub from: f64,
-    /// How long it was.
+    /// Duration in seconds.
     pub seconds: f64,
-    /// What arrived in it, in any one unit.
+    /// Amount that arrived, in any unit.
     pub amount: f64,
 }
 
-/// A bucket that was found.
+/// A detected token bucket, in the unit of the amounts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bucket {
-    /// Per second while there were tokens.
+    /// Rate per second while there are tokens.
     pub burst: f64,
-    /// Per second afterwards.
+    /// Sustained rate per second.
     pub base: f64,
-    /// What came beyond the base rate: the tokens that were in the bucket.
+    /// Tokens in the bucket: the amount beyond the base rate.
     pub held: f64,
-    /// When they were used up, in seconds after the first arrival.
+    /// Time at which they were used up, in seconds after the first arrival.
     pub until: f64,
 }
 
-/// Equal pieces that arrivals are looked at in: the shortest, in seconds, and how many at most and at least. In shorter ones
-/// the receiver's own waking shows.
+/// Minimum length of the equal pieces in seconds, and their maximum and minimum number.
 const PIECE: f64 = 0.01;
 const MAX_PIECES: usize = 64;
 const MIN_PIECES: usize = 12;
-/// Pieces of the base rate at least.
+/// Minimum number of pieces at the base rate.
 const MIN_BASE_PIECES: usize = 8;
-/// The most by which their sum may stray from a line, as a share of it. Single pieces may stray more: some senders give
-/// 64 KiB at once.
+/// Maximum deviation of their running sum from a line, as a share of the sum. Single pieces may
+/// deviate more: some senders pass 64 KiB at once.
 const STRAY: f64 = 0.08;
-/// The excess is at least so many times what strays, as far as the line is drawn back beyond the pieces that it is fitted to.
+/// Minimum excess as a multiple of that deviation, extrapolated to all pieces.
 const CLEAR: f64 = 3.0;
-/// And so many standard deviations of what independent fluctuations of the pieces make of it.
+/// Minimum excess in standard deviations that independent fluctuations of the pieces cause.
 const SIGNIFICANT: f64 = 1.5;
-/// Runs of pieces of which the fluctuations are told: shorter ones show how a sender packs what it sends.
+/// Number of runs of pieces that show the fluctuations: shorter runs show the sender's batches.
 const FLUCTUATION_RUNS: usize = 12;
-/// The median of the difference of two normal values is so many of their standard deviations: 0.6745 × √2.
+/// Median difference of two normal values, in standard deviations: 0.6745 × √2.
 const MEDIAN_DIFFERENCE: f64 = 0.9539;
-/// A burst is at least so many times the base rate, and its tokens this share of all that came.
+/// Minimum burst rate ÷ base rate, and minimum tokens as a share of all arrivals.
 const BURST: f64 = 1.2;
 const MIN_EXCESS_SHARE: f64 = 0.01;
-/// The tokens are used up when all but this share of the excess has come.
+/// Share of the excess at which the tokens count as used up.
 const USED_UP_SHARE: f64 = 0.95;
-/// Of a course with a burst at its beginning at least this share must be left to be judged.
+/// Minimum share of the time that must remain after a burst.
 const LEFT: f64 = 0.25;
 
-/// The bucket in these arrivals, which are in the order of time: none where no lower rate holds from some moment on.
+/// Detects a token bucket in chronological arrivals; `None` if no lower rate holds at the end.
 pub fn bucket(arrivals: &[Stretch]) -> Option<Bucket> {
     let arrivals = trimmed(arrivals);
     let pieces = pieces(arrivals)?;
@@ -86,7 +84,7 @@ pub fn bucket(arrivals: &[Stretch]) -> Option<Bucket> {
     })
 }
 
-/// The largest burst of one transfer over a base rate: none where nothing is beyond it.
+/// Returns the largest burst of one transfer over a base rate; `None` if nothing exceeds it.
 pub fn burst(arrivals: &[Stretch], base: f64) -> Option<Bucket> {
     let arrivals = trimmed(arrivals);
     let held = peak(arrivals, base);
@@ -94,8 +92,7 @@ pub fn burst(arrivals: &[Stretch], base: f64) -> Option<Bucket> {
     Some(Bucket { burst: used_up.amount / used_up.seconds, base, held, until: used_up.seconds })
 }
 
-/// The rate of one transfer through a bucket of this base rate without what tokens gave at its beginning; `None` where
-/// they lasted for too much of it.
+/// Returns the rate of one transfer without its burst over `base`; `None` if that lasted too long.
 pub fn sustained(arrivals: &[Stretch], base: f64) -> Option<f64> {
     let arrivals = trimmed(arrivals);
     let (first, last) = (arrivals.first()?, arrivals.last()?);
@@ -106,7 +103,7 @@ pub fn sustained(arrivals: &[Stretch], base: f64) -> Option<f64> {
         return Some(all / seconds).filter(|rate| rate.is_finite());
     }
     let burst = used_up(arrivals, base, USED_UP_SHARE * held)?;
-    // The stretch in which they were used up is half of each.
+    // The stretch in which they were used up counts half.
     let after = arrivals.iter().find(|one| one.from - first.from >= burst.seconds + one.seconds / 2.0)?;
     let left = seconds - (after.from - first.from);
     let mut amount = 0.0;
@@ -115,12 +112,12 @@ pub fn sustained(arrivals: &[Stretch], base: f64) -> Option<f64> {
         Timed { t: one.from + one.seconds, value: amount }
     };
     let sums: Vec<Timed> = arrivals.iter().filter(|one| one.from >= after.from).map(sum).collect();
-    // What is left of the tokens comes first, and the last stretch may be a part of one: neither turns the line.
+    // Remaining tokens come first, and the last stretch may be partial: neither affects the slope.
     let rate = Trend::of(&sums).map_or(amount / left, |trend| trend.slope);
     (left >= LEFT * seconds).then_some(rate)
 }
 
-/// Without the stretches before the first arrival and after the last.
+/// Removes the stretches before the first and after the last arrival.
 fn trimmed(arrivals: &[Stretch]) -> &[Stretch] {
     let some = |one: &Stretch| one.amount > 0.0;
     let (first, last) = (arrivals.iter().position(some), arrivals.iter().rposition(some));
@@ -132,7 +129,7 @@ struct Pieces {
     amounts: Vec<f64>,
 }
 
-/// Divides the whole time, that between stretches included, into equal pieces.
+/// Splits the whole time, including gaps between stretches, into equal pieces.
 fn pieces(arrivals: &[Stretch]) -> Option<Pieces> {
     let (first, last) = (arrivals.first()?, arrivals.last()?);
     let whole = last.from + last.seconds - first.from;
@@ -153,7 +150,7 @@ fn pieces(arrivals: &[Stretch]) -> Option<Pieces> {
     Some(Pieces { seconds, amounts })
 }
 
-/// The rate of the last pieces, and how far their sum strays from it; `None` where they do not hold one.
+/// Rate of the last `tail` pieces and deviation of their running sum; `None` if not steady.
 fn level(pieces: &Pieces, tail: usize) -> Option<(f64, f64)> {
     let amounts = pieces.amounts.get(pieces.amounts.len().checked_sub(tail)?..)?;
     let each = amounts.iter().sum::<f64>() / tail as f64;
@@ -169,7 +166,7 @@ fn level(pieces: &Pieces, tail: usize) -> Option<(f64, f64)> {
     (stray <= STRAY * each * tail as f64).then_some((each / pieces.seconds, stray))
 }
 
-/// Standard deviation of a piece, of what is independent from piece to piece; one step of the rate does not count.
+/// Standard deviation of a piece by independent fluctuations, robust against one step of the rate.
 fn fluctuation(amounts: &[f64]) -> Option<f64> {
     let length = (amounts.len() / FLUCTUATION_RUNS).max(1);
     let runs: Vec<f64> = amounts.chunks_exact(length).map(|run| run.iter().sum()).collect();
@@ -177,7 +174,6 @@ fn fluctuation(amounts: &[f64]) -> Option<f64> {
     Some(median(differences)? / MEDIAN_DIFFERENCE / (length as f64).sqrt())
 }
 
-/// What had come beyond the base rate at the end of each piece.
 fn excess(pieces: &Pieces, base: f64) -> Vec<f64> {
     let mut sum = 0.0;
     let beyond = |amount: &f64| {
@@ -187,18 +183,16 @@ fn excess(pieces: &Pieces, base: f64) -> Vec<f64> {
     pieces.amounts.iter().map(beyond).collect()
 }
 
-/// The largest excess over the base rate at the end of any stretch.
 fn peak(arrivals: &[Stretch], base: f64) -> f64 {
     walk(arrivals, base).map(|(_, excess)| excess).fold(0.0, f64::max)
 }
 
-/// From the first arrival to the end of the stretch in which the excess reaches `wanted`.
+/// The time and amount from the first arrival until the excess reaches `wanted`.
 fn used_up(arrivals: &[Stretch], base: f64, wanted: f64) -> Option<Stretch> {
     let (upto, _) = walk(arrivals, base).find(|(_, excess)| *excess >= wanted)?;
     Some(upto)
 }
 
-/// All that came until the end of each stretch, and its excess.
 fn walk(arrivals: &[Stretch], base: f64) -> impl Iterator<Item = (Stretch, f64)> {
     let from = arrivals.first().map_or(0.0, |first| first.from);
     let mut amount = 0.0;
@@ -214,8 +208,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What a receiver sees of a bucket with `held` tokens that is offered `peak` all the time, in stretches of `width`;
-    /// `late` moves that share of each stretch into the next one.
+    /// Arrivals through a bucket with `held` tokens at an offered rate `peak`, in stretches of
+    /// `width`; the share `late` of each moves to the next.
     fn through(
         peak: f64,
         base: f64,
@@ -237,14 +231,14 @@ mod tests {
             .collect()
     }
 
-    /// Numbers from 0 to 1 that look like chance and are the same each time.
+    /// Deterministic pseudorandom numbers from 0 to 1.
     fn chance(seed: u64, i: usize) -> f64 {
         let mixed =
             (seed ^ (i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         (mixed ^ (mixed >> 31)).wrapping_mul(0x94d0_49bb_1331_11eb) as f64 / u64::MAX as f64
     }
 
-    /// A second of a rate that has grown after `start`, with independent noise.
+    /// A second at a constant rate after `start`, with independent noise.
     fn fluctuating(rate: f64, noise: f64, seed: u64, start: f64) -> Vec<Stretch> {
         let stretch = |i: usize| {
             let grown = (i as f64 / 100.0 / start.max(1e-3)).min(1.0);
@@ -254,7 +248,6 @@ mod tests {
         (0..100).map(stretch).collect()
     }
 
-    /// Noise of any height looks like a bucket by chance, and seldom enough.
     #[test]
     fn of_noise_few_in_a_thousand_look_like_a_bucket() {
         let one = |i: u64| fluctuating(1e6, (i % 100) as f64 / 100.0, i, (i % 7) as f64 / 14.0);
@@ -263,7 +256,6 @@ mod tests {
     }
 
     proptest! {
-        /// Over a grid of buckets and a receiver that sometimes wakes late: the rates and the tokens are found.
         #[test]
         fn a_bucket_is_found_with_its_rates(
             base in 1e6f64..1e9, times in 1.6f64..50.0, share in 0.05f64..0.4, seconds in 0.6f64..20.0, seed: u64,
@@ -278,13 +270,11 @@ mod tests {
             prop_assert!(found.burst > 1.1 * base && found.burst <= peak * 1.01, "{found:?} {peak}");
         }
 
-        /// A constant rate and one that grows as TCP's does have no bucket.
         #[test]
         fn where_no_lower_rate_holds_there_is_none(rate in 1e3f64..1e12, noise in 0.0f64..0.1, seed: u64, start in 0.0f64..0.5) {
             prop_assert_eq!(bucket(&fluctuating(rate, noise, seed, start)), None);
         }
 
-        /// What a pause let into the bucket is not in the rate that holds.
         #[test]
         fn a_transfer_is_judged_without_its_burst(base in 1e6f64..1e9, times in 2.0f64..50.0, share in 0.0f64..0.3) {
             let held = share * base;
@@ -307,7 +297,7 @@ mod tests {
 
     #[test]
     fn pauses_fill_the_bucket_and_count_as_time() {
-        // Ten transfers of 0.2 s with pauses of 0.1 s between them: each begins with what came into the bucket meanwhile.
+        // Ten transfers of 0.2 s with pauses of 0.1 s, in which the bucket fills.
         let mut course = Vec::new();
         for transfer in 0..10 {
             let held = if transfer == 0 { 60.0 } else { 10.0 };

@@ -1,12 +1,12 @@
-//! Change points of a series: where the level of (t, value) steps, and the segments between the steps.
+//! Change points of a series of (t, value), and the segments between them.
 //!
-//! Binary segmentation over seeded intervals (Kovács, Bühlmann, Li & Munk, "Seeded binary segmentation", Biometrika
-//! 110, 2023) finds long shifts and short dips alike in O(n log n). A step is believed only if among 199 permutations
-//! of the same points at most one shows a larger one: at most 1 % of noise does, whatever its distribution, as long as
-//! it is independent. (A step so large that a bound excludes it in permutations needs none.) For noise that is not, the
-//! step is first divided by the long-run deviation of autoregressive noise; its correlation is told by differences, which
-//! a few steps hardly touch (Chakar, Lebarbier, Lévy-Leduc & Robin, "A robust approach for estimating change-points in
-//! the mean of an AR(1) process", Bernoulli 23, 2017).
+//! Binary segmentation over seeded intervals (Kovács, Bühlmann, Li & Munk, "Seeded binary
+//! segmentation", Biometrika 110, 2023) in O(n log n). A step is accepted if at most one of 199
+//! permutations of the points shows a larger one, which happens with at most 1 % of independent
+//! noise. For correlated noise the step is first divided by the long-run deviation of
+//! autoregressive noise, whose correlation is estimated from differences (Chakar, Lebarbier,
+//! Lévy-Leduc & Robin, "A robust approach for estimating change-points in the mean of an AR(1)
+//! process", Bernoulli 23, 2017).
 
 mod interval;
 mod noise;
@@ -25,32 +25,32 @@ use interval::{Layers, Spread};
 use noise::{long_run_variance, residuals, winsorised};
 use settle::settle;
 
-/// Points that a segment has at least: fewer are outliers, not a level.
+/// Minimum number of points per segment: fewer are outliers.
 pub const MIN_SEGMENT: usize = 5;
-/// Change points that are sought at most. The largest shifts are found first.
+/// Maximum number of change points; the largest are found first.
 pub const MAX_CHANGES: usize = 100;
-/// Points that are looked at one by one; longer series are condensed to medians of neighbours.
+/// Maximum number of points; longer series are reduced to medians of neighbours.
 const MAX_POINTS: usize = 10_000;
-/// The chance with which a series of noise alone is said to change.
+/// Probability of a change point in noise alone.
 const LEVEL: f64 = 0.01;
-/// Most permutations that a step is compared with.
+/// Maximum number of permutations per step.
 const MOST_PERMUTATIONS: usize = 100_000;
-/// A step that a permutation shows with less than this probability needs none to be made.
+/// A step less probable than this in a permutation is accepted without permutations.
 const IMPOSSIBLE: f64 = 1e-6;
 
-/// One point of a series.
+/// A point of a series.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Timed {
-    /// When, in seconds.
+    /// Time in seconds.
     pub t: f64,
-    /// What was measured then, in any one unit.
+    /// Value in any unit.
     pub value: f64,
 }
 
-/// A stretch of a series at one level.
+/// Consecutive points of a series at one level.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Segment {
-    /// Its points, by their places in the series.
+    /// Indices of the points in the series.
     pub points: Range<usize>,
     /// Time of the first point, in seconds.
     pub from: f64,
@@ -62,19 +62,19 @@ pub struct Segment {
     pub mad: f64,
 }
 
-/// The segments of a series in the order of its points, which is taken to be that of time: one where nothing changes,
-/// none where there is no point. Points that are not finite belong to the segment that they fall into, and count for
-/// nothing there. O(n log n) for each change; `seed` fixes the permutations.
+/// Splits a chronological series into segments: one if nothing changes, none without points. Values
+/// that are not finite are ignored. `seed` determines the permutations.
 pub fn segments(series: &[Timed], seed: Seed) -> Vec<Segment> {
     segments_at(series, seed, Level::of(LEVEL), &[])
 }
 
-/// The segments of many series that are looked at together: of all series that are said to change, a share of `false_share`
-/// is expected to be noise at most, and where all are noise the chance that any is said to change is that (Benjamini &
-/// Hochberg, "Controlling the false discovery rate", J. R. Stat. Soc. B 57, 1995; series of the same runs depend on each other as
-/// Benjamini & Yekutieli, Annals of Statistics 29, 2001, allow). A step that many series share is found in fewer points
-/// than one that is alone. No series is judged less strictly than by [`segments`]. At the times of `events` something outside of the
-/// series is known to have changed: there a step needs no permutations to be believed, but is still beyond the noise around it.
+/// Splits many series, controlling the false discovery rate: at most a share `false_share` of the
+/// series with a change is expected to be noise (Benjamini & Hochberg, "Controlling the false
+/// discovery rate", J. R. Stat. Soc. B 57, 1995; for dependent series Benjamini & Yekutieli, Annals
+/// of Statistics 29, 2001). None is judged less strictly than by [`segments`].
+///
+/// A step at the time of one of `events`, known external changes, is accepted without permutations
+/// if it exceeds the noise around it.
 pub fn segments_of_many(all: &[(&[Timed], Seed)], false_share: f64, events: &[f64]) -> Vec<Vec<Segment>> {
     let tested = all.iter().filter(|(series, _)| series.len() >= 2 * MIN_SEGMENT).count();
     let each = false_share / tested.max(1) as f64;
@@ -87,14 +87,13 @@ pub fn segments_of_many(all: &[(&[Timed], Seed)], false_share: f64, events: &[f6
     let level = discovered(&chances, each).min(LEVEL);
     let judged = |((series, seed), chance): (&(&[Timed], Seed), &f64)| match *chance <= level {
         true => segments_at(series, *seed, Level::of(level), events),
-        // Nothing is found by searching alone.
+        // Only the events remain.
         false => segments_at(series, *seed, Level::NONE, events),
     };
     all.iter().zip(&chances).map(judged).collect()
 }
 
-/// The level at which no more than the share of noise is expected: the k-th smallest chance is at most k times what one of
-/// them alone would have to be. 0 where none is.
+/// Significance level: the k-th smallest p-value is at most k × `each`. 0 if there is none.
 fn discovered(chances: &[f64], each: f64) -> f64 {
     let mut sorted = chances.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -107,10 +106,9 @@ fn discovered(chances: &[f64], each: f64) -> f64 {
         .map_or(0.0, |(_, level)| level)
 }
 
-/// The finite values of a series, neighbours together where they are very many.
+/// Finite values of a series; medians of neighbours if there are very many.
 struct Condensed {
     values: Vec<f64>,
-    /// The place of each in the series.
     places: Vec<usize>,
 }
 
@@ -148,12 +146,12 @@ fn segment(series: &[Timed], points: Range<usize>) -> Option<Segment> {
     Some(Segment { points, from: first.t, to: last.t, median, mad: mad(&sorted, median) })
 }
 
-/// Places at which a new level begins, ascending; `known` are places where one may begin. `values` are finite.
+/// Indices at which a new level starts, ascending, found or in `known`. `values` are finite.
 fn change_points(values: &[f64], seed: Seed, level: Level, known: impl Iterator<Item = usize>) -> Vec<usize> {
     let scaled = scaled(values);
     let mut generator = seed.generator();
     let mut found: Vec<usize> = Vec::new();
-    // Widest first, so that a bound on their number drops the least of them.
+    // Widest first, so that a limit on their number drops the smallest.
     let mut open: VecDeque<Range<usize>> =
         (level.permutations > 0).then_some(0..scaled.len()).into_iter().collect();
     while let Some(range) = open.pop_front() {
@@ -176,52 +174,46 @@ fn change_points(values: &[f64], seed: Seed, level: Level, known: impl Iterator<
     found
 }
 
-/// The values brought to −1 … 1, so that nothing overflows.
+/// Scales the values to −1 … 1 to avoid overflow.
 fn scaled(values: &[f64]) -> Vec<f64> {
     let largest = values.iter().fold(0.0f64, |m, x| m.max(x.abs()));
     values.iter().map(|x| if largest > 0.0 { x / largest } else { 0.0 }).collect()
 }
 
-/// How often a permutation of noise may show as large a step as is believed.
 #[derive(Clone, Copy)]
 struct Level {
-    /// Permutations that a step is compared with.
     permutations: usize,
-    /// How many of them may show as large a one.
+    /// Maximum number of permutations with a step as large.
     allowed: usize,
 }
 
 impl Level {
-    /// No step is believed.
     const NONE: Self = Self { permutations: 0, allowed: 0 };
 
-    /// With n permutations and one of them allowed, (1 + 1) ÷ (n + 1) of noise passes.
+    /// With n permutations and one allowed, a share (1 + 1) ÷ (n + 1) of noise passes.
     fn of(share: f64) -> Self {
         let permutations = (2.0 / share).ceil().min(MOST_PERMUTATIONS as f64) as usize - 1;
         Self { permutations, allowed: 1 }
     }
 
-    /// With the same permutations, but all chances up to [`LEVEL`] told.
+    /// Keeps the permutations, but adds an estimate of all p-values up to [`LEVEL`].
     fn telling(self) -> Self {
         let allowed = (LEVEL * (self.permutations + 1) as f64).floor() as usize;
         Self { allowed: allowed.saturating_sub(1).max(1), ..self }
     }
 }
 
-/// The largest step of some values.
 struct Observed {
-    /// The place of the first point of the new level.
     at: usize,
-    /// With which chance noise alone shows as large a one.
+    /// p-value: probability that noise alone shows a step as large.
     chance: f64,
 }
 
-/// Where the values step, if they surely do: the place of the first point of the new level.
 fn step(values: &[f64], generator: &mut impl Rng, level: Level) -> Option<usize> {
     observed(values, generator, level).map(|step| step.at)
 }
 
-/// The largest step, if no more permutations than are allowed show as large a one.
+/// The largest step, if it is significant at `level`.
 fn observed(values: &[f64], generator: &mut impl Rng, level: Level) -> Option<Observed> {
     if values.len() < 2 * MIN_SEGMENT {
         return None;
@@ -247,7 +239,6 @@ fn observed(values: &[f64], generator: &mut impl Rng, level: Level) -> Option<Ob
     Some(Observed { at: largest.at, chance })
 }
 
-/// Fisher and Yates' shuffle.
 fn shuffle(values: &mut [f64], generator: &mut impl Rng) {
     for last in (1..values.len()).rev() {
         values.swap(last, below(generator.next_u32(), last + 1) as usize);

@@ -1,8 +1,5 @@
-//! When a case has been sampled enough: exactly N times if the user said so, else until its median is known to the
-//! wanted precision, within bounds.
-//!
-//! The least number of samples does not depend on how good they look, because stopping at the first narrow interval
-//! favours lucky ones.
+//! Stop rules of sampling: a fixed number, or until the median is known to the wanted precision.
+//! The minimum is fixed, because stopping at the first narrow interval favours lucky ones.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -11,56 +8,55 @@ use serde::{Deserialize, Serialize};
 
 use super::{MOST_ROUNDS, Samples, Seed, Steadiness, Summary};
 
-/// Samples taken at least, unless the user fixed the number.
+/// Minimum number of samples, unless the user sets the number.
 pub const MIN_SAMPLES: usize = 6;
-/// Samples taken at most, unless the user fixed the number.
+/// Maximum number of samples, unless the user sets the number.
 pub const MAX_SAMPLES: usize = 30;
 
-/// How sampling of one case ends.
+/// Rule that ends the sampling of a case.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum StopRule {
-    /// `--samples N`: this many, whatever they say and however long they take.
+    /// `--samples N`: this number, regardless of precision and time.
     Exactly(NonZeroUsize),
-    /// [`MIN_SAMPLES`] to [`MAX_SAMPLES`], until the relative half-width of the interval is at most `precision`.
+    /// [`MIN_SAMPLES`] to [`MAX_SAMPLES`], until the relative half-width reaches `precision`.
     Converge {
-        /// Wanted relative half-width: 0.01 is ±1 %.
+        /// Target relative half-width: 0.01 is ±1 %.
         precision: f64,
-        /// Wall time for this case. When it is used up sampling ends at [`MIN_SAMPLES`]; at twice the budget it
-        /// ends with what there is, so that a case whose single sample outlasts its budget holds nobody for six.
+        /// Wall time until sampling ends at [`MIN_SAMPLES`]; at twice the budget with fewer.
         budget: Budget,
     },
-    /// Rounds until the last five are steady by [`Steadiness`], at most `most` of them.
+    /// Rounds until the last five are steady by [`Steadiness`], at most `most`.
     Steady {
-        /// Rounds after which it is not steady; `None`: [`MOST_ROUNDS`].
+        /// Maximum number of rounds; `None`: [`MOST_ROUNDS`].
         most: Option<NonZeroUsize>,
-        /// Wall time after which it is not steady.
+        /// Maximum wall time.
         budget: Budget,
     },
 }
 
-/// The wall time that the sampling of a case may take.
+/// Wall time limit for the sampling of a case.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Budget {
-    /// How long.
+    /// Maximum time.
     pub time: Duration,
-    /// What ends the sampling when it is used up: [`EndedBy::Budget`] or [`EndedBy::GroupBudget`].
+    /// Reason reported when it is used up: [`EndedBy::Budget`] or [`EndedBy::GroupBudget`].
     pub whose: EndedBy,
 }
 
 impl Budget {
-    /// No bound.
+    /// No limit.
     pub const NONE: Self = Self { time: Duration::MAX, whose: EndedBy::Budget };
 }
 
-/// What ended the sampling of a case, as `achieved.ended_by` of the run document has it. Advice follows from it alone.
+/// Reason why the sampling of a case ended: `achieved.ended_by` in the run document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EndedBy {
-    /// The number of samples, or of rounds, that was asked for (`--samples`).
+    /// The requested number of samples or rounds (`--samples`) was reached.
     Samples,
-    /// The interval is as narrow as was asked for (`--precision`).
+    /// The requested precision (`--precision`) was reached.
     Precision,
-    /// [`MAX_SAMPLES`] were taken, the most without `--samples`.
+    /// [`MAX_SAMPLES`] was reached, the limit without `--samples`.
     SampleCap,
     /// The run's budget (`--budget`) was used up.
     Budget,
@@ -68,46 +64,46 @@ pub enum EndedBy {
     GroupBudget,
     /// The last rounds are steady.
     Steady,
-    /// [`MOST_ROUNDS`] were made, the most without `--samples`.
+    /// [`MOST_ROUNDS`] was reached, the limit without `--samples`.
     RoundCap,
 }
 
-/// What to do next.
+/// Next step of sampling.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Decision {
     /// Take another sample.
     Continue,
-    /// Enough.
+    /// End sampling.
     Stop(Outcome),
 }
 
-/// How sampling ended.
+/// Result of sampling.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Outcome {
-    /// The fixed number was taken; precision was not asked for.
+    /// The fixed number was taken, without a precision target.
     Fixed,
-    /// The interval is as narrow as was wanted.
+    /// The target precision was reached.
     Converged,
-    /// It is not, and something else ended it.
+    /// The target precision was not reached.
     NotConverged {
-        /// The relative half-width reached; none with too few samples or a median of zero.
+        /// Relative half-width; `None` with too few samples or a median of zero.
         half_width: Option<f64>,
-        /// What ended it.
+        /// Reason of the end.
         by: EndedBy,
     },
     /// The last five rounds are steady.
     Steady,
-    /// They are not, and something else ended it.
+    /// The last rounds are not steady.
     NotSteady {
-        /// How far they are from it; none with fewer than five rounds.
+        /// Steadiness of the last rounds; `None` with fewer than five.
         reached: Option<Steadiness>,
-        /// What ended it.
+        /// Reason of the end.
         by: EndedBy,
     },
 }
 
 impl Outcome {
-    /// What ended it.
+    /// Returns the reason why sampling ended.
     pub fn ended_by(&self) -> EndedBy {
         match *self {
             Outcome::Fixed => EndedBy::Samples,
@@ -119,8 +115,8 @@ impl Outcome {
 }
 
 impl StopRule {
-    /// Decides after each sample. `samples` are those of the headline metric so far, `used` the wall time since the
-    /// first one began.
+    /// Decides whether to continue. `samples` are those of the headline metric so far, `used` the
+    /// wall time since the first one started.
     pub fn decide(&self, samples: &Samples, seed: Seed, used: Duration) -> Decision {
         match *self {
             StopRule::Exactly(n) if samples.count() >= n.get() => Decision::Stop(Outcome::Fixed),
@@ -169,7 +165,7 @@ fn converge(samples: &Samples, seed: Seed, precision: f64, spent: Spent, whose: 
     if enough && half_width.is_some_and(|width| width <= precision) {
         Decision::Stop(Outcome::Converged)
     } else if samples.count() >= MAX_SAMPLES {
-        // Whatever the budget: with more of it the sampling would have ended here as well.
+        // Regardless of the budget, because more of it would not help.
         Decision::Stop(Outcome::NotConverged { half_width, by: EndedBy::SampleCap })
     } else if spent >= Spent::Once {
         Decision::Stop(Outcome::NotConverged { half_width, by: whose })

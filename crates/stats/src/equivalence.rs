@@ -1,45 +1,43 @@
-//! Whether two tools see the same: paired ratios, their interval, and two one-sided tests against a margin that was
-//! stated beforehand (Schuirmann, "A comparison of the two one-sided tests procedure and the power approach",
-//! J. Pharmacokinet. Biopharm. 15, 1987).
+//! Equivalence of two tools: paired ratios, their confidence interval, and two one-sided tests
+//! against a margin stated in advance (Schuirmann, "A comparison of the two one-sided tests
+//! procedure and the power approach", J. Pharmacokinet. Biopharm. 15, 1987).
 //!
-//! Pairs, because what disturbs a machine disturbs both of a pair; logarithms, because a ratio and its inverse must
-//! give the same verdict. "No significant difference" is never read as "equal": that needs an interval inside the
-//! margin.
+//! Disturbances affect both values of a pair; logarithms make a ratio and its inverse symmetric.
 
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// Fewest pairs that give an interval.
+/// Minimum number of pairs for an interval.
 pub const MIN_PAIRS: usize = 3;
 
-/// What the pairs say.
+/// Result of comparing pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// The 90 % interval of the ratio lies within the margin: both tools see the same.
+    /// The 90 % interval of the ratio is within the margin.
     Equivalent,
-    /// The 95 % interval lies above 1.
+    /// The 95 % interval is above 1.
     Higher,
-    /// The 95 % interval lies below 1.
+    /// The 95 % interval is below 1.
     Lower,
-    /// Neither.
+    /// None of these.
     Inconclusive,
 }
 
-/// The ratio of paired figures.
+/// Ratio of paired values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ratio {
-    /// Median of the pairs' own ratios.
+    /// Median of the ratios of the pairs.
     pub median: f64,
-    /// 95 % interval of the ratio, by Student's t on the logarithms, widened to hold the median; `None` below
-    /// [`MIN_PAIRS`].
+    /// 95 % confidence interval by Student's t on the logarithms, extended to include the median;
+    /// `None` below [`MIN_PAIRS`].
     pub ci95: Option<[f64; 2]>,
-    /// 90 % interval, that of the two one-sided tests.
+    /// 90 % interval, for the two one-sided tests.
     tost: Option<[f64; 2]>,
 }
 
 impl Ratio {
-    /// The ratio of `pairs` of (own, other). `None` without a pair of positive finite figures; others are left out.
+    /// Returns the ratio of the positive finite `pairs` of (own, other), or `None` without any.
     pub fn of(pairs: &[(f64, f64)]) -> Option<Ratio> {
         let usable = pairs.iter().filter(|(own, other)| *own > 0.0 && *other > 0.0);
         let mut logs: Vec<f64> =
@@ -51,7 +49,7 @@ impl Ratio {
         Some(Ratio { median, ci95, tost: interval(&logs, 0.95) })
     }
 
-    /// The verdict for a margin such as 0.03: a ratio between 1 ÷ 1.03 and 1.03 is the same for the reader.
+    /// Returns the verdict for a margin: with 0.03 a ratio between 1 ÷ 1.03 and 1.03 is equivalent.
     pub fn verdict(&self, margin: f64) -> Verdict {
         let (Some([low, high]), Some(tost)) = (self.ci95, self.tost) else { return Verdict::Inconclusive };
         let edge = 1.0 + margin.max(0.0);
@@ -67,7 +65,7 @@ impl Ratio {
     }
 }
 
-/// The interval between the `quantile`s of the mean of `logs`, as ratios.
+/// Interval of the mean of `logs` up to `quantile` of Student's t, as ratios.
 fn interval(logs: &[f64], quantile: f64) -> Option<[f64; 2]> {
     let n = logs.len();
     if n < MIN_PAIRS {

@@ -1,15 +1,13 @@
-//! Which few of many values are outliers: the generalised extreme Studentised deviate test (B. Rosner, "Percentage points for a
-//! generalized ESD many-outlier procedure", Technometrics 25(2), 1983).
-//!
-//! Made for normal values, of which it takes one set in a hundred to have an outlier where it has none: so what is left has the
-//! deviation that it had, and needs no correction. Up to a stated number is found, because one outlier can hide another.
+//! Outliers by the generalized extreme Studentized deviate test (B. Rosner, "Percentage points for
+//! a generalized ESD many-outlier procedure", Technometrics 25(2), 1983). One of a hundred
+//! sets of normal values has a false outlier. Several are sought, because one can mask another.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// The chance that an outlier is found among normal values that have none.
+/// Probability of an outlier among normal values without any.
 const ALPHA: f64 = 0.01;
 
-/// The values without their outliers, of which at most `most` are looked for. Nothing is left out of fewer than five.
+/// Returns the values without up to `most` outliers. Fewer than five values are returned unchanged.
 pub fn without_outliers(values: &[f64], most: usize) -> Vec<f64> {
     const MIN_POINTS: usize = 5;
     let mut left = values.to_vec();
@@ -21,7 +19,7 @@ pub fn without_outliers(values: &[f64], most: usize) -> Vec<f64> {
         let Some((index, extreme)) = furthest(&left) else { break };
         let critical = critical(left.len());
         left.remove(index);
-        // One that is less extreme than its bound hides none that is more: the last one beyond its bound counts.
+        // The last value beyond its bound counts, also if earlier ones are within theirs (masking).
         if extreme > critical {
             kept.clone_from(&left);
         }
@@ -29,8 +27,7 @@ pub fn without_outliers(values: &[f64], most: usize) -> Vec<f64> {
     kept
 }
 
-/// The place of the value that is furthest from the mean, and how many standard deviations it is away; `None` where all are
-/// equal.
+/// Index of the value furthest from the mean, and its distance in standard deviations.
 fn furthest(values: &[f64]) -> Option<(usize, f64)> {
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;
@@ -78,7 +75,7 @@ mod tests {
 
     #[test]
     fn the_bound_is_rosners() {
-        // Grubbs's two-sided bound at 1 %, of ten values: 2.482 (ASTM E178).
+        // Grubbs's two-sided bound at 1 % for ten values: 2.482 (ASTM E178).
         assert!((critical(10) - 2.482).abs() < 1e-3, "{}", critical(10));
     }
 

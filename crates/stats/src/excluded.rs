@@ -1,31 +1,29 @@
-//! How much of the time may be excluded before a figure is in doubt, and before it is none: the one home of both bounds.
+//! Limits for the share of time that may be excluded from a result.
 //!
-//! A kernel is timed in slices, and slices that something interrupted are excluded from its figure. The level of the rest is
-//! found as the most common one. That works while the rest is the majority: no estimate of a level withstands more than half
-//! of its data being something else (Donoho and Huber, "The notion of breakdown point", in: A Festschrift for Erich L. Lehmann,
-//! 1983). Where nine tenths are excluded, what is left of a sample of 100 ms is less than 10 ms, between interruptions that
-//! have just emptied the caches.
+//! Interrupted slices are excluded. The most common level of the rest is the result, while the rest
+//! is the majority: no estimate withstands more than half of its data being something else (Donoho
+//! and Huber, "The notion of breakdown point", in: A Festschrift for Erich L. Lehmann, 1983). Above
+//! nine tenths, less than 10 ms of a 100 ms sample remain, between interruptions that empty caches.
 
-/// Share of the time above which what is left may not be the usual level: the figure is not converged, and no comparison is
-/// decided by it.
+/// Excluded share of time above which a result is not converged and decides no comparison.
 pub const MOSTLY_EXCLUDED: f64 = 0.5;
 
-/// Share of the time above which what is left is no figure: it is invalid.
+/// Excluded share of time above which a result is invalid.
 pub const ALL_BUT_EXCLUDED: f64 = 0.9;
 
-/// What the excluded share of the time makes of a figure.
+/// Effect of the excluded share of time on a result.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Excluded {
-    /// Nothing.
+    /// No effect.
     Little,
-    /// It is not converged; the share.
+    /// The result is not converged; the share.
     Mostly(f64),
-    /// It is invalid; the share.
+    /// The result is invalid; the share.
     AllBut(f64),
 }
 
 impl Excluded {
-    /// Of a share between 0 and 1; what is not known is nothing.
+    /// Classifies a share from 0 to 1; `None` counts as [`Excluded::Little`].
     pub fn of(share: Option<f64>) -> Self {
         match share {
             Some(share) if share > ALL_BUT_EXCLUDED => Self::AllBut(share),

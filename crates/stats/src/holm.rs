@@ -1,8 +1,7 @@
-//! Many tests at once: Holm's step-down correction ("A simple sequentially rejective multiple test procedure",
-//! Scandinavian Journal of Statistics 6, 1979). It needs no independence, which metrics of one run do not have.
+//! Multiple tests by Holm's step-down correction ("A simple sequentially rejective multiple test
+//! procedure", Scandinavian Journal of Statistics 6, 1979), which allows for dependent tests.
 
-/// The p-values corrected for being this many: each may be read as if it were the only one. O(n log n).
-/// What is not a number counts as 1.
+/// Returns the p-values corrected for their number. NaN counts as 1. O(n log n).
 pub fn holm(p_values: &[f64]) -> Vec<f64> {
     let plain = |p: f64| if p.is_nan() { 1.0 } else { p.clamp(0.0, 1.0) };
     let mut order: Vec<usize> = (0..p_values.len()).collect();
@@ -25,7 +24,7 @@ mod tests {
 
     #[test]
     fn a_known_set_has_the_known_corrections() {
-        // Ordered: 0.01 × 4, 0.02 × 3 = 0.06, 0.03 × 2 = 0.06, 0.5 × 1.
+        // Sorted: 0.01 × 4, 0.02 × 3 = 0.06, 0.03 × 2 = 0.06, 0.5 × 1.
         assert_eq!(holm(&[0.5, 0.01, 0.03, 0.02]), [0.5, 0.04, 0.06, 0.06]);
         assert_eq!(holm(&[f64::NAN, 0.01]), [1.0, 0.02]);
         assert!(holm(&[]).is_empty());

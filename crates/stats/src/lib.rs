@@ -1,7 +1,4 @@
-//! Statistics over samples: pure functions of the samples and a seed, so that a stored run can be summarised again
-//! to the same digits on any machine.
-//!
-//! [`Samples`] proves that there is at least one finite point; what needs more says so by returning an `Option`.
+//! Statistics over samples: pure functions of samples and seed, the same on any machine.
 #![forbid(unsafe_code)]
 
 mod apart;

@@ -1,16 +1,16 @@
-//! Signs that samples are not independent draws from one distribution: outliers and autocorrelation.
+//! Signs of dependent or mixed samples: outliers and autocorrelation.
 
 use super::Samples;
 use super::samples::median_of_sorted;
 
-/// Modified Z-scores past this are outliers (Iglewicz & Hoaglin, "How to Detect and Handle Outliers", 1993).
+/// Minimum modified Z-score (Iglewicz & Hoaglin, "How to Detect and Handle Outliers", 1993).
 const THRESHOLD: f64 = 3.5;
 /// For normal samples MAD = 0.6745 σ, and the mean absolute deviation = σ / 1.2533.
 const MAD_OVER_SIGMA: f64 = 0.6745;
 const SIGMA_OVER_MEAN_DEVIATION: f64 = 1.253_314;
 
-/// How many samples have a modified Z-score, 0.6745 × |x − median| ÷ MAD, above 3.5. Where MAD is zero (more than
-/// half are equal) the mean absolute deviation stands in for it; equal samples have no outlier.
+/// Returns the number of samples with a modified Z-score, 0.6745 × |x − median| ÷ MAD, above 3.5.
+/// If MAD is zero, the mean absolute deviation replaces it.
 pub fn outlier_count(samples: &Samples) -> usize {
     let median = samples.median();
     let deviations: Vec<f64> = samples.points().iter().map(|x| (x - median).abs().min(f64::MAX)).collect();
@@ -18,14 +18,14 @@ pub fn outlier_count(samples: &Samples) -> usize {
     sorted.sort_by(f64::total_cmp);
     let mad = median_of_sorted(&sorted);
     let n = samples.count() as f64;
-    // Divided before adding, so that the sum cannot overflow.
+    // Divided first, so that the sum cannot overflow.
     let mean_deviation: f64 = deviations.iter().map(|d| d / n).sum();
     let sigma = if mad > 0.0 { mad / MAD_OVER_SIGMA } else { mean_deviation * SIGMA_OVER_MEAN_DEVIATION };
     if sigma > 0.0 { deviations.iter().filter(|d| **d / sigma > THRESHOLD).count() } else { 0 }
 }
 
-/// The correlation of each sample with the one before, −1 to 1: high where a drift, a throttle or a garbage
-/// collection spans samples, and then intervals are too narrow. None below 3 samples or where all are equal.
+/// Returns the correlation of successive samples, −1 to 1; `None` below 3 samples or if all are
+/// equal. A high value (drift, throttling, garbage collection) makes intervals too narrow.
 ///
 /// r₁ = Σ (xᵢ − m)(xᵢ₊₁ − m) ÷ Σ (xᵢ − m)² (Box, Jenkins & Reinsel, "Time Series Analysis", ch. 2).
 pub fn lag1_autocorrelation(samples: &Samples) -> Option<f64> {
@@ -37,7 +37,7 @@ pub fn lag1_autocorrelation(samples: &Samples) -> Option<f64> {
     if largest == 0.0 {
         return None;
     }
-    // Brought to −1 … 1 first: squares neither overflow nor vanish.
+    // Scaled to −1 … 1, so that squares neither overflow nor vanish.
     let scaled: Vec<f64> = points.iter().map(|x| x / largest).collect();
     let mean = scaled.iter().sum::<f64>() / scaled.len() as f64;
     let squares: f64 = scaled.iter().map(|x| (x - mean).powi(2)).sum();
@@ -77,7 +77,7 @@ mod tests {
         assert!(lag1_autocorrelation(&samples(&drift)).unwrap() > 0.8);
         let alternating: Vec<f64> = (0..30).map(|i| f64::from(i % 2)).collect();
         assert!(lag1_autocorrelation(&samples(&alternating)).unwrap() < -0.9);
-        // By hand: mean 2.5, products −0.75 − 0.25 … of 1, 4, 2, 3.
+        // Mean 2.5, products −0.75 − 0.25 … of 1, 4, 2, 3.
         let known = lag1_autocorrelation(&samples(&[1.0, 4.0, 2.0, 3.0])).unwrap();
         assert!((known - -0.65).abs() < 1e-12, "{known}");
     }

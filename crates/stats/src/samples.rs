@@ -1,33 +1,30 @@
-//! The raw points of one metric of one case, in the order they were taken.
+//! Samples of one metric of one case, in order.
 
 use serde::{Deserialize, Serialize};
 
-/// At least one finite number. Order is kept, for autocorrelation and drift.
+/// At least one finite number, in the order of measurement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<f64>", into = "Vec<f64>")]
 pub struct Samples(Vec<f64>);
 
-/// Why a list of numbers is not [`Samples`].
+/// Reason why a list of numbers is not [`Samples`].
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum NotSamples {
-    /// There is no number.
+    /// The list is empty.
     #[error("no sample was taken: give the case more time or a smaller size")]
     Empty,
-    /// A number is infinite or not a number.
+    /// A number is not finite.
     #[error("sample {} is {value}: a figure must be finite, so the measurement is void", .index + 1)]
     NotFinite {
-        /// Its place, from 0.
+        /// Index from 0.
         index: usize,
-        /// What it is.
+        /// The number.
         value: f64,
     },
 }
 
 impl Samples {
-    /// Takes the points if they are samples.
-    ///
-    /// # Errors
-    /// [`NotSamples`] if there is none, or one is not finite.
+    /// Makes samples of `points`; fails if there are none, or one is not finite.
     pub fn new(points: Vec<f64>) -> Result<Self, NotSamples> {
         if points.is_empty() {
             return Err(NotSamples::Empty);
@@ -38,24 +35,24 @@ impl Samples {
         }
     }
 
-    /// The points in the order they were taken.
+    /// Returns the samples in the order of measurement.
     pub fn points(&self) -> &[f64] {
         &self.0
     }
 
-    /// How many points; at least 1.
+    /// Returns the number of samples; at least 1.
     pub fn count(&self) -> usize {
         self.0.len()
     }
 
-    /// The points in ascending order.
+    /// Returns the samples in ascending order.
     pub fn sorted(&self) -> Vec<f64> {
         let mut sorted = self.0.clone();
         sorted.sort_by(f64::total_cmp);
         sorted
     }
 
-    /// The middle point, or the midpoint of the two in the middle.
+    /// Returns the median: the middle sample, or the midpoint of the two in the middle.
     pub fn median(&self) -> f64 {
         median_of_sorted(&self.sorted())
     }
@@ -75,13 +72,12 @@ impl From<Samples> for Vec<f64> {
     }
 }
 
-/// The middle value, or the midpoint of the two in the middle; `None` of none.
+/// Returns the median: the middle value, or the midpoint of both; `None` without values.
 pub fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     (!values.is_empty()).then(|| median_of_sorted(&values))
 }
 
-/// The median of points in ascending order; 0 for none, which [`Samples`] excludes.
 pub(super) fn median_of_sorted(sorted: &[f64]) -> f64 {
     let upper = sorted.len() / 2;
     match sorted.len() {

@@ -1,30 +1,29 @@
-//! Speed-up and parallel efficiency of a rate over thread counts.
+//! Speed-up and parallel efficiency over thread counts.
 
-/// A rate reached with a number of threads.
+/// Rate with a number of threads.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rate {
-    /// Threads that worked.
+    /// Number of threads.
     pub threads: u32,
-    /// What they did together per second, in any one unit.
+    /// Total amount per second, in any unit.
     pub rate: f64,
 }
 
-/// How one rate compares with that of the fewest threads measured.
+/// Speed-up of one rate over that with the fewest threads.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Scaling {
-    /// Threads that worked.
+    /// Number of threads.
     pub threads: u32,
-    /// Threads of the point it is compared with; 1 where that was measured.
+    /// Number of threads of the base: the fewest measured.
     pub base_threads: u32,
     /// rate(threads) ÷ rate(base).
     pub speed_up: f64,
-    /// speed-up ÷ (threads ÷ base threads): 1 is perfect.
+    /// speed-up ÷ (threads ÷ base threads); 1 is perfect.
     pub efficiency: f64,
 }
 
-/// Compares each rate with that of the fewest threads; ascending in threads, the base itself first with 1 and 1.
-/// Of several rates at one thread count the first stands. Points without threads or without a positive finite rate
-/// are left out; empty where fewer than two thread counts remain.
+/// Compares each rate with that of the fewest threads, ascending by threads, the base first.
+/// Ignores repeated thread counts and invalid rates; empty with fewer than two thread counts.
 pub fn scaling(rates: &[Rate]) -> Vec<Scaling> {
     let usable = |r: &&Rate| r.threads > 0 && r.rate.is_finite() && r.rate > 0.0;
     let mut rates: Vec<Rate> = rates.iter().filter(usable).copied().collect();
@@ -38,7 +37,7 @@ pub fn scaling(rates: &[Rate]) -> Vec<Scaling> {
         let efficiency = speed_up * f64::from(base.threads) / f64::from(r.threads);
         Scaling { threads: r.threads, base_threads: base.threads, speed_up, efficiency }
     };
-    // A quotient of extreme rates may still overflow.
+    // A quotient of extreme rates may overflow.
     rates.iter().map(compare).filter(|s| s.speed_up.is_finite() && s.efficiency.is_finite()).collect()
 }
 

@@ -1,14 +1,13 @@
-//! Where randomness in the statistics comes from: a hash of what is summarised, so that the same samples give the
-//! same interval on every platform and in every version.
+//! Seeds from a hash of the summarised data, for the same intervals on every platform.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 
-/// The seed of one resampling.
+/// Seed of one resampling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seed(u64);
 
-/// FNV-1a, 64 bit: <http://www.isthe.com/chongo/tech/comp/fnv/>. Two constants, nothing that could change under us.
+/// FNV-1a, 64 bit: <http://www.isthe.com/chongo/tech/comp/fnv/>.
 const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
 const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;
 
@@ -17,16 +16,16 @@ fn fnv1a(hash: u64, bytes: &[u8]) -> u64 {
 }
 
 impl Seed {
-    /// The seed for one metric of one case in a run that was started with `run_seed`.
+    /// Makes the seed for one metric of one case in a run started with `run_seed`.
     pub fn new(run_seed: u64, case_id: &str, metric: &str) -> Self {
         let hash = fnv1a(FNV_OFFSET, &run_seed.to_le_bytes());
         let hash = fnv1a(hash, case_id.as_bytes());
-        // No text holds a 0xff byte in UTF-8, so ("ab", "c") and ("a", "bc") differ.
+        // UTF-8 has no byte 0xff, so ("ab", "c") and ("a", "bc") differ.
         Seed(fnv1a(fnv1a(hash, &[0xff]), metric.as_bytes()))
     }
 
-    /// A generator whose stream is fixed by this seed: ChaCha8 is a published cipher, so it cannot drift with a
-    /// library's version, and the 32-byte key is filled here rather than by a library's helper for the same reason.
+    /// Returns a generator with a fixed stream: neither ChaCha8, a published cipher, nor the
+    /// 32-byte key, filled here, depends on a library's version.
     pub fn generator(self) -> ChaCha8Rng {
         let mut key = [0u8; 32];
         let mut hash = self.0;

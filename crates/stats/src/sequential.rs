@@ -1,48 +1,44 @@
-//! Wald's sequential probability ratio test of a share: how many measurements are needed until "nothing is wrong" or "something is" can be
-//! said at stated error rates.
-//!
-//! A. Wald, "Sequential Tests of Statistical Hypotheses", Annals of Mathematical Statistics 16(2), 1945, pp. 117–186. Each measurement is low
-//! or it is not; nothing is assumed of the distribution of the figures but these two probabilities, and that measurements are independent.
+//! Wald's sequential probability ratio test: repeats a measurement until a regression is confirmed
+//! or refuted at given error rates (A. Wald, "Sequential Tests of Statistical Hypotheses", Annals
+//! of Mathematical Statistics 16(2), 1945, pp. 117–186). Measurements must be independent.
 
-/// What the measurements so far say.
+/// Result of the measurements so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decided {
-    /// Nothing is wrong.
+    /// No regression.
     Usual,
-    /// The loss is there.
+    /// Regression.
     Low,
     /// More measurements are needed.
     Open,
 }
 
-/// The test of one figure.
+/// Sequential test of one metric.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sequential {
-    /// What a low measurement adds to the logarithm of the ratio.
+    /// Increase of the log likelihood ratio by a low measurement.
     low: f64,
-    /// The same of one whose cause the system states.
+    /// Increase by a low measurement with a cause that the system reports.
     stated: f64,
-    /// What another one adds; below 0.
+    /// Increase by a normal measurement; negative.
     usual: f64,
     upper: f64,
     lower: f64,
 }
 
-/// A probability is never taken to be nearer to 0 or 1 than this: a few measurements do not show more.
+/// Minimum distance of probabilities from 0 and 1: a few measurements do not show more.
 const MIN_PROBABILITY: f64 = 1e-3;
-/// The largest error rate that a test can have: above it a single measurement decides.
+/// Maximum error rate of a test: above it a single measurement decides.
 const LARGEST_RATE: f64 = 0.49;
-/// The share of losses that a test may miss.
+/// Probability that a test misses a regression.
 pub const MISSED: f64 = 0.05;
-/// The probability that a measurement is low though nothing is wrong, where the system itself states the cause beside it: that it is another
-/// one than the loss that is looked for.
+/// Probability of a low measurement with a reported cause although there is no regression.
 const STATED: f64 = 0.01;
 
 impl Sequential {
-    /// A test that calls a usual machine low with the probability `false_alarm` at most, and misses the loss with `missed`. `by_chance` is
-    /// the probability that one measurement is low though nothing is wrong, `of_a_loss` that it is where the loss is there.
-    ///
-    /// `None` where measurements cannot tell the two apart.
+    /// Makes a test that reports a regression of a normal machine with at most probability
+    /// `false_alarm`, and misses one with `missed`. `by_chance` is the probability of a low
+    /// measurement without a regression, `of_a_loss` with one. `None` if no such test exists.
     pub fn new(false_alarm: f64, missed: f64, by_chance: f64, of_a_loss: f64) -> Option<Self> {
         let (p0, p1) = (
             by_chance.clamp(MIN_PROBABILITY, 1.0 - MIN_PROBABILITY),
@@ -61,21 +57,21 @@ impl Sequential {
         })
     }
 
-    /// Limits the test to `most` low measurements: if its false-alarm rate requires more, it has the rate of `most`.
+    /// Limits the test to `most` low measurements, at a higher false-alarm rate if necessary.
     #[must_use]
     pub fn within(self, most: usize) -> Self {
         Self { upper: self.upper.min(self.low * most as f64), ..self }
     }
 
-    /// The test of a figure that stood out among `looked_at` figures, of which chance makes `by_chance` stand out. At most
-    /// `allowed` of the figures that chance made stand out are called low, in the mean of many runs.
+    /// Makes the test of an outlier among `looked_at` values. `by_chance` of them are expected by
+    /// chance; on average at most `allowed` of these are reported as low.
     pub fn of_outlier(by_chance: f64, looked_at: usize, allowed: f64) -> Option<Self> {
         const DECIDED_PROBABILITY: f64 = 0.98;
         let chance = (by_chance.max(1.0) / looked_at.max(1) as f64).min(0.5);
         Self::new((allowed / by_chance).min(LARGEST_RATE), MISSED, chance, DECIDED_PROBABILITY)
     }
 
-    /// What `low` low measurements of `all` say, of which `stated` have a cause that the system states.
+    /// Returns the result of `low` low measurements of `all`, `stated` with a reported cause.
     pub fn decided(&self, low: usize, stated: usize, all: usize) -> Decided {
         let stated = stated.min(low);
         let ratio = (low - stated) as f64 * self.low
@@ -88,7 +84,7 @@ impl Sequential {
         }
     }
 
-    /// The fewest measurements, all of them low, that say that the loss is there.
+    /// Returns the minimum number of measurements, all low, that confirm a regression.
     pub fn fewest(&self) -> usize {
         (self.upper / self.low).ceil() as usize
     }
@@ -101,7 +97,6 @@ mod tests {
     use proptest::prelude::*;
     use rand::RngExt;
 
-    /// Of so many trials the shares that ended low, with measurements that are low with this probability.
     fn low(test: &Sequential, probability: f64, trials: usize, seed: u64) -> f64 {
         let mut generator = Seed::new(seed, "sequential", "low").generator();
         let mut one = || {
@@ -124,7 +119,7 @@ mod tests {
             let test = Sequential::new(0.01, 0.05, by_chance, of_a_loss).unwrap();
             assert!(low(&test, by_chance, 20_000, 1) <= 0.012, "{by_chance}");
             assert!(low(&test, of_a_loss, 20_000, 2) >= 0.94, "{of_a_loss}");
-            // At a share that is usual more rarely than assumed there are fewer false alarms still.
+            // At half the assumed probability there are even fewer false alarms.
             assert!(low(&test, by_chance / 2.0, 20_000, 3) <= 0.01, "{by_chance}");
         }
     }
@@ -148,14 +143,14 @@ mod tests {
     #[test]
     fn an_outlier_is_measured_the_more_often_the_more_chance_makes() {
         let (allowed, fewest) = (0.01 / 23.0, |test: Sequential| test.within(6).fewest());
-        // Chance was not seen in the case: once more is enough, for however few machines.
+        // With no chance outliers in the case, one retest is enough for any number of machines.
         for looked_at in [3, 8, 200, 4600] {
             assert_eq!(fewest(of_outlier(allowed, looked_at, allowed)), 1);
         }
         assert_eq!(fewest(of_outlier(2.0, 200, allowed)), 2);
         assert_eq!(fewest(of_outlier(17.0, 200, allowed)), 5);
         assert_eq!(fewest(of_outlier(1.0, 0, allowed)), 6);
-        // The first one that does not stand out again refutes it.
+        // The first retest that is no outlier refutes it.
         for by_chance in [allowed, 2.0, 100.0] {
             assert_eq!(of_outlier(by_chance, 200, allowed).decided(0, 0, 1), Decided::Usual);
         }

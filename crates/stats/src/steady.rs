@@ -1,27 +1,27 @@
-//! Steady state by SNIA's two criteria (Solid State Storage Performance Test Specification 2.0.2, §2.1.24): over a window
-//! of five rounds the values stay within 20 % of their mean, and the straight line fitted to them rises or falls by no
-//! more than 10 % of it. Either alone is met by a device that is still slowing down.
+//! Steady state by SNIA's two criteria (Solid State Storage Performance Test Specification 2.0.2,
+//! §2.1.24): over five rounds the values' range is at most 20 % of their mean, and the fitted line
+//! changes by at most 10 % of it.
 
-/// Rounds of the window.
+/// Rounds per window.
 pub const WINDOW_ROUNDS: usize = 5;
-/// Rounds after which a device is called not steady.
+/// Maximum number of rounds.
 pub const MOST_ROUNDS: usize = 25;
-/// The most that the values may spread, as a share of their mean.
+/// Maximum range of the values as a share of their mean.
 const RANGE: f64 = 0.20;
-/// The most that the fitted line may rise or fall over the window, as a share of the mean.
+/// Maximum change of the fitted line over the window, as a share of the mean.
 const EXCURSION: f64 = 0.10;
 
-/// How far a window is from steady.
+/// Deviation of a window from steady state.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Steadiness {
-    /// Largest less smallest value, as a share of the mean.
+    /// Largest minus smallest value, as a share of the mean.
     pub range: f64,
-    /// What the fitted line rises or falls from the first round to the last, as a share of the mean.
+    /// Absolute change of the fitted line from the first round to the last, as a share of the mean.
     pub excursion: f64,
 }
 
 impl Steadiness {
-    /// Of the last [`WINDOW_ROUNDS`] values; `None` with fewer, or where their mean is not above zero.
+    /// Evaluates the last [`WINDOW_ROUNDS`] values; `None` without enough or a positive mean.
     pub fn of_last(values: &[f64]) -> Option<Self> {
         let window = values.get(values.len().checked_sub(WINDOW_ROUNDS)?..)?;
         let n = WINDOW_ROUNDS as f64;
@@ -30,7 +30,7 @@ impl Steadiness {
             return None;
         }
         let extreme = |pick: fn(f64, f64) -> f64| window.iter().copied().reduce(pick).unwrap_or(mean);
-        // Least squares over the rounds' numbers, counted from the middle of the window.
+        // Least squares over the numbers of the rounds, relative to the middle of the window.
         let middle = (n - 1.0) / 2.0;
         let from_middle = |i: usize| i as f64 - middle;
         let products = window.iter().enumerate().map(|(i, value)| from_middle(i) * value);
@@ -79,7 +79,6 @@ mod tests {
     }
 
     proptest! {
-        /// A straight line rises by exactly its slope times the window; the mean is 100.
         #[test]
         fn a_straight_line_is_measured_exactly(slope in -20.0_f64..20.0) {
             let line: Vec<f64> = (0..5).map(|i| 100.0 + slope * (f64::from(i) - 2.0)).collect();
@@ -89,7 +88,6 @@ mod tests {
             prop_assert_eq!(found.is_steady(), found.excursion <= EXCURSION);
         }
 
-        /// The unit does not matter, and nothing panics.
         #[test]
         fn scaled_values_are_as_steady(values in proptest::collection::vec(0.0..1e9, 0..12), scale in 1e-6..1e6) {
             let scaled: Vec<f64> = values.iter().map(|v| v * scale).collect();

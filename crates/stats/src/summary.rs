@@ -1,12 +1,12 @@
-//! The summary of one metric, as it stands in the run document.
+//! Summary of one metric, as in the run document.
 
 use serde::{Deserialize, Serialize};
 
 use super::samples::median_of_sorted;
 use super::{Samples, Seed, median_interval};
 
-/// What the samples of one metric say, in the metric's own unit. Every number is finite; deviations that would
-/// overflow (samples near ±1.8 × 10³⁰⁸) are held at the largest finite number.
+/// Statistics of the samples of one metric, in its unit. All numbers are finite: overflowing
+/// deviations are limited to the largest number.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Summary {
@@ -14,23 +14,22 @@ pub struct Summary {
     pub n: usize,
     /// Arithmetic mean.
     pub mean: f64,
-    /// Standard deviation with n − 1; none below 2 samples.
+    /// Standard deviation with n − 1; `None` below 2 samples.
     pub stdev: Option<f64>,
-    /// The figure that is reported.
+    /// Median, the reported result.
     pub median: f64,
-    /// Median absolute deviation from the median, *unscaled*: multiply by 1.4826 to compare it with `stdev` where
-    /// the samples are normal.
+    /// Median absolute deviation, *unscaled*: of normal samples, × 1.4826 is `stdev`.
     pub mad: f64,
     /// Smallest sample.
     pub min: f64,
     /// Largest sample.
     pub max: f64,
-    /// 95 % interval of the median, see [`median_interval`]; none below 5 samples.
+    /// 95 % confidence interval of the median (see [`median_interval`]); `None` below 5 samples.
     pub ci95: Option<[f64; 2]>,
 }
 
 impl Summary {
-    /// Summarises `samples`; `seed` fixes the bootstrap.
+    /// Summarises `samples`; `seed` determines the bootstrap.
     pub fn new(samples: &Samples, seed: Seed) -> Self {
         let sorted = samples.sorted();
         let (min, max) = (sorted[0], sorted[sorted.len() - 1]);
@@ -48,21 +47,20 @@ impl Summary {
         }
     }
 
-    /// Half the width of `ci95` relative to the median: the precision of the figure. None without an interval, or
-    /// where the median is zero and the interval is not.
+    /// Returns half the width of `ci95` relative to the median: the precision. `None` without an
+    /// interval, or if the median is zero and the interval is not.
     pub fn relative_half_width(&self) -> Option<f64> {
         let [low, high] = self.ci95?;
         if low == high {
             return Some(0.0);
         }
-        // Halved first, so that a range wider than the largest number does not overflow.
+        // Halved first, so that a wide range does not overflow.
         let relative = (high / 2.0 - low / 2.0) / self.median.abs();
         relative.is_finite().then_some(relative)
     }
 }
 
-/// A power of two that brings the points near 1, so that neither sums nor squares overflow or vanish; powers of two
-/// change no digit.
+/// Power of two that scales the points near 1 to prevent overflow, without changing a digit.
 fn unit_scale(sorted: &[f64]) -> f64 {
     let largest = sorted[0].abs().max(sorted[sorted.len() - 1].abs());
     match largest {
@@ -72,7 +70,7 @@ fn unit_scale(sorted: &[f64]) -> f64 {
     }
 }
 
-/// Two passes: the second adds the mean of what the first one's rounding left.
+/// Two passes: the second adds the mean of the rounding errors of the first.
 fn mean(sorted: &[f64]) -> f64 {
     let scale = unit_scale(sorted);
     let n = sorted.len() as f64;
@@ -81,8 +79,7 @@ fn mean(sorted: &[f64]) -> f64 {
     (first + rest) / scale
 }
 
-/// Two-pass standard deviation: the squares of differences from the mean, not the difference of squares, which
-/// cancels (Chan, Golub & LeVeque 1983).
+/// Two-pass standard deviation, without cancellation (Chan, Golub & LeVeque 1983).
 fn stdev(sorted: &[f64], mean: f64) -> Option<f64> {
     if sorted.len() < 2 {
         return None;
@@ -93,7 +90,7 @@ fn stdev(sorted: &[f64], mean: f64) -> Option<f64> {
     Some((variance.sqrt() / scale).min(f64::MAX))
 }
 
-/// The median absolute deviation of points in ascending order from their median.
+/// Median absolute deviation of points in ascending order from their median.
 pub(super) fn mad(sorted: &[f64], median: f64) -> f64 {
     let mut deviations: Vec<f64> = sorted.iter().map(|x| (x - median).abs().min(f64::MAX)).collect();
     deviations.sort_by(f64::total_cmp);

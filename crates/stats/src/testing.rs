@@ -1,4 +1,4 @@
-//! What the tests of several modules take.
+//! Common code of tests.
 
 use proptest::prelude::*;
 

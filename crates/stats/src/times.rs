@@ -1,29 +1,25 @@
-//! How long many operations took, each by itself: a histogram of nanoseconds in constant memory, after Gil Tene's
-//! HdrHistogram (hdrhistogram.org) with three significant digits.
-//!
-//! Every power of two is divided into 1024 buckets (and what is below 2048 has one for each nanosecond), so that a bucket
-//! is never wider than a thousandth of what it holds. Adding one is a shift and an increment: it is done within measured
-//! loops.
+//! Histogram of latencies in ns, after Gil Tene's HdrHistogram (hdrhistogram.org) with three
+//! significant digits. Every power of two has 1024 buckets (below 2048 there is one per ns).
+//! Recording is cheap enough for measured loops.
 
-/// As many bits of a number of nanoseconds as decide its bucket.
+/// Number of leading bits that determine the bucket.
 const BITS: u32 = 11;
 
-/// Buckets of a power of two.
+/// Buckets per power of two.
 const HALF: usize = 1 << (BITS - 1);
 
-/// What is expected has its bucket from the beginning: 17 ms.
+/// Initial range in ns: 17 ms.
 const EXPECTED_NS: u64 = (1 << 24) - 1;
 
-/// Times of many operations, in nanoseconds. None is too long, and no count is lost.
+/// Histogram of times in ns. No time is too long, and no count overflows.
 #[derive(Debug, Clone)]
 pub struct Times {
     counts: Vec<u32>,
-    /// What did not fit into a count: (bucket, how many).
+    /// Counts that exceed u32: (bucket, count).
     carried: Vec<(usize, u64)>,
     sum_ns: u64,
 }
 
-/// The bucket that holds it.
 #[inline]
 fn bucket(ns: u64) -> usize {
     let shift = (u64::BITS - BITS) - (ns | (2 * HALF as u64 - 1)).leading_zeros();
@@ -31,7 +27,7 @@ fn bucket(ns: u64) -> usize {
     shift as usize * HALF + (ns >> shift) as usize
 }
 
-/// The lowest and the highest number of nanoseconds that a bucket holds.
+/// Lowest and highest time of a bucket in ns.
 fn edges(bucket: usize) -> (u64, u64) {
     let shift = (bucket / HALF).saturating_sub(1);
     let low = ((bucket - shift * HALF) as u64) << shift;
@@ -45,11 +41,11 @@ impl Default for Times {
 }
 
 impl Times {
-    /// Adds so many that took equally long.
+    /// Records `times` operations that took `ns` nanoseconds each.
     #[inline]
     pub fn record(&mut self, ns: u64, times: u32) {
         self.sum_ns = self.sum_ns.saturating_add(ns.saturating_mul(times.into()));
-        // What a clock cannot tell from nothing has the first bucket that a logarithmic axis can show.
+        // A time of zero goes into the first bucket that a logarithmic axis can show.
         let bucket = bucket(ns.max(1));
         let count = self.counts.get_mut(bucket);
         match count.and_then(|count| Some((count.checked_add(times)?, count))) {
@@ -58,11 +54,11 @@ impl Times {
         }
     }
 
-    /// Adds so many to a bucket that is not there yet, or whose count is full.
+    /// Adds to a bucket that does not exist yet, or whose count is full.
     #[cold]
     fn make_room(&mut self, bucket: usize, times: u64) {
         if bucket >= self.counts.len() {
-            // Up to the next power of two: what comes later is likely to be near.
+            // Up to the next power of two, because later times are likely close.
             self.counts.resize((bucket + 1).next_multiple_of(HALF), 0);
         }
         let sum = u64::from(self.counts[bucket]).saturating_add(times);
@@ -72,7 +68,7 @@ impl Times {
         });
     }
 
-    /// Adds all of another.
+    /// Adds all times of `other`.
     pub fn add(&mut self, other: &Times) {
         self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
         for (bucket, count) in other.filled() {
@@ -80,14 +76,14 @@ impl Times {
         }
     }
 
-    /// Forgets all, and keeps the memory.
+    /// Removes all times, and keeps the memory.
     pub fn clear(&mut self) {
         self.counts.fill(0);
         self.carried.clear();
         self.sum_ns = 0;
     }
 
-    /// (bucket, count) of what is not empty, ascending.
+    /// (bucket, count) of non-empty buckets, ascending.
     fn filled(&self) -> impl Iterator<Item = (usize, u64)> {
         self.counts.iter().enumerate().filter_map(|(bucket, count)| {
             let carried = self.carried.iter().filter(|(of, _)| *of == bucket).map(|(_, count)| count);
@@ -96,23 +92,23 @@ impl Times {
         })
     }
 
-    /// How many.
+    /// Returns the number of times.
     pub fn count(&self) -> u64 {
         self.filled().map(|(_, count)| count).fold(0, u64::saturating_add)
     }
 
-    /// Their exact sum.
+    /// Returns the exact sum in ns.
     pub fn sum_ns(&self) -> u64 {
         self.sum_ns
     }
 
-    /// Their exact mean in seconds; `None` of none.
+    /// Returns the exact mean in seconds; `None` if empty.
     pub fn mean(&self) -> Option<f64> {
         let count = self.count();
         (count > 0).then(|| self.sum_ns as f64 * 1e-9 / count as f64)
     }
 
-    /// Their standard deviation in seconds, each taken for the middle of its bucket; `None` of none.
+    /// Returns the standard deviation in seconds, from the middles of the buckets; `None` if empty.
     pub fn stdev(&self) -> Option<f64> {
         let middles = || {
             self.filled().map(|(bucket, count)| {
@@ -126,8 +122,7 @@ impl Times {
         (count > 0.0).then(|| (squares / count).sqrt() * 1e-9)
     }
 
-    /// The nanoseconds below which this share of them stays: the upper edge of the bucket that holds the last of those.
-    /// 0 of none.
+    /// Returns the quantile `share` (0 to 1) in ns: the upper edge of its bucket; 0 if empty.
     pub fn at(&self, share: f64) -> u64 {
         // The cast saturates.
         let rank = ((share * self.count() as f64).ceil() as u64).max(1);
@@ -143,7 +138,7 @@ impl Times {
         last
     }
 
-    /// (upper edge, count) of each bucket that is not empty, ascending.
+    /// Returns (upper edge in ns, count) of each non-empty bucket, ascending.
     pub fn buckets(&self) -> Vec<(u64, u64)> {
         self.filled().map(|(bucket, count)| (edges(bucket).1, count)).collect()
     }
@@ -155,7 +150,6 @@ mod tests {
 
     use super::*;
 
-    /// Nanoseconds of every size alike: a random number of random length.
     fn any_ns() -> impl Strategy<Value = u64> {
         (0_u32..64, any::<u64>()).prop_map(|(shift, ns)| ns >> shift)
     }
@@ -177,7 +171,6 @@ mod tests {
             prop_assert!((high - low) as f64 <= low as f64 / 1000.0);
         }
 
-        /// Beside the times themselves, sorted.
         #[test]
         fn it_says_what_the_times_say(
             mut all in prop::collection::vec((any_ns(), 1_u32..4), 1..200), share in 0.0_f64..=1.0, split: prop::sample::Index,
@@ -210,7 +203,7 @@ mod tests {
             let mean = all.iter().map(|ns| *ns as f64).sum::<f64>() / all.len() as f64;
             let variance = all.iter().map(|ns| (*ns as f64 - mean).powi(2)).sum::<f64>() / all.len() as f64;
             prop_assert!((times.mean().expect("some") * 1e9 / mean - 1.0).abs() < 1e-9);
-            // Each time may be off by half a bucket.
+            // Each time is off by up to half a bucket.
             let most = all.iter().max().map_or(0.0, |ns| *ns as f64);
             prop_assert!((times.stdev().expect("some") * 1e9 - variance.sqrt()).abs() <= most / 1000.0);
         }

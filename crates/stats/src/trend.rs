@@ -1,26 +1,24 @@
-//! The trend of a series with outliers: the median of the slopes of all pairs of points (Theil 1950; Sen, "Estimates of the
-//! regression coefficient based on Kendall's tau", J. Am. Stat. Assoc. 63, 1968), which nearly a third of the points may
-//! miss.
+//! Linear trend, robust against 29 % outliers: the median slope of all pairs (Theil 1950; Sen,
+//! "Estimates of the regression coefficient based on Kendall's tau", J. Am. Stat. Assoc. 63, 1968).
 
 use super::changepoint::Timed;
 use super::samples::median;
 
-/// Points below which there is no trend.
 const MIN_TREND_POINTS: usize = 5;
-/// 1.4826 × the median absolute deviation is the standard deviation of a normal distribution.
+/// Standard deviation of a normal distribution ÷ its median absolute deviation.
 const NORMAL: f64 = 1.4826;
 
-/// A trend, and how well it is known.
+/// Linear trend of a series.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Trend {
-    /// By how much the value rises in a second.
+    /// Change of the value per second.
     pub slope: f64,
-    /// Its standard error, from the points' distances to the line.
+    /// Standard error of the slope, from the distances of the points to the line.
     pub error: f64,
 }
 
 impl Trend {
-    /// Of points at different times; `None` of fewer than five.
+    /// Fits points at different times; `None` with fewer than five.
     pub fn of(points: &[Timed]) -> Option<Self> {
         let count = points.len();
         let (first, last) = (points.first()?, points.last()?);
@@ -32,7 +30,7 @@ impl Trend {
         let offsets: Vec<f64> = points.iter().map(|p| p.value - slope * p.t).collect();
         let offset = median(offsets.clone())?;
         let distance = median(offsets.iter().map(|o| (o - offset).abs()).collect())?;
-        // Of points spread evenly over the time.
+        // For points spread evenly over the time.
         let error = NORMAL * distance * (12.0 / count as f64).sqrt() / seconds;
         Some(Trend { slope, error })
     }
@@ -44,7 +42,6 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// A line with one point in five anywhere above it is found nearly as it is.
         #[test]
         fn outliers_do_not_turn_the_line(slope in -5.0f64..5.0, far in 1.0f64..1e3, count in 20usize..64) {
             let point = |i: usize| Timed { t: i as f64 * 0.01, value: slope * i as f64 * 0.01 + if i % 5 == 2 { far } else { 0.0 } };

@@ -1,10 +1,8 @@
-//! The Universal Scalability Law, C(N) = λN ÷ (1 + σ(N − 1) + κN(N − 1)): what a rate on N threads loses to waiting in
-//! line (contention σ) and to agreeing with each other (coherency κ). Gunther, "Guerrilla Capacity Planning", Springer
-//! 2007, ch. 4; with λ fitted as well: Gunther, Puglia & Tomasette, "Hadoop Superlinear Scalability", ACM Queue 13(5),
-//! 2015.
+//! Universal Scalability Law, C(N) = λN ÷ (1 + σ(N − 1) + κN(N − 1)): the rate of N threads with
+//! contention σ and coherency κ (Gunther, "Guerrilla Capacity Planning", Springer 2007, ch. 4; with
+//! fitted λ: Gunther, Puglia & Tomasette, "Hadoop Superlinear Scalability", ACM Queue 13(5), 2015).
 //!
-//! N ÷ C(N) is linear in 1/λ, σ/λ and κ/λ, so the relative errors are least at one point, which is found without
-//! iteration; σ, κ ≥ 0 leaves four sets of coefficients to try.
+//! N ÷ C(N) is linear in 1/λ, σ/λ and κ/λ; σ, κ ≥ 0 leaves four sets of coefficients to try.
 
 use rand_chacha::rand_core::Rng;
 
@@ -12,52 +10,50 @@ use super::bootstrap::below;
 use super::samples::median_of_sorted;
 use super::{Samples, Seed};
 
-/// Thread counts that are needed: one more than there are coefficients.
+/// Minimum number of thread counts: one more than coefficients.
 const LEAST_POINTS: usize = 4;
-/// Samples of each point below which there is no interval, as for the medians themselves.
 const LEAST_SAMPLES: usize = 5;
-/// Resamples that give the intervals.
+/// Number of resamples for the intervals.
 const RESAMPLES: usize = 1000;
-/// What is left out on each side.
 const INTERVAL_TAIL: f64 = 0.025;
-/// A column of which less than this part is left by the others adds nothing of its own.
+/// Residual share below which a column depends linearly on the rest.
 const DEPENDENT: f64 = 1e-9;
 
-/// The samples of a rate at one number of threads.
+/// Samples of a rate with a number of threads.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Load {
-    /// Threads that worked.
+    /// Number of threads.
     pub threads: u32,
-    /// What they did together per second, in any one unit.
+    /// Total amount per second, in any unit.
     pub rates: Samples,
 }
 
-/// One coefficient.
+/// A fitted coefficient.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Coefficient {
-    /// The best one.
+    /// Best estimate.
     pub value: f64,
-    /// 95 % interval: the percentile bootstrap over the samples. It says how far noise may move the coefficient, not
-    /// whether the law holds; for that see [`Usl::misfit`]. None below 5 samples a point.
+    /// 95 % confidence interval (bootstrap) without [`Usl::misfit`]; `None` below 5 samples per
+    /// point.
     pub ci95: Option<[f64; 2]>,
 }
 
-/// The law fitted to some rates.
+/// The law fitted to rates.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Usl {
-    /// Rate of one thread, in the unit of the rates.
+    /// Rate of one thread (λ), in the unit of the rates.
     pub lambda: Coefficient,
-    /// Contention: the share of the work that only one thread at a time can do (Amdahl's serial share). At least 0.
+    /// Contention (σ): Amdahl's serial share of the work. At least 0.
     pub sigma: Coefficient,
-    /// Coherency: the cost of each pair of threads, as a share of the work. At least 0.
+    /// Coherency (κ): cost per pair of threads, as a share of the work. At least 0.
     pub kappa: Coefficient,
-    /// Largest relative difference of a rate from the law.
+    /// Largest relative deviation of a median rate from the law.
     pub misfit: f64,
 }
 
 impl Usl {
-    /// Fits the law to the medians at each number of threads. None with fewer than four thread counts that have a
-    /// positive median; of several loads at one count the first stands. `seed` fixes the bootstrap.
+    /// Fits the law to the median rates. `None` with fewer than four thread counts with a positive
+    /// median. `seed` determines the bootstrap.
     pub fn fit(loads: &[Load], seed: Seed) -> Option<Self> {
         let mut loads: Vec<&Load> =
             loads.iter().filter(|l| l.threads > 0 && l.rates.median() > 0.0).collect();
@@ -80,12 +76,12 @@ impl Usl {
             kappa: coefficient(|l| l.kappa),
             misfit,
         };
-        // Rates near the ends of what numbers can hold may still overflow.
+        // Extreme rates may overflow.
         let all = [found.lambda.value, found.sigma.value, found.kappa.value, misfit];
         all.iter().all(|x| x.is_finite()).then_some(found)
     }
 
-    /// The number of threads at which the law has its highest rate, √((1 − σ) ÷ κ); none where it rises for ever.
+    /// Returns the threads with the highest rate, √((1 − σ) ÷ κ); `None` if it never falls.
     pub fn peak_threads(&self) -> Option<f64> {
         if self.sigma.value >= 1.0 {
             return Some(1.0);
@@ -95,7 +91,6 @@ impl Usl {
     }
 }
 
-/// One rate.
 struct Point {
     threads: f64,
     rate: f64,
@@ -107,7 +102,6 @@ impl Point {
     }
 }
 
-/// The coefficients alone.
 struct Law {
     lambda: f64,
     sigma: f64,
@@ -115,7 +109,7 @@ struct Law {
 }
 
 impl Law {
-    /// The coefficients with the least sum of squared relative errors of N ÷ C.
+    /// Coefficients with the least squares of relative errors of N ÷ C.
     fn fit(points: &[Point]) -> Option<Self> {
         let per_thread: Vec<f64> = points.iter().map(|p| p.rate / p.threads).collect();
         let largest = per_thread.iter().copied().fold(0.0, f64::max);
@@ -148,18 +142,18 @@ impl Law {
     }
 }
 
-/// What columns, each times its coefficient, add up to nearest to one everywhere.
+/// Linear combination of columns that is closest to 1 everywhere.
 struct Solution {
     coefficients: Vec<f64>,
     squared_error: f64,
 }
 
 impl Solution {
-    /// By orthogonal columns (modified Gram–Schmidt, twice: Björck, "Numerical Methods for Least Squares Problems",
-    /// 1996, ch. 2.4). None where a column is made of the others.
+    /// Modified Gram–Schmidt, applied twice (Björck, "Numerical Methods for Least Squares
+    /// Problems", 1996, ch. 2.4). `None` if the columns are linearly dependent.
     fn of(columns: &[&[f64]]) -> Option<Self> {
         let mut orthogonal: Vec<Vec<f64>> = Vec::new();
-        // factors[j][i]: how much of orthogonal column i is in column j.
+        // factors[j][i]: component of column j along orthogonal column i.
         let mut factors: Vec<Vec<f64>> = Vec::new();
         for column in columns {
             let (mut rest, mut parts) = (column.to_vec(), vec![0.0; orthogonal.len()]);
@@ -186,7 +180,7 @@ impl Solution {
             along.push(part);
             rest.iter_mut().zip(direction).for_each(|(x, d)| *x -= part * d);
         }
-        // Back substitution: the last column is the only one with a part along the last direction.
+        // Back substitution: only the last column has a component along the last direction.
         let mut coefficients = vec![0.0; columns.len()];
         for i in (0..columns.len()).rev() {
             let later: f64 = (i + 1..columns.len()).map(|j| factors[j][i] * coefficients[j]).sum();
@@ -200,7 +194,7 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// The law fitted to medians of resamples; empty where a point has too few samples.
+/// The law fitted to medians of resamples; empty if a point has too few samples.
 fn resampled(loads: &[&Load], seed: Seed) -> Vec<Law> {
     if loads.iter().any(|l| l.rates.count() < LEAST_SAMPLES) {
         return Vec::new();
@@ -223,7 +217,7 @@ fn resampled_median(points: &[f64], generator: &mut impl Rng) -> f64 {
     median_of_sorted(&resample)
 }
 
-/// The middle 95 % of the values; none where there is no value or an end is not finite.
+/// Middle 95 % of the values; `None` if there are no values or an end is not finite.
 fn interval(mut values: Vec<f64>) -> Option<[f64; 2]> {
     values.sort_by(f64::total_cmp);
     let last = values.len().checked_sub(1)?;
@@ -241,7 +235,7 @@ mod tests {
         Seed::new(1, "cpu.peak", "usl")
     }
 
-    /// Loads at these thread counts that follow the law, each sample off by up to `noise`.
+    /// Loads at these thread counts that follow the law, with errors up to `noise`.
     fn loads(n: u64, threads: &[u32], law: &Law, noise: f64) -> Vec<Load> {
         let mut generator = Seed::new(n, "noise", "value").generator();
         let mut off = || 1.0 + noise * (f64::from(generator.next_u32()) / 2_147_483_648.0 - 1.0);
@@ -261,16 +255,15 @@ mod tests {
         assert!(near(found.sigma.value, law.sigma, 1e-9) && near(found.kappa.value, law.kappa, 1e-9));
         assert!(found.misfit < 1e-9);
         assert!(near(found.peak_threads().unwrap(), (0.97f64 / 0.0007).sqrt(), 1e-3));
-        // Without noise there is nothing to be uncertain of.
+        // Without noise there is no uncertainty.
         let [low, high] = found.sigma.ci95.unwrap();
         assert!(near(low, high, 1e-9));
     }
 
     #[test]
     fn a_published_example_is_fitted_nearer_than_it_was_published() {
-        // SPEC SDM91 on a SPARCcenter 2000: scripts an hour by load. Published are Gunther's quadratic through the
-        // first point, and least absolute errors (summaries of R package usl, versions 1 and 3): these let small loads
-        // go far astray, where relative errors do not.
+        // SPEC SDM91 on a SPARCcenter 2000: scripts per hour by load. Published fits (Gunther's; R
+        // package usl, versions 1 and 3) deviate at small loads, unlike relative errors.
         let measured =
             [(1, 64.9), (18, 995.9), (36, 1652.4), (72, 1853.2), (108, 1828.9), (144, 1775.0), (216, 1702.2)];
         let quadratic = Law { lambda: 64.9, sigma: 0.01705, kappa: 7.892e-5 };
@@ -317,7 +310,7 @@ mod tests {
             assert!(found.sigma.value < 1e-12 && found.kappa.value < 1e-12, "{found:?}");
             assert!(found.peak_threads().is_none_or(|n| n > 1e5));
         }
-        // A rate that falls from the second thread on: the peak is one thread, not less.
+        // If the rate falls from the second thread on, the peak is one thread, not less.
         assert!(near(Usl::fit(&rows(-1.0), seed()).unwrap().peak_threads().unwrap(), 1.0, 0.5));
     }
 

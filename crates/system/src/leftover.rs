@@ -1,9 +1,9 @@
-//! Files and directories that a kill would leave behind.
+//! Temporary files and directories that are removed also after a kill.
 //!
-//! Each is entered in a registry before it is made, and the next start removes those whose maker is gone, in whatever directory they
-//! are. An entry is a file named after the thing, in `$XDG_STATE_HOME/plimsoll/scratch` (else below `~/.local/state`), or in the
-//! directory of temporary files if none can be made there. The maker holds a lock (flock(2)) on it until it ends. Only what was made
-//! is removed: under the same parent directory, with the same inode, owner and name. No link is followed.
+//! Each has an entry of the same name in `$XDG_STATE_HOME/plimsoll/scratch` (default
+//! `~/.local/state`) or in the directory of temporary files, which its creator locks (flock(2)).
+//! The next start removes those with unlocked entries if parent directory, inode, owner and name
+//! are unchanged.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
@@ -20,76 +20,72 @@ use tempfile::{Builder, NamedTempFile, TempDir};
 
 use crate::links::open_directory;
 
-/// Start of the name of each directory of a reference tool; 16 hexadecimal digits follow, as in all names.
+/// Name prefix of directories of reference tools; all names end with 16 hexadecimal digits.
 const DIRECTORY: &str = "plimsoll-peer-";
 
-/// Start of the name of each unfinished file.
 const UNFINISHED_PREFIX: &str = ".plimsoll-";
 
-/// End of the name of an entry, after that of what it is for.
+/// Name suffix of an entry, after the name of its file or directory.
 const ENTRY: &str = ".json";
 
-/// Age at which an entry without content no longer counts as one that is being written.
+/// Age at which an entry without content is abandoned instead of being written.
 const MAX_WRITING: Duration = Duration::from_secs(3600);
 
-/// Time for which what cannot be reached (a disk that is not mounted, another machine) is remembered.
+/// Time for which an unreachable file (unmounted disk, another machine) stays in the registry.
 const REMEMBERED: Duration = Duration::from_secs(90 * 24 * 3600);
 
-/// Longest text of an entry.
 const MAX_ENTRY_BYTES: u64 = 64 << 10;
 
-/// Parts of the process's environment that decide where entries are.
+/// Environment that determines the registry's directories.
 #[derive(Clone, Debug, Default)]
 pub struct Around {
     /// `$XDG_STATE_HOME`.
     pub state_home: Option<OsString>,
     /// `$HOME`.
     pub home: Option<OsString>,
-    /// The directory of temporary files.
+    /// Directory of temporary files.
     pub temporary: PathBuf,
 }
 
-/// The directories of the entries of one user: each is tried in turn. By default there is none, and nothing is entered.
+/// Registry of a user's temporary files, in the first usable directory; empty by default.
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
     directories: Vec<PathBuf>,
 }
 
-/// The content of an entry, which is written before the thing is made. Its inode follows in a second line.
+/// First line of an entry, written before the file is created. The second line is its inode.
 #[derive(Debug, Serialize, Deserialize)]
 struct Content {
-    /// A home may be shared by several machines.
+    /// Host name: several machines may share a home.
     host: String,
-    /// The parent directory, without links.
     #[serde(with = "crate::text::path")]
     parent: PathBuf,
     parent_inode: u64,
 }
 
-/// Everything that a call of [`Registry::reap`] found.
+/// Result of [`Registry::reap`].
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Reaped {
-    /// Paths that were removed, for people.
+    /// Removed paths, printable.
     pub removed: Vec<String>,
     /// Paths that could not be removed.
     pub left: Vec<Leftover>,
 }
 
-/// A directory or file that stays.
+/// A file or directory that could not be removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leftover {
-    /// The path, in printable text.
+    /// Path, printable.
     pub path: String,
-    /// Why it stays.
+    /// Reason why it stays.
     pub why: String,
 }
 
-/// An entry, locked. Dropping it removes it, unless the thing is still there: then the next start removes both.
+/// A locked entry. Its drop removes it, unless the file still exists for the next start.
 #[derive(Debug)]
 struct Entry {
     file: File,
     path: PathBuf,
-    /// The thing that is entered.
     thing: PathBuf,
 }
 
@@ -101,7 +97,7 @@ impl Drop for Entry {
     }
 }
 
-/// A directory for its owner alone; dropping it removes it with all that is in it.
+/// A directory that only its owner may access; removed on drop with its content.
 #[derive(Debug)]
 pub struct Scratch {
     directory: TempDir,
@@ -109,13 +105,13 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// The path of the directory.
+    /// Returns the path of the directory.
     pub fn path(&self) -> &Path {
         self.directory.path()
     }
 }
 
-/// A file without its final name; dropping it removes it.
+/// A file with a temporary name; removed on drop.
 #[derive(Debug)]
 pub struct Unfinished {
     file: NamedTempFile,
@@ -123,23 +119,17 @@ pub struct Unfinished {
 }
 
 impl Unfinished {
-    /// The file, open for writing.
+    /// Returns the file, open for reading and writing.
     pub fn file(&self) -> &File {
         self.file.as_file()
     }
 
-    /// Gives it this name in its directory; a file that had the name is replaced.
-    ///
-    /// # Errors
-    /// The system refuses; the unfinished file is removed.
+    /// Renames it to `path` in its directory and replaces a file of that name; removes it on error.
     pub fn finish(self, path: &Path) -> io::Result<()> {
         self.file.persist(path).map(drop).map_err(|e| e.error)
     }
 
-    /// Removes its name, and keeps the file open.
-    ///
-    /// # Errors
-    /// The system refuses.
+    /// Removes its name and returns the open file.
     pub fn unnamed(self) -> io::Result<File> {
         let (file, path) = self.file.into_parts();
         path.close()?;
@@ -148,19 +138,19 @@ impl Unfinished {
 }
 
 impl Registry {
-    /// The registry of this process.
+    /// Returns the registry of this process.
     pub fn here() -> Self {
         let (state_home, home) = (std::env::var_os("XDG_STATE_HOME"), std::env::var_os("HOME"));
         Self::new(&Around { state_home, home, temporary: std::env::temp_dir() })
     }
 
-    /// The registry in this environment.
+    /// Returns the registry for an environment.
     pub fn new(around: &Around) -> Self {
         let absolute =
             |value: &Option<OsString>| value.as_ref().map(PathBuf::from).filter(|path| path.is_absolute());
         let state =
             absolute(&around.state_home).or_else(|| Some(absolute(&around.home)?.join(".local/state")));
-        // Under sudo with the caller's HOME, root would leave files there that their owner cannot remove.
+        // Under sudo with the caller's HOME, root would leave files that their owner cannot remove.
         let is_ours = |state: &PathBuf| {
             let about = state.ancestors().find_map(|directory| fs::metadata(directory).ok());
             about.is_some_and(|about| [0, me()].contains(&about.uid()))
@@ -169,15 +159,12 @@ impl Registry {
         Self { directories: state.into_iter().chain([around.temporary.clone()]).collect() }
     }
 
-    /// A registry with its entries in this directory.
+    /// Returns a registry with its entries in `directory`.
     pub fn at(directory: &Path) -> Self {
         Self { directories: vec![directory.to_owned()] }
     }
 
-    /// Makes a directory for its owner alone, under a new name.
-    ///
-    /// # Errors
-    /// The parent cannot be written.
+    /// Creates a directory with a new name for its owner alone.
     pub fn directory_in(&self, parent: &Path) -> io::Result<Scratch> {
         let (parent, name) = (parent.canonicalize()?, new_name(DIRECTORY));
         let mut entry = self.enter(&parent, &name);
@@ -187,10 +174,7 @@ impl Registry {
         Ok(Scratch { directory, _entry: entry })
     }
 
-    /// Makes a file under a new name, never through a link.
-    ///
-    /// # Errors
-    /// The directory cannot be written, or its file system refuses the flags.
+    /// Creates a file with a new name, never through a link; fails if `flags` are unsupported.
     pub fn file_in(&self, directory: &Path, mode: u32, flags: OFlags) -> io::Result<Unfinished> {
         let (parent, name) = (directory.canonicalize()?, new_name(UNFINISHED_PREFIX));
         let mut entry = self.enter(&parent, &name);
@@ -199,20 +183,19 @@ impl Registry {
         options.custom_flags((flags | OFlags::NOFOLLOW).bits().cast_signed());
         let made = Builder::new().prefix(&name).rand_bytes(0).make_in(directory, |path| options.open(path));
         if made.is_err() && flags.contains(OFlags::DIRECT) {
-            // A refused O_DIRECT can leave the empty file behind (open(2)).
+            // A rejected O_DIRECT can leave the empty file behind (open(2)).
             let _ = fs::remove_file(directory.join(&name));
         }
         entry.iter_mut().for_each(Entry::record);
         Ok(Unfinished { file: made?, _entry: entry })
     }
 
-    /// Enters something that is about to be made in `parent`, which must be without links. If no directory takes the entry,
-    /// the thing is made without one.
+    /// Registers a file to be created in `parent`; `None` if no directory is writable.
     fn enter(&self, parent: &Path, name: &str) -> Option<Entry> {
         self.directories.iter().find_map(|directory| Entry::new(directory, parent, name).ok())
     }
 
-    /// Removes the files and directories whose makers have ended. A problem with one does not keep it from removing the rest.
+    /// Removes the files and directories whose creators have ended, and continues after failures.
     pub fn reap(&self) -> Reaped {
         let mut reaped = Reaped::default();
         let directories = self.directories.iter().flat_map(fs::read_dir);
@@ -244,7 +227,7 @@ impl Entry {
             Content { host: host(), parent: parent.to_owned(), parent_inode: parent.metadata()?.ino() };
         let path = directory.join(format!("{name}{ENTRY}"));
         let file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path)?;
-        // A reaper that looks at it in this moment leaves alone what is new and empty.
+        // A reaper that sees it now ignores new and empty entries.
         let locked = flock(&file, FlockOperation::LockExclusive).map_err(io::Error::from);
         match locked.and_then(|()| (&file).write_all(&(serde_json::to_string(&content)? + "\n").into_bytes()))
         {
@@ -256,7 +239,7 @@ impl Entry {
         }
     }
 
-    /// Adds the inode of what was made. Without it, the thing is removed only while it is empty.
+    /// Adds the inode of the created file. Without it, only an empty file or directory is removed.
     fn record(&mut self) {
         if let Ok(about) = self.thing.symlink_metadata() {
             let _ = self.file.write_all(format!("{}\n", about.ino()).as_bytes());
@@ -264,7 +247,7 @@ impl Entry {
     }
 }
 
-/// An entry that no process holds; it is held until the result is dropped.
+/// Opens and locks an entry; `None` if a process holds it.
 fn unheld(path: &Path) -> Option<File> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
@@ -272,17 +255,16 @@ fn unheld(path: &Path) -> Option<File> {
     (is_own && flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()).then_some(file)
 }
 
-/// The outcome for one entry.
 enum Fate {
-    /// It is being written.
+    /// The entry is being written.
     InUse,
-    /// The thing is not there any more.
+    /// The file does not exist any more.
     Gone,
     Removed,
     Stays(String),
 }
 
-/// Removes what an entry names; its path, for people.
+/// Removes the file of an entry and returns its printable path.
 fn removed(file: &File, name: &str) -> (String, Fate) {
     let Some((content, inode)) = read(file) else {
         return (String::new(), if is_older(file, MAX_WRITING) { Fate::Gone } else { Fate::InUse });
@@ -305,7 +287,7 @@ fn remove(content: &Content, name: &str, inode: Option<u64>) -> Result<Fate, Str
         found => found.map_err(|errno| errno.to_string())?,
     };
     let is_kind = match (name.starts_with(UNFINISHED_PREFIX), FileType::from_raw_mode(found.st_mode)) {
-        // Killed before it could record what it made, its maker had put nothing there.
+        // A creator that was killed before it recorded the inode has not written anything.
         (true, FileType::RegularFile) => inode.is_some() || found.st_size == 0,
         (false, FileType::Directory) => found.st_mode & 0o077 == 0,
         _ => false,
@@ -322,8 +304,7 @@ fn remove(content: &Content, name: &str, inode: Option<u64>) -> Result<Fate, Str
     emptied.map(|()| Fate::Removed).map_err(|e| format!("it cannot be removed: {e}"))
 }
 
-/// Removes all that is in a directory, if it is still the one with this inode. Only its owner may enter it, so that no other user
-/// can put something else in its place.
+/// Removes the content of a directory with this inode, which only its owner may enter.
 fn clear(parent: BorrowedFd<'_>, name: &str, inode: Option<u64>) -> io::Result<()> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let directory = openat(parent, name, flags, Mode::empty())?;
@@ -343,7 +324,7 @@ fn clear(parent: BorrowedFd<'_>, name: &str, inode: Option<u64>) -> io::Result<(
     Ok(())
 }
 
-/// Whether something is mounted on a directory of this unique name, or below it (proc_pid_mountinfo(5), field 5).
+/// Whether something is mounted on this unique name or below (proc_pid_mountinfo(5), field 5).
 fn is_mounted_below(name: &str) -> io::Result<bool> {
     let mounts = fs::read_to_string("/proc/self/mountinfo")?;
     Ok(mounts

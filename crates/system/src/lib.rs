@@ -1,5 +1,4 @@
-//! This process and its files, whatever it measures: its own program, whose programs and links are trusted, what a killed
-//! run leaves behind, random bytes, the wall clock.
+//! This process and its files: program, trusted paths, cleanup, random bytes, wall clock.
 #![forbid(unsafe_code)]
 
 pub mod leftover;

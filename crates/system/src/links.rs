@@ -1,9 +1,9 @@
-//! From a path to the directory that holds its last name, through symbolic links as far as they can be trusted.
+//! Resolution of a path through trusted symbolic links to the directory of its last name.
 //!
-//! The kernel does not follow a link that somebody planted in a directory that all may write (`fs.protected_symlinks`, the
-//! kernel's Documentation/admin-guide/sysctl/fs.rst). Whoever resolves a path by hand, as realpath(3) does, goes past that; and
-//! the setting may be off. So each link on the way is judged here by its owner. The path that results has no links, and is opened
-//! without following any: if another user puts one there after all, opening it fails.
+//! The kernel does not follow a link planted in a world-writable directory
+//! (`fs.protected_symlinks`, Documentation/admin-guide/sysctl/fs.rst), but realpath(3) does, and
+//! the setting may be off. So each link is judged by its owner, and the result is opened without
+//! following links.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -19,41 +19,40 @@ use rustix::io::Errno;
 
 use crate::trust::owners;
 
-/// Most links on the way, as in the kernel (path_resolution(7)).
+/// Maximum number of links, as in the kernel (path_resolution(7)).
 const MAX_LINKS: usize = 40;
 
-/// To look at a name, and not into what it stands for.
 const LOOK_FLAGS: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 
-/// The directory that holds the last name of a path.
+/// The directory of a path's last name.
 #[derive(Debug)]
 pub struct Place {
-    /// The directory, open.
+    /// The open directory.
     pub directory: OwnedFd,
-    /// The name in it.
+    /// Name in the directory.
     pub name: OsString,
-    /// What bears the name.
+    /// File of that name.
     pub found: Found,
 }
 
-/// What bears a name.
+/// File of a name.
 #[derive(Debug)]
 pub enum Found {
-    /// Nothing.
+    /// No file.
     Nothing,
-    /// Something that is no link.
+    /// A file that is not a link.
     Something(Box<Stat>),
-    /// A link of the kernel's own to something open (`/proc/self/fd/1`): only the kernel can follow it.
+    /// A kernel link to an open file (`/proc/self/fd/1`), which only the kernel can follow.
     Open,
 }
 
-/// Why a path leads nowhere.
+/// Reason why a path cannot be resolved.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
-    /// It leads through what another user may have put there.
+    /// The path contains a file or link that another user may have planted.
     #[error("{0}")]
     Refused(String),
-    /// The system refuses.
+    /// A system call failed.
     #[error("{0}")]
     Failed(#[from] io::Error),
 }
@@ -64,10 +63,7 @@ impl From<Errno> for LinkError {
     }
 }
 
-/// Follows a path to its last name, which is no link then.
-///
-/// # Errors
-/// [`LinkError::Refused`] for a link that cannot be trusted; else the error of the system for a directory.
+/// Resolves a path to its last name; fails for an untrusted link, and for `/` with `EISDIR`.
 pub fn locate(path: &Path) -> Result<Place, LinkError> {
     let real = follow(path, Until::Name, trusted_link(Until::Name))?;
     let (Some(parent), Some(name)) = (real.parent(), real.file_name()) else {
@@ -81,29 +77,23 @@ pub fn locate(path: &Path) -> Result<Place, LinkError> {
                 Found::Something(Box::new(about))
             }
             _ if is_of_proc(parent) => Found::Open,
-            // It was put there just now.
+            // Created just now.
             _ => return Err(Errno::LOOP.into()),
         },
     };
     Ok(Place { directory, name: name.to_owned(), found })
 }
 
-/// Follows a path to a directory; returns its path without links.
+/// Resolves a path to a directory without links; fails for an untrusted link.
 ///
-/// Root follows more links to a directory than to a file: also that of a user in a directory that this user alone may write.
-///
-/// # Errors
-/// [`LinkError::Refused`] for a link that cannot be trusted; else the error of the system.
+/// Root also follows the link of a user in a directory that only this user may write.
 pub fn directory(path: &Path) -> Result<PathBuf, LinkError> {
     let real = follow(path, Until::Directory, trusted_link(Until::Directory))?;
     open_directory(&real)?;
     Ok(real)
 }
 
-/// Opens a directory by its absolute path, no part of which may be a link.
-///
-/// # Errors
-/// A part is a link or no directory (`ENOTDIR`), or the system refuses.
+/// Opens a directory by an absolute path without links; otherwise `ENOTDIR`.
 pub fn open_directory(path: &Path) -> Result<OwnedFd, Errno> {
     let flags = LOOK_FLAGS | OFlags::DIRECTORY | OFlags::NOFOLLOW;
     let parts = path.strip_prefix("/").map_err(|_| Errno::INVAL)?;
@@ -114,17 +104,17 @@ pub fn open_directory(path: &Path) -> Result<OwnedFd, Errno> {
     })
 }
 
-/// Where following a path ends.
+/// End of the resolution of a path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Until {
-    /// At the last name, whatever bears it; also if it is the kernel's own link to something open.
+    /// At the last name, of any kind; also at a kernel link to an open file.
     Name,
     /// At a directory.
     Directory,
 }
 
-/// Follows a path by the kernel's rules, and returns it without links. `judge` gets each name on the way: the directory, the path
-/// of the name, and its metadata. The last name may be missing.
+/// Resolves a path by the kernel's rules. `judge` receives each name on the way: its directory, its
+/// path, and its metadata. The last name may be missing.
 pub(crate) fn follow(
     path: &Path,
     until: Until,
@@ -156,7 +146,7 @@ pub(crate) fn follow(
             return Err(Errno::LOOP.into());
         }
         if is_of_proc(&here) {
-            // The open file behind it need not have a path.
+            // The open file may have no path.
             if rest.is_empty() && until == Until::Name {
                 return Ok(next);
             }
@@ -172,7 +162,6 @@ pub(crate) fn follow(
     Ok(here)
 }
 
-/// Puts the parts of a path before the rest, the next one last.
 fn push(rest: &mut Vec<OsString>, path: &Path) {
     let parts = path.components().rev().filter_map(|part| match part {
         Component::Normal(name) => Some(name.to_owned()),
@@ -182,7 +171,6 @@ fn push(rest: &mut Vec<OsString>, path: &Path) {
     rest.extend(parts);
 }
 
-/// Refuses a link that another user may have planted.
 fn trusted_link(until: Until) -> impl Fn(&Path, &Path, &Metadata) -> Result<(), LinkError> {
     let owners = owners();
     let is_root = rustix::process::geteuid().is_root();
@@ -203,24 +191,20 @@ fn trusted_link(until: Until) -> impl Fn(&Path, &Path, &Metadata) -> Result<(), 
     }
 }
 
-/// Whether a link is followed: that of a trusted owner, and if `same` is set also that of the directory's owner. The last is the
-/// kernel's rule, which it keeps for directories that all may write and that are sticky; here it holds for all, and for root
-/// only on the way to a directory, through one that its owner alone may write.
+/// Whether a link may be followed: that of a trusted owner and, if `same`, that of the directory's
+/// owner. The latter is the kernel's rule for world-writable sticky directories.
 fn may_follow(owners: &BTreeSet<u32>, same: bool, link: u32, directory: u32) -> bool {
     owners.contains(&link) || (same && link == directory)
 }
 
-/// Whether the directory is the kernel's: its links lead to what is open.
+/// Whether the directory is in procfs, with links to open files.
 fn is_of_proc(directory: &Path) -> bool {
     statfs(directory).is_ok_and(|fs| fs.f_type == rustix::fs::PROC_SUPER_MAGIC)
 }
 
 impl Place {
-    /// Refuses what another user has put where all may write, as the kernel does with `fs.protected_regular` and
-    /// `fs.protected_fifos` at 2.
-    ///
-    /// # Errors
-    /// Whose it is.
+    /// Refuses a file that another user created in a shared sticky directory, like the kernel
+    /// with `fs.protected_regular` and `fs.protected_fifos` at 2; the error has the owner.
     pub fn is_nobody_elses(&self) -> Result<(), LinkError> {
         let Found::Something(found) = &self.found else { return Ok(()) };
         let directory = fstat(&self.directory)?;
@@ -249,7 +233,6 @@ mod tests {
 
     use super::*;
 
-    /// The inode that a path leads to, found here and by the kernel.
     fn same(path: &Path) {
         let place = locate(path).unwrap();
         let Found::Something(found) = place.found else { panic!("{path:?}: {:?}", place.found) };

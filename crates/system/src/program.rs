@@ -1,30 +1,24 @@
-//! This program's own file, for the processes that it starts of itself: workers, the private server, `plimsoll launch`.
-//!
-//! The file may be replaced or deleted while a run goes on (a package upgrade): what is started must still be the very
-//! program that runs, and never the new one.
+//! This program's own file, to start more processes of it: also after an upgrade during the run.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// The kernel's link to the file that a process executes: it leads to that very file also when its name leads to another one
-/// by now, or to none (proc_pid_exe(5)). A child that has not yet executed anything has its parent's.
+/// The kernel's link to the executed file, whatever its name leads to now (proc_pid_exe(5)). A
+/// child before exec has its parent's.
 const EXECUTED: &str = "/proc/self/exe";
 
-/// How this program is executed once more.
+/// The way to execute this program again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Own {
-    /// What to execute.
+    /// Path to execute.
     pub path: PathBuf,
-    /// What the user must know, where the path may lead to another file in the course of the run.
+    /// Warning for the user if the file at the path may change during the run.
     pub caution: Option<String>,
 }
 
 impl Own {
-    /// Finds it: by the kernel's link, or, where /proc is not mounted, by the path that was executed.
-    ///
-    /// # Errors
-    /// Neither leads to a file.
+    /// Finds it by the kernel's link, or by the executed path if /proc is not mounted.
     pub fn find() -> std::io::Result<Self> {
         Self::of(Path::new(EXECUTED), OsStr::from_bytes(rustix::param::linux_execfn().to_bytes()).as_ref())
     }
@@ -42,9 +36,8 @@ impl Own {
     }
 }
 
-/// Gives a process that was started by the kernel's link the program's name, which is "exe" otherwise in ps and top.
+/// Sets the process name, which would be "exe" in ps and top after a start by the kernel's link.
 pub fn take_name() {
-    // Best effort: a name for people.
     let _ = rustix::thread::set_name(c"plimsoll");
 }
 

@@ -1,4 +1,4 @@
-//! Random bytes of the operating system, which it can refuse (getrandom(2): early in the boot, under a filter of system calls).
+//! Random bytes of the operating system; getrandom(2) can fail early in the boot or be filtered.
 
 use std::io::{self, Read};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,17 +9,15 @@ use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 use sha2::{Digest, Sha256};
 
-/// Whether the system gives the bytes that Rust's own hash tables begin with: those end the program where it does not.
-///
-/// # Errors
-/// It gives none, and not because it knows no such call or forbids it, for which there is another way.
+/// Checks that the system has random bytes for Rust's hash tables, which abort without them. A
+/// missing or forbidden system call is no failure, because Rust has a fallback.
 pub fn usable() -> io::Result<()> {
     let ask = |flags| match getrandom(&mut [0_u8; 16], flags) {
         Ok(_) | Err(Errno::INTR | Errno::NOSYS | Errno::PERM) => Ok(()),
         Err(errno) => Err(errno),
     };
     match ask(GetRandomFlags::INSECURE) {
-        // Before Linux 5.6, where the pool of the young system is what /dev/urandom gives.
+        // Before Linux 5.6, where /dev/urandom has bytes before the pool is ready.
         Err(Errno::INVAL) => match ask(GetRandomFlags::NONBLOCK) {
             Err(Errno::AGAIN) => Ok(()),
             asked => asked.map_err(|errno| none(&io::Error::from(errno))),
@@ -32,22 +30,19 @@ fn none(why: &dyn std::fmt::Display) -> io::Error {
     io::Error::other(format!("the system gives no random bytes ({why}); see getrandom(2)"))
 }
 
-/// Bytes that nobody can foresee, for keys and tokens.
-///
-/// # Errors
-/// The system gives none. Nothing weaker may stand in for them.
+/// Returns unpredictable bytes for keys and tokens, or an error; there is no weaker fallback.
 pub fn secret<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
     SysRng.try_fill_bytes(&mut bytes).map_err(|e| none(&e))?;
     Ok(bytes)
 }
 
-/// Bytes that differ from call to call and from process to process, for seeds and names; random where the system gives any.
+/// Returns bytes that differ between calls and processes, for seeds and names; random if possible.
 pub fn distinct<const N: usize>() -> [u8; N] {
     secret().or_else(|_| from_device()).unwrap_or_else(|_: io::Error| from_surroundings())
 }
 
-/// A number as [`distinct`] bytes.
+/// Returns a number from [`distinct`] bytes.
 pub fn number() -> u64 {
     u64::from_ne_bytes(distinct())
 }
@@ -58,7 +53,6 @@ fn from_device<const N: usize>() -> io::Result<[u8; N]> {
     Ok(bytes)
 }
 
-/// From what differs: the time to the nanosecond, the process, and how many were made.
 fn from_surroundings<const N: usize>() -> [u8; N] {
     static MADE: AtomicU64 = AtomicU64::new(0);
     let mut bytes = [0; N];

@@ -1,11 +1,10 @@
-//! Whether anybody else can decide what a program is: every directory and link on the way to it is looked at, as the kernel
-//! walks it, and not only the file that the path ends at.
+//! Trust in programs: checks the path to a program for write access of other users.
 //!
-//! For root a name is trusted if it lies in a directory that only root may write, and is root's itself; for other users
-//! if not anybody may write there: sites install programs under an account and a group of their own. A directory with the sticky
-//! bit (`/tmp`) is passed through to a directory of theirs, which nobody else can rename; a file or a link
-//! in it may be a second name that somebody made. What is trusted cannot be exchanged before it is started, so that no
-//! descriptor must be held until then (a script could not be started by one: its interpreter would find no such file).
+//! Root trusts a name that root owns, in a directory that only root may write. Other users trust a
+//! directory that is not world-writable, because sites install programs under their own account and
+//! group. A sticky directory (`/tmp`) may lead to a trusted user's directory; a file or link in it
+//! may be another user's second name for a file. A trusted file cannot be exchanged before its
+//! start.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -17,17 +16,17 @@ use std::path::{Path, PathBuf};
 
 use crate::links::{LinkError, Until, follow};
 
-/// Bits of a mode: its group may write, anybody may, and names are taken away by their owners only.
+/// Mode bits: writable for group or world, names removable only by their owners, executable.
 const GROUP_WRITES: u32 = 0o020;
 const ANYBODY_WRITES: u32 = 0o002;
 const STICKY: u32 = 0o1000;
 const ANYBODY_RUNS: u32 = 0o111;
 
-/// Interpreters of interpreters that the kernel follows (`BINPRM_BUF_SIZE` bytes of each file; execve(2)).
+/// Maximum depth of interpreters in the kernel (`BINPRM_BUF_SIZE` bytes of each file; execve(2)).
 const MAX_INTERPRETERS: usize = 5;
 const INTERPRETER_BYTES: u64 = 256;
 
-/// Root and this user. If the machine's root has no number in this user namespace, also the number of all users without one.
+/// Returns root and this user, and the overflow user if the host's root is not mapped here.
 pub fn owners() -> BTreeSet<u32> {
     let read = |path: &str| crate::text::read_small(Path::new(path), 1 << 20).unwrap_or_default();
     let mut owners = BTreeSet::from([0, rustix::process::geteuid().as_raw()]);
@@ -35,15 +34,15 @@ pub fn owners() -> BTreeSet<u32> {
     owners
 }
 
-/// Whether other users than its owner may write it. Groups count if `groups` is set, but not group 0 without an access control
-/// list: what a list grants shows in the group's bits (acl(5)).
+/// Whether users other than the owner may write it. Groups count if `groups` is set, except group 0
+/// without an access control list, whose grants appear in the group's bits (acl(5)).
 pub fn others_write(path: &Path, found: &Metadata, groups: bool) -> bool {
     let by_group = || found.mode() & GROUP_WRITES != 0 && (found.gid() != 0 || has_list(path));
     found.mode() & ANYBODY_WRITES != 0 || (groups && by_group())
 }
 
-/// The first directory, from this one (without links in its path) up to the root, in which other users may exchange names: they may
-/// write it, and it has no sticky bit.
+/// Returns the first directory, from this one (a path without links) up to the root, in which other
+/// users may exchange names: writable, and not sticky.
 pub fn exposed(directory: &Path, groups: bool) -> Option<&Path> {
     let is_exposed =
         |path: &Path, found: &Metadata| others_write(path, found, groups) && found.mode() & STICKY == 0;
@@ -54,21 +53,17 @@ pub fn exposed(directory: &Path, groups: bool) -> Option<&Path> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trust {
     user: u32,
-    /// As [`owners`] returns them.
     owners: BTreeSet<u32>,
 }
 
 impl Trust {
-    /// The user of this process.
+    /// Returns the trust of the user of this process.
     pub fn here() -> Self {
         Self { user: rustix::process::geteuid().as_raw(), owners: owners() }
     }
 
-    /// The file that `path` leads to, if it can be run and nobody else decides what it is, nor its interpreter if it is a
-    /// script.
-    ///
-    /// # Errors
-    /// Why not, in one line.
+    /// Returns the resolved path if it is executable and no other user can change it or a script's
+    /// interpreter; otherwise the reason in one line.
     pub fn program(&self, path: &Path) -> Result<PathBuf, String> {
         let mut next = path.to_owned();
         let mut first = None;
@@ -94,7 +89,6 @@ impl Trust {
         ))
     }
 
-    /// Walks to the file as the kernel does.
     fn real(&self, path: &Path) -> Result<PathBuf, String> {
         let judge = |directory: &Path, name: &Path, found: &Metadata| self.judge(directory, name, found);
         let real = follow(path, Until::Name, judge).map_err(|error| match error {
@@ -110,8 +104,7 @@ impl Trust {
         }
     }
 
-    /// Refuses a name that another user could have put into the directory, or can write. Root runs only what root alone decides.
-    /// Other users run what their site installed for them, under an account and a group of its own.
+    /// Refuses a name that another user could have put into the directory, or can write.
     fn judge(&self, directory: &Path, name: &Path, found: &Metadata) -> Result<(), LinkError> {
         let is_root = self.user == 0;
         let writable = |path| Err(LinkError::Refused(format!("other users may write {}", shown(path))));
@@ -142,12 +135,12 @@ impl Trust {
     }
 }
 
-/// Whether an access control list of POSIX is on it; what cannot be asked has none.
+/// Whether it has a POSIX access control list; false if that cannot be read.
 fn has_list(path: &Path) -> bool {
     rustix::fs::lgetxattr(path, "system.posix_acl_access", &mut [0_u8; 0]).is_ok_and(|bytes| bytes > 0)
 }
 
-/// The interpreter that a script names in its first line; `None` for other programs, and for what may be run and not read.
+/// Interpreter in a script's first line; `None` for other programs and unreadable files.
 fn interpreter(path: &Path) -> Option<PathBuf> {
     let mut head = Vec::new();
     std::fs::File::open(path).ok()?.take(INTERPRETER_BYTES).read_to_end(&mut head).ok()?;
@@ -156,8 +149,7 @@ fn interpreter(path: &Path) -> Option<PathBuf> {
     words.next().map(|word| PathBuf::from(OsString::from_vec(word.to_vec())))
 }
 
-/// The number of those who have none in this user namespace (user_namespaces(7)), where that is most of them: there the
-/// files of the machine's root are theirs.
+/// The overflow user if it owns the files of the host's root (user_namespaces(7)).
 fn nobody(map: &str, overflow: &str) -> Option<u32> {
     let rows = map.lines().filter_map(|line| line.split_whitespace().nth(2)?.parse::<u64>().ok());
     let mapped: u64 = rows.sum();
@@ -191,12 +183,10 @@ mod tests {
         path.to_owned()
     }
 
-    /// As another user sees it: the owner of the files is somebody else.
     fn stranger() -> Trust {
         Trust { user: 65_533, owners: BTreeSet::from([65_533]) }
     }
 
-    /// A place whose way is trusted, as `/tmp` is on every system.
     fn place() -> tempfile::TempDir {
         tempfile::tempdir().unwrap()
     }
@@ -230,7 +220,7 @@ mod tests {
         std::os::unix::fs::chown(&group, None, Some(4242)).ok();
         let writable = program(&own.join("writable"), "\x7fELF");
         mode(&writable, 0o757);
-        // Into an open directory, through one, out of one by a link, by two links, and by a path that leaves it again.
+        // Into an open directory, through one, out of one, by two links, and leaving it again.
         let planted = open.join("fio");
         symlink(&real, &planted).unwrap();
         let through = own.join("through");

@@ -1,4 +1,4 @@
-//! The wall clock: it says when, and never how long. It can be wrong by decades, before 1970, and set in the course of a run.
+//! Wall clock, for points in time and not for durations: it may be wrong and set during a run.
 
 use std::time::SystemTime;
 
@@ -6,21 +6,20 @@ use jiff::Timestamp;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-/// Seconds by which it must be set to be told: reading two clocks one after the other takes far less, and programs that set
-/// it leave less to slewing, which is no step (chrony and ntpd: 0.1 s).
+/// Minimum step in seconds: far more than reading two clocks; less is slewed (chrony and ntpd).
 const STEP: f64 = 0.1;
 
-/// Now. What no calendar of this program holds (before the year -9999, after 9999) is the first or last moment that it does.
+/// Returns the current time, limited to the calendar's years -9999 to 9999.
 pub fn now() -> Timestamp {
     stamp(SystemTime::now())
 }
 
-/// So long ago, or the first moment of all.
+/// Returns the time `age` ago, or the earliest time of the calendar.
 pub fn before(age: std::time::Duration) -> Timestamp {
     now().checked_sub(age).unwrap_or(Timestamp::MIN)
 }
 
-/// Seconds of the wall clock since a moment in RFC 3339; negative where it is to come, `None` where it is none.
+/// Returns the seconds since `moment` (RFC 3339); negative if in the future, `None` if invalid.
 pub fn since(moment: &str) -> Option<f64> {
     Some(now().duration_since(moment.parse().ok()?).as_secs_f64())
 }
@@ -30,7 +29,7 @@ fn stamp(time: SystemTime) -> Timestamp {
     Timestamp::try_from(time).unwrap_or(bound)
 }
 
-/// A new id of a run: UUID version 7 (RFC 9562 §5.7), ordered by the wall clock to the millisecond. Before 1970 its time is 0.
+/// Returns a new run id: UUID version 7 (RFC 9562 §5.7), ordered by the wall clock to the ms.
 pub fn run_id() -> String {
     id(now(), &crate::random::distinct())
 }
@@ -40,24 +39,23 @@ fn id(now: Timestamp, random: &[u8; 10]) -> String {
     uuid::Builder::from_unix_timestamp_millis(millis, random).into_uuid().to_string()
 }
 
-/// Once in the course of a run somebody set the wall clock.
+/// A step of the wall clock during a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Step {
-    /// The machine's name in the run.
+    /// Name of the node in the run.
     pub node: String,
-    /// Seconds since that machine began, when it was noticed.
+    /// Time of detection in seconds of the node's run.
     pub at_s: f64,
-    /// Seconds by which it was set forward; negative: back.
+    /// Seconds by which the clock was set forward; negative if back.
     pub by_s: f64,
 }
 
-/// Seconds of a monotonic clock, which nobody can set. Asked of the kernel itself, past what may be put between a program and
-/// its C library.
+/// Returns the seconds of the monotonic clock, bypassing the C library.
 pub fn monotonic() -> f64 {
     seconds(clock_gettime(ClockId::Monotonic))
 }
 
-/// Seconds since the boot, the time that the machine slept included. Nobody can set it.
+/// Returns the seconds since boot, including suspension. This clock cannot be set.
 pub fn since_boot() -> f64 {
     seconds(clock_gettime(ClockId::Boottime))
 }
@@ -66,8 +64,7 @@ fn seconds(time: Timespec) -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
-/// Seconds by which the wall clock is ahead of the time since the boot. Both follow the same slewing and count suspension,
-/// so this changes with a step alone.
+/// Wall clock minus time since boot in seconds, both slewed and with suspension: only steps count.
 fn ahead() -> f64 {
     const MAX_CLOCK_READS: usize = 3;
     let read = || {
@@ -79,22 +76,21 @@ fn ahead() -> f64 {
         let after = seconds(clock_gettime(ClockId::Boottime));
         (after - before, wall - (before + after) / 2.0)
     };
-    // The one that was least interrupted.
+    // The attempt with the shortest interruption.
     let tries = std::iter::repeat_with(read).take(MAX_CLOCK_READS);
     tries.min_by(|a, b| a.0.total_cmp(&b.0)).map_or(0.0, |(_, ahead)| ahead)
 }
 
-/// Watches for steps of the wall clock.
+/// Detector of wall clock steps.
 #[derive(Debug)]
 pub struct Watch {
     read: fn() -> f64,
     ahead: f64,
-    /// When, and by how much.
     steps: Vec<(f64, f64)>,
 }
 
 impl Watch {
-    /// From now on.
+    /// Starts watching now.
     pub fn new() -> Self {
         Self::by(ahead)
     }
@@ -103,7 +99,7 @@ impl Watch {
         Self { read, ahead: read(), steps: Vec::new() }
     }
 
-    /// Looks whether it was set since the last look; `at` is the time of the run.
+    /// Checks for a step since the last call; `at` is the time of the run in seconds.
     pub fn look(&mut self, at: f64) {
         let ahead = (self.read)();
         let by = ahead - self.ahead;
@@ -113,7 +109,7 @@ impl Watch {
         }
     }
 
-    /// The steps so far.
+    /// Returns the steps so far, labelled with `node`.
     pub fn steps(&self, node: &str) -> Vec<Step> {
         let step = |&(at_s, by_s): &(f64, f64)| Step { node: node.to_owned(), at_s, by_s };
         self.steps.iter().map(step).collect()

@@ -1,50 +1,47 @@
-//! Chains of dependent instructions woven into vector work: the rows that each architecture fills.
+//! Chains of dependent instructions interleaved with vector work, one table per architecture.
 //!
-//! A core that does wide vector work may hold another clock than one that adds scalars, and changes from one to the other
-//! within microseconds. So the chain that shows the clock is woven into vector work of the same width: the core stays in
-//! the power state of the load. The chain, and not the vector work, must decide how long a turn takes. How much vector work
-//! a core can do beside it differs, so there are three densities, and calibration finds the densest that fits.
+//! Vector work keeps the core in the power state of the load. The chain must limit the time of an
+//! iteration; how much vector work fits beside it differs between cores, so calibration selects one
+//! of three densities.
 
 use crate::isa::Isa;
 use crate::kernel::{Element, Op};
 
-/// Runs so many turns of a loop. `rows` are the operands of the row's vector work; a chain without any ignores them.
+/// Runs `turns` iterations. `rows` are the operands of the vector work, ignored without any.
 pub(crate) type Chain = unsafe fn(turns: u64, rows: *const u8);
 
-/// A chain of additions, and one of multiplications in the same vector work.
+/// A chain of additions and one of multiplications, in the same vector work.
 #[derive(Debug)]
 pub(crate) struct Density {
-    /// Names of the two functions, for their disassembly.
     pub(crate) names: [&'static str; 2],
-    /// One addition after the other; each takes one cycle.
+    /// Dependent additions of one cycle each.
     pub(crate) add: Chain,
-    /// Additions in a turn.
     pub(crate) adds: u64,
-    /// One integer multiplication after the other; each takes the same whole number of cycles.
+    /// Dependent integer multiplications, each with the same whole number of cycles.
     pub(crate) multiply: Chain,
-    /// Multiplications in a turn. No third, quarter or half of `adds`, so that a turn whose time the vector work decides
-    /// does not look like a whole number of cycles for each.
+    /// Multiplications per iteration. Not a third, quarter or half of `adds`, so that an iteration
+    /// limited by the vector work does not look like whole cycles per multiplication.
     pub(crate) multiplications: u64,
 }
 
-/// What kind of vector work: processors with power levels tell these apart (Intel 248966, "Intel AVX-512 frequency").
+/// Kind of vector work, for processors with power levels (Intel 248966, "Intel AVX-512 frequency").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Weight {
-    /// Integer additions and the like.
+    /// Integer additions and similar.
     Light,
     /// Floating point, and all multiplications.
     Heavy,
 }
 
-/// Vector work with chains woven into it, the densest first.
+/// Vector work with chains in it, in decreasing density.
 #[derive(Debug)]
 pub(crate) struct Woven {
     pub(crate) isa: Isa,
     pub(crate) weight: Weight,
-    /// The kernel whose operands the vector work takes: numbers that are alive for longer than a probe.
+    /// Kernel with the operands of the vector work: numbers that change for longer than a probe.
     pub(crate) operands: (Op, Element),
     pub(crate) densities: [Density; 3],
 }
 
-/// Vector instructions in a turn of each density.
+/// Vector instructions per iteration, in each density.
 pub(crate) const VECTORS_PER_TURN: u64 = 24;

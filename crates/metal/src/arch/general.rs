@@ -1,25 +1,20 @@
-//! Kernels in general registers: integers that stand alone, in twelve independent chains, and in each number of chains up to
-//! that. Twelve, because a core may start three instructions in a cycle, each of which takes three. A turn is three times as long
-//! as that of vectors, whose loop counts in other units.
-//!
-//! Each architecture has a table of them (`general.rs` in its folder). What differs is the text that moves the numbers and
-//! ends the loop, and which registers the chains are.
+//! Kernels in general-purpose registers: up to twelve independent chains of scalar integers, enough
+//! for three instructions per cycle with a latency of three. An iteration is three times as long as
+//! that of vectors, because the loop counter uses the same units.
 
-/// Rows and functions of a table.
-///
-/// In parentheses: how features are detected, the registers of the chains, and text: what comes first, with the rows' address in
-/// `rows`; what loads chain `\\i`; what counts a turn in `turns`, and repeats the loop; what comes between; what stores chain
-/// `\\i`; what comes last; the two registers that were named, and all others that are used.
-/// Each line: name, operation, type, the mnemonic as disassembled, the operations that count, the instruction, and what it
-/// needs, as /proc/cpuinfo and as the compiler names it.
+/// Rows and functions of a table. In parentheses: macro to detect features, chain registers,
+/// prologue (with the rows' address), load of chain `\\i`, count and branch, code after the loop,
+/// store, epilogue, registers of rows and iterations, other used registers. Each line: name,
+/// operation, type, mnemonic as disassembled, counted operations, instruction, feature in
+/// /proc/cpuinfo and of the compiler.
 macro_rules! general {
     ($isa:ident $how:tt;
         $($name:ident $op:ident $element:ident [$mnemonic:literal $operations:literal $text:literal] needs $feature:literal $enabled:tt;)*) => {
-        /// Those of all chains.
+        /// Rows with all chains.
         pub(crate) static KERNELS: &[$crate::kernel::Kernel] = &[$(
             general!(@row 12 false stringify!($name); $how $isa $name $op $element $mnemonic $operations $feature $enabled),
         )*];
-        /// Those of so many chains, by row.
+        /// Rows by number of chains.
         pub(crate) static CHAINED: &[&[$crate::kernel::Kernel]] = &[$(
             general!(@rows 1 2 3 4 5 6 7 8 9 10 11 12; ($how $isa $name $op $element $mnemonic $operations $feature $enabled)),
         )*];
@@ -29,12 +24,12 @@ macro_rules! general {
         $count:literal $again:literal $between:literal $store:literal $last:literal rows $rows:tt turns $turns:tt
         ($($register:tt)+))) => {
         /// # Safety
-        /// Needs what the kernel's row says, `turns` > 0, and the vectors of that row.
+        /// Needs the instruction set of the kernel's row, `turns` > 0, and the vectors of that row.
         #[inline(never)]
         #[target_feature(enable = $enabled)]
         unsafe fn $name<const CHAINS: u32>(turns: u64, vectors: &mut $crate::kernel::Vectors) {
-            // SAFETY: the caller grants the instruction and rows of 8 bytes for both constants and all chains without
-            // gaps; all registers are named, or put back.
+            // SAFETY: the caller grants the instruction and 8-byte rows without gaps for the
+            // constant operands and all chains; all registers are named or restored.
             unsafe {
                 core::arch::asm!(
                     $first,

@@ -1,6 +1,5 @@
-//! What differs between instruction sets. This file alone asks for the target architecture.
-//!
-//! Each architecture folder offers the same items, so the rest of the crate names `arch::native` and nothing else.
+//! Code that depends on the instruction set. Only this file checks the target architecture; each
+//! architecture folder has the same items, which the crate uses as `arch::native`.
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[macro_use]

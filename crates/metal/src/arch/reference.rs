@@ -1,16 +1,13 @@
-//! Plain Rust: the oracle that every kernel is checked against, and the kernels of processors without better ones.
-//!
-//! The oracle walks one lane at a time, in the order of the definition. Rust neither reorders nor fuses floating-point
-//! operations, and integers wrap, so it is exact to the bit.
+//! Portable Rust: the exact reference for every kernel, and kernels for other processors. Rust
+//! neither reorders nor fuses floating-point operations, and integers wrap.
 
 use crate::isa::Isa;
 use crate::kernel::{Element, Kernel, Number, Op, Part, Recurrence, Tile, Vectors};
 
-/// Accumulators of the portable kernels: twelve 128-bit registers where the compiler vectorises for the baseline.
+/// Accumulators of the portable kernels: twelve 128-bit registers if the compiler vectorises.
 const WIDE_F64: usize = 24;
 const WIDE_F32: usize = 48;
 
-/// The portable kernels.
 pub(crate) static KERNELS: [Kernel; 2] = [
     portable_row("fma_f64_portable", Element::F64, &PARTS_F64, fma_f64_portable),
     portable_row("fma_f32_portable", Element::F32, &PARTS_F32, fma_f32_portable),
@@ -41,7 +38,6 @@ const fn portable_row(
     }
 }
 
-/// Advances `vectors` as `turns` turns of `kernel` must.
 pub(crate) fn advance(kernel: &Kernel, turns: u64, vectors: &mut Vectors) {
     let steps = turns * u64::from(kernel.steps);
     if let (Recurrence::Tile, Some(tile)) = (kernel.recurrence, Tile::of(kernel.isa)) {
@@ -63,7 +59,6 @@ pub(crate) fn advance(kernel: &Kernel, turns: u64, vectors: &mut Vectors) {
     }
 }
 
-/// The definition of each recurrence of floating point, once for each type.
 macro_rules! recurrences {
     ($name:ident, $float:ty, $bits:ty) => {
         fn $name(recurrence: Recurrence, steps: u64, [first, second]: [u64; 2], numbers: &mut [u64]) {
@@ -82,7 +77,7 @@ macro_rules! recurrences {
                     Recurrence::FusedRoot => (0..steps).for_each(|_| x = x.mul_add(x, b).sqrt()),
                     Recurrence::RoundedRoot => (0..steps).for_each(|_| x = (x * x + b).sqrt()),
                     Recurrence::ExactDot => (0..steps).for_each(|_| x += dot),
-                    // Recurrences of others: no row has them with this type, and the check of one that had would fail.
+                    // No row has another recurrence with this type; its check would fail.
                     _ => x = <$float>::NAN,
                 }
                 *number = u64::from(x.to_bits());
@@ -94,14 +89,14 @@ macro_rules! recurrences {
 recurrences!(advance_f64, f64, u64);
 recurrences!(advance_f32, f32, u32);
 
-/// The products of two pairs of bfloat16, summed: exact in binary64 for the operands that the kernels have.
+/// Sum of the products of two bfloat16 pairs: exact in binary64 for the kernels' operands.
 fn pairs(first: u64, second: u64) -> f64 {
     let number = |bits: u64| f64::from(f32::from_bits((bits as u32) << 16));
     let [low, high] = [0, 16].map(|shift| number(first >> shift) * number(second >> shift));
     low + high
 }
 
-/// The recurrences of integers: each number takes its step with the one after it, or with a constant.
+/// Recurrences of integers: each step combines a number with the next one, or with a constant.
 fn advance_integers(kernel: &Kernel, steps: u64, [a, b]: [u64; 2], numbers: &mut [u64]) {
     let mask = u64::MAX >> (64 - 8 * kernel.result().bytes());
     let bytes = kernel.element == Element::I8;
@@ -130,12 +125,12 @@ fn advance_integers(kernel: &Kernel, steps: u64, [a, b]: [u64; 2], numbers: &mut
             Some(step) => each_with(a, steps, numbers, step),
             None => numbers.fill(0),
         },
-        // As above: a row like that would fail its check.
+        // As above.
         _ => numbers.fill(0),
     }
 }
 
-/// The sum of the products of four bytes each, the first unsigned and the second signed.
+/// Sum of the products of four bytes, unsigned times signed.
 fn mixed_bytes(first: u64, second: u64) -> u32 {
     (0..4).fold(0, |sum: u32, byte| {
         let product = i32::from((first >> (8 * byte)) as u8) * i32::from((second >> (8 * byte)) as i8);
@@ -143,7 +138,6 @@ fn mixed_bytes(first: u64, second: u64) -> u32 {
     })
 }
 
-/// The sum of the products of two signed halves each.
 fn halves(first: u64, second: u64) -> u32 {
     (0..2).fold(0, |sum: u32, half| {
         let product = i32::from((first >> (16 * half)) as i16) * i32::from((second >> (16 * half)) as i16);
@@ -151,7 +145,6 @@ fn halves(first: u64, second: u64) -> u32 {
     })
 }
 
-/// The sum of the products of four signed bytes each.
 fn signed_bytes(first: u64, second: u64) -> u32 {
     (0..4).fold(0, |sum: u32, byte| {
         let [first, second] = [first, second].map(|word| i32::from((word >> (8 * byte)) as i8));
@@ -159,7 +152,7 @@ fn signed_bytes(first: u64, second: u64) -> u32 {
     })
 }
 
-/// Matrices: what each number is given by a step is the same in every step.
+/// Matrix products: every step adds the same amount to a number.
 fn advance_tiles(kernel: &Kernel, tile: Tile, steps: u64, vectors: &mut Vectors) {
     for lane in 0..vectors.lanes() {
         let words = tile.factors(lane).map(|[a, b]| (vectors.operand(0, a), vectors.operand(1, b)));
@@ -178,9 +171,8 @@ fn advance_tiles(kernel: &Kernel, tile: Tile, steps: u64, vectors: &mut Vectors)
     }
 }
 
-/// The recurrences of binary16: computed in binary64, where sums and products of these numbers are exact and quotients and
-/// roots have more than twice the digits, so that rounding to binary16 is the only one that counts (Figueroa, "When is
-/// double rounding innocuous?", 1995).
+/// Recurrences of binary16, computed in binary64, where only the rounding to binary16 counts
+/// (Figueroa, "When is double rounding innocuous?", 1995).
 fn advance_f16(recurrence: Recurrence, steps: u64, [first, second]: [u64; 2], numbers: &mut [u64]) {
     let number = |bits: u64| Number::from_bits(Element::F16, bits).value();
     let rounded = |value: f64| number(Number::nearest(Element::F16, value).bits());
@@ -227,8 +219,8 @@ fn each_with(other: u64, steps: u64, numbers: &mut [u64], step: impl Fn(u64, u64
     }
 }
 
-/// A kernel in plain Rust: all accumulators step together, for the compiler to put in vectors if it can. The loop is a
-/// function of its own: beside the code that takes numbers out one by one it was seen to pull vectors apart each turn.
+/// A portable kernel: all accumulators step together, so that the compiler may vectorise. The loop
+/// is a separate function, because the compiler split vectors next to other code.
 macro_rules! portable {
     ($name:ident, $turn:ident, $float:ty, $bits:ty, $width:ident) => {
         #[inline(never)]

@@ -1,4 +1,4 @@
-//! Portable tiles of the matrix multiplication: plain Rust in fixed loops that the compiler makes vectors of.
+//! Portable matrix multiplication tiles: plain Rust in fixed loops that the compiler vectorises.
 
 use crate::gemm::Real;
 use crate::gemm::pack::{pack_a, pack_b};
@@ -38,7 +38,7 @@ unsafe fn portable<T, const ROWS: usize, const COLUMNS: usize>(
     let Operands { depth, a, b, .. } = *operands;
     let mut sums = [[T::ZERO; ROWS]; COLUMNS];
     for step in 0..depth {
-        // SAFETY: the caller grants `depth` columns of ROWS and rows of COLUMNS.
+        // SAFETY: the caller grants `depth` columns of ROWS and rows of COLUMNS elements.
         let rows = unsafe { *a.wrapping_add(step * ROWS).cast::<[T; ROWS]>() };
         // SAFETY: as above.
         let columns = unsafe { *b.wrapping_add(step * COLUMNS).cast::<[T; COLUMNS]>() };

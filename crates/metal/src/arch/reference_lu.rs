@@ -1,9 +1,9 @@
-//! Portable functions of the factorisation.
+//! Portable functions of the LU factorization.
 
 use crate::isa::Isa;
 use crate::lu::narrow::{Narrow, above, step, substitute, subtract};
 
-/// Products are rounded before sums: without the instruction a fused one is a slow function.
+/// Rounds products before sums: without the instruction, a fused operation is a slow function call.
 pub(crate) static NARROW: Narrow = Narrow {
     isa: Isa::Portable,
     above: above::<false, 4>,

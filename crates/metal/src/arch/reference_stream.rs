@@ -1,14 +1,13 @@
-//! Bandwidth kernels in plain Rust: the oracle of the others, and the kernels of processors without better ones.
+//! Portable bandwidth kernels: the reference, and kernels for processors without better ones.
 
 use std::hint::black_box;
 
 use crate::isa::Isa;
 use crate::stream::{ELEMENT, Store, StreamKernel, StreamOp, Terms};
 
-/// Elements copied at a time.
 const COPY_BLOCK: usize = 64;
 
-/// Does `op` on the first `elements` elements (or as many as there are), one by one, in the order of the definition.
+/// Applies `op` to up to `elements` elements one by one, in the order of the definition.
 #[inline]
 pub(crate) fn apply(op: StreamOp, elements: usize, a: &mut [f64], b: &[f64], c: &[f64], s: f64) -> u64 {
     let (a, _) = a.split_at_mut(elements.min(a.len()));
@@ -19,7 +18,7 @@ pub(crate) fn apply(op: StreamOp, elements: usize, a: &mut [f64], b: &[f64], c: 
         StreamOp::Write => a.iter_mut().for_each(|a| *a = s),
         StreamOp::Copy => {
             for (a, b) in a.chunks_mut(COPY_BLOCK).zip(b.chunks(COPY_BLOCK)) {
-                // Opaque, else the compiler makes one memcpy of all, which may store in a way that the row denies.
+                // Opaque, to prevent one memcpy of all, whose kind of stores is unknown.
                 for (a, b) in black_box(a).iter_mut().zip(b) {
                     *a = *b;
                 }
@@ -47,21 +46,21 @@ macro_rules! portable {
         };
 
         /// # Safety
-        /// As `StreamKernel::function` demands.
+        /// See `StreamKernel::function`.
         #[inline(never)]
         unsafe fn $name(a: *mut f64, b: *const f64, c: *const f64, terms: Terms) -> u64 {
             let Terms { bytes, passes, scalar, .. } = terms;
             let op = StreamOp::$op;
             let length = |used: bool| if used { bytes / ELEMENT } else { 0 };
-            // SAFETY: the destination, where the operation has one, is `bytes` bytes that nothing else borrows.
+            // SAFETY: the destination, if used, has `bytes` bytes that nothing else borrows.
             let a = unsafe { slice_mut(a, length(op.stores() > 0)) };
-            // SAFETY: b, where the operation reads it, is `bytes` bytes.
+            // SAFETY: b, if used, has `bytes` bytes.
             let b = unsafe { slice(b, length(op.loads() > 0 && op != StreamOp::Update)) };
-            // SAFETY: c, where the operation reads it, is `bytes` bytes.
+            // SAFETY: c, if used, has `bytes` bytes.
             let c = unsafe { slice(c, length(op.loads() > 1)) };
             let mut sum = 0_u64;
             for _ in 0..passes {
-                // Opaque, so that no pass is taken for a repetition of the one before and left out.
+                // Opaque, so that no pass is optimized away as a repetition.
                 let (a, b, c) = (black_box(&mut *a), black_box(b), black_box(c));
                 sum = sum.wrapping_add(apply(op, bytes / ELEMENT, a, b, c, scalar));
             }
@@ -71,7 +70,7 @@ macro_rules! portable {
 }
 
 /// # Safety
-/// `length` elements from `start`, if any, may be read for as long as the slice lives.
+/// `length` elements from `start`, if any, are readable for the lifetime of the slice.
 unsafe fn slice<'memory>(start: *const f64, length: usize) -> &'memory [f64] {
     if length == 0 {
         return &[];
@@ -81,7 +80,7 @@ unsafe fn slice<'memory>(start: *const f64, length: usize) -> &'memory [f64] {
 }
 
 /// # Safety
-/// `length` elements from `start`, if any, are the slice's alone for as long as it lives.
+/// `length` elements from `start`, if any, are exclusive to the slice for its lifetime.
 unsafe fn slice_mut<'memory>(start: *mut f64, length: usize) -> &'memory mut [f64] {
     if length == 0 {
         return &mut [];
@@ -98,5 +97,4 @@ portable!(ADD, add_portable, Add);
 portable!(TRIAD, triad_portable, Triad);
 portable!(UPDATE, update_portable, Update);
 
-/// The portable kernels.
 pub(crate) static KERNELS: [&StreamKernel; 7] = [&READ, &WRITE, &COPY, &SCALE, &ADD, &TRIAD, &UPDATE];

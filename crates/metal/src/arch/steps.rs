@@ -1,9 +1,9 @@
-//! How long a turn of independent chains is, on every architecture.
+//! Length of an iteration of independent chains.
 
-/// The least steps in a turn, over all chains: so that the end of the turn costs next to nothing.
+/// Minimum steps per iteration over all chains, to hide the end of the loop.
 const LEAST_STEPS: u32 = 12;
 
-/// Steps of each of so many chains in a turn: an odd number, so that what comes back after two steps shows each turn.
+/// Steps of each chain per iteration: odd, so that a value with period two shows each iteration.
 pub(super) const fn steps(chains: u32) -> u32 {
     LEAST_STEPS.div_ceil(chains) | 1
 }

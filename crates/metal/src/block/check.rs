@@ -1,14 +1,11 @@
-//! What is checked after timing: that each block was worked on as often as it should have been, and what came of it.
+//! Checks after timing that each block was processed as often as intended, with the right result.
 
 use super::units::{Unit, units_of};
 use super::{BlockOp, Order, Region, WrongBlocks, line_value, unit_value};
 use crate::stream::ELEMENT;
 
 impl Region {
-    /// Checks all that was done since the region was made. What is drawn and not worked on is forgotten.
-    ///
-    /// # Errors
-    /// [`WrongBlocks`].
+    /// Checks all operations since the region was made, except blocks drawn and not processed.
     pub fn verify(&self) -> Result<(), WrongBlocks> {
         let (passes, rest) = (self.done / self.count, self.done % self.count);
         let order = (self.shape.order == Order::Random).then(|| self.order_of(passes));
@@ -29,7 +26,7 @@ impl Region {
                     Some(pass) => self.holds(place, pass),
                     None => self.target_block(place).iter().all(|byte| *byte == 0),
                 };
-                // Those visited are all new; as many as they are new in all, hence no other is; and the others are old.
+                // All visited blocks are new, no other block is new, and the rest are old.
                 let visited_new = (0..rest).map(visited).all(new);
                 let is_new = (0..self.count).filter(|place| new(*place)).count() as u64;
                 let is_old = (0..self.count).filter(|place| old(*place)).count() as u64;
@@ -63,7 +60,6 @@ impl Region {
         &self.buffer.bytes()[start..start + self.shape.block]
     }
 
-    /// Whether the block holds what that pass writes.
     fn holds(&self, place: u64, pass: u64) -> bool {
         let block = self.target_block(place);
         if self.shape.block > ELEMENT {
@@ -74,7 +70,7 @@ impl Region {
         word_of(block) == unit_value(pass) << unused >> unused
     }
 
-    /// The sum of the units, or of the words of the lines, of these blocks.
+    /// Sum of the units, or of the words of the lines, of the blocks in `places`.
     fn sum_of(&self, places: impl Iterator<Item = u64>) -> u64 {
         places
             .flat_map(|place| self.target_block(place).chunks(ELEMENT))
@@ -82,7 +78,7 @@ impl Region {
             .fold(0, u64::wrapping_add)
     }
 
-    /// [`sum_of`](Self::sum_of) for all blocks, and quicker.
+    /// [`sum_of`](Self::sum_of) of all blocks, faster.
     pub(super) fn sum_of_all(&self) -> u64 {
         let bytes = &self.buffer.bytes()[self.target..];
         let length = self.count as usize;
@@ -99,7 +95,6 @@ fn sum<T: Unit>(units: &[T]) -> u64 {
     units.iter().fold(0, |sum: u64, unit| sum.wrapping_add((*unit).into()))
 }
 
-/// The number of 1, 2, 4 or 8 bytes.
 fn word_of(bytes: &[u8]) -> u64 {
     match *bytes {
         [a] => u64::from(a),

@@ -1,13 +1,13 @@
-//! A random order of the numbers below a count, made a number at a time: no table, so no memory however many there are.
+//! Random permutation of 0..count, computed per element without a table.
 
-/// Rounds of mixing; after two the order passes the tests below, the third is for what they do not see.
+/// Rounds of mixing. After two the order passes the tests below; the third is a margin.
 const MIXING_ROUNDS: usize = 3;
 
-/// A bijection of 0..count on itself.
+/// A bijection of 0..count onto itself.
 ///
-/// Numbers of the next power of two are mixed by steps that can each be undone (addition, xor-shift, multiplication by
-/// an odd number), and a number that leaves the range is mixed on until it is back in it ("cycle walking": Black and
-/// Rogaway, CT-RSA 2002): fewer than two rounds in the mean.
+/// Numbers below the next power of two are mixed by invertible steps (addition, xor-shift,
+/// multiplication by an odd number). A number outside the range is mixed again until it is inside
+/// ("cycle walking": Black and Rogaway, CT-RSA 2002), in fewer than two rounds on average.
 #[derive(Debug, Clone, Copy)]
 pub struct Permutation {
     count: u64,
@@ -23,7 +23,7 @@ struct Key {
 }
 
 impl Permutation {
-    /// The order of 0..`count` that `seed` decides.
+    /// Returns the permutation of 0..`count` for `seed`.
     #[must_use]
     pub fn new(count: u64, seed: u64) -> Self {
         let bits = u64::BITS - count.saturating_sub(1).leading_zeros();
@@ -37,7 +37,7 @@ impl Permutation {
         Self { count, mask, shift: bits.div_ceil(2).max(1), keys }
     }
 
-    /// The number at `place` of the order; both are below the count.
+    /// Returns the number at position `place`; both are below the count.
     #[must_use]
     #[inline]
     pub fn at(&self, place: u64) -> u64 {
@@ -49,7 +49,7 @@ impl Permutation {
                 number = number.wrapping_mul(times) & self.mask;
                 number ^= number >> self.shift;
             }
-            // A place beyond the range has no number; it is given back rather than looked for without end.
+            // A place outside the range has no number; return instead of looping without end.
             if number < self.count || place >= self.count {
                 return number;
             }
@@ -98,8 +98,8 @@ mod tests {
                 *steps.entry(to as i64 - from as i64).or_default() += 1;
                 lines += u64::from(from / 8 == to / 8);
             }
-            // In a random order every step has a chance of 1 ÷ count, so the most common one comes some 6 times. One seed in a
-            // thousand has one of 1 % of all, and of 40,000 seeds the worst had one of 8 %.
+            // In a random order the most common step comes about 6 times. One seed in a thousand
+            // has one of 1 % of all; of 40,000 seeds the worst had one of 8 %.
             prop_assert!(steps.values().all(|times| *times <= 24 + count / 10), "{:?}", steps.values().max());
             prop_assert!(lines <= 40 + count / 10, "{lines} of {count} stay within a line");
         }

@@ -9,7 +9,6 @@ fn shape(op: BlockOp, order: Order, block: usize, blocks: usize) -> Shape {
     Shape { op, order, block, bytes: block * blocks * op.regions(), pages: Pages::Small, seed: 5 }
 }
 
-/// Draws and works, and gives the places in the order in which they came.
 fn work(region: &mut Region, kernel: BlockKernel, blocks: u64) -> Vec<u64> {
     region.draw(blocks);
     let places: Vec<u64> = match region.shape.order {
@@ -22,7 +21,6 @@ fn work(region: &mut Region, kernel: BlockKernel, blocks: u64) -> Vec<u64> {
     places
 }
 
-/// What the target, or the one region, holds after these blocks, and what was summed up.
 fn reference(fresh: &Region, places: &[u64]) -> (Vec<u8>, u64) {
     let Region { shape, count, .. } = fresh;
     let block = shape.block;
@@ -74,7 +72,7 @@ proptest! {
             let (bytes, sum) = reference(&fresh, &places);
             prop_assert_eq!(&region.buffer.bytes()[region.target..], &bytes[..], "{}", kernel.name());
             prop_assert_eq!(region.sum, sum, "{}", kernel.name());
-            // Not the source of a copy either, nor what lies between.
+            // The source of a copy and the gap are unchanged.
             let source = region.target.min(blocks * block);
             prop_assert_eq!(&region.buffer.bytes()[..source], &fresh.buffer.bytes()[..source]);
         }

@@ -1,20 +1,18 @@
-//! Blocks of 1, 2, 4 or 8 bytes: one load or store of just that width for each.
+//! Blocks of 1, 2, 4 or 8 bytes: one load or store of that width per block.
 //!
-//! The accesses are volatile, so no compiler may merge, widen or leave them out; a test counts them in the machine code.
-//! What is loaded is summed, and sums go round four accumulators, so that none of them is waited for.
+//! The accesses are volatile, so that the compiler does not merge, widen or omit them; a test
+//! counts them in the machine code. Four accumulators avoid waiting for sums.
 
 use std::ptr;
 
-/// Blocks in one turn of a loop.
+/// Blocks per iteration of a loop.
 const TURN: usize = 16;
-/// The same where each block has a place: with more, the compiler runs out of registers and keeps places on the stack.
+/// Blocks per iteration with an index each: with more, the compiler spills indices to the stack.
 const TURN_AT: usize = 8;
-/// Sums at once.
 const SUMS: usize = 4;
 
-/// A number that is one block.
+/// An unsigned integer that is one block.
 pub(super) trait Unit: Copy + Into<u64> {
-    /// The low bytes of `word`.
     fn of(word: u64) -> Self;
 }
 
@@ -30,32 +28,28 @@ macro_rules! unit {
 }
 unit!(u8, u16, u32, u64);
 
-/// The functions for blocks of one width.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Units<T> {
-    /// Sums the numbers in order.
     pub(super) read: fn(&[T]) -> u64,
-    /// Writes the number to each in order.
     pub(super) write: fn(&mut [T], T),
-    /// Copies each in order; both slices are equally long.
+    /// Copies in order; both slices have the same length.
     pub(super) copy: fn(&[T], &mut [T]),
-    /// Sums the numbers at the places. Every place must be below the length.
+    /// Sums at the given indices, which must be below the length.
     pub(super) read_at: unsafe fn(&[T], &[u64]) -> u64,
-    /// Writes the number to the places. Every place must be below the length.
+    /// Stores a value at the given indices, which must be below the length.
     pub(super) write_at: unsafe fn(&mut [T], &[u64], T),
-    /// Copies those at the places. Every place must be below both lengths.
+    /// Copies at the given indices, which must be below both lengths.
     pub(super) copy_at: unsafe fn(&[T], &mut [T], &[u64]),
 }
 
-/// The first `length` units of these bytes.
 pub(super) fn units_of<T: Unit>(bytes: &[u8], length: usize) -> &[T] {
-    // SAFETY: every bit pattern is such an integer.
+    // SAFETY: every bit pattern is valid for such an integer.
     let (_, units, _) = unsafe { bytes.align_to::<T>() };
     &units[..length]
 }
 
 pub(super) fn units_of_mut<T: Unit>(bytes: &mut [u8], length: usize) -> &mut [T] {
-    // SAFETY: every bit pattern is such an integer, and of such an integer.
+    // SAFETY: every bit pattern is valid for such an integer, before and after a write.
     let (_, units, _) = unsafe { bytes.align_to_mut::<T>() };
     &mut units[..length]
 }
@@ -149,7 +143,7 @@ unsafe fn copy_at<T: Unit>(source: &[T], target: &mut [T], places: &[u64]) {
     rest.iter().for_each(&mut at);
 }
 
-/// Functions with names of their own, to be found in the disassembly.
+/// Functions with their own symbols, which a test looks up in the disassembly.
 macro_rules! named {
     ($table:ident: $number:ty, $read:ident, $write:ident, $copy:ident, $read_at:ident, $write_at:ident, $copy_at:ident) => {
         #[inline(never)]

@@ -6,7 +6,7 @@ fn shape(bytes: usize, stride: usize) -> Shape {
     Shape { bytes, stride, group: None, pages: Pages::Small, chases: 1, seed: 1, node: None }
 }
 
-/// The byte offsets of the nodes in the order that the walk finds them.
+/// Byte offsets of the nodes in the order of the walk.
 fn walked(chase: &mut Chase) -> Vec<usize> {
     let base = chase.buffer.bytes().as_ptr().addr();
     (0..chase.nodes())
@@ -41,7 +41,7 @@ proptest! {
         let mut chase =
             Chase::new(Shape { bytes, stride: 256, group: Some(group), pages: Pages::Small, chases: 1, seed, node: None }).unwrap();
         let groups: Vec<usize> = walked(&mut chase).iter().map(|offset| offset / group).collect();
-        // The walk begins behind the first node, so its group may be seen at both ends.
+        // The walk starts behind the first node, so its group may be seen at both ends.
         let mut changes = groups.windows(2).filter(|pair| pair[0] != pair[1]).count();
         changes += usize::from(groups.first() != groups.last());
         let expected = nodes.div_ceil(per_group);
@@ -162,7 +162,7 @@ fn a_walk_that_left_its_way_once_is_found() {
             chase.walk(steps);
             chase.verify().unwrap();
         }
-        // One load gives another node of the cycle, from which the walk goes on.
+        // One load returns another node of the cycle, and the walk continues from there.
         let [next] = walk([chase.at[0]], 1);
         let right = std::mem::replace(&mut chase.at[0], next);
         chase.walk(500);

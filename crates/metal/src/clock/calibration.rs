@@ -1,8 +1,6 @@
-//! Choosing the chains for a kind of work, and proving that they count cycles.
-//!
-//! Of three densities of vector work the densest is taken beside which the chain decides the time: an addition must take
-//! as long as in the next sparser one. Then a chain of multiplications in the same work must take a whole number of
-//! additions for each, or an addition is not a cycle.
+//! Selects the chains for a kind of work, and verifies that they count cycles: in the densest
+//! vector work beside which an addition does not slow down, a multiplication must take a whole
+//! number of additions.
 
 use super::links::{Link, Of, Operands};
 use super::step::{TimeKept, timer_step};
@@ -10,31 +8,27 @@ use super::{ClockUnknown, LINK_TOLERANCE, ProbeWork, longest_undisturbed, mean_u
 use crate::arch::chain::{Density, Woven};
 use crate::arch::native;
 
-/// Cycles of a link: some 2 to 5 µs.
+/// Cycles per link: 2 to 5 µs.
 const LINK_CYCLES: f64 = 10_240.0;
-/// The step of the timer is at most this share of a link.
+/// Maximum of the timer's step as a share of a link.
 const STEP_SHARE: f64 = 0.002;
-/// A longer link would be disturbed too often: a timer so coarse has a larger share.
+/// Maximum length of a link in seconds: a longer one is disturbed too often.
 const LONGEST_LINK: f64 = 200e-6;
-/// The largest share of the step that still tells a clock.
+/// Maximum of the step's share at [`LONGEST_LINK`].
 const COARSEST: f64 = 0.01;
-/// How many times shorter the short link is that tells the constant part.
+/// Length of a link divided by that of the short one that gives the constant part.
 const SHORTER: u64 = 8;
-/// Rounds in which every link is timed.
 const CALIBRATION_ROUNDS: usize = 96;
-/// Rounds before them, in which the core comes to the clock of such work: some 1 ms.
+/// Rounds of about 1 ms in all before timing, in which the core reaches the clock for such work.
 const WARM_UP: usize = 48;
-/// How often a calibration that came to nothing is repeated, on a busy machine.
 const CALIBRATION_ATTEMPTS: u32 = 3;
-/// Share by which a multiplication may miss a whole number of additions.
+/// Maximum relative deviation of a multiplication from a whole number of additions.
 const WHOLE_RATIO_TOLERANCE: f64 = 0.005;
-/// Share by which a multiplication may seem shorter than a whole number of additions where a sibling thread works: an addition
-/// needs a slot in each cycle and loses some to the sibling, a multiplication leaves most of them unused.
+/// Maximum relative shortfall of a multiplication next to a busy sibling, which delays additions.
 const SIBLING: f64 = 0.04;
 /// Cycles of a dependent integer multiplication on known cores: 2 (Neoverse V1) to 6 (Bulldozer).
 const MULTIPLICATION: std::ops::RangeInclusive<f64> = 2.0..=8.0;
 
-/// What [`super::CoreClock`] is made of.
 pub(super) struct Calibration {
     pub(super) links: Vec<Link>,
     pub(super) operands: Operands,
@@ -60,12 +54,12 @@ impl Calibration {
     }
 }
 
-/// Cycles of a link, so many that the timer's step is a small share of it.
+/// Cycles per link, enough that the timer's step is a small share of it.
 fn cycles_of_link(scalar: &Density, step: f64) -> Result<u64, ClockUnknown> {
     // SAFETY: a chain without vector work needs nothing.
     let link = unsafe { Link::new(scalar, Of::Additions, LINK_CYCLES as u64, false) };
     let operands = Operands::none();
-    // Also the warm-up of a core that slept.
+    // Also warms up an idle core.
     let repeats = (1.0 + 4.0 * step / 1e-6) as usize;
     let shortest = (0..CALIBRATION_ROUNDS).map(|_| {
         let start = std::time::Instant::now();
@@ -85,11 +79,11 @@ fn cycles_of_link(scalar: &Density, step: f64) -> Result<u64, ClockUnknown> {
 
 type Chosen = (Vec<Link>, Operands);
 
-/// The densest links beside which the chain decides, and the next sparser ones, each followed by the multiplications of the
-/// densest; `None` if there are none, or they are not sound.
+/// Links of additions in the densest work beside which the chain limits the time, and in the next
+/// sparser work, each followed by multiplications; `None` if there is no sound one.
 fn in_vectors(row: &Woven, operands: &Operands, cycles: u64, step: f64) -> Option<Chosen> {
     let links = |of| {
-        // SAFETY: `operands` are of this row, and `ProbeWork::woven` found its instruction set on this processor.
+        // SAFETY: `operands` belong to this row; `ProbeWork::woven` checked its set.
         row.densities.iter().map(move |density| unsafe { Link::new(density, of, cycles, true) })
     };
     let mut timed = Timed::of(links(Of::Additions).chain(links(Of::Multiplications)), operands, step);
@@ -108,13 +102,11 @@ fn in_vectors(row: &Woven, operands: &Operands, cycles: u64, step: f64) -> Optio
     Some((links, operands.clone()))
 }
 
-/// The chain without vector work, in the first attempt that is sound.
 fn alone_at_last(scalar: &Density, cycles: u64, step: f64) -> Result<Chosen, ClockUnknown> {
     let first = alone(scalar, cycles, step);
     (1..CALIBRATION_ATTEMPTS).fold(first, |found, _| found.or_else(|_| alone(scalar, cycles, step)))
 }
 
-/// The chain without vector work.
 fn alone(scalar: &Density, cycles: u64, step: f64) -> Result<Chosen, ClockUnknown> {
     let operands = Operands::none();
     let links = [Of::Additions, Of::Multiplications]
@@ -134,14 +126,14 @@ fn alone(scalar: &Density, cycles: u64, step: f64) -> Result<Chosen, ClockUnknow
     Ok((links, operands))
 }
 
-/// The cycles of a multiplication where additions are only a little slower than a cycle each.
+/// Cycles of a multiplication if additions are a little slower than a cycle because of a sibling.
 fn cycles_beside_sibling(add: f64, multiply: f64) -> Option<f64> {
     let ratio = multiply / add;
     let cycles = ratio.round();
     (MULTIPLICATION.contains(&cycles) && (1.0 - SIBLING..1.0).contains(&(ratio / cycles))).then_some(cycles)
 }
 
-/// The cycles of a multiplication, which must take a whole number of additions.
+/// Cycles of a multiplication, if it takes a whole number of additions.
 fn whole(add: f64, multiply: f64) -> Result<f64, ClockUnknown> {
     let ratio = multiply / add;
     let off = (ratio / ratio.round() - 1.0).abs();
@@ -151,14 +143,14 @@ fn whole(add: f64, multiply: f64) -> Result<f64, ClockUnknown> {
     }
 }
 
-/// Links with their constants, and how long one of their instructions takes.
+/// Links with their constants, and the seconds of one instruction of each.
 struct Timed {
     links: Vec<Link>,
     each: Vec<Option<f64>>,
 }
 
 impl Timed {
-    /// Times all of them in turn, each beside a shorter one, so that all have the same clock.
+    /// Times all links in turn, each beside a shorter one, so that all have the same clock.
     fn of(links: impl Iterator<Item = Link>, operands: &Operands, step: f64) -> Self {
         let mut links: Vec<Link> = links.collect();
         let short: Vec<(Link, f64)> = links.iter().map(|link| link.shorter(SHORTER)).collect();
@@ -187,7 +179,7 @@ impl Timed {
     }
 }
 
-/// The mean of the middle half: neither interrupts nor the timer's steps move it far.
+/// Mean of the middle half, robust against interrupts and timer steps.
 fn middle_mean(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     let quarter = values.len() / 4;
@@ -258,7 +250,7 @@ mod tests {
             let before = format!("{operands:?}");
             for density in &row.densities {
                 for of in [Of::Additions, Of::Multiplications] {
-                    // SAFETY: the operands are this row's, and the instruction set was just found.
+                    // SAFETY: the operands are this row's, and the instruction set is available.
                     let link = unsafe { Link::new(density, of, 1_000, true) };
                     assert!(link.time(&operands) > 0.0 && link.additions() >= 333.0);
                 }

@@ -1,14 +1,13 @@
-//! The clocks of one core in work of several kinds, where what works is chosen as it goes.
+//! Clocks of one core for several kinds of work.
 
 use super::{CoreClock, ProbeWork};
 
-/// A clock for each kind of work that was asked for, calibrated at the first question: for one thread, on one core.
+/// Core clocks by kind of work, for one thread on one core; each is calibrated when first used.
 #[derive(Debug, Clone, Default)]
 pub struct Clocks(Vec<(ProbeWork, Option<CoreClock>)>);
 
 impl Clocks {
-    /// The core clock in such work just now, in Hz; `None` where it cannot be measured. The first question of a kind takes
-    /// some milliseconds.
+    /// Returns the current core clock for such work in Hz. The first call takes some milliseconds.
     pub fn probe(&mut self, work: ProbeWork) -> Option<f64> {
         let place = self.0.iter().position(|(known, _)| *known == work).unwrap_or_else(|| {
             self.0.push((work, CoreClock::calibrate(work).ok()));

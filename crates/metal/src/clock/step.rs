@@ -1,4 +1,4 @@
-//! The timer itself: in what steps it advances, and whether two counters of time keep the same pace.
+//! Step of the system's timer, and comparison of its rate with the processor's counter.
 
 use std::time::Instant;
 
@@ -6,16 +6,16 @@ use super::ClockUnknown;
 use crate::arch::native;
 use crate::ticks::pair_of;
 
-/// Pairs of readings from which the step is taken.
+/// Number of time differences that give the step.
 const STEP_READINGS: usize = 2048;
-/// Nanoseconds by which whole steps may seem to differ: `clock_gettime` rounds down to one.
+/// Rounding of `clock_gettime` in ns.
 const STEP_ROUNDING_NS: u64 = 2;
-/// Share by which the counter's pace may change: the system slews its clock by 0.05 % at most (adjtimex).
+/// Maximum relative change of the counter's rate: adjtimex slews the clock by up to 0.05 %.
 const SAME_PACE: f64 = 0.002;
-/// Shorter times do not tell a change of that share from the uncertainty of a reading, some 30 ns at each end.
+/// Minimum span in ns: in a shorter one the reading error of 30 ns at each end hides such a change.
 const SHORTEST_NS: u64 = 1_000_000;
 
-/// The step in which the monotonic clock advances, in seconds, or some nanoseconds where it is less than that.
+/// Returns the step of the monotonic clock in seconds; some nanoseconds if it is finer than that.
 pub fn timer_step() -> f64 {
     let mut before = Instant::now();
     let between = std::iter::repeat_with(|| {
@@ -24,16 +24,16 @@ pub fn timer_step() -> f64 {
         before = now;
         u64::try_from(passed).unwrap_or(u64::MAX)
     });
-    // Where time stands still for longer than a reading takes, most differences are zero.
+    // If a step is longer than a reading takes, most differences are zero.
     let differences: Vec<u64> =
         between.take(STEP_READINGS * 64).filter(|ns| *ns > 0).take(STEP_READINGS).collect();
     step_of(&differences) as f64 * 1e-9
 }
 
-/// The greatest common divisor of the shortest differences, give or take the rounding to nanoseconds.
+/// Greatest common divisor of the shortest differences, up to the rounding to nanoseconds.
 fn step_of(differences: &[u64]) -> u64 {
     let Some(&shortest) = differences.iter().min() else { return 1 };
-    // Of more than two steps the roundings add up; longer ones tell nothing more.
+    // Over more than two steps the rounding errors add up.
     let short = differences.iter().filter(|ns| **ns <= shortest.saturating_mul(5) / 2);
     let step = short.fold(shortest, |mut step, ns| {
         loop {
@@ -48,20 +48,19 @@ fn step_of(differences: &[u64]) -> u64 {
     step.max(1)
 }
 
-/// The pace of the processor's time counter against the monotonic clock, from a first moment on.
+/// Rate of the processor's time counter relative to the monotonic clock.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TimeKept {
-    /// Counter and nanoseconds at the first moment and at a second, where there is a counter.
+    /// Counter and nanoseconds at two moments, if there is a counter.
     first: Option<[(u64, u64); 2]>,
 }
 
 impl TimeKept {
-    /// Both clocks now, if there are two and the processor promises that its counter keeps one pace.
+    /// Both clocks now, if the processor has a counter and guarantees its constant rate.
     pub(super) fn now() -> Option<(u64, u64)> {
         native::TICKS.filter(|_| native::has_steady_counter()).map(|ticks| pair_of(ticks.read))
     }
 
-    /// The pace from a moment to now.
     pub(super) fn since(first: Option<(u64, u64)>) -> Self {
         Self { first: first.zip(Self::now()).map(|(first, second)| [first, second]) }
     }
@@ -80,7 +79,7 @@ fn same_pace(first: (u64, u64), second: (u64, u64), now: (u64, u64)) -> Result<(
     if change > SAME_PACE { Err(ClockUnknown::TimeDrifts(change)) } else { Ok(()) }
 }
 
-/// Ticks of the counter in a nanosecond; `None` where too little time passed to say.
+/// Counter ticks per nanosecond; `None` if the span is too short.
 fn pace(from: (u64, u64), to: (u64, u64)) -> Option<f64> {
     let (ticks, ns) = (to.0.wrapping_sub(from.0), to.1.checked_sub(from.1)?);
     (ns >= SHORTEST_NS).then(|| ticks as f64 / ns as f64)
@@ -96,7 +95,7 @@ mod tests {
         assert_eq!(step_of(&[41, 42, 83, 84, 42]), 41);
         // 100 MHz, read every 25 ns.
         assert_eq!(step_of(&[20, 30, 30, 20, 40]), 10);
-        // Of a counter that is finer than a reading takes.
+        // A counter finer than a reading.
         assert!(step_of(&[19, 23, 26, 21, 22, 30, 41]) <= 5);
         assert_eq!(step_of(&[1_000, 1_000, 2_000]), 1_000);
         assert_eq!(step_of(&[279, 280, 558]), 279);

@@ -1,48 +1,47 @@
-//! How large the blocks are: from the sizes of the caches and of the register tile.
+//! Block sizes from the sizes of the caches and of the register tile.
 
 use super::Real;
 use super::tile::Tile;
 
-/// The caches of one core, in bytes.
+/// Cache sizes of one core in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Caches {
-    /// First-level data cache.
+    /// Level-1 data cache.
     pub first: usize,
-    /// Second-level cache, the share of one core.
+    /// Level-2 cache, the share of one core.
     pub second: usize,
 }
 
 impl Default for Caches {
-    /// What every processor of the last decade has at least.
+    /// The minimum of all processors of the last decade.
     fn default() -> Self {
         Self { first: 32 << 10, second: 256 << 10 }
     }
 }
 
-/// Block sizes of a multiplication.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Blocking {
-    /// Depth of the strips: columns of a block of A, rows of a strip of B.
+    /// Columns of a block of A and rows of a strip of B.
     pub depth: usize,
-    /// Rows of a block of A: a multiple of the tile's.
+    /// Rows of a block of A: a multiple of the tile's rows.
     pub rows: usize,
 }
 
-/// Depths are multiples of this, so that strips keep their alignment.
+/// Granularity of the depth, which keeps strips aligned.
 const DEPTH_STEP: usize = 16;
-/// Bounds against caches that are misreported.
+/// Bounds in case the cache sizes are misreported.
 const SHALLOWEST: usize = 64;
 const DEEPEST_BYTES: usize = 4 << 10;
-/// Tiles that a block of A is high, where the second level allows it.
+/// Minimum height of a block of A in tiles, if the level-2 cache allows it.
 const FEWEST_TILES: usize = 6;
 const MOST_ROWS: usize = 4096;
-/// Most bytes of a block of A. Of 2 MiB of a second level two thirds are too much: on Emerald Rapids as a guest, blocks of 1344
-/// KiB reach 88 % of the peak and of 768 KiB 93 % (docs/performance.md).
+/// Maximum bytes of a block of A: with 2 MiB of level 2 on Emerald Rapids as a guest, 1344 KiB (two
+/// thirds) reach 88 % of the peak, 768 KiB 93 % (docs/performance.md).
 const MOST_BLOCK: usize = 768 << 10;
 
 impl Blocking {
-    /// A strip of B takes no more than the first level, and the block of A at most two thirds of the second: the rest is for
-    /// what streams by. Deep strips update C less often; the block of A must still be some tiles high.
+    /// A strip of B fits in level 1, a block of A in two thirds of level 2. Deep strips update C
+    /// less often; the block of A must still be some tiles high.
     pub(crate) fn new<T: Real>(caches: Caches, tile: &Tile<T>) -> Self {
         let bytes = size_of::<T>();
         let block = (caches.second / 3 * 2).min(MOST_BLOCK);

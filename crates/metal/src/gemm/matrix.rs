@@ -1,8 +1,8 @@
-//! Views of column-major matrices: a slice, rows, columns, and the distance from one column to the next.
+//! Views of column-major matrices, with a stride between columns.
 
 use super::Real;
 
-/// A slice that is too short for the matrix it should be, or columns that overlap.
+/// The slice is too short for the matrix, or columns overlap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{elements} elements cannot be a matrix of {rows} rows and {columns} columns, {stride} elements apart: \
@@ -11,9 +11,9 @@ use super::Real;
 pub struct ShapeError {
     /// Elements in the slice.
     pub elements: usize,
-    /// Rows asked for.
+    /// Requested rows.
     pub rows: usize,
-    /// Columns asked for.
+    /// Requested columns.
     pub columns: usize,
     /// Elements from one column to the next.
     pub stride: usize,
@@ -27,7 +27,7 @@ fn check(elements: usize, rows: usize, columns: usize, stride: usize) -> Result<
     }
 }
 
-/// A matrix to read.
+/// A read-only column-major matrix.
 #[derive(Debug, Clone, Copy)]
 pub struct Matrix<'a, T> {
     pub(super) data: &'a [T],
@@ -36,7 +36,7 @@ pub struct Matrix<'a, T> {
     pub(super) stride: usize,
 }
 
-/// A matrix to write.
+/// A mutable column-major matrix.
 #[derive(Debug)]
 pub struct MatrixMut<'a, T> {
     pub(super) data: &'a mut [T],
@@ -46,10 +46,7 @@ pub struct MatrixMut<'a, T> {
 }
 
 impl<'a, T: Real> Matrix<'a, T> {
-    /// Looks at `data` as a matrix whose columns start `stride` elements apart.
-    ///
-    /// # Errors
-    /// [`ShapeError`] if the slice is too short or columns would overlap.
+    /// Views `data` as a matrix whose columns start `stride` elements apart.
     pub fn new(data: &'a [T], rows: usize, columns: usize, stride: usize) -> Result<Self, ShapeError> {
         check(data.len(), rows, columns, stride)?;
         Ok(Self { data, rows, columns, stride })
@@ -57,10 +54,7 @@ impl<'a, T: Real> Matrix<'a, T> {
 }
 
 impl<'a, T: Real> MatrixMut<'a, T> {
-    /// Looks at `data` as a matrix whose columns start `stride` elements apart.
-    ///
-    /// # Errors
-    /// [`ShapeError`] if the slice is too short or columns would overlap.
+    /// Views `data` as a matrix whose columns start `stride` elements apart.
     pub fn new(data: &'a mut [T], rows: usize, columns: usize, stride: usize) -> Result<Self, ShapeError> {
         check(data.len(), rows, columns, stride)?;
         Ok(Self { data, rows, columns, stride })

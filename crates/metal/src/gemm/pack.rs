@@ -1,13 +1,12 @@
-//! Copying blocks of A and B into strips, in the order in which the register tile reads them.
+//! Packs blocks of A and B into strips, in the order in which the register tile reads them.
 //!
-//! A strip of A holds `HEIGHT` rows of each column, column after column; a strip of B `WIDTH` columns of each row, row
-//! after row. What a last strip lacks is zero, so that the tile needs no case for edges. The bodies are inlined into
-//! functions of each instruction set, for its wide moves.
+//! A strip of A has `HEIGHT` rows, column by column; a strip of B has `WIDTH` columns, row by row;
+//! the last is padded with zeros. The bodies are inlined into functions of each instruction set.
 
 use super::Real;
 use crate::arch::native::prefetch;
 
-/// A part of a column-major matrix by its first element, as kernels see it.
+/// A part of a column-major matrix, from its first element.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Part<T> {
     pub(crate) start: *const T,
@@ -16,27 +15,23 @@ pub(crate) struct Part<T> {
     pub(crate) stride: usize,
 }
 
-/// Packs a part of A into strips that are each so deep: (part, depth ≥ its columns, strips).
+/// Packs a part of A into strips of the given depth: (part, depth ≥ its columns, strips).
 ///
 /// # Safety
-/// The instruction set must be there, the part readable, and the strips have room for its rows rounded up to whole
-/// strips, times the depth, that nobody else touches.
+/// The instruction set is available, the part readable, and the strips exclusively have room for
+/// the part's rows, rounded up to whole strips, times the depth.
 pub(crate) type PackA<T> = unsafe fn(Part<T>, usize, *mut T);
 
-/// Packs a part of B, of no more columns than a strip has, into one strip.
+/// Packs a part of B, with no more columns than a strip has, into one strip.
 ///
 /// # Safety
-/// The instruction set must be there, the part readable, and the strip have room for its rows, that nobody else
-/// touches.
+/// The instruction set is available, the part readable, and the strip exclusively fits its rows.
 pub(crate) type PackB<T> = unsafe fn(Part<T>, *mut T);
 
-/// Columns of A that are fetched ahead of the copying.
+/// Columns of A that are prefetched.
 const PREFETCH_COLUMNS: usize = 2;
-/// Bytes of a cache line.
 const LINE_BYTES: usize = 64;
 
-/// Column by column, because that is how A lies in memory.
-///
 /// # Safety
 /// As [`PackA`].
 #[inline(always)]
@@ -53,7 +48,7 @@ pub(crate) unsafe fn pack_a<T: Real, const HEIGHT: usize>(part: Part<T>, depth: 
         for strip in 0..full {
             let (from, place) =
                 (from.wrapping_add(strip * HEIGHT), place.wrapping_add(strip * HEIGHT * depth));
-            // SAFETY: the rows of a whole strip are readable, and its place has room for them.
+            // SAFETY: the rows of a whole strip are readable, and the strip has room for them.
             unsafe { place.cast::<[T; HEIGHT]>().copy_from_nonoverlapping(from.cast(), 1) };
         }
         if rest > 0 {
@@ -68,7 +63,7 @@ pub(crate) unsafe fn pack_a<T: Real, const HEIGHT: usize>(part: Part<T>, depth: 
     }
 }
 
-/// Rows that are turned at once: whole lines of each column.
+/// Rows that are transposed at once: whole cache lines of each column.
 const ROWS_AT_ONCE: usize = 8;
 
 /// # Safety
@@ -80,13 +75,13 @@ pub(crate) unsafe fn pack_b<T: Real, const WIDTH: usize>(part: Part<T>, to: *mut
         let mut turned = [[T::ZERO; WIDTH]; ROWS_AT_ONCE];
         for column in 0..WIDTH {
             let from = part.start.wrapping_add(column * part.stride + row);
-            // SAFETY: ROWS rows from here are in the part.
+            // SAFETY: `ROWS_AT_ONCE` rows from here are in the part.
             let numbers = unsafe { from.cast::<[T; ROWS_AT_ONCE]>().read() };
             for (turned, number) in turned.iter_mut().zip(numbers) {
                 turned[column] = number;
             }
         }
-        // SAFETY: the strip has room for WIDTH numbers of each row.
+        // SAFETY: the strip has room for WIDTH numbers per row.
         unsafe { to.wrapping_add(row * WIDTH).cast::<[[T; WIDTH]; ROWS_AT_ONCE]>().write(turned) };
     }
     for row in whole..part.rows {
@@ -97,7 +92,7 @@ pub(crate) unsafe fn pack_b<T: Real, const WIDTH: usize>(part: Part<T>, to: *mut
             } else {
                 T::ZERO
             };
-            // SAFETY: the strip has room for WIDTH numbers of each row.
+            // SAFETY: the strip has room for WIDTH numbers per row.
             unsafe { *to.wrapping_add(row * WIDTH + column) = number };
         }
     }

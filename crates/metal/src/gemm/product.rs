@@ -1,4 +1,4 @@
-//! The product itself: slabs of A and B, packed and multiplied by a team.
+//! The product: slabs of A and B, packed and multiplied by a team of threads.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,85 +15,78 @@ use crate::isa::Isa;
 use crate::team::{Member, Team, TeamError};
 use crate::watch::{Clocks, Watch};
 
-/// Depth of a slab in blocks: all of B's slab is packed before it is used, so this bounds the memory for it, and each
-/// slab costs two barriers.
+/// Depth of a slab of B in blocks: limits its memory; each slab costs two barriers.
 const SLAB_BLOCKS: usize = 16;
 
-/// Portions of B that each thread packs: enough that none waits long for another.
+/// Portions of B that each thread packs, enough to balance the load.
 const PACKS_PER_THREAD: usize = 8;
 
-/// The sizes of a product: C is `rows` × `columns`, A `rows` × `depth`.
+/// Dimensions of a product: C is `rows` × `columns`, A is `rows` × `depth`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
     /// Rows of A and C.
     pub rows: usize,
     /// Columns of B and C.
     pub columns: usize,
-    /// Columns of A, rows of B.
+    /// Columns of A and rows of B.
     pub depth: usize,
 }
 
-/// Why there is no product.
+/// Reason why a product cannot be computed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GemmError {
-    /// No tile for this instruction set here.
+    /// The instruction set has no tile here.
     #[error(transparent)]
     NoTile(#[from] NoTile),
-    /// No memory for the packed strips.
+    /// The packed strips could not be allocated.
     #[error("not enough memory for the packed matrices: {0}")]
     Memory(#[from] BufferError),
-    /// The team failed.
+    /// The team of threads failed.
     #[error(transparent)]
     Team(#[from] TeamError),
-    /// Matrices that do not fit each other, or what was set up.
+    /// The matrices do not fit each other, or the shape of the setup.
     #[error(
         "the matrices do not fit: A is {a}, B {b}, C {c}, set up for {set_up}; give A m × k, B k × n, C m × n"
     )]
     Mismatch {
-        /// A's size.
+        /// Dimensions of A.
         a: String,
-        /// B's size.
+        /// Dimensions of B.
         b: String,
-        /// C's size.
+        /// Dimensions of C.
         c: String,
-        /// The sizes that buffers were made for.
+        /// Dimensions of the setup.
         set_up: String,
     },
 }
 
-/// A multiplication that is set up for one shape: instruction set, blocks, buffers.
+/// A multiplication for one shape, with instruction set, block sizes and buffers.
 #[derive(Debug)]
 pub struct Gemm<T: Real> {
     tile: &'static Tile<T>,
     blocking: Blocking,
     shape: Shape,
-    /// One slab of B in strips.
     packed_b: Buffer,
     workers: Vec<Worker>,
 }
 
-/// What a member of the team has for itself.
 #[derive(Debug)]
 struct Worker {
-    /// A block of A in strips.
     packed: Buffer,
     watch: Watch,
 }
 
-/// What a multiplication was like.
+/// Conditions during a multiplication.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Multiplied {
-    /// The core clock of each thread while it ran.
+    /// Core clock of each thread.
     pub clocks: Clocks,
 }
 
 impl<T: Real> Gemm<T> {
-    /// Sets up for products of this shape on this team, and calibrates the core clock on each of its processors.
-    ///
-    /// # Errors
-    /// No tile for `isa` on this processor, no memory for the packed strips, or a team that fails.
+    /// Sets up for products of this shape on this team, and calibrates the core clock on each CPU.
     pub fn new(isa: Isa, caches: Caches, shape: Shape, team: &mut Team) -> Result<Self, GemmError> {
         let tile = tile_for::<T>(isa)?;
         let blocking = Blocking::new(caches, tile);
@@ -109,10 +102,7 @@ impl<T: Real> Gemm<T> {
         Ok(Self { tile, blocking, shape, packed_b, workers })
     }
 
-    /// Bytes that [`Gemm::new`] will take beside the matrices.
-    ///
-    /// # Errors
-    /// [`NoTile`] where there is no tile for `isa`.
+    /// Returns the bytes that [`Gemm::new`] allocates for a team of `members` threads.
     pub fn buffer_bytes(isa: Isa, caches: Caches, shape: Shape, members: usize) -> Result<usize, NoTile> {
         let tile = tile_for::<T>(isa)?;
         let blocking = Blocking::new(caches, tile);
@@ -120,20 +110,17 @@ impl<T: Real> Gemm<T> {
         Ok(slab_bytes(tile, blocking, shape).saturating_add(own.saturating_mul(members)))
     }
 
-    /// The name of the register tile in use.
+    /// Returns the name of the register tile.
     pub fn tile(&self) -> &'static str {
         self.tile.name
     }
 
-    /// The block sizes in use.
+    /// Returns the block sizes.
     pub fn blocking(&self) -> Blocking {
         self.blocking
     }
 
-    /// Updates `c` with `a` · `b`.
-    ///
-    /// # Errors
-    /// [`GemmError::Mismatch`], or [`GemmError::Team`] if the team is not of the size that was set up or panics.
+    /// Updates `c` with `a` · `b`; the team must have the same size as in [`Gemm::new`].
     pub fn multiply(
         &mut self,
         team: &mut Team,
@@ -178,8 +165,8 @@ impl<T: Real> Gemm<T> {
             for start in (0..shape.depth).step_by(slab) {
                 let slab = start..(start + slab).min(shape.depth);
                 let update = if start == 0 { update } else { after_first(update) };
-                // SAFETY: every member walks the same slabs, so the barriers inside keep packing and use apart;
-                // the shapes were compared above, and the buffers made for them.
+                // SAFETY: every member visits the same slabs, so the barriers separate packing and
+                // use; the shapes were compared above, and the buffers made for them.
                 unsafe { shared.slab(member, slab, own, update) };
             }
         })?;
@@ -204,15 +191,13 @@ fn slab_bytes<T: Real>(tile: &Tile<T>, blocking: Blocking, shape: Shape) -> usiz
     depth.saturating_mul(columns).saturating_mul(size_of::<T>())
 }
 
-/// The first slab or block sets C where that was asked for; all later ones add to it.
+/// After the first slab or block, all later ones add to C.
 fn after_first(update: Update) -> Update {
     if update == Update::Set { Update::Add } else { update }
 }
 
-/// What the members of a team see of one product.
 struct Shared<'run, T: 'static> {
     tile: &'static Tile<T>,
-    /// Depth of a block.
     depth: usize,
     a: Part<T>,
     b: Part<T>,
@@ -225,19 +210,19 @@ struct Shared<'run, T: 'static> {
     next_strip: AtomicUsize,
 }
 
-// SAFETY: A and B are only read while `multiply` holds their borrows. Blocks of C and strips of `packed_b` are handed
-// out by the counters, each to one member, and barriers stand between writing a strip and reading it.
+// SAFETY: A and B are only read while `multiply` borrows them. The counters give each block of C
+// and strip of `packed_b` to one thread; barriers separate writing and reading a strip.
 unsafe impl<T: Real> Sync for Shared<'_, T> {}
 
 impl<T: Real> Shared<'_, T> {
-    /// Packs one slab of B together with the others, then multiplies blocks until there are none left.
+    /// Packs one slab of B with the other threads, then multiplies blocks until none are left.
     ///
     /// # Safety
     /// All members must call it with the same slabs in the same order.
     unsafe fn slab(&self, member: Member<'_>, slab: Range<usize>, own: &mut Worker, update: Update) {
         self.pack_strips(member, &slab);
         member.barrier();
-        // Nobody can be packing now, and packing of the next slab begins after the other barrier.
+        // No thread is packing now; the next slab is packed after the other barrier.
         self.next_strip.store(0, Ordering::Relaxed);
         while let Some(block) = self.blocks.get(self.next_block.fetch_add(1, Ordering::Relaxed)) {
             own.watch.glance();
@@ -245,7 +230,7 @@ impl<T: Real> Shared<'_, T> {
             let mut update = update;
             for start in slab.clone().step_by(self.depth) {
                 let depth = start..(start + self.depth).min(slab.end);
-                // SAFETY: the block is this member's alone, and the slab packed.
+                // SAFETY: the block is this thread's alone, and the slab is packed.
                 unsafe { self.block(block, &slab, depth, packed, update) };
                 update = after_first(update);
             }
@@ -254,8 +239,8 @@ impl<T: Real> Shared<'_, T> {
         self.next_block.store(0, Ordering::Relaxed);
     }
 
-    /// Packs strips of the slab of B until there are none left. Several at a time: a processor fetches beyond the end
-    /// of what it writes, and that should not be what another is writing.
+    /// Packs strips of the slab of B, several at a time: a processor fetches beyond the end of what
+    /// it writes, which another thread should not be writing.
     fn pack_strips(&self, member: Member<'_>, slab: &Range<usize>) {
         let strips = self.columns.div_ceil(self.tile.columns);
         let several = strips.div_ceil(member.count * PACKS_PER_THREAD).max(1);
@@ -278,11 +263,11 @@ impl<T: Real> Shared<'_, T> {
         let from = self.b.start.wrapping_add(column * self.b.stride + start);
         let columns = self.tile.columns.min(self.columns - column);
         let part = Part { start: from, rows, columns, stride: self.b.stride };
-        // SAFETY: the strip was handed to this member alone, in a buffer made for whole strips.
+        // SAFETY: the strip is this thread's alone, in a buffer for whole strips.
         unsafe { (self.tile.pack_b)(part, self.strip(slab, start, rows, strip)) };
     }
 
-    /// Where the strip of B lies that begins at row `start` of the slab and is `rows` deep.
+    /// Address of the strip of B that starts at row `start` of the slab and is `rows` deep.
     fn strip(&self, slab: &Range<usize>, start: usize, rows: usize, strip: usize) -> *mut T {
         let strips = self.columns.div_ceil(self.tile.columns);
         let before = (start - slab.start) * strips * self.tile.columns;
@@ -292,7 +277,7 @@ impl<T: Real> Shared<'_, T> {
     /// Multiplies one block of A with its strips of B.
     ///
     /// # Safety
-    /// The block of C must be the caller's alone, its strips of B packed, and `own` have room for a block of A.
+    /// The block of C must be the caller's alone, its strips of B packed, and `own` fit a block.
     unsafe fn block(
         &self,
         block: &Block,
@@ -310,7 +295,7 @@ impl<T: Real> Shared<'_, T> {
             let b = self.strip(slab, depth.start, depth.len(), strip);
             let column = strip * width;
             let columns = width.min(self.columns - column);
-            // All of the next strip of B, spread over the tiles of this one.
+            // The whole next strip of B, spread over the tiles of this one.
             let ahead = self.strip(slab, depth.start, depth.len(), strip + 1);
             let strip_bytes = depth.len() * width * size_of::<T>();
             let tiles = block.rows.len().div_ceil(height);
@@ -331,7 +316,7 @@ impl<T: Real> Shared<'_, T> {
                     ahead_c: self.c.wrapping_add(next),
                 };
                 let c = self.c.wrapping_add(column * self.c_stride + row);
-                // SAFETY: the strips are packed to whole tiles, and the edge says how much of C there is.
+                // SAFETY: the strips are packed to whole tiles, and the edge limits the part of C.
                 unsafe {
                     multiply_tile(self.tile, &operands, c, self.c_stride, Edge { rows, columns }, update)
                 };
@@ -339,10 +324,9 @@ impl<T: Real> Shared<'_, T> {
         }
     }
 
-    /// C ← 0.
     fn clear(&self, rows: usize) {
         for column in 0..self.columns {
-            // SAFETY: the whole matrix is borrowed exclusively by `multiply`.
+            // SAFETY: `multiply` borrows the whole matrix exclusively.
             let column =
                 unsafe { std::slice::from_raw_parts_mut(self.c.wrapping_add(column * self.c_stride), rows) };
             column.fill(T::ZERO);
@@ -350,14 +334,13 @@ impl<T: Real> Shared<'_, T> {
     }
 }
 
-/// How much of a tile there is in C.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Edge {
     pub(crate) rows: usize,
     pub(crate) columns: usize,
 }
 
-/// Computes one tile; one that reaches over the edge of C by way of a block on the stack.
+/// Computes one tile, with a copy on the stack if it extends beyond the edge of C.
 ///
 /// # Safety
 /// As [`super::tile::TileFunction`], with `edge` instead of a whole tile of C.

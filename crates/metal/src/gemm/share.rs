@@ -1,46 +1,38 @@
-//! How a product is shared out: blocks of C that threads take one after the other, large ones first.
-//!
-//! High blocks use each strip of B more often; low ones at the end let all threads finish together. Every block spans
-//! all columns, so that A is copied once, save the lowest, which are cut into some parts, and unless there are so many
-//! threads that the rows do not suffice.
+//! Distribution of a product: threads take blocks of C one by one, large ones first, and low ones
+//! at the end to finish together. Blocks span all columns, so that A is packed once; the lowest are
+//! split, and all of them if there are too few rows for the threads.
 
 use std::ops::Range;
 
-/// One block of C: rows, and strips of columns.
+/// A block of C: rows, and strips of columns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Block {
     pub(super) rows: Range<usize>,
     pub(super) strips: Range<usize>,
 }
 
-/// The sizes of C, of its blocks and tiles, and of the team.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sharing {
-    /// Rows of C.
     pub(super) rows: usize,
-    /// Strips of columns of C.
     pub(super) strips: usize,
-    /// Most rows of a block, a multiple of the tile's.
+    /// Maximum rows of a block, a multiple of the tile's.
     pub(super) height: usize,
-    /// Rows of a tile.
     pub(super) tile: usize,
-    /// Threads that share.
     pub(super) threads: usize,
 }
 
-/// A block takes this share of what each thread has left, so that the last ones are small.
+/// A block takes 1 / `SHARES` of each thread's rest, so that the last ones are small.
 const SHARES: usize = 2;
-/// Fewest tiles of a block's height: below, strips of B pass too fast.
+/// Minimum height of a block in tiles: below, strips of B pass too fast.
 const FEWEST_TILES: usize = 2;
-/// Blocks that each thread should have at least.
+/// Minimum blocks per thread.
 const MIN_BLOCKS_PER_THREAD: usize = 6;
-/// Parts that the lowest blocks are cut into: at order 4000 a whole one takes 2 % of the time of two threads.
+/// Parts of each of the lowest blocks: at order 4000 a whole one takes 2 % of two threads' time.
 const PARTS: usize = 4;
-/// Fewest strips of a block: below, copying A would cost more than an even end saves.
+/// Minimum strips per block: below, packing A costs more than balancing saves.
 const FEWEST_STRIPS: usize = 8;
 
 impl Sharing {
-    /// Cuts C into blocks, the highest first.
     pub(super) fn blocks(self) -> Vec<Block> {
         let lowest = FEWEST_TILES * self.tile;
         let wanted = self.threads * MIN_BLOCKS_PER_THREAD * 2 * lowest;

@@ -5,7 +5,7 @@ use crate::effort;
 use crate::team::Team;
 use proptest::prelude::*;
 
-/// Small whole numbers: their products and sums are exact in both types, whatever the order.
+/// Small whole numbers: their products and sums are exact in both types, in any order.
 fn whole<T: Real>(buffer: &mut [T], seed: u64) {
     let mut state = seed | 1;
     for number in buffer {
@@ -16,7 +16,7 @@ fn whole<T: Real>(buffer: &mut [T], seed: u64) {
     }
 }
 
-/// Caches so small that few rows and columns already make many blocks.
+/// Caches so small that a small matrix has many blocks.
 const TINY: Caches = Caches { first: 1 << 10, second: 4 << 10 };
 
 #[derive(Debug, Clone)]
@@ -46,7 +46,7 @@ fn problems() -> impl Strategy<Value = Problem> {
     )
 }
 
-/// Members share the processors there are.
+/// A team on the available CPUs.
 fn team(threads: usize) -> Team {
     let set = rustix::thread::sched_getaffinity(None).unwrap();
     let cpus: Vec<usize> = (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect();
@@ -177,7 +177,7 @@ fn tiles_fit_the_block_for_edges() {
     check::<f32>();
 }
 
-/// Numbers that round, against another library's multiplication.
+/// Numbers that round, compared with another library.
 #[test]
 fn products_agree_with_another_library() {
     let shape = Shape { rows: 203, columns: 131, depth: 401 };
@@ -187,7 +187,7 @@ fn products_agree_with_another_library() {
     let b: Vec<f64> = (0..depth * columns).map(|place| number(place + 5)).collect();
     let mut wanted = vec![0.0_f64; rows * columns];
     let stride = |rows: usize| isize::try_from(rows).unwrap();
-    // SAFETY: the vectors hold the matrices that the sizes and strides say, and only `wanted` is written.
+    // SAFETY: the vectors have the sizes and strides of the matrices; only `wanted` is written.
     unsafe {
         matrixmultiply::dgemm(
             rows,

@@ -1,12 +1,10 @@
-//! The register tile: the innermost product of a matrix multiplication, one row of data a kernel.
-//!
-//! A tile multiplies a strip of A (`rows` × depth, one column after the other) with a strip of B (depth × `columns`,
-//! one row after the other) and holds all sums in registers until it updates its block of C once.
+//! Register tile: multiplies a strip of A (`rows` × depth, column by column) with a strip of B
+//! (depth × `columns`, row by row) in registers, and updates its block of C once.
 
 use super::pack::{PackA, PackB};
 use crate::isa::Isa;
 
-/// What happens to C.
+/// Update of C by a product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Update {
     /// C ← A·B.
@@ -17,47 +15,38 @@ pub enum Update {
     Subtract,
 }
 
-/// What a tile multiplies.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Operands<T> {
-    /// Columns of A's strip and rows of B's.
     pub(crate) depth: usize,
-    /// A's strip: the `rows` numbers of each column, column after column.
+    /// A's strip: `rows` elements per column, column by column.
     pub(crate) a: *const T,
-    /// B's strip.
     pub(crate) b: *const T,
-    /// What will be needed next: fetched into the second-level cache on the way. Any address will do.
+    /// Address that is prefetched into the level-2 cache; may be invalid.
     pub(crate) ahead: *const T,
-    /// Bytes that `ahead` moves on with each step of depth. A tile may fetch a line at every second step only, and none in the
-    /// steps after the last whole eight.
+    /// Bytes by which `ahead` advances per step of depth; a tile may prefetch in fewer steps.
     pub(crate) ahead_bytes: usize,
-    /// The tile of C that will be updated next: fetched on the way. Any address will do.
+    /// Next tile of C, to prefetch; may be invalid.
     pub(crate) ahead_c: *const T,
 }
 
-/// Computes one tile of C, given by its first element and the elements from one column to the next.
+/// Computes one tile of C, given by its first element and the stride of its columns.
 ///
 /// # Safety
-/// The tile's instruction set must be there; the strips must hold `rows` × depth and depth × `columns` elements,
-/// and C a whole `rows` × `columns` block that nobody else touches.
+/// The tile's instruction set is available; the strips have `rows` × depth and depth × `columns`
+/// elements, and C exclusively a whole `rows` × `columns` block.
 pub(crate) type TileFunction<T> = unsafe fn(&Operands<T>, *mut T, usize, Update);
 
-/// A register tile and the function that computes it.
 #[derive(Debug)]
 pub(crate) struct Tile<T: 'static> {
-    /// Unique name, also of the function's symbol.
+    /// Unique name, also that of the symbol.
     pub(crate) name: &'static str,
-    /// The instruction set it is written in.
     pub(crate) isa: Isa,
-    /// Rows of the tile.
     pub(crate) rows: usize,
-    /// Columns of the tile.
     pub(crate) columns: usize,
     pub(crate) pack_a: PackA<T>,
     pub(crate) pack_b: PackB<T>,
-    /// Computes one tile.
     pub(crate) function: TileFunction<T>,
 }
 
-/// Most elements that a tile may have: what a block on the stack for the edges of C holds.
+/// Maximum number of elements in a tile: the capacity of the copy on the stack.
 pub(crate) const MAX_TILE: usize = 48 * 8;

@@ -1,4 +1,4 @@
-//! With what numbers kernels compute: the names in cases and flags.
+//! Element types of kernels.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Op;
 
-/// The numbers a kernel computes with.
+/// Type of the numbers that a kernel computes with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Element {
@@ -17,7 +17,7 @@ pub enum Element {
     F32,
     /// IEEE 754 binary16.
     F16,
-    /// The upper half of a binary32: 8 bits of mantissa.
+    /// bfloat16: the upper half of a binary32, with 8 bits of mantissa.
     Bf16,
     /// Integers of 64 bits, modulo 2⁶⁴.
     I64,
@@ -29,7 +29,7 @@ pub enum Element {
     I8,
 }
 
-/// A text that names no operation or type of number.
+/// A text that is no name of an operation or type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("must be one of {choices}: '{}' is not", .text.escape_debug())]
 pub struct UnknownName {
@@ -38,11 +38,11 @@ pub struct UnknownName {
 }
 
 impl Element {
-    /// Every type that has kernels.
+    /// Every type with kernels.
     pub const ALL: [Self; 8] =
         [Self::F64, Self::F32, Self::F16, Self::Bf16, Self::I64, Self::I32, Self::I16, Self::I8];
 
-    /// Its name in cases and flags.
+    /// Returns the name in cases and flags.
     pub fn name(self) -> &'static str {
         match self {
             Self::F64 => "f64",
@@ -56,7 +56,7 @@ impl Element {
         }
     }
 
-    /// Bytes of one number.
+    /// Returns the bytes of one number.
     pub const fn bytes(self) -> usize {
         match self {
             Self::F64 | Self::I64 => 8,
@@ -66,12 +66,12 @@ impl Element {
         }
     }
 
-    /// Whether its operations are floating-point operations (FLOP), not integer ones (OP).
+    /// Whether its operations are FLOP, not integer OP.
     pub const fn is_float(self) -> bool {
         matches!(self, Self::F64 | Self::F32 | Self::F16 | Self::Bf16)
     }
 
-    /// The type that `op` leaves its results in: a dot product sums narrow products in 32 bits.
+    /// Returns the type of the results of `op`: a dot product sums narrow products in 32 bits.
     #[must_use]
     pub const fn summed_by(self, op: Op) -> Self {
         match self {

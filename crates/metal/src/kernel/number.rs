@@ -1,10 +1,10 @@
-//! One number of a kernel: its bits, and what they mean.
+//! A single number of a kernel: its type and bits.
 
 use std::fmt;
 
 use super::Element;
 
-/// A number as a kernel left it.
+/// A number in a kernel's operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Number {
     element: Element,
@@ -16,7 +16,7 @@ impl Number {
         Self { element, bits }
     }
 
-    /// The nearest of a type to a real number; integers saturate.
+    /// The nearest number of a type; integers saturate.
     pub(crate) fn nearest(element: Element, value: f64) -> Self {
         let bits = match element {
             Element::F64 => value.to_bits(),
@@ -31,12 +31,12 @@ impl Number {
         Self { element, bits }
     }
 
-    /// Its bits, in the low end.
+    /// Returns the bits, in the low end.
     pub fn bits(self) -> u64 {
         self.bits
     }
 
-    /// Its value; integers beyond 2⁵³ are rounded.
+    /// Returns the value; integers beyond 2⁵³ are rounded.
     pub fn value(self) -> f64 {
         match self.element {
             Element::F64 => f64::from_bits(self.bits),
@@ -51,7 +51,7 @@ impl Number {
     }
 }
 
-/// The value of a binary16: 1 bit of sign, 5 of exponent (bias 15), 10 of mantissa (IEEE 754-2019, 3.4).
+/// Value of a binary16: sign, 5 bits of exponent (bias 15), 10 of mantissa (IEEE 754-2019, 3.4).
 fn half_value(bits: u16) -> f64 {
     let (exponent, mantissa) = (i32::from(bits >> 10 & 0x1f), f64::from(bits & 0x3ff));
     let size = match exponent {
@@ -70,14 +70,14 @@ fn half_bits(value: f64) -> u16 {
     if size.is_nan() {
         return 0x7e00;
     }
-    // Half of the last step above the largest number, 65504, is rounded to infinity.
+    // From half a step above the largest number, 65504, the result is infinity.
     if size >= 65_520.0 {
         return sign | 0x7c00;
     }
-    // Below the smallest normal number, 2⁻¹⁴, steps stay as they are there.
+    // Below the smallest normal number, 2⁻¹⁴, the step size is constant.
     let exponent = if size > 0.0 { ((size.to_bits() >> 52) as i32 - 1023).max(-14) } else { -14 };
     let steps = (size * f64::from(10 - exponent).exp2()).round_ties_even();
-    // The leading bit of the steps adds one to the exponent; rounded up to a power of two, they add two, as they should.
+    // The leading bit of the steps adds one to the exponent; rounded up to a power of two, two.
     sign | ((((exponent + 14) as u16) << 10) + steps as u16)
 }
 

@@ -1,7 +1,4 @@
-//! What kernels compute: a row for each operation, and their list, [`Op::ALL`].
-//!
-//! A row has all that is said of an operation outside its kernels: what is counted, which rate of a core bounds it, and its
-//! definition where that is no arithmetic (the recurrences of [`super::Recurrence`] define the others).
+//! Operations of kernels: a row for each, and their list, [`Op::ALL`].
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,38 +7,37 @@ use super::names::unknown;
 use super::rate::{self, Latency, Rate};
 use super::{Element, Kernel, UnknownName};
 
-/// A row: what is said of an operation.
+/// Properties of an operation: what is counted, which rate of a core limits it, and its definition.
 #[derive(Debug)]
 pub struct Operation {
-    /// Its name in cases and flags.
+    /// Name in cases and flags.
     pub name: &'static str,
-    /// What an instruction counts for each lane, and of which types there are kernels.
+    /// Count per lane and instruction, and the types with kernels.
     pub about: &'static str,
-    /// In what its rate is counted.
+    /// Unit of its rate.
     pub counted: Counted,
     /// Whether it sums products of narrow numbers in 32 bits.
     pub sums_in_32_bits: bool,
-    /// What a step makes of a number and the first constant: the reference of [`super::Recurrence::Own`].
+    /// Next value of `x`, the reference of [`super::Recurrence::Own`]; `None` for arithmetic.
     pub step: Option<fn(x: u64, constant: u64) -> u64>,
-    /// The rates of cores that bound its kernels: of each the first that holds.
+    /// Limits of its kernels: the first that applies to a kernel counts.
     pub rates: &'static [Bound],
 }
 
-/// In what a rate is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Counted {
-    /// Floating-point operations or integer ones, by the type of the numbers.
+    /// Floating-point or integer operations, depending on the type.
     Operations,
     /// Bytes.
     Bytes,
 }
 
-/// A rate, and the kernels that it bounds.
+/// A rate, and the kernels that it limits.
 #[derive(Debug)]
 pub struct Bound {
-    /// Whether it holds for a kernel.
+    /// Whether it applies to a kernel.
     pub of: fn(&Kernel) -> bool,
-    /// The rate.
+    /// Rate of a core.
     pub rate: Rate,
 }
 
@@ -55,11 +51,10 @@ impl Bound {
     }
 }
 
-/// What a kernel computes.
+/// An operation of kernels.
 #[derive(Clone, Copy)]
 pub struct Op(&'static Operation);
 
-/// A row that only names what most rows share.
 const ARITHMETIC: Operation = Operation {
     name: "",
     about: "",
@@ -70,7 +65,7 @@ const ARITHMETIC: Operation = Operation {
 };
 
 impl Op {
-    /// Multiplication and addition, fused where the instruction set can.
+    /// Multiply-add, fused if the instruction set can.
     pub const FMA: Self = Self(&Operation {
         name: "fma",
         about: "2 (SSE2 has none: a multiplication and an addition, 1 each); f64, f32, f16",
@@ -100,7 +95,7 @@ impl Op {
         ..ARITHMETIC
     });
 
-    /// Additions and as many multiplications that do not wait for one another.
+    /// As many additions as multiplications, independent of each other.
     pub const MIX: Self = Self(&Operation {
         name: "mix",
         about: "1; as many additions as multiplications, in chains of one kind each or of both, whichever is quicker on this \
@@ -148,7 +143,7 @@ impl Op {
         ..ARITHMETIC
     });
 
-    /// Cyclic redundancy check with Castagnoli's polynomial.
+    /// CRC-32C: cyclic redundancy check with Castagnoli's polynomial.
     pub const CRC32C: Self = Self(&Operation {
         name: "crc32c",
         about: "8 bytes, by the instruction for it (SSE4.2, FEAT_CRC32), so the rate is in B/s; i64",
@@ -161,22 +156,22 @@ impl Op {
         ..ARITHMETIC
     });
 
-    /// Every operation that has kernels.
+    /// Every operation with kernels.
     pub const ALL: &'static [Self] =
         &[Self::FMA, Self::ADD, Self::MUL, Self::MIX, Self::DOT, Self::DIV, Self::SQRT, Self::CRC32C];
 
-    /// What is said of it.
+    /// Returns its properties.
     pub const fn row(self) -> &'static Operation {
         self.0
     }
 
-    /// Its name in cases and flags.
+    /// Returns the name in cases and flags.
     pub const fn name(self) -> &'static str {
         self.0.name
     }
 }
 
-/// Every rate of cores that bounds a kernel of some operation, whether or not one is built for this architecture.
+/// Returns every rate that limits kernels of some operation, on any architecture.
 pub fn rates() -> impl Iterator<Item = Rate> {
     Op::ALL.iter().flat_map(|op| op.row().rates).map(|bound| bound.rate)
 }
@@ -211,10 +206,10 @@ impl FromStr for Op {
     }
 }
 
-/// Castagnoli's polynomial x³² + x²⁸ + x²⁷ + … + 1, its bits reversed (RFC 3720, 12.1).
+/// Castagnoli's polynomial x³² + x²⁸ + x²⁷ + … + 1, bits reversed (RFC 3720, 12.1).
 const CASTAGNOLI: u32 = 0x82f6_3b78;
 
-/// The check of each byte alone.
+/// CRC of each byte alone.
 static CHECKS: [u32; 256] = checks();
 
 const fn checks() -> [u32; 256] {
@@ -232,7 +227,7 @@ const fn checks() -> [u32; 256] {
     table
 }
 
-/// The check `x` of what was before, and eight bytes more, byte by byte. The instructions clear the upper half.
+/// Extends the CRC `x` by eight bytes. The instructions clear the upper half.
 fn crc32c(x: u64, bytes: u64) -> u64 {
     let check = bytes.to_le_bytes().into_iter().fold(x as u32, |check, byte| {
         let [low, ..] = check.to_le_bytes();

@@ -1,40 +1,39 @@
-//! What of a core bounds a kernel: its rates have names, by which tables of chips list them.
+//! Rates of a core that limit kernels, with the keys by which tables of chips list them.
 
-/// A rate of a core: how many instructions of a kind it starts in a cycle.
+/// Number of instructions of a kind that a core starts per cycle.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rate {
-    /// Its key in tables of chips.
+    /// Key in tables of chips.
     pub key: &'static str,
-    /// The instructions, as in a formula.
+    /// Name of the instructions in a formula.
     pub name: &'static str,
-    /// Whether tables list cycles from one to the next that does not wait for it, and not so many a cycle.
+    /// Whether tables list cycles per independent instruction instead of instructions per cycle.
     pub in_cycles: bool,
-    /// Cycles from one to the next that waits for its result.
+    /// Cycles of a dependent instruction.
     pub latency: Latency,
-    /// What one 512-bit unit for multiplication does in a cycle, where chips differ in the number of these units.
+    /// Instructions per cycle of one 512-bit multiplication unit, if chips differ in their number.
     pub per_512_unit: Option<f64>,
-    /// Whether SVE has it at the rate of Advanced SIMD in vectors of the same width, on the chips that are listed. The
-    /// others are other instructions there, or have pipes of their own.
+    /// Whether SVE has the rate of Advanced SIMD at the same width, on all listed chips.
     pub is_alike_in_sve: bool,
-    /// Whether scalars have the rate of vectors of 128 bits.
+    /// Whether scalars have the rate of 128-bit vectors.
     pub is_alike_in_scalars: bool,
 }
 
-/// Which latency of a chip is that of an instruction, by key.
+/// Latency of an instruction, by key in tables of chips.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Latency {
-    /// None is listed.
+    /// Not listed.
     Unlisted,
-    /// This one.
+    /// This key.
     Of(&'static str),
-    /// The longer of two, of two kinds of instructions in chains of their own.
+    /// The longer of two, for two kinds of instructions in separate chains.
     Longer([&'static str; 2]),
-    /// Half of both, of two instructions that make one step.
+    /// Half the sum of two, for two instructions that make one step.
     Half([&'static str; 2]),
 }
 
 impl Latency {
-    /// Cycles, from what `listed` says of a key; `None` where that is not known.
+    /// Returns the latency in cycles; `listed` looks up a key. `None` if one is missing.
     pub fn cycles(self, listed: impl Fn(&str) -> Option<f64>) -> Option<f64> {
         match self {
             Self::Unlisted => None,
@@ -44,7 +43,7 @@ impl Latency {
         }
     }
 
-    /// The keys that it reads.
+    /// Returns the keys that it needs.
     pub fn keys(self) -> impl Iterator<Item = &'static str> {
         let keys = match self {
             Self::Unlisted => [None, None],
@@ -56,7 +55,7 @@ impl Latency {
 }
 
 impl Rate {
-    /// A rate of which nothing else is known.
+    /// Makes a rate without further properties.
     #[must_use]
     pub const fn new(key: &'static str, name: &'static str) -> Self {
         Self {
@@ -70,17 +69,17 @@ impl Rate {
         }
     }
 
-    /// Of vectors that SVE has as well, with a latency of this key.
+    /// For vectors, with the same rate in SVE.
     const fn of_vectors(key: &'static str, name: &'static str, latency: Latency) -> Self {
         Self { latency, is_alike_in_sve: true, ..Self::new(key, name) }
     }
 
-    /// Of so many a cycle in each 512-bit unit for multiplication.
+    /// With this rate per 512-bit multiplication unit.
     const fn in_each_512_unit(self, per_cycle: f64) -> Self {
         Self { per_512_unit: Some(per_cycle), ..self }
     }
 
-    /// Of instructions that occupy their unit for cycles; scalars take fewer.
+    /// For instructions that occupy their unit for cycles; scalars take fewer.
     pub(super) const fn in_cycles(key: &'static str, name: &'static str) -> Self {
         Self { in_cycles: true, is_alike_in_scalars: false, ..Self::new(key, name) }
     }
@@ -88,22 +87,22 @@ impl Rate {
 
 /// Fused multiply-adds.
 pub const FMA: Rate = Rate::of_vectors("fma", "FMA", Latency::Of("fma_latency")).in_each_512_unit(1.0);
-/// Additions of floating point.
+/// Floating-point additions.
 pub const ADD: Rate = Rate::of_vectors("add", "additions", Latency::Of("add_latency")).in_each_512_unit(1.0);
-/// Multiplications of floating point.
+/// Floating-point multiplications.
 pub const MULTIPLY: Rate =
     Rate::of_vectors("multiply", "multiplications", Latency::Of("multiply_latency")).in_each_512_unit(1.0);
-/// Multiplications and additions of floating point, as many of each, counted together, in chains of their own.
+/// Floating-point multiplications and additions, as many of each, in separate chains.
 pub const MULTIPLY_AND_ADD: Rate = Rate::of_vectors(
     "multiply_add",
     "multiplications and additions",
     Latency::Longer(["add_latency", "multiply_latency"]),
 )
 .in_each_512_unit(1.0);
-/// The same, where a step is a multiplication and an addition.
+/// Floating-point multiplications and additions that depend on each other.
 pub const MULTIPLY_THEN_ADD: Rate =
     Rate { latency: Latency::Half(["multiply_latency", "add_latency"]), ..MULTIPLY_AND_ADD };
-/// Additions of integers.
+/// Integer additions.
 pub const INTEGER_ADD: Rate =
     Rate::of_vectors("integer_add", "integer additions", Latency::Of("integer_add_latency"));
 pub(super) const MULTIPLY_I8: Rate = Rate::new("multiply_i8", "multiplications");

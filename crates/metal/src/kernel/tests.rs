@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::effort;
 
-/// The kernels this processor can run; the others are named on the terminal, also in a test that passes.
+/// Kernels that this processor can run; prints the remaining ones, also if a test passes.
 fn runnable() -> Vec<LoadedKernel> {
     let mut loaded = Vec::new();
     for kernel in kernels() {
@@ -39,7 +39,7 @@ proptest! {
             prop_assert_eq!(kernel.verify(&kernel.snapshot(), first + second), Ok(()));
             let there = kernel.snapshot();
             kernel.reset();
-            // Halves come back to where they began after a few turns.
+            // Binary16 values return to the start after a few iterations.
             let comes_back = kernel.kernel().element == Element::F16;
             prop_assert!(comes_back || kernel.equals(&there) == (first + second == 0));
             kernel.run(first + second);
@@ -57,8 +57,7 @@ proptest! {
     }
 }
 
-/// The kernels of so many chains that this processor can run, and how each compares with the reference after few turns and
-/// many.
+/// Compares the chained kernels with the reference after few and many iterations.
 #[test]
 fn chains_equal_the_reference_bit_by_bit_and_a_turn_too_few_or_too_many_is_found() {
     for kernel in chained() {
@@ -67,7 +66,7 @@ fn chains_equal_the_reference_bit_by_bit_and_a_turn_too_few_or_too_many_is_found
             loaded.reset();
             loaded.run(turns);
             assert_eq!(loaded.verify(&loaded.snapshot(), turns), Ok(()));
-            // What changes its sign in each step is back after two.
+            // A value that changes its sign in each step is back after two.
             if kernel.steps % 2 == 1 || kernel.element != Element::F16 {
                 assert!(loaded.verify(&loaded.snapshot(), turns - 1).is_err(), "{}", kernel.name);
                 assert!(loaded.verify(&loaded.snapshot(), turns + 1).is_err(), "{}", kernel.name);
@@ -112,16 +111,14 @@ fn chains_are_there_for_each_operation_in_each_width_from_one_on() {
     assert_eq!([scalar(Element::I64), scalar(Element::I32)], [built, false]);
 }
 
-/// More turns than a slice of a quarter of a millisecond holds on any processor so far.
+/// More iterations than fit in a slice of a quarter of a millisecond on any processor so far.
 const MORE_THAN_A_SLICE: u64 = 250_000;
-/// Steps of a single chain of floating point, two cycles each at the least.
+/// Steps of a single floating-point chain, at least two cycles each.
 const MORE_STEPS_THAN_A_SLICE: u64 = 750_000;
-/// Turns of matrices: an instruction takes many cycles.
 const MORE_THAN_A_SLICE_OF_TILES: u64 = 40_000;
-/// Turns by the reference, which is slow, of what this processor cannot run.
+/// Iterations of the slow reference for kernels that this processor cannot run.
 const BY_REFERENCE: u64 = 20_000;
 
-/// A kernel's numbers as they move, also of one that this processor cannot run.
 struct Moving {
     kernel: &'static Kernel,
     loaded: Option<LoadedKernel>,
@@ -143,14 +140,13 @@ impl Moving {
         }
     }
 
-    /// Of a slice, or enough to see.
     fn many(&self) -> u64 {
         let steps = u64::from(self.kernel.steps);
         effort::of(match &self.loaded {
             None => BY_REFERENCE / steps,
             Some(_) if self.kernel.recurrence == Recurrence::Tile => MORE_THAN_A_SLICE_OF_TILES / steps,
             Some(_) if self.kernel.chains => match self.kernel.recurrence {
-                // Multiplications and additions take four cycles and more.
+                // Multiplications and additions take at least four cycles.
                 Recurrence::FusedScale | Recurrence::RoundedScale => MORE_STEPS_THAN_A_SLICE / 2 / steps,
                 _ => MORE_STEPS_THAN_A_SLICE / steps,
             },
@@ -174,7 +170,7 @@ fn numbers_stay_alive_distinct_and_ordinary_for_longer_than_a_slice() {
         let (name, element) = (kernel.name, kernel.result());
         let start = moving.numbers();
         let distinct: HashSet<u64> = start.iter().map(|x| x.bits()).collect();
-        // Narrow integers are too few for that.
+        // Narrow integers have too few values.
         let enough = if element.bytes() < 4 { start.len().min(200) / 2 } else { start.len() };
         assert!(distinct.len() >= enough, "{name}: {} of {}", distinct.len(), start.len());
         moving.run(moving.many());
@@ -182,7 +178,7 @@ fn numbers_stay_alive_distinct_and_ordinary_for_longer_than_a_slice() {
         if element == Element::F16 {
             assert!(there.iter().all(|x| x.value().abs() < 4.0), "{name}: {there:?}");
         } else if element.is_float() {
-            // A chain makes more steps in a slice the fewer there are.
+            // Fewer chains make more steps in a slice.
             let bounds = if kernel.chains { 0.5..16.0 } else { 1.0..4.0 };
             assert!(there.iter().all(|x| bounds.contains(&x.value())), "{name}: {there:?}");
         }
@@ -191,8 +187,8 @@ fn numbers_stay_alive_distinct_and_ordinary_for_longer_than_a_slice() {
         moving.run(1);
         let next = moving.numbers();
         let moved = there.iter().zip(&next).filter(|(before, after)| before != after).count();
-        // A sum with a zero, or a product with a one, changes nothing: one in 256 of the narrowest integers; and a few of
-        // the halves stand on a fixed point.
+        // A sum with zero, or a product with one, changes nothing: one in 256 of the narrowest
+        // integers; and some binary16 values are at a fixed point.
         let least =
             if element.is_float() && element != Element::F16 { there.len() } else { there.len() * 19 / 20 };
         assert!(moved >= least, "{name}: a step changes only {moved} of {}", there.len());
@@ -222,7 +218,7 @@ fn rows_are_unique_and_whole() {
         let first = find(kernel.op, kernel.element, kernel.isa).unwrap();
         assert_eq!(first.name, plain);
         assert_eq!(kernel.is_variant(), !std::ptr::eq(first, kernel), "{name}");
-        // What bounds one bounds its variants, whose names tell them apart.
+        // Variants have the same limit, and names that distinguish them.
         assert!(name == plain || name.starts_with(&(plain + "_")), "{name}");
         let most = |kernel: &Kernel| kernel.parts.iter().map(|part| part.operations).max();
         assert_eq!((kernel.lanes, most(kernel)), (first.lanes, most(first)), "{name}");

@@ -1,23 +1,20 @@
-//! Where the numbers of a matrix kernel lie: an accumulator is a matrix, and so are the two constants.
+//! Layout of a matrix kernel: an accumulator is a matrix, and so are the two constants.
 
 use crate::isa::Isa;
 
-/// Sizes of the matrices, in results of 32 bits and in words of as many bits of narrow numbers.
+/// Sizes of the matrices, in 32-bit results and 32-bit words of narrow numbers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tile {
-    /// Columns of the result.
     columns: usize,
-    /// Words in a row of the first constant, and in a column of the second.
+    /// Words per row of the first constant, and per column of the second.
     pub(crate) depth: usize,
-    /// Whether the second constant stands column after column; otherwise one word of each column, then the next.
+    /// Whether the second constant is stored column by column, instead of word by word.
     by_column: bool,
 }
 
 impl Tile {
-    /// The matrices of an instruction set that has them.
-    ///
-    /// Intel 248966, chapter on AMX: 16 × 16 results, 16 words deep, the second matrix in groups of rows. Arm DDI 0487,
-    /// SMMLA and BFMMLA: 2 × 2 results, 2 words deep, the second matrix transposed.
+    /// The matrices of an instruction set. AMX: 16 × 16 results, 16 words deep (Intel 248966).
+    /// SMMLA and BFMMLA: 2 × 2 results, 2 words deep, the second matrix transposed (Arm DDI 0487).
     pub(crate) fn of(isa: Isa) -> Option<Self> {
         match isa {
             Isa::Amx => Some(Self { columns: 16, depth: 16, by_column: false }),
@@ -26,7 +23,7 @@ impl Tile {
         }
     }
 
-    /// The lanes of the constants whose products are summed in `lane` of a result.
+    /// Lanes of the constants whose products are summed in `lane` of a result.
     pub(crate) fn factors(self, lane: usize) -> impl Iterator<Item = [usize; 2]> {
         let (row, column) = (lane / self.columns, lane % self.columns);
         (0..self.depth).map(move |k| {
@@ -35,7 +32,7 @@ impl Tile {
         })
     }
 
-    /// How deep in the product a lane of each of the constants is.
+    /// Depth in the product of a lane of each constant.
     pub(crate) fn depth_of(self, lane: usize) -> [usize; 2] {
         [lane % self.depth, if self.by_column { lane % self.depth } else { lane / self.columns }]
     }

@@ -1,13 +1,9 @@
-//! The operands of a kernel: rows of one vector each, in memory aligned for any vector width.
-//!
-//! Row 0 and row 1 are the two constant operands, the rest are the accumulators.
+//! Operands of a kernel: aligned rows of two constants, then one row per accumulator.
 
 use super::{Element, Kernel, Number, Recurrence, Tile};
 
-/// Rows before the accumulators.
 const OPERANDS: usize = 2;
 
-/// One cache line, for its alignment.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[repr(C, align(64))]
 struct Line([u8; 64]);
@@ -20,7 +16,6 @@ pub(crate) struct Vectors {
     accumulators: usize,
 }
 
-/// Where two sets of accumulators differ.
 pub(super) struct Difference {
     pub(super) accumulator: usize,
     pub(super) lane: usize,
@@ -33,7 +28,7 @@ impl Clone for Vectors {
         Self { lines: self.lines.clone(), ..*self }
     }
 
-    /// Without a new allocation, as it stands between two timed slices.
+    /// Without an allocation, because it happens between two timed slices.
     fn clone_from(&mut self, source: &Self) {
         self.lines.clone_from(&source.lines);
         (self.element, self.lanes, self.accumulators) = (source.element, source.lanes, source.accumulators);
@@ -41,10 +36,9 @@ impl Clone for Vectors {
 }
 
 impl Vectors {
-    /// Operands at the beginning of a kernel's recurrence, different in each accumulator and lane.
-    ///
-    /// Floating point begins between 1 and 2 and stays below 4 for more steps than a slice has, and in binary32 too every
-    /// step changes the number. Integers begin as random bits.
+    /// Initial operands of a kernel, different in each accumulator and lane. Floating-point numbers
+    /// start between 1 and 2, stay below 4 in a slice and change in every step, also in binary32.
+    /// Integers start as random bits.
     pub(crate) fn seeded(kernel: &Kernel) -> Self {
         let (lanes, accumulators) = (kernel.lanes as usize, kernel.accumulators as usize);
         let bytes = (OPERANDS + accumulators) * lanes * kernel.result().bytes();
@@ -63,12 +57,11 @@ impl Vectors {
         vectors
     }
 
-    /// The first row, for a kernel: aligned to 64 bytes, rows without gaps.
+    /// The first row: aligned to 64 bytes, rows without gaps.
     pub(crate) fn rows(&mut self) -> *mut u8 {
         self.lines.as_mut_ptr().cast()
     }
 
-    /// As [`Vectors::rows`], to read.
     pub(crate) fn first_row(&self) -> *const u8 {
         self.lines.as_ptr().cast()
     }
@@ -81,12 +74,10 @@ impl Vectors {
         self.accumulators
     }
 
-    /// The bits of a constant operand, 0 or 1.
     pub(crate) fn operand(&self, which: usize, lane: usize) -> u64 {
         self.get(which, lane)
     }
 
-    /// The bits of a number of an accumulator.
     pub(crate) fn accumulator(&self, which: usize, lane: usize) -> u64 {
         self.get(OPERANDS + which, lane)
     }
@@ -95,7 +86,7 @@ impl Vectors {
         self.set(OPERANDS + which, lane, bits);
     }
 
-    /// Compares all rows bit by bit; a difference in an operand is reported as its lane of accumulator 0.
+    /// Compares all rows bit by bit; a difference in an operand counts as accumulator 0.
     pub(super) fn first_difference(&self, other: &Self) -> Option<Difference> {
         let rows = OPERANDS + self.accumulators;
         let places = (0..rows).flat_map(|row| (0..self.lanes).map(move |lane| (row, lane)));
@@ -110,7 +101,6 @@ impl Vectors {
         )
     }
 
-    /// The bits of the number at a place. Rows and lanes come from loops over this object's own sizes.
     fn get(&self, row: usize, lane: usize) -> u64 {
         let (line, start) = self.place(row, lane);
         let bytes = self.lines.get(line).and_then(|line| line.0.get(start..start + self.element.bytes()));
@@ -144,16 +134,14 @@ impl Vectors {
     }
 }
 
-/// The two constants of a lane, as bits.
 struct Constants {
     a: u64,
     b: u64,
 }
 
-/// Constants that keep a recurrence alive.
-///
-/// `FusedScale` converges to a point between 3 and 4 with a rate of 2⁻¹⁷ a step: half way after 90 000 steps. A sum grows
-/// by some 2⁻¹⁸ a step: by 1 in 260 000. A product grows by a factor of e in 400 000, a root's square by 1 in 30 000.
+/// Constants that keep a recurrence changing: `FusedScale` is half way to its limit, between 3 and
+/// 4, after 90 000 steps. A sum grows by 1 in 260 000 steps, a product by a factor of e in 400 000,
+/// a root's square by 1 in 30 000.
 fn constants(kernel: &Kernel, lane: usize) -> Constants {
     let part = lane as f64 / f64::from(kernel.lanes);
     let nearest = |a: f64, b: f64| {
@@ -163,10 +151,10 @@ fn constants(kernel: &Kernel, lane: usize) -> Constants {
     let rate = (-19.0_f64).exp2() * (1.0 + part / 3.0);
     let addend = (-18.0_f64).exp2() * (0.7 + part / 3.0);
     match kernel.recurrence {
-        // There and back, exactly: numbers from 1 to 2 stay there, or change their sign.
+        // Exact period: numbers from 1 to 2 stay there, or change their sign.
         Recurrence::From | Recurrence::FromOrProduct => nearest(3.0, -1.0),
         Recurrence::Product if kernel.result() == Element::F16 => nearest(3.0, -1.0),
-        // An odd summand comes to every number; so does, to every number that is odd in the same way, a factor of 5 modulo 8.
+        // An odd summand reaches every number, a factor of 5 modulo 8 every odd one of its kind.
         Recurrence::Sum | Recurrence::Product if !kernel.result().is_float() => {
             Constants { a: random(2 * lane as u64) | 1, b: random(2 * lane as u64 + 1) & !7 | 5 }
         }
@@ -187,7 +175,7 @@ fn constants(kernel: &Kernel, lane: usize) -> Constants {
         Recurrence::Tile if kernel.result().is_float() => {
             cancelling_pairs(Tile::of(kernel.isa).map_or([lane, lane], |tile| tile.depth_of(lane)))
         }
-        // Odd, so that a sum takes on every value before it comes back.
+        // Odd, so that a sum takes every value before it repeats.
         Recurrence::RingOrSum => Constants { a: random(2 * lane as u64) | 1, b: random(2 * lane as u64 + 1) },
         Recurrence::NextSum
         | Recurrence::NextProduct
@@ -201,17 +189,17 @@ fn constants(kernel: &Kernel, lane: usize) -> Constants {
         Recurrence::SquareFrom | Recurrence::NextFromOrSquare => nearest(addend, 1.8 + 0.15 * part),
         Recurrence::Flip => nearest(addend, 2.0),
         Recurrence::NextFrom | Recurrence::QuotientFrom => nearest(addend, 3.0 + 0.04 * part),
-        // Their product is −1 to within half a step of the largest number, so it comes back.
+        // Their product is −1 to within half a step of the largest number, so the sequence repeats.
         Recurrence::NextScale => nearest(1.5, -1.0 / 1.5),
         Recurrence::FusedCircle | Recurrence::RoundedCircle => nearest(addend, 4.5 + 0.1 * part),
     }
 }
 
-/// Numbers of [`cancelling_pairs`]: more would have mantissas of more than 8 bits.
+/// Maximum index of [`cancelling_pairs`] plus 1: more would have mantissas of more than 8 bits.
 const CANCELLING_PAIRS: usize = 16;
 
-/// Two pairs of bfloat16 with mantissas of 8 bits: the sum of their products is (m² − (m² − 16))·2⁻²², which is 2⁻¹⁸.
-/// `which` numbers the pair of each: what is multiplied must have the same number.
+/// Two bfloat16 pairs with 8-bit mantissas: their products add up to (m² − (m² − 16))·2⁻²² = 2⁻¹⁸.
+/// Factors must have the same index in `which`.
 fn cancelling_pairs(which: [usize; 2]) -> Constants {
     let unit = (-11.0_f64).exp2();
     let pair = |low: f64, high: f64| {
@@ -222,7 +210,7 @@ fn cancelling_pairs(which: [usize; 2]) -> Constants {
     Constants { a: pair(first, 4.0 - first), b: pair(second, second + 4.0) }
 }
 
-/// Where an accumulator's lane begins.
+/// Initial bits of an accumulator's lane.
 fn start(kernel: &Kernel, place: usize, places: usize) -> u64 {
     let widest = match kernel.recurrence {
         Recurrence::SquareFrom | Recurrence::NextFromOrSquare => 0.6,
@@ -241,7 +229,7 @@ fn start(kernel: &Kernel, place: usize, places: usize) -> u64 {
     }
 }
 
-/// Bits without a pattern: SplitMix64, Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators" (2014).
+/// SplitMix64 (Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", 2014).
 fn random(index: u64) -> u64 {
     let mixed = (index + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

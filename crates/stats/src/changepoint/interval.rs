@@ -1,17 +1,15 @@
-//! Seeded intervals, and the largest step within them.
+//! Seeded intervals, and the largest step in them.
 
 use super::MIN_SEGMENT;
 
-/// The largest step among the seeded intervals.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Step {
-    /// Place of the first point of the new level.
     pub(super) at: usize,
-    /// Square of the standardised difference of the means before and after.
+    /// Squared standardised difference of the means before and after.
     pub(super) squared: f64,
 }
 
-/// The seeded intervals: layers of equal intervals that overlap by half, each layer half as long as the one before.
+/// Seeded intervals: layers of equal half-overlapping intervals, each half as long as before.
 pub(super) struct Layers {
     count: usize,
     layers: Vec<Layer>,
@@ -19,8 +17,7 @@ pub(super) struct Layers {
 
 struct Layer {
     length: usize,
-    /// For each split of an interval, length ÷ (before × after): squared sums times this are squared differences of
-    /// means over their variance.
+    /// Per split of an interval, length ÷ (before × after), which standardises squared sums.
     weights: Vec<f64>,
 }
 
@@ -37,11 +34,11 @@ impl Layers {
         Self { count, layers }
     }
 
-    /// A bound on the probability that `values` in random order show a step whose square is `squared` or larger. Each split
-    /// parts a sample of k values, drawn without replacement, from m − k others of its interval; that its mean is so far off
-    /// has a probability of 2 exp(−2 squared ÷ range² × (m − k) ÷ (m − k + 1)) at most (Serfling, "Probability inequalities
-    /// for the sum in sampling without replacement", Annals of Statistics 2, 1974, corollary 1.1). For the smaller part
-    /// m − k is at least [`MIN_SEGMENT`]. The bounds of all splits add up.
+    /// Upper bound of the probability that `values` in random order have a step whose square is at
+    /// least `squared`. The mean of k of m values, drawn without replacement, is so far off with a
+    /// probability of at most 2 exp(−2 squared ÷ range² × (m − k) ÷ (m − k + 1)) (Serfling,
+    /// "Probability inequalities for the sum in sampling without replacement", Annals of Statistics
+    /// 2, 1974, corollary 1.1), where m − k ≥ [`MIN_SEGMENT`]. The bounds of all splits are added.
     pub(super) fn chance(&self, values: &[f64], squared: f64) -> f64 {
         let [low, high] = [f64::min, f64::max].map(|f| values.iter().copied().reduce(f).unwrap_or(0.0));
         let range = high - low;
@@ -51,13 +48,12 @@ impl Layers {
         2.0 * splits as f64 * (-exponent).exp()
     }
 
-    /// Where the intervals of a layer begin.
     fn starts(&self, layer: &Layer) -> impl Iterator<Item = usize> {
         let last = self.count - layer.length;
         (0..last).step_by(layer.length.div_ceil(2)).chain([last])
     }
 
-    /// The largest step of `values`, of which there are as many as the layers were made for; none where nothing steps.
+    /// Largest step of `values`, which have the length of the layers; `None` if they are constant.
     pub(super) fn largest(&self, values: &[f64]) -> Option<Step> {
         let mut sums = Vec::with_capacity(values.len() + 1);
         let mut sum = 0.0;
@@ -77,7 +73,6 @@ impl Layers {
 }
 
 impl Layer {
-    /// Replaces `largest` by a larger step within the interval from `start`, whose running sums are given.
     fn search(&self, sums: &[f64], start: usize, largest: &mut Step) {
         let (first, last) = (sums[0], sums[self.length]);
         let slope = (last - first) / self.length as f64;
@@ -92,7 +87,7 @@ impl Layer {
     }
 }
 
-/// Sum of the squared deviations from the mean.
+/// Sum of squared deviations from the mean.
 #[derive(Clone, Copy)]
 pub(super) struct Spread(f64);
 
@@ -102,13 +97,13 @@ impl Spread {
         Self(values.iter().map(|x| (x - mean) * (x - mean)).sum())
     }
 
-    /// What a step explains ÷ what it leaves: the F statistic but for a factor. Unlike the square alone it has no upper
-    /// bound, so a clear step among few points stays clear when it is divided.
+    /// Explained ÷ remaining variation of a step: the F statistic up to a factor, without an upper
+    /// bound, so that a clear step among few points remains clear after a division.
     pub(super) fn explained(self, step: Step) -> f64 {
         step.squared / (self.0 - step.squared).max(0.0)
     }
 
-    /// The square of a step that explains so much; all there is where that is infinite.
+    /// Inverse of [`explained`](Self::explained): the square of the step.
     pub(super) fn of_explained(self, explained: f64) -> f64 {
         if explained.is_finite() { self.0 * explained / (1.0 + explained) } else { self.0 }
     }

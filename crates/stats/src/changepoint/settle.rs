@@ -1,20 +1,19 @@
-//! All changes of a series seen together: each is put where it fits best between its neighbours, and dropped if it is
-//! faint beside the noise around it.
+//! Moves each change point to the best fit between its neighbours, and drops those that are faint
+//! relative to the noise around them.
 //!
-//! A permutation spreads the noise of a restless stretch over the calm ones, so that a chance step within it looks
-//! large. Here each side's deviation is that of its own surroundings (Welch, "The generalization of Student's problem
-//! when several different population variances are involved", Biometrika 34, 1947).
+//! Permutations mix the noise of restless and calm parts. Here each side has its own deviation
+//! (Welch, "The generalization of Student's problem when several different population variances are
+//! involved", Biometrika 34, 1947).
 
 use super::MIN_SEGMENT;
 use super::noise::{inflation_of, variance_of_long_means};
 use crate::samples::median;
 
-/// Points on each side that tell the noise there, those of the next segments where the own has fewer.
+/// Points on each side that give its noise, from the next segments if the own one has fewer.
 const SURROUNDINGS: usize = 50;
-/// What is asked of a step beyond the largest deviation that so many normal points are expected to show.
+/// Minimum size of a step above the largest expected deviation of normal points, in deviations.
 const MIN_EXCESS_DEVIATION: f64 = 1.0;
 
-/// Moves the changes to where they fit best, and drops the faint ones.
 pub(super) fn settle(values: &[f64], changes: &mut Vec<usize>) {
     relocate(values, changes);
     while let Some(index) = faintest(values, changes) {
@@ -23,8 +22,7 @@ pub(super) fn settle(values: &[f64], changes: &mut Vec<usize>) {
     }
 }
 
-/// Moves each change to where the points between its neighbours are best told apart as nearer to the median before or
-/// to the median after: it was found among others that are known now, and a wild point counts there no more than any.
+/// Moves each change to the best split by distance to the medians before and after.
 fn relocate(values: &[f64], changes: &mut [usize]) {
     for index in 0..changes.len() {
         let from = index.checked_sub(1).map_or(0, |before| changes[before]);
@@ -37,7 +35,7 @@ fn relocate(values: &[f64], changes: &mut [usize]) {
     }
 }
 
-/// The split with the smallest sum of distances to the median of the own side. None where there are too few points.
+/// Split with the smallest sum of distances to the median of the own side.
 fn boundary(values: &[f64], [before, after]: [f64; 2]) -> Option<usize> {
     let mut sum = 0.0;
     let sums = values.iter().map(|x| {
@@ -50,7 +48,7 @@ fn boundary(values: &[f64], [before, after]: [f64; 2]) -> Option<usize> {
     allowed.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(at, _)| at)
 }
 
-/// The least change, if it is too faint: fewer deviations than √(2 ln n) (Donoho & Johnstone 1994) + [`MIN_EXCESS_DEVIATION`].
+/// The smallest change if below √(2 ln n) (Donoho & Johnstone 1994) + [`MIN_EXCESS_DEVIATION`].
 fn faintest(values: &[f64], changes: &[usize]) -> Option<usize> {
     let least = (2.0 * (values.len() as f64).ln()).sqrt() + MIN_EXCESS_DEVIATION;
     let levels = Levels::new(values, changes);
@@ -59,13 +57,12 @@ fn faintest(values: &[f64], changes: &[usize]) -> Option<usize> {
     (size < least).then_some(index)
 }
 
-/// The segments' medians, and what each value is off its own.
+/// Medians of the segments, and deviations of the values from them.
 struct Levels {
-    /// Where segments begin, and the end.
     bounds: Vec<usize>,
     medians: Vec<f64>,
     residuals: Vec<f64>,
-    /// How much longer means of all residuals stay off than those of independent points.
+    /// Inflation of the variance of long means of all residuals.
     inflation: f64,
 }
 
@@ -80,18 +77,18 @@ impl Levels {
         Self { inflation: inflation_of(&residuals), residuals, medians, bounds }
     }
 
-    /// How many of its own deviations a change is large; infinite where there is no noise.
+    /// Size of a change in its own deviations; infinite without noise.
     fn deviations(&self, change: usize) -> f64 {
         let (from, at, to) = (self.bounds[change], self.bounds[change + 1], self.bounds[change + 2]);
         let before = &self.residuals[from.min(at.saturating_sub(SURROUNDINGS))..at];
         let after = &self.residuals[at..to.max((at + SURROUNDINGS).min(self.residuals.len()))];
-        // The correlation of a few points is hardly known: they have that of all.
+        // Too few points for their own correlation have that of all.
         let noise = |points: &[f64]| match points.len() < SURROUNDINGS {
             true => variance_of_long_means(points, self.inflation),
             false => variance_of_long_means(points, inflation_of(points)),
         };
         let (mut noise_before, mut noise_after) = (noise(before), noise(after));
-        // A few points at an end of the series say little of their noise: it is not less than that of the other side.
+        // A few points at an end of the series have at least the noise of the other side.
         if before.len() < SURROUNDINGS {
             noise_before = noise_before.max(noise_after);
         }

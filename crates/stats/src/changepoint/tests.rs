@@ -10,17 +10,16 @@ fn seed(n: u64) -> Seed {
     Seed::new(n, "case", "metric")
 }
 
-/// Where new levels begin.
 fn starts(values: &[f64], seed: Seed) -> Vec<usize> {
     segments(&series(values), seed).iter().skip(1).map(|s| s.points.start).collect()
 }
 
-/// Uniform numbers between 0 and 1, neither of them.
+/// Uniform numbers in (0, 1).
 fn uniform(generator: &mut impl Rng) -> f64 {
     (f64::from(generator.next_u32()) + 0.5) / 4_294_967_296.0
 }
 
-/// Normal noise of deviation 1 whose neighbours correlate (Box & Muller 1958).
+/// Normal noise of deviation 1 with correlated neighbours (Box & Muller 1958).
 fn noise(n: u64, count: usize, correlation: f64) -> Vec<f64> {
     let mut generator = Seed::new(n, "noise", "value").generator();
     let mut normal = || {
@@ -35,7 +34,7 @@ fn noise(n: u64, count: usize, correlation: f64) -> Vec<f64> {
     (0..count).map(|_| next()).collect()
 }
 
-/// The share of series of noise alone in which a change is seen.
+/// Share of series of noise alone with a change.
 fn false_alarms(trials: u64, make: impl Fn(u64) -> Vec<f64>) -> f64 {
     let alarms = (0..trials).filter(|n| !starts(&make(*n), seed(*n)).is_empty()).count();
     alarms as f64 / trials as f64
@@ -47,7 +46,7 @@ fn independent_noise_changes_in_at_most_one_of_a_hundred() {
         let normal = false_alarms(trials, |n| noise(n, count, 0.0));
         assert!(normal <= 0.01, "normal, n = {count}: {normal}");
     }
-    // A busy machine: most samples alike, a fifth of them far below.
+    // A busy machine: most samples are equal, a fifth of them far below.
     let skewed = |n: u64| -> Vec<f64> {
         let below = |x: &f64| if *x < -0.84 { 40.0 * x } else { *x };
         noise(n, 200, 0.0).iter().map(below).collect()
@@ -215,7 +214,7 @@ fn of_many_series_of_noise_hardly_ever_one_changes() {
         let all: Vec<(&[Timed], Seed)> = all.iter().map(|one| (one.as_slice(), seed(*trial))).collect();
         segments_of_many(&all, 0.05, &[]).iter().any(|levels| levels.len() > 1)
     });
-    // 2 are expected at most; more than 6 come about with a probability of 0.3 %.
+    // At most 2 are expected; more than 6 have a probability of 0.3 %.
     let changed = changed.count();
     assert!(changed <= 6, "{changed} of 40");
 }
@@ -257,7 +256,7 @@ fn one_series_among_many_is_what_it_is_alone_at_the_same_level() {
     assert!(segments_of_many(&[], 0.05, &[]).is_empty());
 }
 
-/// GFLOP/s of the probes of a watch, other work included: busy at first, then under a quota of 0.3 CPUs for 30 probes, then quiet.
+/// GFLOP/s of the probes of a watch: busy at first, then a quota of 0.3 CPUs for 30 probes.
 const UNDER_A_QUOTA: [f64; 75] = [
     21.7, 16.6, 25.4, 49.5, 49.3, 39.2, 46.7, 20.6, 40.2, 21.2, 19.5, 50.9, 44.7, 44.6, 50.3, 48.5, 19.1,
     18.1, 16.5, 12.7, 13.7, 15.9, 14.7, 16.8, 14.0, 10.8, 14.8, 12.7, 12.1, 18.6, 20.5, 27.6, 47.4, 19.9,
@@ -268,16 +267,15 @@ const UNDER_A_QUOTA: [f64; 75] = [
 
 #[test]
 fn a_change_after_a_noisy_beginning_is_found() {
-    // The quota has gone at probe 46; probe 44 had nearly a whole period of it.
+    // The quota ends at probe 46; probe 44 had nearly a whole period of it.
     assert_eq!(starts(&UNDER_A_QUOTA, seed(0)), [44]);
-    // When the quota was changed is known: there the levels are compared.
+    // The known times of the quota's changes determine the compared levels.
     let series = series(&UNDER_A_QUOTA);
     let times = [16, 46].map(|probe| series[probe].t);
     let found = segments_of_many(&[(series.as_slice(), seed(0))], 0.01, &times);
     assert_eq!(found[0].iter().map(|one| one.points.start).collect::<Vec<_>>(), [0, 16, 44]);
 }
 
-/// At any time that is known, noise shows no step.
 #[test]
 fn an_event_without_a_step_is_no_change() {
     let alarms = (0..300)

@@ -17,7 +17,6 @@ fn place() -> Place {
 }
 
 impl Place {
-    /// A directory with a file and a directory in it, and its entry.
     fn made(&self) -> Scratch {
         let made = self.registry.directory_in(&self.parent).unwrap();
         fs::create_dir(made.path().join("below")).unwrap();
@@ -25,7 +24,6 @@ impl Place {
         made
     }
 
-    /// A directory that a kill has left: the lock goes, and the rest stays.
     fn left(&self) -> PathBuf {
         killed(self.made())
     }
@@ -35,10 +33,10 @@ impl Place {
     }
 }
 
-/// Ends the lock alone, as a kill does; the path of the directory.
+/// Releases the lock alone, as a kill does.
 fn killed(made: Scratch) -> PathBuf {
     let Scratch { directory, _entry } = made;
-    // The directory exists, so that its entry stays.
+    // The directory exists, so its entry stays.
     directory.keep()
 }
 
@@ -226,7 +224,7 @@ fn files_that_were_not_finished_are_removed_and_nothing_else_of_their_name() {
         gone
     };
     assert!(entered(&|_| {}));
-    // The last name was given by a link, and the first one stayed.
+    // The last name was a link, and the first one stayed.
     assert!(entered(&|path| fs::hard_link(path, path.with_file_name("run.json")).unwrap()));
     assert!(place.parent.join("run.json").exists());
     assert!(!entered(&|path| {

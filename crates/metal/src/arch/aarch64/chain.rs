@@ -1,4 +1,4 @@
-//! The chains of AArch64: alone, and woven into vector work of NEON and of SVE.
+//! Clock chains of AArch64: alone, and interleaved with vector work of NEON and SVE.
 
 use core::arch::asm;
 
@@ -6,7 +6,6 @@ use crate::arch::chain::{Density, Weight, Woven};
 use crate::isa::Isa;
 use crate::kernel::{Element, Op};
 
-/// A density: the functions and how many links a turn of each has.
 macro_rules! density {
     ($add:ident $adds:literal $multiply:ident $multiplications:literal) => {
         Density {
@@ -19,19 +18,17 @@ macro_rules! density {
     };
 }
 
-/// The chains without vector work.
 pub(crate) const SCALAR: Option<&Density> = Some(&SCALAR_DENSITY);
 
 static SCALAR_DENSITY: Density = density!(chain_add 64 chain_multiply 25);
 
-/// A chain without vector work.
 macro_rules! alone {
     ($name:ident $link:literal $count:literal) => {
         /// # Safety
         /// Needs `turns` > 0.
         #[inline(never)]
         unsafe fn $name(turns: u64, _: *const u8) {
-            // SAFETY: baseline integer instructions on registers declared below; no memory or stack is touched.
+            // SAFETY: baseline integer instructions on declared registers, without memory or stack.
             unsafe {
                 asm!(
                     ".p2align 6",
@@ -54,7 +51,6 @@ macro_rules! alone {
 alone!(chain_add "add {sum}, {sum}, {step}" 64);
 alone!(chain_multiply "mul {sum}, {sum}, {step}" 25);
 
-/// The text of one operand, as in the tables of the kernels: of 64-bit lanes.
 macro_rules! operand {
     (neon $i:literal $next:literal x) => {
         concat!("v", $i, ".2d")
@@ -85,7 +81,7 @@ macro_rules! operand {
     };
 }
 
-/// Steps of the accumulators, two by two, and after each two some links of the chain.
+/// Steps of two accumulators, followed by some links of the chain, repeated.
 macro_rules! weave {
     ($lanes:tt $link:literal $each:literal $step:tt; $($i:literal $j:literal $k:literal),+) => {
         concat!($(
@@ -94,7 +90,7 @@ macro_rules! weave {
     };
 }
 
-/// A function: constants in registers 0 and 1, accumulators after them; what they become is thrown away.
+/// A function: registers 0 and 1 are constants, the rest accumulators, which are discarded.
 macro_rules! woven {
     (neon $step:tt $name:ident $link:literal $each:literal $last:literal) => {
         woven!(@ neon "neon" "" "ldr q\\i, [{rows}, #(16*\\i)]" $step $name $link $each $last);
@@ -110,8 +106,8 @@ macro_rules! woven {
         #[inline(never)]
         #[target_feature(enable = $feature)]
         unsafe fn $name(turns: u64, rows: *const u8) {
-            // SAFETY: the caller grants the instruction set and 26 aligned rows; all registers are named, a vector
-            // register by its lower part.
+            // SAFETY: the caller grants the instruction set and 26 aligned rows; all registers are
+            // named, vector registers by their lower part.
             unsafe {
                 asm!(
                     $begin,
@@ -139,7 +135,7 @@ macro_rules! woven {
     };
 }
 
-/// Rows and their functions, as those of x86-64; here every accumulator takes the same step.
+/// Rows and functions as on x86-64, with the same step for every accumulator.
 macro_rules! rows {
     ($($lanes:ident $isa:ident $weight:ident $op:ident $element:ident $step:tt
         ($dense:ident $middle:ident $sparse:ident) ($dense_multiply:ident $middle_multiply:ident $sparse_multiply:ident);)+) => {

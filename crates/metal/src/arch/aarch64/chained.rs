@@ -1,6 +1,4 @@
-//! The kernels of so many chains, as those of x86-64: scalars, NEON, matrix products, and SVE.
-//!
-//! Scalars are of floating point: those of integers have other registers, and units of their own.
+//! Kernels by number of chains: NEON, matrix products, SVE, and scalar floating-point numbers.
 
 use std::sync::LazyLock;
 
@@ -9,12 +7,10 @@ use crate::arch::steps::steps;
 use crate::isa::Isa;
 use crate::kernel::{Element, Kernel, Op, Part, Recurrence, Vectors};
 
-/// All of them, by row.
 pub(crate) fn kernels() -> impl Iterator<Item = &'static [Kernel]> {
     FIXED.iter().chain(SVE.iter()).map(Vec::as_slice)
 }
 
-/// The text of one operand: letter of the register and lanes, of the accumulator and of what is narrower.
 macro_rules! operand {
     (($letter:literal $wide:literal $narrow:literal) $i:literal $next:literal x) => {
         concat!($letter, $i, $wide)
@@ -30,8 +26,8 @@ macro_rules! operand {
     };
 }
 
-/// The step of one chain. `\()` ends the name of the assembler's parameter, as a point may be part of one; the repetition around
-/// takes one such end away, so it is written inside another.
+/// Step of one chain. `\()` ends the name of the assembler's parameter; nested, because the
+/// surrounding repetition strips one level.
 macro_rules! each {
     ($lanes:tt $step:tt) => {
         concat!(step!($lanes "\\i\\\\()()" "" $step))
@@ -41,17 +37,16 @@ macro_rules! each {
     };
 }
 
-/// A function: constants in registers 0 and 1, the chains after them, everything in registers throughout.
 macro_rules! body {
     ($name:ident ($features:literal $begin:literal $load:literal $store:literal) $lanes:tt $($step:tt)+) => {
         /// # Safety
-        /// Needs what the kernel's row says, `turns` > 0 and the vectors of that row.
+        /// Needs the instruction set of the kernel's row, `turns` > 0, and the vectors of that row.
         #[inline(never)]
         #[target_feature(enable = $features)]
         unsafe fn $name<const CHAINS: u32>(turns: u64, vectors: &mut Vectors) {
-            // SAFETY: the caller grants the instruction set and rows for all constants and accumulators without gaps; all
-            // registers are named, a vector register by its lower part; the predicate is one of SVE alone, and where
-            // there is none, nobody keeps anything in it.
+            // SAFETY: the caller grants the instruction set and rows without gaps; all registers
+            // are named, vector registers by their lower part; only SVE uses the predicate
+            // register.
             unsafe {
                 core::arch::asm!(
                     $begin,
@@ -89,7 +84,7 @@ macro_rules! body {
     };
 }
 
-/// The rows of one function, for each number of chains. Two kinds of steps take turns, so they need an even number.
+/// Rows of one function by number of chains: even numbers for two alternating steps.
 macro_rules! rows {
     ($row:tt $even:tt) => {
         rows!(@ $row ($even) 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24)
@@ -119,8 +114,8 @@ macro_rules! rows {
     };
 }
 
-/// All kernels of the tables, by this name. Each block: instruction set, what is needed beyond it, bytes of a vector, features
-/// of the compiler, what begins a function, how a register is loaded and stored.
+/// All kernels of the tables. Each block: instruction set, further feature, bytes per vector,
+/// compiler features, prologue, load and store of a register.
 macro_rules! chained {
     ($kernels:ident; $($isa:ident $needs:ident $bytes:tt $how:tt {$(
         $name:ident $op:ident $element:ident $lanes:tt $recurrence:ident $even:tt $(/ $odd:tt)?;
@@ -132,7 +127,6 @@ macro_rules! chained {
     };
 }
 
-/// What a row needs beyond its instruction set.
 macro_rules! needs {
     (nothing) => {
         None

@@ -1,4 +1,4 @@
-//! What kernels of AArch64 need beyond their instruction set, by the names of /proc/cpuinfo.
+//! Features of AArch64 beyond the instruction sets, named as in /proc/cpuinfo.
 
 use std::arch::is_aarch64_feature_detected;
 

@@ -1,7 +1,5 @@
-//! NEON tiles of the matrix multiplication: 8 × 6 numbers of 64 bits, 16 × 6 of 32 bits.
-//!
-//! Four vectors of A times six numbers of B: 24 sums, 4 vectors and 3 of B are 31 of the 32 registers. Multiply-adds
-//! take their factor from a lane, so that 4 or 7 loads stand against 24 of them. All is assembly, as on x86-64.
+//! NEON tiles of the matrix multiplication: 8 × 6 f64 or 16 × 6 f32. 24 sums, 4 vectors of A and 3
+//! of B use 31 of 32 registers; 24 multiply-adds need 4 or 7 loads.
 
 use core::arch::asm;
 
@@ -14,7 +12,7 @@ pub(crate) static F64: Tile<f64> = Tile {
     isa: Isa::Neon,
     rows: 8,
     columns: 6,
-    // NEON is part of the architecture's baseline: the compiler uses it here as well.
+    // NEON is part of the baseline: the compiler uses it here as well.
     pack_a: pack_a::<f64, 8>,
     pack_b: pack_b::<f64, 6>,
     function: gemm_f64_neon,
@@ -30,7 +28,7 @@ pub(crate) static F32: Tile<f32> = Tile {
     function: gemm_f32_neon,
 };
 
-/// One column of A (v0 to v3) times one number of B (a lane), into four sums.
+/// Multiplies a column of A (v0 to v3) by one number of B (a lane), into four sums.
 macro_rules! column {
     ($lanes:literal, $factor:literal, $w:literal, $x:literal, $y:literal, $z:literal) => {
         concat!(
@@ -41,7 +39,7 @@ macro_rules! column {
     };
 }
 
-/// Adds four sums, with their sign in v4, to a column of C, or puts them there.
+/// Adds four sums, times the sign in v4, to a column of C, or stores them.
 macro_rules! update {
     (add $lanes:literal, $sign:literal, $w:literal, $x:literal, $y:literal, $z:literal) => {
         concat!(
@@ -107,13 +105,12 @@ macro_rules! tile {
         $f0:literal, $f1:literal, $f2:literal, $f3:literal, $f4:literal, $f5:literal
     ) => {
         /// # Safety
-        /// As [`crate::gemm::tile::TileFunction`].
+        /// See [`crate::gemm::tile::TileFunction`].
         #[inline(never)]
         #[target_feature(enable = "neon")]
         unsafe fn $name(operands: &Operands<$float>, c: *mut $float, c_stride: usize, update: Update) {
             let sign: $float = if update == Update::Subtract { -1.0 } else { 1.0 };
-            // SAFETY: the caller grants the instruction set, the strips and the whole tile of C. A prefetch of any
-            // address is harmless.
+            // SAFETY: the caller grants set, strips and tile of C. Any address may be prefetched.
             unsafe {
                 asm!(
                     ".rept 6",

@@ -1,4 +1,4 @@
-//! Kernels in general registers. The macro says how a line is read. X14 holds the constant.
+//! Kernels in general-purpose registers; X14 is the constant. See the macro for the syntax.
 
 general! { Neon (
     is_aarch64_feature_detected

@@ -1,15 +1,14 @@
-//! NEON kernels: 128-bit vectors, operands and accumulators in registers throughout.
+//! NEON kernels: 128-bit vectors, in registers throughout.
 //!
-//! FMLA only accumulates, so its recurrence is a sum of products. Twenty-four accumulators: four cycles of latency on
-//! four pipes (Neoverse V1, V2) need sixteen. The table is read as that of x86-64, with the arrangement of the lanes: of
-//! the accumulator's, and of the other operands' where these are narrower. Matrix products are an instruction set of their
-//! own, because an operation of a type has one kernel in each.
+//! FMLA only accumulates, so its recurrence is a sum of products. Four cycles of latency on four
+//! pipes (Neoverse V1, V2) need sixteen accumulators. The table is like that of x86-64, with the
+//! lane arrangement of the accumulator and of narrower operands.
 
 use super::feature;
 use crate::isa::Isa;
 use crate::kernel::{Element, Kernel, Op, Part, Recurrence, Vectors};
 
-/// The text of one operand: `x` the accumulator, `n` the one after it, `a` and `b` the constants.
+/// Text of one operand: `x` the accumulator, `n` the next one, `a` and `b` the constants.
 macro_rules! operand {
     (($wide:literal $narrow:literal) $i:literal $next:literal x) => {
         concat!("v", $i, $wide)
@@ -25,18 +24,18 @@ macro_rules! operand {
     };
 }
 
-/// v0, v1 = constants, v2 to v25 = accumulators.
+/// v0 and v1 are constants, v2 to v25 accumulators.
 macro_rules! body {
     ($name:ident $features:literal $lanes:tt $even:tt) => {
         body!($name $features $lanes $even $even);
     };
     ($name:ident $features:literal $lanes:tt $even:tt $odd:tt) => {
         /// # Safety
-        /// Needs what the kernel's row says, `turns` > 0 and the vectors of that row.
+        /// Needs the instruction set of the kernel's row, `turns` > 0, and the vectors of that row.
         #[inline(never)]
         #[target_feature(enable = $features)]
         unsafe fn $name(turns: u64, vectors: &mut Vectors) {
-            // SAFETY: the caller grants the instruction set and 26 aligned rows of 16 bytes; all registers are named.
+            // SAFETY: the caller grants the set and 26 16-byte rows; all registers are named.
             unsafe {
                 core::arch::asm!(
                     "ldr q0, [{rows}]",
@@ -62,7 +61,6 @@ macro_rules! body {
     };
 }
 
-/// What a row needs beyond its instruction set.
 macro_rules! needs {
     ("neon") => {
         None
@@ -81,8 +79,8 @@ macro_rules! needs {
     };
 }
 
-/// Rows and functions of a table. Each line: name, operation, type, arrangements, recurrence, the step, and optionally a
-/// second step for every second accumulator. Each block: instruction set and features.
+/// Rows and functions of a table. Each block: instruction set and features. Each line: name,
+/// operation, type, arrangements, recurrence, and one or two alternating steps.
 macro_rules! kernels {
     ($($isa:ident $features:tt {$(
         $name:ident $op:ident $element:ident $lanes:tt $recurrence:ident $even:tt $(/ $odd:tt)?;

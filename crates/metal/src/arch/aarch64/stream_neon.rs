@@ -1,19 +1,19 @@
-//! NEON bandwidth kernels: 128-bit vectors, loaded and stored in pairs.
-//!
-//! A turn is four vectors of each array, as on x86-64. `stnp` is a hint that what is stored will not be used soon.
+//! NEON bandwidth kernels: four 128-bit vectors per array and iteration, in pairs. `stnp` is a hint
+//! that the data is not reused soon.
 
 use core::arch::asm;
 
 use crate::isa::Isa;
 use crate::stream::{Store, StreamKernel, StreamOp, Terms};
 
-/// How far ahead kernels that prefetch may do so, in bytes: from a few lines to a small page.
+/// Prefetch distances in bytes: from a few lines to a small page.
 const PREFETCH_DISTANCES: [u32; 3] = [256, 1024, 3072];
 
-/// One kernel: its function around the loops, and its row.
+/// One kernel: its function and its row.
 ///
-/// x9, x10 and x11 walk through a, b and c; x12 counts the turns of a pass, x14 the passes; x15 is the distance of
-/// prefetching. v0 to v3 are what is stored, v4 to v7 a second source, v16 to v19 sums, v31 the scalar in both lanes.
+/// x9, x10 and x11 are addresses in a, b and c; x12 counts the iterations of a pass, x14 the
+/// passes; x15 is the prefetch distance. v0 to v3 are stored, v4 to v7 are a second source, v16 to
+/// v19 sums, v31 the scalar in both lanes.
 macro_rules! stream_kernel {
     (
         $name:ident: $op:ident, $store:ident,
@@ -22,13 +22,13 @@ macro_rules! stream_kernel {
         write [$($move:literal)?]
     ) => {{
         /// # Safety
-        /// As `StreamKernel::function` demands.
+        /// See `StreamKernel::function`.
         #[inline(never)]
         unsafe fn $name(a: *mut f64, b: *const f64, c: *const f64, terms: Terms) -> u64 {
             let Terms { bytes, passes, ahead, scalar } = terms;
             let sum;
-            // SAFETY: the caller grants the instruction set and the arrays; each pointer moves 64 bytes a turn, over
-            // `bytes` bytes. A prefetch beyond an array does nothing. All registers are named.
+            // SAFETY: the caller grants the instruction set and the arrays; each pointer advances
+            // over `bytes` bytes. A prefetch beyond an array does nothing. All registers are named.
             unsafe {
                 asm!(
                     "dup v31.2d, v31.d[0]",
@@ -91,7 +91,6 @@ macro_rules! stream_kernel {
     }};
 }
 
-/// What each operation does in a turn, between its loads and its stores.
 macro_rules! kernel {
     ($name:ident: Write, $store:ident, $move:literal, [$($source:literal),*]) => {
         stream_kernel!(

@@ -1,8 +1,5 @@
-//! SVE kernels: vectors as long as the processor makes them, operands and accumulators in registers throughout.
-//!
-//! The code is the same for every length; a row's lanes are those of the length that this process was given, which does
-//! not change while it runs. Read as the table of NEON, with the lanes of an operand after its name. What SVE has only
-//! under a predicate runs under one that is true everywhere, in place of the first source where it must be.
+//! SVE kernels: vectors of the processor's length, in registers throughout. The table is like that
+//! of NEON. Instructions that need a predicate use one that is true for all lanes.
 
 use std::sync::LazyLock;
 
@@ -10,7 +7,6 @@ use super::{feature, sve_vector_bytes};
 use crate::isa::Isa;
 use crate::kernel::{Element, Kernel, Op, Part, Recurrence, Vectors};
 
-/// The text of one operand: `x` the accumulator, `n` the one after it, `a` and `b` the constants, `p` the predicate.
 macro_rules! operand {
     (($wide:literal $narrow:literal) $i:literal $next:literal x) => {
         concat!("z", $i, $wide)
@@ -29,19 +25,18 @@ macro_rules! operand {
     };
 }
 
-/// z0, z1 = constants, z2 to z25 = accumulators.
 macro_rules! body {
     ($name:ident $features:literal $lanes:tt $even:tt) => {
         body!($name $features $lanes $even $even);
     };
     ($name:ident $features:literal $lanes:tt $even:tt $odd:tt) => {
         /// # Safety
-        /// Needs what the kernel's row says, `turns` > 0 and the vectors of that row.
+        /// Needs the instruction set of the kernel's row, `turns` > 0, and the vectors of that row.
         #[inline(never)]
         #[target_feature(enable = $features)]
         unsafe fn $name(turns: u64, vectors: &mut Vectors) {
-            // SAFETY: the caller grants the instruction set and 26 rows of a vector's length; all registers are named,
-            // a vector register by its lower part.
+            // SAFETY: the caller grants the instruction set and 26 rows of a vector's length; all
+            // registers are named, vector registers by their lower part.
             unsafe {
                 core::arch::asm!(
                     "ptrue p0.b",
@@ -67,7 +62,6 @@ macro_rules! body {
     };
 }
 
-/// What a row needs beyond SVE itself.
 macro_rules! needs {
     ("sve") => {
         None
@@ -77,7 +71,6 @@ macro_rules! needs {
     };
 }
 
-/// Rows and functions of a table, as NEON's; the instruction set is SVE throughout.
 macro_rules! kernels {
     ($($features:tt {$(
         $name:ident $op:ident $element:ident $lanes:tt $recurrence:ident $even:tt $(/ $odd:tt)?;

@@ -1,22 +1,18 @@
-//! AMX kernels: tiles of 16 rows of 64 bytes, two with constants and six accumulators.
-//!
-//! An instruction occupies the matrix unit for 16 cycles and its result is there after 52, so four accumulators would do
-//! (Intel 248966, chapter on AMX).
+//! AMX kernels: tiles of 16 × 64 bytes, two with constants and six accumulators. An instruction
+//! takes 16 cycles with a latency of 52, so four suffice (Intel 248966, chapter on AMX).
 
 use crate::isa::Isa;
 use crate::kernel::{Element, Kernel, Op, Part, Recurrence, Vectors};
 
-/// Bytes of a tile.
 const TILE: usize = 1024;
-/// Accumulators, and the most chains.
+/// Accumulators, and maximum number of chains.
 const SUMS: u32 = 6;
 
-/// Steps of each of so many chains in a turn.
 const fn steps(chains: u32) -> u32 {
     SUMS.div_ceil(chains)
 }
 
-/// Palette 1 with all eight tiles in full size: see LDTILECFG in Intel 325383.
+/// Palette 1 with all eight tiles at full size (LDTILECFG in Intel 325383).
 #[repr(C, align(64))]
 struct Config([u8; 64]);
 
@@ -27,7 +23,7 @@ const fn full() -> [u8; 64] {
     bytes[0] = 1;
     let mut tile = 0;
     while tile < 8 {
-        // Bytes of a row, 16 bits each, and rows.
+        // Bytes per row (16 bits each), and rows.
         bytes[16 + 2 * tile] = 64;
         bytes[48 + tile] = 16;
         tile += 1;
@@ -35,7 +31,6 @@ const fn full() -> [u8; 64] {
     bytes
 }
 
-/// The row of so many chains.
 macro_rules! row {
     ($chains:tt $chained:tt $row:expr; $name:ident $element:ident $mnemonic:literal $operations:literal $feature:ident) => {
         Kernel {
@@ -55,12 +50,11 @@ macro_rules! row {
     };
 }
 
-/// Kernels of so many chains, by row.
 pub(crate) fn chained() -> impl Iterator<Item = &'static [Kernel]> {
     CHAINED.iter().copied()
 }
 
-/// Rows and functions of a table. Each line: name, type, mnemonic, operations of one result.
+/// Rows and functions of a table. Each line: name, type, mnemonic, operations per result.
 macro_rules! kernels {
     ($($name:ident $element:ident $mnemonic:literal $operations:literal needs $feature:ident;)+) => {
         pub(crate) static KERNELS: &[Kernel] =
@@ -77,11 +71,11 @@ macro_rules! kernels {
         )+];
         $(
             /// # Safety
-            /// Needs what the kernel's row says, `turns` > 0, and the vectors of that row.
+            /// Needs the instruction set and the vectors of the kernel's row, and `turns` > 0.
             #[inline(never)]
             unsafe fn $name<const CHAINS: u32>(turns: u64, vectors: &mut Vectors) {
-                // SAFETY: the caller grants the instructions and eight tiles without gaps, 64 bytes a row; all tiles are
-                // named, and their state is released at the end.
+                // SAFETY: the caller grants the instructions and eight tiles without gaps, 64 bytes
+                // per row; all tiles are named, and their state is released at the end.
                 unsafe {
                     core::arch::asm!(
                         "ldtilecfg [{config}]",
@@ -130,9 +124,9 @@ kernels! {
     dot_bf16_amx Bf16 "tdpbf16ps" 64 needs AMX_BF16;
 }
 
-/// The kernel's number of the state component that tiles are (arch/x86/include/asm/fpu/types.h).
+/// Number of the tiles' state component in the kernel (arch/x86/include/asm/fpu/types.h).
 const XFEATURE_XTILE_DATA: libc::c_ulong = 18;
-/// `arch_prctl` that asks for a state component (Documentation/arch/x86/xstate.rst).
+/// Code of `arch_prctl` to request a state component (Documentation/arch/x86/xstate.rst).
 const ARCH_REQ_XCOMP_PERM: libc::c_int = 0x1023;
 
 /// Bits of CPUID leaf 7, sub-leaf 0, EDX (Intel 325383, CPUID).
@@ -140,7 +134,7 @@ const TILE_BIT: u32 = 24;
 const INT8_BIT: u32 = 25;
 const BF16_BIT: u32 = 22;
 
-/// Whether the processor has tiles, and the kernel gives this process their state. Asking again is free of effects.
+/// Whether the processor has tiles, and the kernel grants this process their state.
 pub(crate) fn tiles() -> bool {
     if !bit(TILE_BIT) || !is_x86_feature_detected!("xsave") {
         return false;
@@ -150,12 +144,10 @@ pub(crate) fn tiles() -> bool {
     granted == 0
 }
 
-/// Whether the processor has dot products of tiles of bytes.
 pub(crate) fn int8() -> bool {
     bit(INT8_BIT)
 }
 
-/// Whether the processor has dot products of tiles of bfloat16.
 pub(crate) fn bf16() -> bool {
     bit(BF16_BIT)
 }

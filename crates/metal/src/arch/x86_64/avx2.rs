@@ -1,7 +1,5 @@
-//! AVX2 + FMA kernels: 256-bit vectors.
-//!
-//! Twelve accumulators: five cycles of latency (Haswell) on two pipes need ten. Multiples of four, because additions and
-//! multiplications in turn lose 5 % on Zen 4 with fourteen.
+//! AVX2 + FMA kernels: 256-bit vectors. Five cycles of latency (Haswell) on two pipes need ten
+//! accumulators. Twelve, because alternating operations lose 5 % on Zen 4 with fourteen.
 
 use crate::isa::Isa;
 use crate::kernel::{Element, Kernel, Op, Part, Recurrence, Vectors};

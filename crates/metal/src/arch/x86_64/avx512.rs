@@ -1,7 +1,5 @@
-//! AVX-512 kernels: 512-bit vectors.
-//!
-//! Twenty-four accumulators: on Zen 4, whose pipes take each of these for two cycles, sixteen lose 5 % of the integer
-//! additions and 13 % of additions and multiplications in turn.
+//! AVX-512 kernels: 512-bit vectors. Twenty-four accumulators: on Zen 4, whose pipes take two
+//! cycles per instruction, sixteen lose 5 % in integer additions and 13 % in `mix`.
 
 use crate::isa::Isa;
 use crate::kernel::{Element, Kernel, Op, Part, Recurrence, Vectors};

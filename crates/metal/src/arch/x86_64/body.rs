@@ -1,13 +1,10 @@
-//! The one body of all x86-64 compute kernels, and the macro that makes rows and functions of a table.
-//!
-//! A table line gives name, operation, type, recurrence and one accumulator's step, for every second accumulator another
-//! one if there are two; or one step in phases. An instruction is its mnemonic, the operations of a lane that count, and
-//! its operands: `x` the accumulator, `n` the one after it (the first after the last), `m` the next but one (in the first of
-//! two steps), `a` and `b` the constants. From that line come the assembly, the counts of the row and the number of lanes, so they cannot differ.
-//!
-//! Square roots have phases, what keeps the numbers alive before all of the roots: in between it costs Zen 4 7 % in f64.
+//! Common body of x86-64 compute kernels, and the macro that makes rows and functions of a table. A
+//! table line has name, operation, type, recurrence and an accumulator's step: one, two
+//! alternating, or one in phases. An instruction is its mnemonic, the counted operations per lane,
+//! and its operands: `x` the accumulator, `n` the next one (the first after the last), `m` the next
+//! but one (in the first of two steps), `a` and `b` the constants. Square roots have phases,
+//! because alternation costs 7 % on Zen 4 in f64.
 
-/// The text of one operand.
 macro_rules! operand {
     ($file:literal $i:literal $next:literal $after:literal x) => {
         concat!($file, $i)
@@ -26,14 +23,13 @@ macro_rules! operand {
     };
 }
 
-/// What stands before a mnemonic that has two encodings: AVX-VNNI's needs no AVX-512.
+/// Prefix of a mnemonic with two encodings: that of AVX-VNNI needs no AVX-512.
 macro_rules! prefix {
     (vex) => {
         "{{vex}} "
     };
 }
 
-/// The text of one accumulator's step.
 macro_rules! step {
     ($file:literal $i:literal $next:literal $after:literal [$($($prefix:ident)? $mnemonic:literal $operations:literal $first:ident $($more:ident)+;)+]) => {
         concat!($(
@@ -42,7 +38,7 @@ macro_rules! step {
     };
 }
 
-/// The steps of all accumulators, two by two. Of a step in phases each is done for all before the next begins.
+/// Steps of all accumulators, in pairs. Each phase of a step is done for all before the next.
 macro_rules! turn {
     ($file:literal { $phase:tt } $same:tt; $($places:tt)+) => {
         turn!($file $phase $phase; $($places)+)
@@ -58,7 +54,7 @@ macro_rules! turn {
     };
 }
 
-/// The parts of a row: so many of the instructions of a step; or, where there are two, so many of each.
+/// Parts of a row: the instructions of one step, or half as many of each of two.
 macro_rules! parts {
     ([$all:expr, $_:expr] { $([$($phase:tt)+])then+ }) => {
         parts!([$all, 0] [$($($phase)+)+])
@@ -75,17 +71,15 @@ macro_rules! parts {
     };
 }
 
-/// Touches the first line of the operands, once in a turn of wide vectors.
-///
-/// Without it, an Emerald Rapids core that had just loaded the operands stopped for 1.2 µs after some 6 µs of work in 256- or
-/// 512-bit registers alone, in one call of five; with a prefetch or a store in each turn it never did (docs/experiments.md).
+/// Touches the first line of the operands once per iteration of wide vectors. Without it, an
+/// Emerald Rapids core that had just loaded the operands stopped for 1.2 µs after 6 µs of work in
+/// wide registers alone, in one call of five (docs/experiments.md).
 macro_rules! touch {
     ($bytes:literal) => {
         concat!(".if ", $bytes, " > 16\nprefetcht0 [{rows}]\n.endif")
     };
 }
 
-/// A function of the body: constants in registers 0 and 1, accumulators after them, everything in registers throughout.
 macro_rules! body {
     ($file:ident $name:ident $even:tt) => {
         body!($file $name $even $even);
@@ -112,12 +106,11 @@ macro_rules! body {
     (@ $name:ident $file:literal $bytes:literal $move:literal $end:literal $even:tt $odd:tt; $feature:literal
         $all:literal ($($i:literal $j:literal $k:literal),+) ($($register:tt)+)) => {
         /// # Safety
-        /// Needs what the kernel's row says, `turns` > 0, and the vectors of that row.
+        /// Needs the instruction set of the kernel's row, `turns` > 0, and the vectors of that row.
         #[inline(never)]
         #[target_feature(enable = $feature)]
         unsafe fn $name(turns: u64, vectors: &mut Vectors) {
-            // SAFETY: the caller grants the instructions and rows for all constants and accumulators without gaps; all
-            // registers are named.
+            // SAFETY: the caller grants set and rows without gaps; all registers are named.
             unsafe {
                 core::arch::asm!(
                     concat!($move, " ", $file, "0, [{rows}]"),
@@ -145,7 +138,6 @@ macro_rules! body {
     };
 }
 
-/// What a row needs beyond its instruction set.
 macro_rules! needs {
     () => {
         None
@@ -155,8 +147,8 @@ macro_rules! needs {
     };
 }
 
-/// Rows and functions of a table. Each line: name, operation, type, recurrence, the step, and optionally a second step
-/// for every second accumulator and what the kernel needs beyond the instruction set.
+/// Rows and functions of a table. Each line: name, operation, type, recurrence, one or two
+/// alternating steps, and an optional feature.
 macro_rules! kernels {
     ($file:ident $isa:ident $bytes:literal $half:literal;
         $($name:ident $op:ident $element:ident $recurrence:ident $even:tt $(/ $odd:tt)? $(needs $feature:ident)?;)+) => {

@@ -1,7 +1,5 @@
-//! The chains of x86-64: alone, and woven into vector work of each width.
-//!
-//! Register + register, because newer cores fold additions of immediates away in the renamer (Golden Cove does). The
-//! loop's own counter runs far ahead of the chain, so it costs no time.
+//! Clock chains of x86-64: alone, and interleaved with vector work of each width. Register +
+//! register, because newer cores eliminate additions of immediates (Golden Cove).
 
 use core::arch::asm;
 
@@ -9,7 +7,6 @@ use crate::arch::chain::{Density, Weight, Woven};
 use crate::isa::Isa;
 use crate::kernel::{Element, Op};
 
-/// A density: the functions and how many links a turn of each has.
 macro_rules! density {
     ($add:ident $adds:literal $multiply:ident $multiplications:literal) => {
         Density {
@@ -22,19 +19,17 @@ macro_rules! density {
     };
 }
 
-/// The chains without vector work.
 pub(crate) const SCALAR: Option<&Density> = Some(&SCALAR_DENSITY);
 
 static SCALAR_DENSITY: Density = density!(chain_add 64 chain_multiply 25);
 
-/// A chain without vector work.
 macro_rules! alone {
     ($name:ident $link:literal $count:literal) => {
         /// # Safety
         /// Needs `turns` > 0.
         #[inline(never)]
         unsafe fn $name(turns: u64, _: *const u8) {
-            // SAFETY: baseline integer instructions on registers declared below; no memory or stack is touched.
+            // SAFETY: baseline integer instructions on declared registers, without memory or stack.
             unsafe {
                 asm!(
                     ".p2align 6",
@@ -57,7 +52,7 @@ macro_rules! alone {
 alone!(chain_add "add {sum}, {step}" 64);
 alone!(chain_multiply "imul {sum}, {step}" 25);
 
-/// Steps of the accumulators, two by two, and after each two some links of the chain.
+/// Steps of two accumulators, followed by some links of the chain, repeated.
 macro_rules! weave {
     ($file:literal $link:literal $each:literal $even:tt $odd:tt; $($i:literal $j:literal $k:literal),+) => {
         concat!($(
@@ -66,7 +61,7 @@ macro_rules! weave {
     };
 }
 
-/// A function: constants in registers 0 and 1, accumulators after them; what they become is thrown away.
+/// A function: registers 0 and 1 are constants, the rest accumulators, which are discarded.
 macro_rules! woven {
     (xmm $even:tt $odd:tt $name:ident $link:literal $each:literal $last:literal) => {
         woven!(@ $name "xmm" 16 "movups" "" $even $odd $link $each $last; "sse2" "2,3,4,5,6,7,8,9,10,11,12,13"
@@ -93,8 +88,7 @@ macro_rules! woven {
         #[inline(never)]
         #[target_feature(enable = $feature)]
         unsafe fn $name(turns: u64, rows: *const u8) {
-            // SAFETY: the caller grants the instructions and rows for all constants and accumulators without gaps; all
-            // registers are named.
+            // SAFETY: the caller grants set and rows without gaps; all registers are named.
             unsafe {
                 asm!(
                     concat!($move, " ", $file, "0, [{rows}]"),
@@ -123,8 +117,8 @@ macro_rules! woven {
     };
 }
 
-/// Rows and their functions. Each line: registers, instruction set, weight, whose operands, the step of every second
-/// accumulator and that of the others, and the names of the functions: additions, then multiplications.
+/// Rows and their functions. Each line: registers, instruction set, weight, kernel of the operands,
+/// two alternating steps, and function names: additions, then multiplications.
 macro_rules! rows {
     ($($file:ident $isa:ident $weight:ident $op:ident $element:ident $even:tt $odd:tt
         ($dense:ident $middle:ident $sparse:ident) ($dense_multiply:ident $middle_multiply:ident $sparse_multiply:ident);)+) => {

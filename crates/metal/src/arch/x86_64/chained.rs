@@ -1,8 +1,6 @@
-//! The kernels of so many chains: the first accumulators of the registers, each one chain, and nothing that they share but
-//! constants. One function of a row is compiled for each number; what it leaves out, the assembler leaves out.
-//!
-//! The tables are read as those of the other kernels, with the width in the name. Scalars are of floating point: those of
-//! integers have other registers, and units of their own. 128 bits are there with fused multiplications as well.
+//! Kernels by number of chains: each accumulator is a chain, and only constants are shared. The
+//! tables are like those of the other kernels, with the width in the name. Scalars are
+//! floating-point only: integers use other registers and units.
 
 use core::arch::asm;
 
@@ -10,12 +8,11 @@ use crate::arch::steps::steps;
 use crate::isa::Isa;
 use crate::kernel::{Element, Kernel, Op, Part, Recurrence, Vectors};
 
-/// All of them, by row.
 pub(crate) fn kernels() -> impl Iterator<Item = &'static [Kernel]> {
     [NARROW, BOTH, WIDE].into_iter().flatten().copied()
 }
 
-/// The steps of all chains, one after the other; of a step in phases, each for all before the next begins.
+/// Steps of all chains; each phase of a step is done for all before the next.
 macro_rules! each {
     ($file:literal $all:literal { $phase:tt }) => {
         each!($file $all $phase)
@@ -34,7 +31,6 @@ macro_rules! each {
     };
 }
 
-/// A function: constants in registers 0 and 1, the chains after them, everything in registers throughout.
 macro_rules! body {
     (xmm $($more:tt)+) => {
         body!(@ "xmm" "2,3,4,5,6,7,8,9,10,11,12,13,14,15"
@@ -54,12 +50,11 @@ macro_rules! body {
     (@ $file:literal $all:literal ($($register:tt)+) $bytes:literal $move:literal $end:literal $feature:literal
         $name:ident $($step:tt)+) => {
         /// # Safety
-        /// Needs what the kernel's row says, `turns` > 0, and the vectors of that row.
+        /// Needs the instruction set of the kernel's row, `turns` > 0, and the vectors of that row.
         #[inline(never)]
         #[target_feature(enable = $feature)]
         unsafe fn $name<const CHAINS: u32>(turns: u64, vectors: &mut Vectors) {
-            // SAFETY: the caller grants the instructions and rows for all constants and accumulators without gaps; all
-            // registers are named.
+            // SAFETY: the caller grants set and rows without gaps; all registers are named.
             unsafe {
                 asm!(
                     concat!($move, " ", $file, "0, [{rows}]"),
@@ -95,7 +90,7 @@ macro_rules! body {
     };
 }
 
-/// The rows of one function, for each number of chains. Two kinds of steps take turns, so they need an even number.
+/// Rows of one function by number of chains: even numbers for two alternating steps.
 macro_rules! rows {
     (zmm $row:tt $even:tt) => {
         rows!(@ $row ($even) 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24)
@@ -131,13 +126,12 @@ macro_rules! rows {
     };
 }
 
-/// All kernels of the tables, by this name. Each table: registers, instruction set, bytes of a vector, how it is moved and
-/// what ends it.
+/// All kernels of the tables. Each table: registers, instruction set, bytes per vector, move
+/// instruction and epilogue.
 macro_rules! chained {
     ($kernels:ident; $($file:ident $isa:ident $feature:literal $bytes:literal $move:literal $end:literal {$(
         $name:ident $op:ident $element:ident $recurrence:ident $even:tt $(/ $odd:tt)? $(needs $needs:ident)?;
     )+})+) => {
-        /// All of these, by row.
         static $kernels: &[&[Kernel]] = &[$($(
             rows!($file ($isa $bytes $name $op $element $recurrence needs!($($needs)?)) $even $($odd)?),
         )+)+];
@@ -200,7 +194,7 @@ chained! { NARROW;
     }
 }
 
-/// The same instructions in registers of 128 and of 256 bits. Each line: the two names, and the row.
+/// Instructions in 128-bit and 256-bit registers. Each line: the two names, and the row.
 macro_rules! both {
     ($($narrow:ident $wide:ident ($($row:tt)+))+) => {
         chained! { BOTH;

@@ -1,4 +1,4 @@
-//! What kernels of x86-64 need beyond their instruction set, by the names of /proc/cpuinfo.
+//! Features of x86-64 beyond the instruction sets, named as in /proc/cpuinfo.
 
 use std::arch::is_x86_feature_detected;
 

@@ -1,10 +1,9 @@
-//! Tiles of the matrix multiplication by fused multiply-adds: AVX2 12 × 4 numbers of 64 bits, 24 × 4 of 32 bits; AVX-512
-//! 24 × 8 and 48 × 8.
+//! Matrix multiplication tiles with fused multiply-adds, in rows × columns: AVX2 has 12 × 4 f64 or
+//! 24 × 4 f32, AVX-512 24 × 8 f64 or 48 × 8 f32.
 //!
-//! Three vectors of A times the numbers of a row of B. AVX2: 12 sums, 3 vectors and a broadcast are all 16 registers; 7
-//! loads stand against 12 multiply-adds, and 12 sums cover 5 cycles of latency on 2 pipes. AVX-512: 24 sums, 3 vectors and
-//! 4 broadcasts in turn are 31 of the 32 registers, and 11 loads stand against 24 multiply-adds. So neither loads nor latency
-//! set the pace. All is assembly: compilers were seen to spill such tiles, at half the speed.
+//! AVX2: 12 sums, 3 vectors of A and a broadcast of B use all 16 registers; 12 multiply-adds need 7
+//! loads and cover 5 cycles of latency on 2 pipes. AVX-512: 24 sums, 3 vectors and 4 broadcasts use
+//! 31 registers; 24 multiply-adds need 11 loads. Compilers spilled such tiles, at half the speed.
 
 use core::arch::asm;
 
@@ -12,8 +11,8 @@ use crate::gemm::pack::{Part, pack_a, pack_b};
 use crate::gemm::tile::{Operands, Tile, Update};
 use crate::isa::Isa;
 
-/// One column of A times one row of B, the `$step`th from where `a` and `b` point. Of each column: its number, the register for
-/// the number of B, the three sums.
+/// One column of A times one row of B, `$step` after `a` and `b`. Per column: its number, the
+/// register for the number of B, the three sums.
 macro_rules! step {
     ($step:literal $r:literal $type:literal $bytes:literal $vector:literal $columns:literal
         ($(($j:literal $f:literal $x:literal $y:literal $z:literal))+)) => {
@@ -32,7 +31,6 @@ macro_rules! step {
     };
 }
 
-/// `a` and `b` move on by so many steps.
 macro_rules! advance {
     ($steps:literal $bytes:literal $vector:literal $columns:literal) => {
         concat!(
@@ -52,8 +50,8 @@ macro_rules! advance {
     };
 }
 
-/// Eight steps with their places as constants, and a line fetched ahead at every second one: the fewer instructions, the less is
-/// lost where another thread uses the same core (docs/performance.md).
+/// Eight steps with constant offsets and a prefetch in every second one: fewer instructions lose
+/// less to another thread on the same core (docs/performance.md).
 macro_rules! eight_steps {
     ($r:literal $type:literal $bytes:literal $vector:literal $columns:literal $each:tt) => {
         concat!(
@@ -68,7 +66,7 @@ macro_rules! eight_steps {
     };
 }
 
-/// Fetches a line of each column of C in turn, then the next line of each: all at once would hold up A and B.
+/// Prefetches one line of each column of C in turn, to not delay A and B.
 macro_rules! fetch_c {
     ($columns:literal) => {
         concat!(
@@ -84,7 +82,7 @@ macro_rules! fetch_c {
     };
 }
 
-/// Adds the sums, with their sign in register 0, to C, or puts them there.
+/// Adds the sums, times the sign in register 0, to C, or stores them.
 macro_rules! update {
     (add $r:literal $type:literal $vector:literal ($(($j:literal $f:literal $x:literal $y:literal $z:literal))+)) => {
         concat!($(
@@ -104,7 +102,6 @@ macro_rules! update {
     };
 }
 
-/// The tile of a type in an instruction set: its functions and its row.
 macro_rules! tile {
     ($tile:ident $name:ident $pack_a:ident $pack_b:ident $float:ident $type:literal $bytes:literal $rows:literal;
         $isa:ident $features:literal $r:literal $vector:literal $columns:literal $zero:literal $sums:literal
@@ -120,18 +117,16 @@ macro_rules! tile {
         };
 
         /// # Safety
-        /// As [`crate::gemm::tile::TileFunction`].
+        /// See [`crate::gemm::tile::TileFunction`].
         #[inline(never)]
         #[target_feature(enable = $features)]
         unsafe fn $name(operands: &Operands<$float>, c: *mut $float, c_stride: usize, update: Update) {
             let sign: $float = if update == Update::Subtract { -1.0 } else { 1.0 };
             let c_bytes = c_stride * size_of::<$float>();
-            // The next tile of C is fetched while the first turns are made, and no more: what follows may be another
-            // thread's.
+            // Prefetch only the next tile: the data after it may be another thread's.
             let lines = (operands.ahead_c.addr() % 64 + 3 * $vector).div_ceil(64);
             let turns = (operands.depth / 8).min($columns * lines);
-            // SAFETY: the caller grants the instruction set, the strips and the whole tile of C. A prefetch of any
-            // address is harmless.
+            // SAFETY: the caller grants set, strips and tile of C. Any address may be prefetched.
             unsafe {
                 asm!(
                     concat!(".irp i, ", $sums),
@@ -191,7 +186,7 @@ macro_rules! tile {
         }
 
         /// # Safety
-        /// As [`crate::gemm::pack::PackA`].
+        /// See [`crate::gemm::pack::PackA`].
         #[target_feature(enable = $features)]
         unsafe fn $pack_a(part: Part<$float>, depth: usize, to: *mut $float) {
             // SAFETY: granted by the caller.
@@ -199,7 +194,7 @@ macro_rules! tile {
         }
 
         /// # Safety
-        /// As [`crate::gemm::pack::PackB`].
+        /// See [`crate::gemm::pack::PackB`].
         #[target_feature(enable = $features)]
         unsafe fn $pack_b(part: Part<$float>, to: *mut $float) {
             // SAFETY: granted by the caller.
@@ -208,7 +203,6 @@ macro_rules! tile {
     };
 }
 
-/// The tiles of both types in an instruction set.
 macro_rules! tiles {
     ($set:tt $($tile:ident $name:ident $pack_a:ident $pack_b:ident $float:ident $type:literal $bytes:literal $rows:literal;)+) => {
         $(tiles!(@ ($tile $name $pack_a $pack_b $float $type $bytes $rows) $set);)+

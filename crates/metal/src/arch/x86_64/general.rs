@@ -1,5 +1,5 @@
-//! Kernels in general registers. The macro says how a line is read. RAX holds the constant; RBX, which the compiler keeps for
-//! itself, and the rows' address wait in vector registers meanwhile.
+//! Kernels in general-purpose registers. RAX is the constant; RBX (reserved by the compiler) and
+//! the rows' address are saved in vector registers. See the macro for the syntax.
 
 general! { Sse2 (
     is_x86_feature_detected

@@ -1,4 +1,4 @@
-//! The functions of the factorisation beside multiplication, compiled for AVX2 and AVX-512.
+//! Functions of the LU factorization other than multiplication, for AVX2 and AVX-512.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ macro_rules! narrow {
             Narrow { isa: $isa, above: $above, step: $step, substitute: $substitute, subtract: $subtract };
 
         /// # Safety
-        /// As [`above`].
+        /// See [`above`].
         #[target_feature(enable = $features)]
         unsafe fn $above(panel: Below, column: usize) -> [f64; WIDEST] {
             // SAFETY: granted by the caller.
@@ -19,7 +19,7 @@ macro_rules! narrow {
         }
 
         /// # Safety
-        /// As [`step`].
+        /// See [`step`].
         #[target_feature(enable = $features)]
         unsafe fn $step(panel: Below, column: &Column, strips: Range<usize>) -> Option<Largest> {
             // SAFETY: granted by the caller.
@@ -27,7 +27,7 @@ macro_rules! narrow {
         }
 
         /// # Safety
-        /// As [`substitute`].
+        /// See [`substitute`].
         #[target_feature(enable = $features)]
         unsafe fn $substitute(lower: &[f64], right: &mut [f64], order: usize) {
             // SAFETY: granted by the caller.
@@ -35,7 +35,7 @@ macro_rules! narrow {
         }
 
         /// # Safety
-        /// As [`subtract`].
+        /// See [`subtract`].
         #[target_feature(enable = $features)]
         unsafe fn $subtract(strip: &[f64], factors: &[f64], result: &mut [f64]) {
             // SAFETY: granted by the caller.

@@ -1,4 +1,4 @@
-//! x86-64: detection, the kernels of each instruction set, and the chains that show the core clock.
+//! x86-64: detection, the kernels of each instruction set, and the clock chains.
 
 #[macro_use]
 mod body;
@@ -32,62 +32,56 @@ pub(crate) use chain::{SCALAR, WOVEN};
 pub(crate) use probe::LOOPS;
 pub(crate) use stream::STREAMS;
 
-/// Whether the cores read a line before ordinary stores overwrite all of it.
+/// Whether cores read a line before ordinary stores overwrite all of it.
 pub(crate) const READS_BEFORE_OVERWRITING: bool = true;
 
-/// Kernels of this architecture beyond the portable ones.
 pub(crate) fn kernels() -> impl Iterator<Item = &'static [Kernel]> {
     let vectors = [sse2::KERNELS, avx2::KERNELS, avx512::KERNELS, amx::KERNELS, pipeline::KERNELS];
     vectors.into_iter().chain([general::KERNELS])
 }
 
-/// Kernels of so many chains.
 pub(crate) fn chained() -> impl Iterator<Item = &'static [Kernel]> {
     chained::kernels().chain(amx::chained()).chain(general::CHAINED.iter().copied())
 }
 
-/// Tiles of the matrix multiplication beyond the portable ones, the better after the worse.
+/// Matrix multiplication tiles, except the portable ones; the best last.
 pub(crate) static TILES_F64: [&Tile<f64>; 2] = [&gemm_fma::F64_AVX2, &gemm_fma::F64_AVX512];
 
-/// As [`TILES_F64`], for 32 bits.
 pub(crate) static TILES_F32: [&Tile<f32>; 2] = [&gemm_fma::F32_AVX2, &gemm_fma::F32_AVX512];
 
-/// The functions of the factorisation beyond the portable ones.
 pub(crate) static NARROWS: [&Narrow; 2] = [&lu::AVX2, &lu::AVX512];
 
-/// Fetches the cache line of an address, which may be any. Free of effects otherwise.
+/// Prefetches the cache line of `place`, which may be any address.
 #[inline(always)]
 pub(crate) fn prefetch<T>(place: *const T) {
-    // SAFETY: a prefetch reads nothing and never faults; SSE is part of the baseline.
+    // SAFETY: a prefetch has no visible effect and never faults; SSE is part of the baseline.
     unsafe { _mm_prefetch::<_MM_HINT_T0>(place.cast()) };
 }
 
-/// The counter of time that programs may read, and what the kernel calls it as its own time source.
+/// Time counter that programs may read, with the name of the kernel's clock source.
 pub(crate) const TICKS: Option<Ticks> = Some(Ticks { name: "tsc", read: time_stamp_counter, fence });
 
-/// Not ordered against the instructions around it: between two readings lie system calls or hundreds of instructions.
+/// Not ordered with the instructions around it: hundreds of them or system calls separate readings.
 #[inline]
 fn time_stamp_counter() -> u64 {
-    // SAFETY: every x86-64 processor has it; where the system forbids it (prctl PR_SET_TSC), the kernel's own
-    // `clock_gettime` would not work either.
+    // SAFETY: every x86-64 processor has it; `clock_gettime` also fails under PR_SET_TSC.
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
-/// Waits until all instructions before it have ended (Intel's manual on RDTSC; AMD's since Linux sets `LFENCE` so).
+/// Waits until all earlier instructions are complete (Intel, RDTSC; also on AMD under Linux).
 fn fence() {
     // SAFETY: SSE2 is part of x86-64.
     unsafe { core::arch::x86_64::_mm_lfence() }
 }
 
-/// Whether the processor promises that its counter keeps one pace: CPUID 8000_0007, EDX bit 8 (Intel 325383, AMD 24594).
+/// Whether the time counter has a constant rate: CPUID 8000_0007, EDX bit 8 (Intel 325383).
 pub(crate) fn has_steady_counter() -> bool {
     const LEAF: u32 = 0x8000_0007;
     let highest = core::arch::x86_64::__cpuid(0x8000_0000).eax;
     highest >= LEAF && core::arch::x86_64::__cpuid(LEAF).edx >> 8 & 1 == 1
 }
 
-/// The highest core clock that the processor names, in Hz: CPUID 0x16, EBX, in MHz (Intel 325383). `None` where it names
-/// none, as on AMD's and in most virtual machines.
+/// Highest core clock in Hz from CPUID 0x16, EBX (Intel 325383); `None` on AMD and in most guests.
 pub(crate) fn named_maximum_hz() -> Option<f64> {
     const LEAF: u32 = 0x16;
     let highest = core::arch::x86_64::__cpuid(0).eax;
@@ -95,11 +89,11 @@ pub(crate) fn named_maximum_hz() -> Option<f64> {
     megahertz.filter(|megahertz| *megahertz > 0).map(|megahertz| f64::from(megahertz) * 1e6)
 }
 
-/// The rate of the time counter that the hypervisor or the processor states, in Hz; `None` if neither states one. In a guest,
-/// only the hypervisor counts: the processor's own leaves may be those of another host, before a migration or after it.
+/// Rate of the time counter that hypervisor or processor report, in Hz. In a guest only the
+/// hypervisor counts: the processor's leaves may describe another host after a migration.
 ///
-/// Sources: leaf 0x4000_0010, EAX, in kHz, of VMware and hypervisors that follow it (docs.kernel.org: x86 hypervisor timing
-/// leaf); leaf 0x15, crystal × EBX / EAX; leaf 0x16, EAX, in MHz, where the crystal is not stated (Intel 325383).
+/// Leaf 0x4000_0010, EAX, in kHz, of VMware and compatible hypervisors (docs.kernel.org: x86
+/// hypervisor timing leaf); leaf 0x15, crystal × EBX / EAX; leaf 0x16, EAX, in MHz (Intel 325383).
 pub(crate) fn stated_counter_hz() -> Option<f64> {
     const FEATURES: u32 = 1;
     const HYPERVISOR_BIT: u32 = 31;
@@ -119,14 +113,13 @@ pub(crate) fn stated_counter_hz() -> Option<f64> {
     [of_hypervisor, of_crystal, of_base].into_iter().flatten().find(|hz| (1e8..1e10).contains(hz))
 }
 
-/// What CPUID answers to a leaf and subleaf: EAX, EBX, ECX, EDX.
+/// Result of CPUID: EAX, EBX, ECX, EDX.
 pub(crate) fn cpuid(leaf: u32, subleaf: u32) -> Option<[u32; 4]> {
     let core::arch::x86_64::CpuidResult { eax, ebx, ecx, edx } =
         core::arch::x86_64::__cpuid_count(leaf, subleaf);
     Some([eax, ebx, ecx, edx])
 }
 
-/// Whether this processor, and the system beneath it, has `isa`.
 pub(crate) fn available(isa: Isa) -> Result<(), Absence> {
     let features: &[(&'static str, bool)] = match isa {
         Isa::Portable => &[],

@@ -1,15 +1,14 @@
-//! Multiplications and additions of separate instructions as a software pipeline: x ← x·a + b, the product rounded.
+//! Separate multiplications and additions as a software pipeline: x ← x·a + b, the product rounded.
 //!
-//! The multiply-add of SSE2, and `mix` of SSE2 and AVX2 where that is quicker than chains of one kind each. With sixteen
-//! registers there are fourteen accumulators at most, and a core that starts two products and two sums in every cycle
-//! needs twelve of them in flight (3 cycles of latency): an unlucky phase lasts. Which order avoids it differs between cores,
-//! so there are two, and [`crate::capability::quickest`] tells which is better here. Zen 4 wants pairs (others lose 5 to
-//! 12 %); Zen 5 loses 6 % with pairs in half of the slices, nothing in turn, and 25 % with twelve chains of one kind each.
+//! Sixteen registers allow fourteen accumulators, and a core that starts two products and two sums
+//! per cycle needs twelve in flight (3 cycles of latency): an unlucky phase persists. The best
+//! order depends on the core, so [`crate::capability::quickest`] selects one of two. Zen 4 prefers
+//! pairs (the alternatives lose 5 to 12 %); Zen 5 loses 6 % with pairs in half of the slices,
+//! nothing in turn, and 25 % with twelve chains of one kind each.
 
 use crate::isa::Isa;
 use crate::kernel::{Element, Kernel, Op, Part, Recurrence, Vectors};
 
-/// A row: both instructions once for each of the 14 accumulators.
 macro_rules! row {
     ($name:ident $op:ident $element:ident $isa:ident $bytes:literal $multiply:literal $add:literal) => {
         Kernel {
@@ -32,17 +31,15 @@ macro_rules! row {
     };
 }
 
-/// The rows, and the function of each.
 macro_rules! pipelines {
     ($($name:ident $op:ident $element:ident $isa:ident $bytes:literal $file:ident $order:ident $multiply:literal $add:literal;)+) => {
-        /// The rows of this file: the default of an operation before its variant.
+        /// Rows; the default of an operation precedes its variant.
         pub(crate) static KERNELS: &[Kernel] =
             &[$(row!($name $op $element $isa $bytes $multiply $add),)+];
         $(pipeline!($file $name $order $multiply $add);)+
     };
 }
 
-/// One instruction: accumulator `$i`, constant `$constant`.
 macro_rules! instruction {
     (xmm $mnemonic:literal $i:literal $constant:literal) => {
         concat!($mnemonic, " xmm", $i, ", xmm", $constant, "\n")
@@ -52,8 +49,8 @@ macro_rules! instruction {
     };
 }
 
-/// Groups of four: multiplies the first two accumulators and adds to the last two. (In turn it does not matter which is first;
-/// functions with the same machine code would become one.)
+/// Groups of four: multiplies the first two accumulators and adds to the last two. (Functions with
+/// identical machine code would be merged.)
 macro_rules! groups {
     ($file:ident pairs $multiply:literal $add:literal; $($i:literal $j:literal $k:literal $l:literal),*) => {
         concat!($(
@@ -75,10 +72,9 @@ macro_rules! groups {
     };
 }
 
-/// Register 0 = multiplier, 1 = addend, 2 to 15 = accumulators.
-///
-/// Each product and sum is half a turn from the one it waits for. The upper half of the accumulators is therefore
-/// multiplied once before the loop, and the last turn stands after it.
+/// Register 0 is the multiplier, 1 the addend, 2 to 15 are accumulators. Each product and sum is
+/// half an iteration after its input: the upper half is multiplied once before the loop, and the
+/// last iteration follows it.
 macro_rules! pipeline {
     (xmm $name:ident $order:ident $multiply:literal $add:literal) => {
         pipeline!(@ xmm $name $order $multiply $add "sse2" "xmm" 16 "movups" ""
@@ -97,7 +93,7 @@ macro_rules! pipeline {
         #[inline(never)]
         #[target_feature(enable = $feature)]
         unsafe fn $name(turns: u64, vectors: &mut Vectors) {
-            // SAFETY: the caller grants the instructions and 16 rows of one vector; all registers are named.
+            // SAFETY: the caller grants set and 16 rows of one vector; all registers are named.
             unsafe {
                 core::arch::asm!(
                     ".irp i, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15",

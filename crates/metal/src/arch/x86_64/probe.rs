@@ -1,10 +1,9 @@
-//! Loops that show what a core can do beside arithmetic: loads from the level-1 cache in a cycle, and how long an instruction
-//! waits for the one before it.
+//! Loops that measure loads from the level-1 cache per cycle, and latencies.
 
 use crate::capability::{Loop, Probed};
 use crate::isa::Isa;
 
-/// Loads of whole vectors, each into another register, from the first lines of the operands.
+/// Loads of whole vectors into different registers, from the first lines of the operands.
 macro_rules! loads {
     ($name:ident $feature:literal $move:literal $register:literal $bytes:literal $end:literal ($($all:tt)+)) => {
         /// # Safety
@@ -12,7 +11,7 @@ macro_rules! loads {
         #[inline(never)]
         #[target_feature(enable = $feature)]
         unsafe fn $name(turns: u64, place: *const u8) {
-            // SAFETY: the caller grants the instructions and what is read; all registers are named.
+            // SAFETY: the caller grants the instructions and the memory; all registers are named.
             unsafe {
                 core::arch::asm!(
                     ".p2align 6",
@@ -33,7 +32,7 @@ macro_rules! loads {
     };
 }
 
-/// A chain: one instruction on one register, sixteen times in a turn; each waits for the one before it.
+/// A chain: sixteen dependent instructions per iteration on one register.
 macro_rules! waits {
     ($name:ident $feature:literal $move:literal $register:literal $end:literal $link:literal) => {
         /// # Safety
@@ -41,7 +40,7 @@ macro_rules! waits {
         #[inline(never)]
         #[target_feature(enable = $feature)]
         unsafe fn $name(turns: u64, place: *const u8) {
-            // SAFETY: the caller grants the instructions and what is read; all registers are named.
+            // SAFETY: the caller grants the instructions and the memory; all registers are named.
             unsafe {
                 core::arch::asm!(
                     concat!($move, " ", $register, "0, [{place}]"),
@@ -76,7 +75,6 @@ waits!(add_waits_avx512 "avx512f" "vmovups" "zmm" "vzeroupper" "vaddpd zmm0, zmm
 waits!(fma_waits_avx2 "avx2,fma" "vmovups" "ymm" "vzeroupper" "vfmadd213pd ymm0, ymm1, ymm1");
 waits!(fma_waits_avx512 "avx512f" "vmovups" "zmm" "vzeroupper" "vfmadd213pd zmm0, zmm1, zmm1");
 
-/// The loops of this architecture.
 pub(crate) static LOOPS: [Loop; 8] = [
     Loop { isa: Isa::Sse2, probed: Probed::Loads, bits: 128, function: loads_sse2 },
     Loop { isa: Isa::Sse2, probed: Probed::AddLatency, bits: 128, function: add_waits_sse2 },

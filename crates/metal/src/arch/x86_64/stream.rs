@@ -1,22 +1,21 @@
-//! The loop of every x86-64 bandwidth kernel, written once; the instruction sets fill in their instructions.
+//! Common loop of x86-64 bandwidth kernels.
 //!
-//! A turn is four vectors of each array. Longer turns were slower (Zen 4, reading with AVX2: 8 vectors −7 %, 16 vectors
-//! −15 %): prefetchers follow load instructions, and learn sooner from few of them. Four sums are enough for a read
-//! never to wait: an integer addition takes one cycle, and no core loads more than three vectors in one.
-//!
-//! Nothing but the reset of the index lies between two passes: in the first cache a pass takes some hundred cycles.
+//! An iteration has four vectors of each array; more were slower (Zen 4, reading with AVX2: 8
+//! vectors −7 %, 16 vectors −15 %), because prefetchers learn sooner from few load instructions.
+//! Four sums suffice, as no core loads more than three vectors per cycle. Only the reset of the
+//! index separates two passes, because in the level-1 cache a pass takes some hundred cycles.
 
 use crate::stream::StreamKernel;
 
 use super::{stream_string, stream_vectors};
 
-/// The bandwidth kernels of this architecture beyond the portable ones, by instruction set.
+/// Bandwidth kernels by instruction set, except the portable ones.
 pub(crate) static STREAMS: [&[StreamKernel]; 4] =
     [&stream_vectors::SSE2, &stream_vectors::AVX2, &stream_vectors::AVX512, &stream_string::KERNELS];
 
-/// How far ahead a kernel prefetches, in bytes, by the instruction that it does so with: past the second-level cache
-/// (`prefetchnta`) from a few lines to a small page, and further into the first (`prefetcht0`) or second level (`prefetcht1`). On Emerald Rapids copies past the caches gain 6 to 17 % by `prefetcht1` and lose 36 % by
-/// `prefetchnta`; on Zen 4 and 5 they gain by the latter (docs/performance.md).
+/// Prefetch distances in bytes: past the level-2 cache (`prefetchnta`), into level 1 (`prefetcht0`)
+/// or 2 (`prefetcht1`). Copies beyond the caches gain 6 to 17 % with `prefetcht1` and lose 36 %
+/// with `prefetchnta` on Emerald Rapids, and gain with it on Zen 4 and 5 (docs/performance.md).
 pub(super) const fn distances(hint: &str) -> &'static [u32] {
     match hint.as_bytes() {
         b"" => &[0],
@@ -25,11 +24,12 @@ pub(super) const fn distances(hint: &str) -> &'static [u32] {
     }
 }
 
-/// One kernel: its function around the common loops, and its row.
+/// One kernel: its function around the common loop, and its row.
 ///
-/// rdi, rsi and rdx point behind the arrays a, b and c; rcx counts up to 0 and is added to each; r8 is rsi, and r11 rdx,
-/// plus the distance of prefetching; r9 is −bytes and r10 the passes left. `\k` is the number of a vector, 0 to 3, and of
-/// the register for it; `\l` a line within a turn. `start` may use s in xmm15; `end` leaves the sum in rax.
+/// rdi, rsi and rdx point behind the arrays a, b and c; rcx counts up to 0 and is added to each; r8
+/// is rsi and r11 rdx plus the prefetch distance; r9 is −bytes and r10 the remaining passes. `\k`
+/// is the number of a vector, 0 to 3, and of its register; `\l` a line within an iteration. `start`
+/// may use s in xmm15; `end` leaves the sum in rax.
 macro_rules! stream_kernel {
     (
         $name:ident: $op:ident, $isa:ident, $store:ident, turn $turn:literal,
@@ -40,13 +40,13 @@ macro_rules! stream_kernel {
         end [$($end:expr),*]
     ) => {{
         /// # Safety
-        /// As `StreamKernel::function` demands.
+        /// See `StreamKernel::function`.
         #[inline(never)]
         unsafe fn $name(a: *mut f64, b: *const f64, c: *const f64, terms: Terms) -> u64 {
             let Terms { bytes, passes, ahead, scalar } = terms;
             let sum;
-            // SAFETY: the caller grants the instruction set and the arrays; indices run over their bytes from first to
-            // last and end at 0. A prefetch beyond an array does nothing. All registers are named or clobbered.
+            // SAFETY: the caller grants the instruction set and the arrays; indices cover exactly
+            // their bytes. A prefetch beyond an array does nothing. All registers are named.
             unsafe {
                 asm!(
                     $($start,)*

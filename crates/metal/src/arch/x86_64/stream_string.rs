@@ -1,6 +1,4 @@
-//! Bandwidth kernels of one instruction: `rep movsb` and `rep stosb`, which the processor does in its own way.
-//!
-//! Part of the x86-64 baseline; fast where the processor says so (ERMS), and right everywhere.
+//! Bandwidth kernels of one instruction, `rep movsb` or `rep stosb`: fast with ERMS.
 
 use core::arch::asm;
 
@@ -8,11 +6,11 @@ use crate::isa::Isa;
 use crate::stream::{Store, StreamKernel, StreamOp, Terms};
 
 /// # Safety
-/// As `StreamKernel::function` demands.
+/// See `StreamKernel::function`.
 #[inline(never)]
 unsafe fn copy_rep_movsb(a: *mut f64, b: *const f64, _: *const f64, terms: Terms) -> u64 {
     for _ in 0..terms.passes {
-        // SAFETY: the caller grants `bytes` bytes from a and b; the direction flag is clear by convention.
+        // SAFETY: the caller grants `bytes` bytes at a and b; the direction flag is clear.
         unsafe {
             asm!(
                 "rep movsb",
@@ -27,14 +25,14 @@ unsafe fn copy_rep_movsb(a: *mut f64, b: *const f64, _: *const f64, terms: Terms
 }
 
 /// # Safety
-/// As `StreamKernel::function` demands.
+/// See `StreamKernel::function`.
 #[inline(never)]
 unsafe fn write_rep_stosb(a: *mut f64, _: *const f64, _: *const f64, terms: Terms) -> u64 {
     let pattern = terms.scalar.to_bits();
     let of_one_byte = pattern == u64::from(pattern as u8) * 0x0101_0101_0101_0101;
     for _ in 0..terms.passes {
         match of_one_byte {
-            // SAFETY: the caller grants `bytes` bytes from a; the direction flag is clear by convention.
+            // SAFETY: the caller grants `bytes` bytes at a; the direction flag is clear.
             true => unsafe {
                 asm!(
                     "rep stosb",

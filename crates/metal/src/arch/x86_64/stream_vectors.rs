@@ -1,7 +1,4 @@
-//! The bandwidth kernels of vectors: SSE2 (128 bits), AVX2 (256) and AVX-512 (512).
-//!
-//! SSE2 loads its sources by instructions of their own: as an operand of arithmetic they would have to be aligned, and
-//! multiplies and adds apart.
+//! Vector bandwidth kernels. SSE2 loads sources separately: its operands must be aligned.
 
 use core::arch::asm;
 
@@ -9,11 +6,9 @@ use super::stream::{distances, stream_kernel};
 use crate::isa::Isa;
 use crate::stream::{Store, StreamKernel, StreamOp, Terms};
 
-/// The kernels of an instruction set: the steps of each operation, and a name for each way to store and to prefetch (past
-/// the caches, into the first level or the second).
-///
-/// A kernel that reads has four sums, folded to one at the end. One that writes stores what its steps leave in the first four
-/// registers; the sixteenth is the scalar in every lane. What prefetches does so for each source: r8 for b, r11 for c.
+/// Kernels of an instruction set: the steps of each operation, and a name for each way to store and
+/// to prefetch. A read has four sums, folded at the end; a write stores the first four registers;
+/// register 15 is the scalar. Prefetches use r8 for b, r11 for c.
 macro_rules! streams {
     (
         $kernels:ident: $isa:ident, $turn:literal, $lines:literal;
