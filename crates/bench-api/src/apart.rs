@@ -1,8 +1,9 @@
-//! How far apart the CPUs of a case are, where a hypervisor may move them while it is measured.
+//! Distance between the CPUs of a case while it is measured, for guests whose hypervisor may move
+//! vCPUs.
 //!
-//! Two CPUs of a guest may share a core now, a last-level cache a minute later, and then stand on different chiplets: what they
-//! compute together halves in the first, and what they get from memory doubles in the last. The guest is not told; but how
-//! long one CPU takes to see what its neighbour wrote tells it (`cpu.core-to-core`).
+//! vCPUs that share a core halve their joint arithmetic rate; vCPUs on different caches double
+//! their memory bandwidth. The guest is not notified, but the latency between neighbouring CPUs (as
+//! in `cpu.core-to-core`) shows it.
 
 use std::fmt;
 use std::time::Duration;
@@ -15,22 +16,21 @@ use plimsoll_model::warning::{Warn, Warning};
 use plimsoll_stats::median;
 use plimsoll_units::quantity::{Quantity, Unit};
 
-/// What one look at a pair takes beside its half millisecond of warming up: some bursts between distant CPUs.
+/// Duration of one probe of a pair, after half a millisecond of warm-up.
 const PAIR_LOOK_TIME: Duration = Duration::from_micros(500);
-/// Pairs that are looked at: a look is to stay short beside a sample.
 const MOST_PAIRS: usize = 8;
 
-/// Where the CPUs of a case must stay for its figures to be of one place.
+/// Topology that must stay constant for the results of a case to be comparable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stay {
-    /// On cores of their own, or on the threads of one: on that depends what they compute.
+    /// Sharing of cores, which determines arithmetic results.
     OnCores,
-    /// Beside the same cache: on that depends what they get from memory.
+    /// Sharing of caches, which determines memory results.
     AtCaches,
 }
 
 impl Stay {
-    /// Whether two looks are of different places.
+    /// Whether the topology differs between two probes.
     #[must_use]
     pub fn has_moved(self, one: Look, other: Look) -> bool {
         const ANOTHER_CACHE: f64 = 1.5;
@@ -41,23 +41,23 @@ impl Stay {
     }
 }
 
-/// How far apart CPUs are: the time from one to the next, and the clock then.
+/// Distance between CPUs: latency from one to the next, and the core clock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Look {
-    /// Seconds from one CPU to the next.
+    /// One-way latency in seconds.
     pub seconds: f64,
-    /// Clock of their cores, in Hz; `None` where it is unknown.
+    /// Core clock in Hz; `None` if unknown.
     pub clock_hz: Option<f64>,
 }
 
 impl Look {
-    /// That of a sample or a case; `None` where nobody looked.
+    /// Returns the probe of a sample or case; `None` without one.
     #[must_use]
     pub fn of(conditions: &Conditions) -> Option<Self> {
         conditions.core_to_core.map(|seconds| Self { seconds, clock_hz: conditions.clock_hz })
     }
 
-    /// The medians of several; `None` where nobody looked.
+    /// Returns the medians of several probes; `None` without any.
     #[must_use]
     pub fn median<'a>(of: impl Iterator<Item = &'a Conditions>) -> Option<Self> {
         let looks: Vec<Self> = of.filter_map(Self::of).collect();
@@ -65,29 +65,28 @@ impl Look {
         Some(Self { seconds, clock_hz: median(looks.iter().filter_map(|look| look.clock_hz).collect()) })
     }
 
-    /// Whether the CPUs are threads of one core. Such threads were seen to take 40 to 62 cycles here, also while another guest
-    /// was busy on their core, and those of neighbouring cores 105.
+    /// Whether the CPUs are threads of one core. Measured: 40 to 62 cycles within a core (even with
+    /// another guest busy on it), 105 between neighbouring cores.
     #[must_use]
     pub fn is_of_one_core(self) -> bool {
         const SAME_CORE_CYCLES: f64 = 75.0;
-        /// The same at 5 GHz: the clock is higher nowhere, so that no two cores are taken for one.
+        /// `SAME_CORE_CYCLES` at 5 GHz, the highest clock, so that two cores are not taken for one.
         const SAME_CORE_SECONDS: f64 = 15e-9;
         self.seconds < self.clock_hz.map_or(SAME_CORE_SECONDS, |hz| SAME_CORE_CYCLES / hz)
     }
 }
 
-/// Neighbours among the CPUs of a case.
+/// Probes the distance between neighbouring CPUs of a case.
 pub struct Apart {
     stay: Stay,
     pairs: Vec<Pair>,
-    /// Whether the CPUs are shown as cores of their own.
     shown_apart: bool,
-    /// The nearest and the farthest look.
     seen: Option<[Look; 2]>,
 }
 
 impl Apart {
-    /// Threads for the pairs; none on bare metal, where CPUs stay in their places.
+    /// Creates threads for neighbouring pairs of `cpus`; none on bare metal, where CPUs do not
+    /// move.
     pub fn of(machine: &Machine, stay: Stay, cpus: &[usize]) -> Self {
         let mut cpus = cpus.to_vec();
         cpus.sort_unstable();
@@ -99,13 +98,13 @@ impl Apart {
         Self { stay, pairs, shown_apart, seen: None }
     }
 
-    /// The mean time from one CPU to its neighbour now, in seconds; `clock_hz` is that of the sample before. A pair that was
-    /// kept waiting is left out from then on: the CPUs are busy, and it would wait again.
+    /// Returns the current mean latency between neighbours, in seconds. `clock_hz` is the clock of
+    /// the last sample. A pair that stalls (busy CPUs) is not probed again.
     pub fn look(&mut self, clock_hz: Option<f64>) -> Option<f64> {
         let mut times = Vec::with_capacity(self.pairs.len());
         self.pairs.retain_mut(|pair| {
             let bounced = pair.bounce(Exchange::CompareAndSwap, PAIR_LOOK_TIME).ok();
-            // The quickest burst: what interrupts one only makes it longer.
+            // The fastest burst: interruptions only slow bursts down.
             let time = bounced.and_then(|bounced| bounced.one_way.into_iter().reduce(f64::min));
             times.extend(time);
             time.is_some()
@@ -121,7 +120,7 @@ impl Apart {
         self.seen = Some([nearer(near, look)[0], nearer(far, look)[1]]);
     }
 
-    /// Where the CPUs were moved while the case was measured, or were one core all the time.
+    /// Returns a warning if the CPUs moved during the case or shared a core throughout.
     pub fn warning(&self) -> Option<Elsewhere> {
         let [near, far] = self.seen?;
         let together = self.stay == Stay::OnCores && self.shown_apart && far.is_of_one_core();
@@ -133,19 +132,19 @@ impl Apart {
     }
 }
 
-/// That the hypervisor had the CPUs elsewhere than it shows. Times are from one CPU to the next, in seconds.
+/// A topology other than the one shown by the hypervisor. Values: one-way latency in seconds.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Elsewhere {
-    /// It moved them while the case was measured.
+    /// The CPUs moved during the case.
     Moved {
-        /// The shortest time.
+        /// Shortest latency.
         least: f64,
-        /// The longest time.
+        /// Longest latency.
         most: f64,
     },
-    /// They were threads of one core.
+    /// The CPUs were threads of one core.
     OnOneCore {
-        /// The longest time.
+        /// Longest latency.
         most: f64,
     },
 }
@@ -153,7 +152,7 @@ pub enum Elsewhere {
 impl Elsewhere {
     const MOVED: &str = Warning::CPUS_MOVED;
     const ON_ONE_CORE: &str = "cpus-on-one-core";
-    /// Codes of both.
+    /// Both warning codes.
     pub const WARNING_CODES: [&str; 2] = [Self::MOVED, Self::ON_ONE_CORE];
 }
 
@@ -201,7 +200,6 @@ mod tests {
     fn neighbours_of_a_guest_are_looked_at_and_told_apart() {
         let allowed: Vec<usize> = Machine::discover(&Root::live()).cpu.allowed.iter().take(2).collect();
         let mut apart = Apart::of(&machine(Some(true)), Stay::AtCaches, &allowed);
-        // One CPU has no neighbour; two give a time unless something else holds one of them.
         assert_eq!(apart.pairs.len(), allowed.len() - 1);
         if let Some(seconds) = apart.look(None) {
             assert!(seconds > 0.0 && apart.seen == Some([Look { seconds, clock_hz: None }; 2]));
@@ -220,7 +218,6 @@ mod tests {
     #[test]
     fn a_move_is_told_with_both_times() {
         assert_eq!(seen(Stay::AtCaches, &[50e-9, 60e-9], None), None);
-        // What is computed does not depend on the caches, but on the core.
         assert_eq!(seen(Stay::OnCores, &[27e-9, 110e-9], None), None);
         assert!(matches!(seen(Stay::OnCores, &[10e-9, 27e-9], None), Some(Elsewhere::Moved { .. })));
         let told = seen(Stay::AtCaches, &[130e-9, 60e-9, 50e-9], None).expect("moved").to_string();
@@ -232,7 +229,7 @@ mod tests {
         let one_core = |times: &[f64], hz| {
             matches!(seen(Stay::OnCores, times, Some(hz)), Some(Elsewhere::OnOneCore { .. }))
         };
-        // Seen on one core of a busy host, and between cores of a fast and of a slow chip.
+        // Measured on one core of a busy host, and between cores of two chips.
         assert!(one_core(&[15.6e-9, 15.9e-9], 3.9e9));
         assert!(one_core(&[10e-9, 15.6e-9], 3.9e9) && one_core(&[25e-9], 2.5e9));
         assert!(!one_core(&[17e-9], 5.5e9) && !one_core(&[27e-9], 3.9e9) && !one_core(&[42e-9], 2.5e9));

@@ -1,4 +1,4 @@
-//! Memory that a case takes: how much it may have, by which names its pages go, and which the kernel gave.
+//! Memory of a case: budget, names of page sizes, and the pages that the kernel gave.
 
 use plimsoll_machine::Machine;
 use plimsoll_metal::buffer::{Pages, Resident};
@@ -8,31 +8,31 @@ use plimsoll_units::quantity::percent;
 
 use crate::warning::PagesDiffer;
 
-/// Bytes of a case's memory that lie in huge pages.
+/// Bytes of a case's memory in huge pages.
 pub const HUGE_BYTES: Fact<u64> = Fact::new("huge_bytes", "bytes that lie in huge pages");
-/// Pages that the kernel gave for a case's memory.
+/// Page sizes that the kernel gave for a case's memory.
 pub const PAGES: Fact<String> = Fact::new("pages", "pages that the kernel gave");
 
-/// The most of a buffer's bytes that may lie in other pages than asked for without a remark: its ragged end.
+/// Largest share of other pages than requested without a warning (unaligned ends).
 const OTHER_PAGES: f64 = 0.02;
 
-/// What stays free for the rest of the system: a tenth of what is available, and no less than 128 MiB where that is
-/// less than a quarter.
+/// Memory kept free for the system, in bytes: a tenth of `available`, but at least 128 MiB or, if
+/// less, a quarter of it.
 pub fn reserve(available: u64) -> u64 {
     (available / 10).max((128 << 20).min(available / 4))
 }
 
-/// Bytes that may be taken: what system and control group have left, less the reserve. `None` where unknown.
+/// Memory a case may use, in bytes: what is available minus [`reserve`]. `None` if unknown.
 pub fn budget(machine: &Machine) -> Option<u64> {
     machine.memory_available_bytes().map(|available| available.saturating_sub(reserve(available)))
 }
 
-/// The name of ordinary pages of so many bytes; of 4 KiB where nothing tells.
+/// Name of ordinary pages of `bytes` bytes; 4 KiB pages if unknown.
 pub fn small_page_name(bytes: Option<u64>) -> &'static str {
     SMALL_PAGES.iter().find(|(_, of)| bytes == Some(*of)).unwrap_or(&SMALL_PAGES[0]).0
 }
 
-/// Says which pages the kernel gave, and warns where they are not those asked for.
+/// Records the page sizes that the kernel gave, and warns if they differ from those requested.
 pub fn note_pages(facts: &mut Facts, asked: Pages, resident: &[Resident]) {
     let bytes: u64 = resident.iter().map(|r| r.bytes).sum();
     let huge: u64 = resident.iter().map(|r| r.huge_bytes).sum();

@@ -1,19 +1,19 @@
-//! What `--volume`, `--count` and `--scaling` mean: the amount of each sample, and how threads divide it.
+//! Fixed amounts of samples (`--volume`, `--count`) and their division among threads (`--scaling`).
 
 use plimsoll_model::case::Case;
 
 pub use plimsoll_model::job::{Scaling, scaling};
 
-/// What an average machine does in a second of what cases state as amounts: enough for an estimate of hours or minutes.
+/// Throughput of an average machine, for rough time estimates.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// Bytes.
+    /// Bytes per second.
     pub bytes: f64,
-    /// Operations, messages or transfers.
+    /// Operations, messages or transfers per second.
     pub operations: f64,
 }
 
-/// Seconds that the amount of one sample takes at that pace; `None` where the case states none.
+/// Estimated seconds of one sample of fixed amount; `None` if the case has no fixed amount.
 pub fn seconds(case: &Case, pace: Pace) -> Option<f64> {
     let of = |key: &str| case.number(key).map(|number| number as f64);
     let threads = of("threads").or(of("streams")).unwrap_or(1.0);
@@ -28,7 +28,7 @@ pub fn seconds(case: &Case, pace: Pace) -> Option<f64> {
     Some(times * (operations / pace.operations).max(bytes / pace.bytes))
 }
 
-/// The part of `total` that thread `index` of `threads` has; the first ones take what does not divide.
+/// Part of `total` for thread `index` of `threads`; the first threads take the remainder.
 pub fn share(scaling: Scaling, total: u64, threads: u64, index: u64) -> u64 {
     match scaling {
         Scaling::Weak => total,

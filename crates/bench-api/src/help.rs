@@ -1,10 +1,8 @@
-//! What the help of a command says of a parameter, from what subsystems and benchmarks say of it.
-
 use plimsoll_model::case::Key;
 
 use crate::Subsystem;
 
-/// The help of a parameter of a subsystem's command: what the subsystem says of it, or else each benchmark that takes it.
+/// Help of a parameter: the text of the subsystem, else the texts of its benchmarks.
 pub fn help_of(part: &Subsystem, key: &Key) -> String {
     let own = |help: &[(&str, &'static str)]| {
         help.iter().find(|(name, _)| *name == key.name).map(|(_, text)| *text)

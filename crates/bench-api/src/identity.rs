@@ -1,5 +1,5 @@
-//! What the cores here are measured to start in a cycle, in some 100 ms before a run: evidence against a wrong row of a
-//! chip, and a bound of others where no row is known.
+//! Measures the cores' instructions per cycle before a run (100 ms), to check or replace known chip
+//! data.
 
 use plimsoll_metal::capability::{Probed, clock_for, loops, per_cycle, quickest};
 use plimsoll_metal::clock::CoreClock;
@@ -10,13 +10,12 @@ use plimsoll_metal::team::Team;
 use plimsoll_machine::Machine;
 use plimsoll_machine::cpu::{Ability, Capability};
 
-/// Vector instruction sets that are tried, where the processor has them.
 const SETS: [Isa; 5] = [Isa::Sse2, Isa::Avx2, Isa::Avx512, Isa::Neon, Isa::Sve];
 
-/// Kernels of floating point, then of integers: each group is probed in work of its own kind.
+/// Floating-point kernels; integer ones follow.
 const FLOATING: [Op; 3] = [Op::FMA, Op::ADD, Op::MUL];
 
-/// Measures one core of each kind that may be used, once. Nothing where CPUs cannot be pinned or the clock is unknown.
+/// Measures one allowed core of each kind, once; nothing without pinning or a known clock.
 pub fn look(machine: &mut Machine) {
     if !machine.cpu.capabilities.is_empty() {
         return;
@@ -65,7 +64,6 @@ fn of_this_core(cpu: usize) -> Vec<Capability> {
     found
 }
 
-/// What the loops of an instruction set show beside arithmetic.
 fn loads_and_latencies(cpu: usize, isa: Isa, clock: &CoreClock) -> Vec<Capability> {
     let each = loops(isa).filter_map(|one| {
         let ability = match one.probed {
@@ -79,7 +77,6 @@ fn loads_and_latencies(cpu: usize, isa: Isa, clock: &CoreClock) -> Vec<Capabilit
     each.collect()
 }
 
-/// What the kernel asks of a core.
 fn ability(kernel: &Kernel) -> Ability {
     let key = kernel.rate().map_or("", |rate| rate.key);
     let abilities = [

@@ -1,7 +1,7 @@
-//! The contract of every benchmark: what a subsystem, a benchmark and a prepared case are, and what several subsystems measure with.
+//! Interfaces of benchmarks: subsystem, benchmark, prepared case, and shared measuring functions.
 //!
-//! A benchmark states its cases without touching the machine; a prepared case does the work, one sample a call.
-//! Prepared cases live in a worker process: what they allocate, break or crash is theirs alone.
+//! A benchmark lists its cases without accessing the machine. A prepared case takes one sample per
+//! call, in a worker process that isolates its memory and crashes.
 
 #![forbid(unsafe_code)]
 
@@ -42,51 +42,52 @@ pub use plimsoll_model::metric::{Better, Curve, Metric, OfTransfers, Role, Roofl
 pub use plimsoll_model::place::{Placement, place, placed, places};
 pub use plimsoll_model::words::{PATTERN, Say};
 
-/// CPUs of a case on a machine.
+/// Returns the CPUs of a case on a machine.
 pub type Cpus = fn(&Machine, &Case) -> Vec<usize>;
 
-/// What the benchmarks of one subsystem have in common.
+/// Properties shared by the benchmarks of one subsystem.
 pub struct Subsystem {
-    /// The part of their names before the dot.
+    /// Part of the benchmark names before the dot.
     pub name: &'static str,
-    /// Its benchmarks, in the order of lists and reports.
+    /// The benchmarks, in the order of lists and reports.
     pub benchmarks: &'static [&'static dyn Benchmark],
-    /// As a heading.
+    /// Title for headings.
     pub title: &'static str,
-    /// What its command measures, as the list of commands says it.
+    /// Description for the list of commands.
     pub about: &'static str,
-    /// What of a machine they measure, the most telling first; the measurement is the first below the heading.
+    /// Description of the measured part of a machine, most important line first.
     pub context: fn(&Machine, &Measurement) -> Vec<String>,
-    /// Options that its short help shows, the most wanted first.
+    /// Options in its short help, most important first.
     pub asked_first: &'static [&'static str],
-    /// Help of parameters that mean the same to all its benchmarks, and something else than elsewhere.
+    /// Help of parameters with one meaning in all its benchmarks: (name, text).
     pub help: &'static [(&'static str, &'static str)],
-    /// Parameters whose value is each thread's own, so that all threads together have so many times as much.
+    /// Parameters whose value applies per thread, so that all threads together use a multiple.
     pub of_each_thread: &'static [&'static str],
-    /// The CPUs that its threads usually take, for a reference tool; none where they are not pinned.
+    /// CPUs that its threads usually use, for a reference tool; empty if threads are not pinned.
     pub cpus: Cpus,
     /// Whether it is a command, `plimsoll NAME`.
     pub is_command: bool,
-    /// Whether its cases work on test files, or on a device in their place: `--dir` and `--target` are for it.
+    /// Whether its cases use test files or a target device (`--dir`, `--target`).
     pub on_files: bool,
-    /// Whether `--size sweep` stands for many sizes.
+    /// Whether `--size sweep` stands for a list of sizes.
     pub sweeps_sizes: bool,
-    /// What to use instead of `--threads`, where that is not for it.
+    /// Replacement for `--threads`, if it does not support that option.
     pub instead_of_threads: Option<&'static str>,
-    /// What a second cost of the work means, which is seen in its samples.
+    /// Cause of a second cost of the work in its samples.
     pub second_cost: Loss,
-    /// Where CPUs must stay for its figures to be of one place.
+    /// Topology of CPUs that its results depend on.
     pub stay: Stay,
-    /// Whether its cases send through network interfaces, so that their errors and drops are theirs.
+    /// Whether its cases use network interfaces, whose errors and drops are then its own.
     pub uses_interfaces: bool,
-    /// The rate that a setting of the machine holds the headline to; none where nobody set one.
+    /// Rate limit of this machine that applies to the headline metric, if any.
     pub setting: fn(&Measurement, &Machine) -> Option<Setting>,
-    /// Whether nobody else can have used what it measures without being seen. Who uses a disk or a link needs little CPU time for it.
+    /// Whether unnoticed use of the measured device by other programs is impossible (disks and
+    /// links need little CPU time).
     pub is_alone: fn(&Measurement, &Machine) -> bool,
 }
 
 impl Subsystem {
-    /// One that is like most.
+    /// Default values.
     pub const USUAL: Self = Self {
         name: "",
         benchmarks: &[],
@@ -108,14 +109,13 @@ impl Subsystem {
         is_alone: |_, _| true,
     };
 
-    /// A case of one of its benchmarks in words, with the subsystem's name: `memory read 512 MiB ×2`.
+    /// Label of a case with the subsystem's name: `memory read 512 MiB ×2`.
     pub fn label(&self, case: &Case) -> String {
         let benchmark = self.find(case.benchmark());
         words::full(benchmark.map(|benchmark| benchmark.descriptor().words).unwrap_or_default(), case)
     }
 
-    /// The limits of one metric of a case of one of its benchmarks. A figure that is the sum over pairs of machines has the sum of
-    /// their limits.
+    /// Limits of one metric of a case. For pairs of machines the limits are summed.
     pub fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
         let benchmark = self.find(question.case.benchmark());
         let limits = benchmark.map(|benchmark| benchmark.limits(question)).unwrap_or_default();
@@ -125,101 +125,98 @@ impl Subsystem {
         }
     }
 
-    /// Its benchmark of that name.
+    /// Returns its benchmark with this name.
     pub fn find(&self, name: &str) -> Option<&'static dyn Benchmark> {
         self.benchmarks.iter().copied().find(|benchmark| benchmark.name() == name)
     }
 }
 
-/// A case's parameters as its benchmark understood them, in a type of its own: made once, where cases are planned, and what
-/// the worker gets. Empty where the case itself says all.
+/// Parameters of a case in the benchmark's own type: parsed when cases are planned, then sent to
+/// the worker. Empty if the case itself is sufficient.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Parsed(serde_json::Value);
 
 impl Parsed {
-    /// The parameters in the benchmark's own type.
-    ///
-    /// # Errors
-    /// They are those of another benchmark.
+    /// Parameters in the benchmark's own type; fails for those of another benchmark.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, CannotMeasure> {
         let wrong = |e| CannotMeasure::environment(format!("the parameters are of another benchmark: {e}"));
         T::deserialize(&self.0).map_err(wrong)
     }
 }
 
-/// A case, and whether this machine can measure it.
+/// A case, with the result of checking whether this machine can measure it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Candidate {
     /// The case.
     pub case: Case,
-    /// What its benchmark made of its parameters.
+    /// The parsed parameters.
     pub parsed: Parsed,
-    /// `Err` says why it is listed and not measured.
+    /// `Err`: the reason why it is listed but not measured.
     pub feasible: Result<(), CannotMeasure>,
 }
 
 impl Candidate {
-    /// A case that says by itself what is to be done.
+    /// Creates a candidate without parsed parameters.
     pub fn new(case: Case, feasible: Result<(), CannotMeasure>) -> Self {
         Self { case, parsed: Parsed::default(), feasible }
     }
 
-    /// The same, with what its benchmark made of its parameters.
+    /// Adds parsed parameters.
     #[must_use]
     pub fn parsed(self, parameters: &impl Serialize) -> Self {
-        // Plain numbers and names, which are always written.
+        // Serialization of plain numbers and names does not fail.
         Self { parsed: Parsed(serde_json::to_value(parameters).unwrap_or_default()), ..self }
     }
 }
 
-/// What is known of a benchmark without its code: one row, from which command line, lists, help and docs follow.
+/// Description of a benchmark: source of command line, lists, help and documentation.
 #[derive(Debug)]
 pub struct Descriptor {
-    /// `subsystem.noun`.
+    /// Name, `subsystem.noun`.
     pub name: &'static str,
-    /// One line for lists and docs.
+    /// Description in one line.
     pub about: &'static str,
-    /// The parameters it takes, in the order of its ids.
+    /// Names of its parameters, in the order of case ids.
     pub keys: &'static [&'static str],
-    /// Help of parameters that mean something of their own here, where they do not to the whole subsystem.
+    /// Help of parameters with a meaning specific to this benchmark.
     pub help: &'static [(&'static str, &'static str)],
-    /// A case in words, for tables and messages; none: its name.
+    /// Words of a case label; empty: the benchmark's name.
     pub words: &'static [Say],
-    /// Whether it runs when nothing is named.
+    /// Whether it runs by default.
     pub by_default: bool,
-    /// What it does by other means than the benchmarks that say the same here: charts lay their figures over each other.
+    /// Name of the work that several benchmarks do by different means: charts overlay their
+    /// results.
     pub common: Option<&'static str>,
-    /// What the curve of a search or sweep is drawn over.
+    /// Axes of the curves of a search or sweep.
     pub curves: &'static [Curve],
-    /// Whether all machines of a run measure it together, and none alone.
+    /// Whether it is measured by all machines of a run together and never by one alone.
     pub of_all_machines: bool,
-    /// Whether the next case of this benchmark may run in the same worker, so that what is dear to make
-    /// (a filled file) is made once. See [`Keep`].
+    /// Whether the next case may run in the same worker, to reuse expensive state (see [`Keep`]).
     pub shares_worker: bool,
-    /// Whether setting up and samples wait for a device, which may be slower than anyone thought: a budget ends them then.
+    /// Whether it waits for a device, which may be very slow: a time budget then interrupts it.
     pub waits_for_a_device: bool,
-    /// The size of the test file that a case needs in its directory, by what [`Benchmark::cases`] made of its parameters; `None` where it needs none.
+    /// Size of the test file that a case with these parameters needs, if any.
     pub file: fn(&Parsed) -> Option<RequestedSize>,
-    /// Measures what default cases rest on and no file tells, and notes it in the machine. Called before a run, where this
-    /// benchmark has cases whose sizes were not asked for; takes a second at most.
+    /// Measures machine properties that default cases need, and stores them in the machine (at most
+    /// 1 s). Called before a run with default sizes.
     pub look: fn(&mut Machine),
-    /// What bounds one metric of a case: limits with formula, inputs and source; what is not known is [`Limit::unknown`] with the
-    /// reason and the remedy. None where a limit has no meaning. Pure, and nothing that measures knows them: they are computed
-    /// when the case has ended.
+    /// Limits of one metric of a case, with formula, inputs and source; [`Limit::unknown`] with
+    /// reason and remedy if not known; empty without meaning. Pure; evaluated after the case, so
+    /// measuring code does not know limits.
     pub limits: fn(&Question<'_>) -> Vec<Limit>,
-    /// What its figures of one machine say, by rules of its own; rules for all benchmarks are in the crate `result`.
+    /// Findings specific to this benchmark on one machine; general rules are in the crate `result`.
     pub findings: fn(&RunView<'_>) -> Vec<Finding>,
-    /// What answered in a measurement, as its row says it after what was chosen for `best`.
+    /// Text in the row for the memory level that served the accesses.
     pub answered: fn(&Measurement) -> Option<String>,
-    /// What a name in the row means, said once below all rows that have one.
+    /// Explanation of a name in the row, printed once below all rows that have it.
     pub remark: fn(&Measurement) -> Option<&'static str>,
-    /// A point of the headline's curve, as the row says it.
+    /// Text for a point of the headline's curve in the row.
     pub point: fn(&Point) -> Option<String>,
 }
 
 impl Descriptor {
-    /// One that is like most.
+    /// Default values.
     pub const USUAL: Self = Self {
         name: "",
         about: "",
@@ -242,35 +239,36 @@ impl Descriptor {
     };
 }
 
-/// One family of measurement.
+/// A benchmark: one kind of measurement.
 pub trait Benchmark: Sync {
-    /// What lists, help, docs and plans know of it.
+    /// Returns the description.
     fn descriptor(&self) -> &Descriptor;
 
-    /// `subsystem.noun`.
+    /// Returns the name, `subsystem.noun`.
     fn name(&self) -> &'static str {
         self.descriptor().name
     }
 
-    /// The parameters it takes, in the order of its ids.
+    /// Names of its parameters, in the order of case ids.
     fn keys(&self) -> &'static [&'static str] {
         self.descriptor().keys
     }
 
-    /// Every metric that a case of it can have, the usual headline first.
+    /// All metrics that its cases can have, the usual headline first.
     fn all_metrics(&self) -> &'static [Metric];
 
-    /// A row of [`Benchmark::all_metrics`] as a case has it; `None` where the case does not have it.
+    /// Adapts an entry of [`Benchmark::all_metrics`] to a case; `None` if the case lacks the
+    /// metric.
     fn metric_of(&self, _: &Case, row: Metric) -> Option<Metric> {
         Some(row)
     }
 
-    /// The metric that heads a case, where that is not the first of its rows.
+    /// Name of the headline metric of a case, if not the first one.
     fn headline(&self, _: &Case) -> Option<&'static str> {
         None
     }
 
-    /// The metrics of a case, the headline first.
+    /// Metrics of a case, the headline first.
     fn metrics(&self, case: &Case) -> Vec<Metric> {
         let rows = self.all_metrics().iter();
         let mut found: Vec<Metric> = rows.filter_map(|row| self.metric_of(case, *row)).collect();
@@ -281,23 +279,23 @@ pub trait Benchmark: Sync {
         found
     }
 
-    /// The cases that a group asks for on this machine. Pure: `--dry-run` and `--list` stop here.
+    /// Cases of a group on this machine. Pure: `--dry-run` and `--list` stop here.
     ///
     /// # Errors
-    /// A typed value that no machine could measure (an unknown operation, zero threads), in one line.
+    /// A value that no machine could measure (an unknown operation, zero threads), as one line.
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String>;
 
-    /// Whether a case searches: it makes probes of many sizes within one sample.
+    /// Whether a case searches, with probes of many sizes in one sample.
     fn searches(&self, _: &Case) -> bool {
         false
     }
 
-    /// Where a case is on a roofline.
+    /// Location of a case on a roofline.
     fn roofline(&self, _: &Case) -> Roofline {
         Roofline::No
     }
 
-    /// What else the row of a measurement says: what a search found, where both ends ran.
+    /// Additional texts for the row of a measurement, such as the result of a search.
     fn details(&self, _: &Measurement) -> Vec<String> {
         Vec::new()
     }
@@ -307,115 +305,106 @@ pub trait Benchmark: Sync {
         (self.descriptor().limits)(question)
     }
 
-    /// Seconds that a sample takes on an average machine, where the case states its amount: for estimates before a run.
+    /// Estimated seconds of a sample on an average machine, if the case has a fixed amount.
     fn sample_seconds(&self, _: &Case) -> Option<f64> {
         None
     }
 
-    /// The share by which two runs of the same case differ on a quiet machine at most, where the method allows to promise
-    /// one for this metric; `plimsoll doctor` measures it for the machine at hand.
+    /// Largest relative difference between runs of a case on a quiet machine, if the method
+    /// guarantees one; `plimsoll doctor` measures it.
     fn noise(&self, _: &str) -> Option<f64> {
         None
     }
 
-    /// Sets a case up: allocates, opens, fills, starts threads. Nothing in here is timed. `parsed` is what [`Benchmark::cases`]
-    /// made of the case's parameters.
+    /// Sets a case up (memory, files, threads), untimed. `parsed` comes from [`Benchmark::cases`].
     fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready;
 }
 
-/// A case that is ready to be sampled, or why it cannot be measured here and now.
+/// A prepared case, or the reason why it cannot be measured here and now.
 pub type Ready = Result<Box<dyn Prepared>, CannotMeasure>;
 
-/// A case that is ready to be sampled. Dropping it tears everything down.
+/// A case ready for sampling. Dropping it releases everything.
 pub trait Prepared {
-    /// Does one sample. A first call may be a warm-up; the run loop decides.
-    ///
-    /// # Errors
-    /// Why the figure cannot be had.
+    /// Takes one sample, or returns why there is none. The run loop may use the first as warm-up.
     fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure>;
 
-    /// What a reference tool may use to measure the same thing.
+    /// Resources that a reference tool may use to measure the same thing.
     fn offer(&self) -> Offer {
         Offer::default()
     }
 
-    /// Makes a place in which reference tools may write, laid out like the case's own.
-    ///
-    /// # Errors
-    /// Why there is none, in one line.
+    /// Creates a file or region for reference tools to write, laid out like the case's own, or
+    /// returns the reason in one line.
     fn lend(&mut self) -> Result<Writable, String> {
         Err("the case has no place for what it would write".to_owned())
     }
 
-    /// Frees the CPUs while something else is being measured.
+    /// Frees the CPUs while something else is measured.
     fn pause(&mut self) {}
 
-    /// Undoes [`Prepared::pause`].
+    /// Reverts [`Prepared::pause`].
     fn resume(&mut self) {}
 
-    /// Checks the answer after timing.
-    ///
-    /// # Errors
-    /// The answer is wrong ([`plimsoll_model::sample::WrongAnswer`]), or why it could not be checked: then nothing is known of it. The
-    /// measurement is void in both cases.
+    /// Checks the result after timing. An error (wrong result, see
+    /// [`plimsoll_model::sample::WrongAnswer`], or no check possible) invalidates the measurement.
     fn verify(&mut self) -> Result<(), CannotMeasure>;
 
-    /// What was really used, and what the reader must know. Asked after the last sample.
+    /// Actual properties of the run, and warnings; called after the last sample.
     fn facts(&self) -> Facts {
         Facts::default()
     }
 }
 
-/// What a case may use while it is prepared.
+/// Context of preparing a case.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
-    /// The machine as discovered by the parent.
+    /// The machine as detected by the parent process.
     pub machine: &'a Machine,
-    /// What the user chose.
+    /// Options of the user.
     pub options: &'a Options,
-    /// Things kept from case to case in this worker.
+    /// Values kept between cases in this worker.
     pub keep: &'a Keep,
 }
 
-/// What the user chose and every case may need. Crosses the pipe to the worker.
+/// User options that every case may need. Serialized for the worker.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Options {
     /// Directory of the test files.
     #[serde(with = "plimsoll_units::text::path")]
     pub dir: PathBuf,
-    /// Seed of the run; mix the case id in.
+    /// Seed of the run; combine it with the case id.
     pub seed: u64,
-    /// A block device to be measured itself, in the place of a file in `dir`; from the command line alone.
+    /// Block device to measure instead of a file in `dir`; settable only on the command line.
     #[serde(default)]
     pub target: Option<RawTarget>,
-    /// The key of the server that network benchmarks name.
+    /// Key of the server for network benchmarks.
     #[serde(default)]
     pub key: Option<Key>,
-    /// When the case that is prepared must be ready, where the run has a budget; each worker keeps its own.
+    /// Deadline for preparing the case, if the run has a time budget; local to each worker.
     #[serde(skip)]
     pub until: Option<Instant>,
 }
 
-/// Values kept alive from one case to the next in the same worker, by name and type.
+/// Values kept from one case to the next in a worker, by name and type.
 #[derive(Default)]
 pub struct Keep {
     values: RefCell<HashMap<String, Box<dyn Any>>>,
 }
 
 impl Keep {
-    /// Takes the value out, if it is there and of this type.
+    /// Removes and returns the value, if it exists with this type.
     pub fn take<T: Any>(&self, name: &str) -> Option<T> {
         let value = self.values.borrow_mut().remove(name)?;
         value.downcast::<T>().ok().map(|boxed| *boxed)
     }
 
-    /// Puts a value in for a later case.
+    /// Stores a value for a later case.
     pub fn put<T: Any>(&self, name: &str, value: T) {
         self.values.borrow_mut().insert(name.to_owned(), Box::new(value));
     }
 }
 
-/// The thread counts that are measured when none are named: one, and the most that get their own CPU.
+/// Default thread counts: one, and the largest with one CPU per thread.
 pub fn default_threads(machine: &Machine) -> Vec<u64> {
     match machine.most_threads() as u64 {
         0 | 1 => vec![1],
@@ -423,18 +412,12 @@ pub fn default_threads(machine: &Machine) -> Vec<u64> {
     }
 }
 
-/// The numbers that a group asks for under this key, or the usual ones, each from 1 to `most`.
-///
-/// # Errors
-/// One that is not, in one line.
+/// Numbers given for `key`, else `usual`; an error in one line if one is not in 1 to `most`.
 pub fn counts(group: &Group, key: &str, usual: &[u64], most: u64) -> Result<Vec<u64>, String> {
     group.numbers(key, usual).into_iter().map(|n| within(1..=most, key, n)).collect()
 }
 
-/// The sizes asked for of a parameter that may be a mix elsewhere, or the usual ones.
-///
-/// # Errors
-/// A mix, in one line.
+/// Sizes given for `key`, else `usual`; an error in one line for a mix.
 pub fn whole_sizes(of: &dyn Benchmark, group: &Group, key: &str, usual: &[u64]) -> Result<Vec<u64>, String> {
     let mix = |value: &&Value| matches!(value, Value::Mix(_));
     match group.lists.get(key).and_then(|values| values.iter().find(mix)) {
@@ -443,10 +426,7 @@ pub fn whole_sizes(of: &dyn Benchmark, group: &Group, key: &str, usual: &[u64]) 
     }
 }
 
-/// The value of a parameter, if it is within the range.
-///
-/// # Errors
-/// It is not, in one line.
+/// Returns `n` if it is within the range, else an error in one line.
 pub fn within(range: RangeInclusive<u64>, key: &str, n: u64) -> Result<u64, String> {
     match range.contains(&n) {
         true => Ok(n),

@@ -1,33 +1,33 @@
-//! Rates that settings of this machine hold a case to: a shaper on its interface, a control group's limit on its device.
+//! Rate limits configured on this machine: traffic shaping, I/O limit of a control group.
 
 use std::fmt;
 
 use plimsoll_units::quantity::Quantity;
 
-/// A rate that somebody set on this machine, and that all of a case has to keep.
+/// A configured rate limit that applies to a whole case.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Setting {
-    /// What was set.
+    /// Kind of the limit.
     pub kind: Kind,
-    /// The rate, in the unit of the case's headline; transfers in a second if that is a latency.
+    /// Rate, in the unit of the case's headline; transfers per second if that is a latency.
     pub rate: Quantity,
-    /// The best headline under that rate: the rate itself, or the least latency.
+    /// Best possible headline under the limit: the rate itself, or the lowest latency.
     pub bound: Quantity,
 }
 
-/// What holds something to a rate.
+/// Kind of a rate limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A queueing discipline, of what leaves the interface.
+    /// Queueing discipline for outgoing traffic.
     Shaper,
-    /// A policer, of what comes in by it.
+    /// Policer for incoming traffic.
     Policer,
-    /// A limit of a control group on a block device.
+    /// I/O limit of a control group on a block device.
     IoLimit,
 }
 
 impl Kind {
-    /// Its stable name.
+    /// Stable identifier.
     pub const fn code(self) -> &'static str {
         match self {
             Self::Shaper => "shaper",
@@ -36,7 +36,7 @@ impl Kind {
         }
     }
 
-    /// Its name in a sentence, after "the".
+    /// Phrase for a sentence, after "the".
     pub const fn word(self) -> &'static str {
         match self {
             Self::Shaper => "rate of the shaper",
@@ -46,20 +46,20 @@ impl Kind {
     }
 }
 
-/// A figure beyond this many times the rate of a shaper shows that what is sent does not pass it: another class of its discipline takes it. Up to
-/// it, a bucket that was full adds to the rate.
+/// Result ÷ shaper rate above which the traffic bypasses the shaper. Below, a full token bucket may
+/// add to the rate.
 const PASSED: f64 = 1.5;
-/// The same of a figure that is as usual: it shows no loss that a bucket could hide.
+/// This ratio for a result that shows no loss.
 const PASSED_AS_USUAL: f64 = 1.05;
 
 impl Setting {
-    /// A rate that limits a headline in its own unit.
+    /// Creates a limit in the unit of the headline.
     pub fn of_rate(kind: Kind, rate: Quantity) -> Self {
         Self { kind, rate, bound: rate }
     }
 
-    /// Whether a figure, which `is_low` or as usual, refutes that the setting holds it. A group's limit on a device is kept by the kernel for each
-    /// transfer, but over slices of a tenth of a second (Linux `block/blk-throttle.c`), so that short samples may be above it.
+    /// Whether a result contradicts the limit; `is_low` means below the usual result. I/O limits
+    /// hold only over slices of 0.1 s (Linux `block/blk-throttle.c`) and are never contradicted.
     pub fn is_refuted_by(&self, figure: f64, is_low: bool) -> bool {
         let passed = if is_low { PASSED } else { PASSED_AS_USUAL };
         match self.kind {

@@ -1,34 +1,32 @@
-//! What a case of a disk works on: a test file of some size, or a block device that the user names.
+//! Target of a disk case: a test file, or a block device named by the user.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// The device to be measured, as typed on the command line.
+/// Block device given on the command line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RawTarget {
-    /// The device, or a link to it.
+    /// Path of the device, or a link to it.
     #[serde(with = "plimsoll_units::text::path")]
     pub device: PathBuf,
-    /// Leave to destroy what is on it.
+    /// Consent to destroy its content.
     pub consent: Option<Consent>,
 }
 
-/// `DEVICE:SERIAL`, typed by somebody who has looked up which device that is.
+/// `DEVICE:SERIAL`, typed by the user as consent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Consent {
-    /// The device once more.
+    /// Path of the device.
     #[serde(with = "plimsoll_units::text::path")]
     pub device: PathBuf,
-    /// Its serial number, or its size in bytes where it has none.
+    /// Serial number of the device, or its size in bytes without one.
     pub serial: String,
 }
 
 impl Consent {
-    /// Reads `DEVICE:SERIAL`. Device paths may hold colons, serial numbers do not.
-    ///
-    /// # Errors
-    /// What it should look like.
+    /// Parses `DEVICE:SERIAL`. Device paths may contain colons, serial numbers do not. The error
+    /// describes the format.
     pub fn parse(text: &str) -> Result<Self, String> {
         match text.rsplit_once(':') {
             Some((device, serial)) if !device.is_empty() && !serial.trim().is_empty() => {
@@ -43,16 +41,16 @@ impl Consent {
     }
 }
 
-/// How large the test file is to be.
+/// Size of the test file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestedSize {
-    /// This many bytes and no fewer: the user said so.
+    /// Exactly this number of bytes, as given by the user.
     Exactly(u64),
-    /// As many as there is room for, within these bounds.
+    /// As many bytes as there is space for, within bounds.
     Between {
-        /// With fewer there is nothing worth measuring.
+        /// Smallest useful size.
         least: u64,
-        /// More gain nothing.
+        /// Largest useful size.
         most: u64,
     },
 }

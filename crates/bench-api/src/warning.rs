@@ -1,10 +1,9 @@
-//! Warnings that several subsystems share.
+//! Warnings of several subsystems.
 
 use std::fmt;
 
 use plimsoll_model::warning::Warn;
 
-/// Pages asked for and pages given differ.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct PagesDiffer {
     pub(crate) wanted: &'static str,

@@ -1,9 +1,9 @@
-//! Which kernel a case of `cpu.peak` is: the quickest of an instruction set, or one of so many chains in vectors of some width.
+//! Kernel of a `cpu.peak` case: the fastest one of an instruction set, or one with given chains and
+//! vector width.
 //!
-//! A chain is a row of instructions each of which waits for the one before it. With few chains the latency of the
-//! instruction decides the rate, with many the number of units; where one becomes the other, latency × units chains are in
-//! flight. What does not exist (another set's width, more chains than registers) is left out of a product of lists or named as
-//! not measured.
+//! A chain is a sequence of dependent instructions. Few chains are limited by latency, many by the
+//! number of units; the two meet at latency × units chains. Combinations that do not exist are
+//! dropped from a product of lists or reported as not measured.
 
 use std::fmt;
 
@@ -16,18 +16,14 @@ use plimsoll_model::case::Case;
 use plimsoll_model::plan::Group;
 use plimsoll_model::sample::CannotMeasure;
 
-/// Stands for every width.
 const ALL: &str = "all";
-/// Stands for the longest vectors of an instruction set.
+/// Longest vectors of an instruction set.
 const FULL: &str = "full";
 const SCALAR: &str = "scalar";
 
-/// The width of a vector instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Width {
-    /// One number.
     Scalar,
-    /// So many bits.
     Bits(u32),
 }
 
@@ -36,7 +32,7 @@ impl Width {
         if kernel.is_scalar() { Self::Scalar } else { Self::Bits(kernel.vector_bits()) }
     }
 
-    /// Reads a word; every number is a width that some vectors may have.
+    /// Parses a width; any number of bits is accepted.
     fn read(word: &str) -> Result<Self, String> {
         match word.parse() {
             _ if word == SCALAR => Ok(Self::Scalar),
@@ -58,7 +54,6 @@ impl fmt::Display for Width {
     }
 }
 
-/// Instruction sets, and widths and numbers of chains, if any, that a group asks for.
 pub(super) struct Asked {
     isas: Vec<String>,
     widths: Vec<String>,
@@ -66,10 +61,7 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// What the group asks for.
-    ///
-    /// # Errors
-    /// In one line: a number of chains that no processor has registers for, a width that is none or stands alone.
+    /// Fails for too many chains, an invalid width, or a width without chains.
     pub(super) fn of(group: &Group) -> Result<Self, String> {
         let chains = group.asked_numbers("chains");
         let widths = group.words("width", &[FULL]);
@@ -90,12 +82,10 @@ impl Asked {
         Ok(Self { isas: group.words("isa", &["best"]), widths, chains })
     }
 
-    /// Whether numbers of chains are asked for.
     pub(super) fn chains(&self) -> bool {
         self.chains.is_some()
     }
 
-    /// What to say where nothing is left.
     pub(super) fn nothing(&self) -> String {
         format!(
             "--width {1} is not supported with --isa {0} for this operation and type",
@@ -104,10 +94,7 @@ impl Asked {
         )
     }
 
-    /// The cases of a pair, without place and threads.
-    ///
-    /// # Errors
-    /// An instruction set that is none.
+    /// Cases of a pair, without affinity and threads.
     pub(super) fn cases(&self, pair: Pair) -> Result<Vec<Case>, String> {
         let named = |isa: Isa| {
             Case::of("cpu.peak")
@@ -126,7 +113,6 @@ impl Asked {
         Ok(cases)
     }
 
-    /// Instruction sets with a width each, once; those that do not go together are left out.
     fn kinds(&self, pair: Pair) -> Result<Vec<(Isa, Width)>, String> {
         let mut kinds = Vec::new();
         for word in &self.widths {
@@ -156,12 +142,11 @@ impl Asked {
     }
 }
 
-/// The kernels of chains of a pair.
 fn of_pair(pair: Pair) -> impl Iterator<Item = &'static Kernel> {
     kernel::chained().filter(move |kernel| (kernel.op, kernel.element) == (pair.op, pair.element))
 }
 
-/// The widths that a word names, the widest first; nothing in the place of a set's full width.
+/// Widths of a word, the widest first; `None` is the full width of a set.
 fn widths(pair: Pair, word: &str) -> Result<Vec<Option<Width>>, String> {
     Ok(match word {
         FULL => vec![None],
@@ -173,18 +158,14 @@ fn widths(pair: Pair, word: &str) -> Result<Vec<Option<Width>>, String> {
     })
 }
 
-/// The best instruction set of this processor that has the pair in this width, or in any; where none has, the best of
-/// others.
+/// Best set with the pair in this width (or any): of this processor, else of any.
 fn best(pair: Pair, width: Option<Width>) -> Option<Isa> {
     let fits = || of_pair(pair).filter(move |kernel| width.is_none_or(|width| Width::of(kernel) == width));
     let here = fits().filter(|kernel| kernel.available().is_ok()).map(|kernel| kernel.isa).max();
     here.or_else(|| fits().map(|kernel| kernel.isa).max())
 }
 
-/// The kernel that a case names, whether or not this processor can run it.
-///
-/// # Errors
-/// In one line: a word that names nothing, or why there is no such kernel.
+/// Returns the kernel of a case, even if this processor cannot run it; the error is one line.
 pub fn kernel_of(case: &Case) -> Result<&'static Kernel, String> {
     let word = |key| case.word(key).unwrap_or_default();
     let (op, element) = (one::<Op>("op", word("op"))?, one::<Element>("type", word("type"))?);
@@ -207,7 +188,7 @@ pub fn kernel_of(case: &Case) -> Result<&'static Kernel, String> {
     })
 }
 
-/// The kernel of a case, if it is written and this processor can run it.
+/// The kernel of a case, if it exists and this processor can run it.
 pub(super) fn runnable(case: &Case) -> Result<&'static Kernel, CannotMeasure> {
     if case.number("chains").is_none() {
         let word = |key| case.word(key).unwrap_or_default();

@@ -1,9 +1,8 @@
-//! `cpu.core-to-core`: how long one CPU takes to see what another wrote, for every pair of allowed CPUs.
+//! `cpu.core-to-core`: one-way latency between two CPUs, for every pair of allowed CPUs.
 //!
-//! A cache line goes to and fro between two pinned threads, by compare-and-swap or by loads and stores
-//! (`plimsoll_metal::handover`, without PAUSE). The latency is one way: half a round trip, because neither end's clock
-//! is compared with the other's. A pair's figure of one sample is the median of its bursts, which leaves out those that
-//! an interrupt fell into; the headline is the median over the pairs.
+//! A cache line moves between two pinned threads by compare-and-swap or by loads and stores
+//! (`plimsoll_metal::handover`, without PAUSE). The latency is half a round trip. A pair's value is
+//! the median of its bursts; the headline is the median over the pairs.
 
 use std::time::{Duration, Instant};
 
@@ -25,15 +24,13 @@ use plimsoll_model::sample::{Amount, CannotMeasure, Cell, Facts, Origin, Sample,
 use plimsoll_stats::Samples;
 use plimsoll_units::quantity::Unit;
 
-/// The shortest time for one pair in one sample: some dozens of bursts between distant CPUs.
+/// Shortest time per pair and sample: some dozens of bursts.
 const LEAST_FOR_A_PAIR: Duration = Duration::from_millis(2);
-/// Longest sample that is asked for; far longer than any plan.
 const MAX_SECONDS: f64 = 1e6;
 
-/// Ways to hand the line over, by their names in case ids.
 const OPS: &[(&str, Exchange)] = &[("cas", Exchange::CompareAndSwap), ("store", Exchange::Store)];
 
-/// The benchmark itself.
+/// The benchmark `cpu.core-to-core`.
 pub struct CoreToCore;
 
 impl Benchmark for CoreToCore {
@@ -82,7 +79,6 @@ impl Benchmark for CoreToCore {
     }
 }
 
-/// Whether there are two CPUs to measure between.
 fn enough(machine: &Machine) -> Result<(), CannotMeasure> {
     let allowed = &machine.cpu.allowed;
     if allowed.len() >= 2 {
@@ -93,27 +89,24 @@ fn enough(machine: &Machine) -> Result<(), CannotMeasure> {
     )))
 }
 
-/// Measures one pair for a time.
 type Bounce = fn([usize; 2], Exchange, Duration) -> Result<Bounced, HandoverError>;
 
-/// On this machine. The threads live as long as the pair is measured: hundreds of pairs would be thousands of threads.
+/// Threads exist only while their pair is measured: hundreds of pairs would need thousands.
 fn bounce(cpus: [usize; 2], exchange: Exchange, time: Duration) -> Result<Bounced, HandoverError> {
     Pair::new(cpus)?.bounce(exchange, time)
 }
 
-/// All pairs that are measured, one after the other.
 struct Pairs {
     exchange: Exchange,
     bounce: Bounce,
     pairs: Vec<Marked>,
-    /// Pairs that there are.
+    /// Number of all pairs.
     of: usize,
-    /// The last pair that could not be measured, and how many times that was so.
+    /// Last failure, and the number of failures.
     stalled: Option<Stalled>,
     wrong: Option<WrongAnswer>,
 }
 
-/// A pair, and what its CPUs share.
 struct Marked {
     cpus: [usize; 2],
     mark: Option<String>,
@@ -132,7 +125,7 @@ impl Pairs {
         Self { exchange, bounce, pairs, of: pairs_of(cpu.allowed.len()), stalled: None, wrong: None }
     }
 
-    /// The median hand-over of one pair, or none: it stalled, or it was wrong.
+    /// Median latency of one pair; `None` if it stalled or was wrong.
     fn latency(&mut self, cpus: [usize; 2], time: Duration) -> Result<Option<f64>, CannotMeasure> {
         match (self.bounce)(cpus, self.exchange, time) {
             Ok(bounced) => Ok(median(bounced.one_way)),
@@ -156,7 +149,7 @@ fn median(values: Vec<f64>) -> Option<f64> {
     Samples::new(values).ok().map(|samples| samples.median())
 }
 
-/// Both directions of a pair: one way is half a round trip, so they are the same.
+/// Both directions of a pair.
 fn cells(pair: &Marked, value: f64) -> Option<[Cell; 2]> {
     let [a, b] = pair.cpus.map(u32::try_from);
     let (a, b) = (a.ok()?, b.ok()?);
@@ -195,7 +188,6 @@ impl Prepared for Pairs {
         })
     }
 
-    /// Every turn of the one was answered by the other; the pairs count them themselves.
     fn verify(&mut self) -> Result<(), CannotMeasure> {
         self.wrong.take().map_or(Ok(()), |wrong| Err(wrong.into()))
     }
@@ -233,14 +225,13 @@ mod tests {
         Group::default().with("op", ops.iter().map(|op| Value::Word((*op).to_owned())).collect())
     }
 
-    /// 10 ns for each step between the CPUs' numbers; one burst in three is disturbed.
+    /// 10 ns per step between the CPU numbers; one burst in three is disturbed.
     fn by_distance(cpus: [usize; 2], exchange: Exchange, _: Duration) -> Result<Bounced, HandoverError> {
         let near = if exchange == Exchange::Store { 20e-9 } else { 10e-9 };
         let one_way = near * (cpus[1] - cpus[0]) as f64;
         Ok(Bounced { one_way: vec![one_way, 1e-3, one_way], rounds: 600 })
     }
 
-    /// CPU 2 never answers.
     fn without_2(cpus: [usize; 2], exchange: Exchange, time: Duration) -> Result<Bounced, HandoverError> {
         match cpus.contains(&2) {
             true => Err(HandoverError::Stalled { cpus, patience: Duration::from_secs(2) }),

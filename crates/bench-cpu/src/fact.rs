@@ -1,5 +1,3 @@
-//! What CPU cases tell of themselves.
-
 use plimsoll_model::sample::Fact;
 
 pub(super) const KERNEL: Fact<String> = Fact::new("kernel", "the kernel that ran");

@@ -1,14 +1,9 @@
-//! Instruction sets that this architecture cannot have: what was typed is wrong on any machine like this one. A plan file may name
-//! those of several architectures.
+//! Refuses instruction sets of other architectures on the command line. Plan files may name them.
 
 use plimsoll_metal::isa::{Absence, Isa};
 
 use plimsoll_model::plan::Group;
 
-/// Refuses instruction sets that were typed, where all are of another architecture.
-///
-/// # Errors
-/// Those that this architecture may have.
 pub(super) fn check(group: &Group) -> Result<(), String> {
     let words = group.words("isa", &["best"]);
     let is_foreign = |isa: Isa| matches!(isa.available(), Err(Absence::Architecture { .. }));

@@ -1,7 +1,8 @@
-//! `cpu.gemm`: multiplies square matrices, C ← A·B, on all threads.
+//! `cpu.gemm`: multiplies square matrices, C ← A·B, with plimsoll's own kernels
+//! (`plimsoll_metal::gemm`).
 //!
-//! The multiplication is plimsoll's own (`plimsoll_metal::gemm`); an operation is a multiplication or an addition, so
-//! there are 2 N³. One sample is one product. The answer is checked against A·(B·v) for a vector v of signs.
+//! A sample is one product, 2 N³ operations. The result is checked against A·(B·v) for a vector v
+//! of signs.
 
 use std::time::Instant;
 
@@ -27,14 +28,13 @@ use plimsoll_model::place::Threads;
 use plimsoll_model::plan::Group;
 use plimsoll_model::sample::{Amount, CannotMeasure, Facts, Sample};
 
-/// Largest order: what BLAS takes as well.
 const MOST_ROWS: u64 = i32::MAX as u64;
-/// How a default order is chosen: about a second a sample, and three matrices with a tenth for the packed strips.
+/// About a second per sample, three matrices plus a tenth for packed strips.
 const WANTED: Wanted = Wanted { work: 2.0, seconds: 1.0, cases: 1, bytes_per_element: 3.3 * 8.0 };
-/// Elements of a cache line, at most: columns begin on lines.
+/// Elements of a cache line, at most.
 const LINE: usize = 16;
 
-/// The benchmark itself.
+/// The benchmark `cpu.gemm`.
 pub struct MatrixProduct;
 
 impl Benchmark for MatrixProduct {
@@ -51,7 +51,6 @@ impl Benchmark for MatrixProduct {
         }
     }
 
-    /// 2 n³ operations on three matrices.
     fn roofline(&self, case: &Case) -> Roofline {
         let bytes = if case.word("type") == Some("f32") { 4.0 } else { 8.0 };
         Roofline::Computes(case.number("n").map(|n| 2.0 * n as f64 / (3.0 * bytes)))
@@ -98,17 +97,14 @@ impl Benchmark for MatrixProduct {
     }
 }
 
-/// A case, understood.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Job {
     element: Element,
     isa: Isa,
-    /// Order of the matrices.
     n: usize,
     threads: Threads,
 }
 
-/// A type of number that there is a multiplication for.
 fn element(word: &str) -> Result<Element, String> {
     match plimsoll_units::text::shown(word).parse() {
         Ok(element @ (Element::F64 | Element::F32)) => Ok(element),
@@ -116,8 +112,7 @@ fn element(word: &str) -> Result<Element, String> {
     }
 }
 
-/// Elements from one column to the next: whole lines, an odd number of them, so that no power of two is between
-/// elements of a row.
+/// Distance of columns in elements: an odd number of lines, so no power of two.
 fn stride(rows: usize) -> usize {
     (rows.div_ceil(LINE) | 1).saturating_mul(LINE)
 }
@@ -127,7 +122,6 @@ fn square(rows: usize) -> Shape {
 }
 
 impl Job {
-    /// Whether there are kernels and memory for it.
     fn fits(&self, machine: &Machine) -> Result<(), CannotMeasure> {
         let &Self { element, isa, n, ref threads } = self;
         let (shape, caches, threads) = (square(n), caches(machine, threads), threads.count);
@@ -154,7 +148,6 @@ fn no_memory(error: BufferError) -> CannotMeasure {
     CannotMeasure::environment(error.to_string())
 }
 
-/// Matrices in memory and the threads that multiply them.
 struct Running<T: Real> {
     team: Team,
     gemm: Gemm<T>,
@@ -164,9 +157,7 @@ struct Running<T: Real> {
     c: Buffer,
     /// Signs, and A·(B·signs).
     check: (Vec<f64>, Vec<f64>),
-    /// The largest residual so far.
     worst: f64,
-    /// The kinds of core that it runs on, where there are several.
     kinds: Vec<CoreKind>,
     facts: Facts,
 }
@@ -205,7 +196,7 @@ impl<T: Real> Running<T> {
         Ok(running)
     }
 
-    /// A and B are HPL's sequence; C only becomes resident. Each thread touches its own columns first.
+    /// Fills A and B with HPL's sequence. Each thread first touches its own columns.
     fn fill(&mut self) -> Result<(), CannotMeasure> {
         let (rows, stride) = (self.rows, stride(self.rows));
         let sequence = Sequence::new();
@@ -226,7 +217,6 @@ impl<T: Real> Running<T> {
         Ok(())
     }
 
-    /// The columns of a matrix.
     fn columns<'a>(&self, matrix: &'a Buffer) -> impl Iterator<Item = &'a [T]> + use<'a, T> {
         let rows = self.rows;
         T::of(matrix)
@@ -235,7 +225,6 @@ impl<T: Real> Running<T> {
             .map(move |column| column.get(..rows).unwrap_or_default())
     }
 
-    /// A matrix times a vector.
     fn times(&self, matrix: &Buffer, vector: &[f64]) -> Vec<f64> {
         let mut sums = vec![0.0; self.rows];
         for (column, factor) in self.columns(matrix).zip(vector) {
@@ -244,8 +233,8 @@ impl<T: Real> Running<T> {
         sums
     }
 
-    /// ‖C·v − A·(B·v)‖∞ ÷ (ε/4 · N^1.5), which is of the order of 1 if only rounding differs: each of the N elements of
-    /// C in a row sums N products of at most 1/4, whose N roundings add up like a random walk.
+    /// ‖C·v − A·(B·v)‖∞ ÷ (ε/4 · N^1.5), of order 1 if only rounding differs: the N elements of a
+    /// row of C sum N products of at most 1/4, whose roundings add up like a random walk.
     fn residual(&self) -> f64 {
         let (signs, wanted) = &self.check;
         let product = self.times(&self.c, signs);
@@ -256,7 +245,6 @@ impl<T: Real> Running<T> {
     }
 }
 
-/// Views and multiplications.
 enum Failed {
     Shape(ShapeError),
     Gemm(GemmError),
@@ -272,7 +260,6 @@ impl From<Failed> for CannotMeasure {
 }
 
 impl<T: Real> Prepared for Running<T> {
-    /// Always one product, however long it takes.
     fn sample(&mut self, _: Amount) -> Result<Sample, CannotMeasure> {
         let (rows, stride) = (self.rows, stride(self.rows));
         let a = Matrix::new(T::of(&self.a), rows, rows, stride).map_err(Failed::Shape)?;
@@ -377,7 +364,7 @@ mod tests {
             assert!(sample.values["rate"] > 0.0 && sample.elapsed > 0.0);
             assert!(sample.values["residual"] < THRESHOLD && sample.values["time"] == sample.elapsed);
             running.verify().unwrap_or_else(|wrong| panic!("{isa} {rows}: {wrong}"));
-            // In B, so that the next product is not the one that was expected.
+            // Changes B, so that the next product is wrong.
             let place = &mut T::of_mut(&mut running.b)[0];
             *place = T::from_f64(place.to_f64() + 0.5);
             running.sample(Amount::Seconds(0.1)).unwrap();

@@ -1,7 +1,7 @@
-//! Siblings that a hypervisor hides: two CPUs of a guest that are one core of the host.
+//! Detects siblings hidden by a hypervisor: two vCPUs on one core of the host.
 //!
-//! Two of them do together what one does alone, in every trial. What else slows a CPU down (another guest on the core,
-//! programs here, a quota) does not come and go with the work on one other CPU, time after time, and not by a factor of two.
+//! Two siblings together do the work of one, in every trial. Other slow-downs (guests, local
+//! processes, a quota) do not follow the work on one other CPU, and not by a factor of two.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -12,16 +12,15 @@ use plimsoll_metal::one_core::{Trial, trial};
 
 use plimsoll_machine::{CpuSet, Machine};
 
-/// Trials all of which must say the same.
 const TRIALS: usize = 5;
-/// Between two of them, so that what else works on the machine is not the same in all.
 const APART: Duration = Duration::from_millis(20);
-/// How many times longer a slice takes on a CPU while its sibling works.
+/// Slow-down of a slice while the sibling works.
 const TWICE: std::ops::RangeInclusive<f64> = 1.8..=2.2;
-/// The most CPUs that are looked at: larger guests are shown their siblings, and each pair takes some 10 ms.
+/// Largest number of CPUs to test: larger guests are shown their siblings.
 const MOST_CPUS: usize = 16;
 
-/// Looks for CPUs that share a core although the kernel does not say so, where a hypervisor shows it the cores.
+/// Looks for CPUs that share a core although the kernel shows a core each, in virtual machines
+/// without CPU quota.
 pub(super) fn look(machine: &mut Machine) {
     let quota = machine.cgroup.cpu_quota.as_ref();
     let held = quota.is_some_and(|quota| quota.cpus() < machine.cpu.allowed.len() as f64);
@@ -49,8 +48,8 @@ pub(super) fn look(machine: &mut Machine) {
     machine.cpu.hidden_siblings = found;
 }
 
-/// The pairs that may be siblings, as hypervisors number them: neighbours, then those half of the CPUs apart. Only CPUs that
-/// the kernel shows as a core each.
+/// Pairs that may be siblings: neighbours, and CPUs half of the list apart, as hypervisors number
+/// them.
 fn pairs(machine: &Machine) -> Vec<[usize; 2]> {
     let cpu = &machine.cpu;
     let alone = |number: &usize| cpu.logical(*number).is_none_or(|logical| logical.siblings.len() <= 1);
@@ -64,7 +63,6 @@ fn pairs(machine: &Machine) -> Vec<[usize; 2]> {
     neighbours.chain(apart.filter(|_| half > 1)).collect()
 }
 
-/// Whether all trials say so; the first that does not ends them.
 fn are_siblings(trials: impl Iterator<Item = Trial>) -> bool {
     let mut agreeing = 0;
     for Trial { alone, both } in trials {
@@ -99,11 +97,9 @@ mod tests {
         assert!(!are_siblings(vec![siblings; TRIALS - 1].into_iter()), "too few");
         assert!(!are_siblings(vec![apart; TRIALS].into_iter()));
         for other in [
-            // A guest on one core, on both all the time, and on both while both worked.
             of([1.0, 2.0], [1.0, 2.0]),
             of([2.0, 2.0], [2.0, 2.0]),
             of([1.0, 1.0], [2.0, 1.0]),
-            // A clock that falls with two cores at work; two CPUs that take turns on one hardware thread.
             of([1.0, 1.0], [1.3, 1.3]),
             of([1.0, 1.0], [1.0, 1.0]),
             of([1.0, 0.0], [2.0, 0.0]),
@@ -115,10 +111,8 @@ mod tests {
     }
 
     proptest! {
-        /// Guests that begin and end at any time, on either core or on both.
         #[test]
         fn a_noisy_neighbour_is_no_sibling(busy in prop::collection::vec(any::<[bool; 4]>(), TRIALS)) {
-            // Only where such a guest worked in each of ten moments and in none of the others would it look like one.
             prop_assume!(busy.iter().any(|moments| *moments != [false, false, true, true]));
             let times = |busy: bool| if busy { 2.0 } else { 1.0 };
             let trials = busy.into_iter().map(|[a, b, c, d]| of([times(a), times(b)], [times(c), times(d)]));

@@ -1,4 +1,4 @@
-//! How a kernel is run: on which CPUs, and how much of it in each sample.
+//! Parameters of running a kernel: affinity, and amount per sample.
 
 use plimsoll_bench_api::fixed::{Scaling, scaling};
 use plimsoll_bench_api::places;
@@ -8,7 +8,6 @@ use plimsoll_model::case::Case;
 use plimsoll_model::plan::Group;
 use plimsoll_model::sample::{Condition, Numbers};
 
-/// Where threads are put and how much they do, as far as that was asked for.
 pub(super) struct How {
     place: Option<String>,
     work: Option<u64>,
@@ -16,7 +15,6 @@ pub(super) struct How {
 }
 
 impl How {
-    /// The case with what was asked for, on so many threads.
     pub(super) fn named(&self, case: Case, threads: u64) -> Case {
         let case = seated(case, self.place.as_deref(), threads);
         let case = match self.work {
@@ -30,7 +28,6 @@ impl How {
     }
 }
 
-/// The case on so many threads, at the place that was asked for, if any was.
 pub(super) fn seated(case: Case, place: Option<&str>, threads: u64) -> Case {
     let case = match place {
         Some(place) => case.with_word("affinity", place),
@@ -39,10 +36,7 @@ pub(super) fn seated(case: Case, place: Option<&str>, threads: u64) -> Case {
     case.with_count("threads", threads)
 }
 
-/// The product of what was asked for; one that asks for nothing where nothing was.
-///
-/// # Errors
-/// A place that is not there, an amount of nothing, a scaling that cannot be, in one line.
+/// Product of the requested affinities, amounts and scalings; at least one entry.
 pub(super) fn hows(machine: &Machine, group: &Group) -> Result<Vec<How>, String> {
     let words = |key: &str| -> Vec<Option<String>> {
         let words = group.words(key, &[]);
@@ -69,20 +63,19 @@ pub(super) fn hows(machine: &Machine, group: &Group) -> Result<Vec<How>, String>
     Ok(hows)
 }
 
-/// The clock of the CPUs of a kind, a number for each kind by [`word_of`] it.
+/// Mean clock of the CPUs of one kind, with a name per kind from [`word_of`].
 pub const KIND_CLOCK: Condition = Condition::new("clock_hz_{}", "Hz", "mean clock of the CPUs of a kind");
 
-/// A kind of core as conditions name it.
+/// Name of a kind of core in conditions.
 pub fn word_of(kind: &CoreKind) -> String {
     kind.name.replace(' ', "_")
 }
 
-/// The kinds of core among these CPUs, where the machine has several.
+/// Kinds of core among these CPUs; empty if the machine has one kind.
 pub(super) fn kinds(machine: &Machine, cpus: &CpuSet) -> Vec<CoreKind> {
     machine.cpu.kinds.iter().filter(|kind| kind.cpus.meets(cpus)).cloned().collect()
 }
 
-/// The [`KIND_CLOCK`] of each kind whose clock is known, from CPUs and the clock that each held, in Hz.
 pub(super) fn clocks_of(kinds: &[CoreKind], clocks: &[(usize, Option<f64>)]) -> Numbers {
     let mut known = Numbers::default();
     for kind in kinds {
@@ -95,7 +88,6 @@ pub(super) fn clocks_of(kinds: &[CoreKind], clocks: &[(usize, Option<f64>)]) -> 
     known
 }
 
-/// The groups of CPUs among these that are siblings of one core.
 pub(super) fn siblings(machine: &Machine, cpus: &CpuSet) -> Vec<CpuSet> {
     let mut groups: Vec<CpuSet> = Vec::new();
     for cpu in cpus.iter() {

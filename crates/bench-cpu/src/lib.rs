@@ -1,4 +1,4 @@
-//! CPU benchmarks: what the cores compute, with the clock that they held while doing so.
+//! CPU benchmarks: compute rates, with the core clock measured in the same time.
 #![forbid(unsafe_code)]
 
 mod chains;
@@ -36,7 +36,7 @@ use plimsoll_metal::kernel::{Counted, Element, Op};
 use plimsoll_machine::Machine;
 use plimsoll_units::quantity::Unit;
 
-/// In what the rate of an operation on numbers of a type is counted.
+/// Unit of the rate of an operation on an element type.
 pub fn counted_in(op: Option<Op>, element: Option<Element>) -> Unit {
     match op.map_or(Counted::Operations, |op| op.row().counted) {
         Counted::Bytes => Unit::BytePerSecond,
@@ -45,18 +45,18 @@ pub fn counted_in(op: Option<Op>, element: Option<Element>) -> Unit {
     }
 }
 
-/// Name of the metric of what is computed, in operations a second.
+/// Name of the metric of operations per second.
 pub const RATE: &str = "rate";
-/// Name of the metric of the time that a fixed amount takes.
+/// Name of the metric of the time of a fixed amount.
 pub const TIME: &str = "time";
-/// Name of the metric of how far a solution is from the exact one, as HPL scales it.
+/// Name of the metric of the scaled residual of a solution, as in HPL.
 pub const RESIDUAL: &str = "residual";
-/// How far the answer of a solver is from right, before it is scaled.
+/// Name of the metric of the unscaled residual.
 pub const RESIDUAL_UNSCALED: &str = "residual-unscaled";
-/// Name of the metric of the time from one CPU to another.
+/// Name of the metric of the latency between CPUs.
 pub const LATENCY: &str = "latency";
 
-/// Looks at the cores before a run: what they start in a cycle, and which CPUs of a guest share one.
+/// Measures the cores before a run: instructions per cycle, and hidden siblings in a guest.
 fn look(machine: &mut Machine) {
     plimsoll_bench_api::identity::look(machine);
     hidden::look(machine);

@@ -1,7 +1,8 @@
-//! `cpu.linpack`: solves a dense system of linear equations, as HPL does, on all threads.
+//! `cpu.linpack`: solves a dense system of linear equations with plimsoll's own solver
+//! (`plimsoll_metal::lu`).
 //!
-//! HPL's matrix, HPL's count of operations (2/3 N³ + 3/2 N²) and HPL's judgement of the answer, on the matrix made
-//! again; the solver is plimsoll's own (`plimsoll_metal::lu`). One sample is one factorisation and solution.
+//! Matrix, operation count (2/3 N³ + 3/2 N²) and check of the solution are HPL's. A sample is one
+//! factorisation and solution.
 
 use std::time::Instant;
 
@@ -27,10 +28,10 @@ use plimsoll_model::plan::Group;
 use plimsoll_model::sample::{Amount, CannotMeasure, Facts, Sample};
 use plimsoll_units::quantity::Unit;
 
-/// How a default order is chosen: some seconds a sample, and the matrix with a tenth for what stands beside it.
+/// Some seconds per sample, the matrix plus a tenth for buffers.
 const WANTED: Wanted = Wanted { work: 2.0 / 3.0, seconds: 2.5, cases: 1, bytes_per_element: 8.8 };
 
-/// The benchmark itself.
+/// The benchmark `cpu.linpack`.
 pub struct Linpack;
 
 impl Benchmark for Linpack {
@@ -48,7 +49,7 @@ impl Benchmark for Linpack {
     }
 
     fn sample_seconds(&self, case: &Case) -> Option<f64> {
-        // 50 GFLOP/s of each core, as with 256-bit vectors.
+        // 50 GFLOP/s per core, as with 256-bit vectors.
         let n = case.number("n")? as f64;
         Some(2.0 / 3.0 * n.powi(3) / (5e10 * case.threads() as f64))
     }
@@ -114,19 +115,15 @@ impl Benchmark for Linpack {
     }
 }
 
-/// A case, understood.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Job {
     isa: Isa,
-    /// Equations.
     n: usize,
-    /// Columns of a block.
     nb: usize,
     threads: Threads,
 }
 
 impl Job {
-    /// The system, cut into blocks, if there are kernels and memory for it.
     fn system(&self, machine: &Machine) -> Result<System, CannotMeasure> {
         let n = self.n;
         let matrix = n.saturating_mul(n).saturating_mul(size_of::<f64>());
@@ -140,7 +137,6 @@ impl Job {
         Ok(system)
     }
 
-    /// Says how the order was chosen where it is the default one.
     fn note_size(&self, facts: &mut Facts, machine: &Machine, system: System) {
         let endless = Wanted { seconds: f64::INFINITY, ..WANTED };
         let order = |wanted| dense::default_order(machine, &Group::default(), self.isa, wanted);
@@ -156,25 +152,21 @@ fn broken(error: LuError) -> CannotMeasure {
     CannotMeasure::environment(error.to_string())
 }
 
-/// HPL's count of operations for a system of so many equations.
+/// Operations that HPL counts for `n` equations.
 pub fn operations(n: f64) -> f64 {
     2.0 / 3.0 * n.powi(3) + 1.5 * n.powi(2)
 }
 
-/// A system in memory and the threads that solve it.
 struct Running {
     team: Team,
     lu: Lu,
     sequence: Sequence,
-    /// The largest residual so far.
     worst: f64,
-    /// The kinds of core that it runs on, where there are several.
     kinds: Vec<CoreKind>,
     facts: Facts,
 }
 
 impl Prepared for Running {
-    /// Always one factorisation and solution, however long it takes.
     fn sample(&mut self, _: Amount) -> Result<Sample, CannotMeasure> {
         let Self { team, lu, sequence, .. } = self;
         let rows = lu.system().rows();
@@ -205,7 +197,7 @@ impl Prepared for Running {
     }
 }
 
-/// HPL's judgement. What is not a number is no answer.
+/// HPL's check; NaN fails.
 fn judged(cpus: &[usize], residual: f64) -> Result<(), CannotMeasure> {
     if residual < THRESHOLD {
         return Ok(());

@@ -1,7 +1,5 @@
-//! Which operations of which types `cpu.peak` measures, and by which instruction set.
-//!
-//! The kernels say what exists. A pair that nobody has is left out of a product of lists, and is an error where it is
-//! all that was typed for an operation or a type.
+//! Operations, element types and instruction sets of `cpu.peak`. A pair without a kernel is dropped
+//! from a product of lists, and is an error if nothing else is left.
 
 use plimsoll_metal::isa::Isa;
 use plimsoll_metal::kernel::{self, Element, Kernel, Op, kernels};
@@ -9,10 +7,8 @@ use plimsoll_metal::kernel::{self, Element, Kernel, Op, kernels};
 use plimsoll_model::plan::Group;
 use plimsoll_model::sample::CannotMeasure;
 
-/// Stands for everything there is.
 const ALL: &str = "all";
 
-/// An operation and the type of its numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pair {
     pub(super) op: Op,
@@ -29,14 +25,13 @@ impl Pair {
         self.kernels().next().is_some()
     }
 
-    /// The best instruction set of this processor that has it; where none has, the best of others.
+    /// Best set that has the pair: of this processor, else of any.
     pub(super) fn best(self) -> Isa {
         let here = self.kernels().filter(|kernel| kernel.available().is_ok());
         let best = here.map(|kernel| kernel.isa).max();
         best.or_else(|| self.kernels().map(|kernel| kernel.isa).max()).unwrap_or_else(Isa::best)
     }
 
-    /// The instruction sets that the words name, each once, in their order.
     pub(super) fn isas(self, words: &[String]) -> Result<Vec<Isa>, String> {
         let mut isas = Vec::new();
         for word in words {
@@ -52,11 +47,8 @@ impl Pair {
     }
 }
 
-/// The pairs that a group asks for. Without words: fma of f64 and f32; a default that does not go with what was typed
-/// gives way to all that does.
-///
-/// # Errors
-/// A word that names nothing, or an operation or type for which no pair is left, with the nearest that exists.
+/// Pairs requested by a group; by default fma of f64 and f32. A default that does not fit a typed
+/// value is replaced by all that fit. Fails if no pair is left.
 pub(super) fn pairs(group: &Group) -> Result<Vec<Pair>, String> {
     super::foreign::check(group)?;
     let typed = |key| group.lists.contains_key(key);
@@ -99,7 +91,6 @@ pub(super) fn pairs(group: &Group) -> Result<Vec<Pair>, String> {
     Ok(pairs)
 }
 
-/// What the words of a list name; `all` is everything.
 fn chosen<T>(group: &Group, key: &str, all: &[T], defaults: &[T]) -> Result<Vec<T>, String>
 where
     T: std::str::FromStr + Copy,
@@ -115,7 +106,6 @@ where
     words.iter().map(|word| one(key, word)).collect()
 }
 
-/// No instruction set has this pair: which others come near.
 fn missing(pair: Pair) -> String {
     let Pair { op, element } = pair;
     let elements = Element::ALL.into_iter().filter(|&element| Pair { op, element }.exists());
@@ -131,12 +121,12 @@ fn missing(pair: Pair) -> String {
     )
 }
 
-/// The kernel of a case, if it is written and this processor can run it.
+/// The kernel of a case, if it exists and this processor can run it.
 pub(super) fn row(pair: Pair, isa: Isa) -> Result<&'static Kernel, CannotMeasure> {
     let absent = |absence: plimsoll_metal::isa::Absence| CannotMeasure::not_here(absence.to_string());
     let Pair { op, element } = pair;
     let kernel = kernel::find(op, element, isa);
-    // What the kernel itself lacks says more than what its set lacks; a foreign set says that it is foreign.
+    // A missing kernel is reported before a missing feature, a foreign instruction set as foreign.
     let Some(kernel) = kernel else {
         isa.available().map_err(absent)?;
         let others: Vec<&str> = pair.kernels().map(|kernel| kernel.isa.name()).collect();
@@ -149,7 +139,7 @@ pub(super) fn row(pair: Pair, isa: Isa) -> Result<&'static Kernel, CannotMeasure
     Ok(kernel)
 }
 
-/// Reads one word of a parameter; the error is one line that names the parameter and the choices.
+/// The error names the parameter and the choices.
 pub(super) fn one<T: std::str::FromStr>(key: &str, word: &str) -> Result<T, String>
 where
     T::Err: std::fmt::Display,

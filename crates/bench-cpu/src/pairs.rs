@@ -1,4 +1,4 @@
-//! Which pairs of CPUs are measured, and what the two of a pair share.
+//! Pairs of CPUs to measure, and the resources that a pair shares.
 
 use std::collections::BTreeSet;
 
@@ -8,18 +8,17 @@ use rand_chacha::rand_core::SeedableRng;
 
 use plimsoll_machine::{Cpu, CpuSet};
 
-/// CPUs of which all pairs are measured. Of more, as many pairs as these have: what takes seconds with 64 CPUs would
-/// take minutes with 512.
+/// Largest number of CPUs with all pairs; beyond it the number of pairs is constant (minutes
+/// otherwise).
 pub(super) const ALL_PAIRS_OF: usize = 64;
 const MOST_PAIRS: usize = pairs_of(ALL_PAIRS_OF);
 
-/// Pairs of so many things.
 pub(super) const fn pairs_of(things: usize) -> usize {
     things * things.saturating_sub(1) / 2
 }
 
-/// All pairs of `cpus`, ascending; of more than [`ALL_PAIRS_OF`] CPUs a choice: SMT siblings first, then pairs at
-/// random distances in the list, so that each CPU is in as many.
+/// All pairs of `cpus`. Above [`ALL_PAIRS_OF`] CPUs: SMT siblings, then pairs at random distances
+/// in the list, equally many per CPU.
 pub(super) fn chosen(cpu: &Cpu, cpus: &CpuSet, seed: u64) -> Vec<[usize; 2]> {
     let list: Vec<usize> = cpus.iter().collect();
     let count = list.len();
@@ -47,8 +46,7 @@ pub(super) fn chosen(cpu: &Cpu, cpus: &CpuSet, seed: u64) -> Vec<[usize; 2]> {
     chosen.into_iter().take(MOST_PAIRS).collect()
 }
 
-/// The nearest thing that the machine says both share: `smt` for a core, `l2` or `l3` for a cache, `package`. None
-/// where they share none of these, or nothing is known.
+/// Nearest shared resource: `smt` for a core, `l2` or `l3` for a cache, `package`, if any.
 pub(super) fn shared(cpu: &Cpu, [a, b]: [usize; 2]) -> Option<String> {
     let (first, second) = (cpu.logical(a)?, cpu.logical(b)?);
     if first.siblings.contains(b) {
@@ -66,8 +64,7 @@ mod tests {
     use super::*;
     use plimsoll_machine::cpu::{Cache, CacheKind, Logical};
 
-    /// A machine of `cores` cores with two threads each: CPU n and n + cores are siblings; four cores share an L3,
-    /// half of the cores a package.
+    /// Two threads per core: CPU n and n + cores; four cores per L3, two packages.
     fn cpu(cores: usize) -> Cpu {
         let set = |cpus: &[usize]| cpus.iter().copied().collect::<CpuSet>();
         let logical = (0..2 * cores).map(|id| Logical {

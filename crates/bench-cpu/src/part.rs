@@ -1,5 +1,3 @@
-//! The CPU benchmarks as a part of a report.
-
 use plimsoll_bench_api::Subsystem;
 use plimsoll_bench_api::apart::Stay;
 use plimsoll_machine::{Cpu, Machine};
@@ -7,7 +5,7 @@ use plimsoll_model::limit::microarchitecture::Core;
 use plimsoll_model::warning::Loss;
 use plimsoll_units::text::counted;
 
-/// The CPU benchmarks.
+/// The subsystem of the CPU benchmarks.
 pub static SUBSYSTEM: Subsystem = Subsystem {
     name: "cpu",
     benchmarks: &[

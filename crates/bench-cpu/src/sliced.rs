@@ -1,5 +1,4 @@
-//! What CPU cases share whose work is cut into slices (`plimsoll_metal::sliced`): threads and their quota, how much a sample
-//! does, the conditions of a sample, and what is to be known beside its figure.
+//! Common parts of sliced CPU cases (`plimsoll_metal::sliced`).
 
 use std::time::Duration;
 
@@ -17,49 +16,39 @@ use plimsoll_machine::{CpuSet, Machine};
 use plimsoll_model::sample::{Amount, CannotMeasure, Conditions, ExcludedBy, Facts};
 use plimsoll_model::warning::{Note, Warning};
 
-/// Longest sample that is asked of the slices; far longer than any plan.
 const MAX_SECONDS: f64 = 1e6;
 
-/// How often a sample without one undisturbed slice is taken again before the case is given up: short samples on a busy
-/// machine often have none.
+/// Retries of a sample without an undisturbed slice.
 const AGAIN: usize = 20;
 
-/// Share by which a core may run faster than the maximum that it names, by the uncertainty of both.
+/// Factor by which a core may seem to exceed its maximum clock (uncertainty).
 const ABOVE_MAXIMUM: f64 = 1.02;
 
-/// How much work a sample has.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Turns {
-    /// What a turn of the load counts.
+    /// Operations or bytes per turn of the load.
     pub(super) counted: u64,
-    /// Turns of each thread in each sample, where the amount is fixed.
+    /// Turns per thread and sample, if fixed.
     pub(super) fixed: Option<u64>,
 }
 
-/// A load on every thread of a pinned team.
 pub(super) struct Slices<L> {
     sliced: Sliced<L>,
     turns: Turns,
-    /// A quota that gives less time than the CPUs have.
+    /// A quota below the time of the CPUs.
     quota: Option<CpuQuota>,
     apart: Option<Apart>,
-    /// Whether the warm-up is over.
     warm: bool,
     cores: usize,
     siblings: Vec<CpuSet>,
-    /// Those that the kernel does not show.
+    /// Siblings that the kernel does not show.
     hidden: Vec<CpuSet>,
-    /// The kinds of core that the threads are on, where there are several on this machine.
     kinds: Vec<CoreKind>,
-    /// The highest clock of a sample, in Hz.
+    /// Highest clock of a sample, in Hz.
     fastest: Option<f64>,
 }
 
 impl<L: Load> Slices<L> {
-    /// Pins a thread to each of the CPUs and makes a load on each.
-    ///
-    /// # Errors
-    /// That threads could not be pinned, or a load panicked.
     pub(super) fn prepare(
         machine: &Machine,
         cpus: &[usize],
@@ -74,7 +63,7 @@ impl<L: Load> Slices<L> {
         Ok(Self {
             sliced,
             turns,
-            // A look would be taken from the quota.
+            // A probe would use time of the quota.
             apart: quota.is_none().then(|| Apart::of(machine, crate::SUBSYSTEM.stay, cpus)),
             quota,
             warm: false,
@@ -86,17 +75,15 @@ impl<L: Load> Slices<L> {
         })
     }
 
-    /// The cores that the threads are on; `None` where the host may have moved CPUs that shared one.
+    /// Cores of the threads; `None` if the host may have moved vCPUs that shared a core.
     pub(super) fn cores(&self) -> Option<usize> {
         self.hidden.is_empty().then_some(self.cores.max(1))
     }
 
-    /// The CPU of each thread, with its load.
     pub(super) fn loads(&self) -> impl Iterator<Item = (usize, &L)> {
         self.sliced.cpus().iter().copied().zip(self.sliced.loads())
     }
 
-    /// Does one sample.
     pub(super) fn measure(&mut self, amount: Amount) -> Result<Outcome, CannotMeasure> {
         let until = self.until(amount);
         let mut outcome = self.sliced.measure(until);
@@ -111,27 +98,26 @@ impl<L: Load> Slices<L> {
         Ok(outcome)
     }
 
-    /// What was counted in a second: without what was interrupted, or, where a quota gives less than the CPUs, what it gave.
+    /// Undisturbed rate per second; under an effective quota the delivered rate.
     pub(super) fn rate(&self, outcome: &Outcome) -> f64 {
         if self.quota.is_some() { self.delivered(outcome) } else { self.undisturbed(outcome) }
     }
 
-    /// The same without interruptions.
+    /// Rate without interruptions.
     pub(super) fn undisturbed(&self, outcome: &Outcome) -> f64 {
         outcome.turns_per_second() * self.turns.counted as f64
     }
 
-    /// What the program got, disturbed slices and all.
+    /// Rate including disturbed slices.
     fn delivered(&self, outcome: &Outcome) -> f64 {
         outcome.delivered_turns_per_second * self.turns.counted as f64
     }
 
-    /// What held while the sample was taken.
     pub(super) fn conditions(&mut self, outcome: &Outcome) -> Conditions {
         let clocks: Vec<_> = outcome.cpus.iter().map(|cpu| (cpu.cpu, cpu.clock_hz)).collect();
         Conditions {
             clock_hz: outcome.clock_hz(),
-            // Under a quota the figure is what was delivered, and leaves nothing out.
+            // Under a quota the result is the delivered rate and excludes nothing.
             excluded: self.quota.is_none().then(|| outcome.set_aside()),
             delivered: Some(self.delivered(outcome)),
             excluded_by: ExcludedBy::of(&outcome.causes()),
@@ -142,7 +128,6 @@ impl<L: Load> Slices<L> {
         }
     }
 
-    /// Tells where the threads ran and what bounds them.
     pub(super) fn tell(&self, facts: &mut Facts) {
         let threads = self.sliced.cpus().len();
         let cpus: CpuSet = self.sliced.cpus().iter().copied().collect();
@@ -166,13 +151,13 @@ impl<L: Load> Slices<L> {
         facts.warnings.extend(clock_unknown.map(Note::from));
     }
 
-    /// Turns on each thread that count at least `amount` over all threads.
+    /// Turns per thread for at least `amount` over all threads.
     fn turns(&self, amount: u64) -> u64 {
         let per_turn = self.turns.counted.saturating_mul(self.sliced.cpus().len() as u64);
         amount.div_ceil(per_turn.max(1)).max(1)
     }
 
-    /// A time of at least `seconds` that has whole periods of the quota, so that each sample has its share of it.
+    /// At least `seconds`, in whole periods of the quota, so that samples have equal shares.
     fn whole_periods(&self, seconds: f64) -> Duration {
         let period = self.quota.as_ref().map_or(0.0, |quota| quota.period_us as f64 * 1e-6);
         let seconds = seconds.clamp(0.0, MAX_SECONDS);
@@ -199,7 +184,6 @@ impl<L: Load> Slices<L> {
     }
 }
 
-/// A warning where a core seems to run faster than the maximum that it names.
 fn above_maximum(clock_hz: f64) -> Option<CpuWarning> {
     let maximum_hz = named_maximum_hz().filter(|maximum| clock_hz > maximum * ABOVE_MAXIMUM)?;
     Some(CpuWarning::AboveMaximum { clock_hz, maximum_hz })

@@ -1,4 +1,4 @@
-//! What is to be known beside the figure of a CPU case.
+//! Warnings of CPU cases.
 
 use std::fmt;
 
@@ -9,22 +9,21 @@ use plimsoll_machine::CpuSet;
 use plimsoll_model::warning::Warn;
 use plimsoll_units::quantity::{Quantity, Unit};
 
-/// A remark on a CPU case.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum CpuWarning {
-    /// CPUs of the case are siblings of one core each.
+    /// CPUs of the case are siblings.
     SmtSiblings(Vec<CpuSet>),
-    /// CPUs share a core though the kernel shows one for each.
+    /// CPUs share a core although the kernel shows separate ones.
     HiddenSiblings(Vec<CpuSet>),
-    /// A core seems to run faster than the maximum that it names, both in Hz.
+    /// A core seems to exceed its stated maximum clock; both in Hz.
     AboveMaximum { clock_hz: f64, maximum_hz: f64 },
     /// The core clock could not be measured.
     ClockUnknown(ClockUnknown),
-    /// So many pairs are measured, and not all of them.
+    /// Only a part of the pairs was measured.
     PairsChosen { measured: usize, of: usize },
-    /// A pair was left out of so many samples; why, the last time.
+    /// Pairs were missing in this number of samples, with the last reason.
     PairsStalled { times: usize, why: String },
-    /// The order of a system was chosen by time, and memory of so many bytes used where there is room for a larger one.
+    /// A larger order (`most`) fits into memory than the default, chosen by time.
     DefaultSize { n: u64, bytes: u64, most: u64 },
 }
 
@@ -78,7 +77,6 @@ impl fmt::Display for CpuWarning {
     }
 }
 
-/// The first of the cores, and how many more there are: a large machine has hundreds.
 fn named(cores: &[CpuSet]) -> String {
     let mut names: Vec<String> = cores.iter().take(NAMED).map(ToString::to_string).collect();
     match cores.len().saturating_sub(NAMED) {
@@ -88,7 +86,6 @@ fn named(cores: &[CpuSet]) -> String {
     names.join("; ")
 }
 
-/// Cores that are named one by one.
 const NAMED: usize = 8;
 
 #[cfg(test)]

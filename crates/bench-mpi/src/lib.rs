@@ -1,7 +1,8 @@
-//! `mpi.latency`, `mpi.bandwidth`, `mpi.allreduce`, `mpi.barrier`: what MPI itself takes between the machines of a run.
+//! `mpi.latency`, `mpi.bandwidth`, `mpi.allreduce`, `mpi.barrier`: MPI between the machines of a
+//! run.
 //!
-//! The installed OSU micro-benchmarks measure and define them, `osu_latency`, `osu_bw`, `osu_allreduce` and `osu_barrier`; here is what
-//! their cases are.
+//! The installed OSU micro-benchmarks `osu_latency`, `osu_bw`, `osu_allreduce` and `osu_barrier`
+//! measure them; this crate defines their cases.
 #![forbid(unsafe_code)]
 
 use plimsoll_bench_api::{
@@ -14,9 +15,8 @@ use plimsoll_model::plan::Group;
 use plimsoll_model::sample::CannotMeasure;
 use plimsoll_units::quantity::Unit;
 
-/// The part of the names before the dot.
 const NAME: &str = "mpi";
-/// What they have in common.
+/// Description of the subsystem.
 pub static SUBSYSTEM: Subsystem = Subsystem {
     name: NAME,
     benchmarks: &[&LATENCY, &BANDWIDTH, &ALLREDUCE, &BARRIER],
@@ -26,32 +26,31 @@ pub static SUBSYSTEM: Subsystem = Subsystem {
     ..Subsystem::USUAL
 };
 
-/// Messages under way at once in `mpi.bandwidth`, as `osu_bw` has without a flag.
+/// Messages in flight in `mpi.bandwidth`: the default of `osu_bw`.
 pub const WINDOW: usize = 64;
-/// Largest message where none is named: 4 MiB.
+/// Largest message by default: 4 MiB.
 const USUAL: u64 = 4 << 20;
-/// Largest message of all: a window of them is 1 GiB at the receiver.
+/// Largest message allowed: a window of them is 1 GiB at the receiver.
 const MOST: u64 = 16 << 20;
 
-/// One of the benchmarks.
+/// One of the MPI benchmarks.
 #[derive(Debug)]
 pub struct Mpi {
     descriptor: Descriptor,
     metrics: &'static [Metric],
 }
 
-/// What they have in common.
 const OVER_MPI: Descriptor =
     Descriptor { by_default: false, of_all_machines: true, limits, ..Descriptor::USUAL };
 
-/// Ranks are on machines of the run anyway.
+/// Omits the server: ranks are on machines of the run anyway.
 const BETWEEN_RANKS: Say = Say::Case("server", |_| None);
 
 const TIME: &[Metric] =
     &[Metric::new("time", Unit::Second, Better::Lower)
         .about("time of one call, until all ranks have returned")];
 
-/// Half a round trip of a message between two ranks.
+/// `mpi.latency`: half the round-trip time of a message between two ranks.
 pub static LATENCY: Mpi = Mpi {
     descriptor: Descriptor {
         name: "mpi.latency",
@@ -65,7 +64,7 @@ pub static LATENCY: Mpi = Mpi {
     ],
 };
 
-/// Bytes a second of windows of messages from one rank to another.
+/// `mpi.bandwidth`: bytes per second of windows of messages from one rank to another.
 pub static BANDWIDTH: Mpi = Mpi {
     descriptor: Descriptor {
         name: "mpi.bandwidth",
@@ -78,7 +77,7 @@ pub static BANDWIDTH: Mpi = Mpi {
         .about("bytes per second from one rank to another")],
 };
 
-/// A sum over all ranks that all of them get.
+/// `mpi.allreduce`: a sum over all ranks, returned to all of them.
 pub static ALLREDUCE: Mpi = Mpi {
     descriptor: Descriptor {
         name: "mpi.allreduce",
@@ -90,7 +89,7 @@ pub static ALLREDUCE: Mpi = Mpi {
     metrics: TIME,
 };
 
-/// All ranks wait for all.
+/// `mpi.barrier`: a barrier over all ranks.
 pub static BARRIER: Mpi = Mpi {
     descriptor: Descriptor {
         name: "mpi.barrier",
@@ -103,7 +102,7 @@ pub static BARRIER: Mpi = Mpi {
 };
 
 impl Mpi {
-    /// The message sizes asked for, or all powers of two up to 4 MiB that hold whole numbers of `each` bytes.
+    /// Sizes of the group, else all powers of two from `each` (bytes of one number) to 4 MiB.
     fn sizes(&self, group: &Group, each: u64) -> Result<Vec<u64>, String> {
         if !self.keys().contains(&"message") {
             return Ok(Vec::new());
@@ -120,7 +119,7 @@ impl Mpi {
         }
     }
 
-    /// The cases by type of number, if they have one.
+    /// Cases by number type, if the benchmark has types.
     fn types(&self, group: &Group) -> Result<Vec<Typed>, String> {
         let empty = Case::of(self.name());
         if !self.keys().contains(&"type") {
@@ -137,18 +136,16 @@ impl Mpi {
     }
 }
 
-/// A case without its size, and the bytes of one of its numbers.
 struct Typed {
     case: Case,
     bytes: u64,
 }
 
-/// Whether the case is measured between two machines; otherwise it is measured by all machines of the run together.
+/// Whether the case is measured between two machines, not by all machines of the run.
 pub fn is_between_two(case: &Case) -> bool {
     [LATENCY.name(), BANDWIDTH.name()].contains(&case.benchmark())
 }
 
-/// The way that MPI's messages take is not known, so nothing bounds them.
 fn limits(question: &Question<'_>) -> Vec<Limit> {
     let kind = if question.case.benchmark() == BANDWIDTH.name() { Kind::Ceiling } else { Kind::Floor };
     vec![Limit::unknown(kind, "the way that MPI's messages take is not known: give it by --limits")]
@@ -180,7 +177,6 @@ impl Benchmark for Mpi {
     }
 }
 
-/// Why it is not measured on one machine.
 fn alone() -> CannotMeasure {
     CannotMeasure::not_here("requires several machines: name them with --hosts")
 }

@@ -1,34 +1,33 @@
-//! A case in human words, as its benchmark says it: `fma f64 avx512 ×2`, `random read 4 KiB depth 32`.
+//! Labels of cases: `fma f64 avx512 ×2`, `random read 4 KiB depth 32`.
 
 use plimsoll_model::case::Case;
 use plimsoll_model::words::{self, Say};
 
-/// What its benchmark says of its cases; nothing where this program does not have it.
 fn parts(case: &Case) -> &'static [Say] {
     crate::find(case.benchmark()).map(|benchmark| benchmark.descriptor().words).unwrap_or_default()
 }
 
-/// The case in words that say its subsystem, for where no heading does: `memory read 512 MiB ×2`.
+/// Label with the subsystem's name, for text without a heading: `memory read 512 MiB ×2`.
 pub fn full(case: &Case) -> String {
     words::full(parts(case), case)
 }
 
-/// The case of this id in words, as [`full`]; an id that is none, as it is.
+/// Label of the case with this id as in [`full`]; the id itself if it is invalid.
 pub fn of_id(id: &str) -> String {
     id.parse::<Case>().map_or_else(|_| plimsoll_units::text::shown(id), |case| full(&case))
 }
 
-/// The parameters that a label says as `name value`: a heading can say them for many labels.
+/// Parameters that the label shows as `name value`, which a heading can show for many labels.
 pub fn named(case: &Case) -> Vec<(&'static str, String)> {
     words::named(parts(case), case)
 }
 
-/// The parameters that a label adds to what the benchmark's words say.
+/// Names of the parameters that the label shows in addition to the benchmark's words.
 pub fn added(case: &Case) -> Vec<&'static str> {
     words::added(parts(case), case)
 }
 
-/// The case in words.
+/// Label of a case.
 pub fn label(case: &Case) -> String {
     words::label(parts(case), case)
 }

@@ -1,4 +1,4 @@
-//! The registry: every subsystem with its benchmarks, and what is asked of a benchmark by the name in a case.
+//! Registry of all subsystems and benchmarks, with look-up by name.
 
 #![forbid(unsafe_code)]
 
@@ -12,7 +12,7 @@ use plimsoll_model::sample::CannotMeasure;
 pub mod label;
 pub mod null;
 
-/// Every subsystem, in the order of lists and reports. A new one is a crate and a line here.
+/// All subsystems, in the order of lists and reports. A new one is a crate and a line here.
 const SUBSYSTEMS: &[&Subsystem] = &[
     &plimsoll_bench_cpu::SUBSYSTEM,
     &plimsoll_bench_memory::SUBSYSTEM,
@@ -21,19 +21,19 @@ const SUBSYSTEMS: &[&Subsystem] = &[
     &plimsoll_bench_mpi::SUBSYSTEM,
 ];
 
-/// Every benchmark, subsystem by subsystem; last the one that measures plimsoll itself and belongs to none.
+/// All benchmarks by subsystem; the last one measures plimsoll itself.
 pub fn benchmarks() -> impl Iterator<Item = &'static dyn Benchmark> {
     let of_subsystems = SUBSYSTEMS.iter().flat_map(|subsystem| subsystem.benchmarks);
     of_subsystems.copied().chain([&null::Null as &dyn Benchmark])
 }
 
-/// The benchmark of that name.
+/// Returns the benchmark with this name.
 pub fn find(name: &str) -> Option<&'static dyn Benchmark> {
     benchmarks().find(|b| b.name() == name)
 }
 
-/// The benchmark whose name is spelt most like `typed`: `memory.bandwidth` for `memory.bandwith`. `None` if none is near,
-/// or if it is the name itself.
+/// Returns the nearest benchmark name: `memory.bandwidth` for `memory.bandwith`. `None` if none is
+/// near or `typed` is one.
 pub fn nearest_name(typed: &str) -> Option<String> {
     let (part, rest) = typed.split_once('.').unwrap_or((typed, ""));
     let all = || benchmarks().map(|b| b.name());
@@ -49,13 +49,14 @@ pub fn nearest_name(typed: &str) -> Option<String> {
     near.filter(|near| near != typed)
 }
 
-/// The row of a metric of a case; `None` where this program has no such metric, as in documents of another version.
+/// Returns a metric of a case; `None` if unknown (documents of another version).
 pub fn metric(case: &Case, name: &str) -> Option<Metric> {
     let metrics = find(case.benchmark())?.metrics(case);
     metrics.into_iter().find(|metric| metric.name == name)
 }
 
-/// `value` of the metric `from` of a case as a figure of its metric `to`; `None` where the two are not of the same transfers.
+/// Converts `value` of metric `from` into metric `to`; `None` unless both describe the same
+/// transfers.
 pub fn converted(case: &Case, value: f64, from: &str, to: &str) -> Option<f64> {
     if from == to {
         return Some(value);
@@ -66,47 +67,43 @@ pub fn converted(case: &Case, value: f64, from: &str, to: &str) -> Option<f64> {
     (per_second.is_finite() && figure.is_finite() && figure > 0.0).then_some(figure)
 }
 
-/// Whether a metric of a case only says how its figures came about, and is never judged.
+/// Whether a metric is informative only and never judged.
 pub fn is_informative(case: &Case, name: &str) -> bool {
     metric(case, name).is_some_and(|metric| metric.role == Role::Informative)
 }
 
-/// Whether a case of many machines is of all of them, and of none alone: what is measured between them, by MPI, or
-/// solved together.
+/// Whether a case belongs to all machines of a run together (between them, MPI, solved jointly).
 pub fn is_of_all(case: &Case) -> bool {
     case.is_between_machines()
         || find(case.benchmark()).is_some_and(|benchmark| benchmark.descriptor().of_all_machines)
 }
 
-/// The limits of one metric of a case: see [`Subsystem::limits`].
+/// Limits of one metric of a case: see [`Subsystem::limits`].
 pub fn limits(question: &Question<'_>) -> Vec<Limit> {
     subsystem_of(question.case).limits(question)
 }
 
-/// The subsystem of that name.
+/// Returns the subsystem with this name.
 pub fn subsystem(name: &str) -> Option<&'static Subsystem> {
     SUBSYSTEMS.iter().copied().find(|part| part.name == name)
 }
 
-/// The subsystem of a case; the usual one where it has none.
+/// Returns the subsystem of a case; [`Subsystem::USUAL`] if unknown.
 pub fn subsystem_of(case: &Case) -> &'static Subsystem {
     subsystem(case.subsystem()).unwrap_or(&Subsystem::USUAL)
 }
 
-/// The names of the subsystems that are commands, in the order of help and runs.
+/// Names of the subsystems that are commands, in the order of help and runs.
 pub fn commands() -> impl Iterator<Item = &'static str> {
     SUBSYSTEMS.iter().filter(|part| part.is_command).map(|part| part.name)
 }
 
-/// Whether cases of a benchmark, or of a subsystem, of this name work on test files.
+/// Whether the benchmark or subsystem of this name uses test files.
 pub fn on_files(name: &str) -> bool {
     subsystem(name.split('.').next().unwrap_or_default()).is_some_and(|part| part.on_files)
 }
 
-/// Makes the case one with a single thread, on a machine with one CPU.
-///
-/// # Errors
-/// It cannot be measured there.
+/// Returns the case with a single thread on a machine with one CPU, if it can be measured.
 pub fn single_threaded(machine: &Machine, case: &Case) -> Result<Candidate, CannotMeasure> {
     let none = || CannotMeasure::not_here(format!("{case} cannot be measured on one CPU"));
     let benchmark = find(case.benchmark()).ok_or_else(none)?;
@@ -162,7 +159,7 @@ mod tests {
         assert_eq!(converted(&peak, 5.0, "rate", "rate"), Some(5.0));
     }
 
-    /// A share or a count is no figure of merit unless its benchmark means it: what is lost.
+    /// A metric is a share or a count only if its benchmark declares it so, such as losses.
     #[test]
     fn every_metric_has_a_direction_or_is_told_and_is_listed() {
         let machine = fixture::machine();
@@ -182,8 +179,7 @@ mod tests {
         }
     }
 
-    /// What bounds a figure is said by its benchmark, if only why that is not known; the floors of plimsoll itself are bound by
-    /// nothing.
+    /// Each benchmark states its limits or why they are unknown.
     #[test]
     fn every_headline_has_a_limit_or_the_reason_why_none_is_known() {
         let machine = fixture::machine();

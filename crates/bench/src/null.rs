@@ -1,6 +1,5 @@
-//! The `null` benchmark does nothing: what it reports is the harness's own floor.
-//!
-//! One operation is one call through the same dynamic dispatch that every prepared case goes through.
+//! The `null` benchmark measures the harness: one operation is a call through the dynamic dispatch
+//! of prepared cases.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -14,10 +13,9 @@ use plimsoll_model::plan::Group;
 use plimsoll_model::sample::{Amount, CannotMeasure, Sample};
 use plimsoll_units::quantity::Unit;
 
-/// Seconds of a call.
 const LATENCY: &str = "latency";
 
-/// The benchmark itself.
+/// The benchmark `null`.
 pub struct Null;
 
 impl Benchmark for Null {
@@ -52,7 +50,7 @@ struct Idle {
 }
 
 impl Idle {
-    /// The operation that is timed: a call that does nothing but count.
+    /// The timed operation: only increments a counter.
     #[inline(never)]
     fn nothing(&mut self) {
         self.done = black_box(self.done + 1);

@@ -1,4 +1,4 @@
-//! What measures a figure knows nothing of what bounds it: no figure can follow from what it is held against.
+//! Checks that measuring code does not depend on limits.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::fs;
@@ -15,21 +15,19 @@ fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The crates of the subsystems.
 const SUBSYSTEMS: [&str; 5] = ["bench-cpu", "bench-memory", "bench-disk", "bench-network", "bench-mpi"];
 
-/// What `limits` of a benchmark takes and gives; nothing else of limits is for those that measure.
+/// Names of the limits module that functions called `limits` use; measuring code must not.
 const OF_LIMITS: &[&str] = &["Kind", "Limit", "Question", "self"];
 
-/// Names that a file may have besides: a working set beyond the caches is chosen by those of the chip, which a guest is not shown.
+/// A working set beyond the caches depends on chip data, as guests are not shown their caches.
 const BESIDES: &[(&str, &str)] = &[("bench-memory/working_set", "microarchitecture")];
 
-/// Whether a file of a benchmark says what bounds its figures, or what they mean when they are bounded: neither measures.
 fn is_of_limits(module: &str) -> bool {
     module.split('/').any(|part| ["limit", "io_limit", "findings", "part"].contains(&part))
 }
 
-/// The code without `limits` of a descriptor or a benchmark, without comments and tests.
+/// Code without comments, tests and `limits` functions.
 fn without_limits(text: &str) -> String {
     let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
     let (mut kept, mut until) = (Vec::new(), None);
@@ -47,13 +45,12 @@ fn without_limits(text: &str) -> String {
     kept.join("\n")
 }
 
-/// A line without the field `limits` of a descriptor.
 fn without_field(line: &str) -> String {
     let Some((before, field)) = line.split_once("limits: ") else { return line.to_owned() };
     [before, field.split_once(',').map_or("", |(_, after)| after)].concat()
 }
 
-/// What code that measures names of limits.
+/// Names from limits that measuring code uses.
 fn limits_known(text: &str) -> Vec<String> {
     let code = without_limits(text);
     let part_of_word = |c: char| c.is_alphanumeric() || c == '_';
@@ -107,7 +104,6 @@ fn what_measures_knows_no_limit() {
     );
 }
 
-/// Cargo holds the walls: a subsystem may use what stands before the contract of benchmarks, and no other subsystem.
 #[test]
 fn a_subsystem_knows_no_other() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();

@@ -1,6 +1,8 @@
-//! All of plimsoll's unsafe code behind a safe face: kernels, clocks, pinned threads, memory, asynchronous I/O.
+//! All unsafe code of plimsoll behind safe interfaces: kernels, clocks, pinned threads, memory,
+//! I/O.
 //!
-//! It knows nothing of plans, statistics or printing: it does a stated amount of work and says how long it took.
+//! The crate does a given amount of work and returns the time; it knows no plans, statistics or
+//! output.
 
 pub mod affinity;
 pub mod aio;

@@ -1,8 +1,10 @@
-//! Solves a dense system of linear equations in f64: LU factorisation with partial pivoting, on a team of threads.
+//! Solves a dense system of linear equations in f64 by LU factorisation with partial pivoting, on a
+//! team of threads.
 //!
-//! The matrix is cut into blocks of columns. A thread factors the next block (a "panel") while the others still apply
-//! the one before to theirs, so nearly all time goes into multiplication. The right-hand side is a last column, so L
-//! is used at once and its rows never need exchanging later; x follows from U at the end.
+//! The matrix is cut into blocks of columns. One thread factors the next block (a "panel") while
+//! the other threads apply the previous panel, so nearly all time goes into multiplication. The
+//! right-hand side is a last column: L is applied to it during factorisation, and x follows from U
+//! at the end.
 
 mod apply;
 mod back;
@@ -30,58 +32,56 @@ use grid::Grid;
 use panel::{Bench, Factored, Kernels, NoPivot, Place};
 use schedule::Task;
 
-/// Widest block of columns.
+/// Largest width of a block, in columns.
 pub const MOST_BLOCK: usize = 1024;
 
-/// Why a system was not solved.
+/// Reason why a system was not set up or solved.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LuError {
-    /// No kernels for this instruction set here.
+    /// No kernel for this instruction set on this processor.
     #[error(transparent)]
     NoTile(#[from] NoTile),
-    /// No memory for the system or the factored panels.
+    /// Not enough memory for the system or the factored panels.
     #[error("not enough memory for the system: {0}")]
     Memory(#[from] BufferError),
-    /// The team failed.
+    /// A thread of the team failed.
     #[error(transparent)]
     Team(#[from] TeamError),
-    /// Sizes that cannot be.
+    /// Number of equations or block width out of range.
     #[error(
         "a system of {rows} equations in blocks of {block} columns cannot be set up: give 1 to {} equations and \
          blocks of 1 to {MOST_BLOCK} columns",
         i32::MAX
     )]
     Size {
-        /// Equations asked for.
+        /// Requested number of equations.
         rows: usize,
-        /// Width of the blocks asked for.
+        /// Requested block width, in columns.
         block: usize,
     },
-    /// The matrix has no inverse, or a number in it is not finite.
+    /// The matrix is singular or contains a number that is not finite.
     #[error("the matrix is singular: column {column} has no pivot (or holds numbers that are not finite)")]
     Singular {
-        /// The first column without a pivot, from 0.
+        /// First column without a pivot, from 0.
         column: usize,
     },
 }
 
-/// A system's size and how it is cut, for one instruction set.
+/// Size of a system and its division into blocks, for one instruction set.
 #[derive(Debug, Clone, Copy)]
 pub struct System {
     rows: usize,
     block: usize,
     kernels: Kernels,
     grid: Grid,
-    /// Columns of a block that are done together.
     together: usize,
 }
 
 impl System {
-    /// `rows` equations in blocks of `block` columns, which is rounded up to whole register tiles; `caches` are those of each core.
-    ///
-    /// # Errors
-    /// No kernels for `isa` on this processor, or sizes beyond bounds.
+    /// Describes `rows` equations in blocks of `block` columns, rounded up to whole register tiles.
+    /// `caches` are the cache sizes of one core. Fails without a kernel for `isa` or for a size out
+    /// of range.
     pub fn new(isa: Isa, caches: Caches, rows: usize, block: usize) -> Result<Self, LuError> {
         let kernels = kernels(isa)?;
         let (height, width) = (kernels.tile.rows, kernels.tile.columns);
@@ -95,17 +95,17 @@ impl System {
         Ok(Self { rows, block, kernels, grid, together })
     }
 
-    /// Equations and unknowns.
+    /// Number of equations (and unknowns).
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Columns of a block, as rounded.
+    /// Block width in columns, rounded up to whole register tiles.
     pub fn block(&self) -> usize {
         self.block
     }
 
-    /// Bytes that [`Lu::new`] takes: the system, and what is needed beside it.
+    /// Returns the memory that [`Lu::new`] allocates for a team of `members` threads, in bytes.
     pub fn bytes(&self, members: usize) -> usize {
         let own = Bench::bytes(self.grid.order, self.block)
             .saturating_add(Strips::bytes(self.block, self.together));
@@ -119,28 +119,26 @@ impl System {
     }
 }
 
-/// What a solution was like.
+/// Result of a solution.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Solved {
-    /// The core clock of each thread while it ran.
+    /// Core clock of each thread during the factorisation.
     pub clocks: Clocks,
 }
 
-/// A system in memory, and all that is needed to solve it.
+/// A system in memory, with the buffers needed to solve it.
 #[derive(Debug)]
 pub struct Lu {
     system: System,
-    /// The matrix and the right-hand side, in strips.
     numbers: Buffer,
     solution: Vec<f64>,
     factored: Vec<RwLock<Factored>>,
     workers: Vec<Worker>,
-    /// Whether threads without work may wait for a share of another's: each has a CPU of its own.
+    /// Whether idle threads may spin for work: each thread has its own CPU.
     alone: bool,
 }
 
-/// What a member of the team has for itself.
 #[derive(Debug)]
 struct Worker {
     bench: Bench,
@@ -156,12 +154,9 @@ fn kernels(isa: Isa) -> Result<Kernels, NoTile> {
 }
 
 impl Lu {
-    /// Takes the memory for a system, and calibrates the core clock on each of the team's processors. The matrix is
-    /// zero until it is filled. `unlimited` says that the threads may use all the time of their processors: without it, as under
-    /// a quota, none waits for a share of another's task, because waiting uses time as well.
-    ///
-    /// # Errors
-    /// No memory, or a team that fails.
+    /// Allocates the system (all zeros until [`Lu::fill`]) and calibrates the core clock on each
+    /// processor. If not `unlimited` (CPU quota), idle threads do not spin for shares of other
+    /// threads' tasks.
     pub fn new(system: System, team: &mut Team, unlimited: bool) -> Result<Self, LuError> {
         let numbers = Buffer::new(system.grid.elements() * size_of::<f64>(), Pages::Thp)?;
         let factored = (0..system.panels()).map(|_| Factored::new(system.block).map(RwLock::new));
@@ -178,16 +173,14 @@ impl Lu {
         Ok(Self { system, numbers, solution, factored, workers, alone })
     }
 
-    /// What this was set up for.
+    /// The system this was set up for.
     pub fn system(&self) -> System {
         self.system
     }
 
-    /// Sets every element, on the threads of the team. `element` fills what it is given with the numbers of one column
-    /// from one row down: (row, column, numbers). The column after the last of the matrix is the right-hand side.
-    ///
-    /// # Errors
-    /// [`TeamError`] where `element` panics.
+    /// Sets every element, on the threads of the team. `element(row, column, numbers)` fills
+    /// `numbers` with the elements of `column` from `row` down; the column after the last one is
+    /// the right-hand side. Fails if `element` panics.
     pub fn fill<F>(&mut self, team: &mut Team, element: F) -> Result<(), TeamError>
     where
         F: Fn(usize, usize, &mut [f64]) + Sync,
@@ -208,7 +201,7 @@ impl Lu {
                         _ if column == grid.order => element(first, rows, numbers),
                         _ => numbers.fill(0.0),
                     }
-                    // The identity, where the order is rounded up.
+                    // Identity in the rows that round up the order.
                     for (row, number) in (first + real..).zip(beyond) {
                         *number = f64::from(u8::from(row == column));
                     }
@@ -218,18 +211,15 @@ impl Lu {
         Ok(())
     }
 
-    /// What of the matrix is resident, and in which pages.
-    ///
-    /// # Errors
-    /// [`BufferError`] where the kernel does not tell.
+    /// Returns how much of the matrix is resident, and in which page sizes.
     pub fn resident(&self) -> Result<Resident, BufferError> {
         self.numbers.resident()
     }
 
-    /// Solves the system. The matrix is overwritten: fill it again before the next time.
+    /// Solves the system and overwrites the matrix: call [`Lu::fill`] before the next solution.
     ///
     /// # Errors
-    /// [`LuError::Singular`], or [`LuError::Team`] if this is not the team that was set up.
+    /// [`LuError::Singular`], or [`LuError::Team`] if `team` is not the one given to [`Lu::new`].
     pub fn solve(&mut self, team: &mut Team) -> Result<Solved, LuError> {
         self.factor(team)?;
         let System { rows, block, kernels, grid, .. } = self.system;
@@ -244,12 +234,11 @@ impl Lu {
         Ok(Solved { clocks: Clocks::of(self.workers.iter().map(|worker| &worker.watch)) })
     }
 
-    /// x, when the system is solved.
+    /// The unknowns x, after [`Lu::solve`].
     pub fn solution(&self) -> &[f64] {
         &self.solution[..self.system.rows]
     }
 
-    /// Factors the matrix, and makes of the right-hand side what is left to solve with U.
     fn factor(&mut self, team: &mut Team) -> Result<(), LuError> {
         let system = self.system;
         let gate = Gate::new(system.panels(), system.panels() + 1, team.count(), self.alone);
@@ -263,20 +252,18 @@ impl Lu {
     }
 }
 
-/// One factorisation, as all members see it.
 struct Run<'run> {
     system: System,
-    /// The beginning of the grid.
     start: *mut f64,
     factored: &'run [RwLock<Factored>],
     gate: Gate,
 }
 
-// SAFETY: `start` is what needs care. `Lu::factor` borrows the grid exclusively for the run. A task writes the columns of its
-// block, of which the schedule gives out no two tasks at a time, and reads those of a panel on its left, which the schedule
-// gives out nothing of any more once it is factored. The gate's lock orders what one task wrote before what a later one reads.
-// The schedule's tests prove this for any order of threads. Who helps with a task does parts that have no element in
-// common, and the crew orders one phase before the next.
+// SAFETY: only `start` is not `Sync`. `Lu::factor` borrows the grid exclusively. A task writes the
+// columns of its block and reads those of a factored panel on its left; the schedule gives out no
+// two tasks for one block and none that writes a factored panel (its tests check any order of
+// threads). The gate's lock orders tasks. Helpers of a task work on disjoint parts, and the crew
+// orders phases.
 unsafe impl Sync for Run<'_> {}
 
 impl Run<'_> {
@@ -311,8 +298,7 @@ impl Run<'_> {
     fn make(&self, worker: &mut Worker, panel: usize, crew: &Crew) -> Result<(), NoPivot> {
         let mut factored = self.factored[panel].write().unwrap_or_else(PoisonError::into_inner);
         let place = self.place(panel);
-        // SAFETY: the kernels were chosen for this processor, the grid made for them; the schedule gave the panel's
-        // columns to this member.
+        // SAFETY: kernels and grid fit this processor; this thread owns the panel's columns.
         unsafe { worker.bench.factor(self.system.kernels, place, self.start, &mut factored, crew) }
     }
 
@@ -326,7 +312,7 @@ impl Run<'_> {
             (grid.order, grid.columns)
         };
         let place = self.place(panel);
-        // SAFETY: as in `make`, of the block's columns; the panel is factored.
+        // SAFETY: as in `make`, for the block's columns; the panel is factored.
         unsafe { worker.strips.apply(kernels, place, &factored, self.start, first..end, crew) };
     }
 }

@@ -1,7 +1,5 @@
-//! A file mapped into memory, read and written by copying.
-//!
-//! A page that the device cannot deliver raises SIGBUS in whoever touches it: the process dies, as a process does that
-//! maps files. Map only what nobody cuts, from a process whose death costs nothing else.
+//! A file mapped into memory, accessed by copying. A page that the device cannot deliver raises
+//! SIGBUS, which kills the process: map only files that are never truncated.
 
 use std::os::fd::AsFd;
 use std::ptr::NonNull;
@@ -9,7 +7,7 @@ use std::ptr::NonNull;
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
-/// A shared mapping of the first bytes of a file. It holds no descriptor; the file stays mapped without one.
+/// A shared mapping of the first bytes of a file. The file descriptor may be closed.
 #[derive(Debug)]
 pub struct Mapped {
     base: NonNull<u8>,
@@ -20,16 +18,16 @@ pub struct Mapped {
 // SAFETY: the mapping is not tied to the thread that made it.
 unsafe impl Send for Mapped {}
 
-/// In which order the pages will be touched, so that the kernel reads ahead or does not.
+/// Expected access pattern, which controls the kernel's read-ahead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// One after another.
+    /// Ascending offsets.
     Sequential,
-    /// Anywhere.
+    /// Random offsets.
     Random,
 }
 
-/// What the mapping is for: a file that is open for reading alone cannot be mapped to be written.
+/// Protection of the mapping. A file opened for reading only cannot be mapped for writing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Use {
     /// Reading.
@@ -39,16 +37,13 @@ pub enum Use {
 }
 
 impl Mapped {
-    /// Maps the first `len` bytes of `file`.
-    ///
-    /// # Errors
-    /// What mmap(2) or madvise(2) says.
+    /// Maps the first `len` bytes of `file`. Errors come from mmap(2) or madvise(2).
     pub fn new(file: impl AsFd, len: usize, access: Access, purpose: Use) -> Result<Self, Errno> {
         let protection = match purpose {
             Use::Read => ProtFlags::READ,
             Use::Write => ProtFlags::READ | ProtFlags::WRITE,
         };
-        // SAFETY: a new mapping at an address of the kernel's choice aliases nothing of this process.
+        // SAFETY: a new mapping at an address chosen by the kernel aliases nothing of this process.
         let base = unsafe {
             rustix::mm::mmap(std::ptr::null_mut(), len, protection, MapFlags::SHARED, file.as_fd(), 0)
         }?;
@@ -58,26 +53,27 @@ impl Mapped {
             Access::Sequential => Advice::Sequential,
             Access::Random => Advice::Random,
         };
-        // SAFETY: the range is the mapping just made, and neither advice changes what it holds.
+        // SAFETY: the range is the new mapping; the advice does not change its content.
         unsafe { rustix::mm::madvise(base, len, advice) }?;
         Ok(mapped)
     }
 
-    /// Copies bytes from `offset` on into `buffer`, as many as there are up to the end of the mapping. Returns how many.
+    /// Copies bytes from `offset` into `buffer` up to the end of the mapping; returns their number.
     pub fn read(&self, offset: usize, buffer: &mut [u8]) -> usize {
         let count = self.within(offset, buffer.len());
         if count > 0 {
             // SAFETY: `count` bytes from `offset` are inside the mapping.
             let from = unsafe { self.base.add(offset) };
-            // SAFETY: both ranges have `count` bytes; an exclusively borrowed buffer is not in a mapping that gives no
-            // references to itself. Whoever else writes to the file changes bytes, and any byte is a valid `u8`.
+            // SAFETY: both ranges have `count` bytes. The exclusively borrowed buffer cannot
+            // overlap a mapping without references. Concurrent writes change bytes, and any byte is
+            // a valid `u8`.
             unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), buffer.as_mut_ptr(), count) };
         }
         count
     }
 
-    /// Copies `bytes` to `offset`, as many as fit before the end of the mapping. Returns how many: none where it is for
-    /// reading.
+    /// Copies `bytes` to `offset` up to the end of the mapping; returns their number, 0 if
+    /// read-only.
     pub fn write(&mut self, offset: usize, bytes: &[u8]) -> usize {
         let count = if self.purpose == Use::Write { self.within(offset, bytes.len()) } else { 0 };
         if count > 0 {
@@ -89,14 +85,13 @@ impl Mapped {
         count
     }
 
-    /// Unmaps the pages that were touched, so that they can leave the page cache. The next access maps them again; what was
-    /// written stays in the file. Where the kernel refuses it, they stay mapped.
+    /// Unmaps the resident pages (kept in the file) so that they can leave the page cache; the next
+    /// access maps them again. A refusal is ignored.
     pub fn release(&mut self) {
-        // SAFETY: the range is the mapping, to which nobody holds a reference. It is shared with the file, which keeps its bytes.
+        // SAFETY: the range is the mapping, without references. The file keeps the data.
         let _ = unsafe { rustix::mm::madvise(self.base.as_ptr().cast(), self.len, Advice::LinuxDontNeed) };
     }
 
-    /// How many of `len` bytes from `offset` on are inside.
     fn within(&self, offset: usize, len: usize) -> usize {
         len.min(self.len.saturating_sub(offset))
     }
@@ -104,8 +99,7 @@ impl Mapped {
 
 impl Drop for Mapped {
     fn drop(&mut self) {
-        // SAFETY: `base` and `len` are those of the mapping made in `new`, to which nobody holds a reference. A failure
-        // would only leak it.
+        // SAFETY: the mapping made in `new`, without references. A failure would only leak it.
         let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.len) };
     }
 }

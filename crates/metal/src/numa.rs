@@ -1,49 +1,46 @@
-//! Memory of a stated NUMA node: a thread's memory policy while something is made, and where pages really lie.
+//! Memory on a given NUMA node: memory policy of a thread, and location of pages.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::ptr;
 
-/// Nodes that a mask has room for: the kernel's own most (`CONFIG_NODES_SHIFT` is at most 10).
+/// Nodes in a mask: `CONFIG_NODES_SHIFT` is at most 10.
 const MOST_NODES: usize = 1024;
-/// Pages that are asked about, spread over the memory.
 const ASKED: usize = 256;
 
-/// Why memory of a node cannot be had, or its place not be told.
+/// Reason why memory of a node is not available, or its location unknown.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NumaError {
-    /// The kernel refused the policy: no such node, none with memory, or none that this cpuset allows.
+    /// The node does not exist, has no memory or is outside this cpuset.
     #[error(
         "cannot allocate memory on NUMA node {node}: {source}; check that the node has memory and that the cpuset allows it"
     )]
     Policy {
-        /// The node asked for.
+        /// Requested node.
         node: usize,
-        /// The kernel's reason.
+        /// Error of set_mempolicy(2).
         source: io::Error,
     },
-    /// The kernel does not tell where pages lie.
+    /// The kernel does not report the location of pages.
     #[error("cannot find out on which NUMA node the memory is: {0}")]
     Place(io::Error),
 }
 
-/// Does `work` with all memory that this thread first touches meanwhile coming from `node`, and from no other.
-///
-/// # Errors
-/// [`NumaError::Policy`]; `work` has not run then.
+/// Runs `work` with all memory that this thread first touches during it bound to `node`. On an
+/// error, `work` does not run.
 pub fn on_node<T>(node: usize, work: impl FnOnce() -> T) -> Result<T, NumaError> {
     let refused = |source| NumaError::Policy { node, source };
     let mut mask = [0_u64; MOST_NODES / 64];
     let word = mask.get_mut(node / 64).ok_or_else(|| refused(io::ErrorKind::InvalidInput.into()))?;
     *word = 1 << (node % 64);
-    // The kernel takes one off the number of bits (mm/mempolicy.c, get_nodes).
+    // The kernel subtracts one from the number of bits (mm/mempolicy.c, get_nodes).
     policy(libc::MPOL_BIND, mask.as_ptr(), MOST_NODES + 1).map_err(refused)?;
     let _usual = Usual;
     Ok(work())
 }
 
-/// Goes back to the usual policy, local memory, also when unwinding.
+/// Restores the default policy on drop.
 struct Usual;
 
 impl Drop for Usual {
@@ -53,21 +50,18 @@ impl Drop for Usual {
 }
 
 fn policy(mode: libc::c_int, mask: *const u64, bits: usize) -> io::Result<()> {
-    // SAFETY: set_mempolicy(2) reads `bits` bits from the mask, which is null with 0 or an array of so many.
+    // SAFETY: set_mempolicy(2) reads `bits` bits from the mask: null, or an array of this size.
     let result = unsafe { libc::syscall(libc::SYS_set_mempolicy, mode, mask, bits) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Node → how many of some pages of `memory` lie there. Pages that are not resident are left out.
-///
-/// # Errors
-/// [`NumaError::Place`] where the kernel does not tell.
+/// Samples pages of `memory` and returns the number of resident ones per node.
 pub fn nodes_of(memory: &[u8]) -> Result<BTreeMap<usize, usize>, NumaError> {
     let apart = (memory.len() / ASKED).max(rustix::param::page_size());
     let pages: Vec<*const u8> = memory.iter().step_by(apart).map(ptr::from_ref).collect();
     let mut nodes = vec![-1 as libc::c_int; pages.len()];
-    // SAFETY: move_pages(2) without target nodes moves nothing; it reads so many addresses, which belong to this
-    // process, and writes as many numbers.
+    // SAFETY: move_pages(2) without target nodes moves nothing; it reads `pages.len()` addresses
+    // and writes as many integers.
     let result = unsafe {
         libc::syscall(
             libc::SYS_move_pages,
@@ -96,7 +90,6 @@ mod tests {
     use super::*;
     use crate::buffer::{Buffer, Pages};
 
-    /// Some sandboxes refuse these calls.
     fn allowed<T>(result: Result<T, NumaError>) -> Option<T> {
         match result {
             Err(NumaError::Policy { source, .. } | NumaError::Place(source))
@@ -144,7 +137,7 @@ mod tests {
         let unwound = std::panic::catch_unwind(|| on_node(0, || std::panic::resume_unwind(Box::new(()))));
         assert!(unwound.is_err());
         let mut mode = -1 as libc::c_int;
-        // SAFETY: get_mempolicy(2) without flags, mask and address writes one number.
+        // SAFETY: get_mempolicy(2) without flags, mask and address writes one integer.
         let result = unsafe {
             libc::syscall(
                 libc::SYS_get_mempolicy,

@@ -1,21 +1,20 @@
-//! Asking an NVMe controller for its SMART / Health Information log page: `NVME_IOCTL_ADMIN_CMD` of linux/nvme_ioctl.h.
+//! Reads the SMART log page of an NVMe controller with `NVME_IOCTL_ADMIN_CMD` (linux/nvme_ioctl.h).
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// Bytes of the log page (NVM Express Base Specification, Get Log Page, log page identifier 02h).
+/// Size of the log page (NVM Express Base Specification, Get Log Page, log page identifier 02h).
 pub const SMART_BYTES: usize = 512;
 
-/// `_IOWR('N', 0x41, struct nvme_admin_cmd)`, as x86, Arm, RISC-V, s390 and LoongArch make it of direction, size and number.
+/// `_IOWR('N', 0x41, struct nvme_admin_cmd)` as encoded on x86, Arm, RISC-V, s390 and LoongArch.
 const ADMIN_CMD: libc::Ioctl = 0xC048_4E41_u32 as libc::Ioctl;
-/// Opcode of Get Log Page.
 const GET_LOG_PAGE: u8 = 0x02;
-/// The log page of the whole controller: namespace FFFFFFFFh.
+/// Namespace FFFFFFFFh: the log page of the whole controller.
 const ALL_NAMESPACES: u32 = u32::MAX;
-/// Identifier of the page in bits 7:0; in bits 31:16 how many words of four bytes are asked for, less one.
+/// Bits 7:0: page identifier; bits 31:16: number of 4-byte words to return, minus one.
 const SMART_PAGE: u32 = 0x02 | ((SMART_BYTES as u32 / 4 - 1) << 16);
-/// How long the controller may take, in ms: 0 is the kernel's own limit. Never less: Linux resets a controller whose admin command runs out of time
-/// (`nvme_timeout` of drivers/nvme/host/pci.c), also while others use the drive.
+/// Timeout in ms; 0 is the kernel's default. Never shorter: Linux resets a controller whose admin
+/// command times out (`nvme_timeout` in drivers/nvme/host/pci.c).
 const TIMEOUT_MS: u32 = 0;
 
 /// `struct nvme_passthru_cmd`, 72 bytes.
@@ -37,11 +36,10 @@ struct Command {
     result: u32,
 }
 
-/// The log page as the controller writes it. `device` is its character device, `/dev/nvme0`; nothing on it is changed.
+/// Returns the log page. `device` is the controller's character device, `/dev/nvme0`.
 ///
 /// # Errors
-/// What ioctl(2) says: EACCES without CAP_SYS_ADMIN, ENOTTY where it is no NVMe controller; or the status with which the
-/// controller refused.
+/// ioctl(2) (EACCES without CAP_SYS_ADMIN, ENOTTY if it is no NVMe controller), or the NVMe status.
 pub fn smart_log(device: impl AsFd) -> io::Result<[u8; SMART_BYTES]> {
     let mut page = [0_u8; SMART_BYTES];
     let mut command = Command {
@@ -53,8 +51,7 @@ pub fn smart_log(device: impl AsFd) -> io::Result<[u8; SMART_BYTES]> {
         timeout_ms: TIMEOUT_MS,
         ..Command::default()
     };
-    // SAFETY: the request reads and writes one `Command`, and writes at most `bytes` bytes at `address`; both live until it
-    // returns.
+    // SAFETY: the request reads and writes one `Command` and at most `bytes` bytes at `address`.
     let status =
         unsafe { libc::ioctl(device.as_fd().as_raw_fd(), ADMIN_CMD, std::ptr::from_mut(&mut command)) };
     match status {
@@ -70,7 +67,7 @@ mod tests {
 
     #[test]
     fn the_command_is_as_the_kernel_has_it() {
-        // linux/nvme_ioctl.h: the size is part of the request's number.
+        // linux/nvme_ioctl.h: the size is part of the request number.
         assert_eq!(size_of::<Command>(), 72);
         assert_eq!(
             (std::mem::offset_of!(Command, address), std::mem::offset_of!(Command, word_10)),

@@ -1,8 +1,6 @@
-//! Whether two CPUs are one core: how long the same work takes on each alone, and on both at once.
-//!
-//! Work that fills a core's multipliers takes twice as long on each of two hardware threads while both work, and no longer on
-//! two cores. The middle of many short slices is taken: where two CPUs take turns on one hardware thread, or other programs
-//! interrupt, most slices take as long as ever.
+//! Detects whether two CPUs share a core: work that fills a core's multipliers takes twice as long
+//! on two hardware threads of one core. The median of many short slices is robust against
+//! interruptions and against vCPUs that take turns on one hardware thread.
 
 use std::time::{Duration, Instant};
 
@@ -10,26 +8,21 @@ use crate::capability::time;
 use crate::kernel::LoadedKernel;
 use crate::team::{Member, Team, TeamError};
 
-/// Seconds of a slice, about, on the first CPU alone.
+/// Approximate duration of a slice.
 const SLICE_SECONDS: f64 = 25e-6;
-/// How long each CPU works, alone and with the other.
 const CPU_WORK_TIME: Duration = Duration::from_millis(2);
-/// Turns whose time tells how many a slice has.
 const TRIAL_TURNS: u64 = 1_000;
 
-/// Seconds that a slice of work took on each of two CPUs: the middle of many.
+/// Median time of a slice on each of two CPUs, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Trial {
-    /// While the other did nothing.
+    /// While the other CPU did nothing.
     pub alone: [f64; 2],
-    /// While the other did the same.
+    /// While the other CPU did the same work.
     pub both: [f64; 2],
 }
 
-/// One trial of two CPUs, in some 10 ms; `first` works alone first.
-///
-/// # Errors
-/// [`TeamError`] where they cannot be pinned.
+/// Runs one trial on two pinned CPUs, about 10 ms; `cpus[first]` works alone first.
 pub fn trial(cpus: [usize; 2], first: usize, kernel: &LoadedKernel) -> Result<Trial, TeamError> {
     let turns = Team::new(&cpus[..1])?.run(|_| turns_of_slice(&mut kernel.clone()))?;
     let turns = turns.first().copied().unwrap_or(1);

@@ -1,14 +1,12 @@
-//! How much of a file the page cache holds: what a benchmark that claims to go past it can be asked.
+//! Share of a file in the page cache.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
 
-/// Bytes of the first `len` bytes of the file that are in the page cache.
-///
-/// # Errors
-/// The kernel has neither cachestat(2) (Linux 6.5) nor lets mincore(2) look.
+/// Returns how many of the first `len` bytes of the file are in the page cache, by cachestat(2)
+/// (Linux 6.5) or mincore(2).
 pub fn resident_bytes(file: BorrowedFd<'_>, len: u64) -> Result<u64, Errno> {
     match by_cachestat(file, len) {
         Err(Errno::NOSYS | Errno::PERM | Errno::OPNOTSUPP | Errno::INVAL) => by_mincore(file, len),
@@ -16,7 +14,7 @@ pub fn resident_bytes(file: BorrowedFd<'_>, len: u64) -> Result<u64, Errno> {
     }
 }
 
-/// `struct cachestat_range` and `struct cachestat` of Linux `include/uapi/linux/mman.h`.
+/// `struct cachestat_range`, followed by `struct cachestat` (Linux `include/uapi/linux/mman.h`).
 #[repr(C)]
 struct Range {
     off: u64,
@@ -33,14 +31,14 @@ struct Counts {
     recently_evicted: u64,
 }
 
-/// System call number, the same on every architecture since Linux 6.5.
+/// System call number, identical on every architecture (since Linux 6.5).
 const SYS_CACHESTAT: libc::c_long = 451;
 
 fn by_cachestat(file: BorrowedFd<'_>, len: u64) -> Result<u64, Errno> {
     let range = Range { off: 0, len };
     let mut counts = Counts::default();
-    // SAFETY: both pointers are to live values of the layout that the call documents; the kernel reads the one and
-    // writes the other before it returns.
+    // SAFETY: both pointers are to live values with the documented layout; the kernel reads one and
+    // writes the other.
     let told = unsafe {
         libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), &raw const range, &raw mut counts, 0 as libc::c_uint)
     };
@@ -50,7 +48,6 @@ fn by_cachestat(file: BorrowedFd<'_>, len: u64) -> Result<u64, Errno> {
     Ok(counts.cached.saturating_mul(rustix::param::page_size() as u64).min(len))
 }
 
-/// Bytes that are mapped at a time.
 const WINDOW_BYTES: u64 = 1 << 30;
 
 fn by_mincore(file: BorrowedFd<'_>, len: u64) -> Result<u64, Errno> {
@@ -64,15 +61,14 @@ fn by_mincore(file: BorrowedFd<'_>, len: u64) -> Result<u64, Errno> {
     Ok(resident.min(len))
 }
 
-/// Resident pages of one window.
 fn window_pages(file: BorrowedFd<'_>, offset: u64, window: u64) -> Result<u64, Errno> {
     let length = usize::try_from(window).map_err(|_| Errno::OVERFLOW)?;
     let mut pages = vec![0_u8; length.div_ceil(rustix::param::page_size())];
-    // SAFETY: a new mapping at an address of the kernel's choice; nothing is read or written through it.
+    // SAFETY: a new mapping at an address chosen by the kernel; nothing is accessed through it.
     let place = unsafe {
         rustix::mm::mmap(std::ptr::null_mut(), length, ProtFlags::READ, MapFlags::SHARED, file, offset)
     }?;
-    // SAFETY: the mapping is `length` bytes long and page-aligned, and `pages` has a byte for each of its pages.
+    // SAFETY: the mapping has `length` bytes and is page-aligned; `pages` has a byte for each page.
     let told = unsafe { libc::mincore(place, length, pages.as_mut_ptr()) };
     let failed = std::io::Error::last_os_error();
     // SAFETY: the mapping made above, unmapped once, and no reference into it exists.
@@ -91,7 +87,6 @@ mod tests {
 
     use super::*;
 
-    /// Written through the page cache a file is in it; both ways of asking agree.
     #[test]
     fn what_was_written_through_the_cache_is_in_it_and_a_new_file_is_not() {
         let mut file = tempfile::tempfile().expect("temporary file");

@@ -1,14 +1,12 @@
-//! Sliced measurement: work in short slices, and a probe of the core clock after each 125 to 250 µs of them.
+//! Sliced measurement: work in short slices, with a probe of the core clock every 125 to 250 µs.
 //!
-//! Rate and clock come from the same slices, so their quotient is exact however the clock moves; slices into which a
-//! preemption or steal fell are excluded, and their share of time is told. The kernel's tick alone falls
-//! into one slice each time, so that what it excludes is its own time and a slice: slices are as short as the timer
-//! allows, while a probe would take too large a share of so short a time. All threads are under load for the whole of
-//! what is counted: those that start or finish early work on, uncounted.
+//! Rate and clock come from the same slices, so their quotient is exact even if the clock changes.
+//! Slices with a preemption, steal or timer tick are excluded, so slices are as short as the timer
+//! allows. All threads are under load while any of them counts: early and late ones work uncounted.
 //!
-//! Threads that share a processor take turns on it, and a kept slice had it wholly. So their slices are put in *one*
-//! ledger, and the rate of the processor is kept work ÷ kept time: four threads on two processors give the rate of
-//! two. Nobody's share of time enters, hence other programs' load lowers no figure, it only sets more aside.
+//! The slices of threads that share a processor go into *one* ledger, and the rate of the processor
+//! is kept work ÷ kept time: four threads on two processors give the rate of two. Load of other
+//! programs lowers no result; it only excludes more time.
 
 mod ledger;
 
@@ -22,130 +20,131 @@ use crate::usage::thread_switches;
 
 use ledger::{Excluded, Ledger, Slice, Sum};
 
-/// What lies between two probes at least. A core may change its clock 1400 times a second (Emerald Rapids), and two changes
-/// between two probes look like an interruption.
+/// Shortest stretch (slices between two probes). A core may change its clock 1400 times a second
+/// (Emerald Rapids), and two changes between probes look like an interruption.
 const STRETCH_SECONDS: f64 = 125e-6;
-/// A stretch is so many times as long as a probe, within its bounds. A probe takes some 15 µs. With a timer of coarse steps it takes
-/// 100, and the longest stretch is 2.5 probes.
+/// Length of a stretch in probes, within its bounds. A probe takes about 15 µs, with a coarse timer
+/// 100 µs.
 const TIMES_PROBE: f64 = 8.0;
-/// The longest slice, and the longest stretch of shorter ones.
+/// Longest slice and stretch.
 const LONGEST_SECONDS: f64 = 250e-6;
-/// The shortest slice: of one tick in 4 ms it loses 0.6 % of the time, of one in 1 ms 2.5 %.
+/// Shortest slice: one tick in 4 ms costs 0.6 % of the time, one in 1 ms 2.5 %.
 const SLICE_SECONDS: f64 = 25e-6;
-/// A slice lasts so many times the uncertainty of its ends, the timer's step and what a reading takes.
+/// Slice duration ÷ uncertainty of its ends (timer step + time of a reading).
 const TIMES_UNCERTAINTY: f64 = 500.0;
-/// Loads whose cost varies by more have the longest slices: of shorter ones chance alone would exclude some.
+/// Spread above which a load gets the longest slices.
 const STEADY_SPREAD: f64 = 0.05;
-/// How far the cost of undisturbed work in registers and near caches lies from the most common one: it agrees to some per
-/// mille, and the ends of a slice are uncertain by as much. A slice that a sibling slowed by less than this still counts.
+/// Default [`Load::spread`]: undisturbed work in registers and near caches agrees to a few per
+/// mille, and the ends of a slice are as uncertain.
 const SPREAD: f64 = 0.02;
-/// The shortest timing that calibrates: a thousand times the step of the timer.
+/// Shortest timing for calibration: 1000 × the timer step.
 const CALIBRATION_SECONDS: f64 = 50e-6;
-/// Timings of which the shortest calibrates.
 const CALIBRATION_TIMINGS: usize = 5;
 
-/// Work that can be cut into slices.
+/// Work that can be cut into slices. One turn is its smallest unit, such as a loop iteration.
 pub trait Load: Send {
-    /// Does exactly `turns` units of work. This is what is timed.
+    /// Does exactly `turns` units of work (timed).
     fn run(&mut self, turns: u64);
 
-    /// Called after each slice, untimed: checks what `run` left and makes it ready again.
+    /// Called after each slice, untimed: checks the result of `run` and prepares the next slice.
     fn settle(&mut self, turns: u64);
 
-    /// What kind of work `run` does: the clock is probed in work of the same kind.
+    /// Kind of work that `run` does, used for probing the clock.
     fn work(&self) -> ProbeWork {
         ProbeWork::SCALAR
     }
 
-    /// How far, as a share, the cost of an undisturbed slice may lie from the most common cost: what is further off is
-    /// set aside. Registers and near caches take the same time always; memory that others use too does not.
+    /// Largest relative deviation of an undisturbed slice's cost from the most common cost; slices
+    /// beyond it are excluded. Shared memory needs more than registers and near caches.
     fn spread(&self) -> f64 {
         SPREAD
     }
 
-    /// Whether it works on caches or memory, which others may use too: they make a slice dearer by any amount, and not by the one factor that a
-    /// busy sibling or another state of the core has.
+    /// Whether it uses caches or memory shared with other threads, which raise the cost by any
+    /// amount (a busy sibling or another core state raises it by one factor).
     fn shares_memory(&self) -> bool {
         false
     }
 }
 
-/// How much to count.
+/// Amount of work to count.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Until {
-    /// This many turns on each thread.
+    /// Turns per thread.
     Turns(u64),
-    /// This long on each thread.
+    /// Time per thread.
     Elapsed(Duration),
 }
 
-/// What one processor did.
+/// Result of one processor.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CpuOutcome {
-    /// The processor.
+    /// Number of the processor.
     pub cpu: usize,
-    /// Threads that shared it.
+    /// Number of threads that shared it.
     pub threads: usize,
-    /// Slices counted, kept or not.
+    /// Number of slices counted, kept or not.
     pub slices: u64,
-    /// Slices kept.
+    /// Number of slices kept.
     pub kept: u64,
     /// Work in kept slices ÷ their time, in turns per second: the rate of the whole processor.
     pub turns_per_second: f64,
-    /// The core clock over the same time, in Hz; `None` where it cannot be probed.
+    /// Core clock in the kept slices, in Hz; `None` if it cannot be probed.
     pub clock_hz: Option<f64>,
-    /// Share of the time that was set aside, from 0 to 1. Work on memory that others made dearer has the time that it takes without them.
+    /// Excluded share of the time, 0 to 1. Memory contention counts with its uncontended time.
     pub set_aside: f64,
-    /// Why.
+    /// Reasons for the exclusion.
     pub causes: Causes,
-    /// Share of the probes of the clock that did not have the vector units alone: another thread used them, on the same
-    /// core. Nothing where the probe has no vector work.
+    /// Share of the clock probes that found the core's vector units in use by another thread, if
+    /// known.
     pub units_shared: Option<f64>,
 }
 
-/// Why time is not counted: shares of the whole time, which add up to what is set aside.
+/// Reasons for excluded time, as shares of the whole time: `switched`, `clock`, `second` and `gaps`
+/// add up to the excluded share.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Causes {
-    /// The thread left its CPU: another one ran there, or a quota stopped it.
+    /// The thread left its CPU (preempted, or stopped by a quota).
     pub switched: f64,
-    /// The clock is unknown: there is no probe, or two that differ, and the cost of the slice does not show which it had.
+    /// The clock is unknown: no probe, or two different ones, and the slice's cost does not decide.
     pub clock: f64,
-    /// The slices had a second common cost.
+    /// Slices with a second common cost.
     pub second: f64,
-    /// They took longer, or less long, than usual for none of these reasons: something that is no thread of this system ran.
+    /// Slices with any other cost: interrupted by something that is no thread of this system.
     pub gaps: f64,
-    /// By how much the longer ones of those were longer: not all of a slice that is excluded was taken. No part of the sum.
+    /// Part of `gaps` beyond the time of the slices' work: the time really taken.
     pub taken: f64,
-    /// The second cost ÷ the most common one, where there is one.
+    /// Second cost ÷ most common cost, if there is a second one.
     pub second_cost: Option<f64>,
-    /// The share of the work, not of the time, that was done at it.
+    /// Share of the work (not time) at the second cost.
     pub second_work: f64,
 }
 
-/// What a team did.
+/// Result of a team.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
-    /// From the first counted slice's start to the last one's end, on the slowest thread.
+    /// From the start of the first counted slice to the end of the last one, on the slowest thread.
     pub elapsed: Duration,
-    /// Each processor once, in order of first appearance in the team.
+    /// One entry per processor, in order of first appearance in the team.
     pub cpus: Vec<CpuOutcome>,
-    /// Work in all counted slices ÷ their time, disturbed or not, summed over threads, in turns per second.
+    /// Work in all counted slices ÷ their time, interruptions included, summed over threads, in
+    /// turns per second.
     pub delivered_turns_per_second: f64,
 }
 
 impl Outcome {
-    /// The rate of all processors together, in turns per second.
+    /// Undisturbed rate of all processors together, in turns per second.
     pub fn turns_per_second(&self) -> f64 {
         self.cpus.iter().map(|cpu| cpu.turns_per_second).sum()
     }
 
-    /// The mean clock of the processors, in Hz: so × processors × work per cycle is comparable to the rate.
+    /// Mean clock of the processors, in Hz.
     pub fn clock_hz(&self) -> Option<f64> {
         let sum: Option<f64> = self.cpus.iter().map(|cpu| cpu.clock_hz).sum();
         sum.map(|sum| sum / self.cpus.len() as f64)
     }
 
-    /// Why time is not counted, mean over the processors; the second cost is that of the processor that did most work at one.
+    /// Mean reasons over the processors; the second cost of the one with most work at one.
     pub fn causes(&self) -> Causes {
         let mean = |share: fn(&Causes) -> f64| {
             self.cpus.iter().map(|cpu| share(&cpu.causes)).sum::<f64>() / self.cpus.len() as f64
@@ -162,38 +161,38 @@ impl Outcome {
         }
     }
 
-    /// The largest share of a processor's probes that did not have the vector units of their core alone.
+    /// Largest share per processor of probes that found the core's vector units shared.
     pub fn units_shared(&self) -> Option<f64> {
         self.cpus.iter().filter_map(|cpu| cpu.units_shared).reduce(f64::max)
     }
 
-    /// Share of the processors' time that was set aside, from 0 to 1.
+    /// Mean excluded share of the processors' time, 0 to 1.
     pub fn set_aside(&self) -> f64 {
         self.cpus.iter().map(|cpu| cpu.set_aside).sum::<f64>() / self.cpus.len() as f64
     }
 }
 
-/// Why there is no outcome.
+/// Reason why there is no outcome.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SlicedError {
     /// The team could not run.
     #[error(transparent)]
     Team(#[from] TeamError),
-    /// Not one slice of a processor could be used.
+    /// No slice of a processor was usable.
     #[error(
         "CPU {cpu}: no slice of {slices} could be used: other work took the CPU, or its clock changed all the time; measure when the CPU is \
          idle, or longer"
     )]
     AllDisturbed {
-        /// The processor.
+        /// Number of the processor.
         cpu: usize,
-        /// Slices that were counted.
+        /// Number of counted slices.
         slices: u64,
     },
 }
 
-/// A team with a load on each member, calibrated and ready to be measured.
+/// A team with a calibrated load on each thread.
 #[derive(Debug)]
 pub struct Sliced<L> {
     team: Team,
@@ -202,28 +201,25 @@ pub struct Sliced<L> {
     slices_per_stretch: u32,
 }
 
-/// One member's own: made and first touched on its thread.
 #[derive(Debug)]
 struct Station<L> {
     load: L,
     clock: Result<CoreClock, ClockUnknown>,
     ledger: Ledger,
-    /// Seconds for each turn, at best, when calibrated.
     turn_seconds: f64,
-    /// Seconds for a probe, likewise.
     probe_seconds: f64,
-    /// Probes, and those that did not have the vector units alone.
+    /// Number of probes, and of those with shared vector units.
     probes: [u64; 2],
 }
 
-/// Where the members meet: threads that have begun, and that have done their part.
+/// Number of threads that started and that finished their part.
 struct Window {
     threads: usize,
     begun: AtomicUsize,
     done: AtomicUsize,
 }
 
-/// A thread's part in a window. Dropped by a panic it counts as done, so that nobody waits for it for ever.
+/// A thread's part in a window, finished also by a panic so that no thread waits.
 struct Attendance<'run> {
     window: &'run Window,
     finished: bool,
@@ -258,17 +254,15 @@ impl Drop for Attendance<'_> {
 }
 
 impl<L: Load> Sliced<L> {
-    /// Makes a load on each member's own thread, calibrates the clock there, and finds the length of a slice.
-    ///
-    /// # Errors
-    /// [`SlicedError::Team`] if a member panicked.
+    /// Creates a load on each thread, calibrates the clock there, and chooses the slice length.
+    /// Fails if a thread panicked.
     pub fn prepare<F>(mut team: Team, make: F) -> Result<Self, SlicedError>
     where
         F: Fn(Member<'_>) -> L + Sync,
     {
         let stations = team.run(|member| Station::calibrated(make(member)))?;
-        // One length for all, so that equal work leaves equal results; the fastest turn decides, slower cores get
-        // longer slices in proportion.
+        // One number of turns for all, so that equal work leaves equal results; slower cores get
+        // longer slices.
         let quickest = stations.iter().map(|station| station.turn_seconds).fold(f64::INFINITY, f64::min);
         let spread = stations.iter().map(|station| station.load.spread()).fold(0.0, f64::max);
         let slice = slice_seconds(spread, timer_step() + timer_overhead());
@@ -281,8 +275,8 @@ impl<L: Load> Sliced<L> {
         Ok(sliced)
     }
 
-    /// New books for each station: those of threads that share a processor are put together, so they have one clock, known or
-    /// not, and one reference. A clock that any of them could calibrate serves them all.
+    /// Creates empty ledgers. Threads that share a processor share one clock (calibrated by any of
+    /// them) and one reference cost.
     fn open_books(&mut self) {
         let cpus = self.team.cpus();
         for (at, cpu) in cpus.iter().enumerate() {
@@ -302,10 +296,10 @@ impl<L: Load> Sliced<L> {
         }
     }
 
-    /// Counts `until` on every thread and says what the processors did.
+    /// Counts `until` on every thread and returns the results of the processors.
     ///
     /// # Errors
-    /// [`SlicedError::AllDisturbed`] if a processor was never left alone; [`SlicedError::Team`] on a panic.
+    /// [`SlicedError::AllDisturbed`] if a processor was always disturbed; [`SlicedError::Team`].
     pub fn measure(&mut self, until: Until) -> Result<Outcome, SlicedError> {
         let window =
             Window { threads: self.team.count(), begun: AtomicUsize::new(0), done: AtomicUsize::new(0) };
@@ -324,7 +318,7 @@ impl<L: Load> Sliced<L> {
         };
         let delivered_turns_per_second = self.stations.iter().map(delivered).sum();
         if drifted {
-            // What comes next is counted in seconds.
+            // The next measurement counts in seconds.
             self.open_books();
         }
         Ok(Outcome {
@@ -334,27 +328,26 @@ impl<L: Load> Sliced<L> {
         })
     }
 
-    /// Turns in one slice.
+    /// Turns per slice.
     pub fn turns_per_slice(&self) -> u64 {
         self.turns_per_slice
     }
 
-    /// The team's processors, one for each member.
+    /// Processor of each thread.
     pub fn cpus(&self) -> &[usize] {
         self.team.cpus()
     }
 
-    /// The members' loads, in order.
+    /// Loads of the threads, in order.
     pub fn loads(&self) -> impl Iterator<Item = &L> {
         self.stations.iter().map(|station| &station.load)
     }
 
-    /// Why the core clock is not known, if it is not.
+    /// Reason why the core clock is unknown, if it is.
     pub fn clock_unknown(&self) -> Option<ClockUnknown> {
         self.stations.iter().find_map(|station| station.clock.as_ref().err().copied())
     }
 
-    /// Puts the ledgers of threads that share a processor together.
     fn settle_accounts(&self) -> Result<Vec<CpuOutcome>, SlicedError> {
         let mut outcomes: Vec<CpuOutcome> = Vec::new();
         for &cpu in self.team.cpus() {
@@ -371,7 +364,7 @@ impl<L: Load> Sliced<L> {
                 threads += 1;
             }
             let mut outcome = outcome(cpu, threads, &books, first.clock.is_ok())?;
-            // Threads that take turns on a processor see the same sibling.
+            // Threads that take turns on a processor have the same sibling.
             outcome.units_shared = first.units_shared();
             outcomes.push(outcome);
         }
@@ -385,7 +378,7 @@ fn outcome(cpu: usize, threads: usize, books: &Ledger, clock_known: bool) -> Res
     if kept.slices == 0 {
         return Err(SlicedError::AllDisturbed { cpu, slices });
     }
-    // Each of the sharers saw the same time go by, so the processor's own time is their mean.
+    // Every sharing thread spans the same time, so the processor's time is their mean.
     let excluded = books.excluded();
     let present = seconds / threads as f64 - excluded.contended;
     let set_aside = (1.0 - kept.seconds / present).clamp(0.0, 1.0);
@@ -402,7 +395,6 @@ fn outcome(cpu: usize, threads: usize, books: &Ledger, clock_known: bool) -> Res
     })
 }
 
-/// The causes of what is set aside, each with its part of it.
 fn causes(excluded: &Excluded, set_aside: f64) -> Causes {
     let Excluded { switched, clock, second, contended, other, taken, second_cost, second_work } = *excluded;
     let second = second - contended;
@@ -437,7 +429,7 @@ impl<L: Load> Station<L> {
         station
     }
 
-    /// In seconds where the clock is unknown, as if it were 1 Hz: the ledger only compares costs with one another.
+    /// Seconds if the clock is unknown: the ledger only compares costs.
     fn cycles_per_turn(&mut self) -> f64 {
         self.turn_seconds * self.probe().unwrap_or(1.0)
     }
@@ -459,7 +451,7 @@ impl<L: Load> Station<L> {
         (0..CALIBRATION_TIMINGS).map(|_| timed()).fold(f64::INFINITY, f64::min)
     }
 
-    /// The clock is unknown where time did not keep its pace, from now on; whether this is news.
+    /// Marks the clock unknown if the time source drifted; returns whether this is new.
     fn check_time(&mut self) -> bool {
         let why = self.clock.as_ref().ok().and_then(|clock| clock.check_time().err());
         why.map(|why| self.clock = Err(why)).is_some()
@@ -471,7 +463,7 @@ impl<L: Load> Station<L> {
         (woven && all > 0).then(|| shared as f64 / all as f64)
     }
 
-    /// Works stretch by stretch until every thread has done its part; returns the time of the counted ones.
+    /// Works until all threads are done; returns the duration of the counted slices.
     fn work(&mut self, mut ration: Ration, slices: u32, window: &Window) -> Duration {
         let mut counted = Duration::ZERO;
         let mut started: Option<Instant> = None;
@@ -505,7 +497,7 @@ impl<L: Load> Station<L> {
     }
 }
 
-/// How long a slice lasts, where the ends of one are uncertain by so much.
+/// Slice duration in seconds, for a load's spread and the uncertainty of a slice's ends.
 fn slice_seconds(spread: f64, uncertainty: f64) -> f64 {
     if spread > STEADY_SPREAD {
         return LONGEST_SECONDS;
@@ -513,12 +505,11 @@ fn slice_seconds(spread: f64, uncertainty: f64) -> f64 {
     (TIMES_UNCERTAINTY * uncertainty).clamp(SLICE_SECONDS, LONGEST_SECONDS)
 }
 
-/// What lies between two probes that take so long each.
 fn stretch_seconds(probe: f64) -> f64 {
     (TIMES_PROBE * probe).clamp(STRETCH_SECONDS, LONGEST_SECONDS)
 }
 
-/// Does so many turns and settles them; when the work began and ended.
+/// Runs and settles `turns` turns; returns start and end of the work.
 fn timed_run<L: Load>(load: &mut L, turns: u64) -> (Instant, Instant) {
     let start = Instant::now();
     load.run(turns);
@@ -532,7 +523,7 @@ fn time<L: Load>(load: &mut L, turns: u64) -> f64 {
     end.saturating_duration_since(start).as_secs_f64()
 }
 
-/// What one thread still has to count. A fixed amount is cut into slices that differ by one turn at most.
+/// Remaining work of one thread. A fixed amount is cut into slices that differ by at most one turn.
 #[derive(Debug)]
 struct Ration {
     until: Until,
@@ -572,22 +563,19 @@ impl Ration {
     }
 }
 
-/// Results of different lengths that a [`KernelLoad`] keeps for [`KernelLoad::verify`]: a full slice and the two
-/// lengths of a fixed amount.
+/// A full slice and the two lengths of a fixed amount.
 const RESULTS_KEPT: usize = 3;
 
-/// A kernel as a load: every slice starts from the same operands, so every slice of a length must end in the same bits.
+/// A kernel as a load. Slices of equal length start from and end in the same bits.
 #[derive(Debug)]
 pub struct KernelLoad {
     kernel: LoadedKernel,
     results: Vec<SliceResult>,
-    /// The last result that was not that of an earlier slice of its length.
+    /// Last result that differed from an earlier slice of its length.
     deviant: Option<SliceResult>,
-    /// How many results were not that of an earlier slice of their length.
     deviations: u64,
 }
 
-/// What a slice of some length left in the accumulators.
 #[derive(Debug, Clone, PartialEq)]
 struct SliceResult {
     turns: u64,
@@ -595,23 +583,20 @@ struct SliceResult {
 }
 
 impl KernelLoad {
-    /// A load of this kernel.
+    /// Creates a load of this kernel.
     #[must_use]
     pub fn new(kernel: LoadedKernel) -> Self {
         Self { kernel, results: Vec::with_capacity(RESULTS_KEPT), deviant: None, deviations: 0 }
     }
 
-    /// How many slices differed from an earlier one of their length.
+    /// Number of slices that differed from an earlier one of their length.
     #[must_use]
     pub fn deviations(&self) -> u64 {
         self.deviations
     }
 
-    /// Checks that slices agreed with one another, and their results with the portable reference. `proven` is what
-    /// other members have shown already: the reference is slow, and equal loads leave equal results.
-    ///
-    /// # Errors
-    /// [`WrongResult`] with the first number that differs.
+    /// Checks that slices agreed with each other and with the portable reference; the error has the
+    /// first difference. `proven` caches checked results, because the reference is slow.
     pub fn verify(&self, proven: &mut Proven) -> Result<(), WrongResult> {
         for result in self.deviant.iter().chain(&self.results) {
             if !proven.0.contains(result) {

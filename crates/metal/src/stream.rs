@@ -1,8 +1,7 @@
-//! Bandwidth kernels: passes over whole arrays of f64, each a row of data beside its function.
+//! Bandwidth kernels: passes over whole arrays of f64.
 //!
-//! What a kernel moves is derived from its row: what the program asks for, and what crosses the memory bus, where an
-//! ordinary store first reads the line it writes to and a non-temporal store does not. Arrays are filled with numbers
-//! on which every operation is exact, so that each element can be checked after timing, with equality.
+//! Bytes are counted for the program and for the memory bus (an ordinary store first reads the
+//! line). Arrays hold numbers on which every operation is exact, so each element is compared.
 
 use std::fmt;
 use std::ops::Range;
@@ -14,24 +13,22 @@ use crate::arch::{native, reference_stream};
 use crate::clock::ProbeWork;
 use crate::isa::{Absence, Isa};
 
-/// Bytes of one element.
+/// Size of an element in bytes.
 pub const ELEMENT: usize = size_of::<f64>();
-/// Bytes left free between two arrays of a buffer, so that the same element of each lies in another page offset, cache
-/// set and memory bank: with arrays a multiple of 4 KiB apart, a load waits for the store before it (4 KiB aliasing).
+/// Gap between two arrays in bytes, not a multiple of 4 KiB: else a load waits for the store before
+/// it (4 KiB aliasing), and equal elements share cache set and memory bank.
 const ARRAY_GAP_BYTES: usize = 4096 + 256;
-/// The same in a buffer so small that a page is a good part of it.
+/// Gap in a small buffer, in bytes.
 const SMALL_GAP: usize = 256;
-/// The largest such buffer.
 const SMALL_BUFFER_BYTES: usize = 256 << 10;
-/// Arrays are whole blocks of this many elements, and begin on a cache line in an aligned buffer.
+/// Arrays are multiples of this many elements and start on a cache line of an aligned buffer.
 const ARRAY_BLOCK: usize = 64;
-/// Where the aligned part of an array begins.
 const LINE_BYTES: usize = 64;
 
-/// What one pass does to the arrays a (destination), b and c, with the scalar s.
+/// Operation of a pass on the arrays a (destination), b and c, with the scalar s.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum StreamOp {
-    /// Reads b, and sums its bit patterns as integers.
+    /// Reads b and sums its bit patterns as integers.
     Read,
     /// a = s
     Write,
@@ -47,63 +44,58 @@ pub enum StreamOp {
     Update,
 }
 
-/// How a kernel writes.
+/// Store instructions of a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Store {
-    /// Through the caches: a line that is not there is read first (write-allocate).
+    /// Through the caches; a line not cached is read first (write-allocate).
     Ordinary,
-    /// Around the caches, whole lines at a time.
+    /// Bypassing the caches, in whole lines.
     NonTemporal,
-    /// By one string instruction (`rep movsb`, `rep stosb`): the processor chooses, by the length.
+    /// String instruction (`rep movsb`, `rep stosb`): the processor decides by the length.
     String,
 }
 
-/// One kernel.
+/// Description of a kernel.
 #[derive(Debug)]
 pub struct StreamKernel {
     /// Unique name, also of the function's symbol.
     pub name: &'static str,
-    /// What it computes.
+    /// Operation.
     pub op: StreamOp,
-    /// The instruction set it is written in.
+    /// Instruction set.
     pub isa: Isa,
-    /// How it writes; ordinary in a kernel that does not.
+    /// Store instructions; ordinary if the kernel does not write.
     pub store: Store,
-    /// Source arrays that it prefetches; 0 in a kernel that leaves this to the processor.
+    /// Number of source arrays it prefetches; 0 = hardware prefetching only.
     pub prefetched: u32,
-    /// How many bytes ahead of its loads it may prefetch; only 0 in a kernel that does not.
+    /// Prefetch distances in bytes; only 0 without prefetching.
     pub distances: &'static [u32],
-    /// Bytes of each array in one turn of its loop.
+    /// Bytes of each array per loop iteration.
     pub turn: u32,
-    /// Passes over the first bytes of each array; the sum of what was read, where the operation is to read.
-    ///
-    /// Needs `isa`, [`Terms`] as they say, and arrays of so many bytes: those that `op` uses, the others may be anything.
-    /// The destination begins on a cache line and overlaps no other array.
+    /// Passes over the arrays; returns the sum of the elements read.
+    /// Requires `isa`, valid [`Terms`], and arrays of `bytes` bytes for those that `op` uses. The
+    /// destination starts on a cache line and overlaps no other array.
     pub(crate) function: StreamFunction,
 }
 
-/// Destination a, sources b and c, and the rest.
 pub(crate) type StreamFunction = unsafe fn(*mut f64, *const f64, *const f64, Terms) -> u64;
 
-/// What a kernel is told beside its arrays.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Terms {
-    /// Bytes of each array: a multiple of the kernel's `turn` and not 0.
+    /// Bytes per array: a multiple of the kernel's `turn`, not 0.
     pub(crate) bytes: usize,
-    /// Passes over them, not 0.
     pub(crate) passes: u64,
-    /// Bytes ahead of its loads that it prefetches, if it does.
+    /// Prefetch distance in bytes, if it prefetches.
     pub(crate) ahead: usize,
-    /// The s of the definition.
     pub(crate) scalar: f64,
 }
 
 impl StreamOp {
-    /// Every operation.
+    /// All operations.
     pub const ALL: [Self; 7] =
         [Self::Read, Self::Write, Self::Copy, Self::Scale, Self::Add, Self::Triad, Self::Update];
 
-    /// Its name in cases and flags.
+    /// Name in cases and options.
     pub fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -116,7 +108,7 @@ impl StreamOp {
         }
     }
 
-    /// Arrays that a pass reads.
+    /// Number of arrays read per pass.
     pub fn loads(self) -> u64 {
         match self {
             Self::Write => 0,
@@ -125,17 +117,17 @@ impl StreamOp {
         }
     }
 
-    /// Arrays that a pass writes.
+    /// Number of arrays written per pass.
     pub fn stores(self) -> u64 {
         u64::from(self != Self::Read)
     }
 
-    /// Distinct arrays; [`Update`](Self::Update) writes the one that it reads.
+    /// Number of distinct arrays; [`Update`](Self::Update) writes the array it reads.
     pub fn arrays(self) -> u64 {
         self.loads() + self.stores() - u64::from(self == Self::Update)
     }
 
-    /// Floating-point operations for each element.
+    /// Floating-point operations per element.
     pub fn flops(self) -> u64 {
         match self {
             Self::Read | Self::Write | Self::Copy => 0,
@@ -144,8 +136,8 @@ impl StreamOp {
         }
     }
 
-    /// The scalar to run with: every pass is exact with it, and [`Update`](Self::Update) stays within bounds. What
-    /// [`Write`](Self::Write) writes has eight equal bytes, as `rep stosb` needs.
+    /// Scalar with which every pass is exact and [`Update`](Self::Update) stays bounded. For
+    /// [`Write`](Self::Write) it has eight equal bytes (`rep stosb`).
     pub fn scalar(self) -> f64 {
         match self {
             Self::Update => -1.0,
@@ -161,7 +153,7 @@ impl fmt::Display for StreamOp {
     }
 }
 
-/// A text that names no operation.
+/// Unknown operation name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("must be one of read, write, copy, scale, add, triad or update: '{}' is not", .0.escape_debug())]
 pub struct UnknownStreamOp(pub String);
@@ -175,24 +167,23 @@ impl FromStr for StreamOp {
 }
 
 impl StreamKernel {
-    /// The name without the operation, such as `nt_avx2`: equal kernels of different operations share it.
+    /// Name without the operation, such as `nt_avx2`.
     pub fn variant(&self) -> &'static str {
         let rest = self.name.strip_prefix(self.op.name()).and_then(|rest| rest.strip_prefix('_'));
         rest.unwrap_or(self.name)
     }
 
-    /// Bytes that the program moves in a pass over arrays of `elements` elements: all it loads and stores.
+    /// Bytes loaded and stored by the program in a pass over arrays of `elements` elements.
     pub fn program_bytes(&self, elements: u64) -> u64 {
         elements * ELEMENT as u64 * (self.op.loads() + self.op.stores())
     }
 
-    /// Bytes that cross the memory bus in such a pass when nothing is cached: what the program moves, and with ordinary
-    /// stores also the lines that are read only to be overwritten.
+    /// Bytes on the memory bus in such a pass if nothing is cached: the program's bytes plus, for
+    /// ordinary stores, the lines read before they are overwritten.
     ///
-    /// Some processors leave that read out when whole lines are overwritten (Intel since Ice Lake, in part: SpecI2M);
-    /// then this is too high. A string instruction is counted without it, as makers intend for long ones, and so is all on Arm, whose
-    /// cores overwrite streams of whole lines without reading them (Arm Neoverse N1 Technical Reference Manual, write streaming mode); where a
-    /// processor reads first all the same, this is too low.
+    /// Too high on processors that skip this read for whole lines (Intel since Ice Lake, in part:
+    /// SpecI2M). String instructions and Arm stores count without it (Arm Neoverse N1 Technical
+    /// Reference Manual, write streaming mode).
     pub fn bus_bytes(&self, elements: u64) -> u64 {
         let allocated = match self.store {
             Store::Ordinary if native::READS_BEFORE_OVERWRITING => self.op.arrays() - self.op.loads(),
@@ -201,22 +192,19 @@ impl StreamKernel {
         self.program_bytes(elements) + elements * ELEMENT as u64 * allocated
     }
 
-    /// A kernel to run, once its instruction set is proved present; with the first of its distances.
-    ///
-    /// # Errors
-    /// [`Absence`] if this processor lacks the instruction set.
+    /// Returns the kernel with its first prefetch distance, if this processor has the instruction
+    /// set.
     pub fn load(&'static self) -> Result<LoadedStream, Absence> {
         self.isa.available()?;
         Ok(LoadedStream { kernel: self, ahead: self.distances.first().copied().unwrap_or(0) })
     }
 
-    /// The names of all its variants: see [`LoadedStream::variant`].
+    /// Names of all its variants: see [`LoadedStream::variant`].
     pub fn variants(&'static self) -> impl Iterator<Item = String> {
         self.distances.iter().map(|ahead| variant(self, *ahead))
     }
 }
 
-/// `nt_avx2`, or with the distance `nt_ahead1536_avx2`.
 fn variant(kernel: &StreamKernel, ahead: u32) -> String {
     match kernel.prefetched {
         0 => kernel.variant().to_owned(),
@@ -224,12 +212,13 @@ fn variant(kernel: &StreamKernel, ahead: u32) -> String {
     }
 }
 
-/// Every kernel built for this architecture, whether or not this processor can run it.
+/// All kernels built for this architecture, also those this processor cannot run.
 pub fn kernels() -> impl Iterator<Item = &'static StreamKernel> {
     reference_stream::KERNELS.into_iter().chain(native::STREAMS.into_iter().flatten())
 }
 
-/// The kernels of an operation that this processor can run, each with each of its distances, the portable one first.
+/// Kernels of an operation that this processor can run, by prefetch distance, the portable one
+/// first.
 pub fn available(op: StreamOp) -> impl Iterator<Item = LoadedStream> {
     let loaded = kernels().filter(move |kernel| kernel.op == op).filter_map(|kernel| kernel.load().ok());
     loaded.flat_map(|kernel| {
@@ -237,14 +226,14 @@ pub fn available(op: StreamOp) -> impl Iterator<Item = LoadedStream> {
     })
 }
 
-/// A kernel that this processor can run, and how far ahead it prefetches.
+/// A kernel that this processor can run, with its prefetch distance.
 #[derive(Debug, Clone, Copy)]
 pub struct LoadedStream {
     kernel: &'static StreamKernel,
     ahead: u32,
 }
 
-/// The arrays of one operation, in one buffer; those that the operation does not use are empty.
+/// Arrays of one operation in one buffer; unused arrays are empty.
 #[derive(Debug)]
 pub struct Arrays<'memory> {
     op: StreamOp,
@@ -253,27 +242,27 @@ pub struct Arrays<'memory> {
     c: &'memory mut [f64],
 }
 
-/// An element that is not what the operation makes of the numbers that the arrays were filled with.
+/// An element with a wrong value after the passes.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[error(
     "{op} left {got:e} in element {element} of array {array}, where {wanted:e} belongs: this CPU or its memory is \
      faulty, or the kernel is broken"
 )]
 pub struct WrongElement {
-    /// The operation.
+    /// Operation of the kernel.
     pub op: StreamOp,
-    /// Which array: a (the destination), b or c.
+    /// Array: a (the destination), b or c.
     pub array: char,
-    /// Which element, from 0.
+    /// Index of the element, from 0.
     pub element: usize,
-    /// What is there.
+    /// Value found.
     pub got: f64,
-    /// What should be there.
+    /// Expected value.
     pub wanted: f64,
 }
 
 impl<'memory> Arrays<'memory> {
-    /// Divides `memory` into the arrays that `op` needs: equally long, a gap between them.
+    /// Divides `memory` into the arrays that `op` needs, equally long with gaps between them.
     #[must_use]
     pub fn divide(op: StreamOp, memory: &'memory mut [f64]) -> Self {
         let arrays = op.arrays() as usize;
@@ -293,12 +282,12 @@ impl<'memory> Arrays<'memory> {
         Self { op, a, b, c }
     }
 
-    /// Elements in each array.
+    /// Elements per array.
     pub fn elements(&self) -> usize {
         if self.op.stores() > 0 { self.a.len() } else { self.b.len() }
     }
 
-    /// Writes every element: the sources get whole numbers below 2^40 that depend on `seed` and the place.
+    /// Writes every element: sources get integers below 2^40 that depend on seed, array and index.
     pub fn fill(&mut self, seed: u64) {
         let Self { op, a, b, c } = self;
         for (element, a) in a.iter_mut().enumerate() {
@@ -311,10 +300,7 @@ impl<'memory> Arrays<'memory> {
         }
     }
 
-    /// Checks every element, as it must be after `passes` passes with the operation's own scalar.
-    ///
-    /// # Errors
-    /// [`WrongElement`], the first one.
+    /// Checks every element after `passes` passes with the operation's own scalar.
     pub fn verify(&self, seed: u64, passes: u64) -> Result<(), WrongElement> {
         let op = self.op;
         let check = |array, element, got: f64, wanted: f64| {
@@ -332,18 +318,13 @@ impl<'memory> Arrays<'memory> {
         self.verify_written(0..self.a.len(), seed, passes)
     }
 
-    /// Checks the last block that a pass over the arrays up to `to` has written, in units of [`part`](Self::part):
-    /// it must be as after `passes` passes. A register that changed earlier, and kept that value, shows there,
-    /// before the next pass overwrites it.
-    ///
-    /// # Errors
-    /// [`WrongElement`], the first one.
+    /// Checks the last block written by a pass up to `to` (units of [`part`](Self::part)) after
+    /// `passes` passes: finds a wrong register value before the next pass overwrites it.
     pub fn verify_last_block(&self, to: u64, seed: u64, passes: u64) -> Result<(), WrongElement> {
         let end = self.element_at(to);
         self.verify_written(end.saturating_sub(ARRAY_BLOCK)..end, seed, passes)
     }
 
-    /// Checks these elements of the destination after `passes` passes, at least one.
     fn verify_written(&self, elements: Range<usize>, seed: u64, passes: u64) -> Result<(), WrongElement> {
         let (op, s) = (self.op, self.op.scalar());
         let written = self.a.get(elements.clone()).unwrap_or_default();
@@ -365,7 +346,7 @@ impl<'memory> Arrays<'memory> {
         Ok(())
     }
 
-    /// Cuts the arrays into `parts` of whole blocks, equally long but for the last ones, which may be shorter.
+    /// Cuts the arrays into `parts` of whole blocks; the last ones may be shorter.
     pub fn split(self, parts: usize) -> Vec<Self> {
         let blocks = self.elements() / ARRAY_BLOCK;
         let Self { op, mut a, mut b, mut c } = self;
@@ -378,8 +359,8 @@ impl<'memory> Arrays<'memory> {
             .collect()
     }
 
-    /// The elements from `from` to `to`, in units of 1/[`PASS`](Self::PASS) of the arrays, as whole blocks; nothing where
-    /// that is less than a block. Parts that follow one another have no gap and no overlap.
+    /// Returns the elements from `from` to `to` (units of 1/[`PASS`](Self::PASS)) as whole blocks.
+    /// Consecutive parts have no gap and no overlap.
     pub fn part(&mut self, from: u64, to: u64) -> Arrays<'_> {
         let start = self.element_at(from);
         let end = self.element_at(to).max(start);
@@ -392,7 +373,8 @@ impl<'memory> Arrays<'memory> {
         }
     }
 
-    /// The element at `part`, in units of 1/[`PASS`](Self::PASS) of the arrays: the begin of a block, or the end.
+    /// Index of the element at `part` (units of 1/[`PASS`](Self::PASS)): a block's start, or the
+    /// end.
     fn element_at(&self, part: u64) -> usize {
         let elements = self.elements();
         match part {
@@ -404,10 +386,10 @@ impl<'memory> Arrays<'memory> {
         }
     }
 
-    /// Parts of a whole pass: see [`part`](Self::part).
+    /// Units of a whole pass: see [`part`](Self::part).
     pub const PASS: u64 = 1 << 20;
 
-    /// What every pass of [`StreamOp::Read`] must return after [`fill`](Self::fill); 0 for other operations.
+    /// Sum of a [`StreamOp::Read`] pass after [`fill`](Self::fill); 0 for other operations.
     pub fn checksum(&self, seed: u64) -> u64 {
         if self.op != StreamOp::Read {
             return 0;
@@ -416,12 +398,11 @@ impl<'memory> Arrays<'memory> {
     }
 }
 
-/// Bytes between the arrays of a buffer of `bytes` bytes.
 fn gap(bytes: usize) -> usize {
     if bytes <= SMALL_BUFFER_BYTES { SMALL_GAP } else { ARRAY_GAP_BYTES }
 }
 
-/// A whole number below 2^40, well mixed (SplitMix64's finaliser): 3 × it and the sum of two are exact in an f64.
+/// An integer below 2^40 (SplitMix64): 3 × it and the sum of two are exact in f64.
 fn number(seed: u64, array: u64, element: usize) -> f64 {
     let mut z = seed
         .wrapping_add(array.wrapping_mul(0xd1b5_4a32_d192_ed03))
@@ -432,12 +413,12 @@ fn number(seed: u64, array: u64, element: usize) -> f64 {
 }
 
 impl LoadedStream {
-    /// The row of this kernel.
+    /// Description of this kernel.
     pub fn kernel(&self) -> &'static StreamKernel {
         self.kernel
     }
 
-    /// The kind of work that it does, for a clock that is probed beside it: the registers are those that hold what is loaded.
+    /// Kind of work for probing the clock; its registers hold the loaded data.
     pub fn work(&self) -> ProbeWork {
         match (self.kernel.store, self.kernel.op) {
             (Store::String, _) => ProbeWork::SCALAR,
@@ -448,13 +429,13 @@ impl LoadedStream {
         }
     }
 
-    /// Its variant, such as `nt_avx2` or `nt_ahead1536_avx2`: how it is asked for by name.
+    /// Name of the variant, such as `nt_avx2` or `nt_ahead1536_avx2`.
     pub fn variant(&self) -> String {
         variant(self.kernel, self.ahead)
     }
 
-    /// `passes` passes over the arrays with the operation's own scalar. Returns the sum of all that was read where the
-    /// operation is to read, else 0. Arrays that were divided for another operation are left alone.
+    /// Runs `passes` passes with the operation's own scalar. Returns the sum of all elements read
+    /// for [`StreamOp::Read`], else 0. Does nothing with arrays of another operation.
     pub fn run(&self, arrays: &mut Arrays<'_>, passes: u64) -> u64 {
         if arrays.op != self.kernel.op || passes == 0 {
             return 0;
@@ -464,9 +445,7 @@ impl LoadedStream {
     }
 
     /// Passes over the first `bytes` bytes of each array.
-    ///
-    /// # Safety
-    /// As [`StreamKernel::function`] demands, except for the instruction set.
+    /// Safety: see [`StreamKernel::function`], except for the instruction set.
     pub(crate) unsafe fn raw(
         &self,
         a: *mut f64,
@@ -481,10 +460,8 @@ impl LoadedStream {
         unsafe { (self.kernel.function)(a, b, c, terms) }
     }
 
-    /// Passes over as many elements as the shortest array that the operation uses has.
-    ///
-    /// The kernel's own code does the whole turns from the first cache line of the destination on; the elements before
-    /// and after are done by the reference.
+    /// The kernel does whole iterations from the first cache line of the destination, the reference
+    /// the elements before and after.
     fn pass(&self, a: &mut [f64], b: &[f64], c: &[f64], s: f64, passes: u64) -> u64 {
         let op = self.kernel.op;
         let used = [
@@ -501,14 +478,14 @@ impl LoadedStream {
         let (b_head, b) = parts_of(b, head);
         let (c_head, c) = parts_of(c, head);
         let mut sum = 0_u64;
-        // Calls for no elements, 24 cycles a pass, were a tenth of a pass over 16 KiB.
+        // A call for no elements takes 24 cycles per pass, a tenth of a pass over 16 KiB.
         let passes_over = |elements: usize| if elements > 0 { passes } else { 0 };
         for _ in 0..passes_over(head) {
             sum = sum.wrapping_add(reference_stream::apply(op, head, a_head, b_head, c_head, s));
         }
         if body > 0 {
-            // SAFETY: `body` is some whole turns, and not more than any slice that the operation uses has; `a` begins
-            // on a line, and as a &mut slice overlaps no other; `passes` is not 0.
+            // SAFETY: `body` is a number of whole iterations within all used slices; `a` starts on
+            // a line and, as a &mut slice, overlaps no other; `passes` is not 0.
             let of_body =
                 unsafe { self.raw(a.as_mut_ptr(), b.as_ptr(), c.as_ptr(), passes, body * ELEMENT, s) };
             sum = sum.wrapping_add(of_body);
@@ -524,7 +501,6 @@ impl LoadedStream {
     }
 }
 
-/// Takes the first `length` elements, or as many as there are.
 fn front<'memory>(array: &mut &'memory mut [f64], length: usize) -> &'memory mut [f64] {
     let whole = std::mem::take(array);
     let (front, behind) = whole.split_at_mut(length.min(whole.len()));
@@ -532,12 +508,10 @@ fn front<'memory>(array: &mut &'memory mut [f64], length: usize) -> &'memory mut
     front
 }
 
-/// The elements from `start` to `end`; none of an array that is not used.
 fn between_mut(array: &mut [f64], start: usize, end: usize) -> &mut [f64] {
     array.get_mut(start..end).unwrap_or_default()
 }
 
-/// The first `at` elements and the rest; an array that is not used is empty and stays so.
 fn parts(array: &mut [f64], at: usize) -> (&mut [f64], &mut [f64]) {
     array.split_at_mut(at.min(array.len()))
 }

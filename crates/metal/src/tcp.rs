@@ -1,60 +1,54 @@
-//! What std and rustix do not tell or set of a TCP socket: `TCP_INFO`, the segment size, and sending without a copy.
-//!
-//! Names and units as `tcp(7)` and `linux/tcp.h`; the structure is read by its offsets, so that an older kernel's
-//! shorter one gives `None` for what it lacks.
+//! TCP socket features missing in std and rustix. Names and units as in `tcp(7)` and `linux/tcp.h`;
+//! fields that an older kernel lacks are `None`.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// What the kernel knows of a connection.
+/// State of a connection (`TCP_INFO`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpInfo {
-    /// Payload of the largest segment sent, in bytes.
+    /// Largest payload of a sent segment, in bytes.
     pub send_mss: u32,
-    /// Retransmission timeouts in a row, without an acknowledgement between them.
+    /// Consecutive retransmission timeouts without an acknowledgement.
     pub timeouts: u8,
-    /// Segments that were sent and are not acknowledged.
+    /// Segments sent but not acknowledged.
     pub unacknowledged: u32,
-    /// Whether segments carry timestamps: 12 bytes of options in each.
+    /// Whether segments carry timestamps (12 bytes of options each).
     pub timestamps: bool,
-    /// Milliseconds since the other end's kernel last acknowledged anything.
+    /// Milliseconds since the peer's last acknowledgement.
     pub last_ack_ms: u32,
     /// Smoothed round-trip time in microseconds.
     pub rtt_us: u32,
-    /// The shortest round trip of the last minutes, in microseconds (Linux 4.6); `None` before one was measured.
+    /// Shortest round-trip time of the last minutes in microseconds (Linux 4.6).
     pub shortest_rtt_us: Option<u32>,
     /// Congestion window, in segments.
     pub cwnd: u32,
     /// Path MTU in bytes.
     pub path_mtu: u32,
-    /// Segments sent again since the connection began.
+    /// Segments retransmitted since the connection was opened.
     pub total_retransmits: u32,
-    /// Bytes that the other end has acknowledged (Linux 4.1).
+    /// Bytes acknowledged by the peer (Linux 4.1).
     pub acknowledged: Option<u64>,
-    /// Bytes that arrived from the other end (Linux 4.1).
+    /// Bytes received from the peer (Linux 4.1).
     pub received: Option<u64>,
-    /// Bytes per second that lately arrived at the other end (Linux 4.9); 0 before any did.
+    /// Recent rate of delivery to the peer in bytes per second (Linux 4.9); 0 before any.
     pub delivery_rate: Option<u64>,
-    /// Microseconds in which there was something to send (Linux 4.9).
+    /// Time with data to send, in microseconds (Linux 4.9).
     pub busy_us: Option<u64>,
-    /// Of these, held up by the receiver's window.
+    /// Part of `busy_us` limited by the receive window.
     pub receiver_limited_us: Option<u64>,
-    /// Of these, held up by the send buffer.
+    /// Part of `busy_us` limited by the send buffer.
     pub buffer_limited_us: Option<u64>,
 }
 
-/// Longest structure that is asked for.
 const MAX_OPTION_BYTES: usize = 256;
 
 impl TcpInfo {
-    /// Asks the kernel.
-    ///
-    /// # Errors
-    /// It is no TCP socket.
+    /// Reads the state from the kernel.
     pub fn of(socket: impl AsFd) -> io::Result<Self> {
         let mut bytes = [0u8; MAX_OPTION_BYTES];
         let mut length = MAX_OPTION_BYTES as libc::socklen_t;
-        // SAFETY: the pointers are to a buffer of `length` bytes and to the length; the kernel writes no more.
+        // SAFETY: the pointers are to a buffer of `length` bytes and to the length.
         let done = unsafe {
             libc::getsockopt(
                 socket.as_fd().as_raw_fd(),
@@ -70,8 +64,8 @@ impl TcpInfo {
         Ok(Self::read(&bytes[..(length as usize).min(MAX_OPTION_BYTES)]))
     }
 
-    /// How long the way there and back is by itself, in microseconds. The smoothed time also holds what waited in
-    /// queues, and an end that only receives keeps the one of its last few bytes, which may have been acknowledged late.
+    /// Round-trip time of the path in microseconds. The smoothed time includes queueing, and at a
+    /// receiving end delayed acknowledgements.
     pub fn way_us(&self) -> u32 {
         self.shortest_rtt_us.map_or(self.rtt_us, |shortest| shortest.min(self.rtt_us))
     }
@@ -106,7 +100,7 @@ impl TcpInfo {
 }
 
 fn set(socket: impl AsFd, level: libc::c_int, name: libc::c_int, value: libc::c_int) -> io::Result<()> {
-    // SAFETY: the pointer is to an int that lives through the call, and the length is its.
+    // SAFETY: the pointer is to an int that outlives the call, with its length.
     let done = unsafe {
         libc::setsockopt(
             socket.as_fd().as_raw_fd(),
@@ -119,71 +113,51 @@ fn set(socket: impl AsFd, level: libc::c_int, name: libc::c_int, value: libc::c_
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Sets the largest segment (`TCP_MAXSEG`); before connecting, it is also announced to the other end.
-///
-/// # Errors
-/// Out of the kernel's range.
+/// Sets the maximum segment size in bytes (`TCP_MAXSEG`); if set before connecting, it is announced
+/// to the peer.
 pub fn set_max_segment(socket: impl AsFd, bytes: u16) -> io::Result<()> {
     set(socket, libc::IPPROTO_TCP, libc::TCP_MAXSEG, libc::c_int::from(bytes))
 }
 
-/// Limits the bytes that wait in the send buffer and have not been sent yet (`TCP_NOTSENT_LOWAT`).
-///
-/// # Errors
-/// The kernel is older than 3.12.
+/// Limits the unsent bytes in the send buffer (`TCP_NOTSENT_LOWAT`, Linux 3.12).
 pub fn set_unsent_limit(socket: impl AsFd, bytes: u32) -> io::Result<()> {
     let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
     set(socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, bytes)
 }
 
-/// Has reads wait until this many bytes are there (`SO_RCVLOWAT`).
-///
-/// # Errors
-/// Refused by the kernel.
+/// Lets reads wait until `bytes` bytes are available (`SO_RCVLOWAT`).
 pub fn set_read_at_least(socket: impl AsFd, bytes: i32) -> io::Result<()> {
     set(socket, libc::SOL_SOCKET, libc::SO_RCVLOWAT, bytes)
 }
 
-/// Allows [`send_lent`] on this socket (`SO_ZEROCOPY`).
-///
-/// # Errors
-/// The kernel is older than 4.14.
+/// Allows [`send_lent`] on this socket (`SO_ZEROCOPY`, Linux 4.14).
 pub fn allow_lending(socket: impl AsFd) -> io::Result<()> {
     set(socket, libc::SOL_SOCKET, libc::SO_ZEROCOPY, 1)
 }
 
-/// Sends bytes without copying them (`MSG_ZEROCOPY`): the kernel holds their pages until [`returned`] tells.
-///
-/// Whatever is written to them before goes out instead; the memory stays valid all the same, for the kernel keeps the
-/// pages.
-///
-/// # Errors
-/// `ENOBUFS` when too much is lent; all that `send` gives.
+/// Sends bytes without copying them (`MSG_ZEROCOPY`): do not change them until [`returned`] reports
+/// the call. Fails with `ENOBUFS` if too much is pending.
 pub fn send_lent(socket: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
     let flags = libc::MSG_ZEROCOPY | libc::MSG_NOSIGNAL;
-    // SAFETY: the pointer and length are of a slice that lives through the call; the kernel takes its own hold on the
-    // pages.
+    // SAFETY: pointer and length of a live slice; the kernel takes its own reference to the pages.
     let sent = unsafe { libc::send(socket.as_fd().as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) };
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }
 
-/// What came back of what was lent.
+/// Completed zero-copy sends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Returned {
-    /// Calls of [`send_lent`] whose bytes are free again.
+    /// Calls of [`send_lent`] whose bytes may be reused.
     pub calls: u64,
-    /// Of these, how many the kernel copied after all.
+    /// How many of these calls the kernel copied after all.
     pub copied: u64,
 }
 
-/// Room for one extended error and the address after it (`sock_extended_err`, `sockaddr_in6`), aligned as `cmsghdr`.
+/// One extended error with address (`sock_extended_err`, `sockaddr_in6`), aligned like `cmsghdr`.
 #[repr(C, align(8))]
 struct Control([u8; 128]);
 
-/// Takes one notice from the socket's error queue without waiting; `None` when there is none.
-///
-/// # Errors
-/// All that `recvmsg` gives but `EAGAIN`.
+/// Reads one notification from the socket's error queue without waiting; `None` if there is none.
 pub fn returned(socket: impl AsFd) -> io::Result<Option<Returned>> {
     let mut control = Control([0; 128]);
     // SAFETY: all zeros is a valid msghdr: no name, no vectors, no control.
@@ -200,8 +174,8 @@ pub fn returned(socket: impl AsFd) -> io::Result<Option<Returned>> {
     Ok(Some(notice(&control.0[..(header.msg_controllen as usize).min(control.0.len())])))
 }
 
-/// Reads a notice: `cmsghdr` (16 bytes), then `sock_extended_err`, whose `ee_info` to `ee_data` are the numbers of the
-/// calls (`Documentation/networking/msg_zerocopy.rst`).
+/// Parses `cmsghdr` (16 bytes), then `sock_extended_err` with the first and last call number in
+/// `ee_info` and `ee_data` (`Documentation/networking/msg_zerocopy.rst`).
 fn notice(control: &[u8]) -> Returned {
     const CONTROL_HEADER_BYTES: usize = size_of::<libc::cmsghdr>();
     /// `SO_EE_ORIGIN_ZEROCOPY`.

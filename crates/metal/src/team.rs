@@ -1,8 +1,8 @@
-//! A team of operating-system threads, each pinned to one processor, that run a closure together.
+//! A team of threads, each pinned to one processor, that run a closure together.
 //!
-//! Members wait parked, not spinning, between runs; a run starts at a barrier, so all begin together, and returns when
-//! the last has finished. A panic in a member ends the run as an error. Per-thread state is made by one run, on its
-//! own thread (so that memory is first touched there), and lent to later ones with [`Team::run_each`].
+//! Threads sleep between runs. A run starts at a barrier and returns when the last thread has
+//! finished. State is created by one run on its own thread and lent to later runs with
+//! [`Team::run_each`].
 
 mod barrier;
 mod room;
@@ -17,91 +17,90 @@ use rustix::process::{Resource, getrlimit};
 use crate::affinity;
 use barrier::{Barrier, Broken};
 
-/// Why a team could not be formed, or a run not finished.
+/// Reason why a team was not formed or a run not finished.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TeamError {
-    /// The list of processors was empty.
+    /// The list of processors is empty.
     #[error("no CPU to run on: the list of CPUs is empty")]
     Empty,
-    /// A processor is not in this process's affinity mask (taskset, cpuset) or does not exist.
+    /// The processor does not exist or is outside this process's affinity mask (taskset, cpuset).
     #[error(
         "CPU {cpu} may not be used: this process may use CPUs {allowed}; use one of them, or widen taskset or the cpuset"
     )]
     NotAllowed {
-        /// The processor asked for.
+        /// Requested processor.
         cpu: usize,
-        /// The allowed processors, as a list of ranges.
+        /// Allowed processors as a list of ranges.
         allowed: String,
     },
     /// The kernel refused to read or set the affinity.
     #[error("cannot pin a thread to CPU {cpu}: {source}")]
     Pin {
-        /// The processor asked for.
+        /// Requested processor.
         cpu: usize,
-        /// The kernel's reason.
+        /// Error of the kernel.
         source: std::io::Error,
     },
     /// A thread could not be started.
     #[error("cannot start thread {number} of {wanted}: {source}; {limit}")]
     Spawn {
-        /// Which thread, from 1.
+        /// Number of the thread, from 1.
         number: usize,
-        /// How many the team needs.
+        /// Number of threads in the team.
         wanted: usize,
-        /// The kernel's reason.
+        /// Error of the kernel.
         source: std::io::Error,
-        /// The limits that may stand in the way, with their values.
+        /// Limits that may cause it, with their values.
         limit: String,
     },
-    /// The system has no room for so many threads; none was started.
+    /// The system's limits do not allow this number of threads; none was started.
     #[error(
         "cannot start {wanted} threads: {limit} leaves room for {room}; use fewer threads, or raise the limit"
     )]
     NoRoom {
-        /// How many the team needs.
+        /// Number of threads in the team.
         wanted: usize,
-        /// How many there is room for.
+        /// Number of threads that the limit allows.
         room: u64,
-        /// Which limit, with its value.
+        /// The limit, with its value.
         limit: String,
     },
-    /// The closure panicked on a member; the others were released.
+    /// The closure panicked on a thread; the other threads were released.
     #[error("thread {index} on CPU {cpu} panicked: {message}")]
     Panicked {
-        /// The member, from 0.
+        /// Index of the thread, from 0.
         index: usize,
-        /// Its processor.
+        /// Processor of the thread.
         cpu: usize,
-        /// The panic's message.
+        /// Message of the panic.
         message: String,
     },
-    /// [`Team::run_each`] was given another number of states than there are members.
+    /// [`Team::run_each`] got a number of states that differs from the number of threads.
     #[error("{states} states were given to a team of {members} threads: one is needed for each")]
     StateCount {
-        /// States given.
+        /// Number of states.
         states: usize,
-        /// Members of the team.
+        /// Number of threads in the team.
         members: usize,
     },
 }
 
-/// The one who runs: what a closure may know of its place in the team.
+/// A thread's view of its place in the team.
 #[derive(Debug, Clone, Copy)]
 pub struct Member<'team> {
-    /// Place in the list of processors, from 0.
+    /// Index in the list of processors, from 0.
     pub index: usize,
-    /// The processor this thread is pinned to.
+    /// Processor this thread is pinned to.
     pub cpu: usize,
-    /// Members in the team.
+    /// Number of threads in the team.
     pub count: usize,
     barrier: &'team Barrier,
 }
 
 impl Member<'_> {
-    /// Waits until every member still running has come here. Members that have returned are not waited for.
-    ///
-    /// If another member panicked the run is lost: this unwinds, quietly, to the end of the closure.
+    /// Waits until all threads that have not returned have arrived. If one panicked, unwinds to the
+    /// end of the closure.
     pub fn barrier(&self) {
         if self.barrier.wait() == Err(Broken) {
             std::panic::resume_unwind(Box::new(Broken));
@@ -109,7 +108,7 @@ impl Member<'_> {
     }
 }
 
-/// Threads pinned to processors, parked until they are given work. They are joined on drop.
+/// Threads pinned to processors. They are joined on drop.
 #[derive(Debug)]
 pub struct Team {
     cpus: Vec<usize>,
@@ -117,32 +116,27 @@ pub struct Team {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// What a member is told to run: called with its index. It never unwinds.
 type Task<'run> = dyn Fn(usize) + Sync + 'run;
 
-/// A [`Task`] whose lifetime is kept by [`Team::dispatch`] instead of the compiler.
+/// A [`Task`] whose lifetime is ensured by [`Team::dispatch`].
 #[derive(Clone, Copy)]
 struct Erased(*const Task<'static>);
 
-// SAFETY: the pointee is Sync, so it may be called from any thread; `dispatch` keeps it alive while any member can.
+// SAFETY: the pointee is Sync; `dispatch` keeps it alive while a thread can call it.
 unsafe impl Send for Erased {}
 
 #[derive(Debug)]
 struct Shared {
     orders: Mutex<Orders>,
-    /// Signalled when `orders` holds something new for the members.
     start: Condvar,
-    /// Signalled when the last member has finished.
     done: Condvar,
     barrier: Barrier,
 }
 
 #[derive(Default)]
 struct Orders {
-    /// Counts the runs, so that each member takes part in each exactly once.
     run: u64,
     task: Option<Erased>,
-    /// Members that have not finished the present run.
     busy: usize,
     dismissed: bool,
 }
@@ -154,12 +148,11 @@ impl std::fmt::Debug for Orders {
 }
 
 impl Shared {
-    /// The orders are whole between any two statements that hold the lock, so poison means nothing here.
+    /// Poison is ignored: the orders are consistent whenever the lock is free.
     fn orders(&self) -> MutexGuard<'_, Orders> {
         self.orders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A member's life: wait for a run, take part, report, until dismissed.
     fn serve(&self, index: usize) {
         let mut seen = 0;
         loop {
@@ -174,8 +167,8 @@ impl Shared {
             let task = orders.task;
             drop(orders);
             if let Some(Erased(task)) = task {
-                // SAFETY: `dispatch` holds the borrow of the task until `busy`, which counts this member since
-                // before the task was published, has come to zero; this member counts itself off only below.
+                // SAFETY: `dispatch` holds the borrow until `busy` is zero. It counted this thread
+                // before it published the task, and this thread decrements it only below.
                 let task = unsafe { &*task };
                 task(index);
             }
@@ -189,10 +182,8 @@ impl Shared {
 }
 
 impl Team {
-    /// Starts one thread for each entry of `cpus`, pinned to it. A processor may be listed more than once.
-    ///
-    /// # Errors
-    /// A processor outside the affinity mask, a thread that cannot be started or pinned; none is left running then.
+    /// Starts one thread per entry of `cpus` (repetitions allowed), pinned to it. Fails if a
+    /// processor is not allowed or a thread cannot be started; no thread is left running then.
     pub fn new(cpus: &[usize]) -> Result<Self, TeamError> {
         let first = *cpus.first().ok_or(TeamError::Empty)?;
         let allowed = affinity::allowed().map_err(|source| TeamError::Pin { cpu: first, source })?;
@@ -223,7 +214,6 @@ impl Team {
         })
     }
 
-    /// Each thread pins itself, and checks that the kernel did as it was told.
     fn pin(&mut self) -> Result<(), TeamError> {
         let pinned = self.run(|member| {
             affinity::keep_on(&[member.cpu])?;
@@ -240,25 +230,25 @@ impl Team {
         Ok(())
     }
 
-    /// The processors of the members, in order.
+    /// Processor of each thread, in order.
     pub fn cpus(&self) -> &[usize] {
         &self.cpus
     }
 
-    /// Members in the team; at least one.
+    /// Number of threads; at least one.
     pub fn count(&self) -> usize {
         self.cpus.len()
     }
 
-    /// Whether a processor was listed for more than one member: they take turns on it.
+    /// Whether threads share a processor.
     pub fn shares_cpus(&self) -> bool {
         has_duplicates(&self.cpus)
     }
 
-    /// Runs `work` on every member, all starting together, and returns their results in order.
+    /// Runs `work` on every thread, starting together, and returns the results in order.
     ///
     /// # Errors
-    /// [`TeamError::Panicked`] with the first member that panicked. The team can be used again.
+    /// [`TeamError::Panicked`] for the first thread that panicked. The team can be used again.
     pub fn run<T, F>(&mut self, work: F) -> Result<Vec<T>, TeamError>
     where
         T: Send,
@@ -268,10 +258,8 @@ impl Team {
         self.run_each(&mut nothing, |member, ()| work(member))
     }
 
-    /// As [`run`](Self::run), lending each member its own entry of `states`.
-    ///
-    /// # Errors
-    /// [`TeamError::StateCount`] if there is not one state for each member; [`TeamError::Panicked`].
+    /// Like [`run`](Self::run), but lends each thread its entry of `states`, of which there must be
+    /// [`count`](Self::count).
     pub fn run_each<S, T, F>(&mut self, states: &mut [S], work: F) -> Result<Vec<T>, TeamError>
     where
         S: Send,
@@ -302,13 +290,11 @@ impl Team {
         self.collect(desks)
     }
 
-    /// Publishes `task` to the members and returns when all have finished it.
-    ///
-    /// The task must not unwind: it is called on threads that count themselves off after it.
+    /// Publishes `task` and returns when all threads have finished it. It must not unwind.
     fn dispatch(&self, task: &Task<'_>) {
         let pointer: *const Task<'_> = task;
-        // SAFETY: only the lifetime changes. The pointer is dereferenced by members alone, and only between here
-        // and the moment `busy` is zero again, which `Finish` waits for, also when unwinding, before `task` dies.
+        // SAFETY: only the lifetime changes. Threads dereference the pointer before `busy` returns
+        // to zero, which `Finish` waits for (also when unwinding) before `task` dies.
         let erased = Erased(unsafe { std::mem::transmute::<*const Task<'_>, *const Task<'static>>(pointer) });
         let _finish = Finish(&self.shared);
         self.shared.barrier.reset(self.threads.len());
@@ -344,13 +330,13 @@ impl Drop for Team {
         self.shared.orders().dismissed = true;
         self.shared.start.notify_all();
         for thread in self.threads.drain(..) {
-            // A member cannot panic outside a task, and a task is caught: there is nothing to report.
+            // A thread cannot panic outside a task, and tasks are caught.
             drop(thread.join());
         }
     }
 }
 
-/// Waits on drop until no member can touch the task any more.
+/// Waits on drop until no thread can use the task.
 struct Finish<'run>(&'run Shared);
 
 impl Drop for Finish<'_> {
@@ -363,14 +349,13 @@ impl Drop for Finish<'_> {
     }
 }
 
-/// Where a member finds its state and leaves its outcome. The lock is never contended.
+/// State and outcome of one thread. The lock is never contended.
 struct Desk<'run, S, T> {
     state: &'run mut S,
     outcome: Option<Result<T, Failure>>,
 }
 
 enum Failure {
-    /// Unwound from a barrier because another member panicked.
     Released,
     Panicked(String),
 }
@@ -400,7 +385,7 @@ fn has_duplicates(cpus: &[usize]) -> bool {
     sorted.windows(2).any(|pair| pair.first() == pair.last())
 }
 
-/// Writes ascending processors as `0-3,8`.
+/// Formats ascending processors as `0-3,8`.
 fn ranges(cpus: &[usize]) -> String {
     let runs = cpus.chunk_by(|one, next| one + 1 == *next);
     let parts = runs.filter_map(|run| match run {
@@ -411,7 +396,6 @@ fn ranges(cpus: &[usize]) -> String {
     parts.collect::<Vec<_>>().join(",")
 }
 
-/// The limits that make the kernel refuse a thread, for the error's text.
 fn thread_limits() -> String {
     let show = |limit: Option<u64>| limit.map_or_else(|| "unlimited".to_owned(), |n| n.to_string());
     let processes = show(getrlimit(Resource::Nproc).current);

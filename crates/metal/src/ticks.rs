@@ -1,25 +1,22 @@
-//! A cheap clock for stamping operations that take well below a microsecond.
+//! A cheap clock to timestamp operations that take less than a microsecond.
 //!
-//! `clock_gettime` waits for all instructions before it, about 25 ns on a current processor; three readings a transfer
-//! are more than the rest of the loop. Where the kernel itself keeps time by the processor's counter, which it does
-//! only after it has found it steady and equal on all CPUs, the counter is read directly and scaled to nanoseconds.
+//! `clock_gettime` waits for all earlier instructions, about 25 ns. If the kernel's clock source is
+//! the processor's counter (found steady and equal on all CPUs), it is read directly and scaled.
 
 use std::path::Path;
 
 use crate::arch::native;
 use crate::uring::monotonic_ns;
 
-/// Where the kernel names its time source (Documentation/ABI: clocksource).
+/// File with the kernel's clock source (Documentation/ABI: clocksource).
 const SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 
-/// For how long the counter is compared with the monotonic clock. Each end is known to about 15 ns, so the scale to
-/// some 3 parts in a million.
+/// Calibration time: each end is known to about 15 ns, so the scale to about 3 ppm.
 const CALIBRATION_NS: u64 = 10_000_000;
 
-/// Readings at each end, of which the narrowest counts.
 const READINGS_PER_END: u32 = 64;
 
-/// Nanoseconds since a moment of its own that is near the monotonic clock's; copies agree with each other.
+/// Clock in nanoseconds with an origin near the monotonic clock's; copies agree with each other.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
     counter: Option<Counter>,
@@ -29,28 +26,26 @@ pub struct Clock {
 struct Counter {
     from_ticks: u64,
     from_ns: u64,
-    /// Nanoseconds a tick, times 2^32.
+    /// Nanoseconds per tick × 2^32.
     scale: u64,
 }
 
-/// A counter of time that programs may read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ticks {
-    /// What the kernel calls it.
     pub(crate) name: &'static str,
     pub(crate) read: fn() -> u64,
-    /// Lets no later reading be earlier than what stands before it.
+    /// Orders later readings after all earlier instructions.
     pub(crate) fence: fn(),
 }
 
 impl Clock {
-    /// The monotonic clock of the system.
+    /// Returns the system's monotonic clock.
     #[must_use]
     pub fn system() -> Self {
         Clock { counter: None }
     }
 
-    /// The processor's counter where the kernel trusts it, which takes 10 ms to calibrate; else as [`Clock::system`].
+    /// Returns the processor's counter if the kernel uses it (10 ms), else [`Clock::system`].
     #[must_use]
     pub fn fastest() -> Self {
         let trusted = || {
@@ -60,12 +55,12 @@ impl Clock {
         Clock { counter: trusted().and_then(calibrated) }
     }
 
-    /// Whether it is the processor's counter.
+    /// Whether it reads the processor's counter.
     pub fn is_counter(&self) -> bool {
         self.counter.is_some()
     }
 
-    /// As [`Clock::now_ns`], and not before what stands earlier in the program: to compare the readings of several CPUs.
+    /// Like [`Clock::now_ns`], but after all earlier instructions: for comparing several CPUs.
     pub fn ordered_now_ns(&self) -> u64 {
         if let (Some(_), Some(ticks)) = (self.counter, native::TICKS) {
             (ticks.fence)();
@@ -73,14 +68,14 @@ impl Clock {
         self.now_ns()
     }
 
-    /// Now, in nanoseconds.
+    /// Current time in nanoseconds.
     #[inline]
     pub fn now_ns(&self) -> u64 {
-        // The constant is asked and not a copy of it, so that the reading is made here and not called.
+        // Matches on the constant and not on a copy, so that the reading is inlined.
         match (self.counter, native::TICKS) {
             (Some(Counter { from_ticks, from_ns, scale }), Some(ticks)) => {
                 let ticks = u128::from((ticks.read)().wrapping_sub(from_ticks));
-                // Shifted, it fits for centuries; the cast could only wrap.
+                // Fits for centuries after the shift; the cast could only wrap.
                 from_ns.wrapping_add(((ticks * u128::from(scale)) >> 32) as u64)
             }
             _ => monotonic_ns(),
@@ -88,7 +83,7 @@ impl Clock {
     }
 }
 
-/// The processor's time counter at the rate that the processor or its hypervisor states: a clock that the kernel does not keep.
+/// The processor's time counter at the rate that the processor or hypervisor states.
 #[derive(Debug, Clone, Copy)]
 pub struct StatedCounter {
     read: fn() -> u64,
@@ -96,14 +91,14 @@ pub struct StatedCounter {
 }
 
 impl StatedCounter {
-    /// The counter of this processor; `None` if it does not promise a steady pace, or nothing states its rate.
+    /// `None` if the counter is not guaranteed steady or its rate is not stated.
     #[must_use]
     pub fn here() -> Option<Self> {
         let ticks = native::TICKS.filter(|_| native::has_steady_counter())?;
         Some(Self { read: ticks.read, hz: native::stated_counter_hz()? })
     }
 
-    /// The stated rate, in Hz.
+    /// Stated rate in Hz.
     pub fn hz(&self) -> f64 {
         self.hz
     }
@@ -114,7 +109,7 @@ impl StatedCounter {
     }
 }
 
-/// The counter's scale. `None` where it does not advance as a counter would.
+/// `None` if the counter does not advance as expected.
 fn calibrated(ticks: Ticks) -> Option<Counter> {
     let (from_ticks, from_ns) = pair_of(ticks.read);
     std::thread::sleep(std::time::Duration::from_nanos(CALIBRATION_NS));
@@ -123,13 +118,13 @@ fn calibrated(ticks: Ticks) -> Option<Counter> {
     Some(Counter { from_ticks, from_ns, scale })
 }
 
-/// Nanoseconds a tick, times 2^32; `None` outside 1 MHz to 100 GHz.
+/// Nanoseconds per tick × 2^32; `None` outside 1 MHz to 100 GHz.
 fn scale_of(ticks: u64, ns: u64) -> Option<u64> {
     let scale = (u128::from(ns) << 32).checked_div(u128::from(ticks))?;
     u64::try_from(scale).ok().filter(|scale| ((1 << 32) / 100..=1000 << 32).contains(scale))
 }
 
-/// Both clocks at one moment: of several attempts the one whose counter readings lie nearest around the other's.
+/// A counter reading and the monotonic time at one moment: the attempt with the closest readings.
 pub(crate) fn pair_of(read: fn() -> u64) -> (u64, u64) {
     let attempt = || {
         let before = read();
@@ -146,14 +141,12 @@ pub(crate) fn pair_of(read: fn() -> u64) -> (u64, u64) {
 mod tests {
     use super::*;
 
-    /// A reading, and the system's clock before and after it: of several the one with the least between.
     fn between(clock: Clock) -> [u64; 3] {
         let one = || [monotonic_ns(), clock.ordered_now_ns(), monotonic_ns()];
         (0..READINGS_PER_END).map(|_| one()).min_by_key(|[before, _, after]| after - before).unwrap()
     }
 
-    /// Whether so much time passes on the clock as on the system's, give or take a thousandth and a microsecond. What
-    /// interrupts a reading widens the bounds.
+    /// Whether the clocks advance equally, within 0.1 % and a microsecond.
     fn keeps_time(clock: Clock) -> bool {
         let [before, from, after] = between(clock);
         let mut last = from;
@@ -171,7 +164,7 @@ mod tests {
     #[test]
     fn it_keeps_the_systems_time() {
         assert!(keeps_time(Clock::system()));
-        // Whether a calibration that was interrupted throughout is repeated is not what this is about.
+        // Repeated because a calibration may be interrupted throughout.
         let clock = (0..3).map(|_| Clock::fastest()).find(|clock| keeps_time(*clock)).unwrap();
         let Some(counter) = clock.counter else { return };
         for scale in [counter.scale / 100 * 98, counter.scale / 100 * 102] {

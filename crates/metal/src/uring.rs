@@ -1,9 +1,8 @@
-//! Asynchronous file I/O through io_uring behind safe types.
+//! Asynchronous file I/O with io_uring behind safe types.
 //!
-//! A [`Ring`] owns its page-aligned buffers, one to a *slot*, and lends a slot's buffer only while no request
-//! uses it; dropping the ring waits for what is in flight. So safe code can neither free nor touch memory that
-//! the kernel is using. Times are monotonic nanoseconds (see [`monotonic_ns`]), read once a batch, because a
-//! clock read for every request would be measured too.
+//! A [`Ring`] owns one page-aligned buffer per *slot* and lends it only while no request uses it;
+//! dropping the ring waits for requests in flight. Times are monotonic nanoseconds, read once per
+//! batch, because the reading would be measured too.
 
 use std::marker::PhantomData;
 use std::os::fd::{AsFd, AsRawFd};
@@ -28,25 +27,24 @@ pub(crate) use setup::laid_out;
 pub use setup::transfer_buffer;
 use setup::{errno_of, register_buffers, set_up};
 
-/// The deepest ring: the kernel's own bound on submission entries (`IORING_MAX_ENTRIES`, io_uring/io_uring.h).
+/// Largest depth (`IORING_MAX_ENTRIES`, io_uring/io_uring.h).
 pub const MAX_DEPTH: usize = 32_768;
 
-/// The largest block: a registered buffer may not exceed 1 GiB (io_uring_register(2)).
+/// Largest block in bytes: registered buffers are limited to 1 GiB (io_uring_register(2)).
 pub const MAX_BLOCK: usize = 1 << 30;
 
-/// Nanoseconds of CLOCK_MONOTONIC: the clock of every time in this module, unless [`Ring::stamped_by`] names another.
+/// CLOCK_MONOTONIC in nanoseconds: the default clock of [`Ring`].
 pub fn monotonic_ns() -> u64 {
     let now = rustix::time::clock_gettime(ClockId::Monotonic);
-    // Neither part of CLOCK_MONOTONIC is ever negative; saturate rather than trust that.
+    // Neither part is ever negative.
     let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
     seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(now.tv_nsec).unwrap_or(0))
 }
 
-/// What a slot is doing.
 #[derive(Debug, Clone, Copy)]
 enum Slot {
     Idle,
-    /// Pushed, not yet handed to the kernel.
+    /// Pushed, not yet submitted.
     Queued(Request),
     InFlight {
         request: Request,
@@ -57,8 +55,8 @@ enum Slot {
 
 /// An io_uring bound to open files, with `depth` buffers of `block` bytes.
 ///
-/// `F` may own a descriptor (`OwnedFd`, `File`, `Arc<File>`) or borrow it (`BorrowedFd`). A ring stays on the
-/// thread that made it: with deferred delivery the kernel serves no other.
+/// `F` may own a descriptor (`OwnedFd`, `File`, `Arc<File>`) or borrow it (`BorrowedFd`). A ring
+/// stays on the thread that made it: with deferred delivery the kernel serves no other.
 ///
 /// ```compile_fail,E0277
 /// # use plimsoll_metal::uring::Ring;
@@ -68,13 +66,13 @@ enum Slot {
 #[derive(Debug)]
 pub struct Ring<F> {
     uring: UringBox,
-    /// `None` once it had to be leaked, because the kernel could not be asked to let go of it.
+    /// `None` once leaked, because the kernel did not release it.
     region: Option<Buffer>,
     files: Vec<F>,
     block: usize,
     polling: Polling,
     slots: Vec<Slot>,
-    /// Slots pushed and not yet submitted, oldest first: the order in which the kernel will take them.
+    /// Oldest first.
     queued: Vec<usize>,
     in_flight: usize,
     granted: Granted,
@@ -92,19 +90,12 @@ impl std::fmt::Debug for UringBox {
 }
 
 impl<F: AsFd> Ring<F> {
-    /// A ring on `file` with `depth` slots, each with a zeroed buffer of `block` bytes.
-    ///
-    /// # Errors
-    /// [`RingError::Unavailable`] when this kernel has no io_uring or forbids it, [`RingError::Geometry`] for a
-    /// depth or block that cannot be, [`RingError::Memory`] when the buffers cannot be had.
+    /// Creates a ring on `file` with `depth` slots, each with a zeroed buffer of `block` bytes.
     pub fn new(file: F, depth: usize, block: usize) -> Result<Self, RingError> {
         Ring::on(vec![file], depth, block, Polling::default())
     }
 
-    /// As [`Ring::new`], on several files and with polling.
-    ///
-    /// # Errors
-    /// As [`Ring::new`]; a ring without any file has no geometry either.
+    /// Like [`Ring::new`], on several files (at least one) and with polling.
     pub fn on(files: Vec<F>, depth: usize, block: usize, polling: Polling) -> Result<Self, RingError> {
         let (stride, bytes) = laid_out(files.len(), depth, block)?;
         let entries = u32::try_from(depth).map_err(|_| RingError::Geometry { depth, block })?;
@@ -131,55 +122,55 @@ impl<F: AsFd> Ring<F> {
         })
     }
 
-    /// The same ring, stamping with `clock`.
+    /// Sets the clock for timestamps.
     #[must_use]
     pub fn stamped_by(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
     }
 
-    /// Now, by the clock that stamps completions.
+    /// Current time of the ring's clock, in nanoseconds.
     pub fn now_ns(&self) -> u64 {
         self.clock.now_ns()
     }
 
-    /// How many requests it can hold at once.
+    /// Number of slots.
     pub fn depth(&self) -> usize {
         self.slots.len()
     }
 
-    /// How many bytes each slot's buffer has.
+    /// Bytes per buffer.
     pub fn block(&self) -> usize {
         self.block
     }
 
-    /// How many requests the kernel has and has not finished.
+    /// Number of submitted, unfinished requests.
     pub fn in_flight(&self) -> usize {
         self.in_flight
     }
 
-    /// Who polls.
+    /// Polling mode of the ring.
     pub fn polling(&self) -> Polling {
         self.polling
     }
 
-    /// What the kernel granted.
+    /// Features granted by the kernel.
     pub fn granted(&self) -> Granted {
         self.granted
     }
 
-    /// The buffer of an idle slot; `None` while a request uses it or when there is no such slot.
+    /// Buffer of an idle slot; `None` if a request uses it or the slot does not exist.
     pub fn buffer(&self, slot: usize) -> Option<&[u8]> {
         let data = self.idle_address(slot)?;
-        // SAFETY: `block` bytes from `data` are inside the region and were zeroed by the kernel; the slot is idle,
-        // so the kernel does not write there, and it stays idle while `self` is borrowed.
+        // SAFETY: `block` zeroed bytes inside the region; the slot is idle, so the kernel does not
+        // write there, and stays idle while `self` is borrowed.
         Some(unsafe { std::slice::from_raw_parts(data.as_ptr(), self.block) })
     }
 
-    /// As [`Ring::buffer`], to fill it before a write.
+    /// Like [`Ring::buffer`], writable.
     pub fn buffer_mut(&mut self, slot: usize) -> Option<&mut [u8]> {
         let data = self.idle_address(slot)?;
-        // SAFETY: as in `buffer`, and the exclusive borrow of `self` excludes any other reference to it.
+        // SAFETY: as in `buffer`; the exclusive borrow of `self` excludes other references.
         Some(unsafe { std::slice::from_raw_parts_mut(data.as_ptr(), self.block) })
     }
 
@@ -190,20 +181,19 @@ impl<F: AsFd> Ring<F> {
         }
     }
 
-    /// Where byte `start` (at most `block`) of an existing slot's buffer is.
+    /// Address of byte `start` (at most `block`) of an existing slot's buffer.
     fn address(&self, slot: usize, start: usize) -> Option<NonNull<u8>> {
         let stride = self.block.next_multiple_of(rustix::param::page_size());
         let base = self.region.as_ref()?.start;
-        // SAFETY: callers have checked that `slot` exists and that `start` lies within its block, so the result is
-        // inside the mapping of `depth` × `stride` bytes.
+        // SAFETY: `slot` exists and `start` lies within its block (checked by callers), so the
+        // result is inside the mapping of `depth` × `stride` bytes.
         Some(unsafe { base.add(slot * stride + start) })
     }
 
-    /// Queues a request without telling the kernel; [`Ring::submit`] hands over the batch.
+    /// Queues a request; [`Ring::submit`] hands the batch to the kernel.
     ///
     /// # Errors
-    /// [`RingError::Slot`] when there is no such slot or it is in use, [`RingError::Range`] when the bytes are not
-    /// within its block.
+    /// [`RingError::Slot`] if the slot does not exist or is in use; [`RingError::Range`].
     pub fn push(&mut self, request: Request) -> Result<(), RingError> {
         let Request { slot, start, len, .. } = request;
         if !matches!(self.slots.get(slot), Some(Slot::Idle)) {
@@ -213,9 +203,9 @@ impl<F: AsFd> Ring<F> {
             return Err(RingError::Range { start, len, block: self.block });
         }
         let entry = self.entry(request)?.user_data(slot as u64);
-        // SAFETY: the entry's buffer is in our region, which lives until the request is finished (see `drop`); no
-        // reference to it exists (the slot was idle and `self` is borrowed exclusively) nor can be made (the slot
-        // is not idle from the next line on). The descriptor is kept open by `self.file`.
+        // SAFETY: the buffer is in our region, which outlives the request (see `drop`). No
+        // reference to it exists (the slot was idle, `self` is borrowed exclusively) or can be made
+        // (the slot is not idle from the next line on). `self.files` keeps the descriptor open.
         let pushed = unsafe { self.uring.0.submission().push(&entry) };
         // There are at least as many entries as slots, and a slot holds one request.
         pushed.map_err(|_| RingError::Slot { slot, depth: self.depth() })?;
@@ -240,7 +230,7 @@ impl<F: AsFd> Ring<F> {
             Op::WriteSync => libc::RWF_SYNC,
             _ => 0,
         };
-        // The crate makes the plain and the registered file two types, so each entry is written for both.
+        // Plain and registered files are two types, so each entry is built for both.
         macro_rules! on_file {
             ($file:ident => $entry:expr) => {
                 if self.granted.file.is_ok() {
@@ -274,10 +264,8 @@ impl<F: AsFd> Ring<F> {
         })
     }
 
-    /// Hands every queued request to the kernel, and returns how many.
-    ///
-    /// # Errors
-    /// [`RingError::Enter`]: what the kernel did not take stays queued.
+    /// Submits every queued request and returns their number. After an error, requests that the
+    /// kernel did not take stay queued.
     pub fn submit(&mut self) -> Result<usize, RingError> {
         let mut taken = 0;
         while !self.queued.is_empty() {
@@ -287,7 +275,7 @@ impl<F: AsFd> Ring<F> {
                 Err(Errno::INTR) => continue,
                 Err(errno) => return Err(RingError::Enter { errno }),
             };
-            // A polling kernel thread takes them by itself.
+            // A polling kernel thread takes all of them.
             let count = if self.polling.submission { self.queued.len() } else { count };
             let accepted_ns = self.clock.now_ns();
             for slot in self.queued.drain(..count) {
@@ -301,12 +289,9 @@ impl<F: AsFd> Ring<F> {
         Ok(taken)
     }
 
-    /// Submits what is queued, waits until `at_least` requests are finished (or as many as are in flight), and
-    /// appends every finished one to `done`. Returns how many it appended.
-    ///
-    /// # Errors
-    /// [`RingError::Enter`] when the kernel refuses the call. A failed request is not an error here: its
-    /// completion says so.
+    /// Submits queued requests, waits until `at_least` are finished (or all in flight), and appends
+    /// all finished ones to `done`; returns their number. A failed request is reported in its
+    /// completion.
     pub fn wait(&mut self, at_least: usize, done: &mut Vec<Completion>) -> Result<usize, RingError> {
         self.submit()?;
         let wanted = at_least.min(self.in_flight);
@@ -319,10 +304,7 @@ impl<F: AsFd> Ring<F> {
         Ok(self.reap(done))
     }
 
-    /// As [`Ring::wait`] for one completion, but no longer than `patience`. Returns how many it appended: perhaps none.
-    ///
-    /// # Errors
-    /// [`RingError::Enter`] when the kernel refuses the call.
+    /// Like [`Ring::wait`] for one completion, limited by `patience`. May append none.
     pub fn wait_within(
         &mut self,
         patience: Patience,
@@ -338,7 +320,7 @@ impl<F: AsFd> Ring<F> {
             let arguments = types::SubmitArgs::new().timespec(&longest);
             self.uring.0.submitter().submit_with_args(1, &arguments)
         } else {
-            // Deferred completions come only to a thread that asks.
+            // Deferred completions are delivered only to a thread that enters the kernel for them.
             self.ask_for_completions(0)
         };
         match entered.map_err(|e| errno_of(&e)) {
@@ -360,7 +342,7 @@ impl<F: AsFd> Ring<F> {
             *state = Slot::Idle;
             self.in_flight -= 1;
             let outcome = usize::try_from(entry.result())
-                // fallocate(2) returns nothing but success.
+                // fallocate(2) returns only success or failure.
                 .map(|moved| if request.op == Op::Trim { request.len } else { moved })
                 .map_err(|_| Errno::from_raw_os_error(entry.result().saturating_neg()));
             done.push(Completion { request, outcome, submitted_ns, accepted_ns, completed_ns });
@@ -370,18 +352,16 @@ impl<F: AsFd> Ring<F> {
 }
 
 impl<F> Ring<F> {
-    /// Lets the kernel deliver completions, and waits for `wanted` of them.
     fn ask_for_completions(&self, wanted: u32) -> std::io::Result<usize> {
         let flags = EnterFlags::GETEVENTS.bits();
-        // SAFETY: no argument is passed, so there is no pointer that could be wrong.
+        // SAFETY: no argument is passed, so no pointer can be wrong.
         unsafe { self.uring.0.submitter().enter::<libc::sigset_t>(0, wanted, flags, None) }
     }
 }
 
 impl<F> Drop for Ring<F> {
     fn drop(&mut self) {
-        // What is queued and not submitted the kernel never sees, unless a thread of its own looks for it. For the rest
-        // it is asked with `to_submit` = 0.
+        // Queued requests are seen only by a polling kernel thread.
         if self.polling.submission && !self.queued.is_empty() {
             // A failure to wake the thread shows below.
             let _ = self.uring.0.submit();
@@ -392,15 +372,15 @@ impl<F> Drop for Ring<F> {
             match self.ask_for_completions(wanted).map_err(|e| errno_of(&e)) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(_) => {
-                    // The kernel may still write to the buffers: they must outlive us.
+                    // The kernel may still write to the buffers, so they must outlive the ring.
                     std::mem::forget(self.region.take());
                     return;
                 }
             }
             self.in_flight = self.in_flight.saturating_sub(self.uring.0.completion().count());
         }
-        // The kernel takes a ring apart some milliseconds after its descriptor is closed, and would keep the files, and
-        // their space and file system, until then. What was not registered cannot be let go of.
+        // The kernel tears a ring down late and keeps the files and their space until then. Errors
+        // (nothing was registered) are ignored.
         let _ = self.uring.0.submitter().unregister_files();
         let _ = self.uring.0.submitter().unregister_buffers();
     }

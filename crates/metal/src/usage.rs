@@ -1,22 +1,22 @@
-//! What the process has used of the CPUs, as getrusage(2) counts it.
+//! CPU usage of the process (getrusage(2)).
 
-/// Counts since the process began, over all its threads.
+/// Counts since the start of the process, over all its threads.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Usage {
-    /// CPU time, in user and kernel mode.
+    /// CPU time in user and kernel mode.
     pub cpu_seconds: f64,
-    /// Times that a thread gave up the CPU to wait for something.
+    /// Times that a thread gave up its CPU to wait.
     pub voluntary_switches: u64,
-    /// Times that the CPU was taken from a thread.
+    /// Times that a thread was preempted.
     pub involuntary_switches: u64,
 }
 
-/// What this process has used so far; zeros where the kernel does not tell.
+/// Usage of this process so far; zeros if the kernel does not report it.
 pub fn usage() -> Usage {
     used_by(libc::RUSAGE_SELF)
 }
 
-/// CPU time in seconds that this process has used, and its children that have ended and were waited for.
+/// CPU time of this process and of its terminated, waited-for children, in seconds.
 pub fn cpu_seconds_with_children() -> f64 {
     usage().cpu_seconds + used_by(libc::RUSAGE_CHILDREN).cpu_seconds
 }
@@ -28,7 +28,7 @@ fn used_by(whom: libc::c_int) -> Usage {
     if answer != 0 {
         return Usage::default();
     }
-    // SAFETY: it was zeroed, and all its fields are integers, for which zeros are valid.
+    // SAFETY: it was zeroed, and all fields are integers.
     let told = unsafe { told.assume_init() };
     let count = |n| u64::try_from(n).unwrap_or(0);
     let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 * 1e-6;
@@ -40,7 +40,7 @@ fn used_by(whom: libc::c_int) -> Usage {
     }
 }
 
-/// How often the calling thread has left its CPU so far, by itself or not; 0 where the kernel does not tell.
+/// Context switches of the calling thread so far; 0 if the kernel does not report it.
 pub fn thread_switches() -> u64 {
     let Usage { voluntary_switches, involuntary_switches, .. } = used_by(libc::RUSAGE_THREAD);
     voluntary_switches + involuntary_switches
@@ -50,7 +50,6 @@ pub fn thread_switches() -> u64 {
 mod tests {
     use super::*;
 
-    /// How often a thread of this process has given up its CPU, as /proc counts it.
     fn counted(thread: libc::pid_t) -> Option<u64> {
         let status = std::fs::read_to_string(format!("/proc/self/task/{thread}/status")).ok()?;
         status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")?.trim().parse().ok())
@@ -63,7 +62,7 @@ mod tests {
         let (before, of_thread) = (usage(), thread_switches());
         let Some(so_far) = counted(me) else { return };
         let (answer, answered) = std::sync::mpsc::channel();
-        // It answers when this thread has left its CPU to wait for the answer, and not before.
+        // It answers only after this thread has left its CPU to wait.
         let other = std::thread::spawn(move || {
             while counted(me).is_some_and(|now| now <= so_far) {
                 std::thread::yield_now();

@@ -1,13 +1,12 @@
-//! The core clock that a thread held over a long piece of work: short glances, between whose pieces it does the work.
+//! Core clock of a thread during long work, sampled by short probes.
 
 use std::time::{Duration, Instant};
 
 use crate::clock::{CoreClock, ProbeWork};
 
-/// Time between two glances at the core clock: a glance takes some 15 µs.
+/// Time between two probes, which take about 15 µs each.
 const GLANCES: Duration = Duration::from_millis(20);
 
-/// The core clock of one thread, over time.
 #[derive(Debug)]
 pub(crate) struct Watch {
     clock: Option<CoreClock>,
@@ -17,17 +16,15 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// For the calling thread, which must be pinned and do such work: calibrates, which takes some milliseconds.
+    /// Calibrates for the calling thread (pinned, doing this kind of work) in some milliseconds.
     pub(crate) fn new(work: ProbeWork) -> Self {
         Self { clock: CoreClock::calibrate(work).ok(), last: None, sum: 0.0, count: 0 }
     }
 
-    /// Forgets what was seen.
     pub(crate) fn reset(&mut self) {
         (self.last, self.sum, self.count) = (None, 0.0, 0);
     }
 
-    /// Looks at the clock, if the last time was long enough ago.
     pub(crate) fn glance(&mut self) {
         let now = Instant::now();
         if self.last.is_some_and(|last| now.saturating_duration_since(last) < GLANCES) {
@@ -40,26 +37,24 @@ impl Watch {
         }
     }
 
-    /// The mean of what was seen, in Hz.
     pub(crate) fn mean(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum / f64::from(self.count))
     }
 }
 
-/// The core clock of each thread of a team while it worked.
+/// Core clock of each thread of a team during its work.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Clocks {
-    /// The mean over time of each thread, in the order of the team, in Hz; `None` where it cannot be measured.
+    /// Mean over time per thread, in the order of the team, in Hz; `None` if it cannot be measured.
     pub each_hz: Vec<Option<f64>>,
 }
 
 impl Clocks {
-    /// What the threads' watches saw.
     pub(crate) fn of<'a>(watches: impl Iterator<Item = &'a Watch>) -> Self {
         Self { each_hz: watches.map(Watch::mean).collect() }
     }
 
-    /// The mean over threads, in Hz; `None` if none saw anything.
+    /// Mean over threads in Hz; `None` if no thread measured it.
     pub fn mean_hz(&self) -> Option<f64> {
         let seen: Vec<f64> = self.each_hz.iter().copied().flatten().collect();
         (!seen.is_empty()).then(|| seen.iter().sum::<f64>() / seen.len() as f64)
@@ -77,7 +72,6 @@ mod tests {
         let seen = watch.mean();
         assert_eq!(seen.is_some(), watch.clock.is_some());
         assert!(seen.is_none_or(|hz| (1e8..1e10).contains(&hz)), "{seen:?}");
-        // Too soon for another look.
         let count = watch.count;
         watch.glance();
         assert_eq!(watch.count, count);

@@ -1,5 +1,4 @@
-//! The instruction counts that each kernel declares are those of its machine code: the loop in the disassembly of this
-//! very program is counted, instruction by instruction.
+//! Checks the declared instruction counts of each kernel against the disassembly of this program.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail by panicking, also in its helpers")]
 
@@ -14,20 +13,17 @@ use plimsoll_metal::isa::Isa;
 use plimsoll_metal::kernel::{Kernel, Op, chained, kernels};
 use plimsoll_metal::stream::{self, Store, StreamKernel};
 
-/// One line of `objdump -d`.
 struct Instruction {
     address: u64,
     mnemonic: String,
     operands: String,
 }
 
-/// Debian's disassembler of AArch64 for other architectures.
 const CROSS_OBJDUMP: &str = "/usr/bin/aarch64-linux-gnu-objdump";
 
-/// The whole disassembly of this test program, or why there is none.
 fn disassembly() -> Result<String, String> {
     let program = std::env::current_exe().unwrap();
-    // Under an emulator the program is another architecture's than the tools are.
+    // Under an emulator the tools have another architecture than the program.
     let cross = cfg!(target_arch = "aarch64") && std::path::Path::new(CROSS_OBJDUMP).exists();
     let output = Command::new(if cross { CROSS_OBJDUMP } else { "objdump" })
         .args(["--disassemble", "--demangle", "--no-show-raw-insn", "--wide"])
@@ -41,13 +37,12 @@ fn disassembly() -> Result<String, String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The disassembly; without one, the test is named as skipped where the tests' end counts it.
 fn disassembly_for(test: &str) -> Option<String> {
     let why = match disassembly() {
         Ok(text) => return Some(text),
         Err(why) => why,
     };
-    // Past the capture of passing tests, so that the gap is seen.
+    // Bypasses the capture of passing tests.
     let _ = writeln!(std::io::stderr(), "skipped: {test}: {why}");
     if let Some(list) = std::env::var_os("PLIMSOLL_SKIPPED") {
         let mut list = std::fs::OpenOptions::new().create(true).append(true).open(list).unwrap();
@@ -56,15 +51,14 @@ fn disassembly_for(test: &str) -> Option<String> {
     None
 }
 
-/// The instructions of the function whose last path component is `name`.
 fn function(disassembly: &str, name: &str) -> Vec<Instruction> {
     functions(disassembly, name).into_iter().next().unwrap_or_default()
 }
 
-/// The instructions of all functions whose last path component is `name`: a generic one has several.
+/// A generic function has several.
 fn functions(disassembly: &str, name: &str) -> Vec<Vec<Instruction>> {
     let heading = format!("::{name}>:");
-    // Another way to mangle names keeps the parameter.
+    // Another mangling keeps the parameter.
     let generic = format!("::{name}::<");
     let is_heading = |line: &str| line.ends_with(&heading) || line.ends_with(">:") && line.contains(&generic);
     let mut found = Vec::new();
@@ -75,19 +69,17 @@ fn functions(disassembly: &str, name: &str) -> Vec<Vec<Instruction>> {
     found
 }
 
-/// Reads `   1a2b:\tmulpd  %xmm0,%xmm2`.
 fn instruction(line: &str) -> Option<Instruction> {
     let (address, text) = line.split_once(':')?;
     let address = u64::from_str_radix(address.trim(), 16).ok()?;
-    // The shorter of two encodings is marked, where both exist.
+    // Objdump marks the shorter of two encodings.
     let text = text.trim().trim_start_matches("{vex}").trim_start();
     let (mnemonic, operands) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
-    // Some versions print the size of its operand.
+    // Some versions print the operand size.
     let mnemonic = if mnemonic == "crc32q" { "crc32" } else { mnemonic };
     Some(Instruction { address, mnemonic: mnemonic.to_owned(), operands: operands.trim().to_owned() })
 }
 
-/// The address that a conditional backward jump goes to.
 fn loop_start(instruction: &Instruction) -> Option<u64> {
     if !["jne", "b.ne"].contains(&instruction.mnemonic.as_str()) {
         return None;
@@ -96,7 +88,7 @@ fn loop_start(instruction: &Instruction) -> Option<u64> {
     u64::from_str_radix(target.trim_start_matches("0x"), 16).ok().filter(|to| *to < instruction.address)
 }
 
-/// Operations of one lane that an instruction is worth: said here once more, apart from the rows.
+/// Operations per lane of an instruction, defined here independently of the kernels.
 fn worth(mnemonic: &str, kernel: &Kernel) -> u32 {
     let stem = mnemonic.trim_start_matches('v');
     match stem {
@@ -107,7 +99,6 @@ fn worth(mnemonic: &str, kernel: &Kernel) -> u32 {
         "bfmmla" => 2 * 4,
         "bfdot" => 2 * 2,
         "pdpwssd" | "dpbf16ps" => 2 * 2,
-        // Bytes.
         "crc32" | "crc32cx" => 8,
         _ if kernel.op == Op::SQRT && !stem.contains("sqrt") => 0,
         _ if ["fmadd", "fnmadd"].iter().any(|fused| stem.starts_with(fused)) => 2,
@@ -116,14 +107,12 @@ fn worth(mnemonic: &str, kernel: &Kernel) -> u32 {
     }
 }
 
-/// Counts the arithmetic of the loop body by mnemonic, refusing what is not on registers of the kernel's own width.
 fn count(kernel: &Kernel, body: &[&Instruction]) -> BTreeMap<String, u32> {
     let arrangements = match kernel.isa {
         Isa::Sve => [(8, ".d"), (4, ".s"), (2, ".h"), (1, ".b")],
         _ => [(8, ".2d"), (4, ".4s"), (2, ".8h"), (1, ".16b")],
     };
     let arrangement = |bytes| arrangements.iter().find(|(of, _)| *of == bytes).unwrap().1;
-    // Of the accumulator, and of what is multiplied.
     let (wide, narrow) = (arrangement(kernel.result().bytes()), arrangement(kernel.element.bytes()));
     let (registers, suffixes) = match kernel.isa {
         _ if kernel.is_general() => ("general", ["", ""]),
@@ -144,7 +133,6 @@ fn count(kernel: &Kernel, body: &[&Instruction]) -> BTreeMap<String, u32> {
             continue;
         }
         let text = format!("{}: {mnemonic} {}", kernel.name, instruction.operands);
-        // The predicate that is true everywhere.
         let vectors = instruction.operands.split(',').map(str::trim).filter(|operand| *operand != "p0/m");
         let mut operands = vectors.enumerate();
         let right = |(place, name): (usize, &str)| match registers {
@@ -166,7 +154,6 @@ fn count(kernel: &Kernel, body: &[&Instruction]) -> BTreeMap<String, u32> {
     found
 }
 
-/// What the row says of one turn, by mnemonic.
 fn promised(kernel: &Kernel) -> BTreeMap<String, u32> {
     let mut counts = BTreeMap::new();
     for part in kernel.parts {
@@ -176,13 +163,11 @@ fn promised(kernel: &Kernel) -> BTreeMap<String, u32> {
     counts
 }
 
-/// What wide kernels do once in a turn, so that the core does not stop.
+/// Executed once per iteration by wide kernels, so that the core does not stop.
 const TOUCH: &str = "prefetcht0";
 
-/// What ends a turn of a loop.
 const CONTROL: [&str; 4] = ["dec", "jne", "subs", "b.ne"];
 
-/// Where an instruction of the loop puts its result; nothing for the loop's control.
 fn destination<'a>(kernel: &Kernel, instruction: &'a Instruction) -> Option<&'a str> {
     if CONTROL.contains(&instruction.mnemonic.as_str()) {
         return None;
@@ -198,12 +183,10 @@ fn destination<'a>(kernel: &Kernel, instruction: &'a Instruction) -> Option<&'a 
     })
 }
 
-/// How many registers the instructions of a loop write.
 fn destinations(kernel: &Kernel, body: &[&Instruction]) -> usize {
     body.iter().filter_map(|i| destination(kernel, i)).collect::<BTreeSet<_>>().len()
 }
 
-/// The loop of a function, its control included.
 fn body<'a>(name: &str, code: &'a [Instruction]) -> Vec<&'a Instruction> {
     let (start, end) = code
         .iter()
@@ -220,7 +203,7 @@ fn declared_counts_are_those_of_the_machine_code() {
     for kernel in assembly {
         let found = functions(&disassembly, kernel.name);
         assert!(!found.is_empty(), "{} is not in the disassembly", kernel.name);
-        // Of a function that is there for several numbers of accumulators, the one of this kernel's.
+        // A function may exist for several numbers of accumulators: selects this kernel's.
         let fits = |code: &&Vec<Instruction>| {
             destinations(kernel, &body(kernel.name, code)) == kernel.accumulators as usize
         };
@@ -258,7 +241,7 @@ fn chains_are_as_many_as_declared_and_none_reads_another() {
     }
 }
 
-/// Whether an instruction is a link of the chain: it adds or multiplies a register of its own by another.
+/// Whether an instruction is a link of the chain: adds to or multiplies its own register.
 fn is_link(row: &ChainRow, instruction: &Instruction) -> bool {
     let mnemonics: &[&str] = if row.multiplies { &["imul", "mul"] } else { &["add"] };
     let scalar = instruction.operands.split(',').all(|operand| operand.trim().starts_with(['%', 'x']));
@@ -278,7 +261,7 @@ fn chains_have_the_links_and_the_vector_work_that_their_rows_declare() {
         let body = body(row.name, &code);
         let links: Vec<&&Instruction> = body.iter().filter(|i| is_link(&row, i)).collect();
         assert_eq!(links.len() as u64, row.links, "{}: links", row.name);
-        // Each link is the same instruction, whose result is its own source: so they wait for one another.
+        // Each link is the same instruction with its own result as source, so links are dependent.
         assert!(links.iter().all(|link| link.operands == links[0].operands), "{}", row.name);
         let registers = match row.isa {
             None => "none",
@@ -295,7 +278,6 @@ fn chains_have_the_links_and_the_vector_work_that_their_rows_declare() {
     }
 }
 
-/// What the loop of a bandwidth kernel does to memory.
 #[derive(Debug, Default, PartialEq)]
 struct Moved {
     loads: u32,
@@ -304,7 +286,6 @@ struct Moved {
     prefetches: u32,
 }
 
-/// What the row says of one turn of the loop.
 fn declared(kernel: &StreamKernel) -> Moved {
     let vector = match kernel.isa {
         Isa::Sse2 | Isa::Neon => 16,
@@ -322,8 +303,7 @@ fn declared(kernel: &StreamKernel) -> Moved {
     }
 }
 
-/// In AT&T syntax the destination stands last, and an operand in memory ends in a parenthesis. AArch64 has loads and
-/// stores by name, of one vector or of two.
+/// In AT&T syntax the destination is last, and a memory operand ends in a parenthesis.
 fn moved(body: &[&Instruction]) -> Moved {
     let mut found = Moved::default();
     for instruction in body.iter().filter(|i| i.operands.contains('[')) {
@@ -374,8 +354,7 @@ fn bandwidth_kernels_load_and_store_what_their_rows_declare() {
     }
 }
 
-/// Bytes that an instruction moves between memory and a register, by its name or its register's; `None` where it
-/// touches no memory but the stack.
+/// Bytes moved between memory and a register; `None` for the stack only, or no memory.
 fn width(instruction: &Instruction) -> Option<u32> {
     let (mnemonic, operands) = (instruction.mnemonic.as_str(), instruction.operands.as_str());
     if !operands.contains('(')
@@ -411,7 +390,7 @@ fn width(instruction: &Instruction) -> Option<u32> {
 fn blocks_of_a_few_bytes_are_one_access_of_that_width_each() {
     const BLOCKS_A_TURN: usize = 16;
     const PLACES_A_TURN: usize = 8;
-    // Else they would not be in this program.
+    // Keeps them in this program.
     let shape = Shape {
         op: BlockOp::Read,
         order: Order::Random,
@@ -440,7 +419,7 @@ fn blocks_of_a_few_bytes_are_one_access_of_that_width_each() {
                     let body = code.iter().filter(|i| (start..=last.address).contains(&i.address));
                     Some(body.filter_map(width).collect())
                 };
-                // The other loops are for what is less than a turn.
+                // The other loops handle less than a full iteration.
                 let turn = code.iter().filter_map(widths).max_by_key(Vec::len).unwrap_or_default();
                 let blocks = if places > 0 { places } else { BLOCKS_A_TURN };
                 let own = accesses * blocks + if bytes == 8 { places } else { 0 };

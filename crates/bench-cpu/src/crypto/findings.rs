@@ -1,5 +1,4 @@
-//! "sha256 is computed without the instructions for it, which Zen 4 has and this system hides: 12 % of what they give": what masked
-//! instructions cost.
+//! Finding: an operation runs without instructions that the core has but the system hides.
 
 use serde_json::json;
 
@@ -9,11 +8,9 @@ use plimsoll_model::measurement::Measurement;
 use plimsoll_model::view::{Finding, RunView, Topic};
 use plimsoll_units::quantity::percent;
 
-/// From this share of the limit on, what is hidden costs nothing worth telling.
 const WORTH_TELLING: f64 = 0.8;
 
-/// Speaks for each operation that was computed without instructions for it, where the core is known to have them and they would
-/// be quicker; once for an operation, by its first case.
+/// One finding per operation (its first case) that hidden instructions would speed up.
 pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
     let mut told: Vec<(&str, &str)> = Vec::new();
     let mut findings = Vec::new();

@@ -1,18 +1,18 @@
-//! The limit of `cpu.crypto`: what its instructions take of the core's units in a call.
+//! Limit of `cpu.crypto`: instructions per call that occupy the core's units.
 //!
-//! throughput ≤ block ÷ instructions of a call × instructions per cycle × clock × cores, for each kind of instruction that the
-//! operation cannot do without, in vectors as long as its code has them:
+//! throughput ≤ block ÷ instructions of a call × instructions per cycle × clock × cores, for each
+//! kind of necessary instruction, in the vectors that the code uses:
 //!
-//! - AES: 10 rounds for each 16 bytes with a key of 128 bits and one block more for the tag, 14 with 256 bits (FIPS 197);
-//! - GCM's tag: 3 carry-less multiplications for each 16 bytes, of header, block and lengths, which is the least for a product of two
-//!   halves each (Karatsuba);
-//! - SHA-256: 64 rounds for each 64 bytes, padding included (FIPS 180-4), by instructions of two rounds (x86) or four (Arm). Each
-//!   waits for the one before it, so they take their latency; several threads on a core take turns;
-//! - ChaCha20: for each 64 bytes, and one block more for the key of the tag, 80 quarter rounds of 4 additions, 4 exclusive ors and 4
-//!   rotations (RFC 8439), and an addition and an exclusive or for each word of 32 bits. Two of the four rotations are by whole
-//!   bytes, one instruction; the code has no instruction for the other two, and takes three.
+//! - AES: 10 rounds per 16 bytes with a 128-bit key plus one block for the tag, 14 with 256 bits
+//!   (FIPS 197);
+//! - GCM's tag: 3 carry-less multiplications per 16 bytes of header, block and lengths (Karatsuba);
+//! - SHA-256: 64 rounds per 64 bytes with padding (FIPS 180-4), two (x86) or four (Arm) per
+//!   instruction. They are dependent, so their latency counts; threads on one core overlap;
+//! - ChaCha20: per 64 bytes, and one block for the tag's key, 80 quarter rounds of 4 additions, 4
+//!   XORs and 4 rotations (RFC 8439), and 2 instructions per word. Rotations by whole bytes (two of
+//!   four) take one instruction, the other two three.
 //!
-//! What else a call does (Poly1305, loads, stores) can only make it slower.
+//! The rest of a call (Poly1305, loads, stores) only makes it slower.
 
 use plimsoll_metal::kernel::Rate;
 
@@ -27,18 +27,15 @@ use plimsoll_model::limit::{Input, Kind, Limit, Question, Source, tightest_first
 use plimsoll_model::place::placed;
 use plimsoll_units::quantity::format::significant;
 
-/// Rounds of AES.
 const AES: Rate = Rate::new("aes", "AES rounds");
-/// Products of two polynomials of 64 bits.
 const CARRYLESS: Rate = Rate::new("carryless_multiply", "CLMUL");
 /// SHA256RNDS2 on x86; SHA256H and SHA256H2 on Arm.
 const SHA256: Rate = Rate { in_cycles: true, ..Rate::new("sha256_cycles", "SHA-256 instructions") };
-/// Cycles from one of those to the next that waits for it.
+/// Latency of these instructions, in cycles.
 const SHA256_LATENCY: &str = "sha256_latency";
-/// Additions, logic, shifts and shuffles of vectors.
 const INTEGER: Rate = Rate::new("integer", "vector integer instructions");
 
-/// Instructions for each word of 32 bits of ChaCha20's: 80 quarter rounds of 4 + 4 + 2 + 2 × 3 over 16 words, and 2.
+/// Instructions per 32-bit word of ChaCha20.
 const OF_A_WORD: f64 = 80.0 * 16.0 / 16.0 + 2.0;
 
 pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
@@ -68,18 +65,16 @@ pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
     known.into_iter().chain(unknown).collect()
 }
 
-/// Instructions of one kind that a call cannot do without.
 struct Needs {
     rate: Rate,
-    /// How many, if each did one.
+    /// Number of instructions on one lane.
     each: f64,
-    /// Bits of a vector that are one of them.
+    /// Bits of a lane.
     lane_bits: u32,
-    /// Whether each waits for the one before it.
+    /// Whether they are dependent.
     chained: bool,
 }
 
-/// What a call on a block of so many bytes needs.
 fn needs(op: Op, block: u64) -> Vec<Needs> {
     let vectors = |rate, each: u64| Needs { rate, each: each as f64, lane_bits: 128, chained: false };
     match op {
@@ -89,7 +84,7 @@ fn needs(op: Op, block: u64) -> Vec<Needs> {
         }
         Op::Ctr => vec![vectors(AES, block.div_ceil(16) * 14)],
         Op::Sha256 => {
-            // A bit and the length in 64 bits follow the message.
+            // A bit and a 64-bit length follow the message.
             let blocks = (block + 9).div_ceil(64);
             vec![Needs { chained: true, ..vectors(SHA256, blocks * 32) }]
         }
@@ -124,18 +119,17 @@ fn derived(question: &Question<'_>, op: Op, block: f64, needs: &Needs) -> Result
     Ok(units.core.mark(limit).resting_on(units.fact()))
 }
 
-/// What bounds the instructions of an operation in a core.
 struct Units {
     core: Core,
     rate: Rate,
-    /// By which they are done; none where the processor shows none.
+    /// `None` if the processor shows no such instructions.
     means: Option<Means>,
     bits: u32,
-    /// How many of them a vector is.
+    /// Lanes per vector.
     lanes: f64,
-    /// Vector instructions in a cycle, where none waits.
+    /// Vector instructions per cycle if independent.
     started: f64,
-    /// So many at once, each for so many cycles, where each waits for the one before it.
+    /// Chains in flight and their latency in cycles, if dependent.
     chained: Option<(f64, f64)>,
 }
 
@@ -159,7 +153,7 @@ impl Units {
             Some(_) => why,
             None => Unknown(format!("this processor shows no instructions for {}, and {why}", op.name())),
         })?;
-        // Of four rounds each, on Arm, there are two that do not wait for each other.
+        // Arm has instructions of four rounds; two of them are independent.
         let abreast = if cpu.arm.is_some() { 2 } else { 1 };
         let latency = core.number(SHA256_LATENCY).filter(|_| needs.chained);
         let chained = latency.map(|latency| ((threads * abreast) as f64, latency));
@@ -167,17 +161,15 @@ impl Units {
         Ok(Self { core: core.clone(), rate: needs.rate, means, bits, lanes, started, chained })
     }
 
-    /// Vector instructions in a cycle.
     fn per_cycle(&self) -> f64 {
         self.waiting().map_or(self.started, |(chains, latency)| chains / latency)
     }
 
-    /// Chains and the latency of each, where they and not the units decide.
+    /// Chains and their latency, if they limit the rate.
     fn waiting(&self) -> Option<(f64, f64)> {
         self.chained.filter(|(chains, latency)| chains / latency < self.started)
     }
 
-    /// Its part of the formula, and the inputs of that.
     fn formula(&self) -> (String, Vec<Input>) {
         let row = format!("{}, data/microarchitectures.toml: {}", self.core.name, self.core.source);
         let (mut text, mut inputs) = match self.waiting() {
@@ -199,7 +191,7 @@ impl Units {
         (text, inputs)
     }
 
-    /// What the row says, as the subject of "is wrong here".
+    /// Subject of "is wrong here".
     fn fact(&self) -> String {
         let (name, core) = (self.rate.name, &self.core.name);
         match self.waiting() {
@@ -212,7 +204,6 @@ impl Units {
         }
     }
 
-    /// What is said of a limit by instructions that the processor does not show.
     fn hidden(&self, op: Op) -> Option<String> {
         self.means.is_none().then(|| {
             format!(
@@ -249,7 +240,7 @@ mod tests {
         machine
     }
 
-    /// At 1 Hz: bytes in a cycle.
+    /// At 1 Hz: bytes per cycle.
     fn all(machine: &Machine, op: &str, how: &str) -> Vec<Limit> {
         let case = format!("cpu.crypto/op={op}/{how}").parse().unwrap();
         let conditions = Conditions { clock_hz: Some(1.0), ..Conditions::default() };
@@ -270,7 +261,7 @@ mod tests {
 
     #[test]
     fn aes_takes_its_rounds_and_gcm_multiplications_too() {
-        // Zen 4: two AES rounds of 128 or 256 bits in a cycle, one of 512; a multiplication in two cycles, whatever its width.
+        // Zen 4: two AES rounds of 128 or 256 bits per cycle, one of 512; half a multiplication.
         let zen4 = machine("AuthenticAMD", 25, 17, &[X86, AVX2, SHA, VAES, AVX512]);
         near(per_cycle(&zen4, "aes-256-ctr"), 16.0 / 14.0 * 4.0);
         let both = all(&zen4, "aes-128-gcm", "block=16K/threads=1");
@@ -280,9 +271,8 @@ mod tests {
             both[1].formula,
             "block ÷ AES rounds of a call × AES rounds per cycle × lanes × clock × cores"
         );
-        // Small blocks pay for header, lengths and the tag.
         near(all(&zen4, "aes-128-gcm", "block=16/threads=1")[0].value, 16.0 / (3.0 * 3.0) * 0.5 * 2.0);
-        // Haswell: one AES round in a cycle, a multiplication in two, 128 bits.
+        // Haswell: one AES round per cycle, a multiplication in two, 128 bits.
         let haswell = machine("GenuineIntel", 6, 63, &[X86, AVX2]);
         near(per_cycle(&haswell, "aes-256-ctr"), 16.0 / 14.0);
         near(per_cycle(&haswell, "aes-128-gcm"), KIB16 / (1025.0 * 10.0));
@@ -290,7 +280,7 @@ mod tests {
 
     #[test]
     fn sha_256_waits_for_each_two_rounds_and_threads_of_a_core_take_turns() {
-        // Zen 4: four cycles of latency, one started in each.
+        // Zen 4: latency of four cycles, one started per cycle.
         let zen4 = machine("AuthenticAMD", 25, 17, &[X86, AVX2, SHA, VAES, AVX512]);
         let blocks = 257.0;
         near(per_cycle(&zen4, "sha256"), KIB16 / (blocks * 32.0 * 4.0));
@@ -304,7 +294,7 @@ mod tests {
         let ice_lake = machine("GenuineIntel", 6, 126, &[X86, AVX2, SHA, VAES, AVX512]);
         let both = all(&ice_lake, "sha256", "block=16K/affinity=0,2/threads=2");
         near(both[0].value, KIB16 / (blocks * 32.0 * 3.0));
-        // The padding of 55 bytes is in their block, that of 56 in one more.
+        // The padding of 55 bytes fits their block; that of 56 needs another.
         let small = |block| all(&zen4, "sha256", &format!("block={block}/threads=1"))[0].value;
         near(small(55), 55.0 / 128.0);
         near(small(56), 56.0 / 256.0);
@@ -312,7 +302,7 @@ mod tests {
 
     #[test]
     fn on_arm_two_instructions_of_four_rounds_work_abreast() {
-        // Neoverse V2: four AES rounds and products in a cycle, one instruction of SHA-256 that takes four.
+        // Neoverse V2: four AES rounds and products per cycle, one 4-cycle SHA-256 instruction.
         let mut v2 = machine("", 0, 0, &[&["asimd", "aes", "pmull", "sha2"]]);
         (v2.cpu.vendor, v2.cpu.family, v2.cpu.model) = (None, None, None);
         v2.cpu.arm = Some(ArmId { implementer: 0x41, part: 0xd4f, variant: 0, revision: 1, midr: None });
@@ -333,7 +323,6 @@ mod tests {
 
     #[test]
     fn instructions_that_are_not_there_bound_nothing_and_hidden_ones_are_told() {
-        // Haswell has none for SHA-256.
         let haswell = machine("GenuineIntel", 6, 63, &[X86, AVX2]);
         let limit = &all(&haswell, "sha256", "block=16K/threads=1")[0];
         assert_eq!((limit.value, limit.source), (None, Source::Unknown));
@@ -344,7 +333,6 @@ mod tests {
                  Haswell is not known"
             )
         );
-        // A hypervisor hides what Zen 4 has.
         let masked = machine("AuthenticAMD", 25, 17, &[&["sse2", "ssse3", "sse4_1"]]);
         let limit = &all(&masked, "aes-256-ctr", "block=16K/threads=1")[0];
         near(limit.value, 16.0 / 14.0 * 2.0);
@@ -358,8 +346,6 @@ mod tests {
         assert!(all(&unlisted, "rc4", "block=16K/threads=1")[0].value.is_none());
     }
 
-    /// A call whose rates are all listed has a limit in every width that the code takes, and it is no more than a cache line or two
-    /// a cycle.
     #[test]
     fn chips_whose_rates_are_listed_have_limits_of_their_kind() {
         let full: &[&[&str]] = &[X86, AVX2, SHA, VAES, AVX512];

@@ -1,7 +1,5 @@
-//! Calls on one block as work that can be cut into slices.
-//!
-//! Every slice begins with the same block, and so must end with the same one: one slice of each length is compared with the
-//! reference, all others with that slice.
+//! Calls on one block as sliced work. Slices of equal length start and end with equal blocks; one
+//! of each length is compared with the reference.
 
 use std::ops::Range;
 
@@ -14,49 +12,43 @@ use super::op::{Cipher, Means, Op, Setup, Tag};
 use super::reference;
 use plimsoll_model::sample::{CannotMeasure, Origin, WrongAnswer};
 
-/// Results of different lengths that are kept: a full slice and the two lengths of a fixed amount.
+/// A full slice and the two lengths of a fixed amount.
 const RESULTS_KEPT: usize = 3;
-/// A block begins on a boundary of so many bytes: of a cache line, and of the longest vectors.
 const ALIGNMENT: usize = 64;
-/// Blocks up to so many bytes stay in caches of the core's own, and take the same time always.
+/// Largest block in bytes that stays in private caches.
 const NEAR: usize = 256 << 10;
-/// How far the cost of a slice of larger blocks may lie from the most common one: memory is shared.
+/// Spread of the slice cost of larger blocks.
 const FAR_SPREAD: f64 = 0.25;
 
-/// One block and what is done to it, call by call.
 #[derive(Debug)]
 pub(super) struct Blocks {
     op: Op,
     means: Option<Means>,
-    /// None where the library refused the key.
+    /// `None` if the library refused the key.
     cipher: Option<Cipher<'static>>,
     initial: Vec<u8>,
     memory: Vec<u8>,
-    /// Where the block is in it.
     place: Range<usize>,
     left: Tag,
     refused: bool,
     results: Vec<Left>,
-    /// The last result that was not that of an earlier slice of its length.
+    /// Last result that differed from an earlier slice of its length.
     deviant: Option<Left>,
 }
 
-/// What a slice of so many calls left.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Left {
     calls: u64,
     tag: Tag,
-    /// XXH3 of the block.
     block: u128,
 }
 
-/// What every block begins as: no two lines alike.
+/// Initial content of a block, different in each line.
 fn initial(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| (at.wrapping_mul(167) >> 3) as u8).collect()
 }
 
 impl Blocks {
-    /// A block of so many bytes.
     pub(super) fn new(op: Op, means: Option<Means>, bytes: usize) -> Self {
         let mut memory = vec![0; bytes + ALIGNMENT];
         let start = memory.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
@@ -67,8 +59,8 @@ impl Blocks {
         Self { op, means, cipher, initial, memory, place, left, refused: false, results, deviant: None }
     }
 
-    /// Checks that slices on this CPU agreed with one another, and their results with the reference. `proven` is what other loads have
-    /// shown already.
+    /// Checks that slices on this CPU agreed with each other and with the reference. `proven`
+    /// caches checked results.
     pub(super) fn verify(&self, cpu: usize, proven: &mut Vec<Left>) -> Result<(), CannotMeasure> {
         if self.refused {
             return Err(WrongAnswer::new(Origin::Cpu(cpu), self.op.name(), "a rejected block").into());
@@ -93,7 +85,6 @@ impl Blocks {
     }
 }
 
-/// The first bytes of a tag in hexadecimal.
 fn hex(tag: &Tag) -> String {
     tag.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }

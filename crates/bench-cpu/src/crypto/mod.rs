@@ -1,8 +1,8 @@
-//! `cpu.crypto`: what cores encrypt and digest, a block of bytes in each call.
+//! `cpu.crypto`: encryption and digest rate of cores, one block per call.
 //!
-//! A call is a whole one, as a program makes it: the nonce and 13 bytes of header are taken in, the block is encrypted in place and
-//! the tag is made; or the block is digested, padding included. Only the bytes of the block are counted. Calls are cut into
-//! slices of some 25 µs, as the kernels of `cpu.peak` are, and every slice must end in the bytes of the reference.
+//! A call takes nonce and 13 header bytes, encrypts the block in place and makes the tag, or
+//! digests the block with padding. Only the bytes of the block count. Calls are sliced as in
+//! `cpu.peak`, and every slice must end in the bytes of the reference.
 
 mod findings;
 mod limit;
@@ -27,24 +27,21 @@ use plimsoll_model::plan::Group;
 use plimsoll_model::sample::{Amount, CannotMeasure, Fact, Facts, Origin, Sample, WrongAnswer};
 use plimsoll_units::quantity::{Unit, format_size};
 
-/// Name of the metric.
 const THROUGHPUT: &str = "throughput";
-/// Bytes of a block when none are named: a record of TLS.
+/// Default block in bytes: a TLS record.
 const BLOCK: u64 = 16 << 10;
-/// The largest block: a thread has it twice.
 const MOST_BYTES: u64 = 64 << 20;
-/// Blocks of each thread: as it began, as it is worked on, and one more while it is verified.
+/// Blocks per thread: initial, working, and one for verification.
 const BLOCKS: usize = 3;
 
-/// The instructions that did it.
 const INSTRUCTIONS: Fact<String> = Fact::new(
     "instructions",
     "the instructions that the operation is done by, or that there are none for it",
 );
-/// What stands there where there are none.
+/// Value without such instructions.
 const NONE: &str = "none";
 
-/// The benchmark itself.
+/// The benchmark `cpu.crypto`.
 pub struct Crypto;
 
 impl Benchmark for Crypto {
@@ -92,7 +89,6 @@ impl Benchmark for Crypto {
         Ok(cases)
     }
 
-    /// As of `cpu.peak`: what was interrupted is not in the figure.
     fn noise(&self, _: &str) -> Option<f64> {
         Some(0.05)
     }
@@ -110,16 +106,14 @@ impl Benchmark for Crypto {
     }
 }
 
-/// A case, understood.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Job {
     op: Op,
-    /// Bytes.
+    /// Block size in bytes.
     block: usize,
     threads: Threads,
 }
 
-/// The sizes asked for.
 fn blocks(group: &Group) -> Result<Vec<u64>, String> {
     let blocks = whole_sizes(&Crypto, group, "block", &[BLOCK])?;
     match blocks.iter().find(|block| !(1..=MOST_BYTES).contains(*block)) {
@@ -132,7 +126,6 @@ fn blocks(group: &Group) -> Result<Vec<u64>, String> {
     }
 }
 
-/// A block on every thread of a pinned team.
 struct Running {
     op: Op,
     means: Option<Means>,
@@ -140,7 +133,6 @@ struct Running {
 }
 
 impl Prepared for Running {
-    /// Reports no work of its own, as `cpu.peak`.
     fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
         let outcome = self.slices.measure(amount)?;
         let conditions = self.slices.conditions(&outcome);
@@ -222,7 +214,7 @@ mod tests {
         let lists = [("block", &["1", "100", "16K"][..]), ("threads", &["1", &more])];
         for candidate in Crypto.cases(&machine, &group(&lists)).unwrap() {
             let mut running = Crypto.prepare(&candidate.case, &candidate.parsed, &cx).unwrap();
-            // On a busy machine it happens that no slice is undisturbed.
+            // On a busy machine a sample may have no undisturbed slice.
             let sample = (0..200).find_map(|_| running.sample(Amount::Seconds(0.002)).ok()).unwrap();
             assert!(sample.values[THROUGHPUT] > 1e4, "{}: {sample:?}", candidate.case);
             assert!(sample.conditions.delivered.unwrap() > 0.0);

@@ -1,8 +1,6 @@
-//! The operations: what a call does to a block, and by which instructions that is done.
-//!
-//! AES-128-GCM, ChaCha20-Poly1305 and SHA-256 are those of `ring`, AES-256-CTR that of `aes` and `ctr` (in `metal`, where
-//! code is built as one piece); both look at the
-//! processor when they start and take the widest vectors that they have code for.
+//! Operations of `cpu.crypto` and their instructions. AES-256-CTR comes from `aes` and `ctr`
+//! (compiled in `metal` as one piece), all other operations from `ring`; both use the widest
+//! vectors of the processor that they support.
 
 use std::fmt;
 
@@ -14,24 +12,21 @@ use serde::{Deserialize, Serialize};
 
 use plimsoll_machine::Cpu;
 
-/// An operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Op {
-    /// AES-128-GCM: encryption with a tag.
+    /// AES-128-GCM: authenticated encryption.
     Gcm,
-    /// AES-256-CTR: encryption alone.
+    /// AES-256-CTR: encryption only.
     Ctr,
-    /// SHA-256.
     Sha256,
-    /// ChaCha20-Poly1305: encryption with a tag.
+    /// ChaCha20-Poly1305: authenticated encryption.
     ChaCha,
 }
 
 impl Op {
-    /// All, in the order of cases.
     pub(super) const ALL: [Self; 4] = [Self::Gcm, Self::Ctr, Self::Sha256, Self::ChaCha];
 
-    /// Its name, as `openssl` has it.
+    /// Name as in `openssl`.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Gcm => "aes-128-gcm",
@@ -41,10 +36,6 @@ impl Op {
         }
     }
 
-    /// The operation of that name.
-    ///
-    /// # Errors
-    /// There is none, in one line.
     pub(super) fn find(word: &str) -> Result<Self, String> {
         Self::ALL.into_iter().find(|op| op.name() == word).ok_or_else(|| {
             let names = Self::ALL.map(Self::name).join(", ");
@@ -53,25 +44,24 @@ impl Op {
     }
 }
 
-/// What a call leaves beside the block: a tag of 16 bytes or a digest of 32; the rest is zero.
+/// A 16-byte tag or 32-byte digest, padded with zeros.
 pub(super) type Tag = [u8; 32];
 
 /// Bytes of a key: AES-128 takes the first 16.
 pub(super) const KEY_BYTES: usize = 32;
 
-/// What a series of calls begins with.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setup<'a> {
     pub(super) key: &'a [u8; KEY_BYTES],
-    /// The nonce of the first call, in the first 12 bytes; of AES-256-CTR the counter block.
+    /// Nonce of the first call in the first 12 bytes; for AES-256-CTR the counter block.
     pub(super) start: &'a [u8; 16],
-    /// What is authenticated beside the block.
+    /// Additional authenticated data.
     pub(super) aad: &'a [u8],
 }
 
 impl Setup<'static> {
-    /// Of what is measured. The counter block ends as that of the first block of AES-GCM does, by which it is checked. What is
-    /// authenticated is as long as the header of a TLS record.
+    /// The counter block ends like the first one of AES-GCM, which checks it. The authenticated
+    /// data has the length of a TLS record header.
     pub(super) const MEASURED: Self = Self {
         key: b"0123456789abcdef0123456789abcdef",
         start: b"of no matter\0\0\0\x02",
@@ -80,7 +70,7 @@ impl Setup<'static> {
 }
 
 impl Setup<'_> {
-    /// The nonce of a call: no two calls of a series have the same.
+    /// Nonce of a call, unique in a series.
     pub(super) fn nonce(&self, call: u64) -> [u8; NONCE_LEN] {
         let mut nonce = [0; NONCE_LEN];
         nonce.copy_from_slice(&self.start[..NONCE_LEN]);
@@ -91,7 +81,6 @@ impl Setup<'_> {
     }
 }
 
-/// What does an operation, with its key.
 pub(super) struct Cipher<'a> {
     setup: Setup<'a>,
     by: By,
@@ -110,10 +99,6 @@ impl fmt::Debug for Cipher<'_> {
 }
 
 impl<'a> Cipher<'a> {
-    /// The operation with this key.
-    ///
-    /// # Errors
-    /// The key is not one of the algorithm.
     pub(super) fn new(op: Op, setup: Setup<'a>) -> Result<Self, Unspecified> {
         let sealing = |algorithm: &'static ring::aead::Algorithm| -> Result<By, Unspecified> {
             let key = UnboundKey::new(algorithm, &setup.key[..algorithm.key_len()])?;
@@ -128,11 +113,8 @@ impl<'a> Cipher<'a> {
         Ok(Self { setup, by })
     }
 
-    /// Does it to the block, in place, as the call of this number. What follows of a digest takes the place of the beginning of
-    /// the block, so that the next call waits for it.
-    ///
-    /// # Errors
-    /// The block is longer than the algorithm allows.
+    /// Runs call `number` on the block in place. A digest overwrites the start of the block, so
+    /// calls are dependent. Fails for a block longer than the algorithm allows.
     pub(super) fn call(&mut self, number: u64, block: &mut [u8]) -> Result<Tag, Unspecified> {
         let mut left = [0; 32];
         match &mut self.by {
@@ -151,10 +133,7 @@ impl<'a> Cipher<'a> {
         Ok(left)
     }
 
-    /// Makes it ready for the first call again.
-    ///
-    /// # Errors
-    /// None: the beginning of a keystream is never out of reach.
+    /// Resets to the first call. The start of a keystream is always reachable.
     pub(super) fn reset(&mut self) -> Result<(), Unspecified> {
         match &mut self.by {
             By::Counter(counter) => counter.rewind().ok_or(Unspecified),
@@ -163,16 +142,13 @@ impl<'a> Cipher<'a> {
     }
 }
 
-/// The instructions by which an operation is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Means {
     pub(super) name: &'static str,
-    /// Bits of the vectors that they work on.
     pub(super) bits: u32,
 }
 
-/// (operation, features that it takes, by the kernel's names, and what it is done by then), the first that holds: as ring 0.17 and aes
-/// 0.9 choose.
+/// Operation, required CPU flags, instructions; the first match applies (ring 0.17, aes 0.9).
 const MEANS: &[(Op, &[&str], Means)] = &[
     (Op::Gcm, &["avx2", "vaes", "vpclmulqdq"], Means { name: "VAES and VPCLMULQDQ", bits: 256 }),
     (Op::Gcm, &["aes", "pclmulqdq", "ssse3"], Means { name: "AESENC and PCLMULQDQ", bits: 128 }),
@@ -188,7 +164,7 @@ const MEANS: &[(Op, &[&str], Means)] = &[
 ];
 
 impl Means {
-    /// By which it is done on these processors; `None` where that is code in which no instruction decides.
+    /// `None` for code not based on particular instructions.
     pub(super) fn of(op: Op, cpu: &Cpu) -> Option<Self> {
         let has = |features: &[&str]| features.iter().all(|feature| cpu.flags.contains(*feature));
         MEANS.iter().find(|(of, features, _)| *of == op && has(features)).map(|(.., means)| *means)

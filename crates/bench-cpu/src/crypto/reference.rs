@@ -1,7 +1,7 @@
-//! The same operations by other means: published test vectors, and each operation by another library than the one measured.
+//! Reference implementations: published test vectors, and another library per operation.
 //!
-//! AES-128-GCM: keystream by single calls of `aes`, the tag by multiplication bit by bit. AES-256-CTR: the keystream of
-//! `ring`'s AES-256-GCM. SHA-256: `sha2`. ChaCha20-Poly1305: the crate of that name.
+//! AES-128-GCM: keystream by single calls of `aes`, tag by bitwise multiplication. AES-256-CTR:
+//! keystream of `ring`'s AES-256-GCM. SHA-256: `sha2`. ChaCha20-Poly1305: the crate of that name.
 
 use aes::Aes128;
 use aes::cipher::{BlockCipherEncrypt, KeyInit};
@@ -13,10 +13,7 @@ use sha2::{Digest, Sha256};
 use super::op::{Cipher, KEY_BYTES, Op, Setup, Tag};
 use plimsoll_model::sample::CannotMeasure;
 
-/// What so many calls make of the block, and what the last one leaves beside it.
-///
-/// # Errors
-/// The block is longer than the algorithm allows.
+/// Applies `calls` calls to the block and returns the last tag.
 pub(super) fn after(op: Op, setup: Setup<'_>, block: &mut [u8], calls: u64) -> Result<Tag, CannotMeasure> {
     let refused = || {
         CannotMeasure::environment(format!(
@@ -52,7 +49,7 @@ pub(super) fn after(op: Op, setup: Setup<'_>, block: &mut [u8], calls: u64) -> R
     Ok(left)
 }
 
-/// AES-256-CTR over so many blocks, whose counter begins as that of AES-256-GCM: at 2 in the last 32 bits.
+/// The counter starts like AES-256-GCM's: 2 in the last 32 bits.
 fn counter(setup: Setup<'_>, block: &mut [u8], calls: u64) -> Option<()> {
     let mut keystream = vec![0; block.len().checked_mul(usize::try_from(calls).ok()?)?];
     let key = LessSafeKey::new(UnboundKey::new(&AES_256_GCM, setup.key).ok()?);
@@ -64,10 +61,9 @@ fn counter(setup: Setup<'_>, block: &mut [u8], calls: u64) -> Option<()> {
     tag.map(|_| ())
 }
 
-/// AES-128-GCM as NIST SP 800-38D defines it, one block at a time.
+/// AES-128-GCM as defined in NIST SP 800-38D, one block at a time.
 struct Gcm {
     aes: Aes128,
-    /// The hash key.
     h: u128,
 }
 
@@ -102,14 +98,13 @@ fn encrypted(aes: &Aes128, block: u128) -> u128 {
     u128::from_be_bytes(block.into())
 }
 
-/// Up to 16 bytes as a block that ends in zeros.
 fn padded(part: &[u8]) -> u128 {
     let mut block = [0; 16];
     block.iter_mut().zip(part).for_each(|(byte, part)| *byte = *part);
     u128::from_be_bytes(block)
 }
 
-/// The product of two elements of GF(2¹²⁸) as GCM writes them, the lowest power in the highest bit (SP 800-38D, 6.3).
+/// Product in GF(2¹²⁸), lowest power in the highest bit (SP 800-38D, 6.3).
 fn product(x: u128, y: u128) -> u128 {
     const POLYNOMIAL: u128 = 0xe1 << 120;
     let (mut sum, mut power) = (0, y);
@@ -122,16 +117,15 @@ fn product(x: u128, y: u128) -> u128 {
     sum
 }
 
-/// A published example, in hexadecimal.
+/// A published test vector, in hexadecimal.
 struct Vector {
     op: Op,
-    /// Where it is published.
     source: &'static str,
     key: &'static str,
     start: &'static str,
     aad: &'static str,
     text: &'static str,
-    /// What the block becomes; of a digest nothing.
+    /// Resulting block; empty for a digest.
     sealed: &'static str,
     tag: &'static str,
 }
@@ -189,23 +183,18 @@ const VECTORS: &[Vector] = &[
     },
 ];
 
-/// Bytes in hexadecimal.
 fn bytes(text: &str) -> Vec<u8> {
     let digit = |digit: u8| char::from(digit).to_digit(16).unwrap_or(0) as u8;
     text.as_bytes().chunks(2).map(|pair| pair.iter().fold(0, |byte, at| byte << 4 | digit(*at))).collect()
 }
 
-/// As many bytes, zeros after those that are given.
 fn filled<const N: usize>(text: &str) -> [u8; N] {
     let mut filled = [0; N];
     filled.iter_mut().zip(bytes(text)).for_each(|(byte, given)| *byte = given);
     filled
 }
 
-/// Checks the operation that is measured against what is published of it.
-///
-/// # Errors
-/// Which vector has another result.
+/// Checks the measured implementation; the error names the failing vector.
 pub(super) fn check_vectors(op: Op) -> Result<(), String> {
     for vector in VECTORS.iter().filter(|vector| vector.op == op) {
         let (key, start, aad) = (filled(vector.key), filled(vector.start), bytes(vector.aad));

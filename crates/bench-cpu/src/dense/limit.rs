@@ -1,15 +1,13 @@
-//! The limit of `cpu.gemm` and `cpu.linpack`: that of `cpu.peak` for fused multiply-adds of their type, instruction set
-//! and threads, at the clock that was held.
+//! Limit of `cpu.gemm` and `cpu.linpack`: that of `cpu.peak` for FMA at the measured clock.
 //!
-//! Both do nothing but multiply and add, a pair in one instruction; memory is no bound, because blocks are used many
-//! times while they are in a cache. (What HPL counts as 3/2 N² is in the solution's own multiplications and additions.)
+//! Both multiply and add, a pair per instruction; memory is no limit, because blocks are reused in
+//! caches. (HPL's 3/2 N² counts the operations of the solution itself.)
 
 use crate::peak::{self, Peak};
 use plimsoll_bench_api::Benchmark;
 use plimsoll_model::case::Case;
 use plimsoll_model::limit::{Limit, Question};
 
-/// Limits of both.
 pub(crate) fn limits(question: &Question<'_>) -> Vec<Limit> {
     let case = question.case;
     let word = |key, unnamed| case.word(key).unwrap_or(unnamed);
@@ -58,7 +56,6 @@ mod tests {
     #[test]
     fn it_is_that_of_multiply_adds_at_the_clock_held() {
         let linpack = &limit("cpu.linpack/n=8000/nb=192/isa=avx512/threads=2", "rate")[0];
-        // Elsewhere this chip's kernels are not built, and the limit is unknown.
         if kernel::find(Op::FMA, Element::F64, Isa::Avx512).is_none() {
             assert_eq!(linpack.source, Source::Unknown);
             return;
@@ -78,7 +75,6 @@ mod tests {
         if kernel::find(Op::FMA, Element::F64, Isa::Avx2).is_none() {
             return;
         }
-        // Alder Lake: two performance cores, two efficiency cores.
         let mut hybrid = Machine::discover(&Root::at("/nonexistent"));
         hybrid.cpu.vendor = Some("GenuineIntel".to_owned());
         (hybrid.cpu.family, hybrid.cpu.model) = (Some(6), Some(0x97));

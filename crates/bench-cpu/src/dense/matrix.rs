@@ -1,24 +1,17 @@
-//! The system that HPL solves, and how HPL judges the answer.
-//!
-//! Matrix and right-hand side are one sequence of numbers, column after column, so any part can be made again: the
-//! answer is judged on the matrix as it was and not on what the factorisation left of it.
+//! HPL's system of equations and check of the solution. Any part of the matrix can be regenerated.
 
 use plimsoll_metal::team::{Team, TeamError};
 
-/// The sequence: x ← a·x + c modulo 2⁶⁴ (HPL 2.3, include/hpl_matgen.h; a is Knuth's for MMIX).
+/// Sequence x ← a·x + c modulo 2⁶⁴ (HPL 2.3, include/hpl_matgen.h; a is Knuth's for MMIX).
 const MULTIPLIER: u64 = 6_364_136_223_846_793_005;
-/// c.
 const INCREMENT: u64 = 1;
-/// What HPL starts with (testing/ptest/HPL_pdtest.c).
+/// HPL's seed (testing/ptest/HPL_pdtest.c).
 const SEED: u64 = 100;
-/// A solution whose scaled residual is not below this is wrong (HPL.dat).
+/// Scaled residual from which a solution is wrong (HPL.dat).
 pub(crate) const THRESHOLD: f64 = 16.0;
-/// The relative machine precision that HPL prints: that of rounding.
 const PRECISION: f64 = f64::EPSILON / 2.0;
-/// Rows of the residual that are computed together.
 const TOGETHER: usize = 64;
 
-/// Many steps of the sequence at once: x ← a·x + c.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     a: u64,
@@ -30,13 +23,11 @@ impl Step {
         self.a.wrapping_mul(x).wrapping_add(self.c)
     }
 
-    /// This one after itself.
     fn doubled(self) -> Self {
         Self { a: self.a.wrapping_mul(self.a), c: self.of(self.c) }
     }
 }
 
-/// HPL's numbers between −1/2 and 1/2, from any place on.
 #[derive(Clone, Debug)]
 pub(crate) struct Sequence {
     /// 1, 2, 4 … steps.
@@ -54,7 +45,6 @@ impl Sequence {
         Self { powers }
     }
 
-    /// Fills `numbers` with those of the sequence from `place` on.
     pub(crate) fn fill(&self, place: u64, numbers: &mut [f64]) {
         // The first number is one step from the seed.
         let mut x = self.powers[0].of(SEED);
@@ -69,14 +59,14 @@ impl Sequence {
         }
     }
 
-    /// As [`Sequence::fill`], for column `column` of a system of `rows` equations from `row` down. The column after the
-    /// last of the matrix is the right-hand side.
+    /// Fills `numbers` with `column` of a system of `rows` equations, from `row` down. Column
+    /// `rows` is the right-hand side.
     pub(crate) fn column(&self, rows: usize, row: usize, column: usize, numbers: &mut [f64]) {
         self.fill(row as u64 + column as u64 * rows as u64, numbers);
     }
 }
 
-/// What the rows of one thread contribute to the residual: largest absolute values.
+/// Largest absolute values in the rows of one thread.
 #[derive(Clone, Copy, Debug, Default)]
 struct Norms {
     /// ‖Ax − b‖∞
@@ -87,7 +77,6 @@ struct Norms {
     right: f64,
 }
 
-/// The greater; not a number, if one of them is that.
 pub(crate) fn greater(a: f64, b: f64) -> f64 {
     if a.is_nan() || a > b { a } else { b }
 }
@@ -101,7 +90,6 @@ impl Norms {
         }
     }
 
-    /// Of `count` rows from `row` down, no more than [`TOGETHER`].
     fn of_rows(sequence: &Sequence, x: &[f64], row: usize, count: usize) -> Self {
         let rows = x.len();
         let (mut products, mut sums) = ([0.0_f64; TOGETHER], [0.0_f64; TOGETHER]);
@@ -123,19 +111,13 @@ impl Norms {
     }
 }
 
-/// How far a solution is from right.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Residual {
-    /// ‖Ax − b‖∞.
     pub(crate) unscaled: f64,
-    /// ‖Ax − b‖∞ ÷ (ε (‖A‖∞ ‖x‖∞ + ‖b‖∞) N): HPL's measure, below [`THRESHOLD`] if the solution is right.
+    /// ‖Ax − b‖∞ ÷ (ε (‖A‖∞ ‖x‖∞ + ‖b‖∞) N), as in HPL; below [`THRESHOLD`] if right.
     pub(crate) scaled: f64,
 }
 
-/// How far `x` is from the solution of the system of this sequence.
-///
-/// # Errors
-/// A team that fails.
 pub(crate) fn residual(team: &mut Team, sequence: &Sequence, x: &[f64]) -> Result<Residual, TeamError> {
     let rows = x.len();
     let parts = team.run(|member| {
@@ -161,7 +143,7 @@ mod tests {
         numbers
     }
 
-    /// Step by step, in whole numbers that cannot overflow.
+    /// Step by step, in integers that cannot overflow.
     fn slowly(count: usize) -> Vec<f64> {
         let next = |x: u128| (x * 6_364_136_223_846_793_005 + 1) % (1 << 64);
         let states = std::iter::successors(Some(next(100)), |x| Some(next(*x)));
@@ -187,7 +169,6 @@ mod tests {
         assert!((numbers.iter().sum::<f64>() / 1e4).abs() < 0.01);
     }
 
-    /// Two equations, by Cramer's rule.
     #[test]
     fn a_right_solution_passes_and_a_slightly_wrong_one_does_not() {
         let part = numbers(0, 6);

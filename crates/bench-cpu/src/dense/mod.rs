@@ -1,4 +1,4 @@
-//! What `cpu.gemm` and `cpu.linpack` share: sizes and instruction sets of their cases, memory, threads.
+//! Common parts of `cpu.gemm` and `cpu.linpack`: sizes, instruction sets, memory, threads.
 
 use plimsoll_metal::gemm::{self, Caches};
 use plimsoll_metal::isa::Isa;
@@ -23,31 +23,26 @@ use plimsoll_model::sample::{CannotMeasure, Conditions, Facts, Origin, Sample, W
 use plimsoll_model::warning::Warning;
 use plimsoll_units::quantity::{Quantity, Unit};
 
-/// Largest order that HPL takes.
 pub(super) const MOST_ROWS: u64 = i32::MAX as u64;
-/// Columns of a block, unless asked: the best of those tried on Zen 4 (see docs/performance.md).
+/// Default columns per block: the best of those tried on Zen 4 (see docs/performance.md).
 pub(super) const BLOCK: u64 = 192;
-/// More threads than any machine has CPUs.
 const MAX_THREADS: u64 = 1 << 12;
-/// Default orders are multiples of this: of every register tile, and easy to read.
+/// Default orders are multiples of this, and so of every register tile.
 const ROUND: u64 = 240;
-/// Samples that fit a budget, the warm-up and making the matrix anew included.
+/// Samples per time budget, with warm-up and refilling.
 const SAMPLES_OF_A_BUDGET: f64 = 9.0;
 
-/// A number of threads, and where they are put if that was asked for.
 pub(super) struct Seat {
     place: Option<String>,
     threads: u64,
 }
 
 impl Seat {
-    /// The case here.
     pub(super) fn taken(&self, case: Case) -> Case {
         seated(case, self.place.as_deref(), self.threads)
     }
 }
 
-/// The places and thread counts asked for, each with each.
 pub(super) fn seats(machine: &Machine, group: &Group, defaults: &[u64]) -> Result<Vec<Seat>, String> {
     let threads = counts(group, "threads", defaults, MAX_THREADS)?;
     let places = places(machine, group)?.into_iter();
@@ -56,12 +51,11 @@ pub(super) fn seats(machine: &Machine, group: &Group, defaults: &[u64]) -> Resul
         .collect())
 }
 
-/// Operations for each byte of solving a system of f64: 2/3 n³ on a matrix that is read and written once.
+/// Operations per byte: 2/3 n³ on a matrix read and written once.
 pub(super) fn of_a_system(case: &Case) -> Option<f64> {
     Some(2.0 * case.number("n")? as f64 / 3.0 / (2.0 * 8.0))
 }
 
-/// What both report.
 pub(super) const METRICS: [Metric; 3] = [
     Metric::new(RATE, Unit::FlopPerSecond, Better::Higher)
         .about("operations per second, counted as HPL and textbooks do"),
@@ -72,7 +66,6 @@ pub(super) const METRICS: [Metric; 3] = [
         .said("residual", ""),
 ];
 
-/// A sample of so many operations in so many seconds.
 pub(super) fn sample(operations: f64, elapsed: f64, residual: f64, held: Held<'_>) -> Sample {
     let named = [(RATE, operations / elapsed), (TIME, elapsed), (RESIDUAL, residual)];
     let clocks: Vec<_> = held.cpus.iter().copied().zip(held.clocks.each_hz.iter().copied()).collect();
@@ -85,23 +78,19 @@ pub(super) fn sample(operations: f64, elapsed: f64, residual: f64, held: Held<'_
     }
 }
 
-/// The clocks that the threads held.
 #[derive(Clone, Copy)]
 pub(super) struct Held<'a> {
-    /// The CPU of each thread.
     pub(super) cpus: &'a [usize],
-    /// What each saw.
     pub(super) clocks: &'a Clocks,
-    /// The kinds of core among them, where the machine has several.
+    /// Kinds of core among the CPUs; empty if the machine has one kind.
     pub(super) kinds: &'a [CoreKind],
 }
 
-/// The kinds of core that a team is on, where the machine has several.
 pub(super) fn kinds_of(machine: &Machine, team: &Team) -> Vec<CoreKind> {
     kinds(machine, &team.cpus().iter().copied().collect())
 }
 
-/// The instruction sets asked for, `best` resolved, none twice.
+/// Distinct requested instruction sets, with `best` resolved.
 pub(super) fn isas(group: &Group) -> Result<Vec<Isa>, String> {
     super::foreign::check(group)?;
     let mut isas = Vec::new();
@@ -120,12 +109,11 @@ pub(super) fn isas(group: &Group) -> Result<Vec<Isa>, String> {
     Ok(isas)
 }
 
-/// One instruction set by its name.
 pub(super) fn isa(word: &str) -> Result<Isa, String> {
     plimsoll_units::text::shown(word).parse().map_err(|error| format!("isa {error}"))
 }
 
-/// What a thread is assumed to compute in a second, to choose a default size by; never a limit.
+/// Assumed operations per second of a thread, only for default sizes.
 fn assumed_rate(isa: Isa) -> f64 {
     match isa {
         Isa::Avx512 => 50e9,
@@ -134,8 +122,8 @@ fn assumed_rate(isa: Isa) -> f64 {
     }
 }
 
-/// The order at which `work` × order³ operations take so many seconds on all allowed CPUs, or a sample's share of the
-/// run's budget if that is less; smaller where `bytes` of an order do not fit into memory.
+/// Order for which `work` × order³ operations take the wanted seconds on all allowed CPUs, limited
+/// by the run's time budget and by memory.
 pub(super) fn default_order(machine: &Machine, group: &Group, isa: Isa, wanted: Wanted) -> u64 {
     let cpus = machine.cpu_capacity().max(1.0);
     let share =
@@ -147,25 +135,22 @@ pub(super) fn default_order(machine: &Machine, group: &Group, isa: Isa, wanted: 
     (order.min(memory) as u64 / ROUND * ROUND).max(ROUND)
 }
 
-/// What a default order is chosen for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
-    /// Operations are this times the order cubed.
+    /// Operations ÷ order³.
     pub(super) work: f64,
-    /// Seconds of one sample.
     pub(super) seconds: f64,
-    /// Cases that share the budget.
     pub(super) cases: usize,
-    /// Bytes for each element of a square matrix, all told.
+    /// Total bytes per element of a square matrix.
     pub(super) bytes_per_element: f64,
 }
 
-/// Refuses what does not fit, before any of it is allocated. `sum` says what needs the memory.
+/// Refuses `bytes` beyond the memory budget; `sum` explains the amount.
 pub(super) fn fits(machine: &Machine, bytes: usize, sum: &str) -> Result<(), CannotMeasure> {
     fits_or(machine, bytes, sum, "a smaller --n")
 }
 
-/// The same, with what to choose otherwise.
+/// Like [`fits`], with another remedy.
 pub(super) fn fits_or(machine: &Machine, bytes: usize, sum: &str, less: &str) -> Result<(), CannotMeasure> {
     let (Some(available), Some(budget)) = (machine.memory_available_bytes(), budget(machine)) else {
         return Ok(());
@@ -182,17 +167,15 @@ pub(super) fn fits_or(machine: &Machine, bytes: usize, sum: &str, less: &str) ->
     )))
 }
 
-/// Bytes for people.
 pub(super) fn human(bytes: u64) -> String {
     Quantity::new(bytes as f64, Unit::Byte).to_string()
 }
 
-/// The threads of a case, pinned.
 pub(super) fn team(machine: &Machine, threads: &Threads) -> Result<Team, CannotMeasure> {
     Team::new(&threads.cpus(machine)).map_err(|error| CannotMeasure::environment(error.to_string()))
 }
 
-/// The caches of one core, the first that the threads run on; modest ones where they are not known.
+/// Caches of the threads' first core; small defaults if unknown.
 pub(super) fn caches(machine: &Machine, threads: &Threads) -> Caches {
     let modest = Caches::default();
     let Some(cpu) = threads.cpus(machine).first().copied() else { return modest };
@@ -205,7 +188,6 @@ pub(super) fn caches(machine: &Machine, threads: &Threads) -> Caches {
     Caches { first: share(1).unwrap_or(modest.first), second: share(2).unwrap_or(modest.second) }
 }
 
-/// Where the threads ran, and what bounds them.
 pub(super) fn note_threads(facts: &mut Facts, machine: &Machine, team: &Team) {
     let cpus: CpuSet = team.cpus().iter().copied().collect();
     let (threads, distinct) = (team.count(), cpus.len());
@@ -223,7 +205,6 @@ pub(super) fn note_threads(facts: &mut Facts, machine: &Machine, team: &Team) {
     }
 }
 
-/// A residual that rounding does not explain, of what these CPUs computed together.
 pub(super) fn wrong(cpus: &[usize], operation: &str, residual: f64, detail: String) -> CannotMeasure {
     let origin = match *cpus {
         [cpu] => Origin::Cpu(cpu),
@@ -255,7 +236,6 @@ mod tests {
         let open = Group::default();
         assert_eq!(order("0-1", 24 << 30, &open), 7200);
         assert!(order("0-127", 24 << 30, &open) > 24_000);
-        // 28 000² elements of 9 bytes are 7.1 GB.
         assert!(order("0-127", 4 << 30, &open) < 22_000);
         let hurried = Group { budget: Some(9.0), ..Group::default() };
         assert_eq!(order("0-1", 24 << 30, &hurried), 5280);

@@ -1,4 +1,4 @@
-//! "fma f64 avx512: saturation point at 8 chains": where more independent work no longer raises a rate.
+//! Finding: number of chains at which a rate saturates.
 
 use serde_json::{Value, json};
 
@@ -9,14 +9,12 @@ use plimsoll_model::view::{Finding, RunView, Topic};
 use plimsoll_units::quantity::Quantity;
 use plimsoll_units::quantity::format::significant;
 
-/// A rate this near to the most is no longer raised.
+/// Share of the highest rate that counts as saturated.
 const FLAT: f64 = 0.97;
-/// Points below which there is no curve.
 const LEAST_POINTS: usize = 3;
-/// Where the fewest chains are more than this, they may already be enough, and tell no latency.
+/// Largest number of initial chains from which a latency follows; more may already saturate.
 const FEW: u64 = 2;
 
-/// Speaks once for each kind of case that was measured with several numbers of chains.
 pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     let of_chains: Vec<&Measurement> =
@@ -30,18 +28,16 @@ pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
     found
 }
 
-/// What is the same in all points of a curve.
 fn kind(measurement: &Measurement) -> (Vec<String>, &str, u32) {
     let params = measurement.case.params().iter().filter(|(name, _)| *name != "chains");
     let params = params.map(|(name, value)| format!("{name}={value}")).collect();
     (params, &measurement.node, measurement.repeat)
 }
 
-/// A point of the curve.
 struct At<'a> {
     chains: u64,
     rate: f64,
-    /// Steps of all chains in a cycle of a core.
+    /// Steps of all chains per cycle of a core.
     steps: Option<f64>,
     measurement: &'a Measurement,
 }
@@ -63,7 +59,7 @@ fn told(alike: Vec<&Measurement>) -> Option<Finding> {
     if curve.len() < LEAST_POINTS || most.rate.is_nan() || most.rate <= 0.0 {
         return None;
     }
-    // From here on all points are as good as the best.
+    // From this point on all rates are saturated.
     let flat = curve.iter().rev().take_while(|at| at.rate >= FLAT * most.rate).last();
     let saturated = flat.filter(|at| at.chains < last.chains);
     let unit = first.measurement.headline()?.unit;
@@ -95,21 +91,18 @@ fn told(alike: Vec<&Measurement>) -> Option<Finding> {
     Some(Finding { topic: Topic::Saturation, code: "chains-saturation", text, evidence })
 }
 
-/// The case in words without its number of chains.
 fn name(measurement: &Measurement) -> String {
     let chains = measurement.case.number("chains").unwrap_or_default();
     crate::SUBSYSTEM.label(&measurement.case).replacen(&format!(" chains {chains}"), "", 1)
 }
 
-/// Little's law: what is in flight is the rate times the time that each takes.
+/// Little's law: in flight = throughput × latency.
 struct Little {
-    /// Cycles from a step of a chain to its next.
     latency: f64,
-    /// Steps of all chains in a cycle, at the most.
     throughput: f64,
 }
 
-/// The law for a curve that begins with so few chains that each waits for itself alone, and rises from there.
+/// Applies the law to a curve that starts limited by latency and rises from there.
 fn little(first: &At<'_>, most: Option<f64>) -> Option<Little> {
     let (few, throughput) = (first.steps?, most?);
     let threads = first.measurement.case.threads();
@@ -144,7 +137,6 @@ mod tests {
         super::find(&RunView::new(measurements))
     }
 
-    /// A core with this latency that starts so many in a cycle, at 1 GHz: one point for each number of chains.
     fn curve(chains: &[u64], latency: f64, units: f64) -> Vec<Measurement> {
         let point = |&n: &u64| {
             let steps = (n as f64 / latency).min(units);

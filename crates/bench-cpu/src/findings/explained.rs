@@ -1,5 +1,5 @@
-//! "sqrt of f64 by sse2 is at 93 % of its limit, by avx2 at 100 %: …": what stands between a kernel and the limit of the
-//! units it uses, shown by another kernel that reaches it; or by one that reaches its own at a lower clock.
+//! Finding: why a kernel stays below the limit of its units, shown by another kernel that reaches
+//! the limit, or reaches its own at a lower clock.
 
 use serde_json::json;
 
@@ -11,34 +11,31 @@ use plimsoll_model::view::{Finding, RunView, Topic};
 use plimsoll_model::warning::Warning;
 use plimsoll_units::quantity::{Quantity, Unit, percent};
 
-/// Shares of the limit from here on need no explanation.
 const REACHED: f64 = 0.97;
 
-/// Warnings of cases that did not have their cores wholly.
 const LESS_OF_A_CORE: [&str; 3] = [Warning::QUOTA, "hidden-siblings", "sibling-busy"];
 
-/// So much higher, as a share, is a clock that the core holds because it issues fewer instructions.
+/// Smallest relative difference that counts as a higher clock.
 const HIGHER: f64 = 0.03;
-/// Instructions of two kernels in a second that differ by less, as a share, are as many.
+/// Largest relative difference between equal instruction rates.
 const AS_MANY: f64 = 0.03;
 
-/// Speaks for each `cpu.peak` case below 97 % of its limit, where the same operation of the same type by another
-/// instruction set reached its limit in this run, on as many threads: so it is neither the unit nor the clock, but what
-/// the kernel must do beside. Else, where another operation reached its limit at a lower clock, and no more instructions in a
-/// second: then the core trades one for the other.
+/// Findings for `cpu.peak` cases below 97 % of their limit. Either the operation reaches its limit
+/// with another instruction set (the kernel's other work limits it), or another operation reaches
+/// its limit at a lower clock with no more instructions per second (a trade of the core).
 pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
     let low = |m: &&Measurement| of_limit(m).is_some_and(|share| share < REACHED) && has_its_cores(m);
     let lows = run.of(Peak.name()).filter(low);
     lows.filter_map(|low| by_another_kernel(low, run).or_else(|| by_the_clock(low, run))).collect()
 }
 
-/// The figure is without interruptions, save under a quota, and that is told elsewhere. With few chains it is the latency.
+/// Excludes cases under a quota (own warning) and with chains (limited by latency).
 fn has_its_cores(low: &Measurement) -> bool {
     let less = LESS_OF_A_CORE.iter().chain(&Elsewhere::WARNING_CODES).any(|code| low.warns(code));
     low.case.number("chains").is_none() && !less
 }
 
-/// Another operation on as many threads by the same instruction set, at its limit and at a lower clock.
+/// Another operation with this instruction set, at its limit and at a lower clock.
 fn by_the_clock(low: &Measurement, run: &RunView<'_>) -> Option<Finding> {
     let (share, clock) = (of_limit(low)?, low.conditions.clock_hz?);
     let same = |other: &Measurement, key: &str| low.case.word(key) == other.case.word(key);
@@ -103,7 +100,6 @@ fn of_limit(measurement: &Measurement) -> Option<f64> {
     measurement.headline()?.of_limit.filter(|share| share.is_finite())
 }
 
-/// Whether they differ in nothing but the instruction set.
 fn alike(a: &Measurement, b: &Measurement) -> bool {
     let others = |m: &Measurement| -> Vec<String> {
         let params = m.case.params().iter().filter(|(name, _)| *name != "isa");
@@ -147,7 +143,6 @@ mod tests {
               Likely cause: its power or current limit"
             ]
         );
-        // At the same clock, or with fewer instructions in a second, this explains nothing.
         assert!(find(&[at("fma", 0.999, 2.79e9), at("mix", 0.943, 2.8e9)]).is_empty());
         assert!(find(&[at("fma", 0.999, 2.79e9), at("mix", 0.80, 3.0e9)]).is_empty());
     }

@@ -1,4 +1,4 @@
-//! "these 2 CPUs share one core": two threads of pure arithmetic do no more than one.
+//! Finding: two CPUs share a core, as two threads of pure arithmetic are no faster than one.
 
 use serde_json::json;
 
@@ -9,16 +9,14 @@ use plimsoll_model::measurement::Measurement;
 use plimsoll_model::view::{Compared, Finding, NOTABLE, RunView, Topic, lost};
 use plimsoll_model::warning::Warning;
 
-/// Two threads this much faster than one, or less, are "no faster". Two cores give 2; siblings of one core give 1,
-/// because one thread already keeps its multipliers busy.
+/// Largest speed-up of two threads that counts as none. Two cores give 2, siblings 1.
 const NO_FASTER: f64 = 1.1;
-/// What the speed-up might be at most, intervals considered.
+/// Largest upper confidence bound of such a speed-up.
 const SURELY: f64 = 1.25;
-/// Warnings that explain a missing speed-up otherwise.
 const OTHERWISE: &[&str] = &[Warning::CROWDED, Warning::QUOTA];
 
-/// Speaks where every `cpu.peak` case of a node that was measured on one and two threads is no faster on two, and
-/// nothing else took the time.
+/// A finding per node if two threads are no faster in any `cpu.peak` case, and nothing else took
+/// the time.
 pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
     let all = run.compared();
     let pair = |c: &&Compared<'_>| {
@@ -52,7 +50,6 @@ fn no_faster(pair: &Compared<'_>) -> bool {
     slow && undisturbed(pair.base) && undisturbed(pair.this)
 }
 
-/// The two CPUs by number, where the measurement tells them.
 fn cpus(measurement: &Measurement) -> String {
     match measurement.achieved.get(&CPUS).as_deref() {
         Some([a, b]) => format!("CPUs {a} and {b}"),

@@ -1,4 +1,4 @@
-//! "CPUs 0 and 1 share one core: a cache line goes between them in 6.2 ns": siblings that the machine does not name.
+//! Finding: siblings that the machine does not show.
 
 use serde_json::json;
 
@@ -8,13 +8,13 @@ use plimsoll_model::measurement::{Measured, Measurement};
 use plimsoll_model::view::{Finding, RunView, Topic};
 use plimsoll_units::quantity::{Quantity, Unit};
 
-/// One way by compare-and-swap, in seconds. Siblings of one core were published at 4.3 to 10 ns (Alder Lake to Zen 3),
-/// two cores at 16 ns and more (Zen 3, one core complex): the list of `nviennot/core-to-core-latency`, 2023.
+/// Largest one-way latency within a core by compare-and-swap, in seconds. Published: siblings 4.3
+/// to 10 ns (Alder Lake to Zen 3), two cores 16 ns and more (Zen 3):
+/// `nviennot/core-to-core-latency`, 2023.
 const WITHIN_A_CORE: f64 = 12.5e-9;
-/// Pairs that the sentence names; the evidence has all.
 const NAMED: usize = 4;
 
-/// Speaks for each `cpu.core-to-core` case by compare-and-swap that has pairs as near as siblings, and not said to be.
+/// A finding per case with pairs as near as siblings that are not marked as siblings.
 pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
     run.of(CoreToCore.name()).filter_map(hidden).collect()
 }

@@ -1,11 +1,10 @@
-//! The limit of `cpu.hpl`: the sum of what each machine of the run derived for its own multiply-adds.
+//! Limit of `cpu.hpl`: the sum of the FMA limits of the machines.
 
 use super::{MACHINES, MACHINES_PEAK};
 use crate::RATE;
 use plimsoll_model::limit::{Input, Kind, Limit, Question, Source};
 use plimsoll_model::sample::Condition;
 
-/// Limits of `cpu.hpl`: what all machines could compute together.
 pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
     if question.metric != RATE {
         return Vec::new();

@@ -1,6 +1,5 @@
-//! `cpu.hpl`: HPL over all machines of a run, by the installed `xhpl` or `hpcc`.
-//!
-//! The machines of a run with `--hosts` solve it together after each has been measured; on one machine `cpu.linpack` measures the same.
+//! `cpu.hpl`: HPL on all machines of a run with `--hosts` together, by the installed `xhpl` or
+//! `hpcc`. On one machine use `cpu.linpack`.
 
 mod limit;
 
@@ -13,22 +12,20 @@ use plimsoll_model::case::{Case, Value};
 use plimsoll_model::plan::Group;
 use plimsoll_model::sample::{CannotMeasure, Condition};
 
-/// Most columns of a block.
 const MOST_BLOCK: u64 = 4096;
 
-/// Most rows or columns of processes.
 const MOST_GRID: u64 = 1 << 16;
 
-/// How many machines solved a system together.
+/// Number of machines that solved a system together.
 pub const MACHINES: Condition = Condition::new("machines", "1", "machines that solved a system together");
-/// What they could compute together.
+/// Sum of the FMA limits of the machines.
 pub const MACHINES_PEAK: Condition = Condition::new(
     "machines_peak",
     "FLOP/s",
     "sum over the machines of the limit of multiply-adds that each derived for itself",
 );
 
-/// The benchmark itself.
+/// The benchmark `cpu.hpl`.
 pub struct Hpl;
 
 impl Benchmark for Hpl {
@@ -54,7 +51,7 @@ impl Benchmark for Hpl {
     }
 
     fn cases(&self, _: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
-        // What is not asked for the machines decide, when all are known.
+        // The machines decide other parameters when all are known.
         let mut made = vec![Case::of(self.name())];
         let lists: [(&str, &[u64], u64); 4] = [
             ("n", &[], MOST_ROWS),

@@ -1,5 +1,3 @@
-//! Cases, refusals, and systems that are really solved and judged.
-
 use plimsoll_metal::gemm::{self, Caches};
 
 use super::*;

@@ -1,8 +1,9 @@
-//! The limit of `cpu.peak`: what the cores' units can start in a cycle, times the clock measured in the same slices.
+//! Limit of `cpu.peak`: instructions per cycle of the cores' units at the clock measured in the
+//! same slices.
 //!
-//! rate ≤ instructions per cycle × lanes × operations each × clock × cores. The clock is each sample's own, so the
-//! limit is too. Cores are counted, not threads: siblings share their core's units, and threads beyond the CPUs take
-//! turns. With a number of chains, each of which waits for itself, instructions per cycle ≤ chains ÷ latency as well.
+//! rate ≤ instructions per cycle × lanes × operations each × clock × cores, per sample. Cores count
+//! and not threads: siblings share the units. For a given number of (dependent) chains also
+//! instructions per cycle ≤ chains ÷ latency.
 
 use plimsoll_metal::isa::Isa;
 use plimsoll_metal::kernel::{Element, Kernel, Rate, rate};
@@ -35,7 +36,6 @@ pub(crate) fn limits(question: &Question<'_>) -> Vec<Limit> {
     }
 }
 
-/// What can be said where the limit cannot: operations in a cycle and the clock, as measured.
 fn measured_instead(question: &Question<'_>) -> String {
     let conditions = || question.samples.iter().map(|sample| &sample.conditions);
     let each = median(conditions().filter_map(|c| c.more.get(&PER_CYCLE)).collect());
@@ -57,7 +57,7 @@ fn derived(question: &Question<'_>) -> Result<Limit, Unknown> {
         return mixed(question, kernel, &cpus);
     }
     let share = Share::of(question, &cpus);
-    // Time that a quota gives is a CPU's, not a core's.
+    // A quota gives time of CPUs, not of cores.
     let threads = if share.is_quota { 1 } else { most_of_a_core(cpu, &cpus) };
     let units = units(question.machine, &cpus, kernel, threads)?;
     let core = &units.core;
@@ -74,7 +74,6 @@ fn derived(question: &Question<'_>) -> Result<Limit, Unknown> {
     Ok(core.mark(limit).resting_on(fact(&units, kernel) + &cores))
 }
 
-/// The limit on cores of several kinds: the sum over them, each at its own clock.
 fn mixed(question: &Question<'_>, kernel: &Kernel, cpus: &CpuSet) -> Result<Limit, Unknown> {
     let machine = question.machine;
     if machine.cgroup.cpu_quota.as_ref().is_some_and(|quota| quota.cpus() < cpus.len() as f64) {
@@ -120,7 +119,6 @@ fn mixed(question: &Question<'_>, kernel: &Kernel, cpus: &CpuSet) -> Result<Limi
     Ok(mark.map_or(limit.clone(), |core| core.mark(limit)).resting_on(facts.join(" or ")))
 }
 
-/// What a row says of a kernel.
 fn fact(units: &Units, kernel: &Kernel) -> String {
     if let Chains::Few { latency, .. } = units.chains {
         return format!(
@@ -134,7 +132,7 @@ fn fact(units: &Units, kernel: &Kernel) -> String {
     format!("{per_cycle} {} of {} bits per cycle ({})", units.name, kernel.vector_bits(), units.core.name)
 }
 
-/// What cores that start so many of a kernel's instructions in a cycle can do, at the clock of each sample.
+/// Limit of cores that start `instructions` of the kernel per cycle.
 fn at_the_clock(
     question: &Question<'_>,
     kernel: &Kernel,
@@ -165,8 +163,8 @@ fn at_the_clock(
     Ok(limit)
 }
 
-/// What cores of this kind were measured to do with the case's kernel before the run, where no row says it: a bound for other
-/// cases, and never a reason to disbelieve one.
+/// Limit from the capability measured before the run, if the chip's data is unknown: used for other
+/// cases, and never to doubt a result.
 pub(crate) fn capabilities(question: &Question<'_>) -> Vec<Limit> {
     wherever_they_run(question, |question| capability(question).ok_or(())).unwrap_or_default()
 }
@@ -180,7 +178,7 @@ fn capability(question: &Question<'_>) -> Option<Limit> {
         key if key == rate::MULTIPLY_AND_ADD.key => Ability::MultiplyAndAdd,
         _ => return None,
     };
-    // One core stands for all only where they are of one kind.
+    // One core represents all only if all have one kind.
     let same = |one: &&Capability| one.ability == ability && one.bits == kernel.vector_bits();
     let found = cpu.capabilities.iter().find(same).filter(|_| cpu.kinds.is_empty())?;
     let cpus: CpuSet = placed(question.machine, question.case).into_iter().collect();
@@ -192,11 +190,11 @@ fn capability(question: &Question<'_>) -> Option<Limit> {
     );
     let limit = at_the_clock(question, kernel, &share, found.per_cycle()?, &from).ok()?;
     let reason = Some("measured capability of these cores".to_owned());
-    // Other work can have slowed down the look before the run: what passes it refutes it.
+    // Other load may have slowed the measurement before the run: a higher result refutes it.
     Some(Limit { source: Source::Inferred, reason, ..limit }.resting_on(from))
 }
 
-/// The limit of instructions of which so few chains are in flight: chains ÷ latency takes the place of what the units start.
+/// Replaces instructions per cycle by chains ÷ latency.
 fn of_chains(mut limit: Limit, name: &str, chains: f64, latency: f64, from: &str) -> Limit {
     let started = format!("{name} per cycle");
     limit.formula = limit.formula.replacen(&started, "chains ÷ latency", 1);
@@ -206,7 +204,7 @@ fn of_chains(mut limit: Limit, name: &str, chains: f64, latency: f64, from: &str
     limit
 }
 
-/// What one core can do with a kernel in a cycle.
+/// Capability of one core with a kernel, per cycle.
 pub struct PerCycle {
     /// Instructions started.
     pub instructions: f64,
@@ -214,10 +212,7 @@ pub struct PerCycle {
     pub operations: f64,
 }
 
-/// What a core like CPU `number` can do with a kernel.
-///
-/// # Errors
-/// Why it is not known.
+/// Returns the capability of a core like CPU `number` with a kernel, or why it is not known.
 pub fn per_cycle(machine: &Machine, number: usize, kernel: &Kernel) -> Result<PerCycle, Unknown> {
     compiled_by_us(kernel)?;
     let units = units(machine, &[number].into_iter().collect(), kernel, 1)?;
@@ -225,30 +220,25 @@ pub fn per_cycle(machine: &Machine, number: usize, kernel: &Kernel) -> Result<Pe
     Ok(PerCycle { instructions: units.per_cycle, operations })
 }
 
-/// What bounds the kernel in the core.
 struct Units {
     core: Core,
-    /// Vector instructions in a cycle.
+    /// Vector instructions per cycle.
     per_cycle: f64,
-    /// Operations of one lane of one instruction.
     operations: f64,
     name: &'static str,
-    /// What chains make of it.
     chains: Chains,
 }
 
-/// How the number of chains bounds a kernel.
 enum Chains {
-    /// As many as the kernel needs, or enough of them.
+    /// Enough for the units.
     Enough,
-    /// So few that they decide the rate: chains in a core, and the cycles of one instruction.
+    /// Chains per core, and the latency in cycles.
     Few { chains: f64, latency: f64 },
-    /// It is not known, because no latency is listed.
+    /// No latency is listed.
     Unknown,
 }
 
 impl Chains {
-    /// What is said of a limit that does not count with the latency.
     fn note(&self, core: &Core, name: &str) -> Option<String> {
         matches!(self, Self::Unknown).then(|| {
             format!(
@@ -259,7 +249,6 @@ impl Chains {
     }
 }
 
-/// The kernel that the case names.
 fn kernel(case: &Case) -> Result<&'static Kernel, Unknown> {
     let kernel = kernel_of(case).map_err(|_| Unknown(format!("this version has no kernel for {case}")))?;
     compiled_by_us(kernel).map(|()| kernel)
@@ -273,7 +262,7 @@ fn compiled_by_us(kernel: &Kernel) -> Result<(), Unknown> {
     Err(Unknown(why.to_owned()))
 }
 
-/// The units of the cores that the threads are on, which must be alike; `threads` of them share a core at most.
+/// Units of the threads' cores, which must be of one kind; `threads` share a core at most.
 fn units(machine: &Machine, cpus: &CpuSet, kernel: &Kernel, threads: usize) -> Result<Units, Unknown> {
     let core = core_of(machine, cpus)?;
     let rate = rate_of(kernel)?;
@@ -283,22 +272,21 @@ fn units(machine: &Machine, cpus: &CpuSet, kernel: &Kernel, threads: usize) -> R
     if kernel.is_scalar() && !rate.is_alike_in_scalars {
         return Err(Unknown(format!("the rate of scalar {} of {} is not known", rate.name, core.name)));
     }
-    // A scalar takes a place of 128 bits.
+    // A scalar occupies a 128-bit unit.
     let started = core.per_cycle(rate, kernel.vector_bits().max(LEAST_VECTOR_BITS), &machine.cpu)?;
     let (per_cycle, chains) = in_chains(&core, kernel, started, threads);
     Ok(Units { per_cycle, core, operations: operations(kernel), name: rate.name, chains })
 }
 
-/// Bits of the shortest vectors that rates are listed for.
 const LEAST_VECTOR_BITS: u32 = 128;
 
-/// Instructions in a cycle of those that the units start, where chains wait: each for one latency, or for two where a step is
-/// a multiplication and an addition.
+/// Instructions per cycle with chains, each waiting for one latency (two if a step is a
+/// multiplication and an addition).
 fn in_chains(core: &Core, kernel: &Kernel, started: f64, threads: usize) -> (f64, Chains) {
     if !kernel.chains {
         return (started, Chains::Enough);
     }
-    // Binary16 has latencies of its own.
+    // Binary16 has other latencies.
     let rate = kernel.rate().filter(|_| kernel.element != Element::F16);
     let latency = rate.and_then(|rate| core.latency(rate));
     let chains = f64::from(kernel.accumulators) * threads as f64;
@@ -309,12 +297,10 @@ fn in_chains(core: &Core, kernel: &Kernel, started: f64, threads: usize) -> (f64
     }
 }
 
-/// Operations of one lane of the instruction that counts.
 fn operations(kernel: &Kernel) -> f64 {
     f64::from(kernel.parts.iter().map(|part| part.operations).max().unwrap_or(0))
 }
 
-/// The rate of cores that bounds the kernel.
 fn rate_of(kernel: &Kernel) -> Result<Rate, Unknown> {
     let unlisted =
         || Unknown(format!("no rate is listed for {} of {} in any row", kernel.op, kernel.element));
@@ -364,7 +350,6 @@ mod tests {
         limits(&question).remove(0)
     }
 
-    /// Whether the kernels that a test is about are built here; if not, says so past the capture of passing tests.
     fn x86_64(test: &str) -> bool {
         let built = kernel::find(Op::FMA, Element::F64, Isa::Avx512).is_some();
         if !built {
@@ -399,7 +384,6 @@ mod tests {
         assert_eq!(value("div", "f64", "avx2").0, 4.0 / 5.0);
         let dot = value("dot", "i8", "avx512");
         assert_eq!(dot, (128.0, "dot products per cycle × lanes × 8 × clock × cores".to_owned()));
-        // Every kernel that these chips can run has a rate in their row.
         let lacking = ["avx_vnni", "avx512_fp16", "amx_int8", "amx_bf16"];
         let lacks = |kernel: &&Kernel| kernel.needs.is_some_and(|feature| lacking.contains(&feature.name));
         for kernel in kernel::kernels().filter(|k| k.isa != Isa::Portable && !lacks(k)) {
@@ -412,7 +396,6 @@ mod tests {
         if !x86_64("cores_of_several_kinds_give_the_sum_each_at_its_own_clock") {
             return;
         }
-        // Alder Lake: two performance cores at 5 GHz, two efficiency cores at 4 GHz.
         let mut hybrid = machine(17);
         hybrid.cpu.vendor = Some("GenuineIntel".to_owned());
         (hybrid.cpu.family, hybrid.cpu.model) = (Some(6), Some(0x97));
@@ -430,7 +413,7 @@ mod tests {
         let more = &mut samples[0].conditions.more;
         more.set_of(&KIND_CLOCK, "cpu_core", 5e9);
         more.set_of(&KIND_CLOCK, "cpu_atom", 4e9);
-        // 256 bits: four lanes, two operations; two a cycle on Golden Cove, one on Gracemont.
+        // 256 bits: four lanes, two operations; two per cycle on Golden Cove, one on Gracemont.
         assert_eq!(ask(&samples).value, Some(2.0 * 2.0 * 8.0 * 5e9 + 2.0 * 8.0 * 4e9));
     }
 
@@ -439,7 +422,7 @@ mod tests {
         if !x86_64("chains_bound_the_rate_until_units_times_latency_of_them_are_in_flight") {
             return;
         }
-        // Zen 4: two FMA of 256 bits in a cycle, one of 512, each ready after four.
+        // Zen 4: two 256-bit FMA per cycle or one of 512 bits, latency 4.
         let zen4 = machine(17);
         let of = |kind: &str, chains: u32, threads: u32| {
             let id = format!("cpu.peak/op=fma/type=f64/{kind}/chains={chains}/threads={threads}");
@@ -452,10 +435,9 @@ mod tests {
         assert_eq!(middle, [0.25, 1.75, 2.0, 2.0]);
         assert_eq!([1, 8].map(|n| rate("isa=avx2/width=128", n) / 4.0), [0.25, 2.0]);
         assert_eq!([1, 8].map(|n| rate("isa=avx2/width=scalar", n) / 2.0), [0.25, 2.0]);
-        // A multiplication and an addition, three cycles each, two of each a cycle.
+        // A multiplication and an addition, three cycles each, two of each per cycle.
         let apart = [1, 6, 12, 14].map(|n| rate("isa=sse2/width=128", n) / 4.0);
         assert_eq!(apart, [1.0 / 6.0, 1.0, 2.0, 2.0]);
-        // Siblings have chains of their own and share the units: 0 and 2 are one core.
         let both = |chains: u32| {
             let id =
                 format!("cpu.peak/op=fma/type=f64/isa=avx2/width=256/chains={chains}/affinity=0,2/threads=2");
@@ -470,7 +452,6 @@ mod tests {
             [("chains", 3.0), ("latency", 4.0), ("lanes", 4.0), ("clock", 1.0), ("cores", 1.0)]
         );
         assert!(few.fact.unwrap().text.contains("4.00 cycles from one of the FMA to the next (Zen 4)"));
-        // Without a latency the units bound it, and that is said.
         let id = "cpu.peak/op=mul/type=i32/isa=avx2/width=256/chains=1/threads=1";
         let unlisted = limit(&zen4, id, &[Some(1.0)]);
         assert_eq!(unlisted.value, Some(16.0));

@@ -1,8 +1,8 @@
-//! `cpu.peak`: the arithmetic rate of a loop that keeps every multiplier busy from registers alone.
+//! `cpu.peak`: arithmetic rate of a loop that keeps all multipliers busy from registers.
 //!
-//! Work is cut into slices of some 25 µs, and the core clock is probed after each 125 to 250 µs of them; rate and clock
-//! come from the same undisturbed slices (`plimsoll_metal::sliced`), so the figure is comparable to its limit to the
-//! per mille also on a busy machine. Every slice starts from the same numbers and must end in the same bits.
+//! Work is sliced (`plimsoll_metal::sliced`): rate and clock come from the same undisturbed slices,
+//! so the result compares with its limit to a per mille even on a busy machine. Every slice starts
+//! from the same numbers and must end in the same bits.
 
 use plimsoll_metal::capability::quickest;
 use plimsoll_metal::kernel::{Kernel, WrongResult, chained, kernels};
@@ -31,17 +31,15 @@ use plimsoll_model::plan::Group;
 use plimsoll_model::sample::{Amount, CannotMeasure, Condition, Facts, Origin, Sample, WrongAnswer};
 use plimsoll_units::quantity::Unit;
 
-/// More threads than any machine has CPUs; a number beyond it is a slip of the keyboard.
 const MAX_THREADS: u64 = 1 << 16;
 
-/// The benchmark itself.
+/// The benchmark `cpu.peak`.
 pub struct Peak;
 
-/// The share of the limit at the clock held that the kernels reach where nothing is wrong: docs/performance.md has 0.995 and more on all
-/// machines that were measured, for `fma`; the rest is for those that were not.
+/// Share of the limit reached by working kernels (0.995 on all machines in docs/performance.md).
 const REACHED: f64 = 0.97;
 
-/// The headline; of whole numbers it counts operations.
+/// Headline; integer operations count as OP/s.
 const FLOPS: Metric = Metric::new(RATE, Unit::FlopPerSecond, Better::Higher)
     .about("operations per second: of whole numbers OP/s")
     .reaching(REACHED);
@@ -100,7 +98,7 @@ impl Benchmark for Peak {
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
         let pairs = pairs(group)?;
         let asked = Asked::of(group)?;
-        // How chains overlap is a matter of one core.
+        // Chains concern a single core.
         let usual = if asked.chains() { vec![1] } else { default_threads(machine) };
         let threads = counts(group, "threads", &usual, MAX_THREADS)?;
         let hows = hows(machine, group)?;
@@ -129,8 +127,7 @@ impl Benchmark for Peak {
         }
     }
 
-    /// What was interrupted is not in the figure, and the clock hardly moves: runs differ by less than 2 % even beside
-    /// other work.
+    /// Runs differ by less than 2 % even next to other load.
     fn noise(&self, _: &str) -> Option<f64> {
         Some(0.05)
     }
@@ -148,13 +145,11 @@ impl Benchmark for Peak {
     }
 }
 
-/// A case, understood.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Job {
-    /// The kernel's own name.
     kernel: String,
     threads: Threads,
-    /// Operations of each thread in a sample, where they are fixed.
+    /// Operations per thread and sample, if fixed.
     work: Option<u64>,
 }
 
@@ -174,23 +169,20 @@ impl Job {
     }
 }
 
-/// Of the kernels that do the same, the one that is quickest on the first of these CPUs. On a team of its own: the calling
-/// thread stays where it is.
+/// Fastest of the equivalent kernels on the first of these CPUs, without moving this thread.
 fn quickest_on(kernel: &'static Kernel, cpus: &[usize]) -> &'static Kernel {
     let first = cpus.get(..1).unwrap_or_default();
     let chosen = Team::new(first).ok().and_then(|mut team| team.run(|_| quickest(kernel)).ok());
     chosen.and_then(|each| each.into_iter().next()).unwrap_or(kernel)
 }
 
-/// A kernel loaded on every thread of a pinned team.
 struct Running {
     kernel: &'static Kernel,
-    /// Turns of each thread in each sample, where the amount is fixed.
+    /// Loop iterations per thread and sample, if fixed.
     fixed: Option<u64>,
     slices: Slices<KernelLoad>,
 }
 
-/// A result of a load on this CPU that is not the reference's.
 fn wrong_answer(cpu: usize, load: &KernelLoad, wrong: &WrongResult) -> WrongAnswer {
     let WrongResult { kernel, accumulator, lane, turns, got, wanted } = wrong;
     let made = WrongAnswer::new(Origin::Cpu(cpu), *kernel, got.to_string()).expected(wanted.to_string());
@@ -198,11 +190,10 @@ fn wrong_answer(cpu: usize, load: &KernelLoad, wrong: &WrongResult) -> WrongAnsw
     WrongAnswer { count: load.deviations().max(1), ..made }
 }
 
-/// Instruction sets with the bits of their longest vectors.
 const FULL: &[(&str, &str)] =
     &[("sse2", "128"), ("avx2", "256"), ("avx512", "512"), ("amx", "8192"), ("neon", "128"), ("mmla", "128")];
 
-/// The bits of a vector, or that there is none; not where the name of the instruction set says them.
+/// Vector width in words, unless the instruction set implies it.
 fn width_in_words(case: &Case) -> Option<String> {
     let (isa, width) = (case.word("isa").unwrap_or_default(), case.word("width")?);
     match width.starts_with(|c: char| c.is_ascii_digit()) {
@@ -211,18 +202,16 @@ fn width_in_words(case: &Case) -> Option<String> {
     }
 }
 
-/// Operations in a cycle of one core.
+/// Operations per cycle of one core.
 pub const PER_CYCLE: Condition =
     Condition::new("operations_per_cycle", "1", "operations in a cycle of one core");
 
-/// Steps of all chains in a cycle of one core. A step is one instruction, or a multiplication and an addition where the
-/// instruction set fuses none.
+/// Steps of all chains per cycle of one core. Without FMA a step is two instructions.
 pub const STEPS_PER_CYCLE: Condition =
     Condition::new("chain_steps_per_cycle", "1", "steps of all chains in a cycle of one core");
 
 impl Prepared for Running {
-    /// Reports no work of its own: every slice does the same amount already, and a sample of fixed length keeps to the
-    /// budget also where most of the time is stolen.
+    /// Reports no work: a fixed duration keeps the time budget even if most time is stolen.
     fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
         let outcome = self.slices.measure(amount)?;
         let mut conditions = self.slices.conditions(&outcome);
@@ -312,7 +301,6 @@ mod tests {
             assert!(case.id().as_str().ends_with(&end), "{case}");
             assert_eq!(Peak.metrics(&case)[1].name, "time");
             let mut running = Peak.prepare(&case, &parsed, &cx).unwrap();
-            // The first is the warm-up, as long as it is told.
             let taken: Vec<Sample> =
                 (0..40).filter_map(|_| running.sample(Amount::Seconds(0.01)).ok()).take(2).collect();
             assert_eq!(taken.len(), 2);
@@ -411,7 +399,7 @@ mod tests {
             let case = &candidate.case;
             let mut running = Peak.prepare(case, &candidate.parsed, &cx).unwrap();
             for amount in [Amount::Seconds(0.005), Amount::Work(10_000_000)] {
-                // On a busy machine it happens that no slice is undisturbed.
+                // On a busy machine a sample may have no undisturbed slice.
                 let mut sample = running.sample(amount);
                 for _ in 0..200 {
                     sample = sample.or_else(|_| running.sample(amount));

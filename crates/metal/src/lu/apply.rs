@@ -1,7 +1,7 @@
-//! Applies a factored panel to a block of columns on its right: exchanges rows, solves, multiplies.
+//! Applies a factored panel to a block on its right: exchanges rows, solves, multiplies.
 //!
-//! Few columns at a time (a "group"): what they need of U stays in the second-level cache while all of L passes by
-//! once, and each strip of L is used for all of them while it is near.
+//! Works on a few columns (a "group") at a time: their rows of U stay in the L2 cache while L is
+//! streamed once.
 
 use std::ops::Range;
 
@@ -12,21 +12,18 @@ use crate::buffer::{Buffer, BufferError};
 use crate::gemm::pack::Part;
 use crate::gemm::tile::{Operands, Update};
 
-/// The strips of U of a group take no more than this part of the second-level cache: the rest is for L and what is multiplied.
+/// The rows of U of a group take at most 1/`PART` of the L2 cache.
 const PART: usize = 6;
-/// Rows that are fetched ahead of their exchange.
 const PREFETCH_ROWS: usize = 2;
 
-/// What one thread needs to apply panels: strips of U.
 #[derive(Debug)]
 pub(super) struct Strips {
     strips: Buffer,
-    /// Columns of a group.
     together: usize,
 }
 
-/// Columns of a group where panels and blocks are `width` columns: as many as fit, in whole tiles and groups of equal size. The
-/// more there are, the less often L is read.
+/// Columns per group for panels of `width` columns: as many as fit the L2 cache of `second_level`
+/// bytes, in whole tiles and equal groups.
 pub(super) fn together(kernels: Kernels, width: usize, second_level: usize) -> usize {
     let fit = second_level / PART / (width.max(1) * size_of::<f64>());
     let groups = width.div_ceil(fit.max(kernels.tile.columns));
@@ -34,21 +31,18 @@ pub(super) fn together(kernels: Kernels, width: usize, second_level: usize) -> u
 }
 
 impl Strips {
-    /// Room for groups of `together` columns of panels of `width`.
     pub(super) fn new(width: usize, together: usize) -> Result<Self, BufferError> {
         room(width.saturating_mul(together)).map(|strips| Self { strips, together })
     }
 
-    /// Bytes of [`Strips::new`].
     pub(super) fn bytes(width: usize, together: usize) -> usize {
         width.saturating_mul(together).saturating_mul(size_of::<f64>())
     }
 
-    /// Applies the panel at `place` to columns of the grid that begins at `start`: whole tiles of them. `crew` may help.
-    ///
-    /// # Safety
-    /// The kernels must be of this processor and fit the grid. The columns, from the panel's first row down, must be
-    /// exclusively the caller's, and nobody may write the panel's.
+    /// Applies the panel at `place` to `columns` (whole tiles) of the grid at `start`; `crew` may
+    /// help.
+    /// Safety: kernels, processor and grid fit. The caller owns the columns from the panel's first
+    /// row down, and no thread writes the panel.
     pub(super) unsafe fn apply(
         &mut self,
         kernels: Kernels,
@@ -75,25 +69,21 @@ impl Strips {
     }
 }
 
-/// Columns that are done together; they are exclusively this one's, from the panel's first row down.
+/// Columns processed together; this owns them from the panel's first row down.
 struct Group<'run> {
     kernels: Kernels,
     place: Place,
     factored: &'run Factored,
-    /// The beginning of the grid.
     start: *mut f64,
-    /// The first column.
     first: usize,
-    /// Strips of U: tiles beside each other.
     count: usize,
     strips: *mut f64,
 }
 
-// SAFETY: what is shared is done by strips of U, and then by strips of rows, of which no two parts have one in common.
+// SAFETY: the work is shared by strips of U and then by strips of rows; parts are disjoint.
 unsafe impl Sync for Group<'_> {}
 
 impl Group<'_> {
-    /// The tile of a strip of columns that begins at `row`.
     fn tile(&self, row: usize, strip: usize) -> *mut f64 {
         let grid = self.place.grid;
         let column = self.first + strip * self.kernels.tile.columns;
@@ -104,7 +94,7 @@ impl Group<'_> {
         self.strips.wrapping_add(strip * self.place.width * self.kernels.tile.columns)
     }
 
-    /// Copies the panel's rows into these strips, from where they were exchanged to, and those that they displace there.
+    /// Copies the panel's exchanged rows to the strips, and moves the rows they displace.
     fn gather(&self, strips: Range<usize>) {
         match self.kernels.tile.columns {
             4 => self.gather_by::<4>(strips),
@@ -114,7 +104,7 @@ impl Group<'_> {
         }
     }
 
-    /// Row by row: neighbours in a row are near each other, rows are not.
+    /// Row by row: neighbours in a row are close in memory.
     fn gather_by<const WIDTH: usize>(&self, strips: Range<usize>) {
         let step = self.place.grid.step();
         let first = self.start.wrapping_add(self.first * step);
@@ -146,7 +136,7 @@ impl Group<'_> {
         }
     }
 
-    /// Solves for the rows of U in a strip, from top to bottom, tile by tile, in the strip and in the grid.
+    /// Solves for U in a strip, tile by tile from the top; writes strip and grid.
     fn solve(&self, strip: usize) {
         let (tile, Place { first, width, .. }) = (self.kernels.tile, self.place);
         let b = self.strip(strip);
@@ -161,19 +151,19 @@ impl Group<'_> {
                 ahead_bytes: tile.rows * size_of::<f64>(),
                 ahead_c: self.tile(first + row + tile.rows, strip).cast_const(),
             };
-            // SAFETY: the solver and the strip are that deep; C is a whole tile of the group.
+            // SAFETY: the solver and the strip have this depth; C is a whole tile of the group.
             unsafe { (tile.function)(&operands, c, tile.rows, Update::Set) };
             let part =
                 Part { start: c.cast_const(), rows: tile.rows, columns: tile.columns, stride: tile.rows };
-            // SAFETY: the tile of C; the strip has room for all rows of the panel.
+            // SAFETY: `part` is the tile of C; the strip has room for all rows of the panel.
             unsafe { (tile.pack_b)(part, b.wrapping_add(row * tile.columns)) };
         }
     }
 
-    /// Subtracts L times U from what is there, in these strips of rows below the panel.
+    /// Subtracts L·U from these strips of rows below the panel.
     fn multiply(&self, rows: Range<usize>) {
         let (tile, Place { grid, first, width }) = (self.kernels.tile, self.place);
-        // The next strip of L, spread over the tiles of this one.
+        // Prefetches the next strip of L, spread over the tiles of this one.
         let ahead_bytes = (tile.rows * size_of::<f64>()).div_ceil(self.count.max(1));
         for row in rows.map(|strip| strip * tile.rows) {
             let a = self.start.wrapping_add(grid.row(row) + first * grid.step()).cast_const();
@@ -190,7 +180,7 @@ impl Group<'_> {
                     ahead_bytes,
                     ahead_c: if strip + 1 < self.count { beside } else { below }.cast_const(),
                 };
-                // SAFETY: A is L of the panel, B was packed by `solve`, C is a whole tile of the group.
+                // SAFETY: A is L of the panel, `solve` packed B, C is a whole tile of the group.
                 unsafe { (tile.function)(&operands, c, tile.rows, Update::Subtract) };
             }
         }

@@ -1,6 +1,5 @@
-//! Solves U·x = y when the factorisation is done: blocks of x from the last to the first.
-//!
-//! It reads U once and does little with it, so memory sets its pace; the team shares the rows above each block.
+//! Solves U·x = y after the factorisation, block by block from the last to the first. Memory
+//! bandwidth limits it; the team shares the rows above each block.
 
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,14 +8,13 @@ use super::grid::Grid;
 use super::narrow::Narrow;
 use crate::team::Member;
 
-/// U and the right-hand side, cut into blocks of as many rows.
+/// U and the right-hand side, cut into blocks with equal numbers of rows.
 pub(super) struct Back<'run> {
     pub(super) narrow: &'static Narrow,
     pub(super) grid: Grid,
     pub(super) numbers: &'run [f64],
-    /// Rows of a block: whole strips.
     pub(super) block: usize,
-    /// y, and x where it is known.
+    /// Blocks of y, overwritten by x.
     pub(super) parts: Vec<Mutex<&'run mut [f64]>>,
 }
 
@@ -25,13 +23,12 @@ impl<'run> Back<'run> {
         self.parts[index].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One member's share.
     pub(super) fn run(&self, member: Member<'_>) {
         for index in (0..self.parts.len()).rev() {
-            // Everybody solves the small triangle: that is sooner done than told.
+            // Every thread solves the small triangle: this is faster than distributing the result.
             let mut x = self.part(index).to_vec();
             self.triangle(index, &mut x);
-            // All have read before any writes.
+            // All threads have read before one writes.
             member.barrier();
             if member.index == 0 {
                 self.part(index).copy_from_slice(&x);
@@ -42,13 +39,11 @@ impl<'run> Back<'run> {
         }
     }
 
-    /// The columns of a block in the strip that begins at `row`.
     fn strip(&self, row: usize, index: usize, columns: usize) -> &'run [f64] {
         let start = self.grid.row(row) + index * self.block * self.grid.step();
         self.numbers.get(start..start + columns * self.grid.height).unwrap_or_default()
     }
 
-    /// Solves one block of x in place: strip by strip from below.
     fn triangle(&self, index: usize, x: &mut [f64]) {
         let height = self.grid.height;
         let mut known = x.len();
@@ -72,7 +67,7 @@ impl<'run> Back<'run> {
         }
     }
 
-    /// Subtracts what block `index` of x contributes to the rows of the blocks `above`.
+    /// Subtracts the contribution of block `index` of x from the rows of the blocks `above`.
     fn above(&self, above: Range<usize>, index: usize, x: &[f64]) {
         let height = self.grid.height;
         for above in above {

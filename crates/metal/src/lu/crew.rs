@@ -1,45 +1,41 @@
-//! What one thread shares out of its task: others that have nothing more urgent do parts of it.
+//! Lets idle threads do parts of another thread's task.
 //!
-//! A task is a sequence of phases, and a phase is cut into a fixed number of parts. Its leader opens a phase, does the parts
-//! that nobody else does, and goes on when all are done. Whoever helps comes when it likes and is never waited for, unless
-//! it has begun a part. So a thread that the system holds up delays no more than the part in its hands.
+//! A task is a sequence of phases with a fixed number of parts each. The leader opens a phase, does
+//! the parts that no helper takes, and waits for helpers with a part: a preempted thread delays one
+//! part.
 
 use std::cell::UnsafeCell;
 use std::hint::spin_loop;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Most parts of a phase. On 16 CPUs 8 were slower (docs/performance.md); more were not tried.
+/// Largest number of parts per phase: 16 CPUs were slower with 8; more were not tried.
 pub(super) const MOST_PARTS: usize = 16;
-/// Looks at what is awaited before the CPU is offered to others.
+/// Polls before a waiting thread yields its CPU.
 const LOOKS: u32 = 256;
 
-/// What a phase does with some of its parts.
 type Work<'run> = dyn Fn(Range<usize>) + Sync + 'run;
 
-/// What the tasks of one leader have in common: one of them at a time.
+/// State shared by one leader and its helpers. A leader has one task at a time.
 #[derive(Debug)]
 pub(super) struct Crew {
-    /// One more than twice the number of the task while it is being done, two more when it is over.
+    /// 2 × task number + 1 while the task runs, + 2 after its end.
     state: Line<AtomicU64>,
-    /// Phases opened so far.
     phase: Line<AtomicU64>,
-    /// What the open phase does.
     work: Line<UnsafeCell<Option<Erased>>>,
-    /// Parts of it that are not done.
+    /// Parts of the open phase that are not done.
     left: Line<AtomicUsize>,
-    /// Those who help.
     helpers: Line<AtomicUsize>,
-    /// For each part, the phase in which somebody last took it.
+    /// For each part, the last phase in which a thread took it.
     taken: Vec<Line<AtomicU64>>,
 }
 
-/// Something on cache lines of its own (two: the prefetcher fetches pairs).
+/// A value on its own pair of cache lines (the prefetcher fetches pairs).
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Line<T>(T);
 
-/// A [`Work`] whose lifetime is kept by [`Crew::share`] instead of the compiler.
+/// A [`Work`] whose lifetime is ensured by [`Crew::share`].
 #[derive(Clone, Copy)]
 struct Erased(*const Work<'static>);
 
@@ -49,16 +45,16 @@ impl std::fmt::Debug for Erased {
     }
 }
 
-// SAFETY: `work` is what needs care; the rest is atomic. The leader writes it only in `share`, before it opens a phase and
-// when all parts of the one before are done. Others read it only between taking a part of the open phase and saying that
-// the part is done: `phase` and `left` order both after the one write and before the next. What it points to is Sync.
+// SAFETY: only `work` is not atomic. The leader writes it in `share`, before it opens a phase and
+// when all parts of the previous one are done. Other threads read it between taking a part of the
+// open phase and marking it done: `phase` and `left` order this after one write and before the
+// next. The closure is `Sync`.
 unsafe impl Sync for Crew {}
-// SAFETY: as above: nothing belongs to a thread.
+// SAFETY: as above; no field belongs to one thread.
 unsafe impl Send for Crew {}
 
 impl Crew {
-    /// For a team of so many threads, each of which has a CPU of its own or not: threads that share CPUs would keep each other
-    /// from work while they wait.
+    /// If not `alone` (CPUs shared), a phase has one part, because waiting would take CPU time.
     pub(super) fn new(threads: usize, alone: bool) -> Self {
         let parts = if alone { threads.clamp(1, MOST_PARTS).next_power_of_two() } else { 1 };
         Self {
@@ -71,45 +67,43 @@ impl Crew {
         }
     }
 
-    /// Parts of a phase.
     pub(super) fn parts(&self) -> usize {
         self.taken.len()
     }
 
-    /// The part with which a helper begins when so many have come before: far from the leader's and from theirs.
+    /// First part for a helper with `before` earlier helpers: far from the other first parts.
     pub(super) fn first_of(&self, before: usize) -> usize {
         let bits = self.parts().trailing_zeros();
         let order = (before + 1) % self.parts();
         if bits == 0 { 0 } else { order.reverse_bits() >> (usize::BITS - bits) }
     }
 
-    /// The leader begins the task of this number, which is higher than that of the one before.
+    /// Starts task number `task`; numbers must increase.
     pub(super) fn open(&self, task: u64) {
         self.state.0.store(2 * task + 1, Ordering::Release);
     }
 
-    /// The task is over: nobody helps any longer.
     pub(super) fn close(&self) {
         let state = self.state.0.load(Ordering::Relaxed);
         self.state.0.store(state.next_multiple_of(2), Ordering::Release);
     }
 
-    /// Whether somebody helps: a phase that is short is not worth sharing before.
+    /// Whether a helper is present; short phases are shared only then.
     pub(super) fn is_helped(&self) -> bool {
         self.helpers.0.load(Ordering::Relaxed) > 0
     }
 
-    /// The leader has `work` done for every part once, here or by those who help, and goes on when all are done. What is not
-    /// `worth` it is not shared: it is done here for all parts at once.
+    /// Runs `work` for every part once, on this thread and its helpers, and waits for all. If not
+    /// `worth` sharing, runs all parts here in one call.
     pub(super) fn share(&self, worth: bool, work: &Work<'_>) {
         if !worth || self.parts() < 2 {
             return work(0..self.parts());
         }
         let pointer: *const Work<'_> = work;
-        // SAFETY: only the lifetime changes. It is dereferenced only by those who took a part of this phase, before they say
-        // that it is done, and this returns when all are.
+        // SAFETY: only the lifetime changes. Threads dereference it between taking a part and
+        // marking it done, and this function returns after all parts are done.
         let erased = Erased(unsafe { std::mem::transmute::<*const Work<'_>, *const Work<'static>>(pointer) });
-        // SAFETY: all parts of the phase before are done, so nobody reads it until the next one is opened.
+        // SAFETY: the previous phase is done; no thread reads it until the next phase opens.
         unsafe { *self.work.0.get() = Some(erased) };
         self.left.0.store(self.parts(), Ordering::Relaxed);
         let phase = self.phase.0.load(Ordering::Relaxed) + 1;
@@ -118,8 +112,8 @@ impl Crew {
         self.parts_of(phase, 0);
     }
 
-    /// Does parts of the leader's task of this number until it is over. Begins each phase with part `first`: what it needs is often in
-    /// this CPU's caches already.
+    /// Does parts of task number `task` until it ends. Starts each phase at part `first`, whose
+    /// data is often in this CPU's caches.
     pub(super) fn help(&self, task: u64, first: usize) {
         let _helping = Helping::new(&self.helpers.0);
         let mut done = 0;
@@ -136,26 +130,25 @@ impl Crew {
         }
     }
 
-    /// Takes a part of a phase, unless somebody has. Every part of every phase is taken before the next phase is opened: so this
-    /// succeeds only while `phase` is open and has the part left.
+    /// Takes a part, unless it is taken. All parts are taken before the next phase opens, so this
+    /// succeeds only while `phase` is open.
     fn take(&self, phase: u64, part: usize) -> Option<Done<'_>> {
         let before = phase.wrapping_sub(1);
         let taken = &self.taken[part].0;
-        // A look first: an exchange that fails takes the line from others, too.
+        // A load first: a failing compare-exchange would take the cache line from other threads.
         if taken.load(Ordering::Relaxed) != before {
             return None;
         }
         let taken = taken.compare_exchange(before, phase, Ordering::Relaxed, Ordering::Relaxed);
-        // Not `then_some`: what is made and dropped says that a part is done.
+        // Not `then_some`: dropping an unused `Done` would mark a part done.
         taken.is_ok().then(|| Done(&self.left.0))
     }
 
-    /// Does the parts of a phase that nobody has taken, from part `first` on.
     fn parts_of(&self, phase: u64, first: usize) {
         let count = self.parts();
         for part in (first..first + count).map(|part| part % count) {
             if let Some(_done) = self.take(phase, part) {
-                // SAFETY: the part is taken, and not yet said to be done: see `Sync`.
+                // SAFETY: the part is taken and not yet marked done: see `Sync`.
                 if let Some(Erased(work)) = unsafe { *self.work.0.get() } {
                     // SAFETY: as above: `share` has not returned.
                     unsafe { (*work)(part..part + 1) };
@@ -165,8 +158,8 @@ impl Crew {
     }
 }
 
-/// An open phase, as its leader holds it. It ends when it is dropped: what is left is taken, by a panic without being done, and
-/// whoever does a part is waited for, because what the phase does is gone then.
+/// An open phase. On drop, takes the remaining parts (undone after a panic) and waits for parts in
+/// progress, because the closure becomes invalid.
 struct Phase<'run> {
     crew: &'run Crew,
     phase: u64,
@@ -179,7 +172,7 @@ impl Drop for Phase<'_> {
     }
 }
 
-/// Says that a part is done when it is dropped, also by a panic: whoever waits must not wait for ever.
+/// A taken part, marked done on drop (also after a panic).
 struct Done<'run>(&'run AtomicUsize);
 
 impl Drop for Done<'_> {
@@ -188,7 +181,6 @@ impl Drop for Done<'_> {
     }
 }
 
-/// Counts one who helps for as long as it does.
 struct Helping<'run>(&'run AtomicUsize);
 
 impl<'run> Helping<'run> {
@@ -204,7 +196,7 @@ impl Drop for Helping<'_> {
     }
 }
 
-/// Waits until `met`; now and then others may have the CPU meanwhile.
+/// Spins until `met` returns true; yields after every [`LOOKS`] polls.
 fn patiently(met: impl Fn() -> bool) {
     let mut looks = 0_u32;
     while !met() {
@@ -217,8 +209,8 @@ fn patiently(met: impl Fn() -> bool) {
     }
 }
 
-/// `these` of so many equal `parts` of `whole`, without what is before `from`. `from` moves no bound, it only cuts off: so a part is
-/// the same in one phase and the next, and what a thread has of it in its caches is needed again.
+/// The range of parts `these` of `whole` cut into `parts` equal parts, without indices below
+/// `from`. A part keeps its bounds from phase to phase, so its data stays in the thread's caches.
 pub(super) fn part_of(whole: Range<usize>, these: Range<usize>, parts: usize, from: usize) -> Range<usize> {
     let at = |part: usize| (whole.start + whole.len() * part / parts.max(1)).max(from);
     at(these.start)..at(these.end)
@@ -234,10 +226,10 @@ mod tests {
 
     struct Plain(UnsafeCell<u64>);
 
-    // SAFETY: only the one thread that does a part touches it.
+    // SAFETY: only the thread that does a part touches it.
     unsafe impl Sync for Plain {}
 
-    /// Runs `lead` as the leader of task 1 while so many others help with it.
+    /// Runs `lead` as the leader of task 1 with `helpers` helper threads.
     fn helped(crew: &Crew, helpers: usize, lead: impl FnOnce()) {
         crew.open(1);
         std::thread::scope(|scope| {
@@ -253,13 +245,13 @@ mod tests {
     fn every_part_of_every_phase_is_done_once_whoever_helps() {
         for (threads, helpers) in [(2, 1), (4, 3), (16, 3), (5, 7), (1, 2)] {
             let crew = Crew::new(threads, true);
-            // What one phase wrote, the next one reads: plain numbers, as in the factorisation.
             let done: Vec<Plain> = (0..crew.parts()).map(|_| Plain(UnsafeCell::new(0))).collect();
             helped(&crew, helpers, || {
                 for phase in 0..2000 {
                     crew.share(phase % 7 != 3, &|these| {
                         for part in these {
-                            // SAFETY: a part is one thread's in each phase, and phases follow one another.
+                            // SAFETY: one thread does a part in each phase, and phases do not
+                            // overlap.
                             let done = unsafe { &mut *done[part].0.get() };
                             assert_eq!(*done, phase, "part {part}");
                             *done += 1;
@@ -277,11 +269,9 @@ mod tests {
         let crew = Crew::new(4, true);
         crew.open(3);
         crew.close();
-        // Over: both return at once.
         crew.help(3, 0);
         crew.help(2, 1);
         std::thread::scope(|scope| {
-            // Not yet open.
             let early = scope.spawn(|| crew.help(4, 0));
             crew.open(4);
             crew.share(true, &|_| ());

@@ -1,5 +1,4 @@
-//! Where members of a team get their tasks: the schedule behind a lock, waiting, and the end of all waiting when one
-//! fails.
+//! Hands out the schedule's tasks to waiting threads.
 
 use std::ops::Deref;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -7,13 +6,12 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use super::crew::Crew;
 use super::schedule::{Next, Running, Schedule, Task};
 
-/// Hands out tasks.
 #[derive(Debug)]
 pub(super) struct Gate {
     state: Mutex<State>,
     /// Signalled when a task has finished.
     changed: Condvar,
-    /// For each member, those who help with its tasks.
+    /// For each thread, the state it shares with its helpers.
     crews: Vec<Crew>,
 }
 
@@ -23,23 +21,19 @@ struct State {
     failure: Option<usize>,
 }
 
-/// A task in hand. It counts as finished when it is dropped; if that is a panic, nobody gets another.
+/// A task in progress, finished on drop. After a panic no further task is handed out.
 #[derive(Debug)]
 pub(super) struct Taken<'run> {
     gate: &'run Gate,
     running: Running,
 }
 
-/// What a member is to do.
 #[derive(Debug)]
 pub(super) enum Order<'run> {
-    /// A task of its own.
     Task(Taken<'run>),
-    /// A share of another one's.
     Help(Share<'run>),
 }
 
-/// A share of another one's task.
 #[derive(Debug)]
 pub(super) struct Share<'run> {
     gate: &'run Gate,
@@ -49,7 +43,6 @@ pub(super) struct Share<'run> {
 }
 
 impl Share<'_> {
-    /// Helps until the task is over.
     pub(super) fn help(&self) {
         self.crew.help(self.number, self.first);
     }
@@ -64,7 +57,6 @@ impl Drop for Share<'_> {
 }
 
 impl Gate {
-    /// For a team of so many `members`, each of which has a CPU of its own or not.
     pub(super) fn new(panels: usize, blocks: usize, members: usize, alone: bool) -> Self {
         let crews: Vec<Crew> = (0..members).map(|_| Crew::new(members, alone)).collect();
         let parts = crews.first().map_or(1, Crew::parts);
@@ -76,13 +68,13 @@ impl Gate {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What this member is to do, when there is something; `None` when all is done or has failed.
+    /// Waits for the next work; `None` when all is done or a thread has failed.
     pub(super) fn take(&self, member: usize) -> Option<Order<'_>> {
         let mut state = self.state();
         loop {
             match state.schedule.next(member) {
                 Next::Run(running) => {
-                    // Before anybody else can be sent to help.
+                    // Before another thread can be sent to help.
                     self.crews[member].open(running.number);
                     return Some(Order::Task(Taken { gate: self, running }));
                 }
@@ -101,14 +93,13 @@ impl Gate {
         }
     }
 
-    /// No more tasks: this column has no pivot.
+    /// Stops the schedule because `column` has no pivot.
     pub(super) fn fail(&self, column: usize) {
         let mut state = self.state();
         state.failure.get_or_insert(column);
         state.schedule.stop();
     }
 
-    /// The column that had no pivot.
     pub(super) fn failure(&self) -> Option<usize> {
         self.state().failure
     }
@@ -123,7 +114,6 @@ impl Deref for Taken<'_> {
 }
 
 impl Taken<'_> {
-    /// Those who help with it.
     pub(super) fn crew(&self) -> &Crew {
         &self.gate.crews[self.running.leader]
     }
@@ -133,7 +123,7 @@ impl Drop for Taken<'_> {
     fn drop(&mut self) {
         let mut state = self.gate.state();
         state.schedule.finish(self.running);
-        // Not before: whoever helped would be sent here again.
+        // Not earlier: helpers would be sent to this task again.
         self.crew().close();
         if std::thread::panicking() {
             state.schedule.stop();

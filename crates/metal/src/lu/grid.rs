@@ -1,54 +1,49 @@
-//! How the system lies in memory: in strips of as many rows as the register tile, column after column within a strip.
+//! Memory layout of the system: strips with as many rows as the register tile, column after column.
 //!
-//! A tile of C is then one piece of memory, L is packed where it stands, and a row's neighbours are near: the kernels
-//! meet as few pages as can be, which counts where a virtual machine makes every page walk long. The order of the
-//! system is rounded up to whole tiles with rows and columns of the identity, so that there are no edges.
+//! A tile of C is contiguous, L needs no packing, and neighbours in a row are close. Few pages are
+//! touched, because page walks are slow in virtual machines. The order is rounded up to whole tiles
+//! with the identity.
 
-/// The sizes of a system in memory, in elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Grid {
-    /// Rows of a strip: of the register tile.
     pub(super) height: usize,
-    /// Equations, rounded up to whole tiles both ways.
+    /// Number of equations, rounded up to whole tiles.
     pub(super) order: usize,
-    /// Columns, the right-hand side and what fills up its tile included.
+    /// Number of columns, including the tile of the right-hand side.
     pub(super) columns: usize,
     /// Elements from one strip to the next.
     pub(super) stride: usize,
 }
 
-/// Elements of a cache line.
 const LINE_ELEMENTS: usize = 8;
 
 impl Grid {
-    /// For `rows` equations and tiles of `height` × `width`. `None` if that is beyond the address space.
+    /// Lays out `rows` equations for tiles of `height` × `width`; `None` beyond the address space.
     pub(super) fn new(rows: usize, height: usize, width: usize) -> Option<Self> {
         let order = rows.checked_next_multiple_of(unit(height, width))?;
         let columns = order.checked_add(width)?;
-        // An odd number of eight lines: strips far apart then do not compete for the same sets of a cache.
+        // Odd multiple of eight lines: distant strips do not compete for the same cache sets.
         let lines = columns.checked_mul(height)?.div_ceil(LINE_ELEMENTS);
         let stride = (lines.div_ceil(8) | 1).checked_mul(8 * LINE_ELEMENTS)?;
         stride.checked_mul(order / height)?.checked_mul(size_of::<f64>())?;
         Some(Self { height, order, columns, stride })
     }
 
-    /// Elements of all strips.
     pub(super) fn elements(self) -> usize {
         self.stride * (self.order / self.height)
     }
 
-    /// Where a row begins, in elements.
+    /// Offset of a row.
     pub(super) fn row(self, row: usize) -> usize {
         row / self.height * self.stride + row % self.height
     }
 
-    /// Elements from one column to the next, in every row.
     pub(super) fn step(self) -> usize {
         self.height
     }
 }
 
-/// What sizes must be multiples of to be whole tiles both ways: the least common multiple.
+/// Least common multiple of the tile's `height` and `width`.
 pub(super) fn unit(height: usize, width: usize) -> usize {
     let (mut a, mut b) = (height, width);
     while b > 0 {

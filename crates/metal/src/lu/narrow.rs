@@ -1,16 +1,14 @@
-//! What a factorisation does beside multiplication, a few columns at a time: bodies for every instruction set.
-//!
-//! The bodies are plain Rust over strips of HEIGHT rows (see the grid); each architecture inlines them into functions of
-//! its instruction sets, where the compiler makes wide vectors of them.
+//! Factorisation steps on a few columns, without multiplication: plain Rust over strips of HEIGHT
+//! rows (see `grid`), compiled for every instruction set.
 
 use std::ops::Range;
 
 use crate::isa::Isa;
 
-/// Most columns that are factored without multiplication.
+/// Largest number of columns that are factored without multiplication.
 pub(crate) const WIDEST: usize = 8;
 
-/// Strips whose largest element is found together: few enough to be searched again, many enough to be rare.
+/// Strips whose largest element is found together; they are searched a second time.
 const TOGETHER: usize = 16;
 
 /// Columns of a grid, from one row down to the last.
@@ -18,9 +16,8 @@ const TOGETHER: usize = 16;
 pub(crate) struct Below {
     /// First element of the first column in the strip of the first row.
     pub(crate) start: *mut f64,
-    /// Rows of the first strip that are above the first row.
+    /// Rows of the first strip above the first row.
     pub(crate) skip: usize,
-    /// Strips, the first included.
     pub(crate) strips: usize,
     /// Elements from one strip to the next.
     pub(crate) stride: usize,
@@ -28,10 +25,7 @@ pub(crate) struct Below {
 }
 
 impl Below {
-    /// One strip of one column.
-    ///
-    /// # Safety
-    /// The strips must be readable, and nobody write this one for as long as the result is used.
+    /// One strip of one column, readable and not written while the result is in use.
     #[inline(always)]
     unsafe fn strip<'a, const HEIGHT: usize>(self, strip: usize, column: usize) -> &'a [f64; HEIGHT] {
         let start = self.start.wrapping_add(strip * self.stride + column * HEIGHT);
@@ -39,10 +33,7 @@ impl Below {
         unsafe { &*start.cast() }
     }
 
-    /// One strip of one column, to write.
-    ///
-    /// # Safety
-    /// The strips must be writable and this one not be used otherwise for as long as the result is.
+    /// One strip of one column, writable and with no other use while the result is in use.
     #[inline(always)]
     unsafe fn strip_mut<'a, const HEIGHT: usize>(self, strip: usize, column: usize) -> &'a mut [f64; HEIGHT] {
         let start = self.start.wrapping_add(strip * self.stride + column * HEIGHT);
@@ -50,7 +41,6 @@ impl Below {
         unsafe { &mut *start.cast() }
     }
 
-    /// One element; rows are counted from the first.
     #[inline(always)]
     fn at<const HEIGHT: usize>(self, row: usize, column: usize) -> *mut f64 {
         let row = self.skip + row;
@@ -58,40 +48,30 @@ impl Below {
     }
 }
 
-// SAFETY: it is a place. What is there is touched by unsafe functions only, which say whose it must be.
+// SAFETY: it is an address. Unsafe functions access it and state the exclusivity they need.
 unsafe impl Sync for Below {}
 
-/// What is known of a column when those on its left are done.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Column {
-    /// How many are on its left.
     pub(crate) left: usize,
-    /// Their factors: what is above its diagonal.
+    /// Elements of this column above its diagonal.
     pub(crate) factors: [f64; WIDEST],
-    /// The pivot of the one on its left.
     pub(crate) pivot: f64,
 }
 
-/// The largest number of a part of a column, without its sign.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Largest {
     pub(crate) size: f64,
-    /// Its row, from the first of these columns.
+    /// Row, from the first of these columns.
     pub(crate) row: usize,
 }
 
-/// The functions of one instruction set, for strips as high as its tile.
 #[derive(Debug)]
 pub(crate) struct Narrow {
-    /// The instruction set.
     pub(crate) isa: Isa,
-    /// As [`above`].
     pub(crate) above: unsafe fn(Below, usize) -> [f64; WIDEST],
-    /// As [`step`].
     pub(crate) step: unsafe fn(Below, &Column, Range<usize>) -> Option<Largest>,
-    /// As [`substitute`].
     pub(crate) substitute: unsafe fn(&[f64], &mut [f64], usize),
-    /// As [`subtract`].
     pub(crate) subtract: unsafe fn(&[f64], &[f64], &mut [f64]),
 }
 
@@ -101,14 +81,11 @@ fn less<const FUSED: bool>(x: f64, y: f64, z: f64) -> f64 {
     if FUSED { (-y).mul_add(z, x) } else { x - y * z }
 }
 
-/// A step of the factorisation of up to [`WIDEST`] columns with partial pivoting, in some of their strips: divides the column on
-/// the left by its pivot, subtracts all on the left from this one, and finds its largest number, the first of several. Beyond the
-/// last column it only divides. Without a number from the diagonal down there is no largest.
-///
-/// Column by column, each from those on its left: they are read once for each column and only one is written.
-///
-/// # Safety
-/// The instruction set must be there, and these strips of the columns exclusively the caller's.
+/// One step of the factorisation of up to [`WIDEST`] columns with partial pivoting, in some strips:
+/// divides the column on the left by its pivot, subtracts all columns on the left from this one,
+/// and returns its largest element from the diagonal down (the first of equals), if any. After the
+/// last column it only divides.
+/// Safety: the processor has the instruction set; the caller owns these strips.
 #[inline(always)]
 pub(crate) unsafe fn step<const FUSED: bool, const HEIGHT: usize>(
     panel: Below,
@@ -126,10 +103,8 @@ pub(crate) unsafe fn step<const FUSED: bool, const HEIGHT: usize>(
     unsafe { eliminate_from::<FUSED, HEIGHT>(panel, column, strips) }
 }
 
-/// Computes what is above the diagonal of a column, in place, and returns it: the factors of the columns on its left.
-///
-/// # Safety
-/// The columns must be exclusively the caller's, down to this one's diagonal.
+/// Computes and returns the elements above the diagonal of a column.
+/// Safety: the caller owns the columns down to this one's diagonal.
 #[inline(always)]
 pub(crate) unsafe fn above<const FUSED: bool, const HEIGHT: usize>(
     panel: Below,
@@ -150,11 +125,8 @@ pub(crate) unsafe fn above<const FUSED: bool, const HEIGHT: usize>(
     factors
 }
 
-/// [`eliminate`] for the columns on the left of this one. Calls and not one function pointer: only calls are inlined,
-/// and with it compiled for the instruction set.
-///
-/// # Safety
-/// As [`step`].
+/// Calls [`eliminate`]; direct calls are inlined and compiled for the instruction set. Safety: see
+/// [`step`].
 #[inline(always)]
 unsafe fn eliminate_from<const FUSED: bool, const HEIGHT: usize>(
     panel: Below,
@@ -163,7 +135,7 @@ unsafe fn eliminate_from<const FUSED: bool, const HEIGHT: usize>(
 ) -> Option<Largest> {
     macro_rules! with {
         ($left:literal) => {
-            // SAFETY: granted by the caller; there are as many columns on the left.
+            // SAFETY: granted by the caller; `$left` columns are on the left.
             unsafe { eliminate::<FUSED, HEIGHT, $left>(panel, &column.factors, strips) }
         };
     }
@@ -179,10 +151,7 @@ unsafe fn eliminate_from<const FUSED: bool, const HEIGHT: usize>(
     }
 }
 
-/// Divides what is below the diagonal of a column by its pivot, in these strips.
-///
-/// # Safety
-/// As [`step`].
+/// Divides the elements of a column below its diagonal by its pivot. Safety: see [`step`].
 #[inline(always)]
 unsafe fn divide<const HEIGHT: usize>(panel: Below, column: usize, pivot: f64, strips: Range<usize>) {
     // The reciprocal of a subnormal overflows.
@@ -203,11 +172,8 @@ unsafe fn divide<const HEIGHT: usize>(panel: Below, column: usize, pivot: f64, s
     }
 }
 
-/// Subtracts LEFT columns times their factors from column LEFT, from its diagonal down, in these strips, and finds the largest
-/// result.
-///
-/// # Safety
-/// As [`step`], with more than LEFT columns.
+/// Subtracts LEFT columns times their factors from column LEFT, from its diagonal down, and returns
+/// the largest result. Safety: see [`step`].
 #[inline(always)]
 unsafe fn eliminate<const FUSED: bool, const HEIGHT: usize, const LEFT: usize>(
     panel: Below,
@@ -228,7 +194,7 @@ unsafe fn eliminate<const FUSED: bool, const HEIGHT: usize, const LEFT: usize>(
             }
             // SAFETY: as above.
             unsafe { *panel.at::<HEIGHT>(row, LEFT) = number };
-            // What is no number is no larger than anything.
+            // NaN is not a candidate.
             if !number.is_nan() {
                 best = larger(best, Largest { size: number.abs(), row });
             }
@@ -249,7 +215,7 @@ unsafe fn eliminate<const FUSED: bool, const HEIGHT: usize, const LEFT: usize>(
                     *number = less::<FUSED>(*number, *other, *factor);
                 }
             }
-            // A number that is not a number is not the largest.
+            // The comparison is false for NaN.
             for (largest, number) in largest.iter_mut().zip(own) {
                 let size = number.abs();
                 *largest = if size > *largest { size } else { *largest };
@@ -271,7 +237,7 @@ unsafe fn eliminate<const FUSED: bool, const HEIGHT: usize, const LEFT: usize>(
     best
 }
 
-/// The larger one, and of equals the first.
+/// The larger one; of equals the one in the upper row.
 pub(crate) fn larger(best: Option<Largest>, other: Largest) -> Option<Largest> {
     match best {
         Some(best) if best.size > other.size || (best.size == other.size && best.row < other.row) => {
@@ -281,11 +247,8 @@ pub(crate) fn larger(best: Option<Largest>, other: Largest) -> Option<Largest> {
     }
 }
 
-/// Solves L·X = B in place of B, where L is the unit lower triangle of a square matrix of `order` rows: both lie column
-/// after column.
-///
-/// # Safety
-/// The instruction set must be there.
+/// Solves L·X = B and overwrites B; L is the unit lower triangle of an `order` × `order` matrix.
+/// Both are stored by columns. Safety: the processor has the instruction set.
 #[inline(always)]
 pub(crate) unsafe fn substitute<const FUSED: bool>(lower: &[f64], right: &mut [f64], order: usize) {
     for numbers in right.chunks_exact_mut(order.max(1)) {
@@ -299,10 +262,7 @@ pub(crate) unsafe fn substitute<const FUSED: bool>(lower: &[f64], right: &mut [f
     }
 }
 
-/// Subtracts the columns of one strip, times their factors, from its rows of a vector.
-///
-/// # Safety
-/// The instruction set must be there.
+/// Subtracts columns times factors from a vector. Safety: the processor has the instruction set.
 #[inline(always)]
 pub(crate) unsafe fn subtract<const FUSED: bool, const HEIGHT: usize>(
     strip: &[f64],
@@ -310,7 +270,7 @@ pub(crate) unsafe fn subtract<const FUSED: bool, const HEIGHT: usize>(
     result: &mut [f64],
 ) {
     let Some(result) = result.first_chunk_mut::<HEIGHT>() else { return };
-    // Two sums: the latency of one addition after the other would be longer than reading from memory.
+    // Two sums: one would be limited by the latency of the additions.
     let (mut even, mut odd) = (*result, [0.0; HEIGHT]);
     let (columns, _) = strip.as_chunks::<HEIGHT>();
     let (pairs, last) = columns.as_chunks::<2>();

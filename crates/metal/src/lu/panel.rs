@@ -1,7 +1,6 @@
-//! Factors one panel, and prepares it for those who apply it.
-//!
-//! The panel is halved until few columns are left, so that nearly all of its work is multiplication as well
-//! (Toledo, "Locality of reference in LU decomposition with partial pivoting", SIAM J. Matrix Anal. 18, 4, 1997).
+//! Factors one panel, halved recursively so that nearly all work is multiplication (Toledo,
+//! "Locality of reference in LU decomposition with partial pivoting", SIAM J. Matrix Anal. 18, 4,
+//! 1997).
 
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
@@ -13,14 +12,13 @@ use crate::buffer::{Buffer, BufferError, Pages};
 use crate::gemm::pack::Part;
 use crate::gemm::tile::{MAX_TILE, Operands, Tile, Update};
 
-/// The kernels of one instruction set.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Kernels {
     pub(super) tile: &'static Tile<f64>,
     pub(super) narrow: &'static Narrow,
 }
 
-/// Where the panel lies: its first row and column, and its width; both are multiples of the tile's sizes.
+/// First row, first column and width of a panel, all multiples of the tile's sizes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place {
     pub(super) grid: Grid,
@@ -28,50 +26,46 @@ pub(super) struct Place {
     pub(super) width: usize,
 }
 
-/// A factored panel as others apply it. L below the panel's own rows stays where it is: in strips already.
+/// A factored panel. L below the panel's own rows stays in the grid's strips.
 #[derive(Debug)]
 pub(super) struct Factored {
-    /// What solves with the panel's own triangle: see [`Factored::invert`].
     pub(super) solver: Buffer,
-    /// For each of the panel's own rows, where its content comes from.
+    /// For each of the panel's own rows, its source.
     pub(super) exchanges: Vec<Exchange>,
 }
 
-/// Where the content of one of a panel's own rows comes from: rows by their places in the grid.
+/// Source of one of the panel's own rows. Rows are offsets in the grid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Exchange {
-    /// The row that it comes from.
     pub(super) from: usize,
-    /// The panel's own row whose content goes there instead; the same as `from` if that is a row of the panel as well.
+    /// The panel's own row that moves to `from`; equal to `from` if that is a row of the panel.
     pub(super) replacement: usize,
 }
 
-/// With fewer strips than this for each part one thread factors a few columns alone: several would meet for each column.
+/// Strips per part below which a few columns are factored by one thread.
 const STRIPS: usize = 4;
-/// With fewer multiplications than this one thread subtracts a product alone.
+/// Multiplications below which one thread subtracts a product.
 const OPERATIONS: usize = 1 << 18;
-/// With fewer numbers to exchange than this one thread does it alone.
+/// Elements below which one thread exchanges rows.
 const EXCHANGED: usize = 512;
 
-/// What one thread needs to factor panels.
 #[derive(Debug)]
 pub(super) struct Bench {
-    /// A triangle within the panel, column after column.
+    /// A triangle within the panel, by columns.
     lower: Buffer,
-    /// The rows beside it, likewise.
+    /// The rows beside the triangle, by columns.
     upper: Buffer,
-    /// The same rows in strips, as the lower part of a multiplication.
+    /// These rows, packed in strips as operand B.
     strips: Buffer,
     pivots: Vec<u32>,
-    /// The content of each row of the system, as row numbers; each is its own between panels.
+    /// Content of each row of the system, as row numbers.
     content: Vec<u32>,
 }
 
-/// The column that has no pivot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NoPivot(pub(super) usize);
 
-/// Memory for so many elements, made resident by the calling thread.
+/// Allocates `elements` numbers, made resident by the calling thread.
 pub(super) fn room(elements: usize) -> Result<Buffer, BufferError> {
     let mut buffer = Buffer::new(elements.max(1).saturating_mul(size_of::<f64>()), Pages::Thp)?;
     buffer.touch()?;
@@ -79,21 +73,20 @@ pub(super) fn room(elements: usize) -> Result<Buffer, BufferError> {
 }
 
 impl Factored {
-    /// Room for a panel of `width` columns, a multiple of the tile's rows.
     pub(super) fn new(width: usize) -> Result<Self, BufferError> {
         Ok(Self { solver: room(width.saturating_mul(width))?, exchanges: Vec::with_capacity(width) })
     }
 
-    /// Bytes of [`Factored::new`].
     pub(super) fn bytes(width: usize) -> usize {
         width.saturating_mul(width.saturating_mul(size_of::<f64>()).saturating_add(size_of::<Exchange>()))
     }
 
-    /// Turns the unit lower triangle L, whose strips are in `solver`, into what solves L·X = B by multiplications alone.
+    /// Turns the unit lower triangle L in the strips of `solver` into a solver of L·X = B by
+    /// multiplication.
     ///
-    /// With L cut into rows of tiles, X_i = D⁻¹·(B_i − L_i·X) where D is the unit triangle on the diagonal of row i
-    /// and X what is solved above. So strip i becomes (−D⁻¹·L_i | D⁻¹), to be multiplied with X above and B_i. Only
-    /// triangles as small as a tile are inverted, which partial pivoting keeps harmless; the residual is checked.
+    /// With L cut into rows of tiles, X_i = D⁻¹·(B_i − L_i·X), where D is the unit triangle on the
+    /// diagonal of row i. Strip i becomes (−D⁻¹·L_i | D⁻¹). Only triangles of tile size are
+    /// inverted, which partial pivoting keeps harmless; the residual is checked.
     fn invert(&mut self, width: usize, height: usize) {
         let strips = self.solver.floats_mut();
         for (index, strip) in strips.chunks_exact_mut(width * height).take(width / height).enumerate() {
@@ -119,7 +112,6 @@ impl Factored {
     }
 }
 
-/// Most rows of a tile of 64-bit numbers, squared.
 const MAX_TILE_SQUARE: usize = 24 * 24;
 
 impl Bench {
@@ -134,17 +126,14 @@ impl Bench {
         })
     }
 
-    /// Bytes of [`Bench::new`].
     pub(super) fn bytes(rows: usize, width: usize) -> usize {
         let square = width.saturating_mul(width).saturating_mul(3 * size_of::<f64>());
         square.saturating_add(rows.saturating_add(width).saturating_mul(size_of::<u32>()))
     }
 
-    /// Factors the panel in the grid that begins at `start` and leaves in `factored` what others need; `crew` may help.
-    ///
-    /// # Safety
-    /// The kernels must be of this processor and fit the grid; the panel's columns, from its first row down, must be
-    /// exclusively the caller's.
+    /// Factors the panel in the grid at `start` into `factored`; `crew` may help.
+    /// Safety: kernels, processor and grid fit; the caller owns the panel's columns from its first
+    /// row down.
     pub(super) unsafe fn factor(
         &mut self,
         kernels: Kernels,
@@ -160,7 +149,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Turns exchanges, to be made one after the other, into the final place of each row.
+    /// Converts successive exchanges into the final location of each row.
     fn trace(&mut self, place: Place, factored: &mut Factored) {
         let Self { pivots, content, .. } = self;
         let pivots = &pivots[..place.width];
@@ -170,7 +159,7 @@ impl Bench {
         let own = place.first..place.first + place.width;
         let exchange = |row: usize| {
             let from = content[row] as usize;
-            // What the panel's own rows leave goes below it, whatever the order of the exchanges.
+            // Rows that leave the panel go below it, whatever the order of the exchanges.
             let replacement = if own.contains(&from) { from } else { content[from] as usize };
             Exchange { from: place.grid.row(from), replacement: place.grid.row(replacement) }
         };
@@ -185,15 +174,14 @@ fn number(row: usize) -> u32 {
     u32::try_from(row).unwrap_or(u32::MAX)
 }
 
-/// Where the elements of a panel are. Columns and rows are counted from its upper left corner.
+/// Addresses of a panel's elements, counted from its upper left corner.
 #[derive(Debug, Clone, Copy)]
 struct View {
     place: Place,
-    /// The beginning of the grid.
     start: *mut f64,
 }
 
-// SAFETY: a view is a place. What is there is touched by unsafe functions only, which say whose it must be.
+// SAFETY: it is an address. Unsafe functions access it and state the exclusivity they need.
 unsafe impl Sync for View {}
 
 impl View {
@@ -202,10 +190,7 @@ impl View {
         self.start.wrapping_add(grid.row(first + row) + (first + column) * grid.step())
     }
 
-    /// Exchanges two rows in some columns.
-    ///
-    /// # Safety
-    /// The columns, from the upper row down, must be exclusively the caller's.
+    /// Exchanges two rows. Safety: the caller owns the columns from the upper row down.
     unsafe fn swap(self, one: usize, other: usize, columns: Range<usize>) {
         let (mut upper, mut lower) = (self.at(one, columns.start), self.at(other, columns.start));
         for _ in columns {
@@ -216,10 +201,7 @@ impl View {
         }
     }
 
-    /// Makes the row exchanges of `pivots` in `columns`; `rows` of the system are those that they are exchanged with.
-    ///
-    /// # Safety
-    /// As [`View::swap`].
+    /// Makes the row exchanges of `pivots` in `columns`. Safety: see [`View::swap`].
     unsafe fn exchange(self, rows: &[u32], pivots: Range<usize>, columns: Range<usize>) {
         for row in pivots {
             // SAFETY: granted by the caller.
@@ -227,10 +209,7 @@ impl View {
         }
     }
 
-    /// Copies a part to `to`, column after column.
-    ///
-    /// # Safety
-    /// The part must be readable.
+    /// Copies a part to `to`, column after column. Safety: the part is readable.
     unsafe fn copy_out(self, rows: Range<usize>, columns: Range<usize>, to: &mut [f64]) {
         for (column, numbers) in columns.zip(to.chunks_exact_mut(rows.len())) {
             for (row, number) in rows.clone().zip(numbers) {
@@ -240,10 +219,7 @@ impl View {
         }
     }
 
-    /// Copies `from`, column after column, to a part.
-    ///
-    /// # Safety
-    /// The part must be exclusively the caller's.
+    /// Copies `from`, column after column, to a part. Safety: the caller owns the part.
     unsafe fn copy_in(self, rows: Range<usize>, columns: Range<usize>, from: &[f64]) {
         for (column, numbers) in columns.zip(from.chunks_exact(rows.len())) {
             for (row, number) in rows.clone().zip(numbers) {
@@ -254,7 +230,7 @@ impl View {
     }
 }
 
-/// A panel while it is factored. Its columns, from its first row down, are exclusively this one's, and of those who help.
+/// A panel during factorisation. It and its helpers own the columns from the first row down.
 struct Panel<'run> {
     kernels: Kernels,
     view: View,
@@ -277,7 +253,6 @@ impl Panel<'_> {
         Ok(())
     }
 
-    /// The strips of the panel: each part of a phase has the same ones from beginning to end.
     fn strips(&self) -> Range<usize> {
         let Place { grid, first, .. } = self.view.place;
         first / grid.height..grid.order / grid.height
@@ -297,7 +272,7 @@ impl Panel<'_> {
         let mut column = Column { left: 0, factors: [0.0; WIDEST], pivot: 1.0 };
         for diagonal in range.clone() {
             column.left = diagonal - range.start;
-            // SAFETY: the kernels are of this processor and the grid's height; the columns are this panel's.
+            // SAFETY: kernels, processor and grid's height fit; the panel owns the columns.
             column.factors = unsafe { (self.kernels.narrow.above)(below, column.left) };
             let largest = self.step(below, &column, row / grid.height);
             let largest = largest.map_or(diagonal, |largest| range.start + largest.row);
@@ -315,14 +290,13 @@ impl Panel<'_> {
         Ok(())
     }
 
-    /// A step of a few columns, which begin in the strip `from`, on all their rows.
     fn step(&self, below: Below, column: &Column, from: usize) -> Option<Largest> {
         let (all, parts, step) = (self.strips(), self.crew.parts(), self.kernels.narrow.step);
-        // One for each part: threads that wait for each other would lose what sharing wins.
+        // One slot per part, so that threads do not wait for each other.
         let found: [Mutex<Option<Largest>>; MOST_PARTS] = Default::default();
         self.crew.share(self.crew.is_helped() && below.strips >= STRIPS * parts, &|these| {
             let strips = part_of(all.clone(), these.clone(), parts, from);
-            // SAFETY: as in `narrow`; no two parts have a strip in common.
+            // SAFETY: as in `narrow`; the parts have disjoint strips.
             let largest = unsafe { step(below, column, strips.start - from..strips.end - from) };
             if let Some(found) = found.get(these.start) {
                 *found.lock().unwrap_or_else(PoisonError::into_inner) = largest;
@@ -333,18 +307,17 @@ impl Panel<'_> {
         each.fold(None, larger)
     }
 
-    /// Makes the row exchanges of `pivots` in `columns`.
     fn exchange(&mut self, pivots: Range<usize>, columns: Range<usize>) {
         let (view, parts, rows) = (self.view, self.crew.parts(), &self.bench.pivots);
         self.crew.share(self.crew.is_helped() && pivots.len() * columns.len() >= EXCHANGED, &|these| {
             let columns = part_of(columns.clone(), these, parts, 0);
-            // SAFETY: columns of the panel; no two parts have one in common.
+            // SAFETY: columns of the panel; the parts have disjoint columns.
             unsafe { view.exchange(rows, pivots.clone(), columns) };
         });
     }
 
-    /// Makes the row exchanges of `left` in the columns of `right`, solves with the triangle of `left` for its rows there, and
-    /// leaves these in strips as well.
+    /// Exchanges the rows of `left` in the columns of `right`, solves with the triangle of `left`
+    /// for its rows there, and packs these rows in strips.
     fn substitute(&mut self, left: Range<usize>, right: Range<usize>) {
         let (tile, narrow, order, view) = (self.kernels.tile, self.kernels.narrow, left.len(), self.view);
         let Bench { lower, upper, strips, pivots, .. } = &mut *self.bench;
@@ -360,7 +333,7 @@ impl Panel<'_> {
         self.crew.share(self.crew.is_helped() && order * right.len() >= EXCHANGED, &|these| {
             let these = part_of(0..tiles, these, parts, 0);
             let column = |tile: usize| (right.start + tile * tile_columns).min(right.end);
-            // All columns at once: neighbours in a row are near each other, rows are not.
+            // Columns at once: neighbours in a row are close in memory, rows are not.
             // SAFETY: columns of the panel that only this part has.
             unsafe { view.exchange(pivots, left.clone(), column(these.start)..column(these.end)) };
             for index in these {
@@ -369,18 +342,18 @@ impl Panel<'_> {
                 let columns = column(index)..column(index + 1);
                 // SAFETY: as above.
                 unsafe { view.copy_out(left.clone(), columns.clone(), upper) };
-                // SAFETY: the kernels are of this processor.
+                // SAFETY: the kernels suit this processor.
                 unsafe { (narrow.substitute)(lower, upper, order) };
                 // SAFETY: as above.
                 unsafe { view.copy_in(left.clone(), columns.clone(), upper) };
                 let part = Part { start: upper.as_ptr(), rows: order, columns: columns.len(), stride: order };
-                // SAFETY: the part is `upper`, and the strip as deep.
+                // SAFETY: the part is `upper`, and the strip has the same depth.
                 unsafe { (tile.pack_b)(part, strip.as_mut_ptr()) };
             }
         });
     }
 
-    /// Subtracts what is below the triangle of `left` times its rows of `right` from what is below them.
+    /// Subtracts columns `left` (below their triangle) × their rows of `right` from the rows below.
     fn eliminate(&mut self, left: Range<usize>, right: Range<usize>) {
         let Place { grid, first, .. } = self.view.place;
         let (all, parts, from) = (self.strips(), self.crew.parts(), (first + left.end) / grid.height);
@@ -394,19 +367,18 @@ impl Panel<'_> {
         let operations = left.len() * right.len() * (grid.order - first);
         self.crew.share(operations >= OPERATIONS, &|these| {
             for strip in part_of(all.clone(), these, parts, from) {
-                // SAFETY: the kernels are of this processor, and no two parts have a strip in common.
+                // SAFETY: the kernels suit this processor; the parts have disjoint strips.
                 unsafe { elimination.strip(strip * grid.height - first) };
             }
         });
     }
 
-    /// Leaves what others need.
     fn prepare(&self, factored: &mut Factored) {
         let (height, width) = (self.kernels.tile.rows, self.view.place.width);
         for (index, strip) in factored.solver.floats_mut().chunks_exact_mut(height * width).enumerate() {
             if index * height < width {
                 let from = self.view.at(index * height, 0);
-                // SAFETY: one strip of the panel's own rows, whose columns lie one after the other.
+                // SAFETY: one strip of the panel's own rows, whose columns are contiguous.
                 unsafe { strip.as_mut_ptr().copy_from_nonoverlapping(from, height * width) };
             }
         }
@@ -414,21 +386,19 @@ impl Panel<'_> {
     }
 }
 
-/// What is subtracted from the columns `right` of a panel: the columns `left` times their rows of `right`.
+/// Subtraction of columns `left` × their rows of `right` from the columns `right`.
 struct Elimination<'run> {
     tile: &'static Tile<f64>,
     view: View,
-    /// The rows of `right`, packed.
     strips: &'run [f64],
     left: Range<usize>,
     right: Range<usize>,
 }
 
 impl Elimination<'_> {
-    /// Subtracts it in the strip of rows that begins at `row` of the panel, below `left`.
-    ///
-    /// # Safety
-    /// The tile must be of this processor, and the strip's columns `right` exclusively the caller's, below `left`.
+    /// Subtracts the product in the strip that starts at `row` of the panel, below `left`.
+    /// Safety: the tile fits this processor; the caller owns the strip's columns `right` below
+    /// `left`.
     unsafe fn strip(&self, row: usize) {
         let Self { tile, view, left, right, .. } = self;
         let (depth, top, stride) = (left.len(), left.end, view.place.grid.stride);
@@ -449,7 +419,8 @@ impl Elimination<'_> {
             let columns = tile.columns.min(right.end - column);
             let skip = top.saturating_sub(row);
             if skip == 0 && columns == tile.columns {
-                // SAFETY: A is in `left`, B was packed by `substitute`, C is in `right`, all in this panel.
+                // SAFETY: A is in `left`, B was packed by `substitute`, C is in `right` of this
+                // panel.
                 unsafe { (tile.function)(&operands, c, tile.rows, Update::Subtract) };
             } else {
                 // SAFETY: as above.
@@ -459,17 +430,15 @@ impl Elimination<'_> {
     }
 }
 
-/// Subtracts a product from a tile of C, save its first `skip` rows, and from no more than `columns` of its columns.
-///
-/// # Safety
-/// As [`crate::gemm::tile::TileFunction`], for the part of C that is written.
+/// Subtracts a product from at most `columns` columns of a tile of C, except its first `skip` rows.
+/// Safety: see [`crate::gemm::tile::TileFunction`], for the part of C that is written.
 unsafe fn part_of_tile(tile: &Tile<f64>, operands: &Operands<f64>, c: *mut f64, skip: usize, columns: usize) {
     let mut whole = [0.0_f64; MAX_TILE];
     // SAFETY: no tile is larger than `whole`.
     unsafe { (tile.function)(operands, whole.as_mut_ptr(), tile.rows, Update::Set) };
     for (column, products) in whole.chunks_exact(tile.rows).enumerate().take(columns) {
         for (row, product) in products.iter().enumerate().skip(skip) {
-            // SAFETY: in the part that the caller grants.
+            // SAFETY: in the part granted by the caller.
             unsafe { *c.wrapping_add(column * tile.rows + row) -= product };
         }
     }

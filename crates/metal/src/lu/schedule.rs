@@ -1,85 +1,75 @@
-//! Which part of a factorisation may be done next: pure bookkeeping, so that any order of threads can be tested.
+//! Decides which task of a factorisation may run next. Pure bookkeeping, so that tests can try any
+//! order of threads.
 //!
-//! The matrix is cut into blocks of columns; each of the first `panels` blocks becomes a panel. A block takes part in
-//! one task at a time. Panels are factored as early as they can be, while other threads still apply the one before
-//! ("look-ahead"), so that multiplications hide them as long as there are enough blocks. Whoever finds no task
-//! is sent to help with another one's.
+//! Panels are factored as early as possible while other threads still apply the previous one
+//! ("look-ahead"). A block takes part in one task at a time. A thread without a task helps another
+//! one.
 
-/// Something that one thread does with one block of columns, with those who help it.
+/// A task of one thread (and its helpers) on one block of columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Task {
     /// Factors the panel.
     Factor {
-        /// The panel, and its block.
+        /// Panel and block.
         panel: usize,
     },
-    /// Applies a panel's row exchanges and elimination to a block on its right.
+    /// Applies the row exchanges and elimination of a panel to a block on its right.
     Apply {
-        /// The panel.
+        /// The factored panel.
         panel: usize,
-        /// The block.
         block: usize,
     },
 }
 
-/// The answer to one who asks for work.
+/// Work for a thread that is free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
-    /// Do this, then say [`Schedule::finish`].
+    /// Run this task, then call [`Schedule::finish`].
     Run(Running),
-    /// Help with this until it is finished.
+    /// Help with this task until it finishes.
     Help {
-        /// What another one does.
+        /// The task.
         running: Running,
-        /// How many helped before.
         before: usize,
     },
-    /// Ask again when another task has finished.
     Wait,
-    /// There will be no more.
+    /// No more tasks.
     Over,
 }
 
-/// A task that was handed out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Running {
-    /// What is done.
     pub(super) task: Task,
-    /// Who does it.
     pub(super) leader: usize,
-    /// How many were handed out before.
+    /// Number of tasks handed out before.
     pub(super) number: u64,
 }
 
-/// With fewer blocks than this many for each member, the others run out of work before the next panel is there: it takes about
-/// as long to apply the last panel to its block as to factor that. Then some help with it first.
+/// Blocks left per thread below which helping with the next panel comes before other blocks:
+/// otherwise threads would be idle before that panel is factored.
 const SCARCE: usize = 2;
-/// One in so many members helps first with what the next panel waits for. On 16 CPUs a quarter was quicker than half (Emerald
-/// Rapids, N = 8000: docs/performance.md); with two threads, both on a panel are slower than one on it
-/// and one on other blocks.
+/// At most one in this many threads helps first with the next panel. On 16 CPUs a quarter was
+/// faster than half (Emerald Rapids, N = 8000: docs/performance.md); of two threads none should.
 const HELPS: usize = 4;
 
-/// What is done and what is being done.
 #[derive(Debug)]
 pub(super) struct Schedule {
     panels: usize,
     factored: usize,
     factoring: bool,
-    /// Panels applied to each block.
+    /// Number of panels applied to each block.
     applied: Vec<usize>,
     busy: Vec<bool>,
     stopped: bool,
     members: usize,
-    /// How many may help with a task: each of its parts is one thread's, and the leader does some.
+    /// Largest number of helpers per task: one thread per part.
     most_helpers: usize,
-    /// Tasks in hand, and how many help with each.
+    /// Tasks in progress, with their numbers of helpers.
     running: Vec<(Running, usize)>,
-    /// Tasks handed out.
     number: u64,
 }
 
 impl Schedule {
-    /// A schedule of `blocks` ≥ `panels` blocks for so many members, whose tasks have so many parts that others may do.
     pub(super) fn new(panels: usize, blocks: usize, members: usize, parts: usize) -> Self {
         Self {
             panels,
@@ -95,12 +85,11 @@ impl Schedule {
         }
     }
 
-    /// Panels that a block needs: those on its left.
+    /// Number of panels to apply to a block.
     fn needed(&self, block: usize) -> usize {
         block.min(self.panels)
     }
 
-    /// Hands out the next task to this member, or a share of another one's.
     pub(super) fn next(&mut self, member: usize) -> Next {
         let finished = self.factored == self.panels
             && (0..self.applied.len()).all(|block| self.applied[block] == self.needed(block));
@@ -124,7 +113,7 @@ impl Schedule {
         Next::Run(running)
     }
 
-    /// The task that the next panel waits for, unless enough help with it.
+    /// Index of the task that the next panel waits for, unless it has enough helpers.
     fn pressing(&self) -> Option<usize> {
         let is_next = |task| match task {
             Task::Factor { .. } => true,
@@ -134,12 +123,11 @@ impl Schedule {
         self.running.iter().position(|(running, helpers)| is_next(running.task) && *helpers < enough)
     }
 
-    /// Whether help with what the next panel waits for is worth more than another block.
     fn wants_help(&self) -> bool {
         self.applied.len() - self.factored < SCARCE * self.members && self.pressing().is_some()
     }
 
-    /// A share of what the next panel waits for; else of the task that has the fewest helpers.
+    /// Helps the task that the next panel waits for, else the task with the fewest helpers.
     fn help(&mut self) -> Next {
         let helped = || {
             let open =
@@ -158,7 +146,6 @@ impl Schedule {
         (open && self.applied[panel] == panel).then_some(Task::Factor { panel })
     }
 
-    /// Whether a panel may be applied to a block.
     fn open(&self, block: usize) -> bool {
         !self.busy[block] && self.applied[block] < self.factored.min(self.needed(block))
     }
@@ -167,19 +154,18 @@ impl Schedule {
         Task::Apply { panel: self.applied[block], block }
     }
 
-    /// The next panel's block.
+    /// Applies a panel to the next panel's block.
     fn urgent(&self) -> Option<Task> {
         let block = self.factored;
         (block < self.panels && self.open(block)).then(|| self.apply(block))
     }
 
-    /// The blocks that are furthest behind, from left to right.
+    /// Applies a panel to the leftmost of the blocks with the fewest panels applied.
     fn behind(&self) -> Option<Task> {
         let open = (0..self.applied.len()).filter(|block| self.open(*block));
         open.min_by_key(|block| self.applied[*block]).map(|block| self.apply(block))
     }
 
-    /// A task that was handed out is done.
     pub(super) fn finish(&mut self, running: Running) {
         self.running.retain(|(other, _)| other.number != running.number);
         match running.task {
@@ -195,7 +181,6 @@ impl Schedule {
         }
     }
 
-    /// No more tasks are handed out.
     pub(super) fn stop(&mut self) {
         self.stopped = true;
     }
@@ -208,13 +193,11 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What a run must not violate, seen from outside the schedule.
     #[derive(Default)]
     struct Witness {
         factored: Vec<usize>,
         applied: Vec<Vec<usize>>,
         running: Vec<Running>,
-        /// Those who help, in all and by task.
         helping: usize,
         helpers: BTreeMap<u64, usize>,
     }
@@ -318,7 +301,6 @@ mod tests {
         let members = 2 * HELPS;
         let mut schedule = Schedule::new(4, 5, members, members);
         let first = run(&mut schedule, 0, Task::Factor { panel: 0 });
-        // Nothing else is there to do.
         for member in 1..members {
             assert_eq!(schedule.next(member), Next::Help { running: first, before: member - 1 });
         }
@@ -326,10 +308,9 @@ mod tests {
         let urgent = run(&mut schedule, 3, Task::Apply { panel: 0, block: 1 });
         assert_eq!(schedule.next(1), Next::Help { running: urgent, before: 0 });
         assert_eq!(schedule.next(2), Next::Help { running: urgent, before: 1 });
-        // They are enough.
+        // Enough helpers: the next thread gets a block.
         run(&mut schedule, 0, Task::Apply { panel: 0, block: 2 });
 
-        // More than there are parts have nothing to do.
         let mut schedule = Schedule::new(4, 5, members, 2);
         let first = run(&mut schedule, 0, Task::Factor { panel: 0 });
         assert_eq!(schedule.next(1), Next::Help { running: first, before: 0 });

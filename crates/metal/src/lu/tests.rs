@@ -1,5 +1,3 @@
-//! Systems of every instruction set and many sizes: residuals by the definition, pivoting, and matrices without inverse.
-
 use super::*;
 use crate::effort;
 use crate::gemm;
@@ -11,7 +9,7 @@ fn team(threads: usize) -> Team {
     Team::new(&cpus.iter().copied().cycle().take(threads).collect::<Vec<_>>()).unwrap()
 }
 
-/// Numbers between −1/2 and 1/2, each from its place alone.
+/// A number between −1/2 and 1/2 that depends only on seed, row and column.
 fn element(seed: u64, row: usize, column: usize) -> f64 {
     let mut z = seed.wrapping_add((row as u64) << 32 | column as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -94,14 +92,12 @@ fn blocks_of_common_widths_solve_systems_of_several_panels() {
 #[test]
 fn who_helps_changes_no_bit_of_the_solution() {
     let element = |row, column| element(7, row, column);
-    // Panels high enough that several threads factor them.
     let (rows, block) = (if effort::is_emulated() { 400 } else { 2000 }, 96);
     let alone = solve(gemm::best_isa(), (rows, block), 1, element).unwrap();
     for threads in [2, 3, 9] {
         let mut team = team(threads);
         let system = System::new(gemm::best_isa(), Caches::default(), rows, block).unwrap();
         let mut lu = Lu::new(system, &mut team, true).unwrap();
-        // They help each other also on CPUs that they share.
         lu.alone = true;
         fill(&mut lu, &mut team, element);
         lu.solve(&mut team).unwrap();
@@ -124,8 +120,7 @@ fn a_system_can_be_solved_again() {
     assert_ne!(solutions[0], solutions[1]);
 }
 
-/// A matrix whose elimination without exchanges would divide by zero at once: a permutation (37 divides none of these
-/// sizes).
+/// 37 divides none of these sizes. Elimination without exchanges would divide by zero at once.
 #[test]
 fn permutations_are_solved_exactly() {
     for size in [(1, 1), (2, 1), (7, 3), (64, 16), (100, 24), (129, 64)] {
@@ -146,7 +141,7 @@ fn permutations_are_solved_exactly() {
 
 #[test]
 fn tiny_pivots_need_exchanges_and_get_them() {
-    // Without exchanges 1e-20 as first pivot leaves no digit of the second unknown.
+    // Without exchanges the first pivot 1e-20 leaves no digit of the second unknown.
     let element = |row: usize, column: usize| [[1e-20, 1.0, 1.0], [1.0, 1.0, 2.0]][row][column];
     for isa in usable() {
         let x = solve(isa, (2, 2), 1, element).unwrap();
@@ -168,7 +163,6 @@ fn subnormal_pivots_do_not_overflow() {
 #[test]
 fn singular_matrices_are_an_error_and_not_a_panic() {
     for (rows, twin) in [(40, 3), (90, 63), (90, 89)] {
-        // A zero column stays zero through all eliminations.
         let element = |row, column| if column == twin { 0.0 } else { element(9, row, column) };
         for isa in usable() {
             for threads in [1, 3] {

@@ -13,7 +13,6 @@ fn kernel_load() -> KernelLoad {
     KernelLoad::new(find(Op::FMA, Element::F64, Isa::best()).unwrap().load().unwrap())
 }
 
-/// A load that keeps count of what it was asked for.
 #[derive(Debug, Default)]
 struct Tally {
     turns: u64,
@@ -33,7 +32,7 @@ impl Load for Tally {
     }
 }
 
-/// Measures, again where others had a processor all the time.
+/// Measures, repeatedly while a processor is always disturbed.
 fn measured<L: Load>(sliced: &mut Sliced<L>, until: Until) -> Outcome {
     for _ in 0..1_000 {
         match sliced.measure(until) {
@@ -51,7 +50,7 @@ fn a_kernel_is_measured_and_its_results_are_the_references() {
     for until in [Until::Elapsed(Duration::from_millis(20)), Until::Turns(2_000_003)] {
         let outcome = measured(&mut sliced, until);
         assert_eq!(outcome.cpus.iter().map(|cpu| cpu.cpu).collect::<Vec<_>>(), cpus);
-        // Under an emulator a multiplication takes no whole number of additions, and the clock is unknown.
+        // An emulator's multiplication takes no whole number of additions, so the clock is unknown.
         assert!(outcome.turns_per_second() > 0.0 && outcome.clock_hz().is_none_or(|hz| hz > 1e8));
         assert!((0.0..=1.0).contains(&outcome.set_aside()));
         assert!(outcome.cpus.iter().all(|cpu| cpu.kept > 0 && cpu.kept <= cpu.slices));
@@ -70,8 +69,7 @@ fn threads_on_one_cpu_are_one_rate_and_more_threads_are_not_more_cpus() {
     let mut sliced = Sliced::prepare(Team::new(&[cpu; 3]).unwrap(), |_| kernel_load()).unwrap();
     let outcome = measured(&mut sliced, Until::Elapsed(Duration::from_millis(60)));
     assert_eq!((outcome.cpus.len(), outcome.cpus[0].threads), (1, 3));
-    // Physics, not timing: no core does more than two 512-bit FMA, 32 operations, in a cycle of its own clock. Beside a busy
-    // thread of the same core the clock reads some per cent low; three threads counted as three cores would be far beyond.
+    // No core does more than two 512-bit FMA per cycle (32 operations); three cores would do more.
     let flops = find(Op::FMA, Element::F64, Isa::best()).unwrap().operations_per_turn() as f64;
     let Some(clock) = outcome.clock_hz() else { return };
     let per_cycle = outcome.turns_per_second() * flops / clock;
@@ -80,7 +78,7 @@ fn threads_on_one_cpu_are_one_rate_and_more_threads_are_not_more_cpus() {
 
 #[test]
 fn slices_are_as_short_as_timer_and_load_allow() {
-    // A timer of nanoseconds, an Arm's of 24 MHz, one that is read by a system call, one of a microsecond.
+    // Timers: nanoseconds, Arm's 24 MHz, one read by a system call, one of a microsecond.
     for (uncertainty, wanted) in
         [(26e-9, 25e-6), (42e-9 + 20e-9, 31e-6), (300e-9, 150e-6), (1.28e-6, LONGEST_SECONDS)]
     {
@@ -88,7 +86,6 @@ fn slices_are_as_short_as_timer_and_load_allow() {
         assert!((slice / wanted - 1.0).abs() < 1e-9, "{uncertainty}: {slice}");
     }
     assert_eq!(slice_seconds(0.25, 26e-9), LONGEST_SECONDS, "the cost of loads from memory varies");
-    // Probes of a fine and of a coarse timer.
     assert_eq!((stretch_seconds(15e-6), stretch_seconds(105e-6)), (STRETCH_SECONDS, LONGEST_SECONDS));
 }
 
@@ -105,7 +102,7 @@ fn a_slice_that_differs_from_its_equals_is_found() {
 
 #[test]
 fn a_panicking_load_is_an_error_and_nobody_waits_for_it() {
-    /// Burns at the twentieth slice of one length, so not while it is calibrated.
+    /// Panics at the twentieth slice of one length, so not during calibration.
     #[derive(Default)]
     struct Fuse {
         length: u64,
@@ -153,7 +150,6 @@ fn every_thread_does_its_ration_and_settles_all_it_ran() {
     let cpus: Vec<usize> = allowed_cpus().into_iter().cycle().take(3).collect();
     let mut sliced = Sliced::prepare(Team::new(&cpus).unwrap(), |_| Tally::default()).unwrap();
     let before: Vec<u64> = sliced.loads().map(|load| load.turns).collect();
-    // What is counted is the same whether others had a processor meanwhile or not.
     let outcome = sliced.measure(Until::Turns(1_000_000));
     assert!(matches!(outcome, Ok(_) | Err(SlicedError::AllDisturbed { .. })), "{outcome:?}");
     for (load, before) in sliced.loads().zip(before) {

@@ -2,11 +2,9 @@ use super::*;
 use crate::buffer::{Buffer, Pages};
 use proptest::prelude::*;
 
-/// Elements on both sides of every array that no kernel may touch.
 const MARGIN: usize = 40;
 const UNTOUCHED: f64 = -7.0;
 
-/// Three arrays in one aligned buffer, each at its own offset from a cache line, with margins.
 struct Field {
     buffer: Buffer,
     starts: [usize; 3],
@@ -40,7 +38,6 @@ impl Field {
     }
 }
 
-/// Runs `kernel` and the reference on equal fields, and compares every element of the buffers and the sums.
 fn equals_reference(kernel: &LoadedStream, length: usize, offsets: [usize; 3], passes: u64) {
     let mut fields = [Field::new(length, offsets), Field::new(length, offsets)];
     let [got, wanted] = &mut fields;
@@ -85,7 +82,6 @@ proptest! {
             let apart = pair[1].as_ptr().addr() - pair[0].as_ptr_range().end.addr();
             prop_assert_eq!(apart, gap(elements * ELEMENT));
         }
-        // Nothing but the gaps and less than a block for each array is left over.
         let needed = (length + ARRAY_BLOCK) * op.arrays() as usize + (op.arrays() as usize - 1) * gap(elements * ELEMENT) / ELEMENT;
         prop_assert!(needed >= elements);
     }

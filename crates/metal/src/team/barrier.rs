@@ -1,21 +1,15 @@
-//! The barrier of a team: waiters spin briefly, then yield, then sleep, so that more threads than processors is fine.
-//!
-//! Unlike the standard one it cannot be waited at for ever: members that return are no longer expected, and a member
-//! that panics breaks it for all.
+//! Barrier of a team. Waiting threads spin, then yield, then sleep. A returned thread is no longer
+//! expected, and a panic breaks the barrier for all threads.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Turns of spinning between two looks at the time.
 const SPINS: u32 = 1_000;
-/// How long is spun before yielding. To wake hundreds of sleepers takes milliseconds by estimate, not measured, in which those that woke first
-/// would work alone.
+/// Time to spin before yielding: waking hundreds of threads takes milliseconds (estimated).
 const SPUN: Duration = Duration::from_millis(1);
-/// Yields before sleeping.
 const YIELDS: u32 = 50;
 
-/// The answer at a barrier that a panic has broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Broken;
 
@@ -23,10 +17,10 @@ pub(super) struct Broken;
 pub(super) struct Barrier {
     state: Mutex<State>,
     wake: Condvar,
-    /// Counts openings. Written under the lock, read also without it.
+    /// Number of openings, written under the lock.
     generation: AtomicU32,
     broken: AtomicBool,
-    /// Not where members share a processor: a spinner keeps away the one it waits for.
+    /// False if threads share a processor.
     spins: bool,
 }
 
@@ -52,13 +46,12 @@ impl Barrier {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes the barrier whole for `expected` members. Nobody may be waiting.
+    /// No thread may be waiting.
     pub(super) fn reset(&self, expected: usize) {
         *self.state() = State { expected, arrived: 0, sleeping: 0 };
         self.broken.store(false, Ordering::Release);
     }
 
-    /// Waits for all expected members.
     pub(super) fn wait(&self) -> Result<(), Broken> {
         let mut state = self.state();
         let generation = self.generation.load(Ordering::Relaxed);
@@ -85,7 +78,7 @@ impl Barrier {
         self.verdict()
     }
 
-    /// The calling member will not come any more.
+    /// Stops expecting the calling thread.
     pub(super) fn leave(&self) {
         let mut state = self.state();
         state.expected = state.expected.saturating_sub(1);
@@ -94,7 +87,6 @@ impl Barrier {
         }
     }
 
-    /// Releases all who wait, and all who come later, with [`Broken`].
     pub(super) fn break_up(&self) {
         let state = self.state();
         self.broken.store(true, Ordering::Release);

@@ -1,5 +1,5 @@
-//! Whether the system has room for so many threads more: asked before the first one is started, because a thread that the
-//! system refuses late ends the whole process, where Rust's runtime finds no memory for the thread's signal stack.
+//! Checks the system's limits before threads are started: Rust's runtime aborts the process if a
+//! new thread gets no memory for its signal stack.
 
 use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
@@ -8,28 +8,26 @@ use rustix::process::{Resource, geteuid, getrlimit};
 
 use super::TeamError;
 
-/// Mappings of a thread: its stack and the signal stack, each with a guard.
+/// Memory mappings per thread: its stack and signal stack, each with a guard.
 const MAPPINGS: u64 = 4;
 
-/// Address space of a thread: the stack that Rust gives it, and its signal stack.
+/// Address space per thread in bytes: Rust's stack and the signal stack.
 const ADDRESSES: u64 = (2 << 20) + (64 << 10);
 
-/// Memory of a thread that waits: the kernel's stack and structures, and the first pages of its own stacks.
+/// Memory per waiting thread in bytes: kernel stack and structures, first pages of its stacks.
 const THREAD_BYTES: u64 = 40 << 10;
 
-/// What other programs and this one's own parts need besides.
+/// Threads left for other programs and other parts of this one.
 const RESERVED_THREADS: u64 = 256;
 
-/// So few threads are simply started: what stands in the way then is told by the system itself.
 const UNCHECKED_THREADS: usize = 64;
 
-/// A limit: what it is, and how many threads more it allows.
+/// A limit: its description and the number of further threads it allows.
 struct Limit {
     what: String,
     room: u64,
 }
 
-/// Refuses more threads than the tightest limit allows.
 pub(super) fn check(wanted: usize) -> Result<(), TeamError> {
     if wanted <= UNCHECKED_THREADS {
         return Ok(());
@@ -42,7 +40,6 @@ pub(super) fn check(wanted: usize) -> Result<(), TeamError> {
     }
 }
 
-/// The limit that allows the fewest, of a system whose files are below `root`.
 fn tightest(root: &Path, privileged: bool) -> Option<Limit> {
     let number = |path: &str| first_number(&root.join(path));
     let mut limits = Vec::new();
@@ -60,7 +57,7 @@ fn tightest(root: &Path, privileged: bool) -> Option<Limit> {
     if let Some(bytes) = memory {
         limits.push(limit(format!("the available memory of {} MiB", bytes >> 20), bytes, 0, THREAD_BYTES));
     }
-    // The kernel does not hold root to it.
+    // The kernel exempts root.
     if let Some(most) = getrlimit(Resource::Nproc).current.filter(|_| !privileged) {
         limits.push(limit(format!("RLIMIT_NPROC = {most} (ulimit -u)"), most, 1, 1));
     }
@@ -75,7 +72,7 @@ fn limit(what: String, most: u64, used: u64, each: u64) -> Limit {
     Limit { what, room: most.saturating_sub(used) / each }
 }
 
-/// Those of this process's cgroup and of all above it, version 1 and 2 (cgroups(7)).
+/// Limits of this process's cgroup and its ancestors, version 1 and 2 (cgroups(7)).
 fn cgroup_limits(root: &Path) -> Vec<Limit> {
     let text = read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
     let mut limits = Vec::new();
@@ -103,7 +100,7 @@ fn first_number(path: &Path) -> Option<u64> {
     read_to_string(path).ok()?.split_whitespace().next()?.parse().ok()
 }
 
-/// All threads of the system: the fourth field of /proc/loadavg is `runnable/all` (proc_loadavg(5)).
+/// Threads of the system; the fourth field of /proc/loadavg is `runnable/all` (proc_loadavg(5)).
 fn running(loadavg: &str) -> Option<u64> {
     loadavg.split_whitespace().nth(3)?.split('/').nth(1)?.parse().ok()
 }
@@ -119,7 +116,6 @@ mod tests {
 
     use super::*;
 
-    /// A system whose files say this.
     fn system(files: &[(&str, &str)]) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         for (path, text) in files {

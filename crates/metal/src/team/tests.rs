@@ -8,7 +8,6 @@ fn allowed_cpus() -> Vec<usize> {
     affinity::allowed().unwrap()
 }
 
-/// `threads` entries, going round the allowed processors.
 fn spread(threads: usize) -> Vec<usize> {
     allowed_cpus().into_iter().cycle().take(threads).collect()
 }

@@ -1,35 +1,32 @@
-//! Requests, completions, and what a ring may be asked for.
-
 use rustix::io::Errno;
 
-/// What a request does to the file.
+/// Operation of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Op {
     /// From the file into the slot's buffer.
     Read,
     /// From the slot's buffer into the file.
     Write,
-    /// As [`Op::Write`], finished only when the device has it for good (`RWF_DSYNC`, what `O_DSYNC` asks for).
+    /// Like [`Op::Write`], completed when the data is durable (`RWF_DSYNC`, like `O_DSYNC`).
     WriteThrough,
-    /// As [`Op::WriteThrough`], with all that is known of the file too (`RWF_SYNC`, what `O_SYNC` asks for).
+    /// Like [`Op::WriteThrough`], including the file's metadata (`RWF_SYNC`, like `O_SYNC`).
     WriteSync,
-    /// fdatasync(2) of the whole file; offset and length mean nothing.
+    /// fdatasync(2) of the whole file; offset and length are ignored.
     DataSync,
     /// fsync(2) of the whole file.
     Sync,
-    /// Frees the bytes in the file and, through file system and device, the space (`FALLOC_FL_PUNCH_HOLE`). All of
-    /// them are moved, or none.
+    /// Deallocates the bytes in the file and on the device (`FALLOC_FL_PUNCH_HOLE`): all or none.
     Trim,
 }
 
 impl Op {
-    /// Whether it writes what is in the buffer.
+    /// Whether it writes the buffer.
     #[inline]
     pub fn is_write(self) -> bool {
         matches!(self, Op::Write | Op::WriteThrough | Op::WriteSync)
     }
 
-    /// Whether it keeps for good what was written before.
+    /// Whether it makes earlier writes durable.
     #[inline]
     pub fn is_sync(self) -> bool {
         matches!(self, Op::DataSync | Op::Sync)
@@ -39,50 +36,50 @@ impl Op {
 /// One request: `len` bytes between `offset` in the file and byte `start` of the slot's buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
-    /// Which slot carries it: the user index that its completion bears.
+    /// Slot of the request, returned in its completion.
     pub slot: usize,
-    /// What to do.
+    /// Operation.
     pub op: Op,
-    /// Which of the files: 0 is the first.
+    /// Index of the file, from 0.
     pub file: usize,
-    /// Where in the file, in bytes.
+    /// Offset in the file, in bytes.
     pub offset: u64,
-    /// Where in the slot's buffer, in bytes: not 0 for the rest of a short transfer.
+    /// Offset in the slot's buffer, in bytes; not 0 for the rest of a short transfer.
     pub start: usize,
-    /// How many bytes.
+    /// Length in bytes.
     pub len: usize,
 }
 
 /// A finished request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Completion {
-    /// The request as it was pushed.
+    /// The request as pushed.
     pub request: Request,
-    /// Bytes moved (fewer than asked for at the end of the file), or why it failed.
+    /// Bytes transferred (fewer at the end of the file), or the error.
     pub outcome: Result<usize, Errno>,
-    /// When its batch began to be handed to the kernel.
+    /// Time in ns before its batch was submitted.
     pub submitted_ns: u64,
-    /// When the kernel had accepted its batch.
+    /// Time in ns when the kernel had accepted its batch.
     pub accepted_ns: u64,
-    /// When it was reaped.
+    /// Time in ns when it was reaped.
     pub completed_ns: u64,
 }
 
-/// What the kernel granted a ring, so that a result can say what was not.
+/// Features that the kernel granted a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Granted {
-    /// Buffers are registered (pinned once, not at every request), or why not: `ENOMEM` is the memlock limit.
+    /// Registered buffers (pinned once), or the error; `ENOMEM` is the memlock limit.
     pub buffers: Result<(), Errno>,
-    /// The file is registered (looked up once), or why not.
+    /// Registered file (looked up once), or the error.
     pub file: Result<(), Errno>,
-    /// How the kernel delivers completions.
+    /// Delivery of completions.
     pub delivery: Delivery,
 }
 
-/// When the kernel does the completing half of its work; the later kinds interrupt the measured thread less.
+/// When the kernel processes completions; later variants interrupt the measured thread less.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivery {
-    /// By interrupting the thread (any kernel).
+    /// Interrupts the thread (any kernel).
     Interrupting,
     /// At the thread's next system call (`IORING_SETUP_COOP_TASKRUN`, Linux 5.19).
     Cooperative,
@@ -90,21 +87,20 @@ pub enum Delivery {
     Deferred,
 }
 
-/// Who looks for new requests, and who for completions.
+/// Polling instead of system calls and interrupts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Polling {
-    /// A kernel thread takes requests without being called (`IORING_SETUP_SQPOLL`).
+    /// A kernel thread polls for requests (`IORING_SETUP_SQPOLL`).
     pub submission: bool,
-    /// The device is asked for completions instead of interrupting (`IORING_SETUP_IOPOLL`): direct I/O on a device
-    /// with polling queues.
+    /// The device is polled for completions (`IORING_SETUP_IOPOLL`): needs polling queues.
     pub completion: bool,
 }
 
-/// Until when to wait for a completion.
+/// Limit of waiting for a completion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Patience {
-    /// Until there is one.
+    /// No limit.
     Endless,
-    /// So many nanoseconds at most; 0 only looks.
+    /// Nanoseconds; 0 only polls.
     Nanoseconds(u64),
 }

@@ -1,4 +1,4 @@
-//! Setting a ring up with the best that this kernel has, and registering what it works on.
+//! Creates a ring with the best features of this kernel.
 
 use io_uring::{IoUring, opcode};
 use rustix::io::Errno;
@@ -6,14 +6,10 @@ use rustix::io::Errno;
 use super::{Delivery, MAX_BLOCK, MAX_DEPTH, Polling, RingError, Unavailable};
 use crate::buffer::{self, Buffer, Pages};
 
-/// How long a submission-polling kernel thread looks in vain before it sleeps, in milliseconds: longer than any pause
-/// between two batches under load.
+/// Idle time of a submission-polling kernel thread before it sleeps, in ms.
 const SQPOLL_IDLE_MS: u32 = 100;
 
-/// Bytes from one slot's buffer to the next, and of all: each begins on a page of its own, whatever the block.
-///
-/// # Errors
-/// [`RingError::Geometry`]: no file, no slot, no bytes, or more than there may be.
+/// Bytes from one slot's (page-aligned) buffer to the next, and in total.
 pub(crate) fn laid_out(files: usize, depth: usize, block: usize) -> Result<(usize, usize), RingError> {
     let geometry = RingError::Geometry { depth, block };
     if files == 0 || depth == 0 || depth > MAX_DEPTH || block == 0 || block > MAX_BLOCK {
@@ -23,18 +19,15 @@ pub(crate) fn laid_out(files: usize, depth: usize, block: usize) -> Result<(usiz
     stride.checked_mul(depth).map(|bytes| (stride, bytes)).ok_or(geometry)
 }
 
-/// Zeroed memory for transfers to or from a device, fit for O_DIRECT: in huge pages where it fills one, so that a transfer
-/// is handed over in few pieces. A device takes only so many at once (a virtio disk 254), and one such disk moved 1 MiB in
-/// pages of 4 KiB at two thirds of the rate.
-///
-/// # Errors
-/// [`RingError::Memory`].
+/// Allocates zeroed memory for device transfers (O_DIRECT), in huge pages if it fills one, so that
+/// a transfer has few segments: a virtio disk takes 254, and one moved 1 MiB in 4 KiB pages at two
+/// thirds of the rate.
 pub fn transfer_buffer(bytes: usize) -> Result<Buffer, RingError> {
     let pages = if bytes < buffer::BUFFER_ALIGNMENT { Pages::Small } else { Pages::Thp };
     Buffer::new(bytes, pages).map_err(|_| RingError::Memory { bytes })
 }
 
-/// Makes the ring with the quietest delivery of completions that this kernel has.
+/// Creates the ring with the least interrupting delivery of completions.
 pub(super) fn set_up(entries: u32, polling: Polling) -> Result<(IoUring, Delivery), RingError> {
     let (uring, delivery) =
         build(entries, polling).map_err(|e| RingError::Unavailable(Unavailable::from_errno(errno_of(&e))))?;
@@ -63,7 +56,7 @@ fn build(entries: u32, polling: Polling) -> std::io::Result<(IoUring, Delivery)>
 }
 
 fn build_quietest(entries: u32) -> std::io::Result<(IoUring, Delivery)> {
-    // An unknown set-up flag is EINVAL (io_uring_setup(2)): only that leads to the next try.
+    // An unknown set-up flag is EINVAL (io_uring_setup(2)): only that leads to the next attempt.
     let unknown = |e: &std::io::Error| errno_of(e) == Errno::INVAL;
     match IoUring::builder().dontfork().setup_single_issuer().setup_defer_taskrun().build(entries) {
         Err(e) if unknown(&e) => {}
@@ -89,12 +82,11 @@ pub(super) fn register_buffers(
             libc::iovec { iov_base: base.as_ptr().cast(), iov_len: stride }
         })
         .collect();
-    // SAFETY: the buffers are in `region`, which the ring drops only after the kernel has let go of every request;
-    // closing the ring then unpins them.
+    // SAFETY: the buffers are in `region`, which the ring drops only after the kernel has finished
+    // every request; closing the ring unpins them.
     unsafe { uring.submitter().register_buffers(&buffers) }.map_err(|e| errno_of(&e))
 }
 
-/// The errno in an `io::Error` that came from a system call.
 pub(super) fn errno_of(error: &std::io::Error) -> Errno {
     Errno::from_io_error(error).unwrap_or(Errno::IO)
 }

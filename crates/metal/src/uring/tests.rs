@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use super::*;
 use crate::buffer::Pages;
 
-/// A temporary file whose byte at `i` is `i` mixed, so that a misplaced read cannot look right.
+/// Each byte depends on its index, so that a misplaced read is detected.
 fn patterned(len: usize) -> File {
     use std::io::Write;
     let mut file = tempfile::tempfile().expect("temporary file");
@@ -24,7 +24,6 @@ fn read(slot: usize, offset: u64, len: usize) -> Request {
     Request { slot, op: Op::Read, file: 0, offset, start: 0, len }
 }
 
-/// A ring, or the reason that there is none on this machine, which is then the answer under test.
 fn ring<F: AsFd>(file: F, depth: usize, block: usize) -> Option<Ring<F>> {
     match Ring::new(file, depth, block) {
         Ok(ring) => Some(ring),
@@ -156,7 +155,7 @@ fn dropping_a_ring_waits_for_what_is_in_flight() {
         ring.push(read(0, 0, 1)).expect_err("in use");
         drop(ring);
     }
-    // A read that only a later write can finish: the drop must return after it, not before, and not never.
+    // A read that only a later write can finish: the drop must return after it.
     let (reader, writer) = rustix::pipe::pipe().expect("pipe");
     let Some(mut waiting) = ring(reader, 1, 8) else { return };
     waiting.push(read(0, u64::MAX, 8)).expect("push");
@@ -191,7 +190,7 @@ fn impossible_shapes_and_ranges_are_refused() {
     ring.push(read(0, 0, 4096)).expect("the slot was left idle");
 }
 
-/// 64 MiB of buffers are registered, or not because of the limit; either way they are read into.
+/// 64 MiB of buffers are registered, or not because of the limit; both are read into.
 #[test]
 fn many_buffers_are_registered_or_it_says_why_not() {
     let file = patterned(4096);
@@ -210,7 +209,6 @@ fn many_buffers_are_registered_or_it_says_why_not() {
     assert!(buffer[..4096].iter().enumerate().all(|(i, byte)| *byte == byte_at(i)));
 }
 
-/// Set where the test above runs under a limit.
 const LITTLE_MEMLOCK: &str = "PLIMSOLL_TEST_LITTLE_MEMLOCK";
 
 #[test]
@@ -268,7 +266,6 @@ fn a_transfer_buffer_is_zeroed_aligned_and_writable_and_in_huge_pages_from_one_o
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever is asked within the file comes back from there, whole or cut at its end.
     #[test]
     fn any_read_returns_the_bytes_of_its_range(
         requests in prop::collection::vec((0_usize..20_000, 0_usize..=4096, 0_usize..=4096), 1..16),
@@ -351,7 +348,7 @@ fn waiting_within_a_time_ends_without_a_completion_and_finds_one_that_is_there()
     assert_eq!(done[0].outcome, Ok(8));
 }
 
-/// A kernel thread takes the requests: all come back right, and dropping waits for what only it has seen.
+/// With a submission-polling kernel thread, all requests return right, and dropping waits for them.
 #[test]
 fn a_ring_whose_submissions_are_polled_reads_the_same() {
     let polling = Polling { submission: true, completion: false };
@@ -375,7 +372,6 @@ fn a_ring_whose_submissions_are_polled_reads_the_same() {
     }
 }
 
-/// Whoever unmounts the file system, or looks for the space, as soon as the ring is gone finds it free.
 #[test]
 fn its_files_are_let_go_of_with_the_ring() {
     for _ in 0..20 {

@@ -1,17 +1,16 @@
-//! Sums of slices, and of slices whose cost is known to lie between two bounds, in constant memory.
+//! Sums of slices by a range of costs.
 
 use std::ops::Range;
 
 use super::BINS;
 
-/// A sum of slices.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(in crate::sliced) struct Sum {
     pub(in crate::sliced) slices: u64,
     pub(in crate::sliced) turns: f64,
     pub(in crate::sliced) seconds: f64,
     pub(in crate::sliced) cycles: f64,
-    /// Seconds of the slices during which the thread left its CPU.
+    /// Seconds of slices during which the thread left its CPU.
     pub(in crate::sliced) switched: f64,
 }
 
@@ -33,12 +32,11 @@ impl Sum {
     }
 }
 
-/// Sums of slices whose cost is known to lie in a range of bins.
 #[derive(Debug, Clone)]
 pub(super) struct Ranges {
     /// By the first bin of the range.
     from: Vec<Sum>,
-    /// By the last one.
+    /// By the last bin of the range.
     to: Vec<Sum>,
 }
 
@@ -52,7 +50,7 @@ impl Ranges {
         self.to.fill(Sum::default());
     }
 
-    /// Enters a slice whose bins are these; what is out of bounds counts in the nearest one.
+    /// Adds a slice with this range; bins out of range count as the nearest one.
     pub(super) fn enter(&mut self, first: f64, last: f64, sum: Sum) {
         let index = |bin: f64| (bin.max(0.0) as usize).min(BINS - 1);
         self.from[index(first)].add(sum);
@@ -68,23 +66,22 @@ impl Ranges {
         total(&self.from)
     }
 
-    /// The slices whose range begins in these bins, bin by bin.
     pub(super) fn beginning_in(&self, bins: Range<usize>) -> &[Sum] {
         let end = bins.end.min(BINS);
         self.from.get(bins.start.min(end)..end).unwrap_or_default()
     }
 
-    /// The slices whose range ends within `margin` bins of this one.
+    /// Slices whose range ends within `margin` bins of `bin`.
     pub(super) fn ending_at(&self, bin: usize, margin: usize) -> Sum {
         total(&self.to[bin.saturating_sub(margin)..(bin + margin + 1).min(BINS)])
     }
 
-    /// The slices whose range comes within `margin` bins of this one: those that begin before its end, less those that end before
-    /// its beginning.
+    /// Slices whose range comes within `margin` bins of `bin`: those that start before its end
+    /// minus those that end before its start.
     pub(super) fn around(&self, bin: usize, margin: usize) -> Sum {
         let mut found = total(self.beginning_in(0..bin + margin + 1));
         found.subtract(total(&self.to[..bin.saturating_sub(margin)]));
-        // What rounding leaves of nothing is nothing.
+        // Drops rounding residues of an empty sum.
         if found.slices > 0 { found } else { Sum::default() }
     }
 }

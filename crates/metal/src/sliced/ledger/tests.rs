@@ -1,5 +1,3 @@
-//! Which slices are kept, at which clock, and the causes of the others.
-
 use proptest::prelude::*;
 
 use super::*;
@@ -8,7 +6,7 @@ use crate::sliced::{SLICE_SECONDS, STRETCH_SECONDS};
 const HZ: f64 = 3.0e9;
 const TURNS: u64 = 50_000;
 const SPREAD: f64 = 0.02;
-/// Cycles for each turn, undisturbed.
+/// Undisturbed cycles per turn.
 const COST: f64 = 16.0;
 
 fn slice(times: f64) -> Slice {
@@ -57,23 +55,22 @@ fn slices_with_an_unsure_clock_that_fit_no_cost_have_a_cause() {
     let is = |found: [f64; 3], wanted: [f64; 3]| {
         assert!(found.iter().zip(wanted).all(|(found, wanted)| (found - wanted).abs() < 1e-6), "{found:?}");
     };
-    // Dearer than at either clock: 1 / 0.96 = 1.042 and a margin of one per cent.
+    // Above the level at either clock: 1 / 0.96 = 1.042 and a margin of one per cent.
     is(of(&[two(0.96, 1.07)]), [0.0, 1.07, 1.07 - 1.0 / 0.98]);
-    // Cheaper than at either, or without a clock.
+    // Below it at either clock, or without a clock.
     is(of(&[two(0.96, 0.97)]), [0.97, 0.0, 0.0]);
     is(of(&[Slice { before: None, ..sure }]), [1.0, 0.0, 0.0]);
-    // Clocks that are no step of one: the higher one counts, or the clock is unknown, or the slice is dear at both.
+    // No step of one clock: the higher one counts, it is unknown, or both costs are high.
     is(of(&[two(0.85, 1.05)]), [1.05, 0.0, 0.0]);
     is(of(&[two(0.5, 2.0)]), [2.0, 0.0, 0.0]);
     is(of(&[two(0.5, 2.5)]), [0.0, 2.5, 1.5]);
-    // A preemption between two clocks takes no time of the slices beside it.
+    // A preemption between two clocks takes no time of the other slices.
     let switched = Slice { switched: true, ..two(0.96, 160.0) };
     let [clock, other, taken] = of(&[vec![switched; 2], vec![two(0.96, 1.07); 40]].concat());
     assert!(
         clock.abs() < 1e-6 && (other - 42.8).abs() < 1e-6 && (taken - 40.0 * 0.0496).abs() < 0.01,
         "{taken}"
     );
-    // Too dear for any bin.
     is(of(&[two(0.96, 1000.0)]), [0.0, 1000.0, 1000.0 - 1.0 / 0.98]);
     is(of(&[Slice { seconds: 0.0, ..two(0.96, 1.0) }]), [0.0, 0.0, 0.0]);
 }
@@ -83,7 +80,7 @@ fn dear_slices_of_two_clocks_belong_to_the_second_cost() {
     let one = TURNS as f64 * COST / HZ;
     let two = |times: f64| Slice { after: Some(HZ * 0.96), ..slice(times) };
     let steady = [vec![slice(1.0); 60], vec![slice(1.4); 20]].concat();
-    // As dear as the second cost, half as dear, and dearer.
+    // At the second cost, halfway, and above it.
     let slices = [steady.clone(), vec![two(1.42), two(1.2), two(1.9)]].concat();
     let excluded = ledger(&slices).excluded();
     assert!((excluded.second / one - (20.0 * 1.4 + 1.42)).abs() < 1e-6, "{excluded:?}");
@@ -92,7 +89,6 @@ fn dear_slices_of_two_clocks_belong_to_the_second_cost() {
     assert!((excluded.taken / one - longer).abs() < 1e-6, "{excluded:?} {longer}");
     assert!((excluded.second_cost.unwrap() - 1.4).abs() < 1e-9, "{excluded:?}");
     assert!((excluded.second_work - 21.0 / 83.0).abs() < 1e-9, "{excluded:?}");
-    // Without a second cost they are interruptions; they make none.
     let few = ledger(&[vec![slice(1.0); 60], vec![slice(1.4); 3], vec![two(1.2); 10]].concat()).excluded();
     assert!(few.second_cost.is_none() && (few.other / one - (3.0 * 1.4 + 12.0)).abs() < 1e-6, "{few:?}");
 }
@@ -114,24 +110,23 @@ fn where_costs_vary_two_clocks_count_at_their_mean_and_a_disturbed_probe_not_at_
 #[test]
 fn a_slice_with_two_clocks_is_kept_if_the_level_lies_between_its_costs() {
     let sure = slice(1.0);
-    // Read low before or after, while the load went on at its clock.
+    // Probed low before or after, at an unchanged clock.
     let low = Slice { after: Some(HZ * 0.96), ..sure };
     let lower = Slice { before: Some(HZ * 0.8), ..sure };
-    // The clock really fell to 0.96 in the middle, and at once.
+    // The clock really fell to 0.96 halfway, and at once.
     let half = Slice { after: Some(HZ * 0.96), ..slice(1.0 / 0.98) };
     let whole = Slice { after: Some(HZ * 0.96), ..slice(1.0 / 0.96) };
     let books = ledger(&[sure, sure, sure, low, lower, half, whole]);
     assert_eq!((books.all().slices, books.kept().slices), (7, 7));
     let kept = books.kept();
     assert!((cost(kept) / COST - 1.0).abs() < 1e-9);
-    // Five at one clock, one at both, and one at the lower one, each for as much longer.
+    // Five at one clock, one at both, one at the lower clock.
     assert!((kept.cycles / kept.seconds / HZ - 7.0 / (5.0 + 1.0 / 0.98 + 1.0 / 0.96)).abs() < 1e-9);
     let excluded = books.excluded();
     assert!(excluded.clock.abs() < 1e-12 && excluded.other.abs() < 1e-12, "{excluded:?}");
     assert!(excluded.taken.abs() < 1e-12, "{excluded:?}");
-    // Alone they confirm nothing, not even one another.
+    // Alone they confirm nothing.
     assert_eq!(ledger(&[low; 9]).kept(), Sum::default());
-    // Also of threads that share a CPU.
     let mut both = ledger(&[sure, low]);
     both.merge(&ledger(&[half, Slice { after: Some(HZ * 0.96), ..slice(1.2) }]));
     assert_eq!((both.all().slices, both.kept().slices), (4, 3));
@@ -139,12 +134,10 @@ fn a_slice_with_two_clocks_is_kept_if_the_level_lies_between_its_costs() {
     assert_eq!((both.all(), both.kept()), (Sum::default(), Sum::default()));
 }
 
-/// Slices of steady work on a core whose clock changes to and fro between `clocks`, each held for so many seconds in turn,
-/// with probes between stretches, as long as those of `sliced`. The clock that it had on average comes with them.
+/// Slices of steady work at clocks that alternate after the times `held`; also the mean clock.
 fn restless(clocks: [f64; 2], held: &[f64], stretches: usize) -> (Vec<Slice>, f64) {
     let mut changes = held.iter().copied().cycle();
     let (mut now, mut until, mut which) = (0.0, changes.next().unwrap(), 0);
-    // Advances until so many cycles are done.
     let mut run = |cycles: f64| {
         let (start, mut left) = (now, cycles);
         while left > (until - now) * clocks[which] {
@@ -175,7 +168,6 @@ fn restless(clocks: [f64; 2], held: &[f64], stretches: usize) -> (Vec<Slice>, f6
     (slices, cycles / seconds)
 }
 
-/// Random times between 1400 changes a second on average.
 fn random_times() -> Vec<f64> {
     let mut state = 88_172_645_463_325_252_u64;
     let mut random = || {
@@ -223,11 +215,10 @@ fn what_is_excluded_has_its_causes() {
     let is = |seconds: f64, slices: f64| (seconds / one - slices).abs() < 1e-6;
     assert!(is(excluded.switched, 39.0) && is(excluded.clock, 4.5), "{excluded:?}");
     assert!(is(excluded.second, 28.0) && is(excluded.other, 20.3), "{excluded:?}");
-    // Seven slices that took 20.3 for the work of seven.
     assert!(is(excluded.taken, 13.3), "{excluded:?}");
     assert!((excluded.second_cost.unwrap() - 1.4).abs() < 1e-9, "{excluded:?}");
     assert!((excluded.second_work - 20.0 / 88.0).abs() < 1e-9, "{excluded:?}");
-    // Slices that only chance made alike are no second state.
+    // A few agreeing slices are no second state.
     let few = ledger(&[vec![slice(1.0); 95], vec![slice(1.4); 5]].concat()).excluded();
     assert!(few.second_cost.is_none() && is(few.other, 7.0), "{few:?}");
 }
@@ -247,14 +238,13 @@ fn others_who_use_the_same_memory_make_slices_dearer_by_any_amount() {
     assert!(is(shared.second, time) && is(shared.contended, time - 40.0), "{shared:?}");
     assert!((shared.second_work - 0.4).abs() < 1e-9 && shared.other.abs() < 1e-12, "{shared:?}");
     assert!((shared.second_cost.unwrap() - time / 40.0).abs() < 1e-9 && shared.taken.abs() < 1e-12);
-    // What was stolen for longer than any bin is no contention, whatever the probes say.
+    // Time stolen beyond the last bin is no contention, whatever the probes show.
     let stolen = |after: f64| vec![Slice { after: Some(HZ * after), ..slice(400.0) }; 5];
     for after in [1.0, 0.96, 0.5] {
         let both = of(&[scattered.clone(), stolen(after)].concat(), true);
         assert!(is(both.second, time) && is(both.contended, time - 40.0), "{after}: {both:?}");
         assert!(both.taken / one > 1950.0 && both.taken / one < 2001.0, "{after}: {both:?}");
     }
-    // A core of its own has no second cost there, and a few dear slices are interruptions in both.
     let alone = of(&scattered, false);
     assert!(alone.second_cost.is_none() && is(alone.taken, time - 40.0), "{alone:?}");
     let few = of(&scattered[..4], true);
@@ -266,7 +256,7 @@ fn a_short_interrupt_excludes_a_slice_and_takes_little_of_it() {
     let excluded =
         ledger(&[vec![slice(1.0); 90], vec![slice(1.07); 9], vec![slice(100.0)]].concat()).excluded();
     let one = TURNS as f64 * COST / HZ;
-    // What is too dear for any bin was taken whole.
+    // Time above the last bin was taken entirely.
     assert!((excluded.taken / one - (9.0 * 0.07 + 100.0)).abs() < 0.01, "{excluded:?}");
     assert!((excluded.other / one - (9.0 * 1.07 + 100.0)).abs() < 0.01, "{excluded:?}");
 }
@@ -297,7 +287,7 @@ proptest! {
         prop_assert!((sum - (all.seconds - kept.seconds)).abs() < 1e-9, "{excluded:?}");
         prop_assert!([switched, clock, second, contended, other, taken].iter().all(|part| *part > -1e-12), "{excluded:?}");
         prop_assert!(contended <= second + 1e-9, "{excluded:?}");
-        // Before it is bounded by what has no other cause, where a bin's mean cost may be of slices of different kinds.
+        // A bin's mean may mix slices of different kinds.
         let bare = books.taken(kept, &books.second(kept));
         prop_assert!(bare <= other + slice(1.0).seconds, "{bare} {excluded:?}");
     }
@@ -313,7 +303,7 @@ proptest! {
             books.record(&Slice { turns: TURNS, seconds, before: Some(*hz), after: Some(*hz), switched: false });
         }
         let kept = books.kept();
-        // A rate without steal is clock ÷ cost, whatever the clock did.
+        // Without steal, rate = clock ÷ cost for any clock.
         if late.iter().take(clocks.len()).filter(|late| **late == 1.0).count() * 2 > clocks.len() {
             let (rate, clock) = (kept.turns / kept.seconds, kept.cycles / kept.seconds);
             prop_assert!((rate * COST / clock - 1.0).abs() < 1e-9, "{rate} {clock}");
