@@ -1,21 +1,19 @@
-//! How sizes, distributions and the location of the data are shown.
+//! Formatting of sizes, distributions and the location of the data.
 
 use plimsoll_bench_api::Context;
 use plimsoll_model::sample;
 use plimsoll_stats::Times;
 use plimsoll_units::quantity::{Quantity, Unit};
 
-/// A size for the reader: `64 MiB`.
 pub(crate) fn human(n: u64) -> Quantity {
     Quantity::new(n as f64, Unit::Byte)
 }
 
-/// A latency distribution in the form that crosses the pipe.
 pub(crate) fn distribution(metric: &str, times: &Times) -> sample::Histogram {
     sample::Histogram { metric: metric.to_owned(), buckets: times.buckets() }
 }
 
-/// The device that a case works on, or the directory of its test files, for messages.
+/// Returns the device or the directory of the test files, for messages.
 pub(crate) fn path_of(cx: &Context<'_>) -> String {
     match &cx.options.target {
         Some(target) => plimsoll_units::text::shown_bytes(target.device.as_os_str().as_encoded_bytes()),

@@ -1,5 +1,4 @@
-//! How transfers are asked for: io_uring, synchronous calls, a mapping, or not at all. One trait, so that nothing else
-//! knows.
+//! I/O engines: io_uring, Linux AIO, synchronous calls, a mapping, or none. One trait.
 
 use std::sync::Arc;
 
@@ -21,53 +20,53 @@ use nothing::{NoCall, Nothing};
 use one::{Calls, Mapping, OneAtATime};
 use queue::Queue;
 
-/// Something that carries out transfers: `depth` slots, each with a buffer of one block.
+/// An I/O engine: `depth` slots, each with a buffer of one block.
 pub trait Engine {
-    /// Which it is.
+    /// Returns its kind.
     fn kind(&self) -> DiskEngine;
 
-    /// How many transfers it holds at once.
+    /// Returns the queue depth.
     fn depth(&self) -> usize;
 
-    /// Now, by the clock that stamps its completions.
+    /// Returns the time in ns, by the clock that stamps the completions.
     fn now_ns(&self) -> u64;
 
-    /// The buffer of a slot that no transfer uses.
+    /// Returns the buffer of an unused slot.
     fn buffer(&mut self, slot: usize) -> Option<&mut [u8]>;
 
     /// Queues a transfer.
     ///
     /// # Errors
-    /// A slot in use, or bytes beyond its buffer.
+    /// The slot is in use, or the bytes exceed its buffer.
     fn push(&mut self, request: Request) -> Result<(), RingError>;
 
-    /// Begins what is queued.
+    /// Submits the queued transfers.
     ///
     /// # Errors
-    /// When the kernel refuses the call.
+    /// The kernel refuses the call.
     fn submit(&mut self) -> Result<(), RingError>;
 
-    /// Begins what is queued, and waits for a completion if anything is in flight; [`Engine::done`] has all there are.
+    /// Submits the queued transfers and waits for a completion, if any transfer is in flight.
     ///
     /// # Errors
-    /// When the kernel refuses the call; what came back before that is there all the same.
+    /// The kernel refuses the call; earlier completions are still available.
     fn wait(&mut self, patience: Patience) -> Result<(), RingError>;
 
-    /// What the last wait found finished, until something is queued. It is not copied out: the processor would have to
-    /// wait before it can copy what was just written in pieces.
+    /// Returns the completions of the last wait, until the next push. Not copied, because a copy
+    /// would wait for the pieces just written.
     fn done(&self) -> &[Completion];
 
-    /// Unmaps the pages of a mapping, so that they can leave the page cache. Transfers by calls have none.
+    /// Unmaps the pages of a mapping, so that they can leave the page cache.
     fn release_pages(&mut self) {}
 
-    /// What the kernel did not grant, as a sentence with the remedy.
+    /// Returns what the kernel did not grant, with the remedy.
     fn remark(&self) -> Option<String> {
         None
     }
 }
 
-/// Any of them. Whoever works with one takes it out (`with_engine!`), so that the calls of a measured loop are made in
-/// place: through a table of calls a transfer takes 6 ns longer.
+/// Any engine. A measured loop takes it out with `with_engine!` to avoid dynamic dispatch, which
+/// adds 6 ns per transfer.
 pub enum AnyEngine {
     /// See [`DiskEngine::IoUring`].
     Queue(Queue),
@@ -83,7 +82,7 @@ pub enum AnyEngine {
     NoCall(OneAtATime<NoCall>),
 }
 
-/// Does the same with whichever engine it is.
+/// Evaluates an expression with the engine, statically dispatched.
 macro_rules! with_engine {
     ($any:expr, $engine:ident => $then:expr) => {
         match $any {
@@ -99,7 +98,7 @@ macro_rules! with_engine {
 pub(super) use with_engine;
 
 impl AnyEngine {
-    /// Which it is.
+    /// Returns the kind of the engine.
     pub fn kind(&self) -> DiskEngine {
         with_engine!(self, engine => engine.kind())
     }
@@ -109,32 +108,32 @@ impl AnyEngine {
         with_engine!(self, engine => engine.remark())
     }
 
-    /// For those who do not measure.
+    /// Returns the engine for code outside the measured loop.
     pub fn as_dyn(&mut self) -> &mut dyn Engine {
         with_engine!(self, engine => engine)
     }
 }
 
-/// An engine, and why it is not the one asked for.
+/// An engine, and the reason for a fallback.
 pub struct Opened {
     /// The engine.
     pub engine: AnyEngine,
-    /// Why the one asked for was not to be had.
+    /// Reason why the requested engine is not available.
     pub fell_back: Option<String>,
 }
 
-/// Opens the engine on the file, or psync where there is no io_uring.
+/// Opens an engine on `file`; falls back to psync without io_uring.
 ///
 /// # Errors
-/// No memory for the buffers, or an impossible geometry.
+/// No memory for the buffers, or an invalid geometry.
 pub fn open(kind: DiskEngine, file: &Arc<TestFile>, depth: usize, block: usize) -> Result<Opened, RingError> {
     open_on(kind, std::slice::from_ref(file), depth, block, Access::Sequential, Clock::system())
 }
 
-/// As [`open`], on several files, in some order, with completions stamped by `clock`.
+/// Like [`open`], on several files, with an access pattern and a clock for completions.
 ///
 /// # Errors
-/// As [`open`].
+/// See [`open`].
 pub fn open_on(
     kind: DiskEngine,
     files: &[Arc<TestFile>],
@@ -166,7 +165,7 @@ pub fn open_on(
             Err(RingError::Unavailable(why)) => {
                 Ok(Opened { engine: calls()?, fell_back: Some(why.to_string()) })
             }
-            // A device without polling queues says so at the first transfer.
+            // A device without polling queues fails at the first transfer.
             Err(RingError::Enter { errno: Errno::OPNOTSUPP | Errno::INVAL }) if polling.completion => {
                 let less = DiskEngine::IoUring(Polling { completion: false, ..polling });
                 let opened = open_on(less, files, depth, block, access, clock)?;
@@ -197,7 +196,7 @@ mod tests {
         engine.done().to_vec()
     }
 
-    /// Both engines write and read the same bytes at the same places.
+    /// Every pair of engines writes and reads the same bytes at the same offsets.
     #[test]
     fn what_one_engine_writes_the_other_reads() {
         let dir = tempfile::tempdir().expect("temporary directory");

@@ -1,4 +1,4 @@
-//! What disk cases tell of themselves.
+//! Facts that disk cases record.
 
 use plimsoll_model::sample::Fact;
 

@@ -1,10 +1,10 @@
-//! `disk.fsync`: what a commit costs, as a database's write-ahead log pays it.
+//! `disk.fsync`: cost of a commit to a database's write-ahead log.
 //!
-//! One commit appends a block through the page cache and calls fdatasync(2). Space for a segment is reserved
-//! beforehand without moving the end of the file, as RocksDB does for its log; so each commit also makes the file
-//! system record the new length, which a log that overwrites old segments in place (PostgreSQL's, once recycled)
-//! is spared. A full segment is cut to nothing and begun anew, untimed. Several threads have a log each: what they
-//! share is the file system's journal and the device.
+//! A commit appends a block through the page cache and calls fdatasync(2). Space for a segment is
+//! reserved without moving the end of the file, as in RocksDB, so each commit also updates the file
+//! length; logs that overwrite old segments in place (PostgreSQL after recycling) avoid that. A
+//! full segment is truncated and restarted, untimed. Each thread has its own log; threads share the
+//! file system's journal and the device.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -42,16 +42,14 @@ use plimsoll_model::warning::Note;
 use plimsoll_stats::Times;
 use plimsoll_units::quantity::Unit;
 
-/// The benchmark itself.
+/// The benchmark `disk.fsync`.
 pub struct DiskFsync;
 
-/// Bytes of a log segment.
 const SEGMENT: u64 = FsyncLoad::SEGMENT_BYTES;
 
-/// The file of a log.
 const FILE_SIZE: RequestedSize = RequestedSize::Exactly(SEGMENT);
 
-/// The block of a commit when none is named: SQLite's and most databases' page, and the log's write unit.
+/// Default bytes per commit: the page of SQLite and most databases.
 const BLOCK: u64 = 4 << 10;
 
 impl Benchmark for DiskFsync {
@@ -133,27 +131,27 @@ fn feasible(machine: &Machine) -> Result<(), CannotMeasure> {
     }
 }
 
-/// Of each thread its own.
+/// One log per thread.
 struct Logs(Vec<Log>);
 
-/// When a thread committed, in nanoseconds of the monotonic clock.
+/// Time span of a thread's commits, in ns of the monotonic clock.
 #[derive(Clone, Copy, Debug)]
 struct Span {
     start_ns: u64,
     end_ns: u64,
-    /// Of it, what went into beginning the segment anew.
+    /// Nanoseconds of the span spent on restarting segments.
     aside_ns: u64,
 }
 
 impl Span {
-    /// What counts of it where so many threads commit: where others commit while one begins its segment anew, that counts,
-    /// for they have the journal to themselves meanwhile.
+    /// Returns the included time. With several threads a restart is included, because the other
+    /// threads have the journal to themselves during it.
     fn counted_ns(self, threads: usize) -> u64 {
         let all = self.end_ns.saturating_sub(self.start_ns);
         if threads == 1 { all.saturating_sub(self.aside_ns) } else { all }
     }
 
-    /// What counts from the first start to the last end, in seconds.
+    /// Returns the included seconds from the first start to the last end.
     fn whole(spans: &[Self]) -> f64 {
         let ns = match spans {
             [alone] => alone.counted_ns(1),
@@ -166,16 +164,14 @@ impl Span {
     }
 }
 
-/// A log under way.
 struct Log {
     file: TestFile,
     noise: Noise,
     block: Vec<u8>,
-    /// Where the next commit is appended.
+    /// Offset of the next commit.
     end: u64,
     latency: Times,
     facts: Facts,
-    /// The directory of the log.
     path: String,
 }
 
@@ -208,7 +204,7 @@ impl Log {
         Ok(log)
     }
 
-    /// Commits until it is enough, while so many threads do.
+    /// Commits for `amount`, concurrently with `threads` threads in all.
     fn commits(&mut self, amount: Amount, threads: usize) -> Result<Span, CannotMeasure> {
         if let Some(why) = self.file.facts().crowded(&self.file) {
             return Err(CannotMeasure::environment(why));
@@ -232,7 +228,8 @@ impl Log {
         Ok(span)
     }
 
-    /// One commit. A failed sync is final: the kernel may have dropped the data, and would let a second call succeed.
+    /// Commits once; returns its ns. A failed sync is final: the data may be lost, yet a retry
+    /// succeeds.
     fn commit(&mut self) -> Result<u64, CannotMeasure> {
         let begun = monotonic_ns();
         let mut written = 0;
@@ -250,7 +247,7 @@ impl Log {
         Ok(monotonic_ns().saturating_sub(begun))
     }
 
-    /// The last commit must be in the file.
+    /// Checks that the last commit is in the file.
     fn verify(&self) -> Result<(), CannotMeasure> {
         let Some(offset) = self.end.checked_sub(self.block.len() as u64) else { return Ok(()) };
         let mut found = vec![0; self.block.len()];
@@ -276,7 +273,6 @@ impl Log {
         }
     }
 
-    /// Begins the segment anew when the next commit does not fit.
     fn make_room(&mut self) -> Result<(), CannotMeasure> {
         if self.end + self.block.len() as u64 <= SEGMENT {
             return Ok(());
@@ -288,7 +284,6 @@ impl Log {
     }
 }
 
-/// How and where it commits.
 fn achieved(file: &TestFile, cx: &Context<'_>) -> Achieved {
     let mut achieved = Achieved::default();
     achieved.set(&ENGINE, "psync");
@@ -309,7 +304,6 @@ fn failed(what: &str, offset: u64, errno: Errno) -> CannotMeasure {
 }
 
 impl Logs {
-    /// Has all threads commit at the same time.
     fn commits(&mut self, amount: Amount) -> Result<Vec<Span>, CannotMeasure> {
         let threads = self.0.len() as u64;
         let portion = |thread: u64| match amount {
@@ -317,7 +311,7 @@ impl Logs {
             time @ Amount::Seconds(_) => time,
         };
         let (ready, readies) = unbounded::<()>();
-        // Closed until all threads run: dropping its sender opens it.
+        // Closed until all threads run: dropping the sender opens it.
         let (gate, opened) = bounded::<Infallible>(0);
         std::thread::scope(|scope| {
             let start = |(thread, log): (u64, _)| {
@@ -335,7 +329,7 @@ impl Logs {
             };
             let started: Result<Vec<_>, _> = (0..).zip(&mut self.0).map(start).collect();
             drop(ready);
-            // Ends when no thread holds its end any more.
+            // Returns when the last thread has dropped its sender.
             let _ = readies.recv();
             drop(gate);
             let ended = || {
@@ -380,7 +374,7 @@ mod tests {
     use plimsoll_model::case::Value;
     use plimsoll_model::sample::Cause;
 
-    /// Logs on the disk that holds the sources; `None` where there is too little space for them.
+    /// Logs on the disk of the sources; `None` if there is too little space.
     fn logs(dir: &std::path::Path, threads: usize) -> Option<Logs> {
         let machine = Machine::discover(&Root::live());
         let options = Options { dir: dir.to_owned(), seed: 1, ..Options::default() };
@@ -407,7 +401,7 @@ mod tests {
         assert_eq!(length(&logs.0[0]), 5 * BLOCK);
         assert_eq!(sample.histograms[0].buckets.iter().map(|(_, count)| count).sum::<u64>(), 5);
         let (latency, rate) = (sample.values["latency"], sample.values["rate"]);
-        // What is between two commits counts for the rate and not for the latency.
+        // Time between two commits counts for the rate but not for the latency.
         assert!(latency > 0.0 && rate * latency <= 1.0 + 1e-9, "{latency} {rate}");
         assert!((rate * sample.elapsed - 5.0).abs() < 1e-9);
         assert_eq!(logs.verify(), Ok(()));
@@ -437,9 +431,9 @@ mod tests {
     fn several_threads_take_from_the_first_start_to_the_last_end() {
         let span = |start_ns, end_ns, aside_ns| Span { start_ns, end_ns, aside_ns };
         assert!((Span::whole(&[span(10, 110, 40)]) - 60e-9).abs() < 1e-15);
-        // The second began its segment anew while the first had the journal to itself.
+        // The second restarted its segment while the first had the journal to itself.
         assert!((Span::whole(&[span(10, 110, 0), span(20, 210, 90)]) - 200e-9).abs() < 1e-15);
-        // And it stops by the same time, so that it does not commit on alone.
+        // Both stop by the same time, so that neither commits alone.
         assert_eq!((span(20, 210, 90).counted_ns(2), span(20, 210, 90).counted_ns(1)), (190, 100));
     }
 

@@ -1,4 +1,4 @@
-//! Which disk jobs can be measured: the bounds of their parameters, and what cannot go together.
+//! Validity of disk jobs: bounds of parameters, and combinations that are not supported.
 
 use crate::display::human;
 use crate::load::data::SECTOR;
@@ -10,20 +10,20 @@ use plimsoll_model::job::disk::{
 use plimsoll_model::plan::Group;
 use plimsoll_units::text::counted;
 
-/// The largest block that a case may have.
+/// Largest block, in bytes.
 const MAX_BLOCK: u64 = 1 << 30;
-/// The deepest queue that a case may have.
+/// Deepest queue of a case.
 pub const MAX_DEPTH: u64 = 1024;
-/// The most threads that a case may have.
+/// Most threads of a case.
 pub(crate) const MAX_THREADS: u64 = 128;
 
-/// The most memory that the buffers of one case may take.
+/// Most bytes of buffers of a case.
 const MAX_BUFFERS: u64 = 4 << 30;
 
-/// Reads a case of transfers and checks the bounds of its parameters.
+/// Parses a case of transfers and checks the bounds of its parameters.
 ///
 /// # Errors
-/// What is wrong, in one line.
+/// One line about what is wrong.
 pub(crate) fn checked(case: &Case) -> Result<DiskTransfers, String> {
     let job = DiskTransfers::try_from(case)?;
     if job.blocks.smallest() == 0 || job.blocks.largest() > MAX_BLOCK {
@@ -31,7 +31,7 @@ pub(crate) fn checked(case: &Case) -> Result<DiskTransfers, String> {
     }
     within(1..=MAX_DEPTH, "depth", job.depth)?;
     within(1..=MAX_THREADS, "threads", job.threads)?;
-    // A sample ends with a transfer: of slower ones it is not known whether one will come.
+    // A sample ends with a transfer; at a lower rate it might contain none.
     if let Some(rate) = job.open_loop.map(|open_loop| open_loop.per_second)
         && !(1.0..=1e9).contains(&rate)
     {
@@ -78,13 +78,13 @@ fn together(job: DiskTransfers) -> Result<DiskTransfers, String> {
     }
 }
 
-/// Why the kernel, a file or an engine would refuse it on any machine; `None` where it can be tried.
+/// Returns why no machine supports the job; `None` if it can be tried.
 pub(crate) fn impossible(job: &DiskTransfers) -> Option<String> {
     let by_engine = refused_engine(job);
     by_engine.or_else(|| refused_layout(job)).or_else(|| refused_checks(job))
 }
 
-/// Why its engine and its `--cache` do not go together, or not with its operation or blocks.
+/// Returns a conflict of the engine with `--cache`, operation or blocks.
 fn refused_engine(job: &DiskTransfers) -> Option<String> {
     if job.engine == DiskEngine::Mmap && job.cache == CacheMode::Direct {
         return Some(
@@ -114,7 +114,7 @@ fn refused_engine(job: &DiskTransfers) -> Option<String> {
     None
 }
 
-/// Why its threads cannot share the file, take its blocks in that order, or find them out of the cache.
+/// Returns a conflict of file layout, block order and cache.
 fn refused_layout(job: &DiskTransfers) -> Option<String> {
     if job.shared && (job.verify || !is_in_place(job.operation)) {
         return Some(
@@ -144,7 +144,7 @@ fn refused_layout(job: &DiskTransfers) -> Option<String> {
     None
 }
 
-/// Why its blocks cannot be verified, or the device made steady.
+/// Returns a conflict of `--verify` or `--steady`.
 fn refused_checks(job: &DiskTransfers) -> Option<String> {
     if job.verify && !is_in_place(job.operation) {
         return Some(
@@ -168,12 +168,12 @@ fn refused_checks(job: &DiskTransfers) -> Option<String> {
     None
 }
 
-/// Whether it reads or writes the filled blocks of one file, and leaves them there.
+/// Whether the operation reads or writes filled blocks of one file in place.
 fn is_in_place(operation: DiskOperation) -> bool {
     matches!(operation, DiskOperation::Read | DiskOperation::Write | DiskOperation::Mixed { .. })
 }
 
-/// What of a case that was typed has no effect.
+/// Returns a typed parameter that has no effect.
 pub(crate) fn without_effect(job: &DiskTransfers, group: &Group) -> Option<String> {
     let pattern = |value: &Value| matches!(value, Value::Word(word) if word == "sequential");
     let random_alone = group.lists.get("pattern").is_some_and(|values| !values.iter().any(pattern));
@@ -185,12 +185,12 @@ pub(crate) fn without_effect(job: &DiskTransfers, group: &Group) -> Option<Strin
     None
 }
 
-/// As many blocks of this size for each thread as the buffers hold, for what is not asked for.
+/// Returns the most blocks in flight per thread that fit into the buffers.
 pub(crate) fn most_in_flight(block: u64, threads: u64) -> u64 {
     (MAX_BUFFERS / block.saturating_mul(threads).max(1)).max(1)
 }
 
-/// Whether direct I/O can do these blocks on a disk with the smallest sectors.
+/// Whether all blocks are multiples of the smallest sector, as direct I/O requires.
 pub(crate) fn fits_sectors(blocks: &BlockSizes) -> bool {
     blocks.unit().is_multiple_of(SECTOR as u64)
 }

@@ -1,5 +1,5 @@
-//! `disk.knee`: depth × threads until the rate stops growing. The figure is the rate at the knee, the fewest transfers in
-//! flight with 95 % of the highest rate; the curve has all points.
+//! `disk.knee`: increases depth × threads until the rate stops growing. The figure is the rate at
+//! the saturation point, the fewest transfers in flight with 95 % of the highest rate.
 
 use crate::findings;
 use crate::io::sweep::Knee;
@@ -19,10 +19,10 @@ use plimsoll_model::measurement::Measurement;
 use plimsoll_model::plan::Group;
 use plimsoll_units::quantity::Unit;
 
-/// The benchmark itself.
+/// The benchmark `disk.knee`.
 pub struct DiskKnee;
 
-/// The deepest queue of a thread that is tried.
+/// Deepest queue per thread of the search.
 const DEEPEST: u64 = 256;
 
 impl Benchmark for DiskKnee {
@@ -76,7 +76,7 @@ impl Benchmark for DiskKnee {
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
-        // A random read of 4 KiB where nothing else is typed: the cases of `disk.io` at one depth, without it.
+        // Default: a random read of 4 KiB.
         let mut asked =
             Group { lists: group.lists.clone(), places: group.places.clone(), ..Group::default() };
         for (key, value) in [
@@ -88,7 +88,7 @@ impl Benchmark for DiskKnee {
                 asked = asked.with(key, vec![value]);
             }
         }
-        // The search finds its own.
+        // The search chooses its own.
         let asked = asked.with("depth", vec![Value::Count(1)]).with("threads", vec![Value::Count(1)]);
         let candidates = DiskIo.cases(machine, &asked)?.into_iter();
         Ok(candidates
@@ -107,13 +107,12 @@ impl Benchmark for DiskKnee {
     }
 }
 
-/// The job with so many threads, and a queue of [`DEEPEST`] or as many transfers as the buffers hold.
+/// Returns the job with `threads` threads and depth [`DEEPEST`], or less if the buffers limit it.
 fn with_queue(job: &DiskTransfers, threads: u64) -> DiskTransfers {
     let depth = DEEPEST.min(most_in_flight(job.blocks.largest(), threads));
     DiskTransfers { threads, depth, ..job.clone() }
 }
 
-/// A case of `disk.io` as one of this benchmark.
 fn without_queue(name: &str, case: &Case) -> Case {
     let params = case.params().iter().filter(|(key, _)| *key != "depth" && *key != "threads");
     params.fold(Case::of(name), |made, (key, value)| made.with(key, value.clone()))

@@ -1,8 +1,9 @@
-//! Disk benchmarks: `disk.io`, transfers that the device carries out, and `disk.fsync`, what a commit costs.
+//! Disk benchmarks: `disk.io` (transfers to the device) and `disk.fsync` (commits).
 //!
-//! Everything works on one nameless test file below `--dir` ([`backing::regular_file`]), filled before it is read ([`storage::fill`]), with
-//! the page cache bypassed. [`load`] is the measured loop, [`load::driver`] the thread it is on, [`engine`] how it talks to the kernel, [`load::pattern`] where
-//! it goes and [`load::data`] what it writes.
+//! They work on one nameless test file below `--dir` ([`backing::regular_file`]), filled before it
+//! is read ([`storage::fill`]), with the page cache bypassed. [`load`] is the measured loop,
+//! [`load::driver`] its thread, [`engine`] the interface to the kernel, [`load::pattern`] the order
+//! of blocks and [`load::data`] their contents.
 #![forbid(unsafe_code)]
 
 pub mod backing;
@@ -33,21 +34,21 @@ pub use part::SUBSYSTEM;
 use plimsoll_bench_api::{Candidate, RequestedSize};
 use plimsoll_machine::Machine;
 
-/// Why the disk cases of a plan cannot be measured in a directory.
+/// Reason why the disk cases of a plan cannot run in a directory.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// The directory cannot be used: bad input.
+    /// The directory cannot be used: invalid input.
     #[error(transparent)]
     Dir(#[from] DirError),
-    /// There is too little space: the environment.
+    /// Too little space: the environment.
     #[error(transparent)]
     Space(#[from] NoSpace),
 }
 
-/// Checks the directory, and that the files of all `cases` fit there, before any load. Creates nothing.
+/// Checks, without creating anything, that the directory can hold the file of each case.
 ///
 /// # Errors
-/// Why not, in one line.
+/// One line about what is wrong.
 pub fn check<'a>(
     dir: &Path,
     machine: &Machine,
@@ -60,7 +61,7 @@ pub fn check<'a>(
     Ok(facts)
 }
 
-/// How large the file of a case is to be; `None` where it uses none.
+/// Returns the requested file size of a case; `None` if it uses no file.
 pub fn file_of(candidate: &Candidate) -> Option<RequestedSize> {
     SUBSYSTEM.find(candidate.case.benchmark()).and_then(|of| (of.descriptor().file)(&candidate.parsed))
 }

@@ -1,8 +1,7 @@
-//! The measured loop: keeps transfers in flight, as many as the queue holds or as a schedule asks for, and counts
-//! what comes back.
+//! The measured loop: keeps transfers in flight and counts completions.
 //!
-//! An interval goes from one completion to another, and the next begins where it ended: on a device that works in
-//! bursts, intervals that began anew each time would all begin with a burst.
+//! Intervals run from one completion to another and are contiguous: on a device that works in
+//! bursts, intervals with a fresh start would all contain a burst at their start.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -38,14 +37,13 @@ pub use schedule::Schedule;
 use settle::{Slot, Whole};
 pub use tally::{Directions, Parts, Tally};
 
-/// Handing over the whole queue at once leaves the device idle meanwhile, one at a time costs a system call each:
-/// an eighth of the depth came out at the highest rate with the least CPU time on a virtio disk.
+/// Batches per queue. One leaves the device idle during submission, one per transfer costs a system
+/// call each; an eighth of the depth was fastest with the least CPU time on a virtio disk.
 const BATCHES: usize = 8;
 
-/// A sample that has not ended after so long is cut: a disk that is slower than anyone thought must not hold a run.
+/// Longest sample in ns; longer ones are cut, so that a slow device does not block a run.
 pub const CAP_NS: u64 = 60_000_000_000;
 
-/// The request that flushes.
 fn flush_op(flush: Flush) -> Op {
     match flush {
         Flush::Every { call: SyncCall::Sync, .. } | Flush::AtEnd { call: SyncCall::Sync } => Op::Sync,
@@ -53,27 +51,27 @@ fn flush_op(flush: Flush) -> Op {
     }
 }
 
-/// Makes the file ready for another pass, and returns when it is.
+/// Prepares the file for another pass.
 pub type Renew = Box<dyn FnMut() -> Result<(), LoadError>>;
 
-/// How a load goes about its transfers.
+/// Options of a load.
 pub struct Manner {
     /// When data is flushed.
     pub flush: Flush,
-    /// Intended starts, under an open loop.
+    /// Intended starts of an open loop.
     pub schedule: Option<Schedule>,
-    /// For what uses its file up.
+    /// Prepares the file again, for operations that use it up.
     pub renew: Option<Renew>,
-    /// What each place can hold, where every read is checked and every write entered.
+    /// Expected contents, if every read is verified.
     pub ledger: Option<Ledger>,
-    /// The files, to look again at what is not right.
+    /// Files, to re-read wrong data.
     pub files: Vec<Arc<TestFile>>,
-    /// When the budget ends: what is only checked again ends with it.
+    /// End of the budget, for additional checks.
     pub until: Option<Instant>,
 }
 
 impl Manner {
-    /// A closed loop without flushes or checks on a file that lasts.
+    /// Closed loop on a lasting file, without flushes or checks.
     pub fn plain() -> Self {
         Manner {
             flush: Flush::Never,
@@ -86,81 +84,77 @@ impl Manner {
     }
 }
 
-/// Transfers from one source, as many at a time as the engine holds. Where something fails, the error is of the first
-/// transfer that failed, with its place.
+/// A load of transfers from one source. Errors contain the first failed transfer with its offset.
 pub trait Load {
-    /// Keeps at most so many transfers in flight from now on (at least 1, at most the engine's depth).
+    /// Limits the transfers in flight to `limit`, from 1 to the engine's depth.
     fn set_limit(&mut self, limit: usize);
 
-    /// Keeps the load up for `ns` nanoseconds at least, and returns what was counted since the last call, or, if the
-    /// load was not up, since the queue was full and flowing. `next` is what is counted into from now on.
+    /// Keeps the load up for at least `ns` nanoseconds and returns the counts since the last call,
+    /// or since the queue was full. Later counts go to `next`.
     ///
     /// # Errors
     /// See [`Load`].
     fn interval(&mut self, ns: u64, next: Tally) -> Result<Tally, LoadError>;
 
-    /// Does so many transfers, and counts everything from the first one's start to the last one's end; for `cap_ns`
-    /// nanoseconds at most.
+    /// Does `transfers` transfers and returns the counts from the first start to the last end, cut
+    /// after `cap_ns` nanoseconds.
     ///
     /// # Errors
     /// See [`Load`].
     fn amount(&mut self, transfers: u64, cap_ns: u64, next: Tally) -> Result<Tally, LoadError>;
 
-    /// Keeps the load up between intervals: one completion or more. Does nothing when it is not up.
+    /// Keeps the load up between intervals, for at least one completion, if it is up.
     ///
     /// # Errors
     /// See [`Load`].
     fn keep_up(&mut self) -> Result<(), LoadError>;
 
-    /// For how long the load has been up since the last interval ended, in nanoseconds; `None` when it is not.
+    /// Returns the ns since the last interval ended; `None` if the load is not up.
     fn unasked_ns(&self) -> Option<u64>;
 
-    /// Ends the load: waits for all that is in flight, and forgets what was counted.
+    /// Waits for all transfers in flight and discards the counts.
     ///
     /// # Errors
     /// See [`Load`].
     fn stop(&mut self) -> Result<(), LoadError>;
 
-    /// Checks the data of the last transfers, or all of it where a ledger knows it.
+    /// Verifies the data of the last transfers, or of all if there is a ledger.
     ///
     /// # Errors
-    /// A sector is not what belongs there, or reading back failed.
+    /// A sector has wrong data, or cannot be read back.
     fn verify(&mut self) -> Result<(), LoadError>;
 }
 
-/// A load on that engine. The buffers of writes are filled here.
+/// Creates a load on an engine and fills the buffers of writes.
 pub fn on(engine: AnyEngine, source: Source, noise: Noise, manner: Manner, tally: Tally) -> Box<dyn Load> {
     with_engine!(engine, engine => Box::new(Loop::new(engine, source, noise, manner, tally)))
 }
 
-/// The loop, made anew for each engine.
+/// The loop, compiled for each engine.
 struct Loop<E> {
     engine: E,
     source: Source,
     noise: Noise,
     manner: Manner,
-    /// A transfer is a read and a write.
+    /// Whether a transfer is a read and a write.
     halves: bool,
-    /// Most transfers in flight: the engine's depth, or less.
+    /// Most transfers in flight, at most the engine's depth.
     limit: usize,
-    /// How many are handed over together.
+    /// Transfers per submission.
     batch: usize,
     slots: Vec<Slot>,
-    /// Slots that no transfer uses.
     idle: Vec<usize>,
     in_flight: usize,
-    /// What is left of transfers of which a part was done.
+    /// Rest of partly completed transfers.
     again: Vec<Request>,
-    /// Writes since the last flush.
     unflushed: u64,
     tally: Tally,
-    /// Whether the load is kept up, and the tally counts since its `from_ns`.
+    /// Whether the load is up and the tally counts since its `from_ns`.
     up: bool,
-    /// The first sector that was not what was written.
+    /// First sector with wrong data.
     suspect: Option<Suspect>,
 }
 
-/// Whether finished transfers enter the tally.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Counting {
     Yes,
@@ -214,9 +208,9 @@ impl<E: Engine> Loop<E> {
             if at_ns < until {
                 continue;
             }
-            // Later than before where the file was begun anew meanwhile.
+            // Later than before if the file was renewed in between.
             until = self.after(ns);
-            // Fewer transfers than the queue holds would be one burst of completions, and no rate.
+            // Fewer transfers than the queue holds are one burst of completions, and no rate.
             let burst = if self.manner.schedule.is_some() { 1 } else { self.limit as u64 };
             let capped = at_ns >= self.after(ns.max(CAP_NS)) && self.tally.transfers > 0;
             if at_ns >= until && (self.tally.transfers >= burst || capped) {
@@ -253,7 +247,6 @@ impl<E: Engine> Loop<E> {
         Ok(tally)
     }
 
-    /// Waits for all that is in flight, and forgets what was counted.
     fn end(&mut self) -> Result<(), LoadError> {
         self.up = false;
         self.drain(Counting::No)
@@ -285,8 +278,8 @@ impl<E: Engine> Loop<E> {
         }
     }
 
-    /// Fills the queue, and opens the tally once as many transfers as fit are through, so that those under way are at
-    /// different stages. On a slow device that must not take longer than the interval.
+    /// Fills the queue and opens the tally after as many completions as fit in it, so that
+    /// transfers are at different stages; on a slow device after the interval's length.
     fn open(&mut self, ns: u64) -> Result<(), LoadError> {
         let begun = self.engine.now_ns();
         self.tally.clear();
@@ -304,7 +297,7 @@ impl<E: Engine> Loop<E> {
         }
     }
 
-    /// When the load will have been up for so long since the tally began.
+    /// Returns the time `ns` after the tally started, renewals excluded.
     fn after(&self, ns: u64) -> u64 {
         (self.tally.from_ns + self.tally.aside_ns).saturating_add(ns)
     }
@@ -324,13 +317,13 @@ impl<E: Engine> Loop<E> {
         tally
     }
 
-    /// Asks for transfers and waits for a completion. Returns when the last one was reaped.
+    /// Submits transfers and waits for a completion; returns the time of the last one.
     #[inline(always)]
     fn step(&mut self, counting: Counting) -> Result<u64, LoadError> {
         self.step_within(u64::MAX, counting)
     }
 
-    /// As [`Loop::step`], asking for `most` more at most.
+    /// Like [`Loop::step`], with at most `most` new transfers.
     #[inline(always)]
     fn step_within(&mut self, most: u64, counting: Counting) -> Result<u64, LoadError> {
         if let Flush::Every { writes, .. } = self.manner.flush
@@ -351,14 +344,15 @@ impl<E: Engine> Loop<E> {
         Ok(self.engine.now_ns())
     }
 
-    /// Gives idle slots the next blocks, at most `most` of them, in batches.
+    /// Gives idle slots the next blocks, at most `most`, in batches.
     #[inline]
     fn refill(&mut self, most: u64) -> Result<(), LoadError> {
         let (mut left, mut queued) = (most, 0);
         while left > 0 && self.in_flight < self.limit {
             let renewed = self.push_next(None)?;
             (left, queued) = (left - 1, queued + 1);
-            // A pass with fewer blocks than the depth would be renewed again and again, and no clock be looked at.
+            // A pass with fewer blocks than the depth would be renewed endlessly, without a clock
+            // check.
             if renewed {
                 break;
             }
@@ -373,7 +367,7 @@ impl<E: Engine> Loop<E> {
         Ok(())
     }
 
-    /// Queues the next transfer on an idle slot, of which there must be one. Whether another pass began with it.
+    /// Queues the next transfer on an idle slot. Returns whether it starts another pass.
     #[inline(always)]
     fn push_next(&mut self, intended_ns: Option<u64>) -> Result<bool, LoadError> {
         let next = self.source.draw();
@@ -389,7 +383,7 @@ impl<E: Engine> Loop<E> {
         Ok(renews)
     }
 
-    /// Makes the file ready for another pass. That time is not the load's.
+    /// Prepares the file for another pass; this time is excluded.
     #[cold]
     fn renew(&mut self) -> Result<(), LoadError> {
         self.drain(Counting::Yes)?;
@@ -404,7 +398,6 @@ impl<E: Engine> Loop<E> {
         Ok(())
     }
 
-    /// Waits for all that is in flight.
     #[cold]
     fn drain(&mut self, counting: Counting) -> Result<(), LoadError> {
         while self.in_flight > 0 {
@@ -413,7 +406,7 @@ impl<E: Engine> Loop<E> {
         Ok(())
     }
 
-    /// Waits for all that is in flight, and has it kept for good. Returns when it was.
+    /// Waits for all transfers in flight and flushes; returns the time of completion.
     #[cold]
     fn flush(&mut self) -> Result<u64, LoadError> {
         self.drain(Counting::Yes)?;
@@ -431,12 +424,12 @@ impl<E: Engine> Loop<E> {
     }
 }
 
-/// CPU time that this process has used, kernel threads working for its io_uring included, in nanoseconds.
+/// CPU time of this process in ns, including kernel threads of its io_uring.
 pub fn cpu_of_this_process_ns() -> u64 {
     clock_ns(ClockId::ProcessCPUTime)
 }
 
-/// CPU time that the calling thread has used, in nanoseconds.
+/// CPU time of the calling thread in ns.
 pub fn cpu_of_this_thread_ns() -> u64 {
     clock_ns(ClockId::ThreadCPUTime)
 }

@@ -1,36 +1,36 @@
-//! The names of the metrics of disk benchmarks. Times are of one transfer as the program sees it, in seconds.
+//! Metric names of the disk benchmarks. Times are per transfer as seen by the program, in seconds.
 
-/// Bytes a second.
+/// Bytes per second.
 pub const THROUGHPUT: &str = "throughput";
-/// Transfers, or commits, a second.
+/// Transfers or commits per second.
 pub const RATE: &str = "rate";
-/// From submission to completion: fio's lat.
+/// From submission to completion, as fio's lat.
 pub const LATENCY: &str = "latency";
-/// The standard deviation of single latencies.
+/// Standard deviation of the latency.
 pub const LATENCY_STDEV: &str = "latency-stdev";
-/// The part of the latency that submission took, as fio's slat.
+/// Submission part of the latency, as fio's slat.
 pub const SLAT: &str = "slat";
-/// The rest of it, as fio's clat.
+/// Rest of the latency, as fio's clat.
 pub const CLAT: &str = "clat";
-/// What syncing takes each time.
+/// Time of a sync.
 pub const SYNC: &str = "sync";
-/// CPU time of one.
+/// CPU time per transfer.
 pub const CPU: &str = "cpu";
-/// Context switches for one.
+/// Context switches per transfer.
 pub const SWITCHES: &str = "switches";
-/// The mean number in flight.
+/// Mean transfers in flight.
 pub const DEPTH: &str = "depth";
-/// Threads at the knee.
+/// Threads at the saturation point.
 pub const THREADS: &str = "threads";
-/// The share of the time in which the kernel counts the device as working.
+/// Share of the time in which the device is busy, as counted by the kernel.
 pub const BUSY: &str = "busy";
-/// The mean time of a request in block layer and device, as the kernel counts it.
+/// Mean time of a request in block layer and device, as counted by the kernel.
 pub const AWAIT: &str = "await";
-/// Bytes read a second, where both directions are told apart.
+/// Bytes read per second, if both directions are separate.
 pub const READ: &str = "read";
-/// Bytes written a second.
+/// Bytes written per second.
 pub const WRITE: &str = "write";
-/// The latency of reads alone.
+/// Latency of reads alone.
 pub const READ_LATENCY: &str = "read-latency";
-/// The latency of writes alone.
+/// Latency of writes alone.
 pub const WRITE_LATENCY: &str = "write-latency";

@@ -1,8 +1,8 @@
-//! `disk.null`: the loop of `disk.io` with an engine that does nothing: what plimsoll itself costs for each transfer,
-//! clock readings, block order and histograms included. A device that is not much slower cannot be measured.
+//! `disk.null`: `disk.io` with an engine that does nothing, to measure plimsoll's own cost per
+//! transfer. A device that is not much slower cannot be measured.
 //!
-//! `engine=psync` does one at a time within the call that begins it, as fio's null engine does at its depth of 1;
-//! `engine=io_uring` hands over and reaps apart, with a clock reading more.
+//! `engine=psync` does one transfer within the submitting call, like fio's null engine at depth 1;
+//! `engine=io_uring` submits and reaps separately, with one more clock reading.
 
 use plimsoll_metal::mapped::Access;
 use plimsoll_metal::ticks::Clock;
@@ -24,21 +24,20 @@ use plimsoll_model::plan::Group;
 use plimsoll_model::sample::{Amount, CannotMeasure, Sample};
 use plimsoll_units::quantity::Unit;
 
-/// The benchmark itself.
+/// The benchmark `disk.null`.
 pub struct DiskNull;
 
-/// What is not asked for from where: 4 KiB blocks of a gibibyte.
+/// Bytes per block and of the file.
 const BLOCK: u64 = 4 << 10;
 const BYTES: u64 = 1 << 30;
 
-/// The depths of the default cases: each transfer by itself, and batches.
+/// Default depths: single transfers, and batches.
 const DEPTHS: &[u64] = &[1, 32];
 
-/// Why psync has no queue.
 const ONE_AT_A_TIME: &str =
     "--depth above 1 is not supported with --engine psync: it does one transfer at a time";
 
-/// The engines whose floor is told, by the word that names them, and what stands for them here.
+/// Engines with a floor, by name, and their stand-ins.
 const ENGINES: &[(&str, DiskEngine)] = &[("psync", DiskEngine::NullCall), ("io_uring", DiskEngine::Null)];
 
 impl Benchmark for DiskNull {

@@ -39,7 +39,6 @@ pub static SUBSYSTEM: Subsystem = Subsystem {
     ..Subsystem::USUAL
 };
 
-/// What the transfers of a case demand of the device; `None` if it has none.
 fn demand(case: &Case) -> Option<DeviceDemand> {
     if case.benchmark() == DiskFsync.name() {
         return Some(FsyncLoad::try_from(case).ok()?.into());
@@ -47,13 +46,12 @@ fn demand(case: &Case) -> Option<DeviceDemand> {
     DeviceDemand::of(&DiskTransfers::try_from(case).ok()?).ok()
 }
 
-/// Whether the transfers of a case pass the page cache by, as its parameters say.
 fn is_direct(case: &Case) -> bool {
     let of_transfers = [DiskIo.name(), DiskKnee.name()].contains(&case.benchmark());
     of_transfers && DiskTransfers::try_from(case).is_ok_and(|job| job.cache == CacheMode::Direct)
 }
 
-/// Where the test file lies, and whether the transfers of the first case pass the page cache by.
+/// Describes the location of the test file, and direct I/O of the first case.
 fn context(storage: &Storage, first: &Measurement) -> Vec<String> {
     let mut parts = vec![storage.path.clone()];
     parts.extend(storage.file_system.as_ref().map(|fs| fs.fs_type.clone()));

@@ -1,4 +1,4 @@
-//! What is to be known beside the figure of a disk case: of the file or device that it works on, and of its transfers.
+//! Warnings of disk cases: about the file or device, and about the transfers.
 
 use std::fmt;
 
@@ -7,83 +7,83 @@ use plimsoll_model::job::disk::{DiskEngine, Flush};
 use plimsoll_model::warning::Warn;
 use plimsoll_units::quantity::{Quantity, Unit, format_size, percent_below, significant};
 
-/// Of the file or device that a case works on.
+/// A warning about the file or device of a case.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FileWarning {
-    /// The file could not be as large as planned.
+    /// The file is smaller than planned.
     Small {
         /// Bytes of the file.
         bytes: u64,
-        /// Why.
+        /// Reason.
         why: String,
     },
     /// The file had a name for a moment.
     Named {
-        /// What it is on.
+        /// File system.
         file_system: String,
     },
-    /// Incompressible data takes less space than it has bytes.
+    /// Incompressible data takes less space than its bytes.
     SpaceSaved {
         /// Bytes of data.
         bytes: u64,
         /// Bytes of space.
         taken: u64,
-        /// What it is on.
+        /// File system.
         file_system: String,
     },
-    /// A device was read that nobody wrote.
+    /// A device was read whose contents are unknown.
     ContentsUnknown {
-        /// Its name.
+        /// Device name.
         device: String,
     },
-    /// Other users of a device could not be looked for everywhere.
+    /// Users of a device could not be checked completely.
     UsersUnknown {
-        /// Where not, in one line.
+        /// One sentence about what is unknown.
         why: String,
     },
-    /// Not all was overwritten before the first round.
+    /// Preconditioning ended before all was overwritten.
     PreconditionCut {
-        /// Bytes that were.
+        /// Bytes overwritten.
         written: u64,
-        /// Bytes that there are.
+        /// Bytes in all.
         bytes: u64,
     },
-    /// What is steady is a part of its device.
+    /// The steady state is that of a part of the device.
     PartOfDevice {
         /// Bytes of the file.
         bytes: u64,
         /// Bytes of the device.
         device: u64,
     },
-    /// A loop device's file is answered from a cache.
+    /// The file of a loop device is cached.
     CachedBelow {
-        /// The disk below.
+        /// Disk below the loop device.
         below: String,
-        /// Share of the bytes that it moved.
+        /// Share of the bytes that the disk moved.
         share: f64,
-        /// The loop device.
+        /// Loop device.
         above: String,
     },
-    /// The device keeps its bytes in memory.
+    /// The device stores its bytes in memory.
     InMemory {
-        /// Its name.
+        /// Device name.
         device: String,
         /// Whether it compresses them.
         is_compressed: bool,
     },
     /// A process or another machine serves the file system, perhaps from its memory.
     Served {
-        /// Its type.
+        /// File system type.
         file_system: String,
     },
     /// Transfers went through the page cache.
     PageCache {
-        /// Whether there is a way past it.
+        /// Whether the page cache can be bypassed.
         avoidable: bool,
     },
     /// A reference tool had no file of its own.
     SharedWithTool {
-        /// Why not.
+        /// Reason.
         why: String,
     },
 }
@@ -170,37 +170,37 @@ impl fmt::Display for FileWarning {
     }
 }
 
-/// Of the transfers of a case: engine, depth, rate, latency target, amount.
+/// A warning about the transfers of a case.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum TransferWarning {
-    /// An engine was asked for and another one did the work.
+    /// Another engine than the requested one was used.
     EngineFellBack { wanted: DiskEngine, used: DiskEngine, why: String },
-    /// Buffers were not registered with the kernel; why.
+    /// Buffers were not registered with the kernel.
     NotRegistered { why: String },
-    /// Fewer transfers were in flight than asked for, of each thread.
+    /// Fewer transfers per thread were in flight than requested.
     DepthNotReached { wanted: u64, got: f64 },
-    /// The same, because each sync empties the queue.
+    /// The queue was not full because each sync empties it.
     EmptiedBySyncs { wanted: u64, got: f64, flush: Flush },
-    /// The same, because the engine does one at a time; whether another one does more.
+    /// The queue was not full because the engine is synchronous; `deeper`: io_uring would help.
     OneAtATime { wanted: u64, engine: DiskEngine, deeper: bool },
-    /// A search went less deep than asked for, because the engine does one transfer at a time.
+    /// The search ended early because the engine is synchronous.
     SearchedLess { most: u64, asked: u64, engine: &'static str },
-    /// Less was done than offered, in transfers a second.
+    /// The achieved rate is below the target rate, in transfers per second.
     RateNotHeld { offered: f64, done: f64 },
-    /// What the samples say of a latency target and the search for it.
+    /// Missed latency target; `within`: share of the transfers within it.
     Target { target: String, within: f64, missed: Missed },
-    /// Samples of a fixed amount were cut after so many seconds, with so many bytes done.
+    /// Samples of a fixed amount were cut after `seconds`; `done` and `wanted` in bytes.
     VolumeCut { seconds: f64, done: f64, wanted: f64 },
 }
 
 /// How a latency target was missed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Missed {
-    /// By the search alone: the samples at depth 1 hold it.
+    /// In the search alone; the samples at depth 1 meet it.
     InTheSearch,
-    /// By every queue.
+    /// At every depth.
     Everywhere,
-    /// By the samples at this depth.
+    /// In the samples, at this depth.
     InTheSamples(u64),
 }
 
@@ -272,7 +272,7 @@ impl fmt::Display for TransferWarning {
 }
 
 impl Missed {
-    /// `got` is the share of the samples' transfers within the bound.
+    /// Formats the warning; `got` is the share of the samples' transfers within the target.
     fn told(self, f: &mut fmt::Formatter<'_>, target: &str, got: &str) -> fmt::Result {
         match self {
             Self::InTheSearch => write!(
@@ -291,7 +291,7 @@ impl Missed {
     }
 }
 
-/// Transfers a second, with a decimal where they are few.
+/// Formats transfers per second, with a decimal below 100.
 fn rate(per_second: f64) -> String {
     if per_second < 100.0 { format!("{per_second:.1}") } else { format!("{per_second:.0}") }
 }

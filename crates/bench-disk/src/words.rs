@@ -1,4 +1,4 @@
-//! What the searches over the number of transfers in flight found, as the row of a measurement says it.
+//! Results of searches over the queue depth, in words for a measurement's row.
 
 use crate::fact::{self, DEEPEST, ENGINE, TARGET_HELD};
 use crate::metrics::{DEPTH, LATENCY, RATE, THREADS};
@@ -9,26 +9,25 @@ use plimsoll_model::sample::Point;
 use plimsoll_units::quantity::{Quantity, Unit};
 use plimsoll_units::text::counted;
 
-/// What the curve of a search is drawn over.
 pub(super) const CURVES: &[Curve] = &[
     Curve { x: DEPTH, x_unit: "", log: true, y: RATE, y_unit: "IO/s" },
     Curve { x: DEPTH, x_unit: "", log: true, y: LATENCY, y_unit: "s" },
     Curve { x: THREADS, x_unit: "", log: true, y: RATE, y_unit: "IO/s" },
 ];
 
-/// The rate at a number in flight that a search tried.
+/// Formats the rate at a point of a search.
 pub(super) fn point(point: &Point) -> Option<String> {
     let (threads, depth, rate) = (*point.get(THREADS)?, *point.get(DEPTH)?, *point.get(RATE)?);
     let times = if threads > 1.0 { format!(" ×{threads}") } else { String::new() };
     Some(format!("depth {depth}{times} {}", Quantity::new(rate, Unit::IoPerSecond)))
 }
 
-/// What a search for the deepest queue within a latency found.
+/// Describes the deepest queue within a latency target.
 pub(super) fn deepest(measurement: &Measurement) -> Option<String> {
     let target = DiskTransfers::try_from(&measurement.case).ok()?.target?;
     let target = format!("{} ≤ {}", target.percentile(), target.time());
     let held = measurement.achieved.get(&TARGET_HELD)?;
-    // Nothing deeper was tried where there is nothing deeper.
+    // A synchronous engine has no deeper queue.
     let lone = measurement.achieved.get(&ENGINE).and_then(|word| DiskEngine::lone(&word));
     Some(match measurement.achieved.get(&DEEPEST)? {
         None if held => format!("{target} at depth 1, the search was inconclusive"),
@@ -41,7 +40,7 @@ pub(super) fn deepest(measurement: &Measurement) -> Option<String> {
     })
 }
 
-/// How many in flight a knee was measured at.
+/// Describes the depth and threads of a saturation point.
 pub(super) fn knee(measurement: &Measurement) -> Option<String> {
     let (depth, threads) = (measurement.achieved.get(&DEEPEST)??, measurement.achieved.get(&fact::THREADS)?);
     Some(format!("at depth {depth} on {}", counted(threads, "thread")))

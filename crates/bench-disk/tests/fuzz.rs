@@ -1,5 +1,5 @@
-//! The fuzz target of job files as a plain test: the corpus, and a bounded number of seeded changes to it. `make fuzz` runs the
-//! same function guided by coverage.
+//! Fuzz target of job files as a plain test: the corpus, and a bounded number of seeded changes to
+//! it. `make fuzz` runs the same function guided by coverage.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../../../fuzz/src/job_files.rs"]
@@ -10,10 +10,8 @@ use std::path::Path;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-/// Changed inputs that are tried.
 const TRIES: usize = 500;
 
-/// What is put in.
 const WORDS: &[&str] = &[
     "=",
     "\n",

@@ -1,9 +1,9 @@
-//! Where threads run and where their memory lies: `--affinity` and `--node`. Without them threads are spread, and each works on
-//! memory of its own NUMA node.
+//! Affinity of threads and NUMA node of their memory: `--affinity` and `--node`. By default threads
+//! are spread, and each works on memory of its own node.
 //!
-//! The kernel takes memory of a stated node from that node alone and ends a process that wants more than is there; so the sum
-//! is held against what the node has free, or for reserved pages against its own pool, before any is allocated, and where the
-//! pages lie is asked afterwards.
+//! Linux kills a process that needs more memory of a bound node than the node has. So the sum is
+//! compared with the free memory of the node (or its pool of reserved pages) before any allocation,
+//! and the location of the pages is queried afterwards.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ use plimsoll_model::sample::{CannotMeasure, Facts};
 
 const NODE: &str = "node";
 
-/// A place of threads and a node of their memory, if they were asked for.
+/// Requested affinity of the threads and node of their memory.
 #[derive(Clone, Debug)]
 pub(super) struct Affinity {
     place: Option<String>,
@@ -31,7 +31,6 @@ pub(super) struct Affinity {
 }
 
 impl Affinity {
-    /// The case here.
     pub(super) fn on(&self, case: Case) -> Case {
         let case = match self.node {
             Some(node) => case.with_count(NODE, node),
@@ -44,10 +43,10 @@ impl Affinity {
     }
 }
 
-/// The places and nodes asked for, each with each.
+/// Returns every combination of requested affinities and nodes.
 ///
 /// # Errors
-/// A node that this machine does not have, or CPUs that may not be used.
+/// The machine lacks a node, or CPUs may not be used.
 pub(super) fn affinities(machine: &Machine, group: &Group) -> Result<Vec<Affinity>, String> {
     let nodes = nodes(machine, group)?;
     let places = places(machine, group)?.into_iter();
@@ -56,7 +55,7 @@ pub(super) fn affinities(machine: &Machine, group: &Group) -> Result<Vec<Affinit
         .collect())
 }
 
-/// The nodes asked for; one `None`, each thread's own, where none is.
+/// Returns the requested nodes; one `None` (each thread's own node) without a request.
 fn nodes(machine: &Machine, group: &Group) -> Result<Vec<Option<u64>>, String> {
     if !group.asked(NODE) {
         return Ok(vec![None]);
@@ -74,20 +73,19 @@ fn nodes(machine: &Machine, group: &Group) -> Result<Vec<Option<u64>>, String> {
     }
 }
 
-/// The size of each thread's memory where a size in memory is wanted.
+/// Bytes of memory per thread, as `usize`.
 pub(super) fn bytes(site: &MemorySite) -> usize {
     usize::try_from(site.size).unwrap_or(usize::MAX)
 }
 
-/// The threads, pinned.
 pub(super) fn team(site: &MemorySite, machine: &Machine) -> Result<Team, CannotMeasure> {
     team_on(&site.threads.cpus(machine))
 }
 
-/// Whether machine and node have the memory.
+/// Checks that machine and node have enough free memory.
 ///
 /// # Errors
-/// A node without memory, or too little that is free.
+/// The node has no memory, or too little is free.
 pub(super) fn fits(site: &MemorySite, machine: &Machine) -> Result<(), CannotMeasure> {
     let threads = site.threads.count as u64;
     fits_in(machine, threads, site.size, site.pages)?;
@@ -130,7 +128,7 @@ fn fits_on(site: &MemorySite, machine: &Machine, id: usize, threads: u64) -> Res
     )))
 }
 
-/// Does `work`; the memory that this thread first touches meanwhile is that of the case's node, if it names one.
+/// Runs `work`; memory that this thread first touches in it comes from `node`, if given.
 pub(super) fn within<T>(node: Option<usize>, work: impl FnOnce() -> T) -> Result<T, CannotMeasure> {
     match node {
         Some(node) => on_node(node, work).map_err(|e| CannotMeasure::not_here(e.to_string())),
@@ -138,8 +136,7 @@ pub(super) fn within<T>(node: Option<usize>, work: impl FnOnce() -> T) -> Result
     }
 }
 
-/// Says on which nodes memory lies, and warns where that is another than the one asked for. Nothing where none is, or where
-/// the kernel does not tell.
+/// Records the nodes of memory and warns if they differ from the requested one, if any.
 pub(super) fn note<'a>(facts: &mut Facts, asked: Option<usize>, memory: impl Iterator<Item = &'a [u8]>) {
     let Some(wanted) = asked else { return };
     let found = lies(memory);
@@ -147,7 +144,7 @@ pub(super) fn note<'a>(facts: &mut Facts, asked: Option<usize>, memory: impl Ite
     note_elsewhere(facts, wanted, &found);
 }
 
-/// Node → how many of the pages asked about lie there; empty where the kernel does not tell.
+/// Returns the number of pages per node; empty if the kernel does not show it.
 pub(super) fn lies<'a>(memory: impl Iterator<Item = &'a [u8]>) -> BTreeMap<usize, usize> {
     let mut found = BTreeMap::new();
     for (node, pages) in memory.filter_map(|bytes| nodes_of(bytes).ok()).flatten() {
@@ -156,7 +153,6 @@ pub(super) fn lies<'a>(memory: impl Iterator<Item = &'a [u8]>) -> BTreeMap<usize
     found
 }
 
-/// Warns of pages that lie elsewhere.
 pub(super) fn note_elsewhere(facts: &mut Facts, wanted: usize, found: &BTreeMap<usize, usize>) {
     let elsewhere: usize = found.iter().filter(|(node, _)| **node != wanted).map(|(_, pages)| pages).sum();
     if elsewhere > 0 {
@@ -247,7 +243,7 @@ mod tests {
         }
         fixture.write("sys/kernel/mm/hugepages/hugepages-1048576kB/free_hugepages", b"7\n")?;
         let mut machine = fixture.machine();
-        // What is reserved is not free.
+        // Reserved pages are not free memory.
         machine.memory.nodes.iter_mut().for_each(|node| node.free_bytes = Some(0));
         let feasible = |node: u64, gib: u64| {
             let pages = vec![Value::Word("1g".to_owned())];

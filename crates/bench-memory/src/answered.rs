@@ -1,21 +1,20 @@
-//! What answered in a measurement of memory, in words.
+//! The level of the memory hierarchy that a measurement reached, in words.
 
 use super::fact::{EFFECTIVE_CACHE, LEVEL};
 use plimsoll_model::measurement::Measurement;
 
-/// Share of its limit from which on a figure is that of the cache that the limit is of.
+/// Share of its limit from which on a figure is attributed to the cache of that limit.
 const NEAR: f64 = 0.5;
 
-/// What should have answered. A cache does so by its size; that it did is known only where the figure is near what that cache
-/// can: a guest may be given a part of it, or share it with others.
+/// Returns the level that the working set fits in: "L2", or "L2-sized" if the figure is not near
+/// the limit of that cache. A guest may have only a part of a cache, or share it.
 pub(super) fn level(measurement: &Measurement) -> Option<String> {
     let level = measurement.achieved.get(&LEVEL)?;
     let near = measurement.metrics.first().and_then(|m| m.of_limit).is_some_and(|share| share >= NEAR);
     Some(if level == "memory" || near { level } else { format!("{level}-sized") })
 }
 
-/// The level in brackets, with what of it was there as measured: a cache is named; what is measured by default, memory, is
-/// not.
+/// Returns the level in brackets, with the measured size of the cache if known. `None` for memory.
 pub(super) fn answered(measurement: &Measurement) -> Option<String> {
     let level = level(measurement)?;
     match measurement.achieved.get(&EFFECTIVE_CACHE) {

@@ -1,4 +1,4 @@
-//! The arrays of all threads, each thread's own or parts of one, and what each thread must find in them afterwards.
+//! Arrays of all threads, private or parts of a shared one, and verification of their contents.
 
 use std::time::Instant;
 
@@ -14,18 +14,16 @@ use super::lap::{PASS, Round, Schedule, Turn};
 use super::window::Span;
 use plimsoll_model::sample::{CannotMeasure, Origin, WrongAnswer};
 
-/// What is to be made.
 #[derive(Clone, Copy)]
 pub(super) struct Shape {
     pub(super) op: StreamOp,
     pub(super) layout: ArrayLayout,
-    /// Bytes for each thread.
+    /// Bytes per thread.
     pub(super) size: usize,
     pub(super) pages: Pages,
     pub(super) seed: u64,
-    /// The NUMA node that the memory is to lie on; each thread's own without.
+    /// NUMA node of the memory; `None` is each thread's own.
     pub(super) node: Option<usize>,
-    /// Whether there is a CPU for each thread.
     pub(super) alone: bool,
 }
 
@@ -34,11 +32,11 @@ pub(super) struct ThreadArrays {
     op: StreamOp,
     memory: Memory,
     tallies: Vec<Tally>,
-    /// Where in a pass all threads are, in parts of it.
+    /// Position of all threads in a pass, in parts of it.
     at: u64,
-    /// The kernel that began it.
+    /// Kernel of the unfinished pass.
     last: Option<LoadedStream>,
-    /// Whether each thread has a CPU of its own, so that one off its CPU, or late, was disturbed.
+    /// Whether each thread has a CPU of its own, so that time off the CPU is a disturbance.
     alone: bool,
 }
 
@@ -47,24 +45,21 @@ enum Memory {
     Shared(Buffer),
 }
 
-/// What a thread did to its arrays.
+/// Record of a thread's work, for verification.
 struct Tally {
     seed: u64,
-    /// What each reading pass must return.
+    /// Expected result of each reading pass.
     checksum: u64,
-    /// What was read in the pass that is going on.
+    /// Sum of the unfinished pass.
     sum: u64,
-    /// Passes, or laps of them, that returned something else.
+    /// Passes with a wrong result.
     wrong: u64,
-    /// Whole passes.
     passes: u64,
-    /// The first element at the end of a lap that was not what the lap must have written.
+    /// First wrong element at the end of a lap.
     strayed: Option<WrongElement>,
-    /// The core clock, in the work of each kernel that was run.
     clocks: Clocks,
 }
 
-/// A thread's arrays with its tally.
 struct Field<'a> {
     arrays: Arrays<'a>,
     tally: &'a mut Tally,
@@ -104,7 +99,7 @@ impl Memory {
 }
 
 impl ThreadArrays {
-    /// Maps the arrays; each is first touched, and filled, by the thread that will work on it.
+    /// Maps the arrays; the thread that will work on each one touches and fills it first.
     pub(super) fn new(team: &mut Team, shape: Shape) -> Result<Self, CannotMeasure> {
         let mut memory = Memory::new(team, shape)?;
         let mut parts = memory.parts(shape.op, team.count());
@@ -132,7 +127,7 @@ impl ThreadArrays {
         parts.into_iter().zip(&mut self.tallies).map(|(arrays, tally)| Field { arrays, tally }).collect()
     }
 
-    /// Work of all threads, lap by lap, from where the last round ended.
+    /// Runs the work of all threads, lap by lap, from the end of the last round.
     pub(super) fn round(
         &mut self,
         team: &mut Team,
@@ -147,7 +142,6 @@ impl ThreadArrays {
         Ok(Round::of_all(&laps, &turns, self.alone))
     }
 
-    /// Ends the pass that was begun, if one was.
     pub(super) fn end_pass(&mut self, team: &mut Team) -> Result<(), CannotMeasure> {
         let rest = PASS - self.at;
         match self.last.filter(|_| rest < PASS) {
@@ -156,7 +150,7 @@ impl ThreadArrays {
         }
     }
 
-    /// Elements in one array of each thread, all threads together.
+    /// Number of elements of one array, over all threads.
     pub(super) fn elements(&mut self) -> u64 {
         self.arrays().iter().map(|field| field.arrays.elements() as u64).sum()
     }
@@ -165,7 +159,6 @@ impl ThreadArrays {
         self.tallies.len()
     }
 
-    /// What is in memory, and in which pages, where the kernel tells.
     pub(super) fn resident(&self) -> Vec<Resident> {
         match &self.memory {
             Memory::Private(buffers) => Buffer::resident_of(buffers).unwrap_or_default(),
@@ -182,7 +175,7 @@ impl ThreadArrays {
         .map(Buffer::bytes)
     }
 
-    /// Ends the pass that was begun, and checks every element and every sum; says which thread found what is wrong.
+    /// Completes the pass and checks every element and every sum. The error names the CPU.
     pub(super) fn verify(&mut self, team: &mut Team) -> Result<(), CannotMeasure> {
         self.end_pass(team)?;
         let checked = team.run_each(&mut self.arrays(), |member, field| field.verify(member.cpu));

@@ -1,7 +1,7 @@
 //! Batches of blocks on every thread: the prepared case of `memory.block`.
 //!
-//! Which blocks come next is drawn before each batch, outside the time, while no thread works; then all start together.
-//! A batch lasts from the first start to the last end, and one in which a thread was off its CPU is set aside.
+//! Blocks are drawn before each batch, outside the measured time, while no thread works. A batch
+//! lasts from the first start to the last end; one with a preempted thread is excluded.
 
 use std::time::{Duration, Instant};
 
@@ -28,36 +28,34 @@ use plimsoll_model::job::MemorySite;
 use plimsoll_model::sample::{Amount, CannotMeasure, Conditions, ExcludedBy, Facts, Origin, Sample};
 use plimsoll_model::warning::Note;
 
-/// What a batch lasts at least, where as many blocks can be drawn at once.
+/// Shortest batch, if that many blocks can be drawn at once.
 const BATCH_SECONDS: f64 = 2e-3;
-/// Batches from one order to the threads to the next: about so long.
+/// Approximate time per round: the batches that threads do per command.
 const ROUND_SECONDS: f64 = 0.2;
 const MOST_BATCHES: u64 = 4096;
-/// The longest that one sample of a fixed amount may take.
+/// Longest sample of a fixed amount.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// The amount of each sample.
+/// Fixed amount of each sample.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Fixed {
     pub(super) blocks: u64,
-    /// Whether each thread does so many, or all together.
+    /// Whether `blocks` is per thread (weak) or in total (strong).
     pub(super) scaling: Scaling,
 }
 
-/// A case, understood.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Job {
     pub(super) op: BlockOp,
     pub(super) order: Order,
-    /// Bytes.
+    /// Block size in bytes.
     pub(super) block: u64,
-    /// The name of the kernel; [`BEST`] for the fastest one.
+    /// Name of the kernel; [`BEST`] for the fastest one.
     pub(super) variant: String,
     pub(super) fixed: Option<Fixed>,
     pub(super) site: MemorySite,
 }
 
-/// Regions on every thread, and the kernel that works on their blocks.
 pub(super) struct Batches {
     team: Team,
     arrays: Vec<Field>,
@@ -65,11 +63,9 @@ pub(super) struct Batches {
     random: bool,
     bytes_per_block: u64,
     fixed: Option<Fixed>,
-    /// Whether each thread has a CPU of its own.
     alone: bool,
-    /// What reading the clock adds to each batch, in seconds.
+    /// Seconds that reading the clock adds to each batch.
     overhead: f64,
-    /// The longest that a sample may take.
     longest: Duration,
     drawn: Drawn,
     cut: Option<Cut>,
@@ -77,65 +73,60 @@ pub(super) struct Batches {
     facts: Facts,
 }
 
-/// What it cost to draw blocks, outside the time.
+/// Cost of drawing blocks, outside the measured time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Drawn {
     seconds: f64,
     blocks: u64,
 }
 
-/// A sample that was ended before its amount was done; in blocks.
+/// A sample that ended before its amount was done; in blocks.
 #[derive(Clone, Copy, Debug)]
 struct Cut {
     done: u64,
     wanted: u64,
 }
 
-/// One thread's own.
 struct Field {
     region: Region,
-    /// The core clock, in the work of each kernel that was run.
     clocks: Clocks,
 }
 
-/// One thread's part in a batch.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     blocks: u64,
     span: Span,
-    /// What drawing took before it.
+    /// Time to draw the blocks before it.
     drawing: Duration,
 }
 
-/// A batch of all threads.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Batch {
     blocks: u64,
     seconds: f64,
-    /// The largest share that a thread was off its CPU, or had not begun.
+    /// Largest share of the time that any thread was off its CPU or started late, 0 to 1.
     disturbed: f64,
-    /// The largest share that a thread was off its CPU.
+    /// Largest share of the time that any thread was off its CPU, 0 to 1.
     off_cpu: f64,
 }
 
-/// What one thread did in a round.
 struct Turn {
     parts: Vec<Part>,
     clock_hz: Option<f64>,
 }
 
-/// What counts of a sample.
+/// Included part of a sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Counted {
     blocks: u64,
     seconds: f64,
     all_seconds: f64,
-    /// What a thread was off its CPU in batches that do not count.
+    /// Seconds that a thread was off its CPU in excluded batches.
     off_seconds: f64,
 }
 
 impl Batch {
-    /// The parts of all threads; `alone` with a CPU for each.
+    /// Combines the parts of all threads. `alone`: each has a CPU; `overhead`: seconds to subtract.
     fn of(parts: &[Part], alone: bool, overhead: f64) -> Option<Self> {
         let spans: Vec<Span> = parts.iter().map(|part| part.span).collect();
         let Window { seconds, disturbed, off_cpu } = Window::of(&spans, alone)?;
@@ -145,7 +136,8 @@ impl Batch {
 }
 
 impl Counted {
-    /// Adds the batches in which no thread was off its CPU, or began late, by more than `tolerated`; without any, the least disturbed.
+    /// Adds the batches disturbed by at most `tolerated` (0 to 1); without any, the least
+    /// disturbed.
     fn add(&mut self, batches: &[Batch], tolerated: f64) {
         let least = batches.iter().map(|batch| batch.disturbed).fold(f64::INFINITY, f64::min);
         for batch in batches {
@@ -159,7 +151,6 @@ impl Counted {
         }
     }
 
-    /// The share of the time that a thread was off its CPU in batches that do not count.
     fn off_cpu(&self) -> f64 {
         if self.all_seconds > 0.0 { self.off_seconds / self.all_seconds } else { 0.0 }
     }
@@ -190,20 +181,19 @@ impl Field {
             let (on_cpu, start) = (thread_cpu_time(), Instant::now());
             let blocks = self.region.work(kernel);
             parts.push(Part { blocks, span: Span::since(start, on_cpu), drawing });
-            // Nobody draws while another works: that would leave it the memory to itself.
+            // No thread draws while another works: the other would have the memory to itself.
             member.barrier();
         }
         Turn { parts, clock_hz: self.clocks.probe(kernel.work()) }
     }
 }
 
-/// How many blocks take about `seconds`.
 fn blocks_in(seconds: f64, block_seconds: f64) -> u64 {
     (seconds / block_seconds.max(1e-12)).ceil().clamp(1.0, 1e15) as u64
 }
 
 impl Batches {
-    /// Regions on every thread's own memory node, filled, and the kernel chosen.
+    /// Allocates and fills regions on each thread's own memory node, and chooses the kernel.
     pub(super) fn new(job: &Job, case: &Case, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
         let &Job { op, order, block, fixed, ref variant, ref site } = job;
         let block = usize::try_from(block).unwrap_or(usize::MAX);
@@ -252,7 +242,7 @@ impl Batches {
         Ok(batches)
     }
 
-    /// Takes the fastest kernel of those that `variant` names: all for [`BEST`].
+    /// Chooses the fastest kernel of those that `variant` names; all for [`BEST`].
     fn choose(&mut self, op: BlockOp, block: usize, variant: &str) -> Result<(), CannotMeasure> {
         let mut kernels = candidates(op, block);
         if variant != BEST {
@@ -261,7 +251,7 @@ impl Batches {
         }
         let mut blocks = 1;
         if let Some(first) = kernels.first().copied() {
-            // The first blocks are slow: nothing is known yet to caches and address translation.
+            // The first blocks are slow: caches and address translation are cold.
             for _ in 0..2 {
                 let took = self.quickest_block(first, blocks)?;
                 blocks = blocks_in(BATCH_SECONDS, took);
@@ -277,7 +267,7 @@ impl Batches {
         Ok(())
     }
 
-    /// What a block takes on each thread, at best, when each does so many.
+    /// Returns the shortest time of a block per thread, in seconds, if each thread does `blocks`.
     fn quickest_block(&mut self, kernel: BlockKernel, blocks: u64) -> Result<f64, CannotMeasure> {
         let per_batch = self.per_batch(blocks);
         let mut left = vec![blocks; self.arrays.len()];
@@ -285,7 +275,7 @@ impl Batches {
         let threads = self.arrays.len() as f64;
         let each = round.batches.iter().filter(|b| b.blocks > 0 && b.seconds > 0.0);
         let least = each.map(|b| b.seconds * threads / b.blocks as f64).fold(f64::INFINITY, f64::min);
-        // A timer that stood still says nothing; a nanosecond is a guess that more blocks mend.
+        // The timer may not advance in so short a time; 1 ns is a guess that more blocks correct.
         Ok(if least.is_finite() { least } else { 1e-9 })
     }
 
@@ -293,7 +283,7 @@ impl Batches {
         if self.random { wanted.clamp(1, MOST_DRAWN) } else { wanted.max(1) }
     }
 
-    /// Lets each thread do up to so many batches of what it has left.
+    /// Runs up to `batches` batches per thread and subtracts them from `left`.
     fn round(
         &mut self,
         kernel: BlockKernel,
@@ -321,7 +311,6 @@ impl Batches {
         Ok(round)
     }
 
-    /// What each thread has to do.
     fn shares(&self, amount: Amount, block_seconds: f64) -> Vec<u64> {
         let threads = self.arrays.len() as u64;
         match (amount, self.fixed) {
@@ -337,13 +326,11 @@ impl Batches {
     }
 }
 
-/// What came of a round.
 struct Round {
     batches: Vec<Batch>,
     clock_hz: Option<f64>,
 }
 
-/// The mean, where all are known.
 fn mean(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
     let values: Option<Vec<f64>> = values.collect();
     values.filter(|values| !values.is_empty()).map(|values| values.iter().sum::<f64>() / values.len() as f64)

@@ -1,27 +1,28 @@
-//! Which kernel is best: all are tried for a lap, those that come near again, until a few are left, and these some more.
+//! Choice of the fastest kernel: all are tried for a lap, and those close to the best are repeated.
 //!
-//! A kernel's best lap counts, because whatever disturbs only makes slower; and what was far behind in its first lap is
-//! not tried again, so that many kernels cost little more than a few.
+//! The best lap of a kernel counts, because disturbances only slow it down. Kernels far behind in
+//! their first lap are not repeated, which keeps trials of many kernels cheap.
 
 use plimsoll_metal::isa::Isa;
 use plimsoll_metal::stream::{self, LoadedStream, StreamOp};
 
 use plimsoll_model::case::nearest;
 
-/// How far behind the best a kernel may be to be tried in the next round, as a share.
+/// Distance to the best, as a share, up to which a kernel stays for the next round.
 const NEAR: [f64; 4] = [0.25, 0.10, 0.05, 0.03];
-/// Kernels that are always tried again, however far behind.
+/// Number of kernels that always stay.
 const ALWAYS: usize = 3;
-/// Then the few are tried so often again, in turn, while all trials took no longer than this. Between kernels some per cent
-/// apart a single lap of memory that others use too decides by chance, and another one in the next run.
+/// Further rounds for kernels within [`AGAIN_NEAR`] while all trials took at most
+/// [`AGAIN_SECONDS`]: one lap on shared memory decides by chance between kernels a few per cent
+/// apart.
 const AGAIN: usize = 6;
 const AGAIN_NEAR: f64 = 0.03;
 const AGAIN_SECONDS: f64 = 1.5;
 
-/// The value of `variant` that leaves the kernel open: the fastest one is looked for.
+/// Value of `variant` that selects the fastest kernel.
 pub(super) const BEST: &str = "best";
 
-/// The message for a `variant` that is none of `names`, the kernels of the chosen operations.
+/// Error message for a `variant` that is not in `names`, the kernels of the chosen operations.
 pub(super) fn unknown_variant(word: &str, names: &[String]) -> String {
     let near = nearest(word, names.iter().map(String::as_str));
     format!(
@@ -31,14 +32,14 @@ pub(super) fn unknown_variant(word: &str, names: &[String]) -> String {
     )
 }
 
-/// A kernel, and what its quickest pass took.
+/// A kernel, and the time of its fastest pass in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Chosen<K = LoadedStream> {
     pub(super) kernel: K,
     pub(super) pass_seconds: f64,
 }
 
-/// The kernels that a name stands for: `best` for all that this CPU can run, the portable one only without better.
+/// Returns the kernels of a name. `best`: all that this CPU can run; portable as a last resort.
 pub(super) fn named(op: StreamOp, variant: &str) -> Vec<LoadedStream> {
     let all: Vec<LoadedStream> = stream::available(op).collect();
     let better = |kernel: &LoadedStream| kernel.kernel().isa != Isa::Portable;
@@ -49,8 +50,8 @@ pub(super) fn named(op: StreamOp, variant: &str) -> Vec<LoadedStream> {
     }
 }
 
-/// The quickest of `kernels`, or `None` without kernels. `lap` measures one lap of a kernel, which has `passes` passes (or a part
-/// of one), and returns the seconds of one pass.
+/// Returns the fastest of `kernels`, or `None` without kernels. `lap` measures one lap of a kernel,
+/// which has `passes` passes, and returns the seconds per pass.
 pub(super) fn quickest<K: Copy, E>(
     kernels: Vec<K>,
     passes: f64,
@@ -82,7 +83,6 @@ mod tests {
 
     use super::*;
 
-    /// Any number of kernels that a processor may have.
     const COUNTS: std::ops::Range<usize> = 1..70;
 
     #[test]
@@ -126,7 +126,7 @@ mod tests {
             laps
         };
         for count in COUNTS {
-            // Equal kernels all stay.
+            // Equally fast kernels all stay.
             assert!(laps(count, 1e-3, 2.0).values().all(|laps| *laps == NEAR.len() + AGAIN));
             assert!(laps(count, 1e-3, 2000.0).values().all(|laps| *laps == NEAR.len()));
         }

@@ -1,9 +1,8 @@
-//! How much of a large last-level cache a thread really has.
+//! Measures the usable part of a large last-level cache.
 //!
-//! A guest of two CPUs is told of all the cache of its host (480 MiB), of which it may have a small part. Working sets many
-//! times that size would take the time of the whole run; so it is looked at: a random chase through ever larger areas, where
-//! the time of a load rises when the area no longer fits. Once for a run, and only where the cache is so large that it
-//! matters.
+//! A guest of two CPUs sees the whole cache of its host (480 MiB), but may have a small part, and
+//! working sets of several times that size would take the whole run. A random chase through ever
+//! larger areas finds the size at which loads become slow. Done once per run.
 
 use std::time::{Duration, Instant};
 
@@ -17,41 +16,39 @@ use plimsoll_machine::{EffectiveCache, Machine};
 use super::working_set::chip_caches;
 use super::{levels, team_on};
 
-/// A cache beyond this size for each CPU that shares it is looked at: no processor of today gives a single core's share more
-/// than 64 MiB but as a cache stacked on top, or of a whole host that a guest has a part of.
+/// A cache with more bytes per sharing CPU is measured. Today only caches stacked on top of a chip,
+/// or caches of a whole host seen by a guest, have more than 64 MiB per core.
 const LARGE: u64 = 64 << 20;
-/// So is one of more than this part of the memory that is available.
+/// A cache larger than this part of the available memory is measured too.
 const PART_OF_MEMORY: u64 = 8;
-/// The areas: powers of two between these, in bytes.
+/// Smallest and largest area, in bytes; powers of two.
 const AREAS: [u64; 2] = [8 << 20, 512 << 20];
-/// How long loads are timed in each.
+/// Time of loads in each area.
 const EACH: Duration = Duration::from_millis(20);
-/// How much CPU time all of it may take; an area is left out that would take it beyond. Time in which other programs have the
-/// CPU is bounded apart.
+/// Most CPU time of all areas together; an area that would exceed it is left out.
 const ALL: Duration = Duration::from_secs(1);
-/// How long all of it may take.
+/// Longest wall-clock time of all areas together.
 const LONGEST: Duration = Duration::from_secs(3);
-/// How often more than the shortest a load takes in the largest area, for there to be two levels at all.
+/// Least ratio of the slowest to the fastest area that shows two levels.
 const TWO_LEVELS: f64 = 1.5;
-/// Memory that is set up more slowly than that, in bytes per second, was held up by other work.
+/// Lowest fill rate in bytes per second; a slower one was caused by other work.
 const LEAST_RATE: f64 = (1_u64 << 30) as f64;
-/// How often an area is gone over while it is set up: its pages are made, then linked.
+/// Passes over an area during its setup: page faults, then links.
 const PASSES: f64 = 2.0;
-/// Where loads take as long in all areas, in seconds: below that a cache answers them, above it memory. Last-level caches of
-/// servers take 15 to 75 ns, their memory 90 ns and more; small machines have quicker memory, and no cache that is looked at here.
+/// Load time in seconds that separates a cache (below) from memory (above) if all areas are equally
+/// fast. Last-level caches of servers take 15 to 75 ns, their memory 90 ns and more; small machines
+/// have faster memory, but no cache that is measured here.
 const OF_MEMORY: f64 = 85e-9;
-/// Pages that the cycle stays within until it has visited them all, so that it does not measure address translation.
+/// Bytes that the cycle visits completely before it goes on, to exclude address translation.
 const GROUP: usize = 64 * 4096;
 
-/// What a load took in one area.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Step {
     bytes: u64,
     seconds: f64,
 }
 
-/// Looks at the last-level cache of the first CPU, if it is so large that it matters. `None` where it is not, or where
-/// nothing can be told.
+/// Measures the last-level cache of the first CPU. `None` if it is small, or if that failed.
 pub(super) fn look(machine: &Machine) -> Option<EffectiveCache> {
     let cpu = *place(machine, 1).first()?;
     let shown = levels(machine, cpu).pop()?.bytes;
@@ -66,25 +63,25 @@ pub(super) fn look(machine: &Machine) -> Option<EffectiveCache> {
     let mut team = team_on(&[cpu]).ok()?;
     let (steps, fill_rate) = team.run(|_| looked(largest)).ok()?.pop()?;
     Some(EffectiveCache {
-        // What others use now may be this CPU's in a minute, and a cache of this size is taken as stated anyway.
+        // Lines used by other work now may be free later; a cache of this size is taken as stated.
         bytes: knee(&steps).unwrap_or(nominal).max(LARGE).min(nominal),
         fill_rate: rounded(fill_rate?).max(LEAST_RATE),
     })
 }
 
-/// Whether a cache of so many bytes, which so many of the CPUs share, decides what can be measured.
+/// Whether a cache of `nominal` bytes, shared by `sharers` CPUs, is large enough to be measured.
 fn matters(nominal: u64, sharers: u64, available: u64) -> bool {
     nominal / sharers.max(1) > LARGE || nominal > available / PART_OF_MEMORY
 }
 
-/// The allowed CPUs that share the last-level cache of this one.
+/// Number of allowed CPUs that share the last-level cache of `cpu`.
 fn sharers(machine: &Machine, cpu: usize) -> u64 {
     let last = (1..=4).rev().find_map(|level| machine.cpu.cache_of(cpu, level));
     let instance = last.and_then(|cache| cache.instances.iter().find(|set| set.contains(cpu)));
     instance.map_or(1, |set| set.common(&machine.cpu.allowed).len() as u64)
 }
 
-/// The time of a load in each area, and the bytes per second that setting one up reached.
+/// Returns the load time in each area, and the highest fill rate in bytes per second.
 fn looked(largest: u64) -> (Vec<Step>, Option<f64>) {
     let (begun, on_cpu) = (Instant::now(), thread_cpu_time());
     let (mut steps, mut rate) = (Vec::new(), None::<f64>);
@@ -95,10 +92,10 @@ fn looked(largest: u64) -> (Vec<Step>, Option<f64>) {
         steps.push(step);
         let took = thread_cpu_time().saturating_sub(before);
         let setting_up = took.saturating_sub(EACH).as_secs_f64();
-        // The quickest: what interrupts one only makes it slower.
+        // The fastest one: interruptions only make it slower.
         let this = (setting_up > 0.0).then(|| PASSES * bytes as f64 / setting_up);
         rate = this.into_iter().chain(rate).reduce(f64::max);
-        // The next one has twice as much.
+        // The next area is twice as large.
         let used = thread_cpu_time().saturating_sub(on_cpu);
         if used + took * 2 > ALL || begun.elapsed() > LONGEST {
             break;
@@ -107,8 +104,7 @@ fn looked(largest: u64) -> (Vec<Step>, Option<f64>) {
     (steps, rate)
 }
 
-/// Sets up a chase through every line and times loads, beginning with what was set up first: it is in the cache as long as
-/// all fits.
+/// Sets up a chase through every line and times loads, beginning with the lines set up first.
 fn one(bytes: u64) -> Option<Step> {
     const STEPS: u64 = 4096;
     let bytes_here = usize::try_from(bytes).ok()?;
@@ -132,8 +128,8 @@ fn one(bytes: u64) -> Option<Step> {
     times.get(times.len() / 2).map(|seconds| Step { bytes, seconds: *seconds })
 }
 
-/// The area up to which loads are nearer the quickest than the slowest, and one step more, because the cache may end
-/// between the two. `None` where a cache answers in all areas, and where nothing can be told.
+/// Returns the first area with slow loads (above the geometric mean of fastest and slowest), as the
+/// cache may end within the step. `None` if a cache answers all areas, or without steps.
 fn knee(steps: &[Step]) -> Option<u64> {
     let least = steps.iter().map(|step| step.seconds).reduce(f64::min)?;
     let most = steps.iter().map(|step| step.seconds).reduce(f64::max)?;
@@ -145,7 +141,7 @@ fn knee(steps: &[Step]) -> Option<u64> {
     steps.get(beyond).map(|step| step.bytes)
 }
 
-/// Down to a power of two, so that sizes which follow from it are the same in the next run.
+/// Rounds down to a power of two, so that sizes derived from it repeat in the next run.
 fn rounded(rate: f64) -> f64 {
     rate.log2().floor().exp2()
 }
@@ -164,7 +160,7 @@ mod tests {
 
     #[test]
     fn the_knee_is_where_loads_become_slow() {
-        // A part of 480 MiB, of about 100.
+        // About 100 of 480 MiB.
         assert_eq!(knee(&steps(&[28.0, 29.0, 31.0, 35.0, 90.0, 110.0, 115.0])), Some(128 * MIB));
         assert_eq!(knee(&steps(&[12.0, 13.0, 70.0, 90.0])), Some(32 * MIB));
         assert_eq!(knee(&steps(&[28.0, 29.0, 30.0, 31.0, 33.0, 35.0, 38.0])), None, "all of it");

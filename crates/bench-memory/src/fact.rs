@@ -1,4 +1,4 @@
-//! What memory cases tell of themselves.
+//! Facts that memory cases record.
 
 use plimsoll_model::sample::Fact;
 

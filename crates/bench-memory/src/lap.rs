@@ -1,6 +1,6 @@
-//! Laps: what all threads do from the first one's start to the last one's end, and which of them count. Where a pass over
-//! the arrays takes longer than a lap, a lap is a window of it, and the next one goes on where it ended: what one wrote or
-//! read is out of the caches when it is its turn again, and an interruption costs a window and not a pass.
+//! Laps: work of all threads from the first start to the last end. If a pass over the arrays takes
+//! longer than a lap, a lap is a window of it, and the next lap continues there: data has left the
+//! caches when its turn comes again, and an interruption costs a window instead of a pass.
 
 use std::time::Duration;
 
@@ -13,16 +13,15 @@ use super::window::{Span, Window};
 /// Parts of a pass.
 pub(super) const PASS: u64 = Arrays::PASS;
 
-/// Share of a lap that a thread may be off its CPU: above it there was more than an interrupt.
+/// Share of a lap that a thread may be off its CPU; a larger one is more than an interrupt.
 pub(super) const OFF_CPU: f64 = 0.02;
 
-/// A lap that takes so many times the usual time for its work was slowed by somebody else.
+/// A lap this many times slower than the median was slowed by other work.
 const SLOW: f64 = 1.25;
-/// Of fewer laps nothing is said.
+/// Least number of laps for which slow ones are reported.
 const FEW: usize = 8;
 
-/// How much is done, and how much of it from one common start to the next; in parts of a pass, of which a whole one has
-/// [`PASS`].
+/// Amount of work, and amount from one common start to the next, in parts of a pass (see [`PASS`]).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Schedule {
     pub(super) parts: u64,
@@ -34,43 +33,40 @@ pub(super) struct Schedule {
 pub(super) struct Lap {
     /// Parts of a pass.
     pub(super) parts: u64,
-    /// What they took all threads.
+    /// Seconds from the first start to the last end.
     pub(super) seconds: f64,
-    /// The largest share of it that a thread was off its CPU, or had not begun.
+    /// Largest share of the time that any thread was off its CPU or started late, 0 to 1.
     pub(super) disturbed: f64,
-    /// The largest share of it that a thread was off its CPU.
+    /// Largest share of the time that any thread was off its CPU, 0 to 1.
     pub(super) off_cpu: f64,
 }
 
-/// What one thread did.
 pub(super) struct Turn {
-    /// When it worked in each lap.
     pub(super) spans: Vec<Span>,
     pub(super) clock_hz: Option<f64>,
 }
 
-/// What all did together.
 pub(super) struct Round {
     pub(super) laps: Vec<Lap>,
     pub(super) clock_hz: Option<f64>,
 }
 
-/// What counts of a round.
+/// Included part of a round.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Counted {
     pub(super) passes: f64,
     pub(super) seconds: f64,
-    /// Share of the time in laps that do not count.
+    /// Share of the time in excluded laps.
     pub(super) set_aside: f64,
-    /// The share of the time that a thread was off its CPU in these: in each lap the one that was so longest.
+    /// Share of the time off the CPU in excluded laps, by the longest absence of each lap.
     pub(super) off_cpu: f64,
-    /// Share of the counted work in laps that were slower than usual by a quarter, although every thread kept its CPU.
+    /// Share of the included work in laps slowed by [`SLOW`] although no thread left its CPU.
     pub(super) slow: f64,
 }
 
 impl Schedule {
-    /// The lengths of the laps from part `at` of a pass on: windows of a pass, which end where it ends, or whole passes. A
-    /// pass that was begun is ended first where laps are whole passes.
+    /// Returns the lengths of the laps from part `at` of a pass on: windows that end with the pass,
+    /// or whole passes after the rest of the current one.
     pub(super) fn laps(self, at: u64) -> Vec<u64> {
         let per_lap = if self.per_lap >= PASS { self.per_lap / PASS * PASS } else { self.per_lap.max(1) };
         let (mut at, mut left, mut laps) = (at % PASS, self.parts, Vec::new());
@@ -90,7 +86,7 @@ impl Schedule {
 }
 
 impl Round {
-    /// The turns of all threads, which did the same laps; `alone` with a CPU for each.
+    /// Combines the turns of all threads, which did the same `laps`. `alone`: each has its own CPU.
     pub(super) fn of_all(laps: &[u64], turns: &[Turn], alone: bool) -> Self {
         let clocks: Option<Vec<f64>> = turns.iter().map(|turn| turn.clock_hz).collect();
         let clock_hz = clocks.map(|clocks| clocks.iter().sum::<f64>() / turns.len().max(1) as f64);
@@ -102,17 +98,16 @@ impl Round {
         Self { laps: laps.collect(), clock_hz }
     }
 
-    /// Passes of all laps.
     pub(super) fn passes(&self) -> f64 {
         self.laps.iter().map(|lap| lap.passes()).sum()
     }
 
-    /// Time of all laps.
     pub(super) fn seconds(&self) -> f64 {
         self.laps.iter().map(|lap| lap.seconds).sum()
     }
 
-    /// The laps in which no thread was off its CPU, or began late, by more than `tolerated`; without any, the least disturbed one.
+    /// Returns the laps disturbed by at most `tolerated` (0 to 1); without any, the least
+    /// disturbed.
     pub(super) fn counted(&self, tolerated: f64) -> Counted {
         let least = self.laps.iter().map(|lap| lap.disturbed).fold(f64::INFINITY, f64::min);
         let bound = tolerated.max(least);
@@ -133,7 +128,7 @@ impl Round {
     }
 }
 
-/// The share of the work that was done in laps slower than usual by [`SLOW`]; nothing of a few laps.
+/// Returns the share of the work in laps slower by [`SLOW`] than the median; 0 for few laps.
 fn slow(laps: &[&Lap]) -> f64 {
     let all: u64 = laps.iter().map(|lap| lap.parts).sum();
     let Some(usual) = median(laps.iter().map(|lap| lap.pace()).collect()) else { return 0.0 };
@@ -145,27 +140,25 @@ fn slow(laps: &[&Lap]) -> f64 {
 }
 
 impl Lap {
-    /// Seconds for a pass, at this lap's rate.
+    /// Seconds per pass.
     fn pace(&self) -> f64 {
         self.seconds / self.passes()
     }
 
-    /// Passes over the whole arrays.
     pub(super) fn passes(&self) -> f64 {
         self.parts as f64 / PASS as f64
     }
 }
 
-/// How many parts of a pass take at least `seconds`: whole passes from one on, and at least one part. A timer that stood
-/// still during a pass left its time at 0.
+/// Returns the parts of a pass that take at least `seconds`: at least one part, and whole passes
+/// above one. `pass_seconds` is 0 if the timer did not advance.
 pub(super) fn parts_in(seconds: f64, pass_seconds: f64) -> u64 {
     let passes = (seconds / pass_seconds.max(1e-9)).clamp(0.0, 1e12);
     let parts = (passes * PASS as f64).ceil().max(1.0) as u64;
     if parts > PASS { parts.next_multiple_of(PASS) } else { parts }
 }
 
-/// How long a lap is that takes at least `seconds`: so many whole passes, or one of as many equal windows of a pass as there
-/// can be.
+/// Returns the parts of a lap of at least `seconds`: whole passes, or a window of the pass.
 pub(super) fn lap_of(seconds: f64, pass_seconds: f64) -> u64 {
     match (pass_seconds / seconds).floor() {
         windows if windows >= 1.0 => PASS.div_ceil((windows as u64).min(PASS)),
@@ -173,7 +166,7 @@ pub(super) fn lap_of(seconds: f64, pass_seconds: f64) -> u64 {
     }
 }
 
-/// The share of the time that was not spent on the CPU.
+/// Returns the share of `elapsed` that was not spent on the CPU, 0 to 1.
 pub(super) fn off_cpu(elapsed: Duration, on_cpu: Duration) -> f64 {
     if elapsed.is_zero() {
         return 0.0;
@@ -251,7 +244,7 @@ mod tests {
         assert_eq!((counted.passes, counted.seconds), (1.0, 2.0));
         assert!((counted.set_aside - 0.8).abs() < 1e-12);
         assert_eq!(round(&[]).counted(0.02), Counted::default());
-        // A thread that began late was not off its CPU: the lap does not count, and accuses nobody.
+        // A thread that starts late was not off its CPU: the lap is excluded without such a cause.
         let late = Lap { disturbed: 0.5, ..lap(1, 4.0, 0.0) };
         let counted = round(&[lap(1, 4.0, 0.0), late]).counted(0.02);
         assert_eq!((counted.set_aside, counted.off_cpu), (0.5, 0.0));

@@ -1,4 +1,4 @@
-//! Which level of the memory hierarchy answers: caches by size, and by how many of the placed threads share each.
+//! Levels of the memory hierarchy, and which one answers a working set.
 
 use plimsoll_machine::Machine;
 
@@ -9,19 +9,17 @@ use super::working_set;
 pub(crate) struct Level {
     /// 1 is nearest to the core.
     pub(crate) number: u8,
-    /// Size in bytes.
     pub(crate) bytes: u64,
 }
 
-/// What answers the accesses to a working set.
+/// Level that answers the accesses to a working set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answers {
-    /// A cache of this level: each thread's share fits in the one that its CPU uses.
+    /// A cache of this level: each thread's share fits in the cache that its CPU uses.
     Cache(u8),
-    /// Neither wholly: larger than the caches, yet not so much that they do not matter.
+    /// A cache of this level in part: larger than the caches, but too small to neglect them.
     CacheAndMemory(u8),
     Memory,
-    /// The caches are not known.
     Unknown,
 }
 
@@ -36,7 +34,7 @@ impl std::fmt::Display for Answers {
     }
 }
 
-/// The data caches that `cpu` uses, the nearest first, as far as their sizes are known and ascend.
+/// Returns the data caches of `cpu`, nearest first, if their sizes are known and ascend.
 pub(crate) fn levels(machine: &Machine, cpu: usize) -> Vec<Level> {
     let mut found: Vec<Level> = Vec::new();
     for number in 1..=4 {
@@ -49,9 +47,8 @@ pub(crate) fn levels(machine: &Machine, cpu: usize) -> Vec<Level> {
     found
 }
 
-/// The nearest level whose caches hold what their threads work on: `size` bytes each, on these CPUs.
-///
-/// Where it is not known who shares a cache, all threads are taken to.
+/// Returns the nearest level whose caches hold `size` bytes per thread on these CPUs. A cache with
+/// unknown sharers counts as shared by all.
 pub(crate) fn answering(machine: &Machine, cpus: &[usize], size: u64) -> Option<u8> {
     let first = cpus.first()?;
     let holds = |level: u8| {
@@ -68,12 +65,12 @@ pub(crate) fn answering(machine: &Machine, cpus: &[usize], size: u64) -> Option<
     levels(machine, *first).into_iter().map(|level| level.number).find(|level| holds(*level))
 }
 
-/// What answers when a thread on each of these CPUs works on `size` bytes of `arrays` arrays.
+/// Returns the level that answers if a thread on each CPU works on `size` bytes of `arrays` arrays.
 pub(crate) fn answers(machine: &Machine, cpus: &[usize], size: u64, arrays: u64) -> Answers {
     answers_lines(machine, cpus, [size, size], arrays)
 }
 
-/// The same for a thread on each CPU that works within the first so many bytes, and touches lines of the second so many.
+/// Like [`answers`], for threads that work within `size` bytes and touch lines of `lines` bytes.
 pub(crate) fn answers_lines(
     machine: &Machine,
     cpus: &[usize],

@@ -1,6 +1,4 @@
-//! Memory benchmarks: bandwidth of passes over arrays, latency of dependent loads.
-//!
-//! What both need is here: whether the memory is there to take, which caches a CPU has.
+//! Memory benchmarks: bandwidth, latency, loaded latency, blocks, NUMA.
 #![forbid(unsafe_code)]
 
 mod affinity;
@@ -54,36 +52,36 @@ use plimsoll_model::plan::Group;
 use plimsoll_model::sample::{CannotMeasure, Facts, Origin, WrongAnswer};
 use plimsoll_units::quantity::{Quantity, Unit, format_size};
 
-/// Name of the metric of the bytes that the program loads and stores in a second.
+/// Metric: bytes per second that the program loads and stores.
 pub const BANDWIDTH: &str = "bandwidth";
-/// Name of the metric of the same with the lines that ordinary stores make the processor read first.
+/// Metric: [`BANDWIDTH`] plus the lines that ordinary stores make the processor read first.
 pub const BUS_BANDWIDTH: &str = "bus_bandwidth";
-/// Name of the metric of the bytes of blocks in a second.
+/// Metric: bytes of blocks per second.
 pub const THROUGHPUT: &str = "throughput";
-/// Name of the metric of the time of one load, or of one block.
+/// Metric: seconds per load, or per block.
 pub const LATENCY: &str = "latency";
-/// Name of the metric of the time of a block for each of its bytes.
+/// Metric: seconds per byte of a block.
 pub const LATENCY_PER_BYTE: &str = "latency_per_byte";
 
 const MOST_THREADS: u64 = 4096;
-/// How many times the last-level caches a working set must be to count as memory (the rule of STREAM, McCalpin 1995).
+/// Times the last-level caches from which on a working set counts as memory (McCalpin 1995).
 const TIMES_LAST_LEVEL: u64 = 4;
-/// Last-level cache to assume where the machine does not tell.
+/// Bytes of the last-level cache if unknown.
 const ASSUMED_LAST_LEVEL: u64 = 64 << 20;
-/// Working sets are whole huge pages, so that all of them can be in such.
+/// Working sets are multiples of a huge page, in bytes.
 const HUGE_PAGE: u64 = 2 << 20;
-/// The largest page that a kernel of x86-64 or AArch64 has for ordinary memory.
+/// Largest ordinary page of Linux on x86-64 and AArch64, in bytes.
 const SMALL_PAGE: u64 = 64 << 10;
 
-/// The smallest size that means anything: two nodes of a chase.
+/// Smallest size in bytes: a few nodes of a chase.
 const SMALLEST: u64 = 1 << 10;
 
-/// The numbers of threads asked for, or the usual ones.
 fn threads(machine: &Machine, group: &Group) -> Result<Vec<u64>, String> {
     counts(group, "threads", &default_threads(machine), MOST_THREADS)
 }
 
-/// The sizes asked for, or these; `told` is the smallest that the benchmark takes. `sweep` stands for every power of two from a page to well beyond the caches.
+/// Returns the requested sizes, or `defaults`. `sweep` adds every power of two up to well beyond
+/// the caches. The error message names `told`, the smallest size of the benchmark.
 fn sizes(machine: &Machine, group: &Group, defaults: &[u64], told: u64) -> Result<Vec<u64>, String> {
     let sweeps = group.asked("size") && !group.words("size", &[]).is_empty();
     let mut sizes = group.numbers("size", defaults);
@@ -107,32 +105,31 @@ fn sweep(machine: &Machine) -> impl Iterator<Item = u64> {
     std::iter::successors(Some(4096_u64), |size| size.checked_mul(2)).take_while(move |size| *size <= end)
 }
 
-/// What answers in a case of `memory.bandwidth`.
+/// Returns the level that answers a case of `memory.bandwidth`.
 pub(crate) fn answers_stream(machine: &Machine, stream: &MemoryStream) -> Answers {
     let site = &stream.site;
     answers(machine, &site.threads.cpus(machine), site.size, stream.op.arrays())
 }
 
-/// The last-level caches that the threads of a case have, in bytes, as far as they are known.
 pub(crate) fn caches_of(machine: &Machine, case: &Case) -> Option<u64> {
     let cpus = placed(machine, case);
     machine.cpu.last_level_of(&cpus.iter().copied().collect())?;
     Some(working_set::caches(machine, &cpus))
 }
 
-/// Whether so many bytes, over all threads of a case, are memory and not caches.
+/// Whether `bytes` over all threads of a case are memory rather than caches.
 pub(crate) fn is_memory(machine: &Machine, case: &Case, bytes: u64) -> bool {
     bytes >= working_set::least_of(machine, case, 1)
 }
 
-/// A remark where the size of the caches is not known, so that what was measured may be a cache.
+/// Warns if the cache sizes are unknown, so that the figure may be that of a cache.
 fn note_caches(facts: &mut Facts, machine: &Machine) {
     if machine.cpu.last_level_bytes().is_none() {
         facts.warnings.push(MemoryWarning::CachesUnknown.into());
     }
 }
 
-/// Says how much of a large cache there really is, where that was measured.
+/// Records the measured part of a large cache, if it is smaller than shown.
 fn note_effective(facts: &mut Facts, machine: &Machine, cpus: &[usize]) {
     let Some(first) = cpus.first() else { return };
     let (Some(effective), Some(last)) = (machine.cpu.effective_cache, levels(machine, *first).pop()) else {
@@ -145,7 +142,7 @@ fn note_effective(facts: &mut Facts, machine: &Machine, cpus: &[usize]) {
     }
 }
 
-/// A remark where a thread's own node has no memory, so that another's is measured; none where a node is asked for.
+/// Warns if the node of a thread has no memory, so that another node is measured.
 fn note_nodes(facts: &mut Facts, machine: &Machine, asked: Option<usize>, cpus: &[usize]) {
     if asked.is_some() {
         return;
@@ -159,17 +156,15 @@ fn note_nodes(facts: &mut Facts, machine: &Machine, asked: Option<usize>, cpus: 
     }
 }
 
-/// Measures how much of a large cache there is, where that is not known yet.
 fn look(machine: &mut Machine) {
     machine.cpu.effective_cache = machine.cpu.effective_cache.or_else(|| effective::look(machine));
 }
 
-/// Bytes for people.
 fn human(bytes: u64) -> String {
     Quantity::new(bytes as f64, Unit::Byte).to_string()
 }
 
-/// Refuses a working set that does not fit in memory, or in the pool of such pages, before any of it is allocated.
+/// Checks, before allocation, that a working set fits in memory or in the pool of its pages.
 fn fits_in(machine: &Machine, threads: u64, size: u64, pages: Pages) -> Result<(), CannotMeasure> {
     match reserved_page(pages) {
         Some(page) => in_pool(
@@ -182,13 +177,12 @@ fn fits_in(machine: &Machine, threads: u64, size: u64, pages: Pages) -> Result<(
     }
 }
 
-/// Bytes that a working set takes in such pages: whole ones, and of transparent huge pages, in which a small buffer is as well, no
-/// part of one.
+/// Bytes of a working set rounded up to pages; with [`Pages::Thp`] to whole huge pages.
 fn whole(size: u64, pages: Pages) -> Option<u64> {
     size.checked_next_multiple_of(if pages == Pages::Small { SMALL_PAGE } else { HUGE_PAGE })
 }
 
-/// Refuses a working set that does not fit in memory, before any of it is allocated.
+/// Checks, before allocation, that a working set of ordinary pages fits in memory.
 fn fits(machine: &Machine, threads: u64, size: u64, pages: Pages) -> Result<(), CannotMeasure> {
     let needed = whole(size, pages).and_then(|size| size.checked_mul(threads));
     let (Some(available), Some(budget)) = (machine.memory_available_bytes(), budget(machine)) else {
@@ -207,12 +201,11 @@ fn fits(machine: &Machine, threads: u64, size: u64, pages: Pages) -> Result<(), 
     )))
 }
 
-/// Whole pages of `page` bytes for `size` bytes of each of `threads`.
 fn pages_for(threads: u64, size: u64, page: u64) -> u64 {
     size.div_ceil(page).saturating_mul(threads)
 }
 
-/// Whether the pool of reserved pages of `page` bytes has so many left; `place` is where the kernel shows these pools.
+/// Checks that the pool of pages of `page` bytes in sysfs directory `place` has `needed` left.
 fn in_pool(pools: &[HugePages], place: &str, page: u64, needed: u64) -> Result<(), CannotMeasure> {
     let pool = pools.iter().find(|pool| pool.size_bytes == page);
     let free = pool.and_then(|pool| pool.free).unwrap_or(0);
@@ -227,7 +220,6 @@ fn in_pool(pools: &[HugePages], place: &str, page: u64, needed: u64) -> Result<(
     )))
 }
 
-/// Threads pinned to these CPUs.
 fn team_on(cpus: &[usize]) -> Result<Team, CannotMeasure> {
     Team::new(cpus).map_err(broken)
 }
@@ -236,7 +228,7 @@ fn broken(error: TeamError) -> CannotMeasure {
     CannotMeasure::environment(error.to_string())
 }
 
-/// A number that depends on the run's seed and the case (FNV-1a over the id).
+/// Derives a seed from the run's seed and the case (FNV-1a over the id).
 fn seed(cx: &Context<'_>, case: &Case) -> u64 {
     let start = 0xcbf2_9ce4_8422_2325 ^ cx.options.seed;
     case.id()
@@ -245,14 +237,14 @@ fn seed(cx: &Context<'_>, case: &Case) -> u64 {
         .fold(start, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// Blocks of memory that do not hold what was written, or were read wrong.
+/// Wrong answer of blocks that do not hold, or did not return, the written data.
 fn wrong_blocks(origin: Origin, wrong: &WrongBlocks) -> CannotMeasure {
     let WrongBlocks { what, blocks } = wrong;
     let answer = WrongAnswer::new(origin, "memory blocks", "a wrong checksum");
     answer.detail(format!("{what} after {blocks} blocks")).into()
 }
 
-/// A pointer chase on these CPUs that left its cycle, or whose memory no longer holds it; or why it could not be checked.
+/// Wrong answer of a chase that left its cycle, or the reason why it could not be checked.
 fn wrong_chase(cpus: Vec<usize>, error: &ChaseError) -> CannotMeasure {
     let got = match error {
         ChaseError::NotOneCycle { steps, nodes } => format!("a cycle of {steps} of {nodes} steps"),

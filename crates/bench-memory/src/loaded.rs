@@ -1,8 +1,8 @@
-//! `memory.loaded-latency`: what `memory.latency` measures, while the other threads draw on memory, step by step more.
+//! `memory.loaded-latency`: latency of memory at increasing load from the other threads.
 //!
-//! One thread chases, on the CPU and through the buffer of `memory.latency` itself; the others read (or write, or copy)
-//! memory of their own and wait after each 4 KiB. A sample goes once over all waits, from no load at all to none to
-//! wait, and takes bandwidth and latency from the same window of time. The headline is the latency at the most load.
+//! One thread chases like `memory.latency`; the other threads read, write or copy memory of their
+//! own and wait after each 4 KiB. A sample covers all waits, down to none, and takes bandwidth and
+//! latency from the same window of time. The headline is the latency at the highest load.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -29,26 +29,26 @@ use plimsoll_model::plan::Group;
 use plimsoll_model::sample::{Amount, CannotMeasure, Facts, Origin, Point, Sample};
 use plimsoll_units::quantity::{self, Quantity, Unit, format_duration};
 
-/// What the loading threads do, by the names in case ids.
+/// Values of `op`: work of the loading threads.
 const OPS: &[(&str, BlockOp)] =
     &[("read", BlockOp::Read), ("write", BlockOp::Write), ("read-write", BlockOp::ReadWrite)];
 /// Bytes between two waits.
 const BURST: usize = 4096;
-/// Bursts between two looks at the order to stop, where there is no wait between them.
+/// Bursts between two checks of the stop flag, if there is no wait between bursts.
 const WITHOUT_WAIT: u64 = 16;
-/// Waits when none are named, in nanoseconds: a burst takes about 100 by itself.
+/// Default waits in nanoseconds; a burst itself takes about 100.
 const DELAYS: &[u64] = &[6400, 3200, 1600, 800, 600, 400, 300, 200, 150, 100, 50, 0];
-/// The longest wait: beyond it there is no load to speak of.
+/// Longest wait; beyond it the load is negligible.
 const LONGEST_DELAY: Duration = Duration::from_millis(10);
-/// The most steps, so that each has its time in a sample.
+/// Most steps, so that each has enough time in a sample.
 const MOST_STEPS: usize = 64;
-/// How long the load runs before a step is measured, and the shortest time of a step.
+/// Time of load before a step is measured, and shortest step in seconds.
 const SETTLE: Duration = Duration::from_millis(2);
 const SHORTEST_STEP: f64 = 10e-3;
-/// The least memory that each loading thread goes through.
+/// Least bytes per loading thread.
 const LEAST_REGION: u64 = 16 << 20;
 
-/// The benchmark itself.
+/// The benchmark `memory.loaded-latency`.
 pub struct LoadedLatency;
 
 impl Benchmark for LoadedLatency {
@@ -130,7 +130,7 @@ impl Benchmark for LoadedLatency {
     }
 }
 
-/// The latency at each bandwidth that was drawn beside it.
+/// Formats a point: bandwidth of the load, and latency.
 fn in_words(point: &Point) -> Option<String> {
     let (latency, load) = (*point.get(LATENCY)?, *point.get(BANDWIDTH)?);
     let latency = Quantity::new(latency, Unit::Second);
@@ -140,13 +140,11 @@ fn in_words(point: &Point) -> Option<String> {
     })
 }
 
-/// A case, understood.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Job {
-    /// What the loading threads do.
     draws: BlockOp,
     delays: Vec<Duration>,
-    /// Of the chase, and the threads of both.
+    /// Memory of the chase, and the threads of both.
     site: MemorySite,
 }
 
@@ -158,7 +156,6 @@ fn find(word: &str) -> Result<BlockOp, String> {
     })
 }
 
-/// Whether there is a CPU left that can load.
 fn possible(machine: &Machine, threads: u64) -> Result<(), CannotMeasure> {
     let allowed = &machine.cpu.allowed;
     if allowed.len() < 2 {
@@ -183,13 +180,12 @@ fn usual_delays() -> Vec<Duration> {
     DELAYS.iter().copied().map(Duration::from_nanos).collect()
 }
 
-/// The waits asked for, or the usual ones.
 fn delays(group: &Group) -> Result<Vec<Duration>, String> {
     let words = group.words("delay", &[]);
     if words.is_empty() { Ok(usual_delays()) } else { read_delays(words.iter().map(String::as_str)) }
 }
 
-/// Reads waits; the longest, and so the least load, comes first.
+/// Parses waits; the longest (least load) comes first.
 fn read_delays<'a>(words: impl Iterator<Item = &'a str>) -> Result<Vec<Duration>, String> {
     let read = |word: &str| match word {
         "0" => Ok(Duration::ZERO),
@@ -212,38 +208,36 @@ fn read_delays<'a>(words: impl Iterator<Item = &'a str>) -> Result<Vec<Duration>
     }
 }
 
-/// What each loading thread goes through: all together so many times the last-level caches, within what there is.
+/// Bytes per loading thread: all together exceed the caches, within the available memory.
 fn region_bytes(machine: &Machine, threads: u64) -> u64 {
     let loading = threads.saturating_sub(1).max(1);
     let cpus = place(machine, usize::try_from(threads).unwrap_or(usize::MAX));
     let all = working_set::wanted(machine, &cpus, 1);
-    // The chase beside it may have half of what is there.
+    // The chase may have half of the available memory.
     let quarter = machine.memory_available_bytes().map_or(u64::MAX, |available| available / 4 / loading);
     let share = working_set::share(machine, &Group::default(), loading, all);
     share.min(quarter / HUGE_PAGE * HUGE_PAGE).max(LEAST_REGION)
 }
 
-/// The chase and the load.
 struct Loaded {
     chase: Chasing,
     load: Load,
     delays: Vec<Duration>,
 }
 
-/// Threads that draw on memory.
 struct Load {
     team: Team,
     regions: Vec<Region>,
     kernel: BlockKernel,
 }
 
-/// Bytes that one thread has moved, on a cache line of its own (two, because they are fetched in pairs).
+/// Bytes moved by one thread, on a pair of cache lines of its own (they are fetched in pairs).
 #[derive(Default)]
 #[repr(align(128))]
 struct Moved(AtomicU64);
 
 impl Load {
-    /// Regions on each loading thread's own memory node.
+    /// Allocates regions on each loading thread's own memory node.
     fn new(job: &Job, case: &Case, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
         let &Job { draws: op, site: MemorySite { ref threads, pages, .. }, .. } = job;
         let cpus: Vec<usize> = threads.cpus(cx.machine).into_iter().skip(1).collect();
@@ -260,7 +254,7 @@ impl Load {
         Ok(load)
     }
 
-    /// Takes the kernel that draws the most.
+    /// Chooses the kernel with the highest bandwidth.
     fn choose(&mut self, op: BlockOp) -> Result<(), CannotMeasure> {
         let mut best = 0.0;
         for kernel in candidates(op, BURST) {
@@ -278,8 +272,8 @@ impl Load {
         Ok(())
     }
 
-    /// Lets the load run, waiting so long after each burst, while `measure` does; gives its result and the bytes per
-    /// second that the load moved meanwhile.
+    /// Runs `measure` under load with `delay` after each burst; returns its result and the load in
+    /// B/s.
     fn during<T>(
         &mut self,
         delay: Duration,
@@ -331,7 +325,7 @@ impl Load {
     }
 }
 
-/// Waits on the CPU, and no longer than until it is told to stop.
+/// Spins for `delay`, or until `stop` is set.
 fn wait(delay: Duration, stop: &AtomicBool) {
     if delay.is_zero() {
         return;
@@ -342,7 +336,7 @@ fn wait(delay: Duration, stop: &AtomicBool) {
     }
 }
 
-/// Lets the load run for a while. This thread is not among those that are measured.
+/// Yields for `time` while the load runs. This thread is not measured.
 fn spin(time: Duration) {
     let start = Instant::now();
     while start.elapsed() < time {
@@ -504,7 +498,7 @@ mod tests {
             let job = Job { draws: *draws, delays, site: MemorySite::of(&case) };
             let parsed = Candidate::new(case.clone(), Ok(())).parsed(&job).parsed;
             let mut prepared = LoadedLatency.prepare(&case, &parsed, &cx).unwrap();
-            // On a busy machine the load may have had no turn within the shortest step, or the chase no quiet slice.
+            // On a busy machine a step may lack any load, or any undisturbed slice of the chase.
             let mut samples = (0..50).filter_map(|_| prepared.sample(Amount::Seconds(0.0)).ok());
             let sample = samples.find(|sample| sample.curve[1]["bandwidth"] > 0.0).expect("some load");
             assert_eq!(sample.curve.len(), 3);

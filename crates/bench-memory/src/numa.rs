@@ -1,8 +1,8 @@
 //! `memory.numa`: latency and bandwidth from the CPUs of each NUMA node to the memory of each.
 //!
-//! Memory is bound to its node by a memory policy, and where it lies is asked afterwards. `op=latency` chases through it
-//! from the first CPU of a node, `op=read` reads it with all CPUs of a node. The headline is the median over all pairs;
-//! the matrix has each, with the distance that the firmware states.
+//! A memory policy binds memory to its node, and its location is verified afterwards. `op=latency`
+//! chases from the first CPU of a node, `op=read` reads with all CPUs of a node. The headline is
+//! the median over all pairs; the matrix has each pair with its SLIT distance.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -31,21 +31,19 @@ use plimsoll_stats::Samples;
 use plimsoll_units::quantity::Unit;
 use plimsoll_units::text::counted;
 
-/// What is measured, by the names in case ids.
 const OPS: &[&str] = &["latency", "read"];
-/// Bytes for each node of the chase, and of the group that it visits before it goes on: as `memory.latency` has them.
+/// Bytes per node and per group of the chase, as in `memory.latency`.
 const STRIDE: u64 = 256;
 const GROUP: u64 = 64 * 4096;
-/// Bytes that are read at a time.
 const BLOCK: usize = 1 << 20;
-/// Memory of a node when its caches are not known, and the most by default.
+/// Bytes assumed for unknown caches, and the largest default size.
 const ASSUMED_CACHE: u64 = 256 << 20;
 const MOST: u64 = 2 << 30;
-/// A slice of a pair's time; of several the median counts, so that an interrupt does not.
+/// Time slice of a pair. The median of several excludes interrupts.
 const SLICE: Duration = Duration::from_millis(2);
 const LEAST_SLICES: usize = 5;
 
-/// The benchmark itself.
+/// The benchmark `memory.numa`.
 pub struct Numa;
 
 impl Benchmark for Numa {
@@ -129,22 +127,18 @@ impl Benchmark for Numa {
     }
 }
 
-/// A case, understood.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Job {
-    /// Whether loads are timed that wait for each other, or reading.
+    /// Whether dependent loads are timed instead of reads.
     latency: bool,
-    /// Its memory.
     site: MemorySite,
 }
 
-/// Numbers of the nodes that have memory.
 fn with_memory(machine: &Machine) -> Vec<usize> {
     let nodes = machine.memory.nodes.iter();
     nodes.filter(|node| node.total_bytes.is_some_and(|bytes| bytes > 0)).map(|node| node.id).collect()
 }
 
-/// The nodes that have CPUs which may be used: number and CPUs.
 fn with_cpus(machine: &Machine) -> Vec<Row> {
     let allowed = &machine.cpu.allowed;
     let rows = machine.memory.nodes.iter().map(|node| Row {
@@ -154,7 +148,6 @@ fn with_cpus(machine: &Machine) -> Vec<Row> {
     rows.filter(|row| !row.cpus.is_empty()).collect()
 }
 
-/// Whether there are two nodes to measure between.
 fn enough(machine: &Machine) -> Result<(), CannotMeasure> {
     let (rows, columns) = (with_cpus(machine).len(), with_memory(machine).len());
     if rows >= 1 && columns >= 2 {
@@ -167,7 +160,7 @@ fn enough(machine: &Machine) -> Result<(), CannotMeasure> {
     )))
 }
 
-/// What is beyond the caches of the CPUs of one node: for a chase by the lines that it touches.
+/// Returns a default size (for a chase: of touched lines) beyond the caches of one node.
 fn default_size(machine: &Machine, group: &Group, op: &str) -> u64 {
     let one = with_cpus(machine).into_iter().map(|row| working_set::wanted(machine, &row.cpus, 1)).max();
     let all = one.unwrap_or(ASSUMED_CACHE);
@@ -180,17 +173,16 @@ fn default_size(machine: &Machine, group: &Group, op: &str) -> u64 {
     )
 }
 
-/// A node whose CPUs work.
 #[derive(Clone, Debug, PartialEq)]
 struct Row {
     node: usize,
     cpus: Vec<usize>,
 }
 
-/// Memory of a node, to be worked on from all.
+/// Memory of a node, accessed from all nodes.
 enum Memory {
     Chase(Chase),
-    /// One for each CPU of the node that has the most.
+    /// One region per CPU of the node with most CPUs.
     Regions(Vec<Region>),
 }
 
@@ -199,7 +191,6 @@ struct Column {
     memory: Memory,
 }
 
-/// All pairs of nodes.
 struct Between {
     rows: Vec<(Row, Team)>,
     columns: Vec<Column>,
@@ -261,7 +252,7 @@ impl Between {
         Ok(Self { rows, columns, machine: cx.machine.clone(), kernel, facts })
     }
 
-    /// What one pair gives in so much time: seconds of a load, or bytes per second.
+    /// Measures one pair for `time`: seconds per load, or bytes per second.
     fn pair(&mut self, row: usize, column: usize, time: Duration) -> Result<f64, CannotMeasure> {
         let kernel = self.kernel;
         let (Some((_, team)), Some(column)) = (self.rows.get_mut(row), self.columns.get_mut(column)) else {
@@ -283,7 +274,7 @@ impl Between {
         }
     }
 
-    /// What the firmware says of a pair.
+    /// Returns "local" or the SLIT distance of a pair.
     fn mark(&self, row: usize, column: usize) -> Option<String> {
         if row == column {
             return Some("local".to_owned());
@@ -311,7 +302,7 @@ fn middle(values: Vec<f64>) -> Result<f64, CannotMeasure> {
     })
 }
 
-/// Seconds of a step, slice by slice.
+/// Returns the seconds per step of each slice.
 fn steps(chase: &mut Chase, time: Duration) -> Vec<f64> {
     let timed = |chase: &mut Chase, steps: u64| {
         let start = Instant::now();
@@ -327,7 +318,7 @@ fn steps(chase: &mut Chase, time: Duration) -> Vec<f64> {
     slices
 }
 
-/// When this thread worked in each lap; all threads do the same number.
+/// Returns this thread's span of each lap; all threads do the same number.
 fn blocks(region: &mut Region, kernel: BlockKernel, time: Duration, member: Member<'_>) -> Vec<Span> {
     let mut timed = |blocks: u64| {
         region.draw(blocks);
@@ -337,12 +328,12 @@ fn blocks(region: &mut Region, kernel: BlockKernel, time: Duration, member: Memb
         Span::since(start, on_cpu)
     };
     timed(1);
-    // The number of laps must be the same on all threads, so it cannot follow from what this one sees.
+    // The number of laps must be equal on all threads, so it depends on no thread's own timing.
     let laps = LEAST_SLICES.max((time.as_secs_f64() / SLICE.as_secs_f64()) as usize);
     (0..laps).map(|_| timed(BLOCKS_A_LAP)).collect()
 }
 
-/// Seconds of each lap of all threads: those in which they began together, and all of them if they never did.
+/// Returns the seconds of the laps that all threads started together; without any, of all laps.
 fn together(laps: &[Vec<Span>]) -> Vec<f64> {
     let count = laps.iter().map(Vec::len).min().unwrap_or(0);
     let windows = (0..count).filter_map(|lap| {
@@ -355,7 +346,7 @@ fn together(laps: &[Vec<Span>]) -> Vec<f64> {
     counted.map(|window| window.seconds).collect()
 }
 
-/// Blocks of a mebibyte in a lap: about [`SLICE`] at 40 GB/s.
+/// Blocks of 1 MiB per lap: about [`SLICE`] at 40 GB/s.
 const BLOCKS_A_LAP: u64 = 64;
 
 impl Prepared for Between {

@@ -1,4 +1,4 @@
-//! Page sizes: their names in cases, which are asked for where none is named, and which the kernel gave.
+//! Page sizes: names in cases, defaults, and the sizes of the kernel.
 
 use plimsoll_metal::buffer::Pages;
 
@@ -10,7 +10,7 @@ use plimsoll_model::plan::Group;
 use plimsoll_model::sample::CannotMeasure;
 use plimsoll_units::text::shown;
 
-/// Pages of a case, with the word that names them in it.
+/// Pages of a case, and their name in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Asked {
     pub(super) pages: Pages,
@@ -27,18 +27,17 @@ impl Asked {
         Self { pages: Pages::Thp, word: THP }
     }
 
-    /// Those for a working set of so many bytes: where nobody named pages or size, and there is not even a huge page for each thread,
-    /// small ones.
+    /// Returns small pages if all is default and `size` is less than a huge page per thread.
     pub(super) fn fitting(self, machine: &Machine, group: &Group, size: u64) -> Self {
         let usual = !group.asked("pages") && !group.asked("size");
         if usual && size < HUGE_PAGE && self.pages == Pages::Thp { Self::small(machine) } else { self }
     }
 }
 
-/// The page sizes asked for, or the best that this machine has.
+/// Returns the requested page sizes, or the best that this machine has.
 ///
 /// # Errors
-/// A word that names none.
+/// A word that is no page size.
 pub(super) fn pages(machine: &Machine, group: &Group) -> Result<Vec<Asked>, String> {
     let usual = if thp_is_usual(machine) { Asked::thp() } else { Asked::small(machine) };
     let small = Asked::small(machine).word;
@@ -56,10 +55,10 @@ fn find(word: &str) -> Option<Asked> {
         .find(|one| one.word == word)
 }
 
-/// Whether the kernel of this machine has the ordinary pages that a case names: a plan may be for another one.
+/// Checks that this machine's kernel has the ordinary pages of a case, which may come from a plan.
 ///
 /// # Errors
-/// It has others.
+/// The kernel has a different page size.
 pub(super) fn are_here(machine: &Machine, named: Asked) -> Result<(), CannotMeasure> {
     let own = Asked::small(machine);
     match named.pages == Pages::Small && named != own {
@@ -71,14 +70,14 @@ pub(super) fn are_here(machine: &Machine, named: Asked) -> Result<(), CannotMeas
     }
 }
 
-/// Whether transparent huge pages are given, and so small that working sets are whole ones: kernels with pages of 16 or
-/// 64 KiB have some of 32 or 512 MiB.
+/// Whether transparent huge pages are on and small enough for working sets: kernels with pages of
+/// 16 or 64 KiB have some of 32 or 512 MiB.
 fn thp_is_usual(machine: &Machine) -> bool {
     let given = machine.memory.transparent_huge_pages.as_deref().is_some_and(|setting| setting != "never");
     given && machine.memory.transparent_huge_page_bytes.is_none_or(|bytes| bytes <= HUGE_PAGE)
 }
 
-/// Bytes of a reserved page of this kind; `None` for pages that need not be reserved.
+/// Bytes of a reserved page; `None` for pages that need no reservation.
 pub(super) fn reserved_page(pages: Pages) -> Option<u64> {
     match pages {
         Pages::Small | Pages::Thp => None,

@@ -1,8 +1,7 @@
 //! Passes over arrays on every thread: the prepared case of `memory.bandwidth`.
 //!
-//! A sample is cut into laps of a few milliseconds, each from the first thread's start to the last one's end: whole passes,
-//! or windows of one that roll through the arrays. A lap in which a thread was off its CPU is excluded: it says nothing
-//! about memory.
+//! A sample consists of laps of a few milliseconds (see [`super::lap`]). A lap in which a thread
+//! was off its CPU is excluded, because its time is not that of memory.
 
 use std::collections::BTreeSet;
 
@@ -29,32 +28,30 @@ use plimsoll_model::job::MemoryStream;
 use plimsoll_model::sample::{Amount, CannotMeasure, Conditions, ExcludedBy, Facts, Sample};
 use plimsoll_model::warning::{Note, Warning};
 
-/// The least that a lap lasts when the best kernel is looked for, so that what the one before left in the caches does
-/// not matter.
+/// Shortest lap while kernels are compared, so that previous cache contents do not matter.
 const TRIAL_SECONDS: f64 = 1e-3;
-/// The same where threads share CPUs, and waking them all takes milliseconds.
+/// Shortest such lap if threads share CPUs: waking them all takes milliseconds.
 const SHARED_TRIAL_SECONDS: f64 = 20e-3;
-/// The first look at what a pass takes: this part of one.
+/// Part of a pass that is timed first.
 const FIRST_LOOK: u64 = PASS >> 8;
-/// Where such a lap is not reached by so much work, it takes no time.
+/// Largest amount of a trial; the clock does not advance if even this takes no time.
 const MOST_TRIAL: u64 = PASS << 24;
-/// The least that a lap lasts: a hundred times what waking a thread may take.
+/// Shortest lap: a hundred times the time that waking a thread may take.
 const LAP_SECONDS: f64 = 2e-3;
 
-/// Arrays on every thread, and the kernel that passes over them.
 pub(super) struct Passes {
     team: Team,
     arrays: ThreadArrays,
     op: StreamOp,
     chosen: Option<Chosen>,
-    /// Whether each thread has a CPU of its own, so that one off its CPU was disturbed.
+    /// Whether each thread has a CPU of its own, so that time off the CPU is a disturbance.
     alone: bool,
     apart: Apart,
     facts: Facts,
 }
 
 impl Passes {
-    /// Arrays on every thread's own memory node, filled.
+    /// Allocates and fills arrays on each thread's own memory node.
     pub(super) fn new(job: &MemoryStream, case: &Case, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
         let MemoryStream { op, layout, site, .. } = job;
         let (op, layout, pages, node) = (*op, *layout, site.pages, site.node);
@@ -78,7 +75,7 @@ impl Passes {
         Ok(Self { team, arrays, op, chosen: None, alone, apart, facts })
     }
 
-    /// Takes the kernel of this name; for `best`, the one with the quickest pass of all that this CPU can run.
+    /// Chooses the kernel `variant`; for `best`, the fastest one that this CPU can run.
     pub(super) fn choose(&mut self, variant: &str) -> Result<(), CannotMeasure> {
         let kernels = choose::named(self.op, variant);
         let least = if self.alone { TRIAL_SECONDS } else { SHARED_TRIAL_SECONDS };
@@ -87,7 +84,7 @@ impl Passes {
             let mut took = |per_lap| -> Result<f64, CannotMeasure> {
                 let schedule = Schedule { parts: per_lap, per_lap };
                 let round = self.arrays.round(&mut self.team, *first, schedule)?;
-                // The last lap: a pass that was begun is ended before whole ones.
+                // The last lap: an unfinished pass is completed first.
                 Ok(round.laps.last().map_or(0.0, |lap| lap.seconds / lap.passes()))
             };
             let passes = |parts: u64| parts as f64 / PASS as f64;
@@ -107,7 +104,7 @@ impl Passes {
         let chosen = quickest.ok_or_else(|| {
             CannotMeasure::not_here(format!("no kernel '{variant}' of {} runs on this processor", self.op))
         })?;
-        // Samples of one amount are alike then.
+        // Samples of one amount start at the same point then.
         self.arrays.end_pass(&mut self.team)?;
         self.chosen = Some(chosen);
         self.facts.achieved.set(&VARIANT, chosen.kernel.variant());
@@ -122,12 +119,12 @@ impl Passes {
         let parts = match amount {
             Amount::Work(bytes) => {
                 let parts = (bytes as f64 / program as f64 * PASS as f64).round().clamp(1.0, 1e18) as u64;
-                // Laps of whole passes have whole passes to do.
+                // Laps of whole passes require an amount of whole passes.
                 if lap > PASS { parts.div_ceil(PASS) * PASS } else { parts }
             }
             Amount::Seconds(wanted) => parts_in(wanted, chosen.pass_seconds),
         };
-        // Threads that share CPUs come one after the other, and waking them takes longer than a lap: once for a sample.
+        // Waking threads that share CPUs takes longer than a lap: once per sample.
         let per_lap = if self.alone { lap } else { parts };
         self.arrays.round(&mut self.team, chosen.kernel, Schedule { parts, per_lap })
     }
@@ -145,7 +142,7 @@ impl Prepared for Passes {
             let why = "the clock did not advance during a pass: choose a larger --size";
             return Err(CannotMeasure::environment(why));
         }
-        // Only where it is known that no thread left its CPU is something else the cause.
+        // Another cause is certain only if no thread is known to have left its CPU.
         let second_work = Some(counted.slow).filter(|slow| *slow > 0.0 && thread_cpu_time_is_fine());
         let rate = |bytes: u64| bytes as f64 * counted.passes / counted.seconds;
         Ok(Sample {
@@ -179,7 +176,7 @@ impl Prepared for Passes {
     }
 }
 
-/// Whether each of the threads on these CPUs has one of its own.
+/// Whether all of these CPUs are distinct.
 pub(super) fn alone(cpus: &[usize]) -> bool {
     distinct(cpus) == cpus.len()
 }
@@ -199,8 +196,7 @@ pub(super) fn note_threads(facts: &mut Facts, machine: &Machine, on: &[usize]) {
     }
 }
 
-/// A remark where the arrays are beyond the caches and yet too small for the figure to be one of memory. What fits in a
-/// cache is named by its level, and claims nothing else.
+/// Warns of arrays larger than the caches but too small to measure memory alone.
 fn note_level(facts: &mut Facts, machine: &Machine, op: StreamOp, cpus: &[usize], level: Answers) {
     if let Answers::CacheAndMemory(_) = level {
         let each = working_set::least(machine, cpus, op.arrays()).div_ceil(cpus.len().max(1) as u64);

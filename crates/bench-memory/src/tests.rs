@@ -36,7 +36,6 @@ fn refused(candidates: &[Candidate]) -> Vec<&CannotMeasure> {
     candidates.iter().filter_map(|candidate| candidate.feasible.as_ref().err()).collect()
 }
 
-/// Prepares a case on this machine and hands it on.
 fn prepared(
     benchmark: &dyn Benchmark,
     case: &Case,
@@ -47,7 +46,6 @@ fn prepared(
     benchmark.prepare(case, &parsed(case), &cx)
 }
 
-/// What planning makes of a case; what it leaves out is usual.
 fn parsed(case: &Case) -> Parsed {
     let candidate = Candidate::new(case.clone(), Ok(()));
     let candidate = match case.benchmark() {
@@ -64,7 +62,7 @@ fn each_array_over_all_threads_is_four_times_the_caches_of_their_cpus() -> Resul
     assert_eq!(zen4.len(), 6);
     assert_eq!(zen4[0], "memory.bandwidth/op=read/size=132M/variant=best/pages=thp/threads=1");
     assert_eq!(zen4[5], "memory.bandwidth/op=triad/size=204M/variant=best/pages=thp/threads=2");
-    // Eight caches of 32 MiB, of which one thread has one; transparent huge pages are off.
+    // Eight caches of 32 MiB, one for a single thread; transparent huge pages are off.
     let epyc = ids(&Bandwidth, &machine("epyc-7543-nps4")?, &list("op", ["copy"]));
     assert_eq!(epyc[0], "memory.bandwidth/op=copy/size=260M/variant=best/pages=4k/threads=1");
     Ok(())
@@ -151,7 +149,7 @@ fn defaults_shrink_to_half_of_what_is_free_and_are_always_measured() -> Result<(
     Ok(())
 }
 
-/// Machines of all sizes, told of caches of all sizes.
+/// Machines of all sizes with caches of all sizes.
 #[test]
 fn default_cases_can_be_measured_on_any_machine() -> Result<(), Fault> {
     let mut machine = machine("epyc-7543-nps4")?;
@@ -414,7 +412,7 @@ fn pages_other_than_asked_for_are_told() {
     assert_eq!(told(Pages::Thp, 0, 0), (None, vec![]));
 }
 
-/// Kernels of AArch64 have pages of 4, 16 or 64 KiB, and transparent huge pages of 2, 32 or 512 MiB.
+/// AArch64 kernels have pages of 4, 16 or 64 KiB, and transparent huge pages of 2, 32 or 512 MiB.
 #[test]
 fn pages_have_the_name_of_what_the_kernel_has() -> Result<(), Fault> {
     for (huge, own, usual) in [(2 << 20, "4k", "thp"), (32 << 20, "16k", "16k"), (512 << 20, "64k", "64k")] {
@@ -512,7 +510,7 @@ fn memory_of_a_node_is_taken_from_it() {
             "{:?}",
             facts.warnings
         );
-        // Empty where the kernel does not tell.
+        // Empty if the kernel does not show it.
         assert!(facts.achieved.get(&MEMORY_NODES).unwrap().iter().all(|node| *node == 0), "{case}");
         let nowhere = prepared(benchmark, &case.clone().with_count("node", 999), &machine);
         assert!(nowhere.err().unwrap().reason.contains("NUMA node 999"), "{case}");

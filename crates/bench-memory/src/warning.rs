@@ -1,4 +1,4 @@
-//! What is to be known beside the figure of a memory case.
+//! Warnings of memory cases.
 
 use std::fmt;
 
@@ -6,20 +6,20 @@ use super::{ASSUMED_LAST_LEVEL, TIMES_LAST_LEVEL};
 use plimsoll_model::warning::Warn;
 use plimsoll_units::quantity::{Quantity, Unit, format_size};
 
-/// A remark on a memory case. Sizes in bytes.
+/// A warning of a memory case. Sizes in bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum MemoryWarning {
-    /// The size of the last-level caches is not known.
+    /// The size of the last-level caches is unknown.
     CachesUnknown,
-    /// The lines touched may have been answered in part by the last-level cache; a size beyond it.
+    /// The last-level cache may hold some of the touched lines; `size` would avoid it.
     LinesInCache { touched: u64, cache: u64, size: u64 },
-    /// The same of arrays.
+    /// The last-level cache may hold a part of the arrays; `size` would avoid it.
     ArraysInCache { cache: u64, size: u64 },
     /// The node of a CPU has no memory.
     NodeWithoutMemory { node: usize, cpu: usize },
-    /// So many pages do not lie on the node that is measured.
+    /// Number of checked pages that are not on the measured node.
     PagesElsewhere { pages: usize, node: usize },
-    /// Not all was moved in the time of a sample.
+    /// The longest sample ended before all bytes were moved.
     VolumeCut { moved: f64, wanted: f64, seconds: u64 },
 }
 

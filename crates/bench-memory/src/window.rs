@@ -1,7 +1,7 @@
-//! Threads that work side by side: how long all of them took together, and how far they were disturbed.
+//! Common time of threads that work side by side, and how far they were disturbed.
 //!
-//! Who begins late leaves the memory to the others for a while, and has it to itself at the end. The slowest thread's own
-//! time would then be too short for what all have done; so the time is from the first start to the last end.
+//! A thread that starts late leaves memory to the other threads and has it to itself at the end:
+//! its own time is too short for the common work. So the time is from first start to last end.
 
 use std::time::{Duration, Instant};
 
@@ -9,32 +9,29 @@ use plimsoll_metal::clock::{thread_cpu_time, thread_cpu_time_is_fine};
 
 use super::lap::off_cpu;
 
-/// How much later than the first a thread may begin for all to have begun together: above it there was more than the way
-/// of a cache line from CPU to CPU.
+/// Largest delay of a start that counts as common: the transfer of a cache line between CPUs.
 const LATE: Duration = Duration::from_micros(1);
 
-/// One thread's part.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
     pub(super) start: Instant,
     pub(super) end: Instant,
-    /// Share of it that the thread was off its CPU.
+    /// Share of it that the thread was off its CPU, 0 to 1.
     pub(super) off_cpu: f64,
 }
 
-/// All threads' parts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Window {
     pub(super) seconds: f64,
-    /// The largest share of it that a thread was off its CPU, or had not begun.
+    /// Largest share of the time that any thread was off its CPU or started late, 0 to 1.
     pub(super) disturbed: f64,
-    /// The largest share of it that a thread was off its CPU: only then was something else there.
+    /// Largest share off the CPU of any thread, 0 to 1: only then did other work run.
     pub(super) off_cpu: f64,
 }
 
 impl Span {
-    /// From `start`, when the thread's CPU time was `on_cpu`, until now. Where the kernel does not count that finely, nothing is known
-    /// of time off the CPU.
+    /// Returns the span from `start`, when the thread's CPU time was `on_cpu`, until now. `off_cpu`
+    /// is 0 if the kernel counts CPU time too coarsely.
     pub(super) fn since(start: Instant, on_cpu: Duration) -> Self {
         let (end, on_cpu_at_end) = (Instant::now(), thread_cpu_time());
         let elapsed = end.saturating_duration_since(start);
@@ -47,8 +44,8 @@ impl Span {
 }
 
 impl Window {
-    /// The parts of all threads, which were to begin together; `None` of none. With a CPU for each thread (`alone`) a late
-    /// beginning is a disturbance; threads that take turns on a CPU begin when it is free.
+    /// Combines the spans of all threads; `None` without spans. With a CPU for each thread
+    /// (`alone`), a late start is a disturbance; threads that share a CPU start when it is free.
     pub(super) fn of(spans: &[Span], alone: bool) -> Option<Self> {
         let first = spans.iter().map(|span| span.start).min()?;
         let late = spans.iter().map(|span| span.start).max()?.saturating_duration_since(first);

@@ -1,7 +1,6 @@
-//! How large a working set is where none is asked for: beyond the caches of the CPUs that work, within half of the memory
-//! that is there, and no more than can be set up in the time of a case.
-//!
-//! A default is never too large for the machine: where memory or time end below the caches, what answers is named (`level`).
+//! Default size of a working set: beyond the caches of the working CPUs, at most half of the
+//! available memory, and no more than can be set up in the time of a case. If memory or time do not
+//! suffice, `level` names the level that answers.
 
 use plimsoll_bench_api::placed;
 use plimsoll_machine::{CpuSet, Machine};
@@ -11,35 +10,34 @@ use plimsoll_model::plan::Group;
 
 use super::{ASSUMED_LAST_LEVEL, HUGE_PAGE, SMALL_PAGE, TIMES_LAST_LEVEL};
 
-/// Bytes per second at which a thread makes memory its own, where that was not measured: half of what slow virtual machines
-/// of today do (4 to 8 GB/s).
+/// Assumed bytes per second that a thread fills: half that of slow virtual machines (4 to 8 GB/s).
 const ASSUMED_RATE: f64 = 2.0 * (1_u64 << 30) as f64;
-/// How often a case goes over its memory before and after sampling: touched, filled, summed, tried, checked, given back.
+/// Passes of a case over its memory outside samples: touch, fill, sum, trial, check, release.
 const PASSES: f64 = 6.0;
-/// Cases among which a run's budget is divided, about: as many as `quick` has.
+/// Approximate number of cases that share a run's budget, as in `quick`.
 const CASES: f64 = 24.0;
-/// Bounds of the time of a case that this reckons with, in seconds: sizes are part of a case's name, so a short budget does
-/// not change them, and a long one is not there to be spent on setting up.
+/// Shortest and longest assumed time of a case, in seconds. Sizes are part of a case's name, so a
+/// short budget does not change them; a long one is not for setup.
 const SECONDS: [f64; 2] = [1.75, 6.0];
 
-/// Bytes of each array that a thread goes through by default, at least, if memory allows.
+/// Least default bytes of each array per thread, if memory allows.
 ///
-/// Four times the caches are not enough for every policy of replacement. A Graviton3 with 64 threads, 64 MiB of level 2 and
-/// 32 MiB of level 3 read 393 GB/s of 4 MiB each, 327 of 8, 303 of 16, 293 of 32 and 283 of 512 MiB
-/// (github.com/SpareCores/sc-inspector-data, c7g.metal, bw_mem).
+/// Four times the caches are not enough for every replacement policy. A Graviton3 with 64 threads,
+/// 64 MiB of level 2 and 32 MiB of level 3 read 393 GB/s of 4 MiB each, 327 of 8, 303 of 16, 293 of
+/// 32 and 283 of 512 MiB (github.com/SpareCores/sc-inspector-data, c7g.metal, bw_mem).
 const LEAST_EACH: u64 = 32 << 20;
 
-/// Which sizes of the last level count.
+/// Size of the last-level cache to use.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum LastLevel {
-    /// As the machine shows them, unless the chip cannot have them.
+    /// The size that the machine shows, unless the chip cannot have it.
     Shown,
-    /// In a guest the chip's own, if they are larger than shown.
+    /// In a guest, the chip's own size if it is larger.
     Possible,
 }
 
-/// The caches that can hold what these CPUs work on: the last level as far as it is theirs, and all of level 2, whether the last
-/// level holds the same lines or not; assumed if unknown.
+/// Returns the bytes of the caches that can hold the data of these CPUs: their last level plus all
+/// of level 2, inclusive or not; an assumption if unknown.
 pub(super) fn caches(machine: &Machine, cpus: &[usize]) -> u64 {
     all_caches(machine, cpus, LastLevel::Shown)
 }
@@ -50,7 +48,7 @@ fn all_caches(machine: &Machine, cpus: &[usize], sizes: LastLevel) -> u64 {
     let possible = possible(machine, cpus, shown);
     let measured = machine.cpu.effective_cache.as_ref().map(|effective| effective.bytes);
     let last = match measured {
-        // It may be more than what is shown.
+        // The measured size may exceed the shown one.
         Some(one) => possible.0.min(one.saturating_mul(possible.1)),
         None if sizes == LastLevel::Possible || possible.1 > shown.1 => possible.0,
         None => shown.0,
@@ -58,23 +56,22 @@ fn all_caches(machine: &Machine, cpus: &[usize], sizes: LastLevel) -> u64 {
     last.saturating_add(machine.cpu.level_2_of(&set))
 }
 
-/// The last-level caches of these CPUs, bytes of all and how many they are: those that are shown, or those of the chip where they
-/// are larger or more.
+/// Returns bytes and number of last-level caches, shown or of the chip, whichever is larger.
 fn possible(machine: &Machine, cpus: &[usize], shown: (u64, u64)) -> (u64, u64) {
     let Some(chip) = chip_caches(machine, cpus) else { return shown };
     let instances = chip.instances.max(shown.1);
     (shown.0.max(chip.bytes.saturating_mul(instances)), instances)
 }
 
-/// The last-level caches that the chip itself has, whatever a hypervisor shows.
+/// Last-level caches of the chip itself, whatever a hypervisor shows.
 pub(super) struct ChipCaches {
-    /// Bytes of one, at most.
+    /// Largest size of one, in bytes.
     pub(super) bytes: u64,
-    /// The fewest that the cores of these CPUs can share.
+    /// Least number that the cores of these CPUs can share.
     pub(super) instances: u64,
 }
 
-/// The last-level caches of the chip behind a guest; `None` on bare metal, and if the chip or its level 3 is not known.
+/// Returns the caches of the chip behind a guest; `None` on bare metal and if unknown.
 pub(super) fn chip_caches(machine: &Machine, cpus: &[usize]) -> Option<ChipCaches> {
     if machine.virtualisation.is_virtual == Some(false) {
         return None;
@@ -86,30 +83,29 @@ pub(super) fn chip_caches(machine: &Machine, cpus: &[usize]) -> Option<ChipCache
     Some(ChipCaches { bytes, instances })
 }
 
-/// So many bytes over all threads on these CPUs count as memory, with so many arrays in each working set: each array, over
-/// all threads, four times the caches.
+/// Returns the least total bytes that count as memory: each of `arrays` four times the caches.
 ///
-/// It is not enough that all arrays together are: what non-temporal stores write never gets into a cache, so that the
-/// arrays read have it to themselves (triad on a Zen 4 with 32 MiB: 111 GB/s with 128 MiB in all, 92 with 384, 88 with
-/// 1.5 GiB).
+/// All arrays together are not enough: non-temporal stores bypass the caches and leave them to the
+/// arrays that are read (triad on a Zen 4 with 32 MiB: 111 GB/s with 128 MiB in all, 92 with 384,
+/// 88 with 1.5 GiB).
 pub(super) fn least(machine: &Machine, cpus: &[usize], arrays: u64) -> u64 {
     caches(machine, cpus).saturating_mul(TIMES_LAST_LEVEL).saturating_mul(arrays)
 }
 
-/// Bytes over all threads on these CPUs that a default has if memory and time allow: enough for the caches that the machine
-/// may have, and no less than [`LEAST_EACH`] for each array of a thread.
+/// Returns the desired total bytes of a default: enough for the largest caches that the machine may
+/// have, and at least [`LEAST_EACH`] per array and thread.
 pub(super) fn wanted(machine: &Machine, cpus: &[usize], arrays: u64) -> u64 {
     let beyond_caches = all_caches(machine, cpus, LastLevel::Possible).saturating_mul(TIMES_LAST_LEVEL);
     beyond_caches.max(LEAST_EACH.saturating_mul(cpus.len() as u64)).saturating_mul(arrays)
 }
 
-/// The same for a case of `arrays` arrays.
+/// Like [`least`], for the CPUs of a case.
 pub(super) fn least_of(machine: &Machine, case: &Case, arrays: u64) -> u64 {
     least(machine, &placed(machine, case), arrays)
 }
 
-/// Bytes for each of `threads`, in whole huge pages: a share of `total`, within what memory and time allow. Where many
-/// threads have little memory, so that not even one such page is left for each: in small ones.
+/// Returns the bytes for each of `threads`: a share of `total` in whole huge pages, within memory
+/// and time; in small pages if memory does not have a huge page for each thread.
 pub(super) fn share(machine: &Machine, group: &Group, threads: u64, total: u64) -> u64 {
     let threads = threads.max(1);
     let half = machine.memory_available_bytes().map_or(u64::MAX, |available| available / 2);
@@ -118,14 +114,14 @@ pub(super) fn share(machine: &Machine, group: &Group, threads: u64, total: u64) 
     total.div_ceil(threads).next_multiple_of(HUGE_PAGE).min(bound / page * page).max(SMALL_PAGE)
 }
 
-/// The next lower power of two, or one and a half times one: what is available is another number at each start, and sizes
-/// are in the names of cases, which are to be the same in the next run.
+/// Rounds down to 2^n or 1.5 × 2^n: available memory varies from start to start, and sizes are part
+/// of case names that should repeat in the next run.
 fn snapped(bytes: u64) -> u64 {
     let power = 1 << bytes.max(1).ilog2();
     if bytes - power.min(bytes) >= power / 2 { power + power / 2 } else { power.min(bytes) }
 }
 
-/// Bytes that a thread can set up, try and check in the time of a case.
+/// Returns the bytes that a thread can set up, try and check in the time of a case.
 fn in_time(machine: &Machine, group: &Group) -> u64 {
     let [shortest, longest] = SECONDS;
     let seconds = group.budget.map_or(longest, |budget| (budget / CASES).clamp(shortest, longest));
@@ -143,7 +139,7 @@ mod tests {
     const MIB: u64 = 1 << 20;
     const GIB: u64 = 1 << 30;
 
-    /// Two CPUs that are told of 480 MiB.
+    /// Two CPUs that see 480 MiB.
     fn huge_cache() -> Result<Machine, Fault> {
         let mut machine = Fixture::open("firecracker-zen4")?.machine();
         let last = machine.cpu.caches.iter_mut().filter(|cache| cache.level == 3);
@@ -162,7 +158,7 @@ mod tests {
         Ok(())
     }
 
-    /// Bytes for each of as many threads as the recorded machine has CPUs, with one array.
+    /// Bytes per thread with one thread per CPU of the recorded machine and one array.
     fn default_of(name: &str) -> Result<(Machine, u64), Fault> {
         let machine = Fixture::open(name)?.machine();
         let threads = machine.cpu.allowed.len();
@@ -198,7 +194,7 @@ mod tests {
         assert!(size * 48 >= 1200 * MIB, "{size}");
         let one = share(&emerald, &Group::default(), 1, wanted(&emerald, &[0], 1));
         assert!(one >= 1200 * MIB, "{one}");
-        // What is measured may be more than what is shown.
+        // The measured size may exceed the shown one.
         let mut measured = emerald;
         measured.cpu.effective_cache = Some(EffectiveCache { bytes: 128 * MIB, fill_rate: 1e9 });
         assert_eq!(caches(&measured, &[0]), (128 + 4) * MIB);

@@ -1,4 +1,4 @@
-//! Why a figure is low, by what was seen beside the measurement.
+//! Causes of a low figure, from the conditions observed during its measurement.
 
 use std::fmt;
 
@@ -7,55 +7,57 @@ use plimsoll_model::measurement::Measurement;
 use plimsoll_model::view::NOTABLE;
 use plimsoll_units::quantity::{format_cpus, percent};
 
-/// CPUs that others use from which on they may be why, however many CPUs there are and whatever is lost. It is no share of what the case uses:
-/// this is the mean of the whole measurement, and others may have been at work in its samples alone; and what a process takes of a cache or of
-/// memory bandwidth is more than its CPU time.
+/// CPUs used by other processes from which on they may be the cause, whatever the loss. No share of
+/// the CPUs that the case uses: this is a mean over the whole measurement, and the other work may
+/// have run during its samples only; a process can also take more of a cache or of memory bandwidth
+/// than of CPU time.
 const MIN_BUSY_CPUS: f64 = 0.25;
 
-/// The CPU quota of a machine, against what it usually has.
+/// CPU quota of a machine, compared with the usual one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Quota {
-    /// It has none that is known of, or a new one; the CPUs that it allows, where they are known.
+    /// No known quota or a new one; the CPUs that it allows, if known.
     New(Option<f64>),
-    /// It had the same one when what is usual was measured, so that it explains no loss.
+    /// The quota was there when the usual figures were measured, so it explains no loss.
     Usual,
 }
 
-/// Why a figure is low.
+/// Cause of a low figure.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cause {
     /// A CPU quota stopped the threads.
     Quota {
-        /// CPUs that it allows, where it is known.
+        /// CPUs that the quota allows, if known.
         cpus: Option<f64>,
-        /// Share of the time.
+        /// Share of the time, 0 to 1.
         share: f64,
     },
     /// Other processes used the CPUs.
     Busy {
         /// CPUs that they used.
         cpus: f64,
-        /// The one that used most, and its id.
+        /// Name and process id of the one that used most.
         most: Option<(String, u32)>,
     },
-    /// The hypervisor gave the CPUs to others.
+    /// The hypervisor gave the CPUs to other guests.
     Stolen {
-        /// Share of the time.
+        /// Share of the time, 0 to 1.
         share: f64,
     },
-    /// Threads waited for a CPU, and nobody was seen to use it.
+    /// Threads waited for a CPU, and no process was seen to use it.
     Waited {
-        /// Share of the time.
+        /// Share of the time, 0 to 1.
         share: f64,
     },
 }
 
 impl Cause {
-    /// What was seen beside a measurement whose figure is low.
+    /// Returns the cause observed during a measurement whose figure is low.
     pub(super) fn of(measurement: &Measurement, others: &Others, quota: Quota) -> Option<Self> {
         let conditions = &measurement.conditions;
         let notable = |share: Option<f64>| share.filter(|share| *share >= NOTABLE);
-        // A quota that allows all of the case's threads stops them only for what others in its group use.
+        // A quota that covers all threads of the case stops them only if its group uses more CPU
+        // time.
         let is_small = |cpus: f64| cpus < measurement.case.busy_threads() as f64;
         let by_quota = || match quota {
             Quota::New(cpus) if cpus.map_or(others.cpus < MIN_BUSY_CPUS, is_small) => {
@@ -70,7 +72,7 @@ impl Cause {
             })
         };
         let stolen = || notable(conditions.steal).map(|share| Self::Stolen { share });
-        // What a quota stops waits for its CPU, too, and is switched from it.
+        // A thread that a quota stops also waits and is switched from its CPU.
         let stopped = throttled(measurement).filter(|_| quota == Quota::Usual).unwrap_or(0.0);
         let lost = [conditions.waited, conditions.excluded_by.switched].into_iter().flatten();
         let lost = lost.map(|share| share - stopped).reduce(f64::max);
@@ -78,12 +80,12 @@ impl Cause {
         by_quota().or_else(busy).or_else(stolen).or_else(waited)
     }
 
-    /// Whether it is this machine's own setting, and no work that somebody else does at the moment.
+    /// Whether the cause is a setting of this machine rather than other work at the moment.
     pub fn is_own(&self) -> bool {
         matches!(self, Self::Quota { .. })
     }
 
-    /// Its stable name.
+    /// Returns the stable identifier.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Quota { .. } => "cpu-quota",
@@ -94,8 +96,9 @@ impl Cause {
     }
 }
 
-/// The share of the time in which a quota stopped the threads. The kernel counts the stops of the whole group; threads that are there for the whole case, as
-/// those of CPU and memory are, waited for no less than theirs.
+/// Returns the share of the time in which a quota stopped the threads. The kernel counts the stops
+/// of the whole group; threads of CPU and memory cases waited at least as long as they were
+/// stopped.
 pub(super) fn throttled(measurement: &Measurement) -> Option<f64> {
     let subsystem = plimsoll_bench::subsystem_of(&measurement.case);
     let conditions = &measurement.conditions;

@@ -1,4 +1,4 @@
-//! One figure of a case that is held to what is usual, and what came of measuring it again.
+//! A figure of a case, its threshold, and the results of its repeated measurements.
 
 use plimsoll_machine::Others;
 use plimsoll_model::case::Case;
@@ -13,81 +13,82 @@ use crate::threshold::{Source, Threshold};
 use crate::usual::Usual;
 use crate::{IN_VAIN, MISSED, Unjudged};
 
-/// Why a check says nothing where its case was measured.
+/// Reason for a check that has no figure although its case was measured.
 const NO_FIGURE: &str = "this machine does not report it";
 
-/// What of a case is held to it.
+/// Figure of a case that is compared with a threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
-    /// The headline.
+    /// Headline metric, in its own unit.
     Figure,
-    /// Its share of the limit at the clock held.
+    /// Share of the limit at the measured clock, 0 to 1.
     OfLimit,
-    /// The share of the time in which its threads had their CPUs.
+    /// Share of the time in which the threads had their CPUs, 0 to 1.
     CpuTime,
 }
 
 /// One further measurement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Round {
-    /// The figure.
+    /// Measured figure.
     pub value: f64,
-    /// Whether it is low.
+    /// Whether the figure is low.
     pub is_low: bool,
-    /// What was seen beside it, where it is low.
+    /// Cause observed during the measurement, if the figure is low.
     pub cause: Option<Cause>,
-    /// Whether nobody else can have used what it measures without being seen.
+    /// Whether no other user of the measured resource can have gone unseen.
     pub is_alone: bool,
 }
 
 impl Round {
-    /// What others took, or may have taken of a disk or link unseen, says nothing of this machine.
+    /// Whether the figure is evidence about this machine. A low one is not if the resource was
+    /// taken by other work, or may have been taken unseen (disk, link).
     fn counts(&self) -> bool {
         self.cause.as_ref().map_or(!self.is_low || self.is_alone, Cause::is_own)
     }
 }
 
-/// How far a check is.
+/// Progress of a check.
 #[derive(Clone, Debug, PartialEq)]
 pub enum State {
     /// Not measured yet.
     Waiting,
-    /// Usual.
+    /// The figure is usual.
     Passed,
-    /// Low, and not decided yet.
+    /// Low, not decided yet.
     Suspect,
-    /// The loss is there.
+    /// The loss is real.
     Low,
-    /// Others took of it each time, so that nothing is known.
+    /// Given up: other work took the resource in each of the last measurements.
     InVain,
-    /// This machine has no such figure, and why.
+    /// This machine does not have the figure; the reason.
     NotHere(&'static str),
-    /// Not measured, and why.
+    /// Not measured; the reason.
     Failed(String),
 }
 
-/// One figure of a case.
+/// One figure of a case under test.
 #[derive(Clone, Debug)]
 pub struct Check {
     /// The case.
     pub case: Case,
-    /// What of it.
+    /// Figure that is compared.
     pub what: What,
-    /// What it is held to.
+    /// Threshold of the figure.
     pub threshold: Threshold,
-    /// How far it is.
+    /// Progress.
     pub state: State,
-    /// The first measurement.
+    /// Figure of the first measurement.
     pub first: Option<f64>,
-    /// Further ones.
+    /// Further measurements.
     pub rounds: Vec<Round>,
     test: Sequential,
 }
 
-/// What a case is held to.
+/// Returns the figures of a case to check, each with its threshold.
 ///
 /// # Errors
-/// Why it is held to nothing.
+/// Reason why the case cannot be judged.
 pub(super) fn thresholds(
     case: &Case,
     usual: &[Usual],
@@ -116,10 +117,10 @@ pub(super) fn thresholds(
 }
 
 impl Check {
-    /// The check of a figure.
+    /// Creates the check of a figure. `false_alarms` is the highest probability of a wrong "low".
     ///
     /// # Errors
-    /// Measurements cannot tell a loss from chance.
+    /// The measurements cannot distinguish a loss from chance.
     pub(super) fn new(
         case: Case,
         what: What,
@@ -145,16 +146,16 @@ impl Check {
         }
     }
 
-    /// The unit of its figures; `None` where they are shares.
+    /// Returns the unit of the figures; `None` if they are shares.
     pub fn unit(&self) -> Option<Unit> {
         let headline = plimsoll_bench::find(self.case.benchmark())?.metrics(&self.case).first().copied()?;
         (self.what == What::Figure).then_some(headline.unit)
     }
 
-    /// The figure of a measurement.
+    /// Returns the figure of a measurement.
     ///
     /// # Errors
-    /// How far the check is without one.
+    /// State of the check if the measurement lacks the figure.
     fn value(&self, measurement: &Measurement) -> Result<f64, State> {
         let Some(headline) = measurement.headline() else {
             let reason = measurement.standing().1.unwrap_or_default();
@@ -167,8 +168,9 @@ impl Check {
         }
     }
 
-    /// Takes the first measurement. Where it is low by a cause that the system states, it counts as one of those that decide; else it only
-    /// says that the case is to be measured again, because the lowest of many is low by chance.
+    /// Takes the first measurement. A low one with a cause that the system states counts as
+    /// evidence. Any other low one only causes repetitions, because the lowest of many figures is
+    /// low by chance.
     pub(super) fn screen(&mut self, measurement: &Measurement, quota: Quota, is_alone: bool) {
         self.state = match self.value(measurement) {
             Err(state) => state,
@@ -176,7 +178,7 @@ impl Check {
                 self.first = Some(value);
                 let is_low = self.threshold.is_low(value);
                 let cause = is_low.then(|| Cause::of(measurement, &Others::default(), quota)).flatten();
-                // Nobody has looked for others yet, who may use up a quota whose size is not known.
+                // Other CPU use is not known yet; it may use up a quota of unknown size.
                 if matches!(cause, Some(Cause::Quota { cpus: Some(_), .. })) {
                     self.rounds.push(Round { value, is_low, cause, is_alone });
                 }
@@ -185,7 +187,6 @@ impl Check {
         };
     }
 
-    /// Takes a further measurement.
     pub(super) fn add(&mut self, measurement: &Measurement, others: &Others, quota: Quota, is_alone: bool) {
         let value = match self.value(measurement) {
             Ok(value) => value,
@@ -206,29 +207,29 @@ impl Check {
         };
     }
 
-    /// The fewest further measurements that decide it.
+    /// Returns the least number of further low measurements that decide the check.
     pub(super) fn needed(&self) -> usize {
         let low = self.rounds.iter().filter(|round| round.counts() && round.is_low).count();
         self.fewest().saturating_sub(low).max(1)
     }
 
-    /// Whether the last measurement was low by a cause of this machine that the system states: then chance has no part in it.
+    /// Whether the last measurement was low by a stated cause of this machine, not by chance.
     pub(super) fn is_stated(&self) -> bool {
         self.rounds.last().and_then(|round| round.cause.as_ref()).is_some_and(Cause::is_own)
     }
 
-    /// Whether all that was seen again was taken by others.
+    /// Whether the check is open and none of its further measurements counts.
     pub(super) fn is_in_vain(&self) -> bool {
         let is_open = matches!(self.state, State::InVain | State::Suspect);
         is_open && !self.rounds.is_empty() && !self.rounds.iter().any(Round::counts)
     }
 
-    /// The fewest measurements that show the loss.
+    /// Returns the least number of low measurements that show the loss.
     pub fn fewest(&self) -> usize {
         self.test.fewest()
     }
 
-    /// Why it is low: what was seen most often beside the measurements that were.
+    /// Returns the most frequent cause among the low measurements.
     pub fn cause(&self) -> Option<&Cause> {
         let low = || self.rounds.iter().filter(|round| round.is_low);
         let count =
@@ -237,23 +238,24 @@ impl Check {
         most.cause.as_ref()
     }
 
-    /// Whether it shows that this machine is sick. Where others share it (`shares`), only a cause of its own does.
+    /// Whether the check shows that this machine is sick. On shared hardware (`shares`), only a
+    /// cause of this machine itself counts.
     pub(super) fn accuses(&self, shares: bool) -> bool {
         self.state == State::Low && self.cause().map_or(!shares, Cause::is_own)
     }
 
-    /// The middle one of the figures that were low, or the first.
+    /// Returns the median of the low figures, or the first figure if none was low.
     pub fn value_shown(&self) -> Option<f64> {
         let low = self.rounds.iter().filter(|round| round.is_low).map(|round| round.value).collect();
         plimsoll_stats::median(low).or(self.first)
     }
 }
 
-/// Its share of the limit, where the limit is computed or documented and holds. Where threads were stopped, limit and figure are those of a
-/// quota, which the CPU time shows.
+/// Returns the share of a derived or documented limit. If a quota stopped threads, the CPU time is
+/// judged instead: figure and limit are then those of the quota.
 ///
 /// # Errors
-/// Why it is not known.
+/// Reason why the share is not known.
 fn of_limit(metric: &MetricResult, measurement: &Measurement) -> Result<f64, &'static str> {
     const UNKNOWN_LIMIT: &str = "the limit of this chip is not known";
     let limit = metric.limit.as_ref().filter(|limit| limit.refuted.is_none()).ok_or(UNKNOWN_LIMIT)?;
@@ -266,7 +268,7 @@ fn of_limit(metric: &MetricResult, measurement: &Measurement) -> Result<f64, &'s
     metric.of_limit.filter(|share| share.is_finite()).ok_or(UNKNOWN_LIMIT)
 }
 
-/// The share of the time in which the threads had their CPUs.
+/// Returns the share of the time in which the threads had their CPUs, 0 to 1.
 fn cpu_time(measurement: &Measurement) -> Option<f64> {
     let conditions = &measurement.conditions;
     let lost = [throttled(measurement), conditions.steal, conditions.waited];

@@ -1,4 +1,4 @@
-//! What a machine has less of than is usual: CPUs, memory, quota, and rates that settings hold it to. No low figure is needed to know it.
+//! Resources that a machine has less of than usual: CPUs, memory, quota, rates allowed by settings.
 
 use std::fmt;
 
@@ -6,55 +6,56 @@ use plimsoll_bench::Setting;
 use plimsoll_machine::Machine;
 use plimsoll_units::quantity::{Quantity, Unit, format_cpus, significant};
 
-/// Memory is missing if more than this share of it is gone, and more than [`MEMORY_BYTES`]: a kernel reserves differing parts of it (crashkernel),
-/// and a hypervisor takes some back for a while (ballooning).
+/// Memory is missing if more than this share and more than [`MEMORY_BYTES`] is gone: a kernel
+/// reserves varying amounts (crashkernel), and a hypervisor takes some back for a while
+/// (ballooning).
 const MEMORY_SHARE: f64 = 0.06;
 /// See [`MEMORY_SHARE`].
 const MEMORY_BYTES: u64 = 1 << 30;
 /// A quota or rate below this share of another is tighter.
 pub(super) const TIGHTER: f64 = 0.99;
 
-/// Something that a machine has less of.
+/// A resource that a machine has less of than usual.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Difference {
     /// CPUs that it may use.
     Cpus {
-        /// Now.
+        /// CPUs now.
         now: usize,
-        /// What is usual.
+        /// Usual CPUs.
         usual: usize,
         /// "before" or "in the fleet".
         of: &'static str,
     },
     /// Memory, in bytes.
     Memory {
-        /// Now.
+        /// Bytes now.
         now: u64,
-        /// What is usual.
+        /// Usual bytes.
         usual: u64,
         /// "before" or "in the fleet".
         of: &'static str,
     },
-    /// A CPU quota, in CPUs.
+    /// CPU quota, in CPUs.
     Quota {
-        /// Now.
+        /// Quota now.
         now: f64,
-        /// What is usual; `None` is no quota.
+        /// Usual quota; `None` is no quota.
         usual: Option<f64>,
         /// "before" or "in the fleet".
         of: &'static str,
     },
-    /// A rate that a setting holds a case to, and that is below its usual figure.
+    /// A setting that limits a case to a rate below its usual figure.
     Setting {
-        /// Now.
+        /// Setting now.
         now: Setting,
-        /// The usual figure.
+        /// Usual figure of the case.
         usual: Quantity,
     },
 }
 
 impl Difference {
-    /// What `machine` has less of than `usual`.
+    /// Returns the resources that `machine` has less of; `of` is "before" or "in the fleet".
     pub(super) fn between(usual: &Machine, machine: &Machine, of: &'static str) -> Vec<Self> {
         let cpus_of = |machine: &Machine| machine.cpu.allowed.len();
         let cpus = (cpus_of(machine), cpus_of(usual));
@@ -67,7 +68,7 @@ impl Difference {
             })
             .map(|(now, usual)| Self::Memory { now, usual, of });
         let quota = |machine: &Machine| machine.cgroup.cpu_quota.as_ref().map(|quota| quota.cpus());
-        // A quota of more CPUs than there are holds nothing.
+        // A quota of more CPUs than there are has no effect.
         let most = cpus_of(usual).min(cpus_of(machine)) as f64;
         let tighter = |now: f64| quota(usual).unwrap_or(most).min(most) * TIGHTER > now;
         let quota = quota(machine).filter(|now| tighter(*now)).map(|now| Self::Quota {
@@ -78,7 +79,7 @@ impl Difference {
         cpus.into_iter().chain(memory).chain(quota).collect()
     }
 
-    /// Its stable name.
+    /// Returns the stable identifier.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Cpus { .. } => "fewer-cpus",

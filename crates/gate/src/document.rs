@@ -1,4 +1,4 @@
-//! The answer as a document: `schema/gate.v1.json`.
+//! JSON document of a gate: `schema/gate.v1.json`.
 
 use plimsoll_model::metric::Better;
 use plimsoll_model::sample::WrongAnswer;
@@ -8,10 +8,10 @@ use crate::check::{Check, State, What};
 use crate::verdict::Answer;
 use crate::{Gate, MISSED, Source};
 
-/// Name of the schema.
+/// Name and version of the schema.
 pub const GATE_SCHEMA: &str = "plimsoll.gate.v1";
 
-/// The whole answer.
+/// JSON document of a gate.
 #[derive(Debug, Serialize)]
 pub struct Document<'a> {
     schema: &'static str,
@@ -24,9 +24,9 @@ pub struct Document<'a> {
     answer: Answer,
     line: String,
     cause: Option<&'static str>,
-    /// Share of gates on usual machines that may answer sick.
+    /// Probability that a gate on a usual machine answers "sick".
     false_alarms: f64,
-    /// Share of losses that may be missed, where a check can find them.
+    /// Probability that a loss which a check can find is missed.
     missed: f64,
     differences: Vec<Differs>,
     faults: Vec<Differs>,
@@ -35,20 +35,20 @@ pub struct Document<'a> {
     not_judged: Vec<NotJudged<'a>>,
 }
 
-/// When and where a gate was.
+/// Time and place of a gate.
 #[derive(Clone, Copy, Debug)]
 pub struct About<'a> {
     /// Version of this program.
     pub version: &'a str,
-    /// RFC 3339.
+    /// Start, RFC 3339.
     pub started: &'a str,
-    /// Seconds that it took.
+    /// Duration in seconds.
     pub elapsed_s: f64,
-    /// Name of the machine.
+    /// Host name.
     pub host: Option<&'a str>,
-    /// Its fingerprint.
+    /// Fingerprint of the machine.
     pub machine: &'a str,
-    /// 1, 2 or 3.
+    /// Level of the gate, 1 to 3.
     pub level: u8,
 }
 
@@ -86,7 +86,7 @@ struct Row<'a> {
 }
 
 impl<'a> Document<'a> {
-    /// The document of a gate.
+    /// Creates the document of a gate.
     pub fn of(gate: &'a Gate, about: About<'a>) -> Self {
         let verdict = gate.verdict();
         Self {
@@ -149,7 +149,7 @@ fn row(check: &Check) -> Row<'_> {
 }
 
 impl What {
-    /// Its word.
+    /// Returns the identifier in the document.
     pub fn code(self) -> &'static str {
         match self {
             Self::Figure => "figure",
@@ -160,7 +160,7 @@ impl What {
 }
 
 impl State {
-    /// Its word, and the reason where it has one.
+    /// Returns the identifier in the document, and the reason if the state has one.
     pub fn words(&self) -> (&'static str, Option<&str>) {
         match self {
             Self::Waiting => ("not measured", None),

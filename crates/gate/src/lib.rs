@@ -1,12 +1,14 @@
 //! Whether a machine does what it usually does: `plimsoll gate`.
 //!
-//! Each case has one or more [`Check`]s, each with a figure below which a measurement is low. What is low is measured again until Wald's
-//! sequential test ([`plimsoll_stats::Sequential`]) says that it is usual or that the loss is there. Thresholds come from the derived limit, from this
-//! machine's own history or from its fleet ([`Usual`]); where none of them knows, nothing is judged. Pure: measurements in, a verdict out.
+//! A low measurement of a [`Check`] is repeated until Wald's sequential test
+//! ([`plimsoll_stats::Sequential`]) decides between "usual" and "real loss". Thresholds come from
+//! the derived limit, from this machine's history or from its fleet ([`Usual`]). Pure: measurements
+//! in, a verdict out.
 //!
-//! A machine is sick where the loss is there and either a new quota causes it or nobody else can have taken what is missing; where it has less of
-//! something than is usual ([`Difference`]); where it has a fault; or where an answer is wrong. What other processes, guests or containers may have taken makes it unknown,
-//! never sick.
+//! A machine is sick if a loss is real, and either a new quota causes it or no other guest or
+//! container can have taken what is missing; if it has less of something than is usual
+//! ([`Difference`]); if it has a fault; or if an answer is wrong. Other possible causes give
+//! "unknown".
 #![forbid(unsafe_code)]
 
 mod cause;
@@ -33,62 +35,62 @@ pub use verdict::{Answer, Verdict};
 
 use crate::cause::Quota;
 
-/// How sure it must be.
+/// Error rates of a gate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rates {
-    /// The share of gates on usual machines that may call one sick.
+    /// Probability that a gate on a usual machine answers "sick", 0 to 1.
     pub false_alarms: f64,
-    /// The loss that is to be found, as a share: 0.1 is 10 %.
+    /// Loss to be found, as a share of the usual figure: 0.1 is 10 %.
     pub loss: f64,
 }
 
-/// Codes of faults for which a machine is sick, whatever its figures are.
+/// Codes of faults that make a machine sick whatever its figures are.
 const DRAINING: [&str; 2] = ["edac-uncorrected", "nvme-critical-warning"];
 
-/// Measurements in a row that say nothing, after which a check is given up.
+/// Consecutive uninformative measurements after which a check is given up.
 const IN_VAIN: usize = 5;
 
-/// A case that is measured and not judged.
+/// A case that is not judged.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unjudged {
     /// The case.
     pub case: Case,
-    /// Why.
+    /// Reason, for the user.
     pub why: String,
-    /// Whether it is measured all the same.
+    /// Whether the case is measured anyway.
     pub is_measured: bool,
-    /// Whether it was tried and failed: then the gate does not know.
+    /// Whether its measurement failed, so that the verdict is "unknown".
     pub failed: bool,
 }
 
 /// All checks of one gate.
 #[derive(Clone, Debug)]
 pub struct Gate {
-    /// The checks, in the order of the cases.
+    /// Checks, in the order of the cases.
     pub checks: Vec<Check>,
     /// Cases without a check.
     pub unjudged: Vec<Unjudged>,
-    /// How sure it is.
+    /// Error rates.
     pub rates: Rates,
-    /// What differs from what is usual without any measurement.
+    /// Differences from the usual machine that need no measurement, and new settings.
     pub differences: Vec<Difference>,
-    /// Faults of the hardware that the system tells.
+    /// Hardware faults that the system reports.
     pub faults: Vec<Fault>,
-    /// Wrong answers that this machine gave.
+    /// Wrong answers that this machine computed.
     pub wrong: Vec<WrongAnswer>,
-    /// What the latest earlier run of this machine kept of its health.
+    /// Health recorded by the latest earlier run of this machine.
     before: Option<Health>,
-    /// Whether others may share its hardware.
+    /// Whether other guests or containers may share its hardware.
     shares: bool,
-    /// Its CPU quota, against what it usually has.
     quota: Quota,
-    /// What is known of its figures.
+    /// Known usual figures, in order of preference.
     usual: Vec<Usual>,
     machine: Machine,
 }
 
 impl Gate {
-    /// The checks of these cases on this machine. `usual` is what is known of their figures; the first that knows a case is asked.
+    /// Creates the checks of `cases` on `machine`. For each case, the first element of `usual` that
+    /// has figures of it gives the threshold.
     pub fn new(cases: &[Case], machine: &Machine, usual: &[Usual], rates: Rates) -> Self {
         let mut made: Vec<(Case, What, Threshold)> = Vec::new();
         let mut unjudged = Vec::new();
@@ -103,7 +105,7 @@ impl Gate {
                 }
             }
         }
-        // Bonferroni: each check has its part of the false alarms.
+        // Bonferroni: each check gets an equal part of the false alarms.
         let each = rates.false_alarms / made.len().max(1) as f64;
         let mut checks = Vec::new();
         for (case, what, threshold) in made {
@@ -127,11 +129,11 @@ impl Gate {
         }
     }
 
-    /// Takes the first measurement of each case: what is not low passes, the rest is to be measured again. `interrupted`: somebody ended it
-    /// before all were measured.
+    /// Takes the first measurement of each case. A case that is not low passes; a low one is to be
+    /// measured again. `interrupted`: the user ended the run before all cases were measured.
     pub fn screen(&mut self, measurements: &[Measurement], interrupted: bool) {
         let missing = if interrupted { "it was interrupted" } else { "the time of the gate was over" };
-        // The budget of the run is the gate's own, and no option of its user.
+        // The time budget belongs to the gate, it is no option of the user.
         let in_time = |made: &&Measurement| made.cause != Some(Lost::OutOfTime);
         let made = |case: &Case| measurements.iter().filter(in_time).find(|made| made.case == *case);
         for one in self.unjudged.iter_mut().filter(|one| one.is_measured) {
@@ -158,13 +160,14 @@ impl Gate {
         }
     }
 
-    /// Adds a wrong answer, unless a path to other machines gave it.
+    /// Adds a wrong answer, except one that a path to other machines gave.
     fn add_wrong(&mut self, measurement: &Measurement) {
         let wrong = measurement.wrong_answer.as_deref().filter(|wrong| wrong.is_of_this_machine());
         self.wrong.extend(wrong.cloned());
     }
 
-    /// Takes the setting that newly holds a case below what is usual. One that holds several cases is told once.
+    /// Adds the setting that newly holds a case below its usual figure. A setting that holds
+    /// several cases is added once.
     fn add_setting(&mut self, measurement: &Measurement) {
         let (loss, machine) = (self.rates.loss, &self.machine);
         let held = self.usual.iter().find_map(|usual| usual.newly_held(measurement, machine, loss)).flatten();
@@ -172,8 +175,8 @@ impl Gate {
         self.differences.extend(held.filter(|held| !is_told(held)));
     }
 
-    /// The case to be measured next: first each that is low, then the one that is nearest to being decided. None where all is known, or
-    /// where the machine is sick already.
+    /// Returns the case to be measured next: first each low case once, then the one that is nearest
+    /// to a decision. `None` if all are decided or the machine is already sick.
     pub fn next(&self) -> Option<&Case> {
         if self.answers_sick() {
             return None;
@@ -181,19 +184,18 @@ impl Gate {
         self.nearest().map(|check| &check.case)
     }
 
-    /// The open check that is measured next.
     fn nearest(&self) -> Option<&Check> {
         let open = self.checks.iter().filter(|check| check.state == State::Suspect);
         open.min_by_key(|check| if check.rounds.is_empty() { 0 } else { check.needed() })
     }
 
-    /// The fewest further measurements of the case that is next, where they should be spread over time: what disturbs one shall not disturb
-    /// all. 0 where that makes no difference.
+    /// Returns the number of further measurements of the next case to spread over time, so that one
+    /// disturbance does not hit all of them. 0 if spreading makes no difference.
     pub fn spread(&self) -> usize {
         self.nearest().filter(|check| !check.is_stated()).map_or(0, Check::needed)
     }
 
-    /// Takes a further measurement of a case, beside which others used the CPUs as `others` says.
+    /// Takes a further measurement of a case. `others` is the CPU use of other processes during it.
     pub fn add(&mut self, measurement: &Measurement, others: &Others) {
         self.add_wrong(measurement);
         for check in &mut self.checks {
@@ -210,18 +212,19 @@ impl Gate {
             || self.checks.iter().any(|check| check.accuses(self.shares))
     }
 
-    /// A fault for which a machine should get no work. What wears out or is slower by the way it is built is only told.
+    /// Returns a fault for which a machine should get no work. Wear and narrow slots do not count.
     fn accusing_fault(&self) -> Option<&Fault> {
         self.faults.iter().find(|fault| DRAINING.contains(&fault.code()) || self.is_new(fault))
     }
 
-    /// Whether a narrow link or lost data was not there at the latest run of this machine. A slot may have fewer lanes by design, and a drive
-    /// keeps its count for life, so without an earlier look at the same device they say nothing.
+    /// Whether a narrow link or lost data is new since the latest run. A slot may have fewer lanes
+    /// by design, and a drive keeps its error count for life, so an earlier record is required.
     fn is_new(&self, fault: &Fault) -> bool {
         let Some(before) = &self.before else { return false };
         match fault {
-            // The kernel may give a device another address, and an idle link may be slower. So links of one kind that have as few lanes are
-            // counted, and one more than before is new. A bridge that lost its GPU saves no power any more: of before, all are counted.
+            // The kernel may give a device another address, and an idle link may be slower: links
+            // of one kind with as few lanes are counted. A bridge that lost its GPU no longer saves
+            // power, so the earlier count includes links that save power.
             Fault::PcieLink { what, now, possible, saves_power: false, .. } => {
                 let is_such = |of: &Fault, all: bool| {
                     matches!(of, Fault::PcieLink { what: a, now: b, possible: c, saves_power, .. }
@@ -230,7 +233,7 @@ impl Gate {
                 let count = |faults: &[Fault], all| faults.iter().filter(|one| is_such(one, all)).count();
                 count(&self.faults, false) > count(&before.faults(), true)
             }
-            // The kernel numbers drives anew at each boot, so no drive may have had so many.
+            // The kernel renumbers drives at each boot, so no drive may have had this count.
             Fault::NvmeMediaErrors { drive, count } => {
                 before.drives.iter().any(|one| one.name == *drive)
                     && before.drives.iter().all(|one| one.smart.media_errors < *count)
@@ -239,30 +242,31 @@ impl Gate {
         }
     }
 
-    /// What it comes to, as far as it is known.
+    /// Returns the verdict from what is known so far.
     pub fn verdict(&self) -> Verdict {
         verdict::of(self)
     }
 
-    /// Whether others may take what this machine has: guests of the same hypervisor, containers of the same host.
+    /// Whether other guests of the hypervisor or containers of the host may share its hardware.
     pub fn shares(&self) -> bool {
         self.shares
     }
 }
 
-/// Whether it was tried and could not be measured. The disk that was asked for is not known to be well without its figures.
+/// Whether the measurement failed. A skipped disk case counts: a requested disk without figures is
+/// not known to be well.
 fn is_failed(measurement: &Measurement) -> bool {
     let is_disk =
         || measurement.status == Status::Skipped && plimsoll_bench::subsystem_of(&measurement.case).on_files;
     measurement.status == Status::Failed || is_disk()
 }
 
-/// Whether nobody else can have used what a measurement is of without being seen.
+/// Whether no other user of the measured resource can have gone unseen.
 fn is_alone(measurement: &Measurement, machine: &Machine) -> bool {
     (plimsoll_bench::subsystem_of(&measurement.case).is_alone)(measurement, machine)
 }
 
-/// Whether others may share the hardware: where it is not certain that nobody does.
+/// Whether the hardware may be shared: true unless exclusive use is certain.
 fn may_share(machine: &Machine) -> bool {
     machine.virtualisation.is_virtual != Some(false) || machine.virtualisation.container.is_some()
 }

@@ -33,7 +33,7 @@ fn case() -> Case {
     peak(1, 1.0).case
 }
 
-/// A measurement at this share of its limit, whose threads had this share of the CPU time.
+/// A measurement at `share` of its limit, whose threads had the same share of the CPU time.
 fn made(share: f64, stopped: impl Fn(&mut Measurement)) -> Measurement {
     let mut measurement = peak(1, 100.0 * share);
     measurement.metrics[0].of_limit = Some(share);
@@ -58,7 +58,7 @@ fn hog() -> Others {
     Others { cpus: 1.0, most: Some(Busy { id: 4711, name: "stress-ng".to_owned(), cpus: 1.0 }) }
 }
 
-/// A gate of one case that measures `first` and then `then` until it asks for no more.
+/// A gate of one case that measures `first` and then `then` until it is decided.
 fn gated(
     machine: &Machine,
     usual: &[Usual],
@@ -104,7 +104,6 @@ fn a_case_that_cannot_be_measured_again_is_unknown() {
     assert!(gate.verdict().line.ends_with("failed: the worker was killed"), "{}", gate.verdict().line);
 }
 
-/// A measurement whose answer was wrong.
 fn wrong(origin: Origin) -> Measurement {
     let answer = WrongAnswer::new(origin, "fma_f64_avx2", "9.25");
     let mut failed = made(0.5, |_| {});
@@ -170,14 +169,13 @@ fn the_case_that_is_next_is_the_one_that_is_spread() {
     assert_eq!(gate.next(), Some(&case()));
     let fewest = gate.spread();
     gate.add(&low, &nobody());
-    // Each is measured once more before one is measured twice more.
+    // Each case is measured once more before any is measured twice more.
     assert_eq!((gate.next(), gate.spread()), (Some(&other), fewest));
     gate.add(&low_other, &nobody());
     gate.add(&low_other, &nobody());
     assert_eq!((gate.next(), gate.spread()), (Some(&other), fewest - 2));
 }
 
-/// A quota of so many microseconds in each tenth of a second.
 fn allowed(quota_us: u64) -> plimsoll_machine::cgroup::CpuQuota {
     plimsoll_machine::cgroup::CpuQuota { quota_us, period_us: 100_000, group: "/job".to_owned() }
 }
@@ -196,7 +194,7 @@ fn a_quota_makes_it_sick_with_its_cause_also_on_a_guest() {
         assert_eq!((verdict.answer, verdict.cause), (Answer::Sick, Some("cpu-quota")));
     }
     assert_eq!(gated(&half, &[], &stopped, &stopped, &nobody()).checks[1].rounds.len(), 3);
-    // A namespace may hide how much it allows; others may then use it up.
+    // A namespace may hide the size of its quota; other processes may then use it up.
     let verdict = answer(&guest(), &stopped, &nobody());
     assert_eq!(verdict.line, "sick: a CPU quota, throttled 49 % of the time");
     assert_eq!(answer(&guest(), &stopped, &hog()).cause, Some("busy"));
@@ -235,7 +233,7 @@ fn a_disk_of_its_own_that_is_low_is_sick_where_nobody_shares_the_machine() {
     let mut each = now.metrics[0].clone();
     "await".clone_into(&mut each.name);
     now.metrics.push(each);
-    // Work of others beside one measurement, and a stray write in another, do not count.
+    // Other work during one measurement and a stray write in another do not count.
     let mut disturbed = now.clone();
     disturbed.metrics[1].samples.pop();
     let usual = [Usual::of_history(&runs, &machine).unwrap()];
@@ -419,7 +417,7 @@ fn memory_that_a_kernel_reserves_is_not_missing() {
         ..bare()
     };
     let missing = |usual, now| !Difference::between(&of(usual), &of(now), "before").is_empty();
-    // Much of a small machine, but little memory; much memory, but little of a large machine; both.
+    // Large share but little memory; much memory but a small share; both.
     assert!(!missing(4.0, 3.1) && !missing(64.0, 62.0) && !missing(8.0, 16.0));
     assert!(missing(16.0, 14.9) && missing(64.0, 60.0));
 }
@@ -428,14 +426,14 @@ fn memory_that_a_kernel_reserves_is_not_missing() {
 fn the_history_finds_what_the_limit_cannot() {
     let values: Vec<f64> = (0..12).map(|n| 100.0 + f64::from(n % 4) * 0.3).collect();
     let usual = [history(&values, &bare())];
-    // The clock is lower: the share of the limit at that clock is what it was.
+    // The clock is lower: the share of the limit at that clock is unchanged.
     let mut slower = made(0.99, |_| {});
     slower.metrics[0].summary.median = 80.0;
     let verdict = gated(&bare(), &usual, &slower, &slower, &nobody()).verdict();
     assert_eq!(verdict.line, "sick: cpu fma f64 avx2 20 % below usual; cause unknown");
 }
 
-/// A figure of a case, in a unit, and the rate that a shaper holds it to.
+/// A figure of a case, and the rate that a shaper limits it to.
 fn figure(case: &str, unit: Unit, value: f64, shaped: Option<f64>) -> Measurement {
     let mut it = peak(1, value);
     (it.case, it.metrics[0].unit) = (case.parse().unwrap(), unit);
@@ -445,7 +443,7 @@ fn figure(case: &str, unit: Unit, value: f64, shaped: Option<f64>) -> Measuremen
     it
 }
 
-/// What is said of `now`, after figures that say nothing by themselves: they differ too much.
+/// Verdict about `now` after figures that differ too much to be usual.
 fn after(before: &[Measurement], was: &Machine, now: &Measurement, is: &Machine) -> Verdict {
     let run = |it: &Measurement| Run { machine: was.clone(), ..run_of(vec![it.clone()]) };
     let usual = [Usual::of_history(&before.iter().map(run).collect::<Vec<_>>(), is).unwrap()];
@@ -467,15 +465,15 @@ fn a_shaper_below_what_is_usual_is_a_reason_where_it_is_new() {
     let verdict = of(None, link(0.97e9, Some(1e9)));
     assert_eq!(verdict.line, "sick: a shaper limits the interface to 1.00 Gbit/s, usual is 6.00 Gbit/s");
     assert_eq!((verdict.answer, verdict.cause), (Answer::Sick, Some("shaper")));
-    // It was there before; it allows what is usual; what is sent does not pass it.
+    // The shaper was there before; it allows the usual figure; the sent data does not exceed it.
     assert_eq!(of(Some(1e9), link(0.97e9, Some(1e9))).answer, Answer::Unknown);
     assert_eq!(of(None, link(5.8e9, Some(5.9e9))).answer, Answer::Unknown);
     assert_eq!(of(None, link(5.8e9, Some(1e9))).answer, Answer::Unknown);
     assert_eq!(of(Some(4e9), link(0.97e9, Some(1e9))).answer, Answer::Sick);
-    // One earlier run that was held says nothing of what is usual.
+    // One earlier run under the shaper does not make it usual.
     let before = [link(2e9, None), link(6e9, None), link(0.97e9, Some(1e9))];
     assert_eq!(after(&before, &bare(), &link(0.97e9, Some(1e9)), &bare()).cause, Some("shaper"));
-    // A figure as usual has passed it.
+    // A usual figure has exceeded the limit.
     assert_eq!(of(None, link(5.8e9, Some(5e9))).answer, Answer::Unknown);
 }
 
@@ -552,7 +550,7 @@ fn a_quota_that_is_usual_is_no_reason() {
     let of = |before: &Machine, now: &Machine| {
         gated(now, &[history(&[100.0, 100.5, 99.5], before)], &stopped, &stopped, &nobody()).verdict()
     };
-    // One run under it does not make it usual.
+    // One run under the quota does not make it usual.
     let two = gated(
         &with(Some(50_000)),
         &[history(&[100.0, 100.5], &with(Some(50_000)))],
@@ -564,7 +562,7 @@ fn a_quota_that_is_usual_is_no_reason() {
     assert_eq!(of(&with(None), &with(Some(50_000))).cause, Some("cpu-quota"));
     assert_eq!(of(&with(Some(80_000)), &with(Some(50_000))).cause, Some("cpu-quota"));
     assert_eq!(of(&with(Some(50_000)), &with(Some(50_000))).answer, Answer::Healthy);
-    // A figure that is low under the usual quota has another cause, and others may be it.
+    // A figure that is low under the usual quota has another cause, possibly other processes.
     let mut lower = stopped.clone();
     lower.metrics[0].summary.median = 60.0;
     let usual = [history(&[100.0, 100.5, 99.5], &with(Some(50_000)))];
@@ -588,7 +586,7 @@ fn what_half_of_a_fleet_has_is_not_what_is_usual_of_it() {
     };
     assert!(differences(3).is_empty());
     assert_eq!(differences(4).len(), 1);
-    // Quotas that differ hide no CPU.
+    // Different quotas hide no CPU.
     let held = |quota: Option<u64>| {
         let mut machine = of(64);
         machine.cgroup.cpu_quota = quota.map(|cpus| allowed(cpus * 100_000));
@@ -617,7 +615,7 @@ fn a_fleet_says_what_is_usual_for_its_kind() {
     let here = Machine { host: Some("n0".to_owned()), id: "a".to_owned(), ..bare() };
     let other_kind = Machine { id: "b".to_owned(), ..bare() };
     let names: Vec<String> = (0..12).map(|n| format!("n{n}")).collect();
-    // What it measured itself does not say what is usual, and neither does another kind.
+    // The machine itself and other kinds do not define what is usual.
     let made_of = |count: usize| -> Vec<(&str, &Machine, f64)> {
         let kind = |n: usize| if (1..=4).contains(&n) { &other_kind } else { &here };
         let rate = |n: usize| if n <= 4 { 10.0 } else { 100.0 + (n % 3) as f64 * 0.1 };
@@ -647,8 +645,8 @@ fn a_machine_that_lost_memory_since_its_fleet_was_gathered_is_of_the_kind_that_i
     let usual = [Usual::of_fleet(&fleet_of(&machines), &now).unwrap()];
     let verdict = gated(&now, &usual, &made(0.99, |_| {}), &made(0.99, |_| {}), &nobody()).verdict();
     assert_eq!(verdict.line, "sick: memory 32 GiB, 64 GiB in the fleet");
-    // What it calls itself is enough to leave a node out, whatever the user called it: here four others are left. It is not enough to be
-    // taken for one that had more memory: many machines may have the name of an image.
+    // A matching host name is enough to leave a node out, whatever the user called it: four remain.
+    // It does not identify a machine that had more memory: many may have the host name of an image.
     let mut renamed = fleet_of(&machines[..5]);
     assert!(Usual::of_fleet(&fleet_of(&machines[1..]), &before).is_ok());
     renamed.nodes[0].name = "10.0.0.1".to_owned();
@@ -659,7 +657,7 @@ fn a_machine_that_lost_memory_since_its_fleet_was_gathered_is_of_the_kind_that_i
     let nameless = |machine: &Machine| Machine { host: Some("localhost".to_owned()), ..machine.clone() };
     renamed.nodes[0].name = "localhost".to_owned();
     assert!(Usual::of_fleet(&renamed, &nameless(&now)).is_err());
-    // Nor where several call themselves so.
+    // Several nodes with the same host name.
     let mut copies = fleet_of(&machines);
     copies.nodes.iter_mut().for_each(|node| {
         node.name.insert(0, 'x');
@@ -667,11 +665,11 @@ fn a_machine_that_lost_memory_since_its_fleet_was_gathered_is_of_the_kind_that_i
     });
     copies.measurements.iter_mut().for_each(|measurement| measurement.node.insert(0, 'x'));
     assert!(Usual::of_fleet(&copies, &before).is_ok() && Usual::of_fleet(&copies, &now).is_err());
-    // What it is found to run on may have another wording since.
+    // The wording of the evidence may have changed.
     let mut reworded = now.clone();
     reworded.virtualisation.evidence.push("another".to_owned());
     assert!(Usual::of_fleet(&fleet_of(&machines), &reworded).is_ok());
-    // One in a container now, or of another instance type, is another.
+    // A machine in a container now, or with another instance type, is another.
     let mut contained = now.clone();
     contained.virtualisation.container = Some("lxc".to_owned());
     assert!(Usual::of_fleet(&fleet_of(&machines), &contained).is_err());
@@ -683,7 +681,7 @@ fn a_machine_that_lost_memory_since_its_fleet_was_gathered_is_of_the_kind_that_i
     assert!(is_same(&before, &typed(&now, "m4.xlarge")));
     assert!(is_same(&typed(&before, "m4.xlarge"), &typed(&now, "m4.xlarge")));
     assert!(!is_same(&typed(&before, "m4.2xlarge"), &typed(&now, "m4.xlarge")));
-    // Without an entry of its own, or where that is of another processor, it is of another kind.
+    // Without a node of its own, or with one of another processor, its kind has too few machines.
     assert!(Usual::of_fleet(&fleet_of(&machines[1..]), &now).is_err());
     let mut other = now;
     other.cpu.model_name = Some("another".to_owned());
@@ -698,7 +696,7 @@ fn lines_have_80_characters_at_most() {
     assert!(verdict.line.chars().count() <= 80 && verdict.line.ends_with('…'), "{}", verdict.line);
 }
 
-/// Noise as machines have it: mostly small, now and then a measurement that lost much, and bursts of a few in a row.
+/// Realistic noise: mostly small, sometimes a large loss, and bursts of a few in a row.
 #[test]
 fn of_a_thousand_gates_on_a_healthy_machine_none_is_sick_and_a_loss_is_found() {
     let mut generator = Seed::new(26, "gate", "noise").generator();
@@ -739,7 +737,7 @@ fn a_fault_that_the_system_tells_is_a_reason_and_wear_is_not() {
     assert!(DRAINING.iter().all(|code| all.contains(code)), "{all:?}");
     gate.faults = vec![Fault::NvmeWorn { drive: "nvme0".to_owned(), percent: 104 }];
     assert_eq!((gate.next(), gate.verdict().answer), (None, Answer::Healthy));
-    // CPUs work at their critical temperature by design, and slots may have fewer lanes than both ends.
+    // CPUs work at their critical temperature by design; slots may have fewer lanes than both ends.
     gate.faults.push(Fault::TooHot { sensor: "coretemp".to_owned(), celsius: 100.0, critical: 100.0 });
     gate.faults.push(narrow(4));
     gate.faults.push(lost(1));
@@ -759,7 +757,7 @@ fn lost(count: u64) -> Fault {
     Fault::NvmeMediaErrors { drive: "nvme0".to_owned(), count }
 }
 
-/// The health of a machine with a link of so many lanes, and a drive that lost data so often where it could be asked.
+/// Health of a machine with a link of `lanes` lanes and a drive with `lost` media errors.
 fn health(lanes: u32, lost: Option<u64>) -> Health {
     let Fault::PcieLink { what, device, now, possible, saves_power } = narrow(lanes) else { panic!() };
     let links = vec![PcieLink { device, what, now, possible, saves_power }];
@@ -791,7 +789,7 @@ fn narrow_links_and_lost_data_are_a_reason_where_they_are_new() {
     assert_eq!(answer(Some(health(4, Some(1))), lost(2)).line, "sick: nvme0: media errors: 2; not so before");
     assert_eq!(answer(Some(health(16, Some(0))), narrow(4)).cause, Some("pcie-link"));
     assert_eq!(answer(Some(health(16, Some(0))), narrow(4)).answer, sick);
-    // Faster than it was while idle, at another address, with more lanes; one such link more.
+    // Faster than when idle, at another address, with more lanes; one such link more.
     let other = |lanes: u32, address: &str| {
         let Fault::PcieLink { what, mut now, possible, .. } = narrow(lanes) else { panic!() };
         now.transfers_per_s *= 2;
@@ -800,7 +798,7 @@ fn narrow_links_and_lost_data_are_a_reason_where_they_are_new() {
     assert_eq!(answer(Some(health(4, None)), other(4, "0000:42:00.0")).answer, healthy);
     assert_eq!(answer(Some(health(4, None)), other(8, "0000:41:00.0")).answer, healthy);
     assert_eq!(answer(Some(health(8, None)), other(4, "0000:41:00.0")).answer, sick);
-    // An idle GPU may save power by lanes as well.
+    // An idle GPU may save power by fewer lanes.
     let Fault::PcieLink { what, device, now, possible, .. } = narrow(4) else { panic!() };
     let idle = Fault::PcieLink { what, device, now, possible, saves_power: true };
     assert_eq!(answer(Some(health(16, None)), idle.clone()).answer, healthy);
@@ -811,12 +809,12 @@ fn narrow_links_and_lost_data_are_a_reason_where_they_are_new() {
     let mut with_gpu = health(4, None);
     with_gpu.links[0].saves_power = true;
     assert_eq!(answer(Some(with_gpu), narrow(4)).answer, healthy);
-    // The kernel numbers drives anew at each boot.
+    // The kernel renumbers drives at each boot.
     let mut renamed = health(4, Some(2));
     renamed.drives[0].name = "nvme1".to_owned();
     renamed.drives.extend(health(4, Some(0)).drives);
     assert_eq!(answer(Some(renamed), lost(2)).answer, healthy);
-    // The earlier run could not ask the drive, or kept nothing.
+    // The earlier run could not query the drive, or recorded nothing.
     assert_eq!(answer(Some(health(4, None)), lost(1)).answer, healthy);
     assert_eq!(answer(None, narrow(4)).answer, healthy);
 }

@@ -1,4 +1,4 @@
-//! Below which figure a measurement is low, and how often it is by chance.
+//! Thresholds below which a measurement is low, and how often that happens by chance.
 
 use plimsoll_compare::Noise;
 use plimsoll_model::metric::Better;
@@ -6,27 +6,27 @@ use plimsoll_stats::median;
 
 use crate::MISSED;
 
-/// Where a threshold comes from.
+/// Origin of a threshold.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Source {
-    /// The derived limit of the figure.
+    /// Derived limit of the figure.
     Limit,
-    /// Runs of this machine.
+    /// Earlier runs of this machine.
     History {
-        /// How many have the case.
+        /// Number of runs that have the case.
         runs: usize,
     },
     /// Machines of the same kind.
     Fleet {
-        /// How many have the case.
+        /// Number of machines that have the case.
         machines: usize,
     },
-    /// All of the time.
+    /// All of the CPU time.
     Whole,
 }
 
 impl Source {
-    /// "12 runs of this machine", as what a threshold is from.
+    /// Describes the origin: "12 earlier runs".
     pub fn words(&self) -> String {
         match self {
             Self::Limit => "its limit".to_owned(),
@@ -37,37 +37,38 @@ impl Source {
     }
 }
 
-/// A figure that is compared, and the one below which it is low.
+/// Usual figure, and the figure from which on a measurement is low.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Threshold {
-    /// What is usual, in the unit of the figure.
+    /// Usual figure, in its unit.
     pub usual: f64,
-    /// The figure at which a measurement begins to be low.
+    /// Figure at which a measurement becomes low.
     pub low: f64,
-    /// Whether more is better.
+    /// Direction of a better figure.
     pub better: Better,
-    /// The loss that is found: the one that was asked for, or the smallest that stands out from the noise.
+    /// Loss that is found, 0 to 1: the requested one, or the smallest that exceeds the noise.
     pub loss: f64,
-    /// The probability that a measurement is low though nothing is wrong.
+    /// Probability that a measurement is low although nothing is wrong.
     pub by_chance: f64,
-    /// The probability that it is low where the loss is there.
+    /// Probability that a measurement is low if the loss is real.
     pub of_a_loss: f64,
-    /// Where it comes from.
+    /// Origin.
     pub source: Source,
 }
 
-/// Losses that are tried until one stands out from the noise.
+/// Losses tried until one exceeds the noise.
 const LOSSES: [f64; 5] = [0.1, 0.15, 0.2, 0.3, 0.5];
-/// Runs or machines from which on they say what is usual.
+/// Least number of runs or machines that define a usual figure.
 pub(super) const MIN_USUAL_COUNT: usize = 3;
-/// What is assumed of a figure that is held to its limit: half of the measurements are low by chance. No measurement of the machine says so,
-/// so the most cautious number is taken at which repeating still decides.
+/// Assumed probability that a figure with a limit is low by chance. No measurement of the machine
+/// gives it, so this is the most cautious number with which repetitions still decide.
 const UNKNOWN_CHANCE: f64 = 0.5;
-/// The same of one whose loss is there.
+/// Assumed probability that such a figure is low if the loss is real.
 const UNKNOWN_LOSS: f64 = 0.98;
 
 impl Threshold {
-    /// Of a figure that reaches this share of `whole` where nothing is wrong: low is what is nearer to the loss than to that.
+    /// Returns the threshold of a figure that reaches `share` of `whole` on a sound machine: the
+    /// geometric mean of that and of the loss.
     pub(super) fn reached(whole: f64, share: f64, loss: f64, source: Source) -> Self {
         Self {
             usual: whole,
@@ -80,10 +81,11 @@ impl Threshold {
         }
     }
 
-    /// Of figures of the same case: low is what is nearer to the loss than to their median, on logarithms, so that twice and half are as far.
+    /// Returns the threshold for earlier figures of a case: the geometric mean of their median and
+    /// of the loss, so that twice and half are equally far.
     ///
     /// # Errors
-    /// Why they do not say what is usual.
+    /// Reason why the figures do not define what is usual.
     pub(super) fn usual(
         values: &[f64],
         better: Better,
@@ -114,7 +116,8 @@ impl Threshold {
                     Better::Lower => (middle / value).ln(),
                 };
                 let seen = values.iter().filter(|value| away(**value) < -half).count();
-                // What was not seen in n figures may happen once in n + 2 (Laplace's rule of succession).
+                // An event unseen in n figures may happen once in n + 2 (Laplace's rule of
+                // succession).
                 let by_chance = wider.beyond(half).max((seen + 1) as f64 / (n + 2) as f64);
                 let low = match better {
                     Better::Higher => middle * (-half).exp(),
@@ -135,7 +138,7 @@ impl Threshold {
         Err(format!("its {n} earlier figures differ by chance too much to find a loss of 50 %"))
     }
 
-    /// Whether this figure is low.
+    /// Whether a figure is low.
     pub fn is_low(&self, value: f64) -> bool {
         match self.better {
             Better::Higher => value < self.low,
@@ -143,7 +146,7 @@ impl Threshold {
         }
     }
 
-    /// What of the usual figure is lost, as a share; of a latency what of the usual speed.
+    /// Returns the lost share of the usual figure; for a latency, of the usual speed.
     pub fn lost(&self, value: f64) -> f64 {
         match self.better {
             Better::Higher => 1.0 - value / self.usual,
@@ -182,7 +185,7 @@ mod tests {
         assert!(loss(4.0).unwrap() > 0.1);
         assert!(loss(90.0).unwrap_err().contains("differ by chance too much"));
         assert_eq!(of(&[1.0, 1.0], Better::Higher).unwrap_err(), "2 earlier figures known, 3 required");
-        // Three figures that happen to be equal do not make chance impossible.
+        // Three equal figures do not make chance impossible.
         assert!(of(&[5.0, 5.0, 5.0], Better::Higher).unwrap().by_chance >= 0.2);
     }
 

@@ -1,4 +1,4 @@
-//! What is usual: figures of earlier runs of this machine, or of machines of its kind.
+//! Usual figures: from earlier runs of this machine, or from machines of its kind.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,16 +14,16 @@ use crate::cause::Quota;
 use crate::difference::{Difference, TIGHTER};
 use crate::threshold::{MIN_USUAL_COUNT, Source, Threshold};
 
-/// Machines of a kind from which on they say what is usual.
+/// Least number of machines of a kind that define what is usual.
 const LEAST_MACHINES: usize = 5;
 
-/// Figures by case, and what the machine that they are of has.
+/// Usual figures by case, and usual resources of the machine.
 #[derive(Clone, Debug, Default)]
 pub struct Usual {
     figures: BTreeMap<String, Vec<f64>>,
-    /// The rates that settings held each case to; without end where none did.
+    /// Rates that settings limited each case to; infinite without a setting.
     settings: BTreeMap<String, Vec<f64>>,
-    /// The CPU quotas, in CPUs; without end where there was none.
+    /// CPU quotas, in CPUs; infinite without a quota.
     quotas: Vec<f64>,
     machine: Option<Machine>,
     health: Option<Health>,
@@ -31,7 +31,7 @@ pub struct Usual {
 }
 
 impl Usual {
-    /// Of runs of `machine`, the oldest first. `None` without any.
+    /// Collects the figures of `runs` of `machine`, the oldest first. `None` without any.
     pub fn of_history(runs: &[Run], machine: &Machine) -> Option<Self> {
         let latest = runs.last()?;
         Some(Self {
@@ -44,11 +44,12 @@ impl Usual {
         })
     }
 
-    /// Of the machines of a gathered run that are of the kind of `machine`, this one itself excluded. If the run has a node of this machine's
-    /// name, its kind is what it was then: one that has lost a CPU or memory since would be of no kind of that run.
+    /// Collects figures of machines in a gathered run that have the kind of `machine`, itself
+    /// excluded. If the run has a node with its name, the kind is that node's: a machine that has
+    /// lost a CPU or memory since is compared with its former kind.
     ///
     /// # Errors
-    /// There are fewer than five of them.
+    /// The run has fewer than five such machines.
     pub fn of_fleet(run: &Run, machine: &Machine) -> Result<Self, String> {
         let then = named(run, machine).map(|node| run.machine_of(node));
         let kind = &then.filter(|then| is_same(then, machine)).unwrap_or(machine).id;
@@ -76,7 +77,7 @@ impl Usual {
         })
     }
 
-    /// The threshold of a case; `None` where no figure of it is known.
+    /// Returns the threshold of a case; `None` if no figure of it is known.
     pub(super) fn threshold(
         &self,
         case: &Case,
@@ -91,13 +92,12 @@ impl Usual {
         Some(Threshold::usual(values, better, loss, source))
     }
 
-    /// The health of this machine at its latest run.
     pub(super) fn health(&self) -> Option<&Health> {
         self.health.as_ref()
     }
 
-    /// The setting that holds a case below what is usual, where that is not usual. It needs no figure that is low: short samples may
-    /// pass it, and what is usual may differ by chance. `None` where no figures of the case are known.
+    /// Returns the setting that newly limits a case to less than usual, also without a low figure:
+    /// short samples may exceed the limit. Outer `None`: too few figures of the case are known.
     pub(super) fn newly_held(
         &self,
         measurement: &Measurement,
@@ -126,7 +126,6 @@ impl Usual {
         Some(held())
     }
 
-    /// The CPU quota of this machine, against what it usually has.
     pub(super) fn quota(&self, machine: &Machine) -> Quota {
         let now = quota(machine);
         let usual =
@@ -137,20 +136,21 @@ impl Usual {
         }
     }
 
-    /// What this machine lacks of what is usual.
     pub(super) fn differences(&self, machine: &Machine) -> Vec<Difference> {
         let before = if self.is_fleet { "in the fleet" } else { "before" };
         let all = self.machine.iter().flat_map(|usual| Difference::between(usual, machine, before));
-        // One run without the quota that all others had does not make it new.
+        // One earlier run without the quota does not make it new.
         let is_usual = self.quota(machine) == Quota::Usual;
         all.filter(|one| !is_usual || !matches!(one, Difference::Quota { .. })).collect()
     }
 }
 
-/// Whether two descriptions of one name are of one machine, also where it has lost CPUs or memory in between.
+/// Whether two descriptions with one name describe one machine, even after a loss of CPUs or
+/// memory.
 pub fn is_same(before: &Machine, now: &Machine) -> bool {
     let facts = |machine: &Machine| {
-        // Not the evidence, whose words may change with the version, nor the type of an instance, which is not told each time.
+        // Excluded: the evidence, whose wording may change, and the instance type, which is not
+        // always known.
         let all = Virtualisation { instance: None, evidence: Vec::new(), ..machine.virtualisation.clone() };
         (machine.cpu.vendor.clone(), machine.cpu.model_name.clone(), all)
     };
@@ -159,7 +159,7 @@ pub fn is_same(before: &Machine, now: &Machine) -> bool {
     before.id == now.id || (facts(before) == facts(now) && !is_resized)
 }
 
-/// Whether what a machine measured on its files says anything of those of another: a case does not name its disk.
+/// Whether disk figures of `then` are valid for `now`: a case does not name its disk.
 fn has_such_disks(then: &Machine, now: &Machine) -> bool {
     let kinds = |machine: &Machine| {
         let storage = machine.storage.as_ref()?;
@@ -173,7 +173,7 @@ fn has_such_disks(then: &Machine, now: &Machine) -> bool {
     kinds(then) == kinds(now)
 }
 
-/// The measurements of these nodes that say what is usual for `now`, each with its machine.
+/// Yields the measurements of accepted nodes (`is_of`) that apply to `now`, with their machines.
 fn told<'a>(
     runs: &'a [Run],
     now: &'a Machine,
@@ -190,7 +190,7 @@ fn told<'a>(
     })
 }
 
-/// The headlines by case.
+/// Returns the medians of the headlines by case.
 fn figures(runs: &[Run], now: &Machine, is_of: impl Fn(&str) -> bool) -> BTreeMap<String, Vec<f64>> {
     let mut all: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for (measurement, _) in told(runs, now, is_of) {
@@ -201,12 +201,12 @@ fn figures(runs: &[Run], now: &Machine, is_of: impl Fn(&str) -> bool) -> BTreeMa
     all
 }
 
-/// The CPUs of a machine's quota; without end where it has none.
+/// Returns the CPU quota, in CPUs; infinite without one.
 fn quota(machine: &Machine) -> f64 {
     machine.cgroup.cpu_quota.as_ref().map_or(f64::INFINITY, |quota| quota.cpus())
 }
 
-/// The rates that settings held each case to, without end where none did.
+/// Returns the rates that settings limited each case to, by case; infinite without a setting.
 fn settings(runs: &[Run], now: &Machine, is_of: impl Fn(&str) -> bool) -> BTreeMap<String, Vec<f64>> {
     let mut all: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for (measurement, machine) in told(runs, now, is_of) {
@@ -217,14 +217,15 @@ fn settings(runs: &[Run], now: &Machine, is_of: impl Fn(&str) -> bool) -> BTreeM
     all
 }
 
-/// The node of a run that has the name of `machine`.
+/// Returns the node of a run with the host name of `machine`.
 fn named<'a>(run: &'a Run, machine: &Machine) -> Option<&'a Node> {
     let host = machine.host.as_deref().filter(|host| !host.starts_with("localhost"))?;
     run.nodes.iter().find(|node| node.name == host)
 }
 
-/// Whether a node is `machine` itself: by its name, else by what it calls itself, where one alone does. A run over SSH has the names that the user
-/// typed. Many machines may call themselves by one name, that of an image, so this is enough to leave a node out and for no more.
+/// Whether a node is `machine` itself: by its name, else by its own host name if that is unique in
+/// the run. A run over SSH has names that the user typed. Images share host names, so this is
+/// enough to leave a node out and for nothing else.
 fn is_own(run: &Run, node: &Node, machine: &Machine) -> bool {
     let own = named(run, machine).or_else(|| {
         let is_of = |node: &&Node| machine.host.is_some() && run.machine_of(node).host == machine.host;
@@ -234,8 +235,8 @@ fn is_own(run: &Run, node: &Node, machine: &Machine) -> bool {
     own.is_some_and(|own| own.name == node.name)
 }
 
-/// A machine of these with the CPUs and the quota that more than half of them have; what no such part has is that of `machine`, so that it does not
-/// differ.
+/// Returns a machine with the CPU count and the quota of the majority; without a majority, of
+/// `machine`.
 fn most<'a>(all: impl Iterator<Item = &'a Machine> + Clone, machine: &Machine) -> Option<Machine> {
     let mut typical = all.clone().next()?.clone();
     let cpus = |of: &Machine| of.cpu.allowed.len() as u64;
@@ -246,7 +247,7 @@ fn most<'a>(all: impl Iterator<Item = &'a Machine> + Clone, machine: &Machine) -
     Some(typical)
 }
 
-/// One of the machines that agree in a number with more than half of all.
+/// Returns a machine whose `number` more than half of `all` have.
 fn majority<'a>(
     all: impl Iterator<Item = &'a Machine>,
     number: impl Fn(&Machine) -> u64,

@@ -1,4 +1,4 @@
-//! What the checks come to: healthy, sick or unknown, in a line of at most 80 characters, and what it rests on.
+//! Verdict of a gate: healthy, sick or unknown, with its evidence, in at most 80 characters.
 
 use plimsoll_bench::label;
 use plimsoll_units::quantity::percent;
@@ -9,29 +9,28 @@ use crate::difference::Difference;
 use crate::threshold::Source;
 use crate::{Cause, Gate};
 
-/// Characters of the line.
 const VERDICT_COLUMNS: usize = 80;
 
-/// What is said of a loss that others may have caused unseen.
+/// Explanation of a loss that may have a cause outside the machine.
 const OTHERS_MAY_BE_THE_CAUSE: &str = "others may be the cause";
 
-/// The stable name of the cause of a machine whose answers are wrong.
+/// Stable identifier of the cause if answers are wrong.
 const WRONG_ANSWER: &str = "wrong-answer";
 
-/// The answer.
+/// Answer of a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Answer {
-    /// Nothing that was judged is low.
+    /// No judged figure is low.
     Healthy,
-    /// The loss is there, and it is this machine's.
+    /// A loss, difference, fault or wrong answer is attributed to this machine.
     Sick,
-    /// It cannot be said.
+    /// The evidence does not decide.
     Unknown,
 }
 
 impl Answer {
-    /// Its word.
+    /// Returns the answer in lower case.
     pub fn word(self) -> &'static str {
         match self {
             Self::Healthy => "healthy",
@@ -41,18 +40,17 @@ impl Answer {
     }
 }
 
-/// The answer with its line.
+/// Answer with its one-line explanation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
     /// The answer.
     pub answer: Answer,
     /// Answer, cause and evidence, in at most 80 characters.
     pub line: String,
-    /// The stable name of the cause, where there is one.
+    /// Stable identifier of the cause, if known.
     pub cause: Option<&'static str>,
 }
 
-/// What the checks come to.
 pub(super) fn of(gate: &Gate) -> Verdict {
     sick(gate).or_else(|| unknown(gate)).unwrap_or_else(|| healthy(gate))
 }
@@ -64,7 +62,6 @@ fn verdict(answer: Answer, cause: Option<&'static str>, first: &str, then: Optio
     Verdict { answer, cause, line: cut(&long.unwrap_or(short)) }
 }
 
-/// A line of at most 80 characters.
 fn cut(line: &str) -> String {
     let shown = shown_within(line, 4 * VERDICT_COLUMNS);
     match shown.chars().count() {
@@ -84,7 +81,7 @@ fn sick(gate: &Gate) -> Option<Verdict> {
         .iter()
         .filter(|check| check.accuses(gate.shares))
         .max_by(|a, b| lost(a).total_cmp(&lost(b)));
-    // A measured cause says more than a setting that differs.
+    // A measured cause is stronger evidence than a setting that differs.
     if let Some(check) = found {
         return Some(match check.cause() {
             Some(cause) => {
@@ -114,7 +111,7 @@ fn unknown(gate: &Gate) -> Option<Verdict> {
         ));
     }
     let passed = gate.checks.iter().any(|check| check.state == State::Passed);
-    // What others take of the CPU time is theirs, and says nothing of figures that passed.
+    // CPU time taken by other work does not cast doubt on figures that passed.
     let is_theirs = |check: &Check| passed && check.what == What::CpuTime && check.is_in_vain();
     if let Some(check) = gate.checks.iter().find(|check| check.state == State::InVain && !is_theirs(check)) {
         return Some(match check.cause() {
@@ -135,7 +132,7 @@ fn unknown(gate: &Gate) -> Option<Verdict> {
         State::Failed(why) => Some((check, why)),
         _ => None,
     });
-    // A server that does not answer is no health of this machine either way.
+    // An unreachable server is no evidence about the health of this machine.
     let tried = gate.unjudged.iter().find(|one| one.failed).map(|one| (&one.case, &one.why));
     if let Some((case, why)) = failed.map(|(check, why)| (&check.case, why)).or(tried) {
         let first = format!("{}: {why}", label::full(case));
@@ -162,7 +159,7 @@ fn lost(check: &Check) -> f64 {
     check.value_shown().map_or(0.0, |value| check.threshold.lost(value))
 }
 
-/// "cpu fma f64 avx512 49 % below its limit".
+/// Describes a loss: "cpu fma f64 avx512 49 % below its limit".
 fn evidence(check: &Check) -> String {
     let of = match check.threshold.source {
         Source::Limit => "its limit",

@@ -1,7 +1,7 @@
-//! The signature on a device, found by blkid(8): that of a file system, a partition table or a volume manager.
+//! Signature on a device (file system, partition table, volume manager), from blkid(8).
 //!
-//! Without an answer of blkid only a device that is empty at both ends counts as empty. Both ends are read in any case, because
-//! blkid does not report a read error.
+//! Without an answer of blkid, only a device with empty ends counts as empty. Both ends are always
+//! read, because blkid does not report read errors.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -14,33 +14,32 @@ use rustix::fs::{Advice, fadvise};
 use plimsoll_system::trust::Trust;
 use plimsoll_units::text::shown_within;
 
-/// Where distributions install it. The search path of the environment is not used.
+/// Paths where distributions install blkid; `PATH` is not used.
 const PLACES: [&str; 4] = ["/usr/sbin/blkid", "/sbin/blkid", "/usr/bin/blkid", "/bin/blkid"];
 
-/// The longest that it may take; it reads some hundred kilobytes.
+/// Longest run time; blkid reads some hundred kilobytes.
 const TIME_LIMIT: Duration = Duration::from_secs(20);
 
-/// The longest value of its output that a message shows, in characters.
+/// Longest value of its output in a message, in characters.
 const SHOWN: usize = 40;
 
-/// The exit statuses of blkid(8) for no signature, and for several that exclude each other.
+/// Exit statuses of blkid(8): no signature, and several that exclude each other.
 const NOTHING_FOUND: i32 = 2;
 const AMBIVALENT: i32 = 8;
 
-/// The bytes at each end in which formats have their signatures: LUKS2 up to 4 MiB after the start, RAID up to 2 MiB before the
+/// Bytes at each end with signatures: LUKS2 within 4 MiB of the start, RAID within 2 MiB of the
 /// end.
 const ENDS: u64 = (4 << 20) + 4096;
 
-/// The answer of blkid.
 #[derive(Debug, PartialEq, Eq)]
 enum Answer {
     Found(String),
     Nothing,
-    /// It is not installed, or it failed.
+    /// Not installed, or failed.
     Unknown,
 }
 
-/// Names the contents of a device or file of `bytes` bytes; `None` if it counts as empty.
+/// Describes the contents of a device or file of `bytes` bytes; `None` if it counts as empty.
 ///
 /// # Errors
 /// It cannot be read.
@@ -61,17 +60,16 @@ pub(crate) fn contents(file: &File, bytes: u64) -> std::io::Result<Option<String
     })
 }
 
-/// The kind of bytes at both ends of a device.
 #[derive(Debug, PartialEq, Eq)]
 enum Ends {
     /// All 0.
     Empty,
-    /// A header of a GUID partition table is among them. blkid does not report the second copy, at the end, if the first is gone.
+    /// Contains a GPT header. blkid does not report the second copy, at the end, without the first.
     PartitionTable,
     Data,
 }
 
-/// The first bytes of a header of a GUID partition table, at the start of a sector (UEFI Specification 2.10, section 5.3.2).
+/// Start of a GPT header, at the start of a sector (UEFI Specification 2.10, section 5.3.2).
 const GPT_HEADER: &[u8] = b"EFI PART";
 
 fn read_ends(file: &File, bytes: u64) -> std::io::Result<Ends> {
@@ -96,7 +94,7 @@ fn ask(file: &File, places: &[&str]) -> Answer {
     run(file, places).map_or(Answer::Unknown, |(code, out, err)| read(code, &out, &err))
 }
 
-/// Runs blkid: its exit status, output and error output.
+/// Runs blkid; returns exit status, output and error output.
 fn run(file: &File, places: &[&str]) -> Option<(i32, String, String)> {
     let trust = Trust::here();
     let program = places.iter().find_map(|place| trust.program(Path::new(place)).ok())?;
@@ -110,7 +108,7 @@ fn run(file: &File, places: &[&str]) -> Option<(i32, String, String)> {
         .spawn()
         .ok()?;
     let begun = Instant::now();
-    // It prints less than a pipe holds.
+    // The output fits in a pipe.
     while let Ok(None) = child.try_wait() {
         if begun.elapsed() >= TIME_LIMIT {
             let _ = child.kill();
@@ -123,9 +121,9 @@ fn run(file: &File, places: &[&str]) -> Option<(i32, String, String)> {
     Some((output.status.code()?, text(&output.stdout), text(&output.stderr)))
 }
 
-/// The meaning of its output. A partition's entry in its disk's table (`PART_ENTRY_…`) is not on the partition itself. The status
-/// for "nothing found" is also that of a device that blkid cannot open, which it reports as an error; and a program of the same
-/// name from another project may have other statuses.
+/// Interprets the output. A partition's entry in the table of its disk (`PART_ENTRY_…`) is not on
+/// the partition. A device that blkid cannot open has the status of "nothing found" with an error
+/// message; another program of that name may have other statuses.
 fn read(code: i32, out: &str, err: &str) -> Answer {
     let value = |key: &str| out.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
     match (code, value("TYPE"), value("PTTYPE")) {
@@ -178,7 +176,7 @@ mod tests {
         }
     }
 
-    /// A sparse file of this size with bytes at one place.
+    /// A sparse file of `size` bytes with `bytes` at one offset.
     fn image(size: u64, place: u64, bytes: &[u8]) -> File {
         let file = tempfile::tempfile().unwrap();
         file.set_len(size).unwrap();
@@ -223,7 +221,7 @@ mod tests {
         }
     }
 
-    /// The files that the tools for file systems, swap and partitions make are found, and noise is nothing.
+    /// Images made by mkfs, mkswap and sfdisk are recognised.
     #[test]
     fn what_the_real_tools_make_is_found() {
         if ask(&image(1 << 20, 0, b""), &PLACES) == Answer::Unknown {

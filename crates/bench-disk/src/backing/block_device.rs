@@ -1,4 +1,4 @@
-//! A block device as it is found, and why it cannot be used.
+//! A block device, and the reasons why it cannot be used.
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
@@ -12,22 +12,22 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::process::Uid;
 
-/// Why the device cannot be used.
+/// Reason why a device cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RawError {
-    /// It is not there, or is no device: bad input.
+    /// Missing, or no block device: invalid input.
     #[error("--target {0}")]
     Usage(String),
-    /// Somebody's data could be lost.
+    /// Data could be lost.
     #[error("{0}")]
     Refused(String),
-    /// It does not work.
+    /// The device does not work.
     #[error("{0}")]
     Failed(String),
 }
 
 impl RawError {
-    /// What that means for a case.
+    /// Converts to the reason of a case.
     pub fn cannot(&self) -> CannotMeasure {
         match self {
             RawError::Refused(_) => CannotMeasure::refused(self.to_string()),
@@ -36,19 +36,17 @@ impl RawError {
     }
 }
 
-/// A device that has been looked at.
 #[derive(Debug)]
 pub(crate) struct Looked {
     pub(crate) number: DeviceNumber,
     pub(crate) bytes: u64,
-    /// Open for reading.
     pub(crate) file: File,
 }
 
 pub(super) fn look(device: &Path) -> Result<Looked, RawError> {
     let name = path(device);
     let usage = |why: &str| RawError::Usage(format!("{name} {why}"));
-    // Not waiting: opening a FIFO would.
+    // Without waiting, as opening a FIFO would.
     let flags = i32::try_from((OFlags::NONBLOCK | OFlags::NOCTTY).bits()).unwrap_or(0);
     let opened = File::options().read(true).custom_flags(flags).open(device);
     let mut file = opened.map_err(|error| match Errno::from_io_error(&error) {
@@ -67,8 +65,8 @@ pub(super) fn look(device: &Path) -> Result<Looked, RawError> {
     Ok(Looked { number: DeviceNumber::from_raw(metadata.rdev()), bytes, file })
 }
 
-/// Who forbids a device, and what helps. The device cgroup answers EPERM, whoever asks (cgroup-v1/devices.rst); to root
-/// everything else is permitted but for what is mounted with nodev (open(2): EACCES).
+/// Explains the refusal and its remedy. The device cgroup returns EPERM to every user
+/// (cgroup-v1/devices.rst); root gets EACCES only on a file system mounted with nodev (open(2)).
 fn forbidden(errno: Errno, user: Uid) -> &'static str {
     match (errno, user.is_root()) {
         (Errno::PERM, _) => {
@@ -79,7 +77,7 @@ fn forbidden(errno: Errno, user: Uid) -> &'static str {
     }
 }
 
-/// A path for messages.
+/// Escapes a path for messages.
 pub(super) fn path(path: &Path) -> String {
     shown_bytes(path.as_os_str().as_encoded_bytes())
 }

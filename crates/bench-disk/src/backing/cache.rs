@@ -1,10 +1,10 @@
-//! How a file or device is opened: past the page cache, or through it.
+//! Direct or buffered access to a file or device.
 
 use plimsoll_model::job::disk::CacheMode;
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
-/// Whether the page cache stands between the case and the device.
+/// Use of the page cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Cache {
     /// Bypassed with `O_DIRECT`.
@@ -23,7 +23,6 @@ impl From<CacheMode> for Cache {
 }
 
 impl Cache {
-    /// What open(2) needs for it.
     pub(super) fn open_flags(self) -> OFlags {
         match self {
             Cache::Direct => OFlags::DIRECT,

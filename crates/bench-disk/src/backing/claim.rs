@@ -1,8 +1,9 @@
-//! What must be true before anything is written to a block device, and what is kept so that it stays true.
+//! Conditions for writing to a block device, and the claims that keep them true.
 //!
-//! Nobody uses the device, nor anything that its bytes are kept in ([`users`]); no process holds any of that open; the
-//! kernel grants the exclusive claim on it, and on the devices below that nobody else would keep from being mounted; and no
-//! mark of anybody's data is on it. All but the marks is looked at before and after the claim, and again before each case.
+//! The device and all that its bytes are stored in ([`users`]) have no user; no process holds any
+//! of it open; the kernel grants an exclusive claim on it and on lower devices that could otherwise
+//! be mounted; and it has no signature of data. All but the signature is checked before and after
+//! the claim, and again before each case.
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
@@ -22,19 +23,19 @@ use plimsoll_machine::disk::users::{self, Below, Use};
 use plimsoll_machine::mounts::DeviceNumber;
 use plimsoll_machine::root::Root;
 
-/// How long somebody who looks at each device that changes (udev does, whenever a writer closes one) may take to finish.
+/// Longest wait for a process that inspects changed devices (udev, after each close by a writer).
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The right to write to a device.
 #[derive(Debug)]
 pub struct Claim {
-    /// What nobody can know about who uses the device, each a sentence.
+    /// Unknowns about users of the device, each a sentence.
     pub remarks: Vec<String>,
     number: DeviceNumber,
     bytes: u64,
     stack: Stack,
     sequence: Option<u64>,
-    /// Exclusive claims on devices below.
+    /// Exclusive claims on lower devices.
     _below: Vec<File>,
 }
 
@@ -64,7 +65,7 @@ impl Claim {
         Ok((file, claim))
     }
 
-    /// Looks again whether nobody has come to use the device since, or changed what it is.
+    /// Checks again that the device has no user and is unchanged.
     ///
     /// # Errors
     /// It may not be written to any more.
@@ -88,14 +89,12 @@ impl Claim {
     }
 }
 
-/// What was found of a device that nobody uses.
 struct Found {
     below: Vec<Below>,
-    /// What this user could not see.
+    /// Processes that this user could not inspect.
     unseen: Option<String>,
 }
 
-/// Refuses a device that has a user.
 fn unused(root: &Root, name: &str, number: DeviceNumber) -> Result<Use, RawError> {
     let found = users::examine(root, number);
     match found.sentence() {
@@ -104,8 +103,7 @@ fn unused(root: &Root, name: &str, number: DeviceNumber) -> Result<Use, RawError
     }
 }
 
-/// Claims a device that is behind the one to be written to, so that nobody can mount it meanwhile. `None` where it has no
-/// node here, or is a file, which cannot be claimed.
+/// Claims a lower device against mounts. `None` if it has no node here, or is a file.
 fn claimed(name: &str, below: &Below) -> Result<Option<File>, RawError> {
     let (Thing::Block(number), Some(path)) = (below.thing, &below.path) else { return Ok(None) };
     match File::options().read(true).custom_flags(flags(OFlags::EXCL | OFlags::NONBLOCK)).open(path) {
@@ -118,15 +116,13 @@ fn claimed(name: &str, below: &Below) -> Result<Option<File>, RawError> {
              another device; nothing was written to it",
             below.name
         ))),
-        // Without the right to open it there is no claim on it; who uses it has been looked at.
+        // Without the right to open it there is no claim; its users have been checked.
         Err(_) => Ok(None),
     }
 }
 
-/// Refuses a device of which another process holds anything open that its bytes are kept in: it need not have claimed it to
-/// lose its data.
-///
-/// Gives what this user could not see.
+/// Refuses a device if another process holds open anything that its bytes are stored in, even
+/// without a claim. Returns a remark on processes that this user could not inspect.
 fn held_by_nobody(root: &Root, name: &str, found: &Use) -> Result<Option<String>, RawError> {
     let begun = Instant::now();
     loop {
@@ -148,7 +144,7 @@ fn held_by_nobody(root: &Root, name: &str, found: &Use) -> Result<Option<String>
     }
 }
 
-/// Why the device may not be written to, by who holds it or may hold it.
+/// Explains the refusal if a process holds, or may hold, the device.
 fn held(name: &str, found: &Use, seen: &Seen) -> Option<String> {
     if let Some((opener, place)) = &seen.holder {
         let what = match found.watched[*place].name.as_str() {
@@ -169,7 +165,7 @@ fn held(name: &str, found: &Use, seen: &Seen) -> Option<String> {
     ))
 }
 
-/// Refuses a device that bears the mark of a file system, a partition table or a volume manager.
+/// Refuses a device with a signature of a file system, partition table or volume manager.
 fn nothing_on_it(name: &str, file: &File, bytes: u64) -> Result<(), RawError> {
     match mark(name, file, bytes)? {
         None => Ok(()),
@@ -179,7 +175,7 @@ fn nothing_on_it(name: &str, file: &File, bytes: u64) -> Result<(), RawError> {
     }
 }
 
-/// The same for what the device shows a part of: the mark is then at a place that the device does not show.
+/// Refuses a partial device whose whole has such a signature, outside the visible part.
 fn nothing_below(name: &str, below: &Below) -> Result<(), RawError> {
     if !below.partial {
         return Ok(());
@@ -201,7 +197,7 @@ fn nothing_below(name: &str, below: &Below) -> Result<(), RawError> {
     }
 }
 
-/// Opens for reading what is known to be there.
+/// Opens a known device or file for reading; returns its size in bytes.
 fn opened(path: &Path, thing: Thing) -> std::io::Result<(File, u64)> {
     let mut file =
         File::options().read(true).custom_flags(flags(OFlags::NONBLOCK | OFlags::NOCTTY)).open(path)?;
@@ -212,7 +208,6 @@ fn opened(path: &Path, thing: Thing) -> std::io::Result<(File, u64)> {
     Ok((file, bytes))
 }
 
-/// What is on a device or file.
 fn mark(name: &str, file: &File, bytes: u64) -> Result<Option<String>, RawError> {
     blkid::contents(file, bytes).map_err(|error| {
         RawError::Failed(format!("{name} cannot be read, so what is on it is unknown: {error}"))

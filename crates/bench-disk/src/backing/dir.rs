@@ -1,4 +1,4 @@
-//! The directory of the test files: whether it can be used, what is there, and how large a file it may take.
+//! The directory of the test files: usability, file system, and largest file.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -16,21 +16,21 @@ use plimsoll_machine::{Machine, Root, mounts};
 use plimsoll_system::links::LinkError;
 use plimsoll_units::text::shown_bytes;
 
-/// Why a directory cannot hold test files: bad input, known before any load.
+/// Reason why a directory cannot hold test files: invalid input, known before any load.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DirError {
     /// Nothing there.
     #[error("--dir {0} does not exist; create it or use another directory")]
     Missing(String),
-    /// Something else is there.
+    /// Not a directory.
     #[error("--dir must be a directory: {0} is not")]
     NotADirectory(String),
     /// The file system is mounted read-only.
     #[error("--dir {dir} is on {mount}, which is mounted read-only; use another directory")]
     ReadOnly {
-        /// As given.
+        /// Directory as given.
         dir: String,
-        /// Its mount point.
+        /// Mount point.
         mount: String,
     },
     /// The user may not create files there.
@@ -39,35 +39,35 @@ pub enum DirError {
     /// Marked immutable (`chattr +i`), or another reason for `EPERM`.
     #[error("--dir {0}: nobody can create files there (immutable? see lsattr -d); use another directory")]
     Immutable(String),
-    /// Another user could lead it anywhere.
+    /// Another user could redirect the path.
     #[error("--dir {dir} is not used, for safety: {why}")]
     NotTrusted {
-        /// As named.
+        /// Directory as given.
         dir: String,
-        /// Which link on its way is another user's.
+        /// The link of another user on the path.
         why: String,
     },
-    /// Its file system has no size.
+    /// The file system has no size.
     #[error(
         "--dir {0} cannot be used: its file system stores no files (its size is 0 bytes); use another directory"
     )]
     NoSize(String),
-    /// What is there are devices.
+    /// A directory of devices.
     #[error(
         "--dir {0} cannot be used: it holds devices, not files; use another directory, or --target DEVICE"
     )]
     Devices(String),
-    /// Any other reason of the system.
+    /// Another system error.
     #[error("--dir {dir} cannot be used: {errno}; use another directory")]
     Other {
-        /// As given.
+        /// Directory as given.
         dir: String,
-        /// What the kernel said.
+        /// Error of the kernel.
         errno: Errno,
     },
 }
 
-/// There is too little space for the test file: an environment error.
+/// Too little space for the test file: an environment error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the test file needs {}, and only {} can be used on {mount}: {why}; {remedy}",
@@ -78,45 +78,45 @@ pub struct NoSpace {
     pub needs: u64,
     /// Bytes that may be used.
     pub has: u64,
-    /// The mount point.
+    /// Mount point.
     pub mount: String,
-    /// Which bound that is.
+    /// The bound that applies.
     pub why: String,
-    /// What to do.
+    /// Remedy.
     pub remedy: &'static str,
 }
 
-/// What is known of a usable directory.
+/// Properties of a usable directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DirFacts {
-    /// The directory, without symbolic links.
+    /// Path without symbolic links.
     pub path: PathBuf,
-    /// Where its file system is mounted.
+    /// Mount point of its file system.
     pub mount: PathBuf,
-    /// What file system it is.
+    /// File system.
     pub file_system: FileSystem,
-    /// Bytes that this user may still write (`f_bavail`, without root's reserve).
+    /// Bytes available to this user (`f_bavail`, without root's reserve).
     pub available: u64,
-    /// The largest file that this process may write (RLIMIT_FSIZE).
+    /// Largest file that this process may write, in bytes (RLIMIT_FSIZE).
     pub file_size_limit: Option<u64>,
 }
 
-/// The size that a test file gets.
+/// Size of a test file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileSize {
     /// Bytes.
     pub bytes: u64,
-    /// Why it is not the most that was wanted.
+    /// Reason why it is less than requested, if it is.
     pub reduced: Option<String>,
 }
 
-/// Free space that is never used: a tenth, and 1 GiB at least. A full file system hurts everybody on it.
+/// Least free space that is never used, in bytes; also a tenth. A full file system hurts all users.
 const RESERVE: u64 = 1 << 30;
 
-/// Looks at `dir` without creating anything: for the parent, before any load.
+/// Checks `dir` without creating anything; runs in the parent, before any load.
 ///
 /// # Errors
-/// Why it cannot hold test files.
+/// Reason why it cannot hold test files.
 pub fn check_dir(dir: &Path) -> Result<DirFacts, DirError> {
     let name = || shown_bytes(dir.as_os_str().as_encoded_bytes());
     let failed = |error: &io::Error| match Errno::from_io_error(error) {
@@ -144,7 +144,7 @@ pub fn check_dir(dir: &Path) -> Result<DirFacts, DirError> {
     if vfs.f_blocks == 0 {
         return Err(DirError::NoSize(name()));
     }
-    // devtmpfs has the number of tmpfs; in a container a tmpfs is there instead.
+    // devtmpfs has the magic of tmpfs; a container has a tmpfs instead.
     if mount == Path::new("/dev") && !path.starts_with("/dev/shm") {
         return Err(DirError::Devices(name()));
     }
@@ -164,11 +164,11 @@ pub fn check_dir(dir: &Path) -> Result<DirFacts, DirError> {
     })
 }
 
-/// The file system of a path; of an overlay whose upper directory is in memory, as that of a live system is, also that.
+/// Returns the file system of a path. An overlay on a live system also gets the medium memory.
 fn file_system(path: &Path) -> Result<FileSystem, Errno> {
     let of = |path: &Path| {
         let magic = rustix::fs::statfs(path)?.f_type;
-        // The magic is 32 bits on every architecture; a sign extension is cut off here.
+        // The magic is 32 bits on every architecture; this cuts off a sign extension.
         Ok::<_, Errno>(FileSystem::from_magic((magic as u64 & 0xffff_ffff) as u32))
     };
     let own = of(path)?;
@@ -182,20 +182,19 @@ fn file_system(path: &Path) -> Result<FileSystem, Errno> {
     Ok(if is_in_memory { FileSystem { medium: Some(Medium::Memory), ..own } } else { own })
 }
 
-/// Whether the effective user may create names in `dir`.
 fn may_create(dir: &Path) -> Result<(), Errno> {
     let access = Access::WRITE_OK | Access::EXEC_OK;
     match rustix::fs::accessat(CWD, dir, access, AtFlags::EACCESS) {
-        // Before Linux 5.8 only the real user can be asked about.
+        // Before Linux 5.8 only the real user can be checked.
         Err(Errno::NOSYS) => rustix::fs::accessat(CWD, dir, access, AtFlags::empty()),
         answer => answer,
     }
 }
 
-/// The highest parent on the same device and, where the kernel tells it, in the same mount: a directory that is bound elsewhere
-/// keeps its device.
+/// Returns the highest parent on the same device and, if known, mount (bind mounts keep the
+/// device).
 fn mount_point(path: &Path) -> PathBuf {
-    // Of the mount's number only Linux 5.8 and later know.
+    // The mount id requires Linux 5.8.
     let wanted = StatxFlags::BASIC_STATS | StatxFlags::MNT_ID;
     let place = |path: &Path| {
         let found = rustix::fs::statx(CWD, path, AtFlags::NO_AUTOMOUNT, wanted).ok()?;
@@ -208,7 +207,7 @@ fn mount_point(path: &Path) -> PathBuf {
 }
 
 impl DirFacts {
-    /// The same, where its files are in memory with no more room than there is memory: a full one ends processes.
+    /// Limits space in memory to the available memory: a full tmpfs gets processes killed.
     #[must_use]
     pub fn within_memory(self, machine: &Machine) -> Self {
         let in_memory = self.file_system.medium == Some(Medium::Memory);
@@ -216,10 +215,10 @@ impl DirFacts {
         DirFacts { available: bytes.map_or(self.available, |bytes| self.available.min(bytes)), ..self }
     }
 
-    /// How large the test file will be.
+    /// Returns the size of the test file.
     ///
     /// # Errors
-    /// When even the least does not fit.
+    /// Not even the least size fits.
     pub fn file_size(&self, size: RequestedSize) -> Result<FileSize, NoSpace> {
         let (least, most) = match size {
             RequestedSize::Exactly(bytes) => (bytes, bytes),
@@ -245,8 +244,8 @@ impl DirFacts {
         Ok(FileSize { bytes: has.min(most), reduced: (has < most).then_some(why) })
     }
 
-    /// Why a test file there must go, if so little space is left that others must have taken it since [`check_dir`]: less
-    /// than half of what this program leaves. A device has no free space.
+    /// Returns a reason to remove a test file if free space has fallen below half of the reserve,
+    /// so other programs must have used it since [`check_dir`]. `None` for a device.
     pub fn crowded(&self, file: impl AsFd) -> Option<String> {
         if self.file_system == FileSystem::NONE {
             return None;
@@ -300,7 +299,7 @@ mod tests {
         }
     }
 
-    /// A directory in memory is as large as the memory that is left; one on a device is not.
+    /// A directory in memory has at most the available memory; one on a device has not.
     #[test]
     fn a_file_system_in_memory_is_bounded_by_memory() {
         let mut machine = Machine::discover(&Root::live());
@@ -337,7 +336,7 @@ mod tests {
 
     #[test]
     fn the_mount_point_of_proc_is_proc() {
-        // A container may have a part of it bound read-only.
+        // A container may have a part of /proc bound read-only.
         assert_eq!(mount_point(Path::new("/proc/self/net")), Path::new("/proc"));
         assert_eq!(mount_point(Path::new("/")), Path::new("/"));
     }
@@ -395,7 +394,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the numbers: the rule holds, and nothing overflows.
+        /// For all numbers, the rule holds and nothing overflows.
         #[test]
         fn the_reserve_is_never_touched(available: u64, limit: Option<u64>, least: u64, most: u64) {
             if let Ok(size) = facts(available, limit).file_size(RequestedSize::Between { least, most }) {

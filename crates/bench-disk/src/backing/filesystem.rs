@@ -1,4 +1,4 @@
-//! Which file system it is, by the magic number that statfs(2) gives: names can be faked, the number cannot.
+//! File systems by the magic number of statfs(2); names can be faked, the number cannot.
 
 use std::fmt;
 
@@ -7,16 +7,16 @@ use plimsoll_machine::storage::Medium;
 /// A kind of file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileSystem {
-    /// As mount(8) calls it; `None` when the number is not in the table.
+    /// Name as in mount(8); `None` for an unknown number.
     pub name: Option<&'static str>,
-    /// Where its data is; `None` when the number is not in the table.
+    /// Location of its data; `None` for an unknown number.
     pub medium: Option<Medium>,
-    /// The number itself.
+    /// Magic number.
     pub magic: u32,
 }
 
-/// Magic number, name, medium. Numbers from include/uapi/linux/magic.h and from the file systems' own sources
-/// (xfs_fs.h, f2fs_fs.h, OpenZFS zfs_vfsops_os.c, Lustre lustre_idl.h, ocfs2_fs.h, ceph_fs.h, smb2pdu.h).
+/// Magic number, name, medium. Sources: include/uapi/linux/magic.h, xfs_fs.h, f2fs_fs.h, OpenZFS
+/// zfs_vfsops_os.c, Lustre lustre_idl.h, ocfs2_fs.h, ceph_fs.h, smb2pdu.h.
 const TABLE: &[(u32, &str, Medium)] = &[
     (0x0000_ef53, "ext4", Medium::Device),
     (0x5846_5342, "xfs", Medium::Device),
@@ -60,7 +60,7 @@ impl FileSystem {
     pub const NONE: FileSystem =
         FileSystem { name: Some("block device"), medium: Some(Medium::Device), magic: 0 };
 
-    /// The kind behind a magic number.
+    /// Returns the kind of a magic number.
     pub fn from_magic(magic: u32) -> Self {
         match TABLE.iter().find(|(known, ..)| *known == magic) {
             Some((_, name, medium)) => FileSystem { name: Some(name), medium: Some(*medium), magic },

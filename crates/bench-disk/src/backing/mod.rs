@@ -1,4 +1,4 @@
-//! What transfers go to: a test file in a directory, or a block device that is measured itself.
+//! Storage of transfers: a test file in a directory, or a block device.
 
 pub(crate) mod blkid;
 pub mod block_device;

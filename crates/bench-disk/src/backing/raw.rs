@@ -1,8 +1,8 @@
-//! A block device that is measured itself, without a file system (`--target`).
+//! A block device as the target, without a file system (`--target`).
 //!
-//! It is only read, unless the command line repeats the device and its serial number (`--destroy-data-on`). Before
-//! anything is written it must be claimed ([`crate::backing::claim`]); each refusal names its reason. A plan file or the environment
-//! cannot give this consent.
+//! It is only read, unless the command line repeats the device with its serial number
+//! (`--destroy-data-on`). Before any write it must be claimed ([`crate::backing::claim`]). A plan
+//! file or the environment cannot give this consent.
 
 use std::fs::File;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -23,32 +23,32 @@ use plimsoll_model::job::disk::{DiskOperation, DiskTransfers};
 use plimsoll_model::sample::CannotMeasure;
 use plimsoll_units::text::shown;
 
-/// What may be done to the device.
+/// Permitted access to the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// Only reading.
+    /// Read only.
     Read,
-    /// Everything on it is lost.
+    /// Overwrites all data.
     Destroy,
 }
 
 /// An open device.
 #[derive(Debug)]
 pub struct RawDevice {
-    /// Open for what `access` says; exclusively where that is destruction.
+    /// Open for `access`; exclusively for [`Access::Destroy`].
     pub file: File,
-    /// As typed.
+    /// Name as typed.
     pub name: String,
-    /// Its size.
+    /// Size in bytes.
     pub bytes: u64,
-    /// What may be done to it.
+    /// Permitted access.
     pub access: Access,
-    /// What was found, and is kept, so that it may be written to; `None` of a device that is only read.
+    /// Claim required for writing; `None` for a device that is only read.
     pub claim: Option<Claim>,
 }
 
 impl RawDevice {
-    /// Looks again whether nobody has come to use the device since it was claimed, or changed what it is.
+    /// Checks again that the device has no new user and is unchanged since the claim.
     ///
     /// # Errors
     /// It may not be written to any more.
@@ -56,17 +56,17 @@ impl RawDevice {
         self.claim.as_ref().map_or(Ok(()), |claim| claim.look_again(root, &self.name, &self.file))
     }
 
-    /// What nobody can know about who uses the device, each a sentence.
+    /// Unknowns about users of the device, each a sentence.
     pub fn remarks(&self) -> &[String] {
         self.claim.as_ref().map_or(&[], |claim| &claim.remarks)
     }
 }
 
-/// Opens the device. With consent, all checks are made, and the exclusive claim holds as long as the device is
-/// open: nobody can mount or build on it meanwhile.
+/// Opens the device. With consent, makes all checks and holds an exclusive claim while it is open,
+/// so that it cannot be mounted or built on.
 ///
 /// # Errors
-/// Why not.
+/// Reason why it cannot be used.
 pub fn open(target: &RawTarget, root: &Root, cache: Cache) -> Result<RawDevice, RawError> {
     let name = path(&target.device);
     let looked = look(&target.device)?;
@@ -87,7 +87,7 @@ pub fn open(target: &RawTarget, root: &Root, cache: Cache) -> Result<RawDevice, 
     Ok(RawDevice { file, name, bytes: looked.bytes, access, claim })
 }
 
-/// Whether consent was given for this very device.
+/// Checks that the consent names this device and its serial number.
 fn consented(target: &RawTarget, root: &Root, consent: &Consent, looked: &Looked) -> Result<(), RawError> {
     let name = path(&target.device);
     let refused = |why: String| Err(RawError::Refused(why));
@@ -116,7 +116,7 @@ fn consented(target: &RawTarget, root: &Root, consent: &Consent, looked: &Looked
     Ok(())
 }
 
-/// Opens for use; exclusively before anything is written, which fails when anybody has claimed the device.
+/// Opens for use; exclusively for writing, which fails if the device is claimed.
 fn reopen(device: &Path, cache: Cache, access: Access) -> std::io::Result<File> {
     let mut flags = OFlags::CLOEXEC;
     flags.set(OFlags::DIRECT, cache == Cache::Direct);
@@ -138,10 +138,10 @@ fn unopened(name: &str, error: std::io::Error) -> RawError {
     }
 }
 
-/// Whether a case may be measured on a device that is given itself.
+/// Checks that a case may run on a device.
 ///
 /// # Errors
-/// It would write without consent, or needs a file.
+/// It would write without consent, or requires a file.
 pub fn permitted(target: &RawTarget, case: &Case) -> Result<(), CannotMeasure> {
     let name = path(&target.device);
     let needs_a_file = |what: &str| {

@@ -1,8 +1,8 @@
-//! The test file: private, nameless, gone with the last descriptor, whatever happens to the process.
+//! The test file: private, without a name, removed with its last descriptor even after SIGKILL.
 //!
-//! `O_TMPFILE` never gives the file a name, so nobody can attack one and nothing is left after SIGKILL. Where a
-//! file system lacks it, the file has a random name for a moment: it is removed before the first byte is written, and a
-//! warning reports it. A block device that is measured itself ([`crate::backing::raw`]) stands in its place.
+//! `O_TMPFILE` never gives the file a name that could be attacked or left behind. On a file system
+//! without it, the file has a random name until just before the first write, and a warning reports
+//! it. A block device ([`crate::backing::raw`]) can be the test file too.
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -22,42 +22,42 @@ use plimsoll_system::leftover::{Registry, Unfinished};
 use plimsoll_system::links::open_directory;
 use plimsoll_units::text::shown_bytes;
 
-/// Why there is no test file.
+/// Reason why there is no test file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
-    /// The file system does not do direct I/O.
+    /// The file system does not support direct I/O.
     #[error(
         "{file_system} on {mount} does not support direct I/O (O_DIRECT); use --cache buffered or another --dir"
     )]
     DirectRefused {
-        /// What it is.
+        /// File system.
         file_system: String,
-        /// Where.
+        /// Mount point.
         mount: String,
     },
-    /// Somebody else could put something in the file's place.
+    /// Another user could replace the file.
     #[error("the test file on {mount} was refused: {why}")]
     Planted {
-        /// The mount point.
+        /// Mount point.
         mount: String,
-        /// What is wrong, and what to do.
+        /// The danger, and what to do.
         why: String,
     },
     /// A system call failed.
     #[error("the test file on {mount} cannot be {what}: {errno}{hint}")]
     Failed {
-        /// What was attempted: opened, allocated …
+        /// Attempted action: opened, allocated, …
         what: &'static str,
-        /// The mount point.
+        /// Mount point.
         mount: String,
-        /// What the kernel said.
+        /// Error of the kernel.
         errno: Errno,
-        /// What to do.
+        /// Remedy.
         hint: String,
     },
 }
 
-/// What is to be done about an errno of a file operation, as the end of a sentence.
+/// Returns the remedy for a failed file operation, as the end of a sentence.
 pub fn hint(errno: Errno) -> String {
     match errno {
         Errno::NOSPC => {
@@ -79,47 +79,44 @@ pub fn hint(errno: Errno) -> String {
     }
 }
 
-/// An open, nameless file below the test directory.
+/// An open, nameless file in the test directory, or a device.
 #[derive(Debug)]
 pub struct TestFile {
     file: File,
     cache: Cache,
     facts: DirFacts,
     kind: Kind,
-    /// Keeps others from claiming a device.
     claim: Option<Arc<RawDevice>>,
-    /// It had a name for a moment.
+    /// Whether the file had a name for a moment.
     pub named: bool,
 }
 
-/// What stands behind a test file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     File,
-    /// A block device, which has its size and may be read only.
     Device(Access),
 }
 
 impl TestFile {
-    /// A path by which another process of this user can open it, also where it has no name.
+    /// Returns a path by which another process of this user can open the file.
     pub fn seen_by_others(&self) -> PathBuf {
         PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd()))
     }
 
-    /// Makes an empty file in the directory.
+    /// Creates an empty file in the directory.
     ///
     /// # Errors
-    /// When the file system refuses it, or refuses direct I/O.
+    /// The file system refuses it, or refuses direct I/O.
     pub fn create(facts: &DirFacts, cache: Cache) -> Result<Self, TargetError> {
         let failed = |errno| failure("opened", facts, errno);
         let dir = open_directory(&facts.path).map_err(|errno| match errno {
-            // The path was resolved before: whoever put a link into it since then wants something else written.
+            // The path was resolved before; a new link in it would redirect the writes.
             Errno::NOTDIR => planted(facts, "a symbolic link appeared in the path of --dir"),
             errno => failed(errno),
         })?;
         let (made, named) = match open_nameless(&dir, cache) {
-            // No O_TMPFILE: EOPNOTSUPP says so, EISDIR comes from kernels that do not know it (open(2)). EINVAL is
-            // either that or a refused O_DIRECT; the named file tells which.
+            // No O_TMPFILE gives EOPNOTSUPP, or EISDIR on old kernels (open(2)). EINVAL is either
+            // that or a refused O_DIRECT; the named file distinguishes them.
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {
                 guarded(&dir, facts)?;
                 (open_named(&dir, cache, &Registry::here()), true)
@@ -137,7 +134,7 @@ impl TestFile {
         Ok(file)
     }
 
-    /// A device in the place of a file. The claim on it holds at least as long as this.
+    /// Uses a device as the file. Its claim holds at least as long as the file.
     ///
     /// # Errors
     /// It cannot be opened again (no /proc), or refuses direct I/O.
@@ -155,26 +152,26 @@ impl TestFile {
         TestFile { file, cache, facts, kind, named: false, claim }.reopened(cache)
     }
 
-    /// The same file, said to go past the page cache: on file systems without O_DIRECT there is no other for a test.
+    /// Marks the file as direct, for tests on file systems without O_DIRECT.
     #[cfg(test)]
     pub(crate) fn said_direct(self) -> Self {
         TestFile { cache: Cache::Direct, ..self }
     }
 
-    /// Whether it may be written to: a device without consent may not.
+    /// Whether writes are permitted: not on a device without consent.
     pub fn is_writable(&self) -> bool {
         self.kind != Kind::Device(Access::Read)
     }
 
-    /// Whether it is a block device itself.
+    /// Whether it is a block device.
     pub fn is_device(&self) -> bool {
         self.kind != Kind::File
     }
 
-    /// The same file through the page cache, or past it.
+    /// Opens the file again with another use of the page cache.
     ///
     /// # Errors
-    /// When it cannot be opened again (no /proc), or refuses direct I/O.
+    /// It cannot be opened again (no /proc), or refuses direct I/O.
     pub fn reopened(&self, cache: Cache) -> Result<TestFile, TargetError> {
         let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         let access = if self.is_writable() { OFlags::RDWR } else { OFlags::RDONLY };
@@ -190,7 +187,7 @@ impl TestFile {
         }
     }
 
-    /// Takes `bytes` of space now, so that ENOSPC comes before anything is timed.
+    /// Allocates `bytes`, so that ENOSPC comes before any timing.
     ///
     /// # Errors
     /// No space, no quota, or a file larger than allowed.
@@ -206,17 +203,17 @@ impl TestFile {
             return match rustix::fs::fallocate(&self.file, flags, 0, bytes) {
                 Ok(()) => Ok(()),
                 Err(Errno::INTR) => continue,
-                // Some file systems cannot: filling, which is not timed either, will find out.
+                // Some file systems cannot; the untimed fill shows a lack of space then.
                 Err(Errno::OPNOTSUPP) => Ok(()),
                 Err(errno) => Err(failure("allocated", &self.facts, errno)),
             };
         }
     }
 
-    /// Cuts or extends the file.
+    /// Truncates or extends the file.
     ///
     /// # Errors
-    /// What ftruncate(2) says.
+    /// The failure of ftruncate(2).
     pub fn set_len(&self, bytes: u64) -> Result<(), TargetError> {
         if self.is_device() {
             return Ok(());
@@ -229,10 +226,10 @@ impl TestFile {
         }
     }
 
-    /// Its length, or the size of the device.
+    /// Returns the length of the file or the size of the device, in bytes.
     ///
     /// # Errors
-    /// What fstat(2) says.
+    /// The failure of fstat(2).
     pub fn length(&self) -> Result<u64, Errno> {
         match self.kind {
             // st_size of a block device is 0.
@@ -241,10 +238,11 @@ impl TestFile {
         }
     }
 
-    /// Frees a part of it: a hole of a file, a discarded range of a device (`BLKDISCARD`), which need not read as zeros.
+    /// Punches a hole into the file, or discards a range of the device (`BLKDISCARD`), which need
+    /// not read as zeros.
     ///
     /// # Errors
-    /// What fallocate(2) or ioctl(2) says.
+    /// The failure of fallocate(2) or ioctl(2).
     pub fn trim(&self, offset: u64, bytes: u64) -> Result<(), Errno> {
         match self.kind {
             Kind::Device(_) => plimsoll_metal::discard::discard(&self.file, offset, bytes)
@@ -256,17 +254,17 @@ impl TestFile {
         }
     }
 
-    /// Asks the device to keep what was written. A failure is final: the kernel may have dropped the data, and a
-    /// second call would succeed without them.
+    /// Makes the written data durable. A failure is final: the kernel may have dropped the data,
+    /// and a second call would succeed without it.
     ///
     /// # Errors
-    /// What fdatasync(2) says.
+    /// The failure of fdatasync(2).
     pub fn sync(&self) -> Result<(), TargetError> {
         rustix::fs::fdatasync(&self.file).map_err(|errno| failure("synced", &self.facts, errno))
     }
 
-    /// The first byte that was never written: unwritten and sparse parts read as zeros without touching the device.
-    /// The length where there is none, `None` where the file system does not tell (or of a device).
+    /// Returns the offset of the first hole: unwritten parts read as zeros without device access.
+    /// The length if there is none, `None` if unknown or for a device.
     pub fn first_hole(&self) -> Option<u64> {
         if self.is_device() {
             return None;
@@ -274,29 +272,29 @@ impl TestFile {
         rustix::fs::seek(&self.file, SeekFrom::Hole(0)).ok()
     }
 
-    /// Bytes of space that the file takes, less than its length where the file system compresses or shares.
+    /// Allocated bytes; less than the length if the file system compresses or shares.
     pub fn space_taken(&self) -> Option<u64> {
         let stat = rustix::fs::fstat(&self.file).ok().filter(|_| !self.is_device())?;
         Some(u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512))
     }
 
-    /// Where it is.
+    /// Location.
     pub fn facts(&self) -> &DirFacts {
         &self.facts
     }
 
-    /// Which file system it is on.
+    /// File system of the file.
     pub fn file_system(&self) -> FileSystem {
         self.facts.file_system
     }
 
-    /// Whether the page cache is bypassed.
+    /// Use of the page cache.
     pub fn cache(&self) -> Cache {
         self.cache
     }
 
-    /// The unit of direct I/O offsets and lengths in bytes, 0 where it is not possible; `None` where the kernel
-    /// (before 6.1) or the file system does not say.
+    /// Returns the alignment of direct I/O in bytes, 0 if impossible; `None` if the kernel (before
+    /// 6.1) or the file system does not report it.
     pub fn direct_alignment(&self) -> Option<u32> {
         let stat = rustix::fs::statx(&self.file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok()?;
         (stat.stx_mask & StatxFlags::DIOALIGN.bits() != 0).then_some(stat.stx_dio_offset_align)
@@ -309,12 +307,12 @@ impl AsFd for TestFile {
     }
 }
 
-/// Whether allocating moves the end of the file.
+/// Whether allocation moves the end of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// The file gets that length.
+    /// The file gets the allocated length.
     Moves,
-    /// Only the space is reserved.
+    /// Only reserves the space.
     Stays,
 }
 
@@ -323,7 +321,7 @@ fn failure(what: &'static str, facts: &DirFacts, errno: Errno) -> TargetError {
     TargetError::Failed { what, mount, errno, hint: hint(errno) }
 }
 
-/// The error for a file that refused direct I/O, at opening or at the first transfer.
+/// Returns the error for a file that refused direct I/O, when opened or at the first transfer.
 pub fn direct_refused(facts: &DirFacts) -> TargetError {
     TargetError::DirectRefused {
         file_system: facts.file_system.to_string(),
@@ -331,20 +329,20 @@ pub fn direct_refused(facts: &DirFacts) -> TargetError {
     }
 }
 
-/// `O_EXCL` forbids that the file is ever given a name.
+/// `O_EXCL` forbids that the file ever gets a name.
 fn open_nameless(dir: &OwnedFd, cache: Cache) -> Result<OwnedFd, Errno> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC | cache.open_flags();
     rustix::fs::openat(dir, ".", flags, Mode::RUSR | Mode::WUSR)
 }
 
-/// A file whose name is removed before anything is written.
+/// Creates a file and removes its name before anything is written.
 fn open_named(dir: &OwnedFd, cache: Cache, registry: &Registry) -> Result<File, Errno> {
     let directory = PathBuf::from(format!("/proc/self/fd/{}", dir.as_raw_fd()));
     let made = registry.file_in(&directory, 0o600, cache.open_flags());
     made.and_then(Unfinished::unnamed).map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))
 }
 
-/// Refuses a directory in which every user may rename all files: the file of a run could get a name that stays.
+/// Refuses a directory in which every user may rename all files: the file could get a lasting name.
 fn guarded(dir: &OwnedFd, facts: &DirFacts) -> Result<(), TargetError> {
     let mode = rustix::fs::fstat(dir).map_err(|errno| failure("opened", facts, errno))?.st_mode;
     match mode & 0o002 != 0 && mode & 0o1000 == 0 {

@@ -1,4 +1,4 @@
-//! Whether a case had its disk for itself.
+//! Whether a case had exclusive use of its disk.
 
 use crate::metrics::AWAIT;
 use plimsoll_machine::Disk;
@@ -6,8 +6,8 @@ use plimsoll_machine::Machine;
 use plimsoll_machine::disk::{DiskKind, Link};
 use plimsoll_model::measurement::Measurement;
 
-/// Whether a single disk of this machine moved just the bytes of the case, in all samples: only then each has the time of a request
-/// ([`crate::device::busy::Done::each`]).
+/// Whether one disk of this machine moved exactly the bytes of the case in all samples; only then
+/// does each sample have the time of a request ([`crate::device::busy::Done::each`]).
 pub(crate) fn is_alone(measurement: &Measurement, machine: &Machine) -> bool {
     let Some(storage) = &machine.storage else { return false };
     let is_single = storage.layers.is_empty() && storage.disks.len() == 1;
@@ -17,21 +17,21 @@ pub(crate) fn is_alone(measurement: &Measurement, machine: &Machine) -> bool {
     told > 0 && told == all && is_single && storage.disks.iter().all(|disk| is_own(disk, &machine.disks))
 }
 
-/// Words in the models of volumes of a network that look like NVMe drives: Amazon EBS, Alibaba, Google, network cards that show a remote volume
-/// (NVIDIA BlueField SNAP), and others of the kind.
+/// Words in the models of network volumes that look like NVMe drives: Amazon EBS, Alibaba, Google,
+/// network cards with a remote volume (NVIDIA BlueField SNAP), and similar.
 const VOLUMES: [&str; 8] =
     ["elastic block", "cloud", "nvme_card", "persistent", "volume", "snap", "bluefield", "virtual"];
 
-/// Whether a disk is in this machine, and neither behind a network nor on a controller or bus that others of `all` disks use.
+/// Whether a disk is local and shares no controller or bus with the other disks of `all`.
 fn is_own(disk: &Disk, all: &[Disk]) -> bool {
     let model = disk.model.as_deref().unwrap_or_default().to_ascii_lowercase();
     let is_volume = VOLUMES.iter().any(|volume| model.contains(volume));
-    // The namespaces of a controller: nvme0n1, nvme0n2.
+    // Namespaces of one controller: nvme0n1, nvme0n2.
     let controller = |name: &str| name.rsplit_once('n').map(|(controller, _)| controller.to_owned());
     let shares =
         || all.iter().any(|one| one.name != disk.name && controller(&one.name) == controller(&disk.name));
     match disk.kind {
-        // NVMe over Fabrics has no link of PCI Express.
+        // NVMe over Fabrics has no PCI Express link.
         DiskKind::Nvme => matches!(disk.link, Some(Link::Pcie { .. })) && !is_volume && !shares(),
         DiskKind::Sata | DiskKind::Mmc => true,
         _ => false,

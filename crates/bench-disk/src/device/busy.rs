@@ -1,54 +1,50 @@
-//! What the kernel counts of the device while a case runs: for how much of the time it had something to do, and how long its
-//! requests took.
+//! Utilization and request times of the device during a case, from the kernel's counters.
 
 use std::time::Instant;
 
 use plimsoll_machine::Machine;
 
-/// The kernel's counters of all block devices (Documentation/admin-guide/iostats.rst).
+/// Counters of all block devices (Documentation/admin-guide/iostats.rst).
 const COUNTERS: &str = "/proc/diskstats";
 
-/// The kernel counts in sectors of this size, whatever the device's own.
+/// Unit of the kernel's counters in bytes, whatever the device's own sector.
 const SECTOR: u64 = 512;
 
-/// How far the device's bytes may lie from the case's own: all its requests are the case's then.
+/// Largest relative deviation of the device's bytes from the case's for the same requests.
 const ALIKE: f64 = 0.02;
 
-/// Share of the requests that may be another program's: of bytes beyond the case's own each 4 KiB, as small as requests usually are,
-/// may be one.
+/// Largest share of requests that may belong to another program. Each [`SMALLEST`] bytes (a typical
+/// small request) beyond the case's own count as one.
 const FOREIGN: f64 = 0.05;
 const SMALLEST: f64 = 4096.0;
 
-/// The kernel counts times in whole milliseconds: of fewer than this their mean is told to no better than a tenth.
+/// Least milliseconds for a mean: less is off by more than a tenth, as whole ones are counted.
 const LEAST_MS: u64 = 10;
 
-/// The devices behind the test directory; none if they are not known.
 #[derive(Debug, Clone)]
 pub(crate) struct Busy {
     devices: Vec<String>,
 }
 
-/// The counters at some moment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Moment {
     at: Instant,
     counted: Counters,
 }
 
-/// What a device did since it appeared.
+/// Counters of a device since it appeared.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Counters {
-    /// Reads and writes that ended, after neighbouring ones were merged.
+    /// Completed reads and writes, after merging.
     requests: u64,
-    /// Of these, 512 bytes each.
+    /// Transferred sectors of 512 bytes.
     sectors: u64,
-    /// The times of all requests, from where the block layer has one to its end.
+    /// Sum of all request times, from the block layer to completion.
     taken_ms: u64,
-    /// Time in which at least one was on its way.
+    /// Time with at least one request in flight.
     busy_ms: u64,
 }
 
-/// What the device did between two moments.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Done {
     passed_ms: f64,
@@ -56,7 +52,7 @@ pub(crate) struct Done {
 }
 
 impl Busy {
-    /// Finds the one disk that holds the file system, whose other partitions have users of their own; else the devices that hold it.
+    /// Finds the disk that holds the file system, if it is the only one; else the top devices.
     pub(crate) fn behind(machine: &Machine) -> Self {
         let Some(storage) = &machine.storage else { return Busy { devices: Vec::new() } };
         let devices = match storage.disks.as_slice() {
@@ -66,13 +62,11 @@ impl Busy {
         Busy { devices }
     }
 
-    /// The counters now; `None` where they are not known.
     pub(crate) fn now(&self) -> Option<Moment> {
         let counters = std::fs::read_to_string(COUNTERS).ok()?;
         Some(Moment { at: Instant::now(), counted: Counters::of_all(&counters, &self.devices)? })
     }
 
-    /// What the device did since then; `None` where that is not known.
     pub(crate) fn since(&self, begun: Moment) -> Option<Done> {
         let now = self.now()?;
         let passed_ms = now.at.duration_since(begun.at).as_secs_f64() * 1e3;
@@ -81,7 +75,8 @@ impl Busy {
 }
 
 impl Counters {
-    /// The sums over devices, and the mean of the times in which they were busy. `None` if one has no counters, or there is none.
+    /// Sums over devices, with the mean busy time. `None` without devices, or if one has no
+    /// counters.
     fn of_all(counters: &str, devices: &[String]) -> Option<Self> {
         let all: Vec<Self> =
             devices.iter().map(|device| Self::of(counters, device)).collect::<Option<_>>()?;
@@ -91,12 +86,12 @@ impl Counters {
         Some(Self { requests, sectors, taken_ms: sum(|one| one.taken_ms), busy_ms })
     }
 
-    /// Those of a device among all; its line has major, minor and name first.
+    /// Parses the counters of one device; its line starts with major, minor and name.
     fn of(counters: &str, device: &str) -> Option<Self> {
         let lines = counters.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
         let fields = lines.into_iter().find(|fields| fields.get(2) == Some(&device))?;
         let field = |index: usize| fields.get(2 + index)?.parse::<u64>().ok();
-        // Reads: ended, merged, sectors, milliseconds; writes likewise; in flight, busy.
+        // Reads: completed, merged, sectors, milliseconds; the same for writes; in flight, busy.
         Some(Self {
             requests: field(1)?.saturating_add(field(5)?),
             sectors: field(3)?.saturating_add(field(7)?),
@@ -105,7 +100,7 @@ impl Counters {
         })
     }
 
-    /// `None` where a counter went back: the device is another one of that name.
+    /// `None` if a counter went back: another device has the name.
     fn since(self, before: Self) -> Option<Self> {
         Some(Self {
             requests: self.requests.checked_sub(before.requests)?,
@@ -117,13 +112,12 @@ impl Counters {
 }
 
 impl Done {
-    /// The share of the time in which the device had something to do, from 0 to 1.
+    /// Returns the utilization, 0 to 1.
     pub(crate) fn busy(&self) -> Option<f64> {
         (self.passed_ms > 0.0).then(|| (self.counted.busy_ms as f64 / self.passed_ms).min(1.0))
     }
 
-    /// Seconds of a request on average, where the device moved just the bytes that the case did: else others used it, or a cache
-    /// answered, and the time is that of other requests.
+    /// Returns the mean seconds of a request; `None` if the device moved other bytes as well.
     pub(crate) fn each(&self, bytes: u64) -> Option<f64> {
         let Counters { requests, sectors, taken_ms, .. } = self.counted;
         let moved = sectors.saturating_mul(SECTOR) as f64;
@@ -169,7 +163,7 @@ mod tests {
         for others in [0, 4_000_000, 3_000_000, 40_960_000] {
             assert_eq!(done.each(others), None, "{others}");
         }
-        // A hundred large blocks, and small requests of another program: few bytes, but not few requests.
+        // A hundred large blocks, and small requests of another program: few bytes, many requests.
         let with = |foreign: u64| {
             let sectors = (100 * (1 << 20) + foreign * 4096) / SECTOR;
             Done { counted: Counters { requests: 100 + foreign, sectors, ..counted }, ..done }.each(100 << 20)

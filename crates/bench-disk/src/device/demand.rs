@@ -1,22 +1,19 @@
-//! What a case demands of a device: how its transfers divide into reads and writes, how many are in flight, and what a
-//! figure counts of them.
+//! Demand of a case on a device: shares of reads and writes, transfers in flight, unit of figures.
 
 use plimsoll_model::job::disk::{CacheMode, DiskOperation, DiskTransfers, FsyncLoad};
 
-/// A figure counts bytes, or transfers.
+/// Unit of a figure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Counted {
-    /// Bytes.
     Bytes,
-    /// Transfers of `block` bytes.
     Transfers {
-        /// Bytes of one, in the mean.
+        /// Mean bytes per transfer.
         block: f64,
     },
 }
 
 impl Counted {
-    /// Bytes of one.
+    /// Bytes per unit.
     pub(crate) fn bytes(self) -> f64 {
         match self {
             Counted::Bytes => 1.0,
@@ -24,7 +21,7 @@ impl Counted {
         }
     }
 
-    /// The end of a formula in bytes that makes it one of what is counted.
+    /// Suffix of a formula that converts bytes to the unit.
     pub(crate) fn suffix(self) -> &'static str {
         match self {
             Counted::Bytes => "",
@@ -33,17 +30,15 @@ impl Counted {
     }
 }
 
-/// How much of what is counted goes which way: of a copy all of it goes both ways.
+/// Shares of reads and writes, 0 to 1; both are 1 for a copy.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Shares {
-    /// Share that is read.
     pub(crate) read: f64,
-    /// Share that is written.
     pub(crate) write: f64,
 }
 
 impl Shares {
-    /// Of an operation.
+    /// Returns the shares of an operation.
     ///
     /// # Errors
     /// It moves no data.
@@ -61,7 +56,7 @@ impl Shares {
         Ok(Shares { read, write })
     }
 
-    /// What comes out where each way has its own bound; `None` where one that is needed is not known.
+    /// Returns the total rate for one bound per direction; `None` if a needed one is unknown.
     pub(crate) fn bound(self, read: Option<f64>, write: Option<f64>) -> Option<f64> {
         let ways = [(self.read, read), (self.write, write)];
         let ways = ways.iter().filter(|(share, _)| *share > 0.0);
@@ -69,36 +64,35 @@ impl Shares {
             .try_fold(f64::INFINITY, |least, one| Some(least.min(one?)))
     }
 
-    /// What comes out of `bound` where both ways share it, or each way has it for itself.
+    /// Returns the total rate if both directions share `bound`, or each has it (`duplex`).
     pub(crate) fn within(self, bound: f64, duplex: bool) -> f64 {
         bound / if duplex { self.read.max(self.write) } else { self.read + self.write }
     }
 
-    /// The end of the formula.
     pub(crate) fn suffix(self) -> &'static str {
         if self.read > 0.0 && self.write > 0.0 { ", by the shares of reads and writes" } else { "" }
     }
 }
 
-/// What the transfers of a case demand of the device.
+/// Demand of a case's transfers on the device.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct DeviceDemand {
     pub(crate) shares: Shares,
-    /// Mean bytes of a transfer, if they are known.
+    /// Mean bytes per transfer, if known.
     pub(crate) block: Option<f64>,
     /// Transfers in flight, over all threads.
     pub(crate) in_flight: f64,
-    /// Each transfer is one of the device.
+    /// Whether each transfer reaches the device.
     pub(crate) reaches_the_device: bool,
-    /// A new transfer begins as soon as one ends.
+    /// Whether a new transfer starts as soon as one ends.
     pub(crate) is_kept_full: bool,
 }
 
 impl DeviceDemand {
-    /// The demand of transfers.
+    /// Returns the demand of a case.
     ///
     /// # Errors
-    /// They move no data.
+    /// It moves no data.
     pub(crate) fn of(job: &DiskTransfers) -> Result<Self, String> {
         Ok(Self {
             shares: Shares::of(job.operation)?,
@@ -109,7 +103,7 @@ impl DeviceDemand {
         })
     }
 
-    /// What is counted, as transfers of this block; `None` if it is not known.
+    /// Returns the unit "transfer" with the case's block; `None` if the block is unknown.
     pub(crate) fn transfers(&self) -> Option<Counted> {
         self.block.map(|block| Counted::Transfers { block })
     }

@@ -1,9 +1,8 @@
-//! What was measured: whether the device moved the bytes that a case claims, or a cache answered in its place.
+//! Verifies that the device moved the bytes that a case claims, rather than a cache.
 //!
-//! The kernel counts for each block device what it transferred. A case that goes past the page cache must be found
-//! there with every byte; what is missing came from a cache, and the figure is not the device's. Other users of the
-//! device only add to its counters, so a shortfall is proof and its absence is not. Where no device can be asked,
-//! the page cache is: a file that lies in it was not read past it.
+//! The kernel's counters of the device must contain all bytes of a case that bypasses the page
+//! cache. Other users only add to them, so a shortfall is proof and its absence is not. Without
+//! counters the page cache is checked: a file in it was not read from the device.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -21,28 +20,24 @@ use plimsoll_machine::root::Root;
 use plimsoll_machine::storage::Storage;
 use plimsoll_model::sample::Achieved;
 
-/// Less than this share of the claimed bytes on the device: something else answered. A case's own bytes are all
-/// counted before it tells of them; the rest allows for what the kernel counts in whole sectors.
+/// Least share of the claimed bytes seen on the device; the rest allows for whole sectors.
 const SEEN: f64 = 0.99;
 
-/// More than this share of the file in the page cache after a case that went past it, where no device can be asked.
+/// Largest share of the file in the page cache after a direct case, if the device has no counters.
 const CACHED: f64 = 0.5;
 
-/// The kernel counts in sectors of this size, whatever the device's own.
+/// Unit of the kernel's counters in bytes, whatever the device's own sector.
 const SECTOR: u64 = 512;
 
-/// Bytes transferred, by direction.
+/// Transferred bytes by direction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Moved {
-    /// Read.
     pub(crate) read: u64,
-    /// Written.
     pub(crate) written: u64,
 }
 
 impl Moved {
-    /// What a device has transferred since it appeared (`stat`, Linux `Documentation/block/stat.rst`); `None` where it
-    /// keeps no count.
+    /// Transfers of a device since it appeared (Linux `Documentation/block/stat.rst`), if counted.
     pub(crate) fn of(root: &Root, device: DeviceNumber) -> Option<Moved> {
         let place = format!("sys/dev/block/{device}");
         if root.number(format!("{place}/queue/iostats")) == Ok(0) {
@@ -55,7 +50,7 @@ impl Moved {
         Some(Moved { read: read.saturating_mul(SECTOR), written: written.saturating_mul(SECTOR) })
     }
 
-    /// The sum over several devices; `None` if one of them keeps no count, or there is none.
+    /// Sums over devices; `None` if one has no counters, or without devices.
     fn of_all(root: &Root, devices: &[DeviceNumber]) -> Option<Moved> {
         let add =
             |sum: Moved, one: Moved| Moved { read: sum.read + one.read, written: sum.written + one.written };
@@ -70,7 +65,7 @@ impl Moved {
         }
     }
 
-    /// The smaller share of `claimed` that was seen; `None` where nothing was claimed.
+    /// Returns the smaller seen share of `claimed`; `None` if nothing was claimed.
     fn share_of(self, claimed: Moved) -> Option<f64> {
         let shares = [(self.read, claimed.read), (self.written, claimed.written)];
         let shares = shares.iter().filter(|(_, claimed)| *claimed > 0);
@@ -78,14 +73,11 @@ impl Moved {
     }
 }
 
-/// What came out.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct DeviceTraffic {
-    /// For the record.
     pub(crate) achieved: Achieved,
-    /// What the reader must know.
     pub(crate) warnings: Vec<FileWarning>,
-    /// Why the figure is not the device's.
+    /// Reason why the figure is not the device's.
     pub(crate) invalid: Option<String>,
 }
 
@@ -97,7 +89,7 @@ pub(crate) struct DeviceCheck {
     bytes: u64,
     /// Devices that must have moved every byte: the file system's own, or the disks below it.
     near: Counted,
-    /// Disks below a loop device, whose file the file system below caches.
+    /// Disks below a loop device, whose file may be cached by the lower file system.
     far: Option<Counted>,
 }
 
@@ -120,7 +112,7 @@ impl Counted {
 }
 
 impl DeviceCheck {
-    /// Begins to watch `bytes` of `file`, which is on `storage`.
+    /// Starts to watch `bytes` of `file`, which is on `storage`.
     pub(crate) fn new(root: Root, storage: Option<&Storage>, file: Arc<TestFile>, bytes: u64) -> Self {
         let disks = storage.map_or(&[][..], |storage| &storage.disks);
         let numbers: Vec<DeviceNumber> = disks.iter().filter_map(|disk| disk.number).collect();
@@ -136,7 +128,7 @@ impl DeviceCheck {
             }
             None => (below, None),
         };
-        // What is mapped from persistent memory past the block device, or kept on a device of its own, is in no counter of the disk.
+        // DAX and a separate realtime device bypass the counters of the disk.
         let options =
             storage.and_then(|storage| storage.file_system.as_ref()).map(|fs| fs.options.as_slice());
         let passes =
@@ -148,7 +140,7 @@ impl DeviceCheck {
         Self { root, file, bytes, near, far }
     }
 
-    /// What is known now, of a case that claims to have moved so much.
+    /// Compares the counters with the transfers that the case claims.
     pub(crate) fn judge(&self, claimed: Moved) -> DeviceTraffic {
         let mut told = DeviceTraffic::default();
         if claimed == Moved::default() {
@@ -254,7 +246,7 @@ mod tests {
         fixture.write("sys/dev/block/8:0/stat", stat(1 << 19, 1 << 30).as_bytes())?;
         let invalid = device_check.judge(READ).invalid.ok_or("half of it is missing")?;
         assert_eq!(invalid, "page cache or host cache: sda moved 50.0 % of the 1 MiB that were counted");
-        // What was written counts apart from what was read.
+        // Reads and writes count separately.
         let claimed = Moved { read: 1 << 19, written: 2 << 30 };
         assert!(device_check.judge(claimed).invalid.is_some());
         Ok(())

@@ -1,4 +1,4 @@
-//! The rate limits that control groups set on the device of a case: `io.max` of version 2, `blkio.throttle` of version 1.
+//! Rate limits of control groups on the device: `io.max` (version 2), `blkio.throttle` (version 1).
 
 use std::collections::BTreeSet;
 
@@ -14,10 +14,10 @@ use plimsoll_model::limit::{Input, Kind, Limit, Question, Source, median};
 use plimsoll_model::measurement::Measurement;
 use plimsoll_units::quantity::{Quantity, Unit};
 
-/// A latency below this share of a floor shows that fewer transfers were in flight than the floor counts.
+/// Share of the floor below which a latency shows that fewer transfers were in flight.
 const REFUTED: f64 = 0.95;
 
-/// The rate limit on the headline of a measurement.
+/// Returns the rate limit on the headline of a measurement.
 pub(crate) fn setting(measurement: &Measurement, machine: &Machine, demand: DeviceDemand) -> Option<Setting> {
     let (kind, unit) = (setting::Kind::IoLimit, measurement.headline()?.unit);
     let most = |counted| ceiling(machine, demand, counted)?.value;
@@ -34,8 +34,7 @@ pub(crate) fn setting(measurement: &Measurement, machine: &Machine, demand: Devi
     }
 }
 
-/// The tightest limit of this process's groups on what the case reads or writes. A group limits bytes and transfers; each
-/// bounds the other by the size of a block.
+/// Returns the tightest limit of this process's groups on the case, per byte or transfer.
 pub(crate) fn ceiling(machine: &Machine, demand: DeviceDemand, counted: Counted) -> Option<Limit> {
     let storage = machine.storage.as_ref().filter(|_| demand.reaches_the_device)?;
     let block = demand.block?;
@@ -46,7 +45,7 @@ pub(crate) fn ceiling(machine: &Machine, demand: DeviceDemand, counted: Counted)
     limits.min_by(|a, b| a.value.unwrap_or(f64::INFINITY).total_cmp(&b.value.unwrap_or(f64::INFINITY)))
 }
 
-/// The least latency of a queue that is kept full while no more transfers than `most` end in a second.
+/// Returns the least latency of a full queue if at most `most` transfers end per second.
 pub(crate) fn floor(question: &Question<'_>, demand: DeviceDemand, most: Limit) -> Option<Limit> {
     let value = least_latency(demand, most.value?)?;
     let came = median(question.samples.iter().filter_map(|s| s.values.get(LATENCY).copied()).collect());
@@ -58,13 +57,14 @@ pub(crate) fn floor(question: &Question<'_>, demand: DeviceDemand, most: Limit) 
     holds.then_some(Limit { reason: most.reason, ..floor })
 }
 
-/// The least latency while no more than `rate` transfers end in a second; none if the queue is not kept full.
+/// Returns the least seconds of a transfer at `rate` per second; `None` if the queue is not full.
 fn least_latency(demand: DeviceDemand, rate: f64) -> Option<f64> {
     (rate > 0.0 && demand.is_kept_full).then(|| demand.in_flight / rate)
 }
 
-/// The devices that all transfers pass, each time spread over those of a set: the file system's own, the layers below it, and
-/// the disks. A file system that holds the file of a loop device may answer from its cache.
+/// Returns the sets of devices that all transfers pass, each through one of a set: the file
+/// system's own, the layers below, the disks. Below a loop device, a file system may answer from
+/// its cache.
 fn stages(storage: &Storage, machine: &Machine) -> BTreeSet<Vec<String>> {
     if storage.file_system.as_ref().is_some_and(|fs| fs.medium != Medium::Device) {
         return BTreeSet::new();
@@ -75,7 +75,7 @@ fn stages(storage: &Storage, machine: &Machine) -> BTreeSet<Vec<String>> {
     let of_layer = |name: &str| machine.disks.iter().find(|disk| disk.name == name)?.number;
     let loops = storage.layers.iter().filter(|layer| layer.kind == DiskKind::Loop).count();
     let mut stages = vec![all(storage.top())];
-    // Layers on several disks or files may lie beside each other.
+    // Layers on several disks or files may be parallel.
     if storage.disks.len() == 1 && loops <= 1 {
         let until_loop = |done: &mut bool, layer: &Layer| {
             let is_above = !*done;
@@ -90,14 +90,14 @@ fn stages(storage: &Storage, machine: &Machine) -> BTreeSet<Vec<String>> {
     stages.into_iter().flatten().filter(|devices| !devices.is_empty()).collect()
 }
 
-/// One number of an [`IoLimit`].
+/// One value of an [`IoLimit`].
 struct Way {
-    /// What it limits.
+    /// Limited quantity.
     name: &'static str,
-    /// Where it is set, in version 2 and in version 1.
+    /// Names of its files, in version 2 and in version 1.
     files: &'static str,
     is_write: bool,
-    /// Whether it limits transfers, not bytes.
+    /// Whether it limits transfers rather than bytes.
     is_transfers: bool,
     value: fn(&IoLimit) -> Option<u64>,
 }
@@ -133,7 +133,7 @@ const WAYS: [Way; 4] = [
     },
 ];
 
-/// What a set of devices may do in a second.
+/// Limit of a set of devices, per second.
 struct Bound<'a> {
     way: &'a Way,
     value: f64,
@@ -141,7 +141,7 @@ struct Bound<'a> {
 }
 
 impl Way {
-    /// The sum over the devices; none unless each of them has a limit.
+    /// Sums over the devices; `None` unless each has a limit.
     fn bound(&self, machine: &Machine, devices: &[String]) -> Option<Bound<'_>> {
         let tightest = |device: &String| {
             let of_device = machine.cgroup.io.iter().filter(|limit| limit.device == *device);
@@ -154,7 +154,7 @@ impl Way {
 }
 
 impl Bound<'_> {
-    /// It as a limit of what is counted; none if the case has no such transfers.
+    /// Converts to a limit of the counted unit; `None` if the case has no such transfers.
     fn limit(&self, shares: Shares, counted: Counted, block: f64) -> Option<Limit> {
         let Self { way, value, devices } = self;
         let share =
@@ -188,7 +188,8 @@ mod tests {
 
     const BYTES: u64 = 4_096_000;
 
-    /// The rate limit of a case in a unit, on `254:0`, whose group may read [`BYTES`] or 500 times a second from a device, and writes at will.
+    /// Rate limit of a case on `254:0`, with limits of [`BYTES`] and 500 reads per second on
+    /// `device`.
     fn rate(case: &str, unit: Unit, device: &str) -> Option<f64> {
         let mut machine = Machine::discover(&Root::live());
         let number = "254:0".parse().ok();

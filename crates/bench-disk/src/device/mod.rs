@@ -1,4 +1,4 @@
-//! What is seen of the device while a case runs: the limits set on it, other users, and what it really moved.
+//! Observations of the device during a case: its limits, other users, and what it really moved.
 
 pub(crate) mod alone;
 pub(crate) mod busy;

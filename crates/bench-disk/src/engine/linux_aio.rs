@@ -1,11 +1,11 @@
-//! The engine that keeps many transfers in flight by io_submit(2), as libaio does.
+//! Asynchronous engine by io_submit(2), like libaio.
 
 use plimsoll_metal::aio::Aio;
 
 use super::*;
 use plimsoll_model::job::disk::DiskEngine;
 
-/// Many transfers in flight, each batch handed over by a call.
+/// Many transfers in flight; each batch is submitted by a call.
 pub struct LinuxAio {
     aio: Aio<Arc<TestFile>>,
     done: Vec<Completion>,

@@ -1,4 +1,4 @@
-//! The engines that do nothing: what is left is what plimsoll itself costs, clock readings and histograms included.
+//! Engines without I/O, to measure plimsoll's own overhead: clock readings, histograms.
 
 use super::one::Transfer;
 use super::*;
@@ -6,12 +6,12 @@ use plimsoll_metal::buffer::Buffer;
 use plimsoll_metal::uring::transfer_buffer;
 use plimsoll_model::job::disk::DiskEngine;
 
-/// Transfers that are finished as soon as they are submitted, stamped like those of a ring.
+/// Transfers that complete when submitted, with the timestamps of a ring.
 pub struct Nothing {
     buffer: Buffer,
     depth: usize,
     clock: Clock,
-    /// What was asked for, as it will be handed back; the first so many were handed over.
+    /// Transfers with their results; the first `begun` are submitted.
     transfers: Vec<Completion>,
     begun: usize,
     finished: bool,
@@ -23,7 +23,6 @@ impl Nothing {
         Ok(Nothing { buffer, depth, clock, transfers, begun: 0, finished: false })
     }
 
-    /// Forgets what is finished.
     #[inline]
     fn begin_anew(&mut self) {
         if self.finished {

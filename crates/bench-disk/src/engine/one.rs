@@ -1,4 +1,4 @@
-//! Engines that do one transfer at a time, within the call that begins it.
+//! Synchronous engines: one transfer at a time, within the call that submits it.
 
 use super::*;
 use plimsoll_metal::buffer::Buffer;
@@ -7,21 +7,21 @@ use plimsoll_model::job::disk::DiskEngine;
 use rustix::io::ReadWriteFlags;
 use std::io::{IoSlice, IoSliceMut};
 
-/// How one transfer is done.
+/// Synchronous I/O of one transfer.
 pub trait Transfer {
-    /// Which engine that is.
+    /// Kind of the engine.
     const KIND: DiskEngine;
 
-    /// Reads into `buffer`.
+    /// Reads into `buffer`; returns the bytes read.
     fn read(&mut self, file: usize, offset: u64, buffer: &mut [u8]) -> Result<usize, Errno>;
 
-    /// Writes `bytes`.
+    /// Writes `bytes`, with the durability of `op`; returns the bytes written.
     fn write(&mut self, file: usize, offset: u64, bytes: &[u8], op: Op) -> Result<usize, Errno>;
 
     /// Unmaps the pages of a mapping, if there is one.
     fn release_pages(&mut self) {}
 
-    /// The file itself, for what is done alike everywhere.
+    /// Returns the file, for operations common to all engines.
     fn file(&self, file: usize) -> Result<&TestFile, Errno>;
 }
 
@@ -79,7 +79,7 @@ impl Transfer for Mapping {
     fn write(&mut self, file: usize, offset: u64, bytes: &[u8], op: Op) -> Result<usize, Errno> {
         let mapped = self.mapped.get_mut(file).ok_or(Errno::BADF)?;
         let written = mapped.write(usize::try_from(offset).map_err(|_| Errno::OVERFLOW)?, bytes);
-        // They write dirty pages of mappings too (fsync(2)).
+        // Both also write dirty pages of mappings (fsync(2)).
         match op {
             Op::WriteThrough => rustix::fs::fdatasync(self.file(file)?)?,
             Op::WriteSync => rustix::fs::fsync(self.file(file)?)?,
@@ -97,24 +97,22 @@ impl Transfer for Mapping {
     }
 }
 
-/// Synchronous transfers: whatever depth is asked for, one is in flight.
+/// A synchronous engine: one transfer in flight, whatever the requested depth.
 pub struct OneAtATime<T> {
     transfer: T,
     buffer: Buffer,
     clock: Clock,
-    /// The transfer at hand, as it will be handed back.
+    /// Current transfer with its result.
     at_hand: Completion,
     stage: Stage,
 }
 
-/// What became of the transfer at hand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// There is none.
     Idle,
     Queued,
     CarriedOut,
-    /// Somebody waited for it.
+    /// Returned by a wait.
     Done,
 }
 
@@ -181,7 +179,7 @@ impl<T: Transfer> Engine for OneAtATime<T> {
             let submitted_ns = self.clock.now_ns();
             let outcome = self.carry_out(self.at_hand.request);
             let completed_ns = self.clock.now_ns();
-            // The call that submits also completes: nothing is left to tell them apart.
+            // Submission and completion are one call, so the two times are the same.
             let accepted_ns = submitted_ns;
             self.at_hand = Completion { outcome, submitted_ns, accepted_ns, completed_ns, ..self.at_hand };
             self.stage = Stage::CarriedOut;

@@ -1,4 +1,4 @@
-//! The engine that keeps many transfers in flight.
+//! Asynchronous engine by io_uring.
 
 use super::*;
 use plimsoll_model::job::disk::DiskEngine;
@@ -10,7 +10,7 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Opens it; one that polls for completions has shown that it can.
+    /// Opens a ring; with completion polling only if the device supports it.
     pub(super) fn new(
         files: &[Arc<TestFile>],
         depth: usize,
@@ -26,8 +26,8 @@ impl Queue {
         Ok(queue)
     }
 
-    /// Reads a block, which the device must poll for. In an empty file no device is asked for it: then one is written
-    /// first (and cut off again), which is no answer itself, as writes beyond the end are not polled for.
+    /// Reads a block, for which the device must poll. An empty file needs no device access, so a
+    /// block is written first and cut off again; writes beyond the end are not polled.
     fn show_polling(&mut self, files: &[Arc<TestFile>]) -> Result<(), RingError> {
         let mut outcome = self.first_block(Op::Read)?;
         let writable = files.first().filter(|file| file.is_writable());
@@ -35,7 +35,7 @@ impl Queue {
             outcome = match self.first_block(Op::Write)? {
                 Ok(_) => self.first_block(Op::Read)?,
                 refused @ Err(Errno::OPNOTSUPP | Errno::INVAL) => refused,
-                // Such as no space: the load will meet it and say so.
+                // Such as no space: the load will report it.
                 Err(_) => Ok(0),
             };
             rustix::fs::ftruncate(file, 0).map_err(|errno| RingError::Enter { errno })?;
@@ -105,7 +105,7 @@ mod tests {
     use crate::backing::cache::Cache;
     use crate::backing::dir::check_dir;
 
-    /// Without polling queues behind the file, as on most machines, it must fall back before anything is measured.
+    /// Without polling queues, as on most machines, it must fall back before any measurement.
     #[test]
     fn on_an_empty_file_polling_works_or_is_given_up_at_once() {
         let dir = tempfile::tempdir().expect("temporary directory");

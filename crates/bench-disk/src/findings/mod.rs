@@ -1,4 +1,4 @@
-//! What the figures of the disk benchmarks say of the device.
+//! Findings from the results of the disk benchmarks.
 
 pub(crate) mod pattern;
 pub(crate) mod queue;

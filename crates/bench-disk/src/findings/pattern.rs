@@ -1,4 +1,4 @@
-//! "random write reaches 21 % of the sequential rate": how much of a disk's rate is left where the blocks lie in no order.
+//! Finding: random transfers reach only a share of the sequential rate.
 
 use serde_json::json;
 
@@ -9,21 +9,21 @@ use plimsoll_model::metric::{Better, Role};
 use plimsoll_model::view::{Finding, RunView, Topic};
 use plimsoll_units::quantity::{Quantity, percent};
 
-/// From this share on, random is as good as sequential to most programs.
+/// Share of the sequential rate from which on random access is fast enough for most programs.
 const FAR: f64 = 0.8;
 
-/// Random and sequential transfers that differ in nothing else.
+/// Random and sequential transfers with otherwise identical parameters.
 struct Pair<'a> {
     job: DiskTransfers,
     random: &'a Measurement,
     sequential: &'a Measurement,
     metric: [&'a MetricResult; 2],
     ratio: f64,
-    /// The largest that the ratio may be, by both intervals.
+    /// Largest ratio within both confidence intervals.
     most: f64,
 }
 
-/// Speaks once for each operation of `transfers`, of its pair that is furthest apart.
+/// Returns one finding per operation of `transfers`, for the pair with the lowest ratio.
 pub(crate) fn find(run: &RunView<'_>, transfers: &dyn Benchmark) -> Vec<Finding> {
     let mut furthest: Vec<Pair<'_>> = Vec::new();
     for pair in run.of(transfers.name()).filter_map(|random| pair(random, run, transfers)) {
@@ -51,7 +51,7 @@ fn pair<'a>(random: &'a Measurement, run: &RunView<'a>, transfers: &dyn Benchmar
     (ratio.is_finite() && ratio > 0.0).then_some(Pair { job, random, sequential, metric, ratio, most })
 }
 
-/// What is better when higher: the headline may be a latency.
+/// Returns the metric where higher is better; the headline may be a latency.
 fn rate<'a>(measurement: &'a Measurement, transfers: &dyn Benchmark) -> Option<&'a MetricResult> {
     let told: Vec<&str> = transfers
         .metrics(&measurement.case)

@@ -1,4 +1,4 @@
-//! "4 KiB random reads stop growing at depth 16": what the searches over the number of transfers in flight found.
+//! Findings from searches over the queue depth: saturation points, and latency targets.
 
 use serde_json::json;
 
@@ -12,17 +12,14 @@ use plimsoll_model::view::{Finding, RunView, Topic};
 use plimsoll_model::words;
 use plimsoll_units::quantity::{Quantity, Unit, percent, percent_below};
 
-/// Points below which there is no curve.
 const LEAST_POINTS: usize = 3;
 
-/// Speaks for each saturation point of `search`, and for each case of `transfers` that sought the deepest queue within a
-/// latency.
+/// Returns a finding for each saturation point of `search` and each latency target of `transfers`.
 pub(crate) fn find(run: &RunView<'_>, search: &dyn Benchmark, transfers: &dyn Benchmark) -> Vec<Finding> {
     let found = |made| knee(made, search).or_else(|| within(made, transfers));
     run.measurements().iter().filter_map(found).collect()
 }
 
-/// A point of the curve, in words and numbers.
 struct At<'a> {
     point: &'a Point,
     threads: f64,
@@ -47,14 +44,13 @@ impl<'a> At<'a> {
         Quantity::new(self.rate, Unit::IoPerSecond).to_string()
     }
 
-    /// A time of this point, such as its mean latency.
+    /// Formats a time of this point, such as its mean latency.
     fn time(&self, name: &str) -> Option<String> {
         let seconds = self.point.get(name).copied().filter(|seconds| seconds.is_finite())?;
         Some(Quantity::new(seconds, Unit::Second).to_string())
     }
 }
 
-/// The points of the headline's curve, and the one that the search chose.
 fn searched(measurement: &Measurement) -> Option<(Vec<At<'_>>, usize)> {
     let points: Vec<At<'_>> = measurement.headline()?.curve.as_ref()?.iter().filter_map(At::of).collect();
     let (threads, depth) = (measurement.achieved.get(&fact::THREADS)?, measurement.achieved.get(&DEEPEST)??);
@@ -123,7 +119,6 @@ fn within(measurement: &Measurement, transfers: &dyn Benchmark) -> Option<Findin
     Some(Finding { topic: Topic::Queue, code: "latency-target", text, evidence })
 }
 
-/// The engine at work, where it does one transfer at a time.
 fn lone(measurement: &Measurement) -> Option<DiskEngine> {
     DiskEngine::lone(&measurement.achieved.get(&ENGINE)?)
 }

@@ -1,4 +1,4 @@
-//! One job as a case of `disk.io`: each option that is taken, with what it becomes.
+//! Conversion of one fio job to a case of `disk.io`.
 
 mod amount;
 mod load;
@@ -14,40 +14,39 @@ use super::value::{self, Base, Direction, SECOND};
 use plimsoll_model::case::Value;
 use plimsoll_units::text::shown_within;
 
-/// fio's block size where none is named.
+/// Default block size of fio, in bytes.
 const BLOCK: u64 = 4096;
 /// Longest time, in microseconds.
 const LONGEST_TIME: u64 = 366 * 86_400 * SECOND;
-/// Where a job works.
+/// Target of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// On a test file in this directory.
+    /// A test file in this directory.
     Directory(PathBuf),
-    /// On this block device.
+    /// This block device.
     Device(PathBuf),
 }
 
-/// How the jobs of a section lie to each other.
+/// File of a section's jobs.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Files {
-    /// The file that is named; none: each job has its own.
+    /// Named file; `None`: each job has its own.
     pub(super) named: Option<String>,
-    /// Bytes of each job's file, where they are known.
+    /// Bytes of each job's file, if known.
     pub(super) each: Option<u64>,
-    /// Each job has its own part of the named file.
+    /// Whether each job has its own part of the named file.
     pub(super) parted: bool,
-    /// Where the job's part of the named file begins, in bytes; `None` if that is not a number of bytes.
+    /// Offset of the job's part in bytes; `None` if it is no number of bytes.
     pub(super) offset: Option<u64>,
 }
 
-/// A job, understood.
 #[derive(Clone, Debug)]
 pub(super) struct Job {
     pub(super) name: String,
     pub(super) line: Line,
-    /// Parameters of the case, but for size, layout and threads.
+    /// Parameters of the case, except size, layout and threads.
     pub(super) lists: BTreeMap<&'static str, Value>,
-    /// The options that they come from.
+    /// Options that the parameters come from.
     pub(super) given: BTreeMap<&'static str, Given>,
     pub(super) threads: u64,
     pub(super) files: Files,
@@ -55,22 +54,22 @@ pub(super) struct Job {
     pub(super) samples: Option<u32>,
     pub(super) sample_time: Option<Duration>,
     pub(super) warm_up: Option<Duration>,
-    /// It begins after the jobs before it.
+    /// Whether it starts after the jobs before it.
     pub(super) waits: bool,
-    /// How long after the jobs with which fio starts it it begins; `None` for a random time.
+    /// Delay of its start after fio's; `None` for a random time.
     pub(super) delay: Option<Duration>,
-    /// The longest time that fio lets it run after that; `None` if its amount alone ends it.
+    /// Longest run time in fio after the start; `None` if only its amount ends it.
     pub(super) lasts: Option<Duration>,
-    /// What differs from fio, a sentence each with its line.
+    /// Differences from fio, a sentence each with its line.
     pub(super) remarks: Vec<String>,
-    /// Its own options for a reference tool, as `name=value`.
+    /// Options for a reference tool, as `name=value`.
     pub(super) own: Vec<String>,
-    /// Nothing of it can be measured, and that was asked for.
+    /// Whether it is left out, as requested, because nothing of it can be measured.
     pub(super) left_out: bool,
 }
 
 impl Job {
-    /// Whether both together are one load: so many jobs more of the same.
+    /// Whether both are one load: more jobs of one kind.
     pub(super) fn joins(&self, other: &Job) -> bool {
         let like = self.lists.keys().eq(other.lists.keys())
             && self.lists.iter().all(|(key, value)| *key == "rate" || other.lists.get(key) == Some(value))
@@ -92,7 +91,7 @@ impl Job {
             && self.delay.is_some()
     }
 
-    /// Whether jobs on one named file have all of it together, or a part of the same size each, which do not overlap.
+    /// Whether the jobs share one named file, or have disjoint parts of equal size.
     fn lies_beside(&self, other: &Job) -> bool {
         let (Some(own), Some(its)) = (self.files.offset, other.files.offset) else { return false };
         if own == its {
@@ -106,7 +105,7 @@ impl Job {
         is_part(self) && is_part(other) && is_apart
     }
 
-    /// Makes it one load with a job that is like it.
+    /// Merges a job for which [`Job::joins`] is true.
     pub(super) fn join(&mut self, other: Job) {
         if let (Some(Value::Rate(all)), Some(Value::Rate(more))) =
             (self.lists.get("rate"), other.lists.get("rate"))
@@ -123,12 +122,12 @@ impl Job {
         self.remarks.extend(other.remarks);
     }
 
-    /// Its name with its line.
+    /// Returns file, line and name.
     pub(super) fn told(&self) -> String {
         format!("{}:{}: [{}]", self.line.file, self.line.number, self.name)
     }
 
-    /// Whether what it works on is not the same afterwards.
+    /// Whether it changes the data of its target.
     pub(super) fn changes_data(&self) -> bool {
         self.lists.get("op") != Some(&Value::Word("read".to_owned())) && self.lists.contains_key("op")
     }
@@ -145,7 +144,6 @@ impl Job {
     }
 }
 
-/// What a job does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Load {
     op: &'static str,
@@ -161,7 +159,7 @@ impl Load {
         matches!(self.op, "write" | "mixed")
     }
 
-    /// Whose values of lists are its own; a mix has those of reads and of writes.
+    /// Directions whose list values apply; a mix has those of reads and writes.
     fn directions(self) -> &'static [Direction] {
         match self.op {
             "read" => &[Direction::Read],
@@ -172,7 +170,6 @@ impl Load {
     }
 }
 
-/// A job while it is read.
 struct Reading<'a> {
     section: &'a Section,
     around: &'a dyn Surroundings,
@@ -182,8 +179,7 @@ struct Reading<'a> {
     wrong: Vec<Mistake>,
 }
 
-/// Reads a job; what is wrong with it, or has no counterpart, is put to `wrong`. `before` are the names of the jobs that
-/// run with it or before it.
+/// Parses a job; errors and unsupported options go to `wrong`. `before`: names of the jobs above.
 pub(super) fn read(
     section: &Section,
     around: &dyn Surroundings,
@@ -222,7 +218,7 @@ impl<'a> Reading<'a> {
             return self.not(given, "an engine such as libaio");
         }
         if let Some(given) = engine.filter(|given| !load::ENGINES.contains(&given.value.as_str())) {
-            // What else there is belongs to that engine.
+            // The other options belong to that engine.
             return self.refuse_job(
                 given,
                 "engines are io_uring, libaio, psync (also for sync, pvsync and pvsync2) and mmap",
@@ -251,7 +247,7 @@ impl<'a> Reading<'a> {
         self.own_options();
     }
 
-    /// The last value of an option, which is the one that counts.
+    /// Returns the last value of an option, the one that applies.
     fn get(&self, name: &str) -> Option<&'a Given> {
         self.section.options.iter().rev().find(|given| given.row.name == name)
     }
@@ -293,7 +289,7 @@ impl<'a> Reading<'a> {
         self.came_from(key, self.get(from));
     }
 
-    /// Keeps the option that a parameter comes from; one with fio's default comes from none.
+    /// Records the option that a parameter comes from; a default of fio has none.
     fn came_from(&mut self, key: &'static str, given: Option<&Given>) {
         if let Some(given) = given {
             self.job.given.insert(key, given.clone());
@@ -321,7 +317,7 @@ impl<'a> Reading<'a> {
         number
     }
 
-    /// A number from 1: without a job or a transfer in flight nothing would be measured.
+    /// Returns a number of at least 1: 0 jobs or transfers would measure nothing.
     fn positive(&mut self, name: &str) -> Option<u64> {
         let number = self.number(name)?;
         if number == 0
@@ -334,7 +330,7 @@ impl<'a> Reading<'a> {
 
     fn switch(&self, name: &str) -> Option<bool> {
         let given = self.get(name)?;
-        // What is no switch is told with the options that are taken or change nothing.
+        // Invalid values are reported in `without_counterpart`.
         value::switch(&given.value, given.row.takes_any_number())
     }
 
@@ -347,7 +343,7 @@ impl<'a> Reading<'a> {
         time.filter(|us| *us > 0).map(Duration::from_micros)
     }
 
-    /// What a list of one value for reads, writes and trims has for this load.
+    /// Returns the values of a list `reads,writes,trims` that apply to this load.
     fn own_of(&self, given: &'a Given) -> Vec<Option<&'a str>> {
         self.load.directions().iter().map(|direction| value::of(&given.value, *direction)).collect()
     }
@@ -355,7 +351,7 @@ impl<'a> Reading<'a> {
     fn without_counterpart(&mut self) {
         let mut seen = Vec::new();
         for given in self.section.options.iter().rev() {
-            // The last of a name counts; unknown options share a row.
+            // The last value of a name applies; unknown options share a row.
             if seen.contains(&given.name) {
                 continue;
             }
@@ -394,12 +390,12 @@ impl<'a> Reading<'a> {
                 _ => self.not(given, "the name of a job above it"),
             }
         }
-        // fio draws a time from a range.
+        // A range is a random time in fio.
         let delay = self.get("startdelay").map(|given| value::microseconds(&given.value, SECOND));
         self.job.delay = delay.unwrap_or(Some(0)).map(Duration::from_micros);
     }
 
-    /// Its options as a reference tool may have them beside the case.
+    /// Collects the options that a reference tool may use for the case.
     fn own_options(&mut self) {
         let mut names: Vec<&str> = Vec::new();
         for given in self.section.options.iter().rev() {

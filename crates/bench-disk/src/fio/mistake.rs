@@ -1,54 +1,49 @@
-//! What is wrong with a job file, or has no counterpart here, with its line.
+//! Errors and unsupported options of a job file, with their lines.
 
 use std::fmt;
 use std::rc::Rc;
 
 use plimsoll_units::text::shown_within;
 
-/// Longest sentence.
+/// Longest message, in characters.
 const LONGEST: usize = 400;
 
-/// A line of a job file or of a file that it includes.
+/// A line of a job file or of an included file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Line {
-    /// The file, made harmless.
+    /// File name, escaped.
     pub(super) file: Rc<str>,
-    /// From 1.
+    /// Line number, from 1.
     pub(super) number: usize,
 }
 
-/// What a line cannot have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mistake {
-    /// Where.
     pub(super) line: Line,
-    /// What, and what would be right.
+    /// The error, and what would be right.
     pub(super) why: String,
     kind: Kind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// fio refuses it too, or nobody could know what is meant.
+    /// Invalid in fio too, or ambiguous.
     Wrong,
-    /// It has no counterpart: the rest can be measured without it.
+    /// Not supported; the job can be measured without it.
     Refused,
-    /// It has no counterpart, and nothing is left of the job without it.
+    /// Not supported, and the job is meaningless without it.
     RefusedJob,
 }
 
 impl Mistake {
-    /// Something that is no job file.
     pub(super) fn wrong(line: &Line, why: &str) -> Self {
         Self::of(line, why, Kind::Wrong)
     }
 
-    /// An option without a counterpart.
     pub(super) fn refused(line: &Line, why: &str) -> Self {
         Self::of(line, why, Kind::Refused)
     }
 
-    /// An option without which there is no job.
     pub(super) fn refused_job(line: &Line, why: &str) -> Self {
         Self::of(line, why, Kind::RefusedJob)
     }
@@ -57,17 +52,16 @@ impl Mistake {
         Self { line: line.clone(), why: shown_within(why, LONGEST), kind }
     }
 
-    /// Whether it may be left out when that was asked for.
+    /// Whether only plimsoll refuses it, so that it may be ignored on request.
     pub(super) fn is_of_plimsoll(&self) -> bool {
         self.kind != Kind::Wrong
     }
 
-    /// Whether the whole job is left out with it.
     pub(super) fn takes_the_job(&self) -> bool {
         self.kind == Kind::RefusedJob
     }
 
-    /// The same where it was left out.
+    /// Formats it as a remark, if it was ignored.
     pub(super) fn ignored(&self) -> String {
         let what = if self.takes_the_job() { "job left out" } else { "ignored" };
         format!("{}:{}: {what}: {}", self.line.file, self.line.number, self.why)

@@ -1,10 +1,9 @@
-//! fio's job files as plans: options that have a counterpart are taken exactly, the others are named with their line.
+//! fio job files as plans: supported options are taken exactly, the rest is reported with its line.
 //!
-//! `syntax` reads the text, `option` knows every option, `job` makes one job a case, and here the jobs become the groups
-//! of a plan. A job file names a directory or device as `--dir` and `--target` do; it gives no consent to write to a device,
-//! starts no program and opens no file but those that it includes.
-//!
-//! What the words mean is from fio's manual page, fio(1), and HOWTO.
+//! `syntax` parses the text, `option` lists every option, `job` converts a job to a case, and this
+//! module builds the groups of a plan. A job file names a directory or device like `--dir` and
+//! `--target`; it gives no consent to write to a device, starts no program and opens only included
+//! files. Meanings are those of fio's manual page, fio(1), and HOWTO.
 
 mod job;
 mod mistake;
@@ -28,39 +27,38 @@ use plimsoll_model::plan::{self, Group, How, Places, Position};
 use plimsoll_units::text::{read_small, read_small_file, shown_bytes, shown_within};
 pub use syntax::Surroundings;
 
-/// What the name of a job file ends with.
+/// Extension of a job file.
 pub const ENDING: &str = ".fio";
 
-/// Largest job file.
+/// Largest job file, in bytes.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// Longest note of a group: plan files have no longer ones.
+/// Longest note of a group, in characters: the limit of plan files.
 const LONGEST_NOTE: usize = 1900;
 
-/// The benchmark that a job is a case of.
 const BENCHMARK: &str = "disk.io";
 
-/// What becomes of options without a counterpart.
+/// Treatment of unsupported options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unsupported {
-    /// They are mistakes.
+    /// They are errors.
     Refused,
-    /// They are left out, and the plan says so.
+    /// They are ignored, with a remark in the plan.
     Ignored,
 }
 
-/// A job file, read.
+/// A parsed job file.
 #[derive(Clone, Debug)]
 pub struct JobFile {
-    /// The plan that it is.
+    /// The resulting plan.
     pub plan: PlanFile,
-    /// Where it works; none: where plimsoll does.
+    /// Target of the jobs; `None`: plimsoll's default.
     pub place: Option<Place>,
     /// The first job that writes or trims, with its line.
     pub writes: Option<String>,
 }
 
-/// Whether a plan's name is that of a job file: by its ending or, with any other, by its content.
+/// Whether a file is a job file, by its extension or else its content.
 pub fn is_job_file(name: &str) -> bool {
     // A pipe can be read only once.
     let is_file = |path: &Path| std::fs::metadata(path).is_ok_and(|about| about.is_file());
@@ -68,7 +66,7 @@ pub fn is_job_file(name: &str) -> bool {
     name.ends_with(ENDING) || (is_file(Path::new(name)) && has_jobs(Path::new(name)))
 }
 
-/// Whether a text begins with a section, and has an option of fio below it. The tables of a plan are `[[group]]` and `[limit]`.
+/// Whether a text starts with a section that has an fio option (plans: `[[group]]`, `[limit]`).
 fn is_job_text(text: &str) -> bool {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with(['#', ';']));
@@ -82,20 +80,20 @@ fn is_job_text(text: &str) -> bool {
     is_section && lines.any(is_option)
 }
 
-/// Reads a job file of this machine.
+/// Reads a job file on this machine.
 ///
 /// # Errors
-/// Its mistakes, a line each, in the order of the text.
+/// One line per error, in the order of the text.
 pub fn read(path: &Path, unsupported: Unsupported) -> Result<JobFile, Vec<String>> {
     let file = shown_bytes(path.as_os_str().as_encoded_bytes());
     let text = read_small(path, MAX_BYTES).map_err(|why| vec![format!("job file {file}: {why}")])?;
     parse(&file, &text, &Here { folder: path.parent().unwrap_or(Path::new("")).to_owned() }, unsupported)
 }
 
-/// Parses the text of a job file; `file` is only named in errors.
+/// Parses the text of a job file; `file` is only its name in errors.
 ///
 /// # Errors
-/// As of [`read`].
+/// See [`read`].
 pub fn parse(
     file: &str,
     text: &str,
@@ -153,10 +151,10 @@ pub fn parse(
     }
 }
 
-/// Jobs that run at the same time are one load if they are alike; fio runs all that do not wait for those before them.
+/// Merges equal jobs that run at the same time; fio runs all jobs that do not wait for those above.
 fn together(jobs: Vec<Job>, unsupported: Unsupported, wrong: &mut Vec<Mistake>) -> Vec<Job> {
     let mut all: Vec<Job> = Vec::new();
-    // Where the jobs begin that run at the same time, and when they have ended, from the time when fio starts them.
+    // Start of the concurrent jobs, and the latest end of them after fio's start.
     let (mut stage, mut ends) = (0, Some(Duration::ZERO));
     for mut job in jobs {
         if job.left_out {
@@ -195,7 +193,6 @@ fn together(jobs: Vec<Job>, unsupported: Unsupported, wrong: &mut Vec<Mistake>) 
     all
 }
 
-/// Why a job and another one before it are no loads of their own.
 fn overlap(job: &Job, other: &Job) -> String {
     let how = match job.delay {
         Some(Duration::ZERO) => "runs at the same time as",
@@ -207,7 +204,6 @@ fn overlap(job: &Job, other: &Job) -> String {
     )
 }
 
-/// The place of all jobs.
 fn one_place(jobs: &[Job], wrong: &mut Vec<Mistake>) -> Option<Place> {
     let mut placed = jobs.iter().filter(|job| !job.left_out);
     let first = placed.next()?;
@@ -221,7 +217,6 @@ fn one_place(jobs: &[Job], wrong: &mut Vec<Mistake>) -> Option<Place> {
     first.place.clone()
 }
 
-/// A job as a group of a plan.
 fn group(job: &Job, file: &str) -> Group {
     let mut lists: BTreeMap<&'static str, Vec<Value>> =
         job.lists.iter().map(|(key, value)| (*key, vec![value.clone()])).collect();
@@ -268,8 +263,7 @@ fn group(job: &Job, file: &str) -> Group {
     }
 }
 
-/// The text of a file beneath a folder. A link that leads out of the folder is refused, so that a job file shows nothing of files that
-/// its author could not read.
+/// Reads a file below a folder. A link out of it is refused, as the author might not have access.
 fn beneath(folder: &Path, path: &Path) -> Result<String, String> {
     let why = |error: Errno| match error {
         Errno::XDEV => "it is a link that leads out of the folder of the job file".to_owned(),
@@ -282,19 +276,19 @@ fn beneath(folder: &Path, path: &Path) -> Result<String, String> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let folder = open(folder, flags | OFlags::DIRECTORY, Mode::empty()).map_err(why)?;
     let within = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-    // A FIFO would not be opened otherwise.
+    // Opening a FIFO would block otherwise.
     let found = openat2(&folder, path, flags | OFlags::NONBLOCK, Mode::empty(), within).map_err(why)?;
     read_small_file(found.into(), MAX_BYTES)
 }
 
-/// A name as plan files have it.
+/// Replaces characters that names in plan files cannot have.
 pub fn plain(name: &str) -> String {
     let one = |c: char| if c.is_ascii_alphanumeric() || "-_. ".contains(c) { c } else { '-' };
     let name: String = name.chars().take(100).map(one).collect();
     if name.trim().is_empty() { "job".to_owned() } else { name }
 }
 
-/// This machine, and the folder that the job file is in.
+/// This machine, and the folder of the job file.
 struct Here {
     folder: PathBuf,
 }

@@ -1,33 +1,33 @@
-//! fio's options, a row each: what is taken, what changes nothing that is measured, and what has no counterpart.
+//! Options of fio, a row each: supported, without effect on measurements, or unsupported.
 
 use plimsoll_model::case::nearest;
 use plimsoll_units::text::shown_within;
 
-/// What an option is here.
+/// Support of an option.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Means {
-    /// It is read where jobs become cases.
+    /// Supported: converted to a parameter.
     Taken,
-    /// It changes nothing that is measured: why.
+    /// No effect on measurements; the reason.
     Nothing(&'static str),
-    /// Its counterpart is not quite the same, but for these values: how.
+    /// Supported with a difference, except for these values; the difference.
     Near(&'static [&'static str], &'static str),
-    /// It has no counterpart, but for these values, which ask for nothing: why.
+    /// Not supported, except for these neutral values; the reason.
     Refused(&'static [&'static str], &'static str),
-    /// Neither fio nor an engine for files and devices has such an option.
+    /// Not an option of fio or of an engine for files and devices.
     Unknown,
 }
 
 /// An option.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Row {
-    /// Its name.
+    /// Name.
     pub name: &'static str,
-    /// Other names that fio has for it.
+    /// Aliases in fio.
     pub aliases: &'static [&'static str],
-    /// What it is here.
+    /// Support.
     pub means: Means,
-    /// What of a case it becomes, for the list in docs.
+    /// Parameter of the case that it sets, for the documentation.
     pub here: &'static str,
 }
 
@@ -52,12 +52,12 @@ const fn refused(name: &'static str, off: &'static [&'static str], why: &'static
 }
 
 impl Row {
-    /// Whether it is on or off.
+    /// Whether it is a boolean.
     pub fn is_switch(&self) -> bool {
         SWITCHES.contains(&self.name) || self.takes_any_number()
     }
 
-    /// Whether any number but 0 switches it on; another switch is 0 or 1.
+    /// Whether any number except 0 means true; other booleans are 0 or 1.
     pub fn takes_any_number(&self) -> bool {
         FLAGS.contains(&self.name)
     }
@@ -67,7 +67,7 @@ impl Row {
     }
 }
 
-/// Why an option may be left out.
+/// Reasons why an option has no effect.
 const NAMES: &str = "it only names things";
 const SHOWN: &str = "it only chooses what fio reports";
 const LOGS: &str = "it only writes logs: --events FILE has each sample";
@@ -79,10 +79,10 @@ const ENDS: &str = "it only says when fio ends";
 const DEPRECATED: &str = "fio has given it up, and ignores it";
 const ERRORS: &str = "an error ends the case and is reported";
 
-/// Where a counterpart differs.
+/// Differences of supported options.
 const BATCHES: &str = "plimsoll hands over as many transfers as came back, an eighth of the depth at a time";
 
-/// Why an option is refused.
+/// Reasons why an option is not supported.
 const PROGRAMS: &str = "plimsoll starts no program that a file names";
 const NO_PAUSES: &str = "transfers follow each other without pauses, or at --rate";
 const NO_REPLAY: &str = "it replays a trace";
@@ -97,7 +97,7 @@ const NO_FILES: &str = "there is one file";
 const NO_COMMANDS: &str = "there are no passthrough commands";
 const NEWER: &str = "it is newer than fio 3.33, whose options plimsoll knows";
 
-/// Options that are on or off, and for which fio 3.33 takes any number (`thread=32` starts one thread).
+/// Booleans for which fio 3.33 accepts any number (`thread=32` starts one thread).
 const FLAGS: &[&str] = &[
     "hipri",
     "sqthread_poll",
@@ -114,7 +114,7 @@ const FLAGS: &[&str] = &[
     "exitall_on_error",
 ];
 
-/// Options that are 0 or 1, as `fio --cmdhelp=NAME` says of those that are not refused.
+/// Booleans that are 0 or 1 according to `fio --cmdhelp=NAME`, except unsupported ones.
 const SWITCHES: &[&str] = &[
     "direct",
     "buffered",
@@ -161,7 +161,7 @@ const SWITCHES: &[&str] = &[
     "verify_state_save",
 ];
 
-/// Every option of fio 3.33, by its manual page, and those that versions up to 3.42 added.
+/// Every option in the manual page of fio 3.33, and those added up to version 3.42.
 pub const OPTIONS: &[Row] = &[
     taken("rw", &["readwrite"], "op, pattern"),
     taken("rwmixread", &[], "read-share"),
@@ -452,7 +452,7 @@ pub const OPTIONS: &[Row] = &[
     refused("apptag_mask", &[], NO_COMMANDS),
 ];
 
-/// The row of each name that is no option.
+/// Row of every unknown name.
 static UNKNOWN: Row = row("an unknown option", &[], Means::Unknown, "");
 
 /// Finds the row of an option by any of its names.
@@ -460,7 +460,7 @@ pub fn find(name: &str) -> &'static Row {
     OPTIONS.iter().find(|row| row.name == name || row.aliases.contains(&name)).unwrap_or(&UNKNOWN)
 }
 
-/// Returns why a name is no option of a job with this engine, with the nearest name that is one.
+/// Returns the error for an unknown option with this engine, with the nearest known name.
 pub fn unknown(name: &str, engine: &str) -> String {
     let names = OPTIONS.iter().flat_map(|row| std::iter::once(&row.name).chain(row.aliases)).copied();
     let near = nearest(name, names).map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();

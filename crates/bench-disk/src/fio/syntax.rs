@@ -1,82 +1,74 @@
-//! The text of a job file: sections, options, comments, included files and variables, as fio's HOWTO says.
-//!
-//! The text is a stranger's: sizes, lines, options, expansions and included files are bounded.
+//! Parser of job files: sections, options, comments, includes and variables, as in fio's HOWTO. The
+//! text is untrusted: sizes, lines, options, expansions and includes are bounded.
 
 use super::mistake::{Line, Mistake};
 use super::option::{self, Means, Row};
 use plimsoll_units::text::shown_within;
 
-/// Longest line.
+/// Longest line, in bytes.
 const MAX_LINE: usize = 8192;
-/// Most options of a file, those of included files each time that they are included.
+/// Most options of a file, including those of each included file.
 const MAX_OPTIONS: usize = 20_000;
-/// Most sections.
 const MAX_SECTIONS: usize = 1000;
-/// Longest value with its variables put in.
+/// Longest expanded value, in bytes.
 const MAX_VALUE: usize = 16_384;
-/// How deep files may include files.
+/// Deepest nesting of includes.
 const MAX_NESTED: usize = 8;
 
-/// What a job file may ask of the machine that it is read on.
+/// Environment of a job file on the machine that reads it.
 pub trait Surroundings {
-    /// A variable of the environment.
+    /// Returns an environment variable.
     fn variable(&self, name: &str) -> Option<String>;
 
-    /// The text of an included file.
+    /// Returns the text of an included file.
     ///
     /// # Errors
-    /// Why it cannot be read.
+    /// Reason why it cannot be read.
     fn included(&self, name: &str) -> Result<String, String>;
 
-    /// fio's `$pagesize`, `$mb_memory` and `$ncpus`.
+    /// Returns the value of fio's `$pagesize`, `$mb_memory` or `$ncpus`.
     fn keyword(&self, name: &str) -> Option<u64>;
 
-    /// The size of a block device; none where there is no such device.
+    /// Returns the bytes of a block device; `None` if it does not exist.
     fn device(&self, path: &str) -> Option<u64>;
 }
 
-/// An option as it stands in the file.
+/// An option as written in the file.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Given {
-    /// What is known of it.
     pub(super) row: &'static Row,
-    /// Its name as it stands there.
+    /// Name as written.
     pub(super) name: String,
-    /// Its value as it stands there, for texts; `1` where it has none.
+    /// Value as written, for messages; `1` if it is omitted.
     pub(super) written: String,
-    /// The same with its variables put in, if the row needs the value. What the environment holds is in no text.
+    /// Expanded value, if needed. Not used in messages, which must not reveal the environment.
     pub(super) value: String,
-    /// The first of its variables that the environment does not have.
+    /// First unset environment variable in the value.
     pub(super) unset: Option<String>,
-    /// Where.
     pub(super) line: Line,
 }
 
 impl Given {
-    /// The option as it stands in the file: `bs=4k`.
+    /// Formats the option: `bs=4k`.
     pub(super) fn shown(&self) -> String {
         format!("{}={}", self.name, shown_within(&self.written, 60))
     }
 
-    /// With its line.
     pub(super) fn told(&self) -> String {
         let Line { file, number } = &self.line;
         format!("{file}:{number}: {}", self.shown())
     }
 }
 
-/// A job.
 #[derive(Clone, Debug)]
 pub(super) struct Section {
-    /// Its name.
     pub(super) name: String,
-    /// Where it begins.
     pub(super) line: Line,
-    /// Its options, those of the global sections before it first.
+    /// Options, those of preceding global sections first.
     pub(super) options: Vec<Given>,
 }
 
-/// The jobs of a text. What is wrong is put to `wrong`.
+/// Parses the jobs of a text; errors go to `wrong`.
 pub(super) fn sections(
     file: &str,
     text: &str,
@@ -89,8 +81,7 @@ pub(super) fn sections(
     reader.jobs
 }
 
-/// Whether fio does not read a value as it is meant, because a blank stands before it. Plain numbers and names of files are read
-/// as without it.
+/// Whether fio misreads a value after a blank; plain numbers and file names are not affected.
 fn is_misread(row: &Row, value: &str) -> bool {
     let is_number = value.trim().bytes().all(|byte| byte.is_ascii_digit());
     value.starts_with(char::is_whitespace)
@@ -99,12 +90,12 @@ fn is_misread(row: &Row, value: &str) -> bool {
         && row.name != "filename"
 }
 
-/// Where the next option belongs.
+/// Section of the next option.
 enum At {
     Nowhere,
     Global,
     Job,
-    /// After too many: nothing more is read.
+    /// Too many options: parsing has ended.
     Ended,
 }
 
@@ -129,7 +120,7 @@ impl Reader<'_> {
                 self.wrong.push(Mistake::wrong(&line, "the line has more than 8192 bytes"));
                 continue;
             }
-            // What is after a comment sign is a comment, also behind an option.
+            // A comment may follow an option.
             let text = text.split([';', '#']).next().unwrap_or_default().trim();
             match (text.strip_prefix('['), text.strip_prefix("include ")) {
                 _ if text.is_empty() => {}
@@ -214,7 +205,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A value with the variables of the environment and fio's own put in, and the first variable that is not set.
+    /// Expands environment variables and fio's keywords; also returns the first unset variable.
     fn expanded(&self, value: &str) -> Result<(String, Option<String>), &'static str> {
         let (mut out, mut unset) = (String::new(), None);
         let mut rest = value;

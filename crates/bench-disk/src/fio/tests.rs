@@ -1,4 +1,4 @@
-//! Job files as plans.
+//! Tests of job files as plans.
 
 use super::*;
 
@@ -35,7 +35,7 @@ fn ignoring(text: &str) -> JobFile {
     parse("job.fio", text, &Made, Unsupported::Ignored).unwrap()
 }
 
-/// The parameters of a group in a line, and how it is sampled.
+/// Parameters of a group in one line, with its sampling.
 fn said(group: &Group) -> String {
     let lists: Vec<String> = group.lists.iter().map(|(key, values)| format!("{key}={}", values[0])).collect();
     let how = &group.how;
@@ -45,7 +45,6 @@ fn said(group: &Group) -> String {
     lists.join(" ") + &samples + &time.unwrap_or_default() + &warm.unwrap_or_default()
 }
 
-/// Of the only job.
 fn one(lines: &str) -> String {
     let file = read(&format!("[a]\n{lines}\n")).unwrap();
     assert_eq!(file.plan.groups.len(), 1);
@@ -84,7 +83,7 @@ fn an_amount_is_done_in_samples_that_add_up_to_it() {
     assert!(one("rw=randread\ndirect=1\nsize=1g\nnumber_ios=1000").ends_with("volume=4000K 1 samples"));
 }
 
-/// What fio 3.33 moved with these options.
+/// Amounts that fio 3.33 moved with these options.
 #[test]
 fn an_amount_is_that_of_fio() {
     for (lines, moved) in [
@@ -230,7 +229,7 @@ fn the_first_job_that_writes_is_known_with_its_line() {
     }
 }
 
-/// fio knows no words for 0 and 1, and drops a job that has one.
+/// fio has no words for 0 and 1, and drops a job with one.
 #[test]
 fn values_that_fio_drops_a_job_for_are_refused() {
     for (lines, told) in [
@@ -249,7 +248,7 @@ fn values_that_fio_drops_a_job_for_are_refused() {
         assert_eq!(refusals(&format!("[a]\n{lines}\nrw=read\n{size}")), [told]);
     }
     assert!(one("rw=read\nsize=1g\ndirect=0x1\ngroup_reporting=0\nthread").contains("cache=direct"));
-    // fio 3.33 takes any number for a switch without a maximum.
+    // fio 3.33 accepts any number for a boolean without a maximum.
     assert!(one("rw=read\nsize=1g\nthread=32\nruntime=9\ntime_based=7").contains("30 samples"));
 }
 
@@ -300,7 +299,7 @@ fn a_job_that_begins_when_those_before_it_have_ended_waits_for_them() {
         assert!(wrong[0].contains("[b] may run at the same time as [a]"), "{wrong:?}");
     }
     assert!(groups("runtime=5\nramp_time=2\ntime_based", "startdelay=6").is_err());
-    // Jobs with the same delay begin together.
+    // Jobs with equal delays start together.
     let all = "[global]\ndirect=1\nsize=64m\nstartdelay=2\n[a]\n[b]\n";
     assert!(said(&read(all).unwrap().plan.groups[0]).contains("threads=2"));
     // fio counts a delay from its own start, not from that of the group.
@@ -309,7 +308,7 @@ fn a_job_that_begins_when_those_before_it_have_ended_waits_for_them() {
     assert!(refusals(&later)[0].contains("[c] may run at the same time as [b]"));
 }
 
-/// fio marks what it has done and cuts a block there; `lfsr` and other distributions than `random` have no such map.
+/// fio's map cuts a block at finished ones; `lfsr` and distributions except `random` have no map.
 #[test]
 fn random_blocks_of_several_sizes_require_that_fio_cuts_none() {
     let job = |lines: &str| format!("[a]\nrw=randread\ndirect=1\nsize=1g\nruntime=1\ntime_based\n{lines}\n");
@@ -409,7 +408,7 @@ fn what_the_environment_holds_is_in_no_text() {
     assert!(job("filename=/mnt/${NONE}").unwrap_err()[0].contains("environment variable NONE"));
 }
 
-/// As fio 3.33 does: `rw= randread` drops the job, `size= 1m` is one byte, `iodepth= 2` and `filename= x` are read.
+/// As in fio 3.33: `rw= randread` drops the job, `size= 1m` is one byte, `iodepth= 2` is read.
 #[test]
 fn a_value_behind_a_blank_is_refused_where_fio_misreads_it() {
     let job = |line: &str| read(&format!("[a]\nrw=randread\nbs=4k\nsize=1g\n{line}\n"));
@@ -551,7 +550,7 @@ fn numbers_too_large_to_add_up_are_refused() {
         ("runtime", format!("{most}d")),
     ] {
         let text = format!("[a]\nrw=randread\nfilename=x\nsize=1g\nnumjobs=2\n{option}={value}\n");
-        // It is refused, or it is bounded later: with a line in any case, and never a panic.
+        // It is refused with a line or bounded later, and never panics.
         let refused = read(&text).err().unwrap_or_default();
         assert!(refused.iter().all(|line| !line.contains('\n')), "{refused:?}");
     }

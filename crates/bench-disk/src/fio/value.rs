@@ -1,18 +1,18 @@
-//! Values of fio's options: sizes, times, numbers and lists of one for reads, writes and trims.
+//! Values of fio's options: sizes, times, numbers and lists for reads, writes and trims.
 
-/// What `k`, `m` … mean: fio's `kb_base`.
+/// Meaning of `k`, `m`, …: fio's `kb_base`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Base {
-    /// `1k` is 1024, `1ki` 1000: the default, so that old job files keep their meaning.
+    /// `1k` is 1024, `1ki` 1000: fio's default, for old job files.
     Compatible,
     /// `1k` is 1000, `1ki` 1024.
     Standard,
 }
 
-/// The prefixes, each a thousand times the one before it.
+/// Prefixes, each a thousand times the previous one.
 const PREFIXES: &[u8] = b"kmgtpe";
 
-/// A whole number with an optional unit: `4k`, `4KiB`, `0x1000`, `512b`.
+/// Parses a whole number with an optional unit: `4k`, `4KiB`, `0x1000`, `512b`.
 pub(super) fn size(text: &str, base: Base) -> Option<u64> {
     let lower = text.trim().to_ascii_lowercase();
     let (number, unit) = number(&lower)?;
@@ -30,14 +30,14 @@ pub(super) fn size(text: &str, base: Base) -> Option<u64> {
     number.checked_mul(thousand.checked_pow(power)?)
 }
 
-/// The leading number, and what is behind it.
+/// Splits off the leading number.
 fn number(text: &str) -> Option<(u64, &str)> {
     let (digits, radix) = text.strip_prefix("0x").map_or((text, 10), |digits| (digits, 16));
     let end = digits.find(|c: char| !c.is_digit(radix)).unwrap_or(digits.len());
     Some((u64::from_str_radix(&digits[..end], radix).ok()?, digits[end..].trim_start()))
 }
 
-/// A whole number without a unit.
+/// Parses a whole number without a unit.
 pub(super) fn count(text: &str) -> Option<u64> {
     match number(text.trim())? {
         (number, "") => Some(number),
@@ -45,7 +45,7 @@ pub(super) fn count(text: &str) -> Option<u64> {
     }
 }
 
-/// Microseconds: a number with a unit of time; one without has `unit` microseconds.
+/// Parses a time to microseconds; without a unit of time it is a multiple of `unit` µs.
 pub(super) fn microseconds(text: &str, unit: u64) -> Option<u64> {
     let lower = text.trim().to_ascii_lowercase();
     let (number, suffix) = number(&lower)?;
@@ -62,15 +62,13 @@ pub(super) fn microseconds(text: &str, unit: u64) -> Option<u64> {
     number.checked_mul(unit)
 }
 
-/// Microseconds of a second.
 pub(super) const SECOND: u64 = 1_000_000;
 
-/// `0` or `1`, or any number if `is_flag`; fio has no words for them.
+/// Parses `0` or `1`, or any number if `is_flag`; fio has no words for them.
 pub(super) fn switch(text: &str, is_flag: bool) -> Option<bool> {
     count(text).filter(|n| is_flag || *n <= 1).map(|n| n > 0)
 }
 
-/// The directions of fio's lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
     Read,
@@ -78,8 +76,7 @@ pub(super) enum Direction {
     Trim,
 }
 
-/// What a list `reads,writes,trims` has for one of them: a value that is not followed by a comma holds for those behind it.
-/// `None` where it is left open.
+/// Returns an element of a list `reads,writes,trims`; the last one repeats, an empty one is `None`.
 pub(super) fn of(list: &str, direction: Direction) -> Option<&str> {
     let place = direction as usize;
     let all: Vec<&str> = list.split(',').map(str::trim).collect();
@@ -90,7 +87,7 @@ pub(super) fn of(list: &str, direction: Direction) -> Option<&str> {
 mod tests {
     use super::*;
 
-    /// The examples of fio's manual page.
+    /// Examples of fio's manual page.
     #[test]
     fn sizes_are_those_of_the_manual() {
         for text in ["4096", "4096b", "4096B", "4k", "4kb", "4kB", "4K", "4KB", "0x1000"] {

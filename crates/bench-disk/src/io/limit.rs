@@ -1,8 +1,8 @@
-//! Limits of disk figures: the link that attaches the device, what its maker or provider rates it at, what the instance
-//! type promises its volumes, and how fast a spinning disk turns.
+//! Limits of disk figures: link of the device, ratings of maker or provider, promise of the
+//! instance type to its volumes, rotation of a spinning disk.
 //!
-//! A device bounds only what reaches it: with the page cache in between, on a loop device (whose file is cached by the
-//! file system below), in memory or over a network there is no device limit, and it is said why.
+//! There is no device limit, but a reason, if the page cache, a loop device (whose file may be
+//! cached below), memory or a network is in between.
 
 use crate::device::demand::{Counted, DeviceDemand, Shares};
 use crate::device::io_limit;
@@ -15,23 +15,23 @@ use plimsoll_model::limit::device::{Burstable, Device, Promise};
 use plimsoll_model::limit::user::OF_VIRTUAL_DEVICES;
 use plimsoll_model::limit::{Input, Kind, Limit, Question, Source, tightest_first};
 
-/// What is the matter where a figure is past its link.
+/// Explanation of a figure above its link's limit.
 const PASSED_BY: &str = "the page cache or the host's cache answered instead of the device";
 
-/// No disk that was sold turned faster (Seagate Cheetah 15K, 2000, and its like).
+/// Highest speed of a disk ever sold, per minute (Seagate Cheetah 15K, 2000, and similar).
 const FASTEST_TURNS: f64 = 15_000.0;
 
-/// Limits of transfers.
+/// Returns the limits of transfers at a given depth.
 pub(super) fn of_transfers(question: &Question<'_>) -> Vec<Limit> {
     limits(question, DiskTransfers::is_lone)
 }
 
-/// Limits of transfers whose number in flight is searched for.
+/// Returns the limits of transfers whose depth is searched for.
 pub(crate) fn of_a_search(question: &Question<'_>) -> Vec<Limit> {
     limits(question, |_| false)
 }
 
-/// Limits of transfers, of which `is_lone` tells whether one at a time is in flight.
+/// Returns the limits of transfers; `is_lone`: whether one at a time is in flight.
 fn limits(question: &Question<'_>, is_lone: fn(&DiskTransfers) -> bool) -> Vec<Limit> {
     let Ok(job) = DiskTransfers::try_from(question.case) else { return Vec::new() };
     match (question.metric, job.mean_block()) {
@@ -42,7 +42,7 @@ fn limits(question: &Question<'_>, is_lone: fn(&DiskTransfers) -> bool) -> Vec<L
     }
 }
 
-/// All ceilings that are known, or the one that is not with its reason.
+/// Returns all known ceilings, or one unknown with its reason.
 fn ceilings(question: &Question<'_>, job: &DiskTransfers, counted: Counted) -> Vec<Limit> {
     let of_groups =
         DeviceDemand::of(job).ok().and_then(|demand| io_limit::ceiling(question.machine, demand, counted));
@@ -55,7 +55,6 @@ fn ceilings(question: &Question<'_>, job: &DiskTransfers, counted: Counted) -> V
     all
 }
 
-/// The ceilings that the devices have.
 fn of_devices(question: &Question<'_>, job: &DiskTransfers, counted: Counted) -> Vec<Limit> {
     let known = Shares::of(job.operation).and_then(|shares| Ok((shares, disks(question, job)?)));
     let (shares, disks) = match known {
@@ -83,7 +82,6 @@ fn of_devices(question: &Question<'_>, job: &DiskTransfers, counted: Counted) ->
     all.into_iter().map(|limit| limit.passed_by(PASSED_BY)).collect()
 }
 
-/// The ceiling by the links.
 fn crossing(links: &[(&Disk, &Link)], shares: Shares, counted: Counted) -> Limit {
     let (mut inputs, mut all) = (Vec::new(), 0.0);
     for (disk, link) in links {
@@ -102,7 +100,7 @@ fn block_input(counted: Counted) -> Option<Input> {
     Some(Input::new("block", block, "B", "the case"))
 }
 
-/// What the makers rate the disks at, if all of them are known.
+/// Returns the makers' ratings, if all disks have one.
 fn rated(disks: &[&Disk], shares: Shares, counted: Counted) -> Option<Limit> {
     let mut sum = 0.0;
     let mut inputs = Vec::new();
@@ -137,7 +135,7 @@ fn rated(disks: &[&Disk], shares: Shares, counted: Counted) -> Option<Limit> {
     Some(limit)
 }
 
-/// What the instance type promises its volumes.
+/// Returns what the instance type promises its volumes.
 fn promised(question: &Question<'_>, disks: &[&Disk], shares: Shares, counted: Counted) -> Option<Limit> {
     let promise = Promise::of(&question.machine.virtualisation, disks)?;
     let by_bytes = shares.within(promise.bytes, false) / counted.bytes();
@@ -161,7 +159,7 @@ fn promised(question: &Question<'_>, disks: &[&Disk], shares: Shares, counted: C
     Some(limit)
 }
 
-/// The least latencies: what the control groups leave, and the access time of the device.
+/// Returns the least latencies: by control groups, and by access time of the device.
 fn floors(question: &Question<'_>, job: &DiskTransfers, is_lone: bool) -> Vec<Limit> {
     let of_device = access(question, job, is_lone);
     let of_groups = DeviceDemand::of(job).ok().and_then(|demand| {
@@ -175,14 +173,14 @@ fn floors(question: &Question<'_>, job: &DiskTransfers, is_lone: bool) -> Vec<Li
     all
 }
 
-/// The least time of a lone random read: half a turn of a spinning disk, in the mean.
+/// Returns the least mean time of a lone random read: half a turn of a spinning disk.
 fn access(question: &Question<'_>, job: &DiskTransfers, is_lone: bool) -> Limit {
     let unknown = || Limit::unknown(Kind::Floor, "no vendor documents the access time");
     let is_lone = is_lone && job.operation == DiskOperation::Read && job.order == BlockOrder::Random;
     let Ok(disks) = disks(question, job) else { return unknown() };
     let turns =
         |disk: &&Disk| Device::of(disk).and_then(|row| Some((row.turns_per_minute?, row.source.as_str())));
-    // Virtual disks, bridges to USB and volumes of a RAID controller or a SAN claim to rotate without reason.
+    // Virtual disks, USB bridges, RAID controllers and a SAN may falsely report a rotating disk.
     let real = question.machine.virtualisation.is_virtual == Some(false);
     let is_told = |disk: &Disk| {
         disk.kind == DiskKind::Sata
@@ -203,7 +201,7 @@ fn access(question: &Question<'_>, job: &DiskTransfers, is_lone: bool) -> Limit 
     Limit::fixed(Kind::Floor, Source::Derived, 60.0 / turns / 2.0, "60 s ÷ turns per minute ÷ 2", vec![input])
 }
 
-/// The disks behind the test directory, or why there is no device limit.
+/// Returns the disks behind the test directory, or why there is no device limit.
 fn disks<'a>(question: &Question<'a>, job: &DiskTransfers) -> Result<Vec<&'a Disk>, String> {
     if job.cache == CacheMode::Buffered {
         return Err("the page cache is between the program and the device".to_owned());
@@ -230,7 +228,7 @@ fn disks<'a>(question: &Question<'a>, job: &DiskTransfers) -> Result<Vec<&'a Dis
     Ok(storage.disks.iter().collect())
 }
 
-/// What the sum of the disks leaves out, where not all of them hold other data.
+/// Returns a remark on redundant data that the sum of the disks includes.
 fn mirrored(machine: &Machine) -> Option<String> {
     let is_redundant = |level: &str| ["raid1", "raid4", "raid5", "raid6", "raid10"].contains(&level);
     let mut layers = machine.storage.iter().flat_map(|storage| &storage.layers);
@@ -238,30 +236,30 @@ fn mirrored(machine: &Machine) -> Option<String> {
     Some(format!("of all disks together; {} also writes copies or parity to them", layer.name))
 }
 
-/// The links of all disks, or why one has none.
+/// Returns the links of all disks, or why one is unknown.
 fn links<'a>(machine: &Machine, disks: &[&'a Disk]) -> Result<Vec<(&'a Disk, &'a Link)>, String> {
     let is_guest = machine.virtualisation.is_virtual == Some(true);
     let link = |disk: &&'a Disk| {
-        // An emulated controller states the link of what it imitates; only a drive of PCI Express may be passed through.
+        // Emulated controllers show the link of their original; only PCI Express may be passed
+        // through.
         if is_guest && matches!(disk.kind, DiskKind::Sata | DiskKind::Scsi | DiskKind::Usb) {
             return Err(format!(
                 "{}: the hypervisor makes up the speed of its link; {OF_VIRTUAL_DEVICES}",
                 disk.name
             ));
         }
-        // A network volume that poses as a local disk states a link that is not there.
+        // A network volume that poses as a local disk shows a link that does not exist.
         let link = disk.link.as_ref().filter(|_| !Device::of(disk).is_some_and(|row| row.any));
         link.map(|link| (*disk, link)).ok_or_else(|| linkless(disk))
     };
     disks.iter().map(link).collect()
 }
 
-/// The first loop device among the layers.
 fn looped(storage: &Storage) -> Option<&str> {
     storage.layers.iter().find(|layer| layer.kind == DiskKind::Loop).map(|layer| layer.name.as_str())
 }
 
-/// Why a disk without a known link has no limit.
+/// Returns why a disk without a known link has no limit.
 fn linkless(disk: &Disk) -> String {
     let name = &disk.name;
     match disk.kind {
@@ -286,7 +284,6 @@ fn linkless(disk: &Disk) -> String {
     }
 }
 
-/// What the ceiling of one link is computed from.
 fn inputs_of(disk: &Disk, link: &Link) -> Vec<Input> {
     let input = |what: &str, value: f64, unit: &str, from: &str| {
         Input::new(&format!("{what} of {}", disk.name), value, unit, from)

@@ -1,12 +1,11 @@
-//! `disk.io`: reads and writes over a filled file, so many at a time, in such an order, of such a size.
+//! `disk.io`: reads and writes over a filled file, with a given depth, order and block size.
 //!
-//! `latency` is the time of one transfer as the program sees it, from handing it to the kernel to taking it back
-//! (the sample's value is the mean, the percentiles are those of all transfers); `submit` is the part of it that
-//! handing over took, `complete` the rest. `rate` and `throughput` are counted while the queue is full, from one
-//! completion to another, and the load stays up from sample to sample. `depth` is the mean number in flight, over all
-//! threads; `cpu` and `switches` are for one transfer; `busy` is the share of the time in which the kernel counts the
-//! device as working, `await` the mean time of its requests, as iostat has it; `latency-stdev` is the standard deviation of single transfers. Of mixed loads and copies both
-//! directions are told apart.
+//! `latency` is the time of a transfer from submission to completion (mean per sample; percentiles
+//! of all transfers), `slat` and `clat` are its parts. `rate` and `throughput` are counted between
+//! completions while the queue is full; the load stays up between samples. `depth` is the mean in
+//! flight over all threads; `cpu` and `switches` are per transfer; `busy` and `await` are the
+//! device's utilization and mean request time (iostat). Mixed loads and copies have figures per
+//! direction.
 
 pub(crate) mod limit;
 pub(crate) mod reached;
@@ -38,13 +37,12 @@ use plimsoll_model::sample::CannotMeasure;
 use plimsoll_model::words::is_unsaid;
 use plimsoll_units::quantity::Unit;
 
-/// The benchmark itself.
+/// The benchmark `disk.io`.
 pub struct DiskIo;
 
-/// The deepest queue that a search tries when none is named.
+/// Deepest queue of a search by default.
 const DEEPEST: u64 = 256;
 
-/// A default case: what is not typed is taken from here.
 struct Preset {
     op: &'static str,
     pattern: &'static str,
@@ -52,7 +50,7 @@ struct Preset {
     depth: u64,
 }
 
-/// The latency of a lone small read, the rate of many, the throughput of large ones and of large writes.
+/// Latency of a lone small read, rate of many, throughput of large reads and of large writes.
 const PRESETS: &[Preset] = &[
     Preset { op: "read", pattern: "random", block: 4 << 10, depth: 1 },
     Preset { op: "read", pattern: "random", block: 4 << 10, depth: 32 },
@@ -142,7 +140,7 @@ impl Benchmark for DiskIo {
     }
 
     fn sample_seconds(&self, case: &Case) -> Option<f64> {
-        // A flash disk of one thread; the page cache in memory.
+        // A flash disk with one thread; the page cache in memory.
         let pace = match DiskTransfers::try_from(case).ok()?.cache {
             CacheMode::Buffered => Pace { bytes: 2e9, operations: 5e5 },
             CacheMode::Direct | CacheMode::Cold => Pace { bytes: 5e8, operations: 2e4 },
@@ -186,7 +184,7 @@ impl Benchmark for DiskIo {
         let mut mistakes: Vec<String> = Vec::new();
         for preset in PRESETS {
             for case in product(self, preset, group) {
-                // A wrong value is wrong also where the operation has no use for it.
+                // A wrong value is an error even if the operation does not use it.
                 let case = settled(&case, &DiskTransfers::try_from(&case)?, group);
                 let job = checked(&case)?;
                 if !candidates.iter().any(|candidate| candidate.case == case) {
@@ -198,7 +196,7 @@ impl Benchmark for DiskIo {
                 }
             }
         }
-        // Of lists that multiply, some cases may be impossible; where all are, what was asked for is wrong.
+        // Some combinations of lists may be impossible; if all are, the request is wrong.
         match mistakes.into_iter().nth(candidates.len().saturating_sub(1)) {
             Some(mistake) => Err(mistake),
             None => unused(group, &candidates).map_or(Ok(candidates), Err),
@@ -216,7 +214,7 @@ impl Benchmark for DiskIo {
     }
 }
 
-/// A parameter that was asked for and that no case has, for want of an operation that it is for.
+/// Returns an error for a requested parameter that no case uses.
 fn unused(group: &Group, candidates: &[Candidate]) -> Option<String> {
     const FOR: &[(&str, &str)] = &[("read-share", "mixed"), ("sync", "write, append, mixed or copy")];
     let is_unused = |(key, _): &&(&str, &str)| {
@@ -226,7 +224,7 @@ fn unused(group: &Group, candidates: &[Candidate]) -> Option<String> {
     FOR.iter().find(is_unused).map(|(key, operations)| format!("--{key} requires --op {operations}"))
 }
 
-/// All cases of the lists that were typed, with the preset's values where none were; without values that say nothing.
+/// Returns all combinations of typed values, with the preset's values for the rest.
 fn product(benchmark: &DiskIo, preset: &Preset, group: &Group) -> Vec<Case> {
     let word = |word: &str| Some(Value::Word(word.to_owned()));
     let default = |key: &str| match key {
@@ -238,7 +236,7 @@ fn product(benchmark: &DiskIo, preset: &Preset, group: &Group) -> Vec<Case> {
         "threads" => Some(Value::Count(1)),
         "engine" => word(DiskEngine::PLAIN.word()),
         "cache" => word("direct"),
-        // The rest is part of a case only when it is named.
+        // Other keys are part of a case only if typed.
         _ => None,
     };
     let mut cases = vec![Case::of(benchmark.name())];
@@ -254,13 +252,13 @@ fn product(benchmark: &DiskIo, preset: &Preset, group: &Group) -> Vec<Case> {
     cases.into_iter().map(without_unsaid).collect()
 }
 
-/// The case without values that mean the same as leaving the parameter out.
+/// Removes values that mean the same as no value.
 fn without_unsaid(case: Case) -> Case {
     let said = case.params().iter().filter(|(name, value)| !is_unsaid(name, value));
     said.fold(Case::of(case.benchmark()), |made, (name, value)| made.with(name, value.clone()))
 }
 
-/// The case with what follows from its own parameters, where it was not typed, and without what has no meaning in it.
+/// Completes a case with values that follow from its parameters, and removes meaningless ones.
 fn settled(case: &Case, job: &DiskTransfers, group: &Group) -> Case {
     let mixed = match job.operation {
         DiskOperation::Mixed { read_share } => Some(Value::Count(u64::from(read_share))),
@@ -295,7 +293,7 @@ fn settled(case: &Case, job: &DiskTransfers, group: &Group) -> Case {
     settled
 }
 
-/// Whether this machine can measure the case, as far as that is known without touching it.
+/// Checks whether this machine can measure the case, without access to the disk.
 fn feasible(machine: &Machine, job: &DiskTransfers) -> Result<(), CannotMeasure> {
     let file_system = machine.storage.as_ref().and_then(|storage| storage.file_system.as_ref());
     match file_system {

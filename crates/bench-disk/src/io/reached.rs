@@ -1,36 +1,35 @@
-//! What samples reached of the depth and the rate that were asked for, and what is said where they fell short.
+//! Depth and rate that samples reached, and warnings if they fell short.
 
 use crate::warning::TransferWarning;
 use plimsoll_model::job::disk::{DiskEngine, DiskTransfers};
 
-/// A mean depth below this share of the requested one is a warning.
+/// Least mean depth, as a share of the requested one, without a warning.
 const DEPTH_REACHED: f64 = 0.9;
 
-/// A fixed amount fills the queue at its beginning and empties it at its end; of fewer queues than this that shows.
+/// Least amount, in queues, that is judged: a smaller one is dominated by filling and draining.
 const FEW_QUEUES: f64 = 10.0;
 
-/// Of what was offered, less than this share may be missing: clocks and edges of samples are not exact.
+/// Largest missing share of the target rate, for inexact clocks and ends of samples.
 const RATE_MISSED: f64 = 0.05;
 
-/// Independent arrivals scatter by the root of their number; so many times that does not happen by chance.
+/// Standard deviations (roots of the count) that random arrivals do not exceed by chance.
 const SCATTER: f64 = 4.0;
 
-/// What one sample reached.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Reached {
-    /// Mean number in flight, over all threads.
+    /// Mean transfers in flight, over all threads.
     pub(crate) depth: f64,
-    /// Transfers a second, over all threads.
+    /// Transfers per second, over all threads.
     pub(crate) rate: f64,
     /// Transfers of all threads.
     pub(crate) transfers: u64,
-    /// Seconds in which each thread's load was up, added up.
+    /// Sum over threads of the seconds under load.
     pub(crate) thread_seconds: f64,
-    /// Data was flushed meanwhile.
+    /// Whether data was flushed in the sample.
     pub(crate) flushed: bool,
 }
 
-/// The warning where these samples had fewer in flight than asked for, with what emptied the queue.
+/// Returns a warning if the mean depth fell short, with the cause.
 pub(crate) fn depth_missed(
     job: &DiskTransfers,
     kind: DiskEngine,
@@ -43,7 +42,7 @@ pub(crate) fn depth_missed(
         return None;
     }
     if kind.is_one_at_a_time() {
-        // What an engine of many transfers could do, it was asked for, where it was asked for.
+        // A requested asynchronous engine fell back, so there is none to suggest.
         let deeper = !matches!(job.engine, DiskEngine::IoUring(_) | DiskEngine::Libaio);
         return (wanted > 1).then_some(TransferWarning::OneAtATime { wanted, engine: kind, deeper });
     }
@@ -53,19 +52,19 @@ pub(crate) fn depth_missed(
     let got = depth / job.threads as f64;
     Some(match samples.iter().any(|sample| sample.flushed) {
         true => TransferWarning::EmptiedBySyncs { wanted, got, flush: job.flush },
-        // With one at a time the queue is empty between two, for whatever reason.
+        // At depth 1 the queue is empty between two transfers anyway.
         false if wanted == 1 => return None,
         false => TransferWarning::DepthNotReached { wanted, got },
     })
 }
 
-/// The warning where these samples are not what `per_second` starts over all `threads` give.
+/// Returns a warning if the samples miss `per_second` transfers over all `threads`.
 pub(crate) fn rate_missed(per_second: f64, threads: u64, samples: &[Reached]) -> Option<TransferWarning> {
     let thread_seconds: f64 = samples.iter().map(|sample| sample.thread_seconds).sum();
     let done = samples.iter().map(|sample| sample.transfers).sum::<u64>() as f64;
     let expected = per_second / threads as f64 * thread_seconds;
     let missing = expected - done;
-    // At each end of a thread's sample a transfer may be on either side.
+    // A transfer may be on either side of each end of a thread's sample.
     let by_chance = SCATTER * expected.sqrt() + samples.len() as f64 * threads as f64;
     let done = done / thread_seconds * threads as f64;
     (missing > RATE_MISSED * expected && missing > by_chance)
@@ -91,7 +90,7 @@ mod tests {
         }
     }
 
-    /// A sample of so many transfers in which that was the mean depth.
+    /// A sample with this mean depth.
     fn at_depth(depth: f64, transfers: u64, flushed: bool) -> Reached {
         Reached { depth, flushed, ..sample(transfers, 1.0) }
     }
@@ -124,7 +123,7 @@ mod tests {
         assert!(
             told("/sync=end", ring, at_depth(9.0, 1000, true)).is_some_and(|text| text.contains("longer"))
         );
-        // None of the syncs came.
+        // No sync happened.
         let never = told("/sync=every:1000000", ring, at_depth(9.0, 1000, false)).expect("a warning");
         assert!(never.contains("the device"), "{never}");
         let alone = told("/sync=every:16", DiskEngine::Psync, at_depth(2.0, 1000, true)).expect("a warning");
@@ -139,7 +138,7 @@ mod tests {
         assert!(told("/count=81", DiskEngine::PLAIN, at_depth(9.0, 162, false)).is_some());
     }
 
-    /// A device that needs no time: what arrives is done, and a sample ends with what is done first after its time.
+    /// A device without latency: a sample ends with the first completion after its time.
     fn as_they_arrive(per_second: f64, seconds: f64, seed: u64) -> Reached {
         let mut schedule = Schedule::new(ArrivalProcess::Poisson, per_second, seed);
         schedule.begin(0);
@@ -165,7 +164,7 @@ mod tests {
     fn few_that_fell_short_are_told_by_what_was_done() {
         assert_eq!(rate_missed(50.0, 1, &[sample(47, 1.0)]), None, "that is chance");
         assert_eq!(rate_missed(50.0, 1, &[]), None);
-        // Two threads of 25 a second each, each for 10 s.
+        // Two threads of 25 per second, each for 10 s.
         let text = rate_missed(50.0, 2, &[sample(250, 20.0)]).expect("half is missing").to_string();
         assert!(text.starts_with("the device does 25.0 of the 50.0 transfers per second"), "{text}");
     }

@@ -1,5 +1,4 @@
-//! The deepest queue that holds a latency (`--latency-target p99=2ms`): a single case that measures where its search ends
-//! and tells the points on its way.
+//! Search for the deepest queue that meets a latency target (`--latency-target p99=2ms`).
 
 use std::collections::BTreeMap;
 
@@ -12,8 +11,8 @@ use plimsoll_model::job::disk::LatencyTarget;
 use plimsoll_model::sample::{Amount, CannotMeasure, Facts, Point, Sample};
 use plimsoll_model::warning::Note;
 
-/// Finds the largest number up to `most` for which `holds`, which is taken to hold up to some number and not beyond:
-/// doubling, then halving the gap. `None` where it does not hold for 1.
+/// Returns the largest number up to `most` for which the monotonic `holds` is true, if any, by
+/// doubling and bisection.
 fn deepest<E>(most: u64, mut holds: impl FnMut(u64) -> Result<bool, E>) -> Result<Option<u64>, E> {
     let (mut good, mut bad) = (0, most + 1);
     let mut next = 1;
@@ -28,8 +27,7 @@ fn deepest<E>(most: u64, mut holds: impl FnMut(u64) -> Result<bool, E>) -> Resul
     Ok((good > 0).then_some(good))
 }
 
-/// A probe that missed the bound is made once more, and the better of the two counts: what disturbs one only makes it
-/// slower.
+/// Repeats a probe that missed the target and returns the better one: disturbances only slow down.
 fn confirmed<E>(ns: u64, mut probe: impl FnMut() -> Result<Probe, E>) -> Result<Probe, E> {
     let first = probe()?;
     if first.percentile_ns <= ns {
@@ -39,8 +37,7 @@ fn confirmed<E>(ns: u64, mut probe: impl FnMut() -> Result<Probe, E>) -> Result<
     Ok(if again.percentile_ns < first.percentile_ns { again } else { first })
 }
 
-/// How many transfers of the samples stayed within a bound. What is in the bucket across it did not, as the percentiles have
-/// it, which are upper edges too.
+/// Share of the samples' transfers within the target, by upper edges of buckets as in percentiles.
 #[derive(Debug, Default)]
 struct Within {
     held: u64,
@@ -48,7 +45,6 @@ struct Within {
 }
 
 impl Within {
-    /// Counts the latencies of a sample.
     fn add(&mut self, sample: &Sample, ns: u64) {
         for (edge, count) in
             sample.histograms.iter().filter(|h| h.metric == metrics::LATENCY).flat_map(|h| &h.buckets)
@@ -58,27 +54,25 @@ impl Within {
         }
     }
 
-    /// Their share; `None` before there is a sample.
     fn share(&self) -> Option<f64> {
         (self.all > 0).then(|| self.held as f64 / self.all as f64)
     }
 }
 
-/// The deepest queue that holds a latency.
 pub(crate) struct Deepest {
     transfers: Transfers,
     target: LatencyTarget,
-    /// The deepest that was asked for, and the deepest that is tried.
+    /// Requested depth, and deepest depth of the search.
     asked: u64,
     most: u64,
-    /// What the search found; `None` before it.
+    /// Result of the search; `None` before it.
     found: Option<Option<u64>>,
     curve: Vec<Point>,
     within: Within,
 }
 
 impl Deepest {
-    /// A search with `transfers`, whose depth is the deepest that is tried, where the engine can have so many in flight.
+    /// Creates a search up to the depth of `transfers`, or what the engine supports.
     pub(crate) fn new(transfers: Transfers, target: LatencyTarget) -> Self {
         let (asked, most) = (transfers.depth(), transfers.reachable_depth());
         Deepest { transfers, target, asked, most, found: None, curve: Vec::new(), within: Within::default() }
@@ -102,7 +96,6 @@ impl Deepest {
     }
 }
 
-/// A point of a curve.
 pub(crate) fn point(probe: &Probe, threads: u64, percentile: &str) -> Point {
     BTreeMap::from([
         (metrics::THREADS.to_owned(), threads as f64),
@@ -113,11 +106,10 @@ pub(crate) fn point(probe: &Probe, threads: u64, percentile: &str) -> Point {
     ])
 }
 
-/// What the search and the samples after it say together.
 struct Answer {
-    /// The deepest queue that held the target in the search.
+    /// Deepest queue that met the target in the search.
     deepest: Option<u64>,
-    /// The share of the samples' transfers that stayed within the bound, and whether that is enough.
+    /// Share of the samples' transfers within the target, and whether that suffices.
     within: f64,
     held: bool,
 }
@@ -125,15 +117,15 @@ struct Answer {
 impl Answer {
     fn of(target: &LatencyTarget, most: u64, found: Option<u64>, within: f64) -> Self {
         let held = within >= target.share;
-        // Where nothing deeper was asked for the samples say all.
+        // If only depth 1 is possible, the samples decide.
         Answer { deepest: found.or((held && most == 1).then_some(1)), within, held }
     }
 
-    /// What is to be known where the target was not held, or the search not finished.
+    /// Returns a warning if the target was missed or the search is inconclusive.
     fn warning(&self, target: &LatencyTarget) -> Option<TransferWarning> {
         let missed = match self.deepest {
             Some(_) if self.held => return None,
-            // The samples are more than any probe.
+            // The samples are longer than any probe.
             None if self.held => Missed::InTheSearch,
             None => Missed::Everywhere,
             Some(depth) => Missed::InTheSamples(depth),
@@ -190,7 +182,7 @@ mod tests {
     use plimsoll_model::warning::Warn;
 
     proptest! {
-        /// Whatever the bound is, it is found, and with few questions.
+        /// Every bound is found with few probes.
         #[test]
         fn the_deepest_that_holds_is_found(most in 1_u64..2000, bound in 0_u64..2500) {
             let mut asked = 0;
@@ -206,8 +198,7 @@ mod tests {
     }
 
     proptest! {
-        /// The share and the percentile are told side by side: they never contradict each other, wherever the bound lies in
-        /// a bucket.
+        /// Share and percentile never contradict each other, wherever the bound lies in a bucket.
         #[test]
         fn what_stays_within_is_what_the_percentile_says(
             times in prop::collection::vec(1_u64..5_000_000, 1..300),
@@ -215,7 +206,7 @@ mod tests {
             share in 0.01_f64..0.9999,
         ) {
             let mut all = plimsoll_stats::Times::default();
-            // The bound itself and its neighbours are where it matters.
+            // Include the bound itself and its neighbours.
             for time in times.iter().copied().chain([ns, ns + 1, ns - ns / 1000]) {
                 all.record(time, 1);
             }
@@ -231,7 +222,7 @@ mod tests {
     }
 
     proptest! {
-        /// No single disturbed probe, wherever it falls, changes the answer.
+        /// No single disturbed probe changes the result.
         #[test]
         fn one_disturbed_probe_decides_nothing(most in 1_u64..300, bound in 0_u64..400, disturbed in 0_usize..40) {
             let mut made = 0;
@@ -296,7 +287,7 @@ mod tests {
         let target = LatencyTarget::parse("p99=2ms").expect("a target");
         assert_eq!((target.share, target.ns, target.to_string().as_str()), (0.99, 2_000_000, "p99:2ms"));
         assert_eq!(LatencyTarget::parse("p99.9:500us").expect("a target").to_string(), "p99.9:500us");
-        // Any percentile, not only those that are reported.
+        // Any percentile, not only reported ones.
         assert_eq!(LatencyTarget::parse("p42=1s").expect("a target").share, 0.42);
         for wrong in [
             "",

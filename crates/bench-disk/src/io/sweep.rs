@@ -1,5 +1,4 @@
-//! The knee of `disk.knee`: depth and threads double until the rate stops growing. A single case that measures where its
-//! sweep ends and tells the points on its way.
+//! Search for the saturation point: doubles depth and threads until the rate stops growing.
 
 use crate::fact::{DEEPEST, THREADS};
 use crate::io::search::point;
@@ -8,23 +7,22 @@ use crate::metrics;
 use plimsoll_bench_api::Prepared;
 use plimsoll_model::sample::{Amount, CannotMeasure, Facts, Point, Sample};
 
-/// A rate that grows by less than this over a doubling has stopped growing.
+/// Least growth of the rate over a doubling.
 const GROWS: f64 = 1.05;
 
-/// The knee is the least number in flight with this share of the highest rate.
+/// Share of the highest rate that defines the saturation point.
 const KNEE: f64 = 0.95;
 
-/// The sweep of depth × threads until the rate stops growing.
 pub(crate) struct Knee {
-    /// For each number of threads, ascending.
+    /// One per number of threads, ascending.
     teams: Vec<Transfers>,
-    /// Which of them, once the sweep is done.
+    /// Index of the chosen one, after the sweep.
     chosen: Option<usize>,
     curve: Vec<Point>,
 }
 
 impl Knee {
-    /// A sweep over these, whose depths are the deepest that are tried.
+    /// Creates a sweep over `teams`, up to their depths.
     pub(crate) fn new(teams: Vec<Transfers>) -> Self {
         Knee { teams, chosen: None, curve: Vec::new() }
     }
@@ -57,8 +55,7 @@ impl Knee {
     }
 }
 
-/// Doubles the depth until the rate has not grown for two doublings. Where none reaches `enough`, the best is made once
-/// more.
+/// Doubles the depth until the rate stops growing; repeats the best probe if it is below `enough`.
 fn doubled<E>(
     deepest: u64,
     enough: f64,
@@ -81,7 +78,7 @@ fn doubled<E>(
     Ok(probes)
 }
 
-/// A probe below `enough` is made once more, and the better of the two counts: what disturbs one only makes it slower.
+/// Repeats a probe below `enough` and returns the better one: disturbances only slow down.
 fn confirmed<E>(enough: f64, mut probe: impl FnMut() -> Result<Probe, E>) -> Result<Probe, E> {
     let first = probe()?;
     if first.rate >= enough { Ok(first) } else { Ok(better(first, probe()?)) }
@@ -91,7 +88,7 @@ fn better(one: Probe, other: Probe) -> Probe {
     if other.rate > one.rate { other } else { one }
 }
 
-/// The point with the fewest transfers in flight among those near the highest rate; of equals, the lowest latency.
+/// Returns the point with the fewest transfers in flight near the highest rate; then by latency.
 fn knee(curve: &[Point]) -> Option<&Point> {
     let most = curve.iter().map(|point| point[metrics::RATE]).fold(0.0, f64::max);
     let near = curve.iter().filter(|point| point[metrics::RATE] >= KNEE * most);
@@ -139,7 +136,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// No single disturbed probe ends a branch, wherever it falls.
+        /// No single disturbed probe ends a branch.
         #[test]
         fn one_disturbed_probe_ends_no_branch(
             full in 1_u64..8,
@@ -158,7 +155,7 @@ mod tests {
             }).expect("probes");
             let depths: Vec<u64> = probes.iter().map(|probe| probe.depth).collect();
             prop_assert!(depths.contains(&full), "{depths:?}");
-            // It is not left too early; one slow at first may be found to grow once more.
+            // A slow probe at first may add a doubling.
             prop_assert!(depths.len() as u32 <= full.ilog2() + 4, "{depths:?}");
             let best = probes.iter().map(|probe| probe.rate).fold(0.0, f64::max);
             prop_assert_eq!(best, full as f64);

@@ -56,7 +56,7 @@ fn typed_lists_replace_the_defaults_and_no_case_comes_twice() {
         ids(&group),
         ["4K", "8K"].map(|block| format!("disk.io/op=write/pattern=random/block={block}/{tail}"))
     );
-    // What is not typed keeps the variety of the defaults.
+    // Parameters that are not typed keep the variety of the defaults.
     assert_eq!(ids(&Group::default().with("block", sizes(&[8192]))).len(), 4);
     assert_eq!(ids(&Group::default().with("pattern", words(&["random"]))).len(), 4);
     assert_eq!(ids(&Group::default().with("depth", vec![Value::Count(1)])).len(), 3);
@@ -92,7 +92,7 @@ fn what_no_machine_can_measure_is_told_by_parameter() {
         );
         assert_eq!(error.lines().count(), 1);
     }
-    // Also where the operation has no use for it.
+    // Even if the operation does not use it.
     let reads = Group::default().with("op", words(&["read"]));
     for (key, values) in
         [("read-share", count(101)), ("sync", words(&["every:0"])), ("sync", words(&["often"]))]
@@ -116,8 +116,7 @@ fn the_headline_follows_block_and_depth() {
         let metrics = DiskIo.metrics(&case);
         let mut names: Vec<&str> = metrics.iter().map(|metric| metric.name).collect();
         let first = names.remove(0);
-        // The others keep the order of the contract.
-        // What is beyond the contract follows it.
+        // The first ones keep the order of the contract.
         let order = ["throughput", "rate", "latency", "slat", "cpu", "depth"];
         assert_eq!(names[..5], order.iter().copied().filter(|name| *name != first).collect::<Vec<_>>());
         first
@@ -127,7 +126,7 @@ fn the_headline_follows_block_and_depth() {
     assert_eq!(headline(64 << 10, 8), "rate");
     assert_eq!(headline((64 << 10) + 512, 8), "throughput");
     assert_eq!(headline(1 << 20, 1), "throughput");
-    // Of a mix the mean counts.
+    // The mean of a mix counts.
     let mixed: Case = "disk.io/block=4K@70+64K@30/depth=32".parse().expect("an id");
     assert_eq!(DiskIo.metrics(&mixed)[0].name, "rate");
 }
@@ -135,20 +134,20 @@ fn the_headline_follows_block_and_depth() {
 #[test]
 fn what_is_not_typed_follows_from_what_is() {
     let one = |key: &str, values: Vec<Value>| ids(&Group::default().with(key, values)).remove(0);
-    // Blocks below a sector cannot pass the page cache by.
+    // Blocks below a sector cannot bypass the page cache.
     assert!(one("block", sizes(&[1])).ends_with("engine=io_uring/cache=buffered"));
     assert!(one("block", sizes(&[1000])).ends_with("cache=buffered"));
     assert!(one("engine", words(&["mmap"])).contains("/depth=1/threads=1/engine=mmap/cache=buffered"));
     assert!(one("engine", words(&["psync"])).contains("/depth=1/threads=1/engine=psync/cache=direct"));
     assert!(one("op", words(&["append"])).contains("op=append/pattern=sequential"));
-    // The usual depth would need 32 GiB of buffers.
+    // The default depth would need 32 GiB of buffers.
     let large = ids(&Group::default().with("block", sizes(&[1 << 30])));
     assert!(large.iter().any(|id| id.contains("/block=1G/depth=4/")), "{large:?}");
     assert!(!large.iter().any(|id| id.contains("/depth=32/")), "{large:?}");
     let mixed = one("read-share", vec![Value::Count(90)]);
     assert!(mixed.contains("op=mixed/read-share=90/pattern=random"), "{mixed}");
     assert!(one("op", words(&["mixed"])).contains("op=mixed/read-share=70/"));
-    // What has no meaning in a case is not part of it.
+    // Meaningless parameters are not part of a case.
     assert!(!one("sync", words(&["none"])).contains("sync"), "a read");
     let write = Group::default().with("op", words(&["write"]));
     for (typed, id) in [("none", None), ("each", Some("sync=each")), ("every 32", Some("sync=every:32"))] {
@@ -211,7 +210,6 @@ fn in_memory_direct_cases_are_skipped_and_buffered_ones_are_not() {
     }
 }
 
-/// What a worker has.
 struct Bench {
     machine: Machine,
     options: Options,
@@ -242,7 +240,7 @@ fn case(op: &str, pattern: &str, engine: &str, cache: &str) -> Case {
         .with_word("cache", cache)
 }
 
-/// Every combination on a real file. Where the temporary directory refuses direct I/O, that is the answer.
+/// Every combination on a real file; the temporary directory may refuse direct I/O.
 #[test]
 fn every_combination_measures_verifies_and_leaves_nothing() {
     let dir = tempfile::tempdir().expect("temporary directory");
@@ -348,8 +346,7 @@ fn settled_case(id: &str) -> Case {
     case
 }
 
-/// What goes through the page cache finds the file there from the first transfer on, and says so: how much of it the case had
-/// met before would decide else.
+/// Buffered transfers find the file in the page cache from the first one on, and record that.
 #[test]
 fn buffered_cases_begin_with_the_file_in_the_page_cache() {
     let case =
@@ -368,10 +365,10 @@ fn buffered_cases_begin_with_the_file_in_the_page_cache() {
     );
 }
 
-/// The cases of a run share a file: what one leaves in the page cache is not the next one's.
+/// The cases of a run share a file; pages cached by one must not affect the next.
 #[test]
 fn a_direct_case_after_a_buffered_one_finds_no_page_of_it() {
-    // Where direct I/O is refused there is no such case.
+    // Without direct I/O there is no such case.
     let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).expect("temporary directory");
     let bench = Bench::at(dir.path());
     let share = |cache: &str| {
@@ -463,13 +460,13 @@ fn a_search_ends_where_the_engine_does() {
         |w: &Note| w.code() == "depth-not-reached" && w.to_string().contains("depth 1 instead of 8: psync");
     assert!(facts.warnings.iter().any(told), "{:?}", facts.warnings);
 
-    // Where no depth is typed nothing else is asked for.
+    // Default parameters without a typed depth.
     let target = Group::default().with("latency-target", words(&["p99=2ms"]));
     assert!(ids(&target)[0].contains("/depth=256/"));
     assert!(ids(&target.with("engine", words(&["psync"])))[0].contains("/depth=1/"));
 }
 
-/// What fio's jobs have: files that threads share, a cold page cache, fsync(2), places that are aligned.
+/// Features of fio jobs: shared files, a cold page cache, fsync(2), alignment.
 #[test]
 fn what_job_files_ask_for_is_a_case_or_is_refused_by_parameter() {
     let of = |lists: &[(&str, &[&str])]| {

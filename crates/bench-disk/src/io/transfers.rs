@@ -1,4 +1,4 @@
-//! A case of `disk.io` that is ready: its files, its threads, and what their counts mean.
+//! A prepared case of `disk.io`: its files, its threads, and the evaluation of their counts.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -35,10 +35,9 @@ use plimsoll_model::job::disk::{BlockOrder, CacheMode, DiskEngine, DiskOperation
 use plimsoll_model::sample::{Amount, CannotMeasure, Facts, Offer, Origin, Sample, Writable, WrongAnswer};
 use plimsoll_model::warning::Note;
 
-/// Direct I/O goes by these at the least.
+/// Smallest unit of direct I/O, in bytes.
 const SECTOR: u64 = 512;
 
-/// What a thread needs to make its load.
 struct Outfit {
     job: DiskTransfers,
     files: Vec<Arc<TestFile>>,
@@ -52,7 +51,7 @@ struct Outfit {
 }
 
 impl Outfit {
-    /// Makes the load, on the thread that will use it.
+    /// Creates the load, on the thread that will use it.
     fn load(self) -> Result<(Box<dyn Load>, About), LoadError> {
         let Outfit { job, files, extent, seed, id, thread, ledger, clock, until } = self;
         let own = format!("{id} thread {thread}");
@@ -90,35 +89,31 @@ impl Outfit {
     }
 }
 
-/// The warnings about the files of a case, and about what is behind them.
 fn notes(of_files: Vec<FileWarning>, cx: &Context<'_>) -> impl Iterator<Item = Note> {
     of_files.into_iter().chain(memory_behind(cx.machine.storage.as_ref())).map(Note::from)
 }
 
-/// Seconds of a probe of which `wanted` are asked for, where so many nanoseconds of the budget are left: a search of a few tens of
-/// probes leaves some of them to the samples.
+/// Limits a probe of `wanted` seconds to a share of the budget, so that some is left for samples.
 fn shortened(wanted: f64, left_ns: u64) -> f64 {
-    /// The largest share of what is left that one takes: 40 of them leave a quarter.
+    /// Largest share of the remaining budget per probe: 40 probes leave a quarter.
     const SHARE: f64 = 1.0 / 32.0;
-    /// A probe is no shorter than that, in seconds, where more is asked for.
+    /// Shortest probe in seconds, unless less is requested.
     const LEAST: f64 = 0.05;
     wanted.min((left_ns as f64 * 1e-9 * SHARE).max(LEAST))
 }
 
-/// One point of a search.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Probe {
-    /// Most transfers of each thread in flight.
+    /// Transfers in flight per thread, at most.
     pub(crate) depth: u64,
-    /// Transfers a second.
+    /// Transfers per second.
     pub(crate) rate: f64,
     /// Mean latency in seconds.
     pub(crate) latency: f64,
-    /// The latency below which the share asked for stays, in nanoseconds.
+    /// Requested percentile of the latency, in ns.
     pub(crate) percentile_ns: u64,
 }
 
-/// A case that is ready: a load on each thread.
 pub(crate) struct Transfers {
     team: Threads,
     kind: DiskEngine,
@@ -127,35 +122,33 @@ pub(crate) struct Transfers {
     facts: Facts,
     known: bool,
     device_check: Option<DeviceCheck>,
-    /// The first of the files: others may fill what it is on.
+    /// The first file, to check its file system for free space.
     file: Option<Arc<TestFile>>,
-    /// What the samples claim to have moved.
+    /// Bytes that the samples claim to have moved.
     claimed: Moved,
     reached: Vec<Reached>,
-    /// A sample whose amount is fixed was cut.
+    /// Whether a sample of a fixed amount was cut.
     cut: bool,
-    /// After so many seconds.
     cut_after: f64,
-    /// When the budget ends, where there is one.
     until: Option<Instant>,
-    /// Since when reference tools have had the machine: their time is not the case's.
+    /// Start of a pause for reference tools, whose time is not the case's.
     paused: Option<Instant>,
-    /// The first sample warms up, for a time.
+    /// Whether the first sample, a warm-up, is done.
     warm: bool,
-    /// The test file as other processes see it, to be read.
+    /// Path of the test file for other processes, to read.
     shared: Option<PathBuf>,
-    /// Bytes of it that the case works on.
+    /// Bytes of the file that the case uses.
     bytes: u64,
-    /// Makes a place for what they write.
+    /// Provides a file for tools that write.
     lender: Option<Lender>,
-    /// Why what they wrote to could not be filled anew: nothing there is to be trusted then.
+    /// Reason why a file shared with a tool was not refilled, so its data is unusable.
     spoilt: Option<String>,
     /// The device, or the directory of the test files.
     path: String,
 }
 
 impl Transfers {
-    /// Sets up a job; the id of its case tells its random numbers from those of others.
+    /// Sets up a job. `id` makes its random numbers differ from those of other cases.
     pub(crate) fn new(id: &str, job: DiskTransfers, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
         let case_files = CaseFiles::of(&job, cx)?;
         let each = case_files.extents.iter().map(|extent| extent.bytes);
@@ -167,7 +160,6 @@ impl Transfers {
         let past = job.blocks.unit().is_multiple_of(SECTOR)
             && first.is_none_or(|file| file.file_system().medium != Some(Medium::Memory));
         let own = first.cloned();
-        // Before the first transfer.
         let device_check = first
             .map(|file| DeviceCheck::new(Root::live(), cx.machine.storage.as_ref(), Arc::clone(file), bytes));
         let ledgers = ledgers(&job, &case_files.extents)?;
@@ -220,17 +212,15 @@ impl Transfers {
         })
     }
 
-    /// The most transfers of each thread in flight.
     pub(crate) fn depth(&self) -> u64 {
         self.job.depth
     }
 
-    /// The most of them that the engine at work can have.
+    /// Returns the depth per thread that the engine supports.
     pub(crate) fn reachable_depth(&self) -> u64 {
         if self.kind.is_one_at_a_time() { 1 } else { self.job.depth }
     }
 
-    /// The engine at work.
     pub(crate) fn engine(&self) -> &'static str {
         self.kind.word()
     }
@@ -239,7 +229,7 @@ impl Transfers {
         self.job.threads
     }
 
-    /// What so many transfers of each thread in flight give, and the latency below which `share` of them stay.
+    /// Measures a depth; `share` selects the percentile.
     pub(crate) fn probe(&mut self, depth: u64, amount: Amount, share: f64) -> Result<Probe, CannotMeasure> {
         let environment = |e: DriverError| failed(&e, &self.path, false);
         let amount = match amount {
@@ -262,13 +252,11 @@ impl Transfers {
         })
     }
 
-    /// Keeps so many transfers of each thread in flight from now on.
     pub(crate) fn settle_at(&mut self, depth: u64) -> Result<(), CannotMeasure> {
         self.job.depth = depth;
         self.team.set_limit(depth as usize).map_err(|e| CannotMeasure::environment(e.to_string()))
     }
 
-    /// What one thread does of a sample.
     fn portion(&self, amount: Amount, thread: u64) -> Portion {
         // The casts saturate.
         let ns = |seconds: f64| (seconds * 1e9) as u64;
@@ -285,15 +273,15 @@ impl Transfers {
         }
     }
 
-    /// Nanoseconds of the budget that are left for a sample.
+    /// Returns the ns of the budget left for a sample.
     fn left_ns(&self) -> u64 {
-        /// A sample that the run loop still begins has so much time.
+        /// Least time of a sample that the run loop still starts.
         const LEAST_NS: u64 = 200_000_000;
         let left = self.until.map(|until| until.saturating_duration_since(Instant::now()));
         left.map_or(u64::MAX, |left| u64::try_from(left.as_nanos()).unwrap_or(u64::MAX).max(LEAST_NS))
     }
 
-    /// The amount of the samples, as it was asked for: of each thread or of all.
+    /// Records the amount of the samples, per thread or in all as requested.
     fn note_amount(&self, facts: &mut Facts) {
         let (Some(wanted), false) = (self.job.fixed_transfers(), self.reached.is_empty()) else { return };
         let mean = self.mean(|sample| sample.transfers as f64);
@@ -308,12 +296,11 @@ impl Transfers {
         }
     }
 
-    /// The mean over the samples.
     fn mean(&self, of: impl Fn(&Reached) -> f64) -> f64 {
         self.reached.iter().map(of).sum::<f64>() / self.reached.len().max(1) as f64
     }
 
-    /// Warnings and facts about depth and rate, as they were reached.
+    /// Records the reached depth and rate, with warnings.
     fn note_reached(&self, facts: &mut Facts) {
         let (depth, rate) = (self.mean(|sample| sample.depth), self.mean(|sample| sample.rate));
         facts.achieved.set(&fact::DEPTH, depth / self.job.threads as f64);
@@ -331,7 +318,7 @@ impl Transfers {
     }
 }
 
-/// The engine of a thread. Where io_uring is refused, as in many containers, libaio keeps as many direct transfers in flight.
+/// Opens a thread's engine. If io_uring is refused (containers), libaio does direct transfers.
 fn opened(
     kind: DiskEngine,
     job: &DiskTransfers,
@@ -351,12 +338,12 @@ fn opened(
     Ok(if is_other { first } else { Opened { fell_back: first.fell_back, ..second } })
 }
 
-/// Transfers of one thread's share of a sample, if its amount is fixed.
+/// Returns one thread's share of a fixed amount, in transfers.
 fn transfers_of(job: &DiskTransfers, thread: u64) -> Option<u64> {
     job.fixed_transfers().map(|transfers| share(job.scaling, transfers, job.threads, thread))
 }
 
-/// What of the engine is not as it was asked for, as warnings.
+/// Returns warnings about a fallback of the engine or refused features.
 fn engine_warnings(wanted: DiskEngine, about: About) -> impl Iterator<Item = Note> {
     let used = about.kind;
     let fell_back = about.fell_back.map(|why| TransferWarning::EngineFellBack { wanted, used, why });
@@ -364,9 +351,8 @@ fn engine_warnings(wanted: DiskEngine, about: About) -> impl Iterator<Item = Not
     fell_back.into_iter().chain(remark).map(Note::from)
 }
 
-/// What failed; of data that is wrong also whether a reference tool could have written there.
-/// Why a load failed. What was read back wrong from `path` is a wrong answer, unless a reference tool writes to the same
-/// place (`shared`).
+/// Converts the failure of a load. Wrong data is a wrong answer, unless a reference tool may have
+/// written there (`shared`).
 fn failed(error: &DriverError, path: &str, shared: bool) -> CannotMeasure {
     let wrong = match error {
         DriverError::Load(LoadError::Examined(evidence)) if !shared => evidence.wrong(),
@@ -391,7 +377,7 @@ fn told(error: &DriverError, shared: bool) -> String {
     }
 }
 
-/// What can be read back of each thread's part, where every read is checked.
+/// Creates the ledger of each thread's part for `--verify`.
 fn ledgers(job: &DiskTransfers, extents: &[Extent]) -> Result<Vec<Option<Ledger>>, CannotMeasure> {
     let ledger = |extent: &Extent| {
         let made = job.verify.then(|| Ledger::new(extent.start, extent.bytes, extent.unit)).transpose();
@@ -452,7 +438,7 @@ impl Prepared for Transfers {
         self.warm = true;
         let mut sample = sample_of(&count, &self.job);
         if self.kind.is_one_at_a_time() {
-            // A call that submits and completes in one has no time of submission.
+            // A synchronous call has no separate submission time.
             sample.values.remove(metrics::SLAT);
             sample.values.remove(metrics::CLAT);
             sample.histograms.retain(|h| h.metric != metrics::SLAT && h.metric != metrics::CLAT);
@@ -468,7 +454,7 @@ impl Prepared for Transfers {
 
     fn pause(&mut self) {
         self.paused.get_or_insert_with(Instant::now);
-        // What failed is told by the next sample.
+        // The next sample reports a failure.
         let _ = self.team.stop();
     }
 
@@ -502,7 +488,6 @@ impl Prepared for Transfers {
     }
 }
 
-/// The figures of a count.
 fn sample_of(count: &Count<'_>, job: &DiskTransfers) -> Sample {
     let tally = count.tally;
     let each = |n: u64| n as f64 / tally.transfers.max(1) as f64;

@@ -1,4 +1,4 @@
-//! Checking the data after timing: what was read last, as it arrived; what was written last, read back.
+//! Verification after timing: the last reads as they arrived; the last writes, read back.
 
 use plimsoll_metal::uring::{Op, Patience};
 
@@ -7,10 +7,10 @@ use crate::engine::Engine;
 use crate::load::data::{How, SECTOR, Wrong};
 
 impl<E: Engine> Loop<E> {
-    /// Checks the last transfers of all slots, or the whole part of the file where a ledger knows it.
+    /// Verifies the last transfer of each slot, or the whole part of the file if there is a ledger.
     ///
     /// # Errors
-    /// The first sector that is not what belongs there, or reading back failed.
+    /// The first sector with wrong data, or a failure to read it back.
     pub(super) fn check_data(&mut self) -> Result<(), LoadError> {
         self.end()?;
         if self.manner.ledger.is_some() {
@@ -18,7 +18,7 @@ impl<E: Engine> Loop<E> {
         }
         for slot in 0..self.slots.len() {
             let Slot { whole: last, finished: true, .. } = self.slots[slot] else { continue };
-            // What a discarded range of a device reads as is for the device to say (linux/fs.h, BLKDISCARD).
+            // A discarded range of a device may read as anything (linux/fs.h, BLKDISCARD).
             if last.op == Op::Trim && self.manner.files.iter().any(|file| file.is_device()) {
                 continue;
             }
@@ -29,7 +29,7 @@ impl<E: Engine> Loop<E> {
                 continue;
             };
             let found = match last.op {
-                // What is freed of a file reads as zeros (fallocate(2)).
+                // A punched hole of a file reads as zeros (fallocate(2)).
                 Op::Trim => {
                     let left = buffer.iter().position(|byte| *byte != 0);
                     left.map(|at| (last.offset + at as u64 / SECTOR as u64 * SECTOR as u64, How::NotFreed))
@@ -43,7 +43,7 @@ impl<E: Engine> Loop<E> {
         Ok(())
     }
 
-    /// Reads a transfer's place to that slot's buffer.
+    /// Reads a transfer's range into the buffer of its slot.
     pub(super) fn read_back(&mut self, slot: usize, last: Whole) -> Result<(), LoadError> {
         let mut next = Some(Whole { op: Op::Read, ..last }.request(slot));
         while let Some(request) = next {

@@ -1,5 +1,4 @@
-//! The load with every read checked (`--verify`): writes are sealed with their generation, and a ledger knows which
-//! generations a read may return.
+//! Load with verified reads (`--verify`): sealed writes, and a ledger of possible generations.
 
 use std::time::Instant;
 
@@ -7,14 +6,14 @@ use plimsoll_metal::uring::{Op, Patience};
 
 use super::{Counting, LoadError, Loop, Whole};
 use crate::engine::Engine;
-/// How long the whole file is read again and checked after the last sample, in nanoseconds.
+/// Longest final check of the whole file, in ns.
 const REREAD_NS: u64 = 60_000_000_000;
 
-/// And for how long also where the budget has ended.
+/// Shortest limit for it, in ns, even after the budget.
 const LEAST_NS: u64 = 1_000_000_000;
 
 impl<E: Engine> Loop<E> {
-    /// Hands a whole transfer to the engine; what is to be written is made for its place.
+    /// Submits a transfer to the engine; fills in its data if it is a write.
     #[inline(always)]
     pub(super) fn push(&mut self, slot: usize, whole: Whole) -> Result<(), LoadError> {
         let Whole { op, offset, len, .. } = whole;
@@ -39,7 +38,7 @@ impl<E: Engine> Loop<E> {
         Ok(())
     }
 
-    /// Enters a finished write in the ledger, and checks a finished read; the block is whole now.
+    /// Records a finished write in the ledger, or verifies a finished read.
     pub(super) fn check(&mut self, slot: usize) -> Result<(), LoadError> {
         let Whole { op, offset, len, .. } = self.slots[slot].whole;
         let Some(ledger) = &mut self.manner.ledger else { return Ok(()) };
@@ -60,8 +59,7 @@ impl<E: Engine> Loop<E> {
         Ok(())
     }
 
-    /// Reads every block once and checks it, for [`REREAD_NS`] at most and not long after the budget: a file that takes longer
-    /// to read is checked from its beginning.
+    /// Reads and verifies every block once, within [`REREAD_NS`] and roughly the budget.
     pub(super) fn reread(&mut self) -> Result<(), LoadError> {
         let begun = self.engine.now_ns();
         let extent = self.source.extent();
@@ -74,7 +72,7 @@ impl<E: Engine> Loop<E> {
             while next < end
                 && let Some(slot) = self.idle.pop()
             {
-                // A block was checked to be addressable.
+                // The block size was checked to be addressable.
                 let len = extent.largest.min(end - next);
                 self.push(slot, Whole { op: Op::Read, file: 0, offset: next, len: len as usize })?;
                 next += len;
@@ -161,7 +159,7 @@ mod tests {
         let sector = 300_000 / 512 * 512;
         assert!(error.starts_with(&format!("verify failed at offset {sector}: ")), "{error}");
         assert!(error.contains("checksum"), "{error}");
-        // Both descriptors see it, and plimsoll knows what it did there.
+        // Both descriptors see it, and plimsoll knows its own writes.
         for says in [
             "; read: the right sector with corrupted bytes; read again: the same as at first; ",
             "past the page cache: the same as at first; plimsoll wrote there when it filled the file and not since; ",

@@ -1,12 +1,12 @@
-//! What is written: bytes that can neither be compressed nor deduplicated, and that say where they belong.
+//! Test data that cannot be compressed or deduplicated and that identifies its location.
 //!
-//! Every 512-byte sector begins with its own number and a serial number, both scrambled by the run's secret, so
-//! no two sectors ever written are equal, and a read can be checked against the place it claims to come from.
-//! The rest is pseudo-random; a block about to be written gets only new sector heads, which costs a thousandth of
-//! making it anew, so that the measured CPU time is not the generator's.
+//! Every 512-byte sector starts with its number and a serial number, both scrambled by the run's
+//! secret: no two written sectors are equal, and a read can be verified against its offset. The
+//! rest is pseudo-random. A block to be written only gets new sector heads, which costs a
+//! thousandth of new data, so that the measured CPU time is not that of a generator.
 //!
-//! Sealed (`--verify`), the second number is the generation of the write instead, and a checksum over the whole sector
-//! follows: a flipped bit, another place's data and an old version that came back are told apart.
+//! Sealed data (`--verify`) has the generation of the write as second number and a checksum of the
+//! whole sector, to distinguish flipped bits, data of another location, and an old version.
 
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -14,47 +14,47 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::load::pattern::{derive, mix, unmix};
 
-/// The unit that carries an address: the smallest block of any disk.
+/// Bytes of a sector: the smallest block of any disk.
 pub const SECTOR: usize = 512;
 
-/// Bytes of a sector's head: its scrambled number and its scrambled serial number or generation.
+/// Bytes of a sector's head: scrambled number, then scrambled serial number or generation.
 const HEAD: usize = 16;
 
-/// Where the checksum of a sealed sector ends; it covers what follows, and is keyed with the head.
+/// End of the checksum in a sealed sector; it covers the rest and is keyed with the head.
 const SEALED: usize = HEAD + 8;
 
-/// Whether every sector carries a generation and a checksum.
+/// Contents of sector heads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Seal {
-    /// Addresses and serial numbers alone.
+    /// Addresses and serial numbers.
     Open,
     /// Addresses, generations and checksums.
     Sealed,
 }
 
-/// What is wrong with a sector that was read.
+/// A sector with wrong data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wrong {
-    /// Where it is, in bytes.
+    /// Offset in bytes.
     pub offset: u64,
-    /// In which way.
+    /// Kind of mismatch.
     pub how: How,
 }
 
-/// In which way a sector is wrong.
+/// Kind of mismatch of a sector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum How {
-    /// It was made for another place, or by nobody.
+    /// Written for another location, or not by plimsoll.
     Address,
-    /// Its bytes are not those that were written.
+    /// The bytes do not match the checksum.
     Checksum,
-    /// It was freed and is not zeros.
+    /// A trimmed sector that is not zero.
     NotFreed,
-    /// It is another version than those that can be there.
+    /// A version that cannot be there.
     Generation {
-        /// The one that was read.
+        /// Version that was read.
         found: u64,
-        /// The oldest and the newest that can be there.
+        /// Oldest and newest possible version.
         oldest: u64,
         /// See `oldest`.
         newest: u64,
@@ -62,7 +62,7 @@ pub enum How {
 }
 
 impl How {
-    /// The way in a word or two.
+    /// Returns the mismatch in a few words.
     pub fn word(self) -> &'static str {
         match self {
             Self::Address => "another sector",
@@ -73,16 +73,16 @@ impl How {
     }
 }
 
-/// What is in a sector that is not what belongs there.
+/// Contents of a sector with wrong data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found {
-    /// The same byte everywhere.
+    /// One repeated byte.
     Only(u8),
-    /// What was written for another place, which begins at this byte.
+    /// Data for another location, at this offset in bytes.
     Of(u64),
-    /// What was written for this place: this generation, whole, or with bytes that do not fit.
+    /// Data for this location: its generation, or `None` if corrupted.
     Own(Option<u64>),
-    /// Something else, which begins with these bytes.
+    /// Other data, with its first bytes.
     Foreign([u8; 8]),
 }
 
@@ -120,11 +120,11 @@ impl std::fmt::Display for Wrong {
     }
 }
 
-/// The last byte of a boot sector, and of a sector with a DOS partition table (UEFI specification §5.2.1): 55 aa.
+/// Last byte of a boot sector or DOS partition table, 55 aa (UEFI specification §5.2.1).
 const BOOT_MARK_ENDS: u8 = 0xaa;
 
-/// Keeps sectors of `buffer`, which will be written at `offset`, from ending as a boot sector does: by chance one in 65,000
-/// would, and the next run would find somebody's data on the device.
+/// Changes sector ends that look like a boot sector (one in 65,000), which the next run would
+/// refuse.
 fn no_boot_sector(buffer: &mut [u8], offset: u64) {
     let first = SECTOR - 1 - (offset % SECTOR as u64) as usize;
     for last in buffer.iter_mut().skip(first).step_by(SECTOR).filter(|byte| **byte == BOOT_MARK_ENDS) {
@@ -132,20 +132,20 @@ fn no_boot_sector(buffer: &mut [u8], offset: u64) {
     }
 }
 
-/// Makes and checks test data.
+/// Generator and verifier of test data.
 #[derive(Debug)]
 pub struct Noise {
     rng: SmallRng,
     secret: u64,
     serial: u64,
     seal: Seal,
-    /// Whether a buffer was addressed that begins or ends within a sector: any of its bytes can be the last of a sector then.
+    /// Whether a buffer with partial sectors was addressed, so that any byte may end a sector.
     shifts: bool,
 }
 
 impl Noise {
-    /// Data of one test file. Whoever writes to it or checks it needs the same `seed`; no two writers may have the
-    /// same `writer`, or they would write the same bytes.
+    /// Creates data for a test file. `seed` is common to all writers and checkers; `writer` is
+    /// unique per writer, or they would write the same bytes.
     pub fn new(seed: u64, writer: &str) -> Self {
         let own = derive(derive(seed, "data"), writer);
         Noise {
@@ -157,13 +157,13 @@ impl Noise {
         }
     }
 
-    /// The same, with all that is filled sealed in generation 0, or not.
+    /// Sets whether fills are sealed, with generation 0.
     #[must_use]
     pub fn with(self, seal: Seal) -> Self {
         Noise { seal, ..self }
     }
 
-    /// Fills `buffer`, which will be written at `offset`, with new bytes throughout.
+    /// Fills `buffer`, for `offset`, with new bytes.
     pub fn fill(&mut self, buffer: &mut [u8], offset: u64) {
         self.rng.fill_bytes(buffer);
         no_boot_sector(buffer, offset);
@@ -173,7 +173,7 @@ impl Noise {
         }
     }
 
-    /// Makes `buffer`, once filled, generation `generation` of what is at home at `offset`, with its checksums.
+    /// Seals a filled `buffer` for `offset` as `generation`, with checksums.
     pub fn seal(&self, buffer: &mut [u8], offset: u64, generation: u64) {
         let first = offset / SECTOR as u64;
         for (number, sector) in (first..).zip(buffer.chunks_exact_mut(SECTOR)) {
@@ -184,10 +184,10 @@ impl Noise {
         }
     }
 
-    /// The generation of the sealed sector `number`.
+    /// Returns the generation of the sealed sector `number`.
     ///
     /// # Errors
-    /// In which way it is not one.
+    /// The kind of mismatch.
     pub fn generation(&self, sector: &[u8], number: u64) -> Result<u64, How> {
         let word = |at: usize| sector.get(at..at + 8).and_then(|bytes| bytes.try_into().ok());
         let (Some(address), Some(veiled), Some(sum)) = (word(0), word(HEAD / 2), word(HEAD)) else {
@@ -201,9 +201,9 @@ impl Noise {
         if right { Ok(generation) } else { Err(How::Checksum) }
     }
 
-    /// What is in a sector that was read at `offset`.
+    /// Identifies the contents of a sector read at `offset`.
     pub fn identify(&self, sector: &[u8], offset: u64) -> Found {
-        /// Offsets below 1 PiB: a random word is one of them once in eight million times.
+        /// Offsets below 1 PiB: a random word matches once in eight million times.
         const SECTORS: u64 = 1 << 41;
         let first = sector.first().copied().unwrap_or_default();
         if sector.iter().all(|byte| *byte == first) {
@@ -218,7 +218,7 @@ impl Noise {
         }
     }
 
-    /// What hides the generation, so that a compressor finds nothing.
+    /// Returns the mask that hides generations from a compressor.
     fn veil(&self, number: u64) -> u64 {
         mix(self.secret.rotate_left(17) ^ number)
     }
@@ -228,7 +228,7 @@ impl Noise {
         xxh3_64_with_seed(sector.get(SEALED..).unwrap_or_default(), key)
     }
 
-    /// Makes `buffer`, once filled, different from all that was written before and at home at `offset`.
+    /// Gives a filled `buffer` the address `offset` and new serial numbers.
     pub fn address(&mut self, buffer: &mut [u8], offset: u64) {
         if !offset.is_multiple_of(SECTOR as u64) || !buffer.len().is_multiple_of(SECTOR) {
             return self.address_parts(buffer, offset);
@@ -245,8 +245,7 @@ impl Noise {
         }
     }
 
-    /// As [`Noise::address`], for a buffer that begins or ends within a sector: what it covers of a sector's number is
-    /// the right part of it, so that others find the number whole.
+    /// Like [`Noise::address`], for partial sectors: writes the covered bytes of the sector number.
     fn address_parts(&mut self, buffer: &mut [u8], offset: u64) {
         self.shifts = true;
         self.serial = self.serial.wrapping_add(1);
@@ -260,12 +259,11 @@ impl Noise {
         no_boot_sector(buffer, offset);
     }
 
-    /// One byte of a sector's scrambled number.
     fn number_at(&self, sector: u64, at: usize) -> u8 {
         mix(self.secret ^ sector).to_le_bytes()[at % (HEAD / 2)]
     }
 
-    /// The offset of the first sector in `buffer`, read at `offset`, that does not belong there.
+    /// Returns the offset of the first sector in `buffer`, read at `offset`, with another address.
     pub fn stranger(&self, buffer: &[u8], offset: u64) -> Option<u64> {
         if !offset.is_multiple_of(SECTOR as u64) || !buffer.len().is_multiple_of(SECTOR) {
             let number = |place: u64| (place / SECTOR as u64, (place % SECTOR as u64) as usize);
@@ -292,7 +290,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// What was made for a place is accepted there and nowhere else, filled or only addressed anew.
+        /// Data for a location is accepted there and nowhere else.
         #[test]
         fn data_is_at_home_where_it_was_made_for(seed: u64, sector in 0_u64..1 << 40, other in 0_u64..1 << 40) {
             let mut noise = Noise::new(seed, "fill");
@@ -307,7 +305,7 @@ mod tests {
             }
         }
 
-        /// Filled, addressed anew or sealed, whole or in parts: no sector ends as a boot sector does.
+        /// No sector ends as a boot sector: filled, addressed or sealed, whole or in parts.
         #[test]
         fn no_sector_ends_as_a_boot_sector(seed: u64, offset in 0_u64..1 << 40, writes in 1_usize..4) {
             let ends = |buffer: &[u8], offset: u64| {
@@ -319,7 +317,7 @@ mod tests {
             noise.fill(&mut buffer, 0);
             prop_assert!(!ends(&buffer, 0));
             for write in 1..=writes as u64 {
-                // Whole sectors, too, after parts of them.
+                // Whole sectors after partial ones, too.
                 let place = if write == 2 { offset / 512 * 512 } else { offset + write * 777 };
                 noise.address(&mut buffer, place);
                 prop_assert!(!ends(&buffer, place), "{place}");
@@ -342,7 +340,7 @@ mod tests {
     }
 
     proptest! {
-        /// A sealed sector tells its generation; any flipped bit, in head, checksum or body, is found.
+        /// A sealed sector has its generation; any flipped bit is found.
         #[test]
         fn a_flipped_bit_anywhere_in_a_sealed_sector_is_found(
             seed: u64, number in 0_u64..1 << 40, generation: u64, bit in 0_usize..SECTOR * 8
@@ -360,7 +358,7 @@ mod tests {
             prop_assert_eq!(noise.generation(&sector[..SECTOR / 64], number), Err(How::Address));
         }
 
-        /// Written in pieces of any size, a file is as right as if written whole, and every piece is accepted alone.
+        /// A file written in pieces is as valid as a whole one, and each piece is accepted alone.
         #[test]
         fn pieces_of_sectors_make_whole_ones(seed: u64, cuts in prop::collection::btree_set(1_usize..4095, 0..9)) {
             let mut noise = Noise::new(seed, "fill");
@@ -422,7 +420,7 @@ mod tests {
         assert_eq!(noise.stranger(&foreign, 8192), Some(8192));
     }
 
-    /// Every byte value is about as frequent as any other, heads included: nothing is left for a compressor.
+    /// All byte values are about equally frequent, heads included: nothing to compress.
     #[test]
     fn the_bytes_are_evenly_spread() {
         let mut noise = Noise::new(3, "fill");

@@ -1,6 +1,4 @@
-//! The thread that keeps the load up from one sample to the next, while the results of the last one are passed on.
-//!
-//! The load is made and used on this thread alone: a ring belongs to the thread that made it.
+//! The thread that keeps the load up between samples; a ring belongs to the thread that creates it.
 
 use std::thread::JoinHandle;
 
@@ -9,35 +7,35 @@ use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded};
 use crate::load::{Directions, Load, LoadError, Tally};
 use plimsoll_model::job::disk::DiskEngine;
 
-/// A load that nobody asks about for so long is ended: the parent may be stopped, and a disk is worn by writing.
+/// Idle ns after which a load ends: the parent may be stopped, and writes wear a disk.
 const UNASKED_NS: u64 = 1_000_000_000;
 
-/// What the load turned out to be.
+/// Properties of a started load.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct About {
-    /// The engine at work.
+    /// Engine in use.
     pub kind: DiskEngine,
-    /// Why it is not the one asked for.
+    /// Reason for another engine than requested.
     pub fell_back: Option<String>,
-    /// What the kernel did not grant.
+    /// Feature that the kernel did not grant.
     pub remark: Option<String>,
 }
 
-/// Why there is no answer.
+/// Failure of the load's thread.
 #[derive(Debug, thiserror::Error)]
 pub enum DriverError {
     /// The load failed.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// No thread.
+    /// The thread could not be started.
     #[error("cannot start a thread for the load: {0}; see ulimit -u")]
     Thread(std::io::Error),
-    /// The thread ended, after it had told why.
+    /// The thread has ended, after an earlier error.
     #[error("the thread of the load ended unexpectedly")]
     Ended,
 }
 
-/// What the thread is asked for. Tallies travel there and back, so that none is made while something is measured.
+/// Commands to the thread. Tallies are passed back and forth, so none is allocated while measuring.
 enum Command {
     Interval { ns: u64, next: Tally },
     Amount { transfers: u64, cap_ns: u64, next: Tally },
@@ -46,19 +44,19 @@ enum Command {
     Check,
 }
 
-/// What is to be counted.
+/// Amount to count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Portion {
-    /// What is done in so many nanoseconds or more; the load stays up. See [`Load::interval`].
+    /// Time; the load stays up. See [`Load::interval`].
     Time {
-        /// Nanoseconds.
+        /// Least duration in ns.
         ns: u64,
     },
-    /// So many transfers; the load ends with them. See [`Load::amount`].
+    /// Transfers; the load ends with them. See [`Load::amount`].
     Transfers {
-        /// How many.
+        /// Number of transfers.
         transfers: u64,
-        /// Nanoseconds that they may take.
+        /// Longest duration in ns.
         cap_ns: u64,
     },
 }
@@ -70,7 +68,7 @@ enum Reply {
     Checked,
 }
 
-/// The other end of the thread. Dropping it ends the load and the thread.
+/// Handle of the thread. Dropping it ends the load and the thread.
 pub struct Driver {
     /// `None` only while it is dropped.
     commands: Option<Sender<Command>>,
@@ -81,10 +79,10 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// Makes the load on a thread of its own.
+    /// Creates the load on a new thread.
     ///
     /// # Errors
-    /// No thread, or what `make` says.
+    /// No thread, or the failure of `make`.
     pub fn start<F>(directions: Directions, make: F) -> Result<(Driver, About), DriverError>
     where
         F: FnOnce() -> Result<(Box<dyn Load>, About), LoadError> + Send + 'static,
@@ -92,15 +90,14 @@ impl Driver {
         let (commands, inbox) = bounded(1);
         let (outbox, replies) = bounded(1);
         let serve = move || {
-            // An open loop wakes up at its intended starts; without this the kernel may be 50 µs late. Where it is refused,
-            // the latencies show it.
+            // For an open loop; the default slack is 50 µs. If refused, latencies show it.
             let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
             let served = make().and_then(|(mut load, about)| {
                 let told = outbox.send(Ok(Reply::Ready(about)));
                 if told.is_ok() { serve(load.as_mut(), &inbox, &outbox) } else { Ok(()) }
             });
             if let Err(error) = served {
-                // Nobody listens only when the driver is being dropped.
+                // The receiver is gone only while the driver is dropped.
                 let _ = outbox.send(Err(error));
             }
         };
@@ -113,7 +110,7 @@ impl Driver {
         }
     }
 
-    /// Asks for a count, to be had with [`Driver::counted`].
+    /// Starts a count; [`Driver::counted`] returns it.
     pub fn ask_for(&mut self, portion: Portion) {
         let next = self.spare.take().unwrap_or_else(|| Tally::empty(self.directions));
         self.send(match portion {
@@ -122,7 +119,7 @@ impl Driver {
         });
     }
 
-    /// What was asked for last, when it has been counted.
+    /// Waits for the count and returns it.
     ///
     /// # Errors
     /// The first transfer that failed.
@@ -133,7 +130,7 @@ impl Driver {
         }
     }
 
-    /// Keeps at most so many transfers in flight from now on. See [`Load::set_limit`].
+    /// Limits the transfers in flight. See [`Load::set_limit`].
     ///
     /// # Errors
     /// The first transfer that failed.
@@ -141,7 +138,7 @@ impl Driver {
         self.ask(Command::Limit(limit)).map(|_| ())
     }
 
-    /// Ends the load until it is asked for again.
+    /// Stops the load until the next count.
     ///
     /// # Errors
     /// The first transfer that failed.
@@ -149,10 +146,10 @@ impl Driver {
         self.ask(Command::Stop).map(|_| ())
     }
 
-    /// Ends the load and checks the data. See [`Load::verify`].
+    /// Stops the load and verifies the data. See [`Load::verify`].
     ///
     /// # Errors
-    /// The first transfer that failed, or the first sector that is not what was written.
+    /// The first transfer that failed, or the first sector with wrong data.
     pub fn verify(&mut self) -> Result<(), DriverError> {
         match self.ask(Command::Check)? {
             Reply::Checked => Ok(()),
@@ -165,7 +162,7 @@ impl Driver {
         self.reply()
     }
 
-    /// A failure between two commands is in the replies already, and the inbox may be gone: the reply tells.
+    /// A failure between commands closes the inbox; the pending reply contains it.
     fn send(&self, command: Command) {
         if let Some(commands) = &self.commands {
             let _ = commands.send(command);
@@ -181,13 +178,13 @@ impl Drop for Driver {
     fn drop(&mut self) {
         self.commands = None;
         if let Some(thread) = self.thread.take() {
-            // A panic on the thread has already been printed; there is nobody to tell.
+            // A panic on the thread has already been printed.
             let _ = thread.join();
         }
     }
 }
 
-/// Answers commands until nobody can give any.
+/// Executes commands until the sender is dropped.
 fn serve(
     load: &mut dyn Load,
     inbox: &Receiver<Command>,
@@ -220,7 +217,7 @@ fn serve(
     Ok(())
 }
 
-/// The next command; the load is kept up until it comes, within reason.
+/// Returns the next command; keeps the load up until then, for a limited time.
 fn next_command(load: &mut dyn Load, inbox: &Receiver<Command>) -> Result<Option<Command>, LoadError> {
     loop {
         match inbox.try_recv() {
@@ -234,7 +231,7 @@ fn next_command(load: &mut dyn Load, inbox: &Receiver<Command>) -> Result<Option
     }
 }
 
-/// Keeps a load up that somebody asked about within `patience_ns`, and ends any other. Returns whether it is up.
+/// Keeps the load up, or stops it if the last count ended `patience_ns` ago. Returns if it is up.
 fn tend(load: &mut dyn Load, patience_ns: u64) -> Result<bool, LoadError> {
     match load.unasked_ns() {
         Some(ns) if ns < patience_ns => load.keep_up().map(|()| true),

@@ -1,8 +1,8 @@
-//! What is known of a sector that is not what was written, before anything is said of the device.
+//! Evidence about a sector with wrong data, before the device is blamed.
 //!
-//! A mismatch may be plimsoll's own fault, a reading's, or a device's. So all that is in flight is waited for, the sector is
-//! read again the same way and once more by another way (past the page cache or through it, by another descriptor, to
-//! another buffer), and the ledger tells what was written there last. The message states all of it.
+//! The fault may be plimsoll's, a reader's or a device's. So transfers in flight are finished, the
+//! sector is read again in the same way and in another way (past or through the page cache, another
+//! descriptor and buffer), and the ledger shows the last write. The message contains all of it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,27 +16,25 @@ use crate::backing::regular_file::TestFile;
 use crate::engine::Engine;
 use crate::load::data::{Found, SECTOR, Wrong};
 
-/// Blocks of this size can be read directly from any device.
+/// Block size that any device can read directly, in bytes.
 const ALIGNED: usize = 4096;
 
-/// A sector that is not what was written, as it was read first.
+/// A sector with wrong data, as first read.
 #[derive(Debug)]
 pub(super) struct Suspect {
-    /// The transfer that it came with.
     transfer: Whole,
     bytes: Vec<u8>,
 }
 
-/// What a sector turned out to be when it was read again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Look {
-    /// What was written.
+    /// The written data.
     Right,
-    /// What was read at first.
+    /// Identical wrong data.
     Same,
-    /// Something else that is wrong.
+    /// Other wrong data.
     Else(Found),
-    /// It cannot be read.
+    /// Not readable.
     Failed(String),
 }
 
@@ -57,22 +55,22 @@ impl fmt::Display for Look {
     }
 }
 
-/// All that is known of a sector that is not what was written.
+/// All evidence about a sector with wrong data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Evidence {
     pub(super) wrong: Wrong,
     pub(super) first: Found,
-    /// Read again the same way.
+    /// Read again in the same way.
     pub(super) again: Look,
-    /// Read another way.
+    /// Read in another way, `way`.
     pub(super) other: Look,
     pub(super) way: Cache,
-    /// The last write of plimsoll's to this place, where each has a number, and whether it is complete.
+    /// Number of plimsoll's last write there, if known, and whether it is complete.
     pub(super) last: Option<(u64, bool)>,
 }
 
 impl Evidence {
-    /// Which sector is wrong, and in which way.
+    /// Returns the sector and its mismatch.
     pub fn wrong(&self) -> Wrong {
         self.wrong
     }
@@ -110,7 +108,7 @@ impl fmt::Display for Evidence {
 }
 
 impl<E: Engine> Loop<E> {
-    /// Keeps a sector that is wrong, of a transfer whose bytes are in that slot. The first one counts.
+    /// Records the first sector with wrong data; the transfer's bytes are in `slot`.
     #[cold]
     pub(super) fn suspect(&mut self, slot: usize, transfer: Whole, wrong: Wrong) -> LoadError {
         let at = usize::try_from(wrong.offset.saturating_sub(transfer.offset)).unwrap_or(usize::MAX);
@@ -120,7 +118,7 @@ impl<E: Engine> Loop<E> {
         LoadError::Wrong(wrong)
     }
 
-    /// A result, with a mismatch looked at again.
+    /// Returns a result, after examining a mismatch.
     pub(super) fn examined<T>(&mut self, result: Result<T, LoadError>) -> Result<T, LoadError> {
         match result {
             Err(LoadError::Wrong(wrong)) => Err(self.examine(wrong)),
@@ -153,7 +151,6 @@ impl<E: Engine> Loop<E> {
         LoadError::Examined(Box::new(Evidence { wrong, first, again, other, way, last }))
     }
 
-    /// What came of reading the sector again.
     fn looked(
         &mut self,
         first: &[u8],
@@ -177,7 +174,7 @@ impl<E: Engine> Loop<E> {
         }
     }
 
-    /// The sector, with the engine that met it.
+    /// Reads the sector with the same engine.
     fn read_same_way(&mut self, transfer: Whole, offset: u64) -> Result<Vec<u8>, String> {
         let slot = *self.idle.last().ok_or("no slot is idle")?;
         self.read_back(slot, transfer).map_err(|error| error.to_string())?;
@@ -187,15 +184,15 @@ impl<E: Engine> Loop<E> {
     }
 }
 
-/// The sector, past the page cache or through it, by a descriptor and to a buffer of its own.
+/// Reads the sector past or through the page cache, with its own descriptor and buffer.
 fn read_other_way(file: &Arc<TestFile>, way: Cache, offset: u64) -> Result<Vec<u8>, String> {
     let other = match (file.reopened(way), way) {
-        // Where the page cache cannot be bypassed, it is emptied.
+        // If the page cache cannot be bypassed, it is emptied.
         (Err(_), Cache::Direct) => file.reopened(Cache::Buffered).map_err(|e| e.to_string())?,
         (other, _) => other.map_err(|e| e.to_string())?,
     };
     if other.cache() == Cache::Buffered {
-        // Advice: what is dirty or cannot be dropped stays.
+        // Only advice: dirty or locked pages stay.
         let _ = rustix::fs::fdatasync(&other);
         let _ = rustix::fs::fadvise(&other, 0, None, Advice::DontNeed);
     }

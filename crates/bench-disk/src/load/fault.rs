@@ -1,4 +1,4 @@
-//! What can go wrong with a transfer, and whether it can be gone on with.
+//! Failures of transfers, and which of them can be continued.
 
 use std::fmt;
 
@@ -10,51 +10,51 @@ use crate::backing::regular_file::{TargetError, hint};
 use crate::display::human;
 use crate::load::data::Wrong;
 
-/// A transfer that did not do what was asked.
+/// A failed transfer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// What was asked.
+    /// The request.
     pub request: Request,
-    /// What went wrong.
+    /// The failure.
     pub what: What,
 }
 
-/// What went wrong with a transfer.
+/// Failure of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What {
-    /// It failed.
+    /// Error of the kernel.
     Errno(Errno),
-    /// It ended early, where no retry can continue.
+    /// A short transfer that cannot be continued.
     Short {
-        /// Bytes it moved.
+        /// Bytes moved.
         moved: usize,
     },
-    /// The kernel reports more bytes than the request has, so none of its counts can be believed.
+    /// More bytes than requested, so that no count of the kernel is reliable.
     Excess {
-        /// Bytes that it reports.
+        /// Reported bytes.
         moved: usize,
     },
 }
 
-/// Why the load ended.
+/// Reason why a load ended.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// A transfer failed.
     #[error("{0}")]
     Fault(Fault),
-    /// A sector that was read is not what was written; nothing more is known yet.
+    /// A sector has wrong data; not examined yet.
     #[error("{0}")]
     Wrong(Wrong),
-    /// The same, looked at again.
+    /// A sector has wrong data; examined.
     #[error("{0}")]
     Examined(Box<Evidence>),
     /// The engine failed.
     #[error("the I/O engine failed: {0}")]
     Engine(#[from] RingError),
-    /// The test file could not be begun anew.
+    /// The test file could not be renewed.
     #[error("{0}")]
     Target(#[from] TargetError),
-    /// It could not be filled anew.
+    /// The test file could not be refilled.
     #[error("the test file cannot be filled again: {0}")]
     Fill(String),
 }
@@ -62,7 +62,7 @@ pub enum LoadError {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Request { op, offset, start, len, .. } = self.request;
-        // What moved is a part of the whole transfer; what failed is the rest that was asked for.
+        // A short transfer is reported as a whole; other failures concern the requested rest.
         let (offset, len) = match self.what {
             What::Errno(_) | What::Excess { .. } => (offset, len),
             What::Short { .. } => (offset.saturating_sub(start as u64), start + len),
@@ -89,11 +89,11 @@ impl fmt::Display for Fault {
     }
 }
 
-/// What is left to be done of a transfer after this completion: nothing, itself again after an interruption, or
-/// its rest after a short one.
+/// Returns what is left of a transfer: nothing, all after an interruption, or the rest of a short
+/// one.
 ///
 /// # Errors
-/// It failed, or can go no further.
+/// It failed or cannot be continued.
 #[inline]
 pub fn rest(completion: &Completion) -> Result<Option<Request>, Fault> {
     let request = completion.request;
@@ -101,7 +101,7 @@ pub fn rest(completion: &Completion) -> Result<Option<Request>, Fault> {
     match completion.outcome {
         Ok(moved) if moved > request.len => fault(What::Excess { moved }),
         Ok(moved) if moved == request.len => Ok(None),
-        // The end of the file, or a device that takes no more.
+        // The end of the file, or a device that accepts no more.
         Ok(0) => fault(What::Short { moved: request.start }),
         Ok(moved) => Ok(Some(Request {
             offset: request.offset + moved as u64,
@@ -110,7 +110,7 @@ pub fn rest(completion: &Completion) -> Result<Option<Request>, Fault> {
             ..request
         })),
         Err(Errno::INTR | Errno::AGAIN) if !request.op.is_sync() => Ok(Some(request)),
-        // Direct I/O cannot continue at an odd place.
+        // Direct I/O cannot continue at an unaligned offset.
         Err(Errno::INVAL) if request.start > 0 => fault(What::Short { moved: request.start }),
         Err(errno) => fault(What::Errno(errno)),
     }

@@ -1,39 +1,38 @@
-//! Which versions of each part of the file can be read back, for `--verify`.
+//! Versions of each part of the file that a read may return, for `--verify`.
 //!
-//! Every write has a number, its generation. As long as nothing overlaps, exactly the last one to a place can be there.
-//! While writes to one place overlap any of them may win; a read that overlaps a write may see either. In both cases nothing
-//! promises that a sector is of one piece: the page cache, a loop device and a host's image file copy bytes while others
-//! read them. So a mixture of our own versions is no fault there, until the place is written alone again. Everything else is
-//! wrong, and an old version that comes back is wrong even though its checksum fits.
+//! Every write has a number, its generation. Without overlap, only the last one can be there. If
+//! writes overlap, any may win; a read that overlaps a write may see either. In both cases a sector
+//! may be torn: the page cache, a loop device and a host's image file copy bytes during concurrent
+//! reads. So a mixture of plimsoll's own versions is accepted until the next write alone.
+//! Everything else is wrong, including an old version with a valid checksum.
 
 use std::ops::RangeInclusive;
 
 use crate::load::data::{How, Noise, SECTOR, Wrong};
 
-/// The most memory that a ledger takes.
+/// Most bytes of memory of a ledger.
 const MOST: u64 = 1 << 30;
 
-/// Places are told apart to this many bytes at most; blocks of a page and more need no finer ones.
+/// Largest unit of places, in bytes.
 const COARSEST: u64 = 4096;
 
-/// What is known of one place.
 #[derive(Debug, Clone, Copy, Default)]
 struct Place {
-    /// The newest write that was begun.
+    /// Newest started write.
     newest: u64,
-    /// The oldest that can be there.
+    /// Oldest version that can be there.
     oldest: u64,
-    /// The first of the writes that are under way together.
+    /// First of the concurrent writes.
     first: u64,
-    /// When the last of them was done, by the ledger's clock.
+    /// Ledger time when the last of them ended.
     settled: u64,
-    /// How many are under way.
+    /// Writes in progress.
     writers: u32,
-    /// Writes overlapped since it was last written alone: its bytes may be of several of them.
+    /// Whether writes overlapped since the last write alone, so that bytes may be mixed.
     mixed: bool,
 }
 
-/// A file too large for a ledger.
+/// The file is too large for a ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "--verify needs {needs} bytes of memory to know what each block holds; use a smaller --size or a larger --block"
@@ -43,24 +42,24 @@ pub struct TooLarge {
     needs: u64,
 }
 
-/// The versions of all places in a part of the file. What nobody wrote to is generation 0.
+/// Versions of all places in a part of the file. Places without a write have generation 0.
 #[derive(Debug)]
 pub struct Ledger {
     begin: u64,
     unit: u64,
     places: Vec<Place>,
-    /// Counts begun and finished writes.
+    /// Counts starts and ends of writes.
     clock: u64,
 }
 
 impl Ledger {
-    /// A ledger of the bytes from `begin` on, transferred in blocks whose size and place are multiples of `unit`, itself
-    /// a multiple of a sector.
+    /// Creates a ledger of the bytes from `begin` on. Blocks have sizes and offsets that are
+    /// multiples of `unit`, itself a multiple of a sector.
     ///
     /// # Errors
     /// It would need too much memory.
     pub fn new(begin: u64, bytes: u64, unit: u64) -> Result<Self, TooLarge> {
-        // Blocks of 12 KiB are of 4 KiB places: the largest power of two that divides them.
+        // The largest power of two that divides the unit: 4 KiB for blocks of 12 KiB.
         let unit = (1 << unit.trailing_zeros().min(COARSEST.trailing_zeros())).max(SECTOR as u64);
         let count = bytes.div_ceil(unit);
         let needs = count.saturating_mul(size_of::<Place>() as u64);
@@ -72,12 +71,12 @@ impl Ledger {
         }
     }
 
-    /// The time now: what a read takes along when it begins.
+    /// Returns the ledger time, to be recorded at the start of a read.
     pub fn now(&self) -> u64 {
         self.clock
     }
 
-    /// A write begins. Returns its generation.
+    /// Records the start of a write; returns its generation.
     pub fn begin_write(&mut self, offset: u64, len: usize) -> u64 {
         self.clock += 1;
         let generation = self.clock;
@@ -92,7 +91,7 @@ impl Ledger {
         generation
     }
 
-    /// A write is done: what was there before it cannot come back, once no other write to the place is under way.
+    /// Records the end of a write; older data is impossible once no other write is in progress.
     pub fn end_write(&mut self, offset: u64, len: usize) {
         self.clock += 1;
         let now = self.clock;
@@ -104,38 +103,37 @@ impl Ledger {
         }
     }
 
-    /// The generations that a read begun at `began` may return from the place at `offset`.
+    /// Returns the generations that a read started at ledger time `began` may return at `offset`.
     pub fn possible(&self, offset: u64, began: u64) -> RangeInclusive<u64> {
         let Some(place) = self.index(offset).and_then(|index| self.places.get(index)) else { return 0..=0 };
-        // Writes that were done during the read: it may have been before any of them.
+        // The read may have preceded any write that ended during it.
         let oldest = if place.settled > began { 0 } else { place.oldest };
         oldest..=place.newest
     }
 
-    /// Whether a read begun at `began` may return bytes of several writes from the place at `offset`: some overlapped, or one
-    /// overlapped the read.
+    /// Whether a read started at `began` may return a mixture at `offset`, because of overlaps.
     fn may_be_mixed(&self, offset: u64, began: u64) -> bool {
         let place = self.index(offset).and_then(|index| self.places.get(index));
         place.is_some_and(|place| place.mixed || place.writers > 0 || place.settled > began)
     }
 
-    /// What was written last to the place at `offset`: its number, 0 where nothing was, and whether that is complete.
+    /// Returns the last write at `offset` (0 for none), and whether it is complete.
     pub fn last(&self, offset: u64) -> (u64, bool) {
         let place = self.index(offset).and_then(|index| self.places.get(index));
         place.map_or((0, true), |place| (place.newest, place.writers == 0))
     }
 
-    /// Checks what was read at `offset` by a read begun at `began`.
+    /// Verifies data read at `offset` by a read started at ledger time `began`.
     ///
     /// # Errors
-    /// The first sector that is wrong.
+    /// The first sector with wrong data.
     pub fn check(&self, noise: &Noise, read: &[u8], offset: u64, began: u64) -> Result<(), Wrong> {
         let first = offset / SECTOR as u64;
         for (number, sector) in (first..).zip(read.chunks_exact(SECTOR)) {
             let place = number * SECTOR as u64;
             let wrong = |how| Wrong { offset: place, how };
             let found = match noise.generation(sector, number) {
-                // A mixture of what was written to the place still has its address.
+                // A mixture of writes to the place still has its address.
                 Err(How::Checksum) if self.may_be_mixed(place, began) => continue,
                 found => found.map_err(wrong)?,
             };
@@ -238,7 +236,7 @@ mod tests {
         let generation = ledger.begin_write((1 << 20) + 512, 512);
         assert_eq!(ledger.possible((1 << 20) + 512, 0), 0..=generation);
         assert_eq!(ledger.possible(1 << 20, 0), 0..=0);
-        // Outside of it nothing is known, and nothing panics.
+        // Outside its range nothing is known, and nothing panics.
         ledger.begin_write(0, 512);
         ledger.end_write(u64::MAX - 511, 512);
         assert_eq!(ledger.possible(0, 0), 0..=0);
@@ -256,14 +254,13 @@ mod tests {
         };
         let (one, two) = (ledger.begin_write(0, BLOCK), ledger.begin_write(0, BLOCK));
         let (first, second) = (sealed(&mut noise, one), sealed(&mut noise, two));
-        // Half a sector of each.
         let mut mixture = first.clone();
         mixture[256..].copy_from_slice(&second[256..]);
         assert_eq!(ledger.check(&noise, &mixture, 0, ledger.now()), Ok(()));
         ledger.end_write(0, BLOCK);
         ledger.end_write(0, BLOCK);
         assert_eq!(ledger.check(&noise, &mixture, 0, ledger.now()), Ok(()));
-        // What belongs elsewhere, or an old version, is wrong there all the same.
+        // Foreign data or an old version is wrong there, too.
         let old = sealed(&mut noise, 0);
         assert!(ledger.check(&noise, &old, 0, ledger.now()).is_err());
         let foreign = ledger.check(&noise, &vec![0; BLOCK], 0, ledger.now());
@@ -274,12 +271,12 @@ mod tests {
         assert_eq!(wrong.map_err(|wrong| wrong.how), Err(How::Checksum));
     }
 
-    /// A device that copies half sectors one after the other, in any order, while others come and go.
+    /// A device that copies half sectors in any order during other transfers.
     #[derive(Debug, Clone, Copy)]
     enum Step {
         Write(u64),
         Read(u64),
-        /// The next half sector of one of those under way.
+        /// Moves the next half sector of a transfer.
         Move(usize),
     }
 
@@ -292,12 +289,11 @@ mod tests {
         ]
     }
 
-    /// A transfer under way: how many halves it has moved.
     struct Transfer {
         block: u64,
         data: Vec<u8>,
         moved: usize,
-        /// When it began, of a read.
+        /// Ledger time of a read's start.
         read_since: Option<u64>,
     }
 
@@ -305,8 +301,7 @@ mod tests {
     const SMALL: usize = 2 * SECTOR;
 
     proptest! {
-        /// No order of overlapping transfers is called a fault, whatever is torn; and when all is quiet and a place was
-        /// written alone last, one flipped bit and one old version are.
+        /// Overlaps are never a fault; after a write alone, a flipped bit and an old version are.
         #[test]
         fn no_overlap_is_called_a_fault_and_faults_are(steps in proptest::collection::vec(step(), 1..300)) {
             let mut ledger = Ledger::new(0, 3 * SMALL as u64, SMALL as u64).expect("small");
@@ -315,7 +310,7 @@ mod tests {
             noise.fill(&mut device, 0);
             let filled = device.clone();
             let mut under_way: Vec<Transfer> = Vec::new();
-            // In the end all that is under way is finished.
+            // Finish all transfers.
             let rest = (0..64).map(|_| Step::Move(0)).cycle();
             for step in steps.iter().copied().chain(rest.take(64 * steps.len())) {
                 match step {
@@ -370,8 +365,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever overlaps: the newest write and all that are under way can be read, and once a place is quiet
-        /// nothing can be read that is older than the writes that last overlapped.
+        /// The newest and all concurrent writes are possible; on a quiet place nothing older is.
         #[test]
         fn what_can_be_there_is_never_refused(steps in proptest::collection::vec((any::<bool>(), 0_u64..4), 1..200)) {
             let mut ledger = ledger();

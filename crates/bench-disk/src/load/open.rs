@@ -1,15 +1,15 @@
-//! The open loop: transfers begin when they are meant to, not when the one before is done.
+//! The open loop: transfers start at their intended times, independent of completions.
 
 use plimsoll_metal::uring::Patience;
 
 use super::{Counting, LoadError, Loop, Schedule};
 use crate::engine::Engine;
 
-/// Before an intended start, so long is waited without sleeping: waking up takes about as long.
+/// Time before an intended start that is spent polling, in ns: about the wake-up latency.
 const AWAKE_NS: u64 = 50_000;
 
 impl<E: Engine> Loop<E> {
-    /// Begins what is due, and waits for a completion, beginning more meanwhile.
+    /// Starts due transfers and waits for a completion, starting more in between.
     #[inline(never)]
     pub(super) fn step_on_schedule(&mut self, mut most: u64, counting: Counting) -> Result<u64, LoadError> {
         loop {

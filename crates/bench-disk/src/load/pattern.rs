@@ -1,15 +1,15 @@
-//! In which order a case visits the blocks of its file.
+//! Order in which a case visits the blocks of its file.
 //!
-//! Random means a permutation: every block once, then all again in another order. Independent draws would miss
-//! 37 % of the blocks in the first pass and hit others twice, which a cache likes. The permutation needs no
-//! memory: it is a Feistel network over the block numbers, keyed anew for each pass.
+//! Random means a permutation: every block once, then again in another order. Independent draws
+//! miss 37 % of the blocks in the first pass and hit some twice, which favours a cache. The
+//! permutation is a Feistel network over the block numbers, keyed per pass, and needs no memory.
 
 use plimsoll_model::job::disk::{BlockOrder, FileZones, STRIDE_BLOCKS};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use rand_distr::{Distribution, Zipf};
 
-/// A published bijective mixer of 64 bits (SplitMix64: Steele, Lea, Flood, OOPSLA 2014, figure 16).
+/// Bijective 64-bit mixer SplitMix64 (Steele, Lea, Flood, OOPSLA 2014, figure 16).
 pub fn mix(x: u64) -> u64 {
     let x = x.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -17,10 +17,9 @@ pub fn mix(x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// What [`mix`] makes `x` of.
+/// Inverts [`mix`].
 pub fn unmix(x: u64) -> u64 {
-    /// The inverse of an odd number, by Newton's iteration: each step doubles the bits that are right, of which the number
-    /// itself has three.
+    /// Returns the inverse of an odd number by Newton's iteration, from three correct bits on.
     const fn inverse(odd: u64) -> u64 {
         let mut guess = odd;
         let mut step = 0;
@@ -38,13 +37,13 @@ pub fn unmix(x: u64) -> u64 {
     x.wrapping_sub(0x9E37_79B9_7F4A_7C15)
 }
 
-/// A seed for one purpose of one case: different purposes and cases get unrelated streams.
+/// Derives an independent seed for a purpose of a case.
 pub fn derive(seed: u64, purpose: &str) -> u64 {
     purpose.bytes().fold(mix(seed), |hash, byte| mix(hash ^ u64::from(byte)))
 }
 
-/// Rounds of the Feistel network, each of which changes one half. Four make a good pseudo-random permutation of a
-/// good round function (Luby and Rackoff, SIAM J. Comput. 17, 1988); six make up for a cheap one.
+/// Rounds of the Feistel network. Four suffice with a good round function (Luby and Rackoff, SIAM
+/// J. Comput. 17, 1988); six compensate for a cheap one.
 const ROUNDS: usize = 6;
 
 /// A bijection of `0..n` onto itself, in constant memory.
@@ -58,9 +57,9 @@ pub struct Permutation {
 }
 
 impl Permutation {
-    /// The permutation of `0..n` that `key` names.
+    /// Creates the permutation of `0..n` for `key`.
     pub fn new(n: u64, key: u64) -> Self {
-        // The network permutes 2^bits ≥ n values; fewer than half of them are outside.
+        // The network permutes 2^bits ≥ n values; fewer than half are outside.
         let bits = u64::BITS - n.saturating_sub(1).leading_zeros();
         let low_bits = bits / 2;
         let mask = |bits: u32| 1_u64.checked_shl(bits).map_or(u64::MAX, |power| power - 1);
@@ -72,19 +71,19 @@ impl Permutation {
         Permutation { n, low_bits, low_mask: mask(low_bits), high_mask: mask(bits - low_bits), keys }
     }
 
-    /// Where `index` (below `n`) goes.
+    /// Returns the image of `index`, which is below `n`.
     pub fn apply(&self, index: u64) -> u64 {
         let [place] = self.apply_all([index]);
         place
     }
 
-    /// Where these (each below `n`) go: round by round, so that those of one do not wait for those of another.
+    /// Returns the images of several indices, round by round, so that their latencies overlap.
     fn apply_all<const N: usize>(&self, indices: [u64; N]) -> [u64; N] {
         let mut places = self.network(indices);
         if self.high_mask.count_ones() + self.low_bits != self.n.trailing_zeros() {
             for x in &mut places {
-                // Values outside are permuted on until they come back in: the walk is a cycle, so it ends, and the
-                // mapping stays a bijection (Black and Rogaway, CT-RSA 2002, "cycle walking").
+                // Permute values outside until they are inside: the walk is a cycle, so the mapping
+                // stays bijective ("cycle walking", Black and Rogaway, CT-RSA 2002).
                 while *x >= self.n && self.n > 0 {
                     [*x] = self.network([*x]);
                 }
@@ -107,23 +106,21 @@ impl Permutation {
     }
 }
 
-/// The round function: any function will do for a bijection, and one that tells neighbours well apart for a good order.
-/// One product does not: its middle bits change in a fixed way with a small change of `x`, and of 64 blocks three times too
-/// many were followed by a neighbour. No half has more than 32 bits, and products of 32 bits are made several at once by
-/// every vector unit; those of 64 bits are not.
+/// The round function. Any function gives a bijection, but one product gives a poor order: its
+/// middle bits depend simply on `x`, and three times too many of 64 blocks preceded a neighbour. A
+/// half has at most 32 bits, which vector units multiply, unlike 64 bits.
 #[inline]
 fn round(x: u64, key: u64) -> u64 {
     let product = ((x ^ key) & LOW) * ((key >> 32) | 1);
     (((product ^ (product >> 32)) & LOW) * GOLDEN) >> 16
 }
 
-/// The low half of 64 bits.
 const LOW: u64 = u32::MAX as u64;
 
 /// 2^32 divided by the golden ratio, made odd.
 const GOLDEN: u64 = 0x9E37_79B1;
 
-/// The one of `places` that two random numbers choose.
+/// Returns the place chosen by two random numbers.
 fn zoned(zones: &FileZones, places: u64, [which, within]: [u64; 2]) -> u64 {
     let mut left = which % 100;
     let mut before = 0;
@@ -140,16 +137,16 @@ fn zoned(zones: &FileZones, places: u64, [which, within]: [u64; 2]) -> u64 {
     0
 }
 
-/// Where a walk goes.
+/// Range of a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extent {
     /// First byte.
     pub start: u64,
     /// Bytes; at least `largest`.
     pub bytes: u64,
-    /// Every offset is a multiple of this many bytes from `start`: the block, or what divides all blocks of a mix.
+    /// Divisor of all offsets from `start`, in bytes: the block, or the common divisor of a mix.
     pub unit: u64,
-    /// The largest block that must fit.
+    /// Bytes of the largest block.
     pub largest: u64,
 }
 
@@ -160,22 +157,22 @@ impl Extent {
         Extent { start: 0, bytes: blocks * block, unit: block, largest: block }
     }
 
-    /// How many places there are to begin a block of any size, at least 1.
+    /// Number of offsets for a block of any size, at least 1.
     fn places(&self) -> u64 {
         self.bytes.saturating_sub(self.largest) / self.unit.max(1) + 1
     }
 }
 
-/// Where the next block is.
+/// Position of the next block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
-    /// Its offset in bytes.
+    /// Offset in bytes.
     pub offset: u64,
-    /// It is the first of a pass after the first pass: everything before it has been visited.
+    /// Whether it is the first of a pass after the first pass.
     pub begins_anew: bool,
 }
 
-/// So many places of a random walk are computed at once: their rounds do not wait for each other.
+/// Places of a random walk that are computed at once.
 const AHEAD: u64 = 16;
 
 /// An endless walk over an extent.
@@ -184,24 +181,25 @@ pub struct Walk {
     order: BlockOrder,
     extent: Extent,
     places: u64,
-    /// Sequential and backward: bytes already passed. Else: places already visited in this pass.
+    /// Sequential and backward: bytes passed. Otherwise: places visited in this pass.
     next: u64,
     phase: u64,
     seed: u64,
     pass: u64,
     permutation: Permutation,
-    /// Random: the places of the steps from `next / AHEAD * AHEAD` on.
+    /// Random: places of the steps from `next / AHEAD * AHEAD` on.
     ahead: [u64; AHEAD as usize],
     rng: SmallRng,
     ranks: Option<Zipf<f64>>,
 }
 
 impl Walk {
-    /// A walk over the extent, the same one for the same seed.
+    /// Creates a walk; equal seeds give equal walks.
     pub fn new(order: BlockOrder, extent: Extent, seed: u64) -> Self {
         let places = extent.places();
         let ranks = match order {
-            // No exponent that `from_word` lets through is refused; without ranks the walk stays at the first one.
+            // `from_word` only accepts valid exponents; otherwise the walk stays at the first
+            // block.
             BlockOrder::Zipf(theta) => Zipf::new(places as f64, theta).ok(),
             _ => None,
         };
@@ -220,12 +218,12 @@ impl Walk {
         }
     }
 
-    /// Where it goes.
+    /// Returns the range.
     pub fn extent(&self) -> Extent {
         self.extent
     }
 
-    /// Where the next block of `len` bytes (at most the extent's largest) is.
+    /// Returns the position of the next block of `len` bytes, at most the extent's largest.
     #[inline(always)]
     pub fn step(&mut self, len: u64) -> Step {
         let before = self.pass;
@@ -248,7 +246,7 @@ impl Walk {
         Step { offset: self.extent.start + from_start, begins_anew: self.pass != before }
     }
 
-    /// How many bytes lie before (or behind) the next block of a walk that leaves nothing out.
+    /// Returns the bytes before (or behind) the next block of a contiguous walk.
     fn pass_bytes(&mut self, len: u64) -> u64 {
         if self.next + len > self.extent.bytes {
             (self.next, self.pass) = (0, self.pass + 1);
@@ -258,7 +256,7 @@ impl Walk {
         passed
     }
 
-    /// The place of the next block of a random walk, in units.
+    /// Returns the next place of a random walk, in units.
     #[inline(always)]
     fn shuffled(&mut self) -> u64 {
         if self.next == self.places {
@@ -277,14 +275,13 @@ impl Walk {
         self.permutation.apply((rank as u64).clamp(1, self.places) - 1)
     }
 
-    /// Begins another pass in another order.
     #[inline(never)]
     fn shuffle(&mut self) {
         (self.next, self.pass) = (0, self.pass + 1);
         self.permutation = Permutation::new(self.places, mix(self.seed ^ mix(self.pass)));
     }
 
-    /// Computes the places of the steps from the next one on.
+    /// Computes the next places in advance.
     #[inline(never)]
     fn look_ahead(&mut self) {
         let (first, last) = (self.next, self.places.saturating_sub(1));

@@ -1,4 +1,4 @@
-//! When transfers are meant to begin under an open loop: at a rate, whatever the device makes of it.
+//! Intended start times of an open loop.
 
 use plimsoll_model::job::disk::ArrivalProcess;
 use rand::rngs::SmallRng;
@@ -9,32 +9,32 @@ use rand::{RngExt, SeedableRng};
 pub struct Schedule {
     arrivals: ArrivalProcess,
     gap_ns: f64,
-    /// In fractions of a nanosecond since `from_ns`, so that gaps do not lose theirs.
+    /// Time of the next start since `from_ns`, with fractions of a ns.
     next: f64,
     from_ns: u64,
     rng: SmallRng,
 }
 
 impl Schedule {
-    /// `per_second` starts a second (above zero); it begins with [`Schedule::begin`].
+    /// Creates a schedule of `per_second` starts (above zero); [`Schedule::begin`] starts it.
     pub fn new(arrivals: ArrivalProcess, per_second: f64, seed: u64) -> Self {
         let rng = SmallRng::seed_from_u64(seed);
         Schedule { arrivals, gap_ns: 1e9 / per_second, next: 0.0, from_ns: 0, rng }
     }
 
-    /// Begins at `now_ns`; what was planned before is forgotten.
+    /// Starts the schedule at `now_ns`.
     pub fn begin(&mut self, now_ns: u64) {
         (self.from_ns, self.next) = (now_ns, 0.0);
         self.next = self.gap();
     }
 
-    /// The next intended start.
+    /// Returns the next intended start in ns.
     pub fn next_ns(&self) -> u64 {
         // The cast saturates.
         self.from_ns.saturating_add(self.next as u64)
     }
 
-    /// The next intended start is taken.
+    /// Returns the next intended start in ns and advances.
     pub fn take(&mut self) -> u64 {
         let taken = self.next_ns();
         self.next += self.gap();
@@ -44,7 +44,7 @@ impl Schedule {
     fn gap(&mut self) -> f64 {
         match self.arrivals {
             ArrivalProcess::Even => self.gap_ns,
-            // The inverse of the exponential distribution; 1 - u is never zero.
+            // Inverse of the exponential distribution; 1 - u is never zero.
             ArrivalProcess::Poisson => {
                 let u: f64 = self.rng.random();
                 -self.gap_ns * (1.0 - u).ln()

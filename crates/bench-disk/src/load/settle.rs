@@ -1,7 +1,7 @@
-//! What comes back: a whole transfer is counted, and one of which something is left goes on.
+//! Completions: whole transfers are counted, partial ones are continued.
 //!
-//! A lone transfer without a device takes about 40 ns in all, so that what is done here shows. Values are read one by one
-//! where they are: a processor that copies what was just written in smaller pieces waits until those have left it.
+//! A lone transfer without a device takes about 40 ns in all, so this code matters. Fields are read
+//! in place: a copy of data just written in smaller pieces waits for the store buffer.
 
 use plimsoll_metal::uring::{Completion, Op, Patience, Request};
 
@@ -10,24 +10,23 @@ use super::{Counting, LoadError, Loop, rest};
 use crate::engine::Engine;
 use plimsoll_model::job::disk::DiskOperation;
 
-/// What is known of a slot's transfer.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Slot {
-    /// Its transfer, or its last one.
+    /// Current or last transfer.
     pub(super) whole: Whole,
-    /// That is finished: it counts, and its data can be checked.
+    /// Whether it is finished, so that it counts and its data can be verified.
     pub(super) finished: bool,
-    /// When the transfer under way began, and how long handing over took so far, once part of it is done.
+    /// Start of a partly completed transfer, with its submission time so far.
     pub(super) begun: Option<Begun>,
-    /// When it was meant to begin, under an open loop.
+    /// Intended start of an open loop, in ns.
     pub(super) intended_ns: u64,
-    /// When the kernel had the second half of a copy.
+    /// Completion of the first half of a copy, in ns.
     pub(super) first_half_ns: u64,
-    /// When it began by the ledger's clock.
+    /// Ledger time of its start.
     pub(super) entered: u64,
 }
 
-/// A transfer as it is wanted, in however many pieces it comes.
+/// A requested transfer, in however many pieces it completes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Whole {
     pub(super) op: Op,
@@ -43,14 +42,12 @@ impl Default for Whole {
 }
 
 impl Whole {
-    /// All of it, by that slot.
     pub(super) fn request(self, slot: usize) -> Request {
         let Whole { op, file, offset, len } = self;
         Request { slot, op, file, offset, start: 0, len }
     }
 }
 
-/// When a transfer began, and how long handing it over took so far.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Begun {
     submitted_ns: u64,
@@ -58,19 +55,14 @@ pub(super) struct Begun {
     accepted_ns: u64,
 }
 
-/// What became of a completion.
 enum Settled {
-    /// Its transfer is whole.
     Whole { at_ns: u64 },
-    /// Something is left of its transfer.
     Part,
-    /// There is none: all are settled.
     All,
 }
 
 impl<E: Engine> Loop<E> {
-    /// Waits for a completion and settles all there are. Returns when the last of those that finished a transfer was
-    /// reaped; `None` when none did.
+    /// Waits for completions and processes all. Returns the time of the last finished transfer.
     pub(super) fn reap(&mut self, patience: Patience, counting: Counting) -> Result<Option<u64>, LoadError> {
         let mut settled = self.engine.wait(patience).map_err(LoadError::from);
         let mut at = None;
@@ -91,7 +83,7 @@ impl<E: Engine> Loop<E> {
         settled.map(|()| at)
     }
 
-    /// Counts the transfer of that completion, or goes on with it. Returns when it was finished, if it is.
+    /// Counts or continues the transfer of the completion number `nth`.
     #[inline]
     fn settle(&mut self, nth: usize, counting: Counting) -> Result<Settled, LoadError> {
         let Some(completion) = self.engine.done().get(nth) else { return Ok(Settled::All) };
@@ -122,7 +114,7 @@ impl<E: Engine> Loop<E> {
         Ok(Settled::Whole { at_ns: completed_ns })
     }
 
-    /// Goes on with a transfer of which something is left. Returns when it began if nothing is.
+    /// Continues a partial transfer. Returns its start if nothing is left.
     #[cold]
     fn go_on(&mut self, completion: &Completion) -> Result<Option<Begun>, LoadError> {
         let Request { slot, op, .. } = completion.request;

@@ -1,11 +1,11 @@
-//! What comes next: which operation, where, how large. One source feeds one load.
+//! Sequence of transfers for one load: operation, offset, length.
 
 use plimsoll_metal::uring::Op;
 
 use crate::load::pattern::{Extent, Walk, derive, mix};
 use plimsoll_model::job::disk::{BlockOrder, BlockSizes, DiskOperation, WriteThrough};
 
-/// The block that a random number picks.
+/// Picks a block size by weight.
 fn pick(blocks: &BlockSizes, random: u64) -> u64 {
     let mix = match blocks {
         BlockSizes::One(bytes) => return *bytes,
@@ -22,16 +22,16 @@ fn pick(blocks: &BlockSizes, random: u64) -> u64 {
     blocks.largest()
 }
 
-/// A transfer to be asked for.
+/// A transfer to submit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Next {
-    /// What to do first.
+    /// First operation.
     pub op: Op,
-    /// Where.
+    /// Offset in bytes.
     pub offset: u64,
-    /// How many bytes.
+    /// Length in bytes.
     pub len: usize,
-    /// Everything before it has been visited.
+    /// Whether all blocks have been visited before it.
     pub begins_anew: bool,
 }
 
@@ -41,16 +41,16 @@ pub struct Source {
     doing: DiskOperation,
     blocks: BlockSizes,
     walk: Walk,
-    /// Where writes go, if not where reads do.
+    /// Walk of writes, if it is separate.
     writes: Option<Walk>,
-    /// The operation of what is always the same.
+    /// Operation, unless mixed.
     op: Op,
     write: Op,
     random: u64,
 }
 
 impl Source {
-    /// A source over the extent, the same one for the same seed.
+    /// Creates a source over the extent; equal seeds give equal sequences.
     pub fn new(
         doing: DiskOperation,
         through: WriteThrough,
@@ -75,22 +75,22 @@ impl Source {
         Source { doing, blocks, walk, writes, op, write, random: derive(seed, "mix") }
     }
 
-    /// What it does.
+    /// Returns the operation.
     pub fn doing(&self) -> DiskOperation {
         self.doing
     }
 
-    /// Where it goes.
+    /// Returns the range.
     pub fn extent(&self) -> Extent {
         self.walk.extent()
     }
 
-    /// How it writes.
+    /// Returns the write operation.
     pub fn write(&self) -> Op {
         self.write
     }
 
-    /// The next transfer.
+    /// Returns the next transfer.
     #[inline(always)]
     pub fn draw(&mut self) -> Next {
         let len = match &self.blocks {
@@ -112,7 +112,7 @@ impl Source {
             _ => &mut self.walk,
         };
         let step = walk.step(len);
-        // A block was checked to be addressable; the cast cannot cut it.
+        // The block size was checked to be addressable.
         Next { op, offset: step.offset, len: len as usize, begins_anew: step.begins_anew }
     }
 
@@ -141,7 +141,7 @@ mod tests {
         }
     }
 
-    /// Within five standard deviations of what the weights and shares say.
+    /// Within five standard deviations of the expected share.
     fn near(count: u64, of: u64, share: f64) -> bool {
         let expected = of as f64 * share;
         (count as f64 - expected).abs() < 5.0 * (expected * (1.0 - share)).sqrt()

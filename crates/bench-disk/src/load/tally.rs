@@ -1,54 +1,54 @@
-//! What is counted: transfers, bytes, and how long each part of a transfer took.
+//! Counts of a load: transfers, bytes, and times of their parts.
 
 use plimsoll_model::job::disk::DiskOperation;
 use plimsoll_stats::Times;
 
-/// What moved in one direction.
+/// Traffic in one direction.
 #[derive(Debug, Clone, Default)]
 pub struct Traffic {
     /// Finished transfers, or halves of a copy.
     pub transfers: u64,
     /// Bytes.
     pub bytes: u64,
-    /// From handing over to reaping; kept where there are both directions.
+    /// Latency, if both directions are separate.
     pub latency: Option<Times>,
 }
 
-/// What was counted.
+/// Counts of a load.
 #[derive(Debug, Clone)]
 pub struct Tally {
     /// Finished transfers.
     pub transfers: u64,
-    /// Bytes that they moved; a copied byte counts once.
+    /// Bytes moved; a copied byte counts once.
     pub bytes: u64,
-    /// Monotonic nanoseconds at which counting began and ended.
+    /// Monotonic time of start and end, in ns.
     pub from_ns: u64,
     /// See `from_ns`.
     pub to_ns: u64,
-    /// Of these, nanoseconds in which the load was not up: the file was begun anew.
+    /// Excluded ns in between, for renewals of the file.
     pub aside_ns: u64,
-    /// CPU time of the thread in those, in nanoseconds.
+    /// CPU time of the thread in `aside_ns`, in ns.
     pub aside_cpu_ns: u64,
-    /// From the start, which under an open loop is the intended one, to reaping.
+    /// Latency from the (intended) start to completion.
     pub latency: Times,
-    /// The part of it that handing over took.
+    /// Submission part of the latency.
     pub submit: Times,
-    /// The part of it from being accepted by the kernel to reaping.
+    /// Part of the latency from acceptance by the kernel to completion.
     pub complete: Times,
-    /// Reads among them.
+    /// Reads.
     pub read: Traffic,
-    /// Writes among them.
+    /// Writes.
     pub written: Traffic,
-    /// Calls of fdatasync(2).
+    /// Times of sync calls.
     pub sync: Times,
-    /// The time cap ended it before the amount was done.
+    /// Whether the time limit ended it before the amount was done.
     pub cut: bool,
-    /// The times of the last transfers, and how many had the same ones: what is handed over and reaped together.
+    /// Times of the last transfers, and how many had the same.
     held: Parts,
     run: u32,
 }
 
-/// How long a transfer took, in nanoseconds.
+/// Times of a transfer, in ns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Parts {
     /// See [`Tally::latency`].
@@ -59,17 +59,17 @@ pub struct Parts {
     pub complete_ns: u64,
 }
 
-/// Whether reads and writes are timed apart.
+/// Separation of read and write times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Directions {
-    /// There is only one of them, or a transfer is both.
+    /// One direction, or transfers in both.
     Together,
-    /// Each has a distribution of its own.
+    /// One distribution per direction.
     Apart,
 }
 
 impl Directions {
-    /// Those of an operation.
+    /// Returns the separation for an operation.
     pub fn of(operation: DiskOperation) -> Self {
         match operation {
             DiskOperation::Mixed { .. } | DiskOperation::Copy => Self::Apart,
@@ -79,7 +79,7 @@ impl Directions {
 }
 
 impl Tally {
-    /// Nothing counted yet.
+    /// Creates an empty tally.
     pub fn empty(directions: Directions) -> Self {
         let traffic = || Traffic {
             latency: (directions == Directions::Apart).then(Times::default),
@@ -104,7 +104,7 @@ impl Tally {
         }
     }
 
-    /// Adds the times of one transfer. They are held back until others come or [`Tally::release`].
+    /// Adds the times of one transfer, buffered until other times follow or [`Tally::release`].
     pub fn time(&mut self, parts: Parts) {
         if parts != self.held || self.run == u32::MAX {
             self.release();
@@ -113,7 +113,7 @@ impl Tally {
         self.run += 1;
     }
 
-    /// Puts what is held back into the histograms; whoever reads them has done so before.
+    /// Moves buffered times to the histograms; required before these are read.
     pub fn release(&mut self) {
         let run = std::mem::take(&mut self.run);
         if run > 0 {
@@ -124,7 +124,7 @@ impl Tally {
         }
     }
 
-    /// Forgets what was counted.
+    /// Resets all counts.
     pub fn clear(&mut self) {
         for times in [&mut self.latency, &mut self.submit, &mut self.complete, &mut self.sync] {
             times.clear();
@@ -137,7 +137,7 @@ impl Tally {
         (self.from_ns, self.to_ns, self.aside_ns, self.aside_cpu_ns) = (0, 0, 0, 0);
     }
 
-    /// Adds the counts of another thread of the same case; the times of beginning and end span both.
+    /// Adds the counts of another thread; start and end then span both.
     pub fn add(&mut self, other: &Tally) {
         self.transfers += other.transfers;
         self.bytes += other.bytes;
@@ -159,7 +159,7 @@ impl Tally {
         }
     }
 
-    /// Seconds in which the load was up.
+    /// Returns the seconds under load.
     pub fn elapsed(&self) -> f64 {
         self.to_ns.saturating_sub(self.from_ns).saturating_sub(self.aside_ns).max(1) as f64 * 1e-9
     }

@@ -16,7 +16,7 @@ use plimsoll_model::job::disk::{
 use plimsoll_stats::Times;
 use plimsoll_units::quantity::{Sizes, parse_sizes};
 
-/// An engine on files in memory that does to each transfer what its script says, then what was asked.
+/// An engine on files in memory that modifies each transfer by its script.
 struct Scripted {
     files: Rc<RefCell<[Vec<u8>; 2]>>,
     script: VecDeque<Act>,
@@ -32,7 +32,7 @@ struct Scripted {
 enum Act {
     Whole,
     Part(usize),
-    /// Everything, with a report of one byte more.
+    /// The whole transfer, with a report of one byte more.
     Excess,
     Fail(Errno),
 }
@@ -149,7 +149,7 @@ impl Rig {
     }
 }
 
-/// What a rig does, where it is not the usual.
+/// Parameters of a rig that differ from the usual ones.
 struct Case<'a> {
     doing: DiskOperation,
     through: WriteThrough,
@@ -232,7 +232,7 @@ fn intervals_follow_one_another_with_the_queue_full() {
     assert!(rig.interval(0).expect("run").transfers > 0);
 }
 
-/// What is between two intervals belongs to the second one: nothing is left out, and no burst is met twice.
+/// Time between intervals belongs to the second: nothing is omitted, and no burst counts twice.
 #[test]
 fn intervals_cover_the_time_without_a_gap() {
     let mut rig = rig(DiskOperation::Read, 2, 100, &[]);
@@ -278,7 +278,7 @@ fn more_bytes_than_requested_are_an_error() {
 fn the_end_of_the_file_is_no_transfer_of_nothing() {
     let error = rig(DiskOperation::Read, 1, 10, &[Act::Part(0)]).done(1).expect_err("fails");
     assert!(matches!(error, LoadError::Fault(Fault { what: What::Short { moved: 0 }, .. })), "{error:?}");
-    // Where direct I/O cannot go on from an odd place, the cause is the short transfer, not the argument.
+    // If direct I/O cannot continue at an unaligned offset, the cause is the short transfer.
     let script = [Act::Part(100), Act::Fail(Errno::INVAL)];
     let error = rig(DiskOperation::Read, 1, 10, &script).done(1).expect_err("fails");
     assert!(matches!(error, LoadError::Fault(Fault { what: What::Short { moved: 100 }, .. })), "{error:?}");
@@ -301,7 +301,7 @@ fn damage_is_found_in_what_was_read_and_in_what_was_written() {
         rig.done(8).expect("run");
         rig.load.verify().expect("check");
         rig.done(0).expect("run");
-        // Only what each slot did last is known: four more reads are all four blocks.
+        // Only the last transfer of each slot is known: four more reads are all four blocks.
         let block = rig.load.slots[2].whole.offset;
         rig.files.borrow_mut()[0][block as usize + 512] ^= 1;
         if doing == DiskOperation::Read {
@@ -309,12 +309,12 @@ fn damage_is_found_in_what_was_read_and_in_what_was_written() {
         }
         let error = rig.load.verify().expect_err("damaged").to_string();
         assert!(error.starts_with(&format!("verify failed at offset {}: ", block + 512)), "{error}");
-        // In the file that is read again it is still there.
+        // The re-read file still has it.
         assert!(error.contains("; read again: the same as at first; "), "{error}");
     }
 }
 
-/// The first reading alone is wrong: what is stored is not.
+/// Only the first read is wrong; the stored data is right.
 #[test]
 fn a_reading_that_was_wrong_once_does_not_accuse_what_is_stored() {
     let mut rig = rig(DiskOperation::Read, 1, 4, &[]);
@@ -358,7 +358,7 @@ fn a_copy_reads_here_and_writes_there_and_counts_once() {
     );
 }
 
-/// What is read in order is written in order: a copy is sequential at both ends.
+/// A copy is sequential at both ends.
 #[test]
 fn the_second_halves_of_copies_go_out_as_the_first_ones_came_in() {
     let mut rig =
@@ -411,7 +411,7 @@ fn writes_go_through_or_are_flushed_as_asked() {
     assert!((4..=5).contains(&asked) && asked as u64 == counted, "{asked}");
 }
 
-/// At the moment of a flush nothing is in flight: all that came before is in it.
+/// A flush has no transfers in flight: it includes all that came before.
 #[test]
 fn a_flush_waits_for_what_is_in_flight() {
     let manner = Manner { flush: Flush::Every { writes: 10, call: SyncCall::DataSync }, ..Manner::plain() };
@@ -421,7 +421,7 @@ fn a_flush_waits_for_what_is_in_flight() {
     let asked = rig.asked.borrow();
     let batches: Vec<usize> =
         asked.split(|request| request.op == Op::DataSync).map(<[Request]>::len).collect();
-    // Behind the last flush nothing was written, and that one did not wait for a full batch.
+    // Nothing was written after the last flush, which did not wait for a full batch.
     let [full @ .., _, 0] = batches.as_slice() else { panic!("{batches:?}") };
     assert!(full.len() > 5 && full.iter().all(|writes| (10..=10 + 4).contains(writes)), "{batches:?}");
 }
@@ -460,7 +460,7 @@ fn an_open_loop_begins_no_earlier_than_meant_and_counts_the_waiting() {
         assert!(rig.interval(1_000_000).expect("run").transfers > 0);
         rig.load.stop().expect("stop");
     }
-    // A hundred even starts at ten a millisecond take ten milliseconds, however fast the device.
+    // A hundred even starts at ten per millisecond take ten milliseconds, however fast the device.
     let manner = Manner { schedule: Some(Schedule::new(ArrivalProcess::Even, 1e4, 1)), ..Manner::plain() };
     let mut rig = rig_of(8, 50, Case { manner, ..Case::default() });
     assert!(rig.done(100).expect("run").elapsed() >= 9.9e-3);
@@ -495,8 +495,7 @@ fn act() -> impl Strategy<Value = Act> {
 }
 
 proptest! {
-    /// However the transfers come back, short, interrupted, out of order: all are done, none is counted twice, and
-    /// the data is right.
+    /// Each transfer is done and counted once with the right data, whatever its completions are.
     #[test]
     fn no_transfer_is_lost_or_counted_twice(
         doing in 0_usize..4, depth in 1_usize..9, blocks in 9_u64..40, wanted in 1_u64..60,

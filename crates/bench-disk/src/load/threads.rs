@@ -1,34 +1,30 @@
-//! The threads of a case: each has a load of its own; what they count is put together here.
+//! Threads of a case, each with a load, and the sum of their counts.
 
 use plimsoll_metal::usage::usage;
 
 use crate::load::driver::{About, Driver, DriverError, Portion};
 use crate::load::{Directions, Load, LoadError, Tally, cpu_of_this_process_ns, cpu_of_this_thread_ns};
 
-/// What all threads counted together.
 #[derive(Debug)]
 pub(crate) struct Count<'a> {
-    /// Their sum.
     pub(crate) tally: &'a Tally,
-    /// Seconds of the longest.
+    /// Longest duration of a thread, in seconds.
     pub(crate) elapsed: f64,
-    /// Seconds of all, added up.
+    /// Sum of the durations, in seconds.
     pub(crate) thread_seconds: f64,
-    /// Transfers a second.
+    /// Transfers per second.
     pub(crate) rate: f64,
-    /// Bytes a second; of a copy, bytes copied.
+    /// Bytes per second; for a copy, bytes copied.
     pub(crate) throughput: f64,
-    /// Bytes read and written a second.
+    /// Bytes read and written per second.
     pub(crate) traffic: [f64; 2],
-    /// Mean number of transfers in flight: by Little's law the sum of their times over the time.
+    /// Mean transfers in flight, by Little's law: sum of their times divided by the duration.
     pub(crate) depth: f64,
-    /// CPU time of all of the load's threads, the kernel's for its io_uring included, in nanoseconds.
+    /// CPU time of all threads of the load, including io_uring in the kernel, in ns.
     pub(crate) cpu_ns: u64,
-    /// Context switches.
     pub(crate) switches: u64,
 }
 
-/// What the process had used at some moment.
 #[derive(Debug, Clone, Copy)]
 struct Used {
     load_cpu_ns: u64,
@@ -36,7 +32,7 @@ struct Used {
 }
 
 impl Used {
-    /// What this thread used is not the load's.
+    /// Excludes this thread, which is not part of the load.
     fn now() -> Self {
         let usage = usage();
         Used {
@@ -46,16 +42,16 @@ impl Used {
     }
 }
 
-/// The threads of a case. Dropping it ends them.
+/// The threads of a case; dropping ends them.
 pub(crate) struct Threads {
     drivers: Vec<Driver>,
     total: Tally,
-    /// Until when what was used has been reported; `None` while the load is not up.
+    /// Resource use reported so far; `None` while the load is not up.
     reported: Option<Used>,
 }
 
 impl Threads {
-    /// Starts a thread for each of `makes`, and tells what the first load turned out to be: all are alike.
+    /// Starts a thread for each of `makes`. The returned properties are those of the worst load.
     pub(crate) fn start<F>(
         directions: Directions,
         makes: impl IntoIterator<Item = F>,
@@ -66,14 +62,15 @@ impl Threads {
         let started: Vec<(Driver, About)> =
             makes.into_iter().map(|make| Driver::start(directions, make)).collect::<Result<_, _>>()?;
         let (drivers, abouts): (Vec<Driver>, Vec<About>) = started.into_iter().unzip();
-        // One thread's buffers may be registered while another's hit the limit: the worst is told.
+        // Report the worst: buffers of one thread may be registered while another's exceed the
+        // limit.
         let worst =
             |about: &About| usize::from(about.fell_back.is_some()) * 2 + usize::from(about.remark.is_some());
         let about = abouts.into_iter().max_by_key(worst).ok_or(DriverError::Ended)?;
         Ok((Threads { drivers, total: Tally::empty(directions), reported: None }, about))
     }
 
-    /// Has each thread count its portion, all at the same time.
+    /// Runs a count on all threads at the same time.
     pub(crate) fn count(&mut self, portion: impl Fn(u64) -> Portion) -> Result<Count<'_>, DriverError> {
         let before = self.reported.unwrap_or_else(Used::now);
         let mut fixed = false;
@@ -109,7 +106,7 @@ impl Threads {
             return Err(error);
         }
         if fixed {
-            // What was divided is done when the last thread is done.
+            // A divided amount is done when the last thread is done.
             elapsed = self.total.elapsed();
             let over = |n: u64| n as f64 / elapsed;
             (rate, throughput) = (over(self.total.transfers), over(self.total.bytes));
@@ -132,19 +129,17 @@ impl Threads {
         })
     }
 
-    /// Keeps at most so many transfers of each thread in flight from now on.
+    /// Limits the transfers in flight per thread.
     pub(crate) fn set_limit(&mut self, limit: usize) -> Result<(), DriverError> {
         self.reported = None;
         self.drivers.iter_mut().try_for_each(|driver| driver.set_limit(limit))
     }
 
-    /// Ends the load until it is asked for again.
     pub(crate) fn stop(&mut self) -> Result<(), DriverError> {
         self.reported = None;
         self.drivers.iter_mut().try_for_each(Driver::stop)
     }
 
-    /// Checks the data of all threads.
     pub(crate) fn verify(&mut self) -> Result<(), DriverError> {
         self.drivers.iter_mut().try_for_each(Driver::verify)
     }

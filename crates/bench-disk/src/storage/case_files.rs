@@ -1,4 +1,4 @@
-//! Where a case works: its files, filled, and the part of them that each thread has.
+//! Files of a case, filled, and the part of each thread.
 
 use std::sync::Arc;
 
@@ -20,18 +20,18 @@ use plimsoll_bench_api::RequestedSize;
 use plimsoll_model::job::disk::{CacheMode, DiskOperation, DiskTransfers};
 use plimsoll_model::sample::{Achieved, CannotMeasure};
 
-/// Where a case works: on which files, and which part of them each thread has.
+/// Files of a case, and the part of each thread.
 pub(crate) struct CaseFiles {
-    /// Of each thread: its files, the first of which is read or written.
+    /// Files per thread; the first is read or written.
     pub(crate) files: Vec<Vec<Arc<TestFile>>>,
-    /// Of each thread: its part.
+    /// Part per thread.
     pub(crate) extents: Vec<Extent>,
     pub(crate) warnings: Vec<FileWarning>,
-    /// On what the files are.
+    /// Facts about the storage.
     pub(crate) place: Achieved,
-    /// Whether it is known what a read must return.
+    /// Whether the expected contents of reads are known.
     pub(crate) known: bool,
-    /// What makes a place for reference tools that write; none where each thread uses up a file of its own.
+    /// Provides files for tools that write; `None` if threads use up their own files.
     pub(crate) lender: Option<Lender>,
 }
 
@@ -82,7 +82,7 @@ impl CaseFiles {
         })
     }
 
-    /// Each thread discards a part of the device and fills it anew, in whole chunks of filling.
+    /// Each thread discards and refills a part of the device, in whole chunks.
     fn discarded(
         job: &DiskTransfers,
         cx: &Context<'_>,
@@ -117,7 +117,7 @@ impl CaseFiles {
         })
     }
 
-    /// Each thread has a file of its own, which it uses up and begins anew.
+    /// Each thread has a file of its own, which it uses up and renews.
     fn used_up(job: &DiskTransfers, cx: &Context<'_>) -> Result<CaseFiles, CannotMeasure> {
         let facts = check_dir(&cx.options.dir).map_err(|e| CannotMeasure::environment(e.to_string()))?;
         let facts = facts.within_memory(cx.machine);
@@ -156,7 +156,7 @@ fn extent(job: &DiskTransfers, bytes: u64) -> Extent {
     Extent { start: 0, bytes, unit: job.unit(), largest: job.blocks.largest() }
 }
 
-/// The part of the file that each thread goes over: whole units, at least one block, that the device can transfer.
+/// Returns the bytes per thread: whole transferable units, at least one block.
 fn region(job: &DiskTransfers, filled: &Filled) -> Result<u64, CannotMeasure> {
     let sector = filled.file.direct_alignment().map_or(0, u64::from);
     let unit = job.blocks.unit();
@@ -185,7 +185,7 @@ fn too_small(job: &DiskTransfers, bytes: u64) -> CannotMeasure {
     ))
 }
 
-/// A second file, as large and as full as the first.
+/// Creates a second file, filled like the first.
 fn another(cx: &Context<'_>, cache: Cache, bytes: u64) -> Result<TestFile, CannotMeasure> {
     let environment = |error: &dyn std::fmt::Display| CannotMeasure::environment(error.to_string());
     let facts = check_dir(&cx.options.dir).map_err(|e| environment(&e))?.within_memory(cx.machine);
@@ -196,7 +196,7 @@ fn another(cx: &Context<'_>, cache: Cache, bytes: u64) -> Result<TestFile, Canno
     Arc::try_unwrap(file).map_err(|_| environment(&"the copy's file is still being filled"))
 }
 
-/// What begins a thread's file anew, for what uses it up.
+/// Returns what renews a thread's file, for operations that use it up.
 pub(crate) fn renewal(
     job: &DiskTransfers,
     file: &Arc<TestFile>,

@@ -1,4 +1,4 @@
-//! The filled test file that the cases of one run share, or the device that is measured itself.
+//! The filled test file that the cases of a run share, or the device itself.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -25,16 +25,16 @@ use plimsoll_machine::{Disk, Root};
 use plimsoll_model::job::disk::DiskTransfers;
 use plimsoll_model::sample::{Achieved, CannotMeasure};
 
-/// The most that is filled when no size is named. It must outgrow a device's own cache, and be filled in seconds.
+/// Largest default size in bytes: more than a device's own cache, and filled in seconds.
 pub const MOST: u64 = 1 << 30;
 
-/// With less there is nothing but a device's cache to measure.
+/// Least default size in bytes; less would only measure a device's cache.
 pub const LEAST: u64 = 64 << 20;
 
-/// The file of a job without a size has at least so many blocks per thread: with fewer there is no pattern.
+/// Least blocks per thread of a default size: fewer have no order.
 const LEAST_BLOCKS: u64 = 2;
 
-/// How large a file the job needs: if its blocks are large, several of them for each thread.
+/// Returns the file size for a job: several blocks per thread if they are large.
 pub(crate) fn requested_size(job: &DiskTransfers) -> RequestedSize {
     let least = job.blocks.largest().saturating_mul(job.threads).saturating_mul(LEAST_BLOCKS);
     match (job.size, least) {
@@ -44,25 +44,24 @@ pub(crate) fn requested_size(job: &DiskTransfers) -> RequestedSize {
     }
 }
 
-/// How long filling may take when no size is named.
+/// Longest fill of a default size.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Under which name the file is kept for the next case.
+/// Key of the file kept for the next case.
 const KEPT: &str = "disk.file";
 
-/// Under which name the second file, for reference tools that write, is kept for the next case.
+/// Key of the second file, for tools that write, kept for the next case.
 pub(super) const LENT: &str = "disk.lent";
 
-/// The second file of the cases of a worker, with its bytes. What is in it is never checked, so that they can share it.
+/// The second file of a worker's cases, with its bytes; shared, as its contents are not verified.
 pub(super) type LentFile = Rc<RefCell<Option<(Arc<TestFile>, u64)>>>;
 
-/// Under which name the claim on a device is kept.
+/// Key of the claim on a device.
 const CLAIM: &str = "disk.device";
 
-/// Less space than this share of the length: the file system compresses or shares blocks.
+/// Least share of the length that is allocated; less means compression or shared blocks.
 const WHOLE: f64 = 0.9;
 
-/// Which file is wanted.
 #[derive(Debug, Clone, Copy)]
 struct Wanted {
     cache: Cache,
@@ -71,7 +70,7 @@ struct Wanted {
     until: Option<Instant>,
 }
 
-/// Whether the next case may find what was filled.
+/// Whether the next case may use the filled data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lasts {
     Longer,
@@ -83,30 +82,30 @@ enum Lasts {
 pub struct Filled {
     /// The file.
     pub file: Arc<TestFile>,
-    /// How many bytes of it are filled.
+    /// Filled bytes.
     pub bytes: u64,
-    /// Whether plimsoll wrote what is in it: a device that is only read holds what it holds.
+    /// Whether plimsoll wrote the contents, unlike those of a read-only device.
     pub known: bool,
-    /// Why it is not as large as it could be, and what else must be known.
+    /// Warnings, such as a reduced size.
     pub warnings: Vec<FileWarning>,
     size: RequestedSize,
     seal: Seal,
 }
 
 impl Filled {
-    /// The file of an earlier case in this worker, or a new one.
+    /// Returns the file of an earlier case in this worker, or a new one.
     ///
     /// # Errors
-    /// Why there is none: `NotHere` where direct I/O is refused or meaningless, `Unsafe` where it could do harm,
-    /// `Environment` otherwise.
+    /// `NotHere`: direct I/O is refused or meaningless; `Unsafe`: it could do harm; else
+    /// `Environment`.
     pub fn for_case(cx: &Context<'_>, cache: Cache, size: RequestedSize) -> Result<Filled, CannotMeasure> {
         Filled::with(cx, cache, size, Seal::Open, Lasts::Longer)
     }
 
-    /// As [`Filled::for_case`], for a case after which what was filled is there no more.
+    /// Like [`Filled::for_case`], for a case that destroys the contents.
     ///
     /// # Errors
-    /// As there.
+    /// See [`Filled::for_case`].
     pub fn for_one_case(
         cx: &Context<'_>,
         cache: Cache,
@@ -115,10 +114,10 @@ impl Filled {
         Filled::with(cx, cache, size, Seal::Open, Lasts::OneCase)
     }
 
-    /// A file of its own, all of it sealed in generation 0: whoever checks generations must have written all others.
+    /// Creates a separate file, sealed in generation 0, whose later generations the case writes.
     ///
     /// # Errors
-    /// As [`Filled::for_case`].
+    /// See [`Filled::for_case`].
     pub fn sealed(cx: &Context<'_>, cache: Cache, size: RequestedSize) -> Result<Filled, CannotMeasure> {
         Filled::with(cx, cache, size, Seal::Sealed, Lasts::OneCase)
     }
@@ -134,7 +133,7 @@ impl Filled {
         let same = |kept: &Filled| kept.size == size && kept.seal == seal && lasts == Lasts::Longer;
         let kept = cx.keep.take::<Filled>(KEPT).filter(same);
         if kept.is_none() {
-            // So does the second file of the cases before.
+            // The second file of earlier cases, too.
             drop(cx.keep.take::<LentFile>(LENT));
         }
         let device = cx.options.target.as_ref().map(|target| claimed(cx, target, cache)).transpose()?;
@@ -168,7 +167,7 @@ impl Filled {
         let Wanted { cache, size, seal, until } = made;
         let wanted = facts.file_size(size).map_err(|e| CannotMeasure::environment(e.to_string()))?;
         let file = match (TestFile::create(facts, Cache::Direct), cache) {
-            // Where direct I/O is refused, it is filled through the page cache.
+            // If direct I/O is refused, the file is filled through the page cache.
             (Err(TargetError::DirectRefused { .. }), Cache::Buffered) => TestFile::create(facts, cache),
             (made, _) => made,
         };
@@ -181,7 +180,7 @@ impl Filled {
         let filled = filled_up(&file, Filling { from: 0, bytes, patience, until }, noise)?;
         let mut warnings = Vec::new();
         let slow = || format!("filling was ended after {} s", PATIENCE.as_secs());
-        // The last chunk is left out where the space is not a whole number of chunks.
+        // An incomplete last chunk is left out.
         let why = if filled + CHUNK as u64 <= bytes { Some(slow()) } else { wanted.reduced };
         warnings.extend(why.map(|why| FileWarning::Small { bytes: filled, why }));
         warnings.extend(named(&file));
@@ -189,7 +188,7 @@ impl Filled {
         Ok(Filled { file, bytes: filled, known: true, warnings, size, seal })
     }
 
-    /// A device in the place of a file: filled if it may be, else as it is.
+    /// Uses a device as the file: filled if permitted, else as it is.
     fn on_device(device: &Arc<RawDevice>, made: Wanted, noise: &mut Noise) -> Result<Filled, CannotMeasure> {
         let Wanted { cache, size, seal, until } = made;
         let (name, has, access) = (&device.name, device.bytes, device.access);
@@ -224,12 +223,12 @@ impl Filled {
         Ok(Filled { file, bytes: filled.min(wanted), known: true, warnings, size, seal })
     }
 
-    /// Drops it from the page cache.
+    /// Drops the file from the page cache.
     pub fn cool(&self) {
         cool(&self.file);
     }
 
-    /// On what the file is, for the record: what was really measured.
+    /// Returns facts about the storage, for the record.
     pub fn place(&self, storage: Option<&Storage>) -> Achieved {
         let mut place = Achieved::default();
         place.set(&FILE_SYSTEM, self.file.file_system().to_string());
@@ -248,8 +247,8 @@ impl Filled {
     }
 }
 
-/// The device, claimed once for all cases of this worker: the kernel gives a claim back some time after the last
-/// ring that used it is gone, and another one meanwhile could get it.
+/// Returns the device, claimed once per worker: the kernel releases a claim some time after its
+/// last ring, and another process could get it in between.
 fn claimed(cx: &Context<'_>, target: &RawTarget, cache: Cache) -> Result<Arc<RawDevice>, CannotMeasure> {
     let root = Root::live();
     let device = match cx.keep.take::<Arc<RawDevice>>(CLAIM) {
@@ -261,30 +260,28 @@ fn claimed(cx: &Context<'_>, target: &RawTarget, cache: Cache) -> Result<Arc<Raw
     Ok(device)
 }
 
-/// Reads the file into the page cache, for as long as filling may take: a case that goes through the cache would else
-/// measure how much of the file it had met before its samples ended.
+/// Reads the file into the page cache within a time limit, so that no buffered case has to.
 fn warm(file: &TestFile, bytes: u64) {
     let begun = Instant::now();
     let mut chunk = vec![0; CHUNK];
     let mut next = 0;
     while next < bytes && begun.elapsed() < PATIENCE {
         match rustix::io::pread(file, &mut chunk, next) {
-            // The case itself tells of what cannot be read.
+            // The case itself reports unreadable data.
             Ok(0) | Err(_) => return,
             Ok(moved) => next += moved as u64,
         }
     }
 }
 
-/// Takes the file out of the page cache, where a buffered case before may have left it: direct transfers would meet pages
-/// there and have to drop them one by one.
+/// Drops the file from the page cache: direct transfers would have to drop pages one by one.
 fn cool(file: &TestFile) {
-    // What may not be written to has nothing to be kept; advice may be ignored.
+    // A read-only file has no dirty data; the advice may be ignored.
     let _ = rustix::fs::fdatasync(file);
     let _ = rustix::fs::fadvise(file, 0, None, Advice::DontNeed);
 }
 
-/// Drops a part of the file from the page cache, as far as it need not be written first; advice may be ignored.
+/// Drops clean pages of a range from the page cache; the advice may be ignored.
 pub fn drop_pages(file: &TestFile, from: u64, bytes: u64) {
     let _ = rustix::fs::fadvise(file, from, std::num::NonZeroU64::new(bytes), Advice::DontNeed);
 }
@@ -299,7 +296,7 @@ fn filled_up(file: &Arc<TestFile>, filling: Filling, noise: &mut Noise) -> Resul
     }
 }
 
-/// What a file that cannot be filled means for the case.
+/// Converts a failed fill to the reason of a case.
 pub fn cannot_fill(error: FillError) -> CannotMeasure {
     match error {
         FillError::Target(error) => cannot_use(error),
@@ -308,7 +305,7 @@ pub fn cannot_fill(error: FillError) -> CannotMeasure {
     }
 }
 
-/// The directory, if the case makes sense there.
+/// Returns the directory, if the case makes sense there.
 fn usable(cx: &Context<'_>, cache: Cache) -> Result<DirFacts, CannotMeasure> {
     let facts = check_dir(&cx.options.dir).map_err(|e| CannotMeasure::environment(e.to_string()))?;
     let facts = facts.within_memory(cx.machine);
@@ -318,20 +315,20 @@ fn usable(cx: &Context<'_>, cache: Cache) -> Result<DirFacts, CannotMeasure> {
     }
 }
 
-/// Why a case that means a device is not measured in memory.
+/// Returns the reason why a case for a device is not measured in memory.
 pub fn in_memory(file_system: &str) -> CannotMeasure {
     CannotMeasure::not_here(format!(
         "the test directory is on {file_system}, which is in memory: direct I/O and fdatasync have no effect there; use a --dir on a disk"
     ))
 }
 
-/// The warning that the file had a name for a moment.
+/// Returns a warning if the file had a name for a moment.
 pub fn named(file: &TestFile) -> Option<FileWarning> {
     file.named.then(|| FileWarning::Named { file_system: file.file_system().to_string() })
 }
 
-/// The warning that memory may be behind the test files: a disk of memory, a loop device on a file in memory, or a file
-/// system that a process or the host serves.
+/// Returns a warning if memory may be behind the files: a RAM disk, a loop device on a file in
+/// memory, or a file system served by a process or the host.
 pub fn memory_behind(storage: Option<&Storage>) -> Option<FileWarning> {
     let storage = storage?;
     let is_memory = |disk: &&Disk| matches!(disk.kind, DiskKind::Zram | DiskKind::Ram);
@@ -346,13 +343,13 @@ pub fn memory_behind(storage: Option<&Storage>) -> Option<FileWarning> {
     Some(FileWarning::Served { file_system: file_system.fs_type.clone() })
 }
 
-/// The warning that incompressible data takes less space than it has bytes.
+/// Returns a warning if incompressible data takes less space than its bytes.
 fn shrunk(file: &TestFile, bytes: u64) -> Option<FileWarning> {
     let taken = file.space_taken().filter(|taken| (*taken as f64) < WHOLE * bytes as f64)?;
     Some(FileWarning::SpaceSaved { bytes, taken, file_system: file.file_system().to_string() })
 }
 
-/// What a failure of the test file means for the case.
+/// Converts a failure of the test file to the reason of a case.
 pub fn cannot_use(error: TargetError) -> CannotMeasure {
     match error {
         TargetError::DirectRefused { .. } => CannotMeasure::not_here(error.to_string()),

@@ -1,4 +1,4 @@
-//! Filling the test file before anything is read: unwritten extents read as zeros without touching the device.
+//! Fills the test file before reads: unwritten extents read as zeros without device access.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,67 +14,66 @@ use crate::load::data::Noise;
 use crate::load::{Fault, LoadError, What, rest};
 use plimsoll_model::job::disk::DiskEngine;
 
-/// Bytes of one filling write: large enough for any device's full rate.
+/// Bytes of a fill write: large enough for any device's full rate.
 pub const CHUNK: usize = 1 << 20;
 
-/// Filling writes in flight.
 const DEPTH: usize = 8;
 
-/// Bytes of the first write, alone in flight: a device that is slow must not hold more than it moves in a moment.
+/// Bytes of the first write, alone in flight, for slow devices.
 const FIRST: usize = 64 << 10;
 
-/// A write that takes less is followed by larger ones and by more of them.
+/// Duration of a write below which writes become larger and more.
 const QUICK: Duration = Duration::from_millis(20);
 
-/// One that takes longer is followed by smaller ones and by fewer.
+/// Duration of a write above which writes become smaller and fewer.
 const SLOW: Duration = Duration::from_millis(500);
 
-/// Why the file could not be filled.
+/// Reason why a file was not filled.
 #[derive(Debug, thiserror::Error)]
 pub enum FillError {
-    /// The file could not be synced or cut, or refuses direct I/O.
+    /// The file could not be synced or truncated, or refuses direct I/O.
     #[error(transparent)]
     Target(#[from] TargetError),
     /// A write failed.
     #[error("filling the test file: {0}")]
     Load(#[from] LoadError),
-    /// The time was over.
+    /// The budget ended.
     #[error(
         "the budget ended while the test file was being filled ({} of {} were written); use a smaller --size or a larger --budget",
         human(*.filled), human(*.bytes)
     )]
     Late {
-        /// Bytes that were filled.
+        /// Filled bytes.
         filled: u64,
-        /// Bytes that were to be.
+        /// Bytes to fill.
         bytes: u64,
     },
 }
 
-/// What is to be filled, and how long that may take.
+/// A range to fill, with time limits.
 #[derive(Debug, Clone, Copy)]
 pub struct Filling {
-    /// The first byte.
+    /// First byte.
     pub from: u64,
-    /// How many; whole chunks of them are filled.
+    /// Bytes; only whole chunks are filled.
     pub bytes: u64,
-    /// After so long, what is filled is enough, if it is a chunk.
+    /// Time after which a partial fill of at least a chunk suffices.
     pub patience: Duration,
-    /// When it must have ended, whatever is filled.
+    /// Deadline, however much is filled.
     pub until: Option<Instant>,
 }
 
 impl Filling {
-    /// The first `bytes`, for as long as it takes.
+    /// The first `bytes`, without a time limit.
     pub fn of(bytes: u64) -> Self {
         Filling { from: 0, bytes, patience: Duration::MAX, until: None }
     }
 }
 
-/// Fills the first `bytes` (whole chunks of them), for `patience` at most. See [`fill_within`].
+/// Fills the first `bytes` for at most `patience`. See [`fill_within`].
 ///
 /// # Errors
-/// The first write that failed, with its place.
+/// The first write that failed, with its offset.
 #[cfg(test)]
 pub fn fill(
     file: &Arc<TestFile>,
@@ -85,11 +84,10 @@ pub fn fill(
     fill_within(file, Filling { patience, ..Filling::of(bytes) }, noise)
 }
 
-/// Fills a part of the file, cuts the file there, and syncs it. Returns how many bytes are filled: at least one chunk when
-/// the part holds one.
+/// Fills a range, truncates the file there, and syncs it. Returns the filled bytes.
 ///
 /// # Errors
-/// The first write that failed, with its place; or that the time was over.
+/// The first write that failed, with its offset; or the deadline passed.
 pub fn fill_within(file: &Arc<TestFile>, filling: Filling, noise: &mut Noise) -> Result<u64, FillError> {
     let Filling { from, bytes, patience, until } = filling;
     let mut opened = open(DiskEngine::PLAIN, file, DEPTH, CHUNK).map_err(LoadError::from)?;
@@ -125,7 +123,7 @@ pub fn fill_within(file: &Arc<TestFile>, filling: Filling, noise: &mut Noise) ->
             }
         }
         if late() {
-            // What is in flight is little; the rest of its chunks stays unwritten.
+            // The rest of the chunks in flight stays unwritten.
             cut |= !again.is_empty();
             again.clear();
         }
@@ -143,29 +141,25 @@ pub fn fill_within(file: &Arc<TestFile>, filling: Filling, noise: &mut Noise) ->
     Ok(filled)
 }
 
-/// How much is written at a time: a device may be a thousand times slower than another, and all that is in flight must be
-/// waited for when the time is over.
+/// Adaptive size of writes: devices differ a thousandfold, and the deadline waits for all in
+/// flight.
 struct Pace {
-    /// Bytes of one write.
     piece: usize,
-    /// Most of them in flight.
     most: usize,
-    /// Bytes that were written.
     written: u64,
-    /// Those of them that the device was asked to keep.
     synced: u64,
-    /// So many more, where they go to the page cache, and it is asked again.
+    /// Bytes between syncs, for writes through the page cache.
     sync_after: u64,
 }
 
 impl Pace {
-    /// The write of a chunk that begins at `start` of it.
+    /// Returns the write of a chunk from `start` on.
     fn piece_of(&self, slot: usize, chunk: u64, start: usize) -> Request {
         let len = self.piece.min(CHUNK - start);
         Request { slot, op: Op::Write, file: 0, offset: chunk + start as u64, start, len }
     }
 
-    /// What follows in the chunk after a write that is whole; `None` where that was its end.
+    /// Returns the next write in the chunk; `None` at its end.
     fn next(&mut self, done: &Completion) -> Option<Request> {
         let Request { slot, offset, start, len, .. } = done.request;
         self.written += len as u64;
@@ -181,7 +175,7 @@ impl Pace {
         (end < CHUNK).then(|| self.piece_of(slot, offset - start as u64, end))
     }
 
-    /// Has the device keep what the page cache took, before it is more than the device writes in a moment.
+    /// Syncs before the page cache holds more than the device writes in a moment.
     fn sync(&mut self, file: &TestFile) -> Result<(), FillError> {
         if file.cache() == Cache::Direct || self.written - self.synced < self.sync_after {
             return Ok(());
@@ -200,7 +194,7 @@ impl Pace {
 
 fn settle(file: &TestFile, completion: &Completion) -> Result<Option<Request>, FillError> {
     match rest(completion) {
-        // Some file systems let O_DIRECT be opened and refuse it at the first transfer.
+        // Some file systems refuse O_DIRECT only at the first transfer.
         Err(Fault { what: What::Errno(Errno::INVAL), .. }) if file.cache() == Cache::Direct => {
             Err(direct_refused(file.facts()).into())
         }
@@ -209,7 +203,7 @@ fn settle(file: &TestFile, completion: &Completion) -> Result<Option<Request>, F
     }
 }
 
-/// Fills `bytes` from `from` on, in whole chunks, or fills them anew.
+/// Fills or refills `bytes` from `from` on, in whole chunks.
 pub(crate) fn refill(
     file: &Arc<TestFile>,
     from: u64,
@@ -265,7 +259,7 @@ mod tests {
         assert_eq!(fill_within(&file, of(3, tomorrow), &mut noise).expect("fill"), 3 * CHUNK as u64);
     }
 
-    /// A part behind another leaves that alone, and every sector has its address.
+    /// A part behind another leaves that unchanged, and every sector has its address.
     #[test]
     fn a_part_of_a_file_is_filled_where_it_is() {
         let dir = tempfile::tempdir().expect("temporary directory");

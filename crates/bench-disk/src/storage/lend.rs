@@ -1,8 +1,9 @@
-//! A place for what reference tools write.
+//! Files for reference tools that write.
 //!
-//! What a case checks is written by plimsoll alone, or a tool's data is taken for a device's fault. So a tool that writes gets
-//! a second file, or a second part of the device, filled like the first. Where there is no room for one it writes to the
-//! case's own, which is filled anew after each of its turns, before anything there is trusted again; and that is said.
+//! Only plimsoll writes data that a case verifies, as a tool's data would look like a device fault.
+//! A tool gets a second file, or a second part of the device, filled like the first. Without room
+//! for it, it writes to the case's own file, which is refilled after each of its samples, with a
+//! warning.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -20,29 +21,29 @@ use plimsoll_bench_api::RequestedSize;
 use plimsoll_machine::storage::Medium;
 use plimsoll_model::sample::Writable;
 
-/// Makes the place when it is asked for.
+/// Provides files for tools on request.
 pub(crate) struct Lender {
     own: Arc<TestFile>,
-    /// Bytes of it that the case works on.
+    /// Bytes of the file that the case uses.
     bytes: u64,
-    /// Bytes of it that were filled.
+    /// Filled bytes of the file.
     all: u64,
     seed: u64,
     shelf: LentFile,
     lent: Option<Lent>,
-    /// Turns of tools that wrote to the case's own place: each fill must differ from the one before.
+    /// Samples of tools in the case's own file: each refill must differ.
     turns: u64,
 }
 
 enum Lent {
-    /// A second file, or a part of the device that the case does not touch.
+    /// A second file, or an unused part of the device.
     Apart,
-    /// The case's own place, for want of room.
+    /// The case's own file, for lack of room.
     Own { why: String },
 }
 
 impl Lender {
-    /// Of the first `bytes` of a file that plimsoll filled.
+    /// Creates a lender for the first `bytes` of a filled file.
     pub(crate) fn new(cx: &Context<'_>, filled: &Filled, bytes: u64) -> Self {
         let shelf = cx.keep.take::<LentFile>(LENT).unwrap_or_default();
         cx.keep.put(LENT, Rc::clone(&shelf));
@@ -50,7 +51,7 @@ impl Lender {
         Lender { own, bytes, all: filled.bytes, seed: cx.options.seed, shelf, lent: None, turns: 0 }
     }
 
-    /// The place, made and filled. That takes half of the time until `until` at most: the case itself needs the rest.
+    /// Returns a filled file, in at most half of the time until `until`: the case needs the rest.
     ///
     /// # Errors
     /// It cannot be filled, or not in time.
@@ -69,7 +70,7 @@ impl Lender {
         Ok(place)
     }
 
-    /// The part of the device behind the case's own; within, why there is no room.
+    /// Fills a second part of the device. The inner error is a lack of room.
     fn second_part(&self, until: Option<Instant>) -> Result<Result<Writable, String>, String> {
         let from = self.bytes.next_multiple_of(CHUNK as u64);
         let whole = self.bytes.next_multiple_of(CHUNK as u64);
@@ -82,7 +83,7 @@ impl Lender {
         Ok(Ok(Writable { file: self.own.seen_by_others(), offset: from, bytes: self.bytes }))
     }
 
-    /// The second file; within, why there is no room.
+    /// Returns the second file. The inner error is a lack of room.
     fn second_file(&self, until: Option<Instant>) -> Result<Result<Writable, String>, String> {
         let place = |file: &TestFile| Writable { file: file.seen_by_others(), offset: 0, bytes: self.bytes };
         let kept = self.shelf.borrow_mut().take().filter(|(_, bytes)| *bytes == self.bytes);
@@ -107,10 +108,10 @@ impl Lender {
         Ok(Ok(place))
     }
 
-    /// After a turn of the tools: where they wrote to the case's own place, it is filled anew.
+    /// Ends the use by a tool: refills the case's own file if the tool wrote to it.
     ///
     /// # Errors
-    /// It cannot be filled, or not before `until`; nothing there is to be trusted then.
+    /// It cannot be filled before `until`; its data is unusable then.
     pub(crate) fn take_back(&mut self, until: Option<Instant>) -> Result<(), FillError> {
         if !self.shares() {
             return Ok(());
@@ -127,12 +128,11 @@ impl Lender {
         refill(&self.own, 0, whole, until, &mut noise)
     }
 
-    /// Whether tools write to the case's own place.
+    /// Whether tools write to the case's own file.
     pub(crate) fn shares(&self) -> bool {
         matches!(self.lent, Some(Lent::Own { .. }))
     }
 
-    /// That the tools had no place of their own.
     pub(crate) fn warning(&self) -> Option<FileWarning> {
         let Some(Lent::Own { why }) = &self.lent else { return None };
         Some(FileWarning::SharedWithTool { why: why.clone() })

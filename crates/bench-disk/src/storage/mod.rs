@@ -1,4 +1,4 @@
-//! The files of a case: filled, shared by the cases of a run, lent to reference tools.
+//! Files of a case: filled, shared by the cases of a run, lent to reference tools.
 
 pub(crate) mod case_files;
 pub mod file;

@@ -1,7 +1,7 @@
-//! Before steady state is measured (`--steady`): a device that was written once in order has not begun to tidy up.
+//! Preconditioning for `--steady`: a device written once in order does not collect garbage yet.
 //!
-//! SNIA's specification (SSS PTS 2.0.2, §3.3) fills twice and then runs the test itself until it is steady. Here the
-//! file is filled once in order and once over at random in the case's own blocks; the rounds do the rest.
+//! SNIA's specification (SSS PTS 2.0.2, §3.3) fills twice and then runs the test until it is
+//! steady. Here the file is filled once in order and once at random in the case's blocks.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -21,16 +21,15 @@ use plimsoll_bench_api::RequestedSize;
 use plimsoll_model::job::disk::{BlockOrder, DiskEngine, DiskOperation, DiskTransfers, WriteThrough};
 use plimsoll_model::sample::CannotMeasure;
 
-/// Writes in flight while the file is overwritten.
 const DEPTH: usize = 32;
 
-/// How long overwriting may take when no size is named, in nanoseconds.
+/// Longest overwrite of a default size, in ns.
 const PATIENCE_NS: u64 = 30_000_000_000;
 
-/// Less than this share of the device written: what is steady is this file.
+/// Least share of the device that must be written for its own steady state.
 const WHOLE: f64 = 0.5;
 
-/// Overwrites the first `bytes` once at random. Returns what must be known of it.
+/// Overwrites the first `bytes` once at random; returns warnings.
 pub(crate) fn precondition(
     job: &DiskTransfers,
     cx: &Context<'_>,
@@ -52,7 +51,6 @@ pub(crate) fn precondition(
     Ok(warnings)
 }
 
-/// Returns how many bytes were overwritten.
 fn overwrite(job: &DiskTransfers, cx: &Context<'_>, filled: &Filled, bytes: u64) -> Result<u64, LoadError> {
     // `checked` has bounded the block.
     let block = job.blocks.largest() as usize;

@@ -1,4 +1,4 @@
-//! Whether trims get through to the device.
+//! Checks that trims reach the device.
 
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -14,7 +14,7 @@ use plimsoll_model::job::disk::BlockSizes;
 use plimsoll_model::sample::CannotMeasure;
 use plimsoll_units::text::shown_bytes;
 
-/// Refuses to measure trims that would end in the file system.
+/// Checks that the file system passes trims on.
 ///
 /// # Errors
 /// `NotHere`, with what is missing.
@@ -27,7 +27,7 @@ pub(crate) fn check(cx: &Context<'_>) -> Result<(), CannotMeasure> {
     }
 }
 
-/// Refuses to measure trims that the device would not carry out.
+/// Checks that the device supports trims of these blocks.
 ///
 /// # Errors
 /// `NotHere`, with what is missing.
@@ -43,8 +43,8 @@ pub(crate) fn check_device(target: &RawTarget, blocks: &BlockSizes) -> Result<()
     }
 }
 
-/// Why a device would not carry out trims of multiples of `unit` bytes; `most` is the largest that it takes, `granularity` what
-/// it frees at a time (Documentation/ABI/stable/sysfs-block).
+/// Returns why a device would ignore trims of multiples of `unit` bytes, by `discard_max_bytes` and
+/// `discard_granularity` (Documentation/ABI/stable/sysfs-block).
 fn unheeded(name: &str, unit: u64, most: Option<u64>, granularity: Option<u64>) -> Option<String> {
     match (most, granularity) {
         (Some(0), _) => Some(format!("{name} does not support trim (its discard_max_bytes is 0)")),
@@ -56,7 +56,7 @@ fn unheeded(name: &str, unit: u64, most: Option<u64>, granularity: Option<u64>) 
     }
 }
 
-/// Why trims end before the device; `most` is the largest trim that it takes.
+/// Returns why trims do not reach the device; `most` is its largest trim in bytes.
 fn refusal(storage: &Storage, most: Option<u64>) -> Option<String> {
     let device = storage.device.as_deref().unwrap_or("the device");
     if most == Some(0) {
@@ -72,7 +72,7 @@ fn refusal(storage: &Storage, most: Option<u64>) -> Option<String> {
     })
 }
 
-/// The largest trim that a block device takes, in bytes; of a partition, its disk's.
+/// Returns the largest trim of a block device in bytes; for a partition, of its disk.
 fn most_bytes(device: &str) -> Option<u64> {
     if device.contains("..") || device.contains('/') {
         return None;

@@ -1,4 +1,4 @@
-//! The limit of `memory.bandwidth`: what the sockets' channels can carry, and what the maker says a near cache gives.
+//! Limits of `memory.bandwidth`: memory channels, and documented bandwidth of near caches.
 
 use crate::{Answers, BANDWIDTH, BUS_BANDWIDTH};
 use plimsoll_machine::cpu::{Ability, Capability};
@@ -30,9 +30,8 @@ pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
     }
 }
 
-/// What loads can take from the caches of this level, at the clock of each sample; stores come on top in their share.
-///
-/// What a nearer cache still holds does not come from this one: at most as much as it has room for.
+/// Returns the most that loads can take from the caches of `level`, at the clock of each sample;
+/// stores add their share. A nearer cache supplies at most its own size.
 fn cache(question: &Question<'_>, level: u8) -> Result<Limit, String> {
     let Question { machine, case, samples, .. } = question;
     let MemoryStream { op, site, .. } = MemoryStream::of(case)?;
@@ -67,26 +66,26 @@ fn cache(question: &Question<'_>, level: u8) -> Result<Limit, String> {
     Ok(width.mark(Limit { per_sample, ..limit }, level))
 }
 
-/// What loads can take from the caches of a level.
+/// Bandwidth of loads from the caches of a level.
 struct Width {
-    /// Bytes in a cycle of a core.
+    /// Bytes per cycle and core.
     bytes: f64,
     from: String,
-    /// Whose row says so; `None` where it was measured.
+    /// Microarchitecture with the documented value; `None` if it was measured.
     core: Option<Core>,
 }
 
 impl Width {
-    /// The limit with what it rests on.
+    /// Returns the limit with the evidence that it rests on.
     fn mark(&self, limit: Limit, level: u8) -> Limit {
         let bytes = self.bytes;
         match &self.core {
-            // Nothing is nearer than the first level; from a nearer cache a figure of a further one may come.
+            // A nearer cache may supply data that is expected from a further level.
             Some(core) if level == 1 => core
                 .mark(limit)
                 .resting_on(format!("{bytes} B per cycle from the level 1 cache ({})", core.name)),
             Some(core) => core.mark(limit),
-            // Other work can have slowed down the look before the run: what passes it refutes it.
+            // Other work may have slowed down the earlier measurement: a higher figure refutes it.
             None => {
                 let reason = Some("measured capability of these cores".to_owned());
                 Limit { source: Source::Inferred, reason, ..limit }.resting_on(self.from.clone())
@@ -95,7 +94,7 @@ impl Width {
     }
 }
 
-/// What a row says; for the first level, where none does, what was measured before the run.
+/// Returns the documented width; for level 1, else the one measured before the run.
 fn width(machine: &Machine, cpu: usize, level: u8) -> Result<Width, String> {
     let listed = listed(machine, cpu, level);
     match level {
@@ -119,8 +118,7 @@ fn listed(machine: &Machine, cpu: usize, level: u8) -> Result<Width, String> {
     Ok(Width { bytes, from, core: Some(core) })
 }
 
-/// The most that loads of any width were measured to take from the first level. One core stands for all only where they are
-/// of one kind.
+/// Returns the highest measured load width of level 1; `None` with several kinds of cores.
 fn measured(machine: &Machine) -> Option<Width> {
     let loads = machine.cpu.capabilities.iter().filter(|one| one.ability == Ability::Loads);
     let bytes = |one: &Capability| Some(one.per_cycle()? * f64::from(one.bits) / 8.0);
@@ -135,7 +133,7 @@ fn measured(machine: &Machine) -> Option<Width> {
     Some(Width { bytes, from, core: None })
 }
 
-/// The least share of `size` bytes that a cache nearer than this level has no room for.
+/// Returns the least share of `size` bytes that does not fit in a nearer cache.
 fn missed(machine: &Machine, cpu: usize, level: u8, size: u64) -> Result<f64, String> {
     let inner = crate::levels(machine, cpu).into_iter().rfind(|cache| cache.number < level);
     match inner {
@@ -151,7 +149,7 @@ fn missed(machine: &Machine, cpu: usize, level: u8, size: u64) -> Result<f64, St
     }
 }
 
-/// What the channels carry; of what the program moves, the share that this is of the bus.
+/// Returns the bandwidth of the channels, for [`BANDWIDTH`] times its share of the bus traffic.
 fn channels(question: &Question<'_>) -> Result<Vec<Limit>, String> {
     let carried = channels::carried(question.machine, question.case)?;
     if question.metric != BANDWIDTH {
@@ -234,7 +232,7 @@ mod tests {
     #[test]
     fn every_socket_with_a_thread_counts_once() -> Result<(), Fault> {
         let mut xeon = machine("xeon-gold-6230-2s")?;
-        // Without the firmware's word the limit is that of full sockets alone.
+        // Without SMBIOS the limit is that of full sockets.
         xeon.memory.modules = None;
         let bus = |machine: &Machine, threads| {
             ask(machine, &copy(1 << 30, threads), "bus_bandwidth", &[moved(1.0, 1.0)]).value
@@ -335,7 +333,7 @@ mod tests {
             first.inputs[0].from.starts_with("measured capability: 1.980 loads of 256 bits"),
             "{first:?}"
         );
-        // Further caches were not measured, and one core does not stand for another kind.
+        // Further caches were not measured, and one core does not represent another kind.
         reason(ask(&machine, &case.clone().with_size("size", 512 * KIB), "bandwidth", &samples));
         let kind = |name: &str, cpus: &str| plimsoll_machine::cpu::CoreKind {
             name: name.to_owned(),
@@ -361,7 +359,7 @@ mod tests {
         assert_eq!(of(&machine, 16 * MIB).value, Some(32.0 * 3e9 / (1.0 - 1.0 / 16.0)));
         assert!(reason(of(&machine, 48 * KIB)).contains("answers a share"));
         assert!(reason(of(&machine, MIB + MIB / 2)).contains("at least 2M"));
-        // Zen 2's numbers on a chip with AVX-512: a hypervisor's doing, the chip is still Zen 4.
+        // Numbers of Zen 2 on a chip with AVX-512: set by a hypervisor, the chip is still Zen 4.
         machine.cpu.family = Some(0x17);
         machine.cpu.model = Some(0x31);
         let inferred = of(&machine, 16 * MIB);
@@ -369,7 +367,7 @@ mod tests {
             (inferred.value, inferred.source),
             (Some(32.0 * 3e9 / (1.0 - 1.0 / 16.0)), Source::Inferred)
         );
-        // On bare metal nobody writes other numbers.
+        // On bare metal the numbers are real.
         machine.cpu.flags.remove("hypervisor");
         machine.virtualisation.is_virtual = Some(false);
         assert!(reason(of(&machine, 16 * MIB)).contains("cannot have avx512"));

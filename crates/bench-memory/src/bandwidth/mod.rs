@@ -1,7 +1,8 @@
-//! `memory.bandwidth`: every thread passes over arrays of its own, first touched by itself, all starting together.
+//! `memory.bandwidth`: every thread passes over arrays of its own; all start together.
 //!
-//! The time is from the first start to the last end. `bandwidth` counts what the program loads and stores, `bus_bandwidth` also the lines
-//! that ordinary stores make the processor read first. Which kernel is best is tried before timing, and named.
+//! The time is from the first start to the last end. `bandwidth` counts loads and stores of the
+//! program, `bus_bandwidth` also the lines that ordinary stores make the processor read first. The
+//! best kernel is chosen before timing and recorded.
 
 mod limit;
 
@@ -26,13 +27,13 @@ use plimsoll_model::plan::Group;
 use plimsoll_model::sample::CannotMeasure;
 use plimsoll_units::quantity::{Unit, format_size};
 
-/// The smallest size per thread that has room for three arrays and the gaps between them.
+/// Smallest bytes per thread for three arrays and the gaps between them.
 pub(super) const SMALLEST_ARRAYS: u64 = 4 << 10;
 
-/// What the name of the fastest kernel says.
+/// Legend for the name of the fastest kernel.
 const VARIANTS: &str = "kernels: nt = non-temporal stores, aheadN = prefetch N bytes ahead (non-temporal), l1aheadN and l2aheadN = into L1 and L2";
 
-/// The benchmark itself.
+/// The benchmark `memory.bandwidth`.
 pub struct Bandwidth;
 
 impl Benchmark for Bandwidth {
@@ -55,7 +56,7 @@ impl Benchmark for Bandwidth {
         }
     }
 
-    /// Of the arrays of STREAM's kernels, f64: its own counts.
+    /// Counts of STREAM for its kernels, in f64.
     fn roofline(&self, case: &Case) -> Roofline {
         let Ok(MemoryStream { op, site, .. }) = MemoryStream::of(case) else { return Roofline::No };
         let intensity = op.flops() as f64 / (8 * (op.loads() + op.stores())) as f64;
@@ -123,7 +124,7 @@ impl Benchmark for Bandwidth {
     }
 }
 
-/// What the name of the fastest kernel means, where the case leaves the kernel open.
+/// Explains the name of the fastest kernel, if the case leaves it open.
 fn remark(measurement: &Measurement) -> Option<&'static str> {
     MemoryStream::of(&measurement.case).ok().filter(|stream| stream.variant == BEST)?;
     let chosen = measurement.achieved.word_of_parameter("variant")?;
@@ -145,7 +146,7 @@ fn unknown_operation(word: &str) -> String {
     )
 }
 
-/// The operations asked for, each with those of the variants asked for that it has.
+/// Returns the requested operations, each with the requested variants that it has.
 fn kernels(group: &Group) -> Result<Vec<(StreamOp, String)>, String> {
     let variants = group.words("variant", &[BEST]);
     let mut pairs = Vec::new();
@@ -168,7 +169,7 @@ fn kernels(group: &Group) -> Result<Vec<(StreamOp, String)>, String> {
     }
 }
 
-/// The variants that a name stands for: `all` for each that this CPU can run.
+/// Returns the variants of a name; `all`: each that this CPU can run.
 fn variants_of(op: StreamOp, variant: &str) -> Vec<String> {
     match variant {
         BEST => vec![variant.to_owned()],
@@ -180,7 +181,6 @@ fn variants_of(op: StreamOp, variant: &str) -> Vec<String> {
     }
 }
 
-/// Whether this CPU has the instructions of the variant.
 fn loadable(op: StreamOp, variant: &str) -> Result<(), CannotMeasure> {
     let built = stream::kernels().filter(|kernel| kernel.op == op);
     match built.into_iter().find(|kernel| kernel.variants().any(|name| name == variant)) {
@@ -204,13 +204,12 @@ fn layouts(group: &Group) -> Result<Vec<ArrayLayout>, String> {
     words.iter().map(layout).collect()
 }
 
-/// Each thread's share of what counts as memory, within what memory and time allow.
+/// Each thread's share of a working set in memory, within memory and time.
 fn default_size(machine: &Machine, group: &Group, op: StreamOp, threads: u64) -> u64 {
     let cpus = place(machine, usize::try_from(threads).unwrap_or(usize::MAX));
     working_set::share(machine, group, threads, working_set::wanted(machine, &cpus, op.arrays()))
 }
 
-/// Whether the arrays and the gaps between them have room in `size`.
 fn holds_arrays(size: u64) -> Result<(), CannotMeasure> {
     if size >= SMALLEST_ARRAYS {
         return Ok(());

@@ -1,7 +1,5 @@
-//! Limits of `memory.block`: what the core's ports to memory can start in a cycle, and what the sockets' channels carry.
-//!
-//! The ports bound every block, wherever it lives. The channels bound those of regions beyond the caches; of small
-//! blocks at random they must carry a whole line each.
+//! Limits of `memory.block`: load and store ports of the core for every block; memory channels for
+//! regions beyond the caches, with a whole line per small random block.
 
 use crate::{LATENCY_PER_BYTE, THROUGHPUT};
 use plimsoll_machine::CpuSet;
@@ -10,9 +8,9 @@ use plimsoll_model::limit::microarchitecture::Core;
 use plimsoll_model::limit::{Input, Kind, Limit, Question, Source, channels, median};
 use plimsoll_model::place::placed;
 
-/// Bytes of a line, which is what crosses the bus for a part of it.
+/// Bytes of a cache line, the unit of bus transfers.
 const LINE: f64 = 64.0;
-/// Blocks up to this size are one access.
+/// Largest block that is one access, in bytes.
 const ACCESS: u64 = 8;
 
 pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
@@ -30,7 +28,7 @@ pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
     ceilings.map(as_asked).collect()
 }
 
-/// Regions that are worked on: two when one is copied to the other.
+/// Number of regions: two for a copy.
 fn regions(question: &Question<'_>) -> f64 {
     if question.case.word("op") == Some("read-write") { 2.0 } else { 1.0 }
 }
@@ -39,7 +37,7 @@ fn block_bytes(question: &Question<'_>) -> Result<u64, String> {
     question.case.number("block").filter(|block| *block > 0).ok_or("the case names no block".to_owned())
 }
 
-/// The least time of a block, or of a byte of it, that follows from the most bytes in a second.
+/// Converts a limit in bytes per second to the least time of a block, or of a byte of it.
 fn floor(question: &Question<'_>, ceiling: Limit, per_byte: bool) -> Limit {
     let block = question.case.number("block").unwrap_or(1) as f64;
     let threads = question.case.threads() as f64;
@@ -61,7 +59,7 @@ fn floor(question: &Question<'_>, ceiling: Limit, per_byte: bool) -> Limit {
     }
 }
 
-/// What the cores can load and store, at the clock of each sample.
+/// Returns the throughput of the cores' ports, at the clock of each sample.
 fn ports(question: &Question<'_>) -> Result<Limit, String> {
     let Question { machine, case, samples, .. } = question;
     let cpus = placed(machine, case);
@@ -99,14 +97,14 @@ fn ports(question: &Question<'_>) -> Result<Limit, String> {
     Ok(core.mark(limit).resting_on(format!("{per_cycle} {name} ({})", core.name)))
 }
 
-/// Blocks, or bytes of them, that a core can take in a cycle: name, number, unit.
+/// Returns name, value and unit of a core's throughput per cycle, in blocks or bytes.
 fn per_cycle(question: &Question<'_>, core: &Core) -> Result<(&'static str, f64, &'static str), String> {
     let op = question.case.word("op").unwrap_or_default();
     let small = block_bytes(question)? <= ACCESS;
     let found = match (op, small) {
         ("read", true) => ("loads per cycle", core.loads, "1/cycle"),
         ("write", true) => ("stores per cycle", core.stores, "1/cycle"),
-        // Each needs a load and a store.
+        // A copy needs a load and a store.
         (_, true) => {
             let both = core.accesses.map(|both| both / 2.0);
             let least = core.loads.zip(core.stores).zip(both).map(|((l, s), b)| l.min(s).min(b));
@@ -123,7 +121,7 @@ fn per_cycle(question: &Question<'_>, core: &Core) -> Result<(&'static str, f64,
     Ok((name, number, unit))
 }
 
-/// What the channels of the sockets that the threads are on can carry.
+/// Returns the bandwidth of the channels of the threads' sockets.
 fn channels(question: &Question<'_>) -> Result<Vec<Limit>, String> {
     let Question { machine, case, .. } = question;
     let total = case.number("size").unwrap_or(0).saturating_mul(case.threads() as u64);
@@ -139,7 +137,7 @@ fn channels(question: &Question<'_>) -> Result<Vec<Limit>, String> {
     if case.word("pattern") != Some("random") || block >= LINE {
         return Ok(carried);
     }
-    // A line that is still in a cache from a neighbouring block does not cross the bus again.
+    // A line that is still cached from a neighbouring block does not cross the bus again.
     let missed = 1.0 - caches as f64 / total as f64;
     let inputs = [
         Input::new("block", block, "B", "the case"),
@@ -186,7 +184,7 @@ mod tests {
             assert_eq!(found[0].value, Some(product));
             found[0].value.unwrap()
         };
-        // Zen 4: three loads or two stores in a cycle, three in all; two cores.
+        // Zen 4: three loads or two stores per cycle, three in all; two cores.
         assert_eq!(tightest("read", 1), 3.0 * 4e9 * 2.0);
         assert_eq!(tightest("read", 8), 8.0 * 3.0 * 4e9 * 2.0);
         assert_eq!(tightest("write", 8), 8.0 * 2.0 * 4e9 * 2.0);

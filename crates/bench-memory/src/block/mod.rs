@@ -1,9 +1,9 @@
-//! `memory.block`: a region is read, written or copied a block at a time, in order or at random, each block once before
-//! any comes again.
+//! `memory.block`: reads, writes or copies a region block by block, each block once before any
+//! repeats.
 //!
-//! Where the region lives decides what is measured: blocks of 8 KiB out of 1 GiB are memory, a region of 16 KiB is a
-//! cache whatever its blocks are. Blocks of 1 to 8 bytes are single accesses of just that width. `--volume` may be far
-//! larger than the region; it is then the amount of each sample.
+//! The size of the region decides what is measured: blocks of 8 KiB from 1 GiB are memory, a region
+//! of 16 KiB is a cache. Blocks of 1 to 8 bytes are single accesses of that width. `--volume`, the
+//! amount of each sample, may be far larger than the region.
 
 mod limit;
 
@@ -27,19 +27,17 @@ use plimsoll_model::plan::Group;
 use plimsoll_model::sample::CannotMeasure;
 use plimsoll_units::quantity::{Unit, format_size};
 
-/// Operations by their names in case ids.
 const OPS: &[(&str, BlockOp)] =
     &[("read", BlockOp::Read), ("write", BlockOp::Write), ("read-write", BlockOp::ReadWrite)];
-/// Orders by their names.
 const PATTERNS: &[(&str, Order)] = &[("sequential", Order::Sequential), ("random", Order::Random)];
-/// Blocks when none are named: one access, and what fits into the first and the third cache.
+/// Default blocks: one access, and sizes that fit into the first and the third cache.
 const BLOCKS: &[u64] = &[8, 8 << 10, 8 << 20];
-/// A region has room for at least so many blocks when its size is left out.
+/// Least number of blocks in a region of default size.
 const LEAST_BLOCKS: u64 = 4;
-/// Blocks up to this size are single accesses, and have a latency for each byte too.
+/// Largest block that is a single access and has a latency per byte, in bytes.
 const SMALL: u64 = 8;
 
-/// The benchmark itself.
+/// The benchmark `memory.block`.
 pub struct Block;
 
 impl Benchmark for Block {
@@ -76,7 +74,7 @@ impl Benchmark for Block {
     }
 
     fn sample_seconds(&self, case: &Case) -> Option<f64> {
-        // A core or two, with memory between them.
+        // One or two cores and the memory between them.
         fixed::seconds(case, Pace { bytes: 1e10, operations: 1e8 })
     }
 
@@ -153,7 +151,7 @@ impl Benchmark for Block {
         Ok(candidates)
     }
 
-    /// The cache level or memory that holds the region, and the kernel if the case leaves it open.
+    /// Returns the level that holds the region, and the kernel if the case leaves it open.
     fn details(&self, measurement: &Measurement) -> Vec<String> {
         let is_open = measurement.case.word("variant").is_none();
         let chosen = measurement.achieved.word_of_parameter("variant").filter(|_| is_open);
@@ -169,17 +167,15 @@ impl Benchmark for Block {
     }
 }
 
-/// An operation on blocks of one size by one kernel.
 struct Work {
-    /// The name of the operation.
     word: &'static str,
     op: BlockOp,
-    /// Bytes.
+    /// Block size in bytes.
     block: u64,
     variant: String,
 }
 
-/// Every combination of operation, block and kernel that the group names, as far as there is such a kernel.
+/// Returns every existing combination of requested operations, blocks and kernels.
 ///
 /// # Errors
 /// A message that starts with the key of the wrong value.
@@ -215,7 +211,6 @@ fn works(group: &Group) -> Result<Vec<Work>, String> {
     }
 }
 
-/// Whether this CPU has the instructions of the kernel.
 fn runs_here(op: BlockOp, block: u64, variant: &str) -> Result<(), CannotMeasure> {
     match variant == BEST || available(op, block as usize).iter().any(|kernel| kernel.name() == variant) {
         true => Ok(()),
@@ -225,7 +220,7 @@ fn runs_here(op: BlockOp, block: u64, variant: &str) -> Result<(), CannotMeasure
     }
 }
 
-/// The words asked for, or all, with what they mean; of an unknown one the error lists those there are.
+/// Returns the requested words, or all, with their values. The error lists the known words.
 fn named<T: Copy>(
     group: &Group,
     key: &str,
@@ -256,7 +251,7 @@ fn blocks(group: &Group) -> Result<Vec<u64>, String> {
     }
 }
 
-/// The most blocks that a thread works on in a sample of a fixed amount; none where no amount is fixed.
+/// Returns the most blocks per thread in a sample of a fixed amount; `None` without one.
 fn most_blocks(amounts: &[Asked], op: BlockOp, block: u64, threads: u64) -> Option<u64> {
     let each = |asked: &Asked| {
         let (key, value) = asked.amount.as_ref()?;
@@ -271,8 +266,7 @@ fn most_blocks(amounts: &[Asked], op: BlockOp, block: u64, threads: u64) -> Opti
     amounts.iter().filter_map(each).max()
 }
 
-/// Each thread's share of what counts as memory, and room for some blocks, as many as it works on; less where that does
-/// not fit.
+/// Each thread's share of a working set in memory, with room for up to [`LEAST_BLOCKS`] blocks.
 fn default_size(
     machine: &Machine,
     group: &Group,
@@ -288,7 +282,7 @@ fn default_size(
     working_set::share(machine, group, threads, working_set::wanted(machine, &cpus, regions)).max(least)
 }
 
-/// Whether a block fits into the region, which for a copy is half the size.
+/// Checks that a block fits into the region, which for a copy is half the size.
 fn has_room(op: BlockOp, block: u64, size: u64) -> Result<(), String> {
     let regions = op.regions() as u64;
     if block <= size / regions {
@@ -304,16 +298,14 @@ fn has_room(op: BlockOp, block: u64, size: u64) -> Result<(), String> {
     })
 }
 
-/// The amount of each sample, if it is fixed.
+/// Requested amount of each sample, if fixed.
 #[derive(Clone, Debug, PartialEq)]
 struct Asked {
-    /// Key and value.
     amount: Option<(&'static str, Value)>,
     scaling: Option<String>,
 }
 
 impl Asked {
-    /// The case with this amount.
     fn on(&self, case: Case) -> Case {
         let Some((key, value)) = &self.amount else { return case };
         let case = case.with(key, value.clone());
@@ -324,7 +316,7 @@ impl Asked {
     }
 }
 
-/// Every amount asked for; one that fixes nothing where none is.
+/// Returns every requested amount; one without an amount if there is none.
 fn amounts(group: &Group) -> Result<Vec<Asked>, String> {
     let keys: Vec<&'static str> = ["volume", "count"].into_iter().filter(|key| group.asked(key)).collect();
     let [key] = keys[..] else {
@@ -348,7 +340,7 @@ fn amounts(group: &Group) -> Result<Vec<Asked>, String> {
     Ok(values.flat_map(with).collect())
 }
 
-/// What the case fixes, in blocks.
+/// Returns the fixed amount of a case in blocks.
 fn fixed_blocks(case: &Case, op: BlockOp, block: u64) -> Result<Option<Fixed>, String> {
     let scaling = fixed::scaling(case)?;
     let per_block = block.saturating_mul(op.regions() as u64).max(1);
@@ -373,7 +365,6 @@ fn fixed_blocks(case: &Case, op: BlockOp, block: u64) -> Result<Option<Fixed>, S
 
 #[cfg(test)]
 impl Job {
-    /// What planning makes of a case; what it leaves out is usual.
     pub(super) fn of(case: &Case) -> Self {
         fn meant<T: Copy>(case: &Case, key: &str, known: &[(&str, T)]) -> T {
             let named = known.iter().find(|(name, _)| case.word(key) == Some(name));
@@ -589,7 +580,7 @@ mod tests {
             let mut prepared = prepared(case, &machine).unwrap();
             let by_time = prepared.sample(Amount::Seconds(0.0)).unwrap();
             assert_eq!(by_time.work, Some(3 * (8 << 10)), "a warm-up does not do it all");
-            // What the loop asks for is not what counts.
+            // The fixed amount counts, not the requested one.
             let sample = prepared.sample(Amount::Work(1)).unwrap();
             prepared.verify().unwrap();
             assert!(prepared.facts().warnings.iter().all(|warning| warning.code() != "volume-cut"));

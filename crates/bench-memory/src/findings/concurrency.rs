@@ -1,8 +1,7 @@
-//! "memory: 7.1 % of what the channels carry, one core's concurrency is the limit": one thread cannot keep enough cache
-//! lines on their way to fill the channels, and the channels have more to give.
+//! Finding: one thread cannot keep enough cache lines in flight to fill the memory channels.
 //!
-//! Little's law: bytes on their way = rate × latency. That it is the core and not the memory that ends there is shown
-//! by more threads: they move more.
+//! Little's law: bytes in flight = rate × latency. If more threads move more, the core is the
+//! limit.
 
 use serde_json::json;
 
@@ -14,14 +13,13 @@ use plimsoll_model::measurement::Measurement;
 use plimsoll_model::view::{Finding, RunView, Topic};
 use plimsoll_units::quantity::{Quantity, Unit, percent, significant};
 
-/// Shares of the limit from here on are near it.
+/// Share of the limit from which on a figure is near it.
 const NEAR: f64 = 0.9;
-/// More threads move at least so many times as much, or memory itself is the limit.
+/// Least gain of more threads; otherwise memory itself is the limit.
 const MORE: f64 = 1.25;
-/// Bytes of a cache line of the processors that plimsoll knows.
 const LINE: f64 = 64.0;
 
-/// One thread, and what shows that it is not memory that holds it back.
+/// A single-threaded measurement, and one with more threads that shows spare bandwidth.
 struct Held<'a> {
     one: &'a Measurement,
     many: &'a Measurement,
@@ -29,7 +27,7 @@ struct Held<'a> {
     gain: f64,
 }
 
-/// Speaks of the operation that fills memory best with one thread.
+/// Reports the operation with the highest single-threaded share of the limit.
 pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
     let held = run.of(Bandwidth.name()).filter_map(|one| held(one, run));
     let best = held.max_by(|a, b| a.share.total_cmp(&b.share));
@@ -41,7 +39,7 @@ fn held<'a>(one: &'a Measurement, run: &RunView<'a>) -> Option<Held<'a>> {
         return None;
     }
     let metric = one.headline()?;
-    // Of a cache's limit, or of the user's own, nothing follows.
+    // A limit of a cache, or given by the user, does not support the conclusion.
     let limit = metric.limit.as_ref()?;
     if limit.source == Source::User || limit.inputs.iter().all(|input| input.name != CHANNELS) {
         return None;
@@ -58,7 +56,7 @@ fn held<'a>(one: &'a Measurement, run: &RunView<'a>) -> Option<Held<'a>> {
     (gain >= MORE).then_some(Held { one, many, share, gain })
 }
 
-/// The same work with more threads: as many bytes each, or as many in all.
+/// Whether `other` is the same work with more threads: equal bytes per thread or in total.
 fn is_same_with_more(one: &Measurement, other: &Measurement) -> bool {
     let (a, b) = (MemorySite::of(&one.case), MemorySite::of(&other.case));
     let size = b.size == a.size || b.total() == a.size;
@@ -94,7 +92,7 @@ fn said(held: &Held<'_>, run: &RunView<'_>) -> Option<Finding> {
     Some(Finding { topic: Topic::Concurrency, code: "concurrency", text, evidence })
 }
 
-/// The latency of memory itself: of the largest area, and at least as large as what was moved.
+/// Returns the latency of memory from the largest chase, at least as large as the moved data.
 fn latency(one: &Measurement, run: &RunView<'_>) -> Option<f64> {
     let size = Some(MemorySite::of(&one.case).size).filter(|size| *size > 0)?;
     let least = size.min(256 << 20);
@@ -103,7 +101,7 @@ fn latency(one: &Measurement, run: &RunView<'_>) -> Option<f64> {
     let of_memory: Vec<_> =
         chases.filter(|(_, chase)| chase.chases == 1 && chase.site.size >= least).collect();
     let largest = of_memory.iter().map(|(_, chase)| chase.site.size).max()?;
-    // Of several with other pages, the quickest: what is moved has the largest pages too.
+    // The fastest page size: the moved data has the largest pages too.
     let alike = of_memory.iter().filter(|(_, chase)| chase.site.size == largest);
     let latencies = alike.filter_map(|(m, _)| m.headline().map(|metric| metric.summary.median));
     latencies.filter(|latency| *latency > 0.0).reduce(f64::min)

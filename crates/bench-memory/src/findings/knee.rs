@@ -1,4 +1,4 @@
-//! "Memory under load: saturation point at 30 GB/s": how far the bandwidth goes before the latency does.
+//! Finding: saturation point of memory under load.
 
 use serde_json::json;
 
@@ -11,17 +11,16 @@ use plimsoll_model::view::{Finding, RunView, Topic};
 use plimsoll_units::quantity::{Quantity, Unit, percent};
 use plimsoll_units::text::counted;
 
-/// The least rise of the latency, over the unloaded one, that has a knee: below it is what runs differ by.
+/// Least rise over the unloaded latency, as a share, for a saturation point; less is noise.
 const LEAST_RISE: f64 = 0.10;
-/// Points below which there is no curve.
 const LEAST_POINTS: usize = 5;
 
-/// Speaks for each `memory.loaded-latency` that begins without load.
+/// Returns a finding for each `memory.loaded-latency` that starts without load.
 pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
     run.of(LoadedLatency.name()).filter_map(told).collect()
 }
 
-/// A point of the curve.
+/// A point of the curve, in bytes per second and seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct At {
     bandwidth: f64,
@@ -79,9 +78,8 @@ fn told(measurement: &Measurement) -> Option<Finding> {
     Some(Finding { topic: Topic::Load, code: "latency-knee", text, evidence })
 }
 
-/// Where the curve is furthest below the straight line from no load to the highest: of all points, the one that has the
-/// most bandwidth for the least latency, both as shares of their ranges (Satopää and others, "Finding a Kneedle in a
-/// Haystack", ICDCS workshops 2011).
+/// Returns the point farthest below the line from no load to the highest load, in shares of both
+/// ranges (Satopää et al., "Finding a Kneedle in a Haystack", ICDCS workshops 2011).
 fn knee(points: &[At], top: f64) -> Option<At> {
     let (idle, most) = (points.first()?, points.last()?);
     let gain = |at: &At| at.bandwidth / most.bandwidth - (at.latency - idle.latency) / (top - idle.latency);

@@ -1,4 +1,4 @@
-//! "150 ns, about the latency of memory, although 16 MiB fits in the L3 cache": somebody else has that cache.
+//! Finding: latency of memory although the working set fits in a cache, which other work uses.
 
 use serde_json::json;
 
@@ -10,10 +10,10 @@ use plimsoll_model::measurement::Measurement;
 use plimsoll_model::view::{Finding, RunView, Topic};
 use plimsoll_units::quantity::{Quantity, Unit};
 
-/// Share of the latency of memory from which on memory answered. Last-level caches are three times as fast and more.
+/// Share of memory latency from which on memory answered; caches are at least 3 times as fast.
 const AS_MEMORY: f64 = 0.8;
 
-/// Speaks of the smallest area that a cache has room for and memory answered.
+/// Reports the smallest working set that fits in a cache but was answered by memory.
 pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
     let smaller = |level: &str| level != "memory";
     let in_a_cache =
@@ -23,7 +23,7 @@ pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
     smallest.and_then(|(cached, memory)| said(cached, memory, quick_in(cached, run))).into_iter().collect()
 }
 
-/// An area of this size, on this machine in this run, that the cache did answer: with other pages, say.
+/// Returns a measurement of the same size and machine in this run that the cache did answer.
 fn quick_in<'a>(cached: &Measurement, run: &RunView<'a>) -> Option<&'a Measurement> {
     let latency = median(cached)?;
     let key = |m: &Measurement| (MemorySite::of(&m.case).size, m.achieved.get(&LEVEL));
@@ -33,7 +33,7 @@ fn quick_in<'a>(cached: &Measurement, run: &RunView<'a>) -> Option<&'a Measureme
         .find(|m| median(m).is_some_and(|near| near < AS_MEMORY / 2.0 * latency))
 }
 
-/// The same chase through memory, if it is hardly slower.
+/// Returns the same chase through memory, if it is hardly slower.
 fn memory_of<'a>(cached: &Measurement, run: &RunView<'a>) -> Option<&'a Measurement> {
     let latency = median(cached)?;
     let rest = |m: &Measurement| -> Vec<String> {

@@ -1,6 +1,5 @@
-//! The limit of `memory.latency`: what the maker says a near cache takes.
-//!
-//! How long the last-level cache and memory take is not documented for a chip as it was sold: those floors are unknown.
+//! Limits of `memory.latency`: documented latency of near caches. The latency of the last-level
+//! cache and of memory is not documented, so those floors are unknown.
 
 use crate::LATENCY;
 use plimsoll_machine::Machine;
@@ -9,8 +8,8 @@ use plimsoll_model::limit::microarchitecture::Core;
 use plimsoll_model::limit::{Input, Kind, Limit, Question, Source, median};
 use plimsoll_units::quantity::format_size;
 
-/// A cache answers a random cycle alone only if the cycle is so many times the next nearer one; below, that one answers
-/// a share of the loads (with random replacement exp(−4) = 2 % still at four times).
+/// Least size of a random cycle, in sizes of the next nearer cache, that one cache answers alone;
+/// the nearer one answers a share otherwise (with random replacement still exp(−4) = 2 % here).
 const TIMES_NEARER: u64 = 4;
 
 pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
@@ -20,7 +19,7 @@ pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
     }
 }
 
-/// The documented load-to-use cycles of the cache that answers, at the clock of each sample.
+/// Returns the documented load-to-use latency of the answering cache, at the clock of each sample.
 fn documented(question: &Question<'_>) -> Result<Limit, String> {
     let Question { machine, case, samples, .. } = question;
     let size = MemorySite::of(case).size;
@@ -52,7 +51,7 @@ fn documented(question: &Question<'_>) -> Result<Limit, String> {
     })
 }
 
-/// The level, 1 or 2, of the cache that answers all loads of a cycle of this size; else why there is no floor.
+/// Returns the level, 1 or 2, of the cache that answers all loads of a cycle of `size` bytes.
 fn answering_level(machine: &Machine, cpu: usize, size: u64) -> Result<u8, String> {
     let levels = crate::levels(machine, cpu);
     if levels.is_empty() {
@@ -78,7 +77,7 @@ fn answering_level(machine: &Machine, cpu: usize, size: u64) -> Result<u8, Strin
             format_size(inner.bytes),
             format_size(inner.bytes.saturating_mul(TIMES_NEARER))
         )),
-        // Without its first level a machine's second would stand for both.
+        // If the machine hides level 1, its size is unknown and it may answer a share.
         None if number == 2 => Err("the size of the level 1 cache is unknown".to_owned()),
         _ => Ok(number),
     }

@@ -1,8 +1,8 @@
-//! `memory.latency`: the time of one load that needs the one before, through a random cycle over the whole size.
+//! `memory.latency`: the time of a load that depends on the one before, in a random cycle.
 //!
-//! One thread, pinned, in slices between probes of the core clock: what was interrupted is set aside, and the latency
-//! in cycles can be compared with what the maker documents. Sizes reach from the first cache to memory. With several
-//! chases at once it is the time of a step of all: as long as it stays that of one, the core has their loads in flight.
+//! One pinned thread runs in slices between probes of the core clock; interrupted slices are
+//! excluded. With several chases at once, the figure is the time of a step of all: while it equals
+//! that of one, the core has their loads in flight together.
 
 mod limit;
 
@@ -36,26 +36,26 @@ use plimsoll_model::plan::Group;
 use plimsoll_model::sample::{Amount, CannotMeasure, Condition, Conditions, ExcludedBy, Facts, Sample};
 use plimsoll_units::quantity::{Unit, format_size};
 
-/// Bytes for each node beyond the second-level cache: four lines, so that fetching the neighbours of a line does not
-/// bring the next node nearer.
+/// Bytes per node beyond level 2: four lines, so that prefetched neighbours exclude the next node.
 const FAR_STRIDE: u64 = 256;
-/// Bytes for each node within the second-level cache: two lines, one of them a node, so that its sets are half filled.
-/// With a node on every line, small pages that happen to share sets overflow some of them (often so under a hypervisor,
-/// whatever the guest's pages are: 16 cycles for 14).
+/// Bytes per node within the second-level cache: two lines, one of them a node, so that its sets
+/// are half filled. With a node on every line, small pages that share sets overflow some of them
+/// (often under a hypervisor, whatever the guest's pages: 16 cycles instead of 14).
 const MIDDLE_STRIDE: u64 = 128;
-/// Groups are whole small pages, so that the translation of one serves a group.
+/// Groups are multiples of a small page, so that one translation serves a group.
 const LEAST_GROUP: u64 = 4096;
-/// The largest default size: more would take too long to set up.
+/// Largest default size in bytes; setup of a larger one takes too long.
 const LARGEST_DEFAULT: u64 = 4 << 30;
 
-/// How far an undisturbed slice may lie from the most common one: see [`Load::spread`](plimsoll_metal::sliced::Load).
-/// The first two levels belong to the core alone; beyond, others are in the way, and that is part of the figure.
+/// Distance of an undisturbed slice from the most common one, as a share: see
+/// [`Load::spread`](plimsoll_metal::sliced::Load). The first two cache levels belong to the core
+/// alone; farther ones are shared, which is part of the figure.
 const NEAR_SPREAD: f64 = 0.05;
 const FAR_SPREAD: f64 = 0.25;
-/// Further attempts at a sample of which not one slice was undisturbed: on a busy machine a short one may be so.
+/// Further attempts at a sample without any undisturbed slice, as may happen on a busy machine.
 const ATTEMPTS: usize = 8;
 
-/// The benchmark itself.
+/// The benchmark `memory.latency`.
 pub struct Latency;
 
 impl Benchmark for Latency {
@@ -107,19 +107,19 @@ impl Benchmark for Latency {
     }
 }
 
-/// Which pages rows without any have, beside a row that names its own.
+/// Explains the pages of rows without `pages`.
 fn remark(measurement: &Measurement) -> Option<&'static str> {
     let named = MemorySite::of(&measurement.case).pages != Pages::Thp;
     named.then_some("rows without 'pages' use transparent huge pages (thp)")
 }
 
-/// One chase through the memory of these threads, on the CPU that `memory.latency` itself takes.
+/// Returns one chase through `site`, with the usual affinity of `memory.latency`.
 pub(super) fn alone(site: &MemorySite) -> PointerChase {
     let threads = Threads { count: 1, place: Placement::Spread };
     PointerChase { chases: 1, group: CHASE_GROUP as usize, site: MemorySite { threads, ..site.clone() } }
 }
 
-/// Whether each chain has two nodes or more, however they lie.
+/// Checks that each chain has at least two nodes, whatever the stride.
 fn enough_nodes(job: &PointerChase) -> Result<(), CannotMeasure> {
     let needed = 2 * job.chases as u64 * FAR_STRIDE;
     if job.chases == 1 || job.site.size >= needed {
@@ -133,7 +133,6 @@ fn enough_nodes(job: &PointerChase) -> Result<(), CannotMeasure> {
 }
 
 impl Chasing {
-    /// The cycles, on a pinned thread.
     pub(super) fn new(job: &PointerChase, seed: u64, machine: &Machine) -> Result<Self, CannotMeasure> {
         let PointerChase { chases, group, site } = job;
         let (size, node, pages) = (site.size, site.node, site.pages);
@@ -172,10 +171,9 @@ impl Chasing {
     }
 }
 
-/// Pages that chases are to be in.
 struct PagesOfChases {
     asked: Asked,
-    /// Sizes up to this are not measured with them.
+    /// Only larger sizes are measured with these pages.
     above: u64,
 }
 
@@ -185,8 +183,8 @@ impl PagesOfChases {
     }
 }
 
-/// The pages asked for. By default the best there are, and beyond the second-level cache small ones as well: what these
-/// cost more is address translation's.
+/// Returns the requested pages. Default: the best, and beyond the second-level cache small pages as
+/// well, to show the cost of address translation.
 fn pages_of_chases(machine: &Machine, group: &Group) -> Result<Vec<PagesOfChases>, String> {
     let best = pages(machine, group)?;
     let mut found: Vec<_> = best.into_iter().map(|asked| PagesOfChases { asked, above: 0 }).collect();
@@ -202,7 +200,6 @@ fn chases(group: &Group) -> Result<Vec<u64>, String> {
     counts(group, "chases", &[1], MOST_CHASES as u64)
 }
 
-/// Bytes that the cycle stays within, each kind of them asked for.
 fn groups(group: &Group) -> Result<Vec<u64>, String> {
     let groups = group.numbers("group", &[CHASE_GROUP]);
     match groups.iter().find(|bytes| **bytes == 0 || !bytes.is_multiple_of(LEAST_GROUP)) {
@@ -215,7 +212,7 @@ fn groups(group: &Group) -> Result<Vec<u64>, String> {
     }
 }
 
-/// The case with each number of chases, each group and each site; what is usual is not named.
+/// Returns the case with every combination of parameters; default values are not named.
 fn varied(case: &Case, chases: &[u64], groups: &[u64], affinities: &[Affinity]) -> Vec<Case> {
     let mut cases = Vec::new();
     for chases in chases {
@@ -235,17 +232,16 @@ fn varied(case: &Case, chases: &[u64], groups: &[u64], affinities: &[Affinity]) 
     cases
 }
 
-/// The CPU that chases, or the first of several that work.
 pub(crate) fn first_cpu(machine: &Machine, case: &Case) -> usize {
     placed(machine, case).first().copied().unwrap_or(0)
 }
 
-/// The CPU that chases where no other is asked for: sizes are made for its caches.
+/// Returns the default CPU of the chase; default sizes are for its caches.
 fn usual_cpu(machine: &Machine) -> usize {
     place(machine, 1).first().copied().unwrap_or(0)
 }
 
-/// Half of each cache that the first CPU has, and one size for memory.
+/// Half of each cache of the default CPU, and one size for memory.
 fn default_sizes(machine: &Machine, group: &Group) -> Vec<u64> {
     let cpu = usual_cpu(machine);
     let last = working_set::caches(machine, &[cpu]);
@@ -258,14 +254,12 @@ fn default_sizes(machine: &Machine, group: &Group) -> Vec<u64> {
     sizes
 }
 
-/// So many bytes that the *lines touched* are enough more than the last-level cache that this CPU uses; less where that
-/// would take too long to set up or does not fit.
+/// Returns a size whose *touched lines* exceed the last-level cache, within time and memory.
 pub(super) fn memory_size(machine: &Machine, group: &Group) -> u64 {
     let lines = working_set::wanted(machine, &[usual_cpu(machine)], FAR_STRIDE / LINE_BYTES as u64);
     working_set::share(machine, group, 1, lines.min(LARGEST_DEFAULT))
 }
 
-/// How a chase of this size is laid out, and how alike its slices are.
 fn layout(caches: &[Level], size: u64) -> Layout {
     match caches.iter().find(|level| size <= level.bytes).map(|level| level.number) {
         Some(1) => Layout { stride: LINE_BYTES as u64, spread: NEAR_SPREAD },
@@ -274,14 +268,14 @@ fn layout(caches: &[Level], size: u64) -> Layout {
     }
 }
 
-/// See [`layout`].
+/// Distance between nodes in bytes, and allowed distance between slices as a share.
 #[derive(Debug, PartialEq)]
 struct Layout {
     stride: u64,
     spread: f64,
 }
 
-/// A remark where the size is beyond the caches but the lines that are touched are not.
+/// Warns if the size exceeds the caches but the touched lines do not.
 fn note_touched(
     facts: &mut Facts,
     machine: &Machine,
@@ -297,17 +291,14 @@ fn note_touched(
     }
 }
 
-/// Cycles of the core in a load.
 pub(super) const CYCLES: Condition = Condition::new("cycles", "1", "cycles of the core in a load");
 
-/// Loads of all chases.
 pub(super) const LOADS_PER_SECOND: Condition =
     Condition::new("loads_per_second", "1/s", "loads of all chases together");
 
-/// A chase on its pinned thread.
 pub(super) struct Chasing {
     chase: Sliced<Chaser>,
-    /// Loads of each step.
+    /// Loads per step.
     chases: usize,
     facts: Facts,
 }

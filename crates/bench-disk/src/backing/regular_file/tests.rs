@@ -50,7 +50,7 @@ fn holes_and_unwritten_parts_are_told_from_what_was_written() {
     let (_dir, facts) = directory();
     let file = TestFile::create(&facts, Cache::Buffered).expect("create");
     file.allocate(1 << 20, End::Moves).expect("allocate");
-    // Some file systems take all that is allocated for data.
+    // Some file systems report all allocated space as data.
     assert!(matches!(file.first_hole(), Some(0 | 0x10_0000) | None));
     file.file.write_all_at(&[1; 8192], 0).expect("write");
     file.sync().expect("sync");
@@ -82,12 +82,12 @@ fn a_file_beyond_all_bounds_fails_before_it_is_filled() {
     assert!(refused.to_string().contains("cannot be allocated"), "{refused}");
 }
 
-/// The inner half of the next test: in a process of its own, as the limit is the whole process's.
+/// Inner half of the next test, in its own process because the limit is per process.
 #[test]
 #[ignore = "run by the test below, under a file size limit"]
 fn under_a_file_size_limit() {
     let Some(limit) = getrlimit(Resource::Fsize).current else { return };
-    // As the program does when it starts.
+    // As the program does at its start.
     let unneeded = Arc::new(std::sync::atomic::AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGXFSZ, unneeded).expect("register");
     let (_dir, facts) = directory();
@@ -98,7 +98,7 @@ fn under_a_file_size_limit() {
     assert!(refused.contains("RLIMIT_FSIZE is 1 MiB") && refused.contains("ulimit -f"), "{refused}");
 }
 
-/// Not caught, SIGXFSZ kills whoever writes beyond the limit.
+/// SIGXFSZ kills a process that writes beyond the limit without a handler.
 #[test]
 fn the_file_size_limit_is_an_error_and_not_the_end() {
     let program = std::env::current_exe().expect("this program");
@@ -147,8 +147,8 @@ fn where_everybody_may_rename_a_name_is_refused_and_with_the_sticky_bit_it_is_no
     }
 }
 
-/// The owner of the directory replaces whatever appears by a link to a victim, again and again: the victim stays as it was. If this
-/// user is root, the racer is another one.
+/// The owner of the directory replaces every new file by a link to a victim, which must stay
+/// unchanged. If this user is root, the racer is another user.
 #[test]
 fn a_racer_with_links_gains_nothing() {
     let (dir, _) = directory();
@@ -161,7 +161,7 @@ fn a_racer_with_links_gains_nothing() {
     let (place, target) = (dir.path().to_path_buf(), victim.clone());
     let (stop, stopped) = crossbeam_channel::bounded::<()>(0);
     let racer = std::thread::spawn(move || {
-        // Of this thread alone.
+        // For this thread only.
         rustix::thread::set_thread_res_uid(racers, racers, racers).expect("another user");
         let (mut won, mut number) = (0, 0);
         while !matches!(stopped.try_recv(), Err(crossbeam_channel::TryRecvError::Disconnected)) {

@@ -1,4 +1,4 @@
-//! On what a job works, how much of it, and for how long.
+//! Target, amount and duration of a job.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,10 +10,10 @@ use super::{BLOCK, Place, Reading};
 use plimsoll_model::case::Value;
 use plimsoll_units::text::shown_within;
 
-/// Most samples that a fixed amount is divided into, and the least bytes of one.
+/// Most samples of a fixed amount, and least bytes per sample.
 const MOST_SAMPLES: u64 = 10;
 const LEAST_SAMPLE: u64 = 64 << 20;
-/// Transfers that a sample of a fixed amount has at least.
+/// Least transfers per sample of a fixed amount.
 const LEAST_TRANSFERS: u64 = 1000;
 
 impl<'a> Reading<'a> {
@@ -32,7 +32,7 @@ impl<'a> Reading<'a> {
         let directory = directory.map(plain);
         let file = named.map(plain);
         self.job.files.named.clone_from(&file);
-        // fio puts the directory before the name, also before one that begins with a slash.
+        // fio prepends the directory even to an absolute name.
         let whole = match (&directory, &file) {
             (Some(directory), Some(file)) => Some(single_slashes(&format!("{directory}/{file}"))),
             (None, file) => file.as_deref().map(single_slashes),
@@ -52,7 +52,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Refuses trims of a file: fio trims devices alone (ENOTTY).
+    /// Refuses trims of a file: fio only trims devices (ENOTTY).
     pub(super) fn trims(&mut self) {
         let is_device = matches!(self.job.place, Some(Place::Device(_)));
         if let Some(given) = self.get("rw").filter(|_| self.load.op == "trim" && !is_device) {
@@ -63,10 +63,10 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Bytes of each job's file, and how the jobs share it.
+    /// Sets the bytes of each job's file, and how the jobs share it.
     pub(super) fn files(&mut self) {
         if let Some(given) = self.get("nrfiles").filter(|given| value::count(&given.value) != Some(1)) {
-            // With a file that is named, fio ignores it.
+            // fio ignores it with a named file.
             if self.job.files.named.is_none() {
                 self.refuse(given, "each job has one file");
             }
@@ -148,7 +148,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// How much is transferred, or for how long.
+    /// Sets the transferred amount, or the duration.
     pub(super) fn amount(&mut self) {
         self.job.warm_up = self.time("ramp_time", SECOND);
         let timed = self.switch("time_based") == Some(true);
@@ -174,7 +174,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// That fio may end before its time.
+    /// Remarks that fio may end before its time.
     fn note_runtime(&mut self) {
         let Some(given) = self.get("runtime") else { return };
         let amount =
@@ -186,8 +186,8 @@ impl<'a> Reading<'a> {
         self.remark(given, &how);
     }
 
-    /// Bytes that each job transfers, as fio 3.33 counts them. A pass over the file has whole blocks alone, unless its places are random and may
-    /// come twice; `loops` passes are made, or as many as `io_size` needs.
+    /// Returns the bytes that each job transfers, as counted by fio 3.33: `loops` passes (or as
+    /// many as `io_size` needs) of whole blocks, unless random offsets may repeat.
     fn bytes_of_a_job(&mut self, block: u64) -> Option<u64> {
         let loops = self.number("loops").unwrap_or(1).max(1);
         let size = self.get("size").and_then(|given| value::size(&given.value, self.base));
@@ -218,7 +218,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// An amount without a time, in samples that are not too short.
+    /// Divides an amount without a time into samples that are not too short.
     fn fixed_amount(&mut self) {
         let block = match self.job.lists.get("block") {
             Some(Value::Size(bytes)) => *bytes,
@@ -235,7 +235,7 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// A time as samples: thirty of them, each no shorter than plimsoll's usual one and no longer than ten seconds.
+/// Divides a time into thirty samples of 0.2 s (plimsoll's default) to 10 s.
 fn in_samples(runtime: Duration) -> (u32, Duration) {
     let seconds = runtime.as_secs_f64();
     let samples = (seconds / (seconds / 30.0).clamp(0.2, 10.0)).round().clamp(1.0, 1e6);
@@ -244,12 +244,12 @@ fn in_samples(runtime: Duration) -> (u32, Duration) {
     (samples as u32, time.max(Duration::from_millis(1)))
 }
 
-/// The same path without empty parts and `.`.
+/// Removes empty parts and `.` from a path.
 fn single_slashes(path: &str) -> String {
     Path::new(path).components().collect::<PathBuf>().to_string_lossy().into_owned()
 }
 
-/// Whether a path is meant as a device, also where this machine has none of that name.
+/// Whether a path means a device, even one that this machine does not have.
 fn is_device(path: &str, around: &dyn Surroundings) -> bool {
     (path.starts_with("/dev/") && !path.starts_with("/dev/shm/")) || around.device(path).is_some()
 }

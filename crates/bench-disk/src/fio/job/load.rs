@@ -1,4 +1,4 @@
-//! What a job does: the operation, its pattern and blocks, how it is handed over, cached and synced, how fast, and what it aims at.
+//! Load of a job: operation, pattern, blocks, engine, cache, sync, rate and latency target.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::{BLOCK, Load, Reading};
 use plimsoll_model::case::Value;
 use plimsoll_units::quantity::{Mix, Part, format_duration};
 
-/// The engines that have a counterpart.
+/// Supported engines.
 pub(super) const ENGINES: &[&str] = &["io_uring", "libaio", "psync", "sync", "pvsync", "pvsync2", "mmap"];
 
 impl<'a> Reading<'a> {
@@ -65,12 +65,13 @@ impl<'a> Reading<'a> {
         self.set("read-share", Value::Count(share), "rwmixread");
     }
 
-    /// The last of two options that say the same.
+    /// Returns the last of two equivalent options.
     fn last_of(&self, one: &str, other: &str) -> Option<&'a Given> {
         self.section.options.iter().rev().find(|given| given.row.name == one || given.row.name == other)
     }
 
-    /// `rw=read:-8k` leaves bytes out between transfers, `rw=randread:8` draws a place for eight transfers.
+    /// Parses a suffix of `rw`: `read:-8k` skips bytes, `randread:8` draws an offset per eight
+    /// transfers.
     fn stepped(&mut self, step: &str) -> Option<String> {
         let given = self.get("rw")?;
         if self.load.random {
@@ -92,7 +93,7 @@ impl<'a> Reading<'a> {
         Some("sequential".to_owned())
     }
 
-    /// The places of a random load.
+    /// Parses the distribution of random offsets.
     fn distribution(&mut self) -> Option<String> {
         if let Some(given) = self.get("percentage_random") {
             let shares = self.own_of(given);
@@ -138,7 +139,7 @@ impl<'a> Reading<'a> {
             .iter()
             .rev()
             .find(|given| matches!(given.row.name, "bs" | "bsrange" | "bssplit"));
-        // fio takes a split before a range, and a range before a size, wherever they stand.
+        // fio prefers a split to a range and a range to a size, in any order.
         let given = ["bssplit", "bsrange"].iter().find_map(|name| self.get(name)).or(last);
         let Some(given) = given else {
             self.set("block", Value::Size(BLOCK), "bs");
@@ -167,7 +168,7 @@ impl<'a> Reading<'a> {
         self.alignment();
     }
 
-    /// Whether random blocks may come twice in a pass.
+    /// Whether random blocks may repeat in a pass.
     pub(super) fn has_no_map(&self) -> bool {
         self.switch("norandommap") == Some(true)
     }
@@ -187,7 +188,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Random blocks begin at multiples of the smallest of them where nothing is said.
+    /// Sets the alignment; by default random blocks start at multiples of the smallest one.
     fn alignment(&mut self) {
         let sizes: Vec<u64> = match self.job.lists.get("block") {
             Some(Value::Size(bytes)) => vec![*bytes],
@@ -316,7 +317,7 @@ impl<'a> Reading<'a> {
         self.remark(given, how);
     }
 
-    /// fio's rates are those of each job and direction.
+    /// Sets the target rate; fio's rates are per job and direction.
     pub(super) fn rate(&mut self) {
         let Some(given) = self.get("rate_iops").or(self.get("rate")) else { return };
         if let (Some(other), "rate_iops") = (self.get("rate"), given.row.name) {
@@ -380,7 +381,7 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// `4k/10:64k/50:32k/40`; what has no percentage shares what is left.
+/// Parses `4k/10:64k/50:32k/40`; sizes without a percentage share the rest.
 fn split(text: &str, base: Base) -> Option<Value> {
     let parts: Vec<(u64, Option<u64>)> = text
         .split(':')
@@ -400,7 +401,7 @@ fn split(text: &str, base: Base) -> Option<Value> {
     if (open == 0) != (left == 0) {
         return None;
     }
-    // In parts of `open` hundredths, so that what is left divides.
+    // In units of 1/`open` %, so that the rest is divisible.
     let scale = open.max(1);
     let weighed: BTreeMap<u64, u64> = parts.iter().fold(BTreeMap::new(), |mut all, (size, share)| {
         *all.entry(*size).or_default() += share.map_or(left, |share| share * scale);
@@ -421,7 +422,7 @@ fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// `4k-16k`: each multiple of the smallest, equally often.
+/// Parses `4k-16k`: each multiple of the smallest, equally often.
 fn range(text: &str, base: Base) -> Option<Value> {
     let (least, most) = text.split_once('-')?;
     let (least, most) = (value::size(least, base)?, value::size(most, base)?);
@@ -437,7 +438,8 @@ fn range(text: &str, base: Base) -> Option<Value> {
     }
 }
 
-/// `50/5:30/15:20/80`: half of the transfers to the first twentieth. What a last share leaves open is the rest.
+/// Parses `50/5:30/15:20/80` (half of the transfers to the first 5 %). An open last share is the
+/// rest.
 fn zones(text: &str) -> Option<String> {
     let mut all: Vec<(u64, u64)> = Vec::new();
     for part in text.split(':') {

@@ -92,7 +92,7 @@ fn what_a_hypervisor_says_of_a_link_bounds_nothing() {
     guest.virtualisation.is_virtual = Some(true);
     let limit = of(&guest, &case(1 << 20, "direct"), "throughput");
     assert!(limit.value.is_none() && limit.reason.is_some_and(|why| why.contains("hypervisor makes up")));
-    // A drive may be passed through: what passes its link refutes it.
+    // A drive may be passed through: a figure above its link refutes it.
     let mut guest =
         machine(Medium::Device, &[], vec![disk("nvme0n1", DiskKind::Nvme, pcie(2_500_000_000, 1))]);
     assert!(of(&guest, &case(4096, "direct"), "throughput").fact.is_none());
@@ -155,7 +155,7 @@ fn latencies_and_commits_have_unknown_limits_and_costs_none() {
     }
 }
 
-/// The tightest limits first, as a run would show them.
+/// The tightest limits first, as in a run.
 fn all(machine: &Machine, case: &Case, metric: &str) -> Vec<Limit> {
     let evidence = Evidence::default();
     crate::SUBSYSTEM.limits(&Question { machine, case, metric, samples: &[], evidence })
@@ -171,11 +171,11 @@ fn what_a_drive_is_rated_at_stands_beside_its_link() {
     assert_eq!(limits.iter().map(|l| l.source).collect::<Vec<_>>(), [Source::Rated, Source::Derived]);
     assert_eq!(limits[0].value, Some(7.45e9));
     assert!(limits[0].inputs[0].from.contains("990 PRO"), "{:?}", limits[0].inputs);
-    // Small blocks are held to the transfers, large ones to the bytes.
+    // Small blocks are limited by transfers, large ones by bytes.
     assert_eq!(all(&machine, &read(4096), "rate")[0].value, Some(1.6e6));
     assert_eq!(all(&machine, &read(1 << 20), "rate")[0].value, Some(7.45e9 / f64::from(1 << 20)));
     assert_eq!(all(&machine, &read(4096).with_word("op", "write"), "rate")[0].value, Some(1.55e6));
-    // Of a mix each way has its own bound, and the link is there for both ways at once.
+    // In a mix each direction has its own bound, and the link serves both at once.
     let mixed = read(4096).with_word("op", "mixed");
     let rate = all(&machine, &mixed, "rate")[0].value;
     assert!(rate.is_some_and(|value| (value - 1.6e6 / 0.7).abs() < 1.0), "{rate:?}");
@@ -225,7 +225,7 @@ fn a_spinning_disk_answers_after_half_a_turn_in_the_mean() {
     let other = floor(spinning(Some("WDC WD10EZEX")), false, &lone);
     assert_eq!(other.value, Some(0.002));
     assert!(other.inputs[0].from.contains("no disk ever sold turned faster"));
-    // A virtual disk's word is not taken; a queue can be sorted; a write can wait in a cache.
+    // A virtual disk is not trusted; a queue can be sorted; a write can wait in a cache.
     let queued = lone.clone().with_count("depth", 32);
     let write = lone.clone().with_word("op", "write");
     for (disk, virtual_, case) in
@@ -234,7 +234,7 @@ fn a_spinning_disk_answers_after_half_a_turn_in_the_mean() {
         assert_eq!(floor(disk, virtual_, case).value, None);
     }
     assert_eq!(floor(disk("sda", DiskKind::Sata, None), false, &lone).value, None);
-    // A stick, or a volume of a SAN or of a RAID controller, claims to rotate as well.
+    // A USB stick, and volumes of a SAN or RAID controller, may report rotation too.
     for (kind, link) in
         [(DiskKind::Usb, Some(Link::Usb { line_bit_per_s: 5_000_000_000 })), (DiskKind::Scsi, None)]
     {

@@ -14,7 +14,7 @@ proptest! {
 }
 
 proptest! {
-    /// Onto and one to one, for any size and key.
+    /// Bijective for any size and key.
     #[test]
     fn a_permutation_hits_every_number_once(n in 1_u64..5000, key: u64) {
         let permutation = Permutation::new(n, key);
@@ -26,7 +26,7 @@ proptest! {
         }
     }
 
-    /// Also where the domain cannot be walked through: no two of many indices meet, and all stay inside.
+    /// For large domains: no two of many indices collide, and all stay inside.
     #[test]
     fn a_huge_permutation_is_one_to_one(n in 1_u64 << 32..u64::MAX, key: u64, first: u64) {
         let permutation = Permutation::new(n, key);
@@ -37,8 +37,8 @@ proptest! {
         prop_assert!(images.iter().all(|image| *image < n));
     }
 
-    /// A walk that leaves nothing out visits all blocks before any of them again, in every pass; a random one each
-    /// time in its own order.
+    /// A complete walk visits all blocks before any repeats, in every pass; a random one in new
+    /// orders.
     #[test]
     fn every_block_is_visited_once_in_each_pass(
         order in prop_oneof![
@@ -65,8 +65,8 @@ proptest! {
         }
     }
 
-    /// Blocks of several sizes: all inside, at multiples of the unit; a sequential walk leaves no gap, a random one
-    /// repeats no offset within a pass.
+    /// Blocks of several sizes are inside, at multiples of the unit; a sequential walk has no gap,
+    /// a random one repeats no offset within a pass.
     #[test]
     fn mixed_blocks_stay_inside(
         word in prop::sample::select(BlockOrder::ALL.iter().map(|(word, _)| *word).collect::<Vec<_>>()),
@@ -111,7 +111,7 @@ fn each_order_reads_as_it_is_named() {
     }
 }
 
-/// The frequencies of a Zipf walk are those of its law: rank 1 to rank 2 as 2^θ, and the busiest block is anywhere.
+/// Frequencies of a Zipf walk follow its law: rank 1 to rank 2 as 2^θ, with a random busiest block.
 #[test]
 fn a_zipf_walk_follows_its_law() {
     let theta = 1.2;
@@ -129,8 +129,8 @@ fn a_zipf_walk_follows_its_law() {
     assert_ne!(ranked[0].0 + 1, ranked[1].0);
 }
 
-/// A read-ahead or a cache must not be able to follow: neighbours are as rare as in a random order (about 2 in
-/// a pass), and the distances fill the file.
+/// Neighbours are as rare as in a random order (about 2 in a pass), and distances fill the file, so
+/// that a read-ahead or cache cannot follow.
 #[test]
 fn a_random_walk_does_not_creep() {
     let blocks = 1 << 18;
@@ -144,8 +144,7 @@ fn a_random_walk_does_not_creep() {
     assert!(lower_half_first.abs_diff(1 << 16) < 1500, "{lower_half_first} of the lower half come first");
 }
 
-/// Few blocks or many: a block's neighbour follows it as often as in an order drawn from all there are, on average and
-/// in single passes.
+/// Neighbours follow each other as often as in a random order, on average and in single passes.
 #[test]
 fn neighbours_follow_each_other_as_in_a_shuffle() {
     for (blocks, seeds) in
@@ -157,7 +156,7 @@ fn neighbours_follow_each_other_as_in_a_shuffle() {
         };
         let counts: Vec<usize> = (0..seeds).map(neighbours).collect();
         let mean = counts.iter().sum::<usize>() as f64 / seeds as f64;
-        // n − 1 steps, each to a neighbour with the chance 2 / n; nearly Poisson, so that variance and mean are equal.
+        // n − 1 steps, each to a neighbour with probability 2 / n; nearly Poisson: variance = mean.
         let expected = 2.0 * (1.0 - 1.0 / blocks as f64);
         // A network of few bits is not quite a shuffle: 0.06 too many of 16.
         let error = 0.1 + 4.0 * (expected / seeds as f64).sqrt();
@@ -175,7 +174,7 @@ fn seeds_and_purposes_give_different_walks() {
     assert_ne!(first(derive(1, "a")), first(derive(1, "b")));
 }
 
-/// The mixer against the published sequence of SplitMix64 from seed 1234567 (Vigna's reference program).
+/// SplitMix64 from seed 1234567 against the published sequence (Vigna's reference program).
 #[test]
 fn the_mixer_is_the_published_one() {
     let step = 0x9E37_79B9_7F4A_7C15_u64;
@@ -184,7 +183,7 @@ fn the_mixer_is_the_published_one() {
     assert_eq!(sequence, [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]);
 }
 
-/// Each part has its share of the transfers, at all its places and no others.
+/// Each part has its share of the transfers, at all offsets within it.
 #[test]
 fn zones_have_their_shares_of_transfers_and_of_the_file() {
     let Ok(order @ BlockOrder::Zoned(_)) = BlockOrder::parse("zoned:50-5:30-15:20-80") else {
