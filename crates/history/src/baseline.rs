@@ -1,4 +1,4 @@
-//! The runs that a later run is compared with.
+//! Earlier runs with which a later run is compared.
 
 use std::collections::HashMap;
 
@@ -10,74 +10,67 @@ use plimsoll_result::document::{Run, RunStatus};
 use super::index::{Facts, Index};
 use super::{Store, StoreError};
 
-/// Most runs of a baseline.
+/// Largest number of runs of a baseline.
 pub const MOST_BASELINE: usize = 100;
 
-/// Most earlier runs that are searched for a lasting loss.
+/// Most earlier runs that are searched for a lasting regression.
 const MAX_SEARCHED: usize = 1000;
 
-/// The tag of a run whose level was accepted: no earlier run is in a baseline.
+/// Tag of a run whose level was accepted: no earlier run is in a baseline.
 pub const ACCEPTED: &str = "accepted";
 
-/// Runs that no baseline takes, by reason.
+/// Number of runs excluded from every baseline, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PassedOver {
-    /// They came from another machine, or from a file.
+    /// Runs of another machine or from a file.
     pub imported: usize,
-    /// They did not end by themselves.
+    /// Interrupted runs.
     pub partial: usize,
-    /// They measured nothing.
+    /// Runs without a successful measurement.
     pub empty: usize,
 }
 
-/// A metric that has been worse since a run and was not accepted.
+/// A lasting regression of a metric that was not accepted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpenLoss {
     /// The case.
     pub case: Case,
     /// The metric.
     pub metric: String,
-    /// Id of the first run with the loss.
+    /// ID of the first run with the regression.
     pub since: String,
     /// Start of that run, RFC 3339.
     pub started: String,
-    /// The share by which the figure changed since.
+    /// Relative change since then.
     pub change: f64,
 }
 
-/// The runs that a later run is compared with.
+/// The runs with which a later run is compared.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Baseline {
-    /// Their ids, the oldest first.
+    /// Run IDs, the oldest first.
     pub runs: Vec<String>,
-    /// The losses since which runs are left out, the oldest first.
+    /// Open regressions, the oldest first; runs since then are excluded.
     pub open: Vec<OpenLoss>,
 }
 
-/// Which runs of a plan are searched.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Until {
-    /// The runs before the run, and the run itself if it was accepted.
+    /// Runs before the run, and the run itself if it was accepted.
     Before,
-    /// The runs up to the run.
+    /// Runs up to and including the run.
     Through,
 }
 
 impl Store {
-    /// The last finished own run of the plan on the machine that measured anything, before this one.
-    ///
-    /// # Errors
-    /// The history cannot be read.
+    /// Returns the last finished run before `run` of its plan and machine that measured anything.
     pub fn run_before(&self, run: &Run) -> Result<Option<String>, StoreError> {
         let candidates = self.candidates(run, Until::Before)?;
         Ok(candidates.iter().map(|one| one.id.clone()).rfind(|id| *id != run.id))
     }
 
-    /// At most `count` finished own runs of the plan on the machine before this one, since the last accepted one. Runs since a loss
-    /// that lasts are left out.
-    ///
-    /// # Errors
-    /// The history cannot be read.
+    /// Returns at most `count` finished runs before `run` of its plan and machine, since the last
+    /// accepted one, without runs since a lasting regression.
     pub fn baseline(&self, run: &Run, count: usize) -> Result<Baseline, StoreError> {
         let candidates = self.candidates(run, Until::Before)?;
         let found = self.earlier(run, &candidates, count)?;
@@ -95,10 +88,7 @@ impl Store {
         Ok(Baseline { runs: runs.collect(), open: found.open.into_iter().filter_map(open).collect() })
     }
 
-    /// Accepts the level of a run: baselines begin with the first run that has it. The id of that run.
-    ///
-    /// # Errors
-    /// The run is not stored, or the history cannot be written.
+    /// Accepts the level of a run for baselines. Returns the ID of the first run with that level.
     pub fn accept(&mut self, run: &Run) -> Result<String, StoreError> {
         let candidates = self.candidates(run, Until::Through)?;
         let found = self.earlier(run, &candidates, MOST_BASELINE)?;
@@ -120,12 +110,12 @@ impl Store {
         Ok(lasting::baseline(&series, candidates.len(), count, floors.as_ref()))
     }
 
-    /// Whether a run was measured by plimsoll on the machine of another run, as far as is known.
+    /// Whether the run was measured here on the machine of `of`, as far as is known.
     fn is_own(&self, facts: &Facts, of: &Run) -> bool {
         facts.host == of.machine.host && !self.remarks().is_imported(&facts.id)
     }
 
-    /// The runs of the plan on machines like that of `of`, up to that run, which is included if it is stored.
+    /// Runs with the plan and machine ID of `of`, up to and including `of`.
     fn like(&self, of: &Run) -> Result<Vec<&Facts>, StoreError> {
         let index = self.index()?;
         let end =
@@ -134,7 +124,7 @@ impl Store {
         Ok(index.runs[..end].iter().map(|run| &run.facts).filter(same).collect())
     }
 
-    /// The oldest first.
+    /// Candidates for a baseline, the oldest first.
     fn candidates(&self, run: &Run, until: Until) -> Result<Vec<&Facts>, StoreError> {
         let remarks = self.remarks();
         let mut found = Vec::new();
@@ -153,10 +143,7 @@ impl Store {
         Ok(found)
     }
 
-    /// The runs of the plan on the machine before this one that no baseline takes.
-    ///
-    /// # Errors
-    /// The history cannot be read.
+    /// Counts the earlier runs of the same plan and machine that no baseline takes.
     pub fn not_in_baseline(&self, of: &Run) -> Result<PassedOver, StoreError> {
         let mut found = PassedOver::default();
         for facts in self.like(of)?.into_iter().filter(|facts| facts.id != of.id) {
@@ -170,7 +157,7 @@ impl Store {
     }
 }
 
-/// The figures of these runs, by series; the median if a run has several of one case.
+/// Results of these runs by series; the median if a run has several of one case.
 fn figures(index: &Index, candidates: &[&Facts]) -> Vec<Series> {
     let mut all: HashMap<usize, Vec<(usize, f64)>> = HashMap::new();
     for (run, facts) in candidates.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Run documents as files: `runs/2026/11/28T0102Z-ID.json.gz`, each written whole or not at all, and read as if anybody had written it.
+//! Run documents, `runs/2026/11/28T0102Z-ID.json.gz`: written atomically, read as untrusted.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Read};
@@ -18,29 +18,21 @@ use serde::Serialize;
 
 use super::error::StoreError;
 
-/// The directory of the documents below that of the history.
 pub(super) const RUNS_DIRECTORY: &str = "runs";
 
-/// The end of a document's name.
 pub(super) const SUFFIX: &str = ".json.gz";
 
-/// Largest document that is read, unpacked: one of five thousand machines is half of it.
+/// Largest unpacked document in bytes: twice that of a run on 5000 nodes.
 const MAX_BYTES: u64 = 2 << 30;
 
-/// The path of a run's document below [`RUNS_DIRECTORY`]; paths sort by time.
-///
-/// # Errors
-/// The start is no time, or the id is none of a run.
+/// Path below [`RUNS_DIRECTORY`], sortable by time. Fails for an invalid ID or start time.
 pub(super) fn path_of(run: &Run) -> Result<PathBuf, String> {
     let at = Offset::UTC.to_datetime(began(&run.id, &run.started)?);
     let (year, month, day, hour, minute) = (at.year(), at.month(), at.day(), at.hour(), at.minute());
     Ok(format!("{year:04}/{month:02}/{day:02}T{hour:02}{minute:02}Z-{}{SUFFIX}", run.id).into())
 }
 
-/// When a run began.
-///
-/// # Errors
-/// The start is no time, or the id is none of a run.
+/// Start time of a run. Fails for an invalid ID or start time.
 pub(super) fn began(id: &str, started: &str) -> Result<Timestamp, String> {
     let shown = |text: &str| plimsoll_units::text::shown_within(text, 60);
     if id.is_empty() || !id.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-') {
@@ -49,11 +41,7 @@ pub(super) fn began(id: &str, started: &str) -> Result<Timestamp, String> {
     started.parse().map_err(|_| format!("'{}' is not a time", shown(started)))
 }
 
-/// Writes the document of a run into the history `directory`, in the place of an older one of the same run. When this returns, a
-/// power cut does not undo it.
-///
-/// # Errors
-/// The directory cannot be written.
+/// Writes the document of a run durably, replacing an older one of the same run.
 pub(super) fn write(directory: &Path, run: &Run, registry: &Registry) -> Result<(), StoreError> {
     let runs = directory.join(RUNS_DIRECTORY);
     let file = runs.join(path_of(run).map_err(|why| StoreError::damaged(directory, why))?);
@@ -61,16 +49,12 @@ pub(super) fn write(directory: &Path, run: &Run, registry: &Registry) -> Result<
     let written = || -> io::Result<()> {
         make(month)?;
         put(&file, registry, |made| packed(run, made))?;
-        // The names of new directories as well.
+        // The names of new directories are synced, too.
         month.ancestors().skip(1).take(3).try_for_each(synced)
     };
     written().map_err(|e| StoreError::not_writable(&file, &e))
 }
 
-/// Removes a file, if it is there.
-///
-/// # Errors
-/// It cannot be removed.
 pub(super) fn remove(file: &Path) -> Result<(), StoreError> {
     match fs::remove_file(file) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(StoreError::not_writable(file, &e)),
@@ -78,12 +62,12 @@ pub(super) fn remove(file: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Makes a directory and those above it, for their owner alone.
+/// Makes a directory and its parents with mode 0700.
 pub(super) fn make(directory: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(directory)
 }
 
-/// Gives a file this content, whole or not at all.
+/// Replaces the content of a file atomically.
 pub(super) fn put(
     file: &Path,
     registry: &Registry,
@@ -97,30 +81,28 @@ pub(super) fn put(
     synced(directory)
 }
 
-/// Brings the names in a directory to the disk.
 pub(super) fn synced(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
 fn packed(document: &impl Serialize, to: &File) -> io::Result<()> {
-    // Word by word it takes ten times as long.
+    // Unbuffered it takes ten times as long.
     let mut packer = BufWriter::with_capacity(1 << 16, GzEncoder::new(to, Compression::default()));
     serde_json::to_writer(&mut packer, document)?;
     packer.into_inner().map_err(io::IntoInnerError::into_error)?.finish()?;
     Ok(())
 }
 
-/// Why a document cannot be read.
 #[derive(Debug)]
 pub(super) enum Unread {
     /// The content is damaged or foreign.
     Damaged(String),
-    /// The system refuses a call.
+    /// A system call failed.
     Refused(io::Error),
 }
 
 impl From<io::Error> for Unread {
-    /// An error of the system has a number, one of the unpacking has none.
+    /// System errors have a number, errors of unpacking have none.
     fn from(error: io::Error) -> Self {
         match error.raw_os_error() {
             Some(_) => Self::Refused(error),
@@ -129,7 +111,7 @@ impl From<io::Error> for Unread {
     }
 }
 
-/// The text of a compressed document. Links are not followed, and nothing is waited for.
+/// Reads a compressed document, without following links or blocking.
 pub(super) fn text(path: &Path) -> Result<String, Unread> {
     let mut text = String::new();
     let unpacking =
@@ -141,7 +123,6 @@ pub(super) fn text(path: &Path) -> Result<String, Unread> {
     }
 }
 
-/// Opens a regular file for reading.
 pub(super) fn regular(path: &Path) -> Result<File, Unread> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let opened = OpenOptions::new().read(true).custom_flags(flags).open(path);
@@ -157,33 +138,24 @@ pub(super) fn regular(path: &Path) -> Result<File, Unread> {
     }
 }
 
-/// A file in the directory of documents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     /// Path below [`RUNS_DIRECTORY`].
     pub(super) file: String,
-    /// Length in bytes.
     pub(super) size: u64,
-    /// When it was written: seconds and nanoseconds.
+    /// Time of the last change in s and ns.
     pub(super) modified: (i64, i64),
 }
 
-/// Documents and foreign files in the directory of documents.
 #[derive(Debug, Default)]
 pub(super) struct Listing {
-    /// All documents, in no order.
     pub(super) entries: Vec<Entry>,
-    /// Files whose name or kind excludes them.
     pub(super) problems: Vec<StoreError>,
 }
 
-/// Deepest directory that is looked into, below [`RUNS_DIRECTORY`].
 const MAX_DEPTH: usize = 8;
 
-/// Lists the documents of a history, and what may be taken for one and is none.
-///
-/// # Errors
-/// The directory cannot be read.
+/// Lists the documents of a history and the files that only look like documents.
 pub(super) fn listed(directory: &Path) -> Result<Listing, StoreError> {
     let mut listing = Listing::default();
     let runs = directory.join(RUNS_DIRECTORY);
@@ -210,7 +182,7 @@ impl Listing {
             if kind.is_dir() {
                 self.look_into(&path, &file);
             } else if name.ends_with(SUFFIX) {
-                // One that was deleted in this moment is none.
+                // The file was deleted just now.
                 let Ok(about) = entry.metadata() else { continue };
                 let modified = (about.mtime(), about.mtime_nsec());
                 self.entries.push(Entry { file, size: about.len(), modified });
@@ -227,7 +199,7 @@ impl Listing {
         Ok(())
     }
 
-    /// A directory that cannot be read costs what is below it alone.
+    /// An unreadable directory affects only its own contents.
     fn look_into(&mut self, directory: &Path, file: &str) {
         if file.matches('/').count() >= MAX_DEPTH {
             let why = format!("it is more than {MAX_DEPTH} directories below {RUNS_DIRECTORY}");

@@ -1,25 +1,25 @@
-//! Errors of a history, each in one line with a remedy, safe to print.
+//! Errors of a history, each in one printable line with a remedy.
 
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Why a history cannot be used.
+/// Reason why a history cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The environment names no place for it.
+    /// The environment gives no default directory.
     #[error("no place for the history: {why}; use --store DIR, or --store none to keep none")]
     NoPlace {
-        /// The variable that is missing.
+        /// The missing variable.
         why: String,
     },
-    /// It is to be read and is not there.
+    /// The history to read does not exist.
     #[error("there is no history yet: {directory} does not exist; the first 'plimsoll run' makes it")]
     Missing {
         /// The directory.
         directory: String,
     },
-    /// It is to be made, and cannot be a directory there.
+    /// The history cannot be created because its path is not a possible directory.
     #[error("cannot make the history {directory}: {why}; use another --store DIR")]
     NoDirectory {
         /// The directory.
@@ -27,33 +27,33 @@ pub enum StoreError {
         /// The obstacle.
         why: String,
     },
-    /// The system refuses to write it.
+    /// The history cannot be written.
     #[error(
         "cannot write the history {directory}: {why}; use another --store DIR, or --store none to keep none"
     )]
     NotWritable {
         /// The directory, or the file in it.
         directory: String,
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// The system refuses to read it.
+    /// The history cannot be read.
     #[error("cannot read {file} of the history: {why}")]
     NotReadable {
         /// The directory, or the file in it.
         file: String,
-        /// Why, and what to do.
+        /// The reason and the remedy.
         why: String,
     },
-    /// Using it would harm.
+    /// The history is refused because its use is unsafe.
     #[error("history {directory} is not used, for safety: {why}")]
     Refused {
         /// The directory.
         directory: String,
-        /// Why, and what to do.
+        /// The reason and the remedy.
         why: String,
     },
-    /// A file in it is not what plimsoll wrote.
+    /// A file of the history is damaged or foreign.
     #[error(
         "{file} cannot be read: {why}; the other runs of the history do not need it: restore it from a copy, or delete it"
     )]
@@ -63,47 +63,47 @@ pub enum StoreError {
         /// The damage.
         why: String,
     },
-    /// A file in it is not taken for a run.
+    /// A file of the history is not used.
     #[error("{file} is not used: {why}")]
     Unused {
         /// The file.
         file: String,
-        /// Why, and what to do.
+        /// The reason and the remedy.
         why: String,
     },
-    /// No stored run has such an id.
+    /// No stored run matches.
     #[error(
         "no run, tag or file '{wanted}' in history {directory}; 'plimsoll history --store {directory}' lists the runs"
     )]
     NoSuchRun {
-        /// As asked for.
+        /// The requested run.
         wanted: String,
         /// The directory.
         directory: String,
     },
-    /// More than one stored run has an id that begins so.
+    /// Several stored runs match.
     #[error("several runs begin with '{wanted}': {some}; type more of the id")]
     Ambiguous {
-        /// As asked for.
+        /// The requested ID.
         wanted: String,
-        /// Ids that begin so.
+        /// Some matching IDs.
         some: String,
     },
 }
 
 impl StoreError {
-    /// Whether the place merely cannot be used now: a run at the usual place then goes on without a history and
-    /// reports it once.
+    /// Returns whether the failure is environmental: with the default directory a run then
+    /// continues without a history and reports it once.
     pub fn is_no_place(&self) -> bool {
         matches!(self, Self::NoPlace { .. } | Self::NotWritable { .. } | Self::NotReadable { .. })
     }
 
-    /// Whether it was refused for safety (exit code 3).
+    /// Returns whether the history was refused for safety (exit code 3).
     pub fn is_refusal(&self) -> bool {
         matches!(self, Self::Refused { .. })
     }
 
-    /// Whether what was asked for is not there (exit code 2).
+    /// Returns whether the requested history or run does not exist (exit code 2).
     pub fn is_not_found(&self) -> bool {
         matches!(
             self,
@@ -111,22 +111,19 @@ impl StoreError {
         )
     }
 
-    /// Whether the environment names no place for a history, so that none is kept.
+    /// Returns whether the environment gives no default directory, so that no history is kept.
     pub fn is_unplaced(&self) -> bool {
         matches!(self, Self::NoPlace { .. })
     }
 
-    /// A refusal.
     pub(super) fn refused(directory: &Path, why: impl Into<String>) -> Self {
         Self::Refused { directory: name(directory), why: why.into() }
     }
 
-    /// The system refused to write.
     pub(super) fn not_writable(path: &Path, error: &io::Error) -> Self {
         Self::NotWritable { directory: name(path), why: reason(error) }
     }
 
-    /// The system refused to read.
     pub(super) fn not_readable(path: &Path, error: &io::Error) -> Self {
         let advice = match error.kind() {
             io::ErrorKind::PermissionDenied => "run as its owner",
@@ -135,17 +132,15 @@ impl StoreError {
         Self::NotReadable { file: name(path), why: format!("{}; {advice}", reason(error)) }
     }
 
-    /// The content of a file makes no sense.
     pub(super) fn damaged(file: &Path, why: impl Into<String>) -> Self {
         Self::Damaged { file: name(file), why: why.into() }
     }
 
-    /// The name of a file, or another file, is why it is not used.
     pub(super) fn unused(file: &Path, why: impl Into<String>) -> Self {
         Self::Unused { file: name(file), why: why.into() }
     }
 
-    /// Several ids begin like the one that is wanted; no more than three are named.
+    /// Error with at most three of the matching IDs.
     pub(super) fn ambiguous<'a>(wanted: &str, ids: impl ExactSizeIterator<Item = &'a str>) -> Self {
         const MAX_NAMED: usize = 3;
         let more = if ids.len() > MAX_NAMED { ", …" } else { "" };
@@ -155,7 +150,7 @@ impl StoreError {
     }
 }
 
-/// The system's reason without its number.
+/// Text of an error without its number.
 pub(super) fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     let why = text.split(" (os error").next().unwrap_or_default();
@@ -165,7 +160,6 @@ pub(super) fn reason(error: &io::Error) -> String {
     }
 }
 
-/// A path for people.
 pub(super) fn name(path: &Path) -> String {
     plimsoll_units::text::shown_bytes(path.as_os_str().as_bytes())
 }

@@ -1,5 +1,5 @@
-//! Facts about all runs, read from the documents and kept in `index.json`, so that only new and changed documents are
-//! read. The file may be deleted at any time; one that does not fit is made anew.
+//! Facts about all runs, cached in `index.json` so that only new and changed documents are read.
+//! The file may be deleted at any time; an invalid one is rebuilt.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, BufReader, Write};
@@ -21,29 +21,28 @@ use super::documents::{self, Entry, Listing, RUNS_DIRECTORY, Unread, put};
 use super::error::{StoreError, name};
 use super::unfinished::{self, Left};
 
-/// The form of the index file; another form is not read.
+/// Format version of the index file; other versions are ignored.
 const FORM: &str = "plimsoll.index/1";
 
-/// Properties that all figures of a metric of a case share.
+/// Properties common to all values of a metric of a case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Series {
     pub(super) case: String,
     pub(super) metric: String,
     pub(super) unit: Unit,
     pub(super) better: Better,
-    /// The least place that the metric had among those of its case: 0 for a headline.
+    /// Lowest position of the metric among those of its case: 0 for the headline.
     pub(super) rank: usize,
 }
 
-/// A figure: number of its series, median, share of the limit.
+/// A result: index of its series, median, share of the limit.
 pub(super) type Figure = (usize, f64, Option<f64>);
 
-/// Facts about one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Facts {
     pub(super) id: String,
     pub(super) started: String,
-    /// `started` in milliseconds since 1970, the key of the order.
+    /// `started` in ms since 1970, the sort key.
     began_ms: i64,
     pub(super) elapsed_s: f64,
     pub(super) plan: String,
@@ -53,28 +52,26 @@ pub(super) struct Facts {
     pub(super) status: RunStatus,
     pub(super) counts: Counts,
     pub(super) cache: Option<EffectiveCache>,
-    /// Figures of cases that were measured, in the order of the document.
+    /// Results of measured cases, in the order of the document.
     pub(super) figures: Vec<Figure>,
 }
 
 impl Facts {
-    /// The place in the order of runs: those that began in one millisecond are in the order of their ids, which count on.
+    /// Sort key: IDs are ascending among runs that started in the same millisecond.
     fn place(&self) -> (i64, &str) {
         (self.began_ms, &self.id)
     }
 }
 
-/// A run of the history.
 #[derive(Clone, Debug)]
 pub(super) struct Indexed {
     pub(super) facts: Facts,
-    /// Path of the document, or of the file of an unfinished run.
     pub(super) path: PathBuf,
     pub(super) is_unfinished: bool,
 }
 
 impl Indexed {
-    /// How much of its run it holds, to compare.
+    /// Completeness, for comparison.
     fn extent(&self) -> (bool, usize) {
         (self.facts.status == RunStatus::Complete, self.facts.counts.total())
     }
@@ -85,25 +82,22 @@ impl Indexed {
 pub(super) struct Index {
     pub(super) runs: Vec<Indexed>,
     pub(super) series: Vec<Series>,
-    /// Files that are not used, with the reason.
     pub(super) problems: Vec<StoreError>,
 }
 
-/// The index file.
 #[derive(Serialize, Deserialize)]
 struct Stored {
     form: String,
     series: Vec<Series>,
-    /// By path below [`RUNS_DIRECTORY`].
+    /// Documents by path below [`RUNS_DIRECTORY`].
     files: BTreeMap<String, File>,
 }
 
-/// A document in the index.
 #[derive(Clone, Serialize, Deserialize)]
 struct File {
     size: u64,
     modified: (i64, i64),
-    /// Facts, or why the document is none.
+    /// Facts, or the damage of the document.
     found: Result<Facts, String>,
 }
 
@@ -114,10 +108,6 @@ impl File {
 }
 
 impl Index {
-    /// Brings the index up to date with the documents.
-    ///
-    /// # Errors
-    /// The directory cannot be read.
     pub(super) fn load(directory: &Path, registry: &Registry) -> Result<Self, StoreError> {
         let Listing { entries, mut problems } = documents::listed(directory)?;
         let stored = stored(directory);
@@ -137,7 +127,7 @@ impl Index {
             let found = match read {
                 Ok(read) => Ok(numbers.facts(read)),
                 Err(Unread::Damaged(why)) => Err(why),
-                // It may be sound: it is read again the next time.
+                // The document may be sound: it is read again next time.
                 Err(Unread::Refused(e)) => {
                     let path = directory.join(RUNS_DIRECTORY).join(&entry.file);
                     problems.push(StoreError::not_readable(&path, &e));
@@ -148,7 +138,7 @@ impl Index {
         }
         let stored = Stored { form: FORM.to_owned(), series: numbers.series, files };
         if !is_current {
-            // If it cannot be written, the next command reads the documents again.
+            // If the write fails, the next command reads the documents again.
             let _ = keep(directory, &stored, registry);
         }
         let mut index = Self { runs: Vec::new(), series: Vec::new(), problems };
@@ -158,7 +148,7 @@ impl Index {
         Ok(index)
     }
 
-    /// Enters each run once: of several files the one that holds most of it.
+    /// Enters each run once, from the most complete of its files.
     fn take(&mut self, directory: &Path, stored: Stored) {
         let runs = directory.join(RUNS_DIRECTORY);
         let mut places: HashMap<String, usize> = HashMap::new();
@@ -186,8 +176,8 @@ impl Index {
         self.series = stored.series;
     }
 
-    /// Enters runs that have not ended. A document that holds as much takes precedence: a run may have been killed when its
-    /// document was written and its other file was still there.
+    /// Enters unfinished runs, unless an equally complete document exists: a run may be killed
+    /// between writing its document and removing its other file.
     fn add_unfinished(&mut self, directory: &Path) {
         let mut numbers = Numbers::of(std::mem::take(&mut self.series));
         for left in unfinished::all(directory) {
@@ -215,7 +205,6 @@ impl Index {
         self.series = numbers.series;
     }
 
-    /// The run of this id.
     pub(super) fn find(&self, id: &str) -> Option<&Indexed> {
         self.runs.iter().find(|run| run.facts.id == id)
     }
@@ -225,7 +214,7 @@ fn path_of(directory: &Path) -> PathBuf {
     directory.join("index.json")
 }
 
-/// The index of the file; empty if there is none or it has another form.
+/// Reads the index file; empty if it is missing or of another format.
 fn stored(directory: &Path) -> Stored {
     let read = || -> Option<Stored> {
         let file = documents::regular(&path_of(directory)).ok()?;
@@ -245,7 +234,6 @@ fn keep(directory: &Path, stored: &Stored, registry: &Registry) -> io::Result<()
     put(&path_of(directory), registry, |mut file| file.write_all(&text))
 }
 
-/// Series by what they are.
 struct Numbers {
     series: Vec<Series>,
     by_name: HashMap<(String, String), Vec<usize>>,
@@ -288,10 +276,9 @@ impl Numbers {
     }
 }
 
-/// Facts without figures, and the figures with what they are.
+/// Facts without results, and the results with their series.
 type Outline = (Facts, Vec<(Series, f64, Option<f64>)>);
 
-/// Reads documents, several at once.
 fn read_all(runs: &Path, entries: Vec<Entry>) -> Vec<(Entry, Result<Outline, Unread>)> {
     const MAX_THREADS: usize = 8;
     let threads =
@@ -318,7 +305,7 @@ fn read_all(runs: &Path, entries: Vec<Entry>) -> Vec<(Entry, Result<Outline, Unr
     found
 }
 
-/// The parts of a document that the index has; everything else is skipped.
+/// The parts of a document that the index needs.
 #[derive(Deserialize)]
 struct Document {
     schema: String,
@@ -375,10 +362,7 @@ struct Summary {
     median: f64,
 }
 
-/// Reads the facts of a document.
-///
-/// # Errors
-/// It is no run document of this version.
+/// Reads the facts of a document. Fails if it is no run document of this version.
 fn outline(text: &str) -> Result<Outline, String> {
     let document: Document = serde_json::from_str(text)
         .map_err(|e| format!("not a run document (JSON): {}", plimsoll_units::text::shown(&e.to_string())))?;

@@ -1,8 +1,8 @@
-//! The history: a directory of run documents, one compressed file a run, written whole and never changed.
+//! The history: a directory of run documents, one compressed file per run, written atomically.
 //!
-//! A run is `begin` → `add` for each case → `finish`; after a kill at any moment every added case is there, and the
-//! run loads as partial. Several processes may write at once. Copying documents from one history to another joins the two;
-//! a document that cannot be read is named and left alone, and the others are used.
+//! A run is `begin` → `add` per case → `finish`. After a kill every added case is kept and the run
+//! loads as partial. Several processes may write at once. Copying documents joins two histories; an
+//! unreadable document is reported and left alone.
 #![forbid(unsafe_code)]
 
 mod baseline;
@@ -43,34 +43,33 @@ pub use query::{Asked, Began, Point, Trend};
 pub struct Store {
     directory: PathBuf,
     registry: Registry,
-    /// The run that this process adds to.
+    /// Journal of the run that this process adds to.
     journal: Option<Journal>,
     index: OnceCell<Index>,
     remarks: OnceCell<Remarks>,
 }
 
-/// How many cases ended how.
+/// Number of cases by status.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Measured.
     pub ok: usize,
-    /// Measured, and not to be believed.
+    /// Measured, but invalid.
     pub invalid: usize,
-    /// Tried, and failed.
+    /// Attempted without success.
     pub failed: usize,
-    /// Not tried.
+    /// Not attempted.
     pub skipped: usize,
 }
 
 impl Counts {
-    /// Counts measurements.
+    /// Counts the statuses of measurements.
     pub fn of(measurements: &[Measurement]) -> Self {
         let mut counts = Self::default();
         measurements.iter().for_each(|one| counts.add(one.status));
         counts
     }
 
-    /// Counts one more.
     fn add(&mut self, status: Status) {
         let count = match status {
             Status::Ok => &mut self.ok,
@@ -81,62 +80,62 @@ impl Counts {
         *count += 1;
     }
 
-    /// Those that are not zero, in words: `12 ok`, `1 skipped`.
+    /// Returns the non-zero counts as text: `12 ok`, `1 skipped`.
     pub fn said(&self) -> Vec<String> {
         let kinds =
             [(self.ok, "ok"), (self.invalid, "invalid"), (self.failed, "failed"), (self.skipped, "skipped")];
         kinds.iter().filter(|(n, _)| *n > 0).map(|(n, kind)| format!("{n} {kind}")).collect()
     }
 
-    /// All of them.
+    /// Returns the number of all cases.
     pub fn total(&self) -> usize {
         self.ok + self.invalid + self.failed + self.skipped
     }
 }
 
-/// A stored run in one line.
+/// Summary of a stored run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunLine {
-    /// Its id.
+    /// Run ID.
     pub id: String,
-    /// When it began, RFC 3339.
+    /// Start time, RFC 3339.
     pub started: String,
-    /// Seconds that it took; 0 when it was killed.
+    /// Duration in s; 0 if the run was killed.
     pub elapsed_s: f64,
-    /// Name of its plan.
+    /// Name of the plan.
     pub plan: String,
-    /// Name of the machine, where it has one.
+    /// Host name, if known.
     pub host: Option<String>,
     /// Complete or partial.
     pub status: RunStatus,
-    /// What became of its cases.
+    /// Number of cases by status.
     pub counts: Counts,
-    /// What the user said about it.
+    /// Tags and note of the user.
     pub said: Said,
 }
 
-/// A stored run, and on what it ran.
+/// A stored run with its machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    /// The run in a line.
+    /// Summary of the run.
     pub line: RunLine,
-    /// Fingerprint of its machine; of several machines the first one's.
+    /// Fingerprint of the machine, or of the first of several nodes.
     pub machine: String,
-    /// On how many machines.
+    /// Number of nodes.
     pub nodes: usize,
 }
 
 /// Tags and note of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Said {
-    /// Its tags, in the order of the alphabet.
+    /// Tags in alphabetical order.
     pub tags: Vec<String>,
-    /// The note beside it.
+    /// Note of the user.
     pub note: Option<String>,
 }
 
 impl Said {
-    /// In one line: `before-upgrade · a note`; `None` where nothing was said.
+    /// Returns `before-upgrade · a note`, or `None` without tags and note.
     pub fn line(&self) -> Option<String> {
         let tags = (!self.tags.is_empty()).then(|| self.tags.join(", "));
         let parts: Vec<String> = tags.into_iter().chain(self.note.clone()).collect();
@@ -144,20 +143,17 @@ impl Said {
     }
 }
 
-/// What `history prune` did.
+/// Result of `history prune`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pruned {
-    /// Runs that were deleted.
+    /// Number of deleted runs.
     pub deleted: usize,
-    /// Runs that are as old and were kept for their tags.
+    /// Number of equally old runs that were kept for their tags.
     pub kept: usize,
 }
 
 impl Store {
-    /// Opens the history for writing, and makes it if it is missing; `registry` records its unfinished files.
-    ///
-    /// # Errors
-    /// See [`StoreError`]; nothing was changed then.
+    /// Opens or creates the history for writing; `registry` records its temporary files.
     pub fn open(location: &Location, registry: Registry) -> Result<Self, StoreError> {
         let directory = location.resolved(Make::Directory)?;
         let runs = directory.join(documents::RUNS_DIRECTORY);
@@ -167,10 +163,7 @@ impl Store {
         Ok(Self { registry, ..Self::at(directory) })
     }
 
-    /// Opens the history for reading.
-    ///
-    /// # Errors
-    /// [`StoreError::Missing`] if there is none, or as [`Store::open`].
+    /// Opens the history for reading. Fails with [`StoreError::Missing`] if it does not exist.
     pub fn read(location: &Location) -> Result<Self, StoreError> {
         location.resolved(Make::Nothing).map(Self::at)
     }
@@ -193,34 +186,25 @@ impl Store {
         Ok(self.index.get_or_init(|| index))
     }
 
-    /// The remarks; none if they cannot be read, which [`Store::problems`] names.
+    /// Remarks, empty if unreadable ([`Store::problems`] reports that).
     fn remarks(&self) -> &Remarks {
         self.remarks.get_or_init(|| Remarks::read(&self.directory).unwrap_or_default())
     }
 
-    /// Files of the history that are not used, each in a line with the reason.
-    ///
-    /// # Errors
-    /// The history cannot be read.
+    /// Returns one line per unused file of the history, with the reason.
     pub fn problems(&self) -> Result<Vec<String>, StoreError> {
         let notes = Remarks::read(&self.directory).err();
         Ok(notes.iter().chain(&self.index()?.problems).map(ToString::to_string).collect())
     }
 
-    /// Enters a run that begins now. `run` is its document as far as it is known.
-    ///
-    /// # Errors
-    /// The history cannot be written.
+    /// Enters a run that starts now. `run` is its document as far as known.
     pub fn begin(&mut self, run: &Run) -> Result<(), StoreError> {
         self.index.take();
         self.journal = Some(Journal::start(&self.directory, run, &self.registry)?);
         Ok(())
     }
 
-    /// Enters an interrupted run that goes on; what was measured before stays. `header` is its document without measurements.
-    ///
-    /// # Errors
-    /// The history cannot be written, has no such run, or it is complete.
+    /// Continues the partial run of `header` with its measurements. Fails if missing or complete.
     pub fn resume(&mut self, header: &Run) -> Result<(), StoreError> {
         let known = self.load(&header.id)?;
         match known.status {
@@ -229,19 +213,13 @@ impl Store {
         }
     }
 
-    /// Writes measurements of the run that has begun to its journal, and syncs it: they survive a power cut after this call.
-    ///
-    /// # Errors
-    /// The history cannot be written.
+    /// Appends measurements of the current run to its journal, durably.
     pub fn add(&mut self, measured: &[Measurement]) -> Result<(), StoreError> {
         self.index.take();
         self.journal.as_mut().map_or(Ok(()), |journal| journal.add(measured))
     }
 
-    /// Replaces the measurements of one machine in the run that has begun. `header` describes that machine.
-    ///
-    /// # Errors
-    /// The history cannot be written.
+    /// Replaces the measurements of one node in the current run. `header` describes that node.
     pub fn add_machine(
         &mut self,
         header: &Run,
@@ -252,10 +230,7 @@ impl Store {
         self.journal.as_mut().map_or(Ok(()), |journal| journal.add_machine(header, machine, measured))
     }
 
-    /// Stores the document of a run, in the place of all that was entered of it.
-    ///
-    /// # Errors
-    /// The history cannot be written; what was entered before is kept.
+    /// Stores the document of a run and removes its journal, which is kept if writing fails.
     pub fn finish(&mut self, run: &Run) -> Result<(), StoreError> {
         self.index.take();
         documents::write(&self.directory, run, &self.registry)?;
@@ -263,19 +238,13 @@ impl Store {
         unfinished::remove(&self.directory, &run.id)
     }
 
-    /// All runs, the latest first.
-    ///
-    /// # Errors
-    /// The history cannot be read.
+    /// Returns all runs, the latest first.
     pub fn list(&self) -> Result<Vec<RunLine>, StoreError> {
         let remarks = self.remarks();
         Ok(self.index()?.runs.iter().rev().map(|run| line(run, remarks)).collect())
     }
 
-    /// All runs with their machines, the oldest first.
-    ///
-    /// # Errors
-    /// The history cannot be read.
+    /// Returns all runs with their machines, the oldest first.
     pub fn entries(&self) -> Result<Vec<Entry>, StoreError> {
         let remarks = self.remarks();
         let entry = |run: &Indexed| Entry {
@@ -286,16 +255,11 @@ impl Store {
         Ok(self.index()?.runs.iter().map(entry).collect())
     }
 
-    /// The run whose id is or begins with `wanted`, the latest for `last`, the one before it for `last~1`. One that was killed
-    /// before [`Store::finish`] is partial and holds what was added.
-    ///
-    /// # Errors
-    /// There is none, there are several, or its document cannot be read.
+    /// Loads a run by ID, unique prefix, `last` or `last~N`. A killed run is partial.
     pub fn load(&self, wanted: &str) -> Result<Run, StoreError> {
         let found = self.wanted(wanted)?;
         let path = &found.path;
         if found.is_unfinished {
-            // It may have ended since it was found.
             let left = unfinished::read(path)?.ok_or_else(|| self.no_such(wanted))?;
             return Ok(left.run);
         }
@@ -310,10 +274,7 @@ impl Store {
         }
     }
 
-    /// Whether `history import` entered a run.
-    ///
-    /// # Errors
-    /// There is no such run, or the history cannot be read.
+    /// Returns whether a run was entered by `history import`.
     pub fn is_imported(&self, wanted: &str) -> Result<bool, StoreError> {
         Ok(self.remarks().is_imported(&self.wanted(wanted)?.facts.id))
     }
@@ -336,62 +297,44 @@ impl Store {
         match found.as_slice() {
             [] => Err(self.no_such(&wanted)),
             [run] => Ok(run),
-            // One whose whole id was given is meant, whatever else begins so.
+            // A complete ID is unambiguous even if it is a prefix of another.
             all if let Some(run) = all.iter().find(|run| run.facts.id == wanted) => Ok(run),
             all => Err(StoreError::ambiguous(&wanted, all.iter().map(|run| run.facts.id.as_str()))),
         }
     }
 
-    /// The shortest prefix of a run's id that no other run has, at least `least` characters.
-    ///
-    /// # Errors
-    /// The history cannot be read.
+    /// Returns the shortest unique prefix of a run's ID with at least `least` characters.
     pub fn short(&self, id: &str, least: usize) -> Result<String, StoreError> {
         let others = self.index()?.runs.iter().map(|run| &run.facts.id).filter(|other| *other != id);
         let length = others.map(|other| apart(id, other)).fold(least, usize::max);
         Ok(id.chars().take(whole_part(length)).collect())
     }
 
-    /// The runs that bear a tag, the oldest first.
-    ///
-    /// # Errors
-    /// The history cannot be read.
+    /// Returns the IDs of the runs with a tag, the oldest first.
     pub fn tagged(&self, tag: &str) -> Result<Vec<String>, StoreError> {
         let remarks = self.remarks();
         let ids = self.index()?.runs.iter().map(|run| &run.facts.id);
         Ok(ids.filter(|id| remarks.has(id, tag)).cloned().collect())
     }
 
-    /// Gives a run a tag; more than one run may bear it.
-    ///
-    /// # Errors
-    /// There is no such run, or the history cannot be written.
+    /// Tags a run; several runs may have the same tag.
     pub fn tag(&mut self, run: &str, tag: &str) -> Result<(), StoreError> {
         self.remark(run, |remark| {
             remark.tags.insert(tag.to_owned());
         })
     }
 
-    /// Takes a tag from a run. Whether it bore it.
-    ///
-    /// # Errors
-    /// There is no such run, or the history cannot be written.
+    /// Removes a tag from a run. Returns whether the run had it.
     pub fn untag(&mut self, run: &str, tag: &str) -> Result<bool, StoreError> {
         self.remark(run, |remark| remark.tags.remove(tag))
     }
 
-    /// Writes a note for a run, instead of an older one; an empty one removes it.
-    ///
-    /// # Errors
-    /// There is no such run, or the history cannot be written.
+    /// Sets the note of a run; an empty one removes it.
     pub fn note(&mut self, run: &str, text: &str) -> Result<(), StoreError> {
         self.remark(run, |remark| remark.note = (!text.is_empty()).then(|| text.to_owned()))
     }
 
-    /// Tags and note of a run.
-    ///
-    /// # Errors
-    /// There is no such run, or the history cannot be read.
+    /// Returns the tags and the note of a run.
     pub fn said(&self, run: &str) -> Result<Said, StoreError> {
         Ok(self.remarks().said(&self.wanted(run)?.facts.id))
     }
@@ -410,11 +353,8 @@ impl Store {
         Remarks::change(&self.directory, &self.registry, change)
     }
 
-    /// Enters a run that another history, or a file, had. `false`: it is here already, and stays as it is; but one that
-    /// this history could not finish gives way to one that ended, or to more measurements of all its machines.
-    ///
-    /// # Errors
-    /// The history cannot be written.
+    /// Imports a run and returns whether it was stored. A known run is kept, unless it is partial
+    /// here and the new one is complete, or has more measurements, without losing a node.
     pub fn import(&mut self, run: &Run) -> Result<bool, StoreError> {
         match self.index()?.find(&run.id).map(|known| known.facts.clone()) {
             Some(known) => {
@@ -424,7 +364,7 @@ impl Store {
                 if known.status == RunStatus::Complete || !(has_more || ends_it) {
                     return Ok(false);
                 }
-                // Figures of a machine that is not in the new document would be lost.
+                // Results of a node that the new document lacks would be lost.
                 let nodes =
                     |run: &Run| run.measurements.iter().map(|m| m.node.clone()).collect::<BTreeSet<_>>();
                 if !nodes(&self.load(&run.id)?).is_subset(&nodes(run)) {
@@ -436,10 +376,7 @@ impl Store {
         self.finish(run).map(|()| true)
     }
 
-    /// Deletes runs with their tags and notes.
-    ///
-    /// # Errors
-    /// One of them is not there, and none was deleted; or the history cannot be written.
+    /// Deletes runs, by ID or tag, with tags and notes; all or (if one is missing) none.
     pub fn delete(&mut self, runs: &[String]) -> Result<usize, StoreError> {
         let mut found = BTreeSet::new();
         for run in runs {
@@ -452,10 +389,7 @@ impl Store {
         self.delete_all(&found)
     }
 
-    /// Deletes the runs that began before a time, RFC 3339 in UTC; with `keep_tagged` those without a tag.
-    ///
-    /// # Errors
-    /// The history cannot be written.
+    /// Deletes the runs started before `before` (RFC 3339, UTC), with `keep_tagged` the untagged.
     pub fn prune(&mut self, before: &str, keep_tagged: bool) -> Result<Pruned, StoreError> {
         let remarks = self.remarks();
         let old = self.index()?.runs.iter().map(|run| &run.facts).filter(|run| *run.started < *before);
@@ -466,7 +400,7 @@ impl Store {
     }
 
     fn delete_all(&mut self, ids: &BTreeSet<String>) -> Result<usize, StoreError> {
-        // Again, because a run may have been copied to a second file.
+        // Repeated, because a run may have been copied to a second file.
         loop {
             let index = self.index()?;
             let mut found = index.runs.iter().filter(|run| ids.contains(&run.facts.id)).peekable();
@@ -483,11 +417,7 @@ impl Store {
         Ok(ids.len())
     }
 
-    /// The measured size of the machine's last-level cache, from the latest run on it that measured one; `None` if none of the
-    /// last few runs did.
-    ///
-    /// # Errors
-    /// The history cannot be read.
+    /// Returns the effective last-level cache from the machine's latest run that measured it.
     pub fn effective_cache(&self, machine: &Machine) -> Result<Option<EffectiveCache>, StoreError> {
         const MAX_RUNS: usize = 32;
         let remarks = self.remarks();
@@ -498,10 +428,7 @@ impl Store {
         Ok(own.take(MAX_RUNS).find_map(|run| run.cache))
     }
 
-    /// Keeps what doctor measured, instead of what it measured before on that machine.
-    ///
-    /// # Errors
-    /// The history cannot be written.
+    /// Stores the noise floors that doctor measured, replacing those of the same machine.
     pub fn keep_floors(&mut self, floors: &Floors) -> Result<(), StoreError> {
         self.change(|remarks| {
             remarks.noise.retain(|known| known.machine != floors.machine);
@@ -509,10 +436,7 @@ impl Store {
         })
     }
 
-    /// The latest floors of a machine.
-    ///
-    /// # Errors
-    /// The history cannot be read.
+    /// Returns the latest noise floors of a machine.
     pub fn floors(&self, machine: &str) -> Result<Option<Floors>, StoreError> {
         Ok(self.remarks().noise.iter().find(|floors| floors.machine == machine).cloned())
     }
@@ -539,12 +463,12 @@ fn line(run: &Indexed, remarks: &Remarks) -> RunLine {
     }
 }
 
-/// Characters of an id that distinguish it from another.
+/// Returns the number of characters of `id` that distinguish it from `other`.
 pub fn apart(id: &str, other: &str) -> usize {
     id.bytes().zip(other.bytes()).take_while(|(a, b)| a == b).count() + 1
 }
 
-/// A length of an id that does not end in a dash.
+/// Returns the length of an ID prefix, extended if it would end in a dash.
 pub fn whole_part(length: usize) -> usize {
     match length {
         9 | 14 | 19 | 24 => length + 1,

@@ -1,7 +1,5 @@
-//! Where the history is, and whether it is safe to use it there.
-//!
-//! The usual place follows the XDG base directory specification 0.8: `$XDG_DATA_HOME/plimsoll`, else
-//! `~/.local/share/plimsoll`; relative paths in the environment are to be ignored.
+//! Directory of the history and its safety checks. The default follows the XDG base directory
+//! specification 0.8: absolute `$XDG_DATA_HOME/plimsoll`, else `~/.local/share/plimsoll`.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder};
@@ -14,20 +12,19 @@ use plimsoll_system::trust::{exposed, others_write, owners};
 
 use super::error::{StoreError, name};
 
-/// Names of files and directories in that of a history.
 const HISTORY_FILE_NAMES: [&str; 6] =
     ["runs", "notes.json", "index.json", "unfinished", "unconfirmed", "watch"];
 
-/// The directory of a history, and how it was chosen.
+/// Directory of a history, by how it was chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Location {
-    /// The default.
+    /// The default directory.
     Usual(PathBuf),
-    /// As the user named it.
+    /// A directory given by the user.
     Named(PathBuf),
 }
 
-/// The parts of the process's environment that decide the usual place.
+/// Environment variables that determine the default directory.
 #[derive(Clone, Debug, Default)]
 pub struct Surroundings {
     /// `$XDG_DATA_HOME`.
@@ -37,7 +34,7 @@ pub struct Surroundings {
 }
 
 impl Surroundings {
-    /// Reads them from this process's environment.
+    /// Reads the environment of this process.
     pub fn of_process() -> Self {
         Self {
             data_home: std::env::var_os("XDG_DATA_HOME"),
@@ -47,10 +44,7 @@ impl Surroundings {
 }
 
 impl Location {
-    /// The usual place.
-    ///
-    /// # Errors
-    /// [`StoreError::NoPlace`] when the environment names no home.
+    /// Returns the default directory. Fails with [`StoreError::NoPlace`] without a home directory.
     pub fn usual(around: &Surroundings) -> Result<Self, StoreError> {
         let absolute =
             |value: &Option<OsString>| value.as_ref().map(PathBuf::from).filter(|p| p.is_absolute());
@@ -60,19 +54,19 @@ impl Location {
         Ok(Self::Usual(data.join("plimsoll")))
     }
 
-    /// A directory that the user named.
+    /// Returns a directory given by the user.
     pub fn named(directory: &Path) -> Self {
         Self::Named(directory.to_owned())
     }
 
-    /// The directory.
+    /// Returns the directory.
     pub fn directory(&self) -> &Path {
         match self {
             Self::Usual(directory) | Self::Named(directory) => directory,
         }
     }
 
-    /// Whether a path is that of the history, or of one of its files.
+    /// Returns whether a path is the history or one of its files.
     pub fn holds(&self, path: &Path) -> bool {
         let Ok(below) = path.strip_prefix(self.directory()) else { return false };
         below
@@ -81,18 +75,12 @@ impl Location {
             .is_none_or(|first| HISTORY_FILE_NAMES.iter().any(|own| first.as_os_str() == *own))
     }
 
-    /// The path of a file of this name in the directory, which is made if it is missing.
-    ///
-    /// # Errors
-    /// As [`Store::open`](super::Store::open).
+    /// Returns the path of a file in the directory, which is created if missing.
     pub fn companion(&self, file: &str) -> Result<PathBuf, StoreError> {
         Ok(self.resolved(Make::Directory)?.join(file))
     }
 
-    /// The directory with all links on the way resolved.
-    ///
-    /// # Errors
-    /// It is missing, is no directory, or another user could exchange what is in it.
+    /// Directory without links. Fails if it is missing or another user could replace its contents.
     pub(super) fn resolved(&self, make: Make) -> Result<PathBuf, StoreError> {
         if make == Make::Directory {
             let existing = self.directory().ancestors().find(|above| above.exists());
@@ -102,7 +90,7 @@ impl Location {
         self.safe(self.directory())
     }
 
-    /// The path of the history's directory, or of the one in which it will be made, without links.
+    /// Path, without links, of the history's directory or of the one in which it will be created.
     fn safe(&self, directory: &Path) -> Result<PathBuf, StoreError> {
         let refused = |why: String| StoreError::refused(self.directory(), why);
         let real = plimsoll_system::links::directory(directory).map_err(|error| match error {
@@ -121,7 +109,7 @@ impl Location {
                 name(&real)
             )));
         }
-        // The directory of a user may be below one that all can write, as project directories are on some machines.
+        // On some machines users' project directories are below a world-writable one.
         let exposed =
             exposed(&real, is_root).filter(|at| is_root || (*at == real && directory == self.directory()));
         if let Some(exposed) = exposed {
@@ -143,7 +131,7 @@ impl Location {
         }
     }
 
-    /// Makes the directory for its owner alone: a named one only where its parent exists.
+    /// Creates the directory with mode 0700; for a given one the parent must exist.
     fn make(&self) -> io::Result<()> {
         let (directory, recursive) = match self {
             Self::Usual(directory) => (directory, true),
@@ -166,12 +154,9 @@ impl Location {
     }
 }
 
-/// Whether a missing directory is made.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Make {
-    /// It is.
     Directory,
-    /// Only what exists is read.
     Nothing,
 }
 

@@ -1,4 +1,4 @@
-//! Figures over time.
+//! Results over time.
 
 use std::sync::Arc;
 
@@ -9,57 +9,57 @@ use plimsoll_units::quantity::Unit;
 use super::index::{Facts, Series};
 use super::{Store, StoreError};
 
-/// One metric of one case on one machine, over time.
+/// Results of one metric of one case on one machine over time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trend {
     /// Fingerprint of the machine.
     pub machine: String,
-    /// Name of the machine, where it has one.
+    /// Host name, if known.
     pub host: Option<String>,
-    /// Id of the case.
+    /// Case ID.
     pub case: String,
-    /// Name of the metric.
+    /// Metric name.
     pub metric: String,
-    /// Its unit.
+    /// Unit of the metric.
     pub unit: Unit,
-    /// Its direction.
+    /// Whether higher or lower is better.
     pub better: Better,
-    /// At least one, the oldest first.
+    /// At least one point, the oldest first.
     pub points: Vec<Point>,
 }
 
-/// The figure of one run.
+/// Result of one run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
     /// The run.
     pub run: Arc<Began>,
-    /// The median of its samples, in the trend's unit.
+    /// Median of the samples, in the trend's unit.
     pub median: f64,
-    /// Its share of the limit.
+    /// Share of the limit.
     pub of_limit: Option<f64>,
 }
 
-/// A run, and when it began.
+/// A run and its start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Began {
-    /// Its id.
+    /// Run ID.
     pub id: String,
-    /// When it began, RFC 3339.
+    /// Start time, RFC 3339.
     pub started: String,
 }
 
-/// Which figures are asked for.
+/// Selection of results.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    /// Of which cases.
+    /// Selected cases.
     pub cases: Pattern,
-    /// The metric; the headline where none is named.
+    /// Metric; `None` for the headline.
     pub metric: Option<String>,
-    /// Every metric, where none is named.
+    /// Every metric, if none is named.
     pub all: bool,
-    /// Not before this time, RFC 3339 in UTC.
+    /// Earliest start, RFC 3339 in UTC.
     pub since: Option<String>,
-    /// On machines whose fingerprint or name is this.
+    /// Fingerprint or host name of the machine.
     pub machine: Option<String>,
 }
 
@@ -80,14 +80,10 @@ impl Asked {
 }
 
 impl Store {
-    /// The selected figures by machine, and for each machine in the order in which its cases were first measured.
-    ///
-    /// # Errors
-    /// The history cannot be read.
+    /// Returns the selected results by machine, in the order of first measurement of the cases.
     pub fn trends(&self, asked: &Asked) -> Result<Vec<Trend>, StoreError> {
         let index = self.index()?;
         let wanted: Vec<bool> = index.series.iter().map(|series| asked.is_about(series)).collect();
-        // By series, where its trend on each machine is.
         let mut places: Vec<Vec<usize>> = vec![Vec::new(); wanted.len()];
         let mut found: Vec<Trend> = Vec::new();
         for run in index.runs.iter().map(|run| &run.facts).filter(|run| asked.is_of(run)) {

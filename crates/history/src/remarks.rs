@@ -1,5 +1,4 @@
-//! Facts about runs that are not in their documents: tags, notes, which runs were imported, and the noise that doctor measured. One
-//! small file, `notes.json`, is replaced whole at each change.
+//! Tags, notes, imports and noise floors, in one file `notes.json` that is replaced atomically.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -17,39 +16,31 @@ use super::Said;
 use super::documents::{Unread, put, regular};
 use super::error::StoreError;
 
-/// Largest file that is read.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// How long one that changes the file waits for another; each takes a moment.
 const LOCK_WAIT: Duration = Duration::from_secs(10);
 
-/// All remarks of a history.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Remarks {
-    /// By the id of their run.
     pub(super) runs: BTreeMap<String, Remark>,
-    /// The latest floors of each machine.
+    /// Latest noise floors of each machine.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) noise: Vec<Floors>,
 }
 
-/// The remarks of one run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Remark {
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) tags: BTreeSet<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) note: Option<String>,
-    /// Whether `history import` entered it.
+    /// Whether the run was entered by `history import`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) imported: bool,
 }
 
 impl Remarks {
-    /// Reads the file; a missing one has no remarks.
-    ///
-    /// # Errors
-    /// It cannot be read, or is not what plimsoll wrote.
+    /// Reads the file; empty if missing. Fails if it is unreadable or foreign.
     pub(super) fn read(directory: &Path) -> Result<Self, StoreError> {
         let path = path_of(directory);
         let file = match regular(&path) {
@@ -64,10 +55,7 @@ impl Remarks {
             .map_err(|e| StoreError::damaged(&path, plimsoll_units::text::shown(&e.to_string())))
     }
 
-    /// Changes the file. Two processes that change it at once do so one after the other.
-    ///
-    /// # Errors
-    /// It cannot be read or written; it is as before then.
+    /// Changes the file under a lock. On failure it is unchanged.
     pub(super) fn change<T>(
         directory: &Path,
         registry: &Registry,
@@ -84,18 +72,15 @@ impl Remarks {
         Ok(result)
     }
 
-    /// The tags and the note of a run.
     pub(super) fn said(&self, id: &str) -> Said {
         let remark = self.runs.get(id).cloned().unwrap_or_default();
         Said { tags: remark.tags.into_iter().collect(), note: remark.note }
     }
 
-    /// Whether a run has this tag.
     pub(super) fn has(&self, id: &str, tag: &str) -> bool {
         self.runs.get(id).is_some_and(|remark| remark.tags.contains(tag))
     }
 
-    /// Whether `history import` entered this run.
     pub(super) fn is_imported(&self, id: &str) -> bool {
         self.runs.get(id).is_some_and(|remark| remark.imported)
     }
@@ -105,7 +90,7 @@ fn path_of(directory: &Path) -> PathBuf {
     directory.join("notes.json")
 }
 
-/// Locks the directory until the result is dropped. On a file system without locks nothing is locked.
+/// Locks the directory until the result is dropped; no effect on a file system without locks.
 fn locked(directory: &Path) -> io::Result<File> {
     let file = File::open(directory)?;
     let begun = Instant::now();

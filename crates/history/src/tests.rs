@@ -1,4 +1,4 @@
-//! Faults are made for real: killed writers, damaged files, links, directories that refuse.
+//! Tests with real faults: killed writers, damaged files, links, forbidden directories.
 
 mod query;
 
@@ -36,7 +36,7 @@ fn stored(store: &mut Store, run: &Run) {
     store.finish(run).unwrap();
 }
 
-/// The run as it is after it was written and read: what is not in the document is gone.
+/// The run after writing and reading, without what a document lacks.
 fn as_read(run: &Run) -> Run {
     serde_json::from_str(&serde_json::to_string(run).unwrap()).unwrap()
 }
@@ -45,7 +45,6 @@ fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o7777
 }
 
-/// All files below a directory.
 fn files(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()) {
@@ -58,7 +57,6 @@ fn files(directory: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The documents of a history.
 fn documents_of(location: &Location) -> Vec<PathBuf> {
     files(&location.directory().join("runs"))
 }
@@ -144,7 +142,6 @@ fn a_run_that_goes_on_keeps_what_it_measured() {
     store.resume(&run.header()).unwrap();
     assert_eq!(store.load("last").unwrap().measurements.len(), 2);
     store.add(&run.measurements[2..3]).unwrap();
-    // Killed, and resumed by another process.
     let mut store = open(&at(&directory));
     assert_eq!(store.load("last").unwrap().measurements.len(), 3);
     store.resume(&run.header()).unwrap();
@@ -208,7 +205,6 @@ fn runs_of_one_millisecond_have_short_ids_of_their_own() {
         let short = store.short(id, 13).unwrap();
         assert_eq!((short.len(), store.load(&short).unwrap().id.as_str()), (23, id));
     }
-    // Not to end in a dash.
     stored(&mut store, &run_with_id("019aa5c3-2f1b-7001-8001-000000000001"));
     assert_eq!(store.short("019aa5c3-2f1b-7001-8001-000000000001", 14).unwrap(), "019aa5c3-2f1b-7001");
 }
@@ -218,7 +214,6 @@ fn runs_are_listed_latest_first_and_found_by_prefix() {
     let directory = temporary();
     let mut store = open(&at(&directory));
     let ids = ["019aa5c0-0000-7000-8000-000000000002", "019aa5c3-2f1b-7000-8000-000000000001"];
-    // The later one is entered first, as when histories are joined.
     for id in ids.iter().rev() {
         stored(&mut store, &run_with_id(id));
     }
@@ -233,7 +228,6 @@ fn runs_are_listed_latest_first_and_found_by_prefix() {
     assert_eq!(store.load(ids[0]).unwrap().id, ids[0]);
     let ambiguous = store.load("019aa5c").err().unwrap();
     assert!(matches!(ambiguous, StoreError::Ambiguous { .. }));
-    // The candidates are named, so that one can be chosen.
     ids.iter().for_each(|id| assert!(ambiguous.to_string().contains(id), "{ambiguous}"));
     for wanted in ["01ff", "", "%", "latest", "last~2", "../runs", "é"] {
         assert!(matches!(store.load(wanted), Err(StoreError::NoSuchRun { .. })), "{wanted}");
@@ -248,7 +242,7 @@ fn an_empty_history_has_no_last_run() {
     assert_eq!(store.list().unwrap(), []);
 }
 
-/// The runs of a history without an index, with the one that it had, and with one of each kind that does not fit.
+/// Compares an existing index with none and with each kind of invalid one.
 #[test]
 fn the_index_may_be_missing_damaged_or_foreign_at_any_time() {
     let directory = temporary();
@@ -303,7 +297,6 @@ fn histories_are_joined_and_backed_up_by_copying_files() {
     assert_eq!(joined.list().unwrap().into_iter().map(|line| line.id).collect::<Vec<_>>(), ids);
     assert_eq!(joined.load("last").unwrap(), as_read(&elsewhere));
     assert!(joined.problems().unwrap().is_empty());
-    // Figures of another machine are no baseline here.
     assert_eq!(joined.baseline(&run(4), 10).unwrap().runs, [run(1).id, run(2).id]);
     assert_eq!(joined.not_in_baseline(&run(4)).unwrap().imported, 1);
 }

@@ -1,5 +1,4 @@
-//! Runs that are going on, or were killed: a file of JSON lines each, `unfinished/ID.jsonl`, in which each line is on the disk before the next
-//! one begins. When the run ends, its document takes the place of this file.
+//! Running or killed runs: one file `unfinished/ID.jsonl` each, synced per line until the run ends.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -16,28 +15,24 @@ use serde::{Deserialize, Serialize};
 use super::documents::{self, Unread, make, put, regular};
 use super::error::StoreError;
 
-/// The directory of these files below that of the history.
 const UNFINISHED: &str = "unfinished";
 
-/// The end of their names.
 const SUFFIX: &str = ".jsonl";
 
-/// Largest file that is read.
 const MAX_BYTES: u64 = 2 << 30;
 
-/// A line.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Line<R, M, P> {
-    /// The run without measurements: the first line.
+    /// First line: the run without measurements.
     Run(R),
-    /// A case ended.
+    /// Result of a case.
     Measured(M),
-    /// A machine ended, one of many.
+    /// Results of one of several nodes.
     Machine(P),
 }
 
-/// All figures of one machine of many; they replace its earlier ones.
+/// All results of one node; they replace its earlier ones.
 #[derive(Serialize, Deserialize)]
 struct Part {
     elapsed_s: f64,
@@ -47,23 +42,18 @@ struct Part {
     measured: Vec<Measurement>,
 }
 
-/// The file of a run that goes on, open for more lines.
 #[derive(Debug)]
 pub(super) struct Journal {
     file: File,
     path: PathBuf,
 }
 
-/// The path of the file of a run.
 pub(super) fn path_of(directory: &Path, id: &str) -> PathBuf {
     directory.join(UNFINISHED).join(format!("{id}{SUFFIX}"))
 }
 
 impl Journal {
-    /// Starts the file of a run with what the run has measured already.
-    ///
-    /// # Errors
-    /// The directory cannot be written.
+    /// Creates the file of a run with its existing measurements.
     pub(super) fn start(directory: &Path, run: &Run, registry: &Registry) -> Result<Self, StoreError> {
         let path = path_of(directory, &run.id);
         let started = || -> io::Result<File> {
@@ -80,20 +70,14 @@ impl Journal {
         Ok(Self { file, path })
     }
 
-    /// Adds measurements. When this returns, a power cut does not undo it.
-    ///
-    /// # Errors
-    /// The file cannot be written.
+    /// Appends measurements durably.
     pub(super) fn add(&mut self, measured: &[Measurement]) -> Result<(), StoreError> {
         let lines = measured.iter().map(|one| line(&Line::<(), _, ()>::Measured(one)));
         let lines = lines.collect::<io::Result<Vec<_>>>();
         self.append(lines.map(|lines| lines.concat()))
     }
 
-    /// Adds what one machine of the run has measured, instead of what the run has of it already.
-    ///
-    /// # Errors
-    /// The file cannot be written.
+    /// Appends the results of one node, which replace its earlier ones.
     pub(super) fn add_machine(
         &mut self,
         header: &Run,
@@ -125,24 +109,18 @@ fn line(line: &impl Serialize) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// Removes the file of a run, whose document takes its place.
-///
-/// # Errors
-/// It cannot be removed.
 pub(super) fn remove(directory: &Path, id: &str) -> Result<(), StoreError> {
     documents::remove(&path_of(directory, id))
 }
 
-/// A run that has not ended, as far as it got.
 #[derive(Debug)]
 pub(super) struct Left {
     pub(super) run: Run,
     pub(super) path: PathBuf,
-    /// Damage of the file.
     pub(super) problem: Option<StoreError>,
 }
 
-/// All runs that have not ended, and the files that cannot be read.
+/// All unfinished runs, and errors of unreadable files.
 pub(super) fn all(directory: &Path) -> Vec<Result<Left, StoreError>> {
     let files = fs::read_dir(directory.join(UNFINISHED)).into_iter().flatten().flatten();
     let files = files.map(|entry| entry.path()).filter(|path| {
@@ -152,7 +130,7 @@ pub(super) fn all(directory: &Path) -> Vec<Result<Left, StoreError>> {
     files.filter_map(|path| read(&path).transpose()).collect()
 }
 
-/// A run as far as it got; `None` where its file is gone, because it has just ended.
+/// Reads an unfinished run; `None` if its file is gone because the run just ended.
 pub(super) fn read(path: &Path) -> Result<Option<Left>, StoreError> {
     let file = match regular(path) {
         Ok(file) => file,
@@ -170,7 +148,7 @@ pub(super) fn read(path: &Path) -> Result<Option<Left>, StoreError> {
             (Ok(Line::Run(header)), None) => run = Some(header),
             (Ok(Line::Measured(measured)), Some(run)) => run.measurements.push(measured),
             (Ok(Line::Machine(part)), Some(run)) => part.enter(run),
-            // A kill cuts off the last line alone.
+            // A kill cuts off only the last line.
             (_, None) => break,
             _ if !is_ended => break,
             (_, Some(_)) => unused += 1,

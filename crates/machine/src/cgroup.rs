@@ -1,8 +1,7 @@
-//! What the control groups allow this process: CPU quota, memory, CPUs; and how often it was throttled.
-//!
-//! Both versions are read (Linux `Documentation/admin-guide/cgroup-v2.rst`, `cgroup-v1/`), also side by side. A limit
-//! holds for everything below its group, so every group from the process's own up to the mount is asked, and the
-//! tightest answer counts. `None` is "no limit", unless `Machine::unknown` says why it was not found out.
+//! Limits of the control groups on this process: CPU quota, memory, cpuset, I/O; and throttling.
+//! Both versions are read (Linux `Documentation/admin-guide/cgroup-v2.rst`, `cgroup-v1/`). A limit
+//! holds for all groups below, so the tightest from the process's group up to the mount counts.
+//! `None` means no limit, unless `Machine::unknown` gives a reason.
 
 mod hierarchy;
 pub(crate) mod io;
@@ -18,78 +17,78 @@ use serde::{Deserialize, Serialize};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// At or above this many bytes a limit means "none" (version 1 writes the largest page-aligned i64).
+/// Limit in bytes from which it means "none" (version 1 writes the largest page-aligned i64).
 const UNLIMITED: u64 = 1 << 62;
 
-/// The control groups' limits on this process.
+/// Limits of the control groups on this process.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cgroup {
-    /// Which version controls the CPU.
+    /// Version that controls the CPU.
     pub cpu_version: Option<Version>,
-    /// Which version controls memory.
+    /// Version that controls memory.
     pub memory_version: Option<Version>,
-    /// The process's group for CPU, as a directory.
+    /// Directory of the process's CPU group.
     pub group: Option<String>,
-    /// The tightest CPU quota.
+    /// Tightest CPU quota.
     pub cpu_quota: Option<CpuQuota>,
-    /// The memory limit that leaves least.
+    /// Memory limit with the least available memory.
     pub memory: Option<MemoryLimit>,
-    /// CPUs that the cpuset allows.
+    /// CPUs allowed by the cpuset.
     pub cpuset: Option<CpuSet>,
-    /// How often the quota stopped this process's groups, since they were made.
+    /// Throttling by the quota since the groups were created.
     pub throttling: Option<Throttling>,
-    /// What it may read and write in a second, by device.
+    /// I/O limits by device.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub io: Vec<IoLimit>,
 }
 
-/// CPU time that a group may use in each period.
+/// CPU time that a group may use per period.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuQuota {
-    /// CPU time allowed per period, in microseconds.
+    /// CPU time per period in µs.
     pub quota_us: u64,
-    /// Length of the period, in microseconds.
+    /// Length of the period in µs.
     pub period_us: u64,
-    /// The group's directory.
+    /// Directory of the group.
     pub group: String,
 }
 
 impl CpuQuota {
-    /// As a number of CPUs.
+    /// Returns the quota as a number of CPUs.
     pub fn cpus(&self) -> f64 {
         self.quota_us as f64 / self.period_us as f64
     }
 }
 
-/// A bound on a group's memory.
+/// Memory limit of a group.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryLimit {
-    /// The limit, in bytes: the lesser of `memory.max` and `memory.high` in version 2.
+    /// Limit in bytes: in version 2 the smaller of `memory.max` and `memory.high`.
     pub limit_bytes: u64,
-    /// What the group uses, page cache included, in bytes.
+    /// Memory usage in bytes, page cache included.
     pub usage_bytes: Option<u64>,
-    /// Page cache in the usage that can be dropped at once (inactive file pages), in bytes.
+    /// Page cache that can be dropped at once (inactive file pages), in bytes.
     pub reclaimable_bytes: Option<u64>,
-    /// The group's directory.
+    /// Directory of the group.
     pub group: String,
 }
 
 impl MemoryLimit {
-    /// What the group can still take, in bytes.
+    /// Returns the memory still available to the group, in bytes.
     pub fn available_bytes(&self) -> u64 {
         let taken = self.usage_bytes.unwrap_or(0).saturating_sub(self.reclaimable_bytes.unwrap_or(0));
         self.limit_bytes.saturating_sub(taken)
     }
 }
 
-/// How often, and how long, a CPU quota stopped a group: the sum over a process's groups.
+/// Throttling by CPU quotas, summed over a process's groups.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Throttling {
-    /// Periods in which the group wanted to run.
+    /// Periods in which the group was runnable.
     pub periods: u64,
-    /// Periods in which it was stopped.
+    /// Periods in which it was throttled.
     pub throttled_periods: u64,
-    /// Time for which it was stopped, summed over CPUs, in microseconds.
+    /// Throttled time summed over CPUs, in µs.
     pub throttled_us: u64,
 }
 
@@ -118,12 +117,12 @@ impl Cgroup {
     }
 }
 
-/// The directories whose throttling counters [`throttling`] adds, so that they need not be searched again.
+/// Groups whose throttling counters [`throttling`] sums, searched once.
 pub(super) fn cpu_groups(root: &Root) -> Option<Groups> {
     Groups::of(root, "cpu").ok().flatten()
 }
 
-/// The sum of the groups' counters; `None` if no group has them.
+/// Sum of the groups' counters; `None` if no group has them.
 pub(super) fn throttling(root: &Root, groups: &Groups) -> Option<Throttling> {
     let mut sum: Option<Throttling> = None;
     for dir in &groups.dirs {
@@ -145,7 +144,7 @@ pub(super) fn throttling(root: &Root, groups: &Groups) -> Option<Throttling> {
     sum
 }
 
-/// The quota that allows least, now. What cannot be read counts as none.
+/// Tightest quota at present; unreadable ones count as none.
 pub(super) fn quota_now(root: &Root, groups: &Groups) -> Option<CpuQuota> {
     let quotas = groups.dirs.iter().filter_map(|dir| quota_in(root, groups, dir).ok().flatten());
     quotas.min_by(|a, b| a.cpus().total_cmp(&b.cpus()))
@@ -158,7 +157,6 @@ fn quota_in(root: &Root, groups: &Groups, dir: &Path) -> Result<Option<CpuQuota>
     }
 }
 
-/// The quota that allows least.
 fn cpu_quota(s: &mut Survey, groups: &Groups) -> Option<CpuQuota> {
     let mut tightest: Option<CpuQuota> = None;
     for dir in &groups.dirs {
@@ -171,7 +169,7 @@ fn cpu_quota(s: &mut Survey, groups: &Groups) -> Option<CpuQuota> {
     tightest
 }
 
-/// `max 100000` or `50000 100000`; the root group has no such file.
+/// Reads `max 100000` or `50000 100000`; the root group has no such file.
 fn quota_v2(root: &Root, dir: &Path) -> Result<Option<CpuQuota>, ReadError> {
     let path = dir.join("cpu.max");
     let text = match root.text(&path) {
@@ -189,7 +187,7 @@ fn quota_v2(root: &Root, dir: &Path) -> Result<Option<CpuQuota>, ReadError> {
     .ok_or_else(|| garbled(&path, &text, "a quota and a period"))
 }
 
-/// Two files; -1 is no quota.
+/// Reads two files; a quota of -1 is none.
 fn quota_v1(root: &Root, dir: &Path) -> Result<Option<CpuQuota>, ReadError> {
     let path = dir.join("cpu.cfs_quota_us");
     let quota = match root.parse::<i64>(&path, "a quota in microseconds") {
@@ -201,12 +199,11 @@ fn quota_v1(root: &Root, dir: &Path) -> Result<Option<CpuQuota>, ReadError> {
     found.map(Some).ok_or_else(|| garbled(&path, &quota.to_string(), "a quota in microseconds"))
 }
 
-/// A quota that makes sense: neither part is 0.
+/// A quota, if neither part is 0.
 fn quota_of(dir: &Path, quota_us: u64, period_us: u64) -> Option<CpuQuota> {
     (quota_us > 0 && period_us > 0).then(|| CpuQuota { quota_us, period_us, group: name_of(dir) })
 }
 
-/// The memory limit that leaves least.
 fn memory_limit(s: &mut Survey, groups: &Groups) -> Option<MemoryLimit> {
     let mut tightest: Option<MemoryLimit> = None;
     for dir in &groups.dirs {
@@ -226,7 +223,7 @@ fn limit_of(root: &Root, version: Version, dir: &Path) -> Result<Option<MemoryLi
     };
     let mut limit_bytes = bytes_allowed(root, &dir.join(limit))?;
     if version == Version::V2 {
-        // Above "high" the group is not killed but made to wait for reclaim, which would be measured.
+        // Above "high" the group waits for reclaim, which would distort measurements.
         let high = bytes_allowed(root, &dir.join("memory.high"))?;
         limit_bytes = limit_bytes.into_iter().chain(high).min();
     }
@@ -240,7 +237,7 @@ fn limit_of(root: &Root, version: Version, dir: &Path) -> Result<Option<MemoryLi
     }))
 }
 
-/// A limit file's bytes; `None` when there is no limit or no such file.
+/// Bytes of a limit file; `None` without a limit or file.
 fn bytes_allowed(root: &Root, path: &Path) -> Result<Option<u64>, ReadError> {
     match root.text(path) {
         Err(ReadError::Missing(_)) => Ok(None),
@@ -253,7 +250,7 @@ fn bytes_allowed(root: &Root, path: &Path) -> Result<Option<u64>, ReadError> {
     }
 }
 
-/// The CPUs of the nearest group that tells them.
+/// CPUs of the nearest group that lists any.
 fn effective_cpus(s: &mut Survey, groups: &Groups) -> Option<CpuSet> {
     let names: &[&str] = match groups.version {
         Version::V2 => &["cpuset.cpus.effective"],
@@ -270,7 +267,6 @@ fn effective_cpus(s: &mut Survey, groups: &Groups) -> Option<CpuSet> {
     None
 }
 
-/// A directory as it is shown.
 fn name_of(dir: &Path) -> String {
     shown_bytes(dir.as_os_str().as_bytes())
 }
@@ -280,7 +276,7 @@ mod tests {
     use super::*;
     use crate::fixture::{Fault, Fixture};
 
-    /// The groups of a tree, and what was said to be unknown.
+    /// The groups of a tree, and the reasons for unknown values.
     fn discover(tree: &str) -> Result<(Cgroup, Vec<String>), Fault> {
         let fixture = Fixture::unpack(tree)?;
         let mut survey = Survey::new(&fixture.root);

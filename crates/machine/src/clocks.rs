@@ -1,8 +1,6 @@
-//! Whether the clock that times every figure runs at its rate, compared with clocks that do not depend on it.
-//!
-//! `CLOCK_MONOTONIC`, as this process gets it from its C library, is compared with the same clock read from the kernel itself, the
-//! processor's counter at its stated rate, the wall clock and the battery-backed clock (RTC). A step of a clock, a suspension or a
-//! migration falls into one part of the time that is watched, a wrong rate into all parts.
+//! Rate check of the clock that times all results: `CLOCK_MONOTONIC` of the C library is compared
+//! with the kernel's, the processor's counter, the wall clock and the RTC. A step, a suspension or
+//! a migration affects one part of the watched time, a wrong rate all parts.
 
 use std::fmt;
 use std::path::Path;
@@ -13,31 +11,31 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use super::Root;
 
-/// The highest core clock that any processor reaches, in Hz: overclocked under liquid helium, some 9.1 GHz.
+/// Highest core clock of any processor in Hz: overclocked under liquid helium, some 9.1 GHz.
 pub const HIGHEST_CORE_HZ: f64 = 9.2e9;
 
-/// The seconds since 1970 of the battery-backed clock (Documentation/ABI: rtc).
+/// RTC time in s since 1970 (Documentation/ABI: rtc).
 const RTC: &str = "sys/class/rtc/rtc0/since_epoch";
-/// Seconds between two readings of the RTC, and the longest time that one may take: it may be behind a slow bus.
+/// Interval of RTC readings, and longest duration of one (it may be behind a slow bus), in s.
 const RTC_EVERY: f64 = 1.0;
 const LONGEST_RTC_READING: f64 = 0.05;
 
-/// Readings that are kept: of more, every second one is dropped.
+/// Most readings kept: beyond, every second one is dropped.
 const MOST_READINGS: usize = 1024;
-/// Attempts to read all clocks at one moment, and the longest time that they may be apart, in seconds.
+/// Attempts to read all clocks at one moment, and the largest distance of the readings in s.
 const MAX_READ_ATTEMPTS: usize = 3;
 const MAX_READ_SECONDS: f64 = 1e-3;
 
-/// A clock that the monotonic clock is compared with.
+/// A clock with which the monotonic clock is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reference {
-    /// The monotonic clock as the kernel gives it, past the C library.
+    /// Monotonic clock read from the kernel, bypassing the C library.
     Kernel,
-    /// The processor's time counter at its stated rate.
+    /// Time counter of the processor at its stated rate.
     Counter,
-    /// The wall clock.
+    /// Wall clock.
     Wall,
-    /// The battery-backed clock.
+    /// Battery-backed clock.
     Rtc,
 }
 
@@ -48,13 +46,13 @@ impl Reference {
         self == Self::Kernel
     }
 
-    /// Seconds by which a reading may be wrong.
+    /// Error of a reading in s.
     fn uncertainty(self) -> f64 {
         if self == Self::Rtc { 1.0 } else { 2.0 * MAX_READ_SECONDS }
     }
 
-    /// Share by which its pace may differ without either being wrong. Programs that set the time slew it by up to 10 % (adjtimex(2));
-    /// a stated rate of the counter may be that of another base clock, or of the host before a migration.
+    /// Relative tolerance. Time daemons slew clocks by up to 10 % (adjtimex(2)); the stated rate of
+    /// a counter may belong to another base clock, or to the host before a migration.
     fn tolerance(self) -> f64 {
         match self {
             Self::Kernel | Self::Wall => 0.02,
@@ -75,12 +73,12 @@ impl fmt::Display for Reference {
     }
 }
 
-/// The monotonic clock runs at a wrong rate.
+/// A wrong rate of the monotonic clock.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct WrongRate {
-    /// The clock that it disagrees with.
+    /// The clock that disagrees.
     pub reference: Reference,
-    /// Its rate as a share of the reference's.
+    /// Rate of the monotonic clock relative to the reference.
     pub ratio: f64,
 }
 
@@ -94,7 +92,6 @@ impl fmt::Display for WrongRate {
     }
 }
 
-/// Seconds on the monotonic clock and on a reference at one moment.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Reading {
     monotonic: f64,
@@ -108,12 +105,12 @@ pub struct ClockWatch {
     began: Instant,
     counter: Option<StatedCounter>,
     readings: [Vec<Reading>; Reference::ALL.len()],
-    /// When the RTC is read next, in the kernel's seconds; never if it cannot be read soon enough.
+    /// Time of the next RTC reading by the kernel's clock in s; infinite if the RTC is unusable.
     next_rtc: f64,
 }
 
 impl ClockWatch {
-    /// Starts to watch; `root` shows the RTC.
+    /// Starts to watch; the RTC is read below `root`.
     pub fn new(root: &Root) -> Self {
         let mut watch = Self {
             root: root.clone(),
@@ -132,12 +129,12 @@ impl ClockWatch {
         let moment = || {
             let (before, started) = (now(), kernel(ClockId::Monotonic));
             let counter = self.counter.map(|counter| counter.seconds());
-            // The kernel counts a suspension in the wall clock and not in the monotonic one.
+            // During a suspension the kernel's wall clock advances and the monotonic one does not.
             let suspended = kernel(ClockId::Boottime) - started;
             let wall = kernel(ClockId::Realtime) - suspended;
             let ended = kernel(ClockId::Monotonic);
             let after = now();
-            // All four, so that no wait of this thread lies between the clock's readings and the kernel's.
+            // Both spans count: no preemption may lie between the two kinds of readings.
             (ended - started <= MAX_READ_SECONDS && after - before <= MAX_READ_SECONDS).then_some((
                 [Some((started + ended) / 2.0), counter, Some(wall), None],
                 (before + after) / 2.0,
@@ -175,35 +172,33 @@ impl ClockWatch {
         seconds
     }
 
-    /// Reads all clocks, and compares them over the time since the watch began.
+    /// Reads all clocks and returns a deviation of the rate since the start of the watch.
     pub fn wrong_rate(&mut self) -> Option<WrongRate> {
         self.look();
         judge(&self.readings)
     }
 
-    /// The references that show the same rate so far.
+    /// Returns the references that show an equal rate so far.
     pub fn confirmed_by(&self) -> Vec<Reference> {
         let known = |reference: &Reference| pace(*reference, &self.readings[*reference as usize]);
         Reference::ALL.into_iter().filter(|reference| known(reference) == Some(Pace::Same)).collect()
     }
 }
 
-/// The kernel's clock, past what may lie between a program and its C library.
+/// Reads a clock by a system call, in s.
 fn kernel(clock: ClockId) -> f64 {
     let Timespec { tv_sec, tv_nsec } = clock_gettime(clock);
     tv_sec as f64 + tv_nsec as f64 * 1e-9
 }
 
-/// What one reference shows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Pace {
     Same,
-    /// The rate of the monotonic clock as a share of the reference's.
+    /// Rate of the monotonic clock relative to the reference.
     Differs(f64),
 }
 
-/// The first reference that shows another rate. The stated rate of a counter is a number that firmware or a hypervisor wrote:
-/// an RTC that shows the same rate as the monotonic clock overrules it.
+/// First reference with another rate. An RTC overrules the counter's stated rate.
 fn judge(readings: &[Vec<Reading>; Reference::ALL.len()]) -> Option<WrongRate> {
     let shown = |reference: Reference| pace(reference, &readings[reference as usize]);
     let overruled = |reference| reference == Reference::Counter && shown(Reference::Rtc) == Some(Pace::Same);
@@ -215,8 +210,7 @@ fn judge(readings: &[Vec<Reading>; Reference::ALL.len()]) -> Option<WrongRate> {
     })
 }
 
-/// The pace of the monotonic clock on a reference; `None` if too little time passed, or the reference does not run or changed its own
-/// pace.
+/// `None` if too little time passed, or the reference stands still or changed its rate.
 fn pace(reference: Reference, readings: &[Reading]) -> Option<Pace> {
     let (first, last) = (readings.first()?, readings.last()?);
     let span = last.monotonic - first.monotonic;
@@ -228,7 +222,7 @@ fn pace(reference: Reference, readings: &[Reading]) -> Option<Pace> {
         reference.uncertainty() + reference.tolerance() * f64::max(monotonic, advanced)
     };
     if (advanced - span).abs() <= margin(span, advanced) {
-        // A margin that is nearly all of the time confirms nothing.
+        // A margin of nearly the whole time confirms nothing.
         return (margin(span, advanced) < 0.3 * span).then_some(Pace::Same);
     }
     if reference.is_continuous() {
@@ -259,7 +253,7 @@ fn pace(reference: Reference, readings: &[Reading]) -> Option<Pace> {
 mod tests {
     use super::*;
 
-    /// Readings of a reference every `step` seconds: each part of `rates` is its seconds and its pace, then a step.
+    /// Readings every `step` seconds; a part is its duration in s, the reference's rate and a step.
     fn readings(step: f64, parts: &[(f64, f64, f64)]) -> Vec<Reading> {
         let mut all = vec![Reading { monotonic: 0.0, reference: 1000.0 }];
         for (seconds, rate, jump) in parts {
@@ -295,7 +289,7 @@ mod tests {
             assert_eq!(pace(reference, &step), None, "{reference:?}");
             assert_eq!(pace(reference, &back), None, "{reference:?}");
         }
-        // A counter that starts anew, and one that stands still.
+        // A counter that restarts, and one that stands still.
         let anew = readings(0.1, &[(1.0, 1.0, 0.0), (1.0, 1.0, -1000.0), (1.0, 1.0, 0.0)]);
         assert_eq!(pace(Reference::Counter, &anew), None);
         assert_eq!(pace(Reference::Rtc, &readings(1.0, &[(60.0, 0.0, 0.0)])), None);

@@ -1,7 +1,6 @@
-//! Processors: what they are, how they are numbered, which may be used, at what clock.
-//!
-//! Sources: `/proc/cpuinfo` for names and flags, `/sys/devices/system/cpu` (Linux
-//! `Documentation/ABI/testing/sysfs-devices-system-cpu`) for topology and clock, `/proc/self/status` for affinity.
+//! Processors: identity, numbering, affinity and clock. Sources: `/proc/cpuinfo` for names and
+//! flags, `/sys/devices/system/cpu` (Linux `Documentation/ABI/testing/sysfs-devices-system-cpu`)
+//! for topology and clock, `/proc/self/status` for affinity.
 
 mod cache;
 mod clock;
@@ -23,7 +22,7 @@ use std::path::PathBuf;
 /// The processors of a machine.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cpu {
-    /// As the processor (x86) or firmware names itself.
+    /// Name given by the processor (x86) or firmware.
     pub model_name: Option<String>,
     /// CPUID vendor: `GenuineIntel`, `AuthenticAMD` (x86 only).
     pub vendor: Option<String>,
@@ -33,67 +32,66 @@ pub struct Cpu {
     pub model: Option<u32>,
     /// Stepping (x86 only).
     pub stepping: Option<u32>,
-    /// Microcode revision, as the kernel shows it.
+    /// Microcode revision as shown by the kernel.
     pub microcode: Option<String>,
-    /// Identification of an Arm core (of the first allowed CPU).
+    /// Identification of the first allowed CPU (Arm only).
     pub arm: Option<ArmId>,
-    /// Feature flags, as the kernel names them.
+    /// Feature flags, named as by the kernel.
     pub flags: BTreeSet<String>,
-    /// CPUs that are running.
+    /// Online CPUs.
     pub online: CpuSet,
-    /// CPUs that this process may use: running and in its affinity.
+    /// CPUs that this process may use: online and in its affinity.
     pub allowed: CpuSet,
-    /// Packages that hold online CPUs.
+    /// Number of packages with online CPUs.
     pub sockets: Option<usize>,
-    /// Physical cores that hold online CPUs.
+    /// Number of physical cores with online CPUs.
     pub cores: Option<usize>,
-    /// Online CPUs (hardware threads).
+    /// Number of online CPUs (hardware threads).
     pub threads: usize,
-    /// Each present CPU, in ascending order.
+    /// All present CPUs in ascending order.
     pub logical: Vec<Logical>,
-    /// Kinds of core, where there is more than one (big.LITTLE, performance and efficiency cores): what is said of
-    /// one CPU here then does not hold for all.
+    /// Kinds of core if there are several (such as big.LITTLE), else empty.
     pub kinds: Vec<CoreKind>,
-    /// Caches of the online CPUs, alike ones together.
+    /// Caches of the online CPUs, identical ones combined.
     pub caches: Vec<Cache>,
-    /// How much of a last-level cache one CPU really has, where that was measured for this run.
+    /// Measured effective share of a last-level cache for one CPU, if measured for this run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effective_cache: Option<EffectiveCache>,
-    /// What cores were measured to start in a cycle for this run, one of each kind.
+    /// Measured instruction rates and latencies for this run, per kind of core.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub capabilities: Vec<Capability>,
-    /// CPUs that were measured for this run to share a core, which the kernel does not say: a hypervisor hides it.
+    /// Groups of CPUs measured to share a core although the hypervisor hides it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hidden_siblings: Vec<CpuSet>,
     /// Clock limits and policy.
     pub clock: Clock,
-    /// What CPUID says (x86 only), as read; empty where it was not.
+    /// Raw CPUID (x86 only); empty if unread.
     #[serde(default, skip_serializing_if = "Cpuid::is_empty")]
     pub cpuid: Cpuid,
 }
 
-/// What a core was measured to start in a cycle: it can do that at least.
+/// Measured instruction rate or latency of a core, a lower limit of its ability.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Capability {
-    /// The CPU that was looked at; it stands for its kind.
+    /// The measured CPU, representative of its kind.
     pub cpu: usize,
-    /// Which instructions.
+    /// Kind of instruction.
     pub ability: Ability,
-    /// Their instruction set.
+    /// Instruction set.
     pub isa: String,
-    /// Bits of a vector.
+    /// Vector width in bits.
     pub bits: u32,
-    /// As measured: instructions in a cycle, or the cycles of a latency.
+    /// Measured value: instructions per cycle, or cycles of latency.
     pub measured: f64,
 }
 
-/// Instructions whose rate tells processors apart.
+/// Instruction rates and latencies that distinguish processors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ability {
     /// Fused multiply-add.
     Fma,
-    /// Multiplications and additions, as many of each, counted together.
+    /// Equal numbers of multiplications and additions, counted together.
     MultiplyAndAdd,
     /// Floating-point addition.
     Add,
@@ -101,26 +99,25 @@ pub enum Ability {
     Multiply,
     /// Integer addition.
     IntegerAdd,
-    /// Loads of whole vectors from the level-1 cache.
+    /// Loads of whole vectors from the L1 cache.
     Loads,
-    /// Cycles from a fused multiply-add to the next that waits for its result.
+    /// Latency of dependent fused multiply-adds, in cycles.
     FmaLatency,
-    /// Cycles from a floating-point addition to the next that waits for its result.
+    /// Latency of dependent floating-point additions, in cycles.
     AddLatency,
 }
 
 impl Capability {
-    /// Rates that units have.
     const STEPS: [f64; 6] = [0.5, 1.0, 1.5, 2.0, 3.0, 4.0];
-    /// Share by which a measured rate may miss the step that it means.
+    /// Relative tolerance of a measured rate.
     const RATE_STEP_TOLERANCE: f64 = 0.03;
 
-    /// Whether it is a measured rate of multiply-adds of `bits`-wide vectors that stands for `per_cycle` of them in a cycle.
+    /// Returns whether this is a rate of `per_cycle` multiply-adds of `bits`-wide vectors.
     pub fn is_fma(&self, bits: u32, per_cycle: f64) -> bool {
         self.ability == Ability::Fma && self.bits == bits && self.per_cycle() == Some(per_cycle)
     }
 
-    /// The rate that was meant, in instructions per cycle; `None` where the measured one is between two, or is a latency.
+    /// Returns the nominal rate in instructions per cycle; `None` for latencies.
     pub fn per_cycle(&self) -> Option<f64> {
         if matches!(self.ability, Ability::FmaLatency | Ability::AddLatency) {
             return None;
@@ -129,36 +126,35 @@ impl Capability {
     }
 }
 
-/// One CPU as the kernel numbers it: a hardware thread.
+/// One CPU (hardware thread) as numbered by the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Logical {
     /// The kernel's number.
     pub id: usize,
-    /// Number of its core, unique within the package.
+    /// Core number, unique within the package.
     pub core: Option<u32>,
-    /// Number of its package (socket).
+    /// Package (socket) number.
     pub package: Option<u32>,
-    /// The hardware threads of its core, itself among them; empty when unknown.
+    /// Hardware threads of the core, this one included; empty if unknown.
     pub siblings: CpuSet,
-    /// Whether it is running.
+    /// Whether the CPU is online.
     pub online: bool,
-    /// How much it gets done beside the others, as the kernel ranks cores of several kinds: more is quicker.
+    /// The kernel's relative performance rank among several kinds of core: higher is faster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity: Option<u32>,
 }
 
-/// CPUs of one kind, on a machine with several kinds.
+/// CPUs of one kind on a machine with several kinds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CoreKind {
-    /// The kernel's name for the kind: `cpu_core`, `cpu_atom`, or the Arm `midr_el1` value.
+    /// The kernel's name of the kind: `cpu_core`, `cpu_atom`, or the Arm `midr_el1` value.
     pub name: String,
     /// The CPUs of this kind.
     pub cpus: CpuSet,
 }
 
 impl Cpu {
-    /// The best set of vector instructions for which there are kernels, by the features that the processor names; `None` where it
-    /// names none of them.
+    /// Returns the best supported vector instruction set that has kernels, by feature flags.
     pub fn best_isa(&self) -> Option<Isa> {
         const SETS: [(Isa, &[&str]); 5] = [
             (Isa::Avx512, &["avx512f", "avx512dq", "avx512bw", "avx512vl"]),
@@ -170,55 +166,52 @@ impl Cpu {
         SETS.into_iter().find(|(_, needs)| needs.iter().all(|feature| self.has(feature))).map(|(isa, _)| isa)
     }
 
-    /// Whether the kernel reports the flag for the first CPU.
+    /// Returns whether the kernel reports the flag for the first CPU.
     pub fn has(&self, flag: &str) -> bool {
         self.flags.contains(flag)
     }
 
-    /// The CPU with this number.
+    /// Returns the CPU with this number.
     pub fn logical(&self, id: usize) -> Option<&Logical> {
         self.logical.iter().find(|cpu| cpu.id == id)
     }
 
-    /// What identifies the Arm core that is CPU `number`; `None` elsewhere.
+    /// Returns the identification of the Arm core `number`; `None` on other architectures.
     pub fn arm_of(&self, number: usize) -> Option<ArmId> {
         let kind = self.kinds.iter().find(|kind| kind.cpus.contains(number));
         kind.and_then(|kind| ArmId::named(&kind.name)).or_else(|| self.arm.clone())
     }
 
-    /// The distinct cores that these CPUs belong to, as the kernel says or as was measured; `None` if that is not known of
-    /// all.
+    /// Returns the number of distinct cores of these CPUs, if known for all of them.
     pub fn cores_of(&self, cpus: &CpuSet) -> Option<usize> {
         let shown = distinct_cores(self.logical.iter().filter(|cpu| cpus.contains(cpu.id)))?;
         let hidden = self.hidden_among(cpus).iter().map(|set| set.len() - 1).sum();
         Some(shown.saturating_sub(hidden).max(1))
     }
 
-    /// The groups among these CPUs that were measured to share a core, though the kernel does not say so.
+    /// Returns the groups among these CPUs that were measured to share a core.
     pub fn hidden_among(&self, cpus: &CpuSet) -> Vec<CpuSet> {
         let common = self.hidden_siblings.iter().map(|set| set.common(cpus));
         common.filter(|set| set.len() > 1).collect()
     }
 
-    /// The sum over the distinct last-level caches of the allowed CPUs, in bytes; `None` if a size or the sharing
-    /// is not known.
+    /// Returns the total last-level cache of the allowed CPUs in bytes, if known.
     pub fn last_level_bytes(&self) -> Option<u64> {
         self.last_level_of(&self.allowed).map(|(bytes, _)| bytes)
     }
 
-    /// The distinct last-level caches of these CPUs: bytes of all, and how many they are; `None` if a size or the sharing
-    /// is not known.
+    /// Returns total bytes and number of last-level caches of these CPUs, if known.
     pub fn last_level_of(&self, cpus: &CpuSet) -> Option<(u64, u64)> {
         cache::last_level(&self.caches, cpus)
     }
 
-    /// Bytes of the distinct level-2 caches of these CPUs that are not their last level; 0 if none is known. A CPU whose
-    /// cache sharing is not known counts as a cache of its own.
+    /// Returns the total bytes of L2 caches of these CPUs below a further level; a CPU with unknown
+    /// sharing counts as one cache.
     pub fn level_2_of(&self, cpus: &CpuSet) -> u64 {
         cache::inner_level_2(&self.caches, cpus)
     }
 
-    /// The data (or unified) cache of this level that `cpu` uses.
+    /// Returns the data or unified cache of this level used by `cpu`.
     pub fn cache_of(&self, cpu: usize, level: u8) -> Option<&Cache> {
         self.caches.iter().find(|cache| cache.level == level && cache.holds_data() && cache.serves(cpu))
     }
@@ -227,8 +220,7 @@ impl Cpu {
         let mut info = cpuinfo::read(s);
         let (mut present, mut online) = present_and_online(s, &info.processors);
         let allowed = allowed(s, &online);
-        // A container's file system (lxcfs) shows as many CPUs as the container may use, numbered from 0; the affinity is the
-        // kernel's own word. The rest of the machine is then not seen.
+        // A container's file system (lxcfs) may renumber CPUs; the affinity comes from the kernel.
         if !allowed.iter().all(|cpu| online.contains(cpu)) {
             online.clone_from(&allowed);
             present.clone_from(&allowed);
@@ -292,7 +284,7 @@ impl Cpu {
 impl Logical {
     fn discover(s: &mut Survey, id: usize, online: &CpuSet) -> Self {
         let topology = sys_cpu(id).join("topology");
-        // An Arm kernel writes -1 where the firmware tells nothing; such a number does not parse.
+        // An Arm kernel writes -1 if the firmware gives no number, which does not parse.
         let number = |name: &str| s.root.parse::<u32>(topology.join(name), "a number").ok();
         let siblings = s
             .root
@@ -306,13 +298,13 @@ impl Logical {
             package: number("physical_package_id"),
             siblings: siblings.unwrap_or_default(),
             online: online.contains(id),
-            // A capacity is there where capacities differ (Arm, and hybrid x86 of late); firmware ranks by performance.
+            // Only set if capacities differ (Arm, recently hybrid x86).
             capacity: s.root.parse(sys_cpu(id).join("cpu_capacity"), "a capacity").ok(),
         }
     }
 }
 
-/// Ranks CPUs by the performance that the firmware names for each, where the kernel gives no capacities.
+/// Ranks CPUs by the firmware's highest performance if the kernel gives no capacities.
 fn rank_by_firmware(s: &Survey, logical: &mut [Logical]) {
     if logical.iter().any(|cpu| cpu.capacity.is_some()) {
         return;
@@ -322,19 +314,17 @@ fn rank_by_firmware(s: &Survey, logical: &mut [Logical]) {
     }
 }
 
-/// Where the kernel describes a CPU.
 fn sys_cpu(id: usize) -> PathBuf {
     PathBuf::from(format!("sys/devices/system/cpu/cpu{id}"))
 }
 
-/// What tells a core from another.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum CoreKey<'a> {
     Siblings(&'a CpuSet),
     Numbers { package: u32, core: u32 },
 }
 
-/// How many cores these CPUs are on, by their siblings or else by package and core number.
+/// Number of distinct cores, by siblings or else by package and core number.
 fn distinct_cores<'a>(cpus: impl Iterator<Item = &'a Logical>) -> Option<usize> {
     let cores: Option<BTreeSet<CoreKey<'_>>> = cpus
         .map(|cpu| match cpu.siblings.is_empty() {
@@ -345,7 +335,7 @@ fn distinct_cores<'a>(cpus: impl Iterator<Item = &'a Logical>) -> Option<usize> 
     cores.map(|set| set.len()).filter(|&n| n > 0)
 }
 
-/// The CPUs that exist and those that run; `listed` is what cpuinfo has, which is the running ones.
+/// Present and online CPUs; `listed` are those of cpuinfo, used if sysfs has no online list.
 fn present_and_online(s: &mut Survey, listed: &CpuSet) -> (CpuSet, CpuSet) {
     let read = |name: &str| s.root.parse::<CpuSet>(format!("sys/devices/system/cpu/{name}"), "a CPU list");
     let (present, online) = (read("present"), read("online"));
@@ -364,7 +354,7 @@ fn present_and_online(s: &mut Survey, listed: &CpuSet) -> (CpuSet, CpuSet) {
     (present, online)
 }
 
-/// The running CPUs in this process's affinity; all of them when that cannot be read.
+/// Online CPUs in this process's affinity; all online ones if it cannot be read.
 fn allowed(s: &mut Survey, online: &CpuSet) -> CpuSet {
     if s.root.is_live()
         && let Ok(cpus) = plimsoll_metal::affinity::allowed()
@@ -379,8 +369,7 @@ fn allowed(s: &mut Survey, online: &CpuSet) -> CpuSet {
             _ => Err(garbled(STATUS, value, "a CPU list in Cpus_allowed_list")),
         }
     });
-    // The list may name CPUs that are off. A running one is in the list of those online, or, where a container's file
-    // system has made that list, has a topology.
+    // A CPU of the affinity is online if listed so or (in a container) if it has a topology.
     let is_shown = |cpu: usize| {
         let off = s.root.text(sys_cpu(cpu).join("online")).is_ok_and(|text| text == "0");
         !off && s.root.exists(sys_cpu(cpu).join("topology/core_id"))
@@ -398,7 +387,6 @@ fn allowed(s: &mut Survey, online: &CpuSet) -> CpuSet {
     }
 }
 
-/// The kinds of core, if there is more than one.
 fn kinds(s: &Survey, info: &cpuinfo::CpuInfo, online: &CpuSet) -> Vec<CoreKind> {
     let mut kinds: Vec<CoreKind> = Vec::new();
     for name in ["cpu_core", "cpu_atom", "cpu_lowpower"] {

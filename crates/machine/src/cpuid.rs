@@ -1,8 +1,6 @@
-//! What CPUID says, kept as it was read: the evidence by which an x86 processor is identified.
-//!
-//! Leaves are those that identify (Intel 325462, volume 2A, CPUID; AMD 24594, appendix E). What differs from CPU to CPU
-//! without saying what it is (APIC numbers) is taken out, so that alike CPUs have one table; the serial number of leaf 3
-//! is never read.
+//! Raw CPUID, the evidence that identifies an x86 processor: identifying leaves (Intel 325462,
+//! volume 2A, CPUID; AMD 24594, appendix E) without per-CPU values (APIC IDs), so that identical
+//! CPUs have one table. The serial number of leaf 3 is never read.
 
 mod meaning;
 mod text;
@@ -16,48 +14,48 @@ use super::{CpuSet, Survey};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// The file of a saved machine that holds CPUID, below its root.
+/// File of a saved machine with its CPUID, below its root.
 pub const CPUID_FILE: &str = "cpuid.txt";
-/// The most that is read of it, in bytes: 512 CPUs of what cpuid(1) prints.
+/// Largest size of that file in bytes: 512 CPUs of cpuid(1) output.
 const FILE_CAP: u64 = 32 << 20;
-/// Names a file in the format of `cpuid -r` that tests put in the processor's place.
+/// Variable with a file in `cpuid -r` format that replaces the processor in tests.
 const OVERRIDE: &str = "PLIMSOLL_TEST_CPUID";
 
 /// One leaf and subleaf; as text a line of `cpuid -r`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Leaf {
-    /// EAX of the question.
+    /// EAX on input.
     pub leaf: u32,
-    /// ECX of the question.
+    /// ECX on input.
     pub subleaf: u32,
-    /// The answer's EAX, EBX, ECX and EDX.
+    /// EAX, EBX, ECX and EDX on output.
     pub registers: [u32; 4],
 }
 
-/// What CPUs that answer alike say.
+/// CPUID of a group of CPUs with identical results.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answers {
-    /// The CPUs that were asked.
+    /// The queried CPUs of the group.
     pub cpus: CpuSet,
-    /// Their answers, in the order of leaves.
+    /// Results in the order of leaves.
     pub leaves: Vec<Leaf>,
 }
 
-/// CPUID of a machine: one entry where all CPUs answer alike. Not every CPU need have been asked.
+/// CPUID of a machine: one entry per group of identical CPUs. Not every CPU need be queried.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Cpuid(pub Vec<Answers>);
 
 impl Answers {
-    /// The registers of a leaf, if it was asked.
+    /// Returns the registers of a leaf, if it was queried.
     pub fn get(&self, leaf: u32, subleaf: u32) -> Option<[u32; 4]> {
         self.leaves.iter().find(|l| (l.leaf, l.subleaf) == (leaf, subleaf)).map(|l| l.registers)
     }
 }
 
 impl Cpuid {
-    /// What `cpu` says: its own answers, or everybody's where there are no others and all cores are alike.
+    /// Returns the CPUID of `cpu`: its own, or the only group's if all cores are identical.
     pub fn of(&self, cpu: usize) -> Option<&Answers> {
         match self.0.as_slice() {
             [only] if !only.is_hybrid() => Some(only),
@@ -65,22 +63,22 @@ impl Cpuid {
         }
     }
 
-    /// How the hypervisor names itself, by any CPU.
+    /// Returns the name of the hypervisor.
     pub fn hypervisor(&self) -> Option<String> {
         self.0.first()?.hypervisor()
     }
 
-    /// Whether no CPU was asked.
+    /// Returns whether no CPU was queried.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The CPUs that were asked.
+    /// Returns the queried CPUs.
     pub fn cpus(&self) -> CpuSet {
         self.0.iter().flat_map(|answers| answers.cpus.iter()).collect()
     }
 
-    /// The processor's own answers, or a saved machine's.
+    /// Queries the processor, or reads the file of a saved machine.
     pub(super) fn discover(s: &mut Survey, allowed: &CpuSet) -> Self {
         let replaced = if s.root.is_live() { std::env::var_os(OVERRIDE) } else { None };
         let text = match replaced {
@@ -95,7 +93,7 @@ impl Cpuid {
         s.keep("cpu.cpuid", parsed).unwrap_or_default()
     }
 
-    /// Asks the processor: the first of these CPUs, and each of them where it says that cores differ.
+    /// Queries the first of these CPUs, and each of them if cores differ.
     fn ask(allowed: &CpuSet) -> Self {
         let Some(first) = allowed.first() else { return Self::default() };
         let mut found = Self::default();
@@ -108,7 +106,6 @@ impl Cpuid {
         found
     }
 
-    /// Adds a CPU's answers, to those of its like.
     fn add(&mut self, cpu: usize, leaves: Vec<Leaf>) {
         if leaves.is_empty() {
             return;
@@ -122,14 +119,12 @@ impl Cpuid {
     }
 }
 
-/// Kinds of answers that are kept. Each CPU may have one of its own where a hypervisor numbers caches by CPU; more kinds than this are
-/// no machine's, and each is compared with all.
+/// Most groups kept: a hypervisor that numbers caches by CPU gives each CPU its own.
 const MOST_KINDS: usize = 1024;
 
-/// The most subleaves that are asked of one leaf.
 const MOST_SUBLEAVES: u32 = 16;
 
-/// Leaves that say what the processor is, each with the number of its subleaves.
+/// Identifying leaves, each with its number of subleaves.
 const CPUID_LEAVES: [(u32, u32); 26] = [
     (0x0, 1),
     (0x1, 1),
@@ -159,22 +154,22 @@ const CPUID_LEAVES: [(u32, u32); 26] = [
     (0x8000_0021, 1),
 ];
 
-/// Whether the leaf is kept, and which bits of its registers.
+/// Leaf with the bits that are kept; `None` for a leaf that is not.
 fn kept(leaf: Leaf) -> Option<Leaf> {
     let mut registers = leaf.registers;
     CPUID_LEAVES.iter().find(|(number, subleaves)| leaf.leaf == *number && leaf.subleaf < *subleaves)?;
     if let (0x1, [_, ebx, ecx, _]) = (leaf.leaf, &mut registers) {
-        // EBX[31:24] is the CPU's APIC number; ECX[27], OSXSAVE, is a setting of the kernel.
+        // EBX[31:24] is the CPU's APIC ID; ECX[27], OSXSAVE, is a setting of the kernel.
         *ebx &= 0x00ff_ffff;
         *ecx &= !(1 << 27);
     }
-    // A cache's last subleaf, and one that is not there, say nothing.
+    // The terminating subleaf of the cache list carries no information.
     let is_end =
         matches!(leaf.leaf, 0x4 | 0x8000_001d) && registers.first().is_some_and(|eax| eax & 0x1f == 0);
     (!is_end).then_some(Leaf { registers, ..leaf })
 }
 
-/// What CPU `number` answers; empty where it cannot be asked.
+/// Leaves of CPU `number`; empty if the thread cannot be pinned to it.
 fn on(number: usize) -> Vec<Leaf> {
     let asked = std::thread::scope(|scope| {
         let ask = || plimsoll_metal::affinity::keep_on(&[number]).map(|()| here()).unwrap_or_default();
@@ -183,7 +178,6 @@ fn on(number: usize) -> Vec<Leaf> {
     asked.unwrap_or_default()
 }
 
-/// What the CPU answers that the calling thread is on.
 fn here() -> Vec<Leaf> {
     let ask = |leaf: u32, subleaf: u32| {
         let r = plimsoll_metal::cpuid::ask(leaf, subleaf)?;
@@ -195,10 +189,8 @@ fn here() -> Vec<Leaf> {
     found.into_iter().filter(|leaf| leaf.subleaf == 0 || leaf.registers != [0; 4]).collect()
 }
 
-/// Leaves without those above the highest of their range, if the first leaf of the range, which names the highest, is among them.
-///
-/// Beyond the highest leaf Intel's processors repeat the highest basic one. The two ranges above the basic one hold nothing
-/// unless their first leaf names a highest one in the same range.
+/// Drops leaves above the highest of their range (EAX of its first leaf), where Intel repeats the
+/// highest basic leaf. An upper range is empty unless its first leaf gives one within it.
 fn bounded(leaves: Vec<Leaf>) -> Vec<Leaf> {
     const RANGE: u32 = 0xc000_0000;
     let highest = |range: u32| leaves.iter().find(|leaf| leaf.leaf == range).map(|leaf| leaf.registers[0]);
@@ -207,7 +199,7 @@ fn bounded(leaves: Vec<Leaf>) -> Vec<Leaf> {
         let of_range = bounds.iter().find(|(range, _)| leaf.leaf & RANGE == *range);
         of_range
             .and_then(|(range, last)| Some((*range, (*last)?)))
-            // An old KVM names itself and 0 as its highest leaf.
+            // An old KVM gives its name and 0 as its highest leaf.
             .is_none_or(|(range, last)| {
                 let names_itself = last == 0 && leaf.leaf == range;
                 names_itself || last & RANGE == range && leaf.leaf <= last

@@ -1,14 +1,14 @@
-//! Sets of CPU (or NUMA node) numbers in the kernel's list format, `0-3,8,10-11`.
-//!
-//! The format is that of `/sys/devices/system/cpu/online` and `Cpus_allowed_list` (Linux `Documentation/admin-guide/
-//! kernel-parameters.rst`, "cpu lists"); the `N-M:used/group` form, which the kernel never writes, is refused.
+//! Sets of CPU (or NUMA node) numbers in the kernel's list format, `0-3,8,10-11`, as in
+//! `/sys/devices/system/cpu/online` and `Cpus_allowed_list` (Linux
+//! `Documentation/admin-guide/kernel-parameters.rst`, "cpu lists"). The `N-M:used/group` form,
+//! which the kernel never writes, is rejected.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt::{self, Display};
 use std::str::FromStr;
 
-/// CPU numbers run from 0 to one less than this: the largest `CONFIG_NR_CPUS` of x86-64.
+/// Upper limit (exclusive) of CPU numbers: the largest `CONFIG_NR_CPUS` of x86-64.
 pub const MAX_CPUS: usize = 8192;
 
 /// A set of CPU numbers below [`MAX_CPUS`]; as text and in JSON `0-3,8`.
@@ -16,47 +16,47 @@ pub const MAX_CPUS: usize = 8192;
 #[serde(try_from = "String", into = "String")]
 pub struct CpuSet(BTreeSet<usize>);
 
-/// Why a CPU list was refused.
+/// Reason why a CPU list was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CpuListError {
     /// A part is neither a number nor a range.
     #[error("CPU list: \"{0}\" is not a number or a range such as 0-3")]
     NotANumber(String),
-    /// A range whose end is before its start.
+    /// The end of a range is before its start.
     #[error("CPU list: the range {0}-{1} runs backwards")]
     Backwards(usize, usize),
-    /// A number that no machine has.
+    /// The number is not below [`MAX_CPUS`].
     #[error("CPU list: {0} is past the last possible CPU, {last}", last = MAX_CPUS - 1)]
     TooLarge(usize),
 }
 
 impl CpuSet {
-    /// The set of this one CPU; empty if it is not below [`MAX_CPUS`].
+    /// Returns the set of one CPU; empty if it is not below [`MAX_CPUS`].
     pub fn single(cpu: usize) -> Self {
         [cpu].into_iter().collect()
     }
 
-    /// The numbers in ascending order.
+    /// Returns the numbers in ascending order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = usize> + '_ {
         self.0.iter().copied()
     }
 
-    /// How many CPUs are in the set.
+    /// Returns the number of CPUs.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether no CPU is in the set.
+    /// Returns whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether `cpu` is in the set.
+    /// Returns whether `cpu` is in the set.
     pub fn contains(&self, cpu: usize) -> bool {
         self.0.contains(&cpu)
     }
 
-    /// The lowest number.
+    /// Returns the lowest number.
     pub fn first(&self) -> Option<usize> {
         self.0.first().copied()
     }
@@ -68,12 +68,12 @@ impl CpuSet {
         }
     }
 
-    /// The CPUs in both sets.
+    /// Returns the intersection.
     pub fn common(&self, other: &Self) -> Self {
         Self(self.0.intersection(&other.0).copied().collect())
     }
 
-    /// Whether the sets have a CPU in common.
+    /// Returns whether the sets have a CPU in common.
     pub fn meets(&self, other: &Self) -> bool {
         !self.0.is_disjoint(&other.0)
     }
@@ -88,7 +88,7 @@ impl FromIterator<usize> for CpuSet {
 impl FromStr for CpuSet {
     type Err = CpuListError;
 
-    /// Parses `0-3,8`; an empty or blank text is the empty set, as the kernel writes it.
+    /// Parses `0-3,8`; blank text is the empty set, as the kernel writes it.
     fn from_str(text: &str) -> Result<Self, CpuListError> {
         let text = text.trim();
         let mut set = BTreeSet::new();
@@ -109,7 +109,7 @@ impl FromStr for CpuSet {
     }
 }
 
-/// One number of a list, below [`MAX_CPUS`]; `part` is what the message quotes.
+/// Parses one number below [`MAX_CPUS`]; errors quote `part`.
 fn number(digits: &str, part: &str) -> Result<usize, CpuListError> {
     let digits = digits.trim();
     let plain = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());

@@ -23,9 +23,8 @@ use serde::{Deserialize, Serialize};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// The most block devices that are read.
 const MAX_DISKS: usize = 4096;
-/// sysfs gives sizes in sectors of this many bytes, whatever the device's own.
+/// Unit of sizes in sysfs in bytes, independent of the device's own sector size.
 const SECTOR_BYTES: u64 = 512;
 
 /// A whole block device (not a partition).
@@ -35,41 +34,41 @@ pub struct Disk {
     pub name: String,
     /// Device number.
     pub number: Option<DeviceNumber>,
-    /// How it is attached.
+    /// Kind of attachment.
     pub kind: DiskKind,
     /// Size in bytes.
     pub size_bytes: Option<u64>,
-    /// Whether the device says that it has moving heads. Virtual disks often claim it without reason.
+    /// Whether the device reports moving heads; virtual disks often do so wrongly.
     pub rotational: Option<bool>,
-    /// The least unit of a transfer, in bytes.
+    /// Logical sector in bytes: the smallest transfer.
     pub logical_sector_bytes: Option<u64>,
-    /// The least unit that is written without reading first, in bytes.
+    /// Physical sector in bytes: the smallest write without a read.
     pub physical_sector_bytes: Option<u64>,
-    /// Maker's name for it.
+    /// Model name.
     pub model: Option<String>,
-    /// I/O scheduler in force: `none`, `mq-deadline` …
+    /// Active I/O scheduler: `none`, `mq-deadline` …
     pub scheduler: Option<String>,
     /// `write back` (a cache that a flush must empty) or `write through`.
     pub write_cache: Option<String>,
-    /// Requests that the kernel queues for it, per hardware queue.
+    /// Requests queued by the kernel per hardware queue.
     pub queue_requests: Option<u64>,
-    /// The largest request, in bytes.
+    /// Largest request in bytes.
     pub max_request_bytes: Option<u64>,
-    /// Whether it refuses writes.
+    /// Whether the device is read-only.
     pub read_only: Option<bool>,
-    /// NUMA node that it is attached to.
+    /// NUMA node of the device.
     pub numa_node: Option<usize>,
-    /// The link it is attached by, if that is known.
+    /// Link of the device, if known.
     pub link: Option<Link>,
 }
 
-/// How a block device is attached, or what it is made of.
+/// Attachment or composition of a block device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DiskKind {
     /// NVMe.
     Nvme,
-    /// A hypervisor's virtio block device.
+    /// Virtio block device of a hypervisor.
     Virtio,
     /// SATA (or PATA) through libata.
     Sata,
@@ -81,7 +80,7 @@ pub enum DiskKind {
     Mmc,
     /// Xen block device.
     Xen,
-    /// A file shown as a device.
+    /// A file presented as a device.
     Loop,
     /// Device mapper: LVM, encryption, multipath.
     DeviceMapper,
@@ -93,12 +92,12 @@ pub enum DiskKind {
     Ram,
     /// A device on another machine (`nbd`, `rbd`, `drbd`).
     Network,
-    /// None of these.
+    /// Any other device.
     Other,
 }
 
 impl DiskKind {
-    /// Its usual name.
+    /// Returns the usual name.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Nvme => "NVMe",
@@ -118,12 +117,12 @@ impl DiskKind {
         }
     }
 
-    /// Whether the device has no medium of its own but passes to others.
+    /// Returns whether the device has no medium of its own but maps to other devices or files.
     pub fn is_layer(self) -> bool {
         matches!(self, Self::Loop | Self::DeviceMapper | Self::Md)
     }
 
-    /// By the kernel's name and the resolved place below `/sys/devices`.
+    /// Derives the kind from the kernel's name and the resolved path below `/sys/devices`.
     fn of(name: &str, place: &Path) -> Self {
         let by_name = [
             ("nvme", Self::Nvme),
@@ -155,12 +154,12 @@ impl DiskKind {
     }
 }
 
-/// Whether `name` is `prefix` and a number.
+/// Returns whether `name` is `prefix` followed by a number.
 pub(crate) fn numbered(name: &str, prefix: &str) -> bool {
     name.strip_prefix(prefix).is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// All block devices that have a size.
+/// All block devices; empty loop, RAM, zram and network devices are omitted.
 pub(super) fn discover(s: &mut Survey) -> Vec<Disk> {
     let found = s.root.names("sys/block");
     let names = s.keep("disks", found).unwrap_or_default();
@@ -186,7 +185,7 @@ pub(super) fn discover(s: &mut Survey) -> Vec<Disk> {
 }
 
 impl Disk {
-    /// What sysfs says of the device at `place`, a resolved directory below `/sys/devices`.
+    /// Reads the device at `place`, a resolved directory below `/sys/devices`.
     pub(super) fn at(root: &Root, place: &Path) -> Self {
         let name = place.file_name().map(|n| shown_bytes(n.as_bytes())).unwrap_or_default();
         let kind = DiskKind::of(&name, place);
@@ -214,7 +213,7 @@ impl Disk {
     }
 }
 
-/// Model, with the maker's name in front where SCSI keeps them apart (`ATA` is no maker).
+/// Model, preceded by the SCSI vendor (`ATA` is no vendor).
 fn model(root: &Root, place: &Path) -> Option<String> {
     let line = |name: &str| root.line(place.join("device").join(name)).ok();
     let model = line("model").or_else(|| line("name"))?;
@@ -232,13 +231,12 @@ fn chosen(list: &str) -> Option<String> {
     bracketed.or(only).filter(|name| !name.is_empty()).map(shown)
 }
 
-/// The node of the nearest device above that names one.
 fn numa_node(root: &Root, place: &Path) -> Option<usize> {
-    // Firmware that does not know writes -1, which does not parse.
+    // Firmware without a node writes -1, which does not parse.
     place.ancestors().find_map(|dir| root.parse(dir.join("numa_node"), "a node").ok())
 }
 
-/// Where sysfs describes a device number: the resolved directory of the disk or partition.
+/// Resolved sysfs directory of the disk or partition with a device number.
 pub(super) fn place_of(root: &Root, number: DeviceNumber) -> Result<PathBuf, ReadError> {
     root.resolve(format!("sys/dev/block/{number}"))
 }

@@ -1,10 +1,10 @@
-//! A hash of the hardware, to tell kinds of machine apart in the history.
+//! Hash of the hardware that identifies a kind of machine in the history.
 
 use super::Machine;
 
-/// 16 hexadecimal digits of what a reboot, another kernel or another affinity does not change: processor, topology,
-/// caches, memory to the GiB, hypervisor and product. Disks and interfaces come and go, so they are not in it; no name,
-/// serial or address is, so machines of one kind share it.
+/// Returns 16 hexadecimal digits that survive a reboot, another kernel or affinity: a hash of
+/// processor, topology, caches, memory in GiB, hypervisor and product, without disks, interfaces,
+/// names and serial numbers, so machines of one kind share it.
 pub(super) fn of(machine: &Machine) -> String {
     let cpu = &machine.cpu;
     let mut facts = vec![
@@ -28,6 +28,6 @@ pub(super) fn of(machine: &Machine) -> String {
     format!("{hash:016x}")
 }
 
-/// FNV-1a, 64 bits: <http://www.isthe.com/chongo/tech/comp/fnv/>. Nothing relies on it being hard to invert.
+/// FNV-1a, 64 bits: <http://www.isthe.com/chongo/tech/comp/fnv/>. It need not be hard to invert.
 const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
 const PRIME: u64 = 0x0000_0100_0000_01b3;

@@ -1,9 +1,10 @@
-//! What tests take, also those of other crates (feature `testing`): parts of machines, and saved machines,
-//! `tests/fixtures/machines/NAME.tree`, which are unpacked into a temporary directory.
+//! Test support, also for other crates (feature `testing`): parts of machines, and saved machines
+//! `tests/fixtures/machines/NAME.tree` that are unpacked into a temporary directory.
 //!
-//! Lines are `path = content` (the same path again appends a line), `path -> link target`, `path/` for a directory,
-//! `#` for a comment. `[0-3,8]` in a path repeats the line with each number; `{n}`, `{n+40}`, `{n-40}`, `{n%20}` and
-//! `{n/4}` then stand for that number. In contents `\n`, `\t`, `\\` and `\xNN` are escapes.
+//! Lines are `path = content` (a repeated path appends a line), `path -> link target`, `path/` for
+//! a directory, `#` for a comment. `[0-3,8]` in a path repeats the line for each number; `{n}`,
+//! `{n+40}`, `{n-40}`, `{n%20}` and `{n/4}` then stand for that number. Contents have the escapes
+//! `\n`, `\t`, `\\` and `\xNN`.
 
 use super::network::{Nic, NicKind};
 use super::smbios::{END, MEMORY_DEVICE};
@@ -14,32 +15,26 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// A failure of the fixture itself, in words.
+/// An error of the fixture itself.
 pub type Fault = Box<dyn std::error::Error>;
 
-/// A saved machine, unpacked; removed when dropped.
+/// An unpacked saved machine, removed when dropped.
 pub struct Fixture {
-    /// Where it lies.
+    /// Directory of the files.
     pub dir: TempDir,
-    /// The same, to read from.
+    /// The directory as a root to read from.
     pub root: Root,
 }
 
 impl Fixture {
-    /// Unpacks the saved machine `name`.
-    ///
-    /// # Errors
-    /// There is no such tree, or it cannot be unpacked.
+    /// Unpacks the saved machine `name`. Fails if the tree is missing or cannot be unpacked.
     pub fn open(name: &str) -> Result<Self, Fault> {
         Self::unpack(&fs::read_to_string(tree_file(name))?)
     }
 
-    /// Unpacks a tree's text.
-    ///
-    /// # Errors
-    /// A line is no line of a tree, or nothing can be written.
+    /// Unpacks the text of a tree. Fails at an invalid line, or if a file cannot be written.
     pub fn unpack(tree: &str) -> Result<Self, Fault> {
-        // Hundreds of small files: in memory where possible, since a disk under test makes each one slow.
+        // Hundreds of small files are slow on a disk under test, so memory is preferred.
         let dir = TempDir::new_in("/dev/shm").or_else(|_| TempDir::new())?;
         for entry in entries(tree)? {
             entry.write(dir.path())?;
@@ -48,15 +43,12 @@ impl Fixture {
         Ok(Self { dir, root })
     }
 
-    /// What is discovered in it.
+    /// Discovers the machine.
     pub fn machine(&self) -> Machine {
         Machine::discover(&self.root)
     }
 
-    /// Replaces a file's content, whatever it was.
-    ///
-    /// # Errors
-    /// It cannot be written.
+    /// Replaces the content of a file.
     pub fn write(&self, path: &str, content: &[u8]) -> Result<(), Fault> {
         assert!(content.len() as u64 <= 2 * MOUNTS_CAP);
         let path = self.dir.path().join(path);
@@ -65,7 +57,7 @@ impl Fixture {
     }
 }
 
-/// Two cores of two hardware threads: CPUs 0 and 2, 1 and 3.
+/// Returns two cores with two hardware threads each: CPUs 0 and 2, 1 and 3.
 pub fn two_cores() -> Vec<Logical> {
     let logical = |id: usize| Logical {
         id,
@@ -78,7 +70,7 @@ pub fn two_cores() -> Vec<Logical> {
     (0..4).map(logical).collect()
 }
 
-/// An interface of 10 Gbit/s.
+/// Returns an interface of 10 Gbit/s.
 pub fn nic(kind: NicKind) -> Nic {
     Nic {
         name: "eth0".to_owned(),
@@ -93,10 +85,10 @@ pub fn nic(kind: NicKind) -> Nic {
     }
 }
 
-/// Names of slot and bank; GiB and speed of the module, `None` for an empty slot.
+/// Slot name, bank name, and (GiB, MT/s) of the module; `None` for an empty slot.
 pub type Slot<'a> = (&'a str, &'a str, Option<(u16, u16)>);
 
-/// A table of SMBIOS with such modules as a server's firmware writes it.
+/// Returns an SMBIOS table with these modules, as written by a server's firmware.
 pub fn table(slots: &[Slot<'_>]) -> Vec<u8> {
     let mut table = vec![1, 4, 0, 0];
     table.extend(b"a system\0\0");
@@ -118,7 +110,7 @@ pub fn table(slots: &[Slot<'_>]) -> Vec<u8> {
     table
 }
 
-/// Where saved machines are.
+/// Returns the path of a saved machine.
 pub fn tree_file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/machines").join(format!("{name}.tree"))
 }
@@ -126,7 +118,7 @@ pub fn tree_file(name: &str) -> PathBuf {
 /// One file, link or directory of a tree.
 #[derive(Debug, Clone)]
 pub struct Entry {
-    /// Below the root.
+    /// Path below the root.
     pub path: String,
     what: What,
 }
@@ -138,10 +130,7 @@ enum What {
     Directory,
 }
 
-/// All entries, repetitions expanded.
-///
-/// # Errors
-/// A line is no line of a tree.
+/// Returns all entries with repetitions expanded. Fails at an invalid line.
 pub fn entries(tree: &str) -> Result<Vec<Entry>, Fault> {
     let mut all = Vec::new();
     for line in tree.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')) {
@@ -157,7 +146,6 @@ pub fn entries(tree: &str) -> Result<Vec<Entry>, Fault> {
     Ok(all)
 }
 
-/// A line with the number put in.
 fn numbered(line: &str, n: usize) -> Result<String, Fault> {
     let mut out = String::new();
     let mut rest = line;
@@ -218,7 +206,7 @@ fn unescape(text: &str) -> Result<Vec<u8>, Fault> {
 }
 
 impl Entry {
-    /// Whether this is (a line of) a file.
+    /// Returns whether this is (a line of) a file.
     pub fn is_file(&self) -> bool {
         matches!(self.what, What::Line(_))
     }

@@ -1,8 +1,6 @@
-//! Health: what the system shows of hardware that is worn, too hot, slowed down or faulty.
-//!
-//! [`Health::read`] takes all of it, once a stored run. A [`Probe`] knows where the counters are, so that reading them around a case
-//! is cheap. Everything is optional: what the system does not show is absent, and what only root may read is named in
-//! [`Health::missing`].
+//! Health of the hardware: wear, temperature, throttling and faults. [`Health::read`] reads
+//! everything, once per stored run; a [`Probe`] reads counters cheaply around a case. Values that
+//! only root may read are listed in [`Health::missing`].
 
 mod counters;
 mod energy;
@@ -25,44 +23,43 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// The longest name or text that is kept, in characters.
 const MAX_NAME_CHARACTERS: usize = 80;
 
-/// All that the system shows of the hardware's health at one moment.
+/// Health of the hardware at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Health {
-    /// Revisions of the microcode that the CPUs run, each once (`cpuN/microcode/version`, else `/proc/cpuinfo`).
+    /// Distinct microcode revisions of the CPUs (`cpuN/microcode/version`, else `/proc/cpuinfo`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub microcode: Vec<String>,
-    /// Vulnerabilities of the processor and what the kernel does about each, without those that do not affect it
-    /// (`/sys/devices/system/cpu/vulnerabilities`, Linux `Documentation/ABI/testing/sysfs-devices-system-cpu`).
+    /// Processor vulnerabilities with their mitigation, unless not affected
+    /// (`/sys/devices/system/cpu/vulnerabilities`).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub mitigations: BTreeMap<String, String>,
-    /// PCI Express links that are slower or narrower than both of their ends can do.
+    /// PCI Express links slower or narrower than both ends support.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<PcieLink>,
     /// Temperatures.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sensors: Vec<Sensor>,
-    /// What NVMe drives say of themselves.
+    /// Health of NVMe drives.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drives: Vec<Drive>,
-    /// What is counted since boot.
+    /// Event counters since boot.
     #[serde(default, skip_serializing_if = "Counters::is_empty")]
     pub counters: Counters,
-    /// What is there and may not be read by this user, each in a few words.
+    /// Descriptions of existing values that this user may not read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
 }
 
-/// All temperatures that can be read now, in °C, without those that say nothing for sure.
+/// Returns all current temperatures of reliable sensors in °C.
 pub fn temperatures(root: &Root) -> Vec<f64> {
     sensor::all(root).into_iter().filter(Sensor::is_sure).map(|sensor| sensor.celsius).collect()
 }
 
 impl Health {
-    /// Reads all below `root`. Nothing is opened for writing; of the machine itself, NVMe controllers are asked for their
-    /// SMART log page where this user may.
+    /// Reads everything below `root`, without opening files for writing; queries live NVMe
+    /// controllers for their SMART log page, if permitted.
     pub fn read(root: &Root) -> Self {
         let probe = Probe::whole(root);
         let mut missing: Vec<String> = probe.missing().map(str::to_owned).into_iter().collect();
@@ -79,23 +76,23 @@ impl Health {
         }
     }
 
-    /// What happened since an earlier snapshot of the same machine.
+    /// Returns the events since an earlier snapshot of the same machine.
     pub fn since(&self, before: &Self) -> HealthChange {
         self.counters.since(&before.counters)
     }
 
-    /// What is wrong with the hardware, the gravest first.
+    /// Returns the hardware faults, the most severe first.
     pub fn faults(&self) -> Vec<Fault> {
         fault::of(self)
     }
 
-    /// Whether nothing is shown.
+    /// Returns whether nothing is known.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// As it is kept: without what means something only next to a second snapshot (counters of energy and of network interfaces),
-    /// and of the sensors of each chip with the hottest alone, besides those at their limit.
+    /// Returns the part to store: without counters that need a second snapshot (energy,
+    /// interfaces), and with only the hottest and the critical sensors of each chip.
     #[must_use]
     pub fn lasting(mut self) -> Self {
         let mut hottest: BTreeMap<String, f64> = BTreeMap::new();
@@ -104,7 +101,7 @@ impl Health {
             *most = most.max(sensor.celsius);
         }
         self.sensors.retain(|sensor| {
-            // Of several that are as hot, the first.
+            // The first of several equally hot sensors.
             let is_hottest = hottest.get(&sensor.chip) == Some(&sensor.celsius);
             (is_hottest && hottest.remove(&sensor.chip).is_some()) || sensor.is_critical()
         });
@@ -114,7 +111,6 @@ impl Health {
     }
 }
 
-/// The revisions of the CPUs' microcode.
 fn microcode(root: &Root) -> Vec<String> {
     const CPU_DIRECTORY: &str = "sys/devices/system/cpu";
     let cpus = root.names(CPU_DIRECTORY).unwrap_or_default();
@@ -130,10 +126,9 @@ fn microcode(root: &Root) -> Vec<String> {
     found.into_iter().take(MOST_REVISIONS).collect()
 }
 
-/// The most different revisions that are kept: more than two are garbage.
+/// Most revisions kept: more than two are garbage.
 const MOST_REVISIONS: usize = 8;
 
-/// What the kernel does about the processor's vulnerabilities.
 fn mitigations(root: &Root) -> BTreeMap<String, String> {
     const VULNERABILITIES: &str = "sys/devices/system/cpu/vulnerabilities";
     let names = root.names(VULNERABILITIES).unwrap_or_default();
@@ -145,7 +140,6 @@ fn mitigations(root: &Root) -> BTreeMap<String, String> {
     names.iter().take(256).filter_map(said).collect()
 }
 
-/// Whether a file is there and this user may not read it.
 fn is_denied<T>(read: &Result<T, ReadError>) -> bool {
     matches!(read, Err(ReadError::Denied(_)))
 }

@@ -1,7 +1,5 @@
-//! Memory, swap, huge pages and NUMA nodes.
-//!
-//! Sources: `/proc/meminfo` (proc_meminfo(5)), `/sys/kernel/mm/{hugepages,transparent_hugepage}`,
-//! `/sys/devices/system/node`.
+//! Memory, swap, huge pages and NUMA nodes, from `/proc/meminfo` (proc_meminfo(5)),
+//! `/sys/kernel/mm/{hugepages,transparent_hugepage}` and `/sys/devices/system/node`.
 
 use super::root::{ReadError, garbled};
 use super::smbios::{self, Module};
@@ -13,45 +11,45 @@ use std::path::Path;
 
 const MEMINFO: &str = "proc/meminfo";
 const POOLS: &str = "sys/kernel/mm/hugepages";
-/// The most NUMA nodes that are read (`CONFIG_NODES_SHIFT` is at most 10).
+/// Most NUMA nodes that are read (`CONFIG_NODES_SHIFT` is at most 10).
 const MAX_NODES: usize = 1024;
 
-/// Memory as the kernel sees it; a control group can allow less.
+/// Memory as seen by the kernel; a control group may allow less.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Memory {
-    /// Usable memory, in bytes.
+    /// Usable memory in bytes.
     pub total_bytes: Option<u64>,
-    /// What can be taken without swapping, by the kernel's estimate, in bytes.
+    /// Memory available without swapping in bytes, estimated by the kernel.
     pub available_bytes: Option<u64>,
-    /// Swap space, in bytes.
+    /// Swap space in bytes.
     pub swap_total_bytes: Option<u64>,
-    /// Unused swap space, in bytes.
+    /// Free swap space in bytes.
     pub swap_free_bytes: Option<u64>,
-    /// Pools of huge pages, by page size.
+    /// Pools of huge pages by page size.
     pub huge_pages: Vec<HugePages>,
-    /// Transparent huge pages: the setting in force (`always`, `madvise`, `never`).
+    /// Active mode of transparent huge pages: `always`, `madvise`, `never`.
     pub transparent_huge_pages: Option<String>,
-    /// What the kernel does when no transparent huge page is free (`always`, `defer`, `madvise` …).
+    /// Active defrag mode of transparent huge pages: `always`, `defer`, `madvise` …
     pub transparent_huge_pages_defrag: Option<String>,
-    /// Size of a page of ordinary memory, in bytes.
+    /// Size of an ordinary page in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub page_bytes: Option<u64>,
-    /// Size of a transparent huge page, in bytes.
+    /// Size of a transparent huge page in bytes.
     pub transparent_huge_page_bytes: Option<u64>,
-    /// NUMA nodes; one without memory or without CPUs is possible.
+    /// NUMA nodes; a node may lack memory or CPUs.
     pub nodes: Vec<Node>,
-    /// Slots with a memory module, as the firmware describes them.
+    /// Memory modules described by the firmware.
     pub modules: Option<Vec<Module>>,
 }
 
 /// A pool of huge pages of one size.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HugePages {
-    /// Size of a page, in bytes.
+    /// Page size in bytes.
     pub size_bytes: u64,
     /// Pages in the pool.
     pub total: Option<u64>,
-    /// Pages not taken.
+    /// Free pages.
     pub free: Option<u64>,
 }
 
@@ -60,21 +58,21 @@ pub struct HugePages {
 pub struct Node {
     /// The kernel's number.
     pub id: usize,
-    /// Its online CPUs.
+    /// Online CPUs of the node.
     pub cpus: CpuSet,
-    /// Its memory, in bytes. Less than its share while a kernel still initialises memory in the background, where there are others.
+    /// Memory in bytes; too small on several nodes during background initialization by the kernel.
     pub total_bytes: Option<u64>,
-    /// Its memory that is unused or holds pages of files, which give way, in bytes.
+    /// Memory in bytes that is free or holds reclaimable file pages.
     pub free_bytes: Option<u64>,
-    /// Pools of huge pages of this node's memory, smallest page first.
+    /// Pools of huge pages of the node, smallest page first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub huge_pages: Vec<HugePages>,
-    /// Distance to each node by number; 10 is itself (ACPI specification, SLIT).
+    /// Distance to each node by number; 10 is the node itself (ACPI specification, SLIT).
     pub distances: BTreeMap<usize, u32>,
 }
 
 impl Memory {
-    /// The node that `cpu` belongs to.
+    /// Returns the node of `cpu`.
     pub fn node_of(&self, cpu: usize) -> Option<&Node> {
         self.nodes.iter().find(|node| node.cpus.contains(cpu))
     }
@@ -119,8 +117,8 @@ impl Memory {
     }
 }
 
-/// The ordinary page of a kernel whose transparent huge page is of so many bytes: a table of pages fills a page with entries of
-/// 8 bytes, and such a huge page is what one table maps (Linux, `HPAGE_PMD_SIZE`; x86-64 and AArch64).
+/// Page size from the size of a transparent huge page, which one page of 8-byte entries maps
+/// (Linux, `HPAGE_PMD_SIZE`; x86-64 and AArch64).
 fn page_below(huge_page: u64) -> Option<u64> {
     [4_u64, 16, 64].map(|kib| kib << 10).into_iter().find(|page| page * (page / 8) == huge_page)
 }
@@ -131,8 +129,7 @@ fn chosen(path: &Path, text: &str) -> Result<String, ReadError> {
     word.map(shown).ok_or_else(|| garbled(path, text, "a list with one choice in brackets"))
 }
 
-/// The value of `key` in a meminfo, in bytes. Lines are `MemTotal:  24684092 kB`, those of a node
-/// `Node 0 MemTotal:  24684092 kB`; kB means 1024 bytes.
+/// Value of `key` in bytes from `MemTotal:  24684092 kB` or `Node 0 MemTotal: …`; kB is KiB.
 fn meminfo_bytes(path: &str, text: &str, key: &str) -> Result<u64, ReadError> {
     let line = text.lines().find_map(|line| {
         let (name, value) = line.split_once(':')?;
@@ -144,7 +141,6 @@ fn meminfo_bytes(path: &str, text: &str, key: &str) -> Result<u64, ReadError> {
     bytes.ok_or_else(missing)
 }
 
-/// The pools of these names in a directory.
 fn huge_pages(root: &Root, dir: &Path, names: &[String]) -> Vec<HugePages> {
     let mut pools: Vec<HugePages> = names
         .iter()
@@ -177,8 +173,8 @@ fn nodes(s: &mut Survey) -> Vec<Node> {
     nodes.collect()
 }
 
-/// A single node has all memory: while a kernel initialises memory in the background its count of the node's is short of the
-/// machine's (seen on Linux 6.18: 4.46 of 126 GiB).
+/// Gives a single node all memory: its count is short while the kernel initializes memory in the
+/// background (seen on Linux 6.18: 4.46 of 126 GiB).
 fn only_node_has_all(mut nodes: Vec<Node>, total: Option<u64>, available: Option<u64>) -> Vec<Node> {
     if let [only] = nodes.as_mut_slice() {
         // Option orders None first.
@@ -201,7 +197,6 @@ fn node(s: &mut Survey, id: usize, ids: &[usize], dir: &Path) -> Node {
     let (total, free) = (bytes("MemTotal"), bytes("MemFree").map(|free: u64| free.saturating_add(of_files)));
     let distance = dir.join("distance");
     let distances = s.root.text(&distance).and_then(|text| {
-        // One number for each online node, in their order.
         let row: Option<Vec<u32>> = text.split_whitespace().map(|n| n.parse().ok()).collect();
         match row {
             Some(row) if row.len() == ids.len() => Ok(ids.iter().copied().zip(row).collect()),
@@ -209,7 +204,7 @@ fn node(s: &mut Survey, id: usize, ids: &[usize], dir: &Path) -> Node {
         }
     });
     let pools = dir.join("hugepages");
-    // A kernel that has no such pages has no such directory.
+    // A kernel without such pages lacks the directory.
     let names = s.root.names(&pools).unwrap_or_default();
     Node {
         id,

@@ -1,7 +1,5 @@
-//! The mount table, `/proc/self/mountinfo` (proc_pid_mountinfo(5)).
-//!
-//! Paths in it are bytes with space, tab, newline and backslash as three octal digits; they are compared as bytes
-//! and shown lossily.
+//! The mount table, `/proc/self/mountinfo` (proc_pid_mountinfo(5)). Paths are bytes with octal
+//! escapes, compared as bytes and displayed lossily.
 
 use super::root::{MOUNTS_CAP, ReadError, Root};
 use plimsoll_units::text::shown_bytes;
@@ -14,21 +12,20 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 const MOUNTINFO: &str = "proc/self/mountinfo";
-/// The most mounts that are kept.
 const MAX_MOUNTS: usize = 100_000;
 
-/// A device's number; as text and in JSON `254:0`.
+/// A device number; as text and in JSON `254:0`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct DeviceNumber {
-    /// Which driver; 0 belongs to file systems that are on no block device.
+    /// Driver; 0 for file systems without a block device.
     pub major: u32,
-    /// Which device of the driver.
+    /// Device of the driver.
     pub minor: u32,
 }
 
 impl DeviceNumber {
-    /// From a `st_dev` or `st_rdev`.
+    /// Converts a `st_dev` or `st_rdev`.
     pub fn from_raw(dev: u64) -> Self {
         Self { major: rustix::fs::major(dev), minor: rustix::fs::minor(dev) }
     }
@@ -40,7 +37,7 @@ impl Display for DeviceNumber {
     }
 }
 
-/// A text is not a device number.
+/// The text is not a device number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a device number such as 8:1")]
 pub struct NotADeviceNumber;
@@ -72,53 +69,50 @@ impl From<DeviceNumber> for String {
 pub struct Mount {
     /// Device number of the file system.
     pub device: DeviceNumber,
-    /// Which directory of the file system is mounted.
+    /// Mounted directory of the file system.
     pub root: PathBuf,
-    /// Where.
+    /// Mount point.
     pub point: PathBuf,
     /// Type: `ext4`, `xfs`, `tmpfs`, `cgroup2` …
     pub fs_type: String,
-    /// What was mounted: a device's path, or whatever the file system calls itself.
+    /// Source: path of a device, or a name chosen by the file system.
     pub source: PathBuf,
-    /// Options of the mount, then those of the file system.
+    /// Mount options, then those of the file system.
     pub options: Vec<String>,
 }
 
 impl Mount {
-    /// Whether `option` is among the options, alone or with a value.
+    /// Returns whether `option` is set, with or without a value.
     pub fn has(&self, option: &str) -> bool {
         self.options.iter().any(|o| o.split('=').next() == Some(option))
     }
 }
 
-/// All mounts in the order of the table; lines that make no sense are left out.
+/// Reads all mounts in the order of the table, without invalid lines.
 pub fn read(root: &Root) -> Result<Vec<Mount>, ReadError> {
     let bytes = root.bytes(Path::new(MOUNTINFO), MOUNTS_CAP)?;
     Ok(parse(&bytes))
 }
 
-/// The mounts of one mount namespace.
+/// Mounts of one mount namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Table {
-    /// A process, or a thread of one, that sees them; `None` for this program's own namespace.
+    /// Process or thread in the namespace; `None` for this program's own.
     pub process: Option<u32>,
-    /// Its mounts.
+    /// Mounts in the order of the table.
     pub mounts: Vec<Mount>,
 }
 
-/// The mount tables of all processes, one for each namespace, this program's own first.
+/// Mount tables of all namespaces, this program's own first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tables {
-    /// One for each namespace that was found.
+    /// One table per namespace.
     pub all: Vec<Table>,
-    /// Processes whose namespace this user may not look at.
+    /// Number of processes whose namespace this user may not examine.
     pub unseen: usize,
 }
 
-/// What is mounted in every namespace that a thread of a process is in: what another one has mounted is not in our own table.
-///
-/// # Errors
-/// Our own table cannot be read.
+/// Reads the mount tables of all namespaces. Fails if this process's own table cannot be read.
 pub fn everywhere(root: &Root) -> Result<Tables, ReadError> {
     let mut all = vec![Table { process: None, mounts: read(root)? }];
     let mut seen: HashSet<PathBuf> = root.link_text("proc/self/ns/mnt").into_iter().collect();
@@ -134,7 +128,7 @@ pub fn everywhere(root: &Root) -> Result<Tables, ReadError> {
                     all.push(Table { process: Some(thread), mounts: parse(&bytes) });
                 }
                 Err(ReadError::TooLong { .. }) => {
-                    // It is as long for the next process, which need not be asked.
+                    // The table of the next process is as long and is not read.
                     seen.insert(namespace);
                     unseen.insert(process);
                 }
@@ -142,7 +136,6 @@ pub fn everywhere(root: &Root) -> Result<Tables, ReadError> {
                 Err(_) => {}
             },
             Err(ReadError::Denied(_)) => drop(unseen.insert(process)),
-            // It has ended meanwhile.
             Err(_) => {}
         }
     }
@@ -153,14 +146,13 @@ fn parse(table: &[u8]) -> Vec<Mount> {
     table.split(|&b| b == b'\n').filter_map(parse_line).take(MAX_MOUNTS).collect()
 }
 
-/// The mount that `path` (absolute, links resolved) is on: the longest mount point, of several on one point the
-/// last, which hides the others.
+/// Returns the mount of `path` (absolute, without links): the last one at the longest mount point.
 pub fn mount_of<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
-    // `max_by_key` gives the last of equals.
+    // `max_by_key` returns the last of equals.
     mounts.iter().filter(|m| path.starts_with(&m.point)).max_by_key(|m| m.point.components().count())
 }
 
-/// `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue`
+/// Parses `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue`.
 fn parse_line(line: &[u8]) -> Option<Mount> {
     let mut fields = line.split(|&b| b == b' ').filter(|field| !field.is_empty());
     let device = std::str::from_utf8(fields.nth(2)?).ok()?.parse().ok()?;
@@ -187,12 +179,11 @@ fn parse_line(line: &[u8]) -> Option<Mount> {
     })
 }
 
-/// A path as the tables of the kernel write it.
 pub(super) fn path(field: &[u8]) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(&unescape(field)))
 }
 
-/// Undoes the octal escapes, `\040` for a space; a backslash without three octal digits stays as it is.
+/// Decodes octal escapes, `\040` for a space; a backslash without three octal digits is kept.
 fn unescape(field: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(field.len());
     let mut rest = field;

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 
 const NET: &str = "sys/class/net";
-/// The most interfaces that are read: container hosts have thousands of virtual ones.
+/// Most interfaces that are read: container hosts have thousands of virtual ones.
 const MAX_NICS: usize = 1024;
-/// `speed` where the driver does not know: -1 as an `u32`, which some kernels write without the sign.
+/// Unknown `speed`: -1 as a `u32`, which some kernels write unsigned.
 const SPEED_UNKNOWN: i64 = u32::MAX as i64;
 
 /// A network interface.
@@ -19,41 +19,40 @@ pub struct Nic {
     pub name: String,
     /// Line rate in bit/s.
     pub speed_bit_per_s: Option<u64>,
-    /// The largest packet, in bytes.
+    /// Largest packet in bytes.
     pub mtu_bytes: Option<u64>,
-    /// `up`, `down`, `unknown` (of interfaces that are always up) … as RFC 2863.
+    /// `up`, `down`, `unknown` (interfaces that are always up) … as in RFC 2863.
     pub state: Option<String>,
     /// Driver of the device.
     pub driver: Option<String>,
-    /// What it is.
+    /// Kind of interface.
     pub kind: NicKind,
     /// Hardware address.
     pub mac: Option<String>,
-    /// NUMA node that it is attached to.
+    /// NUMA node of the device.
     pub numa_node: Option<usize>,
-    /// The PCI Express link it is attached by.
+    /// PCI Express link of the device.
     pub link: Option<Link>,
 }
 
-/// What an interface is made of.
+/// Kind of a network interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NicKind {
-    /// The machine itself.
+    /// Loopback of the machine itself.
     Loopback,
     /// Hardware, as far as this machine can see.
     Physical,
-    /// A device that a hypervisor provides.
+    /// Device provided by a hypervisor.
     Paravirtual,
     /// Software: bridge, bond, VLAN, veth, tunnel …
     Virtual,
 }
 
-/// All interfaces.
 pub(super) fn discover(s: &mut Survey) -> Vec<Nic> {
     let found = s.root.names(NET);
     let names = s.keep("network", found).unwrap_or_default();
-    // Files such as bonding_masters lie beside the interfaces.
+    // The directory also contains files such as bonding_masters.
     let interfaces = names.iter().filter(|name| s.root.exists(Path::new(NET).join(name).join("mtu")));
     let interfaces: Vec<&String> = interfaces.take(MAX_NICS).collect();
     interfaces.iter().map(|name| Nic::discover(s, name)).collect()
@@ -69,7 +68,7 @@ impl Nic {
         let state = s.root.line(dir.join("operstate")).ok();
         let what = format!("network.{name}.speed");
         let speed_bit_per_s = match kind {
-            // Software has no line; what it writes (veth: 10 Gbit/s) is made up.
+            // Software has no line; its value (veth: 10 Gbit/s) is fictitious.
             NicKind::Loopback | NicKind::Virtual => speed.ok(),
             _ if state.as_deref() == Some("down") => s.keep(&what, speed.map_err(|_| "the link is down")),
             _ => s.keep(&what, speed),
@@ -89,7 +88,7 @@ impl Nic {
 }
 
 impl Nic {
-    /// Whether it has a line; software makes its speed up.
+    /// Returns whether it has a line; the speed of software is fictitious.
     pub fn has_line(&self) -> bool {
         match self.kind {
             NicKind::Physical | NicKind::Paravirtual => true,
@@ -98,14 +97,13 @@ impl Nic {
     }
 }
 
-/// Drivers of what a hypervisor provides whose speed is a number that nothing keeps to.
+/// Paravirtual drivers with a fictitious speed.
 const NOMINAL: [&str; 2] = ["vmxnet3", "hv_netvsc"];
-/// Drivers of cards that hypervisors imitate, with the speed of the card.
+/// Drivers of cards emulated by hypervisors, with the speed of the real card.
 const IMITATED: [&str; 6] = ["e1000", "e1000e", "8139cp", "8139too", "pcnet32", "ne2k-pci"];
 
 impl Nic {
-    /// The rate of its line in bit/s, where it has one and the number that it states is the line's; `is_virtual` says whether this machine is a
-    /// guest.
+    /// Returns the line rate in bit/s unless fictitious; `is_virtual` means that this is a guest.
     pub fn line_rate(&self, is_virtual: Option<bool>) -> Option<u64> {
         let driver = self.driver.as_deref().unwrap_or_default();
         let is_made_up =
@@ -131,7 +129,7 @@ impl NicKind {
     }
 }
 
-/// The line rate; the kernel writes Mbit/s, -1 where it is not known, and refuses to answer while the link is down.
+/// Line rate in bit/s. The kernel writes Mbit/s, -1 if unknown, and fails while the link is down.
 fn speed(root: &Root, dir: &Path) -> Result<u64, String> {
     let mbit: i64 = root.parse(dir.join("speed"), "a speed in Mbit/s").map_err(|e| e.to_string())?;
     match u64::try_from(mbit) {

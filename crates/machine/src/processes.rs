@@ -1,4 +1,4 @@
-//! What other processes use of the CPUs, so that a low figure is not blamed on a machine that somebody else is using.
+//! CPU usage of other processes, so that a low result is not attributed to the machine.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -7,16 +7,16 @@ use plimsoll_units::text::shown_within;
 
 use super::Root;
 
-/// Longest name that is shown; the kernel keeps 15 bytes.
+/// Longest process name that is shown; the kernel keeps 15 bytes.
 const MAX_PROCESS_NAME_CHARACTERS: usize = 24;
 
 /// CPU time of all processes at one moment.
 #[derive(Debug, Clone)]
 pub struct Processes {
     at: Instant,
-    /// By process id.
+    /// Processes by ID.
     all: BTreeMap<u32, Process>,
-    /// Busy ticks of all CPUs together, and those that a hypervisor took.
+    /// Busy ticks of all CPUs, without steal.
     busy: Option<u64>,
 }
 
@@ -24,36 +24,36 @@ pub struct Processes {
 struct Process {
     name: String,
     parent: u32,
-    /// When it began, in ticks since boot: an id may be used again.
+    /// Start in ticks since boot, because IDs are reused.
     began: u64,
-    /// Ticks in user and kernel mode.
+    /// User and kernel time in ticks.
     ticks: u64,
-    /// The same of children that ended and were waited for.
+    /// User and kernel time of children that were waited for, in ticks.
     of_children: u64,
 }
 
-/// What others used between two moments.
+/// CPU usage of other processes in an interval.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Others {
-    /// CPUs that were busy on the mean with anything but our own processes.
+    /// Mean number of CPUs busy with other processes.
     pub cpus: f64,
-    /// The process that used most of it; none where it cannot be seen, as from within a container.
+    /// Process with the highest usage; `None` if invisible, as in a container.
     pub most: Option<Busy>,
 }
 
-/// A process that used CPUs.
+/// CPU usage of a process.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Busy {
-    /// Its id.
+    /// Process ID.
     pub id: u32,
-    /// Its name, made harmless.
+    /// Sanitised name.
     pub name: String,
-    /// CPUs on the mean.
+    /// Mean number of CPUs used.
     pub cpus: f64,
 }
 
 impl Processes {
-    /// Reads them now. What ends meanwhile is left out.
+    /// Reads all processes, without those that end in the meantime.
     pub fn read(root: &Root) -> Self {
         let one = |id: u32| Some((id, process(&root.text(format!("proc/{id}/stat")).ok()?)?));
         Self {
@@ -63,14 +63,14 @@ impl Processes {
         }
     }
 
-    /// What others than `own` and its descendants used until `later`, with `second` ticks in a second (sysconf(_SC_CLK_TCK)).
+    /// Returns usage outside `own` and its descendants until `later`; `second` is ticks per second.
     pub fn until(&self, later: &Self, own: u32, second: u64) -> Others {
         let elapsed = later.at.saturating_duration_since(self.at).as_secs_f64();
         let whole = elapsed * second as f64;
         if whole <= 0.0 {
             return Others::default();
         }
-        // Workers that ended meanwhile are children of ours.
+        // Ended workers are children of this process.
         let ended = |all: &Self| all.all.get(&own).map_or(0, |own| own.of_children);
         let mut ours = ended(later).saturating_sub(ended(self));
         let (mut theirs, mut most) = (0, None::<(u64, u32)>);
@@ -85,7 +85,7 @@ impl Processes {
         }
         let seen = theirs as f64 / whole;
         let all = self.busy.zip(later.busy).map(|(before, after)| after.saturating_sub(before));
-        // What is busy and not ours is others', also where they cannot be seen.
+        // Other busy time belongs to other processes, even if they are invisible.
         let unseen = all.map_or(0.0, |all| all.saturating_sub(ours) as f64 / whole);
         let most = most.filter(|(used, _)| *used > 0).and_then(|(used, id)| {
             let name = later.all.get(&id)?.name.clone();
@@ -99,10 +99,8 @@ impl Processes {
         now.ticks.saturating_sub(before.map_or(0, |before| before.ticks))
     }
 
-    /// Whether a process is `own` or below it.
     fn descends(&self, id: u32, own: u32) -> bool {
         let mut at = id;
-        // No chain of parents is longer than there are processes.
         for _ in 0..=self.all.len() {
             if at == own {
                 return true;
@@ -116,12 +114,12 @@ impl Processes {
     }
 }
 
-/// When a process began, in ticks since the boot; `None` where there is none of this id.
+/// Returns the start of a process in ticks since boot; `None` if it does not exist.
 pub fn began(root: &Root, id: u32) -> Option<u64> {
     Some(process(&root.text(format!("proc/{id}/stat")).ok()?)?.began)
 }
 
-/// `4711 (a name) S 1 …`: fields 2, 4, 14 to 17 and 22 of proc_pid_stat(5). The name may hold anything, also parentheses.
+/// Parses fields 2, 4, 14-17 and 22 of `4711 (a name) S 1 …` (proc_pid_stat(5)).
 fn process(text: &str) -> Option<Process> {
     let (open, close) = (text.find('(')?, text.rfind(')')?);
     let name = text.get(open + 1..close)?;
@@ -137,7 +135,7 @@ fn process(text: &str) -> Option<Process> {
     })
 }
 
-/// Busy ticks of all CPUs (proc_stat(5)): user, nice, system, irq and softirq; stolen time is not of this machine.
+/// Busy ticks of all CPUs (proc_stat(5)): user, nice, system, irq and softirq, without steal.
 fn busy(root: &Root) -> Option<u64> {
     let head = root.head(std::path::Path::new("proc/stat"), 4096).ok()?;
     let text = String::from_utf8_lossy(&head);

@@ -1,7 +1,5 @@
-//! Reading small text files below a root: `/` on the machine itself, a saved tree in tests.
-//!
-//! Nothing here trusts what it reads: only regular files, at most a fixed number of bytes, and every failure is a
-//! value that says which file and why.
+//! Reads small text files below a root: `/` on the live machine, a saved tree in tests. Only
+//! regular files of bounded size are read, and every failure is a value with file and reason.
 
 use plimsoll_units::text::{shown, shown_bytes, shown_within};
 use rustix::fs::{AtFlags, CWD, Statx, StatxFlags};
@@ -16,18 +14,16 @@ use std::sync::Arc;
 
 use super::tree::{Found, Tree};
 
-/// The most that is read of one file, in bytes.
+/// Largest size of a file in bytes.
 pub const FILE_CAP: u64 = 1 << 20;
-/// The most that is read of cpuinfo: enough for 8192 CPUs with the longest flag lists seen (about 2.5 KB each).
+/// Largest cpuinfo in bytes: 8192 CPUs with the longest flag lists seen (about 2.5 KB each).
 pub(super) const CPUINFO_CAP: u64 = 32 << 20;
-/// The most that is read of a mount table, in bytes: container hosts have tens of thousands of mounts.
+/// Largest mount table in bytes: container hosts have tens of thousands of mounts.
 pub const MOUNTS_CAP: u64 = 16 << 20;
-/// Why a link of a saved tree is not followed.
 pub(super) const LEAVES: &str = "a link that leaves the tree";
-/// The most names that are taken from one directory.
 const NAMES_CAP: usize = 16_384;
 
-/// Where discovery reads: the directory that holds `sys` and `proc`.
+/// The directory with `sys` and `proc` from which discovery reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Root(Files);
 
@@ -37,76 +33,74 @@ enum Files {
     Memory(Arc<Tree>),
 }
 
-/// A path below a root, with links followed.
 enum Place<'a> {
     Disk(PathBuf),
     Memory(Found<'a>),
 }
 
-/// Why a file gave nothing. The path is the one on the machine, sanitised.
+/// Reason why a file was not read. Paths are those on the machine, sanitised.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
     /// The file or a directory above it does not exist.
     #[error("{0} is not there")]
     Missing(String),
-    /// The file may not be read by this user.
+    /// This user may not read the file.
     #[error("{0} may not be read by this user")]
     Denied(String),
     /// Not a regular file.
     #[error("{0} is not a regular file")]
     NotAFile(String),
-    /// Longer than anything that is believable.
+    /// Longer than plausible.
     #[error("{path} is longer than {cap} bytes")]
     TooLong {
-        /// Which file.
+        /// The file.
         path: String,
-        /// The bound, in bytes.
+        /// Limit in bytes.
         cap: u64,
     },
-    /// Another error of the system.
+    /// Another system error.
     #[error("{path}: {cause}")]
     Failed {
-        /// Which file.
+        /// The file.
         path: String,
-        /// The system's words.
+        /// Message of the system.
         cause: String,
     },
-    /// Read, but not what belongs there.
+    /// Unexpected content.
     #[error("{path} holds \"{text}\", not {wanted}")]
     Garbled {
-        /// Which file.
+        /// The file.
         path: String,
-        /// What it holds, sanitised and cut.
+        /// Content, sanitised and cut.
         text: String,
-        /// What belongs there.
+        /// Expected content.
         wanted: &'static str,
     },
 }
 
 impl Root {
-    /// The machine itself.
+    /// Returns the live machine.
     pub fn live() -> Self {
         Self(Files::Below(PathBuf::from("/")))
     }
 
-    /// A saved tree below `path`.
+    /// Returns a saved tree below `path`.
     pub fn at(path: impl Into<PathBuf>) -> Self {
         let path = path.into();
-        // Links are resolved against the canonical root; a root that is not there just holds no file.
+        // Links are resolved against the canonical root; a missing root has no files.
         Self(Files::Below(path.canonicalize().unwrap_or(path)))
     }
 
-    /// A saved tree in memory.
     pub(super) fn in_memory(tree: Tree) -> Self {
         Self(Files::Memory(Arc::new(tree)))
     }
 
-    /// Whether this is the machine itself, so that system calls tell about the same machine as the files.
+    /// Returns whether this is the live machine, so that system calls refer to the same machine.
     pub fn is_live(&self) -> bool {
         matches!(&self.0, Files::Below(root) if root == Path::new("/"))
     }
 
-    /// A path on the disk, links not followed; `None` for a tree in memory.
+    /// Path on disk without following links; `None` for a tree in memory.
     fn on_disk(&self, path: &Path) -> Option<PathBuf> {
         match &self.0 {
             Files::Below(root) => Some(root.join(below(path))),
@@ -114,7 +108,7 @@ impl Root {
         }
     }
 
-    /// What a path leads to. Links of a saved tree must not leave it: it may have come from anywhere.
+    /// Resolves a path. Links of a saved tree, which is untrusted, must not leave it.
     fn find(&self, path: &Path) -> Result<Place<'_>, ReadError> {
         match &self.0 {
             Files::Below(root) if self.is_live() => Ok(Place::Disk(root.join(below(path)))),
@@ -126,13 +120,13 @@ impl Root {
         }
     }
 
-    /// The whole text of a file without the trailing white space; bytes that are not UTF-8 become U+FFFD.
+    /// Reads a whole text file without trailing white space; invalid UTF-8 becomes U+FFFD.
     pub fn text(&self, path: impl AsRef<Path>) -> Result<String, ReadError> {
         let bytes = self.bytes(path.as_ref(), FILE_CAP)?;
         Ok(String::from_utf8_lossy(&bytes).trim_end().to_owned())
     }
 
-    /// All bytes of a file that has at most `cap` of them.
+    /// Reads all bytes of a file; fails if it has more than `cap`.
     pub fn bytes(&self, path: &Path, cap: u64) -> Result<Vec<u8>, ReadError> {
         let bytes = self.head(path, cap.saturating_add(1))?;
         if bytes.len() as u64 > cap {
@@ -141,12 +135,12 @@ impl Root {
         Ok(bytes)
     }
 
-    /// The first `cap` bytes of a file.
+    /// Reads the first `cap` bytes of a file.
     pub fn head(&self, path: &Path, cap: u64) -> Result<Vec<u8>, ReadError> {
         self.part(path, 0, cap)
     }
 
-    /// At most `cap` bytes of a file, from the one at `start`.
+    /// Reads at most `cap` bytes of a file from offset `start`.
     pub fn part(&self, path: &Path, start: u64, cap: u64) -> Result<Vec<u8>, ReadError> {
         let failed = |error: io::Error| failure(path, &error);
         let place = match self.find(path)? {
@@ -157,13 +151,13 @@ impl Root {
             }
             Place::Memory(Found::Directory(_)) => return Err(ReadError::NotAFile(name_of(path))),
         };
-        // Not blocking, so that a FIFO in a strange tree cannot hold us.
+        // Non-blocking, so that a FIFO in an untrusted tree cannot block.
         let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
         let mut file: File = OpenOptions::new().read(true).custom_flags(flags).open(place).map_err(failed)?;
         if !file.metadata().map_err(failed)?.is_file() {
             return Err(ReadError::NotAFile(name_of(path)));
         }
-        // Not all of /proc and /sys can be sought in.
+        // Some files of /proc and /sys are not seekable.
         if start > 0 {
             file.seek(SeekFrom::Start(start)).map_err(failed)?;
         }
@@ -172,19 +166,19 @@ impl Root {
         Ok(bytes)
     }
 
-    /// A file's text as a `T`; `wanted` says in the error what belongs there.
+    /// Parses a file's text; `wanted` describes the expected content in errors.
     pub fn parse<T: FromStr>(&self, path: impl AsRef<Path>, wanted: &'static str) -> Result<T, ReadError> {
         let path = path.as_ref();
         let text = self.text(path)?;
         text.trim().parse().map_err(|_| garbled(path, &text, wanted))
     }
 
-    /// A file's text as a count.
+    /// Reads a number.
     pub fn number(&self, path: impl AsRef<Path>) -> Result<u64, ReadError> {
         self.parse(path, "a number")
     }
 
-    /// A file's one line, sanitised; an empty one is garbled.
+    /// Reads a single sanitised line; an empty one is an error.
     pub fn line(&self, path: impl AsRef<Path>) -> Result<String, ReadError> {
         let path = path.as_ref();
         let text = self.text(path)?;
@@ -193,7 +187,6 @@ impl Root {
         if line.is_empty() { Err(garbled(path, line, "a text")) } else { Ok(shown(line)) }
     }
 
-    /// The names in a directory, in no order.
     fn entries(&self, path: &Path, most: usize) -> Result<Vec<OsString>, ReadError> {
         match self.find(path)? {
             Place::Disk(place) => {
@@ -207,7 +200,7 @@ impl Root {
         }
     }
 
-    /// The names in a directory that are UTF-8, sorted, at most 16,384.
+    /// Returns the UTF-8 names in a directory, sorted, at most 16,384.
     pub fn names(&self, path: impl AsRef<Path>) -> Result<Vec<String>, ReadError> {
         let entries = self.entries(path.as_ref(), NAMES_CAP)?;
         let mut names: Vec<String> = entries.into_iter().filter_map(|name| name.into_string().ok()).collect();
@@ -215,15 +208,12 @@ impl Root {
         Ok(names)
     }
 
-    /// The ids of all processes, in order.
+    /// Returns the IDs of all processes in ascending order.
     pub fn processes(&self) -> Vec<u32> {
         self.numbers("proc").unwrap_or_default()
     }
 
-    /// The names in a directory that are numbers, in order, all of them.
-    ///
-    /// # Errors
-    /// The directory cannot be read.
+    /// Returns all numeric names in a directory in ascending order.
     pub fn numbers(&self, path: impl AsRef<Path>) -> Result<Vec<u32>, ReadError> {
         let entries = self.entries(path.as_ref(), usize::MAX)?;
         let mut numbers: Vec<u32> = entries.iter().filter_map(|name| name.to_str()?.parse().ok()).collect();
@@ -231,7 +221,7 @@ impl Root {
         Ok(numbers)
     }
 
-    /// The same place with all links followed, as a path below the root (with a leading slash).
+    /// Returns the path with all links followed, below the root with a leading slash.
     pub fn resolve(&self, path: impl AsRef<Path>) -> Result<PathBuf, ReadError> {
         let path = path.as_ref();
         let resolved = match &self.0 {
@@ -244,32 +234,32 @@ impl Root {
         Ok(Path::new("/").join(resolved.map_err(|e| failure(path, &e))?))
     }
 
-    /// The last component of where a link leads: a driver's or a bus's name.
+    /// Returns the last component of a link's target, such as a driver or bus.
     pub fn link_name(&self, path: impl AsRef<Path>) -> Result<String, ReadError> {
         let target = self.resolve(path)?;
         Ok(target.file_name().map(|n| shown_bytes(n.as_bytes())).unwrap_or_default())
     }
 
-    /// The ids of a process's threads, in order; the process's own where they cannot be listed.
+    /// Returns the thread IDs of a process in order, or its own ID if they cannot be listed.
     pub fn threads(&self, process: u32) -> Vec<u32> {
         let ids = self.numbers(format!("proc/{process}/task")).unwrap_or_default();
         if ids.is_empty() { vec![process] } else { ids }
     }
 
-    /// What the kernel says of a path, links followed; neither a server, which may be gone, nor an automounter is asked.
+    /// Returns the status of a path, links followed, without querying a server or automounter.
     pub fn about(&self, path: impl AsRef<Path>) -> Option<Statx> {
         let flags = AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT;
         rustix::fs::statx(CWD, self.on_disk(path.as_ref())?, flags, StatxFlags::BASIC_STATS).ok()
     }
 
-    /// The magic number of the file system that a path leads to, links followed (statfs(2)).
+    /// Returns the magic number of the file system of a path, links followed (statfs(2)).
     pub fn magic(&self, path: impl AsRef<Path>) -> Option<u32> {
         let magic = rustix::fs::statfs(self.on_disk(path.as_ref())?).ok()?.f_type;
-        // Not all architectures have it signed, or of the same width.
+        // Sign and width vary by architecture.
         u32::try_from(i128::from(magic) & i128::from(u32::MAX)).ok()
     }
 
-    /// What is written in a link, which need not lead anywhere.
+    /// Returns the text of a link, which may be dangling.
     pub fn link_text(&self, path: impl AsRef<Path>) -> Result<PathBuf, ReadError> {
         let path = path.as_ref();
         let text = match &self.0 {
@@ -279,7 +269,7 @@ impl Root {
         text.map_err(|e| failure(path, &e))
     }
 
-    /// Whether something is there, links followed.
+    /// Returns whether the path exists, links followed.
     pub fn exists(&self, path: impl AsRef<Path>) -> bool {
         match self.find(path.as_ref()) {
             Ok(Place::Disk(place)) => place.exists(),
@@ -289,7 +279,7 @@ impl Root {
     }
 }
 
-/// A path relative to a root, which `..` cannot leave.
+/// Path relative to a root, which `..` cannot leave.
 fn below(path: &Path) -> PathBuf {
     let mut below = PathBuf::new();
     for component in path.components() {
@@ -304,17 +294,14 @@ fn below(path: &Path) -> PathBuf {
     below
 }
 
-/// What is wrong with the content of a file.
 pub(super) fn garbled(path: impl AsRef<Path>, text: &str, wanted: &'static str) -> ReadError {
     ReadError::Garbled { path: name_of(path.as_ref()), text: shown_within(text.trim(), 40), wanted }
 }
 
-/// A path as messages show it: absolute on the machine, sanitised.
 fn name_of(path: &Path) -> String {
     shown_bytes(Path::new("/").join(path).as_os_str().as_bytes())
 }
 
-/// The system's error as a value.
 fn failure(path: &Path, error: &io::Error) -> ReadError {
     let path = name_of(path);
     match error.kind() {

@@ -1,10 +1,7 @@
-//! A machine saved as files, to be attached to a report and to become a test: what discovery reads, as it lies below `/`,
-//! and CPUID as `cpuid.txt`.
-//!
-//! What is saved is a list (`SAVED`, and what the parts list of control groups, mounts and disks) and nothing else, so that
-//! nothing slips in that names a machine or its user: no host name, address or serial number. Paths, volumes and groups get
-//! numbers in place of names. Of `/proc/cpuinfo` the line with a serial number goes, of the firmware's tables all but memory
-//! devices, and of their names all but the slots'. Of health there is what [`crate::Health`] reads, except network interfaces.
+//! A machine saved as files for reports and tests: the files that discovery reads, as below `/`,
+//! and CPUID as `cpuid.txt`. Only listed files are saved (`SAVED`, and the lists for groups, mounts
+//! and disks), so that no host name, address or serial number is included; numbers replace names of
+//! paths, volumes and groups. Serial numbers in `/proc/cpuinfo` and firmware tables are removed.
 
 mod archive;
 mod disks;
@@ -20,7 +17,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Files that are saved; `*` stands for any name in its directory.
+/// Saved files; `*` matches any name in its directory.
 const SAVED: &[&str] = &[
     "proc/cpuinfo",
     "proc/meminfo",
@@ -89,37 +86,37 @@ const SAVED: &[&str] = &[
     "sys/kernel/mm/transparent_hugepage/hpage_pmd_size",
 ];
 
-/// Firmware tables of which the first bytes tell who made them.
+/// Firmware tables whose header identifies their maker.
 const TABLES: [&str; 3] = ["APIC", "DSDT", "FACP"];
-/// Bytes of a table's header that hold no more than its maker.
+/// Bytes of a table's header up to the maker.
 const TABLE_HEAD: u64 = 16;
 
-/// Why a machine could not be saved or read.
+/// Reason why a machine could not be saved or opened.
 #[derive(Debug, thiserror::Error)]
 pub enum SavedError {
-    /// A file or directory could not be made or read.
+    /// A file or directory cannot be created or read.
     #[error("{path}: {cause}; use another")]
     File {
-        /// Which one, sanitised.
+        /// The path, sanitised.
         path: String,
-        /// The system's reason.
+        /// The error.
         cause: io::Error,
     },
-    /// There is something at the place already.
+    /// The path exists already.
     #[error("{0} exists; use a new name")]
     Exists(String),
-    /// Not a saved machine, or one made to do harm.
+    /// Not a saved machine, or a malicious one.
     #[error("{path} is not a saved machine: {why}")]
     Refused {
-        /// Which file, sanitised.
+        /// The path, sanitised.
         path: String,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
 }
 
 impl SavedError {
-    /// Whether another name is what helps.
+    /// Returns whether another name is the remedy.
     pub fn is_of_the_name(&self) -> bool {
         use io::ErrorKind::{IsADirectory, NotADirectory, NotFound, PermissionDenied};
         match self {
@@ -131,16 +128,14 @@ impl SavedError {
     }
 }
 
-/// Files whose presence alone tells something.
 const MARKS: [&str; 2] = [".dockerenv", "run/.containerenv"];
-/// Buses of hypervisors whose devices have names of their own: that there is one is all that is saved.
+/// Hypervisor buses with device names of their own: only the presence of a device is saved.
 const BUSES: [&str; 2] = ["sys/bus/vmbus/devices", "sys/bus/xen/devices"];
 
-/// What is saved: paths below the root.
 #[derive(Debug, Default)]
 struct Content {
     files: BTreeMap<PathBuf, Vec<u8>>,
-    /// Links, with the place below the root where each leads.
+    /// Links with their targets below the root.
     links: BTreeMap<PathBuf, PathBuf>,
 }
 
@@ -149,7 +144,6 @@ impl Content {
         self.files.insert(below(path.as_ref()), bytes);
     }
 
-    /// A file of a machine as it is, where it can be read.
     fn copy(&mut self, root: &Root, from: impl AsRef<Path>, to: impl AsRef<Path>) {
         if let Ok(bytes) = root.bytes(from.as_ref(), FILE_CAP) {
             self.file(to, bytes);
@@ -163,7 +157,7 @@ impl Content {
         }
     }
 
-    /// The links as they are written, relative to their own places; none where a file or directory is.
+    /// Links relative to their own directories, unless they collide with a file or directory.
     fn relative_links(&self) -> impl Iterator<Item = (&Path, PathBuf)> {
         let is_free = |path: &Path| {
             self.files.range(path.to_owned()..).next().is_none_or(|(next, _)| !next.starts_with(path))
@@ -176,12 +170,10 @@ impl Content {
     }
 }
 
-/// A path without its leading slash.
 fn below(path: &Path) -> PathBuf {
     path.strip_prefix("/").unwrap_or(path).to_owned()
 }
 
-/// All that is saved of a machine.
 fn content(root: &Root, machine: &Machine) -> Content {
     let mut content = Content::default();
     for pattern in SAVED {
@@ -219,13 +211,12 @@ fn content(root: &Root, machine: &Machine) -> Content {
     content
 }
 
-/// Where the machine runs and what else it does: marks of containers and hypervisors, the type of an instance, load, CPU
-/// times.
+/// Adds the environment: marks of containers and hypervisors, instance type, load and CPU times.
 fn environment(root: &Root, machine: &Machine, content: &mut Content) {
     for mark in MARKS.into_iter().filter(|mark| root.exists(mark)) {
         content.file(mark, Vec::new());
     }
-    // Linux names here who built it, and where.
+    // On Linux the banner names the builder and the build machine.
     if let Ok(banner) = root.line(BANNER)
         && is_gvisor(&banner)
     {
@@ -249,7 +240,7 @@ fn environment(root: &Root, machine: &Machine, content: &mut Content) {
         let text = format!("{} {} {}\n", load.minute_1, load.minutes_5, load.minutes_15);
         content.file("proc/loadavg", text.into_bytes());
     }
-    // The lines of the CPUs come first; what follows counts interrupts and boots.
+    // The CPU lines come first; interrupts and boots follow.
     let stat = root.head(Path::new("proc/stat"), FILE_CAP).unwrap_or_default();
     let of_cpus = stat.split_inclusive(|byte| *byte == b'\n').take_while(|line| line.starts_with(b"cpu"));
     let of_cpus: Vec<u8> = of_cpus.filter(|line| line.ends_with(b"\n")).flatten().copied().collect();
@@ -258,7 +249,7 @@ fn environment(root: &Root, machine: &Machine, content: &mut Content) {
     }
 }
 
-/// The places that one more part of a pattern leads to.
+/// Paths that match one more component of a pattern.
 fn matching(root: &Root, place: &Path, part: &str) -> Vec<PathBuf> {
     let Some((before, _)) = part.split_once('*') else { return vec![place.join(part)] };
     let is_one = |name: &String| {
@@ -269,16 +260,13 @@ fn matching(root: &Root, place: &Path, part: &str) -> Vec<PathBuf> {
     names.into_iter().filter(is_one).map(|name| place.join(name)).collect()
 }
 
-/// `/proc/cpuinfo` without the line that some Arm kernels write the board's serial number to.
+/// Removes the line of `/proc/cpuinfo` with the board's serial number (some Arm kernels).
 fn without_serial(text: &[u8]) -> Vec<u8> {
     let lines = text.split_inclusive(|byte| *byte == b'\n');
     lines.filter(|line| !line.to_ascii_lowercase().starts_with(b"serial")).flatten().copied().collect()
 }
 
-/// Saves a machine that was discovered below `root` as the directory or, by its name, the archive at `to`.
-///
-/// # Errors
-/// The place is taken or cannot be written.
+/// Saves a machine discovered below `root` as directory or (by its name) archive; no overwrite.
 pub fn save(root: &Root, machine: &Machine, to: &Path) -> Result<(), SavedError> {
     let content = content(root, machine);
     if archive::is_named(to) {
@@ -306,10 +294,7 @@ pub fn save(root: &Root, machine: &Machine, to: &Path) -> Result<(), SavedError>
     Ok(())
 }
 
-/// Opens a saved machine: a directory, or an archive, whose files are read into memory.
-///
-/// # Errors
-/// It is not there, no saved machine, or larger than any.
+/// Opens a saved machine: a directory, or an archive that is read into memory.
 pub fn open(from: &Path) -> Result<Root, SavedError> {
     let refused = |why: &str| Err(SavedError::Refused { path: shown(from), why: why.to_owned() });
     let about = std::fs::metadata(from).map_err(|cause| SavedError::File { path: shown(from), cause })?;
@@ -327,7 +312,7 @@ pub fn open(from: &Path) -> Result<Root, SavedError> {
     }
 }
 
-/// A saved machine has one of these.
+/// A saved machine has at least one of these names.
 const MARKS_OF_A_MACHINE: [&str; 3] = ["sys", "proc", cpuid::CPUID_FILE];
 
 fn shown(path: &Path) -> String {

@@ -1,8 +1,5 @@
-//! Memory modules, as the firmware's tables describe them.
-//!
-//! Source: `/sys/firmware/dmi/tables/DMI`, structures of type 17 (SMBIOS specification DSP0134, 3.7, section 7.18), which
-//! only root may read. Hypervisors leave them out or make them up. Everything in it is outside text: what makes no sense
-//! is left out.
+//! Memory modules from `/sys/firmware/dmi/tables/DMI`, structures of type 17 (SMBIOS specification
+//! DSP0134, 3.7, section 7.18), which only root may read and hypervisors omit or invent.
 
 use super::Survey;
 use super::root::{ReadError, garbled};
@@ -11,30 +8,28 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 
 pub(super) const SMBIOS_TABLE: &str = "sys/firmware/dmi/tables/DMI";
-/// Real tables have some tens of KiB.
 const TABLE_CAP: u64 = 1 << 20;
-/// The most modules that are kept: more than any machine has slots for.
 const MAX_MODULES: usize = 1024;
 
 pub(crate) const MEMORY_DEVICE: u8 = 17;
 pub(crate) const END: u8 = 127;
 
-/// A slot with a memory module in it.
+/// A slot with a memory module.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Module {
-    /// What the firmware calls the slot.
+    /// The firmware's name of the slot.
     pub slot: String,
-    /// The channel, by a name that no other channel of the machine has; where the slot's name tells it.
+    /// Channel, by a name unique in the machine, if the slot's name contains it.
     pub channel: Option<String>,
     /// Size in bytes.
     pub size_bytes: u64,
-    /// Bits that it gives in a transfer, without those for error correction.
+    /// Data width in bits, without error correction.
     pub width_bits: Option<u32>,
-    /// Millions of transfers a second that it is set to.
+    /// Configured rate in MT/s.
     pub megatransfers: Option<u32>,
 }
 
-/// The modules; `None` where the firmware's tables cannot be read or have none.
+/// Modules; `None` if the firmware tables are unreadable or have none.
 pub(super) fn modules(s: &mut Survey) -> Option<Vec<Module>> {
     let found = s.root.bytes(Path::new(SMBIOS_TABLE), TABLE_CAP).and_then(|table| {
         let modules = parse(&table);
@@ -48,20 +43,19 @@ fn none(text: &str) -> ReadError {
     garbled(Path::new(SMBIOS_TABLE), text, "a memory device with a module in it")
 }
 
-/// One structure of the table: its formatted area from the type on, and its strings.
+/// One structure of the table: its formatted area including the header, and its strings.
 struct Structure<'a> {
     fields: &'a [u8],
     strings: &'a [u8],
 }
 
 impl<'a> Structure<'a> {
-    /// The first structure of `table`, and what follows it.
     fn split(table: &'a [u8]) -> Option<(Self, &'a [u8])> {
         let length = usize::from(*table.get(1)?);
         // The header alone has four bytes.
         let fields = table.get(..length).filter(|fields| fields.len() >= 4)?;
         let rest = table.get(length..)?;
-        // Strings end with a zero each, and all of them with one more; without strings there are two zeros.
+        // Each string ends with a zero and the list with one more; no strings are two zeros.
         let end = rest.windows(2).position(|pair| pair == [0, 0])?;
         Some((Self { fields, strings: rest.get(..end)? }, rest.get(end + 2..)?))
     }
@@ -78,7 +72,7 @@ impl<'a> Structure<'a> {
         Some(u32::from_le_bytes(self.fields.get(at..at + 4)?.try_into().ok()?))
     }
 
-    /// The string whose number, from 1, stands at `at`; empty where there is none.
+    /// String with the number (from 1) stored at `at`; empty if none.
     fn string(&self, at: usize) -> String {
         let number = self.byte(at).map_or(0, usize::from);
         let text = number.checked_sub(1).and_then(|index| self.strings.split(|byte| *byte == 0).nth(index));
@@ -86,7 +80,6 @@ impl<'a> Structure<'a> {
     }
 }
 
-/// The slots that have a module in them.
 pub(super) fn parse(table: &[u8]) -> Vec<Module> {
     let mut modules = Vec::new();
     let mut rest = table;
@@ -101,8 +94,7 @@ pub(super) fn parse(table: &[u8]) -> Vec<Module> {
     modules
 }
 
-/// The table's memory devices alone, and of their texts only the names of slots and banks: the rest are serial numbers,
-/// part numbers and makers.
+/// Keeps only memory devices with slot and bank names: other strings are serial numbers and makers.
 pub(super) fn memory_alone(table: &[u8]) -> Vec<u8> {
     const SLOT: usize = 0x10;
     const BANK: usize = 0x11;
@@ -128,7 +120,7 @@ pub(super) fn memory_alone(table: &[u8]) -> Vec<u8> {
     kept
 }
 
-/// `None` for an empty slot, and for one of unknown size.
+/// Parses a slot; `None` if it is empty or of unknown size.
 fn module(structure: &Structure<'_>) -> Option<Module> {
     const EXTENDED: u16 = 0x7fff;
     const KIB: u16 = 0x8000;
@@ -138,13 +130,13 @@ fn module(structure: &Structure<'_>) -> Option<Module> {
         kib if kib & KIB != 0 => u64::from(kib & !KIB) << 10,
         mib => u64::from(mib) << 20,
     };
-    // 0 and 0xffff are unknown; where the extended field holds the number, the word is 0xffff.
+    // 0 and 0xffff are unknown; the word is 0xffff if the extended field holds the number.
     let known = |word: Option<u16>| word.filter(|word| !matches!(word, 0 | 0xffff)).map(u32::from);
     let speed = known(structure.word(0x20)).or_else(|| {
         let extended = structure.double(0x58).filter(|_| structure.word(0x20) == Some(0xffff));
         extended.map(|speed| speed & 0x7fff_ffff)
     });
-    // Some firmware states the memory's clock for its rate, which is twice that: nothing that runs is so far below what it is made for.
+    // Some firmware gives the clock instead of the rate, half of it: too far below the rating.
     let speed = speed.filter(|speed| (100..=100_000).contains(speed));
     let speed = speed.filter(|speed| known(structure.word(0x15)).is_none_or(|made| speed * 20 > made * 11));
     let (slot, bank) = (structure.string(0x10), structure.string(0x11));
@@ -158,13 +150,11 @@ fn module(structure: &Structure<'_>) -> Option<Module> {
     .filter(|module| module.size_bytes > 0)
 }
 
-/// The channel that the names tell: what stands before and after the word channel (`P0 CHANNEL A`, `NODE 1 CHANNEL 0`,
-/// `ChannelB-DIMM0`), or a letter after the name of the socket (`P1-DIMMA1`, `CPU0_DIMM_C1`).
-///
-/// A letter alone is no channel: `DIMM_A1` … `DIMM_A12` are the slots of the first socket for one maker, and slots of
-/// channel A for another.
+/// Channel from the text around the word channel (`P0 CHANNEL A`, `NODE 1 CHANNEL 0`,
+/// `ChannelB-DIMM0`), or from a letter after the socket (`P1-DIMMA1`, `CPU0_DIMM_C1`). A letter
+/// alone is ambiguous: `DIMM_A1` … `DIMM_A12` may be the slots of a socket or of channel A.
 fn channel(slot: &str, bank: &str) -> Option<String> {
-    // A bank's number is another for each slot of a channel.
+    // Bank numbers differ between the slots of a channel.
     let bank = if bank.to_uppercase().starts_with("BANK") { "" } else { bank };
     let all = format!("{bank} {slot}").to_uppercase();
     if let Some((before, after)) = all.split_once("CHANNEL") {

@@ -1,7 +1,5 @@
-//! What else the machine is doing: load, steal, pressure, throttling, swapping.
-//!
-//! A [`Snapshot`] is a handful of small reads; two of them around a case make a [`Change`]. A [`State`] is the
-//! snapshot at discovery in words that can be stored.
+//! Activity of the machine: a [`Snapshot`] takes a few small reads, two around a case give a
+//! [`Change`], and a [`State`] is the storable snapshot at discovery.
 
 mod change;
 
@@ -15,20 +13,20 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// What the machine was doing at discovery.
+/// Activity of the machine at discovery.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct State {
     /// Load averages.
     pub load: Option<Load>,
-    /// Share of the time since boot that a hypervisor took from the allowed CPUs, 0 to 1.
+    /// Share of the time since boot stolen from the allowed CPUs, 0 to 1.
     pub steal_since_boot: Option<f64>,
-    /// Shares of the last 10 s in which something waited.
+    /// Shares of the last 10 s with a stall.
     pub pressure: Pressure,
-    /// Whether the clock may rise above nominal.
+    /// Whether turbo is allowed.
     pub turbo: Option<bool>,
 }
 
-/// The mean number of runnable or disk-waiting threads (proc_loadavg(5)).
+/// Mean number of runnable or disk-waiting threads (proc_loadavg(5)).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Load {
     /// Over 1 minute.
@@ -39,7 +37,7 @@ pub struct Load {
     pub minutes_15: f64,
 }
 
-/// Pressure stall information (Linux `Documentation/accounting/psi.rst`): shares, 0 to 1, of the last 10 s.
+/// Pressure stall information (Linux `Documentation/accounting/psi.rst`), 0 to 1, of the last 10 s.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Pressure {
     /// Some thread waited for a CPU.
@@ -50,7 +48,7 @@ pub struct Pressure {
     pub io: Option<f64>,
 }
 
-/// Knows where to look, so that a snapshot is cheap.
+/// Located counters, for cheap snapshots.
 #[derive(Debug, Clone)]
 pub struct Watch {
     root: Root,
@@ -68,7 +66,7 @@ pub struct Snapshot {
     pages_swapped: Option<u64>,
 }
 
-/// Time of one CPU, in ticks (of 10 ms, but only shares are used).
+/// Time of one CPU in ticks (of 10 ms, but only shares are used).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct CpuTime {
     total: u64,
@@ -76,33 +74,32 @@ struct CpuTime {
     steal: u64,
 }
 
-/// One resource's pressure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Stall {
     share_10s: f64,
     total_us: u64,
 }
 
-/// Files of the resources, in the order of [`Snapshot::stalls`].
+/// Pressure files, in the order of [`Snapshot::stalls`].
 const PRESSURE: [&str; 3] = ["proc/pressure/cpu", "proc/pressure/memory", "proc/pressure/io"];
 
 impl Watch {
-    /// Finds this process's control groups.
+    /// Locates this process's control groups.
     pub fn new(root: &Root) -> Self {
         Self { root: root.clone(), groups: cgroup::cpu_groups(root) }
     }
 
-    /// The CPU quota of this process's groups now, in CPUs; `None` where there is none, or none can be read.
+    /// Returns the current CPU quota of this process's groups in CPUs, if any is readable.
     pub fn quota(&self) -> Option<f64> {
         Some(cgroup::quota_now(&self.root, self.groups.as_ref()?)?.cpus())
     }
 
-    /// What this process's groups may move to and from devices now.
+    /// Returns the current I/O limits of this process's groups.
     pub fn io_limits(&self) -> Vec<cgroup::IoLimit> {
         cgroup::io::limits(&self.root)
     }
 
-    /// Reads the counters now.
+    /// Reads the counters.
     pub fn snapshot(&self) -> Snapshot {
         let root = &self.root;
         Snapshot {
@@ -117,7 +114,7 @@ impl Watch {
 }
 
 impl Snapshot {
-    /// The share of the time since boot that was stolen from `cpus`.
+    /// Returns the share of the time since boot stolen from `cpus`.
     pub fn steal_since_boot(&self, cpus: &CpuSet) -> Option<f64> {
         let mut sum = CpuTime::default();
         for (_, time) in self.times.iter().filter(|(cpu, _)| cpus.contains(**cpu)) {
@@ -127,7 +124,7 @@ impl Snapshot {
         share(sum.steal, sum.total)
     }
 
-    /// The share of the last 10 s in which something waited for each resource.
+    /// Returns the pressure of each resource over the last 10 s.
     pub fn pressure(&self) -> Pressure {
         let [cpu, memory, io] = self.stalls.map(|stall| Some(stall?.share_10s));
         Pressure { cpu, memory, io }
@@ -156,13 +153,13 @@ impl State {
     }
 }
 
-/// `part` of `whole`; `None` when nothing passed.
+/// `part` of `whole`; `None` if `whole` is 0.
 fn share(part: u64, whole: u64) -> Option<f64> {
-    // A millionth is finer than any use of it, and such a number comes back from JSON unchanged.
+    // A millionth is finer than any use, and such a number survives JSON unchanged.
     (whole > 0).then(|| ((part as f64 / whole as f64).min(1.0) * 1e6).round() / 1e6)
 }
 
-/// `0.89 0.43 0.24 2/105 9765`
+/// Parses `0.89 0.43 0.24 2/105 9765`.
 fn load(root: &Root) -> Result<Load, ReadError> {
     const LOADAVG: &str = "proc/loadavg";
     let text = root.text(LOADAVG)?;
@@ -174,7 +171,7 @@ fn load(root: &Root) -> Result<Load, ReadError> {
     }
 }
 
-/// The `cpuN` lines of `/proc/stat` (proc_stat(5)). They come first, so the rest need not be read.
+/// Reads the `cpuN` lines of `/proc/stat` (proc_stat(5)), which come first.
 fn cpu_times(root: &Root) -> BTreeMap<usize, CpuTime> {
     let head = root.head(Path::new("proc/stat"), 4 << 20).unwrap_or_default();
     let text = String::from_utf8_lossy(&head);
@@ -196,7 +193,7 @@ fn cpu_times(root: &Root) -> BTreeMap<usize, CpuTime> {
         .collect()
 }
 
-/// `some avg10=8.79 avg60=2.59 avg300=1.14 total=13177760`
+/// Parses `some avg10=8.79 avg60=2.59 avg300=1.14 total=13177760`.
 fn stall(root: &Root, path: &str) -> Result<Stall, ReadError> {
     let text = root.text(path)?;
     let some = text.lines().find_map(|line| line.strip_prefix("some ")).unwrap_or_default();
@@ -209,7 +206,6 @@ fn stall(root: &Root, path: &str) -> Result<Stall, ReadError> {
     }
 }
 
-/// Pages moved to or from swap since boot.
 fn pages_swapped(root: &Root) -> Option<u64> {
     let text = root.text("proc/vmstat").ok()?;
     let value = |key: &str| {
@@ -218,7 +214,7 @@ fn pages_swapped(root: &Root) -> Option<u64> {
     value("pswpin")?.checked_add(value("pswpout")?)
 }
 
-/// Whether turbo is allowed: Intel's driver says when it is not, the others when it is.
+/// Whether turbo is allowed; Intel's flag is inverted.
 pub(super) fn turbo(root: &Root) -> Option<bool> {
     let dir = PathBuf::from("sys/devices/system/cpu");
     let flag = |name: &str| root.number(dir.join(name)).ok().filter(|&n| n <= 1).map(|n| n == 1);

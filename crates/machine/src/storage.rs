@@ -1,5 +1,4 @@
-//! What is behind a path: the file system it is on, and the disks below that, through partitions, loop devices,
-//! device mapper and software RAID.
+//! Storage behind a path: file system and disks, through loop devices, device mapper and RAID.
 
 use super::disk::{Disk, DiskKind, place_of};
 use super::mounts::{self, DeviceNumber, Mount};
@@ -13,58 +12,56 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// The deepest stack of devices that is followed.
 const MAX_DEPTH: usize = 12;
-/// The most devices below one path.
 const MAX_DEVICES: usize = 256;
 
-/// A path's file system and disks.
+/// File system and disks of a path.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Storage {
-    /// The path that was asked for, links resolved.
+    /// The requested path without links.
     pub path: String,
-    /// The file system it is on; `None` for a block device itself.
+    /// File system of the path; `None` for a block device.
     pub file_system: Option<FileSystem>,
-    /// The block device that holds the file system (or is the path), perhaps a partition.
+    /// Block device of the file system (or the path itself), possibly a partition.
     pub device: Option<String>,
-    /// Its number.
+    /// Number of the device.
     pub number: Option<DeviceNumber>,
-    /// All devices of a file system that is on several, as btrfs can be, `device` among them; else empty.
+    /// All devices of a multi-device file system (btrfs), `device` included; else empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub members: Vec<Member>,
-    /// The devices between the file system and the disks, from above.
+    /// Devices between the file system and the disks, top down.
     pub layers: Vec<Layer>,
-    /// The disks at the bottom, each once. Empty on memory, network and stacked file systems.
+    /// Distinct disks at the bottom; empty for memory, network and stacked file systems.
     pub disks: Vec<Disk>,
-    /// What could not be found out, and why.
+    /// Facts that could not be determined.
     pub unknown: Vec<Unknown>,
 }
 
-/// A device of a file system that is on several.
+/// A device of a multi-device file system.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
     /// The kernel's name.
     pub name: String,
-    /// Its number.
+    /// Device number.
     pub number: Option<DeviceNumber>,
 }
 
-/// A device that is made of other devices.
+/// A device composed of other devices.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Layer {
     /// The kernel's name: `dm-0`, `md127`, `loop3`.
     pub name: String,
-    /// What it is.
+    /// Kind of device.
     pub kind: DiskKind,
-    /// Of device mapper its type (`LVM`, `CRYPT`, `mpath`) and name, of RAID its level, of a loop device its file.
+    /// Type (`LVM`, `CRYPT`, `mpath`) and name of a mapping, RAID level, or file of a loop device.
     pub detail: Option<String>,
-    /// The medium of a loop device's file, unless that is a block device of this machine.
+    /// Medium of a loop device's file, unless it is a block device of this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub medium: Option<Medium>,
 }
 
 impl Layer {
-    /// A layer whose bytes are on the devices below it.
+    /// Makes a layer on the devices below it.
     pub fn new(name: &str, kind: DiskKind) -> Self {
         Self { name: name.to_owned(), kind, detail: None, medium: None }
     }
@@ -75,18 +72,18 @@ impl Layer {
 pub struct FileSystem {
     /// Type: `ext4`, `xfs`, `tmpfs`, `nfs4` …
     pub fs_type: String,
-    /// Where it is mounted.
+    /// Mount point.
     pub mount_point: String,
-    /// What is mounted.
+    /// Source of the mount.
     pub source: String,
     /// Mount options, then those of the file system.
     pub options: Vec<String>,
-    /// Where its data is.
+    /// Medium of the data.
     pub medium: Medium,
 }
 
 impl FileSystem {
-    /// Whether a process (FUSE) or the host of a guest serves it: what is behind it may be memory.
+    /// Returns whether a process (FUSE) or a guest's host serves it, possibly from memory.
     pub fn is_served(&self) -> bool {
         let kind = self.fs_type.as_str();
         self.medium == Medium::Stacked
@@ -94,22 +91,22 @@ impl FileSystem {
     }
 }
 
-/// Where a file system keeps its data.
+/// Medium of a file system's data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Medium {
-    /// On block devices.
+    /// Block devices.
     Device,
-    /// In memory.
+    /// Memory.
     Memory,
-    /// On another machine.
+    /// Another machine.
     Network,
-    /// On other file systems (overlay, FUSE, a hypervisor's shared directory).
+    /// Other file systems (overlay, FUSE, a hypervisor's shared directory).
     Stacked,
 }
 
 impl Medium {
-    /// The medium of new files below a mount. An overlay creates them in its upper directory.
+    /// Medium of new files below a mount; an overlay creates them in its upper directory.
     fn of_mount(root: &Root, mounts: &[Mount], mount: &Mount) -> Self {
         let upper = || {
             let path = mount.options.iter().find_map(|option| option.strip_prefix("upperdir="))?;
@@ -122,7 +119,7 @@ impl Medium {
         if mount.fs_type == "overlay" { upper().unwrap_or(own) } else { own }
     }
 
-    /// By the type of the file system, as the mount table has it.
+    /// Returns the medium of a file system type of the mount table.
     pub fn of(fs_type: &str) -> Self {
         match fs_type {
             "tmpfs" | "ramfs" | "devtmpfs" | "hugetlbfs" | "rootfs" => Self::Memory,
@@ -136,11 +133,10 @@ impl Medium {
     }
 }
 
-/// The type of a file system that names all its devices as its source.
+/// Type of a file system whose source lists all its devices.
 const BCACHEFS: &str = "bcachefs";
 
-/// Finds what is behind `path`. On the machine itself links in the path are resolved and the kernel is asked for
-/// the device; in a saved tree the path is taken as it stands and the mount table decides.
+/// Finds the storage behind `path`, by the kernel or, in a saved tree, by the mount table.
 pub fn storage_behind(root: &Root, path: &Path) -> Storage {
     let mut survey = Survey::new(root);
     let mut storage = Storage { path: show(path), ..Storage::default() };
@@ -152,12 +148,11 @@ pub fn storage_behind(root: &Root, path: &Path) -> Storage {
     storage
 }
 
-/// A path that exists, and what the kernel says of it.
 struct Place {
     path: PathBuf,
-    /// The device of the path's file system; `None` in a saved tree.
+    /// Device of the path's file system; `None` in a saved tree.
     of_file_system: Option<DeviceNumber>,
-    /// The device that the path itself is.
+    /// Device number of the path, if it is a block device.
     itself: Option<DeviceNumber>,
 }
 
@@ -175,7 +170,7 @@ impl Place {
 }
 
 impl Storage {
-    /// Numbers of the devices that hold the file system (or are the path); `None` for one without a known number.
+    /// Returns the numbers of the devices of the file system (or path); `None` if unknown.
     pub fn top(&self) -> Vec<Option<DeviceNumber>> {
         match self.members.as_slice() {
             [] => vec![self.number],
@@ -183,7 +178,7 @@ impl Storage {
         }
     }
 
-    /// Names of the same devices.
+    /// Returns the names of the devices of the file system (or path).
     pub fn top_names(&self) -> Vec<&str> {
         match self.members.as_slice() {
             [] => self.device.as_deref().into_iter().collect(),
@@ -198,7 +193,6 @@ impl Storage {
         }
         let mounts = mounts::read(s.root);
         let Some(mounts) = s.keep("storage.file_system", mounts) else {
-            // The kernel's word is enough for the device.
             if let Some(device) = place.of_file_system.filter(|d| d.major != 0) {
                 self.follow(s, place_of(s.root, device));
             }
@@ -223,7 +217,7 @@ impl Storage {
         }
     }
 
-    /// Enters a device and what is below it.
+    /// Enters a device and everything below it.
     fn follow(&mut self, s: &mut Survey, top: Result<PathBuf, ReadError>) {
         let Some(top) = s.keep("storage.device", top) else { return };
         self.device = top.file_name().map(|name| show(Path::new(name)));
@@ -242,7 +236,7 @@ impl Storage {
         }
     }
 
-    /// All devices of the file system: btrfs can be on several, and names one as its source; bcachefs names all.
+    /// All devices of the file system: btrfs gives one of them as its source, bcachefs all.
     fn find_members(&self, s: &Survey, top: &Path) -> Vec<PathBuf> {
         if let Some(fs) = self.file_system.as_ref().filter(|fs| fs.fs_type == BCACHEFS) {
             let named =
@@ -263,7 +257,7 @@ impl Storage {
         if all.is_empty() { vec![top.into()] } else { all }
     }
 
-    /// Goes down to the disks, breadth first, so that the layers come out from above.
+    /// Descends to the disks breadth first, so that layers are in top-down order.
     fn descend(&mut self, s: &mut Survey, mut level: Vec<PathBuf>) {
         let mut seen = level.clone();
         for _ in 0..MAX_DEPTH {
@@ -286,7 +280,7 @@ impl Storage {
         s.note("storage.disks", format_args!("devices are stacked more than {MAX_DEPTH} deep"));
     }
 
-    /// Enters what is at `place`: the devices below it, or, of a disk, itself.
+    /// Enters a disk, or a layer whose devices below are returned.
     fn step(&mut self, s: &mut Survey, place: &Path) -> Vec<PathBuf> {
         if s.root.exists(place.join("partition")) {
             // A partition's directory is inside its disk's.
@@ -306,7 +300,7 @@ impl Storage {
     }
 }
 
-/// The file of a loop device with its medium, as a layer, and the device that it is on.
+/// Layer of a loop device with file and medium, and the device below.
 fn behind_loop(s: &mut Survey, place: &Path) -> (Layer, Vec<PathBuf>) {
     let layer = Layer::new("", DiskKind::Loop);
     let found = s.root.bytes(&place.join("loop/backing_file"), super::root::FILE_CAP);
@@ -326,15 +320,15 @@ fn behind_loop(s: &mut Survey, place: &Path) -> (Layer, Vec<PathBuf>) {
     (Layer { detail: Some(shown_bytes(bytes)), medium, ..layer }, below.into_iter().collect())
 }
 
-/// The devices that a device-mapper or RAID device is made of, and its own name.
+/// Layer of a device-mapper or RAID device, and the devices below.
 fn slaves(s: &mut Survey, place: &Path) -> (Layer, Vec<PathBuf>) {
     let line = |name: &str| s.root.line(place.join(name)).ok();
-    // The UUID begins with the type, "LVM-…"; the rest identifies the volume and is nobody's business.
+    // The UUID starts with the type, "LVM-…"; the rest identifies the volume and stays private.
     let uuid = line("dm/uuid");
     let kind = uuid.as_deref().and_then(|uuid| uuid.split_once('-')).map(|(kind, _)| kind);
     let detail = match (kind, line("dm/name")) {
         (Some(kind), Some(name)) => Some(shown(&format!("{kind} {name}"))),
-        // A saved machine has the type alone.
+        // A saved machine has only the type.
         (Some(kind), None) => Some(shown(kind)),
         (None, name) => name.or_else(|| line("md/level")),
     };
@@ -352,8 +346,7 @@ fn slaves(s: &mut Survey, place: &Path) -> (Layer, Vec<PathBuf>) {
     (Layer { detail, ..Layer::new("", DiskKind::DeviceMapper) }, below)
 }
 
-/// Where sysfs describes the device of a file system. Some (btrfs, ZFS, bcachefs) have a number of their own that
-/// is no device's: then the mount's source is looked up by name.
+/// Sysfs directory of a file system's device, by number or (btrfs, ZFS, bcachefs) by mount source.
 fn device_of(root: &Root, place: &Place, mount: &Mount) -> Result<PathBuf, ReadError> {
     let number = place.of_file_system.unwrap_or(mount.device);
     if number.major != 0 {
@@ -362,7 +355,7 @@ fn device_of(root: &Root, place: &Place, mount: &Mount) -> Result<PathBuf, ReadE
     device_by_source(root, mount)
 }
 
-/// Where sysfs describes the device that a mount's source names.
+/// Sysfs directory of the device named by a mount's source.
 pub(super) fn device_by_source(root: &Root, mount: &Mount) -> Result<PathBuf, ReadError> {
     // bcachefs joins the names of all its devices.
     let first = |source: &Path| {
@@ -378,7 +371,6 @@ pub(super) fn device_by_source(root: &Root, mount: &Mount) -> Result<PathBuf, Re
     device_named(root, &source)
 }
 
-/// The directory of sysfs that describes the device with this path.
 fn device_named(root: &Root, path: &Path) -> Result<PathBuf, ReadError> {
     let missing = |_| ReadError::Missing(show(path));
     let name = path.strip_prefix("/dev").map_err(missing)?;

@@ -4,7 +4,7 @@ use super::storage::Medium;
 use super::*;
 use proptest::prelude::*;
 
-/// Paths whose storage the fixtures are asked for.
+/// Paths with storage in the fixtures.
 const PATHS: [(&str, &[&str]); 6] = [
     ("firecracker-zen4", &["/home/user", "/dev/shm/x"]),
     ("xeon-gold-6230-2s", &["/var/tmp", "/boot", "/home/user"]),
@@ -36,7 +36,6 @@ fn paths_of(name: &str) -> &'static [&'static str] {
     PATHS.iter().find(|(fixture, _)| *fixture == name).map_or(&[], |(_, paths)| paths)
 }
 
-/// Compares with the snapshot beside the tree.
 fn snapshot(name: &str, value: &impl Serialize) {
     insta::with_settings!({
         snapshot_path => "../tests/fixtures/machines",
@@ -45,7 +44,7 @@ fn snapshot(name: &str, value: &impl Serialize) {
     }, { insta::assert_json_snapshot!(name, value) });
 }
 
-/// The machine and the storage behind its paths, both compared with their snapshots.
+/// The machine, compared with its snapshot together with the storage behind its paths.
 fn checked(name: &str) -> Result<Machine, Fault> {
     let fixture = Fixture::open(name)?;
     let machine = fixture.machine();
@@ -67,11 +66,11 @@ fn gvisor_is_known_by_its_kernel_and_hides_the_caches() -> Result<(), Fault> {
     assert_eq!(machine.virtualisation.container.as_deref(), Some(virtualisation::GVISOR));
     assert_eq!(machine.kernel.release.as_deref(), Some("4.4.0"));
     assert_eq!(machine.kernel.version.as_deref(), Some("#1 SMP Sun Jan 10 15:06:54 PST 2016"));
-    // CPUID tells the family rightly, which cpuinfo does not; nothing tells who shares a cache.
+    // CPUID has the right family, unlike cpuinfo; cache sharing is unknown.
     assert_eq!((machine.cpu.family, machine.cpu.model), (Some(25), Some(17)));
     assert_eq!((machine.cpu.cores, machine.cpu.last_level_bytes()), (None, None));
     assert_eq!(machine.cpu.allowed.len(), 2);
-    // Linux's banner names who built it: nothing of it is taken or saved.
+    // Linux's banner, with its builder, is neither used nor saved.
     for banner in
         ["6.1.0 (jane@workshop) #1 SMP", "6.1.0-gvisor (jane@gvisor) #1 SMP Sun Jan 10 15:06:54 PST 2016"]
     {
@@ -118,7 +117,7 @@ fn a_two_socket_xeon_in_a_job() -> Result<(), Fault> {
     let machine = checked("xeon-gold-6230-2s")?;
     let cpu = &machine.cpu;
     assert_eq!((cpu.sockets, cpu.cores, cpu.threads), (Some(2), Some(40), 80));
-    // Ten cores of the first socket: only its cache counts, and twenty CPUs are ten cores.
+    // Ten cores of the first socket: one cache, and twenty CPUs on ten cores.
     assert_eq!(cpu.last_level_bytes(), Some(28160 * KIB));
     assert_eq!(cpu.cores_of(&cpu.allowed), Some(10));
     assert_eq!((cpu.clock.base_hz, cpu.clock.max_hz), (Some(2_100_000_000), Some(3_900_000_000)));
@@ -140,7 +139,7 @@ fn an_epyc_with_eight_last_level_caches_under_a_quota() -> Result<(), Fault> {
     assert_eq!(cpu.last_level_bytes(), Some(256 * MIB));
     assert_eq!(cpu.cache_of(63, 3).map(|l3| l3.instances.len()), Some(8));
     assert_eq!(machine.memory.nodes.len(), 4);
-    // The quota of the outer slice is the tighter one; memory.high of the inner slice leaves less than its parent.
+    // The outer slice has the tighter quota, the inner one the lower memory.high.
     assert_eq!(machine.cpu_capacity(), 16.0);
     let limit = machine.cgroup.memory.as_ref().ok_or("no limit")?;
     assert_eq!((limit.limit_bytes, limit.available_bytes()), (100 * GIB, 99 * GIB));
@@ -180,7 +179,7 @@ fn stacked_storage_is_followed_to_the_disks() -> Result<(), Fault> {
     Ok(())
 }
 
-/// Two disks, loop devices and mounts of the kinds that keep files in memory or on several devices.
+/// Two disks, loop devices and mounts in memory or on several devices.
 const STACKS: &str = "\
     proc/self/mountinfo = 20 1 8:0 / / rw - ext4 /dev/sda rw\n\
     proc/self/mountinfo = 21 20 0:40 / /run rw - tmpfs tmpfs rw\n\
@@ -194,7 +193,6 @@ const STACKS: &str = "\
     proc/self/mountinfo = 29 20 252:0 / /zram rw - ext4 /dev/zram0 rw\n\
     proc/self/mountinfo = 30 20 43:0 / /nbd rw - ext4 /dev/nbd0 rw\n";
 
-/// A device without any others below it.
 fn plain_device(name: &str, number: &str, more: &str) -> String {
     let place = format!("sys/devices/virtual/block/{name}");
     format!(
@@ -303,7 +301,7 @@ fn the_id_is_of_the_hardware_only() -> Result<(), Fault> {
     Ok(())
 }
 
-/// Whether any text of a JSON value holds a control character.
+/// Whether any string in a JSON value contains a control character.
 fn holds_control(value: &serde_json::Value) -> bool {
     match value {
         serde_json::Value::String(text) => text.contains(char::is_control),
@@ -315,7 +313,6 @@ fn holds_control(value: &serde_json::Value) -> bool {
     }
 }
 
-/// Contents that have broken parsers.
 fn nasty() -> impl Strategy<Value = Vec<u8>> {
     let known = [
         "",
@@ -367,7 +364,6 @@ fn nasty() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// The files of a fixture, each once.
 fn files(name: &str) -> Result<Vec<String>, Fault> {
     let tree = std::fs::read_to_string(tree_file(name))?;
     let mut files: Vec<String> =
@@ -377,7 +373,7 @@ fn files(name: &str) -> Result<Vec<String>, Fault> {
     Ok(files)
 }
 
-/// Puts the contents in random files of a saved machine and looks at it in every way.
+/// Discovers a saved machine with these contents in random files.
 fn survives(name: &str, damage: &[(prop::sample::Index, Vec<u8>)]) -> Result<(), Fault> {
     let fixture = Fixture::open(name)?;
     let files = files(name)?;
@@ -389,7 +385,7 @@ fn survives(name: &str, damage: &[(prop::sample::Index, Vec<u8>)]) -> Result<(),
         machine.look_behind(&fixture.root, Path::new(path));
         let value = serde_json::to_value(&machine)?;
         assert!(!holds_control(&value));
-        // Everything that was discovered is a value that JSON can hold: no NaN, which would come back as null.
+        // Every discovered value survives JSON: a NaN would return as null.
         assert_eq!(serde_json::from_value::<Machine>(value)?, machine);
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! A tree of files in memory: the content of an archive, which is never written to a disk.
+//! An in-memory tree of files: the content of an archive, which is never written to disk.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -10,16 +10,14 @@ use rustix::io::Errno;
 
 use super::root::LEAVES;
 
-/// Links that are followed on the way to one file, as the kernel does.
+/// Most links followed for one path, as in the kernel.
 const MAX_LINKS: usize = 40;
-/// The longest path of an entry and the longest text of a link, in bytes; those of a saved machine have some 200.
+/// Longest path and link text in bytes; those of a saved machine have some 200.
 const MAX_PATH: usize = 1024;
 
-/// A directory in memory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Tree(BTreeMap<OsString, Node>);
 
-/// An entry of a directory in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Node {
     Directory(Tree),
@@ -27,7 +25,6 @@ pub(super) enum Node {
     Link(PathBuf),
 }
 
-/// Why an entry cannot be added to a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Misplaced {
     #[error("leads out of the archive")]
@@ -39,10 +36,8 @@ pub(super) enum Misplaced {
 }
 
 impl Tree {
-    /// Adds an entry and the directories above it; the number of entries that are new. A directory may be there already.
-    ///
-    /// # Errors
-    /// The path or the link is too long, the path leads out of the tree or through something that is no directory, or another entry has it.
+    /// Adds an entry and missing parent directories; returns the number of new entries. Fails if it
+    /// exists or is too long, or leads out of the tree or through a non-directory.
     pub(super) fn insert(&mut self, path: &Path, node: Node) -> Result<usize, Misplaced> {
         let target = if let Node::Link(target) = &node { target.as_path() } else { path };
         if [path, target].iter().any(|path| path.as_os_str().len() > MAX_PATH) {
@@ -81,7 +76,7 @@ impl Tree {
         }
     }
 
-    /// The only directory in this one if it holds nothing else, otherwise this one.
+    /// Returns the only directory in this one if there is nothing else, otherwise this one.
     pub(super) fn only_directory(mut self) -> Self {
         match self.0.pop_first() {
             Some((_, Node::Directory(only))) if self.0.is_empty() => only,
@@ -93,20 +88,15 @@ impl Tree {
         }
     }
 
-    /// Whether it has an entry with this name.
     pub(super) fn has(&self, name: &str) -> bool {
         self.0.contains_key(OsStr::new(name))
     }
 
-    /// The names in it, in order.
     pub(super) fn names(&self) -> impl Iterator<Item = &OsStr> {
         self.0.keys().map(OsString::as_os_str)
     }
 
-    /// The path that an entry has without links, and the entry, which is no link.
-    ///
-    /// # Errors
-    /// It is not there, or a link leads out of the tree or to itself.
+    /// Returns the entry at `path` and its path without links; links must not leave the tree.
     pub(super) fn find<'a>(&'a self, path: &Path) -> io::Result<(PathBuf, Found<'a>)> {
         let mut way: Vec<(&OsStr, Found<'a>)> = Vec::new();
         let mut ahead: Vec<Component<'_>> = path.components().rev().collect();
@@ -136,10 +126,6 @@ impl Tree {
         Ok((way.iter().map(|(name, _)| *name).collect(), found))
     }
 
-    /// The text of a link.
-    ///
-    /// # Errors
-    /// It is not there, or no link.
     pub(super) fn link_text(&self, path: &Path) -> io::Result<&Path> {
         let (parent, name) = path.parent().zip(path.file_name()).ok_or(ErrorKind::InvalidInput)?;
         match self.find(parent)?.1 {
@@ -152,7 +138,6 @@ impl Tree {
     }
 }
 
-/// A directory or a file of a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Found<'a> {
     Directory(&'a Tree),

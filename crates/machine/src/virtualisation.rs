@@ -1,40 +1,36 @@
-//! Whether this is a virtual machine or a container, and by what evidence.
-//!
-//! No single file tells it, so everything that hints is collected; the guess names the most specific.
+//! Detection of virtual machines and containers by all evidence; the most specific guess wins.
 
 use super::{Cpu, Root, Survey, mounts};
 use plimsoll_units::text::{shown, shown_bytes};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// The maker that Amazon's firmware names.
 const EC2: &str = "Amazon EC2";
 /// The hypervisor of Amazon EC2 that is not Xen.
 pub const NITRO: &str = "KVM (Amazon Nitro)";
-/// Where cloud-init keeps the provider's metadata.
 pub(super) const METADATA: &str = "run/cloud-init/instance-data.json";
 
 /// Hypervisor and container.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Virtualisation {
-    /// Whether there is a hypervisor, if anything tells.
+    /// Whether there is a hypervisor, if known.
     pub is_virtual: Option<bool>,
-    /// The most specific guess: `Firecracker`, `KVM`, `Xen`, `VMware`, `Hyper-V` …
+    /// Most specific guess: `Firecracker`, `KVM`, `Xen`, `VMware`, `Hyper-V` …
     pub hypervisor: Option<String>,
-    /// Kind of container this runs in: `docker`, `podman`, `kubernetes`, `lxc` …
+    /// Kind of container: `docker`, `podman`, `kubernetes`, `lxc` …
     pub container: Option<String>,
-    /// Maker of the system, by its firmware (DMI).
+    /// System vendor in the firmware (DMI).
     pub system_vendor: Option<String>,
-    /// Product name of the system, by its firmware: on clouds often the instance type.
+    /// Product name in the firmware (DMI), on clouds often the instance type.
     pub product: Option<String>,
-    /// Type of an Amazon EC2 instance whose firmware does not tell it: as cloud-init keeps it of the provider's metadata.
+    /// Amazon EC2 instance type from cloud-init's metadata, if the firmware has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instance: Option<String>,
-    /// What the guesses rest on.
+    /// Evidence of the guesses.
     pub evidence: Vec<String>,
 }
 
-/// A text that firmware or kernel may show, and who shows it; the first rows are the most specific.
+/// Texts of firmware or kernel with the hypervisor they identify, the most specific first.
 const BY_FIRMWARE: [(&str, &str); 15] = [
     ("FIRECK", "Firecracker"),
     ("CLOUDH", "Cloud Hypervisor"),
@@ -53,21 +49,20 @@ const BY_FIRMWARE: [(&str, &str); 15] = [
     ("Xen", "Xen"),
 ];
 
-/// Clouds whose firmware has one name on guests and on bare metal.
+/// Clouds with one firmware name on guests and bare metal.
 const CLOUDS_WITH_BARE_METAL: [&str; 2] = ["Google Compute Engine", "Alibaba Cloud ECS"];
 
-/// Whether devices are there that hypervisors offer. A few real machines have such ones too, as cards.
+/// Whether there are paravirtual devices, which a few real machines have as cards.
 fn has_devices_of_a_hypervisor(root: &Root) -> bool {
     let devices = ["virtio", "vmbus", "xen"].map(|bus| Path::new("sys/bus").join(bus).join("devices"));
     devices.iter().any(|bus| root.names(bus).is_ok_and(|names| !names.is_empty()))
 }
 
-/// Whether this is an x86 processor whose flags are known.
 fn is_x86(cpu: &Cpu) -> bool {
     cpu.vendor.is_some() && !cpu.flags.is_empty()
 }
 
-/// Whether a maker has put the system together: its firmware names a product, or its device tree a board.
+/// Whether the system has a maker: a product in its firmware, or a board in its device tree.
 fn is_made_by_somebody(root: &Root, found: &Virtualisation) -> bool {
     const GENERAL_BOARD: &str = "linux,dummy-virt";
     let board = root.line("proc/device-tree/model").is_ok_and(|model| !model.contains(GENERAL_BOARD));
@@ -75,31 +70,32 @@ fn is_made_by_somebody(root: &Root, found: &Virtualisation) -> bool {
     board || product
 }
 
-/// Namespaces that containers have of their own, and the inode numbers of the kernel's first ones (Linux `include/uapi/linux/nsfs.h`,
-/// `PID_NS_INIT_INO` and `CGROUP_NS_INIT_INO`; the same since Linux 3.8 and 4.6).
+/// Namespaces of containers with the inodes of the kernel's initial ones (Linux
+/// `include/uapi/linux/nsfs.h`, `PID_NS_INIT_INO` and `CGROUP_NS_INIT_INO`; unchanged since Linux
+/// 3.8 and 4.6).
 pub(super) const FIRST_NAMESPACES: [(&str, u32); 2] = [("pid", 0xEFFF_FFFC), ("cgroup", 0xEFFF_FFFB)];
 
-/// A clock that only one hypervisor offers.
+/// Clock sources specific to one hypervisor.
 const BY_CLOCK: [(&str, &str); 3] = [("kvm-clock", "KVM"), ("hyperv_clocksource", "Hyper-V"), ("xen", "Xen")];
 
-/// Where a kernel says what it is.
 pub(super) const BANNER: &str = "proc/version";
-/// Container of gVisor, which answers system calls itself.
+/// Container name of gVisor, which implements system calls itself.
 pub const GVISOR: &str = "gVisor";
 
-/// Whether that line is gVisor's: by the version of each release so far (gVisor, pkg/sentry/kernel/version), or the name in its release.
-/// Linux's has who built it in brackets, and gVisor's none.
+/// Whether the banner is gVisor's: by its version so far (gVisor, pkg/sentry/kernel/version) or
+/// release name. Linux's has the builder in parentheses, gVisor's has none.
 pub(super) fn is_gvisor(banner: &str) -> bool {
     const GVISOR_VERSION: &str = "#1 SMP Sun Jan 10 15:06:54 PST 2016";
     let release = banner.split_whitespace().nth(2).unwrap_or_default();
     !banner.contains('(') && (banner.contains(GVISOR_VERSION) || release.ends_with("-gvisor"))
 }
 
-/// How QEMU names itself where it computes each instruction of its guest.
+/// CPUID name of QEMU when it emulates each instruction.
 pub(super) const TCG: &str = "TCGTCGTCGTCG";
 
-/// How hypervisors name themselves in CPUID leaf 0x4000_0000 (Linux, arch/x86/kernel/cpu/{kvm,mshyperv,vmware}.c and xen/enlighten_hvm.c; QEMU,
-/// target/i386/cpu.c; bhyve, x86.c). KVM may name Hyper-V for Windows guests; a guest that runs Linux has its clock then.
+/// Hypervisor names in CPUID leaf 0x4000_0000 (Linux, arch/x86/kernel/cpu/{kvm,mshyperv,vmware}.c
+/// and xen/enlighten_hvm.c; QEMU, target/i386/cpu.c; bhyve, x86.c). KVM may show Hyper-V for
+/// Windows guests; a Linux guest then has the clock of Hyper-V.
 const BY_SIGNATURE: [(&str, &str); 6] = [
     ("KVMKVMKVM", "KVM"),
     ("Microsoft Hv", "Hyper-V"),
@@ -120,8 +116,7 @@ impl Virtualisation {
         found.look_at_kernel(root, cpu);
         found.look_for_container(root);
         let is_virtual = found.hypervisor.is_some() || cpu.has("hypervisor");
-        // Without any device of a hypervisor, the silence of an x86 processor tells that there is none. Elsewhere a maker's
-        // firmware or a board's device tree must say so.
+        // On x86 no evidence means bare metal; elsewhere firmware or device tree must confirm it.
         let is_real =
             (is_x86(cpu) || is_made_by_somebody(root, &found)) && !has_devices_of_a_hypervisor(root);
         let is_told = is_virtual || is_real;
@@ -139,13 +134,13 @@ impl Virtualisation {
         found
     }
 
-    /// The type of this Amazon EC2 instance, if it is one and anything tells.
+    /// Returns the Amazon EC2 instance type, if this is an instance and its type is known.
     pub fn ec2_type(&self) -> Option<&str> {
         let by_firmware = self.product.as_deref().filter(|_| self.system_vendor.as_deref() == Some(EC2));
         by_firmware.or(self.instance.as_deref()).map(str::trim)
     }
 
-    /// The instance type that cloud-init keeps, where the firmware (Xen's) has none.
+    /// Reads the instance type from cloud-init if the firmware (Xen's) has none.
     fn look_at_metadata(&mut self, root: &Root) {
         const KEPT: &str = METADATA;
         if self.system_vendor.as_deref() == Some(EC2) {
@@ -163,7 +158,7 @@ impl Virtualisation {
         }
     }
 
-    /// Takes a guess if there is no better one, and keeps what it rests on.
+    /// Takes a guess unless there is a better one, and records the evidence.
     fn guess(&mut self, hypervisor: Option<&str>, evidence: String) {
         if self.hypervisor.is_none() {
             self.hypervisor = hypervisor.map(str::to_owned);
@@ -175,7 +170,7 @@ impl Virtualisation {
         let is_bare_x86 = is_x86(cpu) && !cpu.has("hypervisor");
         for table in ["APIC", "FACP", "DSDT"] {
             let path = Path::new("sys/firmware/acpi/tables").join(table);
-            // The maker's id is bytes 10 to 15 of each table (ACPI specification, system description header).
+            // The OEM ID is bytes 10 to 15 (ACPI specification, system description header).
             let Some(oem) = root.head(&path, 16).ok().and_then(|head| head.get(10..16).map(shown_bytes))
             else {
                 continue;
@@ -197,7 +192,7 @@ impl Virtualisation {
                 self.guess(Some(hypervisor), format!("DMI {name} is {text}"));
             }
         }
-        // Amazon's name stands on bare metal too, but there the product is one of the .metal instances.
+        // Amazon's name is on bare metal, too, but with a .metal product.
         if self.system_vendor.as_deref() == Some(EC2)
             && let Some(product) = self.product.clone().filter(|product| !product.contains(".metal"))
         {
@@ -246,7 +241,7 @@ impl Virtualisation {
         for (file, kind) in [(".dockerenv", "docker"), ("run/.containerenv", "podman")] {
             match (root.exists(file), bare) {
                 (true, false) => found(Some(kind), format!("/{file} is there")),
-                // Machines made from a container's image keep its files.
+                // Machines made from a container image keep its files.
                 (true, true) => found(None, format!("/{file} is there, but / is a disk's own file system")),
                 _ => {}
             }
@@ -265,7 +260,7 @@ impl Virtualisation {
         if let Some((hint, kind)) = hints.iter().find(|(hint, _)| groups.contains(hint)) {
             found(Some(kind), format!("/proc/self/cgroup names {hint}"));
         }
-        // A container whose control groups have a namespace of their own sees no name in them.
+        // A container with a cgroup namespace of its own sees no name in its groups.
         for (name, _) in FIRST_NAMESPACES {
             if is_first_namespace(root, name) == Some(false) {
                 found(Some("unknown kind"), format!("/proc/self/ns/{name} is not the kernel's first"));
@@ -274,20 +269,20 @@ impl Virtualisation {
     }
 }
 
-/// Whether a namespace of this process is the kernel's first, as outside of containers; `None` where nothing tells.
+/// Whether a namespace of this process is the kernel's initial one, as outside containers.
 pub(super) fn is_first_namespace(root: &Root, name: &str) -> Option<bool> {
     let first = FIRST_NAMESPACES.iter().find(|(of, _)| *of == name)?.1;
     Some(namespace(root, name)? == format!("{name}:[{first}]"))
 }
 
-/// A namespace of this process: `pid:[4026531836]`. In a saved machine it is a file's content.
+/// Namespace of this process, such as `pid:[4026531836]`; in a saved machine the content of a file.
 pub(super) fn namespace(root: &Root, name: &str) -> Option<String> {
     let path = Path::new("proc/self/ns").join(name);
     let link = root.link_text(&path).map(|link| link.display().to_string());
     link.or_else(|_| root.line(&path)).ok()
 }
 
-/// Whether the whole of a file system that is on a block device is mounted on `/`, as containers seldom have it.
+/// Whether `/` is the whole of a file system on a block device, which is rare in containers.
 fn root_is_a_disk(root: &Root) -> bool {
     let all = mounts::read(root).unwrap_or_default();
     let top = mounts::mount_of(&all, Path::new("/"));
@@ -306,7 +301,7 @@ mod tests {
         Ok(Virtualisation::discover(&mut survey, &cpu))
     }
 
-    /// What is guessed with a vendor and a product in the firmware's table.
+    /// Guess for a vendor and a product in DMI.
     fn by_dmi(vendor: &str, product: &str) -> Result<Option<String>, Fault> {
         let dmi = "sys/class/dmi/id";
         Ok(discover(&format!("{dmi}/sys_vendor = {vendor}\n{dmi}/product_name = {product}\n"))?.hypervisor)

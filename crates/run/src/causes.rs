@@ -1,29 +1,29 @@
-//! Why time was lost in the samples of a case, or is excluded from them: each cause with its own evidence.
+//! Causes of lost or excluded time in the samples of a case, each with its own evidence.
 //!
 //! | cause | evidence |
 //! | --- | --- |
-//! | throttled | the control group's counter of stopped time |
-//! | stolen | `/proc/stat`'s steal; slices that took longer although no thread left its CPU |
-//! | preempted | threads switched from their CPUs during slices; time in the run queue (`schedstat`); time off the CPU in laps of memory |
-//! | clock changes | probes of the clock before and after a slice that differ, and a cost that fits no clock between; failed probes |
-//! | SMT sibling busy | a second common cost of the work; probes that did not have the vector units of the core alone |
+//! | throttled | the control group's counter of throttled time |
+//! | stolen | steal of `/proc/stat`; slices that took longer although no thread left its CPU |
+//! | preempted | threads off their CPUs: switches, gaps of memory laps, run queue (`schedstat`) |
+//! | clock changes | probes around a slice differ, its cost fits no clock between; failed probes |
+//! | SMT sibling busy | a second common cost of the work; probes without the full vector units |
 //! | two rates | a second common cost of the work, although such probes had them |
-//! | memory contention | a second common cost of the work on caches or memory |
+//! | memory contention | a second common cost of work on caches or memory |
 
 use plimsoll_model::limit::median;
 use plimsoll_model::sample::{Conditions, Sample};
 use plimsoll_model::warning::{Loss, Warning};
 use plimsoll_result::evaluate::over_time;
 
-/// Shares of the time from which on a cause is told.
+/// Share of the time above which a cause is reported.
 const MIN_CAUSE_SHARE: f64 = 0.05;
-/// The same of the work that had a second cost.
+/// Share of the work with a second cost above which that cost is reported.
 const MIN_SECOND_COST_SHARE: f64 = 0.1;
-/// Of the probes, as a share of the work that had a second cost: fewer that had to share the vector units are no sibling.
+/// Fewest probes with shared vector units of an SMT sibling, relative to second-cost work.
 const SHARED: f64 = 0.25;
 
-/// The causes that are worth telling, the nearest to the machine first. Threads that share a CPU (`crowded`) take it from
-/// each other, so what is seen of that says nothing. `second` is what a second cost of the work means.
+/// Returns a warning per notable cause, the nearest to the machine first. `second` is the meaning
+/// of a second cost. `crowded` threads preempt each other: only throttling and steal are reported.
 pub(super) fn of(samples: &[Sample], second: Loss, crowded: bool) -> Vec<Warning> {
     let usual = |read: &dyn Fn(&Sample) -> Option<f64>| {
         median(samples.iter().filter_map(read).collect()).unwrap_or(0.0)
@@ -31,16 +31,16 @@ pub(super) fn of(samples: &[Sample], second: Loss, crowded: bool) -> Vec<Warning
     let mean = |read: fn(&Conditions) -> Option<f64>| {
         over_time(samples, |c| Some(read(c).unwrap_or(0.0))).unwrap_or(0.0)
     };
-    // A short sample is stopped wholly or not at all, so that the middle of all says nothing.
+    // A short sample is throttled wholly or not at all, so a median shows nothing.
     let throttled = over_time(samples, |c| c.throttled).unwrap_or(0.0);
     let steal = usual(&|s| s.conditions.steal);
-    // What a quota stops waits for its CPU, too, and is switched from it.
+    // A thread that a quota stops also waits for its CPU and is switched off it.
     let waited_else = |s: &Sample| Some(s.conditions.waited? - s.conditions.throttled.unwrap_or(0.0));
     let waited = usual(&waited_else);
     let switched = mean(|c| c.excluded_by.switched) - throttled;
     let second_work = mean(|c| c.excluded_by.second_work);
     let shared = over_time(samples, |c| c.vector_units_shared);
-    // Whoever uses the core takes its vector units from the probe, too.
+    // A busy sibling takes vector units from the probe, too.
     let second = match (second, shared) {
         (Loss::SiblingBusy, Some(shared)) if shared < SHARED * second_work => Loss::TwoRates,
         _ => second,
@@ -49,7 +49,7 @@ pub(super) fn of(samples: &[Sample], second: Loss, crowded: bool) -> Vec<Warning
     let shares = [
         (Loss::Throttled, throttled, MIN_CAUSE_SHARE),
         (Loss::Stolen, steal, MIN_CAUSE_SHARE),
-        // The same time, seen from within. A tick of the kernel excludes a whole slice and takes little of it.
+        // The stolen time seen from within. A tick excludes a slice but takes little of it.
         (
             Loss::Gaps,
             if steal > MIN_CAUSE_SHARE { 0.0 } else { mean(|c| c.excluded_by.taken) },
@@ -64,8 +64,7 @@ pub(super) fn of(samples: &[Sample], second: Loss, crowded: bool) -> Vec<Warning
     notable.map(|(how, share, _)| Warning::Lost { share: *share, how: *how }).collect()
 }
 
-/// What threads were off their CPUs, where no slices tell it: not what is excluded for it, which is all that every thread did
-/// meanwhile. What is stolen looks the same.
+/// Share of the time that threads were off their CPUs (or the excluded share), less `steal`.
 fn off_cpu(samples: &[Sample], steal: f64) -> f64 {
     let told = over_time(samples, |c| c.excluded_by.off_cpu);
     let excluded = || match samples.iter().any(|sample| sample.conditions.excluded_by.is_known()) {
@@ -91,7 +90,7 @@ mod tests {
     const WAITED: &str = "waited";
     const SHARED: &str = "vector_units_shared";
 
-    /// Conditions as a document names them.
+    /// Conditions with the given fields (names as in the document).
     fn more(named: &[(&str, f64)]) -> Conditions {
         let named: serde_json::Map<_, _> =
             named.iter().map(|(name, x)| ((*name).to_owned(), (*x).into())).collect();

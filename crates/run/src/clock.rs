@@ -1,5 +1,4 @@
-//! The run loop's real clock: monotonic time, the steal, throttling and power seen while a sample ran, and what happened to the
-//! hardware during a case. Nothing is read while a sample runs.
+//! The run loop's real clock with steal, throttling, power and hardware events around samples.
 
 use plimsoll_machine::clocks::{ClockWatch, WrongRate};
 use plimsoll_machine::health::{Counters, Energy, HealthChange, Probe, Zone};
@@ -9,7 +8,7 @@ use plimsoll_system::wall;
 
 use crate::Clock;
 
-/// Monotonic time since it was made; the machine's state from its own files.
+/// Monotonic clock and readings of the machine's counters.
 pub struct SystemClock {
     begun: f64,
     wall: wall::Watch,
@@ -18,17 +17,16 @@ pub struct SystemClock {
     cpus: CpuSet,
     before: Option<Snapshot>,
     probe: Probe,
-    /// Counters of energy before a sample, and when they were read.
+    /// Start time and energy counters of a sample.
     energy: Option<(f64, Vec<Zone>)>,
-    /// Counters before a case.
     counters: Option<Counters>,
 }
 
-/// Seconds below which no power is told: the counters of energy move once a millisecond.
+/// Shortest time in s for which power is computed: energy counters are updated once a millisecond.
 const LEAST_FOR_POWER: f64 = 0.02;
 
 impl SystemClock {
-    /// Starts at zero; steal is that of `cpus`.
+    /// Starts at zero; steal is read for `cpus`.
     pub fn new(root: &Root, cpus: &CpuSet) -> Self {
         Self {
             begun: wall::monotonic(),
@@ -45,13 +43,13 @@ impl SystemClock {
 }
 
 impl SystemClock {
-    /// How the wall clock was set in the course of the run on this machine.
+    /// Returns the steps of the wall clock during the run on `node`.
     pub fn steps(&mut self, node: &str) -> Vec<wall::Step> {
         self.wall.look(self.now());
         self.wall.steps(node)
     }
 
-    /// The power since the sample began, in W.
+    /// Returns the mean power since the sample began, in W.
     fn power(&mut self) -> Energy {
         let Some((began, before)) = self.energy.take().filter(|(_, zones)| !zones.is_empty()) else {
             return Energy::default();
@@ -82,7 +80,7 @@ impl Clock for SystemClock {
         self.wall.look(self.now());
         let Some(before) = self.before.take() else { return Conditions::default() };
         let change = before.until(&self.watch.snapshot(), &self.cpus);
-        // The counter adds the CPUs up; the loop, which knows how many a case uses, makes a share of it.
+        // The counter is the sum over CPUs; the run loop divides it by the CPUs that a case uses.
         let throttled = change.throttled_s.filter(|_| change.elapsed_s > 0.0).map(|s| s / change.elapsed_s);
         let pages_swapped = change.pages_swapped.filter(|n| *n > 0).map(|n| n as f64);
         Conditions {
@@ -130,10 +128,9 @@ mod tests {
         fixture.write("sys/devices/system/edac/mc/mc0/ce_count", b"3\n")?;
         let most = 6.0 / (clock.now() - began);
         let power = clock.watched().package_power.ok_or("no power")?;
-        // 6 J in the time between, of which both readings take a little.
+        // 6 J between the readings, which themselves take a little time.
         assert!(power > 0.0 && power <= most, "{power} W, at most {most} W");
         assert_eq!(clock.end_case().memory_errors(), [2, 0]);
-        // Without a beginning nothing is known.
         assert!(clock.end_case().is_empty() && clock.watched().package_power.is_none());
         Ok(())
     }

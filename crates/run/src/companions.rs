@@ -1,7 +1,5 @@
-//! The reference tools beside one case: whose turn it is, and what each gave.
-//!
-//! In every round ours and each tool's sample are taken once, in an order drawn from the seed, so that a drift of the
-//! machine favours nobody. A tool that fails is heard no more; that changes nothing but its own column.
+//! Reference tools measured next to one case. Each round samples plimsoll and every tool once in a
+//! seeded random order, so drift favours none. A tool that fails is not run again.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,20 +15,20 @@ use plimsoll_stats::Seed;
 
 pub(super) struct Companions {
     all: Vec<Companion>,
-    /// The tools' figures of this round: that of the metric, and those of further passes.
+    /// Results of this round by tool: the metric and any further passes.
     fresh: Vec<BTreeMap<String, f64>>,
     generator: ChaCha8Rng,
-    /// Seconds that the tools may take; those that take longer give fewer pairs.
+    /// Seconds that the tools may take; slower tools give fewer pairs.
     allowed: f64,
-    /// Seconds that the tools took; they are not the case's own.
+    /// Seconds that the tools took; not part of the case's own time.
     pub(super) seconds: f64,
 }
 
-/// Pairs that are taken however long it takes: fewer have no interval.
+/// Pairs that are taken regardless of time: fewer give no confidence interval.
 const MIN_PAIRS: usize = 3;
 
 impl Companions {
-    /// `allowed` is how many seconds they may take, where that is bounded.
+    /// `allowed` is the time limit for all tools in s; `None` is unlimited.
     pub(super) fn new(all: Vec<Companion>, seed: Seed, allowed: Option<f64>) -> Self {
         let fresh = vec![BTreeMap::new(); all.len()];
         let allowed = allowed.unwrap_or(f64::INFINITY);
@@ -46,12 +44,11 @@ impl Companions {
         companion.prepared.is_some() && companion.about.pairs.len() < most
     }
 
-    /// Whether a tool still lacks pairs.
     pub(super) fn want_more(&self) -> bool {
         self.all.iter().any(|companion| self.wants(companion))
     }
 
-    /// Those before and those after our own sample, in this round.
+    /// Returns the tools to run before and after plimsoll's own sample in this round.
     pub(super) fn order(&mut self) -> (Vec<usize>, Vec<usize>) {
         let mut turns: Vec<Option<usize>> =
             (0..self.all.len()).filter(|i| self.wants(&self.all[*i])).map(Some).chain([None]).collect();
@@ -61,10 +58,7 @@ impl Companions {
         (tools(&turns[..own]), tools(&turns[own..]))
     }
 
-    /// Lets these have the machine, one after the other.
-    ///
-    /// # Errors
-    /// Only an interrupt.
+    /// Runs the tools `turns` in turn while the case is paused. Fails only on an interrupt.
     pub(super) fn hear(&mut self, turns: &[usize], own: &mut dyn Prepared) -> Result<(), CannotMeasure> {
         if turns.is_empty() {
             return Ok(());
@@ -78,7 +72,6 @@ impl Companions {
     fn hear_one(&mut self, index: usize) -> Result<(), CannotMeasure> {
         let Companion { about, prepared, .. } = &mut self.all[index];
         let Some(tool) = prepared else { return Ok(()) };
-        // A tool decides itself how much it does.
         match tool.sample(Amount::Seconds(0.0)) {
             Ok(sample) => self.fresh[index] = sample.values,
             Err(interrupt) if interrupt.cause == Cause::Interrupted => return Err(interrupt),
@@ -90,7 +83,7 @@ impl Companions {
         Ok(())
     }
 
-    /// Forgets all pairs so far, this round's included: they were taken in another state.
+    /// Drops all pairs, those of this round included: they were taken in another state.
     pub(super) fn forget(&mut self) {
         self.fresh.fill(BTreeMap::new());
         let of_one = |companion: &mut Companion| {
@@ -101,7 +94,6 @@ impl Companions {
         self.all.iter_mut().for_each(of_one);
     }
 
-    /// Puts our sample beside the tools' of this round.
     pub(super) fn pair(&mut self, sample: &Sample, headline: Option<&str>) {
         for (companion, fresh) in self.all.iter_mut().zip(&mut self.fresh) {
             let fresh = std::mem::take(fresh);
@@ -121,7 +113,6 @@ impl Companions {
         }
     }
 
-    /// What all of them gave.
     pub(super) fn heard(self) -> Vec<Beside> {
         let late = self.is_late();
         let told = |companion: Companion| {
@@ -138,7 +129,7 @@ impl Companions {
             if hurried {
                 about.warnings.push(FewPairs { taken: about.pairs.len(), wanted }.into());
             }
-            // Some tell their version with their results only.
+            // Some tools report their version only with their results.
             let version = about.achieved.take(&fact::VERSION);
             about.version = about.version.or(version);
             with_passes(about, passes)
@@ -147,7 +138,6 @@ impl Companions {
     }
 }
 
-/// That a tool's time was used up before it had its pairs.
 struct FewPairs {
     taken: usize,
     wanted: usize,
@@ -169,7 +159,7 @@ impl fmt::Display for FewPairs {
     }
 }
 
-/// A tool and its further passes, which ran as it did. Of a tool that gave nothing there is one line, and not one of each.
+/// Returns a tool with its further passes, or alone if it gave no result.
 fn with_passes(about: Beside, passes: Vec<Beside>) -> Vec<Beside> {
     let gave = !about.pairs.is_empty();
     let passes = passes.into_iter().filter(|_| gave).map(|pass| Beside {
@@ -186,13 +176,13 @@ fn with_passes(about: Beside, passes: Vec<Beside>) -> Vec<Beside> {
     std::iter::once(about).chain(passes).collect()
 }
 
-/// Pairs of a rate that is the best of what a tool did: beside each stands the best of ours.
+/// Replaces plimsoll's values by the best one, for a tool that reports its best run.
 fn with_our_best(pairs: &mut [Paired]) {
     let best = pairs.iter().map(|pair| pair.own).fold(f64::NEG_INFINITY, f64::max);
     pairs.iter_mut().for_each(|pair| pair.own = best);
 }
 
-/// Our figure as a tool would print it: what was delivered, interruptions included, where the headline leaves them out.
+/// Returns the value comparable to a tool's: delivered, interruptions included, for the headline.
 fn comparable(sample: &Sample, metric: &str, headline: Option<&str>) -> Option<f64> {
     let value = sample.values.get(metric).copied()?;
     let delivered = sample.conditions.delivered;

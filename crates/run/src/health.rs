@@ -1,31 +1,28 @@
-//! What happened to the hardware while a case was measured: counters that are read before its first sample and after its last,
-//! so also while its reference tools ran.
+//! Hardware events during a case, the runs of its reference tools included.
 
 use std::fmt;
 
 use plimsoll_machine::health::{HealthChange, Interface};
 use plimsoll_model::warning::{Warn, Warning};
 
-/// Dropped packets each second from which on they are told: a few are dropped on any network, as of protocols that nobody
-/// listens to.
+/// Dropped packets per second from which drops are reported: a few are normal on any network.
 const MANY_DROPS: f64 = 10.0;
 
-/// What happened.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Remark {
-    /// The processor slowed itself down because it was too hot.
+    /// Thermal throttling of the processor.
     ThermalThrottling { times: u64 },
-    /// Memory errors that were corrected.
+    /// Corrected memory errors.
     MemoryCorrected { count: u64, controllers: String },
-    /// Memory errors that were not.
+    /// Uncorrected memory errors.
     MemoryUncorrected { count: u64, controllers: String },
-    /// Packets that came damaged or could not be sent.
+    /// Packets that arrived damaged or could not be sent.
     NicErrors { interface: String, received: u64, sent: u64 },
-    /// Packets that were dropped.
+    /// Dropped packets.
     NicDrops { interface: String, received: u64, sent: u64 },
 }
 
-/// What is worth telling of a case that took so many seconds; of network interfaces only where the case `uses_interfaces`.
+/// Notable events of a case of `seconds` s; interface events only if it `uses_interfaces`.
 pub(super) fn remarks(change: &HealthChange, seconds: f64, uses_interfaces: bool) -> Vec<Remark> {
     let mut told = Vec::new();
     let times = change.throttled();

@@ -1,7 +1,5 @@
-//! The only loop: prepare, warm up, calibrate, sample, stop, verify.
-//!
-//! The loop knows no benchmark, no process and no clock of its own: cases are prepared by a [`Station`], time comes
-//! from a [`Clock`], and all that happens leaves as [`Event`]s. The real ones are here, too: `worker` and [`clock`].
+//! The run loop: prepare, warm up, calibrate, sample, stop, verify. A [`Station`] prepares cases, a
+//! [`Clock`] gives the time, [`Event`]s show progress; the real ones are `worker` and [`clock`].
 #![forbid(unsafe_code)]
 
 mod causes;
@@ -45,103 +43,93 @@ use overrun::Overrun;
 
 const ENDED_BY: Fact<EndedBy> = Fact::new("ended_by", "what ended the sampling");
 
-/// Samples below which there is no interval.
+/// Fewest samples that give a confidence interval.
 const MIN_FOR_INTERVAL: usize = 5;
 
-/// How often the plan's budget its reference tools may take before they give fewer pairs.
+/// Time for reference tools, in multiples of the budget; after it they give fewer pairs.
 pub const TOOLS_PER_BUDGET: f64 = 6.0;
 
-/// Share of the sample time that the warm-up takes.
+/// Duration of the warm-up as a share of the sample time.
 const WARM_UP: f64 = 0.5;
 
-/// Share of the budget by which a run may exceed it, so that every case has its least samples.
+/// Share of the budget by which a run may exceed it so that each case gets its minimum of samples.
 const BUDGET_GRACE_SHARE: f64 = 0.25;
 
-/// Seconds past the sample time from which on a sample is one that does not end with it.
+/// Seconds beyond the sample time from which a sample counts as one that does not end on time.
 const LONGER: f64 = 1.0;
 
-/// Seconds past the end of the budget up to which nobody needs to know of it.
+/// Seconds by which a budget may be exceeded without a warning.
 const LEAST_PAST: f64 = 1.0;
 
-/// The least share that the timed part has of a sample whose power is told.
+/// Smallest timed share of a sample for which power is reported.
 const MOSTLY_TIMED: f64 = 0.9;
 
-/// Seconds that a case is expected to take before its first sample.
+/// Expected set-up time of a case, in s.
 const SET_UP: f64 = 0.5;
 
-/// Where cases are prepared: worker processes, or a mock in tests.
+/// Prepares cases: in worker processes, or as a mock in tests.
 pub trait Station {
-    /// Sets a case up. `within` is how many seconds are left of the budget, where there is one: setting up and samples end
-    /// with it, whatever hangs.
-    ///
-    /// # Errors
-    /// Why it cannot be measured.
+    /// Sets a case up. `within` is the rest of the budget in s, after which set-up and samples end.
     fn prepare(
         &mut self,
         candidate: &Candidate,
         within: Option<f64>,
     ) -> Result<Box<dyn Prepared>, CannotMeasure>;
 
-    /// Sets a case up in a process of its own that knows this machine: one with fewer CPUs.
-    ///
-    /// # Errors
-    /// Why it cannot be measured.
+    /// Sets a case up in its own process for `machine`, which has fewer CPUs.
     fn prepare_on(&mut self, _: &Machine, _: &Candidate) -> Result<Box<dyn Prepared>, CannotMeasure> {
         Err(CannotMeasure::not_here("cases of this kind are measured on the whole machine"))
     }
 
-    /// Seconds that the reference tools beside a case take, roughly; zero of every case where that is not known.
+    /// Returns the approximate time of a case's reference tools in s, 0 if unknown.
     fn seconds_beside(&self, _: &Planned) -> f64 {
         0.0
     }
 
-    /// Whether one of the reference tools beside a case writes to its test file.
+    /// Returns whether a reference tool of the case writes to its test file.
     fn writes_beside(&self, _: &Planned) -> bool {
         false
     }
 
-    /// The reference tools that stand beside a case, which has this to offer.
+    /// Returns the reference tools of a case, prepared for its offer.
     fn beside(&mut self, _: &Planned, _: &Offer) -> Vec<Companion> {
         Vec::new()
     }
 }
 
-/// Time and the machine's state while a sample runs.
+/// Time, and the machine's state while a sample runs.
 pub trait Clock {
-    /// Seconds since the run began.
+    /// Seconds since the start of the run.
     fn now(&self) -> f64;
 
-    /// Begins to watch steal and throttling.
+    /// Starts to watch steal and throttling.
     fn watch(&mut self);
 
-    /// What happened since [`Clock::watch`].
+    /// Returns the conditions since [`Clock::watch`].
     fn watched(&mut self) -> Conditions;
 
-    /// Whether the clock that times the samples runs at a wrong rate.
+    /// Returns the deviation if the clock that times the samples runs at a wrong rate.
     fn wrong_rate(&mut self) -> Option<WrongRate> {
         None
     }
 
-    /// Begins to count what happens to the hardware during a case.
+    /// Starts to count hardware events of a case.
     fn begin_case(&mut self) {}
 
-    /// What happened to the hardware since [`Clock::begin_case`].
+    /// Returns the hardware events since [`Clock::begin_case`].
     fn end_case(&mut self) -> HealthChange {
         HealthChange::default()
     }
 }
 
-/// Keeps step with other machines that measure the same.
+/// Keeps a run in step with other nodes that measure the same cases.
 pub trait Pace {
-    /// Waits until all are ready for a case, and agrees on how much each measures. `own` is what this machine would
-    /// take, nothing when it cannot measure the case.
-    ///
-    /// # Errors
-    /// The others are gone, or the end was asked for.
+    /// Waits until all nodes are ready and agrees on the amount of work; `own` is `None` if this
+    /// node cannot measure the case. Fails if the other nodes are gone or the end was requested.
     fn agree(&mut self, own: Option<Amount>) -> Result<Option<Amount>, CannotMeasure>;
 }
 
-/// There is no other machine to keep step with.
+/// The pace of a single node, which waits for no other.
 #[derive(Debug)]
 pub struct Alone;
 
@@ -153,67 +141,65 @@ impl Pace for Alone {
 
 /// One run of a plan.
 pub struct Harness<'a> {
-    /// Sets cases up.
+    /// Prepares the cases.
     pub station: &'a mut dyn Station,
-    /// Time.
+    /// Time and state of the machine.
     pub clock: &'a mut dyn Clock,
-    /// Keeps step with other machines.
+    /// Keeps in step with other nodes.
     pub pace: &'a mut dyn Pace,
-    /// Where events go.
+    /// Receives the events.
     pub emit: &'a mut dyn FnMut(Event),
     /// Turns outcomes into measurements.
     pub maker: Maker<'a>,
-    /// Seconds for the whole run; reference tools are not counted, and may take six times as long beside it.
+    /// Budget of the run in s; reference tools may take up to six times as long in addition.
     pub budget: Option<f64>,
     /// Seconds that reference tools have taken.
     pub beside_s: f64,
 }
 
-/// What became of a run.
+/// Result of a run.
 #[derive(Debug, PartialEq)]
 pub struct Ran {
-    /// All finished cases, in order.
+    /// Outcomes of all finished cases, in order.
     pub outcomes: Vec<Outcome>,
-    /// How many of them an interrupted run had measured before.
+    /// Number of leading outcomes that an earlier, interrupted run had measured.
     pub before: usize,
-    /// Whether it was interrupted.
+    /// Whether the run was interrupted.
     pub interrupted: bool,
 }
 
 impl Ran {
-    /// The measurements of this run, each with the evidence of the whole.
+    /// Returns the measurements of this run, each with all outcomes as evidence.
     pub fn measurements(&self, maker: Maker<'_>) -> Vec<Measurement> {
         let evidence = Evidence { outcomes: &self.outcomes };
         self.outcomes.iter().skip(self.before).map(|o| maker.measurement(o, evidence)).collect()
     }
 }
 
-/// Seconds that a case is expected to take, set-up included.
+/// Returns the expected duration of a case in s, set-up included.
 pub fn expected_seconds(sampling: &Sampling) -> f64 {
     SET_UP + warm_up(sampling) + sampling.sample_time * samples(sampling)
 }
 
-/// Seconds of the warm-up.
 fn warm_up(sampling: &Sampling) -> f64 {
     sampling.warm_up.unwrap_or(sampling.sample_time * WARM_UP)
 }
 
-/// How many samples are expected.
 fn samples(sampling: &Sampling) -> f64 {
     sampling.samples.map_or(MAX_SAMPLES / 2, |n| n as usize) as f64
 }
 
-/// Seconds that a case takes with so many samples.
+/// Duration of a case with `samples` samples, in s.
 fn least(planned: &Planned, samples: usize) -> f64 {
     SET_UP + warm_up(&planned.sampling) + planned.sampling.sample_time * samples as f64
 }
 
-/// The same of all these cases that can be measured.
+/// Sum of [`least`] over all feasible cases.
 fn needed(cases: &[Planned], samples: usize) -> f64 {
     cases.iter().filter(|p| p.candidate.feasible.is_ok()).map(|p| least(p, samples)).sum()
 }
 
-/// Seconds that a case of a plan is expected to take: as long as its samples, or the amount that it states of each.
+/// Returns the expected duration of a planned case in s, at most its budget.
 pub fn expected_of(planned: &Planned) -> f64 {
     let case = &planned.candidate.case;
     let amount = plimsoll_bench::find(case.benchmark()).and_then(|benchmark| benchmark.sample_seconds(case));
@@ -224,22 +210,21 @@ pub fn expected_of(planned: &Planned) -> f64 {
     planned.budget.map_or(each, |budget| each.min(budget))
 }
 
-/// The share that the first has of all: of the time that is left, tools that take longer have more, and each the same where
-/// nothing is known.
+/// Share of the first tool in the remaining time; equal shares if no duration is known.
 fn share(seconds: &[f64]) -> f64 {
     let all: f64 = seconds.iter().sum();
     let known = seconds.first().filter(|_| all > 0.0);
     known.map_or(1.0 / seconds.len().max(1) as f64, |first| first / all)
 }
 
-/// A time from seconds; what is out of range is the longest time.
+/// Converts seconds to a duration; out-of-range values become the longest.
 fn seconds(s: f64) -> Duration {
     Duration::try_from_secs_f64(s.max(0.0)).unwrap_or(Duration::MAX)
 }
 
 impl Harness<'_> {
-    /// Measures all cases in order; those that this machine cannot measure are outcomes as well. `before` is what an
-    /// interrupted run had measured, as evidence for limits; no measurements come of it.
+    /// Measures all cases in order, with an outcome even for infeasible ones. `before` holds
+    /// outcomes of an interrupted run, used as evidence only.
     pub fn run(&mut self, run: &str, plan: &[Planned], before: Vec<Outcome>) -> Ran {
         let feasible = |plan: &[Planned]| -> f64 {
             plan.iter().filter(|p| p.candidate.feasible.is_ok()).map(expected_of).sum()
@@ -284,27 +269,25 @@ impl Harness<'_> {
         Ran { outcomes, before: done, interrupted: false }
     }
 
-    /// Keeps a wrong rate with every outcome: some clocks show it only after several cases.
+    /// Marks every outcome with a wrong clock rate: some clocks show it only after several cases.
     fn mark_wrong_rate<'o>(&mut self, outcomes: impl Iterator<Item = &'o mut Outcome>) {
         if let Some(wrong) = self.clock.wrong_rate() {
             outcomes.for_each(|outcome| outcome.facts.wrong_rate = Some(wrong.to_string()));
         }
     }
 
-    /// Seconds of the budget that are left.
     fn left(&self) -> Option<f64> {
         Some(self.budget? - (self.clock.now() - self.beside_s))
     }
 
-    /// Seconds that are left for reference tools; `None` without a budget.
+    /// Rest of the time for reference tools in s; `None` without a budget.
     fn left_of_tools(&self) -> Option<f64> {
         Some(TOOLS_PER_BUDGET * self.budget? - self.beside_s)
     }
 
-    /// Seconds for the first of the cases that are left, of `cases` in all. Set-up and the least samples of each are reserved,
-    /// or one sample where that is too much, and what is spare is shared; for that alone a run may exceed its budget by
-    /// [`BUDGET_GRACE_SHARE`]. Where there is less, a case whose time is past gives way, so that the last cases have as good a chance as
-    /// the first.
+    /// Seconds for the first of the remaining cases, of `cases` in all. Minimum samples (or one, if
+    /// short) are reserved for each, even [`BUDGET_GRACE_SHARE`] beyond the budget; the rest is
+    /// shared. With less time a late case gives way, so that the last cases have an equal chance.
     fn turn(&self, rest: &[Planned], cases: usize) -> Option<f64> {
         let (budget, left) = (self.budget?, self.left()?);
         let waiting = rest.iter().filter(|p| p.candidate.feasible.is_ok()).count().max(1) as f64;
@@ -331,7 +314,7 @@ impl Harness<'_> {
             )),
             (Ok(()), _) => self.measure(planned, room, &mut taken),
         };
-        // Those who can measure it wait for those who cannot.
+        // Nodes that can measure the case wait for those that cannot.
         let ended = match taken.agreed {
             true => ended,
             false => self.pace.agree(None).and(ended),
@@ -342,8 +325,8 @@ impl Harness<'_> {
         Outcome { case, repeat: planned.repeat, samples, facts, peers, ended: ended.err() }
     }
 
-    /// The seconds of a case whose set-up is over: room for the least samples also where setting up took longer than was
-    /// thought, as far as the run has time that no later case needs.
+    /// Time limit of a case after its set-up: extended to the minimum of samples if set-up took
+    /// longer than expected and no later case needs the time.
     fn enough(&self, room: Room, sampling: &Sampling, begun: f64) -> Option<Own> {
         let own = room.own?;
         if own.whose != EndedBy::Budget {
@@ -358,7 +341,7 @@ impl Harness<'_> {
     fn measure(&mut self, planned: &Planned, room: Room, taken: &mut Taken) -> Result<(), CannotMeasure> {
         let begun = self.clock.now();
         let (case, sampling) = (&planned.candidate.case, &planned.sampling);
-        // A case that runs beyond the budget has what it was given.
+        // A case beyond the budget still has the time granted to it.
         let within = self.left().map(|left| left.max(room.own.map_or(0.0, |own| own.seconds)));
         let mut prepared = self.station.prepare(&planned.candidate, within)?;
         let amount = calibrated(prepared.as_mut(), sampling)?;
@@ -380,7 +363,7 @@ impl Harness<'_> {
             taken.beside_s = companions.seconds;
             let took = self.clock.now() - companions.seconds - before;
             let mut sample = sample?;
-            // The counter runs from before the sample to after it. A stop within the sample interrupts slices, which are excluded.
+            // The counter covers more than the sample; a stop within it is excluded.
             let most = sample.conditions.excluded.unwrap_or(1.0);
             let stopped = &mut sample.conditions.throttled;
             *stopped = stopped.map(|sum| (sum / cpus_used as f64).clamp(0.0, 1.0).min(most));
@@ -394,7 +377,6 @@ impl Harness<'_> {
             (self.emit)(Event::Sampled { case: case.id(), n: taken.samples.len(), value });
             let samples = Samples::new(taken.headline.clone());
             let samples = samples.map_err(|e| CannotMeasure::environment(e.to_string()))?;
-            // The next sample must still fit.
             let used = self.clock.now() - begun - companions.seconds;
             let used = with_next(used, took, sampling.sample_time, own);
             if let Decision::Stop(ending) = rule.decide(&samples, seed, seconds(used))
@@ -421,7 +403,6 @@ impl Harness<'_> {
         Ok(())
     }
 
-    /// The reference tools of a case that is set up; `allowed` is how many seconds they may take.
     fn companions(
         &mut self,
         planned: &Planned,
@@ -438,7 +419,7 @@ impl Harness<'_> {
         companions
     }
 
-    /// That a case ran past the end of the budget, which ends no sample that has begun; `beside_s` is what its reference tools took.
+    /// Returns the overrun of a case past its budget; `beside_s` is its tools' time.
     fn overrun(&self, planned: &Planned, room: Room, begun: f64, beside_s: f64) -> Option<Overrun> {
         let own = room.own?;
         let took = self.clock.now() - begun - beside_s;
@@ -456,7 +437,7 @@ impl Harness<'_> {
         })
     }
 
-    /// One sample of ours and one of each tool that still wants pairs, in random order.
+    /// Takes one sample of plimsoll and one of each tool that still lacks pairs, in random order.
     fn round(
         &mut self,
         own: &mut dyn Prepared,
@@ -488,8 +469,7 @@ impl Harness<'_> {
         sample.conditions.steal = sample.conditions.steal.or(seen.steal);
         sample.conditions.throttled = sample.conditions.throttled.or(seen.throttled);
         sample.conditions.pages_swapped = seen.pages_swapped;
-        // Power was watched from before the sample to after it: where that is much longer than its timed part, it is of something
-        // else.
+        // Power covers the whole call: unusable if the timed part is much shorter.
         if sample.elapsed >= MOSTLY_TIMED * (self.clock.now() - at) {
             sample.conditions.package_power = seen.package_power;
             sample.conditions.memory_power = seen.memory_power;
@@ -498,33 +478,30 @@ impl Harness<'_> {
     }
 }
 
-/// Seconds that a case may take, where that is bounded.
+/// Time limits of a case in s, `None` if unlimited.
 #[derive(Clone, Copy)]
 struct Room {
     own: Option<Own>,
-    /// Seconds that are reserved for later cases.
+    /// Seconds reserved for later cases.
     later: f64,
-    /// Its reference tools.
     beside: Option<f64>,
 }
 
-/// Seconds for a case's own samples, and whose they are.
 #[derive(Clone, Copy)]
 struct Own {
     seconds: f64,
     whose: EndedBy,
 }
 
-/// The tighter of what the run's budget leaves a case and what its group's does.
+/// Returns the tighter of the limits set by the run's and the group's budget.
 fn sooner(run: Option<f64>, group: Option<f64>) -> Option<Own> {
     let of_run = run.map(|seconds| Own { seconds, whose: EndedBy::Budget });
     let of_group = group.map(|seconds| Own { seconds, whose: EndedBy::GroupBudget });
     of_run.into_iter().chain(of_group).min_by(|a, b| a.seconds.total_cmp(&b.seconds))
 }
 
-/// Seconds that a case has used when its next sample ends, where the last one took `took`. Least samples were reserved at their
-/// usual time: for those that take longer, as a whole search does, a budget that is used up counts as used twice, which ends
-/// also fewer than the least number.
+/// Time used when the next sample ends, in s. If samples outlast their time, as searches do, a
+/// used-up budget counts twice, which ends sampling even below the minimum.
 fn with_next(used: f64, took: f64, sample_time: f64, own: Option<Own>) -> f64 {
     if took <= sample_time + LONGER {
         return used + sample_time;
@@ -542,7 +519,7 @@ fn rule(case: &Case, sampling: &Sampling, allowed: Option<Own>) -> StopRule {
     }
 }
 
-/// Warms up, and finds the amount that takes the sample time.
+/// Warms up, then returns the amount of work that takes the sample time.
 fn calibrated(prepared: &mut dyn Prepared, sampling: &Sampling) -> Result<Amount, CannotMeasure> {
     let wanted = sampling.sample_time;
     let first = prepared.sample(Amount::Seconds(warm_up(sampling)))?;
@@ -553,32 +530,28 @@ fn calibrated(prepared: &mut dyn Prepared, sampling: &Sampling) -> Result<Amount
     Ok(Amount::Work(scaled.clamp(1.0, 1e18) as u64))
 }
 
-/// What a case has given so far.
 #[derive(Default)]
 struct Taken {
     samples: Vec<Sample>,
     headline: Vec<f64>,
     facts: Facts,
     peers: Vec<Beside>,
-    /// Whether the other machines were waited for.
+    /// Whether the other nodes were waited for.
     agreed: bool,
-    /// Seconds that reference tools took.
     beside_s: f64,
 }
 
 impl Taken {
-    /// Keeps what ended the sampling.
     fn note_end(&mut self, by: EndedBy) {
         self.facts.achieved.set(&ENDED_BY, by);
     }
 
-    /// Adds the warnings that follow from what happened to the hardware.
     fn note_health(&mut self, change: &HealthChange, seconds: f64, uses_interfaces: bool) {
         let remarks = health::remarks(change, seconds, uses_interfaces);
         self.facts.warnings.extend(remarks.into_iter().map(Note::from));
     }
 
-    /// Keeps the energy of the samples and, where the headline is a rate of work, that of a unit of it.
+    /// Records the energy of the samples, and per unit of work if the headline is a rate.
     fn note_energy(&mut self, headline: Option<plimsoll_bench::Metric>) {
         self.facts.achieved.set_some(&ENERGY, energy::energy(&self.samples));
         let rate = headline.filter(|metric| metric.unit.work().is_some());
@@ -587,7 +560,6 @@ impl Taken {
         self.facts.achieved.set_some(&ENERGY_PER_UNIT, each);
     }
 
-    /// Adds the warnings that follow from the samples.
     fn remark(&mut self, ending: Ending, wanted: f64, second: Loss, crowded: bool) {
         let n = self.samples.len();
         match ending {

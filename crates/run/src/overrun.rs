@@ -1,20 +1,18 @@
-//! That a case ran past the end of its budget.
+//! Warning about a case that ran past the end of its budget.
 
 use std::fmt;
 
 use plimsoll_model::warning::Warn;
 use plimsoll_units::quantity::{Quantity, Unit};
 
-/// A case that ended after its budget did. Times in seconds.
+/// Times in s.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Overrun {
-    /// What the case took.
     pub(super) took: f64,
     pub(super) budget: f64,
-    /// How long after its end.
+    /// Time from the end of the budget to the end of the case.
     pub(super) past: f64,
     pub(super) of: &'static str,
-    /// Whether the number of samples was fixed.
     pub(super) is_fixed: bool,
 }
 

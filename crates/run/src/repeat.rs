@@ -1,4 +1,4 @@
-//! A wrong answer repeated with one thread on its CPU and on another core: which of CPU and program is at fault.
+//! Repeats a wrong answer on single CPUs, to separate a faulty CPU from a faulty program.
 
 use plimsoll_bench::Candidate;
 use plimsoll_machine::Machine;
@@ -7,10 +7,10 @@ use plimsoll_model::sample::{Amount, CannotMeasure, Cause, Elsewhere, Origin, Re
 use crate::Harness;
 use crate::Planned;
 
-/// Trials on each CPU; the first measurement counts as one on the CPU that was wrong.
+/// Trials per CPU; the first measurement counts as one on the faulty CPU.
 const TRIALS_PER_CPU: u32 = 3;
 
-/// Attempts that may come to nothing on each CPU, as when other work disturbs all of a sample.
+/// Attempts without a result per CPU, for example because of other work.
 const MAX_FAILED: u32 = 3;
 
 /// Seconds after which no further trial starts.
@@ -20,7 +20,7 @@ const MAX_SECONDS: f64 = 10.0;
 const MAX_SAMPLE: f64 = 0.5;
 
 impl Harness<'_> {
-    /// The reason with what repetitions of a wrong answer on single CPUs show; any other reason as it is.
+    /// Adds the results of single-CPU trials to a wrong answer; returns any other reason unchanged.
     pub(crate) fn repeated(&mut self, planned: &Planned, mut cannot: CannotMeasure) -> CannotMeasure {
         let Some(wrong) = cannot.wrong.as_deref_mut() else { return cannot };
         let until = self.clock.now() + MAX_SECONDS;
@@ -39,12 +39,10 @@ impl Harness<'_> {
             Elsewhere { cpu, trials }
         });
         wrong.origin = Origin::Cpu(cpu);
-        // Without any trial nothing is known of the other core.
         wrong.repeated = Some(Repeated { there, elsewhere: elsewhere.filter(|it| it.trials.of > 0) });
         wrong.clone().into()
     }
 
-    /// The first of these CPUs that is wrong alone.
     fn first_wrong(&mut self, planned: &Planned, cpus: &[usize], until: f64) -> Option<usize> {
         cpus.iter()
             .copied()
@@ -65,7 +63,7 @@ impl Harness<'_> {
         }
     }
 
-    /// One short sample with one thread on this CPU: whether its answer is wrong.
+    /// Takes one short single-threaded sample on this CPU; returns whether its answer is wrong.
     fn trial(&mut self, planned: &Planned, cpu: usize) -> Result<bool, CannotMeasure> {
         let Candidate { case, .. } = &planned.candidate;
         let machine = with_one_cpu(self.maker.machine, cpu);
@@ -83,14 +81,13 @@ impl Harness<'_> {
     }
 }
 
-/// The machine with this CPU alone.
 fn with_one_cpu(machine: &Machine, cpu: usize) -> Machine {
     let mut machine = machine.clone();
     machine.cpu.allowed = [cpu].into_iter().collect();
     machine
 }
 
-/// A CPU of another core, the farthest by its number: neighbours may share a cache or a power rail.
+/// Returns the most distant CPU of another core: neighbours may share a cache or a power rail.
 fn other_core(machine: &Machine, cpu: usize) -> Option<usize> {
     let cpus = &machine.cpu;
     let known = cpus.logical(cpu).map(|logical| &logical.siblings);

@@ -1,4 +1,4 @@
-//! Rounds until a device is steady (`--steady`): the figure is that of the last five; how it got there is kept beside it.
+//! Rounds until a device is steady (`--steady`): the last five are the result, all are recorded.
 
 use std::fmt;
 
@@ -15,16 +15,15 @@ const ROUNDS: Fact<usize> = Fact::new("rounds", "rounds that were made until the
 const ROUND_VALUES: Fact<Vec<f64>> =
     Fact::new("round_values", "the headline metric of each round, in its unit");
 
-/// A fall to less than this share of the first level is told.
+/// A drop below this share of the first level is reported.
 const FALL: f64 = 0.9;
 
-/// Whether the case is measured in rounds until it is steady.
 pub(super) fn until_steady(case: &Case) -> bool {
     case.is_steady()
 }
 
 impl Taken {
-    /// Keeps the last five rounds as the samples, all of them in `achieved`, and says what they show.
+    /// Keeps the last five rounds as samples, records all, and adds warnings.
     pub(super) fn keep_last_rounds(&mut self, ending: Ending, metric: Metric, seed: Seed) {
         let rounds = self.headline.len();
         self.facts.achieved.set(&ROUNDS, rounds);
@@ -41,12 +40,9 @@ impl Taken {
     }
 }
 
-/// What rounds show.
 #[derive(Clone, Debug, PartialEq)]
 enum Remark {
-    /// They did not become steady.
     NotSteady { rounds: usize, reached: Option<Steadiness>, by: EndedBy },
-    /// The first level was a burst.
     Burst { seconds: f64, first: Quantity, last: Quantity },
 }
 
@@ -85,7 +81,7 @@ impl fmt::Display for Remark {
     }
 }
 
-/// A device that was quick at first: it had credit, or a cache to write to.
+/// Detects a device that was faster at first because of burst credit or a write cache.
 fn burst(levels: &[Segment], metric: Metric) -> Option<Remark> {
     let (first, last) = (levels.first()?, levels.last()?);
     let share = match metric.better {
@@ -144,7 +140,7 @@ mod tests {
             text.contains("in the first 8.0 s") && text.starts_with("3.0") && text.contains("kIOPS"),
             "{text}"
         );
-        // A device that becomes quicker had no credit.
+        // A device that becomes faster had no credit.
         let rising: Vec<f64> = values.iter().rev().copied().collect();
         assert_eq!(told(&rising, Ending::Steady).1, Vec::<String>::new());
     }

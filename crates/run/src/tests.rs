@@ -1,4 +1,4 @@
-//! Whole runs against a mock station and a mock clock: deterministic to the last digit.
+//! Whole runs against a mock station and clock, deterministic to the last digit.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -11,29 +11,29 @@ use plimsoll_model::sample::{AtFault, Elsewhere, Facts, Origin, Repeated, Trials
 
 use super::*;
 
-/// What the mock does in turn: the values of its samples, and what happens at the end.
+/// Script of the mock: values of its samples, and events.
 #[derive(Clone)]
 struct Script {
     values: Vec<f64>,
     refuse: Option<CannotMeasure>,
     break_after: Option<(usize, Cause)>,
     wrong: bool,
-    /// CPUs that are wrong when a wrong answer is repeated on them.
+    /// CPUs that repeat the wrong answer.
     wrong_on: Vec<usize>,
-    /// Why the answer cannot be checked.
+    /// Cause of a failed check of the answer.
     unchecked: Option<Cause>,
     work: bool,
-    /// Share of the time that each sample excludes.
+    /// Excluded share of each sample.
     excluded: Option<f64>,
-    /// Seconds that each case takes to set up; none of the further ones.
+    /// Set-up time per case in s; zero beyond the list.
     set_up: Vec<f64>,
-    /// Seconds of a reading of the tool that stands beside each case; none beside the further ones.
+    /// Time per reading of each case's tool in s; no tool beyond the list.
     tools: Vec<f64>,
-    /// How many times the time that is asked for a sample takes.
+    /// Duration of a sample relative to the requested time.
     stretch: f64,
-    /// Pairs that each tool gives.
+    /// Pairs per tool.
     pairs: usize,
-    /// Times that the processor is throttled in each case.
+    /// Throttling events per case.
     throttled: u64,
 }
 
@@ -59,9 +59,9 @@ impl Script {
 
 #[derive(Default)]
 struct Log {
-    /// Samples that were taken when a case began.
+    /// Number of samples at the start of a case.
     case_begun: Cell<Option<usize>>,
-    /// Times that the processor is throttled in each case.
+    /// Throttling events per case.
     throttled: Cell<u64>,
     now: Cell<f64>,
     amounts: RefCell<Vec<Amount>>,
@@ -151,7 +151,7 @@ impl Prepared for MockCase {
         if let Some((_, cause)) = self.script.break_after.filter(|(n, _)| *n <= self.taken) {
             return Err(CannotMeasure::new(cause, "broke"));
         }
-        // This machine does 1000 units of work a second.
+        // This machine does 1000 units of work per second.
         let (elapsed, work) = match amount {
             Amount::Seconds(s) => (s * self.script.stretch, (s * 1000.0) as u64),
             Amount::Work(n) => (n as f64 / 1000.0, n),
@@ -214,7 +214,6 @@ impl Clock for MockClock {
 #[test]
 fn what_happens_to_the_hardware_is_a_warning_and_energy_a_fact() {
     let done = run_with(Script { throttled: 2, ..Script::steady() }, Some(5), None, 1);
-    // The case begins after the warm-up and before the first sample.
     assert_eq!(done.log.case_begun.get(), Some(1));
     let made = &done.measurements[0];
     assert!(made.warns("thermal-throttling"));
@@ -222,7 +221,7 @@ fn what_happens_to_the_hardware_is_a_warning_and_energy_a_fact() {
     // Five samples of 0.1 s at 50 W.
     let energy = made.achieved.get(&ENERGY).unwrap();
     assert!((energy - 25.0).abs() < 1e-9, "{energy}");
-    // The headline of this benchmark is a time, no rate of work.
+    // The headline of this benchmark is a time, not a rate of work.
     assert_eq!(made.achieved.get(&ENERGY_PER_UNIT), None);
 }
 
@@ -321,7 +320,6 @@ fn what_ended_the_sampling_is_kept_and_the_advice_follows_from_it() {
         (Script::steady(), Some(3), Some(60.0), EndedBy::Samples, "--samples 5", "--budget"),
         (wild.clone(), None, Some(60.0), EndedBy::SampleCap, "--samples", "--budget"),
         (wild.clone(), None, Some(1.0), EndedBy::Budget, "--budget", "--samples"),
-        // Its first sample outlasts twice the budget.
         (wild.clone(), None, Some(0.05), EndedBy::Budget, "--budget", "--samples"),
     ] {
         let (reason, text) = ended(script, samples, budget);
@@ -331,7 +329,7 @@ fn what_ended_the_sampling_is_kept_and_the_advice_follows_from_it() {
     assert!(ended(wild, None, Some(0.05)).1.contains("after 1 of the 5 samples"));
 }
 
-/// A search takes many times the sample time: the budget ends it before one that does not fit.
+/// A search takes many times the sample time: the budget ends sampling before it is exceeded.
 #[test]
 fn samples_that_take_longer_than_asked_keep_to_the_budget() {
     let wild = Script { values: vec![1.0, 2.0, 5.0, 3.0, 9.0], work: false, ..Script::steady() };
@@ -357,7 +355,7 @@ fn a_case_that_ends_after_its_budget_says_so() {
     let late = told(9.0, None, Some(2.0), 1);
     assert!(late[0].starts_with("budget exceeded: the case took 9."), "{late:?}");
     assert!(late[0].contains(" after --budget (2.0 s): ") && late[0].contains("--sample-time"), "{late:?}");
-    // Only the case that took too long is named, not those that had their share after it.
+    // Only the case that took too long is reported, not later ones with their full share.
     assert_eq!(told(9.0, None, Some(2.0), 3).len(), 1);
     let fixed = told(0.0, Some(50), Some(1.0), 1);
     assert!(fixed[0].contains("use fewer --samples"), "{fixed:?}");
@@ -384,7 +382,6 @@ fn what_little_time_was_left_says_nothing() {
         "{:?}",
         all.reason
     );
-    // A document that calls it measured.
     let called = Measurement { status: Status::Ok, reason: None, ..all.clone() };
     assert_eq!(called.standing(), (Status::Invalid, all.reason));
 }
@@ -393,7 +390,7 @@ fn what_little_time_was_left_says_nothing() {
 fn a_short_budget_is_shared_by_the_first_and_the_last_cases() {
     let wild = Script { values: vec![1.0, 2.0, 5.0, 3.0, 9.0], ..Script::steady() };
     let done = run_with(wild, None, Some(0.5), 8);
-    // A case takes 0.15 s at least, and has 0.06 s.
+    // A case takes 0.15 s at least, but has 0.06 s.
     let measured: Vec<bool> = done.measurements.iter().map(|m| m.status == Status::Ok).collect();
     assert_eq!(measured, [true, false, true, false, true, false, false, true]);
     let passed_over = &done.measurements[1];
@@ -408,7 +405,7 @@ fn a_short_budget_is_shared_by_the_first_and_the_last_cases() {
             _ => None,
         })
         .collect();
-    // Passing a case over takes no time from what is left.
+    // Skipping a case takes no time of the rest.
     assert!(
         left.is_sorted_by(|a, b| a >= b) && left[0] == 0.5 && left[1] == left[2] && left[2] > 0.0,
         "{left:?}"
@@ -553,10 +550,10 @@ fn slow_tools_give_fewer_pairs_and_take_nothing_from_our_own_samples() {
         (pairs, told.filter(|w| w.code() == "few-pairs").count(), own)
     };
     let (_, _, alone) = beside(&[], Some(10.0));
-    // Six times ten seconds for two cases: five readings of a second fit, of thirty seconds one.
+    // Six times ten seconds for two cases: five readings of one second fit, or one of thirty.
     assert_eq!(beside(&[1.0, 1.0], Some(10.0)), (vec![5, 5], 0, alone.clone()));
     assert_eq!(beside(&[30.0, 30.0], Some(10.0)), (vec![3, 3], 2, alone.clone()));
-    // A dear one has what a cheap one leaves, wherever it stands.
+    // An expensive tool gets what a cheap one leaves, in any order.
     assert_eq!(beside(&[8.0, 1.0], Some(10.0)), (vec![5, 5], 0, alone.clone()));
     assert_eq!(beside(&[1.0, 8.0], Some(10.0)), (vec![5, 5], 0, alone.clone()));
     assert_eq!(beside(&[30.0, 30.0], None), (vec![5, 5], 0, alone));
@@ -585,7 +582,7 @@ fn a_stated_amount_is_expected_to_take_its_time() {
 fn an_answer_that_could_not_be_checked_is_not_called_wrong() {
     let done = run_with(Script { unchecked: Some(Cause::Environment), ..Script::steady() }, Some(5), None, 1);
     assert_eq!(done.measurements[0].reason.as_deref(), Some("no check"));
-    // An interrupt then leaves the case out, as one at any other time.
+    // An interrupt leaves the case out at this point, too.
     let done = run_with(Script { unchecked: Some(Cause::Interrupted), ..Script::steady() }, Some(5), None, 1);
     assert!(done.measurements.is_empty());
 }

@@ -1,4 +1,4 @@
-//! One outcome of many short runs of a case.
+//! Joins many short runs of a case into one outcome.
 
 use plimsoll_bench as bench;
 use plimsoll_model::sample::{Cause, Outcome, Sample};
@@ -7,12 +7,11 @@ use plimsoll_stats::Outcome as Ending;
 
 use super::Taken;
 
-/// The precision that nobody asked for: the spread over time is the result.
+/// Any precision is accepted: the spread over time is the result.
 const ANY: f64 = 1.0;
 
-/// Joins what short runs made of one case, in the order of time: all samples, what the last of them achieved, every warning once, and
-/// those that follow from the samples anew. A run that failed leaves the others as they are, unless all did or an answer was wrong.
-/// `cpus` is how many this process may use. `None` of no runs.
+/// Joins the outcomes of short runs of one case in the order of time; `None` if there are none.
+/// Failed runs are skipped unless all failed or an answer was wrong. `cpus` are usable CPUs.
 pub fn together(parts: Vec<Outcome>, cpus: usize) -> Option<Outcome> {
     let last = parts.last()?;
     let is_wrong = |part: &&Outcome| part.ended.as_ref().is_some_and(|why| why.cause == Cause::WrongAnswer);
@@ -28,14 +27,14 @@ pub fn together(parts: Vec<Outcome>, cpus: usize) -> Option<Outcome> {
     taken.note_energy(headline);
     let second = bench::subsystem_of(&case).second_cost;
     taken.remark(Ending::Fixed, ANY, second, cpus > 0 && case.crowding(cpus) > 0.0);
-    // What would give more samples is not an option of a run that has them over time.
+    // A run over time has no option that gives it more samples.
     taken.facts.warnings.retain(|note| note.code() != Warning::FEW);
     let ended = if usable.is_empty() || wrong.is_some() { source.ended.clone() } else { None };
     let Taken { samples, facts, .. } = taken;
     Some(Outcome { case, repeat: 0, samples, facts, peers: Vec::new(), ended })
 }
 
-/// The warnings of all, each code once and as the last one said it, without those that follow from the samples.
+/// Warnings of all parts, one per code in its last wording, without those on samples.
 fn warnings(parts: &[&Outcome]) -> Vec<Note> {
     let mut told: Vec<Note> = Vec::new();
     for note in parts.iter().flat_map(|part| &part.facts.warnings) {

@@ -1,5 +1,4 @@
-//! What the probes of a watch show over time: how steady each figure is, its worst hour, when its level changed and why, what the
-//! hypervisor took, how warm it was, and when nobody watched.
+//! Findings of a watch: steadiness, worst hour, level changes, steal, temperature and gaps.
 
 use jiff::Timestamp;
 use plimsoll_bench::{label::full, subsystem_of};
@@ -17,28 +16,27 @@ use crate::held::{self, Held};
 use crate::hours::{self, after};
 use crate::journal::{Kept, Probe};
 
-/// Where all is noise, the chance that a watch tells of any step.
+/// Chance that a watch of pure noise reports any step.
 const FALSE_SHARE: f64 = 0.01;
-/// The share of the probes that "nearly all" are.
+/// Share of the probes that counts as nearly all.
 const NEARLY_ALL: f64 = 0.95;
-/// Changes of a case's level that are told one by one.
+/// Largest number of level changes reported individually.
 const MOST_STEPS: usize = 5;
-/// Days on each of which an hour of the day must be worse.
+/// Fewest days on each of which an hour of the day must be worse.
 const DAYS: usize = 2;
-/// Steal from which on it is told, as a share of the time.
+/// Steal from which it is reported, as a share of the time.
 const STOLEN: f64 = 0.01;
-/// A fall to less than this share of the level before it is what the end of a credit looks like.
+/// A drop below this share of the previous level may be a used-up burst credit.
 const FALL: f64 = 0.9;
-/// A temperature that varies by less, in °C, is not told.
+/// Smallest range of temperatures that is reported, in °C.
 const WARMER: f64 = 5.0;
-/// Seconds without a process that watches, from which on that is told.
+/// Shortest gap without a watch process that is reported, in s.
 const UNWATCHED: f64 = 5.0;
-/// Bytes of a mebibyte.
 const BYTES_PER_MIB: f64 = 1_048_576.0;
-/// Figures below which a share of them has no meaning.
+/// Fewest values for a meaningful share.
 const MIN_FIGURES: usize = 20;
 
-/// What the journal and the measurements made of it show, the most general first.
+/// Returns the findings of a journal and its measurements, the most general first.
 pub fn findings(kept: &Kept, measurements: &[Measurement]) -> Vec<Finding> {
     let watch = Watched { kept, begun: kept.begun.run.started.parse().unwrap_or(Timestamp::UNIX_EPOCH) };
     let changed = steps(
@@ -64,7 +62,6 @@ pub fn findings(kept: &Kept, measurements: &[Measurement]) -> Vec<Finding> {
     found
 }
 
-/// A watch, and when it began.
 struct Watched<'a> {
     kept: &'a Kept,
     begun: Timestamp,
@@ -75,12 +72,11 @@ impl Watched<'_> {
         after(self.begun, at)
     }
 
-    /// "2026-11-26 14:03:10 UTC".
+    /// Formats the time `at` seconds after the start, as "2026-11-26 14:03:10 UTC".
     fn shown(&self, at: f64) -> String {
         self.time(at).strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
     }
 
-    /// How much was watched, and what that took.
     fn watched(&self) -> Finding {
         let Kept { begun, probes, passed, .. } = self.kept;
         let (reached, spent) = (self.kept.reached(), self.kept.spent());
@@ -112,7 +108,7 @@ impl Watched<'_> {
         )
     }
 
-    /// Within which share of the median nearly all figures of a case are, and its worst hour.
+    /// Finding on the spread around the median and the worst hour of a case.
     fn steadiness(&self, measurement: &Measurement) -> Option<Finding> {
         let metric = measurement.headline().filter(|metric| metric.samples.len() > 1)?;
         let own = within(&metric.samples)?;
@@ -151,7 +147,6 @@ impl Watched<'_> {
         ))
     }
 
-    /// The largest changes of a level, in the order of time, and how many more there are.
     fn changes(&self, measurement: &Measurement, steps: &[Step]) -> Vec<Finding> {
         let size = |step: &Step| step.ratio.max(1.0 / step.ratio);
         let mut largest: Vec<&Step> = steps.iter().collect();
@@ -173,7 +168,6 @@ impl Watched<'_> {
         found
     }
 
-    /// When a level changed, and why.
     fn step(&self, measurement: &Measurement, step: &Step) -> Finding {
         let text = format!(
             "{}: {} between {} and {}{}",
@@ -189,7 +183,6 @@ impl Watched<'_> {
         told("level-changed", text, evidence)
     }
 
-    /// When a setting began or ceased to hold a case to a rate.
     fn limits(&self, measurement: &Measurement, settings: &[Held]) -> Vec<Finding> {
         let rate = |held: Held| held.by.map_or_else(|| "none".to_owned(), |setting| setting.rate.to_string());
         let value = |held: Held| held.by.map(|setting| setting.rate.value);
@@ -213,7 +206,7 @@ impl Watched<'_> {
         held::changes(settings).filter_map(finding).collect()
     }
 
-    /// A fall from the best level that nothing in this machine explains: what a credit that is used up looks like.
+    /// Finding on a drop without a local cause, typical of a used-up burst credit.
     fn credit(&self, measurement: &Measurement, steps: &[Step], settings: &[Held]) -> Option<Finding> {
         let metric = measurement.headline()?;
         let fall = |step: &Step| step.ratio.min(1.0 / step.ratio);
@@ -243,7 +236,7 @@ impl Watched<'_> {
         ))
     }
 
-    /// Hours of the day that are worse on each day, by the wall clock where that is known.
+    /// Finding on hours of the day that are worse on every day, by delivered values if known.
     fn daily(&self, measurement: &Measurement) -> Option<Finding> {
         let metric = measurement.headline()?;
         let series = by_wall_clock(metric);
@@ -269,7 +262,6 @@ impl Watched<'_> {
         Some(told("time-of-day", text, json!({ "case": measurement.case.id(), "hours": hours })))
     }
 
-    /// The cases that a budget kept out of probes.
     fn seldom(&self, measurements: &[Measurement]) -> Vec<Finding> {
         let probes = self.kept.probes.len();
         let option = |measurement: &Measurement| {
@@ -295,7 +287,6 @@ impl Watched<'_> {
         measurements.iter().filter_map(finding).collect()
     }
 
-    /// When the CPU quota was changed.
     fn quota(&self) -> Vec<Finding> {
         let named = |quota: Option<f64>| match quota {
             Some(cpus) => format_cpus(cpus, 3),
@@ -320,13 +311,11 @@ impl Watched<'_> {
         self.quota_changes().map(finding).collect()
     }
 
-    /// The neighbouring probes between which the CPU quota was changed.
     fn quota_changes(&self) -> impl Iterator<Item = (&Probe, &Probe)> {
         let pairs = self.kept.probes.iter().zip(self.kept.probes.iter().skip(1));
         pairs.filter(|(before, after)| before.quota != after.quota)
     }
 
-    /// Probes that gave no figure.
     fn failed(&self) -> Option<Finding> {
         let ended = |probe: &Probe| {
             let reason = probe.cases.iter().find_map(|case| case.ended.as_ref().map(|end| (case, end)))?;
@@ -346,7 +335,6 @@ impl Watched<'_> {
         Some(told("no-figure", text, json!({ "at_s": times, "reason": why })))
     }
 
-    /// What the hypervisor took all the time, and in the worst hour.
     fn stolen(&self) -> Option<Finding> {
         let known: Vec<(f64, f64, f64)> = self
             .kept
@@ -368,7 +356,6 @@ impl Watched<'_> {
         })
     }
 
-    /// The lowest and the highest temperature.
     fn temperature(&self) -> Option<Finding> {
         let known: Vec<(f64, f64)> =
             self.kept.probes.iter().filter_map(|probe| Some((probe.at, probe.celsius?))).collect();
@@ -384,7 +371,6 @@ impl Watched<'_> {
             .then(|| told("temperature", text, json!({ "low": low.1, "high": high.1, "high_at_s": high.0 })))
     }
 
-    /// When nobody watched: no process did, or the machine slept.
     fn unwatched(&self) -> Option<Finding> {
         let Kept { sessions, probes, stopped, .. } = self.kept;
         let last = |before: f64| {
@@ -422,19 +408,18 @@ impl Watched<'_> {
     }
 }
 
-/// What was delivered of a metric, where that is known.
 fn delivered(metric: &MetricResult) -> Vec<Timed> {
     let known = metric.series.iter().filter_map(|point| Some(Timed { t: point.t, value: point.delivered? }));
     known.filter(|point| point.value.is_finite()).collect()
 }
 
-/// What counts for the hours: the figure itself leaves out what others took.
+/// Delivered values of a metric, or its own values if none are known.
 fn by_wall_clock(metric: &MetricResult) -> Vec<Timed> {
     let delivered = delivered(metric);
     if delivered.is_empty() { metric.timed() } else { delivered }
 }
 
-/// The share of the median within which nearly all values are.
+/// Smallest distance from the median, as a share of it, that contains nearly all values.
 fn within(values: &[f64]) -> Option<f64> {
     let median = median(values.to_vec())?;
     let mut off: Vec<f64> = values.iter().map(|value| (value / median - 1.0).abs()).collect();
@@ -444,13 +429,13 @@ fn within(values: &[f64]) -> Option<f64> {
     off.get(place.saturating_sub(1)).copied().filter(|share| share.is_finite())
 }
 
-/// The mean of shares, each of so many seconds.
+/// Mean of shares weighted by seconds; each item is (seconds, share).
 fn weighted(all: impl Iterator<Item = (f64, f64)>) -> Option<f64> {
     let (seconds, sum) = all.fold((0.0, 0.0), |(seconds, sum), (s, share)| (seconds + s, sum + s * share));
     (seconds > 0.0).then(|| sum / seconds)
 }
 
-/// A time for people: "23 h 59 min", "4 min 10 s".
+/// Formats a duration for people: "23 h 59 min", "4 min 10 s".
 pub fn lasting(seconds: f64) -> String {
     let whole = seconds.max(0.0).round() as u64;
     let (hours, minutes, rest) = (whole / 3600, whole / 60 % 60, whole % 60);
@@ -482,7 +467,7 @@ mod tests {
 
     const EVERY: f64 = 300.0;
 
-    /// A watch with a probe each five minutes, of which `value` says the figure at an hour, and its measurement.
+    /// A watch with a probe every 5 min and its measurement; `value` maps hours to the metric.
     fn watched(hours: f64, id: &str, value: impl Fn(f64) -> f64) -> (Kept, Measurement) {
         let count = (hours * 3600.0 / EVERY) as usize;
         let times: Vec<f64> = (0..count).map(|i| i as f64 * EVERY).collect();
@@ -608,7 +593,6 @@ mod tests {
         let (kept, measurement) =
             watched(24.0, DISK, |hour| if (9.0..11.0).contains(&hour) { 300.0 } else { 3000.0 });
         assert!(!codes(&kept, &measurement).contains(&"burst-credit".to_owned()));
-        // What no credit is known for.
         let (kept, measurement) = watched(24.0, CPU, |hour| if hour < 9.0 { 100.0 } else { 30.0 });
         assert!(!codes(&kept, &measurement).contains(&"burst-credit".to_owned()));
     }

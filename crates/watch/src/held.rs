@@ -1,20 +1,18 @@
-//! The settings that held a case to a rate at each probe: a shaper on the interface, a control group's limit on the device.
+//! Rate limits in force at each probe, by a shaper of the interface or a control group.
 
 use plimsoll_bench::{Setting, subsystem_of};
 use plimsoll_model::measurement::Measurement;
 
 use crate::journal::{Kept, Probe};
 
-/// What held a case at a probe.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Held {
-    /// Seconds from the begin of the watch to the sample.
+    /// Time of the sample in s from the start of the watch.
     pub(crate) at: f64,
-    /// `None` where nothing did.
     pub(crate) by: Option<Setting>,
 }
 
-/// What held the case of a measurement, at each probe that has it. Only rates of disks and networks can be set.
+/// Returns the rate limit of a case at each probe; empty for cases of neither disk nor network.
 pub(crate) fn settings(kept: &Kept, measurement: &Measurement) -> Vec<Held> {
     let subsystem = subsystem_of(&measurement.case);
     if !subsystem.on_files && !subsystem.uses_interfaces {
@@ -36,13 +34,13 @@ pub(crate) fn settings(kept: &Kept, measurement: &Measurement) -> Vec<Held> {
 }
 
 impl Held {
-    /// The rate; without end where nothing held it.
+    /// The rate; infinite without a limit.
     pub(crate) fn rate(self) -> f64 {
         self.by.map_or(f64::INFINITY, |setting| setting.rate.value)
     }
 }
 
-/// The pairs of neighbours between which it changed.
+/// Returns neighbouring entries with different limits.
 pub(crate) fn changes(settings: &[Held]) -> impl Iterator<Item = (Held, Held)> {
     let pairs = settings.iter().copied().zip(settings.iter().skip(1).copied());
     pairs.filter(|(before, after)| before.by != after.by)

@@ -1,4 +1,4 @@
-//! The hours of a watch: which was the worst, and whether the same hour of each day is.
+//! Hours of a watch: the worst one, and hours that are worse on every day.
 
 use jiff::{Timestamp, Unit as Span};
 
@@ -6,22 +6,18 @@ use plimsoll_model::metric::Better;
 use plimsoll_stats::Timed;
 
 const HOUR: f64 = 3600.0;
-/// Probes of an hour below which it is not compared with others.
+/// Fewest probes of an hour that is compared.
 const MIN_PROBES_PER_HOUR: usize = 3;
 
-/// An hour of the watch, of the clock in UTC.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Hour {
-    /// Its begin.
     pub(crate) from: Timestamp,
-    /// Median of the figures.
     pub(crate) median: f64,
-    /// How many.
     pub(crate) probes: usize,
 }
 
 impl Hour {
-    /// "14:00 to 15:00 UTC", with the date.
+    /// Formats the hour as "2026-11-26 14:00 to 15:00 UTC".
     pub(crate) fn name(&self) -> String {
         format!(
             "{} to {}",
@@ -30,19 +26,18 @@ impl Hour {
         )
     }
 
-    /// Which hour of the day it is.
+    /// Hour of the day in UTC, 0 to 23.
     fn of_day(&self) -> i64 {
         self.from.as_second().div_euclid(3600).rem_euclid(24)
     }
 }
 
-/// The moment so many seconds after another.
 pub(crate) fn after(from: Timestamp, seconds: f64) -> Timestamp {
     let nanos = (seconds * 1e9).clamp(-9e18, 9e18) as i64;
     from.checked_add(jiff::SignedDuration::from_nanos(nanos)).unwrap_or(Timestamp::MAX)
 }
 
-/// The hours with enough probes, in the order of time. `begun` is when the watch did.
+/// Returns the hours with enough probes, in the order of time; `begun` is the start of the watch.
 pub(crate) fn hours(series: &[Timed], begun: Timestamp) -> Vec<Hour> {
     let mut found: Vec<(Timestamp, Vec<f64>)> = Vec::new();
     for point in series {
@@ -66,7 +61,7 @@ pub(crate) fn hours(series: &[Timed], begun: Timestamp) -> Vec<Hour> {
     found.into_iter().filter_map(hour).collect()
 }
 
-/// How much worse a figure is than another, as a share of it; below 0 where it is better.
+/// Returns by how much `value` is worse than `than`, as a share of it; negative if better.
 pub(crate) fn worse(value: f64, than: f64, better: Better) -> f64 {
     match better {
         Better::Higher => 1.0 - value / than,
@@ -74,7 +69,7 @@ pub(crate) fn worse(value: f64, than: f64, better: Better) -> f64 {
     }
 }
 
-/// The worst of at least two hours.
+/// Returns the worst hour; `None` for fewer than two hours.
 pub(crate) fn worst(hours: &[Hour], better: Better) -> Option<&Hour> {
     let by = |hour: &&Hour| worse(hour.median, 1.0, better);
     hours.iter().max_by(|a, b| by(a).total_cmp(&by(b))).filter(|_| hours.len() > 1)
@@ -83,15 +78,15 @@ pub(crate) fn worst(hours: &[Hour], better: Better) -> Option<&Hour> {
 /// An hour of the day that is worse on each of several days.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Daily {
-    /// From 0 to 23, in UTC.
+    /// Hour in UTC, 0 to 23.
     pub(crate) hour: i64,
-    /// Days on which it was watched: on each of them it was worse.
+    /// Number of days on which it was measured, and was worse.
     pub(crate) days: usize,
-    /// By how much on the day on which that was least.
+    /// Smallest loss among the days, as a share.
     pub(crate) least: f64,
 }
 
-/// The hours of the day that are worse than the usual figure by `notable` on each of at least `days` days.
+/// Returns the hours of the day worse than `usual` by `notable` on each of `days` days or more.
 pub(crate) fn daily(hours: &[Hour], usual: f64, better: Better, notable: f64, days: usize) -> Vec<Daily> {
     let of = |hour: i64| {
         let losses: Vec<f64> = hours

@@ -1,4 +1,4 @@
-//! What all probes measured of a case, as one outcome.
+//! Joins the probes of each case into one outcome.
 
 use plimsoll_model::case::Case;
 use plimsoll_model::sample::{Cause, Outcome};
@@ -6,7 +6,7 @@ use plimsoll_run::together;
 
 use crate::journal::{Kept, Probed};
 
-/// An outcome a case, in the order of `cases`; one that no probe reached is left out. `cpus` is how many this process may use.
+/// Returns one outcome per case that any probe reached; `cpus` is the number of usable CPUs.
 pub fn joined(kept: &Kept, cases: &[Case], cpus: usize) -> Vec<Outcome> {
     let of = |case: &Case| {
         let parts: Vec<Outcome> = kept
@@ -23,7 +23,7 @@ pub fn joined(kept: &Kept, cases: &[Case], cpus: usize) -> Vec<Outcome> {
 
 fn part(probed: Probed) -> Outcome {
     let Probed { case, samples, facts, ended } = probed;
-    // A wrong answer voids what was measured until then, in this probe and in all.
+    // A wrong answer voids the earlier samples of all probes.
     let samples =
         if ended.as_ref().is_some_and(|why| why.cause == Cause::WrongAnswer) { Vec::new() } else { samples };
     Outcome { case, repeat: 0, samples, facts, peers: Vec::new(), ended }

@@ -1,7 +1,5 @@
-//! The journal of a watch: a line of JSON a probe, on the disk before the next one begins.
-//!
-//! It is appended to and never changed. A line that a kill or a reboot cut short is no line: whoever goes on removes it. The process that
-//! watches holds a lock of the file (flock(2)), which the kernel frees with it.
+//! Journal of a watch: one JSON line per probe, append-only and synced. A line cut off by a kill or
+//! reboot is removed on resumption. The watching process holds flock(2).
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
@@ -19,126 +17,123 @@ use plimsoll_model::sample::{CannotMeasure, Facts, Outcome, Sample};
 use plimsoll_result::document::Run;
 use plimsoll_units::text::shown_bytes;
 
-/// The largest journal that is read and written. A probe of the default plan takes some 14 KB, so [`MOST_PROBES`] of them have room.
+/// Largest journal in bytes: [`MOST_PROBES`] probes of some 14 KB each fit.
 const MOST_BYTES: u64 = 2 << 30;
-/// The most probes of a watch: what they show is computed from all of them.
+/// Most probes of a watch: findings are computed from all of them.
 pub const MOST_PROBES: f64 = 20_000.0;
-/// Between two looks whether a lock is free.
 const RETRY: Duration = Duration::from_millis(50);
-/// How the first line begins.
 const FIRST_LINE_PREFIX: &[u8] = b"{\"watch\":";
-/// What the first line says that it is.
 const JOURNAL_SCHEMA: &str = "plimsoll-watch-journal/1";
 
-/// A line.
+/// A line of the journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Line {
-    /// The first line: what is watched.
+    /// First line: the parameters of the watch.
     Watch(Box<Begun>),
-    /// A process began to watch, or went on.
+    /// A process started or resumed the watch.
     Session(Session),
     /// A probe was made.
     Probe(Box<Probe>),
-    /// A probe was left out.
+    /// A probe was skipped.
     Passed(PassedOver),
-    /// A process stopped watching, not by force.
+    /// A process ended its session regularly.
     Stopped(Stopped),
 }
 
-/// What is watched, and how.
+/// Parameters of a watch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Begun {
-    /// What this file is.
+    /// Format of the journal.
     pub schema: String,
-    /// Seconds that it lasts.
+    /// Duration of the watch in s.
     pub seconds: f64,
-    /// Seconds between two probes, on the mean.
+    /// Mean interval between two probes in s.
     pub every: f64,
-    /// What it may take.
+    /// Resource budget of the watch.
     pub shares: Shares,
-    /// Whether it measures only while nobody else uses the machine.
+    /// Whether probes are made only while the machine is idle.
     pub idle_only: bool,
-    /// The directory whose disk is measured.
+    /// Directory whose disk is measured.
     #[serde(default, with = "plimsoll_units::text::path::option", skip_serializing_if = "Option::is_none")]
     pub dir: Option<PathBuf>,
-    /// The server that the network is measured to.
+    /// Server for network cases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
-    /// Only these cases of the plan.
+    /// Selected cases; empty for all of the plan.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub only: Vec<String>,
-    /// The document before anything was measured: id, begin, plan, machine, seed.
+    /// Run document before the first measurement: ID, start, plan, machine, seed.
     pub run: Run,
 }
 
-/// What a watch may take on the mean.
+/// Mean resource budget of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Shares {
-    /// Of the time of one CPU: 0.02 is 2 %.
+    /// Share of the time of one CPU: 0.02 is 2 %.
     pub cpu: f64,
-    /// Bytes a day that are read from and written to disks.
+    /// Disk reads and writes in bytes per day.
     pub disk: f64,
-    /// Bytes a day that cross the network.
+    /// Network traffic in bytes per day.
     pub network: f64,
 }
 
-/// What was taken.
+/// Resources consumed by a watch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Spent {
-    /// Seconds of CPU time.
+    /// CPU time in s.
     pub cpu: f64,
-    /// Bytes.
+    /// Disk traffic in bytes.
     pub disk: f64,
-    /// Bytes.
+    /// Network traffic in bytes.
     pub network: f64,
 }
 
-/// A process that watches.
+/// Session of a watching process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Session {
-    /// Its process id.
+    /// Process ID.
     pub pid: u32,
-    /// When that process began, in ticks since the boot: an id may be used again.
+    /// Start of the process in ticks since boot, because IDs are reused.
     pub pid_began: u64,
-    /// The kernel's id of the boot (`/proc/sys/kernel/random/boot_id`).
+    /// Boot ID (`/proc/sys/kernel/random/boot_id`).
     pub boot: String,
-    /// Seconds from the boot to the begin of this session.
+    /// Start of the session in s since boot.
     pub since_boot: f64,
-    /// Seconds from the begin of the watch to the begin of this session.
+    /// Start of the session in s since the start of the watch.
     pub at: f64,
-    /// What was taken before its first probe.
+    /// Resources consumed before the first probe.
     pub spent: Spent,
 }
 
 /// A probe.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Probe {
-    /// Seconds from the begin of the watch to that of the probe; sleep counts.
+    /// Start of the probe in s since the start of the watch, sleep included.
     pub at: f64,
-    /// Seconds that it took.
+    /// Duration of the probe in s.
     pub took: f64,
-    /// What it took, and what the watch took since the last line.
+    /// Resources consumed by the watch since the previous line, the probe included.
     pub spent: Spent,
-    /// What the machine did since the last probe, without what the watch itself did in probes.
+    /// Activity of the machine since the last probe, without that of probes.
     #[serde(default)]
     pub before: Change,
-    /// Seconds since the last probe in which the machine slept.
+    /// Time since the last probe in which the machine slept, in s.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub slept: f64,
-    /// The CPU quota, in CPUs.
+    /// CPU quota in CPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota: Option<f64>,
-    /// What control groups limit devices to.
+    /// I/O limits of the control groups.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub io_limits: Vec<IoLimit>,
-    /// The highest temperature, in °C.
+    /// Highest temperature in °C.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub celsius: Option<f64>,
-    /// Cases that were not measured, because their budget was used up.
+    /// Cases skipped because their budget was used up.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<Case>,
-    /// What became of its cases.
+    /// Results of the measured cases.
     pub cases: Vec<Probed>,
 }
 
@@ -146,22 +141,22 @@ fn is_zero(seconds: &f64) -> bool {
     *seconds == 0.0
 }
 
-/// A case of a probe.
+/// Result of a case in a probe.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Probed {
     /// The case.
     pub case: Case,
-    /// What was measured; the times are those of the watch.
+    /// Samples; times are relative to the start of the watch.
     pub samples: Vec<Sample>,
-    /// What was achieved, and warnings.
+    /// Facts and warnings.
     pub facts: Facts,
-    /// Why there is no figure.
+    /// Reason for a missing result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<CannotMeasure>,
 }
 
 impl Probed {
-    /// Of what a short run made of a case, `at` seconds after the watch began.
+    /// Converts the outcome of a short run that started `at` seconds after the start of the watch.
     pub fn of(outcome: Outcome, at: f64) -> Self {
         let Outcome { case, samples, facts, ended, .. } = outcome;
         let samples = samples.into_iter().map(|sample| Sample { at: at + sample.at, ..sample }).collect();
@@ -169,30 +164,30 @@ impl Probed {
     }
 }
 
-/// A probe that was left out.
+/// A skipped probe.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PassedOver {
-    /// Seconds from the begin of the watch.
+    /// Time in s since the start of the watch.
     pub at: f64,
-    /// CPUs that others kept busy.
+    /// CPUs that other processes kept busy.
     pub busy: f64,
-    /// What the watch took since the last line.
+    /// Resources consumed since the previous line.
     pub spent: Spent,
 }
 
 /// The end of a session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stopped {
-    /// Seconds from the begin of the watch.
+    /// Time in s since the start of the watch.
     pub at: f64,
-    /// What the watch took since the last line.
+    /// Resources consumed since the previous line.
     pub spent: Spent,
 }
 
-/// Why a journal cannot be used: one line.
+/// Reason why a journal cannot be used, in one line.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
-    /// There is none.
+    /// The journal does not exist.
     #[error(
         "no watch is unfinished: {file} does not exist; plimsoll history lists those that ended, and --store names another history"
     )]
@@ -200,7 +195,7 @@ pub enum JournalError {
         /// The file.
         file: String,
     },
-    /// There is one already.
+    /// An unfinished watch exists already.
     #[error(
         "a watch is unfinished: {file}; go on with plimsoll watch --resume, or end it with plimsoll watch --stop, with the same --store"
     )]
@@ -216,59 +211,59 @@ pub enum JournalError {
         /// The file.
         file: String,
     },
-    /// It is not what a watch wrote.
+    /// The file is not a valid journal.
     #[error("{file} is no journal of a watch: {why}; it was not changed: move it away")]
     Foreign {
         /// The file.
         file: String,
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// It cannot be read or written.
+    /// The file cannot be read or written.
     #[error(
         "cannot {what} the journal {file}: {why}; check the disk's space and the directory's rights, or name another --store"
     )]
     Failed {
-        /// "read", "write" or "make".
+        /// Failed operation: "read", "write", "make" or "remove".
         what: &'static str,
         /// The file.
         file: String,
-        /// Why.
+        /// The error.
         why: io::Error,
     },
 }
 
 impl JournalError {
-    /// That there is none.
+    /// Returns the error for a missing journal.
     pub fn missing(path: &Path) -> Self {
         Self::Missing { file: named(path) }
     }
 
-    /// That there is one which can be gone on with.
+    /// Returns the error for an existing journal that can be resumed.
     pub fn unfinished(path: &Path) -> Self {
         Self::Unfinished { file: named(path) }
     }
 }
 
-/// All that a journal holds.
+/// Contents of a journal.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Kept {
-    /// What is watched.
+    /// Parameters of the watch.
     pub begun: Begun,
-    /// Who watched, in the order of time.
+    /// Sessions in the order of time.
     pub sessions: Vec<Session>,
-    /// The probes, in the order of time.
+    /// Probes in the order of time.
     pub probes: Vec<Probe>,
-    /// The probes that were left out.
+    /// Skipped probes.
     pub passed: Vec<PassedOver>,
-    /// The ends of sessions that were not ended by force.
+    /// Regular ends of sessions.
     pub stopped: Vec<Stopped>,
-    /// Seconds from the begin of the watch to the time up to which it is told of, where nobody watched at the end.
+    /// End of the reported time in s since the start, if no process watched at the end.
     pub until: f64,
 }
 
 impl Kept {
-    /// What the watch took in all.
+    /// Returns the total resources consumed by the watch.
     pub fn spent(&self) -> Spent {
         let probes = self.probes.iter().map(|probe| &probe.spent).chain(self.passed.iter().map(|p| &p.spent));
         let around = self.sessions.iter().map(|s| &s.spent).chain(self.stopped.iter().map(|s| &s.spent));
@@ -276,7 +271,7 @@ impl Kept {
         all.fold(Spent::default(), |sum, spent| sum + *spent)
     }
 
-    /// Seconds from the begin of the watch to the last line.
+    /// Returns the time of the last line in s since the start of the watch.
     pub fn reached(&self) -> f64 {
         let probe = self.probes.last().map_or(0.0, |probe| probe.at + probe.took);
         let passed = self.passed.last().map_or(0.0, |passed| passed.at);
@@ -297,7 +292,7 @@ impl std::ops::Add for Spent {
     }
 }
 
-/// An open journal, whose lock this process holds.
+/// An open journal, locked by this process.
 #[derive(Debug)]
 pub struct Journal {
     file: File,
@@ -305,10 +300,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Makes a new one.
-    ///
-    /// # Errors
-    /// There is one already, or it cannot be made.
+    /// Creates a journal. Fails if one exists already or the file cannot be made.
     pub fn make(path: &Path, begun: Begun) -> Result<Self, JournalError> {
         let made = options().create_new(true).mode(0o600).open(path);
         let file = match made {
@@ -325,7 +317,6 @@ impl Journal {
             let _ = journal.remove();
             return Err(e);
         }
-        // The name must last as well as the line.
         let directory =
             path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         File::open(directory)
@@ -334,10 +325,7 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Opens one to go on with it, once no other process has it, which is waited for.
-    ///
-    /// # Errors
-    /// As [`Journal::open`].
+    /// Opens a journal to resume it, waiting up to `patience` for another process to release it.
     pub fn open_at_last(path: &Path, patience: Duration) -> Result<Self, JournalError> {
         let begun = Instant::now();
         loop {
@@ -348,10 +336,7 @@ impl Journal {
         }
     }
 
-    /// Opens one to go on with it.
-    ///
-    /// # Errors
-    /// There is none, another process has it, or it is no journal of this user's.
+    /// Opens a journal to resume it. Fails if it is missing, locked, invalid or of another user.
     pub fn open(path: &Path) -> Result<Self, JournalError> {
         let file = options().open(path).map_err(|e| unopened(path, e))?;
         owned(path, &file)?;
@@ -368,25 +353,19 @@ impl Journal {
         }
     }
 
-    /// Where it is.
+    /// Returns the path of the journal.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What it holds; a last line that was cut short is removed from the file.
-    ///
-    /// # Errors
-    /// It cannot be read, or is no journal.
+    /// Reads the contents and removes an incomplete last line from the file.
     pub fn kept(&mut self) -> Result<Kept, JournalError> {
         let (kept, whole) = read(&self.path, &mut self.file)?;
         self.file.set_len(whole).map_err(|e| failed("write", &self.path, e))?;
         Ok(kept)
     }
 
-    /// Adds a line, which is on the disk then.
-    ///
-    /// # Errors
-    /// It cannot be written: what was added before is as it was.
+    /// Appends a line and syncs it. On failure the earlier lines are unchanged.
     pub fn add(&mut self, line: &Line) -> Result<(), JournalError> {
         let mut bytes = serde_json::to_vec(line).map_err(|e| failed("write", &self.path, e.into()))?;
         bytes.push(b'\n');
@@ -402,27 +381,19 @@ impl Journal {
         })
     }
 
-    /// Whether the process that made it ended before its first line was whole: then there is no watch.
-    ///
-    /// # Errors
-    /// It cannot be read.
+    /// Returns whether the creating process ended before it completed the first line.
     pub fn is_stillborn(&mut self) -> Result<bool, JournalError> {
         let mut bytes = Vec::new();
-        // The first line alone.
         let read = self.file.rewind().and_then(|()| BufReader::new(&self.file).read_until(b'\n', &mut bytes));
         read.map_err(|e| failed("read", &self.path, e))?;
         let is_begun = FIRST_LINE_PREFIX.starts_with(&bytes) || bytes.starts_with(FIRST_LINE_PREFIX);
         Ok(is_begun && !bytes.contains(&b'\n'))
     }
 
-    /// Removes it: what it held is elsewhere.
-    ///
-    /// # Errors
-    /// It cannot be removed.
+    /// Removes the journal, unless another file has replaced it.
     pub fn remove(self) -> Result<(), JournalError> {
         let of = |about: std::fs::Metadata| (about.dev(), about.ino());
         let own = self.file.metadata().map(of).map_err(|e| failed("remove", &self.path, e))?;
-        // What somebody has put there meanwhile is not this journal.
         match std::fs::symlink_metadata(&self.path).map(of) {
             Ok(there) if there == own => {
                 std::fs::remove_file(&self.path).map_err(|e| failed("remove", &self.path, e))
@@ -433,10 +404,7 @@ impl Journal {
 }
 
 impl Kept {
-    /// Reads a journal that another process may be writing.
-    ///
-    /// # Errors
-    /// There is none, or it is no journal of this user's.
+    /// Reads a journal that another process may be writing. Fails if it is missing or invalid.
     pub fn read(path: &Path) -> Result<Self, JournalError> {
         let flags = i32::try_from((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits()).unwrap_or(0);
         let mut file =
@@ -480,7 +448,7 @@ fn unopened(path: &Path, error: io::Error) -> JournalError {
     }
 }
 
-/// Only a plain file of this user's is believed: what it says is measured and sent by this process.
+/// Accepts only a plain file of this user, because its contents are measured and sent.
 fn owned(path: &Path, file: &File) -> Result<(), JournalError> {
     let about = file.metadata().map_err(|e| failed("read", path, e))?;
     match () {
@@ -493,7 +461,7 @@ fn owned(path: &Path, file: &File) -> Result<(), JournalError> {
     }
 }
 
-/// All lines, and where the last whole one ends.
+/// Returns all lines and the end of the last complete one in bytes.
 fn read(path: &Path, file: &mut File) -> Result<(Kept, u64), JournalError> {
     let mut bytes = Vec::new();
     file.rewind()
@@ -516,7 +484,7 @@ fn read(path: &Path, file: &mut File) -> Result<(Kept, u64), JournalError> {
     while let Some((number, line)) = lines.next() {
         match parsed(number, line) {
             Ok(line) => kept.take(line).map_err(|why| wrong(number, why))?,
-            // A block of the last line that never reached the disk.
+            // A block of the last line never reached the disk.
             Err(_) if lines.peek().is_none() => whole -= line.len(),
             Err(e) => return Err(e),
         }
@@ -525,7 +493,6 @@ fn read(path: &Path, file: &mut File) -> Result<(Kept, u64), JournalError> {
 }
 
 impl Begun {
-    /// That its numbers are some that a watch can have.
     fn checked(&self) -> Result<(), String> {
         let Self { schema, seconds, every, shares, .. } = self;
         if schema != JOURNAL_SCHEMA {
@@ -605,7 +572,7 @@ mod tests {
         }
         drop(journal);
         let whole = std::fs::read(&path).unwrap();
-        // Wherever a kill cuts it, what was whole before is there, and the next line is whole again.
+        // Wherever a kill cuts the file, complete lines remain and the next line is complete.
         let lines: Vec<usize> =
             whole.iter().enumerate().filter(|(_, b)| **b == b'\n').map(|(at, _)| at + 1).collect();
         for cut in lines[0]..whole.len() {

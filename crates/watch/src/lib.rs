@@ -1,8 +1,6 @@
-//! What a machine does over hours and days: `plimsoll watch`.
-//!
-//! Short probes at random times, each a line of a [`Journal`] that survives a kill, a reboot and sleep. A [`Schedule`] says when the next
-//! one may begin, so that the watch keeps to its shares of the CPU, the disk and the network. What the probes measured of a case becomes
-//! one outcome ([`joined`]), and what they show over time becomes [`findings`].
+//! `plimsoll watch`: short random probes over hours and days, each a line of a [`Journal`] that
+//! survives kill, reboot and sleep. A [`Schedule`] keeps the budget of CPU, disk and network.
+//! Probes of a case become one outcome ([`joined`]); their course gives [`findings`].
 #![forbid(unsafe_code)]
 
 mod findings;

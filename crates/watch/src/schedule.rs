@@ -1,4 +1,4 @@
-//! When the next probe may begin: at random times, and so seldom that the watch keeps to what it may take.
+//! Times of probes: random, and rare enough for the resource budget.
 
 use plimsoll_stats::Seed;
 use rand_chacha::ChaCha8Rng;
@@ -7,28 +7,28 @@ use rand_chacha::rand_core::Rng;
 use crate::journal::{Shares, Spent};
 
 const DAY: f64 = 86_400.0;
-/// The time between two probes is between these parts of the mean one.
+/// Intervals between probes are between 0.5 and 1.5 times the mean.
 const NEAREST: f64 = 0.5;
 const WAIT_SPREAD: f64 = 1.0;
 
-/// The times of a watch.
+/// Schedule of the probes of a watch.
 #[derive(Debug)]
 pub struct Schedule {
     every: f64,
     shares: Shares,
-    /// What was taken so far, and by the last probe that took any of it.
+    /// Resources consumed so far, and for each resource by the last probe that used it.
     spent: Spent,
     last: Spent,
     random: ChaCha8Rng,
 }
 
 impl Schedule {
-    /// Probes `every` so many seconds on the mean; `spent` is what was taken before.
+    /// Makes a schedule with mean interval `every` in s, after consumption of `spent`.
     pub fn new(every: f64, shares: Shares, spent: Spent, last: Spent, seed: u64) -> Self {
         Self { every, shares, spent, last, random: Seed::new(seed, "watch", "times").generator() }
     }
 
-    /// Adds what was taken.
+    /// Adds consumed resources.
     pub fn took(&mut self, spent: Spent) {
         self.spent = self.spent + spent;
         let keep = |before: f64, now: f64| if now > 0.0 { now } else { before };
@@ -39,26 +39,26 @@ impl Schedule {
         };
     }
 
-    /// When the next probe may begin, in seconds from the begin of the watch, where the last one began at `last`: at random, because
-    /// what comes at fixed times would otherwise never be seen, or always.
+    /// Returns the random start of the next probe in s since the start of the watch, after one at
+    /// `last`, because periodic events would be missed or hit every time.
     pub fn next(&mut self, last: f64) -> f64 {
         let random = self.random.next_u32() as f64 / f64::from(u32::MAX);
         let at = last + self.every * (NEAREST + WAIT_SPREAD * random);
         at.max(due(self.spent.cpu, self.last.cpu, self.shares.cpu))
     }
 
-    /// Whether the disk may be used again.
+    /// Returns whether the disk budget allows a probe at `at`.
     pub fn allows_disk(&self, at: f64) -> bool {
         due(self.spent.disk, self.last.disk, self.shares.disk / DAY) <= at
     }
 
-    /// Whether the network may be used again.
+    /// Returns whether the network budget allows a probe at `at`.
     pub fn allows_network(&self, at: f64) -> bool {
         due(self.spent.network, self.last.network, self.shares.network / DAY) <= at
     }
 }
 
-/// When as much may be taken again as the last probe took, so that all of it is within `rate` of the time that has passed.
+/// Time from which another consumption of `last` keeps the total within `rate` per second.
 fn due(spent: f64, last: f64, rate: f64) -> f64 {
     if spent <= 0.0 { 0.0 } else { (spent + last) / rate }
 }
@@ -77,7 +77,7 @@ mod tests {
             let mut schedule = Schedule::new(every, SHARES, Spent::default(), Spent::default(), seed);
             let (mut at, mut used, mut first) = (0.0, 0.0, true);
             for cost in costs {
-                // A probe that takes more than the one before may exceed the share by that, and the next one waits for it.
+                // A more expensive probe may exceed the share; the next one waits for it.
                 prop_assert!(first || used <= 0.02 * at + 1e-9, "{used} at {at}");
                 schedule.took(Spent { cpu: cost, ..Spent::default() });
                 used += cost;
@@ -109,7 +109,7 @@ mod tests {
                 && schedule.allows_disk(DAY / 4.0)
                 && schedule.allows_network(0.0)
         );
-        // A probe without the disk does not make the next one cheaper.
+        // A probe without disk access does not make the next one cheaper.
         schedule.took(Spent { cpu: 1.0, disk: 0.0, network: 0.0 });
         assert!(!schedule.allows_disk(DAY / 8.0));
     }

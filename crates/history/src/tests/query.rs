@@ -1,4 +1,4 @@
-//! Figures over time, tags, baselines, imports and floors.
+//! Tests of trends, tags, baselines, imports and noise floors.
 
 use plimsoll_compare::Floors;
 use plimsoll_machine::EffectiveCache;
@@ -41,7 +41,6 @@ fn figures_are_found_by_case_metric_time_and_machine() {
     assert_eq!(ids, [0, 1, 2].map(|n| run(n).id));
     let point = &found[0].points[0];
     assert_eq!((point.median, point.of_limit), (metric.summary.median, metric.of_limit));
-    // What is not to be believed is no figure.
     assert_eq!(count(&asked("*type=f32*")), 0);
 }
 
@@ -115,7 +114,7 @@ fn a_baseline_is_of_earlier_whole_runs_of_our_own() {
     assert_eq!(store.baseline(&run(7), 2).unwrap().runs, [2, 3].map(|n| run(n).id));
     assert_eq!(store.baseline(&run(2), 10).unwrap().runs, [0, 1].map(|n| run(n).id), "not what came later");
     assert!(store.baseline(&run(0), 10).unwrap().runs.is_empty());
-    // One that measured nothing is no baseline, nor is one from elsewhere.
+    // A run that measured nothing or was imported is in no baseline.
     let mut empty = run(8);
     empty.measurements.iter_mut().for_each(|m| {
         (m.status, m.reason) = (Status::Failed, Some("no space left".to_owned()));
@@ -132,7 +131,6 @@ fn a_baseline_is_of_earlier_whole_runs_of_our_own() {
     assert!(left.imported == 2 && left.partial == 1 && left.empty == 1, "{left:?}");
 }
 
-/// A loss is in no baseline until it is accepted; from then on the baseline begins with it.
 #[test]
 fn runs_with_a_lasting_loss_are_no_baseline_until_they_are_accepted() {
     let (_directory, mut store) = store();
@@ -158,10 +156,8 @@ fn runs_with_a_lasting_loss_are_no_baseline_until_they_are_accepted() {
     assert_eq!(store.run_before(&last).unwrap(), Some(run(24).id));
     assert_eq!(store.accept(&last).unwrap(), run(16).id);
     assert_eq!(store.baseline(&last, 10).unwrap(), Baseline { runs: ids(16..25), open: Vec::new() });
-    // Earlier runs are compared as before, and the accepted one with itself.
     assert_eq!(store.baseline(&run(15), 10).unwrap().runs, ids(5..15));
     assert_eq!(store.baseline(&run(16), 10).unwrap().runs, ids(16..17));
-    // A level without a loss is accepted from this run on.
     assert_eq!(store.accept(&last).unwrap(), last.id);
 }
 

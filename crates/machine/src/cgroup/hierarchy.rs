@@ -1,25 +1,22 @@
-//! Which directories hold this process's control groups: `/proc/self/cgroup` says which group, the mount table where
-//! its hierarchy is mounted.
+//! Directories of this process's control groups, from `/proc/self/cgroup` and the mount table.
 
 use crate::mounts::{self, Mount};
 use crate::root::{ReadError, Root};
 use serde::{Deserialize, Serialize};
 use std::path::{Component, Path, PathBuf};
 
-/// The deepest nesting that is walked.
 const MAX_DEPTH: usize = 64;
 
 /// Version of the control group interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Version {
-    /// One hierarchy for each controller.
+    /// One hierarchy per controller.
     V1,
-    /// One hierarchy for all.
+    /// One hierarchy for all controllers.
     V2,
 }
 
-/// The groups of this process for one controller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Groups {
     pub(super) version: Version,
@@ -28,16 +25,15 @@ pub(crate) struct Groups {
 }
 
 impl Groups {
-    /// Directories from the process's own group up to the mount point.
     pub(crate) fn dirs(&self) -> &[PathBuf] {
         &self.dirs
     }
 
-    /// The groups for `controller`; `Ok(None)` where control groups are not in use.
+    /// Groups for `controller`; `Ok(None)` if control groups are not in use.
     pub(crate) fn of(root: &Root, controller: &str) -> Result<Option<Self>, ReadError> {
         let table = root.text("proc/self/cgroup")?;
         let mounts = mounts::read(root)?;
-        // A controller that version 1 has taken is not available in version 2.
+        // A controller used by version 1 is not available in version 2.
         let v1 = path_in(&table, |controllers| controllers.split(',').any(|c| c == controller))
             .zip(mounts.iter().rfind(|m| m.fs_type == "cgroup" && m.has(controller)))
             .map(|(path, mount)| (Version::V1, path, mount));
@@ -51,7 +47,7 @@ impl Groups {
     }
 }
 
-/// The path of the hierarchy whose controller list is wanted; lines are `4:memory:/user.slice`, `0::/init.scope`.
+/// Path of the hierarchy with the controllers; lines are `4:memory:/user.slice`, `0::/init.scope`.
 fn path_in(table: &str, wanted: impl Fn(&str) -> bool) -> Option<&str> {
     table.lines().find_map(|line| {
         let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
@@ -59,10 +55,9 @@ fn path_in(table: &str, wanted: impl Fn(&str) -> bool) -> Option<&str> {
     })
 }
 
-/// The directories of the group and its parents, as far as the mount shows them.
 fn directories(root: &Root, path: &str, mount: &Mount) -> Vec<PathBuf> {
-    // A container may see its own group as the root of the mount; a path outside it (or one with `..`, from another
-    // cgroup namespace) is not visible, and then the mount point is the nearest group that is.
+    // A container may see its own group as the root of the mount. For a path outside it (or with
+    // `..`) the mount point is the nearest visible group.
     let below = Path::new(path).strip_prefix(&mount.root).unwrap_or(Path::new(""));
     let plain = below.components().all(|c| matches!(c, Component::Normal(_)));
     let below = if plain { below } else { Path::new("") };

@@ -1,6 +1,6 @@
-//! How much a control group may read and write: `io.max` of version 2, `blkio.throttle.*` of version 1 (Linux
-//! `Documentation/admin-guide/cgroup-v2.rst`, `cgroup-v1/blkio-controller.rst`). The lines name devices by number: `254:0 1048576`,
-//! `254:0 rbps=1048576 wbps=max riops=max wiops=max`.
+//! I/O limits of control groups: `io.max` of version 2, `blkio.throttle.*` of version 1 (Linux
+//! `Documentation/admin-guide/cgroup-v2.rst`, `cgroup-v1/blkio-controller.rst`). Lines contain
+//! device numbers: `254:0 1048576`, `254:0 rbps=1048576 wbps=max riops=max wiops=max`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,27 +12,27 @@ use serde::{Deserialize, Serialize};
 use super::{Groups, Version};
 use crate::root::Root;
 
-/// What a group may move to and from a device in a second.
+/// I/O limits of a group for one device, per second.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IoLimit {
-    /// The device's number, `MAJOR:MINOR`.
+    /// Device number, `MAJOR:MINOR`.
     pub device: String,
-    /// Bytes read.
+    /// Bytes read per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_bytes: Option<u64>,
-    /// Bytes written.
+    /// Bytes written per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_bytes: Option<u64>,
-    /// Reads.
+    /// Read operations per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reads: Option<u64>,
-    /// Writes.
+    /// Write operations per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub writes: Option<u64>,
 }
 
 impl IoLimit {
-    /// Keeps the tighter one under this name.
+    /// Applies the limit `name` if it is tighter.
     fn tighten(&mut self, name: &str, value: u64) {
         let of = match name {
             "rbps" => &mut self.read_bytes,
@@ -46,7 +46,7 @@ impl IoLimit {
 }
 
 impl fmt::Display for IoLimit {
-    /// `reads 200 IOPS, writes 10.0 MB/s`.
+    /// Writes `reads 200 IOPS, writes 10.0 MB/s`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let all = [
             ("reads", self.read_bytes, Unit::BytePerSecond),
@@ -63,7 +63,7 @@ impl fmt::Display for IoLimit {
     }
 }
 
-/// Files of version 1, each with the name that version 2 gives its number.
+/// Files of version 1 with the corresponding names of version 2.
 const V1: [(&str, &str); 4] = [
     ("blkio.throttle.read_bps_device", "rbps"),
     ("blkio.throttle.write_bps_device", "wbps"),
@@ -71,8 +71,8 @@ const V1: [(&str, &str); 4] = [
     ("blkio.throttle.write_iops_device", "wiops"),
 ];
 
-/// The tightest limits of this process's groups, by device. Whoever cannot read them has none. In version 1 a group's limit does not hold the
-/// groups below it (`cgroup-v1/blkio-controller.rst`, "Hierarchical Cgroups"), so its own alone counts.
+/// Tightest limits of this process's groups by device. In version 1 a limit does not apply to
+/// groups below (`cgroup-v1/blkio-controller.rst`, "Hierarchical Cgroups").
 pub(crate) fn limits(root: &Root) -> Vec<IoLimit> {
     let groups =
         ["blkio", "io"].into_iter().find_map(|controller| Groups::of(root, controller).ok().flatten());
@@ -91,7 +91,6 @@ pub(crate) fn limits(root: &Root) -> Vec<IoLimit> {
     all.into_values().collect()
 }
 
-/// Device, name and number of each limit of a group.
 fn said(root: &Root, version: Version, dir: &Path) -> Vec<(String, String, u64)> {
     let text = |file: &str| root.text(dir.join(file)).unwrap_or_default();
     match version {
@@ -120,7 +119,7 @@ fn said(root: &Root, version: Version, dir: &Path) -> Vec<(String, String, u64)>
     }
 }
 
-/// `254:0`, if it is a device's number.
+/// Returns the text if it is a device number such as `254:0`.
 fn number(text: &str) -> Option<String> {
     let (major, minor) = text.split_once(':')?;
     let is_number = |part: &str| part.parse::<u32>().is_ok();

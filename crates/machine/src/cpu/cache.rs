@@ -1,27 +1,26 @@
-//! Caches, from `/sys/devices/system/cpu/cpu*/cache` (Linux `Documentation/ABI/testing/sysfs-devices-system-cpu`).
+//! Caches, from `/sys/devices/system/cpu/cpu*/cache` (Linux
+//! `Documentation/ABI/testing/sysfs-devices-system-cpu`).
 
 use super::sys_cpu;
 use crate::{CpuSet, Cpuid, Survey};
 use serde::{Deserialize, Serialize};
 
-/// The most caches that one CPU can have.
 const MAX_INDEX: usize = 16;
 
-/// How much of a last-level cache one CPU really has, where that was looked at: a guest is told of all that its host has.
+/// Measured share of a last-level cache for one CPU: a guest is shown the whole cache of its host.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct EffectiveCache {
-    /// Bytes of one last-level cache within which loads stayed quick, rounded up to a power of two.
+    /// Bytes of one last-level cache with fast loads, rounded up to a power of two.
     pub bytes: u64,
-    /// Bytes per second at which memory could be set up for that, rounded down to a power of two.
+    /// Fill rate of memory during the measurement in bytes/s, rounded down to a power of two.
     pub fill_rate: f64,
 }
 
 impl EffectiveCache {
-    /// Measured values are the same where they are no further apart than one step, which chance alone makes.
+    /// Largest ratio of two equal measurements: one step of rounding, which chance alone makes.
     const STEP: f64 = 2.0;
 
-    /// What holds for a run, where an earlier run on this machine found `earlier`: sizes that follow from it are in the names
-    /// of cases, so what was found before holds on until this is more than a step away.
+    /// Returns the values of an `earlier` run unless over one step away: case names contain them.
     #[must_use]
     pub fn settled(self, earlier: Self) -> Self {
         let same = |now: f64, before: f64| (1.0 / Self::STEP..=Self::STEP).contains(&(now / before));
@@ -35,26 +34,26 @@ impl EffectiveCache {
     }
 }
 
-/// Caches that are alike, wherever they are.
+/// A group of identical caches.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cache {
-    /// 1 is nearest to the core.
+    /// Level; 1 is nearest to the core.
     pub level: u8,
-    /// What it holds.
+    /// Contents of the cache.
     pub kind: CacheKind,
-    /// Size of one of them, in bytes.
+    /// Size of one cache in bytes.
     pub size_bytes: Option<u64>,
     /// Line size in bytes.
     pub line_bytes: Option<u32>,
     /// Associativity.
     pub ways: Option<u32>,
-    /// The distinct caches, each by the CPUs that share it.
+    /// Distinct caches, each as the CPUs that share it.
     pub instances: Vec<CpuSet>,
-    /// CPUs that have such a cache of which it is not known who shares it.
+    /// CPUs with such a cache whose sharing is unknown.
     pub sharing_unknown: CpuSet,
 }
 
-/// What a cache holds.
+/// Contents of a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CacheKind {
@@ -62,25 +61,25 @@ pub enum CacheKind {
     Data,
     /// Instructions only.
     Instruction,
-    /// Both.
+    /// Data and instructions.
     Unified,
-    /// Not known.
+    /// Unknown.
     Unknown,
 }
 
 impl Cache {
-    /// Whether data is cached here, as far as is known.
+    /// Returns whether the cache holds data, as far as is known.
     pub fn holds_data(&self) -> bool {
         self.kind != CacheKind::Instruction
     }
 
-    /// Whether `cpu` has such a cache.
+    /// Returns whether `cpu` has such a cache.
     pub fn serves(&self, cpu: usize) -> bool {
         self.sharing_unknown.contains(cpu) || self.instances.iter().any(|set| set.contains(cpu))
     }
 }
 
-/// The distinct last-level caches of `cpus`, of each CPU its cache of the highest level: bytes of all, and how many they are.
+/// Total bytes and number of the distinct last-level caches of `cpus`; the last level is per CPU.
 pub(super) fn last_level(caches: &[Cache], cpus: &CpuSet) -> Option<(u64, u64)> {
     let mut total = 0_u64;
     let mut counted: Vec<(usize, usize)> = Vec::new();
@@ -99,7 +98,7 @@ pub(super) fn last_level(caches: &[Cache], cpus: &CpuSet) -> Option<(u64, u64)> 
     (total > 0).then_some((total, counted.len() as u64))
 }
 
-/// Bytes of the distinct level-2 caches of `cpus` that have a further level behind them.
+/// Total bytes of the distinct L2 caches of `cpus` that have a further level behind them.
 pub(super) fn inner_level_2(caches: &[Cache], cpus: &CpuSet) -> u64 {
     let has_further = |cpu: usize| caches.iter().any(|c| c.level > 2 && c.holds_data() && c.serves(cpu));
     let of_level_2 = caches.iter().filter(|cache| cache.level == 2 && cache.holds_data());
@@ -112,7 +111,7 @@ pub(super) fn inner_level_2(caches: &[Cache], cpus: &CpuSet) -> u64 {
     bytes.fold(0, u64::saturating_add)
 }
 
-/// All caches of these CPUs, alike ones together, ordered by level and kind.
+/// Caches of these CPUs, identical ones combined, ordered by level and kind.
 pub(super) fn discover(s: &mut Survey, online: &CpuSet) -> Vec<Cache> {
     let mut caches: Vec<Cache> = Vec::new();
     for cpu in online.iter() {
@@ -143,7 +142,7 @@ pub(super) fn discover(s: &mut Survey, online: &CpuSet) -> Vec<Cache> {
     caches
 }
 
-/// The caches by CPUID, where the kernel shows none: it does not say which CPUs share one.
+/// Caches by CPUID if the kernel shows none; sharing is unknown then.
 pub(super) fn of_cpuid(cpuid: &Cpuid, online: &CpuSet) -> Vec<Cache> {
     let mut caches = Vec::new();
     for cpu in online.iter() {
@@ -163,7 +162,7 @@ pub(super) fn of_cpuid(cpuid: &Cpuid, online: &CpuSet) -> Vec<Cache> {
     caches
 }
 
-/// The cache `index` of `cpu`, and who shares it. `None` ends the list of this CPU's caches.
+/// Cache `index` of `cpu` and its sharers; `None` after the CPU's last cache.
 fn one(s: &mut Survey, cpu: usize, index: usize) -> Option<(Cache, Option<CpuSet>)> {
     let dir = sys_cpu(cpu).join(format!("cache/index{index}"));
     if !s.root.exists(&dir) {
@@ -191,7 +190,6 @@ fn one(s: &mut Survey, cpu: usize, index: usize) -> Option<(Cache, Option<CpuSet
     Some((cache, sharers.filter(|set| set.contains(cpu))))
 }
 
-/// Puts a CPU's cache among the alike ones.
 fn add(caches: &mut Vec<Cache>, found: Cache, cpu: usize, sharers: Option<CpuSet>) {
     let alike = |c: &Cache| {
         let same_place = c.level == found.level && c.kind == found.kind;
@@ -206,14 +204,14 @@ fn add(caches: &mut Vec<Cache>, found: Cache, cpu: usize, sharers: Option<CpuSet
     });
     let Some(cache) = caches.get_mut(place) else { return };
     match sharers {
-        // Two instances cannot have a CPU in common: lists that contradict each other are no knowledge.
+        // Two instances cannot have a CPU in common: contradictory lists are unknown sharing.
         Some(set) if cache.instances.contains(&set) => {}
         Some(set) if !cache.instances.iter().any(|other| other.meets(&set)) => cache.instances.push(set),
         _ => cache.sharing_unknown.insert(cpu),
     }
 }
 
-/// A size as the kernel writes it, `32K`, in bytes. Nothing is 0 or above 1 TiB.
+/// Parses a size such as `32K`, 1 B to 1 TiB.
 fn parse_size(text: &str) -> Option<u64> {
     let text = text.trim();
     let (digits, unit) = match text.char_indices().last()? {
@@ -231,7 +229,7 @@ mod tests {
     use super::*;
     use crate::fixture::{Fault, Fixture};
 
-    /// A cache of CPUs as lines of a tree.
+    /// Lines of a tree with one cache.
     fn tree(cpus: &str, index: u8, level: u8, size: &str, shared: &str) -> String {
         let dir = format!("sys/devices/system/cpu/cpu[{cpus}]/cache/index{index}");
         format!(
@@ -239,7 +237,6 @@ mod tests {
         )
     }
 
-    /// The sum of the last level of `allowed` CPUs of 0-7, in KiB.
     fn last_level(tree: &str, allowed: &str) -> Result<Option<u64>, Fault> {
         let fixture = Fixture::unpack(tree)?;
         let caches = discover(&mut Survey::new(&fixture.root), &"0-7".parse()?);
@@ -255,7 +252,7 @@ mod tests {
         }
         assert_eq!(found(512 << 20, 4e9).settled(earlier), found(512 << 20, 2e9));
         assert_eq!(found(64 << 20, 8e9).settled(earlier), found(128 << 20, 8e9));
-        // Nothing drifts: one step and another are two from the first.
+        // No drift: two successive steps are two from the first value.
         assert_eq!(found(32 << 20, 2e9).settled(found(64 << 20, 2e9).settled(earlier)).bytes, 32 << 20);
         let broken = found(0, f64::NAN);
         assert_eq!(found(64 << 20, 1e9).settled(broken), found(64 << 20, 1e9));
@@ -273,7 +270,7 @@ mod tests {
 
     #[test]
     fn each_cpus_own_highest_level_is_its_last() -> Result<(), Fault> {
-        // CPUs 0 to 3 share an L3, CPUs 4 to 7 have only an L2 in pairs.
+        // CPUs 0 to 3 share an L3; CPUs 4 to 7 have only an L2 per pair.
         let mixed = tree("0-3", 0, 2, "512K", "{n}")
             + &tree("0-3", 1, 3, "8M", "0-3")
             + &tree("4-5", 0, 2, "512K", "4-5")

@@ -1,6 +1,4 @@
-//! Nominal and highest clock, governor and turbo, where sysfs (or the model name) tells them.
-//!
-//! These are what the maker or the kernel promises; the clock that a limit uses is measured during the case.
+//! Promised clocks, governor and turbo from sysfs or the model name; limits use measured clocks.
 
 use super::sys_cpu;
 use crate::root::garbled;
@@ -12,21 +10,21 @@ use std::collections::BTreeSet;
 /// Clock limits and policy of the allowed CPUs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Clock {
-    /// Nominal clock in Hz: the highest of the allowed CPUs.
+    /// Nominal clock in Hz, the highest of the allowed CPUs.
     pub base_hz: Option<u64>,
-    /// Where the nominal clock was read.
+    /// Source of the nominal clock.
     pub base_source: Option<String>,
-    /// Highest clock in Hz, turbo included: the highest of the allowed CPUs.
+    /// Highest clock in Hz, turbo included, of the allowed CPUs.
     pub max_hz: Option<u64>,
-    /// Lowest clock in Hz that the policy allows: the lowest of the allowed CPUs.
+    /// Lowest clock in Hz allowed by the policy, the lowest of the allowed CPUs.
     pub min_hz: Option<u64>,
-    /// The clock driver: `intel_pstate`, `acpi-cpufreq`, `amd-pstate-epp` …
+    /// Clock driver: `intel_pstate`, `acpi-cpufreq`, `amd-pstate-epp` …
     pub driver: Option<String>,
     /// Governors in use on the allowed CPUs.
     pub governors: BTreeSet<String>,
 }
 
-/// ACPI's table of clocks may have one for turbo, 1 MHz above the nominal clock, which says no more than that turbo exists.
+/// Offset of the ACPI entry that only marks the existence of turbo, in Hz above the nominal clock.
 const TURBO_MARK_HZ: u64 = 1_000_000;
 
 impl Clock {
@@ -79,7 +77,7 @@ impl Clock {
     }
 }
 
-/// The clock at the end of names such as `Intel(R) Xeon(R) Gold 6230 CPU @ 2.10GHz`, in Hz.
+/// Clock in Hz from a name such as `Intel(R) Xeon(R) Gold 6230 CPU @ 2.10GHz`.
 fn clock_in_name(name: &str) -> Option<u64> {
     let ghz = name.rsplit_once("@ ")?.1.strip_suffix("GHz")?;
     let (whole, part) = ghz.split_once('.')?;

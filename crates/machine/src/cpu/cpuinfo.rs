@@ -9,25 +9,25 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 const CPUINFO: &str = "proc/cpuinfo";
-/// The most flags that are kept; x86 has about 250.
+/// Most flags kept; x86 has about 250.
 const MAX_FLAGS: usize = 1024;
 
-/// What identifies an Arm core (Arm Architecture Reference Manual, MIDR_EL1).
+/// Identification of an Arm core (Arm Architecture Reference Manual, MIDR_EL1).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ArmId {
-    /// Who designed the core: 0x41 is Arm, 0xc0 Ampere, 0x61 Apple …
+    /// Implementer code: 0x41 is Arm, 0xc0 Ampere, 0x61 Apple …
     pub implementer: u32,
-    /// Which core: of Arm's, 0xd0c is Neoverse N1, 0xd40 V1, 0xd49 N2, 0xd4f V2.
+    /// Part number; for Arm 0xd0c is Neoverse N1, 0xd40 V1, 0xd49 N2, 0xd4f V2.
     pub part: u32,
     /// Major revision.
     pub variant: u32,
     /// Minor revision.
     pub revision: u32,
-    /// The register itself, if sysfs shows it.
+    /// Raw register, if sysfs shows it.
     pub midr: Option<u64>,
 }
 
-/// What cpuinfo says of its first processor, and which processors it lists.
+/// Listed processors and the properties of the first one.
 #[derive(Debug, Default)]
 pub(super) struct CpuInfo {
     pub(super) processors: CpuSet,
@@ -39,17 +39,15 @@ pub(super) struct CpuInfo {
     pub(super) microcode: Option<String>,
     pub(super) flags: BTreeSet<String>,
     arm: Option<ArmId>,
-    /// The identification of each Arm processor that is listed, as its register has it.
+    /// MIDR of each listed Arm processor.
     midrs: Vec<(usize, u64)>,
 }
 
-/// How a kind of Arm core is named: by its register.
 pub(super) fn midr_name(midr: u64) -> String {
     format!("midr {midr:#018x}")
 }
 
 impl ArmId {
-    /// The identification that a kind's name holds.
     pub(super) fn named(kind: &str) -> Option<Self> {
         u64::from_str_radix(kind.strip_prefix("midr 0x")?, 16).ok().map(Self::of)
     }
@@ -67,13 +65,11 @@ impl ArmId {
 }
 
 impl CpuInfo {
-    /// What cpuinfo lists for an Arm processor, as the register would have it.
     pub(super) fn midr_of(&self, cpu: usize) -> Option<u64> {
         self.midrs.iter().find(|(id, _)| *id == cpu).map(|(_, midr)| *midr)
     }
 
-    /// Takes what CPUID itself says in place of the kernel's copy of it; flags, which the kernel may hide, only where
-    /// it lists none.
+    /// Replaces the kernel's values by CPUID, except a list of flags: the kernel may hide some.
     pub(super) fn take(&mut self, answers: &Answers) {
         if let Some(signature) = answers.signature() {
             self.vendor = Some(signature.vendor);
@@ -87,7 +83,7 @@ impl CpuInfo {
         }
     }
 
-    /// The facts of an x86 processor that are known.
+    /// Names of the known facts of an x86 processor.
     pub(super) fn told(&self) -> impl Iterator<Item = &'static str> {
         let facts = [
             ("cpu.model_name", self.model_name.is_some()),
@@ -100,7 +96,6 @@ impl CpuInfo {
     }
 }
 
-/// Reads cpuinfo; what an x86 should tell and does not is noted.
 pub(super) fn read(s: &mut Survey) -> CpuInfo {
     let text = match s.root.head(Path::new(CPUINFO), CPUINFO_CAP) {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
@@ -138,7 +133,7 @@ fn parse(text: &str) -> CpuInfo {
             Some((key.trim(), value.trim()))
         })
     };
-    // The first value of a key is the first processor's; some kernels give machine-wide keys last.
+    // The first value is the first processor's; some kernels list machine-wide keys last.
     let first = |wanted: &str| pairs().find(|(key, _)| *key == wanted).map(|pair| pair.1);
     let number = |key: &str| first(key).and_then(parse_number);
     let line = |key: &str| first(key).filter(|v| !v.is_empty()).map(shown);
@@ -170,7 +165,7 @@ fn parse(text: &str) -> CpuInfo {
     }
 }
 
-/// A decimal or `0x` hexadecimal number, as cpuinfo mixes them.
+/// Parses a decimal or `0x` hexadecimal number; cpuinfo mixes them.
 fn parse_number(text: &str) -> Option<u32> {
     match text.strip_prefix("0x") {
         Some(hex) => u32::from_str_radix(hex, 16).ok(),
@@ -178,7 +173,7 @@ fn parse_number(text: &str) -> Option<u32> {
     }
 }
 
-/// The identification of the Arm core `cpu`: from its register where sysfs shows it, else from cpuinfo.
+/// Identification of the Arm core `cpu`, from its register or else from cpuinfo.
 pub(super) fn arm_id(s: &Survey, info: &CpuInfo, cpu: usize) -> Option<ArmId> {
     let Some(midr) = midr(s.root, cpu) else {
         let listed = info.midr_of(cpu).map(ArmId::of).map(|id| ArmId { midr: None, ..id });
@@ -187,10 +182,10 @@ pub(super) fn arm_id(s: &Survey, info: &CpuInfo, cpu: usize) -> Option<ArmId> {
     Some(ArmId::of(midr))
 }
 
-/// The identification register of each Arm processor, put together from its four lines.
+/// MIDR of each Arm processor, composed of its four lines.
 fn midrs(text: &str) -> Vec<(usize, u64)> {
     let mut found = Vec::new();
-    // A paragraph is a processor; old kernels list the four lines once, at the end, for all.
+    // One paragraph per processor; old kernels list the four lines once at the end for all.
     for paragraph in text.split("\n\n") {
         let value = |wanted: &str| {
             let mut pairs = paragraph.lines().filter_map(|line| line.split_once(':'));
@@ -210,14 +205,14 @@ fn midrs(text: &str) -> Vec<(usize, u64)> {
     found
 }
 
-/// The identification register of an Arm CPU, if sysfs shows it.
+/// MIDR of an Arm CPU, if sysfs shows it.
 pub(super) fn midr(root: &Root, cpu: usize) -> Option<u64> {
     let path = super::sys_cpu(cpu).join("regs/identification/midr_el1");
     let text = root.text(path).ok()?;
     u64::from_str_radix(text.strip_prefix("0x")?, 16).ok()
 }
 
-/// The architecture, by which keys cpuinfo has.
+/// Architecture, by the keys of cpuinfo.
 pub(crate) fn architecture(root: &Root) -> Option<String> {
     let head = root.head(Path::new(CPUINFO), 1 << 16).ok()?;
     let text = String::from_utf8_lossy(&head);
@@ -225,7 +220,7 @@ pub(crate) fn architecture(root: &Root) -> Option<String> {
     let wide = text.lines().any(|l| l.starts_with("flags") && l.split_whitespace().any(|flag| flag == "lm"));
     match (has("vendor_id"), has("CPU implementer")) {
         (true, _) if wide => Some("x86_64".into()),
-        // An Arm kernel of 32 bits writes the same keys; "CPU architecture: 8" is common to both.
+        // A 32-bit Arm kernel writes identical keys; "CPU architecture: 8" is common to both.
         (_, true) if has("Features") && text.contains("asimd") => Some("aarch64".into()),
         _ => None,
     }

@@ -1,4 +1,4 @@
-//! What the registers of CPUID mean (Intel 325462, volume 2A, CPUID; AMD 24594, appendix E).
+//! Interpretation of CPUID registers (Intel 325462, volume 2A, CPUID; AMD 24594, appendix E).
 
 use super::Answers;
 use crate::cpu::CacheKind;
@@ -17,18 +17,18 @@ pub struct Signature {
     pub stepping: u32,
 }
 
-/// A cache as CPUID describes it.
+/// Properties of a cache from CPUID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Geometry {
-    /// 1 is nearest to the core.
+    /// Level; 1 is nearest to the core.
     pub level: u8,
-    /// What it holds.
+    /// Contents of the cache.
     pub kind: CacheKind,
     /// Size in bytes.
     pub bytes: u64,
     /// Associativity.
     pub ways: u32,
-    /// Line in bytes.
+    /// Line size in bytes.
     pub line_bytes: u32,
 }
 
@@ -37,8 +37,8 @@ const EBX: usize = 1;
 const ECX: usize = 2;
 const EDX: usize = 3;
 
-/// Features that tell chips apart: leaf, subleaf, register, bit, and the name that Linux has for it. Features that a
-/// hypervisor emulates or sets without the processor (x2apic, umip, erms, arch_capabilities) are no evidence.
+/// Features that identify chips: leaf, subleaf, register, bit and Linux name; without those that a
+/// hypervisor emulates or sets itself (x2apic, umip, erms, arch_capabilities).
 const FEATURES: &[(u32, u32, usize, u32, &str)] = &[
     (0x1, 0, ECX, 12, "fma"),
     (0x1, 0, ECX, 19, "sse4_1"),
@@ -110,7 +110,7 @@ const FEATURES: &[(u32, u32, usize, u32, &str)] = &[
     (0x8000_0008, 0, EBX, 0, "clzero"),
 ];
 
-/// Whether this is the name of a feature that tells chips apart.
+/// Returns whether `name` is a feature that identifies chips.
 pub fn is_feature(name: &str) -> bool {
     FEATURES.iter().any(|feature| feature.4 == name)
 }
@@ -121,25 +121,25 @@ impl Answers {
         value.is_some_and(|value| value >> bit & 1 == 1)
     }
 
-    /// Features that tell chips apart, by Linux's names.
+    /// Returns the identifying features by their Linux names.
     pub fn features(&self) -> impl Iterator<Item = &'static str> + '_ {
         let has = |f: &&(u32, u32, usize, u32, &'static str)| self.bit(f.0, f.1, f.2, f.3);
         FEATURES.iter().filter(has).map(|feature| feature.4)
     }
 
-    /// Whether the chip has cores of several kinds (leaf 7, EDX bit 15); false where it does not say.
+    /// Returns whether the chip has several kinds of core (leaf 7, EDX bit 15); false if unknown.
     pub fn is_hybrid(&self) -> bool {
         self.bit(0x7, 0, EDX, 15)
     }
 
-    /// Kind of core and model of its microarchitecture (leaf 0x1A, EAX), where it is not zero.
+    /// Returns core kind and model ID of the microarchitecture (leaf 0x1A, EAX), if not zero.
     pub fn native_model(&self) -> Option<u32> {
         self.get(0x1a, 0).map(|registers| registers[EAX]).filter(|&model| model != 0)
     }
 
-    /// Whether the floating-point unit is 512 bits wide (AMD, leaf 8000_001A, EAX: bit 0 is 128 bits, bit 2 is 256, bit 3 is
-    /// 512); `None` where it does not say. KVM clears bit 3 for its guests (arch/x86/kvm/cpuid.c), so a unit without any
-    /// width is 512 bits wide.
+    /// Returns whether the floating-point unit is 512 bits wide (AMD, leaf 8000_001A, EAX: bit 0 is
+    /// 128, bit 2 is 256, bit 3 is 512 bits); `None` if unknown. KVM clears bit 3 for guests
+    /// (arch/x86/kvm/cpuid.c), so no width bit means 512 bits.
     pub fn is_512_wide(&self) -> Option<bool> {
         const NARROWER: u32 = 0b0101;
         const WIDE_TOPOLOGY_BIT: u32 = 0b1000;
@@ -147,13 +147,13 @@ impl Answers {
         Some(eax & WIDE_TOPOLOGY_BIT != 0 || eax & NARROWER == 0)
     }
 
-    /// The highest clock that leaf 0x16 names, in Hz.
+    /// Returns the highest clock of leaf 0x16, in Hz.
     pub fn max_hz(&self) -> Option<u64> {
         let [_, mhz, ..] = self.get(0x16, 0)?;
         Some(u64::from(mhz & 0xffff) * 1_000_000).filter(|&hz| hz > 0)
     }
 
-    /// Vendor, family, model, stepping.
+    /// Returns vendor, family, model and stepping.
     pub fn signature(&self) -> Option<Signature> {
         let [_, ebx, ecx, edx] = self.get(0, 0)?;
         let vendor: Vec<u8> = [ebx, edx, ecx].into_iter().flat_map(u32::to_le_bytes).collect();
@@ -168,7 +168,7 @@ impl Answers {
         })
     }
 
-    /// The twelve characters by which a hypervisor names itself (leaf 0x4000_0000), their padding left out.
+    /// Returns the hypervisor's name (leaf 0x4000_0000), without padding.
     pub fn hypervisor(&self) -> Option<String> {
         let [_, ebx, ecx, edx] = self.get(0x4000_0000, 0)?;
         let bytes: Vec<u8> = [ebx, ecx, edx].into_iter().flat_map(u32::to_le_bytes).collect();
@@ -176,7 +176,7 @@ impl Answers {
         Some(name).filter(|name| !name.is_empty())
     }
 
-    /// The processor's name, its blanks tidied.
+    /// Returns the processor's name with normalized blanks.
     pub fn name(&self) -> Option<String> {
         let leaves = [0x8000_0002, 0x8000_0003, 0x8000_0004];
         let words: Vec<u32> = leaves.into_iter().filter_map(|leaf| self.get(leaf, 0)).flatten().collect();
@@ -187,7 +187,7 @@ impl Answers {
         Some(shown(&name)).filter(|name| !name.is_empty())
     }
 
-    /// The caches, as leaf 4 (Intel) or 8000_001D (AMD) has them.
+    /// Returns the caches of leaf 4 (Intel) or 8000_001D (AMD).
     pub fn caches(&self) -> Vec<Geometry> {
         let amd = self.leaves.iter().any(|l| l.leaf == 0x8000_001d);
         let leaf = if amd { 0x8000_001d } else { 0x4 };
@@ -195,10 +195,9 @@ impl Answers {
     }
 }
 
-/// No cache is larger, in bytes: what is was made up by a hypervisor.
+/// Largest plausible cache in bytes: larger ones are invented by a hypervisor.
 const MAX_CACHE_BYTES: u64 = 1 << 40;
 
-/// A subleaf of leaf 4, which is as that of 8000_001D.
 fn geometry([eax, ebx, ecx, _]: [u32; 4]) -> Option<Geometry> {
     let field = |value: u32, shift: u32, bits: u32| value >> shift & ((1 << bits) - 1);
     let kind = match field(eax, 0, 5) {
@@ -213,7 +212,7 @@ fn geometry([eax, ebx, ecx, _]: [u32; 4]) -> Option<Geometry> {
     Some(Geometry { level: u8::try_from(field(eax, 5, 3)).ok()?, kind, bytes, ways, line_bytes: line })
 }
 
-/// A table with these features, for tests.
+/// Makes leaves with these features, for tests.
 #[cfg(any(test, feature = "testing"))]
 #[allow(clippy::panic)]
 pub fn with_features<'a>(features: impl Iterator<Item = &'a str>) -> Vec<super::Leaf> {

@@ -99,7 +99,8 @@ fn whatever_a_hypervisor_says_is_a_number() {
 
 #[test]
 fn leaves_above_the_highest_are_no_evidence() {
-    // An old QEMU with 4 as its highest leaf; the processor repeats that one for those above (libcpuid, tests/intel/qemu).
+    // An old QEMU with highest leaf 4, which the processor repeats above (libcpuid,
+    // tests/intel/qemu).
     let text = "CPU 0:\n   0x00000000 0x00: eax=0x00000004 ebx=0x756e6547 ecx=0x6c65746e edx=0x49656e69\n   \
         0x00000007 0x00: eax=0x0 ebx=0xffffffff ecx=0xffffffff edx=0xffffffff\n   \
         0x80000000 0x00: eax=0x80000001 ebx=0x0 ecx=0x0 edx=0x0\n   \

@@ -1,34 +1,31 @@
-//! CPUID as text, in the format that `cpuid -r` prints: `CPU 0:`, then a line for each leaf and subleaf.
+//! CPUID as text in the format of `cpuid -r`: `CPU 0:`, then a line per leaf and subleaf.
 
 use super::{Cpuid, Leaf, bounded, kept};
 use crate::cpuset::MAX_CPUS;
 use plimsoll_units::text::shown_within;
 
-/// The most lines that are kept of one CPU: more than all leaves and subleaves that are wanted.
+/// Most lines kept per CPU: more than all wanted leaves and subleaves.
 const MOST_LEAVES: usize = 128;
 
-/// Why a text is not CPUID's.
+/// Reason why a text is no CPUID dump.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadText {
-    /// A line that is neither a CPU's heading nor a leaf.
+    /// The line is neither a CPU heading nor a leaf.
     #[error(
         "line {line} is \"{text}\"; a line is \"CPU N:\" or \"0xLEAF 0xSUBLEAF: eax=0x… ebx=0x… ecx=0x… edx=0x…\""
     )]
     Line {
-        /// Its number, from 1.
+        /// Line number from 1.
         line: usize,
-        /// What it holds, sanitised and cut.
+        /// Text of the line, sanitised and cut.
         text: String,
     },
-    /// No leaf at all.
+    /// The text has no leaf.
     #[error("it holds no leaf")]
     Empty,
 }
 
-/// Reads what `cpuid -r` prints, also with `-1`; leaves that do not say what the processor is are left out.
-///
-/// # Errors
-/// The first line that is not of the format, or that there is none.
+/// Parses the output of `cpuid -r` (also with `-1`), keeping the identifying leaves.
 pub fn parse(text: &str) -> Result<Cpuid, BadText> {
     let mut found = Cpuid::default();
     let mut cpu = 0;
@@ -57,7 +54,7 @@ pub fn parse(text: &str) -> Result<Cpuid, BadText> {
     if found.0.is_empty() { Err(BadText::Empty) } else { Ok(found) }
 }
 
-/// CPUID as `cpuid -r` prints it.
+/// Writes CPUID in the format of `cpuid -r`.
 pub fn write(cpuid: &Cpuid) -> String {
     let mut text = String::new();
     for cpu in cpuid.cpus().iter() {

@@ -1,23 +1,23 @@
-//! The link that attaches a device: PCI Express, SATA, SAS or USB, at the speed it negotiated.
+//! Links of devices: PCI Express, SATA, SAS or USB, at the negotiated speed.
 
 use super::DiskKind;
 use crate::root::Root;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// A link and its speed now.
+/// A link at its current speed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Link {
     /// PCI Express: the slowest link between the device and the root.
     Pcie {
-        /// Transfers per second of one lane (one raw bit each).
+        /// Transfers per second per lane (one raw bit each).
         transfers_per_s: u64,
         /// Lanes in use.
         lanes: u32,
-        /// Transfers per second of one lane that the device could do.
+        /// Highest rate of the device in transfers per second per lane.
         max_transfers_per_s: Option<u64>,
-        /// Lanes that the device has.
+        /// Lanes of the device.
         max_lanes: Option<u32>,
     },
     /// Serial ATA.
@@ -25,11 +25,11 @@ pub enum Link {
         /// Line rate in bit/s.
         line_bit_per_s: u64,
     },
-    /// Serial attached SCSI: the port nearest to the disk.
+    /// Serial-attached SCSI: the port nearest to the disk.
     Sas {
         /// Line rate of the slowest phy in bit/s.
         line_bit_per_s: u64,
-        /// Phys of the port.
+        /// Number of phys of the port.
         lanes: u32,
     },
     /// USB.
@@ -40,11 +40,12 @@ pub enum Link {
 }
 
 impl Link {
-    /// What is left after line coding, in bit/s: before packet headers, so no transfer can be faster.
+    /// Returns the rate after line coding and before packet headers in bit/s, an upper limit of
+    /// transfers.
     ///
-    /// PCI Express Base Specification 6.0 §4.2: 8b/10b at 2.5 and 5 GT/s, 128b/130b from 8 to 32 GT/s, 236 of 256
-    /// bytes of a flit at 64 GT/s. Serial ATA 3.5 §7: 8b/10b. SAS (SPL-5 §5): 8b/10b up to 12 Gbit/s, 128b/150b at 22.5.
-    /// USB 3.2: 8b/10b at 5 Gbit/s, 128b/132b above.
+    /// PCI Express Base Specification 6.0 §4.2: 8b/10b at 2.5 and 5 GT/s, 128b/130b from 8 to 32
+    /// GT/s, 236 of 256 bytes of a flit at 64 GT/s. Serial ATA 3.5 §7: 8b/10b. SAS (SPL-5 §5):
+    /// 8b/10b up to 12 Gbit/s, 128b/150b at 22.5. USB 3.2: 8b/10b at 5 Gbit/s, 128b/132b above.
     pub fn coded_bit_per_s(&self) -> f64 {
         match *self {
             Self::Pcie { transfers_per_s, lanes, .. } => {
@@ -68,7 +69,6 @@ impl Link {
         }
     }
 
-    /// The transfers per second of each lane, of PCI Express.
     fn transfers_per_s(&self) -> Option<u64> {
         match *self {
             Self::Pcie { transfers_per_s, .. } => Some(transfers_per_s),
@@ -76,7 +76,7 @@ impl Link {
         }
     }
 
-    /// Whether both ways have the whole rate at once: a SATA link and USB before 3.0 turn round.
+    /// Returns whether both directions have the full rate at once; SATA and USB before 3.0 do not.
     pub fn is_duplex(&self) -> bool {
         match *self {
             Self::Pcie { .. } | Self::Sas { .. } => true,
@@ -85,8 +85,7 @@ impl Link {
         }
     }
 
-    /// The link of the disk at `place`. Only kinds whose link is real: a hypervisor's virtio device sits on a PCI
-    /// link that does not exist.
+    /// Link of the disk at `place`, unless fictitious as that of a virtio device.
     pub(super) fn of(root: &Root, kind: DiskKind, place: &Path) -> Option<Self> {
         match kind {
             DiskKind::Nvme => pcie(root, &nvme_controller(root, place)),
@@ -98,7 +97,7 @@ impl Link {
     }
 }
 
-/// An NVMe disk with several paths is below a virtual subsystem, beside links to its controllers.
+/// Controller of an NVMe disk; a virtual subsystem of several paths contains links to them.
 fn nvme_controller(root: &Root, place: &Path) -> PathBuf {
     let Some(subsystem) = place.parent() else { return place.into() };
     let controllers = root.names(subsystem).unwrap_or_default();
@@ -109,10 +108,10 @@ fn nvme_controller(root: &Root, place: &Path) -> PathBuf {
     real.filter(|_| virtual_place).unwrap_or_else(|| place.into())
 }
 
-/// The slowest PCI Express link from `place` up to the root.
+/// Slowest PCI Express link from `place` up to the root.
 pub(crate) fn pcie(root: &Root, place: &Path) -> Option<Link> {
     let mut slowest: Option<Link> = None;
-    // The first one found is the device's own, which also tells what it could do.
+    // The first one is the device's own, which also gives its maximum.
     let mut own: (Option<u64>, Option<u32>) = (None, None);
     for dir in place.ancestors() {
         let speed = |name: &str| root.text(dir.join(name)).ok().as_deref().and_then(transfers_per_s);
@@ -125,7 +124,7 @@ pub(crate) fn pcie(root: &Root, place: &Path) -> Option<Link> {
         if slowest.is_none() {
             own = (speed("max_link_speed"), width("max_link_width"));
         }
-        // A tunnel through Thunderbolt or USB4 states 2.5 GT/s whatever it carries (linux-pci, November 2023, on
+        // A Thunderbolt or USB4 tunnel always reports 2.5 GT/s (linux-pci, November 2023, on
         // `pcie_bandwidth_available` and USB4).
         let is_slowest = transfers_per_s == 2_500_000_000 && speed("max_link_speed") == Some(transfers_per_s);
         if is_slowest && slowest.as_ref().is_some_and(|below| below.transfers_per_s() > Some(transfers_per_s))
@@ -141,7 +140,7 @@ pub(crate) fn pcie(root: &Root, place: &Path) -> Option<Link> {
     slowest
 }
 
-/// `8.0 GT/s PCIe`, on older kernels `8 GT/s`, `Unknown` where there is none.
+/// Parses `8.0 GT/s PCIe`, on older kernels `8 GT/s`, or `Unknown`.
 pub(crate) fn transfers_per_s(text: &str) -> Option<u64> {
     match text.split_once(" GT/s")?.0 {
         "2.5" => Some(2_500_000_000),
@@ -154,7 +153,7 @@ pub(crate) fn transfers_per_s(text: &str) -> Option<u64> {
     }
 }
 
-/// The link of libata's port above the disk, `ata3/link3/ata_link/link3/sata_spd` = `6.0 Gbps`.
+/// libata's port above the disk: `ata3/link3/ata_link/link3/sata_spd` = `6.0 Gbps`.
 fn sata(root: &Root, place: &Path) -> Option<Link> {
     let port = place.ancestors().find(|dir| name_is(dir, "ata"))?;
     let number = port.file_name()?.to_str()?.strip_prefix("ata")?;
@@ -169,7 +168,7 @@ fn sata(root: &Root, place: &Path) -> Option<Link> {
     Some(Link::Sata { line_bit_per_s })
 }
 
-/// The SAS port nearest above the disk: `port-0:0/phy-0:0/sas_phy/phy-0:0/negotiated_linkrate` = `12.0 Gbit`.
+/// SAS port above the disk: `port-0:0/phy-0:0/sas_phy/phy-0:0/negotiated_linkrate` = `12.0 Gbit`.
 fn sas(root: &Root, place: &Path) -> Option<Link> {
     let port = place.ancestors().find(|dir| {
         dir.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with("port-"))
@@ -192,7 +191,7 @@ fn sas(root: &Root, place: &Path) -> Option<Link> {
     Some(Link::Sas { line_bit_per_s, lanes: u32::try_from(rates.len()).ok().filter(|lanes| *lanes <= 128)? })
 }
 
-/// The speed of the nearest USB device above the disk, in Mbit/s.
+/// Reads the speed of the nearest USB device above the disk, in Mbit/s.
 fn usb(root: &Root, place: &Path) -> Option<Link> {
     let mbit = place.ancestors().find_map(|dir| root.number(dir.join("speed")).ok())?;
     let line_bit_per_s = Some(mbit).filter(|m| (1..=80_000).contains(m))? * 1_000_000;
@@ -213,7 +212,7 @@ mod tests {
 
     #[test]
     fn line_coding_is_taken_off() {
-        // Published figures: PCIe 2 x1 4 Gbit/s, PCIe 3 x4 31.5 Gbit/s, PCIe 4 x4 63.0 Gbit/s, SATA 3 4.8 Gbit/s.
+        // Published values: PCIe 2 x1 4 Gbit/s, PCIe 3 x4 31.5, PCIe 4 x4 63.0, SATA 3 4.8 Gbit/s.
         assert_eq!(link(5_000_000_000, 1).coded_bit_per_s(), 4e9);
         assert!((link(8_000_000_000, 4).coded_bit_per_s() / 1e9 - 31.508).abs() < 0.001);
         assert!((link(16_000_000_000, 4).coded_bit_per_s() / 1e9 - 63.015).abs() < 0.001);
@@ -258,7 +257,7 @@ mod tests {
             pcie(&fixture.root, &Path::new("/").join(&drive)).and_then(|link| link.transfers_per_s())
         };
         assert_eq!(at(("2.5", "2.5"), "8.0"), Some(8_000_000_000));
-        // A slot that could be faster is slow; so is a drive whose own link is.
+        // A slot below its maximum speed is slow, and a drive with a slow link of its own.
         assert_eq!(at(("2.5", "8.0"), "8.0"), Some(2_500_000_000));
         assert_eq!(at(("2.5", "2.5"), "2.5"), Some(2_500_000_000));
     }

@@ -1,4 +1,4 @@
-//! Loop devices, and what backs each of them.
+//! Loop devices and their backing files or devices.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -12,23 +12,17 @@ use super::thing::{FileId, Thing};
 use crate::mounts::DeviceNumber;
 use crate::root::{FILE_CAP, ReadError, Root};
 
-/// A loop device that something is attached to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Looped {
-    /// The kernel's name: `loop3`.
     pub(super) name: String,
-    /// What backs it; `None` where that cannot be found out.
+    /// Backing file or device; `None` if unknown.
     pub(super) backing: Option<Thing>,
-    /// The path of what backs it, as it was where it was attached; not to be trusted but for showing.
+    /// Path of the backing at attachment, only for display.
     pub(super) path: PathBuf,
-    /// It shows but a part of what backs it.
     pub(super) partial: bool,
 }
 
-/// All loop devices in use.
-///
-/// # Errors
-/// The block devices cannot be listed.
+/// All loop devices in use. Fails if the block devices cannot be listed.
 pub(super) fn all(root: &Root) -> Result<Vec<Looped>, ReadError> {
     let names = root.names("sys/block")?;
     Ok(names.into_iter().filter(|name| name.starts_with("loop")).filter_map(|n| of(root, n)).collect())
@@ -50,7 +44,6 @@ fn of(root: &Root, name: String) -> Option<Looped> {
     Some(Looped { name, backing, path, partial })
 }
 
-/// Asks the driver, by the device's own node.
 fn ask(root: &Root, name: &str) -> Option<Backing> {
     let number: DeviceNumber = root.line(Path::new("sys/block").join(name).join("dev")).ok()?.parse().ok()?;
     let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
@@ -66,7 +59,7 @@ fn thing(known: &Backing) -> Thing {
     }
 }
 
-/// A deleted file's path may be another file's by now.
+/// Resolves the path, except of a deleted file: another file may have it now.
 fn by_path(root: &Root, path: &Path) -> Option<Thing> {
     let deleted = path.as_os_str().as_bytes().ends_with(b" (deleted)");
     if deleted { None } else { Thing::at(root, path) }

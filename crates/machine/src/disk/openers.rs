@@ -1,5 +1,4 @@
-//! Processes that hold a device or file open, or mapped, without claiming it: the kernel grants an exclusive claim all the
-//! same.
+//! Processes that hold a device or file open or mapped without an exclusive claim.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -12,38 +11,37 @@ use crate::mounts::DeviceNumber;
 use crate::root::{ReadError, Root};
 use plimsoll_units::text::shown_bytes;
 
-/// The most of a process's list of mappings that is read, in bytes.
 const MAPS_CAP: u64 = 32 << 20;
 
-/// The most descriptors of a process's threads that are looked at, beyond its own: about a second's work.
+/// Most descriptors of a process's threads that are examined beyond its own: about a second's work.
 const MOST_OF_THREADS: usize = 1 << 18;
 
 /// A process that holds a file open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Opener {
-    /// Its id.
+    /// Process ID.
     pub process: u32,
-    /// What it calls itself.
+    /// Process name (comm).
     pub name: String,
 }
 
-/// What is looked for among the open files of all processes.
+/// A device or file to search for among the open files of all processes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Watched {
     /// The device or file.
     pub thing: Thing,
-    /// What it is called.
+    /// Displayed name.
     pub name: String,
-    /// Who only reads it does not count: managers of devices look at the members of what they manage.
+    /// Whether pure readers are ignored: device managers read the members of what they manage.
     pub writers_only: bool,
-    /// Processes that do not count: they serve the device.
+    /// Ignored processes: they serve the device.
     pub exempt: Vec<u32>,
-    /// Overlays that may show the file, with a number of their own: their layers cannot be found.
+    /// Overlays with unknown layers that may show the file under a device number of their own.
     pub shown_on: Blind,
 }
 
 impl Watched {
-    /// Whether an open file may be this one as an overlay shows it: it has the inode, or the name.
+    /// Whether an open file may be this one shown by an overlay: by inode or name.
     pub(super) fn may_show(&self, open: Thing, name: Option<&OsStr>) -> bool {
         match (self.thing, open) {
             (Thing::File(own), Thing::File(open)) if self.shown_on.may_have(open.system) => {
@@ -55,18 +53,18 @@ impl Watched {
     }
 }
 
-/// What this user could see of the processes.
+/// Result of a search through the processes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// The first process that holds one of the things, and which of them, by its place in the list.
+    /// The first process that holds one of the things, and the index of the thing.
     pub holder: Option<(Opener, usize)>,
-    /// Processes whose files this user may not look at, or which have more of them than are looked at.
+    /// Number of processes whose files could not be examined or were too many.
     pub unseen: usize,
-    /// The first process of which the kernel does not list the files that it has registered with io_uring.
+    /// The first process with an io_uring whose registered files the kernel does not list.
     pub unlisted: Option<Opener>,
 }
 
-/// The first process, other than those of this run, that holds one of the things open or mapped.
+/// Finds the first process outside this run that holds one of the things open or mapped.
 pub fn holder(root: &Root, watched: &[Watched]) -> Seen {
     let run = root.is_live().then(|| Run::here(root, std::process::id()));
     let mut seen = Seen::default();
@@ -90,8 +88,7 @@ pub fn holder(root: &Root, watched: &[Watched]) -> Seen {
     seen
 }
 
-/// The processes of this run: a parent, its workers, and what these start under the same program. Another run of plimsoll is
-/// a user of its device like any other program.
+/// Processes of this run: a parent, its workers and their children of the same program.
 struct Run {
     /// This process, and its parent if that is plimsoll too.
     heads: Vec<u32>,
@@ -112,19 +109,19 @@ impl Run {
     }
 }
 
-/// The file that a process runs.
+/// Identity of a process's executable: device number and inode.
 fn program(root: &Root, process: u32) -> Option<(u32, u32, u64)> {
     let about = root.about(format!("proc/{process}/exe"))?;
     Some((about.stx_dev_major, about.stx_dev_minor, about.stx_ino))
 }
 
-/// The fourth field of proc_pid_stat(5), behind the name, which may hold anything.
+/// Parent ID: fourth field of proc_pid_stat(5), after the name, which may contain anything.
 fn parent(root: &Root, process: u32) -> Option<u32> {
     let stat = root.text(format!("proc/{process}/stat")).ok()?;
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// What gives the right to look at other users' processes, as the end of a sentence (ptrace(2), access mode checking).
+/// Returns a phrase on how to get the right to examine other users' processes (ptrace(2)).
 pub fn remedy() -> &'static str {
     match rustix::process::geteuid().is_root() {
         true => "run it with the capability CAP_SYS_PTRACE to check them",
@@ -132,29 +129,28 @@ pub fn remedy() -> &'static str {
     }
 }
 
-/// What a process calls itself.
+/// Returns the name (comm) of a process.
 pub fn name(root: &Root, process: u32) -> String {
     let comm = root.head(Path::new(&format!("proc/{process}/comm")), 64).unwrap_or_default();
     shown_bytes(comm.trim_ascii_end())
 }
 
-/// What a process has open, and where each leads to. `None` where that may not be looked at, or is too much.
+/// Returns descriptor path and identity of a process's open files, unless denied or too many.
 pub fn open_files(root: &Root, process: u32) -> Option<Vec<(PathBuf, Thing)>> {
     Some(opened(root, process)?.files)
 }
 
-/// What a process has open.
 #[derive(Default)]
 struct Opened {
     files: Vec<(PathBuf, Thing)>,
-    /// Files that it has registered with rings, whose paths lead nowhere from here.
+    /// Files registered with io_uring whose paths lead nowhere from here.
     lost: Vec<Registered>,
-    /// A ring's files are not listed.
+    /// Whether the files of some ring are not listed.
     unlisted: bool,
 }
 
-/// What a process has open by all its threads, which need not share their descriptors (`CLONE_FILES`, clone(2)), and of which
-/// the first may have ended. `None` where they may not be looked at, or are too many.
+/// Open files of all threads, which may not share descriptors (`CLONE_FILES`, clone(2)), unless
+/// denied or too many; the first thread may have ended.
 fn opened(root: &Root, process: u32) -> Option<Opened> {
     let mut all = Opened::default();
     open_in(root, &process.to_string(), &mut all)?;
@@ -174,7 +170,7 @@ fn opened(root: &Root, process: u32) -> Option<Opened> {
     Some(all)
 }
 
-/// The thread of a process whose mappings can be read: another one than the first, where that has ended.
+/// A thread of the process with readable mappings: the first may have ended.
 fn living(root: &Root, process: u32) -> u32 {
     let has_maps = |thread: &u32| {
         root.head(Path::new(&format!("proc/{thread}/maps")), 1).is_ok_and(|maps| !maps.is_empty())
@@ -185,15 +181,14 @@ fn living(root: &Root, process: u32) -> u32 {
     root.threads(process).into_iter().find(has_maps).unwrap_or(process)
 }
 
-/// Adds what is open by the descriptors of one thread, named by its directory below `/proc`, and what is registered with its
-/// rings. `None` where that may not be looked at.
+/// Adds the open files and io_uring registrations of a thread (directory below `/proc`).
 fn open_in(root: &Root, thread: &str, all: &mut Opened) -> Option<()> {
     for link in links(root, thread)? {
         if let Some(thing) = Thing::open_at(root, &link) {
             all.files.push((link, thing));
             continue;
         }
-        // Threads mostly have the same rings: one that is not listed is waited for once.
+        // Threads mostly have common rings: only one unlisted ring is waited for.
         match rings::registered(root, thread, &link, !all.unlisted) {
             None => all.unlisted = true,
             Some(registered) => {
@@ -209,25 +204,24 @@ fn open_in(root: &Root, thread: &str, all: &mut Opened) -> Option<()> {
     Some(())
 }
 
-/// The links to the open files of one thread; `None` where they may not be looked at.
 fn links(root: &Root, process: &str) -> Option<Vec<PathBuf>> {
     let dir = PathBuf::from(format!("proc/{process}/fd"));
     match root.numbers(&dir) {
         Ok(numbers) => Some(numbers.into_iter().map(|number| dir.join(number.to_string())).collect()),
         Err(ReadError::Denied(_)) => None,
-        // It has ended meanwhile.
+        // The process has ended.
         Err(_) => Some(Vec::new()),
     }
 }
 
-/// What a line of `/proc/PID/fdinfo` says of an open file, after its name (proc_pid_fdinfo(5)).
+/// Value of a line of `/proc/PID/fdinfo` (proc_pid_fdinfo(5)).
 pub(super) fn info(root: &Root, link: &Path, line: &str) -> Option<String> {
     let dir = link.parent()?.parent()?;
     let info = root.text(dir.join("fdinfo").join(link.file_name()?)).ok()?;
     info.lines().find_map(|text| text.strip_prefix(line)).map(|text| text.trim().to_owned())
 }
 
-/// How a file was opened, by open(2)'s flags; unknown where the kernel does not say.
+/// Returns the access mode of an open file; `None` if the kernel gives none.
 pub fn access(root: &Root, link: &Path) -> Option<Access> {
     const MODE: u32 = 3;
     match u32::from_str_radix(&info(root, link, "flags:")?, 8).ok()? & MODE {
@@ -237,26 +231,25 @@ pub fn access(root: &Root, link: &Path) -> Option<Access> {
     }
 }
 
-/// What a file was opened for.
+/// Access mode of an open file (open(2)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// Reading alone.
+    /// Read only.
     Read,
-    /// Writing alone.
+    /// Write only.
     Write,
-    /// Both.
+    /// Read and write.
     Both,
 }
 
-/// What was found of one process.
 struct Held {
-    /// Which of the things it holds.
+    /// Index of the thing that the process holds.
     place: Option<usize>,
-    /// It may hold one by a ring whose files are not listed.
+    /// Whether an unlisted ring may hold a thing.
     unlisted: bool,
 }
 
-/// Which of the things the process holds; `None` where it may not be looked at.
+/// Examines one process; `None` if it may not be examined.
 fn held_by(root: &Root, process: u32, watched: &[Watched]) -> Option<Held> {
     let of = |is: &dyn Fn(&Watched) -> bool| {
         watched.iter().position(|one| !one.exempt.contains(&process) && is(one))
@@ -283,13 +276,13 @@ fn held_by(root: &Root, process: u32, watched: &[Watched]) -> Option<Held> {
     Some(Held { place, unlisted })
 }
 
-/// Whether an open file is on btrfs: its subvolumes have numbers that are in no mount table, like the layers of an overlay.
+/// Whether an open file is on btrfs, whose subvolume numbers are in no mount table.
 fn on_btrfs(root: &Root, link: &Path) -> bool {
     const BTRFS: u32 = 0x9123_683e;
     root.is_live() && root.magic(link) == Some(BTRFS)
 }
 
-/// A mapping outlives the descriptor it was made with. `None` where there are more of them than are read.
+/// Index of a mapped thing (a mapping outlives its descriptor). `None` if the list is too long.
 fn mapped(
     root: &Root,
     process: u32,
@@ -307,7 +300,7 @@ fn mapped(
         if let Some(found) = mapped.and_then(place) {
             return Some(found);
         }
-        // Which device it is only the link tells, and the number of the file system is not that of stat(2) everywhere (btrfs).
+        // Only the link identifies a device; file system numbers may differ from stat(2) (btrfs).
         let like = |one: &Watched| mapped.is_none() || inode(&one.thing) == mapped.as_ref().and_then(inode);
         if !watched.iter().any(like) {
             return None;
@@ -317,8 +310,7 @@ fn mapped(
     Some(found)
 }
 
-/// `7f52-7f53 rw-s 00000000 fe:01 1234  /data/file`: the range, and the file that is mapped (proc_pid_maps(5)), `None` for
-/// a device.
+/// Parses `7f52-7f53 rw-s 00000000 fe:01 1234  /data/file` (proc_pid_maps(5)); `None` for a device.
 fn mapping(line: &[u8]) -> Option<(String, Option<Thing>)> {
     let line = String::from_utf8_lossy(line);
     let mut fields = line.split_whitespace();
@@ -368,7 +360,6 @@ mod tests {
         assert_eq!(reads, [true, false], "it only reads");
     }
 
-    /// A thread may have descriptors of its own, and outlive the first one.
     #[test]
     fn the_threads_of_a_process_are_looked_at_too() -> Result<(), Fault> {
         let process = "srv/disk.img = bytes\nsrv/log = x\nproc/77/comm = server\nproc/77/fd/\n\
@@ -412,7 +403,7 @@ mod tests {
         Ok(())
     }
 
-    /// By the second thread's descriptors alone, and by a ring that is busy.
+    /// Held only through the second thread's descriptors, or by a busy ring.
     #[test]
     fn rings_of_all_threads_are_looked_at_and_a_busy_one_is_named() -> Result<(), Fault> {
         let seen = |ring: &str, exempt: Vec<u32>| -> Result<_, Fault> {

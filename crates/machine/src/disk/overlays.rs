@@ -1,5 +1,5 @@
-//! Files on overlayfs, and the files of its layers that hold their bytes. Both have numbers of their own: a file that was
-//! copied up even shows the inode of the layer below, where its bytes are not.
+//! Files on overlayfs and the layer files with their bytes. Both have device numbers of their own;
+//! a copied-up file even shows the inode of the lower layer, which no longer has its bytes.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -8,43 +8,40 @@ use super::thing::{FileId, Thing};
 use crate::mounts::{DeviceNumber, Mount, Table, Tables, mount_of};
 use crate::root::Root;
 
-/// Another name of a file's bytes.
+/// Another file with the same bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Alias {
     pub(super) thing: Thing,
-    /// Its path in its mount namespace.
+    /// Path in its mount namespace.
     pub(super) written: PathBuf,
-    /// A path by which it can be looked at from here.
     pub(super) path: PathBuf,
 }
 
-/// Overlays of which a layer cannot be found.
+/// Overlays with a layer that cannot be found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Blind {
     pub(super) overlays: Vec<DeviceNumber>,
-    /// The numbers of all mounted file systems.
+    /// Device numbers of all mounted file systems.
     mounted: HashSet<DeviceNumber>,
 }
 
 impl Blind {
-    /// Whether a file that shows the number `system` may be on one of them. Where the layers of an overlay are on several
-    /// file systems, its files show numbers that are in no mount table.
+    /// Whether a file with device number `system` may be on one of them, also with a number in no
+    /// mount table (layers on several file systems).
     pub(super) fn may_have(&self, system: DeviceNumber) -> bool {
         let in_no_table = || system.major == 0 && !self.mounted.contains(&system);
         self.overlays.contains(&system) || (!self.overlays.is_empty() && in_no_table())
     }
 }
 
-/// The overlays in all mount tables.
 pub(super) struct Overlays<'a> {
     pub(super) root: &'a Root,
     pub(super) tables: &'a Tables,
 }
 
 impl Overlays<'_> {
-    /// What else the bytes of the file are known as: on an overlay the files in its layers, in a layer the files that the
-    /// overlays show. `None` where it is on an overlay and its real file cannot be found. `written` is its path in
-    /// whichever mount namespace.
+    /// Other files with the same bytes: layer files of an overlay file, or the reverse. `None` if a
+    /// layer file is not found. `written` is the file's path in any mount namespace.
     pub(super) fn aliases(&self, file: FileId, written: &Path) -> Option<Vec<Alias>> {
         if self.mounts().next().is_none() {
             return Some(Vec::new());
@@ -56,8 +53,7 @@ impl Overlays<'_> {
         Some(below.into_iter().chain(self.above(file, written)).collect())
     }
 
-    /// Overlays of which a layer cannot be found: its path is relative to a directory that nobody knows, or leads nowhere. The
-    /// files that they show may be any, under the same name or, where they were not copied up, of the same inode.
+    /// Overlays with a layer path that is relative or leads nowhere.
     pub(super) fn blind(&self) -> Blind {
         let found = |table: &Table, layer: &Path| {
             layer.is_absolute()
@@ -81,8 +77,8 @@ impl Overlays<'_> {
             .flat_map(|table| table.mounts.iter().filter(|mount| is_overlay(mount)).map(move |m| (table, m)))
     }
 
-    /// Whether the file shows the number of an overlay. Where the layers are on several file systems, its number is in no
-    /// mount table, as are those of btrfs: then the path decides, and without one nothing is known.
+    /// Whether the file is on an overlay. A device number in no mount table (layers on several file
+    /// systems, or btrfs) is decided by the path; assumed without a path.
     pub(super) fn is_on_one(&self, file: FileId, written: &Path) -> bool {
         let mut all = self.tables.all.iter().flat_map(|table| &table.mounts);
         match all.find(|mount| mount.device == file.system) {
@@ -96,14 +92,13 @@ impl Overlays<'_> {
         }
     }
 
-    /// The tables in whose namespace the path leads to the file.
+    /// Tables in whose namespace the path leads to the file.
     fn places(&self, file: FileId, written: &Path) -> impl Iterator<Item = &Table> {
         let leads =
             move |table: &&Table| Thing::at(self.root, &seen(table, written)) == Some(Thing::File(file));
         self.tables.all.iter().filter(leads)
     }
 
-    /// The real files of a file on an overlay.
     fn below(&self, file: FileId, written: &Path) -> Vec<Alias> {
         let mut found: Vec<Alias> = Vec::new();
         for table in self.places(file, written) {
@@ -122,8 +117,7 @@ impl Overlays<'_> {
         found
     }
 
-    /// The file in the layers: in the uppermost that has it. Their paths are those of the namespace where the overlay was
-    /// mounted, which may be another one.
+    /// The file in the uppermost layer that has it. Layer paths belong to the mounting namespace.
     fn in_layers(&self, table: &Table, mount: &Mount, inner: &Path) -> Vec<Alias> {
         let layers = layers(mount);
         let inner = inner.strip_prefix("/").unwrap_or(inner);
@@ -140,7 +134,7 @@ impl Overlays<'_> {
         if near.is_empty() { self.tables.all.iter().filter_map(in_namespace).collect() } else { near }
     }
 
-    /// The files by which overlays show a file in one of their layers.
+    /// Files by which overlays show a file of one of their layers.
     fn above(&self, file: FileId, written: &Path) -> Vec<Alias> {
         let place = |table: &Table| located(table, written);
         let places: Vec<(DeviceNumber, PathBuf)> = self.places(file, written).filter_map(place).collect();
@@ -161,7 +155,6 @@ impl Overlays<'_> {
         found
     }
 
-    /// The file at a path of an overlay, if its bytes are those of the `real` one.
     fn shown(&self, table: &Table, written: PathBuf, real: FileId) -> Option<Alias> {
         let path = seen(table, &written);
         let thing = Thing::at(self.root, &path)?;
@@ -170,7 +163,7 @@ impl Overlays<'_> {
         self.below(file, &written).iter().any(is_it).then_some(Alias { thing, written, path })
     }
 
-    /// Which directories of which file systems a layer's path may mean.
+    /// Directories (by file system) that a layer's path may mean.
     fn located_here(&self, table: &Table, layer: &Path) -> Vec<(DeviceNumber, PathBuf)> {
         let linked = self.root.resolve(layer).ok();
         let own = self.tables.all.first();
@@ -183,7 +176,7 @@ fn is_overlay(mount: &Mount) -> bool {
     mount.fs_type == "overlay"
 }
 
-/// A path of a table's namespace as it can be looked at from here.
+/// Path of a table's namespace, readable from here.
 fn seen(table: &Table, written: &Path) -> PathBuf {
     match (table.process, written.strip_prefix("/")) {
         (Some(process), Ok(below)) => PathBuf::from(format!("/proc/{process}/root")).join(below),
@@ -191,25 +184,24 @@ fn seen(table: &Table, written: &Path) -> PathBuf {
     }
 }
 
-/// The file system that a path is on, and the path in that.
+/// File system of a path, and the path within it.
 fn located(table: &Table, path: &Path) -> Option<(DeviceNumber, PathBuf)> {
     let mount = mount_of(&table.mounts, path)?;
     Some((mount.device, moved(path, &mount.point, &mount.root)?))
 }
 
-/// The path with one directory for another above it.
+/// Replaces a leading directory of a path.
 fn moved(path: &Path, from: &Path, to: &Path) -> Option<PathBuf> {
     let below = path.strip_prefix(from).ok()?;
     Some(if below.as_os_str().is_empty() { to.to_path_buf() } else { to.join(below) })
 }
 
-/// The absolute paths of an overlay's layers, the upper one first (Documentation/filesystems/overlayfs.rst). Since Linux 6.5
-/// each lower one may have an option of its own.
+/// Absolute layer paths of an overlay, the upper first (Documentation/filesystems/overlayfs.rst);
+/// since Linux 6.5 each lower one may have its own option.
 fn layers(mount: &Mount) -> Vec<PathBuf> {
     all_layers(mount).into_iter().filter(|layer| layer.is_absolute()).collect()
 }
 
-/// The paths as they were given.
 fn all_layers(mount: &Mount) -> Vec<PathBuf> {
     let values = |name: &'static str| {
         mount.options.iter().filter_map(move |option| option.strip_prefix(name)?.strip_prefix('='))
@@ -220,7 +212,7 @@ fn all_layers(mount: &Mount) -> Vec<PathBuf> {
     upper.chain(lower).chain(single).collect()
 }
 
-/// overlayfs takes a backslash before any character, most of all a colon.
+/// Removes overlayfs escapes: a backslash before any character, mostly a colon.
 fn plain(text: &str) -> PathBuf {
     let mut out = String::new();
     let mut rest = text.chars();
@@ -230,7 +222,7 @@ fn plain(text: &str) -> PathBuf {
     PathBuf::from(out)
 }
 
-/// The list of `lowerdir`: `::` comes before layers that hold only data.
+/// Splits a `lowerdir` list; `::` precedes data-only layers.
 fn separated(list: &str) -> Vec<PathBuf> {
     let mut all = vec![String::new()];
     let mut rest = list.chars();

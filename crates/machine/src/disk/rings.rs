@@ -1,5 +1,5 @@
-//! Files that a process has registered with io_uring (io_uring_register(2)): it may write to them when it has long closed their
-//! descriptors. `fdinfo` of the ring lists them; where it does not, they are unknown.
+//! Files registered with io_uring (io_uring_register(2)), writable even after their descriptors are
+//! closed; known as far as `fdinfo` of the ring lists them.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,32 +8,29 @@ use super::thing::Thing;
 use crate::mounts;
 use crate::root::Root;
 
-/// What the link of a ring's descriptor reads.
 const RING: &str = "anon_inode:[io_uring]";
 
-/// The most that is read of what the kernel says of a ring, in bytes: it may have tens of thousands of files.
+/// Largest `fdinfo` of a ring in bytes: it may list tens of thousands of files.
 const INFO_CAP: u64 = 16 << 20;
 
-/// How often a busy ring is looked at.
 const MAX_RING_LOOKS: u32 = 5;
 
-/// How long to wait before looking again: a ring is busy for as long as a call into it takes.
+/// Pause between attempts: a ring is busy during each call into it.
 const RING_LOOK_PAUSE: Duration = Duration::from_millis(2);
 
-/// How the kernel ends the path of a file that has no name any more.
+/// Suffix of the kernel's path of an unlinked file.
 const DELETED: &str = " (deleted)";
 
-/// A registered file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Registered {
-    /// Which it is, where its path leads to it.
+    /// The file, if its path leads to it.
     pub(super) thing: Option<Thing>,
-    /// Its path as the process sees it; on kernels before 6.7 its name alone.
+    /// Path as seen by the process; on kernels before 6.7 the name only.
     path: PathBuf,
 }
 
 impl Registered {
-    /// Whether it may be the file of this path: it cannot be looked at, and has the same name.
+    /// Whether it may be the file at `path`: unresolved, with an equal name.
     pub(super) fn may_be(&self, path: &str) -> bool {
         let name = |path: &Path| {
             let name = path.file_name()?.to_string_lossy().into_owned();
@@ -43,8 +40,8 @@ impl Registered {
     }
 }
 
-/// The files that are registered with the ring behind a link of `/proc/PID/fd`; none of what is no ring. `None` where the
-/// kernel does not list them: it needs a lock that a busy ring holds. A `patient` caller looks again some times.
+/// Files registered with the ring behind a descriptor link (none for other links); `None` if a busy
+/// ring blocks the list, which is retried if `patient`.
 pub(super) fn registered(root: &Root, process: &str, link: &Path, patient: bool) -> Option<Vec<Registered>> {
     let is_ring = || root.link_text(link).is_ok_and(|text| text.as_os_str() == RING);
     if !is_ring() {
@@ -61,7 +58,7 @@ pub(super) fn registered(root: &Root, process: &str, link: &Path, patient: bool)
             let all = paths.into_iter();
             return Some(all.map(|path| Registered { thing: seen(root, process, &path), path }).collect());
         }
-        // It was closed, or its process has ended.
+        // The ring was closed, or its process has ended.
         if !is_ring() {
             return Some(Vec::new());
         }
@@ -69,9 +66,8 @@ pub(super) fn registered(root: &Root, process: &str, link: &Path, patient: bool)
     None
 }
 
-/// Whether the kernel says nothing at all of a busy ring, so that a table without a file is an empty one (Linux 6.17 at the
-/// latest). Older ones print how many places there are and leave out the files; of these, 6.13 and later also leave out
-/// empty places.
+/// Whether the kernel omits the whole table of a busy ring (Linux 6.17 at the latest). Older
+/// kernels print the number of slots without the files; 6.13 and later also omit empty slots.
 fn tells_all(root: &Root) -> bool {
     let release = root.line("proc/sys/kernel/osrelease").unwrap_or_default();
     let mut numbers =
@@ -79,8 +75,8 @@ fn tells_all(root: &Root) -> bool {
     (numbers.next(), numbers.next()) >= (Some(6), Some(17))
 }
 
-/// The paths between the lines `UserFiles:` and `UserBufs:`, each as `    0: /path`; `None` where they are not listed. A
-/// name may have a line break in it on kernels before 6.7.
+/// Paths in lines `    0: /path` between `UserFiles:` and `UserBufs:`, if listed. Before Linux 6.7
+/// a name may contain a line break.
 fn files(info: &[u8], tells_all: bool) -> Option<Vec<PathBuf>> {
     let mut lines = info.split(|byte| *byte == b'\n');
     let count = lines.find_map(|line| line.strip_prefix(b"UserFiles:"))?;
@@ -95,7 +91,6 @@ fn files(info: &[u8], tells_all: bool) -> Option<Vec<PathBuf>> {
     (tells_all || count.trim_ascii() == b"0" || !paths.is_empty()).then_some(paths)
 }
 
-/// What a path leads to, as the process sees it.
 fn seen(root: &Root, process: &str, path: &Path) -> Option<Thing> {
     let below = path.strip_prefix("/").ok()?;
     let within = PathBuf::from(format!("/proc/{process}/root")).join(below);
@@ -127,7 +122,7 @@ mod tests {
         Ok(())
     }
 
-    /// While a ring is busy, older kernels print the number of files without the files, newer ones nothing.
+    /// For a busy ring older kernels print the number of files only, newer ones nothing.
     #[test]
     fn a_ring_that_does_not_list_its_files_is_not_one_without_files() -> Result<(), Fault> {
         let listed = |release: &str, info: &str| -> Result<Option<usize>, Fault> {

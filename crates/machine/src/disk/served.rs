@@ -1,7 +1,5 @@
-//! What a process keeps the bytes of: NBD devices (nbd-client(8), qemu-nbd(8)), ublk, and files on FUSE.
-//!
-//! The process that serves a device is known where it is the device's own (qemu-nbd -c, ublk). With a client between them, any
-//! server of this machine may be the one, or one on another machine, which nobody here can see.
+//! Storage served by processes: NBD (nbd-client(8), qemu-nbd(8)), ublk and FUSE. The server is
+//! known if it owns the device (qemu-nbd -c, ublk), but not behind a client.
 
 use std::path::{Path, PathBuf};
 
@@ -10,30 +8,28 @@ use super::thing::{FUSE, Thing};
 use crate::mounts::DeviceNumber;
 use crate::root::Root;
 
-/// What is known of who serves a device.
+/// Server and storage of a device.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Served {
-    /// What the bytes are, or may be, kept in.
+    /// Files or devices that contain, or may contain, the bytes.
     pub(super) files: Vec<Kept>,
-    /// The process that serves the device is known, and with it all that it keeps the bytes in.
+    /// Whether the server is known, and with it all of its storage.
     pub(super) certain: bool,
     /// Other devices that may have the same server.
     pub(super) alike: Vec<String>,
 }
 
-/// A file or device that a server holds open for reading and writing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Kept {
     pub(super) thing: Thing,
-    /// The way to it: the server's link to its open file.
     pub(super) path: PathBuf,
     pub(super) server: u32,
 }
 
-/// Beginnings of the names of programs that serve NBD, as the kernel cuts them.
+/// Prefixes of names of NBD servers, as truncated by the kernel.
 const SERVERS: [&str; 4] = ["nbd-server", "nbdkit", "qemu-nbd", "qemu-storage"];
 
-/// Who serves the device of this name and place; `None` where it is none that is served.
+/// Storage of the device with this name and sysfs directory; `None` for devices without a server.
 pub(super) fn of(root: &Root, name: &str, place: &Path) -> Option<Served> {
     if name.starts_with("ublkb") {
         return Some(by_ublk(root, name));
@@ -54,7 +50,7 @@ pub(super) fn of(root: &Root, name: &str, place: &Path) -> Option<Served> {
     let alike = if servers.is_empty() { Vec::new() } else { other_clients(root, name) };
     let mut files: Vec<Kept> = Vec::new();
     for kept in servers.iter().flat_map(|process| kept_by(root, *process)) {
-        // The second one that holds the same file is a user of it.
+        // A second process with this file is a user of it.
         if files.iter().all(|known| known.thing != kept.thing) {
             files.push(kept);
         }
@@ -62,7 +58,7 @@ pub(super) fn of(root: &Root, name: &str, place: &Path) -> Option<Served> {
     Some(Served { files, certain: false, alike })
 }
 
-/// Other NBD devices that are connected by a client that keeps no file itself.
+/// Other NBD devices connected by a client without storage of its own.
 fn other_clients(root: &Root, name: &str) -> Vec<String> {
     let connected = |other: &String| {
         let pid = root.number(Path::new("sys/block").join(other).join("pid"));
@@ -73,7 +69,7 @@ fn other_clients(root: &Root, name: &str) -> Vec<String> {
     root.names("sys/block").unwrap_or_default().into_iter().filter(connected).collect()
 }
 
-/// The server of a ublk device has its control device open (Documentation/block/ublk.rst).
+/// Storage of a ublk device: its server has the control device open (Documentation/block/ublk.rst).
 fn by_ublk(root: &Root, name: &str) -> Served {
     let number = name.trim_start_matches("ublkb");
     let control =
@@ -87,8 +83,8 @@ fn by_ublk(root: &Root, name: &str) -> Served {
     Served { files, certain: server.is_some(), alike: Vec::new() }
 }
 
-/// The server of a file system has `/dev/fuse` open, and for each file that is open there mostly one of its own. Which file
-/// system it serves, newer kernels say in fdinfo: the connection's number is the minor number of its files' device.
+/// Storage of a FUSE file system: its server has `/dev/fuse` open, with (on newer kernels) the
+/// minor number of the device as the connection in fdinfo.
 pub(super) fn by_fuse(root: &Root, system: DeviceNumber) -> Served {
     let connection = |link: &Path| {
         let info = openers::info(root, link, "fuse_connection:")?;
@@ -105,7 +101,7 @@ pub(super) fn by_fuse(root: &Root, system: DeviceNumber) -> Served {
     Served { files, certain: false, alike: Vec::new() }
 }
 
-/// What the process has open for reading and writing, of files and block devices other than NBD's: logs are only written.
+/// Files and block devices (except NBD) that a process has open for reading and writing.
 fn kept_by(root: &Root, process: u32) -> Vec<Kept> {
     const NBD: u32 = 43;
     let open = openers::open_files(root, process).unwrap_or_default();

@@ -1,10 +1,10 @@
-//! Which devices on one device or disk keep apart: partitions by their sectors, volumes by their manager.
+//! Devices on one disk or member with separate data: partitions by sectors, volumes by manager.
 
 use std::path::Path;
 
 use crate::root::Root;
 
-/// Whether two partitions of a disk have a sector in common; also where that is not known.
+/// Whether two partitions of a disk share a sector; true if unknown.
 pub(super) fn partitions_overlap(root: &Root, one: &Path, other: &Path) -> bool {
     let range = |place: &Path| {
         let number = |file: &str| root.number(place.join(file)).ok();
@@ -18,9 +18,9 @@ pub(super) fn partitions_overlap(root: &Root, one: &Path, other: &Path) -> bool 
     }
 }
 
-/// Whether a device and another one on the same member keep apart, as their manager promises: logical volumes of one group
-/// on its disks or in its thin pool (a snapshot and its origin share more than that), partitions that kpartx made, arrays of
-/// one container and the container itself.
+/// Whether the manager of two devices on a common member keeps their data apart: logical volumes of
+/// one group on its disks or in its thin pool (a snapshot and its origin share more), kpartx
+/// partitions, arrays of one container and the container itself.
 pub(super) fn keep_apart(root: &Root, below: &Path, one: &Path, other: &Path) -> bool {
     if let Some((container, array)) = array(root, one) {
         return match self::array(root, other) {
@@ -42,30 +42,29 @@ pub(super) fn keep_apart(root: &Root, below: &Path, one: &Path, other: &Path) ->
     }
 }
 
-/// The container of an array whose metadata are mdadm's business, not the kernel's (Documentation/admin-guide/md.rst), and
-/// which array of it this is: `external:/md127/0`, with `-` for `/` while the kernel must not write.
+/// Container and index of an array managed by mdadm (Documentation/admin-guide/md.rst):
+/// `external:/md127/0`, with `-` instead of `/` while the kernel must not write.
 fn array(root: &Root, place: &Path) -> Option<(String, String)> {
     let version = root.line(place.join("md/metadata_version")).ok()?;
     let (container, array) = version.strip_prefix("external:")?.strip_prefix(['/', '-'])?.split_once('/')?;
     Some((container.to_owned(), array.to_owned()))
 }
 
-/// The volume group of `LVM-<32 of the group><32 of the volume>…` (lvm2, dm_build_dm_uuid).
+/// Volume group in `LVM-<32 of the group><32 of the volume>…` (lvm2, dm_build_dm_uuid).
 fn group(uuid: &str) -> Option<&str> {
     uuid.strip_prefix("LVM-")?.get(..32)
 }
 
-/// `part2-mpath-3600…`: the number and the whole disk.
+/// Number and whole disk in `part2-mpath-3600…`.
 fn kpartx(uuid: &str) -> Option<(u32, &str)> {
     let (part, disk) = uuid.split_once('-')?;
     Some((part.strip_prefix("part")?.parse().ok()?, disk))
 }
 
-/// Whether the members of a device bear its manager's own mark, as a PV does, so that a mark on them says nothing about
-/// other users.
+/// Whether the members of a device carry their manager's signature (such as a PV).
 pub(super) fn marks_its_members(root: &Root, place: &Path) -> bool {
     const MAPPER_PREFIXES: [&str; 7] = ["LVM-", "CRYPT-", "mpath-", "DMRAID-", "stratis-", "VDO-", "part"];
-    // These write nothing but the data itself.
+    // These write nothing but the data.
     const BARE: [&str; 2] = ["CRYPT-PLAIN", "CRYPT-LOOPAES"];
     let begins = |uuid: &str, with: &[&str]| with.iter().any(|with| uuid.starts_with(with));
     match root.line(place.join("dm/uuid")) {

@@ -1,8 +1,6 @@
-//! What a block device is made of, down to the disks and files that hold its bytes.
-//!
-//! Each step is one that a write takes: from a partition to its disk, from device mapper, RAID and bcache to their
-//! members, from a loop device to the file or device behind it, from NBD to what its server keeps, from a disk to the same
-//! disk by another path.
+//! Composition of a block device, down to the disks and files with its bytes. Each step is one that
+//! a write takes: partition to disk; device mapper, RAID and bcache to members; loop device to its
+//! backing; NBD to its server's storage; disk to the same disk by another path.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -15,70 +13,69 @@ use crate::mounts::DeviceNumber;
 use crate::root::Root;
 use plimsoll_units::text::shown_bytes;
 
-/// The most devices and files that are followed.
 const MAX_STACK_MEMBERS: usize = 1024;
 
 /// A device or file of the stack.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
-    /// Which it is.
+    /// The device or file.
     pub thing: Thing,
-    /// The kernel's name of a device, the path of a file.
+    /// The kernel's name of a device, or the path of a file.
     pub name: String,
-    /// Where sysfs describes the device.
+    /// Sysfs directory of the device.
     pub place: Option<PathBuf>,
-    /// How it was come by.
+    /// Step by which it was reached.
     pub reached: Reached,
-    /// The place in the list of what it was reached from.
+    /// Index of the node from which it was reached.
     pub from: usize,
-    /// A path by which it can be opened, where there is one.
+    /// Path by which it can be opened, if any.
     pub path: Option<PathBuf>,
-    /// The path of a file in whichever mount namespace it was named.
+    /// Path of a file in the mount namespace of its source.
     pub written: Option<PathBuf>,
-    /// The process that holds it open to serve what is above.
+    /// Process that serves the device above from it.
     pub server: Option<u32>,
 }
 
-/// The step that led to a node.
+/// Step that led to a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reached {
-    /// None: it is the device that was asked for.
+    /// The requested device itself.
     Itself,
-    /// It is the disk of a partition.
+    /// Disk of a partition.
     Disk,
-    /// It is a member of the device above.
+    /// Member of the device above.
     Member,
-    /// It is behind a loop device; `partial` where that shows but a part of it.
+    /// Backing of a loop device.
     Loop {
-        /// But a part.
+        /// Whether the loop device shows only a part.
         partial: bool,
     },
-    /// It is what a compressed memory device swaps to.
+    /// Backing device of compressed memory (zram).
     Memory,
-    /// A process keeps the bytes there; perhaps only, where it is not `certain`.
+    /// Storage of a serving process.
     Served {
-        /// The server is known to be the one.
+        /// Whether the server is known.
         certain: bool,
     },
-    /// It is the same medium by another path.
+    /// Another path to the same medium.
     OtherPath,
-    /// It is the same file in a layer of an overlay, or as an overlay shows it.
+    /// Layer file of an overlay, or a file as an overlay shows it.
     Overlaid,
 }
 
-/// A device and everything below it, from above.
+/// A device and everything below it, top down.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stack {
-    /// The device itself is the first.
+    /// All nodes, the device itself first.
     pub nodes: Vec<Node>,
-    /// What could not be followed, each as the end of a sentence about the device: a reason not to write to it.
+    /// Phrases on parts that could not be followed: reasons not to write to the device.
     pub untold: Vec<String>,
-    /// What nobody here can know, each a sentence: to be said.
+    /// Sentences on facts that cannot be known from here, for display.
     pub remarks: Vec<String>,
 }
 
 impl Stack {
-    /// Follows the device whose place is given. `fuse` says which file systems a process serves.
+    /// Follows the device at `place`; `fuse` returns whether a file system is served by a process.
     pub(super) fn below(
         root: &Root,
         number: DeviceNumber,
@@ -108,8 +105,7 @@ impl Stack {
         stack
     }
 
-    /// What is known to be in it, each with what it was reached from. What a process may keep the bytes in changes with
-    /// whatever that process opens.
+    /// Returns (thing, step, origin) of the nodes that certainly belong to it.
     pub fn certain(&self) -> Vec<(Thing, Reached, Thing)> {
         let mut doubtful = vec![false; self.nodes.len()];
         let mut certain = Vec::new();
@@ -123,7 +119,7 @@ impl Stack {
         certain
     }
 
-    /// Whether the device of this name is in it.
+    /// Returns whether it contains the device `name`.
     pub fn has(&self, name: &str) -> bool {
         self.nodes.iter().any(|node| node.place.is_some() && node.name == name)
     }
@@ -145,7 +141,7 @@ impl Stack {
         self.other_paths(root, at, &place);
     }
 
-    /// The other names of a file on an overlay, or in a layer of one.
+    /// Adds other names of a file on an overlay or in a layer.
     fn overlaid(&mut self, root: &Root, at: usize, overlays: &Overlays) {
         let Node { thing: Thing::File(file), name, written, .. } = &self.nodes[at] else { return };
         match overlays.aliases(*file, written.as_deref().unwrap_or(Path::new(""))) {
@@ -219,7 +215,7 @@ impl Stack {
         }
     }
 
-    /// Disks with the same world-wide name are one.
+    /// Adds disks with an equal world-wide name: they are one disk.
     fn other_paths(&mut self, root: &Root, at: usize, place: &Path) {
         let wwid =
             |place: &Path| ["wwid", "device/wwid"].iter().find_map(|file| root.line(place.join(file)).ok());
@@ -227,7 +223,7 @@ impl Stack {
         let Some(own) = wwid(place) else { return };
         for other in root.names("sys/block").unwrap_or_default() {
             let Ok(found) = root.resolve(Path::new("sys/block").join(&other)) else { continue };
-            // A path of the kernel's own multipath (nvme0c0n1 of nvme0n1): nobody can open it.
+            // A path of the kernel's own multipath (nvme0c0n1 of nvme0n1), which cannot be opened.
             if root.number(found.join("hidden")) == Ok(1) {
                 continue;
             }
@@ -237,7 +233,6 @@ impl Stack {
         }
     }
 
-    /// Adds the device that is described at a place.
     fn device(&mut self, root: &Root, from: usize, place: Option<PathBuf>, reached: Reached, what: &str) {
         let number = place.as_ref().and_then(|place| root.line(place.join("dev")).ok()?.parse().ok());
         let (Some(place), Some(number)) = (place, number) else {
@@ -247,7 +242,6 @@ impl Stack {
         self.add(Node { place: Some(place), ..node(Thing::Block(number), name, reached, from) });
     }
 
-    /// Adds what a path or a driver has named.
     fn thing(&mut self, root: &Root, mut node: Node) {
         if let Thing::Block(number) = node.thing {
             let Ok(place) = super::place_of(root, number) else {
@@ -262,7 +256,7 @@ impl Stack {
         self.add(node);
     }
 
-    /// What was reached as the disk of a partition may also be reached as a whole, where all of it counts.
+    /// Adds a node. A partition's disk that is also reached as a whole counts as a whole.
     fn add(&mut self, node: Node) {
         match self.nodes.iter_mut().find(|known| known.thing == node.thing) {
             None => self.nodes.push(node),
@@ -288,7 +282,6 @@ fn class(root: &Root, name: &str) -> Option<PathBuf> {
     root.resolve(Path::new("sys/class/block").join(name)).ok()
 }
 
-/// The kernel's name of the device at a place.
 pub(super) fn name_of(place: &Path) -> String {
     place.file_name().map(|name| shown_bytes(name.as_bytes())).unwrap_or_default()
 }

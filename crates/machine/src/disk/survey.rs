@@ -1,5 +1,4 @@
-//! What the kernel has in use, of the whole machine: mounts in all namespaces, loop devices, swap, exports; and who of
-//! these uses one device or file.
+//! Resources in kernel use (mounts in all namespaces, loop devices, swap, exports) and their users.
 
 use std::path::{Path, PathBuf};
 
@@ -13,25 +12,23 @@ use crate::root::{ReadError, Root};
 use crate::storage::Medium;
 use plimsoll_units::text::{shown, shown_bytes};
 
-/// How many holders above each other are named.
 const MAX_HOLDERS_NAMED: usize = 4;
 
-/// What the whole machine has mounted, attached, swapped to and exported.
+/// Mounts, attachments, swap areas and exports of the whole machine.
 pub(super) struct Survey<'a> {
     pub(super) root: &'a Root,
     pub(super) tables: Tables,
-    /// What each mount's source leads to, by table and mount.
+    /// Source of each mount, by table and mount.
     sources: Vec<Vec<Option<Thing>>>,
     pub(super) loops: Vec<Looped>,
     swaps: Vec<(Option<Thing>, PathBuf)>,
-    /// Whatever else has a device or file in use inside the kernel.
+    /// Other devices and files in use inside the kernel.
     others: Vec<Other>,
-    /// What is mounted from files.
     pub(super) images: Images,
 }
 
 impl<'a> Survey<'a> {
-    /// Looks at all of it; what cannot be read goes to `said`.
+    /// Surveys the machine; unreadable parts are added to `said`.
     pub(super) fn of(root: &'a Root, said: &mut Vec<String>) -> Survey<'a> {
         let mut keep =
             |what: &str, why: ReadError| said.push(format!("has {what} that cannot be read: {why}"));
@@ -58,8 +55,7 @@ impl<'a> Survey<'a> {
         Survey { root, tables, sources, loops, swaps, others: others(root), images }
     }
 
-    /// Whether both are the same. A file on a file system that shows another's files has a number of its own there, and
-    /// mostly the same inode.
+    /// Whether both are the same; stacked file systems change the device number, rarely the inode.
     fn same(&self, one: Thing, other: Thing) -> bool {
         match (one, other) {
             (Thing::File(one), Thing::File(other)) if one.inode == other.inode => {
@@ -75,7 +71,7 @@ impl<'a> Survey<'a> {
         Some((Medium::of(&mount.fs_type), &mount.fs_type))
     }
 
-    /// An overlay with layers on several file systems gives the files of each a number that is in no mount table.
+    /// Whether files of this device number may be shown by a stacked file system.
     fn shows_others(&self, system: DeviceNumber) -> bool {
         let mut mounts = self.tables.all.iter().flat_map(|table| &table.mounts);
         match self.medium(system) {
@@ -84,7 +80,7 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// The users of one device or file, each as the end of a sentence, but for devices that are `left_out`.
+    /// Phrases on the users of a device or file, without devices that are `left_out`.
     pub(super) fn direct(
         &self,
         thing: Thing,
@@ -119,7 +115,6 @@ impl<'a> Survey<'a> {
         said
     }
 
-    /// Devices that are built on it.
     fn held(&self, place: &Path, left_out: &dyn Fn(&str) -> bool) -> Vec<String> {
         let holders = match self.root.names(place.join("holders")) {
             Ok(holders) => holders,
@@ -138,7 +133,7 @@ impl<'a> Survey<'a> {
         said
     }
 
-    /// `dm-0 (vg-root)` with what the device calls itself.
+    /// Name of a holder such as `dm-0 (vg-root)`.
     fn described(&self, holder: &str) -> String {
         let line = |file: &str| self.root.line(Path::new("sys/class/block").join(holder).join(file)).ok();
         match line("dm/name").or_else(|| line("md/level")) {
@@ -147,7 +142,7 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// What a device is itself used for, in brackets: the user that somebody knows.
+    /// Phrase in brackets on the use of a device itself.
     fn purpose(&self, name: &str, deeper: usize) -> String {
         let place = self.root.resolve(Path::new("sys/class/block").join(name));
         let place = place.or_else(|_| self.root.resolve(Path::new("sys/block").join(name)));
@@ -171,7 +166,7 @@ impl<'a> Survey<'a> {
         used.map(|used| format!(" ({name} {used})")).unwrap_or_default()
     }
 
-    /// Where it is mounted, in whichever mount namespace.
+    /// Mount point in any mount namespace.
     fn mounted(&self, thing: Thing, place: Option<&Path>) -> Option<String> {
         let name = place.map(name_of);
         let by_name = name.as_ref().map(|name| Path::new("/dev").join(name.replace('!', "/")));
@@ -193,7 +188,7 @@ impl<'a> Survey<'a> {
         })
     }
 
-    /// Whether a file system's directory names the device: by its name (btrfs), or by a link in `dev-N/block` (bcachefs).
+    /// Whether a file system has the device, by name (btrfs) or link `dev-N/block` (bcachefs).
     fn has_member(&self, dir: &Path, place: Option<&Path>) -> bool {
         let Some(place) = place else { return false };
         let name = name_of(place);
@@ -205,16 +200,15 @@ impl<'a> Survey<'a> {
     }
 }
 
-/// A device or file that the kernel has in use.
 struct Other {
     thing: Thing,
-    /// The device that uses it, if one does.
+    /// Device that uses it, if any.
     by: Option<String>,
-    /// The end of a sentence about it.
+    /// Phrase on the use.
     said: String,
 }
 
-/// What the swap areas are. A kernel without swap has no such file.
+/// Swap areas. A kernel without swap lacks the file.
 fn swaps(root: &Root) -> Result<Vec<(Option<Thing>, PathBuf)>, ReadError> {
     let table = match root.text("proc/swaps") {
         Err(ReadError::Missing(_)) => return Ok(Vec::new()),
@@ -225,7 +219,6 @@ fn swaps(root: &Root) -> Result<Vec<(Option<Thing>, PathBuf)>, ReadError> {
     Ok(paths.map(|path| (Thing::at(root, &path), path)).collect())
 }
 
-/// Where something is mounted, as the end of a sentence.
 fn at(root: &Root, table: &mounts::Table, mount: &mounts::Mount) -> String {
     let point = shown_bytes(mount.point.as_os_str().as_encoded_bytes());
     let whose = table.process.map(|process| {
@@ -234,14 +227,12 @@ fn at(root: &Root, table: &mounts::Table, mount: &mounts::Mount) -> String {
     format!("is mounted on {point}{}", whose.unwrap_or_default())
 }
 
-/// What the sources of a table's mounts lead to.
 fn sources(root: &Root, table: &mounts::Table) -> Vec<Option<Thing>> {
     let all = table.mounts.iter().map(|mount| source(root, table, mount));
     all.map(|source| source.map(|(_, thing)| thing)).collect()
 }
 
-/// What a mount's source leads to as the processes of its namespace see it, else as this program does; and the path that
-/// leads there from here.
+/// Source of a mount as seen in its namespace, or else from here, and a readable path.
 fn source(root: &Root, table: &mounts::Table, mount: &mounts::Mount) -> Option<(PathBuf, Thing)> {
     let below = mount.source.strip_prefix("/").ok()?;
     let within = table.process.map(|process| PathBuf::from(format!("/proc/{process}/root")).join(below));
@@ -249,8 +240,8 @@ fn source(root: &Root, table: &mounts::Table, mount: &mounts::Mount) -> Option<(
     ways.find_map(|path| Thing::at(root, &path).map(|thing| (path, thing)))
 }
 
-/// Devices and files that the kernel itself has in use for others: compressed memory writes back to them, storage targets
-/// (configfs) and the RNBD server (Documentation/ABI/testing/sysfs-class-rnbd-server) export them, pstore keeps messages there.
+/// Devices and files in kernel use: zram backing, storage targets (configfs), the RNBD server
+/// (Documentation/ABI/testing/sysfs-class-rnbd-server) and pstore.
 fn others(root: &Root) -> Vec<Other> {
     let mut found = Vec::new();
     let mut add = |file: PathBuf, by: Option<String>, said: String| {

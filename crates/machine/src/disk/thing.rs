@@ -1,5 +1,4 @@
-//! What a path leads to: a device by its number, a file by its file system and inode. Names, links, bind mounts and
-//! namespaces are many; these are what two of them have in common.
+//! Identity of a file or device, independent of names, links, bind mounts and namespaces.
 
 use std::path::Path;
 
@@ -8,16 +7,16 @@ use rustix::fs::{FileType, Statx};
 use crate::mounts::DeviceNumber;
 use crate::root::Root;
 
-/// A file, whatever it is called.
+/// Identity of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FileId {
-    /// The number of its file system.
+    /// Device number of its file system.
     pub system: DeviceNumber,
-    /// Its inode.
+    /// Inode number.
     pub inode: u64,
 }
 
-/// Something that holds bytes, or by which a process serves them.
+/// A container of bytes, or a device through which a process serves them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Thing {
     /// A block device.
@@ -29,8 +28,7 @@ pub enum Thing {
 }
 
 impl Thing {
-    /// What an absolute path leads to. A device is also known by the name that the kernel gives it: its node need not be
-    /// there, as in a container.
+    /// Resolves an absolute path, or the kernel's name if (in a container) the node is missing.
     pub fn at(root: &Root, path: &Path) -> Option<Thing> {
         if !path.is_absolute() {
             return None;
@@ -42,8 +40,7 @@ impl Thing {
         })
     }
 
-    /// What a link of `/proc/PID/fd` leads to. On the machine itself the kernel follows it to the open file, also where
-    /// that has no path any more.
+    /// Resolves a link of `/proc/PID/fd`, on the live machine even to an unlinked file.
     pub fn open_at(root: &Root, link: &Path) -> Option<Thing> {
         match root.is_live() {
             true => Thing::of(&root.about(link)?),
@@ -65,10 +62,10 @@ impl Thing {
     }
 }
 
-/// The number of FUSE's device (admin-guide/devices.txt).
+/// The FUSE device (admin-guide/devices.txt).
 pub(super) const FUSE: Thing = Thing::Character(DeviceNumber { major: 10, minor: 229 });
 
-/// The character devices that servers of bytes have open, by name.
+/// Character devices of storage servers, by name.
 fn character(root: &Root, name: &str) -> Option<Thing> {
     if name == "fuse" {
         return Some(FUSE);
@@ -77,7 +74,7 @@ fn character(root: &Root, name: &str) -> Option<Thing> {
     number.parse().ok().map(Thing::Character)
 }
 
-/// The number of a block device by its name below `/dev`, as the kernel or device mapper gives it.
+/// Number of a block device by its name below `/dev`, given by the kernel or device mapper.
 fn number_of(root: &Root, name: &str) -> Option<DeviceNumber> {
     const BLOCK_DIRECTORY: &str = "sys/class/block";
     let all = Path::new(BLOCK_DIRECTORY);
@@ -90,7 +87,7 @@ fn number_of(root: &Root, name: &str) -> Option<DeviceNumber> {
             };
             number(names.iter().find(is_it)?)
         }
-        // The kernel's names have ! where /dev has directories.
+        // The kernel's names have ! for the slashes in /dev.
         None => number(&name.replace('/', "!")),
     }
 }

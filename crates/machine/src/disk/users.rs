@@ -1,8 +1,5 @@
-//! Who uses the bytes of a block device: mounts, partitions, devices built on it, swap, loop devices, exports; and the same
-//! for everything that it is made of, since what is written to it is written there.
-//!
-//! All of it is found before anything is written to the device. What cannot be read counts as a user: a check that
-//! does not see is no consent.
+//! Users of a block device's bytes (mounts, partitions, devices built on it, swap, loop devices,
+//! exports) and of all below it, found before any write. What is unreadable counts as a user.
 
 use std::path::{Path, PathBuf};
 
@@ -20,41 +17,40 @@ use crate::storage::Medium;
 use crate::virtualisation::is_first_namespace;
 use plimsoll_units::text::{counted, shown_bytes};
 
-/// How many users are named.
 const MOST_NAMED: usize = 4;
 
-/// What was found out about who uses a device.
+/// Users of a device.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Use {
-    /// Its users, each as the end of a sentence (`is mounted on /data`); empty when nobody uses it.
+    /// Phrases on its users (`is mounted on /data`); empty if unused.
     pub users: Vec<String>,
-    /// What nobody can know from here, each a sentence.
+    /// Sentences on facts that cannot be known from here.
     pub remarks: Vec<String>,
-    /// The device and all that its bytes are kept in.
+    /// The device and all storage of its bytes.
     pub stack: Stack,
-    /// Devices that need be claimed with it, and files and devices whose own marks count.
+    /// Devices to claim with it, and files and devices with relevant signatures.
     pub below: Vec<Below>,
-    /// What no process may hold open.
+    /// Things that no process may hold open.
     pub watched: Vec<Watched>,
 }
 
-/// Something below the device.
+/// A file or device below the device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Below {
-    /// Which it is.
+    /// The file or device.
     pub thing: Thing,
-    /// What it is called.
+    /// Displayed name.
     pub name: String,
-    /// A path by which it can be opened; `None` where there is none.
+    /// Path by which it can be opened, if any.
     pub path: Option<PathBuf>,
-    /// Nobody need have claimed it: a loop device does not claim what is behind it.
+    /// Whether it must be claimed, because a loop device does not claim its backing.
     pub claimable: bool,
-    /// The device shows but a part of it.
+    /// Whether the device shows only a part of it.
     pub partial: bool,
 }
 
 impl Use {
-    /// The users as one sentence's end, the first few by name.
+    /// Returns a phrase with the first few users.
     pub fn sentence(&self) -> Option<String> {
         let named = self.users.iter().take(MOST_NAMED).cloned().collect::<Vec<_>>().join(", and ");
         match self.users.len() {
@@ -65,7 +61,7 @@ impl Use {
     }
 }
 
-/// Who uses the device `number`, or anything that it is made of. Processes that hold it open are not looked for here.
+/// Finds the users of the device and of everything below it, except processes that hold it open.
 pub fn examine(root: &Root, number: DeviceNumber) -> Use {
     let place = match place_of(root, number) {
         Ok(place) => place,
@@ -89,26 +85,26 @@ pub fn examine(root: &Root, number: DeviceNumber) -> Use {
     Use { users: said, remarks, below, watched, stack }
 }
 
-/// Whether the device refuses writes, as sysfs says.
+/// Returns whether sysfs reports the device as read-only.
 pub fn is_read_only(root: &Root, number: DeviceNumber) -> bool {
     place_of(root, number).is_ok_and(|place| root.number(place.join("ro")) == Ok(1))
 }
 
-/// The number that the kernel gives anew whenever another medium is in the device or another file behind it.
+/// Returns the kernel's sequence number, renewed with each new medium or backing file.
 pub fn sequence(root: &Root, number: DeviceNumber) -> Option<u64> {
     let place = place_of(root, number).ok()?;
     let of = |place: &Path| root.number(place.join("diskseq")).ok();
     of(&place).or_else(|| of(place.parent()?))
 }
 
-/// A number from the device's queue, or from that of the disk that the partition is on (`discard_max_bytes`).
+/// Returns a value of the queue of the device or its disk, such as `discard_max_bytes`.
 pub fn queue_number(root: &Root, number: DeviceNumber, name: &str) -> Option<u64> {
     let place = place_of(root, number).ok()?;
     let of = |place: &Path| root.number(place.join("queue").join(name)).ok();
     of(&place).or_else(|| of(place.parent()?))
 }
 
-/// The serial number of the device, or of the disk that the partition is on; `None` for what has none.
+/// Returns the serial number of the device or the partition's disk.
 pub fn serial(root: &Root, number: DeviceNumber) -> Option<String> {
     let place = place_of(root, number).ok()?;
     let disk = if root.exists(place.join("partition")) { place.parent()?.to_path_buf() } else { place };
@@ -117,7 +113,7 @@ pub fn serial(root: &Root, number: DeviceNumber) -> Option<String> {
     serial.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
-/// The unit serial number page of a SCSI device (SPC-4 §7.8.13): four bytes of header, then the number.
+/// Reads the unit serial number page of a SCSI device (SPC-4 §7.8.13), after 4 bytes of header.
 fn page_80(root: &Root, disk: &Path) -> Option<String> {
     let page = root.head(&disk.join("device/vpd_pg80"), 256).ok()?;
     let length = usize::from(*page.get(3)?);
@@ -125,7 +121,6 @@ fn page_80(root: &Root, disk: &Path) -> Option<String> {
     Some(shown_bytes(text)).filter(|text| text.is_ascii())
 }
 
-/// A survey, and the stack that it is asked about.
 struct Look<'a> {
     survey: Survey<'a>,
     stack: &'a Stack,
@@ -134,7 +129,7 @@ struct Look<'a> {
 }
 
 impl Look<'_> {
-    /// Who uses one device or file of the stack, other than what is above it in the stack.
+    /// Phrases on the users of one node, without those above it in the stack.
     fn users_of(&self, at: usize) -> Vec<String> {
         let node = &self.stack.nodes[at];
         let place = node.place.as_deref();
@@ -149,7 +144,7 @@ impl Look<'_> {
         said.into_iter().map(|said| format!("{lead}{said}")).collect()
     }
 
-    /// Whether a device built on the node has nothing in common with what is built on it in the stack.
+    /// Whether another device built on the node shares no data with the one in the stack.
     fn keeps_apart(&self, node: &Node, other: &str) -> bool {
         let root = self.survey.root;
         let (Some(place), Some(above)) = (&node.place, &self.stack.nodes[node.from].place) else {
@@ -159,7 +154,7 @@ impl Look<'_> {
         node.reached == Reached::Member && other.is_ok_and(|other| keep_apart(root, place, above, &other))
     }
 
-    /// Loop devices on what may be the same file, as an overlay shows it whose layers cannot be found.
+    /// Loop device on what may be the same file, shown by an overlay with unknown layers.
     fn shown_to_loops(&self, at: usize, left_out: &dyn Fn(&str) -> bool) -> Option<String> {
         let watched = self.watch(&self.stack.nodes[at]);
         let overlays = Overlays { root: self.survey.root, tables: &self.survey.tables };
@@ -173,7 +168,7 @@ impl Look<'_> {
         Some(format!("may be what {} reads from, on an overlay whose layers cannot be found", one.name))
     }
 
-    /// How the node comes to matter, as the beginning of what is said of it.
+    /// Start of a phrase, on how the node belongs to the device.
     fn lead(&self, node: &Node) -> String {
         let name = &node.name;
         match node.reached {
@@ -189,7 +184,6 @@ impl Look<'_> {
         }
     }
 
-    /// The partitions of a node that have bytes in common with the device.
     fn partitions(&self, node: &Node) -> Vec<String> {
         let Some(place) = node.place.as_deref() else { return Vec::new() };
         let root = self.survey.root;
@@ -226,7 +220,7 @@ impl Look<'_> {
         said
     }
 
-    /// What has to be claimed and read of what is below.
+    /// Files and devices below the device that must be claimed and checked for signatures.
     fn below(&self) -> Vec<Below> {
         let root = self.survey.root;
         let mut partial = vec![false; self.stack.nodes.len()];
@@ -257,7 +251,7 @@ impl Look<'_> {
         all
     }
 
-    /// What no process may hold open. Managers hold the members of what they manage, and look at them.
+    /// Things that no process may hold open. Managers hold and read the members that they manage.
     fn watched(&self) -> Vec<Watched> {
         self.stack.nodes.iter().map(|node| self.watch(node)).collect()
     }
@@ -275,7 +269,7 @@ impl Look<'_> {
         }
     }
 
-    /// What nobody can know from here.
+    /// Sentences on facts that cannot be known from here.
     fn remarks(&self) -> Vec<String> {
         let mut said = self.stack.remarks.clone();
         for node in &self.stack.nodes {

@@ -1,4 +1,4 @@
-//! Counters that only rise: cheap to read, and what they say is what happened between two readings.
+//! Monotonic event counters: cheap to read, and meaningful as differences of two readings.
 
 use super::energy::{Energy, Zone, Zones, used};
 use crate::disk::numbered;
@@ -13,70 +13,69 @@ const EDAC: &str = "sys/devices/system/edac/mc";
 const NET: &str = "sys/class/net";
 /// Counters of all interfaces in one file (proc_net(5)).
 const NET_DEV: &str = "proc/net/dev";
-/// The most memory controllers and interfaces that are read.
 const MAX_CONTROLLERS: usize = 256;
-/// Cores up to which each is read for each case: a file takes some 10 µs.
+/// Most cores that are read individually for each case: a file takes some 10 µs.
 const MANY_CORES: usize = 64;
 
-/// Counters at one moment.
+/// Event counters at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
-    /// How often the hardware slowed a processor because it was too hot; `None` where that is not counted.
+    /// Thermal throttling of the processor; `None` if not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throttled: Option<Throttled>,
-    /// Memory errors of each memory controller.
+    /// Errors per memory controller.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub controllers: Vec<Controller>,
-    /// Energy of the processors, where this user may read it.
+    /// Energy of the processors, if readable by this user.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub energy: Vec<Zone>,
-    /// Errors of network interfaces that have a device.
+    /// Errors of network interfaces with a device.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub interfaces: Vec<Interface>,
 }
 
-/// Thermal throttling since boot (`cpuN/thermal_throttle`, Linux `Documentation/ABI/testing/sysfs-devices-system-cpu`,
-/// `Documentation/admin-guide/thermal/intel_thermal_throttle.rst`). Intel alone counts it.
+/// Thermal throttling since boot, only on Intel (`cpuN/thermal_throttle`, Linux
+/// `Documentation/admin-guide/thermal/intel_thermal_throttle.rst`).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Throttled {
-    /// Times a core was throttled (`core_throttle_count`), by package and core, `0:3`; those that never were are absent.
+    /// Throttling events by package and core, `0:3` (`core_throttle_count`); zeros are absent.
     pub cores: BTreeMap<String, u64>,
-    /// Times a package was (`package_throttle_count`), by its number; those that never were are absent.
+    /// Throttling events by package (`package_throttle_count`); zeros are absent.
     pub packages: BTreeMap<String, u64>,
 }
 
-/// Errors that a memory controller counted since boot (Linux `Documentation/ABI/testing/sysfs-devices-edac`).
+/// Errors of a memory controller since boot (Linux `Documentation/ABI/testing/sysfs-devices-edac`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Controller {
     /// The kernel's name: `mc0`.
     pub name: String,
-    /// Errors that were corrected (`ce_count`).
+    /// Corrected errors (`ce_count`).
     pub corrected: u64,
-    /// Errors that were not (`ue_count`).
+    /// Uncorrected errors (`ue_count`).
     pub uncorrected: u64,
 }
 
-/// Errors of a network interface since it was made (`/proc/net/dev`).
+/// Errors of a network interface since it was created (`/proc/net/dev`).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interface {
     /// The kernel's name.
     pub name: String,
-    /// Packets that came damaged.
+    /// Damaged packets received.
     pub rx_errors: u64,
-    /// Received packets that were dropped, those that the device had no buffer for included.
+    /// Received packets dropped, including those without a buffer in the device.
     pub rx_dropped: u64,
     /// Packets that could not be sent.
     pub tx_errors: u64,
-    /// Packets dropped before they were sent.
+    /// Packets dropped before sending.
     pub tx_dropped: u64,
 }
 
-/// What happened between two readings. Nothing happened, or nothing is known, where a part is zero or empty.
+/// Events between two readings. Zero or empty means none or unknown.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HealthChange {
-    /// Times that each core was throttled, by package and core; those that were not are absent.
+    /// Throttling events by package and core; zeros are absent.
     pub cores_throttled: BTreeMap<String, u64>,
-    /// Times that each package was.
+    /// Throttling events by package; zeros are absent.
     pub packages_throttled: BTreeMap<String, u64>,
     /// New errors of memory controllers that have any.
     pub controllers: Vec<Controller>,
@@ -85,20 +84,19 @@ pub struct HealthChange {
 }
 
 impl HealthChange {
-    /// Whether nothing happened.
+    /// Returns whether nothing happened.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Times that a processor was throttled: the sum over cores or over packages, whichever is larger, because one event can
-    /// be counted by both.
+    /// Returns the throttling events: the larger of the sums over cores and packages.
     pub fn throttled(&self) -> u64 {
         let sum =
             |counts: &BTreeMap<String, u64>| counts.values().fold(0, |sum: u64, n| sum.saturating_add(*n));
         sum(&self.cores_throttled).max(sum(&self.packages_throttled))
     }
 
-    /// Memory errors that were corrected, and those that were not.
+    /// Returns the corrected and the uncorrected memory errors.
     pub fn memory_errors(&self) -> [u64; 2] {
         self.controllers.iter().fold([0, 0], |[corrected, uncorrected], controller| {
             [
@@ -110,13 +108,12 @@ impl HealthChange {
 }
 
 impl Counters {
-    /// Whether nothing is counted.
+    /// Returns whether nothing is counted.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// What happened since an earlier reading. A counter that fell was reset (a module was loaded again): what it shows now
-    /// came later.
+    /// Returns the events since an earlier reading; a counter that fell was reset (module reload).
     pub fn since(&self, before: &Self) -> HealthChange {
         let throttled = self.throttled.as_ref().zip(before.throttled.as_ref());
         let rises = |of: fn(&Throttled) -> &BTreeMap<String, u64>| {
@@ -139,12 +136,11 @@ impl Counters {
     }
 }
 
-/// By how much a counter rose.
 fn rise(then: u64, now: u64) -> u64 {
     now.checked_sub(then).unwrap_or(now)
 }
 
-/// The counters that rose; one that is absent was zero.
+/// The counters that rose; absent ones were zero.
 fn rises(then: &BTreeMap<String, u64>, now: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
     let each = now.iter().map(|(name, n)| (name.clone(), rise(then.get(name).copied().unwrap_or(0), *n)));
     each.filter(|(_, n)| *n > 0).collect()
@@ -171,7 +167,7 @@ impl Interface {
         any.iter().any(|n| *n > 0).then_some(change)
     }
 
-    /// `eth0: 1296 10 0 0 0 0 0 0 1256 9 0 0 …`: bytes, packets, errors and drops received, of eight; then the same sent.
+    /// Parses `eth0: 1296 10 0 0 0 0 0 0 1256 9 0 0 …`: 8 received values, then 8 sent ones.
     fn of_line(line: &str) -> Option<Self> {
         let (name, counts) = line.rsplit_once(':')?;
         let counts: Vec<u64> = counts.split_ascii_whitespace().map_while(|n| n.parse().ok()).collect();
@@ -186,8 +182,7 @@ impl Interface {
     }
 }
 
-/// Knows where the counters are, so that reading them is cheap: one file for each core and package, two for each memory
-/// controller, one for all interfaces.
+/// Located counters: one file per core and package, two per memory controller, one for interfaces.
 #[derive(Debug, Clone)]
 pub struct Probe {
     root: Root,
@@ -199,8 +194,8 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// Finds the counters that can be read within a millisecond: where there are many cores, throttling is counted by package
-    /// alone. A core that is too hot makes its package too hot.
+    /// Finds the counters readable within a millisecond: with many cores those of packages only,
+    /// because a hot core makes its package hot.
     pub fn new(root: &Root) -> Self {
         let mut probe = Self::whole(root);
         if probe.cores.len() > MANY_CORES && !probe.packages.is_empty() {
@@ -209,7 +204,6 @@ impl Probe {
         probe
     }
 
-    /// Finds all counters that are there.
     pub(super) fn whole(root: &Root) -> Self {
         let (cores, packages) = throttle_counts(root);
         let controllers = root.names(EDAC).unwrap_or_default();
@@ -240,17 +234,17 @@ impl Probe {
         }
     }
 
-    /// Reads the counters of energy alone.
+    /// Reads only the energy counters.
     pub fn energy(&self) -> Vec<Zone> {
         self.zones.read(&self.root)
     }
 
-    /// The energy used since an earlier reading, `seconds` ago.
+    /// Returns the energy used since an earlier reading `seconds` ago.
     pub fn energy_since(&self, before: &[Zone], seconds: f64) -> Energy {
         used(before, &self.energy(), seconds)
     }
 
-    /// What is counted and may not be read by this user, in a few words.
+    /// Describes counters that this user may not read.
     pub fn missing(&self) -> Option<&'static str> {
         self.zones.is_denied.then_some("energy of the processors (RAPL, energy_uj)")
     }
@@ -281,10 +275,9 @@ impl Probe {
     }
 }
 
-/// Files that count throttling.
 type Files = Vec<(String, PathBuf)>;
 
-/// Where throttling is counted: of each core and each package at its first CPU. The hardware threads of a core tell the same.
+/// Throttling counters per core and package, at its first CPU: a core's threads share one.
 fn throttle_counts(root: &Root) -> (Files, Files) {
     let (mut cores, mut packages) = (BTreeMap::new(), BTreeMap::new());
     for id in root.names(CPU_DIRECTORY).unwrap_or_default() {

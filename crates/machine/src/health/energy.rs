@@ -1,4 +1,4 @@
-//! Energy, as the processor counts it (RAPL): `/sys/class/powercap/intel-rapl:N`, which is also the name on AMD (Linux
+//! RAPL energy: `/sys/class/powercap/intel-rapl:N`, also on AMD (Linux
 //! `Documentation/ABI/testing/sysfs-class-powercap`).
 
 use super::is_denied;
@@ -8,35 +8,34 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 const POWERCAP: &str = "sys/class/powercap";
-/// The most zones that are read.
 const MAX_ZONES: usize = 256;
-/// More than a zone ever takes, in W: a counter that such a power brings round once cannot have gone round twice.
+/// Upper limit of a zone's power in W, which bounds how often a counter wraps.
 const MOST_WATTS: f64 = 1000.0;
 
-/// One zone's counter of energy.
+/// Energy counter of one zone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Zone {
-    /// Its directory: `intel-rapl:0`, and `intel-rapl:0:1` for a part of that.
+    /// Directory name: `intel-rapl:0`, and `intel-rapl:0:1` for a part of it.
     pub id: String,
-    /// What it is: `package-0`, `dram`, `core`, `psys` …
+    /// Domain: `package-0`, `dram`, `core`, `psys` …
     pub name: String,
-    /// Energy used, in µJ (`energy_uj`).
+    /// Counter value in µJ (`energy_uj`).
     pub energy_uj: u64,
-    /// Where the counter begins again at zero, in µJ (`max_energy_range_uj`).
+    /// Value at which the counter wraps in µJ (`max_energy_range_uj`).
     pub range_uj: u64,
 }
 
-/// Energy used in a time, in J.
+/// Energy used in an interval, in J.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Energy {
-    /// By all processor packages: cores, caches and what else is on them.
+    /// All processor packages: cores, caches and other parts.
     pub packages_j: Option<f64>,
-    /// By the memory modules, where they are measured.
+    /// Memory modules, if measured.
     pub memory_j: Option<f64>,
 }
 
 impl Zone {
-    /// µJ from an earlier reading of the same zone to this one; the counter may have begun again once.
+    /// Energy since an earlier reading in µJ; the counter may have wrapped once.
     fn since(&self, before: &Self) -> u64 {
         match self.energy_uj.checked_sub(before.energy_uj) {
             Some(used) => used,
@@ -44,7 +43,6 @@ impl Zone {
         }
     }
 
-    /// Whether the counter can have gone round more than once in a time.
     fn is_lost_in(&self, seconds: f64) -> bool {
         self.range_uj as f64 / 1e6 <= seconds * MOST_WATTS
     }
@@ -54,8 +52,8 @@ impl Zone {
     }
 }
 
-/// The energy used between two readings, `seconds` apart. What is not in both is not known, nor is what a counter that
-/// begins again may have lost.
+/// Returns the energy between readings `seconds` apart, without zones that are missing in one or
+/// whose counter may have wrapped twice.
 pub fn used(before: &[Zone], after: &[Zone], seconds: f64) -> Energy {
     let sum = |is_one: &dyn Fn(&Zone) -> bool| {
         let zones: Vec<&Zone> = after.iter().filter(|zone| is_one(zone)).collect();
@@ -69,20 +67,17 @@ pub fn used(before: &[Zone], after: &[Zone], seconds: f64) -> Energy {
     Energy { packages_j: sum(&Zone::is_package), memory_j: sum(&|zone| zone.name == "dram") }
 }
 
-/// Where the zones are.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Zones {
     all: Vec<(Zone, PathBuf)>,
-    /// Whether there are counters that this user may not read.
     pub(super) is_denied: bool,
 }
 
 impl Zones {
-    /// Finds the zones whose counter can be read.
     pub(super) fn find(root: &Root) -> Self {
         let mut zones = Self::default();
         let names = root.names(POWERCAP).unwrap_or_default();
-        // The same packages are also in `intel-rapl-mmio`.
+        // `intel-rapl-mmio` repeats the same packages.
         for id in names.into_iter().filter(|name| name.starts_with("intel-rapl:")).take(MAX_ZONES) {
             let dir = Path::new(POWERCAP).join(&id);
             let counter = dir.join("energy_uj");
@@ -98,7 +93,6 @@ impl Zones {
         zones
     }
 
-    /// Reads the counters.
     pub(super) fn read(&self, root: &Root) -> Vec<Zone> {
         let now = |(zone, counter): &(Zone, PathBuf)| {
             Some(Zone { energy_uj: root.number(counter).ok()?, ..zone.clone() })
@@ -116,7 +110,7 @@ mod tests {
         Zone { id: format!("intel-rapl:{name}"), name: name.to_owned(), energy_uj, range_uj }
     }
 
-    /// A usual range of Intel's counter, in µJ.
+    /// A typical range of Intel's counter in µJ.
     const RANGE: u64 = 262_143_328_850;
 
     #[test]
@@ -125,7 +119,7 @@ mod tests {
         let after =
             [zone("package-0", 3_000_000, RANGE), zone("package-1", 5, RANGE), zone("core", 9, RANGE)];
         assert_eq!(used(&before, &after, 1.0), Energy { packages_j: Some(3.0), memory_j: None });
-        // Half of the packages is no sum.
+        // A part of the packages gives no sum.
         assert_eq!(used(&before[..1], &after, 1.0).packages_j, None);
         assert_eq!(used(&[], &[], 1.0), Energy::default());
     }

@@ -1,12 +1,12 @@
-//! What is wrong with the hardware, each with a stable code and a sentence.
+//! Hardware faults, each with a stable code and a sentence.
 
 use super::{Health, Pace};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Wear in % from which on a drive is past what its maker expects it to endure.
+/// Wear in % from which a drive has exceeded its rated endurance.
 const WORN: u8 = 100;
-/// What the bits of a critical warning mean, from bit 0.
+/// Meaning of the bits of a critical warning, from bit 0.
 const WARNINGS: [&str; 6] = [
     "few spare blocks left",
     "temperature past its limit",
@@ -16,80 +16,78 @@ const WARNINGS: [&str; 6] = [
     "persistent memory unreliable",
 ];
 
-/// Something that is wrong with the hardware. Displayed, a sentence of at most 80 characters.
+/// A hardware fault, displayed as a sentence of at most 80 characters.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "fault", rename_all = "kebab-case")]
 pub enum Fault {
-    /// A memory controller counted errors that it could not correct.
+    /// Uncorrected errors of a memory controller.
     EdacUncorrected {
-        /// The controller.
+        /// Controller.
         controller: String,
         /// Errors since boot.
         count: u64,
     },
-    /// An NVMe drive gives a critical warning.
+    /// Critical warning of an NVMe drive.
     NvmeCriticalWarning {
-        /// The drive.
+        /// Drive.
         drive: String,
-        /// The warning's bits.
+        /// Bits of the warning.
         bits: u8,
     },
-    /// An NVMe drive has lost data.
+    /// Data lost by an NVMe drive.
     NvmeMediaErrors {
-        /// The drive.
+        /// Drive.
         drive: String,
-        /// Errors in its life.
+        /// Errors over its lifetime.
         count: u64,
     },
-    /// An NVMe drive is past what its maker expects it to endure.
+    /// NVMe drive beyond its rated endurance.
     NvmeWorn {
-        /// The drive.
+        /// Drive.
         drive: String,
         /// Wear in %.
         percent: u8,
     },
-    /// A sensor is at its critical limit.
+    /// Sensor at its critical limit.
     TooHot {
-        /// The sensor.
+        /// Sensor.
         sensor: String,
-        /// In °C.
+        /// Temperature in °C.
         celsius: f64,
-        /// The limit, in °C.
+        /// Limit in °C.
         critical: f64,
     },
-    /// A PCI Express link has fewer lanes than both of its ends can do.
+    /// PCI Express link with fewer lanes than both ends support.
     PcieLink {
-        /// What the device is.
+        /// Kind of device.
         what: String,
-        /// The device's address.
+        /// PCI address.
         device: String,
-        /// The link now.
+        /// Current speed and width.
         now: Pace,
-        /// The lesser of what both ends can do.
+        /// Highest speed and width supported by both ends.
         possible: Pace,
-        /// Whether such a device may save power while it is idle, as it was.
+        /// Whether such a device may save power while idle, as it was.
         saves_power: bool,
     },
-    /// A PCI Express link is slower than both of its ends can do; it was read while idle, and such a device does not lower its
-    /// speed then.
+    /// PCI Express link slower than both ends support, of a device that keeps its speed while idle.
     PcieSpeed {
-        /// What the device is.
+        /// Kind of device.
         what: String,
-        /// The device's address.
+        /// PCI address.
         device: String,
-        /// The link now.
+        /// Current speed and width.
         now: Pace,
-        /// The lesser of what both ends can do.
+        /// Highest speed and width supported by both ends.
         possible: Pace,
     },
-    /// CPUs of one machine run different microcode.
+    /// CPUs with different microcode.
     MicrocodeDiffers {
-        /// How many revisions there are.
+        /// Number of revisions.
         revisions: usize,
     },
 }
 
-/// The faults that a snapshot shows.
 pub(super) fn of(health: &Health) -> Vec<Fault> {
     let mut faults = Vec::new();
     let uncorrected = health.counters.controllers.iter().filter(|one| one.uncorrected > 0);
@@ -141,7 +139,7 @@ impl Fault {
         "microcode-differs",
     ];
 
-    /// The stable code.
+    /// Returns the stable code.
     pub fn code(&self) -> &'static str {
         let at = match self {
             Self::EdacUncorrected { .. } => 0,
@@ -156,7 +154,7 @@ impl Fault {
         Self::FAULT_CODES[at]
     }
 
-    /// What it means for figures, in a sentence without advice.
+    /// Returns the effect on results, as a sentence without advice.
     pub fn meaning(&self) -> &'static str {
         match self {
             Self::EdacUncorrected { .. } => "Results computed on this memory may be wrong",
@@ -175,7 +173,7 @@ impl Fault {
         }
     }
 
-    /// What to do.
+    /// Returns the remedy.
     pub fn remedy(&self) -> &'static str {
         match self {
             Self::EdacUncorrected { .. } => {
@@ -193,7 +191,7 @@ impl Fault {
     }
 }
 
-/// `8 GT/s ×4`
+/// Formats `8 GT/s ×4`.
 fn pace(pace: Pace) -> String {
     format!("{} GT/s ×{}", pace.transfers_per_s as f64 / 1e9, pace.lanes)
 }

@@ -1,9 +1,6 @@
-//! PCI Express links that are slower or narrower than both of their ends can do (Linux
-//! `Documentation/ABI/testing/sysfs-bus-pci`: `current_link_speed`, `max_link_speed` and the same of the width).
-//!
-//! A device's own maximum says nothing of the slot that it is in: a slot may have fewer lanes by design. So a link is held to
-//! the lesser of what the device and the port above it can do. Where the port's maximum is not known, or the port is made up by
-//! a hypervisor, nothing is said.
+//! PCI Express links slower or narrower than both ends support (Linux
+//! `Documentation/ABI/testing/sysfs-bus-pci`). A slot may have fewer lanes than the device, so the
+//! reference is the lesser maximum of device and port. Unknown and emulated ports are skipped.
 
 use crate::disk::link::transfers_per_s;
 use crate::root::Root;
@@ -12,48 +9,46 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 
 const PCI_DIRECTORY: &str = "sys/bus/pci/devices";
-/// The most devices that are looked at.
 const MAX_PCI_DEVICES: usize = 8192;
-/// Vendors whose ports are a hypervisor's: Red Hat (QEMU) twice, VMware, Parallels, VirtualBox.
+/// Vendors of emulated ports: Red Hat (QEMU) twice, VMware, Parallels, VirtualBox.
 const MADE_UP: [&str; 5] = ["0x1b36", "0x1af4", "0x15ad", "0x1ab8", "0x80ee"];
 
 /// Speed and width of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pace {
-    /// Transfers per second of one lane (one raw bit each).
+    /// Transfers per second per lane (one raw bit each).
     pub transfers_per_s: u64,
-    /// Lanes.
+    /// Number of lanes.
     pub lanes: u32,
 }
 
-/// A link that is below what both of its ends can do.
+/// A link below the capability of both ends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PcieLink {
-    /// Address of the device, `0000:41:00.0`.
+    /// PCI address of the device, `0000:41:00.0`.
     pub device: String,
-    /// What the device is, by its class: `NVMe drive`, `NIC` …
+    /// Kind of device by its class: `NVMe drive`, `NIC` …
     pub what: String,
-    /// What the link does now.
+    /// Current speed and width.
     pub now: Pace,
-    /// The lesser of what the device and the port above it can do.
+    /// Lesser of the maxima of the device and the port above it.
     pub possible: Pace,
-    /// Whether such a device lowers the speed of its link while it is idle, as GPUs do; it was read while idle.
+    /// Whether such a device (a GPU) lowers its link speed while idle; it was read while idle.
     pub saves_power: bool,
 }
 
 impl PcieLink {
-    /// Whether it has fewer lanes than possible. Few devices save power that way.
+    /// Returns whether it has fewer lanes than possible, which few devices do to save power.
     pub fn is_narrow(&self) -> bool {
         self.now.lanes < self.possible.lanes
     }
 
-    /// Whether its speed is below what is possible.
+    /// Returns whether its speed is lower than possible.
     pub fn is_slow(&self) -> bool {
         self.now.transfers_per_s < self.possible.transfers_per_s
     }
 }
 
-/// All such links, by address.
 pub(super) fn slower(root: &Root) -> Vec<PcieLink> {
     let names = root.names(PCI_DIRECTORY).unwrap_or_default();
     if names.is_empty() || is_guest(root) {
@@ -62,7 +57,7 @@ pub(super) fn slower(root: &Root) -> Vec<PcieLink> {
     names.iter().take(MAX_PCI_DEVICES).filter_map(|name| of_device(root, name)).collect()
 }
 
-/// Whether the kernel says that it runs on a hypervisor, whose links are not the hardware's.
+/// Whether the kernel reports a hypervisor, whose links are not real.
 fn is_guest(root: &Root) -> bool {
     let head = root.head(Path::new("proc/cpuinfo"), 1 << 16).unwrap_or_default();
     let text = String::from_utf8_lossy(&head);
@@ -102,8 +97,7 @@ fn is_first(root: &Root, place: &Path, port: &Path) -> bool {
     !(0..lower).any(|n| root.exists(port.join(format!("{slot}.{n}"))))
 }
 
-/// Whether a link leads down from this port: from a root port, and from the second port on the way through each switch. The
-/// first port of a switch, and a device that is part of the root, have none below them.
+/// Whether a link leads down from this port: a root port, or every second port below.
 fn faces_down(port: &Path) -> bool {
     let is_port = |dir: &&Path| dir.file_name().and_then(|name| name.to_str()).is_some_and(is_address);
     let ports = port.ancestors().take_while(is_port).count();
@@ -114,17 +108,15 @@ fn pace(root: &Root, place: &Path, which: &str) -> Option<Pace> {
     let speed = root.text(place.join(format!("{which}_link_speed"))).ok()?;
     let lanes = root.parse::<u32>(place.join(format!("{which}_link_width")), "a width").ok()?;
     let transfers_per_s = transfers_per_s(&speed)?;
-    // 0 where there is no link, 255 where the device does not answer.
+    // 0 without a link, 255 if the device does not answer.
     (1..=32).contains(&lanes).then_some(Pace { transfers_per_s, lanes })
 }
 
-/// The most bridges that are below each other where a device is looked for.
 const MOST_DEEP: usize = 4;
 const GPU: &str = "GPU";
 const ACCELERATOR: &str = "accelerator";
 
-/// Whether a device lowers the speed of its link while it is idle: GPUs and accelerators do, and on the cards of some makers
-/// they are behind a switch, whose link to the slot it is.
+/// Whether a device (a GPU or accelerator, possibly behind a switch) slows its link while idle.
 fn saves_power(root: &Root, place: &Path, deep: usize) -> bool {
     let class = root.line(place.join("class")).unwrap_or_default();
     match kind(&class) {
@@ -138,7 +130,7 @@ fn saves_power(root: &Root, place: &Path, deep: usize) -> bool {
     }
 }
 
-/// What a device is by its class (PCI Code and ID Assignment Specification).
+/// Kind of device by its class (PCI Code and ID Assignment Specification).
 fn kind(class: &str) -> &'static str {
     let (class, rest) = (class.get(2..4), class.get(4..6));
     match (class, rest) {
@@ -152,7 +144,7 @@ fn kind(class: &str) -> &'static str {
     }
 }
 
-/// Whether a name is the address of a PCI device, `0000:41:00.0`.
+/// Whether a name is a PCI address such as `0000:41:00.0`.
 fn is_address(name: &str) -> bool {
     name.matches(':').count() == 2 && name.matches('.').count() == 1 && !name.starts_with("pci")
 }
@@ -162,7 +154,7 @@ mod tests {
     use super::*;
     use crate::fixture::Fixture;
 
-    /// A device below a root port, each with speed and width now and at most.
+    /// A device below a root port, with current and maximum speed and width.
     fn tree(class: &str, device: [&str; 4], port: [&str; 2]) -> String {
         let above = "sys/devices/pci0000:40/0000:40:01.1";
         let own = format!("{above}/0000:41:00.0");
@@ -186,7 +178,7 @@ mod tests {
     fn a_link_is_held_to_what_both_ends_can_do() {
         let fine = tree(NVME, ["16.0", "4", "16.0", "4"], ["16.0", "16"]);
         assert!(found(&fine).is_empty());
-        // The slot has fewer lanes and an older generation: all that is possible is done.
+        // The slot has fewer lanes and an older generation: the link reaches all that is possible.
         let old_slot = tree(NVME, ["8.0", "2", "32.0", "4"], ["8.0", "2"]);
         assert!(found(&old_slot).is_empty());
         let narrow = found(&tree(NVME, ["16.0", "2", "16.0", "4"], ["16.0", "4"]));

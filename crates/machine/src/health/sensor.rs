@@ -1,5 +1,5 @@
-//! Temperatures: sensors of drivers (`/sys/class/hwmon`, Linux `Documentation/hwmon/sysfs-interface.rst`) and thermal zones
-//! (`/sys/class/thermal`, `Documentation/ABI/testing/sysfs-class-thermal`).
+//! Temperatures: driver sensors (`/sys/class/hwmon`, Linux
+//! `Documentation/hwmon/sysfs-interface.rst`) and thermal zones (`/sys/class/thermal`).
 
 use crate::disk::numbered;
 use crate::root::Root;
@@ -9,53 +9,51 @@ use std::path::Path;
 
 const HWMON: &str = "sys/class/hwmon";
 const THERMAL: &str = "sys/class/thermal";
-/// The most sensors that are read.
 const MAX_SENSORS: usize = 1024;
-/// The longest name of a chip or of what it measures.
 const MAX_SENSOR_NAME_CHARACTERS: usize = 20;
-/// What any temperature may be, in °C.
+/// Plausible temperatures in °C.
 const BELIEVED: std::ops::RangeInclusive<f64> = -60.0..=200.0;
-/// What a critical temperature may be, in °C.
+/// Plausible critical temperatures in °C.
 const CRITICAL: std::ops::RangeInclusive<f64> = 50.0..=150.0;
-/// Drivers that are not read: they ask a disk, which would begin its time to spin down again.
+/// Drivers to skip: they query a disk, which would reset its spin-down timer.
 const NOT_READ: [&str; 1] = ["drivetemp"];
-/// Chips on the board with inputs that nothing may be connected to: their temperatures are shown and never judged.
+/// Board chips that may have unconnected inputs: their temperatures are shown but not judged.
 const UNSURE: [&str; 6] = ["nct", "it8", "w83", "f71", "asus", "acpitz"];
 
 /// A temperature.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sensor {
-    /// The driver or zone: `coretemp`, `nvme`, `x86_pkg_temp`.
+    /// Driver or zone: `coretemp`, `nvme`, `x86_pkg_temp`.
     pub chip: String,
-    /// What is measured, where that is said: `Package id 0`, `Composite`.
+    /// Measured part, if named: `Package id 0`, `Composite`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// In °C.
+    /// Temperature in °C.
     pub celsius: f64,
-    /// From where on it is critical for the hardware, in °C.
+    /// Critical limit of the hardware in °C.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub critical: Option<f64>,
 }
 
 impl Sensor {
-    /// Whether something is connected for sure: inputs of a board's own chip may have nothing.
+    /// Returns whether the input is certainly connected, unlike those of board chips.
     pub fn is_sure(&self) -> bool {
         !UNSURE.iter().any(|chip| self.chip.starts_with(chip))
     }
 
-    /// Whether it is at its critical limit.
+    /// Returns whether the temperature is at the critical limit.
     pub fn is_critical(&self) -> bool {
         self.is_sure() && self.critical.is_some_and(|critical| self.celsius >= critical)
     }
 
-    /// Chip and label.
+    /// Returns chip and label.
     pub fn name(&self) -> String {
         let label = self.label.as_ref().map(|label| format!(" {label}")).unwrap_or_default();
         format!("{}{label}", self.chip)
     }
 }
 
-/// All temperatures; of a zone that a driver shows as well, the driver's.
+/// All temperatures; a zone that a driver also shows is read from the driver.
 pub(super) fn all(root: &Root) -> Vec<Sensor> {
     let mut found = Vec::new();
     for chip in root.names(HWMON).unwrap_or_default().iter().filter(|name| numbered(name, "hwmon")) {
@@ -63,7 +61,7 @@ pub(super) fn all(root: &Root) -> Vec<Sensor> {
     }
     for zone in root.names(THERMAL).unwrap_or_default().iter().filter(|name| numbered(name, "thermal_zone")) {
         let zone = of_zone(root, &Path::new(THERMAL).join(zone));
-        // The kernel's driver of a zone has the zone's name with other dashes; coretemp has the same sensor.
+        // The kernel's driver has the zone's name with other dashes; coretemp has the same sensor.
         let alike = |one: &Sensor, name: &str| {
             one.chip.replace('-', "_") == name.replace('-', "_")
                 || (one.chip == "coretemp" && name == "x86_pkg_temp")
@@ -119,7 +117,7 @@ fn celsius_critical(root: &Root, file: &Path) -> Option<f64> {
     celsius(root, file, &CRITICAL)
 }
 
-/// A temperature, which the kernel writes in thousandths of a degree; `None` where it cannot be.
+/// Temperature in °C, written by the kernel in m°C; `None` if implausible.
 fn celsius(root: &Root, file: &Path, believed: &std::ops::RangeInclusive<f64>) -> Option<f64> {
     let millidegrees: i64 = root.parse(file, "a temperature in m°C").ok()?;
     Some(millidegrees as f64 / 1000.0).filter(|celsius| believed.contains(celsius))

@@ -1,7 +1,6 @@
-//! What an NVMe drive says of its own health: its SMART / Health Information log page (NVM Express Base Specification, Get Log
-//! Page, log page identifier 02h), which Linux shows to root alone, by an ioctl.
-//!
-//! In a saved tree the page is the file `smart/nvmeN`; it holds no serial number.
+//! SMART / Health Information log page of NVMe drives (NVM Express Base Specification, Get Log
+//! Page, identifier 02h), only readable by root; `smart/nvmeN` in a saved tree. It has no serial
+//! number.
 
 use crate::disk::numbered;
 use crate::root::Root;
@@ -12,51 +11,49 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 const CONTROLLERS: &str = "sys/class/nvme";
-/// Where a saved tree has the pages.
+/// Directory of the pages in a saved tree.
 const SAVED: &str = "smart";
-/// The most drives that are asked.
 const MAX_DRIVES: usize = 256;
-/// Said where this user may not ask.
 const DENIED: &str = "wear and media errors of NVMe drives (SMART log page)";
 
-/// An NVMe drive and what it says.
+/// SMART data of an NVMe drive.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Drive {
-    /// The kernel's name of its controller: `nvme0`.
+    /// The kernel's name of the controller: `nvme0`.
     pub name: String,
-    /// What its log page says.
+    /// Contents of the log page.
     #[serde(flatten)]
     pub smart: Smart,
 }
 
-/// The log page, as far as it is used. Counts that do not fit are the largest number.
+/// The used part of the log page. Counts that do not fit are the largest number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Smart {
-    /// Bits of what is critical: 0 spare blocks below the threshold, 1 temperature, 2 reliability degraded, 3 read-only,
+    /// Critical bits: 0 spare below threshold, 1 temperature, 2 reliability degraded, 3 read-only,
     /// 4 backup of volatile memory failed, 5 persistent memory region unreliable.
     pub critical_warning: u8,
-    /// Composite temperature in K; `None` where it is not told.
+    /// Composite temperature in K, if reported.
     pub kelvin: Option<u16>,
-    /// Spare blocks left, in % of what there was.
+    /// Spare blocks left, in % of the original number.
     pub spare_percent: u8,
-    /// Spare blocks below which the drive warns, in %.
+    /// Spare threshold of the warning, in %.
     pub spare_threshold_percent: u8,
-    /// Wear, in % of what the maker expects the drive to endure; may exceed 100, 255 is the most.
+    /// Wear in % of the rated endurance; may exceed 100, at most 255.
     pub used_percent: u8,
-    /// Bytes read, in the page's units of 512,000.
+    /// Bytes read, in multiples of 512,000.
     pub read_bytes: u64,
-    /// Bytes written, in the page's units of 512,000.
+    /// Bytes written, in multiples of 512,000.
     pub written_bytes: u64,
-    /// Hours that it was on.
+    /// Hours with power on.
     pub power_on_hours: u64,
-    /// Times that power was lost without warning.
+    /// Power losses without warning.
     pub unsafe_shutdowns: u64,
-    /// Times that it detected data that it could not recover.
+    /// Detected losses of data that could not be recovered.
     pub media_errors: u64,
 }
 
 impl Smart {
-    /// Reads a log page; `None` where it is too short or all of it is zero, which no drive writes.
+    /// Parses a log page; `None` if it is too short or all zero, which no drive writes.
     pub fn parse(page: &[u8]) -> Option<Self> {
         let page: &[u8; SMART_BYTES] = page.get(..SMART_BYTES)?.try_into().ok()?;
         if page.iter().all(|byte| *byte == 0) {
@@ -83,7 +80,7 @@ impl Smart {
     }
 }
 
-/// What the drives say; and, where this user may not ask, what that lacks.
+/// SMART data of all drives; and a description of the missing data if this user may not query them.
 pub(super) fn drives(root: &Root) -> (Vec<Drive>, Option<&'static str>) {
     let mut denied = None;
     let mut found = Vec::new();
@@ -100,7 +97,7 @@ pub(super) fn drives(root: &Root) -> (Vec<Drive>, Option<&'static str>) {
     (found, denied)
 }
 
-/// The drives of this machine that answer, each with where its page is. The health of one that NVMe over Fabrics shows here is another machine's.
+/// Responding local drives with the path of their page, without NVMe over Fabrics.
 fn controllers(root: &Root) -> Vec<(String, PathBuf)> {
     let names = root.names(if root.is_live() { CONTROLLERS } else { SAVED }).unwrap_or_default();
     let names = names
@@ -111,28 +108,27 @@ fn controllers(root: &Root) -> Vec<(String, PathBuf)> {
     names.map(|name| (name.clone(), dir.join(name))).collect()
 }
 
-/// Whether a controller is not behind a network (`transport` of drivers/nvme/host). `pcie` and `apple-nvme` are here; so is what is not told.
+/// Whether a controller is local (`transport` of drivers/nvme/host) or unknown.
 fn is_here(root: &Root, name: &str) -> bool {
     let transport = root.line(Path::new(CONTROLLERS).join(name).join("transport")).unwrap_or_default();
     !["tcp", "rdma", "fc", "loop"].contains(&transport.as_str())
 }
 
-/// Whether a controller is up (`state` of drivers/nvme/host/sysfs.c), or nothing says. A command to one that is being reset, or that is dead, would
-/// wait for the end of that.
+/// Whether a controller is up or unknown (`state` of drivers/nvme/host/sysfs.c): a command to one
+/// that is resetting or dead would block.
 fn answers(root: &Root, name: &str) -> bool {
     root.line(Path::new(CONTROLLERS).join(name).join("state")).map_or(true, |state| state == "live")
 }
 
-/// The log page: asked of the drive, or from a saved tree.
 fn page(root: &Root, place: &Path) -> std::io::Result<Vec<u8>> {
     if root.is_live() {
-        // By its name alone: /dev is the system's, and what is no NVMe controller refuses the request.
+        // The name suffices: /dev belongs to the system, and other devices reject the request.
         return smart_log(File::open(place)?).map(Vec::from);
     }
     root.bytes(place, SMART_BYTES as u64).map_err(std::io::Error::other)
 }
 
-/// The pages of all drives that this user may ask, by name, to be saved.
+/// Pages of all drives that this user may query, with their paths in a saved tree.
 pub(crate) fn pages(root: &Root) -> Vec<(PathBuf, Vec<u8>)> {
     let all = controllers(root).into_iter();
     all.filter_map(|(name, place)| Some((Path::new(SAVED).join(name), page(root, &place).ok()?))).collect()

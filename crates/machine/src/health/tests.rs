@@ -2,8 +2,9 @@ use super::*;
 use crate::fixture::{Fault as Wrong, Fixture};
 use smart::tests::made;
 
-/// A server as the kernel shows one, by Documentation/ABI/testing/sysfs-class-powercap, sysfs-devices-edac,
-/// sysfs-devices-system-cpu, sysfs-class-thermal, sysfs-bus-pci and Documentation/hwmon/sysfs-interface.rst.
+/// A server by the kernel's Documentation
+/// (ABI/testing/sysfs-{class-powercap,devices-edac,devices-system-cpu,class-thermal,bus-pci},
+/// hwmon/sysfs-interface.rst).
 const SERVER: &str = r"
 proc/cpuinfo = processor\t: 0\nmicrocode\t: 0x5003604\nflags\t\t: fpu vme\n\nprocessor\t: 1\nmicrocode\t: 0x5003604
 sys/devices/system/cpu/vulnerabilities/meltdown = Not affected
@@ -91,7 +92,7 @@ fn what_happens_between_two_readings_is_told() -> Result<(), Wrong> {
     assert_eq!((change.throttled(), change.memory_errors()), (4, [3, 0]));
     assert_eq!(change.packages_throttled, BTreeMap::from([("0".to_owned(), 2)]));
     assert_eq!(change.controllers[0].name, "mc1");
-    // The counter began again at its range: 0.32885 J up to it, and 0.67115 J after.
+    // The counter wrapped: 0.32885 J up to its range, and 0.67115 J after.
     let energy = probe.energy_since(&before.counters.energy, 0.5);
     assert_eq!((energy.packages_j, energy.memory_j), (Some(1.0), Some(0.0)));
     let kept = before.lasting();
@@ -170,7 +171,6 @@ fn a_saved_machine_has_the_health_of_the_machine() -> Result<(), Wrong> {
     let place = dir.path().join("saved.tar.gz");
     crate::saved::save(&fixture.root, &fixture.machine(), &place)?;
     let saved = crate::saved::open(&place)?;
-    // Interfaces have names of their user's.
     health.counters.interfaces.clear();
     assert_eq!(Health::read(&saved), health);
     assert!(!saved.exists(format!("{port}/0000:41:00.0/serial")));
@@ -198,7 +198,7 @@ fn garbage_is_no_fault() -> Result<(), Wrong> {
     Ok(())
 }
 
-/// What is real here, whatever that is: two readings, which agree with themselves, and cost little.
+/// Two readings of this machine are consistent and cheap.
 #[test]
 fn this_machine_is_read() {
     let root = Root::live();

@@ -1,4 +1,4 @@
-//! Saved machines as `FILE.tar.gz`: written from a list of files, and read without trust in what is in it.
+//! Saved machines as `FILE.tar.gz`: written from a list of files, read as untrusted.
 
 use super::super::tree::{Node, Tree};
 use super::{Content, MARKS_OF_A_MACHINE, SavedError, shown};
@@ -10,18 +10,15 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 use tar::{EntryType, Header};
 
-/// The most that an archive may hold, in bytes unpacked: 4096 CPUs have some 60 files each, and a file takes at least 1 KiB.
+/// Largest unpacked archive in bytes: 4096 CPUs have some 60 files each of at least 1 KiB.
 const MAX_BYTES: u64 = 256 << 20;
-/// The most files, directories and links.
 const MAX_ENTRIES: usize = 300_000;
 
-/// Whether a path names an archive.
 pub(super) fn is_named(path: &Path) -> bool {
     let name = path.to_string_lossy();
     name.ends_with(".tar.gz") || name.ends_with(".tgz")
 }
 
-/// Writes this as an archive at `to`, which must not exist.
 pub(super) fn write(to: &Path, content: &Content) -> Result<(), SavedError> {
     let failed = |cause| SavedError::File { path: shown(to), cause };
     let file = match OpenOptions::new().write(true).create_new(true).open(to) {
@@ -31,7 +28,7 @@ pub(super) fn write(to: &Path, content: &Content) -> Result<(), SavedError> {
     let pack = || {
         let mut tar = tar::Builder::new(GzEncoder::new(&file, Compression::default()));
         for (path, bytes) in &content.files {
-            // Neither user nor time: the same machine gives the same archive.
+            // Without user and time, so that equal machines give equal archives.
             let mut header = Header::new_ustar();
             header.set_size(bytes.len() as u64);
             header.set_mode(0o644);
@@ -47,22 +44,19 @@ pub(super) fn write(to: &Path, content: &Content) -> Result<(), SavedError> {
         tar.into_inner()?.finish()?.flush()
     };
     pack().map_err(|cause| {
-        // What was begun is no machine.
+        // A partial archive is no machine.
         let _ = fs::remove_file(to);
         failed(cause)
     })
 }
 
-/// Reads an archive into memory.
-///
-/// # Errors
-/// It cannot be read, is no archive, has anything but plain files, directories and links, has a path twice or one that leads out of
-/// it, or is larger than any machine.
+/// Reads an archive into memory. Fails if it is unreadable or too large, or has anything but plain
+/// files, directories and links, a duplicate path, or one that leads out of it.
 pub(super) fn read(from: &Path) -> Result<Tree, SavedError> {
     let refused = |why: String| SavedError::Refused { path: shown(from), why };
     let no_archive = |e: io::Error| unreadable(&e, refused);
     let file = File::open(from).map_err(|cause| SavedError::File { path: shown(from), cause })?;
-    // One byte more than there may be, so that what is cut off is noticed.
+    // One byte more than allowed, so that truncation is noticed.
     let mut tar = tar::Archive::new(GzDecoder::new(file).take(MAX_BYTES + 1));
     let (mut tree, mut number) = (Tree::default(), 0);
     for entry in tar.entries().map_err(no_archive)? {
@@ -94,11 +88,10 @@ pub(super) fn read(from: &Path) -> Result<Tree, SavedError> {
     Ok(if is_machine { tree } else { tree.only_directory() })
 }
 
-/// Why bytes are no archive.
 fn unreadable(e: &io::Error, refused: impl Fn(String) -> SavedError) -> SavedError {
     let most = MAX_BYTES >> 20;
     match e.kind() {
-        // What has no header of gzip is no archive, whatever its size.
+        // Without a gzip header it is no archive.
         io::ErrorKind::InvalidInput => {
             refused(format!("it is not a tar.gz that plimsoll machine --save wrote ({e})"))
         }

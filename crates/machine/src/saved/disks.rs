@@ -1,5 +1,4 @@
-//! Of a machine that is saved: its block devices, what they are made of and the links they are attached by. Places are the
-//! kernel's own below `/sys/devices`; models stay, serial numbers and names of volumes do not.
+//! Block devices of a saved machine below `/sys/devices`, without serial numbers and volume names.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +7,7 @@ use super::rename::Names;
 use crate::Machine;
 use crate::root::Root;
 
-/// What is read of a device, beside what it is made of.
+/// Files of a device, besides its composition.
 const OF_DEVICE: [&str; 15] = [
     "dev",
     "device/model",
@@ -26,13 +25,11 @@ const OF_DEVICE: [&str; 15] = [
     "ro",
     "size",
 ];
-/// What is read of each device above it, on the way to the root of the bus.
+/// Files of each device above it up to the bus root.
 const ABOVE: [&str; 6] =
     ["current_link_speed", "current_link_width", "max_link_speed", "max_link_width", "numa_node", "speed"];
-/// The most partitions and members of a device.
 const MOST_PARTS: usize = 256;
 
-/// Adds the devices that discovery lists.
 pub(super) fn add(root: &Root, machine: &Machine, names: &mut Names, content: &mut Content) {
     for disk in &machine.disks {
         let listed = Path::new("sys/block").join(&disk.name);
@@ -51,7 +48,6 @@ pub(super) fn add(root: &Root, machine: &Machine, names: &mut Names, content: &m
     btrfs(root, names, content);
 }
 
-/// Adds which devices each file system of btrfs is on.
 fn btrfs(root: &Root, names: &mut Names, content: &mut Content) {
     const SYSTEMS: &str = "sys/fs/btrfs";
     for system in root.names(SYSTEMS).unwrap_or_default().into_iter().take(MOST_PARTS) {
@@ -65,7 +61,7 @@ fn btrfs(root: &Root, names: &mut Names, content: &mut Content) {
     }
 }
 
-/// Adds one device or partition, and gives the place where it is saved.
+/// Adds a device or partition and returns its saved path.
 fn device(root: &Root, place: &Path, names: &mut Names, content: &mut Content) -> PathBuf {
     let to = names.place(place);
     for file in OF_DEVICE {
@@ -92,7 +88,6 @@ fn device(root: &Root, place: &Path, names: &mut Names, content: &mut Content) -
     to
 }
 
-/// Adds the links and nodes above a device.
 fn above(root: &Root, place: &Path, names: &mut Names, content: &mut Content) {
     for dir in place.ancestors().filter(|dir| dir.starts_with("/sys/devices")) {
         let to = names.place(dir);
@@ -114,7 +109,7 @@ fn above(root: &Root, place: &Path, names: &mut Names, content: &mut Content) {
     }
 }
 
-/// Adds the controllers of an NVMe disk that is below a virtual subsystem.
+/// Adds the controllers of an NVMe disk below a virtual subsystem.
 fn paths(root: &Root, place: &Path, names: &mut Names, content: &mut Content) {
     let Some(subsystem) = place.parent().filter(|_| place.starts_with("/sys/devices/virtual/nvme-subsystem"))
     else {

@@ -1,4 +1,4 @@
-//! Of a machine that is saved: its control groups with their limits, and its mount table, under numbered names.
+//! Control groups with their limits, and mount table of a saved machine, under numbered names.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::mounts::{self, Mount};
 use crate::root::Root;
 use crate::storage::{Medium, device_by_source};
 
-/// The files of a group that tell its limits and what it used: numbers alone.
+/// Files of a group with limits and usage: numbers only.
 const OF_GROUP: [&str; 13] = [
     "cpu.cfs_period_us",
     "cpu.cfs_quota_us",
@@ -27,12 +27,11 @@ const OF_GROUP: [&str; 13] = [
     "memory.stat",
     "memory.usage_in_bytes",
 ];
-/// The most mounts that are saved: container hosts have tens of thousands, all alike.
+/// Most mounts saved: container hosts have tens of thousands of similar ones.
 const MOST_MOUNTS: usize = 256;
 /// Controllers whose groups limit a benchmark.
 const CONTROLLERS: [&str; 3] = ["cpu", "cpuset", "memory"];
 
-/// Adds the groups of this process and the mounts.
 pub(super) fn add(root: &Root, names: &mut Names, content: &mut Content) {
     if let Ok(table) = root.text("proc/self/cgroup") {
         content.file("proc/self/cgroup", membership(&table, names).into_bytes());
@@ -53,7 +52,7 @@ pub(super) fn add(root: &Root, names: &mut Names, content: &mut Content) {
     }
 }
 
-/// `/proc/self/cgroup`: the hierarchies of the wanted controllers, and that of version 2.
+/// Filters `/proc/self/cgroup`: hierarchies of the wanted controllers, and version 2.
 fn membership(table: &str, names: &mut Names) -> String {
     let mut text = String::new();
     for line in table.lines() {
@@ -80,9 +79,9 @@ fn is_wanted(mount: &Mount) -> bool {
     is_group || is_store || mount.point == Path::new("/")
 }
 
-/// A mount as a line of the table; of its options those that are words.
+/// Line of the mount table; only options that are plain words are kept.
 fn line(root: &Root, mount: &Mount, names: &mut Names) -> String {
-    // Some file systems have a number of their own that is no device's.
+    // Some file systems have a number that is no device's.
     let source = match place_of(root, mount.device).or_else(|_| device_by_source(root, mount)) {
         Ok(place) => {
             let name = place.file_name().unwrap_or_default().to_string_lossy();

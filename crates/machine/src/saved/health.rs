@@ -1,6 +1,5 @@
-//! Of a machine that is saved: temperatures, links of PCI Express and what NVMe drives say of themselves. Other files of health
-//! are in the list of all that is saved. Counters of network interfaces are not saved: they mean nothing without a second
-//! reading, and interfaces have names of their user's.
+//! Temperatures, PCI Express links and NVMe SMART pages of a saved machine; without counters of
+//! network interfaces, whose names may be private.
 
 use std::path::Path;
 
@@ -10,15 +9,12 @@ use crate::disk::numbered;
 use crate::health::smart_pages;
 use crate::root::Root;
 
-/// What is read of a PCI device.
 const OF_PCI: [&str; 6] =
     ["class", "current_link_speed", "current_link_width", "max_link_speed", "max_link_width", "vendor"];
-/// Bytes of an NVMe drive's log page that the specification names; what follows is reserved.
+/// Specified bytes of an NVMe log page; the rest is reserved.
 const OF_PAGE: usize = 200;
-/// The most devices, and files of one sensor chip.
 const MAX_FILES: usize = 8192;
 
-/// Adds them.
 pub(super) fn add(root: &Root, names: &mut Names, content: &mut Content) {
     sensors(root, "sys/class/hwmon", "hwmon", &["name"], content);
     sensors(root, "sys/class/thermal", "thermal_zone", &["temp", "type"], content);
@@ -29,7 +25,7 @@ pub(super) fn add(root: &Root, names: &mut Names, content: &mut Content) {
     links(root, names, content);
 }
 
-/// Adds chips or zones: files of these names, inputs with what belongs to them, and trip points.
+/// Adds chips or zones: `fixed` files, inputs with their attributes, and trip points.
 fn sensors(root: &Root, class: &str, prefix: &str, fixed: &[&str], content: &mut Content) {
     let chips = root.names(class).unwrap_or_default();
     for dir in chips.iter().filter(|name| numbered(name, prefix)).map(|name| Path::new(class).join(name)) {
@@ -46,7 +42,7 @@ fn sensors(root: &Root, class: &str, prefix: &str, fixed: &[&str], content: &mut
     }
 }
 
-/// Adds the PCI devices that have a link, and the ports above them.
+/// Adds PCI devices with a link, and the ports above them.
 fn links(root: &Root, names: &mut Names, content: &mut Content) {
     const PCI_DIRECTORY: &str = "sys/bus/pci/devices";
     for name in root.names(PCI_DIRECTORY).unwrap_or_default().into_iter().take(MAX_FILES) {

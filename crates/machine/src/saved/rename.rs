@@ -1,9 +1,9 @@
-//! Names in a saved machine: paths keep their shape, and what may name a user, a volume or a device instance is numbered.
+//! Names in a saved machine: numbers replace names of users, volumes and device instances.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
-/// Words of paths that say what something is and nothing of whose it is.
+/// Path components that are generic and not private.
 const IMPERSONAL_WORDS: &[&str] = &[
     "boot",
     "burstable",
@@ -41,17 +41,17 @@ const IMPERSONAL_WORDS: &[&str] = &[
     "var",
     "wal",
 ];
-/// Parts of group names by which kinds of container are known.
+/// Parts of group names that identify kinds of container.
 const CONTAINERS: [&str; 5] = ["kubepods", "docker", "libpod", "lxc", "garden"];
-/// From so many hexadecimal digits on a word identifies one thing in the world: a GUID, a world-wide name.
+/// Hexadecimal digits from which a word identifies a single thing: a GUID, a world-wide name.
 const IDENTIFYING: usize = 12;
 
-/// Gives the same name the same number everywhere.
+/// Numbers names consistently.
 #[derive(Debug, Default)]
 pub(super) struct Names(BTreeMap<String, String>);
 
 impl Names {
-    /// A path whose words are plain or numbered.
+    /// Replaces the private components of a path by numbered names.
     pub(super) fn path(&mut self, path: &Path) -> PathBuf {
         let mut out = PathBuf::new();
         for part in path.components() {
@@ -71,7 +71,7 @@ impl Names {
         self.numbered(word, kind)
     }
 
-    /// A place below `/sys/devices`: the kernel's own names, unless one identifies or was chosen by a user.
+    /// Replaces components of a path below `/sys/devices` that are identifying or user-given.
     pub(super) fn place(&mut self, place: &Path) -> PathBuf {
         let words = place.components().filter_map(|part| match part {
             Component::Normal(word) => Some(word.to_string_lossy().into_owned()),
@@ -80,12 +80,12 @@ impl Names {
         words.collect::<Vec<_>>().iter().map(|word| self.device(word)).collect()
     }
 
-    /// A device's name, as the kernel has it.
+    /// Replaces a device name unless it is one of the kernel's.
     pub(super) fn device(&mut self, name: &str) -> String {
         let digits = name.bytes().filter(|byte| *byte != b'-').collect::<Vec<_>>();
         let longest = digits.split(|byte| !byte.is_ascii_hexdigit()).map(<[u8]>::len).max().unwrap_or(0);
         let is_kernels = |c: char| c.is_ascii_alphanumeric() || ":.-_!,@+".contains(c);
-        // A RAID array can have a name of its user's: md_home.
+        // A RAID array can have a name of its user: md_home.
         match name.strip_prefix("md_") {
             Some(_) => self.numbered(name, "md_"),
             None if longest >= IDENTIFYING || !name.chars().all(is_kernels) => self.numbered(name, "id"),

@@ -8,7 +8,7 @@ use flate2::write::GzEncoder;
 use std::fs;
 use tar::{EntryType, Header};
 
-/// A machine whose every private file holds a name that must not come out.
+/// A machine with a private name in every file, which must not be saved.
 fn private() -> Result<Fixture, Fault> {
     let fixture = Fixture::open("xeon-gold-6230-2s")?;
     for path in [
@@ -54,7 +54,6 @@ fn a_saved_machine_is_found_again_and_names_nobody() -> Result<(), Fault> {
     Ok(())
 }
 
-/// An archive of links.
 fn linked(links: &[(&str, &str)]) -> Vec<u8> {
     let mut tar = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
     for (path, target) in links {
@@ -71,7 +70,7 @@ fn linked(links: &[(&str, &str)]) -> Vec<u8> {
     tar.into_inner().unwrap().finish().unwrap()
 }
 
-/// What a saved machine leaves out, or has under other names.
+/// Removes what a saved machine lacks or renames.
 fn without_names(mut machine: Machine) -> Machine {
     machine.host = None;
     machine.network.clear();
@@ -85,14 +84,12 @@ fn without_names(mut machine: Machine) -> Machine {
     machine
 }
 
-/// An array's name may be its user's.
 fn unnamed(name: &mut String) {
     if name.starts_with("md_") {
         "md_".clone_into(name);
     }
 }
 
-/// The storage behind every mount point, without names.
 fn behind_all(root: &Root) -> Vec<Storage> {
     let mounts = crate::mounts::read(root).unwrap_or_default();
     let on_devices =
@@ -107,9 +104,9 @@ fn behind_all(root: &Root) -> Vec<Storage> {
         storage.device.iter_mut().for_each(unnamed);
         for layer in &mut storage.layers {
             unnamed(&mut layer.name);
-            // A mapped volume's name and a loop device's file are its user's.
+            // The names of a mapped volume and a loop device's file are private.
             layer.detail = match layer.kind {
-                // Its type, `LVM`, comes first; a name alone has none.
+                // The type, `LVM`, comes first; a name alone has none.
                 DiskKind::DeviceMapper => {
                     let kind = |text: String| text.split(' ').next().map(str::to_owned);
                     layer.detail.take().and_then(kind).filter(|kind| !kind.contains('-'))
@@ -120,7 +117,7 @@ fn behind_all(root: &Root) -> Vec<Storage> {
         }
         storage
     });
-    // What lies below a loop device's file cannot be known without its path.
+    // Storage below a loop device is unknown without the path of its file.
     let is_known = |storage: &Storage| {
         !storage.disks.is_empty() && storage.layers.iter().all(|layer| layer.kind != DiskKind::Loop)
     };
@@ -168,7 +165,7 @@ fn a_link_of_a_saved_tree_shows_no_file_outside() -> Result<(), Fault> {
     Ok(())
 }
 
-/// An archive with one entry, whatever its path.
+/// An archive with one entry at any path.
 fn packed(path: &str, kind: EntryType, size: u64, content: &[u8]) -> Vec<u8> {
     let mut header = Header::new_ustar();
     let name = &mut header.as_ustar_mut().map(|ustar| &mut ustar.name);
@@ -204,7 +201,7 @@ fn hostile_archives_are_refused() -> Result<(), Fault> {
     for link in [EntryType::Link, EntryType::Char, EntryType::Fifo] {
         assert!(said(&packed("sys", link, 0, b"")).contains("is a hard link or a device"), "{link:?}");
     }
-    // A link is followed inside the archive alone.
+    // Links are followed only inside the archive.
     for target in ["/etc", "..", "../..", "a/../../..", "x/.."] {
         assert!(said(&linked(&[("sys", target)])).contains("none of sys, proc"), "{target}");
     }

@@ -1,18 +1,16 @@
-//! What happened between two snapshots.
-
 use super::{CpuTime, Snapshot, share};
 use crate::CpuSet;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// What happened between two snapshots. Shares run from 0 to 1; `None` is not known.
+/// Activity between two snapshots. Shares are from 0 to 1; `None` is unknown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Change {
-    /// Time between the snapshots, in seconds.
+    /// Time between the snapshots in s.
     pub elapsed_s: f64,
-    /// Share of the CPUs' time that a hypervisor gave to others.
+    /// Steal: share of the CPUs' time that the hypervisor gave to other guests.
     pub steal_share: Option<f64>,
-    /// Share of the CPUs' time in which they ran anything.
+    /// Share of the CPUs' time that was busy.
     pub busy_share: Option<f64>,
     /// Share of the time in which some thread of the machine waited for a CPU.
     pub cpu_pressure: Option<f64>,
@@ -20,14 +18,14 @@ pub struct Change {
     pub memory_pressure: Option<f64>,
     /// Share of the time in which some thread of the machine waited for I/O.
     pub io_pressure: Option<f64>,
-    /// Time for which the CPU quota stopped this process's groups, summed over CPUs, in seconds.
+    /// Time in s, summed over CPUs, in which the CPU quota throttled this process's groups.
     pub throttled_s: Option<f64>,
-    /// Pages moved to or from swap, by the whole machine.
+    /// Pages moved to or from swap by the whole machine.
     pub pages_swapped: Option<u64>,
 }
 
 impl Snapshot {
-    /// What happened from this snapshot to a later one, on `cpus`.
+    /// Returns the activity on `cpus` from this snapshot to a later one.
     pub fn until(&self, later: &Self, cpus: &CpuSet) -> Change {
         let elapsed = later.at.saturating_duration_since(self.at);
         let time = self.time_until(later, cpus);
@@ -49,7 +47,7 @@ impl Snapshot {
         }
     }
 
-    /// The time that passed on `cpus`. Counters may step back a little (iowait does); that counts as nothing.
+    /// CPU time that passed on `cpus`. A counter that steps back (as iowait does) counts as zero.
     fn time_until(&self, later: &Self, cpus: &CpuSet) -> CpuTime {
         let mut sum = CpuTime::default();
         for cpu in cpus.iter() {
@@ -62,7 +60,6 @@ impl Snapshot {
     }
 }
 
-/// A stall of so many microseconds as a share of the time that passed.
 fn stalled(stalled_us: u64, elapsed: Duration) -> Option<f64> {
     share(stalled_us, u64::try_from(elapsed.as_micros()).ok()?)
 }

@@ -1,4 +1,4 @@
-//! The worker's side: prepares and samples what the parent asks for, until its standard input ends.
+//! Worker process: prepares and samples cases on request until its standard input ends.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -12,10 +12,7 @@ use plimsoll_model::sample::CannotMeasure;
 
 use super::message::{Reply, Request, read, write};
 
-/// Serves one parent. Returns when the parent closes the pipe.
-///
-/// # Errors
-/// The pipe broke or carried something that is not a request.
+/// Serves one parent until it closes the pipe. Fails if the pipe breaks or carries no request.
 pub fn serve(mut from: impl BufRead, mut to: impl Write) -> io::Result<()> {
     die_with_the_parent();
     plimsoll_system::program::take_name();
@@ -34,19 +31,19 @@ pub fn serve(mut from: impl BufRead, mut to: impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// A worker outlives nothing: it goes with its parent, and first when memory runs out.
+/// Makes the worker die with its parent, and first when memory runs out.
 fn die_with_the_parent() {
     // Best effort: end of input ends the worker too, and the OOM score needs a writable /proc.
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
 }
 
-/// How the kernel's workers for an io_uring are called (io_uring/io-wq.c).
+/// Name prefix of the kernel's io_uring workers (io_uring/io-wq.c).
 const KERNEL_WORKER: &str = "iou-wrk";
 
-/// Nanoseconds that each thread of this process has waited for a CPU (`schedstat`, second number: the kernel's
-/// `Documentation/scheduler/sched-stats.rst`). Empty where the kernel does not tell. The kernel's own workers for an io_uring
-/// are left out: they wait for the thread that gave them work, and nobody else's work could be stopped for that.
+/// Time in ns that each thread of this process has waited for a CPU, by thread ID (`schedstat`,
+/// second number: the kernel's `Documentation/scheduler/sched-stats.rst`). Excludes the kernel's
+/// io_uring workers, which wait for the thread that gave them work.
 fn run_delays() -> HashMap<OsString, u64> {
     let Ok(threads) = std::fs::read_dir("/proc/self/task") else { return HashMap::new() };
     let delay = |thread: std::fs::DirEntry| {
@@ -59,7 +56,7 @@ fn run_delays() -> HashMap<OsString, u64> {
     threads.filter_map(|thread| delay(thread.ok()?)).collect()
 }
 
-/// The largest share of `elapsed` seconds that a thread waited since `before`.
+/// Largest share of `elapsed` seconds that a thread waited for a CPU since `before`, 0 to 1.
 fn waited(before: &HashMap<OsString, u64>, elapsed: f64) -> Option<f64> {
     let since =
         |(thread, now): (OsString, u64)| now.saturating_sub(before.get(&thread).copied().unwrap_or(0));
@@ -154,7 +151,6 @@ mod tests {
             let stand_by = move || {
                 let id = rustix::thread::gettid().as_raw_nonzero();
                 tell.send(OsString::from(id.to_string())).expect("somebody listens");
-                // Until the other end is gone.
                 let _ = ended.recv();
             };
             let thread = std::thread::Builder::new().name(name.to_owned()).spawn(stand_by).expect("a thread");

@@ -1,4 +1,4 @@
-//! What parent and worker say to each other: one JSON value a line, in turn.
+//! Messages between parent and worker: one JSON value per line, in turn.
 
 use std::io::{self, BufRead, Write};
 
@@ -10,58 +10,58 @@ use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 use plimsoll_model::sample::{Amount, CannotMeasure, Facts, Offer, Sample, Writable};
 
-/// Longest line either side accepts: a sample with a full latency histogram is far below it.
+/// Longest accepted line in bytes, far above a sample with a full latency histogram.
 const MAX_LINE: u64 = 16 << 20;
 
-/// Parent to worker.
+/// Request from parent to worker.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Request {
-    /// First of all: where the worker is and what the user chose.
+    /// First message.
     Begin {
         /// The machine as the parent discovered it.
         machine: Box<Machine>,
-        /// The user's choices.
+        /// Options of the user.
         options: Options,
     },
-    /// Tears down what is prepared and prepares this case.
+    /// Tears down the current case and prepares this one.
     Prepare {
         /// The case.
         case: Case,
-        /// What its benchmark made of its parameters when it was planned.
+        /// Parameters of the case as its benchmark parsed them for the plan.
         parsed: Parsed,
-        /// Seconds that are left of the budget, where there is one.
+        /// Rest of the budget in s, if there is one.
         within: Option<f64>,
     },
-    /// Makes a place in which reference tools may write.
+    /// Creates a location that reference tools may write to.
     Lend,
-    /// Does one sample.
+    /// Takes one sample.
     Sample(Amount),
-    /// Frees the CPUs for a while.
+    /// Frees the CPUs temporarily.
     Pause,
-    /// Goes on.
+    /// Ends a pause.
     Resume,
-    /// Checks the answer and tells the facts.
+    /// Checks the answer and requests the facts.
     Verify,
-    /// Tears down what is prepared; the worker stays for another case.
+    /// Tears down the current case; the worker stays for another one.
     Finish,
 }
 
-/// Worker to parent, one for each request.
+/// Reply from worker to parent, one per request.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reply {
-    /// Done; nothing to say.
+    /// Done, without a result.
     Done,
-    /// The case is ready; this is what a reference tool may use.
+    /// The case is ready; contains what reference tools may use.
     Prepared(Offer),
-    /// Where reference tools may write, or why nowhere.
+    /// Location that reference tools may write to, or the reason why there is none.
     Lent(Result<Writable, String>),
     /// A finished sample.
     Sampled(Box<Sample>),
-    /// The answer was right; these are the facts.
+    /// The answer was right; contains the facts.
     Verified(Facts),
-    /// It cannot be measured.
+    /// The case cannot be measured.
     Cannot(CannotMeasure),
 }
 
@@ -73,10 +73,7 @@ pub fn write<T: Serialize>(to: &mut impl Write, message: &T) -> io::Result<()> {
     to.flush()
 }
 
-/// Reads one message; `None` at the end of the stream.
-///
-/// # Errors
-/// A line that is too long or is not such a message.
+/// Reads one message; `None` at the end of the stream. Fails if it is too long or invalid.
 pub fn read<T: DeserializeOwned>(from: &mut impl BufRead) -> io::Result<Option<T>> {
     let mut line = Vec::new();
     let n = io::Read::take(&mut *from, MAX_LINE).read_until(b'\n', &mut line)?;

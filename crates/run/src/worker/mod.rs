@@ -1,6 +1,5 @@
-//! What is measured runs in a worker: the same program re-executed, driven over its standard input and output.
-//!
-//! A worker that dies costs its own case; only the parent stores, times out and prints.
+//! Worker processes: the same program re-executed, driven over its standard input and output. A
+//! crash affects only the worker's own case; the parent stores, times out and prints.
 
 mod child;
 pub mod message;

@@ -1,4 +1,4 @@
-//! The parent's side: starts workers, asks them in turn, and survives their death.
+//! The parent's side: starts workers, sends requests in turn, and survives their death.
 
 use std::cell::{Cell, RefCell};
 use std::io::{BufRead, BufReader, Read};
@@ -21,13 +21,13 @@ use super::message::{self, Reply, Request};
 use crate::Planned;
 use crate::Station;
 
-/// Seconds that a worker may take to start, prepare, verify or finish.
+/// Time limit in s for a worker to start, prepare, verify or finish.
 const PREPARE_SECONDS: f64 = 120.0;
 
-/// How long the parent waits for a dead worker to be gone, and listens for what it wrote last.
+/// Time limit for a dead worker to exit, and for its last output.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// Starts a worker for each case, or keeps one for a benchmark whose cases share what is dear to make.
+/// Starts a worker per case, or keeps one for a benchmark whose cases share an expensive set-up.
 pub struct Workers {
     program: PathBuf,
     machine: Machine,
@@ -35,14 +35,14 @@ pub struct Workers {
     interrupts: Receiver<()>,
     kept: Option<(String, Shared)>,
     companions: Option<Companions>,
-    /// Whether an interrupt has come, also in a request whose outcome nobody reads.
+    /// Whether an interrupt has come, also during a request whose result is ignored.
     interrupted: Rc<Cell<bool>>,
 }
 
 type Shared = Rc<RefCell<Worker>>;
 
 impl Workers {
-    /// Workers are `program worker`; a message on `interrupts` ends what is under way.
+    /// Creates workers as `program worker`; a message on `interrupts` ends the current request.
     pub fn new(program: PathBuf, machine: &Machine, options: &Options, interrupts: Receiver<()>) -> Self {
         Self {
             program,
@@ -55,14 +55,14 @@ impl Workers {
         }
     }
 
-    /// With reference tools beside the cases.
+    /// Adds reference tools to the cases.
     #[must_use]
     pub fn with(mut self, companions: Companions) -> Self {
         self.companions = Some(companions);
         self
     }
 
-    /// Whether an interrupt has come.
+    /// Returns whether an interrupt has come.
     pub fn was_interrupted(&self) -> bool {
         self.interrupted.get()
     }
@@ -138,7 +138,7 @@ impl Station for Workers {
     }
 }
 
-/// An offer that names no CPUs means those that the benchmarks usually take.
+/// Fills an offer without CPUs with the CPUs that the case's benchmarks usually use.
 fn with_cpus(mut offer: Offer, case: &Case, machine: &Machine) -> Offer {
     if offer.cpus.is_empty() {
         offer.cpus = (plimsoll_bench::subsystem_of(case).cpus)(machine, case);
@@ -146,30 +146,27 @@ fn with_cpus(mut offer: Offer, case: &Case, machine: &Machine) -> Offer {
     offer
 }
 
-/// Seconds that preparing a case may take: a large test file is filled at 10 MB/s at least, and with `--steady`
-/// written twice.
+/// Time limit for preparing a case in s: filling at 10 MB/s or more, twice with `--steady`.
 fn preparing(case: &Case) -> f64 {
     const SLOWEST: f64 = 10e6;
     let times = if case.is_steady() { 2.0 } else { 1.0 };
     PREPARE_SECONDS + case.size().map_or(0.0, |bytes| times * bytes as f64 / SLOWEST)
 }
 
-/// A case that is prepared in a worker.
 struct Remote {
     worker: Shared,
     offer: Offer,
     facts: Facts,
-    /// Samples' worth of time that one may take.
+    /// Time limit of a sample, in multiples of the sample time.
     probes: f64,
-    /// Seconds that filling a file may take.
+    /// Time limit for filling a file, in s.
     patience: f64,
-    /// Seconds that a sample may take also where the budget ends before.
+    /// Time granted to a sample even beyond the budget, in s.
     longest: f64,
     clock: Left,
 }
 
 impl Remote {
-    /// Prepares a case in this worker, which knows `machine`.
     fn prepare(
         worker: Shared,
         candidate: &Candidate,
@@ -189,16 +186,16 @@ impl Remote {
     }
 }
 
-/// What is left of the budget, by the time that the case itself takes; reference tools have a time of their own.
+/// Rest of the budget in s, counting only the case's own time, without reference tools.
 struct Left {
     seconds: Option<f64>,
 }
 
 impl Left {
-    /// Beyond the budget, so that what ends in time by itself can say how.
+    /// Time beyond the budget in which a case may end by itself and report the reason.
     const BUDGET_GRACE_SECONDS: f64 = 1.0;
 
-    /// Asks the worker, for `patience` seconds and no longer than the budget lasts; `what` is done to the case then.
+    /// Sends a request, limited to `patience` s and the budget; `what` is a participle for errors.
     fn ask(
         &mut self,
         worker: &Shared,
@@ -222,7 +219,7 @@ impl Left {
     }
 }
 
-/// A search is made within the first sample, and each of its probes takes as long as one at most.
+/// Time limit of a sample in sample times: a search runs many probes within the first one.
 fn probes(case: &Case) -> f64 {
     const OF_A_SEARCH: f64 = 64.0;
     let searches = plimsoll_bench::find(case.benchmark()).is_some_and(|benchmark| benchmark.searches(case));
@@ -233,13 +230,12 @@ impl Prepared for Remote {
     fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
         let patience = match amount {
             Amount::Seconds(s) => {
-                // The warm-up is shorter than a sample.
                 self.longest = self.longest.max(2.0 * self.probes * s);
                 PREPARE_SECONDS + self.probes * s
             }
             Amount::Work(_) => f64::INFINITY,
         };
-        // The run loop begins the last sample in time, and it may become longer than it was meant to be.
+        // The run loop starts the last sample in time, but it may take longer than planned.
         self.clock.seconds = self.clock.seconds.map(|left| left.max(self.longest));
         match self.clock.ask(&self.worker, &Request::Sample(amount), patience, "measured")? {
             Reply::Sampled(sample) => Ok(*sample),
@@ -256,12 +252,12 @@ impl Prepared for Remote {
     }
 
     fn pause(&mut self) {
-        // A worker that is gone is noticed at the next sample.
+        // A dead worker is noticed at the next sample.
         let _ = self.worker.borrow_mut().done(&Request::Pause, PREPARE_SECONDS);
     }
 
     fn resume(&mut self) {
-        // What tools wrote to may have to be filled anew.
+        // Data that tools wrote to may have to be filled again.
         let _ = self.clock.ask(&self.worker, &Request::Resume, self.patience, "filled anew");
     }
 
@@ -287,7 +283,7 @@ impl Drop for Remote {
         // The last holder's worker is ended by its own drop; a kept one only tears this case down.
         let mut worker = self.worker.borrow_mut();
         if worker.alive && Rc::strong_count(&self.worker) > 1 {
-            // What is in flight is waited for; a worker that takes longer is ended, and the next case gets another.
+            // A request in flight is waited for; a slower worker is ended.
             let patience = self
                 .clock
                 .seconds
@@ -301,7 +297,6 @@ fn interrupted() -> CannotMeasure {
     CannotMeasure::new(Cause::Interrupted, "interrupted")
 }
 
-/// One worker process.
 struct Worker {
     child: Option<Child>,
     stdin: Option<ChildStdin>,
@@ -323,7 +318,7 @@ impl Worker {
         let failed = |e: std::io::Error| {
             CannotMeasure::environment(format!("cannot start a worker process: {e}; {}", remedy(&e)))
         };
-        // A process group of its own: Ctrl-C reaches the parent alone, which then decides.
+        // With its own process group, Ctrl-C reaches only the parent, which then decides.
         let mut child = Command::new(program)
             .arg0("plimsoll")
             .arg("worker")
@@ -358,10 +353,10 @@ impl Worker {
         Ok(worker)
     }
 
-    /// Asks and waits for the answer, at most `seconds`.
+    /// Sends a request and waits for the reply, at most `seconds`.
     fn ask(&mut self, request: &Request, seconds: f64) -> Result<Reply, CannotMeasure> {
         let answer = self.ask_once(request, seconds);
-        // After an interrupt or a silence nobody knows where the worker is in the conversation.
+        // After an interrupt or a time-out the worker's position in the protocol is unknown.
         let answered = [Cause::NotHere, Cause::OutOfTime, Cause::Unsafe];
         self.alive &= answer.as_ref().err().is_none_or(|cannot| answered.contains(&cannot.cause));
         answer
@@ -371,7 +366,7 @@ impl Worker {
         let sent = self.stdin.as_mut().map(|pipe| message::write(pipe, request));
         match sent {
             Some(Ok(())) => {}
-            // Not the worker's fault: what is to be said has no form that can be sent.
+            // Not the worker's fault: the request cannot be serialized.
             Some(Err(error)) if error.get_ref().is_some() => {
                 return Err(CannotMeasure::environment(format!(
                     "the request to the worker cannot be written: {}",
@@ -400,22 +395,20 @@ impl Worker {
         }
     }
 
-    /// Asks for something that has no answer but "done".
     fn done(&mut self, request: &Request, seconds: f64) -> Result<(), CannotMeasure> {
         self.ask(request, seconds).map(|_| ())
     }
 
-    /// Why the worker is gone.
     fn lost(&mut self) -> CannotMeasure {
         self.stdin = None;
         let Some(mut child) = self.child.take() else { return CannotMeasure::environment("worker is gone") };
-        // Its pipe is closed, so it has ended or is about to. Only what it ended with by itself says why: a kill is ours.
+        // The pipe is closed: an exit by itself shows the reason, a kill is ours.
         let by_itself = ends_within(&mut child, LAST_WORDS);
         if !by_itself {
             let _ = child.kill();
         }
         let status = child.wait().ok().filter(|_| by_itself);
-        // A process that the worker left behind may hold its standard error open.
+        // A process left behind by the worker may hold its standard error open.
         let said = self.last_words.recv_timeout(LAST_WORDS).unwrap_or_default();
         let cpu_time = getrlimit(Resource::Cpu);
         let cpu_time = cpu_time.current.into_iter().chain(cpu_time.maximum).min();
@@ -423,7 +416,7 @@ impl Worker {
     }
 }
 
-/// Whether the process has ended, or does within `patience`.
+/// Returns whether the process has ended or ends within `patience`.
 fn ends_within(child: &mut Child, patience: Duration) -> bool {
     let begun = Instant::now();
     loop {
@@ -435,12 +428,11 @@ fn ends_within(child: &mut Child, patience: Duration) -> bool {
     }
 }
 
-/// A detached thread; a failure to make one is an error and no panic.
 fn named(name: &str, work: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
     std::thread::Builder::new().name(name.to_owned()).spawn(work).map(drop)
 }
 
-/// Which limit stands in the way of a process.
+/// Returns the hint on the limit that prevents a new process.
 fn remedy(error: &std::io::Error) -> &'static str {
     match Errno::from_io_error(error) {
         Some(Errno::MFILE) => "see `ulimit -n`",
@@ -450,7 +442,7 @@ fn remedy(error: &std::io::Error) -> &'static str {
     }
 }
 
-/// One line on how a worker ended, whose CPU time is limited to so many seconds.
+/// One line on how a worker ended; `cpu_time` is its limit of CPU time in s.
 fn obituary(status: Option<ExitStatus>, said: &str, cpu_time: Option<u64>) -> String {
     let how = match (status.map(|s| (s.signal(), s.code())), cpu_time) {
         (Some((Some(signal @ (9 | 24)), _)), Some(seconds)) => {
@@ -467,7 +459,7 @@ fn obituary(status: Option<ExitStatus>, said: &str, cpu_time: Option<u64>) -> St
     }
 }
 
-/// The same without limits: by this signal, or with this code.
+/// Describes an exit as (signal, code), without limits.
 fn ended_with(status: Option<(Option<i32>, Option<i32>)>) -> String {
     match status {
         Some((Some(9), _)) => {
@@ -485,7 +477,6 @@ fn ended_with(status: Option<(Option<i32>, Option<i32>)>) -> String {
     }
 }
 
-/// The last line that a worker wrote to its standard error, bounded.
 fn last_line(pipe: impl Read) -> String {
     let mut last = String::new();
     let mut reader = BufReader::new(pipe);
@@ -510,8 +501,8 @@ impl Drop for Worker {
                 let _ = child.wait();
                 drop(gone);
             };
-            // What it held (a file without a name, memory) is free once it is gone. One that hangs in the kernel dies
-            // when the device answers; nobody waits for that.
+            // Memory and files are freed on exit. A process that hangs in the kernel is not waited
+            // for.
             if named("reaper", reaper).is_ok() {
                 let _ = waits.recv_timeout(LAST_WORDS);
             }

@@ -1,13 +1,12 @@
-//! Who uses a device, on saved trees.
+//! Tests of users of a device, on saved trees.
 
 use super::*;
 use crate::disk::openers;
 use crate::fixture::{Fault, Fixture};
 
-/// What hides behind a text that may mean something else by now.
 mod hidden;
 
-/// Two disks, a loop device on a file and what else they need: sda with two partitions, sdb with none.
+/// Two disks (sda with two partitions), a loop device on a file and related entries.
 const DISKS: &str = "sys/dev/block/8:0 -> ../../devices/pci/ata1/host0/block/sda\n\
     sys/dev/block/8:1 -> ../../devices/pci/ata1/host0/block/sda/sda1\n\
     sys/dev/block/8:2 -> ../../devices/pci/ata1/host0/block/sda/sda2\n\
@@ -54,7 +53,7 @@ const PARTED: DeviceNumber = DeviceNumber { major: 8, minor: 0 };
 const PARTITION: DeviceNumber = DeviceNumber { major: 8, minor: 1 };
 const LOOP: DeviceNumber = DeviceNumber { major: 7, minor: 1 };
 
-/// Another block device, which the name says is virtual.
+/// A virtual block device.
 fn device(name: &str, number: &str) -> String {
     format!(
         "sys/dev/block/{number} -> ../../devices/virtual/block/{name}\n\
@@ -65,7 +64,6 @@ fn device(name: &str, number: &str) -> String {
     )
 }
 
-/// What is built of `members`, each with its place below `sys/devices`.
 fn built(name: &str, number: &str, members: &[&str]) -> String {
     let mut tree = device(name, number);
     for member in members {
@@ -174,7 +172,6 @@ fn a_disk_answers_for_its_partitions_and_a_partition_for_its_disk() -> Result<()
     Ok(())
 }
 
-/// A table may have partitions that share sectors: then each is the other's.
 #[test]
 fn partitions_that_overlap_are_users_and_those_apart_are_not() -> Result<(), Fault> {
     let mounted = "proc/self/mountinfo = 5 1 8:2 / /home rw - ext4 /dev/sda2 rw\n";
@@ -240,7 +237,7 @@ fn a_loop_device_on_devices_is_followed_to_the_disks() -> Result<(), Fault> {
         told(&format!("{MOUNTS}{}", on("/dev/sda")), LOOP)?,
         "reads from sda, which has partitions: sda1, sda2"
     );
-    // A loop device on a loop device on RAID on a disk that is mounted.
+    // Stack of two loop devices, RAID and a mounted disk.
     let stack = format!(
         "{}{}{}{}sys/devices/virtual/block/loop2/loop/backing_file = /dev/md0\n",
         on("/dev/loop2"),
@@ -274,7 +271,7 @@ fn volumes_of_one_manager_keep_apart_and_others_do_not() -> Result<(), Fault> {
     for (one, other) in [("part1-mpath-36", "part1-mpath-36"), ("CRYPT-PLAIN-a", "x"), ("", "")] {
         assert_eq!(with(one, other)?, shared, "{one}");
     }
-    // A snapshot and its origin share the origin's own blocks; thin volumes share but the pool.
+    // A snapshot and its origin share blocks of the origin; thin volumes share only the pool.
     for (pool, users) in [("-real", true), ("-tpool", false)] {
         let uuid =
             |dm: &str, end: &str| format!("sys/devices/virtual/block/{dm}/dm/uuid = LVM-{GROUP}{end}\n");
@@ -324,11 +321,11 @@ fn what_serves_a_network_device_is_looked_at_where_it_is_here() -> Result<(), Fa
         told(&format!("{own}{looped}"), NBD)?,
         "is served from /srv/disk.img, which is what loop3 reads from"
     );
-    // Another process that holds the file is a user of it, also where that is a server itself.
+    // Another process with the file is a user, even if it is a server itself.
     let fixture = Fixture::unpack(&format!("{DISKS}{own}{}", serves(99, "qemu-nbd")))?;
     let holder = openers::holder(&fixture.root, &examine(&fixture.root, NBD).watched).holder;
     assert_eq!(holder.map(|(opener, _)| opener.process), Some(99));
-    // With a client between them the server is not known.
+    // Behind a client the server is unknown.
     let client = format!("{MOUNTS}{}proc/77/comm = nbd-client\n", nbd("nbd0", "43:0", 77));
     let remote = used(&client, NBD)?;
     assert_eq!(remote.users.join("; "), "");
@@ -359,7 +356,6 @@ fn the_server_of_a_ublk_device_is_who_holds_its_control_device() -> Result<(), F
     Ok(())
 }
 
-/// A file on FUSE is kept in what its server has open.
 #[test]
 fn the_server_of_a_file_on_fuse_is_looked_at() -> Result<(), Fault> {
     let fixture = Fixture::unpack("srv/disk.img = bytes\n")?;
@@ -400,7 +396,6 @@ fn the_same_disk_by_another_path_is_the_same_disk() -> Result<(), Fault> {
     Ok(())
 }
 
-/// The kernel's own multipath shows each path as a disk that is hidden and has no number.
 #[test]
 fn the_hidden_paths_of_an_nvme_disk_are_the_disk_itself() -> Result<(), Fault> {
     const NVME: DeviceNumber = DeviceNumber { major: 259, minor: 0 };
@@ -418,7 +413,7 @@ fn the_hidden_paths_of_an_nvme_disk_are_the_disk_itself() -> Result<(), Fault> {
     Ok(())
 }
 
-/// An array whose metadata mdadm keeps shares its members with the container and with the container's other arrays.
+/// A mdadm-managed array shares members with its container and the container's other arrays.
 #[test]
 fn an_array_keeps_apart_from_its_container_and_from_its_siblings() -> Result<(), Fault> {
     const ARRAY: DeviceNumber = DeviceNumber { major: 9, minor: 126 };
@@ -451,7 +446,7 @@ fn what_cannot_be_read_is_no_consent() -> Result<(), Fault> {
     Ok(())
 }
 
-/// A loop device whose file nobody can tell may be on this one.
+/// A loop device with an unknown file may be on this one.
 #[test]
 fn a_loop_device_with_an_unknown_file_is_no_consent_for_a_file() -> Result<(), Fault> {
     let unknown = format!(

@@ -1,8 +1,8 @@
-//! Files whose users the kernel tells only by a text: where an erofs was mounted from, where the layers of an overlay are.
+//! Files whose users are only known as text: sources of erofs mounts, layers of overlays.
 
 use super::*;
 
-/// What an overlay shows has numbers of its own, and a copied-up file even the inode of the layer below.
+/// An overlay shows device numbers of its own, and even lower inodes of copied-up files.
 #[test]
 fn a_file_may_be_in_a_layer_that_cannot_be_found() -> Result<(), Fault> {
     let with = |layers: &str, more: &str| {
@@ -20,7 +20,7 @@ fn a_file_may_be_in_a_layer_that_cannot_be_found() -> Result<(), Fault> {
     {
         assert_eq!(blind(layers)?, 1, "{layers}");
     }
-    // In a saved tree, all files are of one system: only names and inodes are compared.
+    // All files of a saved tree are on one file system, so only names and inodes are compared.
     let fixture = with("lowerdir=layer", "")?;
     let watched = examine(&fixture.root, LOOP).watched.into_iter().next_back().ok_or("none")?;
     let Thing::File(own) = watched.thing else { return Err("no file".into()) };
@@ -32,7 +32,7 @@ fn a_file_may_be_in_a_layer_that_cannot_be_found() -> Result<(), Fault> {
     assert!(watched.may_show(file(50, own.inode), None));
     assert!(watched.may_show(file(50, own.inode + 1), name("disk.img")));
     assert!(!watched.may_show(file(50, own.inode + 1), name("other.img")));
-    // With layers on several file systems it shows numbers that are in no mount table.
+    // With layers on several file systems the numbers are in no mount table.
     assert!(watched.may_show(file(51, own.inode + 1), name("disk.img")));
     assert!(watched.may_show(file(51, own.inode), None));
     assert!(!watched.may_show(file(51, own.inode + 1), name("other.img")));
@@ -46,7 +46,7 @@ fn a_file_may_be_in_a_layer_that_cannot_be_found() -> Result<(), Fault> {
     Ok(())
 }
 
-/// The beginning of an erofs that names so many files more.
+/// Start of an erofs image with this number of extra devices.
 fn erofs(others: u16) -> String {
     let mut bytes = vec![0; 1024 + 128];
     bytes[1024..1028].copy_from_slice(b"\xe2\xe1\xf5\xe0");
@@ -54,7 +54,7 @@ fn erofs(others: u16) -> String {
     bytes.iter().map(|byte| format!("\\x{byte:02x}")).collect()
 }
 
-/// The kernel tells only the path that was given: the file may be called otherwise by now.
+/// The kernel shows only the source path of the mount, which may be outdated.
 #[test]
 fn a_file_that_may_be_mounted_without_a_loop_device_is_in_use() -> Result<(), Fault> {
     let mount = |source: &str, more: &str| {
@@ -74,7 +74,7 @@ fn a_file_that_may_be_mounted_without_a_loop_device_is_in_use() -> Result<(), Fa
     for source in ["/srv/gone", "disk.img", "./gone", "none", "/srv/other.img"] {
         assert!(told(&mount(source, ""), LOOP)?.starts_with(may), "{source}");
     }
-    // Renamed, and another image is at the path.
+    // Renamed, with another image at the path.
     let at = |offset: usize| format!("{}{image}", "\\x00".repeat(offset));
     let swapped = |more: &str, offset: usize, own: &str| {
         let disks = DISKS.replace(&no_image, &is("disk.img", own));
