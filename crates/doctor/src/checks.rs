@@ -1,4 +1,4 @@
-//! What makes figures noisy, and what rights are missing: one function a fact.
+//! Checks of what makes results noisy and of missing permissions, one function per check.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use plimsoll_units::text::counted;
 
 use super::Check;
 
-/// All facts, in the order in which they are told.
+/// Runs all checks, in the order of display.
 pub fn checks(root: &Root, machine: &Machine) -> Vec<Check> {
     const CHECKS: &[fn(&Root, &Machine) -> Check] = &[
         governor,
@@ -33,7 +33,7 @@ pub fn checks(root: &Root, machine: &Machine) -> Vec<Check> {
     CHECKS.iter().map(|check| check(root, machine)).collect()
 }
 
-/// Steal above this share makes figures noisy.
+/// Share of stolen time above which results are noisy.
 const STEAL: f64 = 0.005;
 
 fn governor(_: &Root, machine: &Machine) -> Check {
@@ -244,7 +244,7 @@ fn counters(root: &Root, _: &Machine) -> Check {
     let hardware = root.exists("sys/bus/event_source/devices/cpu")
         || root.exists("sys/bus/event_source/devices/armv8_pmuv3_0");
     let paranoid = root.line("proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
-    // plimsoll measures the clock by a chain of additions: without counters no figure is noisier.
+    // plimsoll measures the clock with a chain of additions, so missing counters add no noise.
     match (hardware, paranoid.as_str()) {
         (true, "-1" | "0" | "1" | "2") => Check::good("hardware counters", "allowed"),
         (true, _) => Check::good(
@@ -264,7 +264,8 @@ fn firmware(root: &Root, machine: &Machine) -> Check {
     modules(machine, table.map(drop))
 }
 
-/// What the limit of memory bandwidth can rest on; `table` is how the firmware's could be read.
+/// Checks the source of the memory bandwidth limit; `table` is the result of reading the firmware's
+/// DMI table.
 fn modules(machine: &Machine, table: Result<(), ReadError>) -> Check {
     const NAME: &str = "memory modules";
     const INSTEAD: &str = "the limit of memory bandwidth is that of sockets with every channel filled, or unknown; give --limits FILE";

@@ -1,10 +1,10 @@
-//! What is wrong around the reference tools: what killed runs left behind, and which programs are passed over.
+//! Checks around reference tools: leftovers of killed runs, and programs that are skipped.
 
 use plimsoll_system::leftover::{Leftover, Reaped};
 
 use super::Check;
 
-/// The fact. `reaped` is `None` if looking took too long.
+/// Reports leftovers of killed runs. `reaped` is `None` if the search timed out.
 pub fn leftovers(reaped: Option<&Reaped>) -> Check {
     const NAME: &str = "left by killed runs";
     let Some(Reaped { removed, left }) = reaped else {
@@ -30,7 +30,8 @@ pub fn leftovers(reaped: Option<&Reaped>) -> Check {
     }
 }
 
-/// The fact that programs of reference tools on the search path are passed over, each with why; `None` where none is.
+/// Reports programs of reference tools on `PATH` that are skipped, each entry with its reason.
+/// Returns `None` if there are none.
 pub fn passed_over(each: &[String]) -> Option<Check> {
     let cost = "another program of that name is taken, or none; name a trusted one with --reference-path";
     (!each.is_empty()).then(|| Check::costs("PATH", each.join("; "), cost))

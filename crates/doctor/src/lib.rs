@@ -1,6 +1,8 @@
-//! Is this machine quiet enough, and what may be measured here? Facts with their cost: pure, from what was discovered.
+//! Checks whether this machine is quiet enough to measure, and what it permits, from the discovered
+//! facts.
 //!
-//! The noise between runs is measured by repeating runs ([`plimsoll_compare::Floors`]); the clock is proved in [`proof`].
+//! Noise between runs comes from repeated runs ([`plimsoll_compare::Floors`]); [`proof`] checks the
+//! clocks.
 #![forbid(unsafe_code)]
 
 mod checks;
@@ -14,27 +16,27 @@ pub use shapers::shapers;
 
 use plimsoll_compare::{Floor, Floors};
 
-/// What a check found.
+/// Outcome of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// As it should be.
+    /// No problem.
     Good,
-    /// It costs something: [`Check::cost`].
+    /// A problem; [`Check::cost`] describes its effect.
     Costs,
-    /// It cannot be known here.
+    /// Cannot be determined on this machine.
     Unknown,
 }
 
-/// One fact about the machine.
+/// One checked fact about the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
-    /// What was looked at.
+    /// Name of the checked fact.
     pub name: &'static str,
-    /// How it is.
+    /// Outcome.
     pub state: State,
-    /// What was found.
+    /// Value found, as text.
     pub found: String,
-    /// What that costs, and what to do about it.
+    /// Effect on results, and the remedy.
     pub cost: Option<String>,
 }
 
@@ -52,22 +54,22 @@ impl Check {
     }
 }
 
-/// The smallest real differences of one benchmark's headline, as shares.
+/// Noise floors of one metric of a benchmark over its cases, as relative changes (0.01 = 1 %).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Smallest {
-    /// The benchmark.
+    /// Benchmark name, or a subsystem from [`by_subsystem`].
     pub benchmark: String,
-    /// Its headline.
+    /// Metric name.
     pub metric: String,
-    /// In its quietest case.
+    /// Floor of the quietest case.
     pub least: f64,
-    /// In its noisiest one.
+    /// Floor of the noisiest case.
     pub most: f64,
-    /// Id of the noisiest case, where cases differ.
+    /// Id of the noisiest case, if cases differ.
     pub noisiest: Option<String>,
 }
 
-/// The floors of the headlines, and of what else a benchmark has shown.
+/// Returns the noise floors of each benchmark's first metric and of metrics marked `floor`.
 pub fn smallest(floors: &Floors) -> Vec<Smallest> {
     let shown = |f: &&Floor| {
         let all =
@@ -80,7 +82,7 @@ pub fn smallest(floors: &Floors) -> Vec<Smallest> {
         let share = floor.noise.smallest().exp_m1();
         let place = found.iter().position(|s| s.benchmark == floor.benchmark && s.metric == floor.metric);
         match (place.map(|place| &mut found[place]), &floor.case) {
-            // That of all cases stands before its cases, and gives way to them.
+            // The entry for all cases precedes the entries of single cases, which replace it.
             (None, case) => found.push(Smallest {
                 benchmark: floor.benchmark.clone(),
                 metric: floor.metric.clone(),
@@ -100,7 +102,7 @@ pub fn smallest(floors: &Floors) -> Vec<Smallest> {
     found
 }
 
-/// The subsystems, each from its quietest case to its noisiest.
+/// Merges the floors per subsystem, from the quietest to the noisiest case.
 pub fn by_subsystem(all: &[Smallest]) -> Vec<Smallest> {
     let mut found: Vec<Smallest> = Vec::new();
     for one in all {

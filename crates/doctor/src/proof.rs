@@ -1,6 +1,5 @@
-//! Proof that time goes forward wherever it is read: threads on all CPUs race through a shared sequence, and a reading
-//! taken after another one was published must not be earlier. So are raced the system's clock and, where transfers are
-//! stamped with the processor's counter, that. Then what a reading costs, and how steady the core clock is.
+//! Checks of the clocks: monotonic across CPUs (threads race through a shared sequence of
+//! readings), rate, cost of one reading, and stability of the core clock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,31 +12,30 @@ use plimsoll_units::text::counted;
 
 use super::Check;
 
-/// Readings on each CPU.
 const READINGS_PER_CPU: u32 = 50_000;
 
-/// Most CPUs that race: a pair that disagrees shows among fewer as well.
+/// Limit of racing CPUs; a disagreement between two CPUs also shows with fewer CPUs.
 const MOST_CPUS: usize = 64;
 
-/// Probes of the core clock.
 const PROBES: usize = 200;
 
-/// What the race found.
+/// Result of [`race`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Race {
     /// CPUs that took part.
     pub cpus: usize,
-    /// Readings on all of them.
+    /// Clock readings on all CPUs.
     pub readings: u64,
-    /// Those that were earlier than one published before.
+    /// Readings earlier than a reading that another thread had already published.
     pub backwards: u64,
 }
 
-/// Races a clock on these CPUs; `None` where no thread could be started.
+/// Races a clock on up to 64 of these CPUs, one thread per CPU. Returns `None` if no thread could
+/// be started.
 pub fn race(clock: Clock, cpus: &CpuSet) -> Option<Race> {
     let latest = AtomicU64::new(0);
     let one = |cpu: usize| {
-        // A CPU that went away is raced without being pinned.
+        // On a CPU that went offline, the thread runs unpinned.
         let _ = plimsoll_metal::affinity::keep_on(&[cpu]);
         let mut backwards = 0u64;
         for _ in 0..READINGS_PER_CPU {
@@ -60,11 +58,11 @@ pub fn race(clock: Clock, cpus: &CpuSet) -> Option<Race> {
     })
 }
 
-/// The clock as facts: the races on these CPUs, the cost of a reading, the core clock.
+/// Returns the clock checks: rate, races on these CPUs, cost of a reading, core clock.
 pub fn clock(root: &Root, cpus: &CpuSet) -> Vec<Check> {
     let mut clocks = ClockWatch::new(root);
     let mut checks = vec![raced("system clock", race(Clock::system(), cpus))];
-    // What disk transfers are stamped with.
+    // Disk transfers are stamped with this clock.
     let counter = Clock::fastest();
     clocks.look();
     if counter.is_counter() {

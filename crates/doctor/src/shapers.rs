@@ -1,11 +1,11 @@
-//! Rates to which this kernel holds its network interfaces.
+//! Check of kernel rate limits on network interfaces.
 
 use plimsoll_server::wire::Shaping;
 use plimsoll_units::quantity::{Quantity, Unit};
 
 use super::Check;
 
-/// The fact: shapers and policers of the interfaces, each by its name.
+/// Reports shapers and policers per interface name.
 pub fn shapers(held: &[(String, Shaping)]) -> Check {
     const NAME: &str = "shapers";
     let rate = |bits: u64| Quantity::new(bits as f64, Unit::BitPerSecond);

@@ -1,4 +1,4 @@
-//! What a person or a program sees of a run: terminal, pages and all formats. Nothing is measured or decided here.
+//! Presentation of results: terminal, HTML and export formats. Measures and decides nothing.
 #![forbid(unsafe_code)]
 
 pub mod report;

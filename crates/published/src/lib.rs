@@ -1,9 +1,10 @@
-//! Published figures of five benchmark reports, as data of the program: every number that they print, as printed and in
-//! base units, with the case that measures the same, or the reason why there is none.
+//! Published results of five benchmark reports: each printed number, as printed and in base units,
+//! with the case that measures the same quantity or the reason why none does.
 //!
-//! A figure that is impossible (past its limit, a page cache taken for a disk, a sent byte taken for a round trip), not
-//! comparable, or in none of the report's tables is kept, marked with the reason (docs/experiments.md has the rules), and
-//! never divided by. How the reports count is in the notes of the built-in plans.
+//! A number is marked with a reason and never divided by if it is impossible (above its limit, a
+//! page cache measured as a disk, a send measured as a round trip), not comparable, or in none of
+//! the report's tables; docs/experiments.md has the rules. The notes of the built-in plans describe
+//! how the reports count.
 #![forbid(unsafe_code)]
 
 pub mod tables;
@@ -18,85 +19,87 @@ use plimsoll_result::document::Run;
 use plimsoll_stats::{Samples, Seed};
 use plimsoll_units::quantity::Unit;
 
-/// A report.
+/// One published report.
 #[derive(Clone, Debug)]
 pub struct Baseline {
-    /// Its name, which is that of the built-in plan too.
+    /// Name of the report and of its built-in plan.
     pub name: &'static str,
-    /// The machine that it is about.
+    /// Machine that the report measured.
     pub machine: &'static str,
-    /// When it was measured, as far as that is known.
+    /// Year of the measurement, if known.
     pub year: &'static str,
-    /// Its figures, in the order of the report.
+    /// Numbers of the report, in its order.
     pub figures: Vec<Figure>,
 }
 
-/// A number of a report.
+/// One number of a report.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
     /// cpu, memory, disk or network.
     pub subsystem: &'static str,
-    /// The report's operation.
+    /// Operation, as named in the report.
     pub operation: &'static str,
-    /// Its pattern, or what qualifies a row of a reference program.
+    /// Access pattern, or a qualifier of a reference tool's row.
     pub pattern: &'static str,
-    /// QP, HP, SP, DP, where given.
+    /// QP, HP, SP or DP; empty if not given.
     pub precision: &'static str,
-    /// Bytes of a block or packet, as printed.
+    /// Block or packet size in bytes, as printed.
     pub bytes: &'static str,
-    /// Threads, where stated.
+    /// Thread count; empty if not stated.
     pub threads: &'static str,
-    /// Its metric.
+    /// Metric, as named in the report.
     pub metric: &'static str,
-    /// Its unit, as printed; empty where none is.
+    /// Unit, as printed; empty if none is printed.
     pub unit: &'static str,
-    /// sample1 … mean, stdev, single, peak.
+    /// sample1 …, mean, stdev, single or peak.
     pub statistic: &'static str,
     /// The number, as printed.
     pub value: &'static str,
-    /// own, theoretical, an efficiency, or a reference program.
+    /// own, theoretical, an efficiency, or the name of a reference tool.
     pub source: &'static str,
-    /// The number in its base unit, as the report counts it; none for a percentage, or where its unit is not known.
+    /// The number in its base unit, as the report counts it; `None` for percentages and unknown
+    /// units.
     pub base: Option<(f64, Unit)>,
-    /// The case that measures the same, if there is one.
+    /// Case that measures the same quantity.
     pub matched: Option<Matched>,
-    /// Why nothing is compared with it; none if it may be right.
+    /// Reason against a comparison; `None` if the number may be right.
     pub doubt: Option<Doubt>,
-    /// Why no case measures the same, or why the one that measures the same operation is not divided by it; empty where
-    /// one does.
+    /// Why no case measures the same quantity, or why its result is not divided by this number;
+    /// empty if one does.
     pub unmatched: &'static str,
-    /// The number of its table in the report.
+    /// Number of its table in the report.
     pub table: &'static str,
-    /// What its row is called there.
+    /// Row label in that table.
     pub row: &'static str,
-    /// What its column is called there.
+    /// Column label in that table.
     pub column: &'static str,
 }
 
-/// What is wrong with a published number.
+/// Reason to exclude a published number from comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Doubt {
-    /// Its kind.
+    /// Kind of doubt.
     pub verdict: Verdict,
-    /// The reason, as a phrase.
+    /// Reason, as a phrase.
     pub why: &'static str,
 }
 
-/// Why nothing is compared with a published number, the strongest reason first.
+/// Kinds of doubt about a published number, the strongest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
-    /// The machine cannot have done it, or other numbers of the report contradict it.
+    /// The machine cannot reach it, or other numbers of the report contradict it.
     Impossible,
-    /// It may be right, and is a number of something else: another unit, another test, computed and not measured.
+    /// Possibly right, but a different quantity: another unit, another test, or computed instead of
+    /// measured.
     NotComparable,
-    /// The text of the report states it, and none of its tables has it.
+    /// Stated in the text of the report, but in none of its tables.
     InNoTable,
 }
 
 impl Verdict {
     const ALL: [Self; 3] = [Self::Impossible, Self::NotComparable, Self::InNoTable];
 
-    /// As it is written beside a number and in exports.
+    /// Returns the verdict as displayed and exported.
     pub fn word(self) -> &'static str {
         match self {
             Self::Impossible => "impossible",
@@ -112,39 +115,40 @@ impl fmt::Display for Doubt {
     }
 }
 
-/// The reports' word for how much is done in a time, whatever it is counted in.
+/// Metric name in the reports: amount per time, in any unit.
 pub const THROUGHPUT: &str = "throughput";
-/// Their word for how long one operation takes.
+/// Metric name in the reports: time of one operation.
 pub const LATENCY: &str = "latency";
-/// Their word for how long all of it took.
+/// Metric name in the reports: total elapsed time.
 pub const TIME: &str = "time";
 
-/// What a figure says about a case of ours.
+/// Link from a published number to a case of plimsoll.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Matched {
-    /// Benchmark and parameters that the case must have; others it may have.
+    /// Benchmark and parameters that the case must have; it may have more.
     pub case: Case,
-    /// Our metric.
+    /// Metric of the case.
     pub metric: &'static str,
-    /// The figure in its base unit, as the report counts it; none for a percentage, or where no unit is printed.
+    /// The published number in its base unit, as the report counts it; `None` for percentages and
+    /// numbers without a unit.
     pub value: Option<(f64, Unit)>,
-    /// How the report's number follows from ours.
+    /// Conversion from our result to the report's number.
     pub counted: Counted,
 }
 
-/// How a number of a report follows from a figure of ours.
+/// Conversion from our result to a report's number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Counted {
-    /// It is ours ÷ this: a time for each operation of all threads is ours ÷ their number.
+    /// Result ÷ this. The report's time per operation over all threads is our time ÷ threads.
     Per(f64),
-    /// It is this ÷ ours: the time that this amount takes at our rate.
+    /// This ÷ result: the time that this amount takes at our rate.
     TimeOf(f64),
-    /// It is ours × this, in another unit: what is moved in a time at our rate.
+    /// Result × this, in another unit: the amount moved in a time at our rate.
     Times(f64),
 }
 
 impl Matched {
-    /// A figure of ours as the report counts it.
+    /// Converts our result to the report's way of counting.
     pub fn as_published(&self, ours: f64) -> f64 {
         match self.counted {
             Counted::Per(per) => ours / per,
@@ -153,7 +157,7 @@ impl Matched {
         }
     }
 
-    /// The report's figure as we count it.
+    /// Converts the published number to our way of counting.
     pub fn as_ours(&self) -> Option<f64> {
         let (value, _) = self.value?;
         Some(match self.counted {
@@ -163,18 +167,18 @@ impl Matched {
         })
     }
 
-    /// Whether the report prints it in another unit than that of our metric.
+    /// Returns whether the report prints another unit than our metric has.
     pub fn is_derived(&self) -> bool {
         !matches!(self.counted, Counted::Per(_))
     }
 
-    /// The order of the system of equations that a run at that scale solves, and that of the report, where they differ.
+    /// Returns the matrix order at this scale and the published order, if they differ.
     pub fn smaller_order(&self, scale: f64) -> Option<(u64, u64)> {
         let Some(Value::Count(n)) = self.case.get("n") else { return None };
         Some((scaled_order(*n, scale), *n)).filter(|(measured, published)| measured != published)
     }
 
-    /// Whether this case measures the same, or what is left of it at that scale.
+    /// Returns whether `case` measures the same quantity when this case is scaled by `scale`.
     pub fn is(&self, case: &Case, scale: f64) -> bool {
         let same = |name: &str, value: &Value| match (name, value) {
             ("n", Value::Count(n)) => case.get(name) == Some(&Value::Count(scaled_order(*n, scale))),
@@ -186,29 +190,29 @@ impl Matched {
 }
 
 impl Figure {
-    /// Whether it is the point's own figure and not one of its samples or their spread.
+    /// Returns whether this is the report's own result for a case, not a sample or a spread.
     pub fn is_own_point(&self) -> bool {
         self.source == "own" && matches!(self.statistic, "mean" | "single") && self.matched.is_some()
     }
 
-    /// Whether a reference program gave it.
+    /// Returns whether a reference tool measured it.
     pub fn is_reference(&self) -> bool {
         !matches!(self.source, "own" | "theoretical" | "efficiency-own" | "efficiency-reference")
     }
 
-    /// The number as printed.
+    /// Parses the printed number.
     pub fn number(&self) -> Option<f64> {
         self.value.parse().ok()
     }
 
-    /// Whether both are printed for the same point.
+    /// Returns whether both numbers belong to the same measured point.
     pub fn is_of_point(&self, other: &Figure) -> bool {
         let key =
             |f: &Figure| (f.subsystem, f.operation, f.pattern, f.precision, f.bytes, f.threads, f.metric);
         key(self) == key(other)
     }
 
-    /// Whether a number of the text can be about this one.
+    /// Returns whether a number of the report's text can refer to this one.
     pub fn is_what(&self, text: &Figure) -> bool {
         let fits = |own: &str, of: &str| of.is_empty() || own == of;
         self.subsystem == text.subsystem
@@ -217,12 +221,12 @@ impl Figure {
             && fits(self.bytes, text.bytes)
     }
 
-    /// Whether it is a number of the report's text.
+    /// Returns whether it comes from the report's text.
     pub fn is_of_text(&self) -> bool {
         self.pattern.split(';').any(|part| part == "headline")
     }
 
-    /// Its value as we count it, if there is no doubt about it.
+    /// Returns the value as we count it, or `None` if it is doubted or not positive.
     pub fn believed(&self) -> Option<f64> {
         let value = self.matched.as_ref()?.as_ours()?;
         (self.doubt.is_none() && value > 0.0).then_some(value)
@@ -236,7 +240,7 @@ struct Report {
     text: &'static str,
 }
 
-/// The reports; two of them print a year. Where the data come from: docs/plans.md.
+/// All reports; two print a year. docs/plans.md names the sources of the data.
 const REPORTS: &[Report] = &[
     Report {
         name: "ec2-t2micro",
@@ -270,39 +274,37 @@ const REPORTS: &[Report] = &[
     },
 ];
 
-/// How the reports derive their limits.
 const THEORIES: &str = include_str!("data/theories.tsv");
 
-/// What the reports leave open; a report of `*` is all of them.
+/// Open points of the reports; report `*` stands for all of them.
 const OPEN: &str = include_str!("data/open.tsv");
 
-/// Why numbers are doubted: name, verdict and reason.
 const DOUBTS: &str = include_str!("data/doubts.tsv");
 
-/// The rows of a table below its head, each of so many values between tabs.
+/// Yields the rows of a tab-separated table without its header; rows with another number of columns
+/// than `N` are skipped.
 fn rows<const N: usize>(table: &'static str) -> impl Iterator<Item = [&'static str; N]> {
     table.lines().skip(1).filter_map(|line| line.split('\t').collect::<Vec<_>>().try_into().ok())
 }
 
-/// The doubt of that name.
 fn doubt(name: &str) -> Option<Doubt> {
     let [_, verdict, why] = rows::<3>(DOUBTS).find(|[known, ..]| *known == name)?;
     let verdict = Verdict::ALL.into_iter().find(|one| one.word() == verdict)?;
     Some(Doubt { verdict, why })
 }
 
-/// Something that a report does not answer or leaves to later work, and the command that answers it.
+/// A question that a report leaves open, and the command that answers it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenPoint {
-    /// What is open, as a phrase.
+    /// Open question, as a phrase.
     pub open: &'static str,
-    /// The arguments of plimsoll that answer it; empty if nothing does.
+    /// Arguments of `plimsoll` that answer it; empty if no command does.
     pub command: &'static str,
-    /// What the command gives, or why there is none.
+    /// Output of the command, or the reason why there is none.
     pub gives: &'static str,
-    /// The file of docs/ that explains it.
+    /// File in docs/ that explains it.
     pub document: &'static str,
-    /// The heading there.
+    /// Heading in that file.
     pub heading: &'static str,
 }
 
@@ -317,19 +319,19 @@ impl fmt::Display for OpenPoint {
     }
 }
 
-/// The names of the reports.
+/// Returns the names of all reports.
 pub fn names() -> Vec<&'static str> {
     REPORTS.iter().map(|report| report.name).collect()
 }
 
-/// The report of that name.
+/// Returns the report with this name.
 pub fn find(name: &str) -> Option<Baseline> {
     let report = REPORTS.iter().find(|report| report.name == name)?;
     let figures = rows(report.text).map(figure).collect();
     Some(Baseline { name: report.name, machine: report.machine, year: report.year, figures })
 }
 
-/// A row of the data: the report's own twelve columns, then ours.
+/// Parses a row: the report's twelve columns, then the added ones.
 fn figure(columns: [&'static str; 21]) -> Figure {
     let [
         subsystem,
@@ -347,7 +349,8 @@ fn figure(columns: [&'static str; 21]) -> Figure {
     ] = columns;
     let [source, case, ours, si, si_unit, unmatched, table, row, column, doubted] = rest;
     let base = si.parse().ok().zip(Unit::ALL.iter().copied().find(|unit| unit.name() == si_unit));
-    // Operations of all threads ÷ the time: falls with their number. So in both reports that print a unit.
+    // Memory latency in reports is elapsed time ÷ operations of all threads, so it falls with the
+    // thread count. Both reports that print a unit count this way.
     let counts_all = subsystem == "memory" && metric == LATENCY && source != "theoretical";
     let per = threads.parse().ok().filter(|_| counts_all).unwrap_or(1.0);
     let (ours, counted) = counted(ours, per);
@@ -373,8 +376,8 @@ fn figure(columns: [&'static str; 21]) -> Figure {
     }
 }
 
-/// Our metric, and how the report's number follows from it: `bandwidth for 160000000` is the time of so many bytes, and
-/// `goodput × 1.25` a number that many times ours.
+/// Splits our metric from its conversion: `bandwidth for 160000000` is the time of 160000000 bytes,
+/// `goodput × 1.25` is 1.25 × our result.
 fn counted(ours: &'static str, per: f64) -> (&'static str, Counted) {
     let number = |text: &str| text.trim().parse::<f64>().ok();
     let parsed = |at: &str, counted: fn(f64) -> Counted| {
@@ -387,12 +390,13 @@ fn counted(ours: &'static str, per: f64) -> (&'static str, Counted) {
 }
 
 impl Baseline {
-    /// What its column is called.
+    /// Returns the heading of the report's column.
     pub fn title(&self) -> String {
         format!("published ({}, {})", self.machine, self.year)
     }
 
-    /// How the report derives the limit of a metric of a part of the machine: formula and inputs, or that it prints none.
+    /// Returns how the report derives its limit of a metric: formula and inputs, or that it prints
+    /// none.
     pub fn derivation(&self, subsystem: &str, metric: &str) -> Option<&'static str> {
         let mut all = rows::<4>(THEORIES);
         let [.., text] =
@@ -400,7 +404,7 @@ impl Baseline {
         Some(text)
     }
 
-    /// What the report leaves open.
+    /// Returns the open points of this report, and those common to all reports.
     pub fn open_points(&self) -> Vec<OpenPoint> {
         let own = rows::<6>(OPEN).filter(|[report, ..]| [self.name, "*"].contains(report));
         let point = |[_, open, command, gives, document, heading]: [&'static str; 6]| OpenPoint {
@@ -413,7 +417,7 @@ impl Baseline {
         own.map(point).collect()
     }
 
-    /// The published figure of a case's metric.
+    /// Returns the published number for a case and metric.
     pub fn of(&self, case: &Case, metric: &str) -> Option<&Figure> {
         self.figures.iter().find(|figure| {
             figure.is_own_point()
@@ -421,7 +425,8 @@ impl Baseline {
         })
     }
 
-    /// The published samples of a case's metric that are to be believed: as they are printed, or the one number.
+    /// Returns the published samples of a case's metric without doubted ones; the single number or
+    /// mean if no samples are printed.
     pub fn samples(&self, case: &Case, metric: &str) -> Vec<f64> {
         let of = |wanted: fn(&str) -> bool| -> Vec<f64> {
             let same = |f: &&Figure| {
@@ -435,8 +440,8 @@ impl Baseline {
         if samples.is_empty() { of(|statistic| matches!(statistic, "mean" | "single")) } else { samples }
     }
 
-    /// The report as a run of the cases of `like`, for a comparison with it: what has a doubt, and what the report
-    /// does not print, is left out.
+    /// Converts the report to a run with the cases of `like`, for a comparison. Doubted and
+    /// unpublished numbers are left out.
     pub fn as_run(&self, like: &Run) -> Run {
         let one = |measurement: &Measurement| {
             let metric = |metric: &MetricResult| {

@@ -1,46 +1,46 @@
-//! The tables of the reports: which there are, in which order, and which figure is in which row and column.
+//! Tables of the reports, with the row and column of each number.
 //!
-//! Captions and numbers of tables are not printed in all reports: titles name what a table holds, and tables are numbered
-//! in their order. Rows are in the order of their first figure.
+//! Not all reports print captions and table numbers: titles describe the contents, and tables are
+//! numbered in order of appearance. Rows keep the order of their first number.
 
 #[cfg(test)]
 mod tests;
 
 use super::{Baseline, Figure, rows};
 
-/// The tables of all reports; columns are separated by `|`.
+/// Tables of all reports; `|` separates column labels.
 const TABLES: &str = include_str!("data/tables.tsv");
 
-/// A table of a report.
+/// One table of a report.
 #[derive(Clone, Debug)]
 pub struct Table<'a> {
-    /// Its number among the report's tables, from 1.
+    /// Position in the report, from 1.
     pub number: usize,
-    /// What it holds.
+    /// Description of its contents.
     pub title: String,
-    /// What is in it.
+    /// Kind of contents.
     pub kind: Kind,
-    /// Names of its columns.
+    /// Column labels.
     pub columns: Vec<String>,
-    /// Its rows, in their order.
+    /// Rows, in order.
     pub rows: Vec<Row<'a>>,
 }
 
-/// What is in a table.
+/// Kind of contents of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// The points of the report's own matrix.
+    /// Results of the report's own measurement matrix.
     Own,
-    /// The output of a reference program alone.
+    /// Output of a reference tool only.
     Program,
-    /// Numbers of the report's text, which are in none of its tables.
+    /// Numbers from the report's text that are in none of its tables.
     Text,
 }
 
 impl Kind {
     const ALL: [Self; 3] = [Self::Own, Self::Program, Self::Text];
 
-    /// As it is written in exports.
+    /// Returns the kind as written in exports.
     pub fn word(self) -> &'static str {
         match self {
             Self::Own => "own",
@@ -50,22 +50,23 @@ impl Kind {
     }
 }
 
-/// A row of a table.
+/// One row of a table.
 #[derive(Clone, Debug)]
 pub struct Row<'a> {
-    /// What it is called.
+    /// Row label.
     pub label: String,
-    /// A figure for each column; `None` where the report has none.
+    /// One number per column; `None` if the report has none.
     pub cells: Vec<Option<&'a Figure>>,
 }
 
 impl<'a> Table<'a> {
-    /// All its figures, row by row.
+    /// Yields all numbers, row by row.
     pub fn figures(&self) -> impl Iterator<Item = &'a Figure> + '_ {
         self.rows.iter().flat_map(|row| row.cells.iter().copied().flatten())
     }
 
-    /// Puts a figure into its row; into another row below it where a text has two numbers for one place.
+    /// Puts a number into its row, or into an added row below it if the cell is taken (a text with
+    /// two numbers).
     fn put(&mut self, figure: &'a Figure) {
         let Some(at) = self.columns.iter().position(|column| column == figure.column) else { return };
         let is_own = |row: &Row<'_>| row.label == figure.row;
@@ -80,7 +81,7 @@ impl<'a> Table<'a> {
     }
 }
 
-/// The tables of a report, in its order, each figure in exactly one.
+/// Returns the tables of a report, in order; each number is in exactly one table.
 pub fn of(baseline: &Baseline) -> Vec<Table<'_>> {
     let own = rows::<5>(TABLES).filter(|[report, ..]| *report == baseline.name);
     let table = |[_, number, kind, title, columns]: [&'static str; 5]| {

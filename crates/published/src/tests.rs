@@ -1,4 +1,4 @@
-//! Every figure of the five reports has a case of its plan, or a reason why not.
+//! Each number of the five reports has a case of its plan, or a reason for having none.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,10 +14,10 @@ fn cases(name: &str) -> Vec<Case> {
     resolve::planned(&plan, &machine).unwrap().into_iter().map(|p| p.candidate.case).collect()
 }
 
-/// Conditions of a transfer that the reports print beside its rate.
+/// Conditions that the reports print beside the rate of a transfer.
 const CONDITIONS: &[&str] = &["tcp_retransmits", "tcp_cwnd", "near_cpu", "far_cpu"];
 
-/// Rows of each report, and how many of them have a case.
+/// Report, its rows, and its rows with a case.
 const ROWS: &[(&str, usize, usize)] = &[
     ("ec2-t2micro", 233, 225),
     ("chameleon-baremetal", 127, 117),
@@ -161,7 +161,7 @@ fn a_report_is_a_run_of_the_same_cases_without_what_cannot_be_true() {
     assert_eq!(run.machine.host.as_deref(), Some("Hyperion, disk: Prometheus"));
 }
 
-/// Cases of each experiment, from the designs: operations × blocks × threads.
+/// Cases per experiment, from the designs: operations × blocks × threads.
 const EXPERIMENTS: &[(&str, &str, usize)] = &[
     ("ec2-t2micro", "cpu.peak/op=add/type=i32*scaling=strong", 3),
     ("ec2-t2micro", "cpu.peak/op=fma/type=f64*scaling=strong", 3),

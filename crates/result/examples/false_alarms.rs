@@ -1,7 +1,9 @@
-//! How often noise alone has a machine named: fleets whose machines are drawn from the runs that one machine made.
+//! Measures how often noise alone makes a node an outlier, with fleets drawn from repeated runs of
+//! one machine.
 //!
 //! `plimsoll run quick --repeat 100 --json noise.json`, then
-//! `cargo run --release -p plimsoll-result --example false_alarms noise.json [MACHINES [FLEETS]]`; or a directory of documents.
+//! `cargo run --release -p plimsoll-result --example false_alarms noise.json [MACHINES [FLEETS]]`;
+//! a directory of documents also works.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -13,7 +15,7 @@ use plimsoll_result::finding::{self, Tried};
 use plimsoll_stats::Seed;
 use rand::{Rng, RngExt};
 
-/// What the machine gave in one repeat, by case.
+/// Measurements of one repetition, by case.
 type Repeat<'a> = BTreeMap<String, &'a Measurement>;
 
 fn documents(path: &Path) -> io::Result<Vec<Run>> {
@@ -46,19 +48,18 @@ fn on(node: &str, of: &Measurement) -> Measurement {
     Measurement { node: node.to_owned(), repeat: 0, ..of.clone() }
 }
 
-/// The case in a repeat that has it.
+/// Draws a repetition that has the case.
 fn again(repeats: &[Repeat<'_>], case: &str, node: &str, random: &mut impl Rng) -> Measurement {
     let with: Vec<&Measurement> = repeats.iter().filter_map(|repeat| repeat.get(case).copied()).collect();
     on(node, with[random.random_range(0..with.len())])
 }
 
-/// The cases of the figures that are called outliers.
 fn outliers(run: &Run) -> Vec<String> {
     let found = run.findings.iter().filter(|finding| finding.code == "outlier");
     found.filter_map(|finding| Some(finding.evidence.get("case")?.as_str()?.to_owned())).collect()
 }
 
-/// What stands out in a fleet, at first and when measured again, and how often figures were measured again.
+/// Returns the outliers of a drawn fleet, at first and after retests, and the number of retests.
 fn fleet(
     header: &Run,
     repeats: &[Repeat<'_>],

@@ -1,4 +1,4 @@
-//! The run document: a plan executed on a machine, as `--json` prints it and the history keeps it.
+//! The run document: a plan executed on one or more nodes, as `--json` and the history store it.
 
 mod bounded;
 mod double;
@@ -19,27 +19,27 @@ use plimsoll_system::wall::Step;
 use bounded::at_most;
 pub use in_page::IN_PAGE;
 
-/// The schema's name; it changes when a name, unit or code does.
+/// Schema name; changes with any name, unit or code of the document.
 pub const RUN_SCHEMA: &str = "plimsoll.run/1";
 
-/// Most machines of a document.
+/// Limit of nodes per document.
 const MOST_NODES: usize = 50_000;
 
-/// Most measurements of a document: those of five thousand machines with forty cases.
+/// Limit of measurements per document: 5000 nodes with 40 cases each.
 const MOST_MEASUREMENTS: usize = 200_000;
 
-/// Whether all of the plan was carried out.
+/// Whether the plan ran to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RunStatus {
-    /// Every case ended by itself.
+    /// Each case ended by itself.
     Complete,
-    /// Interrupted; what was finished is here.
+    /// Interrupted; contains the finished cases.
     Partial,
 }
 
 impl RunStatus {
-    /// The word of the run document and the history.
+    /// Returns the status as written in the document and the history.
     pub fn word(self) -> &'static str {
         match self {
             Self::Complete => "complete",
@@ -47,66 +47,66 @@ impl RunStatus {
         }
     }
 
-    /// That word read; what is none is partial.
+    /// Parses a status word; unknown words are `Partial`.
     pub fn of(word: &str) -> Self {
         if word == Self::Complete.word() { Self::Complete } else { Self::Partial }
     }
 }
 
-/// The plan, as far as the document tells it.
+/// The plan of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlanInfo {
-    /// Its name.
+    /// Plan name.
     pub name: String,
-    /// Samples asked for; null when adaptive.
+    /// Samples per case; `None` if adaptive.
     pub samples: Option<u32>,
-    /// Seconds of one sample.
+    /// Duration of one sample, in seconds.
     pub sample_time: f64,
-    /// Half-width asked for.
+    /// Requested relative half-width of the confidence interval.
     pub precision: f64,
-    /// Seconds for the whole run.
+    /// Time budget of the whole run, in seconds.
     pub budget: Option<f64>,
-    /// Number of cases, repeats included.
+    /// Number of cases, repetitions included.
     pub cases: usize,
-    /// How often all of it was measured.
+    /// Repetitions of the whole plan.
     pub repeat: u32,
-    /// What volumes, work and file sizes were multiplied with.
+    /// Factor applied to volumes, work and file sizes.
     pub scale: f64,
-    /// 16 hexadecimal digits of the plan file and the cases that came of it.
+    /// Hash of the plan file and its cases, 16 hexadecimal digits.
     pub hash: String,
-    /// The plan file: flags are in it, the seed only where it was named.
+    /// The plan file with flags applied; contains the seed only if the user set one.
     pub text: String,
-    /// What the reader must know: how figures are counted, what was scaled.
+    /// Notes for the reader, such as how results are counted and what was scaled.
     pub notes: Vec<String>,
 }
 
-/// One machine of the run.
+/// One node of the run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Node {
-    /// Its name.
+    /// Node name.
     pub name: String,
-    /// What was discovered there; `None` for the run's own machine.
+    /// Discovered hardware and system; `None` if they equal [`Run::machine`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<Machine>,
 }
 
-/// What a machine's system showed of its hardware's health when the run ended there.
+/// Hardware health of a node at the end of the run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NodeHealth {
-    /// Name of the machine.
+    /// Node name.
     pub node: String,
-    /// What was shown.
+    /// Health facts that the node's system shows.
     pub shown: Health,
 }
 
-/// A sentence that plimsoll computed, with its evidence.
+/// A computed conclusion with its evidence.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
     /// Stable code.
     pub code: String,
     /// The sentence.
     pub text: String,
-    /// The figures it rests on.
+    /// Numbers behind the conclusion.
     pub evidence: serde_json::Value,
 }
 
@@ -116,21 +116,21 @@ impl From<view::Finding> for Finding {
     }
 }
 
-/// The whole run.
+/// The run document.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// [`RUN_SCHEMA`].
+    /// Always [`RUN_SCHEMA`].
     pub schema: String,
-    /// Unique, ordered by time (UUID version 7).
+    /// UUID version 7: unique, ordered by time.
     pub id: String,
-    /// When it began, RFC 3339 in UTC.
+    /// Start time, RFC 3339 in UTC.
     pub started: String,
-    /// Seconds from begin to end.
+    /// Duration, in seconds.
     pub elapsed_s: f64,
-    /// When the wall clock was set in the course of the run: `started` and times of day are to be read with that, no duration is.
+    /// Steps of the wall clock during the run. They affect times of day, not durations.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clock_steps: Vec<Step>,
-    /// The hardware's health on each machine whose system shows anything of it.
+    /// Hardware health of each node whose system shows any.
     #[serde(
         default,
         skip_serializing_if = "Vec::is_empty",
@@ -139,31 +139,31 @@ pub struct Run {
     pub health: Vec<NodeHealth>,
     /// Version of plimsoll.
     pub version: String,
-    /// Seed of all that was random.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// Complete or partial.
+    /// Whether the plan ran to its end.
     pub status: RunStatus,
     /// The plan.
     pub plan: PlanInfo,
-    /// This machine.
+    /// The machine that started the run.
     pub machine: Machine,
-    /// All machines of the run; one, unless in a cluster.
+    /// All nodes; more than one only in a fleet.
     #[serde(deserialize_with = "at_most::<_, _, MOST_NODES>")]
     pub nodes: Vec<Node>,
-    /// What the figures say.
+    /// Conclusions from the results.
     pub findings: Vec<Finding>,
-    /// One a case.
+    /// One measurement per case, node and repetition.
     #[serde(deserialize_with = "at_most::<_, _, MOST_MEASUREMENTS>")]
     pub measurements: Vec<Measurement>,
 }
 
 impl Run {
-    /// The machine of a node.
+    /// Returns the machine of a node.
     pub fn machine_of<'a>(&'a self, node: &'a Node) -> &'a Machine {
         node.machine.as_ref().unwrap_or(&self.machine)
     }
 
-    /// Its nodes, as they stand in a run whose own machine is this one.
+    /// Returns the nodes for a run whose own machine is `own`: equal machines become `None`.
     pub fn nodes_beside(&self, own: &Machine) -> Vec<Node> {
         let beside = |node: &Node| {
             let machine = self.machine_of(node);
@@ -172,10 +172,10 @@ impl Run {
         self.nodes.iter().map(beside).collect()
     }
 
-    /// Writes it as JSON on one line: of many machines the indentation alone would be more than half of it.
+    /// Writes JSON on one line; indentation would more than double the size for many nodes.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// Writing failed.
     pub fn write_on_one_line(&self, to: &mut dyn Write) -> io::Result<()> {
         let mut out = BufWriter::with_capacity(1 << 16, to);
         serde_json::to_writer(&mut out, self)?;
@@ -183,7 +183,7 @@ impl Run {
         out.flush()
     }
 
-    /// All but the measurements, which may be those of thousands of machines.
+    /// Copies everything except the measurements, which may be large.
     pub fn header(&self) -> Self {
         Self {
             schema: self.schema.clone(),

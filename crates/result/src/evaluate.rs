@@ -1,7 +1,7 @@
-//! From what was sampled to measurements: summaries, limits, and whether a figure is to be believed.
+//! From samples to measurements: summaries, limits and validity of results.
 //!
-//! Everything here is a pure function of the raw [`Outcome`], the machine and the run's evidence, so a stored run can be
-//! summarised again by a newer version.
+//! All functions are pure in the raw [`Outcome`], the machine and the run's evidence, so a newer
+//! version can summarize a stored run again.
 
 mod curve;
 mod rating;
@@ -22,26 +22,26 @@ use plimsoll_model::warning::{Warn, Warning};
 use plimsoll_stats::{Excluded, Samples, Seed};
 use plimsoll_units::quantity::{Quantity, Unit};
 
-/// A figure this much past its limit is invalid: beyond it no uncertainty of clock or formula explains it.
+/// Share of its limit above which a result is invalid; clock and formula cannot explain more.
 pub const TOLERANCE: f64 = 1.02;
 
-/// What turns outcomes into measurements.
+/// Converts outcomes to measurements.
 #[derive(Clone, Copy)]
 pub struct Maker<'a> {
-    /// The machine.
+    /// Measured machine.
     pub machine: &'a Machine,
-    /// Name of the node.
+    /// Node name.
     pub node: &'a str,
     /// Seed of the run.
     pub seed: u64,
-    /// Limits that the user gave.
+    /// Limits from the user.
     pub user_limits: &'a UserLimits,
-    /// Within this share two figures are the same for the reader.
+    /// Relative difference below which two results count as equal.
     pub margin: f64,
 }
 
 impl Maker<'_> {
-    /// The measurement of one outcome, with the evidence there is.
+    /// Evaluates one outcome with the evidence available so far.
     pub fn measurement(&self, outcome: &Outcome, evidence: Evidence<'_>) -> Measurement {
         let mut made = self.without_verdict(outcome, evidence);
         match &outcome.ended {
@@ -57,7 +57,7 @@ impl Maker<'_> {
             None => {
                 let wrong_time = wrong_time(&outcome.facts, &outcome.samples);
                 if wrong_time.is_some() {
-                    // Shares of a time that is wrong.
+                    // Shares of a wrong time are meaningless.
                     (made.conditions.excluded, made.conditions.delivered) = (None, None);
                 }
                 let excluded = Excluded::of(made.conditions.excluded);
@@ -65,7 +65,7 @@ impl Maker<'_> {
                     let crowded = made.warnings.iter().any(|note| note.code == Warning::CROWDED);
                     made.warnings.push(Warning::MostlyExcluded { share, crowded }.into());
                 }
-                // Where the host runs the CPUs is no row's fault: the limit that counts says it.
+                // A host that moves CPUs does not make chip data wrong.
                 let others = made.metrics.iter().flat_map(|metric| &metric.other_limits);
                 let refuted: Vec<Note> = others
                     .filter(|limit| limit.fact.as_ref().is_none_or(|fact| fact.changes.is_none()))
@@ -91,7 +91,7 @@ impl Maker<'_> {
         let named = plimsoll_bench::find(outcome.case.benchmark())
             .map(|b| b.metrics(&outcome.case))
             .unwrap_or_default();
-        // One seed for all metrics of a case: figures that are each other's multiples get intervals that are, too.
+        // One seed per case: metrics that are multiples of each other get intervals that are, too.
         let seed =
             Seed::new(self.seed, outcome.case.id().as_str(), named.first().map_or("elapsed", |m| m.name));
         let made = named.iter().filter_map(|metric| self.metric(*metric, outcome, seed, evidence));
@@ -158,7 +158,7 @@ impl Maker<'_> {
     }
 }
 
-/// Puts the condition `delivered` beside the values that it belongs to.
+/// Copies the delivered rate of each sample to its point in the series.
 fn note_delivered(metric: &mut MetricResult, samples: &[Sample]) {
     let with_value = samples.iter().filter(|s| s.values.contains_key(&metric.name));
     for (point, sample) in metric.series.iter_mut().zip(with_value) {
@@ -166,12 +166,12 @@ fn note_delivered(metric: &mut MetricResult, samples: &[Sample]) {
     }
 }
 
-/// The share of each sample's own limit, and the median of these.
+/// Returns the median of the samples' shares of their limits.
 fn share_of(limit: &Limit, values: &[f64]) -> Option<f64> {
     limit::median(shares_of(limit, values)?.collect())
 }
 
-/// The share of each sample, at its own limit.
+/// Yields each sample's share of its own limit.
 fn shares_of(limit: &Limit, values: &[f64]) -> Option<impl Iterator<Item = f64>> {
     let fixed = limit.value?;
     let each = move |(i, value): (usize, &f64)| {
@@ -181,20 +181,20 @@ fn shares_of(limit: &Limit, values: &[f64]) -> Option<impl Iterator<Item = f64>>
     Some(values.iter().enumerate().map(each).filter(|share| share.is_finite()))
 }
 
-/// Share of the probes that a busy sibling may disturb: beside one the clock reads some per cent low.
+/// Share of clock probes that a busy sibling may disturb; it lowers their reading by some percent.
 const MOST_SHARED: f64 = 0.05;
 
-/// Share of a limit that no disturbed probe explains: beside a busy sibling the clock was seen to read 3 % low, so this leaves
-/// room for far more, and a limit that counts one core for two is past it.
+/// Share of a limit that no disturbed probe explains. A busy sibling was seen to lower the clock by
+/// 3 %; a limit that counts one core for two is exceeded by more than this.
 const PAST_ALL_PROBES: f64 = 1.5;
 
-/// Share of the time that a changing clock may take from slices: beyond it the clock of those that remain is in doubt too.
+/// Share of time that clock changes may exclude; above it, the clock of the rest is in doubt, too.
 const MOST_CHANGED: f64 = 0.05;
 
-/// Samples with a clock that a limit is refuted by: of fewer, a disturbance of all is no rare thing.
+/// Least samples with a clock that can refute a limit.
 const FEWEST: usize = 5;
 
-/// The share of its limit from which a figure refutes it: more where the clock was not precise.
+/// Returns the share of its limit above which a result refutes it.
 fn least_that_refutes(samples: &[Sample]) -> f64 {
     let shared = over_time(samples, |conditions| conditions.vector_units_shared);
     let changed = over_time(samples, |conditions| conditions.excluded_by.clock);
@@ -205,22 +205,17 @@ fn least_that_refutes(samples: &[Sample]) -> f64 {
     if in_doubt { PAST_ALL_PROBES } else { TOLERANCE }
 }
 
-/// What a figure above its limit says of the limit.
+/// Consequence of a result above its limit.
 #[derive(Clone, Debug, PartialEq)]
 enum Doubt {
-    /// It is refuted.
     Refuted {
-        /// Why, in a sentence.
         why: String,
     },
-    /// The figure cannot refute it: the clock was not precise enough, or a quota, which counts by periods, had time left over
-    /// from before a sample.
+    /// The limit is not refuted: the clock was imprecise, or a quota, which counts per period, had
+    /// time left from before a sample.
     Uncertain {
-        /// The metric.
         metric: String,
-        /// Share of its limit.
         share: f64,
-        /// What may explain it, and what to do.
         cause: &'static str,
     },
 }
@@ -263,7 +258,7 @@ impl fmt::Display for Doubt {
     }
 }
 
-/// Why no time of these samples is right: the clock is known to run at a wrong rate, or shows a core clock that no core has.
+/// Returns why no time of these samples is right.
 fn wrong_time(facts: &Facts, samples: &[Sample]) -> Option<String> {
     let clocks = samples.iter().filter_map(|sample| sample.conditions.clock_hz);
     let impossible = clocks.max_by(f64::total_cmp).filter(|hz| *hz > HIGHEST_CORE_HZ);
@@ -276,12 +271,12 @@ fn wrong_time(facts: &Facts, samples: &[Sample]) -> Option<String> {
     facts.wrong_rate.clone().or_else(|| impossible.map(shown))
 }
 
-/// Why a figure cannot be true, if it is past its limit.
+/// Returns why a result above its limit cannot be true.
 fn past_limit(metric: &MetricResult) -> Option<String> {
     let (share, limit) = (metric.of_limit?, metric.limit.as_ref()?);
-    // Somebody's word, or this run's own conclusion: what passes it says nothing of the figure.
+    // A documented or inferred limit is no physical bound.
     let is_physical = !matches!(limit.source, Source::Documented | Source::Inferred);
-    // A row of a chip is refuted, or the clock did not tell.
+    // Chip data are refuted instead, or the clock was imprecise.
     if share <= TOLERANCE || !is_physical || limit.fact.is_some() {
         return None;
     }
@@ -308,7 +303,7 @@ fn point(sample: &Sample) -> Point {
     }
 }
 
-/// Conditions of the whole case: the time-weighted mean of the samples'.
+/// Returns the conditions of the case: time-weighted means over the samples.
 fn over_all(samples: &[Sample]) -> Conditions {
     let mean = |read: &dyn Fn(&Conditions) -> Option<f64>| over_time(samples, read);
     Conditions {
@@ -328,7 +323,7 @@ fn over_all(samples: &[Sample]) -> Conditions {
     }
 }
 
-/// The mean of a condition over the samples that have it, weighted by their time. A condition that is the same in all is that exactly.
+/// Returns the time-weighted mean of a condition over the samples that have it.
 pub fn over_time(samples: &[Sample], read: impl Fn(&Conditions) -> Option<f64>) -> Option<f64> {
     let (mut mean, mut weight) = (0.0, 0.0);
     for sample in samples.iter().filter(|sample| sample.elapsed > 0.0) {
@@ -340,7 +335,7 @@ pub fn over_time(samples: &[Sample], read: impl Fn(&Conditions) -> Option<f64>) 
     (weight > 0.0).then_some(mean)
 }
 
-/// The percentiles that are reported, as (name, share).
+/// Reported percentiles: name and share.
 const PERCENTILES: &[(&str, f64)] = &[
     ("p50", 0.5),
     ("p90", 0.9),
@@ -355,7 +350,7 @@ const PERCENTILES: &[(&str, f64)] = &[
 type Percentiles = Option<BTreeMap<String, f64>>;
 type Buckets = Option<Vec<(f64, u64)>>;
 
-/// Merges the samples' histograms of one metric; times come out in seconds.
+/// Merges the samples' histograms of one metric; times are in seconds.
 fn distribution(metric: &str, samples: &[Sample]) -> (Percentiles, Buckets) {
     let mut merged: BTreeMap<u64, u64> = BTreeMap::new();
     for (edge, count) in

@@ -1,48 +1,48 @@
-//! Events: the one way out of the run loop. Progress line, result table, store and tests consume them.
+//! Events of the run loop, consumed by the progress line, the result table, the store and tests.
 
 use serde::Serialize;
 
 use plimsoll_model::case::CaseId;
 use plimsoll_model::measurement::Measurement;
 
-/// Something that happened in the run loop.
+/// An event of the run loop.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum Event {
-    /// The run begins.
+    /// The run starts.
     Started {
-        /// Id of the run.
+        /// Run id.
         run: String,
         /// Number of cases.
         cases: usize,
-        /// Seconds that the run is expected to take.
+        /// Expected duration, in seconds.
         expected_s: f64,
     },
     /// A case is being set up.
     Preparing {
-        /// The case.
+        /// Case id.
         case: CaseId,
-        /// Its place in the run, from 0.
+        /// Position in the run, from 0.
         index: usize,
         /// Number of cases.
         cases: usize,
-        /// Seconds that are expected to be left.
+        /// Expected remaining time, in seconds.
         left_s: f64,
     },
-    /// A sample is finished.
+    /// A sample is complete.
     Sampled {
-        /// The case.
+        /// Case id.
         case: CaseId,
         /// Samples so far.
         n: usize,
         /// Value of the headline metric.
         value: f64,
     },
-    /// A case is finished.
+    /// A case is complete.
     Measured {
-        /// Its measurement, with the evidence there is by now.
+        /// The measurement, with the evidence available so far.
         measurement: Box<Measurement>,
     },
-    /// Ctrl-C or a signal: what is finished is kept.
+    /// A signal stopped the run; completed cases are kept.
     Interrupted,
 }

@@ -1,4 +1,4 @@
-//! A made-up run with every kind of row, for tests, also those of other crates (feature `testing`).
+//! Synthetic runs with each kind of row, for tests of this and other crates (feature `testing`).
 #![allow(clippy::unwrap_used)]
 
 use std::sync::LazyLock;
@@ -17,7 +17,7 @@ pub use plimsoll_model::fixture::*;
 /// Id of [`run`].
 pub const ID: &str = "019aa5c3-2f1b-7c40-9d21-5b0c3f6a7e88";
 
-/// A run of `measurements`.
+/// Returns a run with these measurements.
 pub fn run_of(measurements: Vec<Measurement>) -> Run {
     let machine = machine();
     Run {
@@ -54,7 +54,7 @@ pub fn run_of(measurements: Vec<Measurement>) -> Run {
     }
 }
 
-/// What a machine shows of a hot drive behind a narrow link, with all kinds of facts.
+/// Returns the health of a node with a hot drive on a narrow link and all kinds of facts.
 pub fn node_health(node: &str) -> NodeHealth {
     let shown = serde_json::json!({
         "microcode": ["0x1"],
@@ -78,9 +78,9 @@ pub fn node_health(node: &str) -> NodeHealth {
     NodeHealth { node: node.to_owned(), shown: serde_json::from_value(shown).unwrap() }
 }
 
-/// A run with every kind of row.
+/// Returns a run with each kind of row.
 pub fn run() -> Run {
-    // The intervals are dear without optimisation: made once.
+    // Made once: confidence intervals are expensive in debug builds.
     static RUN: LazyLock<Run> = LazyLock::new(varied);
     RUN.clone()
 }
@@ -198,7 +198,7 @@ fn round_trip() -> Measurement {
     ))
 }
 
-/// A pair that was compared, and two cases of which a tool is absent.
+/// Returns a run with one result compared with a reference tool and two without that tool.
 pub fn with_tools() -> Run {
     let long =
         "disk.io/op=read/pattern=random/block=1M/depth=1/threads=2/engine=psync/volume=10M/scaling=strong";

@@ -1,4 +1,4 @@
-//! Runs on several machines as one document, however they were made: by a launcher, by a scheduler, by hand.
+//! Merges runs of several nodes into one document.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,14 +11,13 @@ use plimsoll_units::text::shown_within;
 use crate::document::{Finding, Node, Run, RunStatus};
 use crate::finding::{self, Known};
 
-/// Characters of a machine's name that are shown.
 const NAME: usize = 64;
 
-/// Memory that differs by more than this share is of another kind of machine: firmware and kernel take a little of it.
+/// Relative memory difference that makes another kind of machine; firmware and kernel reserve less.
 const OTHER_MEMORY: f64 = 0.1;
 
-/// The rows of `parts` in one document, whose other parts are those of `header`; what the figures say of the machines
-/// comes after `lost`. It is whole where `whole` is and nobody is lost.
+/// Merges `parts` into one run with the other fields of `header`. Findings are `lost`, then those
+/// from the results. The run is complete if `whole` is set and `lost` is empty.
 pub fn merged(header: Run, parts: impl IntoIterator<Item = Run>, lost: Vec<Finding>, whole: bool) -> Run {
     let (clock_steps, health) = (Vec::new(), Vec::new());
     let mut run = Run { nodes: Vec::new(), measurements: Vec::new(), clock_steps, health, ..header };
@@ -36,7 +35,7 @@ pub fn merged(header: Run, parts: impl IntoIterator<Item = Run>, lost: Vec<Findi
     run
 }
 
-/// What one machine of a run has measured by itself, as a run of its own that may go on.
+/// Returns the run of one node, without measurements between nodes, to be continued.
 pub fn part(run: &Run, name: &str) -> Option<Run> {
     let node = run.nodes.iter().find(|node| node.name == name)?;
     let own = run.measurements.iter().filter(|m| m.node == name && !is_between(m));
@@ -54,37 +53,37 @@ pub fn part(run: &Run, name: &str) -> Option<Run> {
     })
 }
 
-/// Whether it is of machines together, whichever of them it is entered for.
+/// Returns whether several nodes took part, whichever of them lists it.
 fn is_between(measurement: &Measurement) -> bool {
     measurement.case.is_between_machines()
 }
 
-/// Findings that say which machines a run lacks: they stay true when it is joined with others.
+/// Codes of findings about missing nodes; they stay true when runs are merged.
 const OF_MACHINES: [&str; 5] =
     ["machine-lost", "machine-missing", "machine-failed", "machine-left-out", "unreadable"];
 
-/// What parts that were joined before say of machines that they lack.
+/// Returns the findings about missing nodes of runs that were merged before.
 pub fn of_parts(parts: &[Run]) -> Vec<Finding> {
     let all = parts.iter().flat_map(|run| &run.findings);
     all.filter(|finding| is_of_a_lack(finding)).cloned().collect()
 }
 
-/// Findings about one machine or pair of machines among others.
+/// Codes of findings that compare a node or pair with the other nodes.
 const AMONG_OTHERS: [&str; 7] =
     ["outlier", "ahead", "not-confirmed", "machines-differ", "slow-node", "slow-pair", "few-of-a-kind"];
 
-/// Whether it is about machines, which come first where there are several: those that the run lacks, and those that differ.
+/// Returns whether the finding is about missing or differing nodes; these come first in a fleet.
 pub fn is_of_a_machine(finding: &Finding) -> bool {
     is_of_a_lack(finding) || AMONG_OTHERS.contains(&finding.code.as_str())
 }
 
-/// Whether it says what the run lacks: a machine, part of its run, or a document.
+/// Returns whether the finding reports a missing node, part of a run or document.
 pub fn is_of_a_lack(finding: &Finding) -> bool {
     OF_MACHINES.contains(&finding.code.as_str())
 }
 
-/// Each machine once: of one that came again its latest whole run, or the latest where none is whole; and whose earlier
-/// ones are left out. A machine is known by its name and its hardware.
+/// Keeps each node once: its latest complete run, or the latest if none is complete. Also returns a
+/// line per dropped run. A node is identified by name and hardware.
 pub fn once_each(mut runs: Vec<Run>) -> (Vec<Run>, Vec<String>) {
     let began = |run: &Run| run.started.parse::<jiff::Timestamp>().unwrap_or_default();
     runs.sort_by_key(|run| {
@@ -123,7 +122,7 @@ pub fn once_each(mut runs: Vec<Run>) -> (Vec<Run>, Vec<String>) {
     (runs, said)
 }
 
-/// Other machines that have the same name get a number that no machine has; and which those are.
+/// Appends a free number to repeated names of different machines, and returns a line per change.
 pub fn renamed(runs: &mut [Run]) -> Vec<String> {
     let mut used: BTreeSet<String> =
         runs.iter().flat_map(|run| &run.nodes).map(|node| node.name.clone()).collect();
@@ -159,7 +158,7 @@ pub fn renamed(runs: &mut [Run]) -> Vec<String> {
     said
 }
 
-/// What the figures of a run's machines say; machines of several kinds are compared with their own kind only.
+/// Returns the findings that compare nodes of the same kind.
 pub fn of_machines(run: &Run) -> Vec<Finding> {
     let kinds = kinds(run);
     let names: Vec<BTreeSet<&str>> = kinds.values().cloned().collect();
@@ -175,7 +174,7 @@ pub fn of_machines(run: &Run) -> Vec<Finding> {
     found
 }
 
-/// That there are too few machines of a kind to say which of them is slow.
+/// Reports that a kind has too few nodes to judge any of them.
 fn few(kind: &str, nodes: &BTreeSet<&str>) -> Finding {
     const NAMED: usize = 5;
     let names: Vec<&str> = nodes.iter().copied().take(NAMED).collect();
@@ -194,7 +193,7 @@ fn few(kind: &str, nodes: &BTreeSet<&str>) -> Finding {
     Finding { code: "few-of-a-kind".to_owned(), text, evidence }
 }
 
-/// The machines by kind: processor, number of CPUs, memory.
+/// Groups node names by kind: processor, number of CPUs and memory.
 pub fn kinds(run: &Run) -> BTreeMap<String, BTreeSet<&str>> {
     let mut by_processor: BTreeMap<String, Vec<(u64, &Node)>> = BTreeMap::new();
     for node in &run.nodes {
@@ -219,7 +218,6 @@ pub fn kinds(run: &Run) -> BTreeMap<String, BTreeSet<&str>> {
     kinds
 }
 
-/// What its files are on: models and sizes of the disks, and the file system.
 fn device(machine: &Machine) -> Option<String> {
     let storage = machine.storage.as_ref()?;
     let disk = |disk: &Disk| {
@@ -256,7 +254,7 @@ mod tests {
 
     const GIB: u64 = 1 << 30;
 
-    /// Machines with this much memory, each with one figure: 100 times `rate`.
+    /// Nodes with this much memory and one result each: 100 × rate.
     fn fleet(machines: &[(&str, u64, f64)]) -> Run {
         let run = fixture::run();
         let mut all = Run { nodes: Vec::new(), measurements: Vec::new(), ..run.clone() };
@@ -284,7 +282,7 @@ mod tests {
             names.iter().enumerate().map(|(i, name)| (name.as_str(), kind(i).0, kind(i).1)).collect();
         assert_eq!(codes(&fleet(&machines)), [], "each is as fast as its kind");
         let mut slow = machines.clone();
-        // Slow for its kind, and faster than the other kind.
+        // Slow for its kind, but faster than the other kind.
         slow[15].2 = 1.5;
         let found = codes(&fleet(&slow));
         assert_eq!(found.len(), 1, "{found:?}");
@@ -318,7 +316,7 @@ mod tests {
         assert!(few.iter().any(|f| f.text.starts_with("n7 is the only machine of its kind (")), "{few:?}");
     }
 
-    /// A machine's run that began in this minute.
+    /// Run of a node that started in this minute.
     fn run_at(name: &str, hardware: &str, minute: u32) -> Run {
         let mut run = fleet(&[(name, GIB, 1.0)]);
         run.id = plimsoll_system::wall::run_id();
@@ -336,7 +334,7 @@ mod tests {
         assert_eq!(kept.iter().map(|run| &run.id).collect::<Vec<_>>(), [&late.id]);
         assert_eq!(said.len(), 2, "{said:?}");
         assert_eq!(said[0], "a came twice: its run of 2026-01-01T00:01:00Z is left out");
-        // Of a joined run only the machine that came again is left out.
+        // Only the repeated node of a merged run is dropped.
         let old = merged(run_at("a", "x", 1), [run_at("a", "x", 1), run_at("b", "x", 1)], Vec::new(), true);
         let (kept, said) = once_each(vec![old, run_at("b", "x", 5)]);
         let names: Vec<&str> =

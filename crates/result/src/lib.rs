@@ -1,5 +1,5 @@
-//! What becomes of samples: measurements (`evaluate`), the document of a run (`document`), sentences that follow from it
-//! (`finding`), runs of several machines as one (`fleet`), and what the run loop tells of them while it runs (`event`).
+//! From samples to results: measurements (`evaluate`), the run document (`document`), conclusions
+//! (`finding`), runs of several nodes (`fleet`) and events of the run loop (`event`).
 #![forbid(unsafe_code)]
 
 pub mod document;

@@ -1,5 +1,4 @@
-//! A run in at most 14 short lines, for a forum or a pull request: machine, headlines with their share of the limit, what disturbed it,
-//! and the checksum of its document.
+//! A run in at most 14 short lines for a forum or pull request, with its document's checksum.
 
 use plimsoll_model::measurement::{Measurement, Status};
 use plimsoll_result::document::Run;
@@ -12,17 +11,14 @@ use super::terminal::{tally, when};
 use super::wrap::{cut, pad, widths};
 use super::{conditions, json, subsystems};
 
-/// Columns of a line.
 const CARD_COLUMNS: usize = 110;
-/// Headlines of a subsystem.
 const MAX_HEADLINES_PER_SUBSYSTEM: usize = 2;
-/// Headlines in all.
 const MAX_HEADLINES: usize = 8;
 
-/// The lines.
+/// Formats the card.
 ///
 /// # Errors
-/// A figure that JSON cannot hold.
+/// A number cannot be represented in JSON.
 pub fn card(run: &Run, style: &Style) -> std::io::Result<String> {
     let host = of_whom(run).map(|host| format!(" on {host}")).unwrap_or_default();
     let when = when(&run.started, style);
@@ -44,7 +40,6 @@ pub fn card(run: &Run, style: &Style) -> std::io::Result<String> {
     Ok(lines.join("\n") + "\n")
 }
 
-/// The processor and the memory.
 fn machine(run: &Run, first: &Measurement) -> String {
     let mut words = context(&run.machine, first);
     let memory = run.machine.memory.total_bytes;
@@ -60,7 +55,7 @@ fn headlines(run: &Run) -> Vec<Vec<String>> {
     telling(run).into_iter().filter_map(|(subsystem, measurement)| row(subsystem, measurement)).collect()
 }
 
-/// Of each benchmark the last case that has a figure, with its subsystem: on all CPUs, of the largest size.
+/// Returns each benchmark's last case with a result (all CPUs, largest size), with its subsystem.
 pub(super) fn telling(run: &Run) -> Vec<(&str, &Measurement)> {
     let mut found = Vec::new();
     for subsystem in

@@ -1,4 +1,4 @@
-//! What was found in results of other tools, as text. Pure: verdicts in, text out.
+//! Verdicts on results of other tools, as text. Pure functions.
 
 use plimsoll_check::{Bound, Checked, Row, Verdict};
 use plimsoll_model::limit::Kind;
@@ -9,10 +9,9 @@ use unicode_width::UnicodeWidthStr;
 use super::style::{Role, Style};
 use super::wrap::{pad, paragraph, widths};
 
-/// The columns of the table.
 const COLUMN_TITLES: [&str; 5] = ["figure", "measured", "limit", "% of limit", "verdict"];
 
-/// The text for a terminal: a table for each file, with the reasons below its rows.
+/// Formats a table per file for a terminal, with reasons below its rows.
 pub fn text(files: &[Checked], style: &Style) -> String {
     let mut text = String::new();
     for file in files {
@@ -55,14 +54,13 @@ fn one(file: &Checked, style: &Style) -> String {
     text
 }
 
-/// The name of a result: its file, and its number in one with several.
+/// Names a result by its file, and its number if the file has several.
 pub fn title(file: &str, document: Option<usize>) -> String {
     document.map_or_else(|| file.to_owned(), |number| format!("{file}, result {number}"))
 }
 
-/// A row: a name that leaves the figures no room has a line of its own.
+/// Formats a row; a name that leaves too little room gets its own line.
 fn line(row: &[String], widths: &[usize], role: Role, style: &Style) -> String {
-    /// Columns below which names are on lines of their own.
     const MIN_NAME_COLUMNS: usize = 12;
     let [name, numbers @ .., verdict] = row else { return String::new() };
     let others: usize = widths.iter().skip(1).map(|width| width + 2).sum();

@@ -1,4 +1,4 @@
-//! A comparison as a table for terminals and as Markdown for a pull request. Pure: a comparison in, text out.
+//! Comparison as a terminal table and as Markdown for a pull request. Pure functions.
 
 pub(super) mod csv;
 pub(super) mod left;
@@ -17,19 +17,18 @@ use super::style::{Role, Style};
 use super::wrap::{cut, paragraph};
 use rows::Table;
 
-/// Which metrics are shown.
+/// Metrics to show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shown {
-    /// Headlines, and what changed.
+    /// Headlines and changed metrics.
     Telling,
-    /// Every one.
+    /// All metrics.
     All,
 }
 
-/// The line of a comparison without metrics.
 pub(super) const NOTHING: &str = "nothing to compare: no case has figures of two sides";
 
-/// The text for a terminal.
+/// Formats a comparison for a terminal.
 pub fn table(comparison: &Comparison, held: &[Holds], shown: Shown, style: &Style) -> String {
     let mut text = String::new();
     for (index, side) in sides(comparison).iter().enumerate() {
@@ -64,7 +63,7 @@ pub fn table(comparison: &Comparison, held: &[Holds], shown: Shown, style: &Styl
     text
 }
 
-/// The text for a pull request: GitHub's Markdown. What was lost has the mark of a failure unless it is ignored.
+/// Formats a comparison as GitHub Markdown; lost cases are marked as failures unless ignored.
 pub fn markdown(comparison: &Comparison, held: &[Holds], shown: Shown, missing: Missing) -> String {
     let safe = super::escape::markdown;
     let mut text = format!("### {}\n\n{}\n\n", safe(&title(comparison)), safe(&tally(comparison)));
@@ -98,24 +97,22 @@ pub fn markdown(comparison: &Comparison, held: &[Holds], shown: Shown, missing: 
     text
 }
 
-/// A requirement and what was found.
+/// Formats a requirement with its result.
 pub(super) fn required(one: &Holds) -> String {
     let case = one.case.as_deref().map(|case| format!(" {}:", label::of_id(case))).unwrap_or_default();
     format!("{}:{case} {}", one.requirement, one.found)
 }
 
-/// That the gate is blind, where one was asked for and it is.
+/// Returns a warning if the requested gate cannot detect its loss.
 pub(super) fn blindness(comparison: &Comparison) -> Option<String> {
     comparison.gate.as_ref()?.blindness()
 }
 
-/// The heading of the scores.
 pub(super) const SCORE: &str = "score by the given weights";
 
-/// Columns of the name of a side.
 const SIDE: usize = 28;
 
-/// Each side by name, with its number of runs and its price.
+/// Names each side, with its number of runs and price.
 fn sides(comparison: &Comparison) -> Vec<String> {
     let one = |(index, name): (usize, &String)| {
         let runs = comparison.runs.get(index).filter(|runs| **runs != 1);
@@ -128,7 +125,7 @@ fn sides(comparison: &Comparison) -> Vec<String> {
     comparison.sides.iter().enumerate().map(one).collect()
 }
 
-/// A line for each fact that differs: its values, each with the sides that have it.
+/// Formats a line per differing fact: values, each with its sides.
 fn differing(differs: &[Difference], sides: &[String]) -> Vec<String> {
     let line = |one: &Difference| {
         let values = one.values.iter().zip(sides);
@@ -138,7 +135,7 @@ fn differing(differs: &[Difference], sides: &[String]) -> Vec<String> {
     differs.iter().map(line).collect()
 }
 
-/// Each value once, in their order, with what has it: `6.1 (a, b)`.
+/// Groups sides by value, in order: `6.1 (a, b)`.
 fn grouped(all: impl Iterator<Item = (String, String)>) -> Vec<String> {
     let mut groups: Vec<(String, Vec<String>)> = Vec::new();
     for (value, one) in all {
@@ -150,14 +147,14 @@ fn grouped(all: impl Iterator<Item = (String, String)>) -> Vec<String> {
     groups.into_iter().map(|(value, sides)| format!("{value} ({})", sides.join(", "))).collect()
 }
 
-/// Returns the lines that are printed before the figures of a comparison.
+/// Returns the lines printed before the results of a comparison.
 pub(super) fn warnings(comparison: &Comparison) -> Vec<String> {
     let mut lines = differing(&comparison.differs, &comparison.sides);
     lines.extend_from_slice(&comparison.notes);
     lines
 }
 
-/// Names the sources of the noise between runs; `None` if it is not known.
+/// Names the sources of the noise floor between runs; `None` if unknown.
 fn noise_sources(has: impl Fn(Origin) -> bool) -> Option<String> {
     let origins = [
         (Origin::Runs, "the spread of the runs of a side"),
@@ -175,7 +172,7 @@ pub(super) fn title(comparison: &Comparison) -> String {
     sides.join(", ")
 }
 
-/// A difference as per cent, with its sign.
+/// Formats a relative difference in percent with its sign.
 pub(super) fn signed(share: f64) -> String {
     let value = share * 100.0;
     let sign = if value < 0.0 { "−" } else { "+" };
@@ -196,7 +193,7 @@ pub(super) fn word(verdict: Verdict) -> &'static str {
     }
 }
 
-/// Notes below the table: reasons of inconclusive metrics, sources of the noise, how to read ranks and scores.
+/// Returns notes below the table: reasons, sources of noise, how to read ranks and scores.
 pub(super) fn notes(comparison: &Comparison, table: &Table<'_>) -> Vec<String> {
     let rows: Vec<&Compared> = table.lines.iter().filter_map(|line| line.compared).collect();
     let mut notes: Vec<String> = Vec::new();
@@ -232,7 +229,7 @@ pub(super) fn notes(comparison: &Comparison, table: &Table<'_>) -> Vec<String> {
     notes
 }
 
-/// Weighted cases that are in no score, a line for each reason.
+/// Lists weighted cases that are in no score, a line per reason.
 fn unweighed(all: &[Unweighed]) -> Vec<String> {
     const MAX_NAMES: usize = 8;
     let whys: BTreeSet<&str> = all.iter().map(|one| one.why.as_str()).collect();
@@ -246,7 +243,6 @@ fn unweighed(all: &[Unweighed]) -> Vec<String> {
     whys.into_iter().map(line).collect()
 }
 
-/// What was decided, over all metrics.
 pub(super) fn tally(comparison: &Comparison) -> String {
     let informative = match comparison.count(Verdict::Informative) {
         0 => String::new(),
@@ -256,12 +252,12 @@ pub(super) fn tally(comparison: &Comparison) -> String {
     format!("{}: {}{informative}", counted(comparison.decided.of, what), comparison.decided)
 }
 
-/// The name of a side for the end of a sentence, such as ` in C`; empty if there are only two sides.
+/// Returns the suffix that names a side, such as ` in C`; empty if there are only two sides.
 pub fn of_several(comparison: &Comparison, side: usize) -> String {
     if comparison.sides.len() > 2 { format!(" in {}", letter(side)) } else { String::new() }
 }
 
-/// What a failed `--fail-on` says.
+/// Returns the lines of regressions that fail `--fail-on`.
 pub fn failed(comparison: &Comparison, share: f64) -> Vec<String> {
     let line = |c: &Compared| {
         let [loss, _] = apart([c.loss(), share], 3, percent);
@@ -276,7 +272,7 @@ pub fn failed(comparison: &Comparison, share: f64) -> Vec<String> {
     comparison.worse_than(share).map(line).collect()
 }
 
-/// What `--fail-on` says of what was lost: a line for each of the first, and how many more there are.
+/// Returns the lines of lost cases that fail `--fail-on`, at most 10 and a count of the rest.
 pub fn lost(comparison: &Comparison) -> Vec<String> {
     const MAX_CASES_NAMED: usize = 10;
     let all: Vec<String> = left::lost(comparison).collect();

@@ -1,4 +1,4 @@
-//! What holds for the whole machine: said once, above the table, with its remedy. Rows under it carry a few words only.
+//! Conditions of the whole machine, shown once above the table with their remedy.
 
 use plimsoll_machine::Machine;
 use plimsoll_machine::virtualisation::GVISOR;
@@ -6,14 +6,14 @@ use plimsoll_model::measurement::Note;
 use plimsoll_units::quantity::percent;
 use plimsoll_units::text::counted;
 
-/// Share of the last ten seconds in which some thread waited for a CPU, from which on the machine is busy.
+/// CPU pressure over the last ten seconds (share of time) from which the machine is busy.
 const BUSY_SHARE: f64 = 0.1;
-/// The load for each CPU that says so where the kernel does not count waiting.
+/// Load per CPU from which the machine is busy, if the kernel does not measure pressure.
 const LOADED: f64 = 0.5;
-/// Share of the time since boot that was stolen, from which on that is usual here.
+/// Share of time stolen since boot from which stealing is usual.
 const STOLEN: f64 = 0.05;
 
-/// The conditions of this machine when the run began, each with the code of the warnings that follow from it.
+/// Returns the conditions at the start of a run; each note has the code of the warnings it causes.
 pub(super) fn whole(machine: &Machine) -> Vec<Note> {
     [sandbox(machine), quota(machine), busy(machine), stolen(machine), cache(machine)]
         .into_iter()

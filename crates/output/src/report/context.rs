@@ -1,11 +1,11 @@
-//! What stands beside the heading of a group: the part of the machine that it measures.
+//! Context of a group heading: the measured part of the machine.
 
 use plimsoll_machine::Machine;
 use plimsoll_model::measurement::Measurement;
 use plimsoll_result::document::Run;
 use plimsoll_units::text::counted;
 
-/// Of what a run is: its machine's name, or how many machines; nothing where the one machine has no name.
+/// Returns the host name, or the number of machines; `None` if a single machine has no name.
 pub(super) fn of_whom(run: &Run) -> Option<String> {
     match run.nodes.len() {
         0 | 1 => run.machine.host.clone(),
@@ -13,12 +13,11 @@ pub(super) fn of_whom(run: &Run) -> Option<String> {
     }
 }
 
-/// Heading of a subsystem.
 pub(super) fn title(subsystem: &str) -> &str {
     plimsoll_bench::subsystem(subsystem).map_or(subsystem, |part| part.title)
 }
 
-/// What is measured, the most telling first. `first` is the group's first measurement.
+/// Returns facts about the measured part of the machine, the most relevant first.
 pub(super) fn context(machine: &Machine, first: &Measurement) -> Vec<String> {
     (plimsoll_bench::subsystem_of(&first.case).context)(machine, first)
 }

@@ -1,4 +1,4 @@
-//! The first line of a run on a disturbed machine: what a program got of what the machine does undisturbed.
+//! Headline of a run on a disturbed machine: delivered against undisturbed performance.
 
 use plimsoll_model::measurement::Measurement;
 use plimsoll_model::metric::Better;
@@ -7,11 +7,12 @@ use plimsoll_result::document::Run;
 use super::row::{Figures, Row};
 use super::subsystems;
 
-/// The line: `delivers 22.1 GFLOP/s of the 103 GFLOP/s that fma f64 ×2 reaches undisturbed: other processes, 79 % of the time
-/// excluded`, or of a latency `latency 32 KiB takes 4.42 ns, and 1.62 ns undisturbed: …`. `None` if no figure lacks more than 10 % of its time.
+/// Returns `delivers 22.1 GFLOP/s of the 103 GFLOP/s that fma f64 ×2 reaches undisturbed: other
+/// processes, 79 % of the time excluded`, or for a latency `latency 32 KiB takes 4.42 ns, and 1.62
+/// ns undisturbed: …`. Returns `None` if no result lacks more than 10 % of its time.
 ///
-/// It is about the subsystem that was measured first (the CPU, in every built-in plan) among those with such a figure, and there
-/// about the case that got the smallest share.
+/// It uses the first subsystem with such a result (the CPU in all built-in plans), and its case
+/// with the smallest delivered share.
 pub(super) fn verdict(run: &Run) -> Option<String> {
     let share = |measurement: &Measurement| {
         let delivered = measurement.delivered()?;

@@ -1,4 +1,4 @@
-//! `plimsoll doctor` on a terminal: facts with their cost, then the noise between runs.
+//! `plimsoll doctor` on a terminal: checks with their effects, then the noise floor between runs.
 
 use plimsoll_compare::Floors;
 use plimsoll_doctor::{Check, Smallest, State, by_subsystem, smallest};
@@ -8,13 +8,13 @@ use unicode_width::UnicodeWidthStr;
 use super::style::{Role, Style};
 use super::wrap::{pad, paragraph};
 
-/// The facts, a line each; below those that cost something, what.
+/// Formats a line per check, with the effect of each problem below.
 pub fn checks(checks: &[Check], style: &Style) -> String {
     let room = checks.iter().map(|c| c.name.width()).max().unwrap_or(0);
     checks.iter().map(|check| one(check, room, style)).collect()
 }
 
-/// What the facts come to, and what their marks mean.
+/// Summarizes the checks and explains their marks.
 pub fn conclusion(checks: &[Check], style: &Style) -> String {
     let costly: Vec<&str> = checks.iter().filter(|c| c.state == State::Costs).map(|c| c.name).collect();
     let (role, found) = match costly.as_slice() {
@@ -50,7 +50,7 @@ fn one(check: &Check, room: usize, style: &Style) -> String {
     painted + &cost.unwrap_or_default()
 }
 
-/// The noise between runs: the smallest real difference by benchmark, and by subsystem the largest of them.
+/// Formats the noise floor per benchmark, and the largest per subsystem.
 pub fn floors(floors: &Floors, style: &Style) -> String {
     let all = smallest(floors);
     if all.is_empty() {
@@ -83,7 +83,6 @@ pub fn floors(floors: &Floors, style: &Style) -> String {
     )
 }
 
-/// Whether the noisiest case is far from the quietest one.
 fn uneven(of: &Smallest) -> bool {
     of.most > 1.5 * of.least
 }
@@ -99,7 +98,7 @@ fn name(of: &Smallest) -> String {
     format!("  {} {}", of.benchmark, of.metric)
 }
 
-/// From which noise on a tenth cannot be told from chance.
+/// From 0.1, a change of 10 % cannot be distinguished from chance.
 fn role(share: f64) -> Role {
     match share {
         s if s < 0.03 => Role::Good,

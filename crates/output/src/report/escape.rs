@@ -1,6 +1,6 @@
-//! Text from outside that no reader of a format takes for markup.
+//! Escaping of external text.
 
-/// `text` safe in a paragraph or table cell of GitHub's Markdown, on one line.
+/// Escapes `text` for a paragraph or table cell of GitHub Markdown, on one line.
 pub(super) fn markdown(text: &str) -> String {
     let safe = plimsoll_units::text::shown_within(text, 600);
     let mut out = String::with_capacity(safe.len());

@@ -1,4 +1,4 @@
-//! The answer of a gate, in the forms that people, schedulers and monitors read. Pure: a gate in, text out.
+//! Results of a gate for people, schedulers and monitoring systems. Pure functions.
 
 use std::fmt::Write as _;
 
@@ -11,25 +11,24 @@ use super::format::{Families, since_1970};
 use super::style::{Role, Style};
 use super::wrap::{pad, paragraph, widths};
 
-/// How an answer is written.
+/// Output format of a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// The line, and a table of the checks.
+    /// Verdict and a table of checks.
     Text,
-    /// The line alone.
+    /// Verdict only.
     Line,
-    /// A document.
+    /// JSON document.
     Json,
-    /// A line with performance data.
+    /// Nagios line with performance data.
     Nagios,
-    /// Gauges.
+    /// OpenMetrics gauges.
     OpenMetrics,
 }
 
-/// The columns of the table.
 const COLUMN_TITLES: [&str; 6] = ["figure", "measured", "usual", "low from", "threshold from", "answer"];
 
-/// The answer.
+/// Formats the result of a gate.
 pub fn text(gate: &Gate, about: About<'_>, shape: Shape, style: &Style) -> String {
     match shape {
         Shape::Text => for_people(gate, style),
@@ -73,7 +72,7 @@ fn for_people(gate: &Gate, style: &Style) -> String {
     out + &not_judged(gate, style)
 }
 
-/// What would be measured, where each threshold is from and what it can find.
+/// Explains what would be measured, the origin of each threshold, and the detectable loss.
 pub fn explained(gate: &Gate, level: u32, style: &Style) -> String {
     let rate = significant(1.0 / gate.rates.false_alarms, 2);
     let most = ["15 seconds", "2 minutes", "15 minutes"][(level.clamp(1, 3) - 1) as usize];
@@ -100,7 +99,7 @@ pub fn explained(gate: &Gate, level: u32, style: &Style) -> String {
     out + &not_judged(gate, style)
 }
 
-/// What is not judged, a line for each reason.
+/// Lists what is not judged, a line per reason.
 fn not_judged(gate: &Gate, style: &Style) -> String {
     const MAX_CASES_NAMED: usize = 3;
     let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
@@ -119,7 +118,7 @@ fn not_judged(gate: &Gate, style: &Style) -> String {
     reasons.iter().map(line).collect()
 }
 
-/// A row for each check; `last` is its last cell, which has a line of its own where it is long.
+/// Formats a row per check; `last` makes its last cell, which gets its own line if it is long.
 fn table(gate: &Gate, style: &Style, last: impl Fn(&Check) -> String) -> String {
     if gate.checks.is_empty() {
         return String::new();
@@ -179,7 +178,6 @@ fn cells(check: &Check, last: &impl Fn(&Check) -> String) -> [String; 6] {
     ]
 }
 
-/// A value in the unit of the check.
 fn shown(check: &Check, value: f64) -> String {
     match check.unit() {
         Some(unit) => Quantity { value, unit }.to_string(),
@@ -187,8 +185,9 @@ fn shown(check: &Check, value: f64) -> String {
     }
 }
 
-/// <https://nagios-plugins.org/doc/guidelines.html>: a line, `|`, and `'label'=value[UOM];warn;crit` of each check. A threshold is a range
-/// outside of which it alarms: `low:` of what must not be lower, `high` of what must not be higher.
+/// Nagios plug-in output (<https://nagios-plugins.org/doc/guidelines.html>): a line, `|`, and
+/// `'label'=value[UOM];warn;crit` per check. A threshold is a range without alarm: `low:` for a
+/// minimum, `high` for a maximum.
 fn nagios(gate: &Gate) -> String {
     let verdict = gate.verdict();
     let word = match verdict.answer {
@@ -196,7 +195,7 @@ fn nagios(gate: &Gate) -> String {
         Answer::Sick => "CRITICAL",
         Answer::Unknown => "UNKNOWN",
     };
-    // The bar begins performance data.
+    // A bar would start performance data.
     let mut out = format!("PLIMSOLL {word} - {}", verdict.line.replace('|', "/"));
     let mut separator = " |";
     for check in gate.checks.iter().filter(|check| check.value_shown().is_some()) {
@@ -214,7 +213,7 @@ fn nagios(gate: &Gate) -> String {
     out + "\n"
 }
 
-/// Gauges as node_exporter's textfile collector takes them.
+/// Formats gauges for node_exporter's textfile collector.
 fn metrics(gate: &Gate, about: About<'_>) -> String {
     let verdict = gate.verdict();
     let mut families = Families::scraped();

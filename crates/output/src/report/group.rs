@@ -1,4 +1,4 @@
-//! What was already said within a group of rows, so that it is said once.
+//! Deduplication of footnotes, warnings and reasons within a group of rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,53 +7,46 @@ use unicode_width::UnicodeWidthStr;
 use plimsoll_model::measurement::Note;
 use plimsoll_model::warning::CAUSES;
 
-/// The warning whose mark is a star at the interval.
 const NOT_CONVERGED: &str = "not-converged";
-/// What that star means, and what to do.
 const WIDE_MEANS: &str = "the interval is wider than --precision asks for; use a larger --budget, a longer --sample-time, more --samples, or a looser --precision";
-/// The warning that a row with a figure says by its count of samples.
 const FEW_SAMPLES: &str = "few-samples";
-/// What a row with a figure says in the column of its interval: by a star, and by a count.
+/// Warnings that the interval column shows for rows with a result.
 pub(super) const IN_ITS_COLUMN: [&str; 2] = [NOT_CONVERGED, FEW_SAMPLES];
-/// A further warning of which a row has the figures: in its mark.
 const MOSTLY: &str = "mostly-excluded";
-/// Its mark without the share.
+/// The mark of [`MOSTLY`] without its share.
 const ALL_EXCLUDED: &str = "mostly excluded";
 
-/// The longest mark in a row; a warning whose own words are longer is marked by its code.
+/// Longest mark in a row, in columns; longer ones are replaced by the warning's code.
 const MARK: usize = 40;
-/// The longest text with figures of its own that stands in a row.
+/// Longest text with numbers of its own in a row, in columns.
 const TEXT: usize = 60;
 
-/// Rows under one heading.
 #[derive(Debug, Default)]
 pub(super) struct Group {
     pub(super) title: String,
     /// Footnotes, in order of their marks.
     pub(super) notes: Vec<String>,
-    /// What the rows' warnings mean, in the order in which they came.
+    /// Explanations of warnings, in order of appearance.
     pub(super) warnings: Vec<Meaning>,
-    /// What further figures of the rows are.
+    /// Explanations of further values in the rows.
     pub(super) remarks: Vec<&'static str>,
     reasons: BTreeSet<String>,
-    /// What is explained in this group, without its figures, and the text that explains it.
+    /// Explained texts by their form without numbers.
     texts: BTreeMap<String, String>,
 }
 
-/// What a mark means and what to do.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Meaning {
-    /// The mark before it: that of the rows which it explains.
     pub(super) mark: &'static str,
     pub(super) text: String,
 }
 
-/// What is explained elsewhere than in the group at hand.
+/// Warnings explained outside the current group.
 #[derive(Debug, Default)]
 pub(super) struct Known {
-    /// Codes of warnings that are explained above the table.
+    /// Codes of warnings explained above the table.
     above: BTreeSet<String>,
-    /// What groups before this one have explained for all, without its figures.
+    /// General explanations of earlier groups, without numbers.
     before: BTreeSet<String>,
 }
 
@@ -68,15 +61,15 @@ impl Group {
         Self { title: title.to_owned(), ..Self::default() }
     }
 
-    /// Whether `reason` is said for the first time.
+    /// Returns whether `reason` is new in this group.
     pub(super) fn is_new(&mut self, reason: &str) -> bool {
         self.reasons.insert(reason.to_owned())
     }
 
-    /// The marks of a row's warnings, a few words each. What they mean and what to do is said once, below the group's rows; of
-    /// what concerns all groups (the interval, causes of excluded time) below the first group that has it. A further text that differs
-    /// in its figures alone is a mark up to its remedy if it is short, so that no figure is lost. A row with a figure has a star and a
-    /// count in its interval's column instead of two of the marks.
+    /// Returns short marks for a row's warnings, and collects their explanations below the group's
+    /// rows (for general warnings, below the first group). A repeated text that differs only in its
+    /// numbers is itself the mark, up to its remedy, if it is short. For rows with a result, the
+    /// interval column replaces two of the marks.
     pub(super) fn marks(&mut self, notes: &[Note], has_figure: bool, known: &mut Known) -> Vec<String> {
         let mut marks: Vec<String> = Vec::new();
         for note in notes {
@@ -97,7 +90,7 @@ impl Group {
         }
         let mut meaning = meaning(code, text);
         if is_above {
-            // What to do about it stands above the table; what its share is of does not.
+            // The remedy is above the table; the meaning of the share is not.
             meaning.truncate(before_remedy(&meaning).len());
         }
         let shape = without_figures(&meaning);
@@ -121,14 +114,13 @@ impl Group {
         short(code, text)
     }
 
-    /// Has a remark below the rows, once.
     pub(super) fn remark(&mut self, remark: &'static str) {
         if !self.remarks.contains(&remark) {
             self.remarks.push(remark);
         }
     }
 
-    /// The number of a footnote, from 0; it is added if it is new.
+    /// Returns the number of a footnote, from 0; adds it if it is new.
     pub(super) fn footnote(&mut self, note: &str) -> usize {
         self.notes.iter().position(|known| known == note).unwrap_or_else(|| {
             self.notes.push(note.to_owned());
@@ -137,30 +129,28 @@ impl Group {
     }
 }
 
-/// The mark of an interval that is wider than asked.
 pub(super) const STAR: &str = "*";
 
-/// Whether the interval of a row is wider than asked.
+/// Returns whether a row's confidence interval is wider than requested.
 pub(super) fn is_wide(notes: &[Note]) -> bool {
     notes.iter().any(|note| note.code == NOT_CONVERGED)
 }
 
-/// Whether a warning means the same in each group, and the row has its figures: its interval, its count, or the share in its mark.
+/// Returns whether a warning has the same meaning in all groups, and the row shows its numbers.
 fn is_for_all(code: &str) -> bool {
     IN_ITS_COLUMN.contains(&code) || code == MOSTLY || CAUSES.contains(&code)
 }
 
-/// A warning in a few words: what is before its colon.
+/// Shortens a warning to the text before its colon, or to its code.
 fn short(code: &str, text: &str) -> String {
     let lead = text.split_once(": ").map(|(lead, _)| lead).filter(|lead| lead.width() <= MARK);
     lead.map_or_else(|| code.replace('-', " "), str::to_owned)
 }
 
-/// A warning without the figures that its row has: the words of its mark, and what follows. It begins with the mark, by which it
-/// is found.
+/// Returns the explanation of a warning without the row's numbers, starting with its mark.
 fn meaning(code: &str, text: &str) -> String {
     if code == NOT_CONVERGED {
-        // What ended the samples differs from row to row.
+        // The reason that sampling ended differs between rows.
         return format!("{}: {}", short(code, text), WIDE_MEANS);
     }
     let mark = short(code, text);
@@ -172,13 +162,13 @@ fn meaning(code: &str, text: &str) -> String {
     }
 }
 
-/// A mark without its share: `preempted` of `preempted 7.0 %`.
+/// Removes the share from a mark: `preempted` from `preempted 7.0 %`.
 fn named(mark: &str) -> &str {
     let figure = mark.find(|c: char| c.is_ascii_digit()).unwrap_or(mark.len());
     mark[..figure].trim_end()
 }
 
-/// Takes the share from the mark of what was excluded in all, where one cause has all of it and names the same share.
+/// Removes the total excluded share if a single cause has the same share.
 fn said_once(marks: &mut [String]) {
     let share = |mark: &String| mark[named(mark).len()..].to_owned();
     let lead = |mark: &String| named(mark) == ALL_EXCLUDED;
@@ -190,12 +180,11 @@ fn said_once(marks: &mut [String]) {
     }
 }
 
-/// What a text says before it says what to do.
 fn before_remedy(text: &str) -> &str {
     text.split_once(';').map_or(text, |(before, _)| before)
 }
 
-/// A text with each number as `#`: what two texts of one warning have in common.
+/// Replaces each number by `#`, to compare texts.
 fn without_figures(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -285,7 +274,7 @@ mod tests {
         assert!(memory.warnings.is_empty());
     }
 
-    /// The line above the table says that the machine is busy and what to do, not what a row's share is of.
+    /// The line above the table does not explain the meaning of a row's share.
     #[test]
     fn a_cause_that_is_told_above_the_table_is_explained_without_its_remedy() {
         let mut group = Group::new("CPU");

@@ -1,4 +1,4 @@
-//! `plimsoll history`: the stored runs, a line each, the latest first.
+//! `plimsoll history`: one line per stored run, the latest first.
 
 use std::io::{self, Write};
 
@@ -16,16 +16,15 @@ use super::style::{Role, Style};
 use super::terminal::when;
 use super::wrap::{cut, paragraph, widths};
 
-/// The fewest characters of an id that are shown: the part that runs within a minute share.
+/// Least characters of an id shown: the part that runs within a minute share.
 const LEAST_ID: usize = 8;
 
-/// Columns of `2026-11-21 08:19`.
 const WHEN: usize = 16;
 
-/// Prints the list.
+/// Prints the list of runs.
 ///
 /// # Errors
-/// What `out` said, a reader that has gone excepted.
+/// Writing failed, except with a broken pipe.
 pub fn list(lines: &[RunLine], out: impl Write, style: &Style) -> io::Result<()> {
     let mut out = Out::new(out);
     out.write(&text(lines, style));
@@ -48,25 +47,25 @@ fn text(lines: &[RunLine], style: &Style) -> String {
     text
 }
 
-/// Tags and note of a run, on lines of their own; empty where nothing was said.
+/// Formats tags and note of a run as a paragraph; empty without any.
 pub fn said(said: &Said, lead: &str, style: &Style) -> String {
     said.line().map(|text| paragraph(style, Role::Dim, lead, &text)).unwrap_or_default()
 }
 
-/// How many runs were deleted, and how many were kept for their tags.
+/// Formats the number of deleted runs, and of runs kept because of tags.
 pub fn pruned(of: Pruned) -> String {
     let kept = if of.kept > 0 { format!(", {} kept for a tag", of.kept) } else { String::new() };
     format!("{} deleted{kept}\n", counted(of.deleted, "run"))
 }
 
-/// With which run baselines begin, after its level was accepted.
+/// Formats the first run of the new baselines, after its level was accepted.
 pub fn accepted(first: &Run, style: &Style) -> String {
     let (plan, began) = (plimsoll_units::text::shown(&first.plan.name), when(&first.started, style));
     let text = format!("baselines of plan {plan} begin with run {}, {began}", short_id(&first.id));
     paragraph(style, Role::Plain, "", &text)
 }
 
-/// The losses since which runs are no baseline, and how to accept them; `None` if there are none.
+/// Lists regressions that exclude runs from baselines; `None` if there are none.
 pub fn open_losses(open: &[OpenLoss]) -> Option<String> {
     let first = open.first()?;
     let more = match open.len() - 1 {
@@ -82,7 +81,7 @@ pub fn open_losses(open: &[OpenLoss]) -> Option<String> {
     ))
 }
 
-/// What `--fail-on` prints about a loss that lasts and is not accepted.
+/// Formats a lasting regression that was not accepted, for `--fail-on`.
 pub fn still_lost(loss: &OpenLoss) -> String {
     format!(
         "{}: regression of {} since run {}, which was not accepted",
@@ -96,12 +95,12 @@ fn figure_name(loss: &OpenLoss) -> String {
     format!("{}, {}", label::full(&loss.case), loss.metric)
 }
 
-/// Characters of an id that distinguish runs of different minutes.
+/// Returns the characters of an id that distinguish runs of different minutes.
 fn short_id(id: &str) -> String {
     id.chars().take(13).collect()
 }
 
-/// Characters of an id that tell all listed runs apart.
+/// Returns the length at which the ids of all listed runs differ.
 fn short(lines: &[RunLine]) -> usize {
     let mut ids: Vec<&str> = lines.iter().map(|line| line.id.as_str()).collect();
     ids.sort_unstable();
@@ -138,7 +137,6 @@ fn role(column: usize, line: &RunLine) -> Role {
     }
 }
 
-/// One line, cut where the terminal ends.
 fn row(cells: &[String; 6], widths: &[usize], style: &Style, role: impl Fn(usize) -> Role) -> String {
     let mut line = String::new();
     let mut room = style.width;

@@ -1,4 +1,4 @@
-//! The kernels of `cpu.peak` as a table: what each computes, what its limit assumes, and why some cannot run here.
+//! Table of the kernels of `cpu.peak`: operation, limit, and why some cannot run.
 
 use plimsoll_bench::Candidate;
 use plimsoll_bench_cpu::peak::limit::per_cycle;
@@ -12,7 +12,7 @@ use super::wrap::widths;
 
 const COLUMN_TITLES: [&str; 5] = ["kernel", "lanes", "per cycle", "ops/cycle", "limit of one core here"];
 
-/// The kernels that the candidates name, or all of this architecture; `clock_hz` as measured just now.
+/// Formats the kernels of the candidates, or all of this architecture, at the measured clock.
 pub fn table(machine: &Machine, named: Option<&[Candidate]>, clock_hz: Option<f64>) -> String {
     let kernels: Vec<&Kernel> = match named {
         None => kernel::kernels().filter(|kernel| !kernel.is_variant()).collect(),
@@ -23,7 +23,7 @@ pub fn table(machine: &Machine, named: Option<&[Candidate]>, clock_hz: Option<f6
     let widths = widths(&rows);
     let line = |[kernel, lanes, each, operations, limit]: &[String; 5]| {
         let rates = match each.is_empty() && operations.is_empty() {
-            // The reason has their place.
+            // The reason takes their place.
             true => String::new(),
             false => format!("{each:>0$}  {operations:>1$}  ", widths[2], widths[3]),
         };
@@ -36,7 +36,6 @@ pub fn table(machine: &Machine, named: Option<&[Candidate]>, clock_hz: Option<f6
     format!("{}({at})\n", rows.iter().map(line).collect::<String>())
 }
 
-/// Each kernel once, in order.
 fn named_by(candidates: &[Candidate]) -> Vec<&'static Kernel> {
     let mut named: Vec<&Kernel> = Vec::new();
     for case in candidates.iter().map(|candidate| &candidate.case) {
@@ -65,7 +64,7 @@ fn row(machine: &Machine, kernel: &Kernel, clock_hz: Option<f64>) -> [String; 5]
     };
     let unit = counted_in(Some(kernel.op), Some(kernel.element));
     let limit = match (available, rates, clock_hz) {
-        // The name stands in front already.
+        // The row already contains the name.
         (Err(absence), ..) => match absence.to_string().split_once(" is ") {
             Some((_, why)) => why.to_owned(),
             None => absence.to_string(),
@@ -77,7 +76,7 @@ fn row(machine: &Machine, kernel: &Kernel, clock_hz: Option<f64>) -> [String; 5]
     [name, kernel.lanes.to_string(), each, operations, limit]
 }
 
-/// Whole numbers whole, others to three digits.
+/// Formats integers without decimals, and other numbers with three digits.
 fn number(value: f64) -> String {
     if value.fract() == 0.0 { format!("{value:.0}") } else { significant(value, 3) }
 }
@@ -103,7 +102,7 @@ mod tests {
         );
         let line = |start: &str| text.lines().find(|line| line.starts_with(start)).unwrap().to_owned();
         let words = |start: &str| line(start).split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-        // Whether it can run is the affair of this processor, what it could do of that of the fixture.
+        // This processor decides whether a kernel can run, the fixture's machine decides its limit.
         assert_eq!(words("add   i8    sse2")[3..], ["16", "4", "64", "237", "GOP/s"]);
         assert_eq!(words("sqrt  f64   sse2")[3..6], ["2", "0.119", "0.239"]);
         assert!(line("fma   f64   portable").contains("unknown: the compiler chose"), "{text}");

@@ -1,6 +1,6 @@
-//! `plimsoll machine`: what was discovered, as sections of labelled rows, and those as text.
+//! `plimsoll machine`: discovered facts as sections of labelled rows.
 //!
-//! Pure: the same machine gives the same text. All outside text in a [`Machine`] has passed the sanitiser.
+//! Pure functions. All external text in a [`Machine`] is already sanitized.
 
 mod core;
 mod cost;
@@ -19,10 +19,10 @@ use plimsoll_machine::smbios::Module;
 use plimsoll_machine::{Cgroup, CpuSet, Machine, Memory, State, Unknown, Virtualisation};
 use plimsoll_units::quantity::{Quantity, Unit, format_cpus, percent};
 
-/// What is written where nothing is known; the section of unknown things says why.
+/// Text for unknown values; the section of unknown facts gives the reason.
 const UNKNOWN_VALUE: &str = "unknown";
 
-/// The machine in sections, from what it is to what it does; at the end what is not known, why, and what that costs.
+/// Describes the machine in sections, ending with unknown facts, their reasons and consequences.
 pub fn describe(machine: &Machine) -> Vec<Section> {
     let mut sections = vec![
         system(machine),
@@ -102,7 +102,7 @@ fn memory(memory: &Memory) -> Section {
     }
     for node in &memory.nodes {
         let cpus = if node.cpus.is_empty() { "no CPU".into() } else { format!("CPUs {}", node.cpus) };
-        // A node's distance to itself says nothing.
+        // The distance of a single node to itself is meaningless.
         let distances = joined(node.distances.values(), " ").filter(|_| memory.nodes.len() > 1);
         let far = distances.map(|list| format!(", distances {list}")).unwrap_or_default();
         section.row(format!("NUMA node {}", node.id), format!("{}, {cpus}{far}", size(node.total_bytes)));
@@ -151,7 +151,7 @@ fn cgroup(machine: &Machine) -> Section {
     section
 }
 
-/// No limit, unless it could not be read.
+/// Returns "none", or "unknown" if the limit `what` could not be read.
 fn none_or_unknown(machine: &Machine, what: &str) -> String {
     let of_it = |unknown: &Unknown| unknown.what == what || unknown.what.starts_with(&format!("{what}_"));
     let unread = machine.unknown.iter().any(of_it);
@@ -189,7 +189,6 @@ fn unknown<'a>(all: impl Iterator<Item = &'a Unknown>) -> Section {
     section
 }
 
-/// The texts with `between` between them; `None` if there is none.
 fn joined<T: ToString>(texts: impl IntoIterator<Item = T>, between: &str) -> Option<String> {
     let texts: Vec<String> = texts.into_iter().map(|text| text.to_string()).collect();
     (!texts.is_empty()).then(|| texts.join(between))
@@ -199,22 +198,22 @@ fn or_unknown(text: Option<impl Into<String>>) -> String {
     text.map_or_else(|| UNKNOWN_VALUE.into(), Into::into)
 }
 
-/// A size with three digits, `31.9 GiB`.
+/// Formats bytes: `31.9 GiB`.
 fn size(bytes: Option<u64>) -> String {
     or_unknown(bytes.map(|bytes| Quantity::new(bytes as f64, Unit::Byte).to_string()))
 }
 
-/// A clock with three digits, `2.10 GHz`.
+/// Formats a clock: `2.10 GHz`.
 fn hertz(hz: Option<u64>) -> String {
     or_unknown(hz.map(|hz| Quantity::new(hz as f64, Unit::Hertz).to_string()))
 }
 
-/// A line rate with three digits, `25.0 Gbit/s`.
+/// Formats a line rate in bit/s: `25.0 Gbit/s`.
 fn bits(rate: f64) -> String {
     Quantity::new(rate, Unit::BitPerSecond).to_string()
 }
 
-/// `12 × 32 GiB at 2933 MT/s in 12 channels`; channels as far as the firmware names them.
+/// Formats `12 × 32 GiB at 2933 MT/s in 12 channels`; channels only if the firmware names them.
 fn modules_by_kind(modules: &[Module]) -> String {
     let mut kinds = std::collections::BTreeMap::new();
     for module in modules {
@@ -232,7 +231,7 @@ fn modules_by_kind(modules: &[Module]) -> String {
     kinds.collect::<Vec<_>>().join(", ") + &channels
 }
 
-/// CPUs as a list, or in words where it is all of them.
+/// Formats a list of CPUs, with its relation to all CPUs.
 fn cpus_of(cpus: &CpuSet, all: &CpuSet) -> String {
     match () {
         () if cpus.is_empty() => UNKNOWN_VALUE.into(),

@@ -1,4 +1,4 @@
-//! How the machines of a run compare: for each case the median over all, and which is lowest and which highest.
+//! Comparison of the nodes of a run: median, lowest and highest result per case.
 
 use plimsoll_bench::label::label;
 use plimsoll_model::limit::median;
@@ -10,12 +10,10 @@ use super::compare::signed;
 use super::style::{Role, Style};
 use super::wrap::{cut, pad, widths};
 
-/// Columns for a case's name.
 const MAX_CASE_COLUMNS: usize = 28;
-/// Most columns for a machine's name.
 const MACHINE: usize = 24;
 
-/// The section; empty for a run on one machine.
+/// Returns the section; empty for a run on one node.
 pub(super) fn section(run: &Run, style: &Style) -> String {
     if run.nodes.len() < 2 {
         return String::new();
@@ -29,12 +27,12 @@ pub(super) fn section(run: &Run, style: &Style) -> String {
             told.push(id);
         }
     }
-    // What was measured together alone is not of one of them.
+    // Cases that nodes measured together belong to none of them.
     if rows.len() < 2 {
         return String::new();
     }
     let mut widths = widths(&rows);
-    // The names of machines are what there may be no room for.
+    // Node names give way if the terminal is too narrow.
     let over = (1 + widths.iter().sum::<usize>() + 2 * 3).saturating_sub(style.width);
     widths[2] = widths[2].saturating_sub(over.div_ceil(2));
     let title = format!("Machines  {} measured the same", run.nodes.len());
@@ -56,12 +54,11 @@ fn headline(measurement: &Measurement) -> Option<&MetricResult> {
     (measurement.status == Status::Ok).then(|| measurement.metrics.first()).flatten()
 }
 
-/// A case over all machines that have a figure.
 fn row(run: &Run, like: &Measurement) -> Option<[String; 4]> {
     let alike = run.measurements.iter().filter(|m| m.case == like.case && m.repeat == like.repeat);
     let figures: Vec<(&str, &MetricResult)> =
         alike.filter_map(|m| Some((m.node.as_str(), headline(m)?))).collect();
-    // What was measured between machines is not of one of them.
+    // Results between nodes belong to none of them.
     if figures.len() < 2 {
         return None;
     }

@@ -1,4 +1,4 @@
-//! What a person or a program sees of a run: nothing is measured or decided here. `format` has the formats and their list.
+//! Presentation of runs and other results; `format` lists the export formats.
 
 pub mod card;
 pub mod check;
@@ -38,7 +38,7 @@ pub use style::{Style, Wishes};
 
 use progress::span;
 
-/// The subsystems that a run has cases of, in its order.
+/// Returns the subsystems of a run's cases, in order.
 fn subsystems(run: &plimsoll_result::document::Run) -> Vec<&str> {
     let mut found: Vec<&str> = Vec::new();
     for measurement in &run.measurements {

@@ -1,8 +1,8 @@
-//! A writer whose troubles never end the run: they are kept, and told once at the end.
+//! Writer that keeps errors until the end, so that they never stop a run.
 
 use std::io::{self, Write};
 
-/// Writes whole texts, until nobody reads them any more.
+/// Writes whole texts until the first error.
 pub(super) struct Out<W: Write> {
     to: W,
     state: State,
@@ -10,7 +10,7 @@ pub(super) struct Out<W: Write> {
 
 enum State {
     Open,
-    /// The reader has gone (`| head`): no error.
+    /// Broken pipe (`| head`), which is no error.
     Closed,
     Failed(io::Error),
 }
@@ -20,7 +20,6 @@ impl<W: Write> Out<W> {
         Self { to, state: State::Open }
     }
 
-    /// Writes `text` at once.
     pub(super) fn write(&mut self, text: &str) {
         if !matches!(self.state, State::Open) {
             return;
@@ -32,7 +31,7 @@ impl<W: Write> Out<W> {
         }
     }
 
-    /// Whether all was written, as far as anybody wanted it.
+    /// Returns the error that stopped writing, except for a broken pipe.
     pub(super) fn end(&mut self) -> io::Result<()> {
         match std::mem::replace(&mut self.state, State::Closed) {
             State::Failed(e) => Err(e),

@@ -1,4 +1,4 @@
-//! What machines measured to each other: a grid for each case, each pair's figure as a share of the median.
+//! Results between nodes: a grid per case, each pair as a share of the median.
 
 use plimsoll_bench::Better;
 use plimsoll_bench::label::label;
@@ -12,14 +12,14 @@ use unicode_width::UnicodeWidthStr;
 use super::style::{Role, Style};
 use super::wrap::{cut, pad};
 
-/// Columns of a machine's name at most.
+/// Widest node name, in columns.
 const MAX_MACHINE_COLUMNS: usize = 12;
-/// Columns of a figure: `100 %`, or more of a pair that is far better.
+/// Width of a cell, in columns: `100 %`.
 const FIGURE: usize = 6;
-/// Pairs that are listed where the grid has no room.
+/// Pairs listed if the grid is too wide.
 const LISTED: usize = 8;
 
-/// The section; empty where nothing was measured between machines.
+/// Returns the section; empty if nothing was measured between nodes.
 pub(super) fn section(run: &Run, style: &Style) -> String {
     let names: Vec<String> = run
         .nodes
@@ -48,7 +48,7 @@ pub(super) fn section(run: &Run, style: &Style) -> String {
     text
 }
 
-/// "6 pairs in both directions"; runs of before have one direction of each.
+/// Counts pairs: "6 pairs in both directions"; older runs have one direction per pair.
 fn counted(matrix: &Matrix) -> String {
     let shown = |pairs: usize| plimsoll_units::text::counted(pairs, "pair");
     match matrix.counted() {
@@ -70,7 +70,7 @@ impl Pairs<'_> {
         self.names.get(number as usize).map_or("?", String::as_str)
     }
 
-    /// A row a machine that measured, a column a machine that served; `None` where that is too wide.
+    /// Builds the grid, clients in rows and servers in columns; `None` if it is too wide.
     fn grid(&self, style: &Style) -> Option<String> {
         let named = |numbers: &[u32]| numbers.iter().map(|n| self.name(*n).width()).max().unwrap_or(0);
         let (first, column) = (named(&self.matrix.rows), named(&self.matrix.columns).max(FIGURE) + 1);
@@ -94,7 +94,6 @@ impl Pairs<'_> {
         Some(text)
     }
 
-    /// The pairs that are furthest from the median.
     fn list(&self, style: &Style) -> String {
         let mut all: Vec<_> = self.matrix.measured().collect();
         let away = |value: f64| (value / self.middle).ln().abs();

@@ -1,5 +1,4 @@
-//! The table of reference tools, and the table that people want: ours, theirs, the limit, both shares, the ratio.
-//! Pure: rows in, text out.
+//! Tables of reference tools. Pure functions.
 
 use std::path::PathBuf;
 
@@ -14,22 +13,22 @@ use unicode_width::UnicodeWidthStr;
 use super::style::{Role, Style};
 use super::wrap::{flowed, pad, paragraph, widths};
 
-/// A tool, as `plimsoll references` lists it.
+/// A reference tool in the list of `plimsoll references`.
 #[derive(Debug)]
 pub struct Listed {
-    /// Its name.
+    /// Name.
     pub name: &'static str,
-    /// What it checks.
+    /// Benchmarks or properties that it verifies.
     pub checks: &'static str,
-    /// Its version, if it says.
+    /// Version, if it reports one.
     pub version: Option<String>,
-    /// Where it is, or why it is not used.
+    /// Path, or why it is not used.
     pub place: Result<PathBuf, String>,
-    /// How to get it.
+    /// How to install it.
     pub get: String,
 }
 
-/// The text of `plimsoll references`; below the table, why programs on the search path are passed over.
+/// Formats the output of `plimsoll references`; `passed_over` explains skipped programs on `PATH`.
 pub fn listed(rows: &[Listed], passed_over: &[String], style: &Style) -> String {
     let head = ["tool", "version", "checks", "where, or how to get it"].map(str::to_owned).to_vec();
     let body = rows.iter().map(|row| {
@@ -49,9 +48,7 @@ pub fn listed(rows: &[Listed], passed_over: &[String], style: &Style) -> String 
     columns(&rows, style) + &notes.collect::<String>()
 }
 
-/// A row of a table.
 struct Row {
-    /// What stands on a line of its own above it.
     above: Option<String>,
     cells: Vec<String>,
 }
@@ -62,14 +59,13 @@ impl Row {
     }
 }
 
-/// One line of the table: a metric beside one tool.
+/// A metric compared with one tool.
 pub(super) struct Compared<'a> {
     pub(super) measurement: &'a Measurement,
     pub(super) metric: &'a MetricResult,
     pub(super) peer: &'a PeerResult,
 }
 
-/// Every metric beside every tool, in the order of the run.
 pub(super) fn compared(run: &Run) -> impl Iterator<Item = Compared<'_>> {
     run.measurements.iter().flat_map(|measurement| {
         let metrics = measurement.metrics.iter();
@@ -80,7 +76,7 @@ pub(super) fn compared(run: &Run) -> impl Iterator<Item = Compared<'_>> {
 }
 
 impl Compared<'_> {
-    /// Ours, the tool's, the limit, both shares of it, the ratio, the verdict.
+    /// Formats our result, the tool's, the limit, both shares, ratio and verdict.
     fn figures(&self) -> [String; 7] {
         let figure = |value: f64| Quantity::new(value, self.metric.unit).human(3);
         let limit = self.metric.limit.as_ref().and_then(|limit| limit.value);
@@ -109,20 +105,19 @@ impl Compared<'_> {
         ]
     }
 
-    /// The case, the tool, and the figures.
     pub(super) fn cells(&self) -> Vec<String> {
         let names = [label(&self.measurement.case), self.peer.peer.clone()];
         names.into_iter().chain(self.figures()).collect()
     }
 
-    /// With the case and the tool above, and the ratio before the verdict.
+    /// Returns the narrow layout: case and tool above, ratio and verdict in one cell.
     fn narrow(&self) -> Row {
         let above = Some(format!("{} and {}", label(&self.measurement.case), self.peer.peer));
         let [own, tools, limit, own_share, tools_share, ratio, said] = self.figures();
         Row { above, cells: vec![own, tools, limit, own_share, tools_share, format!("{ratio} {said}")] }
     }
 
-    /// The verdict in words, with where the tool differs; or why there is none.
+    /// Formats the verdict with differences of the tool, or why there is none.
     fn said(&self) -> String {
         let peer = self.peer;
         if let Some(reason) = &peer.reason {
@@ -146,7 +141,7 @@ impl Compared<'_> {
         format!("{word}{definition}{}{}", self.other_ratio(), differs.collect::<String>())
     }
 
-    /// The ratio of the two medians, where the one in the row is visibly another: the row would contradict itself.
+    /// Formats the ratio of the two medians if the row would otherwise contradict itself.
     fn other_ratio(&self) -> String {
         let medians = self.peer.own_median().zip(self.peer.median).filter(|(_, tool)| *tool > 0.0);
         let Some(((own, tool), ratio)) = medians.zip(self.peer.ratio) else { return String::new() };
@@ -157,15 +152,14 @@ impl Compared<'_> {
     }
 }
 
-/// Whether a row of these three figures, each with three digits, can be right: some own ÷ tool that are written so have a ratio
-/// that is written so.
+/// Returns whether the ratio can be right for these results at three digits each.
 fn agree(own: f64, tool: f64, ratio: f64) -> bool {
     if ![own, tool, ratio].into_iter().all(f64::is_finite) {
         return true;
     }
     let written = |value: f64| {
         let half = 0.5 * 10f64.powf(value.abs().log10().floor() - 2.0);
-        // Zero, and what is next to it, has no three digits.
+        // Values near zero do not have three digits.
         if !half.is_normal() {
             return [value, value];
         }
@@ -177,10 +171,9 @@ fn agree(own: f64, tool: f64, ratio: f64) -> bool {
     own_low / tool_high <= high && low <= own_high / tool_low
 }
 
-/// The warning that a tool gave fewer pairs than it was to: said once for all.
 const FEW_PAIRS: &str = "few-pairs";
 
-/// The section of a run's report; empty where no tool was asked for.
+/// Returns the section of a run's report; empty if no tool was requested.
 pub(super) fn section(run: &Run, style: &Style) -> String {
     let lines: Vec<Compared<'_>> = compared(run).collect();
     let Some(first) = lines.first() else { return String::new() };
@@ -199,14 +192,13 @@ pub(super) fn section(run: &Run, style: &Style) -> String {
     text + &unavailable(&absent, style)
 }
 
-/// What the ratio is: it is not that of the two figures beside it.
 pub(super) const RATIO: &str = "own ÷ tool is the median of the pairs' ratios [95 % CI]; the ratio of the two medians is shown where it differs";
 
-/// What stands above [`Compared::cells`].
+/// Titles of [`Compared::cells`].
 pub(super) const COLUMN_TITLES: [&str; 9] =
     ["case", "tool", "own", "tool's", "limit", "own %", "tool's %", "own ÷ tool", "verdict"];
 
-/// The table, in one line a row where the terminal is wide enough.
+/// Formats the table, one line per row if the terminal is wide enough.
 fn compared_rows(lines: &[&Compared<'_>], style: &Style) -> String {
     let head = |names: &[&str]| Row::of(names.iter().map(|name| (*name).to_owned()).collect());
     let wide: Vec<Row> =
@@ -220,7 +212,7 @@ fn compared_rows(lines: &[&Compared<'_>], style: &Style) -> String {
     columns(&narrow, style)
 }
 
-/// The tools that gave nothing, each reason once.
+/// Lists tools without results, each reason once.
 fn unavailable(lines: &[&Compared<'_>], style: &Style) -> String {
     let mut told: Vec<(&str, &str, Vec<&Compared<'_>>)> = Vec::new();
     for line in lines {
@@ -240,10 +232,9 @@ fn unavailable(lines: &[&Compared<'_>], style: &Style) -> String {
     told.iter().map(one).collect()
 }
 
-/// Columns between columns.
 const COLUMN_GAP: usize = 2;
 
-/// The cells as they are shown, and how wide each column but the last is.
+/// Returns the displayed cells, and the width of each column except the last.
 fn laid_out(rows: &[Row], style: &Style) -> (Vec<Vec<String>>, Vec<usize>) {
     let said = |row: &Row| row.cells.iter().map(|cell| style.say(cell)).collect();
     let said: Vec<Vec<String>> = rows.iter().map(said).collect();
@@ -252,15 +243,15 @@ fn laid_out(rows: &[Row], style: &Style) -> (Vec<Vec<String>>, Vec<usize>) {
     (said, widths)
 }
 
-/// Columns as wide as their longest cell; the last one takes the rest and goes on below itself. Where that leaves it
-/// too little room, it stands on a line of its own. Below a line above them, all are indented.
+/// Formats rows in columns. The last cell wraps in the remaining space, or gets its own line if
+/// that is too narrow; below an `above` line, all cells are indented.
 fn columns(rows: &[Row], style: &Style) -> String {
     const MIN_COLUMNS: usize = 24;
     let (said, widths) = laid_out(rows, style);
     let indent = if rows.iter().any(|row| row.above.is_some()) { 2 * COLUMN_GAP } else { COLUMN_GAP };
     let before: usize = widths.iter().map(|w| w + COLUMN_GAP).sum();
     let room = style.width.saturating_sub(indent + before);
-    // Where the last of these columns is too wide for the line, its cells have lines of their own margin.
+    // If the last aligned column is too wide, its cells wrap at their own margin.
     let margin = indent + before - widths.last().map_or(0, |width| width + COLUMN_GAP);
     let narrow = style.width.saturating_sub(margin);
     let is_cut = indent + before > style.width + COLUMN_GAP && narrow >= MIN_COLUMNS;
@@ -365,7 +356,7 @@ mod tests {
             let read = |text: &str| text.split(' ').next().unwrap().parse::<f64>().unwrap();
             let [_, _, _, _, _, ratio, said] = row.figures();
             let (own, tool) = (row.peer.own_median().unwrap(), row.peer.median.unwrap());
-            // Three figures of three digits each.
+            // Three values of three digits each.
             let contradicts = (own / tool / read(&ratio) - 1.0).abs() > 0.016;
             proptest::prop_assert!(!contradicts || said.contains("the two medians' ratio is"), "{own} {tool} {ratio} {said}");
             if let Some(named) = said.split("ratio is ").nth(1) {
@@ -383,7 +374,7 @@ mod tests {
             run.measurements[0].metrics[0].peers = vec![PeerResult::of(&fixture::heard("fio", pairs), 0.03)];
             compared(&run).next().unwrap().said()
         };
-        // Medians 71.4 and 70.5, and most pairs have the tool lower.
+        // Medians 71.4 and 70.5, while the tool is lower in most pairs.
         let text = said(&[(71.4, 66.1), (90.0, 83.3), (60.0, 70.5), (76.1, 70.5), (50.0, 78.0)]);
         assert!(text.contains("; the two medians' ratio is 1.01"), "{text}");
         assert!(!said(&[(10.0, 9.8), (10.1, 9.9), (10.0, 9.8)]).contains("medians"));

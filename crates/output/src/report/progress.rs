@@ -1,4 +1,4 @@
-//! One line on a terminal that tells what is being measured and how long it takes yet; erased before a row.
+//! Progress line on a terminal: current case and remaining time, erased before each row.
 
 use std::io::Write;
 use std::time::Instant;
@@ -12,10 +12,9 @@ use plimsoll_units::text::counted;
 use super::style::Style;
 use super::wrap::cut;
 
-/// Back to the first column, and erase the line (ECMA-48: CR, EL 2).
+/// Return to the first column and erase the line (ECMA-48: CR, EL 2).
 const ERASE: &str = "\r\x1b[2K";
 
-/// The progress line.
 #[derive(Debug)]
 pub(super) struct Progress<W: Write> {
     to: W,
@@ -24,7 +23,6 @@ pub(super) struct Progress<W: Write> {
     shown: bool,
 }
 
-/// The case at hand.
 #[derive(Clone, Debug)]
 struct Now {
     case: CaseId,
@@ -46,7 +44,7 @@ impl<W: Write> Progress<W> {
         Self { to, style, now: None, shown: false }
     }
 
-    /// Follows the run. After a finished case the line is gone until the next event.
+    /// Updates the line; it disappears after a case until the next event.
     pub(super) fn event(&mut self, event: &Event) {
         match event {
             Event::Preparing { case, index, cases, left_s } => {
@@ -64,7 +62,6 @@ impl<W: Write> Progress<W> {
         self.draw();
     }
 
-    /// Erases the line for good.
     pub(super) fn end(&mut self) {
         self.now = None;
         self.draw();
@@ -78,13 +75,13 @@ impl<W: Write> Progress<W> {
             return;
         }
         self.shown = text.is_some();
-        // Without a progress line the run goes on as well.
+        // A failed write must not stop the run.
         let _ = write!(self.to, "{ERASE}{}", text.unwrap_or_default());
         let _ = self.to.flush();
     }
 }
 
-/// The line, at most one column less than `width`, so that the terminal does not wrap it.
+/// Formats the line, at least one column narrower than `width` to prevent wrapping.
 fn line(now: &Now, elapsed: f64, width: usize, style: &Style) -> String {
     let case: Option<Case> = now.case.as_str().parse().ok();
     let name = case.as_ref().map_or_else(|| now.case.to_string(), label);
@@ -105,7 +102,7 @@ fn line(now: &Now, elapsed: f64, width: usize, style: &Style) -> String {
     cut(&said, width.saturating_sub(1))
 }
 
-/// A time for people: `0.3 s`, `47 s`, `3 min 20 s`, `2 h 5 min`.
+/// Formats a duration in seconds: `0.3 s`, `47 s`, `3 min 20 s`, `2 h 5 min`.
 pub(super) fn span(seconds: f64) -> String {
     let whole = seconds.clamp(0.0, 1e9).round() as u64;
     match (whole / 3600, whole / 60 % 60, whole % 60) {

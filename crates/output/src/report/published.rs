@@ -1,10 +1,10 @@
-//! `plimsoll report RUN… --tables published`: the tables of a published report, one after the other, with the figures of
-//! today.
+//! `plimsoll report RUN… --tables published`: the tables of a published report, with today's
+//! results.
 //!
-//! Rows, columns and units are those of the report, and its numbers are as printed. For each of its rows there are a few
-//! lines: what was measured today with its standard deviation, the reference tool, the limit and both efficiencies, then
-//! what was published, and the ratio of the two. What is impossible, not comparable or in no table has a mark and its
-//! reason below the table, and nothing is divided by it. Several runs of one plan fill the tables together.
+//! Rows, columns and units follow the report. Below each row are today's result, reference tool,
+//! limit and efficiencies, the published number as printed, and the ratio. Doubted numbers have a
+//! mark with the reason, and are never divided by. Several runs of one plan fill the tables
+//! together.
 
 pub(super) mod cells;
 pub(super) mod evaluation;
@@ -37,7 +37,7 @@ pub(super) use records::csv;
 /// A report with the runs of its plan.
 pub type Replay<'a> = (Baseline, Vec<&'a Run>);
 
-/// The reports that these runs replay, each once with all of its runs; other runs are left out.
+/// Groups runs by the report that they replay; other runs are left out.
 pub fn replays(runs: &[Run]) -> Vec<Replay<'_>> {
     let mut reports: Vec<Replay<'_>> = Vec::new();
     for run in runs {
@@ -51,7 +51,7 @@ pub fn replays(runs: &[Run]) -> Vec<Replay<'_>> {
     reports
 }
 
-/// Does something with the tables of these reports.
+/// Calls `then` with the reports and their tables.
 pub(super) fn with_tables<T>(reports: &[Replay<'_>], then: impl FnOnce(&[Report<'_>]) -> T) -> T {
     let kept: Vec<Vec<Table<'_>>> =
         reports.iter().map(|(baseline, _)| plimsoll_published::tables::of(baseline)).collect();
@@ -63,10 +63,10 @@ pub(super) fn with_tables<T>(reports: &[Replay<'_>], then: impl FnOnce(&[Report<
     then(&reports)
 }
 
-/// Writes the tables of these reports, each with the runs of its plan, as `writer` has them.
+/// Writes the tables of these reports with `writer`.
 ///
 /// # Errors
-/// What the writer or `out` said, a reader that has gone excepted.
+/// `writer` or writing to `out` failed, except with a broken pipe.
 pub fn print(
     reports: &[Replay<'_>],
     writer: impl FnOnce(&[Report<'_>], &mut dyn Write) -> io::Result<()>,
@@ -79,7 +79,6 @@ pub fn print(
     out.end()
 }
 
-/// All of it for a terminal.
 pub(super) fn text(reports: &[Report<'_>], style: &Style) -> String {
     reports.iter().map(|report| report.text(style)).collect()
 }
@@ -92,12 +91,10 @@ pub struct Report<'a> {
 }
 
 impl<'a> Report<'a> {
-    /// Fills the tables with the figures of today.
     pub(super) fn filled(&self) -> Vec<Filled<'a>> {
         self.tables.iter().map(|table| Filled::new(self.baseline, table, &self.runs)).collect()
     }
 
-    /// Renders the filled tables as text.
     pub(super) fn sheets(&self, filled: &[Filled<'_>]) -> Vec<Sheet> {
         filled.iter().map(|table| Sheet::new(self.baseline, table, filled.len())).collect()
     }
@@ -106,7 +103,6 @@ impl<'a> Report<'a> {
         format!("{}: the tables of its report, with today's figures", self.baseline.name)
     }
 
-    /// What is to be known of all its tables.
     pub(super) fn remarks(&self, filled: &[Filled<'_>]) -> Vec<String> {
         let mut remarks = vec![self.baseline.title()];
         for run in &self.runs.runs {
@@ -150,13 +146,13 @@ impl<'a> Report<'a> {
     }
 }
 
-/// The cells of the report's own points.
+/// Yields the cells of the report's own points.
 fn points<'a, 'b>(filled: &'b [Filled<'a>]) -> impl Iterator<Item = &'b cells::Cell<'a>> {
     let own = filled.iter().filter(|filled| filled.table.kind == Kind::Own);
     own.flat_map(Filled::cells).filter(|cell| cell.part == cells::Part::Own)
 }
 
-/// Which run it is, and how many figures of each part of the machine are taken from it.
+/// Describes a run, and how many results per subsystem come from it.
 fn taken(run: &Run, filled: &[Filled<'_>]) -> String {
     let mut parts: Vec<(&str, usize)> = Vec::new();
     let of_it = points(filled).filter(|cell| cell.value().is_some());
@@ -176,7 +172,7 @@ fn taken(run: &Run, filled: &[Filled<'_>]) -> String {
     plimsoll_units::text::shown_within(&said, 300)
 }
 
-/// What the published report says of a measurement, for its row: one phrase for each metric that it prints.
+/// Returns a phrase per published metric of a measurement, for its row.
 pub(super) fn beside(baseline: &Baseline, measurement: &Measurement) -> Vec<String> {
     let one = |metric: &MetricResult| {
         let figure = baseline.of(&measurement.case, &metric.name)?;

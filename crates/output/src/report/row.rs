@@ -1,4 +1,4 @@
-//! One measurement as a row: its figures as text, and what is to be known beside them.
+//! One measurement as a row of text.
 
 use std::collections::BTreeMap;
 
@@ -13,46 +13,41 @@ use plimsoll_model::metric::{Also, Better, Form};
 use plimsoll_units::quantity::{Quantity, Unit, percent, relative_half_width};
 use plimsoll_units::text::counted;
 
-/// A measurement in words.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Row {
     pub(super) label: String,
-    /// What `best` turned out to be; empty where nothing was left open.
+    /// Parameter values that `best` selected; may be empty.
     pub(super) chosen: String,
     pub(super) status: Status,
     pub(super) reason: Option<String>,
     pub(super) figures: Option<Figures>,
-    /// Further figures; empty where there are none.
     pub(super) details: String,
     pub(super) warnings: Vec<Note>,
-    /// What its further figures and names are, said once below the rows.
+    /// Explanations of further values and names, shown once below the rows.
     pub(super) remarks: Vec<&'static str>,
 }
 
-/// The headline.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Figures {
     pub(super) value: String,
     pub(super) interval: String,
-    /// Empty where a limit has no meaning.
+    /// Empty if no limit applies.
     pub(super) limit: String,
-    /// Where the limit comes from, or why it is unknown.
+    /// Source of the limit, or why it is unknown.
     pub(super) note: Option<String>,
     pub(super) of_limit: Option<f64>,
-    /// The delivered figure, if much less than the value.
+    /// Delivered value, if it is much less.
     pub(super) delivered: Option<Reached>,
     pub(super) grade: Grade,
 }
 
-/// The delivered figure of a headline, as text and as a share of the limit.
+/// Delivered value of a headline, as text and as a share of the limit.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Reached {
-    /// `22.1 GFLOP/s`.
     pub(super) value: String,
     pub(super) of_limit: Option<f64>,
-    /// The cause of the lost time: `other processes`.
     pub(super) cause: &'static str,
-    /// The share of the time that is excluded from the undisturbed figure.
+    /// Share of time that the undisturbed value excludes.
     pub(super) excluded: f64,
 }
 
@@ -75,7 +70,7 @@ impl Reached {
         }
     }
 
-    /// `22.1 GFLOP/s delivered: other processes, 79 % of the time excluded`.
+    /// Formats `22.1 GFLOP/s delivered: other processes, 79 % of the time excluded`.
     pub(super) fn sentence(&self) -> String {
         format!(
             "{} delivered: {}, {} of the time excluded",
@@ -86,26 +81,22 @@ impl Reached {
     }
 }
 
-/// How a figure stands to its limit.
+/// Rating of a result against its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Grade {
-    /// Near its limit, and not mostly excluded.
     Good,
-    /// Between good and poor.
     Fair,
-    /// Far from its limit.
     Poor,
-    /// Without a known limit.
     Unknown,
 }
 
-/// The share of the limit from which a figure is good.
+/// Share of the limit from which a result is good.
 pub(super) const GOOD: f64 = 0.9;
-/// The share of the limit below which a figure is poor.
+/// Share of the limit below which a result is poor.
 const POOR: f64 = 0.6;
 
 impl Grade {
-    /// The grade of a headline. A figure from which most of the time is excluded is at best fair: no program gets it.
+    /// Rates a headline; a mostly excluded result is at best fair, because no program gets it.
     pub(super) fn of(measurement: &Measurement) -> Self {
         let share = measurement.metrics.first().and_then(|metric| metric.of_limit);
         match share {
@@ -116,7 +107,6 @@ impl Grade {
         }
     }
 
-    /// The class of the grade in pages.
     pub(super) const fn class(self) -> &'static str {
         match self {
             Self::Good => "good",
@@ -138,10 +128,10 @@ impl Row {
             None => (None, &[][..]),
         };
         let benchmark = plimsoll_bench::find(measurement.case.benchmark());
-        // Percentiles first, so that they stand below each other.
+        // Percentiles first, so that they align between rows.
         let mut details: Vec<String> = headline.and_then(tail).into_iter().collect();
         details.extend(benchmark.into_iter().flat_map(|benchmark| benchmark.details(measurement)));
-        // Pairs of machines have a grid of their own.
+        // Pairs of nodes have their own grid.
         let pairs = headline.filter(|_| measurement.case.server().is_none());
         details.extend(pairs.into_iter().flat_map(between));
         details.extend(headline.into_iter().flat_map(|metric| points(metric, benchmark)));
@@ -181,7 +171,8 @@ impl Figures {
         }
     }
 
-    /// The value, with what was delivered if that is much less: `103 GFLOP/s undisturbed · 22.1 GFLOP/s delivered`.
+    /// Formats the value, with a much lower delivered one: `103 GFLOP/s undisturbed · 22.1 GFLOP/s
+    /// delivered`.
     pub(super) fn both(&self) -> String {
         match &self.delivered {
             None => self.value.clone(),
@@ -189,20 +180,19 @@ impl Figures {
         }
     }
 
-    /// `of limit` as text.
     pub(super) fn share(&self) -> String {
         match self.of_limit {
             None => String::new(),
             Some(share) if share >= 10.0 => "> 999 %".to_owned(),
             Some(share) if share > 0.0 && share < 1e-4 => "<0.01 %".to_owned(),
-            // Two digits are as wide as the column has room for.
+            // The column is wide enough for two digits.
             Some(share) if share < 1e-3 => percent(share, 2),
             Some(share) => percent(share, 3),
         }
     }
 }
 
-/// What `best` turned out to be, and what answered.
+/// Returns what `best` selected, and what answered.
 fn chosen(measurement: &Measurement, benchmark: Option<&dyn Benchmark>) -> String {
     let case = &measurement.case;
     let best = case.params().iter().filter(|(name, _)| case.word(name) == Some("best"));
@@ -211,7 +201,7 @@ fn chosen(measurement: &Measurement, benchmark: Option<&dyn Benchmark>) -> Strin
     chosen.map(str::to_owned).chain(answered).collect::<Vec<_>>().join(" ")
 }
 
-/// A figure of a comparison, with what was delivered of it if that is much less.
+/// Formats a compared value, with the delivered one if that is much less.
 pub(super) fn with_delivered(value: f64, delivered: Option<f64>, unit: Unit) -> String {
     match delivered {
         None => human(value, unit),
@@ -223,7 +213,7 @@ fn human(value: f64, unit: Unit) -> String {
     Quantity::new(value, unit).to_string()
 }
 
-/// The limit; a floor with the sign of one.
+/// Formats the limit; a floor has the sign ≥.
 fn bound(limit: &Limit, unit: Unit) -> String {
     match (limit.quantity(unit), limit.kind) {
         (None, _) => "unknown".to_owned(),
@@ -251,17 +241,17 @@ fn note(limit: &Limit) -> Option<String> {
     }
 }
 
-/// Where there is a distribution, a sample's value is the mean of its operations.
+/// With percentiles, a sample's value is the mean of its operations.
 const PERCENTILES: &str = "median: over the samples' mean latencies; p50 to max: over single operations";
 
-/// What a size in the row is of, where there are several threads.
+/// Explains the sizes in a row with several threads.
 fn of_each_thread(case: &Case) -> Option<&'static str> {
     let each = plimsoll_bench::subsystem_of(case).of_each_thread.contains(&"size");
     (each && case.threads() > 1 && case.size().is_some())
         .then_some("sizes are per thread, all arrays together")
 }
 
-/// The headline's distribution, each figure as wide as the widest usual one, so that rows can be compared.
+/// Formats the headline's percentiles in equal widths, to align rows.
 fn tail(metric: &MetricResult) -> Option<String> {
     let percentiles = metric.percentiles.as_ref()?;
     let one = |name: &&str| {
@@ -272,7 +262,7 @@ fn tail(metric: &MetricResult) -> Option<String> {
     (!all.is_empty()).then(|| format!("{} {}", together("single operations:"), all.join(" · ")))
 }
 
-/// The medians of a matrix by what the pairs share.
+/// Formats the medians of a matrix by what the pairs share.
 fn between(metric: &MetricResult) -> Vec<String> {
     let alike = metric.matrix.as_ref().map(Matrix::alike).unwrap_or_default();
     let one = |kind: &Alike<'_>| {
@@ -282,12 +272,10 @@ fn between(metric: &MetricResult) -> Vec<String> {
     alike.iter().map(one).collect()
 }
 
-/// What a line must not end within.
 fn together(words: &str) -> String {
     words.replace(' ', "\u{a0}")
 }
 
-/// The points of a search or sweep, as the benchmark says them.
 fn points(metric: &MetricResult, benchmark: Option<&dyn Benchmark>) -> Vec<String> {
     let said = |point| Some(together(&(benchmark?.descriptor().point)(point)?));
     metric.curve.iter().flatten().filter_map(said).collect()
@@ -299,7 +287,7 @@ fn said(percentiles: &BTreeMap<String, f64>, unit: Unit, names: &[&str]) -> Opti
     (!all.is_empty()).then(|| all.join(" · "))
 }
 
-/// What a further metric says in the row, as its benchmark words it.
+/// Formats a further metric in the benchmark's words.
 fn also(measurement: &Measurement, metric: &MetricResult) -> Option<String> {
     let value = metric.summary.median;
     let Also { before, after, form } = plimsoll_bench::metric(&measurement.case, &metric.name)?.also?;
@@ -427,7 +415,7 @@ mod tests {
         assert!(points.iter().all(|point| !point.contains(' ') && point.contains("kIOPS")), "{details}");
     }
 
-    /// A write that is not kept for good is only half of what a commit takes.
+    /// A write that is not synced is only half of a commit.
     #[test]
     fn what_syncing_took_is_told() {
         let mut made = fixture::measured("disk.io/op=write/sync=every:1", "latency", Unit::Second, 70e-6);

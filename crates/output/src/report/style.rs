@@ -1,7 +1,7 @@
-//! How text may look where it goes: width, colours, and whether the terminal knows more than ASCII.
+//! Terminal style: width, colours, and character set.
 //!
-//! Every text that reaches a terminal passes [`Style::say`]: outside names cannot carry control characters, and a
-//! terminal that is not UTF-8 gets ASCII.
+//! All text for a terminal passes [`Style::say`]: it escapes control characters, and falls back to
+//! ASCII without UTF-8.
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal, stderr, stdout};
@@ -9,30 +9,30 @@ use std::io::{IsTerminal, stderr, stdout};
 use anstyle::{AnsiColor, Style as Ansi};
 use jiff::tz::TimeZone;
 
-/// The longest text that is printed, in characters; the reasons of plimsoll itself are far shorter.
+/// Longest printed text, in characters; plimsoll's own messages are far shorter.
 const MAX_TEXT_CHARACTERS: usize = 600;
 
-/// Columns of a terminal whose size is unknown.
+/// Width of a terminal of unknown size, in columns.
 const USUAL_WIDTH: usize = 80;
-/// Columns of a file or pipe: hardly anything is wrapped or cut there, and a screen of that width exists.
+/// Width of a file or pipe, in columns: rarely wraps or cuts, and such screens exist.
 const PIPE_WIDTH: usize = 200;
 
-/// How to print.
+/// Terminal style.
 #[derive(Clone, Debug)]
 pub struct Style {
-    /// Whether colour codes are written.
+    /// Whether to use colours.
     pub colour: bool,
-    /// Whether characters beyond ASCII are written.
+    /// Whether to use characters beyond ASCII.
     pub unicode: bool,
-    /// Columns of standard output.
+    /// Width of standard output, in columns.
     pub width: usize,
-    /// Columns of the progress line; `None`: there is none.
+    /// Width of the progress line, in columns; `None` disables it.
     pub progress: Option<usize>,
-    /// Zone of the times that are shown.
+    /// Time zone for display.
     pub zone: TimeZone,
 }
 
-/// What the user asked for.
+/// Style options from the command line.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wishes {
     /// `--no-color`.
@@ -41,22 +41,15 @@ pub struct Wishes {
     pub quiet: bool,
 }
 
-/// What a piece of text is, and so its colour.
+/// Semantic role of a text; decides its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// The figures.
     Plain,
-    /// A heading.
     Strong,
-    /// What may be overlooked.
     Dim,
-    /// Near the limit.
     Good,
-    /// Far from the limit.
     Poor,
-    /// Not to be believed, or not there.
     Bad,
-    /// To be known.
     Warning,
 }
 
@@ -73,7 +66,6 @@ impl Role {
     }
 }
 
-/// What stands for a character where only ASCII is understood.
 const ASCII: &[(char, &str)] = &[
     ('±', "+/-"),
     ('×', "x"),
@@ -95,7 +87,7 @@ const ASCII: &[(char, &str)] = &[
 ];
 
 impl Style {
-    /// By the process's terminals and environment: `NO_COLOR`, `TERM`, the locale.
+    /// Detects the style from terminals and environment: `NO_COLOR`, `TERM`, the locale.
     pub fn detect(wishes: Wishes) -> Self {
         let columns = |size: Option<(terminal_size::Width, terminal_size::Height)>| {
             size.map_or(USUAL_WIDTH, |(width, _)| usize::from(width.0).max(1))
@@ -115,12 +107,12 @@ impl Style {
         }
     }
 
-    /// Without colour and progress line, in UTC: for files and tests.
+    /// Returns a style without colours and progress line, in UTC: for files and tests.
     pub fn plain(width: usize) -> Self {
         Self { colour: false, unicode: true, width, progress: None, zone: TimeZone::UTC }
     }
 
-    /// `text` made safe, and in characters that the terminal knows.
+    /// Makes `text` safe, and printable in the terminal's character set.
     pub(super) fn say(&self, text: &str) -> String {
         let safe = plimsoll_units::text::shown_within(text, MAX_TEXT_CHARACTERS);
         if self.unicode {
@@ -140,7 +132,7 @@ impl Style {
         out
     }
 
-    /// `text` in the colour of `role`. It must have passed [`Style::say`].
+    /// Colours `text`, which must have passed [`Style::say`].
     pub(super) fn paint(&self, role: Role, text: &str) -> String {
         if !self.colour || role == Role::Plain || text.is_empty() {
             return text.to_owned();
@@ -150,7 +142,7 @@ impl Style {
     }
 }
 
-/// Whether the locale is UTF-8, by the first of the variables that is set (POSIX.1-2024, XBD 8.2).
+/// Returns whether the locale is UTF-8, by the first variable that is set (POSIX.1-2024, XBD 8.2).
 fn is_utf8(variable: impl Fn(&str) -> Option<String>) -> bool {
     let set = |name: &&str| variable(name).filter(|value| !value.is_empty());
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"].iter().find_map(set).unwrap_or_default().to_ascii_lowercase();

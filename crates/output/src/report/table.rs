@@ -1,6 +1,6 @@
-//! The result table, a row at a time: columns, groups, footnotes. Pure: rows in, lines out.
+//! The result table, one row at a time: columns, groups, footnotes. Pure functions.
 //!
-//! Three layouts by width: figures beside the label, figures below it, or figures as running text.
+//! Three layouts by width: values beside the label, values below it, or running text.
 
 use std::ops::RangeInclusive;
 
@@ -12,30 +12,28 @@ use super::row::{Figures, Grade, Row};
 use super::style::{Role, Style};
 use super::wrap::flowed;
 
-/// Columns of the figures. The widest usual texts are `1.23 TFLOP/s` and `99.7 %`.
+/// Column widths. The widest usual texts are `1.23 TFLOP/s` and `99.7 %`.
 const VALUE: usize = 12;
 const LIMIT: usize = 12;
 const MIN_COLUMN_SHARE: usize = 8;
-/// Value, limit and share with the spaces between them, after the label; [`Room`] has the rest.
+/// Width of value, limit and share with spaces, after the label; [`Room`] has the rest.
 const FIGURES: usize = 1 + VALUE + 1 + 1 + LIMIT + MIN_COLUMN_SHARE;
 
 const INDENT: usize = 2;
-/// Of what stands below a row's label.
 const INNER: usize = 4;
 const LABEL: RangeInclusive<usize> = 22..=36;
-/// The least has room for `invalid`.
+/// The least width fits `invalid`.
 const BAR: RangeInclusive<usize> = 7..=10;
-/// What is in the first column, and what is not plain in it.
 const CASE: &str = "case (×2: 2 threads)";
-/// The widest table: beyond it the eye loses the row.
+/// Widest table: longer rows are hard to follow.
 const WIDEST: usize = 110;
 
-/// Where the figures stand.
+/// Position of the values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Layout {
-    /// In columns after a label of this width, with a bar of that width.
+    /// In columns after the label, with a bar; widths in columns.
     Beside { label: usize, bar: usize },
-    /// In columns on a line of their own, with a bar of this width (0: none).
+    /// In columns on their own line, with a bar of this width (0: none).
     Below { bar: usize },
     /// As running text.
     Running,
@@ -59,12 +57,12 @@ impl Layout {
     }
 }
 
-/// Columns of what is longer in ASCII.
+/// Widths that are larger in ASCII.
 #[derive(Clone, Copy, Debug)]
 struct Room {
-    /// `± 0.20 %` or `+/- 0.20 %`; a star comes after it.
+    /// `± 0.20 %` or `+/- 0.20 %`, without the star after it.
     interval: usize,
-    /// A footnote's mark: `¹` or `[1]`.
+    /// Footnote mark: `¹` or `[1]`.
     mark: usize,
 }
 
@@ -77,20 +75,18 @@ impl Room {
     }
 }
 
-/// The table while it is being written.
 #[derive(Debug)]
 pub(super) struct Table {
     style: Style,
     layout: Layout,
     room: Room,
     group: Option<Group>,
-    /// Warnings that were explained, above the table or in it.
+    /// Warnings that were already explained.
     known: Known,
-    /// Whether it was said what the columns are.
     headed: bool,
 }
 
-/// A heading: its title, and what is told beside it as far as there is room.
+/// Heading with context, as far as there is room.
 pub(super) struct Heading<'a> {
     pub(super) title: &'a str,
     pub(super) context: Vec<String>,
@@ -101,7 +97,7 @@ impl Table {
         Self { layout: Layout::of(&style), room: Room::of(&style), style, group: None, known, headed: false }
     }
 
-    /// The lines of a row, with a new heading before it if it does not belong to the group at hand.
+    /// Formats a row, preceded by a heading if a new group starts.
     pub(super) fn row(&mut self, row: &Row, heading: &Heading<'_>) -> String {
         let mut out = String::new();
         if self.group.as_ref().is_none_or(|group| group.title != heading.title) {
@@ -114,7 +110,7 @@ impl Table {
         out += &self.reason(row);
         let apart = match row.chosen.as_str() {
             _ if self.fits_beside(row) => String::new(),
-            // Nothing, or what answered.
+            // Empty, or what answered.
             answered if answered.is_empty() || answered.starts_with('(') => answered.to_owned(),
             kernel => format!("kernel {kernel}"),
         };
@@ -128,7 +124,7 @@ impl Table {
         out + &self.remarks(&details.join(" · "), &marks.unwrap_or_default().join(" · "))
     }
 
-    /// Details and the marks of warnings, on one line where there is room.
+    /// Formats details and warning marks, on one line if possible.
     fn remarks(&self, details: &str, marks: &str) -> String {
         if !details.is_empty() && !marks.is_empty() {
             let (details, marks) = (self.style.say(details), self.style.say(&format!("! {marks}")));
@@ -142,13 +138,12 @@ impl Table {
         details + &marks
     }
 
-    /// The line with the delivered figure, if much less than the undisturbed one.
+    /// Formats the delivered value, if it is much less than the undisturbed one.
     fn delivered(&self, row: &Row) -> String {
         let delivered = row.figures.as_ref().and_then(|figures| figures.delivered.as_ref());
         delivered.map(|delivered| self.below(Role::Warning, "", &delivered.sentence())).unwrap_or_default()
     }
 
-    /// Why there is no figure, or none to be believed.
     fn reason(&mut self, row: &Row) -> String {
         let Some(reason) = &row.reason else { return String::new() };
         match self.group.as_mut().is_none_or(|group| group.is_new(reason)) {
@@ -157,7 +152,7 @@ impl Table {
         }
     }
 
-    /// Ends the group at hand: its footnotes, what further figures are, and what its warnings mean.
+    /// Ends the current group with its footnotes and explanations.
     pub(super) fn end(&mut self) -> String {
         let Some(group) = self.group.take() else { return String::new() };
         let notes = group.notes.iter().enumerate();
@@ -192,7 +187,6 @@ impl Table {
         format!("\n{columns}{}{beside}\n", self.style.paint(Role::Strong, &title))
     }
 
-    /// What the columns are.
     fn columns(&self) -> String {
         let Layout::Beside { label, .. } = self.layout else { return String::new() };
         let (case, interval) = (self.style.say(CASE), self.style.say("± 95 %"));
@@ -208,10 +202,9 @@ impl Table {
         self.style.paint(Role::Dim, &line) + "\n"
     }
 
-    /// The label and the figures.
     fn figures(&mut self, row: &Row) -> String {
         let Some(figures) = &row.figures else {
-            // The word stands where the figure would be.
+            // The status replaces the value.
             let word = self.right(colour_of(row.status), status_word(row.status), VALUE);
             return self.placed(row, &format!(" {word}"));
         };
@@ -225,7 +218,7 @@ impl Table {
         }
     }
 
-    /// The cells after the label, or below it.
+    /// Places the cells after the label, or below it.
     fn placed(&self, row: &Row, cells: &str) -> String {
         let label = self.style.say(&row.label);
         let chosen = match self.fits_beside(row) {
@@ -250,7 +243,7 @@ impl Table {
         }
     }
 
-    /// Whether what was chosen stands beside the label.
+    /// Returns whether the chosen variant fits beside the label.
     fn fits_beside(&self, row: &Row) -> bool {
         let width = self.style.say(&row.label).width() + 1 + self.style.say(&row.chosen).width();
         let room = match self.layout {
@@ -266,7 +259,6 @@ impl Table {
         flowed(label, room).iter().map(|line| format!("{:INDENT$}{line}\n", "")).collect()
     }
 
-    /// The figures in their columns, and the bar.
     fn cells(&self, row: &Row, figures: &Figures, mark: &str, bar: usize) -> String {
         let status = row.status;
         let say = |text: &str| self.style.say(text);
@@ -290,7 +282,7 @@ impl Table {
         cells.concat().trim_end().to_owned()
     }
 
-    /// The interval and the gap after it, which has the star unless the limit comes up to it.
+    /// Formats the interval and its star; the star uses the gap unless the limit fills its column.
     fn interval(&self, row: &Row, figures: &Figures) -> String {
         let mut text = self.style.say(&figures.interval);
         if !is_wide(&row.warnings) {
@@ -312,18 +304,18 @@ impl Table {
         format!("{:pad$}{}", "", self.style.paint(role, text))
     }
 
-    /// How far up to the load line: full is the limit.
+    /// Draws the share of the limit; full is the limit.
     fn bar(&self, status: Status, figures: &Figures, room: usize) -> String {
         let share = figures.of_limit.filter(|share| share.is_finite());
         let (Some(share), true) = (share, room > 0) else { return String::new() };
         if status == Status::Invalid {
             return format!(" {}", self.style.paint(Role::Bad, "invalid"));
         }
-        // Halves of a column; rounded down, so that only the limit itself is full, and only nothing is empty.
+        // Half columns, rounded down: only the limit is full, and only zero is empty.
         let halves =
             |share: f64| (((share.clamp(0.0, 1.0) + 0.005) * room as f64 * 2.0) as usize).clamp(1, room * 2);
         let undisturbed = halves(share);
-        // Solid is what was delivered, hatched what the machine does undisturbed beyond that.
+        // Solid: delivered; hatched: undisturbed beyond that.
         let delivered = figures.delivered.as_ref().and_then(|delivered| delivered.of_limit).map(halves);
         let solid = delivered.map_or(undisturbed, |solid| solid.min(undisturbed));
         let full = "━".repeat(solid / 2) + if solid % 2 == 1 { "╸" } else { "" };
@@ -352,7 +344,7 @@ impl Table {
         label + &self.below(colour_of_share(row.status, figures.grade), "", &text)
     }
 
-    /// A text on lines of its own below the row's label, after `lead`.
+    /// Formats a text on lines below the row's label, after `lead`.
     fn below(&self, role: Role, lead: &str, text: &str) -> String {
         let lead = self.style.say(lead);
         let indent = INNER.min(self.style.width / 8);

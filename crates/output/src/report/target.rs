@@ -1,7 +1,7 @@
-//! What the user named for a document: a file, replaced whole or not at all; a pipe or a terminal, written into; or stdout.
+//! Output destination of a document: a file (replaced atomically), a pipe or terminal, or stdout.
 //!
-//! What another user may have planted on the way to it is refused ([`plimsoll_system::links`]): the path is followed once when all is
-//! checked and again when the document is written, each time by open directories.
+//! Paths that another user could have manipulated are refused ([`plimsoll_system::links`]). The
+//! path is resolved through open directories, once for the check and again for writing.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -22,64 +22,64 @@ use rustix::io::Errno;
 use plimsoll_system::leftover::Registry;
 use plimsoll_system::links::{Found, LinkError, Place, locate};
 
-/// How long a stopped run still waits for a reader that takes nothing: it ends within 2 s of the signal.
+/// Time that an interrupted run waits for a stalled reader; the run ends within 2 s of the signal.
 const LAST_PATIENCE: Duration = Duration::from_secs(1);
 
-/// How often it is looked whether the user wants the end.
+/// Interval between checks for an interrupt.
 const INTERRUPT_LOOK_TIME: Duration = Duration::from_millis(50);
 
-/// To write, never to wait in the opening, never through a link.
+/// Opens for writing without blocking and without following links.
 const WRITE_FLAGS: OFlags = OFlags::WRONLY
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOCTTY)
     .union(OFlags::CLOEXEC)
     .union(OFlags::NOFOLLOW);
 
-/// Why a file cannot be written.
+/// Error of writing a document.
 #[derive(Debug, thiserror::Error)]
 pub enum TargetError {
-    /// The system says no.
+    /// A system call failed.
     #[error("cannot write {path}: {cause}; use another file")]
     Failed {
-        /// The file.
+        /// File name.
         path: String,
-        /// Why.
+        /// System error.
         cause: io::Error,
     },
-    /// Another user could have put it there, or writing there could do harm.
+    /// Refused because another user could have put it there, or writing could do harm.
     #[error("{path} is not written, for safety: {why}")]
     Refused {
-        /// The file.
+        /// File name.
         path: String,
-        /// Why, and what to do.
+        /// Reason and remedy.
         why: String,
     },
 }
 
-/// Whom a writer asks while it waits, and whom it tells.
+/// Interrupts and messages while a writer waits.
 #[derive(Clone, Debug)]
 pub struct Waits {
-    /// A message, which is left there, ends the waiting for a reader.
+    /// Any message ends the wait for a reader; the message is not consumed.
     pub interrupts: Receiver<()>,
-    /// Told in a line what is waited for.
+    /// Prints a line about the wait.
     pub tell: fn(&str),
-    /// Where files are entered that are not finished: after a kill the next start removes them.
+    /// Registry of unfinished files; after a kill, the next start removes them.
     pub registry: Registry,
 }
 
 impl Waits {
-    /// For a command whose signals have their default effect: they end it.
+    /// Waits without interrupts, for commands that signals terminate.
     pub fn forever(tell: fn(&str)) -> Self {
         Self { interrupts: never(), tell, registry: Registry::default() }
     }
 }
 
-/// Whether a path means standard output: what is written there has one place in it, and no other file is opened for it.
+/// Returns whether the path denotes standard output, which is then not opened again.
 pub fn is_stdout(path: &Path) -> bool {
     ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].iter().any(|name| path == Path::new(name))
 }
 
-/// A place for a document, found fit to be written.
+/// A checked destination.
 #[derive(Debug)]
 pub struct Target {
     path: PathBuf,
@@ -87,10 +87,10 @@ pub struct Target {
 }
 
 impl Target {
-    /// Checks, without changing anything, that `path` can be written; to be asked before anything is measured.
+    /// Checks, without changes, that `path` can be written; meant to run before any measurement.
     ///
     /// # Errors
-    /// Its directory is missing or read-only, it is a directory, or not to be trusted.
+    /// The directory is missing or read-only, or the path is a directory or not trustworthy.
     pub fn new(path: &Path, waits: &Waits) -> Result<Self, TargetError> {
         let fit = Self { path: path.to_owned(), waits: waits.clone() };
         if fit.is_stdout() {
@@ -117,28 +117,29 @@ impl Target {
         Ok(fit)
     }
 
-    /// Whether it is standard output ([`is_stdout`]), which then has nothing else.
+    /// Returns whether it is standard output ([`is_stdout`]), which then has no other contents.
     pub fn is_stdout(&self) -> bool {
         is_stdout(&self.path)
     }
 
-    /// The file, as it was named.
+    /// Returns the path as given.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Writes a document. A file that was there before stays whole until the new one is complete and on disk.
+    /// Writes a document. An existing file stays intact until the new one is complete and synced.
     ///
     /// # Errors
-    /// The disk is full, or anything else that the system says.
+    /// Writing failed, for example because the disk is full.
     pub fn fill(&self, fill: impl Fn(&mut dyn Write) -> io::Result<()>) -> Result<(), TargetError> {
         self.fill_within(None, fill)
     }
 
-    /// As [`Target::fill`], for a run that was interrupted: a reader is waited for no longer than a second.
+    /// Writes like [`Target::fill`], but waits at most one second for a reader: for interrupted
+    /// runs.
     ///
     /// # Errors
-    /// As there.
+    /// Writing failed.
     pub fn fill_at_last(&self, fill: impl Fn(&mut dyn Write) -> io::Result<()>) -> Result<(), TargetError> {
         self.fill_within(Some(LAST_PATIENCE), fill)
     }
@@ -164,16 +165,16 @@ impl Target {
         write().map_err(|error| TargetError::new(error, &self.path))
     }
 
-    /// As [`Target::fill`], for any text.
+    /// Writes a text like [`Target::fill`].
     ///
     /// # Errors
-    /// As there.
+    /// Writing failed.
     pub fn put(&self, text: &str) -> Result<(), TargetError> {
         self.fill(|file| file.write_all(text.as_bytes()))
     }
 }
 
-/// Writes to standard output; a reader that has gone wants no more.
+/// Writes to standard output; a broken pipe is no error.
 fn to_stdout(fill: impl Fn(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     let mut out = BufWriter::new(io::stdout().lock());
     match fill(&mut out).and_then(|()| out.flush()) {
@@ -182,10 +183,10 @@ fn to_stdout(fill: impl Fn(&mut dyn Write) -> io::Result<()>) -> io::Result<()> 
     }
 }
 
-/// A file, or standard output, that is written line by line as things happen; what was in it is gone.
+/// Opens a file or standard output for line-by-line writing; previous contents are lost.
 ///
 /// # Errors
-/// As [`Target::new`].
+/// See [`Target::new`].
 pub fn lines(path: &Path, waits: &Waits) -> Result<Box<dyn Write>, TargetError> {
     if is_stdout(path) {
         return Ok(Box::new(io::stdout()));
@@ -237,20 +238,18 @@ fn named(path: &Path) -> Result<Place, LinkError> {
 }
 
 enum Kind {
-    /// Nothing is there yet.
+    /// Nothing exists yet.
     New,
     Regular,
-    /// A file that is mounted there by itself, as containers show single files of their host: it can be written, and nothing can
-    /// be put in its place.
+    /// A bind-mounted file, as in containers: writable but not replaceable.
     Mounted,
-    /// A pipe, a terminal or such, to be written into: replacing it would destroy it.
+    /// A pipe, terminal or similar, which replacing would destroy.
     Stream,
-    /// Something that is open already, by the kernel's own link. The end of a file is written to: under its name it could not be
-    /// replaced.
+    /// Already open, through a link in /proc: cannot be replaced, so files are appended to.
     Open,
 }
 
-/// What is there, as far as it may be written.
+/// Returns what exists at this place, if it may be written.
 fn kind(place: &Place) -> Result<Kind, LinkError> {
     let (found, stream) = match &place.found {
         Found::Nothing => return Ok(Kind::New),
@@ -276,14 +275,15 @@ fn kind(place: &Place) -> Result<Kind, LinkError> {
     }
 }
 
-/// Whether a character device only takes what is written: null, zero, full, or a terminal, by its major and minor number (the
-/// kernel's Documentation/admin-guide/devices.txt). Others act on it, or even on being opened.
+/// Returns whether a character device only consumes text: null, zero, full or a terminal, by major
+/// and minor number (kernel Documentation/admin-guide/devices.txt). Other devices act on writes or
+/// even on opening.
 fn takes_text(device: &Stat) -> bool {
     let number = (major(device.st_rdev), minor(device.st_rdev));
     matches!(number, (1, 3 | 5 | 7) | (4 | 5 | 136..=143 | 188, _))
 }
 
-/// Opens what was found, and that alone.
+/// Opens the file that was checked; fails if it was exchanged.
 fn opened(place: &Place, more: OFlags) -> Result<File, LinkError> {
     let flags = match place.found {
         Found::Open => WRITE_FLAGS.difference(OFlags::NOFOLLOW),
@@ -299,7 +299,7 @@ fn opened(place: &Place, more: OFlags) -> Result<File, LinkError> {
     Ok(file.into())
 }
 
-/// Refuses to empty a file that has another name, where others could have given it this one.
+/// Refuses to truncate a hard-linked file in a directory that other users can write to.
 fn alone(place: &Place, file: &Stat) -> Result<(), LinkError> {
     let shared = fstat(&place.directory)?.st_mode & (Mode::WOTH | Mode::WGRP).bits() != 0;
     if shared && file.st_nlink > 1 {
@@ -311,9 +311,8 @@ fn alone(place: &Place, file: &Stat) -> Result<(), LinkError> {
     Ok(())
 }
 
-/// Refuses the kernel's own directories, in which root may write and nobody may create a file.
+/// Refuses /proc and /sys, which even root cannot create files in.
 fn holds_files(place: &Place) -> Result<(), LinkError> {
-    /// Those of proc and sysfs (linux/magic.h).
     const OF_THE_KERNEL: [i128; 2] = [0x9fa0, 0x6265_6572];
     if OF_THE_KERNEL.contains(&i128::from(fstatfs(&place.directory)?.f_type)) {
         let why = "no file can be created on /proc or /sys; use another directory";
@@ -322,8 +321,7 @@ fn holds_files(place: &Place) -> Result<(), LinkError> {
     Ok(())
 }
 
-/// Refuses what the kernel would keep from being replaced although it can be written: names and files that only grow
-/// (chattr(1), a).
+/// Refuses append-only files and directories (chattr(1), a): writable, but not replaceable.
 fn replaceable(place: &Place) -> Result<(), LinkError> {
     let grows = |name| attributes(place, name).contains(StatxAttributes::APPEND);
     match grows(OsStr::new("")) || grows(&place.name) {
@@ -332,14 +330,14 @@ fn replaceable(place: &Place) -> Result<(), LinkError> {
     }
 }
 
-/// Attributes of a name in the directory, or of the directory itself for an empty name; none that its file system does not report.
+/// Returns attributes of a name, or of the directory for an empty name; unreported ones are unset.
 fn attributes(place: &Place, name: &OsStr) -> StatxAttributes {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH;
     let about = statx(&place.directory, name, flags, StatxFlags::BASIC_STATS);
     about.map_or(StatxAttributes::empty(), |about| about.stx_attributes)
 }
 
-/// Writes into the file that is there: all is made before its first byte is changed.
+/// Overwrites the existing file; the text is complete before its first byte changes.
 fn in_place(place: &Place, fill: impl Fn(&mut dyn Write) -> io::Result<()>) -> Result<(), LinkError> {
     let mut text = Vec::new();
     fill(&mut text)?;
@@ -350,7 +348,6 @@ fn in_place(place: &Place, fill: impl Fn(&mut dyn Write) -> io::Result<()>) -> R
     Ok(file.sync_all()?)
 }
 
-/// Puts a new file in the place of what was found.
 fn replaced(
     place: &Place,
     registry: &Registry,
@@ -361,21 +358,20 @@ fn replaced(
     fill(&mut made.file())?;
     made.file().sync_all()?;
     if give(made.file(), &place.found).is_err() {
-        // Another user's file stays that user's.
+        // Another user's file keeps its owner.
         drop(made);
         return in_place(place, fill);
     }
     match made.finish(&directory.join(&place.name)) {
-        // Something is mounted there, which kernels before 5.8 do not report.
+        // A mount point, which kernels before 5.8 do not report.
         Err(e) if e.kind() == io::ErrorKind::ResourceBusy => in_place(place, fill),
         finished => Ok(finished.and_then(|()| Ok(synced(place)?))?),
     }
 }
 
-/// Gives a new file the owner, group and mode of the one that it replaces: its owner and its readers may rely on them.
 fn give(new: &File, old: &Found) -> Result<(), Errno> {
     let Found::Something(old) = old else { return Ok(()) };
-    // A group that this user is not in is kept only if the file is another user's.
+    // A foreign group is kept only if the file belongs to another user.
     let group = fchown(new, None, Some(Gid::from_raw(old.st_gid)));
     fchmod(new, Mode::from_raw_mode(old.st_mode & 0o777))?;
     match old.st_uid == rustix::process::geteuid().as_raw() {
@@ -384,7 +380,7 @@ fn give(new: &File, old: &Found) -> Result<(), Errno> {
     }
 }
 
-/// Brings the new name to the disk. A directory that may not be read, and a file system that knows no such order, are no failure.
+/// Syncs the directory entry; unreadable directories and unsupported operations are no error.
 fn synced(place: &Place) -> Result<(), Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     match openat(&place.directory, OsStr::new("."), flags, Mode::empty()).and_then(fsync) {
@@ -393,16 +389,16 @@ fn synced(place: &Place) -> Result<(), Errno> {
     }
 }
 
-/// Something open that may not take all at once.
+/// A pipe, FIFO or device that may block.
 struct Stream {
     file: File,
     waits: Waits,
-    /// How long it may take nothing.
+    /// Longest time without progress; `None` waits forever.
     patience: Option<Duration>,
 }
 
 impl Stream {
-    /// Opens it; a FIFO as soon as it has a reader.
+    /// Opens it; waits until a FIFO has a reader.
     fn open(place: &Place, waits: Waits, patience: Option<Duration>) -> Result<Self, LinkError> {
         let fifo = match &place.found {
             Found::Something(found) => FileType::from_raw_mode(found.st_mode) == FileType::Fifo,
@@ -424,13 +420,13 @@ impl Stream {
             if is_over(&waits, begun, patience) {
                 return Err(io::Error::new(io::ErrorKind::TimedOut, "nobody reads this FIFO").into());
             }
-            // The kernel tells nobody that a reader has come.
+            // The kernel does not notify writers of new readers.
             std::thread::sleep(INTERRUPT_LOOK_TIME);
         }
     }
 }
 
-/// Whether what was begun then is waited for no longer.
+/// Returns whether a wait since `begun` must end.
 fn is_over(waits: &Waits, begun: Instant, patience: Option<Duration>) -> bool {
     !waits.interrupts.is_empty() || patience.is_some_and(|patience| begun.elapsed() > patience)
 }
@@ -447,7 +443,7 @@ impl Write for Stream {
                 return Err(io::Error::new(io::ErrorKind::TimedOut, "its reader does not read"));
             }
             let timeout = Timespec::try_from(INTERRUPT_LOOK_TIME).ok();
-            // Interrupted or late: it is tried again.
+            // Retried after an interrupt or timeout.
             let _ = poll(&mut [PollFd::new(&self.file, PollFlags::OUT)], timeout.as_ref());
         }
     }

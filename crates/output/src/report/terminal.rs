@@ -1,7 +1,7 @@
-//! The run on a terminal: each row as its case ends, then findings and a summary.
+//! A run on a terminal: a row per finished case, then findings and a summary.
 //!
-//! [`Live`] consumes the run's events, [`print()`] a stored run; both write through the same table. A reader that has
-//! gone (`| head`) is a quiet end, not an error.
+//! [`Live`] consumes events of the run, [`print()`] formats a stored run; both use the same table.
+//! A broken pipe (`| head`) is no error.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -25,17 +25,17 @@ use super::style::{Role, Style};
 use super::table::{Heading, Table};
 use super::wrap::paragraph;
 
-/// A run while it is going on.
+/// Terminal output of a running run.
 pub struct Live<O: Write, E: Write> {
     out: Out<O>,
     progress: Progress<E>,
     sheet: Sheet,
-    /// The rows as they were printed, to tell what the end of the run changed.
+    /// Printed rows, to detect changes at the end of the run.
     printed: Vec<(Measurement, Row)>,
 }
 
 impl<O: Write, E: Write> Live<O, E> {
-    /// Prints what is about to be run. `header` is the run's document before anything is measured.
+    /// Prints the heading; `header` is the run's document before any measurement.
     pub fn new(out: O, err: E, style: Style, header: &Run) -> Self {
         let mut live = Self {
             out: Out::new(out),
@@ -47,7 +47,7 @@ impl<O: Write, E: Write> Live<O, E> {
         live
     }
 
-    /// Something happened.
+    /// Handles an event of the run.
     pub fn event(&mut self, event: &Event) {
         self.progress.event(event);
         if let Event::Measured { measurement } = event {
@@ -63,15 +63,15 @@ impl<O: Write, E: Write> Live<O, E> {
         self.printed.push((measurement.clone(), row));
     }
 
-    /// The run is over: what its end changed in the rows, findings, summary, and the path of the page.
+    /// Prints the end of the run: changed rows, findings, summary, and the path of the page.
     ///
     /// # Errors
-    /// What writing any of it to `out` said, a reader that has gone excepted.
+    /// Writing to `out` failed, except with a broken pipe.
     pub fn finish(&mut self, run: &Run, stored: Option<&Kept<'_>>, page: Option<&Path>) -> io::Result<()> {
         self.progress.end();
         let mut text = self.sheet.table.end();
         text += &self.revised(run);
-        // The rows were printed as they came, so the verdict comes first of what is printed at the end.
+        // Rows were printed as they came, so the verdict starts the text at the end.
         text += &self.sheet.verdict(run);
         text += &self.sheet.ending(run, stored);
         text += &self.sheet.document(run, stored, page);
@@ -79,8 +79,7 @@ impl<O: Write, E: Write> Live<O, E> {
         self.out.end()
     }
 
-    /// Rows that read otherwise now that the whole run's evidence is there: a limit that became known, a figure
-    /// that turned out to be past it.
+    /// Formats rows that changed with the evidence of the whole run, such as a limit now known.
     fn revised(&mut self, run: &Run) -> String {
         let mut text = String::new();
         for measurement in &run.measurements {
@@ -103,12 +102,12 @@ impl<O: Write, E: Write> Live<O, E> {
 /// Prints a stored run as it was shown live.
 ///
 /// # Errors
-/// What `out` said, a reader that has gone excepted.
+/// Writing failed, except with a broken pipe.
 pub fn print(run: &Run, out: impl Write, style: &Style) -> io::Result<()> {
     let mut out = Out::new(out);
     let mut sheet = Sheet::new(run, style.clone());
     out.write(&(sheet.verdict(run) + &sheet.opening(run)));
-    // Of many machines the first one's rows stand for their kind; how the others differ is in their own section.
+    // A fleet shows the rows of its first node; another section shows how the other nodes differ.
     let first = run.nodes.first().filter(|_| run.nodes.len() > 1).map(|node| node.name.as_str());
     for measurement in run.measurements.iter().filter(|m| first.is_none_or(|name| m.node == name)) {
         let text = sheet.row(&sheet.row_of(measurement), measurement);
@@ -119,7 +118,7 @@ pub fn print(run: &Run, out: impl Write, style: &Style) -> io::Result<()> {
     out.end()
 }
 
-/// The warnings of a measurement, a line each, for where there is no table.
+/// Formats the warnings of a measurement, a line each, for use without a table.
 pub fn warnings(measurement: &Measurement, style: &Style) -> String {
     let label = plimsoll_bench::label::label(&measurement.case);
     let reason = measurement.reason.iter().map(String::as_str);
@@ -127,12 +126,11 @@ pub fn warnings(measurement: &Measurement, style: &Style) -> String {
     texts.map(|text| format!("{}\n", style.say(&format!("{label}: {text}")))).collect()
 }
 
-/// The text of one run: pure, but for the table's state.
+/// Text of one run; its only state is the table's.
 struct Sheet {
     table: Table,
     machine: Machine,
     style: Style,
-    /// The report that the run's plan replays.
     baseline: Option<Baseline>,
 }
 
@@ -149,7 +147,7 @@ impl Sheet {
         }
     }
 
-    /// The row of a measurement, with what was published beside its further figures.
+    /// Builds the row of a measurement, with published values of further metrics.
     fn row_of(&self, measurement: &Measurement) -> Row {
         let mut row = Row::of(measurement);
         let told = self.baseline.iter().flat_map(|baseline| super::published::beside(baseline, measurement));
@@ -165,7 +163,7 @@ impl Sheet {
         self.table.row(row, &Heading { title: title(measurement.case.subsystem()), context })
     }
 
-    /// The line that shows how much of the undisturbed figure was delivered; empty if that is nearly all.
+    /// Formats the delivered share of the undisturbed performance; empty if it is nearly all.
     fn verdict(&self, run: &Run) -> String {
         let line = super::delivered::verdict(run).map(|line| format!("This machine {line}."));
         line.map(|line| self.paragraph(Role::Warning, "", &line)).unwrap_or_default()
@@ -200,7 +198,7 @@ impl Sheet {
         text += &self.paragraph(Role::Plain, "", &tally(run));
         if let Some(Kept { location, id }) = stored {
             let (directory, store) = (name(location.directory()), store_option(location));
-            // To be copied: not broken into lines.
+            // For copying: not wrapped.
             for line in
                 [format!("kept in {directory}"), format!("see it again: plimsoll history show {id}{store}")]
             {
@@ -210,7 +208,7 @@ impl Sheet {
         text
     }
 
-    /// The path of the page of a run that replays a published report, and the command that writes it again; empty for other runs.
+    /// Formats page and command of a replayed report; empty for other runs.
     fn document(&self, run: &Run, stored: Option<&Kept<'_>>, page: Option<&Path>) -> String {
         if plimsoll_published::find(&run.plan.name).is_none() {
             return String::new();
@@ -226,25 +224,24 @@ impl Sheet {
         lines.map(|line| format!("{}\n", self.style.paint(Role::Strong, &self.style.say(&line)))).collect()
     }
 
-    /// A text in lines, after `lead`.
     fn paragraph(&self, role: Role, lead: &str, text: &str) -> String {
         paragraph(&self.style, role, lead, text)
     }
 }
 
-/// Characters of an id that are shown at least: all of its time, to the millisecond.
+/// Least characters of an id shown: its time to the millisecond.
 pub const SHORT_ID: usize = 13;
 
-/// Where a run is kept.
+/// Location of a stored run.
 #[derive(Debug)]
 pub struct Kept<'a> {
-    /// The history.
+    /// History.
     pub location: &'a Location,
-    /// As much of its id as tells it from all others there.
+    /// Prefix of its id that is unique there.
     pub id: String,
 }
 
-/// The option that names a history; empty for the usual one.
+/// Returns the option that selects a history; empty for the default one.
 fn store_option(location: &Location) -> String {
     match location {
         Location::Usual(_) => String::new(),
@@ -256,7 +253,7 @@ fn name(file: &Path) -> String {
     plimsoll_units::text::shown_bytes(file.as_os_str().as_encoded_bytes())
 }
 
-/// A word for a POSIX shell.
+/// Quotes a word for a POSIX shell.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%=,".contains(c);
     match !word.is_empty() && word.chars().all(plain) {
@@ -265,7 +262,7 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// What became of the cases, and how long it took.
+/// Summarizes case outcomes and duration.
 pub(super) fn tally(run: &Run) -> String {
     let counts = Counts::of(&run.measurements);
     let wide = run.measurements.iter().filter(|m| is_wide(&m.warnings)).count();
@@ -283,7 +280,7 @@ pub(super) fn tally(run: &Run) -> String {
     let (total, planned) = (counts.total(), run.plan.cases);
     match run.status {
         RunStatus::Complete => format!("{} in {time}: {said}", counted(total, "case")),
-        // Each machine has them all.
+        // Each node has all cases.
         RunStatus::Partial if run.nodes.len() > 1 => {
             format!("partial: {total} rows of {} machines in {time}: {said}", run.nodes.len())
         }
@@ -293,7 +290,7 @@ pub(super) fn tally(run: &Run) -> String {
     }
 }
 
-/// A stored time in the zone of the reader; as it stands if it is none.
+/// Formats a stored time in the local zone; invalid times stay as they are.
 pub(super) fn when(started: &str, style: &Style) -> String {
     match started.parse::<Timestamp>() {
         Ok(time) => time.to_zoned(style.zone.clone()).strftime("%Y-%m-%d %H:%M").to_string(),

@@ -1,5 +1,4 @@
-//! The samples, or the reference tools, as a tidy table: one row a sample or tool, every row whole by itself. CSV
-//! (RFC 4180) and NDJSON hold the same rows, and numbers come back to the last digit.
+//! Samples or reference tools as a tidy table, in CSV (RFC 4180) and NDJSON at full precision.
 
 use std::io::{self, Write};
 
@@ -15,53 +14,53 @@ use super::peers::Compared;
 /// One sample of one metric.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Sample<'a> {
-    /// Id of the run.
+    /// Run id.
     pub run: &'a str,
-    /// When it began, RFC 3339.
+    /// Start of the run, RFC 3339.
     pub started: &'a str,
-    /// Node it ran on.
+    /// Node name.
     pub node: &'a str,
-    /// Id of the case.
+    /// Case id.
     pub case: String,
     /// Benchmark of the case.
     pub benchmark: &'a str,
-    /// Which repeat of the plan.
+    /// Repetition of the plan, from 0.
     pub repeat: u32,
     /// `ok` or `invalid`.
     pub status: &'static str,
-    /// Name of the metric.
+    /// Metric name.
     pub metric: &'a str,
-    /// Unit of the value and the limit.
+    /// Unit of value and limit.
     pub unit: &'static str,
     /// `higher` or `lower`.
     pub better: &'static str,
-    /// Number of the sample, from 0.
+    /// Index of the sample, from 0.
     pub sample: usize,
-    /// Seconds since the run began.
+    /// Time since the start of the run, in seconds.
     pub t: Option<f64>,
-    /// The value.
+    /// Value.
     pub value: f64,
-    /// The metric's limit.
+    /// Limit of the metric.
     pub limit: Option<f64>,
-    /// The metric's share of its limit.
+    /// Share of the limit that the metric reaches.
     pub of_limit: Option<f64>,
-    /// Core clock held, Hz.
+    /// Core clock, in Hz.
     pub clock_hz: Option<f64>,
-    /// Share of the time that the hypervisor took.
+    /// Share of time stolen by the hypervisor.
     pub steal: Option<f64>,
-    /// Share of the time in slices that were interrupted and are not in the value.
+    /// Share of time in interrupted slices, which the value excludes.
     pub excluded: Option<f64>,
-    /// The delivered figure of this sample, interruptions included; of headlines only.
+    /// Delivered value of this sample, interruptions included; headlines only.
     pub delivered: Option<f64>,
-    /// Share of the time that a quota stopped it.
+    /// Share of time throttled by a CPU quota.
     pub throttled: Option<f64>,
-    /// Largest share of the time that a thread was ready and had no CPU.
+    /// Largest share of time that a ready thread waited for a CPU.
     pub waited: Option<f64>,
-    /// Names of the case's warnings, with `;` between them.
+    /// Warning codes, separated by `;`.
     pub warnings: String,
 }
 
-/// All rows of a run, in its order.
+/// Yields all samples of a run, in order.
 pub fn samples(run: &Run) -> impl Iterator<Item = Sample<'_>> {
     run.measurements.iter().flat_map(move |measurement| {
         measurement.metrics.iter().flat_map(move |metric| of_metric(run, measurement, metric))
@@ -102,61 +101,61 @@ fn of_metric<'a>(
     })
 }
 
-/// A reference tool beside one metric of a case.
+/// A reference tool's result for one metric of a case.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Beside<'a> {
-    /// Id of the run.
+    /// Run id.
     pub run: &'a str,
-    /// When it began, RFC 3339.
+    /// Start of the run, RFC 3339.
     pub started: &'a str,
-    /// Node it ran on.
+    /// Node name.
     pub node: &'a str,
-    /// Id of the case.
+    /// Case id.
     pub case: String,
     /// Benchmark of the case.
     pub benchmark: &'a str,
-    /// Which repeat of the plan.
+    /// Repetition of the plan, from 0.
     pub repeat: u32,
-    /// Name of the metric.
+    /// Metric name.
     pub metric: &'a str,
-    /// Unit of both figures and the limit.
+    /// Unit of results and limit.
     pub unit: &'static str,
     /// `higher` or `lower`.
     pub better: &'static str,
-    /// The tool.
+    /// Name of the tool.
     pub tool: &'a str,
-    /// Its version.
+    /// Version of the tool.
     pub version: Option<&'a str>,
-    /// How far the definitions agree: `exact`, `scaled`, `related`.
+    /// Agreement of the definitions: `exact`, `scaled`, `related`.
     #[serde(rename = "match")]
     pub definition: Option<Match>,
-    /// Pairs that were taken.
+    /// Number of measured pairs.
     pub pairs: usize,
-    /// Our median of them.
+    /// Median of our results.
     pub own: Option<f64>,
-    /// The tool's.
+    /// Median of the tool's results.
     pub reference: Option<f64>,
-    /// The metric's limit.
+    /// Limit of the metric.
     pub limit: Option<f64>,
-    /// Our share of it.
+    /// Our share of the limit.
     pub own_of_limit: Option<f64>,
-    /// The tool's.
+    /// The tool's share of the limit.
     pub reference_of_limit: Option<f64>,
-    /// Ours ÷ the tool's, the median of the pairs.
+    /// Median of the pairs' ratios, ours ÷ the tool's.
     pub ratio: Option<f64>,
-    /// The 95 % interval of the ratio.
+    /// Lower end of the ratio's 95 % confidence interval.
     pub ratio_low: Option<f64>,
-    /// See `ratio_low`.
+    /// Upper end of the ratio's 95 % confidence interval.
     pub ratio_high: Option<f64>,
-    /// Within which two figures are the same.
+    /// Relative difference within which results are equivalent.
     pub margin: f64,
     /// `equivalent`, `higher`, `lower`, `inconclusive`.
     pub verdict: Option<Verdict>,
-    /// Why there is no figure of the tool.
+    /// Reason why the tool has no result.
     pub reason: Option<&'a str>,
 }
 
-/// A row for each reference tool beside each metric of a run, in its order.
+/// Yields a row per reference tool and metric of a run, in order.
 pub fn beside(run: &Run) -> impl Iterator<Item = Beside<'_>> {
     super::peers::compared(run).map(move |Compared { measurement, metric, peer }| {
         let ci95 = peer.ratio.and_then(|ratio| ratio.ci95);
@@ -193,19 +192,19 @@ fn better(metric: &MetricResult) -> &'static str {
     metric.better.word()
 }
 
-/// Which rows are written.
+/// Kind of rows to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rows {
-    /// One for each sample.
+    /// One per sample.
     Samples,
-    /// One for each reference tool beside a metric.
+    /// One per reference tool and metric.
     Tools,
 }
 
-/// A JSON object a line.
+/// Writes one JSON object per line.
 ///
 /// # Errors
-/// What `out` says.
+/// Writing failed.
 pub fn ndjson(run: &Run, rows: Rows, out: impl Write) -> io::Result<()> {
     match rows {
         Rows::Samples => objects(samples(run), out),
@@ -221,10 +220,10 @@ fn objects(rows: impl Iterator<Item = impl Serialize>, mut out: impl Write) -> i
     Ok(())
 }
 
-/// Comma-separated values with a head line; what is not known is empty.
+/// Writes comma-separated values with a header line; unknown values are empty.
 ///
 /// # Errors
-/// What `out` says.
+/// Writing failed.
 pub fn csv(run: &Run, rows: Rows, out: impl Write) -> io::Result<()> {
     match rows {
         Rows::Samples => table(samples(run), out),
@@ -232,7 +231,7 @@ pub fn csv(run: &Run, rows: Rows, out: impl Write) -> io::Result<()> {
     }
 }
 
-/// The rows' fields, in their order, below their names.
+/// Writes rows as CSV, with field names as header.
 pub(super) fn table<R: Serialize + Default>(
     rows: impl Iterator<Item = R>,
     mut out: impl Write,
@@ -256,7 +255,7 @@ pub(super) fn table<R: Serialize + Default>(
     Ok(())
 }
 
-/// A text as a cell: safe to print, quoted where it must be, and never taken for a formula by a spreadsheet.
+/// Formats a CSV cell: printable, quoted if necessary, and never a formula in a spreadsheet.
 pub(super) fn cell(text: &str) -> String {
     let safe = plimsoll_units::text::shown_within(text, 2000);
     let guarded = match safe.starts_with(['=', '+', '-', '@']) {
@@ -282,7 +281,7 @@ mod tests {
         String::from_utf8(out).unwrap()
     }
 
-    /// Splits a line of CSV at the commas outside quotes.
+    /// Splits a CSV line at unquoted commas.
     fn split(line: &str) -> Vec<String> {
         let (mut cells, mut quoted) = (vec![String::new()], false);
         for c in line.chars() {

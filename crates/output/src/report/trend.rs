@@ -1,4 +1,4 @@
-//! Figures over time: a line for each case and machine, with a sparkline, and the changes of level below it.
+//! Results over time: a line with a sparkline per case and machine, and changes of level below it.
 
 use plimsoll_bench::Better;
 use plimsoll_history::{Began, Trend};
@@ -12,19 +12,16 @@ use super::style::{Role, Style};
 use super::terminal::when;
 use super::wrap::{cut, paragraph};
 
-/// Bars of a sparkline, from low to high.
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// The same where only ASCII is understood.
 const ASCII_BARS: [char; 8] = ['_', '.', ',', '-', '=', '+', '*', '#'];
 
-/// Most bars of one line.
 const MOST_BARS: usize = 24;
 
-/// Differences of level below this share are not told.
+/// Relative difference below which a change of level is not shown.
 const MIN_LEVEL_DIFFERENCE: f64 = 0.01;
 
-/// The text of `history show 'memory.*'`.
+/// Formats the output of `history show 'memory.*'`.
 pub fn text(trends: &[Trend], style: &Style) -> String {
     if trends.is_empty() {
         return "no stored run has such a figure; 'plimsoll history' lists the runs\n".to_owned();
@@ -65,10 +62,9 @@ fn line(trend: &Trend, style: &Style) -> String {
     text
 }
 
-/// The values as bars between the lowest and the highest; means of neighbours where there are many.
+/// Draws values between their minimum and maximum; many values are averaged in groups.
 pub(super) fn sparkline(values: &[f64], style: &Style) -> String {
     let bars = if style.unicode { BARS } else { ASCII_BARS };
-    // A third of the line at most, so that there is room for the figures.
     let most = MOST_BARS.min(style.width / 3).max(1);
     let group = values.len().div_ceil(most).max(1);
     let means: Vec<f64> = values.chunks(group).map(|c| c.iter().sum::<f64>() / c.len() as f64).collect();
@@ -80,11 +76,10 @@ pub(super) fn sparkline(values: &[f64], style: &Style) -> String {
     means.iter().map(bar).collect()
 }
 
-/// A change of level.
 pub(super) struct Change<'a> {
-    /// The first run of the new level.
+    /// First run of the new level.
     pub(super) since: &'a Began,
-    /// Its place among the points.
+    /// Index among the points.
     pub(super) at: usize,
     before: f64,
     after: f64,
@@ -99,7 +94,7 @@ fn changes(trend: &Trend) -> Vec<Change<'_>> {
     between(trend, &segments(&series, Seed::new(1, &trend.case, &trend.metric)))
 }
 
-/// The changes between levels, whose points are the trend's by their places. Small ones are left out.
+/// Returns the changes between levels, without small ones; levels refer to points by index.
 pub(super) fn between<'a>(trend: &'a Trend, levels: &[Segment]) -> Vec<Change<'a>> {
     let change = |pair: &[Segment]| {
         let at = pair[1].points.start;
@@ -111,7 +106,7 @@ pub(super) fn between<'a>(trend: &'a Trend, levels: &[Segment]) -> Vec<Change<'a
 }
 
 impl Change<'_> {
-    /// `20 GB/s → 18 GB/s, −10 %`.
+    /// Formats `20 GB/s → 18 GB/s, −10 %`.
     pub(super) fn figures(&self, of: &Trend) -> String {
         let ratio = self.after / self.before - 1.0;
         let sign = if ratio > 0.0 { "+" } else { "−" };
@@ -119,7 +114,7 @@ impl Change<'_> {
         format!("{} → {}, {sign}{}", human(self.before), human(self.after), percent(ratio.abs(), 2))
     }
 
-    /// Whether it is for the better; `None` of a metric by which no run is judged.
+    /// Returns whether it is an improvement; `None` for informative metrics.
     pub(super) fn is_good(&self, of: &Trend) -> Option<bool> {
         let told = of.case.parse().is_ok_and(|case: Case| plimsoll_bench::is_informative(&case, &of.metric));
         (!told).then_some((self.after > self.before) == (of.better == Better::Higher))

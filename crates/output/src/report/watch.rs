@@ -9,7 +9,7 @@ use super::wrap::paragraph;
 
 pub use plimsoll_watch::lasting;
 
-/// How far a watch is: whether a process runs it, and what it has found.
+/// Formats the state of a watch after `elapsed` seconds; `runs` if a process runs it.
 pub fn status(kept: &Kept, run: &Run, runs: bool, elapsed: f64, style: &Style) -> String {
     let begun = &kept.begun;
     let left = begun.seconds - elapsed;

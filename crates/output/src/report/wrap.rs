@@ -1,10 +1,10 @@
-//! Lines of bounded width, counted in terminal columns.
+//! Line wrapping by width in terminal columns.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::style::{Role, Style};
 
-/// A text in lines, after `lead`; the lines after the first are indented by it.
+/// Wraps a text after `lead`, and indents the further lines by its width.
 pub(super) fn paragraph(style: &Style, role: Role, lead: &str, text: &str) -> String {
     let lead = style.say(lead);
     let indent = lead.width();
@@ -18,28 +18,27 @@ pub(super) fn paragraph(style: &Style, role: Role, lead: &str, text: &str) -> St
         .collect()
 }
 
-/// How wide each column of these rows is: its widest cell, in columns of the terminal.
+/// Returns the width of each column's widest cell.
 pub(super) fn widths<R: AsRef<[String]>>(rows: &[R]) -> Vec<usize> {
     let columns = rows.iter().map(|row| row.as_ref().len()).max().unwrap_or(0);
     let cells = |column| rows.iter().filter_map(move |row| row.as_ref().get(column));
     (0..columns).map(|column| cells(column).map(|cell| cell.width()).max().unwrap_or(0)).collect()
 }
 
-/// The blanks that a text lacks to be so wide.
+/// Returns the spaces that pad `text` to `width`.
 pub(super) fn pad(text: &str, width: usize) -> String {
     " ".repeat(width.saturating_sub(text.width()))
 }
 
-/// As [`wrapped`], for sentences: a number stays with its unit and a sign with its number.
+/// Wraps like [`wrapped`], but keeps numbers with their units and signs with their numbers.
 pub(super) fn flowed(text: &str, room: usize) -> Vec<String> {
     let lines = wrapped(&glued(text), room).into_iter().map(|line| line.replace(GLUE, " ").trim().to_owned());
     lines.filter(|line| !line.is_empty()).collect()
 }
 
-/// A space that does not break.
 const GLUE: char = '\u{a0}';
 
-/// Makes spaces unbreakable after numbers, signs and flags, and before a dot that parts.
+/// Makes spaces unbreakable after numbers, signs and flags, and before separators.
 fn glued(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut words = text.split(' ').peekable();
@@ -59,7 +58,7 @@ fn holds_the_next(word: &str) -> bool {
     number || sign || (word.starts_with("--") && word.len() > 2)
 }
 
-/// The words in lines of at most `room` columns; a longer word is cut. At least one line.
+/// Wraps words to lines of at most `room` columns; longer words are cut. Returns at least one line.
 pub(super) fn wrapped(value: &str, room: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in value.split(' ').flat_map(|word| pieces(word, room)) {
@@ -75,7 +74,7 @@ pub(super) fn wrapped(value: &str, room: usize) -> Vec<String> {
     lines
 }
 
-/// A word in pieces of at most `room` columns, none of them a mark of punctuation alone.
+/// Cuts a word into pieces of at most `room` columns, none of them a single punctuation mark.
 fn pieces(word: &str, room: usize) -> Vec<String> {
     let mut pieces = cut_up(word, room);
     if let [.., before, last] = pieces.as_mut_slice()
@@ -106,7 +105,6 @@ fn cut_up(word: &str, room: usize) -> Vec<String> {
     pieces
 }
 
-/// As much of `text` as fits.
 pub(super) fn cut(text: &str, room: usize) -> String {
     if text.width() <= room {
         return text.to_owned();

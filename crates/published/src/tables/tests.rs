@@ -1,4 +1,4 @@
-//! Each number of each report is in exactly one table, and the tables are those of the report.
+//! Each number of a report is in exactly one table.
 
 use super::*;
 use crate::{find, names};
@@ -31,7 +31,7 @@ fn every_table_is_full_but_where_the_report_prints_nothing() {
         for table in of(&baseline).iter().filter(|table| table.kind == Kind::Own) {
             assert!(table.rows.iter().all(|row| row.cells.len() == table.columns.len()));
             let empty = table.rows.iter().flat_map(|row| &row.cells).filter(|cell| cell.is_none()).count();
-            // HPL ran in double precision alone: no figure and no efficiency of it in nine rows.
+            // HPL ran in double precision only: nine rows have neither result nor efficiency.
             let expected = if (name, table.number) == ("hyperion-prometheus", 1) { 18 } else { 0 };
             assert_eq!(empty, expected, "{name} {}", table.title);
         }

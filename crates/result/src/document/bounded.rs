@@ -1,14 +1,14 @@
-//! Lists of bounded length: a document is refused before what it says a million times fills the memory.
+//! Lists of bounded length, so that a huge document is rejected before it fills the memory.
 
 use std::fmt;
 use std::marker::PhantomData;
 
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 
-/// Reads a list of at most `MOST` entries.
+/// Deserializes a list of at most `MOST` entries.
 ///
 /// # Errors
-/// It has more, or an entry is wrong.
+/// The list is longer, or an entry is invalid.
 pub(super) fn at_most<'de, D, T, const MOST: usize>(from: D) -> Result<Vec<T>, D::Error>
 where
     D: Deserializer<'de>,

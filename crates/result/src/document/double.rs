@@ -1,4 +1,4 @@
-//! What a run has once only: machines by their names, a case by machine and repetition, a metric by its name.
+//! Detection of duplicates: node names, cases per node and repetition, metrics per measurement.
 
 use std::collections::HashSet;
 use std::hash::Hash;
@@ -7,14 +7,14 @@ use plimsoll_model::measurement::Measurement;
 
 use super::Run;
 
-/// The first that comes a second time.
+/// Returns the first item that occurs twice.
 fn second<T: Clone + Eq + Hash>(mut all: impl Iterator<Item = T>) -> Option<T> {
     let mut seen = HashSet::new();
     all.find(|one| !seen.insert(one.clone()))
 }
 
 impl Run {
-    /// What is in it twice, in words.
+    /// Describes the first duplicate, or returns `None`.
     pub fn double(&self) -> Option<String> {
         let shown = |text: &str| plimsoll_units::text::shown_within(text, 60);
         if let Some(name) = second(self.nodes.iter().map(|node| node.name.as_str())) {
@@ -29,7 +29,6 @@ impl Run {
     }
 }
 
-/// The metric that is in a measurement twice, in words.
 fn metric(of: &Measurement) -> Option<String> {
     let name = second(of.metrics.iter().map(|metric| metric.name.as_str()))?;
     Some(format!("metric '{}' of {}", plimsoll_units::text::shown_within(name, 40), of.case.id()))

@@ -1,5 +1,4 @@
-//! Run documents in a page, each in an element of its own: as JSON that is compressed by gzip and written in base64, so that
-//! thirty of them have room and no text of theirs can be taken for markup.
+//! Run documents embedded in an HTML page, one per element: gzip-compressed JSON in base64.
 
 use std::io::{self, Read, Write};
 
@@ -11,17 +10,17 @@ use flate2::write::GzEncoder;
 
 use super::Run;
 
-/// What is before and after a document in a page. All other text of a page has its angle brackets escaped.
+/// Tags around an embedded document; other text of the page has escaped angle brackets.
 pub const IN_PAGE: [&str; 2] = ["<script type=\"application/gzip\" class=\"run\">", "</script>"];
 
 impl Run {
-    /// The document as it is in a page; `None` where that takes more than `most` bytes.
+    /// Encodes the document for a page. Returns `None` if the result exceeds `most` bytes.
     ///
     /// # Errors
-    /// A figure that JSON cannot hold.
+    /// A number cannot be represented in JSON.
     pub fn packed(&self, most: usize) -> serde_json::Result<Option<String>> {
         let room = Room { bytes: Vec::new(), most: most / 4 * 3 };
-        // Word by word it takes ten times as long.
+        // Unbuffered, the encoder's small writes take ten times as long.
         let mut packer = io::BufWriter::with_capacity(1 << 16, GzEncoder::new(room, Compression::default()));
         match serde_json::to_writer(&mut packer, self) {
             Err(full) if full.is_io() => return Ok(None),
@@ -32,7 +31,7 @@ impl Run {
     }
 }
 
-/// Takes so many bytes and refuses more.
+/// A writer that fails beyond `most` bytes.
 struct Room {
     bytes: Vec<u8>,
     most: usize,
@@ -51,10 +50,10 @@ impl Write for Room {
     }
 }
 
-/// The texts of the documents that a page holds, at most `most` bytes together.
+/// Extracts the documents of a page, at most `most` uncompressed bytes in total.
 ///
 /// # Errors
-/// One that cannot be unpacked, in a line.
+/// One line: a document cannot be decoded, or the limit is exceeded.
 pub(super) fn held(page: &str, most: u64) -> Result<Vec<String>, String> {
     let mut left = most;
     let mut found = Vec::new();
@@ -69,13 +68,12 @@ pub(super) fn held(page: &str, most: u64) -> Result<Vec<String>, String> {
     Ok(found)
 }
 
-/// A document of at most `most` bytes.
 fn unpacked(text: &str, most: u64) -> Result<String, String> {
     let broken =
         |why: String| format!("a run document of this page cannot be unpacked ({why}): save the page again");
     let packed = STANDARD.decode(text.trim()).map_err(|e| broken(e.to_string()))?;
     let mut document = String::new();
-    // One byte more tells that there is more.
+    // One byte more reveals that the limit is exceeded.
     let unpacking = GzDecoder::new(packed.as_slice()).take(most.saturating_add(1));
     io::BufReader::new(unpacking).read_to_string(&mut document).map_err(|e| broken(e.to_string()))?;
     Ok(document)

@@ -1,5 +1,4 @@
-//! A run document from a file: another machine's or a forger's. Whatever is wrong with it is told in a
-//! line, and nothing of it is used.
+//! Reads run documents from untrusted files; an invalid document is rejected as a whole.
 
 use std::path::Path;
 
@@ -7,17 +6,17 @@ use super::in_page;
 use super::sound::{LONGEST_RUN, check, is_span};
 use super::{RUN_SCHEMA, Run};
 
-/// Largest file that is read: a document of five thousand machines is half of it.
+/// Limit of file size, in bytes; a document of 5000 nodes needs half.
 const MAX_BYTES: u64 = 2 << 30;
 
-/// Most bytes of the documents that a page holds, which are compressed there: a page takes 8 MiB of those.
+/// Limit of all uncompressed documents in a page, in bytes; a page holds 8 MiB of compressed ones.
 const MAX_HELD: u64 = 256 << 20;
 
 impl Run {
-    /// Reads the run document of a file, or of a page that holds one.
+    /// Reads the only run document of a JSON file or an HTML page.
     ///
     /// # Errors
-    /// One line on what is wrong with it, where JSON is with line and column.
+    /// One line: the file is unreadable or invalid, or holds several runs.
     pub fn read(path: &Path) -> Result<Self, String> {
         let mut runs = Self::read_all(path)?;
         match (runs.pop(), runs.len()) {
@@ -30,10 +29,10 @@ impl Run {
         }
     }
 
-    /// Reads the run document of a file, or all that a page holds: at least one.
+    /// Reads the run document of a JSON file, or all of an HTML page; returns at least one.
     ///
     /// # Errors
-    /// As [`Run::read`].
+    /// One line: the file is unreadable or invalid.
     pub fn read_all(path: &Path) -> Result<Vec<Self>, String> {
         let file = plimsoll_units::text::shown_bytes(path.as_os_str().as_encoded_bytes());
         let text =
@@ -45,7 +44,6 @@ impl Run {
         runs.map_err(|why| format!("{file}: {why}"))
     }
 
-    /// The run documents that a page holds, each in an element of its own.
     fn of_page(text: &str) -> Result<Vec<Self>, String> {
         let held = in_page::held(text, MAX_HELD)?;
         let runs: Vec<Self> = held.iter().map(|document| Self::parse(document)).collect::<Result<_, _>>()?;
@@ -55,10 +53,10 @@ impl Run {
         }
     }
 
-    /// Reads a run document.
+    /// Parses a JSON run document.
     ///
     /// # Errors
-    /// As [`Run::read`].
+    /// One line: the JSON, its schema or its contents are invalid.
     pub fn parse(text: &str) -> Result<Self, String> {
         let shown = |e: serde_json::Error| plimsoll_units::text::shown(&e.to_string());
         let head: Head =
@@ -66,7 +64,6 @@ impl Run {
         Self::of_schema(head.schema.as_ref(), text)
     }
 
-    /// Reads one whose schema is known.
     fn of_schema(schema: Option<&Schema>, text: &str) -> Result<Self, String> {
         let shown = |e: serde_json::Error| plimsoll_units::text::shown(&e.to_string());
         let run = match schema.and_then(Schema::name) {
@@ -86,27 +83,27 @@ impl Run {
         Ok(self)
     }
 
-    /// Each run document of a text: one after another, or in a log, whose other lines are passed over, JSON ones too. A
-    /// document begins with a brace that begins a line, or that follows another document.
+    /// Yields each run document of concatenated documents or a log; other log lines are skipped. A
+    /// document starts with a brace at the start of a line or right after another document.
     pub fn parse_all(text: &str) -> impl Iterator<Item = Result<Self, String>> {
         let (mut at, mut all_whole) = (0, true);
         std::iter::from_fn(move || {
             loop {
                 let begin = next_document(text, at)?;
                 let rest = &text[begin..];
-                // Most are whole and of this schema: they are read once, without a look at what they are.
+                // Fast path: most documents are complete and have this schema.
                 let read = (all_whole && begins_as_run(rest)).then(|| whole::<Self>(rest)).flatten();
                 if let Some((run, bytes)) = read.filter(|(run, _)| run.schema == RUN_SCHEMA) {
                     at = begin + bytes;
                     return Some(run.checked());
                 }
-                // To skim is quick and knows no depth. Where one is cut off, the others are read within 128 levels: a text
-                // of braces alone is not skimmed to its end from each of them.
+                // Skimming has no depth limit. After a truncated document, at most 128 levels are
+                // parsed, so that a text of braces is not skimmed to its end from each brace.
                 let skimmed = all_whole.then(|| whole(rest)).flatten();
                 all_whole = skimmed.is_some();
                 let found = skimmed.or_else(|| whole::<serde_json::Value>(rest).and_then(within));
                 at = begin + found.as_ref().map_or(1, |(_, bytes)| *bytes);
-                // One that is cut off ends where the next begins.
+                // A truncated document ends at the start of the next one.
                 let end = if found.is_some() { at } else { next_document(text, at).unwrap_or(text.len()) };
                 let piece = &text[begin..end];
                 match found {
@@ -120,9 +117,9 @@ impl Run {
         })
     }
 
-    /// What types do not hold: that it is one run, with figures that follow from their samples.
+    /// Checks what types cannot express: a single run whose results follow from their samples.
     fn sound(&self) -> Result<(), String> {
-        // Other ways to write the same id would make another run of it.
+        // Another spelling of the same id would count as another run.
         let id = uuid::Uuid::try_parse(&self.id);
         if !id.is_ok_and(|id| id.hyphenated().to_string() == self.id) {
             return Err(format!(
@@ -151,7 +148,7 @@ impl Run {
     }
 }
 
-/// Where the next brace is that begins a line or follows blanks.
+/// Returns the offset of the next brace that starts a line or follows a document and white space.
 fn next_document(text: &str, from: usize) -> Option<usize> {
     let rest = text.get(from..)?;
     let blanks = rest.len() - rest.trim_start().len();
@@ -162,7 +159,7 @@ fn next_document(text: &str, from: usize) -> Option<usize> {
     rest.find("\n{").map(|at| from + at + 1)
 }
 
-/// What a document says that it is; all else is passed over.
+/// Schema of a document; all other fields are ignored.
 #[derive(Debug, serde::Deserialize)]
 struct Head {
     schema: Option<Schema>,
@@ -183,32 +180,30 @@ impl Schema {
         }
     }
 
-    /// Whether a JSON value means to be a run: a line of a log may be one, too.
+    /// Returns whether a JSON value claims to be a run; log lines may be JSON, too.
     fn is_of_a_run(&self) -> bool {
         self.name().is_some_and(|name| name.starts_with(OF_RUNS))
     }
 }
 
-/// The value that a text begins with, and its bytes.
+/// Parses the value at the start of a text, and returns it with its length in bytes.
 fn whole<T: serde::de::DeserializeOwned>(text: &str) -> Option<(T, usize)> {
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<T>();
     let value = values.next()?.ok()?;
     Some((value, values.byte_offset()))
 }
 
-/// The head of a value.
 fn within((value, bytes): (serde_json::Value, usize)) -> Option<(Head, usize)> {
     let name = value.get("schema").and_then(serde_json::Value::as_str);
     Some((Head { schema: name.map(|name| Schema::Name(name.to_owned())) }, bytes))
 }
 
-/// Whether what is cut off or broken means to be a run, by its first words.
+/// Returns whether a truncated or broken piece claims to be a run in its first characters.
 fn begins_as_run(piece: &str) -> bool {
     const FIRST_WORDS: usize = 200;
     piece.char_indices().nth(FIRST_WORDS).map_or(piece, |(at, _)| &piece[..at]).contains(OF_RUNS)
 }
 
-/// How the schema of a run begins.
 const OF_RUNS: &str = "plimsoll.run";
 
 #[cfg(test)]
@@ -320,7 +315,7 @@ mod tests {
         let case = twice(|v| &mut v["measurements"]);
         assert!(case.ends_with(" of 'bench-1', repetition 0 twice"), "{case}");
         assert_eq!(twice(|v| &mut v["nodes"]), "has machine 'bench-1' twice");
-        // Another repetition, or machine, is another figure.
+        // Another repetition or node is another result.
         let mut run = fixture::run();
         let first = run.measurements[0].clone();
         let other = "bench-2".to_owned();

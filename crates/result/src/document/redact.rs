@@ -1,8 +1,6 @@
-//! A run document without what names its machine: host names, addresses, serial numbers, users, directories. What was measured
-//! stays.
+//! Redaction of run documents: replaces names of machines, users and directories, not results.
 //!
-//! Every text of the document is walked, not only the fields that are known to hold such things: a tool's command or a
-//! warning may repeat them. Fields that are known tell which names to look for.
+//! All texts are searched, because commands and warnings may repeat names from other fields.
 
 mod names;
 mod path;
@@ -15,11 +13,11 @@ use self::names::Names;
 use super::Run;
 
 impl Run {
-    /// The same run, with host names, addresses, serial numbers, user names and directories replaced. One name has one
-    /// replacement throughout, so that the machines of a cluster and the servers of its cases stay apart.
+    /// Returns the run with host names, addresses, serial numbers, user names and directories
+    /// replaced. A name has the same replacement everywhere.
     ///
     /// # Errors
-    /// The document cannot be written as JSON, or a name is one of its own words.
+    /// The document cannot be converted to JSON and back.
     pub fn redacted(&self) -> Result<Self, serde_json::Error> {
         let names = Names::of(self);
         let cases: Vec<Case> = self.measurements.iter().map(|m| names.case(&m.case)).collect();
@@ -34,17 +32,17 @@ impl Run {
         serde_json::from_value(document)
     }
 
-    /// Replaces in these texts what [`Run::redacted`] replaces in the run.
+    /// Applies the replacements of [`Run::redacted`] to these texts.
     pub fn redact<'a>(&self, texts: impl IntoIterator<Item = &'a mut String>) {
         let names = Names::of(self);
         texts.into_iter().for_each(|text| *text = names.string(text));
     }
 }
 
-/// What stands for a reason; of a redacted document as well.
+/// Replacement of a reason; stable when a document is redacted again.
 const REASON: &str = "reason redacted";
 
-/// Leaves out why a machine is missing: other programs said that, and their words may name anything.
+/// Replaces reasons of missing nodes: they come from other programs and may contain any name.
 fn without_reasons(document: &mut Json) {
     let findings = document.get_mut("findings").and_then(Json::as_array_mut);
     for finding in findings.into_iter().flatten() {

@@ -1,5 +1,5 @@
-//! What can be computed again in a document of a run, or follows from this program: where a document says otherwise, it is not
-//! what plimsoll wrote, and whatever else it says is worth nothing.
+//! Recomputes what follows from the rest of a run document. A document that contradicts itself was
+//! not written by plimsoll and is rejected.
 
 use std::collections::HashSet;
 
@@ -12,15 +12,14 @@ use plimsoll_units::quantity::{WRITTEN_ROUNDING, is_rounded};
 
 use super::Run;
 
-/// Longest run that is believed, in seconds: ten years.
+/// Longest accepted duration of a run, in seconds: ten years.
 pub(super) const LONGEST_RUN: f64 = 3.2e8;
 
-/// Whether a run may have taken so many seconds.
 pub(super) fn is_span(seconds: f64) -> bool {
     (0.0..=LONGEST_RUN).contains(&seconds)
 }
 
-/// What cannot be, of the first place where it is.
+/// Checks all measurements of a run; returns the first contradiction as an error.
 pub(super) fn check(run: &Run) -> Result<(), String> {
     let nodes: HashSet<&str> = run.nodes.iter().map(|node| node.name.as_str()).collect();
     run.measurements.iter().try_for_each(|measurement| {
@@ -38,7 +37,7 @@ pub(super) fn check(run: &Run) -> Result<(), String> {
     })
 }
 
-/// That there are figures where there must be.
+/// Checks that a measurement with results has metrics.
 fn ended(measurement: &Measurement) -> Result<(), String> {
     let has = !measurement.metrics.is_empty();
     match measurement.status {
@@ -49,10 +48,10 @@ fn ended(measurement: &Measurement) -> Result<(), String> {
     }
 }
 
-/// A condition of a case, and of a sample of it.
+/// Name of a condition, and its value for a case and for one sample.
 type Condition = (&'static str, fn(&Conditions) -> Option<f64>, fn(&Point) -> Option<f64>);
 
-/// The shares of the time that are means over the samples.
+/// Shares of time that are means over the samples.
 const SHARES: [Condition; 4] = [
     ("steal", |all| all.steal, |one| one.steal),
     ("excluded", |all| all.excluded, |one| one.excluded),
@@ -60,7 +59,7 @@ const SHARES: [Condition; 4] = [
     ("waited", |all| all.waited, |one| one.waited),
 ];
 
-/// That the conditions of a case are those of its samples.
+/// Checks that conditions of a case lie within those of its samples.
 fn conditions(measurement: &Measurement) -> Result<(), String> {
     let points = || measurement.metrics.iter().flat_map(|metric| &metric.series);
     for (name, of_all, of_one) in SHARES {
@@ -72,7 +71,7 @@ fn conditions(measurement: &Measurement) -> Result<(), String> {
         let (least, most) =
             known.iter().fold((1.0_f64, 0.0_f64), |(least, most), x| (least.min(*x), most.max(*x)));
         let is_mean = match all {
-            // Documents without a condition, or without a series, have nothing to hold it to.
+            // Without the condition or without a series there is nothing to compare.
             None => true,
             Some(_) if known.is_empty() => true,
             Some(mean) => least - WRITTEN_ROUNDING <= mean && mean <= most + WRITTEN_ROUNDING,
@@ -105,7 +104,6 @@ fn metric(case: &Case, metric: &MetricResult) -> Result<(), String> {
     })
 }
 
-/// That the summary is that of the samples.
 fn summary(metric: &MetricResult) -> Result<(), String> {
     let (samples, summary) = (&metric.samples, &metric.summary);
     let middle = median(samples.clone()).ok_or("has no sample")?;
@@ -123,7 +121,7 @@ fn summary(metric: &MetricResult) -> Result<(), String> {
     }
 }
 
-/// That no sample was taken outside the run.
+/// Checks that each sample has a plausible time.
 fn series(metric: &MetricResult) -> Result<(), String> {
     let count = metric.series.len();
     if count > 0 && count != metric.samples.len() {
@@ -135,7 +133,7 @@ fn series(metric: &MetricResult) -> Result<(), String> {
     }
 }
 
-/// That the share of the limit follows from it and the samples.
+/// Checks that the share of the limit follows from limit and samples.
 fn limit(metric: &MetricResult) -> Result<(), String> {
     let limit = metric.limit.as_ref();
     let value = limit.and_then(|limit| limit.value);
@@ -163,9 +161,9 @@ fn limit(metric: &MetricResult) -> Result<(), String> {
     }
 }
 
-/// Between what the median of the samples' shares must be; `None` where no sample has one. Where the limit follows the clock,
-/// each sample has its own, as far from the limit at most as its clock is from the others'. Where it varies with what the
-/// document does not hold sample by sample, nothing more is known than that a share is positive.
+/// Returns the bounds of the median of the samples' shares, or `None` if no sample has a share. If
+/// the limit follows the clock, each sample has its own limit, within the spread of the clocks. If
+/// the limit varies with data that the document lacks, any positive share is valid.
 fn shares(metric: &MetricResult, limit: &Limit, value: f64) -> Option<[f64; 2]> {
     let share = |sample: &f64| Some(limit.share(*sample, value)).filter(|share| share.is_finite());
     let mut sorted: Vec<f64> = metric.samples.iter().filter_map(share).collect();
@@ -180,7 +178,7 @@ fn shares(metric: &MetricResult, limit: &Limit, value: f64) -> Option<[f64; 2]> 
     Some([low / spread, high * spread])
 }
 
-/// How much faster the clock of the fastest sample is than that of the slowest.
+/// Returns the ratio of the highest to the lowest core clock of the samples, at least 1.
 fn clock_spread(metric: &MetricResult) -> f64 {
     let clocks = || metric.series.iter().filter_map(|point| point.clock_hz).filter(|clock| *clock > 0.0);
     match (clocks().reduce(f64::min), clocks().reduce(f64::max)) {
@@ -189,7 +187,7 @@ fn clock_spread(metric: &MetricResult) -> f64 {
     }
 }
 
-/// That what is said of a reference tool follows from its figures and ours.
+/// Checks median and ratio of a reference tool against its samples and ours.
 fn peer(peer: &PeerResult) -> Result<(), String> {
     let same = |said: Option<f64>, right: Option<f64>| match (said, right) {
         (Some(said), Some(right)) => is_rounded(said, right),

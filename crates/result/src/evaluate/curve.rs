@@ -1,10 +1,10 @@
-//! The points of a search or sweep, over all samples that made one.
+//! Combines the curves of a search or sweep over samples.
 
 use plimsoll_model::limit::median;
 use plimsoll_model::sample::{Point, Sample};
 
-/// The curve of the samples: the median of each figure, over the samples whose curves have the same points. A search that
-/// only the first sample makes is told as it is. None where no sample has a curve.
+/// Returns the median of each value over the samples whose curves have the same points as the first
+/// curve. Returns `None` if no sample has a curve.
 pub(super) fn of(samples: &[Sample]) -> Option<Vec<Point>> {
     let mut curves = samples.iter().map(|sample| &sample.curve).filter(|curve| !curve.is_empty());
     let first = curves.next()?;

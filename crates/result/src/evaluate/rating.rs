@@ -1,26 +1,30 @@
-//! Which of its limits a figure is held to.
+//! Selects the limit that a result is compared with.
 //!
-//! Of a drive or a volume the tightest is often what its maker or provider promises; that is no physical bound, so a figure
-//! past it says something of the row and not of the figure. So does a figure past what a row says of a chip, where the
-//! result is verified and the clock was sound: the fact is wrong, or the chip is another than it says.
+//! The tightest limit of a drive or volume is often a rating of its maker or provider. This is not
+//! a physical bound, so a higher result refutes the rating, not the result. A verified result with
+//! a sound clock that exceeds a limit from chip data also refutes that limit: the data are wrong,
+//! or the chip is another one.
 
 use plimsoll_model::limit::{Fact, Limit, Varies};
 use plimsoll_units::quantity::percent;
 
 use super::{TOLERANCE, share_of, shares_of};
 
-/// Share of the limit of a common core from which CPUs have left it: half way to what there is then, and no more than the higher of
-/// these. No probe beside a busy sibling was seen to read the clock lower by the lower one.
+/// Shares of a shared-core limit that bound the threshold above which CPUs no longer share the
+/// core; the threshold is half way to the limit after the move. No probe beside a busy sibling was
+/// seen to read the clock too low by more than the first.
 const HAS_MOVED: [f64; 2] = [1.04, 1.15];
-/// Samples that must say so: one clock can be read too low.
+/// Samples that must exceed the threshold: one clock reading can be too low.
 const SAY_SO: usize = 2;
 
-/// Marks the limits that rest on a fact and are refuted by these values. A limit that needs the clock is there
-/// only where the clock was sound; the caller says whether the result is verified. What a quota allows on average is passed
-/// for a short time without a fault of any table.
-/// `least` is the share of its limit from which a figure refutes it.
+/// Marks limits that rest on a fact and that `values` refute; results above `least` × limit refute
+/// it.
+///
+/// The caller checks that the result is verified; limits that need the clock exist only if the
+/// clock was sound. A CPU quota limits the average, so short results above it are no error
+/// (`burst`).
 pub(super) fn refute(limits: &mut [Limit], metric: &str, values: &[f64], least: f64) {
-    // CPUs that left their common core left it for every limit that counts it.
+    // CPUs that left their shared core left it for each limit that counts it.
     let have_moved = limits.iter().any(|limit| is_left(limit, values));
     for limit in limits {
         let Some(fact @ Fact { text, otherwise, changes }) = &limit.fact else { continue };
@@ -42,7 +46,8 @@ pub(super) fn refute(limits: &mut [Limit], metric: &str, values: &[f64], least: 
     }
 }
 
-/// Whether samples show that CPUs have left the common core that a limit counts. What is left of an instance's credits shows nothing of that.
+/// Returns whether samples show that CPUs left the shared core that `limit` assumes. Limits from
+/// CPU credits cannot show it.
 fn is_left(limit: &Limit, values: &[f64]) -> bool {
     let times = limit.fact.as_ref().and_then(|fact| fact.changes);
     let Some(times) = times.filter(|_| !limit.is_by_credits()) else { return false };
@@ -52,20 +57,20 @@ fn is_left(limit: &Limit, values: &[f64]) -> bool {
     past >= SAY_SO.min(values.len()).max(1)
 }
 
-/// That a figure cannot be of the place that a limit rests on.
+/// Explains why a result contradicts the CPU placement behind a limit.
 fn better_than(figure: &str, Fact { text, otherwise, .. }: &Fact) -> String {
     format!("{figure} is better than {text} allows: {otherwise}")
 }
 
-/// Whether every sample is above its limit, where the clock decides: a wrong row is passed by all of them, while what
-/// disturbs the probes of some makes their clock and limit read low.
+/// Returns whether all samples exceed a limit that varies with the clock. Wrong chip data are
+/// exceeded by all samples; a disturbed clock probe lowers clock and limit of some samples only.
 fn all_are_above(limit: &Limit, values: &[f64], most: f64) -> bool {
     let is_fixed = matches!(limit.varies(), Varies::Not);
     is_fixed || shares_of(limit, values).is_some_and(|mut shares| shares.all(|share| share > most))
 }
 
-/// The tightest limit with a value that is not refuted, ascending as they are. Promises that the figure has passed are left out,
-/// and the limit that remains says so.
+/// Returns the first limit (they ascend) that has a value, is not refuted and is not an exceeded
+/// promise. The reason of the returned limit names the skipped one.
 pub(super) fn chosen(limits: &[Limit], values: &[f64]) -> Option<Limit> {
     let past = |limit: &&Limit| -> Option<String> {
         if let Some(fact) = limit.fact.as_ref().filter(|_| limit.refuted.is_some()) {
@@ -133,7 +138,7 @@ mod tests {
             let held = chosen(&limits, &[100.0, 100.0, 100.0]).and_then(|l| l.value);
             (limits[0].refuted.is_some(), held)
         };
-        // Two of three clocks read low; all of them; a row that is wrong by half.
+        // Two of three clocks too low; all of them; chip data wrong by half.
         assert_eq!(of([97.0, 97.0, 100.0]), (false, Some(97.0)));
         assert_eq!(of([97.0, 97.0, 97.0]), (true, None));
         assert_eq!(of([50.0, 48.0, 51.0]), (true, None));
@@ -144,7 +149,7 @@ mod tests {
         let core = |value| limit(Source::Inferred, value).resting_on_a_place("one core for CPUs 0-1", 2.0);
         let refuted = |values: &[f64], least| {
             let row = limit(Source::Derived, 200.0).resting_on("2 FMA");
-            // Two limits of the common core, as of two kinds of instruction.
+            // Two limits of the shared core, for two kinds of instruction.
             let mut limits = [core(100.0), core(120.0), row];
             refute(&mut limits, "rate", values, least);
             let chosen = chosen(&limits, values);
@@ -157,7 +162,7 @@ mod tests {
         assert_eq!(reason.as_deref(), Some(wanted));
         let wanted = Some(wanted.replacen("the figure", "rate", 1));
         assert_eq!(why, [wanted.clone(), wanted, None]);
-        // They left in the middle of the case; they stayed; a disturbed clock explains some per cent, and not the double.
+        // CPUs moved during the case; CPUs stayed; a disturbed clock explains some percent.
         assert_eq!(refuted(&[100.0, 198.0, 198.0], TOLERANCE).1, Some(200.0));
         assert_eq!(
             refuted(&[100.0, 100.0, 198.0], TOLERANCE).1,
@@ -168,7 +173,7 @@ mod tests {
         assert_eq!(refuted(&[100.0, 99.0, 100.0], TOLERANCE).1, Some(100.0));
         assert_eq!(refuted(&[104.0, 103.0, 110.0], TOLERANCE).1, Some(100.0));
         assert_eq!(refuted(&[123.0, 123.0, 123.0], 1.5).1, Some(200.0), "however few samples there are");
-        // One pair of 16 CPUs: 15 cores, then 16.
+        // One shared core among 16 CPUs: 15 cores, then 16.
         let of_many = |value: f64| {
             let mut limits =
                 [limit(Source::Inferred, 150.0).resting_on_a_place("one core for CPUs 0-1", 16.0 / 15.0)];

@@ -1,8 +1,8 @@
-//! "the rate fell by 38 % after 212 s. Likely cause: CPU credits, or other guests of the host": a level that did not hold, and what
-//! else changed at that moment.
+//! "the rate fell by 38 % after 212 s. Likely cause: CPU credits, or other guests of the host":
+//! changes of level during a case, with what else changed at that moment.
 //!
-//! Only what the samples show is called a cause: the clock, the quota or the steal must have taken about as much as
-//! is missing. Otherwise the cause was not seen, and the finding says so.
+//! A cause is named only if clock, quota or steal account for about the loss; otherwise the finding
+//! states that no cause was seen.
 
 use std::ops::Range;
 
@@ -17,17 +17,17 @@ use plimsoll_stats::{Seed, Segment, Timed, segments, segments_of_many};
 use plimsoll_units::quantity::format::significant;
 use plimsoll_units::quantity::percent;
 
-/// Samples below which a change and an accident are hard to tell apart.
+/// Least samples to separate a change from chance.
 const LEAST_SAMPLES: usize = 30;
-/// A clock this near to itself is unchanged.
+/// Relative clock difference below which the clock is unchanged.
 const SAME_CLOCK: f64 = 0.01;
-/// A loss explains a drop of which it is at least this part: beyond it other work fills what is taken away.
+/// Least part of a drop that a loss must account for; other work fills the rest.
 const EXPLAINS: f64 = 0.5;
-/// The clock explains a drop that differs from its own by at most this part.
+/// Tolerance of a clock change that explains a drop, as a part of the drop.
 const BY_THE_SAME_SHARE: f64 = 0.25;
 
-/// Speaks for each case of at least 30 samples whose headline, or what was delivered of it, rose or fell by 5 % or
-/// more at some moment; about the largest such change.
+/// Returns one finding per case of at least 30 samples whose headline or delivered rate changed by
+/// 5 % or more, for the largest change.
 pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
     run.measurements().iter().filter_map(changed).collect()
 }
@@ -37,36 +37,37 @@ fn changed(measurement: &Measurement) -> Option<Finding> {
     let value = largest(measurement, metric, Watched::Value);
     let delivered = largest(measurement, metric, Watched::Delivered);
     let size = |change: &Option<Change>| change.as_ref().map_or(0.0, Change::size);
-    // What is in both is told of the value: only what it leaves out needs the other.
+    // The value takes precedence; the delivered rate is reported only for what the value excludes.
     let change = if size(&delivered) > size(&value) + NOTABLE { delivered } else { value }?;
     (change.size() >= NOTABLE).then(|| change.told(measurement, metric))
 }
 
-/// A step of a case's level, between two of its samples.
+/// A change of a case's level between two samples.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// Seconds of the last sample before it.
+    /// Time of the last sample before the change, in seconds.
     pub before: f64,
-    /// Seconds of the first sample after it.
+    /// Time of the first sample after the change, in seconds.
     pub after: f64,
-    /// The level after ÷ the level before, of the metric's own kind.
+    /// Level after ÷ level before.
     pub ratio: f64,
     /// Medians before and after, in the metric's unit.
     pub levels: [f64; 2],
-    /// Whether it is to the worse.
+    /// Whether the change is for the worse.
     pub is_worse: bool,
-    /// Whether its cause was seen, and lies in this machine: its quota, its clock, its other work.
+    /// Whether a cause was seen in this machine: its quota, clock or other programs.
     pub is_own: bool,
     /// "the rate fell by 50 %".
     pub what: String,
     /// ". Likely cause: the CPU quota (throttled 0 % of the time before and 50 % after)".
     pub because: String,
-    /// The levels, with what was seen during each.
+    /// Both levels with their conditions.
     pub evidence: Value,
 }
 
-/// The steps of 5 % or more of each of the measurements, in the order of time. All series are looked at together: where all are noise,
-/// the chance that any step is told is `false_share`. `events` are seconds at which something is known to have changed, such as a quota.
+/// Returns the changes of 5 % or more of each measurement, in order of time. All series are tested
+/// together: if all are noise, `false_share` is the probability of any reported change. `events`
+/// are known times of change in seconds, such as a new quota.
 pub fn steps(measurements: &[Measurement], false_share: f64, events: &[f64]) -> Vec<Vec<Step>> {
     let both = [Watched::Value, Watched::Delivered];
     let series: Vec<(usize, Watched, Vec<Timed>)> = measurements
@@ -104,7 +105,6 @@ pub fn steps(measurements: &[Measurement], false_share: f64, events: &[f64]) -> 
     measurements.iter().enumerate().map(told).collect()
 }
 
-/// Which of the two series of a metric.
 #[derive(Clone, Copy, PartialEq)]
 enum Watched {
     Value,
@@ -120,7 +120,7 @@ impl Watched {
     }
 
     fn of(self, metric: &MetricResult) -> Vec<Timed> {
-        // What is not finite counts for nothing.
+        // NaN is ignored.
         let delivered = |p: &Point| Timed { t: p.t, value: p.delivered.unwrap_or(f64::NAN) };
         match self {
             Watched::Value => metric.timed(),
@@ -129,7 +129,7 @@ impl Watched {
     }
 }
 
-/// Two neighbouring segments, and how many changes there are beside this one.
+/// Two adjacent segments; `changes` is the number of changes in the series.
 struct Change {
     watched: Watched,
     before: Level,
@@ -139,7 +139,7 @@ struct Change {
     changes: usize,
 }
 
-/// A segment, and what it was like during it.
+/// A segment and its mean conditions.
 struct Level {
     segment: Segment,
     clock_hz: Option<f64>,
@@ -149,18 +149,17 @@ struct Level {
     waited: Option<f64>,
 }
 
-/// The largest change of the series, if there is any.
+/// Returns the largest change of the series.
 fn largest(measurement: &Measurement, metric: &MetricResult, watched: Watched) -> Option<Change> {
     let found = segments(&watched.of(metric), Seed::new(0, measurement.case.id().as_str(), &metric.name));
     changes(metric, watched, &found).into_iter().max_by(|a, b| a.size().total_cmp(&b.size()))
 }
 
-/// The changes between the segments of a series.
 fn changes(metric: &MetricResult, watched: Watched, found: &[Segment]) -> Vec<Change> {
     let changes = found.len().saturating_sub(1);
     let pairs = found.iter().zip(found.iter().skip(1)).filter_map(|(before, after)| {
         let ratio = after.median / before.median;
-        // A level of zero, or on the other side of it, is no share of the one before.
+        // A level that is zero or negative has no ratio.
         let usable = before.median > 0.0 && ratio.is_finite() && ratio > 0.0;
         let level = |segment: &Segment| Level::new(segment.clone(), &metric.series);
         usable.then(|| Change { watched, before: level(before), after: level(after), ratio, changes })
@@ -177,7 +176,7 @@ impl Level {
         };
         Self {
             clock_hz: mean(|p| p.clock_hz).filter(|hz| *hz > 0.0),
-            // A period of a quota may be as long as a sample, so their mean and not the middle one counts.
+            // Mean, not median: a quota period may be as long as a sample.
             steal: mean(|p| p.steal),
             excluded: mean(|p| p.excluded),
             throttled: mean(|p| p.throttled),
@@ -198,7 +197,7 @@ impl Level {
 }
 
 impl Change {
-    /// How large it is, the same for a fall and the rise that undoes it.
+    /// Returns the relative size, equal for a fall and the rise that reverses it.
     fn size(&self) -> f64 {
         1.0 - self.ratio.min(1.0 / self.ratio)
     }
@@ -246,7 +245,7 @@ impl Change {
         }
     }
 
-    /// The level at which more was done in the same time, and the other.
+    /// Returns the faster and the slower level.
     fn quick_and_slow(&self, better: Better) -> [&Level; 2] {
         if self.slows(better) { [&self.before, &self.after] } else { [&self.after, &self.before] }
     }
@@ -260,7 +259,7 @@ impl Change {
                 return Cause::Clock;
             }
         }
-        // What is taken of what was left before: of 40 % left, 20 % more are half.
+        // Loss relative to what was left before: 20 % more of the remaining 40 % is one half.
         let explains = |read: fn(&Level) -> Option<f64>| {
             let (more, less) = (read(slow)?, read(quick).unwrap_or(0.0));
             let taken = 1.0 - (1.0 - more.min(1.0)) / (1.0 - less).max(f64::MIN_POSITIVE);
@@ -271,7 +270,8 @@ impl Change {
         match (quota, steal) {
             (Some(quota), steal) if quota >= steal.unwrap_or(0.0) => Cause::Quota,
             (_, Some(_)) => Cause::Steal,
-            // Throttled threads also wait for a CPU: if at least half of the added wait is throttling, the quota is the cause.
+            // Throttled threads also wait for a CPU: if at least half of the added wait is
+            // throttling, the quota is the cause.
             _ if explains(|l| l.waited).is_some() => {
                 if rise(|l| l.throttled) >= 0.5 * rise(|l| l.waited) {
                     Cause::Quota
@@ -279,20 +279,20 @@ impl Change {
                     Cause::Others
                 }
             }
-            // What was set aside is not in the value, so it takes nothing from it.
+            // Excluded time does not affect the value.
             _ if self.watched == Watched::Value || explains(|l| l.excluded).is_none() => Cause::NotSeen,
             _ if slow.waited.is_some() => Cause::Host,
             _ => Cause::Interrupted,
         }
     }
 
-    /// The cause, with what else changed or did not.
+    /// Formats the cause with what else changed or did not.
     fn because(&self, cause: Cause, better: Better) -> String {
         let (clock, losses) = (self.clock(cause, better), self.losses(cause, better));
         let facts: Vec<String> = clock.into_iter().chain(losses).collect();
         let facts = facts.join(", ");
         match (cause, facts.as_str()) {
-            // What is no cause is apart from it.
+            // Facts that are no cause are listed separately.
             (Cause::NotSeen, "") => format!(". {}: measure again", cause.text()),
             (Cause::NotSeen, _) => format!(". {}: measure again. Also seen: {facts}", cause.text()),
             (_, "") => format!(". Likely cause: {}", cause.text()),
@@ -312,7 +312,7 @@ impl Change {
         }
     }
 
-    /// Whether it is to the slower.
+    /// Returns whether the change is for the worse.
     fn slows(&self, better: Better) -> bool {
         (self.ratio < 1.0) == (better == Better::Higher)
     }
@@ -324,20 +324,19 @@ impl Change {
             Loss { what: "waiting for a CPU", before: self.before.waited, after: self.after.waited },
             Loss { what: "threads interrupted", before: self.before.excluded, after: self.after.excluded },
         ];
-        // Each of these is also all that follow it: what is told last must be news.
+        // Each kind includes the following ones, so only the kinds up to the cause are listed.
         let known = match cause {
             Cause::Clock => 0,
             Cause::Quota | Cause::Steal => 2,
             Cause::Others => 3,
             Cause::Host | Cause::Interrupted | Cause::NotSeen | Cause::Moved => 4,
         };
-        // Where no cause is seen, what would have had the opposite effect only confuses.
+        // Without a cause, facts with the opposite effect only confuse.
         let fits = |loss: &&Loss| cause.is_seen() || loss.rises() == self.slows(better);
         all.iter().take(known).filter(fits).filter_map(Loss::told).collect()
     }
 }
 
-/// A share of the time that was lost, at both levels.
 struct Loss {
     what: &'static str,
     before: Option<f64>,
@@ -357,25 +356,24 @@ impl Loss {
     }
 }
 
-/// What took the time, as far as the samples show it.
+/// Cause of a change, as far as samples show it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Cause {
     Clock,
     Quota,
     Steal,
-    /// Threads were ready to run and had no CPU.
+    /// Threads were ready to run but had no CPU.
     Others,
-    /// Interrupted, while the threads had their CPUs as far as this kernel knows.
+    /// Interrupted although the threads had their CPUs as far as this kernel knows.
     Host,
-    /// Interrupted, and whether the threads had their CPUs is not known.
+    /// Interrupted; whether the threads had their CPUs is unknown.
     Interrupted,
     NotSeen,
-    /// Nothing else is seen, and the case has the warning that its CPUs were moved.
+    /// No other cause, and the case has the warning that its CPUs were moved.
     Moved,
 }
 
 impl Cause {
-    /// Whether the samples show it.
     fn is_seen(self) -> bool {
         !matches!(self, Cause::NotSeen | Cause::Moved)
     }
@@ -423,7 +421,6 @@ mod tests {
         super::find(&RunView::new(measurements))
     }
 
-    /// A sample with its value.
     struct One {
         value: f64,
         point: Point,
@@ -443,7 +440,7 @@ mod tests {
         }
     }
 
-    /// 600 samples, one a second from the 40th second of the run; `slow` says what is else after the first 212.
+    /// 600 samples, one per second from second 40; `slow` changes those after the first 212.
     fn run(better: Better, slow: impl Fn(&mut One)) -> Measurement {
         let place = |i: usize| 1.0 + 0.001 * ((i * 7919 % 101) as f64 / 50.0 - 1.0);
         let points = (0..600).map(|i| {
@@ -469,7 +466,7 @@ mod tests {
         made
     }
 
-    /// The only finding's text, without the case, and its evidence.
+    /// Text of the only finding, without the case, and its evidence.
     fn told(measurement: &Measurement) -> (String, Value) {
         let mut found = find(std::slice::from_ref(measurement));
         assert_eq!(found.len(), 1, "{found:?}");
@@ -587,7 +584,7 @@ mod tests {
 
     #[test]
     fn a_quota_beside_other_programs_is_the_cause_of_what_it_added() {
-        // As a watch recorded it: a quota of 0.3 CPUs was set while other programs took 45 % of the CPU.
+        // A quota of 0.3 CPUs was set while other programs took 45 % of the CPU (from a watch).
         let mut made = run(Better::Higher, |p| {
             p.delivered = p.delivered.map(|rate| 0.287 * rate);
             (p.excluded, p.throttled, p.waited) = (Some(0.852), Some(0.312), Some(0.831));
@@ -595,7 +592,7 @@ mod tests {
         let before = made.metrics[0].series[..212].iter_mut();
         before.for_each(|p| (p.excluded, p.waited) = (Some(0.474), Some(0.45)));
         assert_eq!(told(&made).1["cause"], "quota");
-        // Without the quota other programs are the cause of the same loss.
+        // Without the quota, other programs cause the same loss.
         made.metrics[0].series[212..].iter_mut().for_each(|p| p.throttled = Some(0.0));
         assert_eq!(told(&made).1["cause"], "others");
     }

@@ -1,4 +1,4 @@
-//! The wall clock was set while the run went on.
+//! Findings about wall clocks that were set during the run.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use plimsoll_units::quantity::format_duration;
 use super::finding;
 use crate::document::Finding;
 
-/// One finding for each machine whose wall clock was set, with all its steps.
+/// Returns one finding per node with steps of its wall clock.
 pub fn clock_steps(steps: &[Step]) -> Vec<Finding> {
     let mut nodes: Vec<&str> = steps.iter().map(|step| step.node.as_str()).collect();
     nodes.sort_unstable();

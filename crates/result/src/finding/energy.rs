@@ -1,4 +1,4 @@
-//! "Processor packages: up to 182 W (cpu.gemm f64 ×64), 25.3 pJ/FLOP there": the case that took the most power.
+//! Highest power: "processor packages: up to 182 W, in cpu gemm f64 ×64, 25.3 pJ/FLOP there; …".
 
 use serde_json::json;
 
@@ -8,7 +8,7 @@ use plimsoll_model::sample::energy::{ENERGY, ENERGY_PER_UNIT};
 use plimsoll_model::view::{Finding, RunView, Topic};
 use plimsoll_units::quantity::significant;
 
-/// Speaks once, where the power of any case is known.
+/// Returns one finding if the power of any case is known.
 pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
     let known = run.measurements().iter().filter(|made| made.headline().is_some());
     let power = |made: &Measurement| made.conditions.package_power.filter(|watts| watts.is_finite());
@@ -33,7 +33,7 @@ fn told(made: &Measurement, watts: f64) -> Option<Finding> {
     Some(Finding { topic: Topic::Energy, code: "energy", text, evidence })
 }
 
-/// A small energy with three digits: `25.3 pJ`.
+/// Formats an energy in J with three digits: `25.3 pJ`.
 fn small_joules(joules: f64) -> String {
     let scales = [(1.0, "J"), (1e-3, "mJ"), (1e-6, "µJ"), (1e-9, "nJ")];
     let (scale, unit) = scales.into_iter().find(|(scale, _)| joules >= *scale).unwrap_or((1e-12, "pJ"));

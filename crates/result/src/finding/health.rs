@@ -1,4 +1,4 @@
-//! What is wrong with the hardware of each machine, and what this user may not read of it.
+//! Hardware faults of each node, and health data that this user may not read.
 
 use plimsoll_machine::health::Fault;
 use plimsoll_units::text::shown;
@@ -6,10 +6,10 @@ use plimsoll_units::text::shown;
 use super::finding;
 use crate::document::{Finding, NodeHealth};
 
-/// Faults of one kind of a machine that are told each; of more, how many there are.
+/// Faults of one kind per node that are listed; further ones are counted.
 const MOST: usize = 4;
 
-/// The faults of each machine, then, once for all of them, what could not be read.
+/// Returns the faults of each node, then one finding with all unreadable sources.
 pub fn health(machines: &[NodeHealth]) -> Vec<Finding> {
     let mut found: Vec<Finding> =
         machines.iter().flat_map(|one| of_machine(one, machines.len() > 1)).collect();
@@ -32,7 +32,7 @@ fn of_machine(one: &NodeHealth, is_one_of_many: bool) -> Vec<Finding> {
     Fault::FAULT_CODES.iter().filter_map(of_code).collect()
 }
 
-/// What may not be read, on any of the machines.
+/// Lists the sources that only root can read, over all nodes.
 fn missing(machines: &[NodeHealth]) -> Option<Finding> {
     let mut lacks: Vec<&str> =
         machines.iter().flat_map(|one| &one.shown.missing).map(String::as_str).collect();

@@ -1,7 +1,7 @@
-//! Findings: sentences that follow from the figures, each by a rule of its own.
+//! Findings: conclusions from the results, one rule per file.
 //!
-//! What is true of every benchmark is a rule here, one file and one line in [`RULES`]; what follows from how one works, it says
-//! itself ([`plimsoll_bench::Descriptor::findings`]).
+//! Rules for all benchmarks are in [`RULES`]; rules of one benchmark are in
+//! [`plimsoll_bench::Descriptor::findings`].
 
 mod changed;
 mod clock_steps;
@@ -28,25 +28,25 @@ use plimsoll_model::view::{self, RunView};
 
 use crate::document::Finding;
 
-/// What a rule finds in the measurements of a machine.
+/// A rule: derives findings from the measurements of one node.
 pub type Rule = fn(&RunView<'_>) -> Vec<view::Finding>;
 
-/// The rules for all benchmarks.
+/// Rules for all benchmarks.
 pub const RULES: &[Rule] = &[scales::find, changed::find, shortfall::find, energy::find];
 
-/// Machines up to which the findings of each are told; above, only how they differ.
+/// Most nodes whose single findings are listed; above, only differences between nodes are.
 const FEW: usize = 8;
 
-/// Machines of a kind from which on one that stands out is told with certainty: of fewer, two slow ones move the median.
+/// Least nodes of a kind for a reliable outlier: with fewer, two slow ones move the median.
 pub const ENOUGH: usize = 5;
 
-/// All that the rules find: first what computed wrongly, then of several machines first how they differ, then what each of them shows.
+/// Returns all findings: wrong answers, then differences between nodes, then findings per node.
 pub fn findings(measurements: &[Measurement]) -> Vec<Finding> {
     by_kind(measurements, &[], &Machines::new())
 }
 
-/// The findings of machines of several kinds, given by their names: each is compared with its own kind alone, and in cases with files
-/// with those that have them on the same device. `machines` may lack some.
+/// Returns the findings of nodes of several kinds. `kinds` groups node names: each node is compared
+/// within its kind, and in cases with files within the same device. `machines` may lack nodes.
 pub fn by_kind(
     measurements: &[Measurement],
     kinds: &[BTreeSet<&str>],
@@ -54,7 +54,7 @@ pub fn by_kind(
 ) -> Vec<Finding> {
     let mut nodes: Vec<&str> = Vec::new();
     for measurement in measurements {
-        // Measurements of one machine stand together.
+        // Measurements of one node are adjacent.
         if nodes.last() != Some(&measurement.node.as_str()) && !nodes.contains(&measurement.node.as_str()) {
             nodes.push(&measurement.node);
         }
@@ -83,7 +83,8 @@ pub fn by_kind(
     found
 }
 
-/// What each of so many machines shows, with its name; what most of them show of a case is told once, of the first of them.
+/// Adds the node name to each finding; a finding that most of the `machines` nodes share is listed
+/// once, with the first of them.
 fn told_once(of_each: Vec<(&str, Finding)>, machines: usize) -> Vec<Finding> {
     let subject = |finding: &Finding| {
         let case = ["cases", "case"].into_iter().find_map(|key| finding.evidence.get(key))?;
@@ -113,7 +114,7 @@ fn told_once(of_each: Vec<(&str, Finding)>, machines: usize) -> Vec<Finding> {
     of_each.into_iter().filter_map(once).collect()
 }
 
-/// What one machine shows, by topic: within one, the rules for all benchmarks first.
+/// Returns the findings of one node by topic, the general rules first within a topic.
 fn of_machine(measurements: &[Measurement]) -> Vec<Finding> {
     let run = RunView::new(measurements);
     let general = RULES.iter().flat_map(|rule| rule(&run));
@@ -123,7 +124,7 @@ fn of_machine(measurements: &[Measurement]) -> Vec<Finding> {
     found.into_iter().map(Finding::from).collect()
 }
 
-/// The end of a finding: why the figure is worse.
+/// Ends a finding with its cause.
 fn because(cause: Option<&str>) -> String {
     cause.map_or_else(|| ". Cause unknown".to_owned(), |cause| format!(". Likely cause: {cause}"))
 }

@@ -1,15 +1,18 @@
-//! "n3: …, 31 % below the median of 4 machines. Likely cause: throttled by the CPU quota 44 % of the time": a machine that stands
-//! out among others that measured the same.
+//! "n3: …, 31 % below the median of 4 machines. Likely cause: throttled by the CPU quota 44 % of
+//! the time": nodes that differ from nodes with the same measurement.
 //!
-//! A figure stands out when it is further from the median of all machines than chance takes any figure of the run in 99 runs of 100
-//! ([`apart`], on logarithms, so that half and twice are as far), than 3 %, and than the machines' own intervals reach. So a
-//! noisy case needs a larger difference, and so do few machines. Two machines have no
-//! median to stand out from: then the difference is told, and which of them is further from its limit.
+//! A result is an outlier if its distance from the median of all nodes exceeds the false-alarm
+//! threshold of 1 % ([`apart`], in logarithms, so that half and twice are equally far), 3 %, and
+//! the confidence intervals of the nodes. Noisy cases and few nodes thus need larger differences.
+//! For two nodes, which have no median to differ from, the difference is reported, and the node
+//! further from its limit.
 //!
-//! Machines are compared with those that have the same device and the same inputs of the figure's limit, such as memory channels, where at
-//! least five machines have each of them. One of fewer is compared with the most, and what it has is its cause.
+//! Nodes are compared with nodes that have the same device and the same inputs of the limit, such
+//! as memory channels, if at least five nodes share them. Smaller groups are compared with the
+//! largest group, and their property is the cause.
 //!
-//! A figure from which interruptions are excluded does not show them: there the wall-clock rates are compared as well.
+//! Results that exclude interruptions do not show them; for these, wall-clock rates are compared as
+//! well.
 
 mod again;
 
@@ -33,57 +36,55 @@ use super::{ENOUGH, because, finding};
 use crate::document::Finding;
 pub use again::{Suspect, Tried, judged, next};
 
-/// A machine that stands out.
+/// Code of the finding for a node that is worse.
 const OUTLIER: &str = "outlier";
-/// Machines that are better than the rest.
+/// Code of the finding for nodes that are better.
 const AHEAD: &str = "ahead";
-/// No difference below this share of the median stands out.
+/// Least relative distance from the median of an outlier.
 pub(super) const FLOOR: f64 = 0.03;
-/// Of fewer machines than [`FEW`] none below this share: core clocks of machines alike differ by 4 % while they do the same work one
-/// after the other, and so few do not show it.
+/// Replaces [`FLOOR`] for fewer than [`FEW`] nodes: core clocks of identical machines that do the
+/// same work one after the other differ by 4 %.
 const FLOOR_OF_FEW: f64 = 0.05;
-/// Machines from which on [`FLOOR`] counts.
+/// Nodes from which [`FLOOR`] applies.
 const FEW: usize = 16;
-/// A figure above the median by this share of it is told as so many times the median.
+/// Relative distance from which a result is shown as a multiple of the median.
 const FAR: f64 = 9.0;
-/// A figure within this factor of a rate limit is held by it: a bucket that was full adds to the rate, and short samples vary.
+/// Factor within which a rate limit explains a result: a full token bucket adds to the rate, and
+/// short samples vary.
 const NEAR: f64 = 1.5;
-/// A core clock this much below the others' explains a figure.
+/// Relative clock difference that explains a result.
 const SLOWER: f64 = 0.02;
 
-/// What of a case is compared.
+/// Compared value of a case.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Watched {
-    /// The headline.
     Value,
-    /// Its wall-clock rate, interruptions included.
+    /// Wall-clock rate of the headline, interruptions included.
     Delivered,
 }
 
-/// Facts about the machines beside their figures, by name.
+/// Facts about nodes, by node name.
 pub type Machines<'a> = BTreeMap<&'a str, Known<'a>>;
 
-/// Facts about a machine beside its figures.
+/// Facts about a node besides its results.
 #[derive(Clone, Debug)]
 pub struct Known<'a> {
     /// The machine.
     pub machine: &'a Machine,
-    /// The device of its files, in words.
+    /// Description of the device that holds its test files.
     pub device: Option<String>,
 }
 
-/// One machine's figure.
 #[derive(Clone, Copy)]
 struct Figure<'a> {
     measurement: &'a Measurement,
     metric: &'a MetricResult,
     watched: Watched,
     value: f64,
-    /// What the files are on, of a case with files.
+    /// Device of the test files, for cases with files.
     device: Option<&'a str>,
-    /// The quota of its control group, in CPUs.
     quota: Option<f64>,
-    /// The rate limit that its machine has set for the case.
+    /// Rate limit configured for the case.
     rate_limit: Option<Setting>,
 }
 
@@ -101,21 +102,21 @@ impl<'a> Figure<'a> {
         }
     }
 
-    /// The headline, unless most of its time is excluded: what is left may be of no usual moment.
+    /// Returns the headline unless most of its time is excluded.
     fn sound(measurement: &'a Measurement, metric: &'a MetricResult) -> Option<Self> {
         let excluded = Excluded::of(measurement.conditions.excluded);
         (!matches!(excluded, Excluded::Mostly(_) | Excluded::AllBut(_)))
             .then(|| Self::of(measurement, metric))
     }
 
-    /// The wall-clock rate, where interruptions are excluded from the headline.
+    /// Returns the wall-clock rate if the headline excludes interruptions.
     fn delivered(measurement: &'a Measurement, metric: &'a MetricResult) -> Option<Self> {
         let rates = delivered(metric).filter(|_| metric.better == Better::Higher)?;
         let value = Some(rates.median()).filter(|value| *value > 0.0)?;
         Some(Self { watched: Watched::Delivered, value, ..Self::of(measurement, metric) })
     }
 
-    /// Half the width of the interval, as a share of the value.
+    /// Returns the relative half-width of the confidence interval.
     fn reach(&self) -> f64 {
         let half = match self.watched {
             Watched::Value => {
@@ -138,8 +139,8 @@ impl<'a> Figure<'a> {
         Self { device, quota, rate_limit, ..self }
     }
 
-    /// What may tell it from others, each by its name: the device and what its limit rests on, but for what the run measured, such
-    /// as the clock: that is no property of a machine.
+    /// Returns the properties that define a group, by name: the device and the inputs of the limit,
+    /// without measured inputs such as the clock.
     fn made_of(&self) -> BTreeMap<&'a str, Made<'a>> {
         let inputs = self.metric.limit.as_ref().map_or(&[][..], |limit| &limit.inputs);
         let inputs = inputs.iter().filter(|input| !is_measured(input.value));
@@ -164,21 +165,20 @@ impl<'a> Figure<'a> {
     }
 }
 
-/// The wall-clock rates of the samples.
 fn delivered(metric: &MetricResult) -> Option<Samples> {
     Samples::new(metric.series.iter().filter_map(|point| point.delivered).collect()).ok()
 }
 
-/// What a figure was measured with.
+/// Property that defines a group.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Made<'a> {
-    /// The bits of an input.
+    /// Bits of an input's value.
     Of(u64),
-    /// A device.
     On(&'a str),
 }
 
-/// Whether a number is one that was measured: it has all the digits that a number can have, where data of chips and interfaces have a few.
+/// Returns whether a number was measured: it has nearly all digits of an `f64`, while data of chips
+/// and interfaces have few.
 fn is_measured(value: f64) -> bool {
     const DIGITS: usize = 12;
     format!("{value:e}")
@@ -187,7 +187,7 @@ fn is_measured(value: f64) -> bool {
         .is_some_and(|digits| digits.chars().filter(char::is_ascii_digit).count() > DIGITS)
 }
 
-/// The figures in groups that were made with the same, as far as at least [`ENOUGH`] machines have each; the rest are in the largest.
+/// Groups results by their properties; groups smaller than [`ENOUGH`] join the largest one.
 fn alike<'a>(figures: Vec<Figure<'a>>) -> Vec<Vec<Figure<'a>>> {
     let names: BTreeSet<&str> = figures.iter().flat_map(|figure| figure.made_of().into_keys()).collect();
     names.into_iter().fold(vec![figures], |groups, name| {
@@ -198,7 +198,6 @@ fn alike<'a>(figures: Vec<Figure<'a>>) -> Vec<Vec<Figure<'a>>> {
     })
 }
 
-/// One group by one of these.
 fn parted<'a>(
     group: Vec<Figure<'a>>,
     made: impl Fn(&Figure<'a>) -> Option<Made<'a>>,
@@ -214,7 +213,7 @@ fn parted<'a>(
     large
 }
 
-/// Speaks for each machine that stands out in a case, the furthest first.
+/// Returns a finding per outlier, the furthest first, then one for all that are better.
 pub(super) fn find(measurements: &[Measurement], machines: &Machines<'_>) -> Vec<Finding> {
     let mut cases: BTreeMap<(String, u32), [Vec<Figure<'_>>; 2]> = BTreeMap::new();
     for measurement in measurements {
@@ -233,8 +232,8 @@ pub(super) fn find(measurements: &[Measurement], machines: &Machines<'_>) -> Vec
     worse.into_iter().map(|outlier| outlier.finding).chain(ahead(&better)).collect()
 }
 
-/// Figures that are better than those of the other machines, in a line: nothing is wrong with those machines, unless one of them promises
-/// what it does not keep, such as a disk that has written nothing yet.
+/// Summarizes results that are better than the rest. They matter if a node promises what it does
+/// not keep, such as a disk that has not written its data yet.
 fn ahead(better: &[Outlier]) -> Option<Finding> {
     const NAMED: usize = 3;
     let first = better.first()?;
@@ -251,17 +250,16 @@ fn ahead(better: &[Outlier]) -> Option<Finding> {
     Some(finding(AHEAD, text, json!({ "figures": evidence })))
 }
 
-/// What stands out.
 struct Outlier {
     node: String,
-    /// By which share it is away from what is usual.
+    /// Relative distance from the usual value.
     away: f64,
     worse: bool,
     finding: Finding,
 }
 
-/// Those of one case. A machine whose headline stands out is named for that alone, and one whose wall-clock rate does only
-/// where that is lower.
+/// Returns the outliers of one case. A node's wall-clock rate counts only if it is worse and the
+/// headline is no outlier.
 fn in_case(values: Vec<Figure<'_>>, delivered: Vec<Figure<'_>>, looked_at: usize) -> Vec<Outlier> {
     let among = |figures| alike(figures).into_iter().flat_map(|group| among(&group, looked_at));
     let mut found: Vec<Outlier> = among(values).collect();
@@ -270,7 +268,6 @@ fn in_case(values: Vec<Figure<'_>>, delivered: Vec<Figure<'_>>, looked_at: usize
     found
 }
 
-/// Those of these figures.
 fn among(figures: &[Figure<'_>], looked_at: usize) -> Vec<Outlier> {
     match figures {
         [] | [_] => Vec::new(),
@@ -279,7 +276,8 @@ fn among(figures: &[Figure<'_>], looked_at: usize) -> Vec<Outlier> {
     }
 }
 
-/// Those of three figures or more; `looked_at` is the number of figures of all cases.
+/// Returns the outliers among three or more results; `looked_at` is the number of results of all
+/// cases.
 fn many(figures: &[Figure<'_>], looked_at: usize) -> Vec<Outlier> {
     let middle = |values: Vec<f64>| median(values).unwrap_or(f64::NAN);
     let centre = middle(figures.iter().map(|f| f.value).collect());
@@ -291,7 +289,7 @@ fn many(figures: &[Figure<'_>], looked_at: usize) -> Vec<Outlier> {
     let mut found = Vec::new();
     for (figure, far) in figures.iter().zip(logarithms) {
         let away = figure.value / centre - 1.0;
-        // An interval of wall-clock rates takes long, so that only where it decides is it asked for.
+        // Confidence intervals of wall-clock rates are expensive, so they are computed last.
         if far.abs() <= reach || away.abs() <= floor || away.abs() <= *noise + figure.reach() {
             continue;
         }
@@ -309,7 +307,6 @@ fn many(figures: &[Figure<'_>], looked_at: usize) -> Vec<Outlier> {
         let evidence = json!({
             "node": figure.measurement.node, "case": figure.measurement.case.id(), "metric": figure.metric.name,
             "value": figure.value, "delivered": figure.watched == Watched::Delivered, "median": centre, "looked_at": looked_at, "away": away,
-            // Shares of the median.
             "below": 1.0 - (-reach).exp(), "above": reach.exp() - 1.0,
             "cause": cause, "worse": worse,
         });
@@ -323,8 +320,8 @@ fn many(figures: &[Figure<'_>], looked_at: usize) -> Vec<Outlier> {
     found
 }
 
-/// "60 % below the median", or "223 times the median" where a percentage would say little. `away` is the share of the
-/// median by which a figure is above it.
+/// Formats "60 % below the median", or "223 times the median" for large distances; `away` is value
+/// ÷ median - 1.
 pub(super) fn from_median(away: f64) -> String {
     match away {
         ..0.0 => format!("{} below the median", percent(-away, 2)),
@@ -340,23 +337,20 @@ fn is_worse(figure: &Figure<'_>, away: f64) -> bool {
     }
 }
 
-/// What is usual among the machines, for what may explain a figure.
+/// Usual values over the nodes, to find a cause.
 struct Usual {
-    /// Share of the time that was lost, by what took it.
     losses: BTreeMap<&'static str, f64>,
-    /// Share of the time that was excluded.
     excluded: f64,
     /// CPU quota; infinite without one.
     quota: f64,
-    /// Rate limit that is set; infinite without one.
+    /// Rate limit; infinite without one.
     rate_limit: f64,
     clock: Option<f64>,
-    /// Share of the machines whose processor was too hot.
+    /// Share of nodes with an overheated processor.
     hot: f64,
     shaped: Option<f64>,
-    /// Inputs of the figure's limit, such as the link's speed or the number of memory channels.
+    /// Inputs of the limit, such as link speed or number of memory channels.
     inputs: BTreeMap<String, f64>,
-    /// The device that most have.
     device: Option<String>,
 }
 
@@ -371,7 +365,7 @@ impl Usual {
         let share_of = |figure: &Figure<'_>, what: &str| {
             losses_of(figure.measurement).find(|loss| loss.what == what).map_or(0.0, |loss| loss.share)
         };
-        // A loss that is not known was none.
+        // An unknown loss counts as zero.
         let kinds: BTreeSet<&'static str> =
             figures.iter().flat_map(|figure| losses_of(figure.measurement)).map(|loss| loss.what).collect();
         let usual_loss = |what: &'static str| {
@@ -395,14 +389,13 @@ impl Usual {
     }
 }
 
-/// What there is most of.
 fn most<'a>(all: impl Iterator<Item = &'a str>) -> Option<String> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     all.for_each(|one| *counts.entry(one).or_default() += 1);
     counts.into_iter().max_by_key(|(_, count)| *count).map(|(one, _)| one.to_owned())
 }
 
-/// What the conditions of a machine that is worse than the others say.
+/// Finds the cause in the conditions of a node that is worse.
 fn cause(figure: &Figure<'_>, away: f64, usual: &Usual) -> Option<String> {
     if !is_worse(figure, away) {
         return None;
@@ -422,7 +415,7 @@ fn cause(figure: &Figure<'_>, away: f64, usual: &Usual) -> Option<String> {
     }
     let below = |own: Option<f64>, all: Option<f64>| own.zip(all).map(|(own, all)| 1.0 - own / all);
     let slower = below(figure.measurement.conditions.clock_hz, usual.clock).filter(|share| *share > SLOWER);
-    // What most machines have is no cause.
+    // A property of most nodes is no cause.
     let is_hot = is_hot(figure) && usual.hot < 0.5;
     let heat = if is_hot { ", because its processor was too hot" } else { "" };
     slower
@@ -433,7 +426,7 @@ fn cause(figure: &Figure<'_>, away: f64, usual: &Usual) -> Option<String> {
         .or_else(|| elsewhere(figure, usual))
 }
 
-/// A CPU quota that only this machine has, and that does not allow what the case would use.
+/// Describes a CPU quota that is lower than usual and lower than the case needs.
 fn by_quota(figure: &Figure<'_>, usual: &Usual) -> Option<String> {
     let measurement = figure.measurement;
     let throttled = measurement.conditions.throttled.filter(|share| *share >= NOTABLE);
@@ -451,7 +444,7 @@ fn by_quota(figure: &Figure<'_>, usual: &Usual) -> Option<String> {
     ))
 }
 
-/// A rate limit near the figure that only this machine has.
+/// Describes a rate limit that is near the result and lower than usual.
 fn by_rate_limit(figure: &Figure<'_>, usual: &Usual) -> Option<String> {
     let limit = figure.rate_limit?;
     let bound = limit.bound.value;
@@ -463,18 +456,18 @@ fn by_rate_limit(figure: &Figure<'_>, usual: &Usual) -> Option<String> {
     })
 }
 
-/// Whether its processor slowed itself down because it was too hot.
+/// Returns whether the processor throttled itself because of heat.
 fn is_hot(figure: &Figure<'_>) -> bool {
     figure.measurement.warns(Warning::TOO_HOT)
 }
 
-/// A device that most others do not have.
+/// Describes a device that most nodes do not have.
 fn elsewhere(figure: &Figure<'_>, usual: &Usual) -> Option<String> {
     let (own, most) = (figure.device?, usual.device.as_deref()?);
     (own != most).then(|| format!("its files are on {own}, those of most others on {most}"))
 }
 
-/// A token bucket that is narrower than the others', or that they do not have.
+/// Describes a token bucket that is narrower than usual or that other nodes lack.
 fn held(figure: &Figure<'_>, usual: &Usual) -> Option<String> {
     let own = figure.shaped()?;
     let shown = |value| Quantity { value, unit: Unit::BitPerSecond };
@@ -489,7 +482,7 @@ fn held(figure: &Figure<'_>, usual: &Usual) -> Option<String> {
     }
 }
 
-/// What the limit of the figure rests on, where it is below the others': a slower link, fewer memory channels.
+/// Describes a lower input of the limit, such as a slower link or fewer memory channels.
 fn unlike(figure: &Figure<'_>, usual: &Usual) -> Option<String> {
     let below =
         |input: &&Input| usual.inputs.get(&input.name).is_some_and(|all| input.value < all * (1.0 - SLOWER));

@@ -1,12 +1,14 @@
-//! "n3 is slow sending: 9.5 Mbit/s, 95 % below the median of 12 measurements": pairs of machines that are worse than the others,
-//! in logarithms, so that half and twice are as far: by more than chance takes any pair of the case in 99 runs of 100 ([`apart`]),
-//! than 3 %, and than 3.5 robust standard deviations of the pair's own samples.
+//! "n3 is slow sending: 9.5 Mbit/s, 95 % below the median of all 12 measurements": slow pairs.
 //!
-//! Where most pairs of a machine are slow in the same direction, it is that machine, and it is told once. Its pairs are held against those
-//! of the other machines: they are further from the median of these than 3.5 of their robust standard deviations and, where these are too
-//! few to say much of their deviation (up to four machines), slower than all of them.
-//! That all this holds for most pairs of one machine by chance is far rarer than that one pair is slow, of which six measurements among
-//! three machines say little. The cause is what the ends said of themselves (`cause`).
+//! A pair is slow if its distance from the centre, in logarithms (half and twice are equally far),
+//! exceeds the false-alarm threshold of 1 % ([`apart`]), 3 %, and 3.5 robust standard deviations of
+//! its own samples.
+//!
+//! A node is slow if most of its pairs in one direction are slow; then it is reported once instead
+//! of its pairs. These pairs must differ from the median of the other nodes' pairs by 3.5 robust
+//! standard deviations of those and, if there are fewer than [`MANY`], be slower than all of them.
+//! Chance makes most pairs of a node slow far more rarely than one pair. The cause comes from the
+//! conditions of both ends (`cause`).
 
 mod cause;
 
@@ -24,42 +26,41 @@ use super::{because, finding};
 use crate::document::Finding;
 use cause::Known;
 
-/// Robust standard deviations by which the pairs of a machine stand out, and each pair of its own samples.
+/// Robust standard deviations by which a slow pair or node must stand out.
 const DEVIATIONS: f64 = 3.5;
-/// Standard deviations in one median absolute deviation of a normal distribution.
+/// Standard deviation of a normal distribution, in median absolute deviations.
 const NORMAL: f64 = 1.4826;
-/// The most that are told of a case: where more pairs are slow than this, a switch is.
 const TOLD: usize = 8;
-/// The floor of a lone pair, as a share: its two directions say nothing of how much pairs differ.
+/// Least relative difference between the two directions of a single pair.
 const LONE: f64 = 0.1;
-/// Pairs of other machines from which on their own deviation says enough, so that two slow machines do not hide each other.
+/// Pairs of other nodes from which their deviation is reliable.
 const MANY: usize = 16;
-/// So many slow pairs in one direction make a machine slow.
+/// Slow pairs in one direction that make a node slow.
 const ENOUGH: usize = 2;
 
-/// What the ends of a pair said of themselves while it was measured.
+/// Conditions of both ends of a pair while it was measured.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PairPath {
-    /// Number of the machine that measured: the client.
+    /// Number of the client node.
     pub from: u32,
-    /// Number of the one that served.
+    /// Number of the server node.
     pub to: u32,
-    /// Conditions by name: `near_…` and `path_…` are of the client, `far_…` of the server.
+    /// Conditions by name: `near_…` and `path_…` come from the client, `far_…` from the server.
     pub conditions: Numbers,
 }
 
-/// A place of the matrix that is worse than the others.
+/// A slow cell of the matrix.
 #[derive(Clone, Copy, Debug)]
 struct Slow {
     row: u32,
     column: u32,
     value: f64,
-    /// The share of the centre by which it is above it.
+    /// Relative distance from the usual value; 0.5 is 50 % above.
     away: f64,
     threshold: f64,
 }
 
-/// A machine's part in a pair.
+/// Role of a node in a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     Client,
@@ -67,7 +68,7 @@ enum Part {
 }
 
 impl Part {
-    /// The part in words, where the case has one direction.
+    /// Returns the role in words; sending or receiving if the case has one direction.
     const fn word(self, flow: Flow) -> &'static str {
         match (flow, self) {
             (Flow::Up, Self::Client) | (Flow::Down, Self::Server) => "sending",
@@ -77,7 +78,7 @@ impl Part {
         }
     }
 
-    /// Whether what a machine sends matters in this part.
+    /// Returns whether the node's sending matters in this role.
     const fn sends(self, flow: Flow) -> bool {
         !matches!((flow, self), (Flow::Up, Self::Server) | (Flow::Down, Self::Client))
     }
@@ -90,16 +91,15 @@ impl Part {
     }
 }
 
-/// What is usual of a case's pairs.
+/// Usual value and spread of a case's pairs.
 struct Usual {
     centre: f64,
-    /// How far chance takes a pair, on logarithms.
+    /// Distance that chance reaches, in logarithms.
     reach: f64,
     places: usize,
     pairs: usize,
 }
 
-/// One measurement between machines, as it is judged.
 struct Judged<'a> {
     measurement: &'a Measurement,
     metric: &'a MetricResult,
@@ -110,8 +110,9 @@ struct Judged<'a> {
     usual: Usual,
 }
 
-/// Speaks for each machine that is worse than the others in one direction, and for each further pair, the furthest first.
-/// `names` are those of the machines, by their numbers in the matrix; `paths` is what is known of its pairs.
+/// Returns a finding per slow node and direction, then per further slow pair, the furthest first.
+/// `names` are indexed by node number in the matrix; `paths` holds the known conditions of the
+/// pairs.
 pub fn pairs(measurement: &Measurement, names: &[&str], paths: &[PairPath]) -> Vec<Finding> {
     let Some((metric, matrix)) = measurement.headline().and_then(|m| Some((m, m.matrix.as_ref()?))) else {
         return Vec::new();
@@ -139,7 +140,7 @@ impl Usual {
     fn of(matrix: &Matrix, better: Better) -> Option<Self> {
         let values: Vec<f64> = matrix.measured().map(|pair| pair.value).collect();
         let (places, pairs) = matrix.counted();
-        // Of the two directions of one pair the better one says what can be.
+        // For the two directions of a single pair, the better one is the reference.
         let centre = match (&values[..], pairs) {
             ([one, other], 1) if better == Better::Higher => Some(one.max(*other)),
             ([one, other], 1) => Some(one.min(*other)),
@@ -151,7 +152,7 @@ impl Usual {
         Some(Self { centre, reach, places, pairs })
     }
 
-    /// "60 % below the median of all 12 measurements".
+    /// Formats "60 % below the median of all 12 measurements".
     fn told(&self, away: f64) -> String {
         match (self.places, self.pairs) {
             (2, 1) => format!("{} {} the other direction", percent(away.abs(), 2), side(away)),
@@ -174,7 +175,7 @@ impl Judged<'_> {
         self.names.get(number as usize).copied().unwrap_or("?")
     }
 
-    /// The places that are worse than this centre by more than this, on logarithms.
+    /// Returns the cells worse than `centre` by more than `reach`, in logarithms.
     fn slow(&self, centre: f64, reach: f64) -> Vec<Slow> {
         let floor = if self.usual.pairs == 1 { LONE } else { FLOOR };
         let judge = |(pair, spread): (Measured<'_>, &f64)| {
@@ -187,12 +188,12 @@ impl Judged<'_> {
         self.matrix.measured().zip(self.matrix.spread.iter().flatten().flatten()).filter_map(judge).collect()
     }
 
-    /// How much worse than usual a share of it is, on logarithms; negative where it is better.
+    /// Returns how much worse a value ÷ centre is, in logarithms; negative if better.
     fn worse(&self, share: f64) -> f64 {
         if self.metric.better == Better::Higher { -share.ln() } else { share.ln() }
     }
 
-    /// The machines that are slow in this part in most of their pairs, with these.
+    /// Returns the nodes that are slow in this role in most of their pairs, with these pairs.
     fn machines(&self, part: Part) -> Vec<(u32, Vec<Slow>)> {
         let mut numbers: Vec<u32> = self.matrix.measured().map(|p| part.of((p.row, p.column))).collect();
         numbers.sort_unstable();
@@ -269,7 +270,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// All pairs of four machines with these figures, in three samples that differ by this share.
+    /// All pairs of four nodes with these values, in three samples that differ by `noise`.
     fn measured(values: [f64; 6], noise: f64) -> Measurement {
         let places = [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)];
         let sample = |share: f64| {
@@ -313,7 +314,7 @@ mod tests {
             found[0].ends_with("200 % above the median of 6 pairs of machines. Cause unknown"),
             "{found:?}"
         );
-        // Where a percentage would say little.
+        // A percentage would be hard to read.
         made.metrics[0].matrix = measured([1.0, 1.0, 1.0, 1.0, 0.5, 222.9], 0.01).metrics.remove(0).matrix;
         assert!(
             told(&made)[0].ends_with(", 223 times the median of 6 pairs of machines. Cause unknown"),
@@ -330,7 +331,7 @@ mod tests {
         assert_eq!(pairs(&peak(1, 100.0), &[], &[]), []);
     }
 
-    /// All pairs of so many machines in both directions, at 100 unless `value` says otherwise, and the case measured upwards.
+    /// All pairs of `machines` nodes in both directions, 100 unless `value` overrides it.
     fn both(machines: u32, value: impl Fn(u32, u32) -> Option<f64>) -> Measurement {
         let places = (0..machines).flat_map(|row| (0..machines).map(move |column| (row, column)));
         let cell = |(row, column): (u32, u32)| Cell {
@@ -378,7 +379,7 @@ mod tests {
         let ends = "95 % below the median of all 12 measurements. Likely cause: a shaper (queueing discipline) limits its \
                     interface to 10.0 Mbit/s, the others' to 200 Mbit/s";
         assert!(told.text.ends_with(ends), "{}", told.text);
-        // What a machine sends through says nothing of how it receives.
+        // A node's send path does not affect how it receives.
         let receiver = pairs(&both(4, |_, column| (column == 3).then_some(5.0)), NAMES, &paths);
         assert_eq!(receiver.len(), 1);
         assert!(receiver[0].text.starts_with("d is slow receiving: "), "{}", receiver[0].text);
@@ -410,13 +411,13 @@ mod tests {
             found[0].text
         );
         assert_eq!(pairs(&both(2, |_, _| None), NAMES, &[]), []);
-        // Two directions alone differ by a few percent.
+        // Two directions differ by a few percent.
         let away = |value: f64| both(2, move |row, _| (row == 1).then_some(value));
         assert_eq!(pairs(&away(92.0), NAMES, &[]), []);
         assert_eq!(pairs(&away(88.0), NAMES, &[]).len(), 1);
     }
 
-    /// One pair is far by chance; that both pairs of a machine are is none.
+    /// Chance makes one pair far, but not both pairs of a node.
     #[test]
     fn of_three_machines_a_slow_one_is_named_and_a_pair_as_slow_is_not() {
         let noise = |row: u32, column: u32| 100.0 + f64::from(row * 3 + column * 2) * 4.0;

@@ -1,5 +1,4 @@
-//! "cpu fma f64 scales 1.98 × on 2 threads": how a rate grows with threads, what each step is worth, and
-//! what the universal scalability law makes of it.
+//! Scaling with threads: speed-up, efficiency per step, fit of the universal scalability law.
 
 use serde_json::{Value, json};
 
@@ -10,13 +9,13 @@ use plimsoll_model::warning::Warning;
 use plimsoll_stats::{Coefficient, Load, Samples, Seed, Usl};
 use plimsoll_units::quantity::percent;
 
-/// A speed-up known worse than this is told with its interval.
+/// Relative half-width of a speed-up above which the text shows its interval.
 const VAGUE: f64 = 0.05;
-/// Steps whose efficiency is told in the sentence; the evidence has all.
+/// Most steps whose efficiency the text lists; the evidence lists all.
 const TOLD: usize = 6;
 
-/// Speaks once for each kind of case that was measured at two thread counts or more: of the most threads that had a
-/// CPU each, if there are such.
+/// Returns one finding per kind of case measured at two or more thread counts, for the highest
+/// count with one CPU per thread if there is one.
 pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
     let all = run.compared();
     let mut found = Vec::new();
@@ -29,7 +28,7 @@ pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
     found
 }
 
-/// What one kind of case says; `steps` ascend in threads and share their base.
+/// Makes the finding for one kind of case; `steps` ascend in threads and share their base.
 fn told(steps: &[&Compared<'_>]) -> Option<Finding> {
     let with_cpus: Vec<&Compared<'_>> = steps.iter().copied().filter(|step| !crowded(step.this)).collect();
     let last = *with_cpus.last().or(steps.last())?;
@@ -56,7 +55,7 @@ fn told(steps: &[&Compared<'_>]) -> Option<Finding> {
     Some(Finding { topic: Topic::Scaling, code: "scaling", text, evidence })
 }
 
-/// Whether there were more threads than CPUs: such a step says nothing of what a further CPU is worth.
+/// Returns whether there were more threads than CPUs; such a step does not measure a further CPU.
 fn crowded(measurement: &Measurement) -> bool {
     measurement.warns(Warning::CROWDED)
 }
@@ -73,11 +72,11 @@ fn sentence(found: &Compared<'_>) -> String {
         1 => format!("on {} threads", scaling.threads),
         n => format!("from {n} to {} threads", scaling.threads),
     };
-    // The number of threads is what it is about.
+    // The label omits the thread count, which the sentence is about.
     format!("{} scales {times} {from}", full(&this.case.clone().with_count("threads", 1)))
 }
 
-/// The efficiency of each step, where there is more than one.
+/// Lists the efficiency of each step if there are 2 to [`TOLD`].
 fn efficiencies(steps: &[&Compared<'_>]) -> String {
     if !(2..=TOLD).contains(&steps.len()) {
         return String::new();
@@ -91,7 +90,6 @@ fn shared(found: &Compared<'_>) -> &'static str {
     if crowded(found.this) { ", more threads than CPUs" } else { "" }
 }
 
-/// A fit of the universal scalability law.
 struct Law {
     usl: Usl,
     points: usize,
@@ -108,7 +106,7 @@ impl Law {
     }
 }
 
-/// `. Universal scalability law: contention σ 4.0 % (3.9 % to 4.2 %), coherency κ 0.20 % (0.19 % to 0.21 %)`
+/// Formats `. Universal scalability law: contention σ 4.0 % (…), coherency κ 0.20 % (…)`.
 fn coefficients(usl: &Usl) -> String {
     let each = |c: &Coefficient| match c.ci95 {
         Some([low, high]) => {
@@ -123,7 +121,7 @@ fn coefficients(usl: &Usl) -> String {
     )
 }
 
-/// The universal scalability law; none with fewer than four thread counts.
+/// Fits the universal scalability law; needs at least four thread counts.
 fn law(base: &Measurement, steps: &[&Compared<'_>]) -> Option<Law> {
     let measured = std::iter::once(base).chain(steps.iter().map(|step| step.this));
     let load = |m: &Measurement| {
@@ -223,7 +221,6 @@ mod tests {
         assert!(texts(&[peak(1, 100.0), elsewhere]).is_empty());
     }
 
-    /// Rates at these thread counts that follow the law.
     fn following(threads: &[u32]) -> Vec<Measurement> {
         let rate = |n: f64| 100.0 * n / (1.0 + 0.04 * (n - 1.0) + 0.002 * n * (n - 1.0));
         threads.iter().map(|&n| peak(n, rate(f64::from(n)))).collect()

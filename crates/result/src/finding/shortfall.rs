@@ -1,4 +1,4 @@
-//! "38 % of the limit. Likely cause: steal 55 % of the time": a figure far below its limit, and the time that was taken from it.
+//! Results far below their limit because of lost time, such as steal.
 
 use serde_json::json;
 
@@ -7,13 +7,13 @@ use plimsoll_model::measurement::Measurement;
 use plimsoll_model::view::{Finding, NOTABLE, RunView, Topic, lost};
 use plimsoll_units::quantity::percent;
 
-/// Shares of the limit from here on need no explanation.
+/// Share of the limit that needs no explanation.
 const NEAR: f64 = 0.9;
-/// The loss must be at least this part of what is missing, or it is not the explanation.
+/// Least part of the gap that lost time must account for.
 const EXPLAINS: f64 = 0.5;
 
-/// Speaks for each case that is below 90 % of its limit while at least 5 % of the time, and half of what is
-/// missing, was lost to others.
+/// Returns one finding per case below 90 % of its limit if lost time is at least 5 % and accounts
+/// for half of the gap.
 pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
     run.measurements().iter().filter_map(explained).collect()
 }
@@ -21,7 +21,7 @@ pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
 fn explained(measurement: &Measurement) -> Option<Finding> {
     let share = measurement.headline()?.of_limit.filter(|share| share.is_finite() && *share < NEAR)?;
     let lost = lost(measurement);
-    // Interruptions are excluded from such a figure, save what a quota takes.
+    // Such a result excludes interruptions, except throttling by a quota.
     let conditions = &measurement.conditions;
     let excluded = conditions.excluded.is_some() && conditions.throttled != Some(lost.share);
     if excluded || lost.share < NOTABLE || lost.share < EXPLAINS * (1.0 - share) {

@@ -1,4 +1,4 @@
-//! Wrong answers: which CPU, file or path gave one, first of all findings.
+//! Wrong answers, with the CPU, file or path that gave them; they precede all other findings.
 
 use plimsoll_model::measurement::Measurement;
 use plimsoll_model::sample::WrongAnswer;
@@ -7,10 +7,10 @@ use serde_json::json;
 use super::finding;
 use crate::document::Finding;
 
-/// The code of the finding.
+/// Code of the finding.
 pub const WRONG_ANSWER: &str = "wrong-answer";
 
-/// A finding for each wrong answer; `of_several`: with the name of its node.
+/// Returns one finding per wrong answer; `of_several` adds the node name.
 pub(super) fn find(measurements: &[Measurement], of_several: bool) -> Vec<Finding> {
     let wrong = measurements.iter().filter_map(|made| Some((made, made.wrong_answer.as_deref()?)));
     wrong.map(|(made, wrong)| of(made, wrong, of_several)).collect()

@@ -1,4 +1,4 @@
-//! A comparison as rows of a table of many tools.
+//! Comparison as CSV rows.
 
 use std::io::{self, Write};
 
@@ -8,7 +8,6 @@ use plimsoll_units::quantity::Unit;
 
 use crate::report::tidy::cell;
 
-/// The columns.
 const CSV_COLUMNS: [&str; 23] = [
     "case",
     "node",
@@ -35,10 +34,11 @@ const CSV_COLUMNS: [&str; 23] = [
     "verdict",
 ];
 
-/// Writes a row for each side of each metric, in base units, also without a figure; a score is a metric without a case.
+/// Writes a row per side and metric in base units, even without a value; a score is a metric
+/// without a case.
 ///
 /// # Errors
-/// `out` cannot be written.
+/// Writing failed.
 pub(in crate::report) fn write(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     let mut row = |cells: &[String]| {
         let blank = std::iter::repeat_n(String::new(), CSV_COLUMNS.len().saturating_sub(cells.len()));

@@ -1,4 +1,4 @@
-//! What a comparison could not compare, in words: those that have the same reason together, each by its name.
+//! Cases that a comparison could not compare, grouped by reason.
 
 use plimsoll_bench::label;
 use plimsoll_compare::{Comparison, Has, Kind, Standing, Uncompared, letter};
@@ -6,23 +6,18 @@ use plimsoll_units::quantity::Quantity;
 
 use crate::report::style::Role;
 
-/// Those that became the same on both sides.
+/// Cases with the same outcome on both sides.
 pub(in crate::report) struct Group {
-    /// What they are for a gate.
     pub(in crate::report) kind: Kind,
-    /// What became of them, and how many they are.
     pub(in crate::report) head: String,
-    /// Each by its name, with the figures that there are.
     pub(in crate::report) cases: Vec<String>,
 }
 
 impl Group {
-    /// All of it in a line.
     pub(in crate::report) fn text(&self) -> String {
         format!("{}: {}", self.head, self.cases.join(", "))
     }
 
-    /// How it is painted.
     pub(super) fn role(&self) -> Role {
         match self.kind {
             Kind::Lost => Role::Bad,
@@ -31,7 +26,6 @@ impl Group {
         }
     }
 
-    /// The word of the page's style sheet.
     pub(in crate::report) fn class(&self) -> &'static str {
         match self.kind {
             Kind::Lost => "poor",
@@ -41,7 +35,6 @@ impl Group {
     }
 }
 
-/// All of them, what was lost first.
 pub(in crate::report) fn groups(comparison: &Comparison) -> Vec<Group> {
     let mut found: Vec<(Kind, String, Vec<String>)> = Vec::new();
     for one in &comparison.uncompared {
@@ -61,7 +54,7 @@ pub(in crate::report) fn groups(comparison: &Comparison) -> Vec<Group> {
     found.into_iter().map(group).collect()
 }
 
-/// What became of it on either side; of a side that has its figure nothing need be said.
+/// Describes the outcome on both sides, without a side that is complete.
 fn what(one: &Uncompared) -> String {
     let whole = |standing: &Standing| standing.status == Has::Ok && standing.reason.is_none();
     let second = letter(one.side);
@@ -74,7 +67,6 @@ fn what(one: &Uncompared) -> String {
     }
 }
 
-/// A line for each that was lost.
 pub(super) fn lost(comparison: &Comparison) -> impl Iterator<Item = String> {
     let all = comparison.uncompared.iter().filter(|one| one.kind == Kind::Lost);
     all.map(|one| format!("{} is lost: {}{}", name(one), what(one), figures(one)))
@@ -90,7 +82,7 @@ fn head(kind: Kind) -> &'static str {
     }
 }
 
-/// The case in words, behind its machine where there are several, and the metric where one is meant.
+/// Names the case, with node and metric if there are several.
 fn name(one: &Uncompared) -> String {
     let node = one.node.as_deref().map(|node| format!("{}: ", plimsoll_units::text::shown_within(node, 64)));
     let metric = one
@@ -100,7 +92,7 @@ fn name(one: &Uncompared) -> String {
     node.unwrap_or_default() + &label::full(&one.case) + &metric.unwrap_or_default()
 }
 
-/// `failed in B (no space)`; `ok (9 of 10) in B (invalid: …)`.
+/// Formats `failed in B (no space)` or `ok (9 of 10) in B (invalid: …)`.
 fn on(standing: &Standing, side: &str) -> String {
     let word = standing.status.word();
     let count = match standing.status {
@@ -112,7 +104,7 @@ fn on(standing: &Standing, side: &str) -> String {
     format!("{word}{count} in {side}{}", reason.unwrap_or_default())
 }
 
-/// The figures that there are, also those that are not to be believed.
+/// Formats the available results, including invalid ones.
 fn figures(one: &Uncompared) -> String {
     let figure = |name: &str, on: &Standing| {
         let (value, unit) = on.value.zip(on.unit)?;

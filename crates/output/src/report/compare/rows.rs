@@ -1,5 +1,4 @@
-//! A comparison as columns and rows of words: of two sides a row for each metric, of more, or with prices, a row for each side of a
-//! metric.
+//! Comparison as a table: a row per metric, or per side of a metric for ranks and prices.
 
 use plimsoll_bench::is_of_all;
 use plimsoll_bench::label;
@@ -14,53 +13,43 @@ use crate::report::row::with_delivered;
 use crate::report::style::{Role, Style};
 use crate::report::wrap::{cut, pad, paragraph, widths};
 
-/// The columns that a side of a metric has.
 const OF_SIDE: [&str; 8] =
     ["case", "side", "figure", "rank", "by price", "rank by price", "of limit", "with"];
 
-/// The columns that a difference has.
 const DIFFERENCE: [&str; 4] = ["change", "95 % CI", "detectable", "verdict"];
 
-/// Columns that are left out if the terminal is narrow, in this order.
+/// Columns omitted on narrow terminals, in this order.
 const SPARED: [&str; 7] =
     ["with", "detectable", "95 % CI", "of limit", "change", "by price", "rank by price"];
 
-/// A name up to this long stays in its row.
+/// Width up to which a name stays in its row.
 const MAX_NAME_COLUMNS: usize = 28;
 
-/// Columns of the name of a side.
 const SIDE: usize = 20;
 
-/// Columns and rows.
 pub(in crate::report) struct Table<'a> {
-    /// The names of the columns.
     pub(in crate::report) head: Vec<String>,
-    /// The rows.
     pub(in crate::report) lines: Vec<Line<'a>>,
 }
 
-/// A row.
 pub(in crate::report) struct Line<'a> {
-    /// A cell for each column.
     pub(in crate::report) cells: Vec<String>,
-    /// The case.
     pub(in crate::report) case: Option<&'a Case>,
-    /// The difference from the first side that this row shows; `None` for the first side.
+    /// Difference from the first side in this row; `None` for the first side.
     pub(in crate::report) compared: Option<&'a Compared>,
 }
 
-/// Whether each side of a metric has a row, with its rank.
+/// Returns whether the table has a row per side, with ranks.
 pub(in crate::report) fn has_ranks(comparison: &Comparison) -> bool {
     comparison.sides.len() > 2 || comparison.prices.is_some()
 }
 
-/// Whether the cells of a column are words.
+/// Returns whether the column contains words instead of numbers.
 pub(in crate::report) fn is_of_words(column: &str) -> bool {
     ["case", "side", "with", "verdict"].contains(&column)
 }
 
 impl<'a> Table<'a> {
-    /// The table of a comparison.
     pub(in crate::report) fn of(comparison: &'a Comparison, shown: Shown) -> Self {
         let mut differences: Vec<Vec<&Compared>> = vec![Vec::new(); comparison.ranked.len()];
         for one in &comparison.compared {
@@ -80,7 +69,6 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// A row for each side of each metric, the best first.
     fn of_sides(comparison: &'a Comparison, rows: &[(&'a Ranked, Vec<&'a Compared>)]) -> Self {
         let places = || rows.iter().flat_map(|(row, _)| &row.places);
         let has = |column: &&str| match *column {
@@ -106,7 +94,7 @@ impl<'a> Table<'a> {
         Self { head: head.into_iter().map(str::to_owned).collect(), lines }
     }
 
-    /// The scores; `None` without weights.
+    /// Builds the table of scores; `None` without weights.
     pub(in crate::report) fn of_scores(comparison: &Comparison) -> Option<Self> {
         let line = |score: &plimsoll_compare::Score| {
             let half =
@@ -119,8 +107,8 @@ impl<'a> Table<'a> {
         (!lines.is_empty()).then_some(Self { head, lines })
     }
 
-    /// The rows with their last cell in colour, the columns aligned. What does not fit gives way: first columns, then long names,
-    /// which get lines of their own.
+    /// Formats aligned rows. To fit, it first drops columns, then moves long names to their own
+    /// lines.
     pub(super) fn aligned(&self, style: &Style) -> String {
         let head = (self.head.clone(), Role::Dim);
         let lines = self.lines.iter().map(|line| (line.cells.clone(), role(line.compared)));
@@ -130,7 +118,7 @@ impl<'a> Table<'a> {
             .collect();
         let widths = widths(&lines.iter().map(|(cells, _)| cells.as_slice()).collect::<Vec<_>>());
         let longest = widths.first().copied().unwrap_or(0);
-        // The change of two sides always stays: there is no rank in its place.
+        // With two sides, the change stays: there is no rank instead.
         let has_rank = self.head.iter().any(|column| column == "rank");
         let stays =
             |spared: &[&str], column: &str| !spared.contains(&column) || column == "change" && !has_rank;
@@ -171,7 +159,7 @@ impl<'a> Table<'a> {
         text
     }
 
-    /// The table as GitHub reads it; empty without rows.
+    /// Formats the table as GitHub Markdown; empty without rows.
     pub(super) fn markdown(&self) -> String {
         if self.lines.is_empty() {
             return String::new();
@@ -201,7 +189,6 @@ fn is_real(one: &Compared) -> bool {
     matches!(one.verdict, Verdict::Improvement | Verdict::Regression)
 }
 
-/// A metric on two sides.
 fn of_two(row: &Compared) -> Line<'_> {
     let figure = |value: f64, delivered| with_delivered(value, delivered, row.unit);
     let mut name = name(&row.case, row.node.as_deref(), (!row.headline).then_some(&row.metric));
@@ -214,12 +201,11 @@ fn of_two(row: &Compared) -> Line<'_> {
     Line { cells, case: Some(&row.case), compared: Some(row) }
 }
 
-/// A metric on several sides.
 pub(in crate::report) fn name_of(row: &Ranked) -> String {
     name(&row.case, row.node.as_deref(), (!row.headline).then_some(&row.metric))
 }
 
-/// The label of a case with the name of its machine, if there are several, and the metric, if it is not the headline.
+/// Returns the label of a case, with `node` if there are several, and `metric` if given.
 pub(super) fn name(case: &Case, node: Option<&str>, metric: Option<&String>) -> String {
     let of_one = node.filter(|_| !is_of_all(case));
     let node = of_one.map(|node| format!("{}: ", plimsoll_units::text::shown_within(node, 20)));
@@ -227,18 +213,17 @@ pub(super) fn name(case: &Case, node: Option<&str>, metric: Option<&String>) -> 
     node.unwrap_or_default() + &label::label(case) + &metric.unwrap_or_default()
 }
 
-/// `B m7a`
 fn side(comparison: &Comparison, index: usize) -> String {
     let name = comparison.sides.get(index).map(|name| cut(name, SIDE));
     format!("{} {}", letter(index), name.unwrap_or_default())
 }
 
-/// "1", or "2–3" if the noise leaves both possible.
+/// Formats "1", or "2–3" if noise makes both possible.
 fn rank([best, worst]: [usize; 2]) -> String {
     if best == worst { best.to_string() } else { format!("{best}–{worst}") }
 }
 
-/// The cell of a side; `None` in a column of a difference.
+/// Returns a side's cell; `None` for columns of a difference.
 fn of_side(comparison: &Comparison, row: &Ranked, place: &Place, column: &str) -> Option<String> {
     let none = || "–".to_owned();
     Some(match column {
@@ -253,7 +238,7 @@ fn of_side(comparison: &Comparison, row: &Ranked, place: &Place, column: &str) -
     })
 }
 
-/// The cell of a difference.
+/// Returns a difference's cell.
 fn difference(compared: Option<&Compared>, column: &str) -> String {
     let none = || "–".to_owned();
     let Some(row) = compared else { return none() };

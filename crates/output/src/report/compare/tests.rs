@@ -1,4 +1,4 @@
-//! A comparison with every kind of row, in every format.
+//! A comparison with each kind of row, in each format.
 
 mod simulation;
 
@@ -130,7 +130,7 @@ fn what_failed_is_named_with_its_loss() {
     assert!(of_three.len() == 1 && of_three[0].ends_with("from 0 to 6.00 % in C"), "{of_three:?}");
 }
 
-/// Four sides with prices and weights, one of which lacks the case.
+/// Four sides with prices and weights; one lacks the case.
 fn several() -> Comparison {
     let side = |(name, isa, runs, rate): (&str, &str, u32, f64)| {
         let run = |n: u32| {

@@ -1,8 +1,8 @@
-//! Bencher Metric Format, as Bencher's adapter `json` reads it: benchmark → measure → value with its bounds
+//! Bencher Metric Format for Bencher's adapter `json`: benchmark → measure → value with bounds
 //! (<https://bencher.dev/docs/reference/bencher-metric-format/>).
 //!
-//! A benchmark is a case, a measure a metric in its base unit, value its median, and the bounds its confidence interval.
-//! Both names stay the same from run to run, so that Bencher draws them over time.
+//! A benchmark is a case; a measure is a metric in its base unit, with median and confidence
+//! interval. Names are stable between runs, as Bencher's history requires.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -14,7 +14,6 @@ use serde::Serialize;
 use super::openmetrics::unit_name;
 use super::{Format, OneRun};
 
-/// The format.
 pub(super) static FORMAT: Format = Format {
     name: "bmf",
     about: "Bencher Metric Format: medians with their intervals for continuous benchmarking",
@@ -24,7 +23,6 @@ pub(super) static FORMAT: Format = Format {
     ..Format::NONE
 };
 
-/// A figure of a measure.
 #[derive(Serialize)]
 struct Figure {
     value: f64,
@@ -45,7 +43,7 @@ fn run(of: &OneRun<'_>, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}", serde_json::to_string_pretty(&benchmarks)?)
 }
 
-/// The case; with its machine and its repeat where a run has several.
+/// Names the case, with node and repetition if a run has several; also used by other formats.
 pub(super) fn benchmark(run: &Run, measurement: &Measurement) -> String {
     let mut name = measurement.case.id().as_str().to_owned();
     if run.nodes.len() > 1 {
@@ -57,10 +55,9 @@ pub(super) fn benchmark(run: &Run, measurement: &Measurement) -> String {
     plimsoll_units::text::shown_within(&name, MAX_NAME_CHARACTERS)
 }
 
-/// The longest name that Bencher takes, in characters.
+/// Longest name that Bencher accepts, in characters.
 const MAX_NAME_CHARACTERS: usize = 1024;
 
-/// What can be believed of a measurement, by measure.
 fn figures(measurement: &Measurement) -> impl Iterator<Item = (String, Figure)> {
     let believed = measurement.metrics.iter().filter(|_| measurement.status == Status::Ok);
     let figures = believed
@@ -69,7 +66,7 @@ fn figures(measurement: &Measurement) -> impl Iterator<Item = (String, Figure)> 
     figures.chain(delivered(measurement))
 }
 
-/// The delivered headline, as a measure of its own beside the undisturbed one.
+/// Returns the delivered headline as a measure of its own.
 fn delivered(measurement: &Measurement) -> Option<(String, Figure)> {
     let metric = measurement.headline()?;
     let value = measurement.delivered()?.value;
@@ -86,7 +83,7 @@ fn figure(metric: &MetricResult) -> Figure {
     }
 }
 
-/// The measure's slug: metric and unit, in small letters, digits and dashes.
+/// Returns the slug of a measure: metric and unit in lower-case letters, digits and hyphens.
 fn measure(metric: &MetricResult) -> String {
     let words = format!("{} {}", metric.name, unit_name(metric.unit)).to_ascii_lowercase();
     let words = words.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
@@ -111,7 +108,7 @@ mod tests {
         insta::assert_snapshot!(written(&fixture::run()));
     }
 
-    /// What <https://bencher.dev/bmf.json> asks for, and the longest slug of a measure (64 characters).
+    /// Schema of <https://bencher.dev/bmf.json>, and the longest slug of a measure (64 characters).
     #[test]
     fn the_document_is_as_the_published_schema_says() {
         let schema = serde_json::json!({

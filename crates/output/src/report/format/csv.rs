@@ -1,10 +1,9 @@
-//! Comma-separated values (RFC 4180) with a head line.
+//! Comma-separated values (RFC 4180) with a header line.
 
 use super::Format;
 use crate::report::tidy::{self, Rows};
 use crate::report::{compare, published};
 
-/// The format.
 pub(super) static FORMAT: Format = Format {
     name: "csv",
     about: "comma-separated rows: of a run one for each sample, of a comparison one for each side of a metric, of published tables one for each number",

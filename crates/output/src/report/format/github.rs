@@ -1,8 +1,8 @@
-//! The JSON of github-action-benchmark's tools `customBiggerIsBetter` and `customSmallerIsBetter`
-//! (<https://github.com/benchmark-action/github-action-benchmark#examples>): a list of figures with name, unit, value and range.
+//! JSON for github-action-benchmark's tools `customBiggerIsBetter` and `customSmallerIsBetter`
+//! (<https://github.com/benchmark-action/github-action-benchmark#examples>).
 //!
-//! That action takes one direction a file, so there are two formats: of the one are rates, of the other times. The unit is the base unit,
-//! so that a figure keeps it from run to run.
+//! That action accepts one direction per file, so rates and times are two formats. Values are in
+//! base units, so that they compare between runs.
 
 use std::io::{self, Write};
 
@@ -13,7 +13,6 @@ use serde::Serialize;
 use super::bmf::benchmark;
 use super::{Format, OneRun};
 
-/// The format of rates.
 pub(super) static BIGGER: Format = Format {
     name: "github-bigger",
     about: "github-action-benchmark, tool customBiggerIsBetter: headlines of which more is better",
@@ -24,7 +23,6 @@ pub(super) static BIGGER: Format = Format {
     ..Format::NONE
 };
 
-/// The format of times.
 pub(super) static SMALLER: Format = Format {
     name: "github-smaller",
     about: "github-action-benchmark, tool customSmallerIsBetter: headlines of which less is better",
@@ -34,7 +32,6 @@ pub(super) static SMALLER: Format = Format {
     ..BIGGER
 };
 
-/// A figure.
 #[derive(Serialize)]
 struct Figure {
     name: String,
@@ -46,7 +43,6 @@ struct Figure {
     extra: Option<String>,
 }
 
-/// The headline in this direction, if it is to be believed.
 fn headline(measurement: &Measurement, better: Better) -> Option<&MetricResult> {
     let believed = measurement.headline().filter(|_| measurement.status == Status::Ok);
     believed.filter(|metric| metric.better == better && metric.summary.median.is_finite())
@@ -69,7 +65,7 @@ fn write(of: &OneRun<'_>, better: Better, out: &mut dyn Write) -> io::Result<()>
     writeln!(out, "{}", serde_json::to_string_pretty(&figures)?)
 }
 
-/// The share of the limit, and what was delivered of an undisturbed figure.
+/// Formats the share of the limit, and the delivered part of an undisturbed result.
 fn extra(measurement: &Measurement, metric: &MetricResult) -> Option<String> {
     let limit = metric.of_limit.filter(|share| share.is_finite());
     let limit = limit.map(|share| format!("{} of the limit", plimsoll_units::quantity::percent(share, 3)));

@@ -1,11 +1,10 @@
-//! One page that needs no other file and no network.
+//! One self-contained HTML page.
 
 use std::io::{self, Write};
 
 use super::{Format, OneRun, Replayed, Sides};
 use crate::report::html;
 
-/// The format.
 pub(super) static FORMAT: Format = Format {
     name: "html",
     about: "one page that needs no other file and no network",

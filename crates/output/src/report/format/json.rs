@@ -1,4 +1,4 @@
-//! JSON: the whole run document, and the whole comparison.
+//! JSON documents of runs and comparisons.
 
 use std::io::{self, BufWriter, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -12,7 +12,6 @@ use serde::Serialize;
 
 use super::{Format, Sides};
 
-/// The format.
 pub(super) static FORMAT: Format = Format {
     name: "json",
     about: "the whole document, as its schema says",
@@ -26,10 +25,10 @@ fn name(path: &Path) -> String {
     plimsoll_units::text::shown_bytes(path.as_os_str().as_bytes())
 }
 
-/// Writes the document to `out`, indented, with a newline at its end.
+/// Writes the document, indented, with a final newline.
 ///
 /// # Errors
-/// What `out` says.
+/// Writing failed.
 pub fn write(run: &Run, out: impl Write) -> io::Result<()> {
     let mut out = BufWriter::new(out);
     serde_json::to_writer_pretty(&mut out, run)?;
@@ -37,7 +36,6 @@ pub fn write(run: &Run, out: impl Write) -> io::Result<()> {
     out.flush()
 }
 
-/// Writes a comparison as a document of its own.
 fn comparison(of: &Sides<'_>, out: &mut dyn Write) -> io::Result<()> {
     #[derive(Serialize)]
     struct Document<'a> {
@@ -51,17 +49,17 @@ fn comparison(of: &Sides<'_>, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}", serde_json::to_string_pretty(&document)?)
 }
 
-/// Writes the document into a new file of this directory, for its owner alone; its name, for people.
+/// Writes the document to a new private file in this directory. Returns its name, safe to display.
 ///
 /// # Errors
-/// The directory cannot be written, or has no room.
+/// The file cannot be created or written.
 pub fn spool(run: &Run, directory: &Path, registry: &Registry) -> io::Result<String> {
     let id = plimsoll_units::text::shown_within(&run.id, 40).replace('/', "");
     let file = directory.join(format!("plimsoll-{id}.json"));
-    // Mode 0600; whole or not there.
+    // Mode 0600; complete or absent.
     let made = registry.file_in(directory, 0o600, OFlags::empty())?;
     write(run, made.file())?;
-    // Where even this cannot be synced, a copy that a power cut may take is better than none.
+    // If syncing fails, a copy that a power failure may destroy is still better than none.
     let _ = made.file().sync_all();
     made.finish(&file)?;
     Ok(name(&file))
@@ -73,7 +71,7 @@ mod tests {
 
     use super::*;
 
-    /// The document, but for the machine, whose parts have tests of their own.
+    /// Document without the machine, whose parts have tests of their own.
     #[test]
     fn the_document_reads_like_this() {
         let mut made = fixture::cpu("f64", 2, 117.4e9, 118.0e9);
@@ -85,7 +83,7 @@ mod tests {
         let mut document: serde_json::Value = serde_json::from_slice(&text).unwrap();
         document["machine"] = "…".into();
         for list in ["samples", "series"] {
-            // Two of the ten tell the form.
+            // Two of ten show the form.
             document["measurements"][0]["metrics"][0][list].as_array_mut().unwrap().truncate(2);
         }
         insta::assert_snapshot!(serde_json::to_string_pretty(&document).unwrap());

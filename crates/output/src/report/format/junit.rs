@@ -1,5 +1,4 @@
-//! JUnit's XML, as build servers read it: a test case a measurement, and one for each requirement that was held against
-//! it.
+//! JUnit XML for build servers: a test case per measurement and per requirement.
 
 use std::fmt::Write as _;
 
@@ -10,7 +9,6 @@ use plimsoll_units::quantity::{Quantity, percent};
 
 use super::Format;
 
-/// The format.
 pub(super) static FORMAT: Format = Format {
     name: "junit",
     about: "JUnit's XML for build servers: a test case for each measurement and requirement",
@@ -19,7 +17,6 @@ pub(super) static FORMAT: Format = Format {
     ..Format::NONE
 };
 
-/// The document.
 fn text(run: &Run, held: &[Holds]) -> String {
     let is_bad = |m: &&Measurement| matches!(m.status, Status::Failed | Status::Invalid);
     let (errors, failures): (Vec<_>, Vec<_>) =
@@ -97,7 +94,6 @@ fn figure(measurement: &Measurement) -> String {
     }
 }
 
-/// Safe in an attribute and between tags.
 fn escaped(text: &str) -> String {
     let safe = plimsoll_units::text::shown_within(text, 1000);
     let mut out = String::with_capacity(safe.len());
@@ -108,7 +104,7 @@ fn escaped(text: &str) -> String {
             '&' => out += "&amp;",
             '"' => out += "&quot;",
             '\'' => out += "&apos;",
-            // Not characters of XML 1.0.
+            // Not characters in XML 1.0.
             '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
             c => out.push(c),
         }

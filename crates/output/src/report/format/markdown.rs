@@ -1,4 +1,4 @@
-//! Markdown, as GitHub reads it.
+//! GitHub-flavoured Markdown.
 
 use plimsoll_model::measurement::{Measurement, Status};
 use plimsoll_result::document::Run;
@@ -11,7 +11,6 @@ use crate::report::peers::{COLUMN_TITLES, RATIO, compared};
 use crate::report::row::Row;
 use crate::report::{compare, delivered, published};
 
-/// The format.
 pub(super) static FORMAT: Format = Format {
     name: "markdown",
     about: "for an issue, a pull request or a page",
@@ -25,7 +24,6 @@ pub(super) static FORMAT: Format = Format {
     ..Format::NONE
 };
 
-/// The text of a run.
 fn text(run: &Run) -> String {
     let host = of_whom(run).unwrap_or_else(|| "this machine".to_owned());
     let mut text = format!("## {} on {}\n\n", escaped(&run.plan.name), escaped(&host));
@@ -64,7 +62,6 @@ fn row(measurement: &Measurement) -> String {
     format!("| {name} | {} | {} | {} | {share} |\n", figures.both(), figures.interval, figures.limit)
 }
 
-/// What is to be known of the figures, a line a case; empty where there is nothing.
 fn warnings(run: &Run) -> String {
     let line = |m: &Measurement| {
         let texts: Vec<&str> = m.warnings.iter().map(|w| w.text.as_str()).collect();
@@ -74,7 +71,6 @@ fn warnings(run: &Run) -> String {
     if lines.is_empty() { lines } else { format!("\n### Warnings\n\n{lines}") }
 }
 
-/// The reference tools beside the cases; empty where none was asked for.
 fn tools(run: &Run) -> String {
     let line = |cells: Vec<String>| {
         let cells: Vec<String> = cells.iter().map(|cell| escaped(cell)).collect();

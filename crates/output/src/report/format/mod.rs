@@ -1,7 +1,7 @@
-//! The formats that results leave plimsoll in: one file each, and their list, [`FORMATS`].
+//! Export formats: one file each, listed in [`FORMATS`].
 //!
-//! A format says what it can write: a run, the reference tools of a run as rows, a comparison, the tables of a published
-//! report. The values of `--format`, its help, completions and errors and the table in docs/recipes.md follow from the list.
+//! The list defines the values of `--format`, its help, completions and errors, and the table in
+//! docs/recipes.md.
 
 mod bmf;
 mod csv;
@@ -27,7 +27,7 @@ use super::Style;
 use super::compare::Shown;
 use super::published::Report;
 
-/// Every format, in the order of help.
+/// All formats, in the order of the help text.
 pub static FORMATS: &[&Format] = &[
     &text::FORMAT,
     &html::FORMAT,
@@ -45,36 +45,35 @@ pub static FORMATS: &[&Format] = &[
     &otava::CONFIG,
 ];
 
-/// A format of results. What it cannot write is `None`, and no command offers it for that.
+/// An export format. Unsupported contents are `None`.
 pub struct Format {
-    /// The value of `--format`.
+    /// Value of `--format`.
     pub name: &'static str,
-    /// Another name that `--format` takes.
+    /// Alternative value of `--format`.
     pub alias: Option<&'static str>,
-    /// What it is and for whom, in a few words.
+    /// Short description for the help text.
     pub about: &'static str,
-    /// What the name of such a file usually ends with.
+    /// File name extension.
     pub extension: &'static str,
-    /// How it writes a run.
+    /// Writer of a run.
     pub run: Option<RunWriter>,
-    /// How it writes several runs together, if it can.
+    /// Writer of several runs together.
     pub runs: Option<RunsWriter>,
-    /// Whether what it writes of a run has nothing of this measurement; how many those are is said beside it.
+    /// Whether a measurement is missing from a written run; the number of missing ones is reported.
     pub leaves_out: fn(&Measurement) -> bool,
-    /// The format that has this measurement, where this one leaves it out and another does not.
+    /// Name of the format that contains a measurement which this one leaves out.
     pub elsewhere: fn(&Measurement) -> Option<&'static str>,
-    /// What is to be said beside several runs of what it leaves out because not all of them have it.
+    /// Message about contents left out because some of the runs lack them.
     pub not_in_all: fn(&[Run]) -> Option<String>,
-    /// How it writes the reference tools of a run, a row each.
+    /// Writer of a run's reference tools, one row per tool.
     pub tools: Option<RunWriter>,
-    /// How it writes a comparison.
+    /// Writer of a comparison.
     pub comparison: Option<ComparisonWriter>,
-    /// How it writes the tables of published reports.
+    /// Writer of tables of published reports.
     pub tables: Option<TablesWriter>,
 }
 
 impl Format {
-    /// One that writes nothing.
     const NONE: Self = Self {
         name: "",
         alias: None,
@@ -91,67 +90,67 @@ impl Format {
     };
 }
 
-/// Writes a run; the error is the writer's, or says what the format cannot hold.
+/// Writes a run. Fails if writing fails or the format cannot represent it.
 pub type RunWriter = fn(&OneRun<'_>, &mut dyn Write) -> io::Result<()>;
-/// Writes several runs; the error as of a [`RunWriter`].
+/// Writes several runs; fails like a [`RunWriter`].
 pub type RunsWriter = fn(&[Run], &mut dyn Write) -> io::Result<()>;
-/// Writes a comparison; the error as of a [`RunWriter`].
+/// Writes a comparison; fails like a [`RunWriter`].
 pub type ComparisonWriter = fn(&Sides<'_>, &mut dyn Write) -> io::Result<()>;
-/// Writes tables of published reports; the error as of a [`RunWriter`].
+/// Writes tables of published reports; fails like a [`RunWriter`].
 pub type TablesWriter = fn(&Replayed<'_>, &mut dyn Write) -> io::Result<()>;
 
-/// A stored run, and what is said with it.
+/// A stored run with its context.
 pub struct OneRun<'a> {
     /// The run.
     pub run: &'a Run,
-    /// Requirements that were held against it.
+    /// Requirements evaluated against it.
     pub held: &'a [Holds],
-    /// Of the terminal, or of a file.
+    /// Style of the terminal or file.
     pub style: &'a Style,
 }
 
-/// A comparison, and what is said with it.
+/// A comparison with its context.
 pub struct Sides<'a> {
-    /// What was found.
+    /// Result.
     pub comparison: &'a Comparison,
-    /// What was compared.
+    /// Compared sides.
     pub sides: &'a [Side],
-    /// Requirements that were held against each side but the first.
+    /// Requirements evaluated against each side except the first.
     pub held: &'a [Holds],
-    /// Which metrics are shown, where a format is for people.
+    /// Metrics shown by formats for people.
     pub shown: Shown,
-    /// Whether what was lost counts as a failure.
+    /// Whether lost cases count as failures.
     pub missing: Missing,
-    /// Of the terminal, or of a file.
+    /// Style of the terminal or file.
     pub style: &'a Style,
 }
 
 /// Published reports with the runs that fill their tables.
 pub struct Replayed<'a> {
-    /// The reports.
+    /// Reports.
     pub reports: &'a [Report<'a>],
-    /// Of the terminal, or of a file.
+    /// Style of the terminal or file.
     pub style: &'a Style,
 }
 
-/// What a format can be asked to write.
+/// Contents that a format may support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// A run.
     Run,
-    /// The reference tools of a run, a row each.
+    /// Reference tools of a run.
     Tools,
     /// A comparison.
     Comparison,
-    /// The tables of published reports.
+    /// Tables of published reports.
     Tables,
 }
 
 impl Subject {
-    /// All of them.
+    /// All contents.
     pub const ALL: [Self; 4] = [Self::Run, Self::Tools, Self::Comparison, Self::Tables];
 
-    /// The command that writes it.
+    /// Returns the command that writes it.
     #[must_use]
     pub fn command(self) -> &'static str {
         match self {
@@ -162,7 +161,7 @@ impl Subject {
         }
     }
 
-    /// Whether this format can write it.
+    /// Returns whether `format` supports it.
     #[must_use]
     pub fn is_in(self, format: &Format) -> bool {
         match self {
@@ -173,13 +172,13 @@ impl Subject {
         }
     }
 
-    /// The formats that can write it.
+    /// Yields the formats that support it.
     pub fn formats(self) -> impl Iterator<Item = &'static Format> {
         FORMATS.iter().copied().filter(move |format| self.is_in(format))
     }
 }
 
-/// No format of that name can write what was asked for.
+/// Error: the format is unknown or does not support the contents.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct NoFormat {
     name: String,
@@ -187,7 +186,7 @@ pub struct NoFormat {
 }
 
 impl NoFormat {
-    /// That a format of that name cannot write this.
+    /// Creates the error for a format name.
     #[must_use]
     pub fn new(name: &str, subject: Subject) -> Self {
         Self { name: name.to_owned(), subject }
@@ -213,13 +212,13 @@ impl fmt::Display for NoFormat {
     }
 }
 
-/// The format of that name, whatever it can write.
+/// Returns the format with this name or alias.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Format> {
     FORMATS.iter().copied().find(|format| format.name == name || format.alias == Some(name))
 }
 
-/// What is to be said beside a run in a format that leaves some of it out.
+/// Returns a message about cases that the format leaves out; `None` if it contains all.
 #[must_use]
 pub fn left_out(format: &Format, run: &Run) -> Option<String> {
     let all = run.measurements.len();
@@ -240,10 +239,10 @@ pub fn left_out(format: &Format, run: &Run) -> Option<String> {
     nothing.or_else(|| (without > 0).then(invalid))
 }
 
-/// How the format of that name writes a subject, which `writer` asks it for.
+/// Returns the writer that `writer` selects from the format.
 ///
 /// # Errors
-/// There is no such format, or it cannot write that; which can.
+/// The format is unknown or does not support `subject`; the error lists formats that do.
 pub fn writer<W>(
     name: &str,
     subject: Subject,

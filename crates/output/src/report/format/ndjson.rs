@@ -1,9 +1,8 @@
-//! The rows of CSV as JSON objects, one a line.
+//! The CSV rows as JSON objects, one per line.
 
 use super::Format;
 use crate::report::tidy::{self, Rows};
 
-/// The format.
 pub(super) static FORMAT: Format = Format {
     name: "ndjson",
     about: "the rows of csv as JSON objects, one a line",

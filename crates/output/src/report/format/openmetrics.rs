@@ -1,9 +1,10 @@
-//! OpenMetrics text (<https://github.com/prometheus/OpenMetrics/blob/v1.0.0/specification/OpenMetrics.md>, version 1.0): a
-//! family a kind of metric and unit, a line a case, figures with their limits and verdicts.
+//! OpenMetrics 1.0
+//! (<https://github.com/prometheus/OpenMetrics/blob/v1.0.0/specification/OpenMetrics.md>): a family
+//! per metric and unit, a line per case.
 //!
-//! There are two forms. node_exporter's textfile collector takes no times, and no types but those of Prometheus' own text, so
-//! that its verdicts are gauges. The other is for what takes figures of the past: it has the time of the run on each line,
-//! and verdicts as state sets.
+//! node_exporter's textfile collector accepts no timestamps and only types of Prometheus' own text
+//! format, so verdicts are gauges in the scraped form. The timed form, for import of past results,
+//! has the time of the run on each line, and verdicts as state sets.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -18,7 +19,7 @@ use plimsoll_units::quantity::Unit;
 
 use super::{Format, OneRun};
 
-/// The format for what is scraped.
+/// Format for scraping.
 pub(super) static SCRAPED: Format = Format {
     name: "openmetrics",
     about: "gauges for Prometheus and node_exporter's textfile collector: figures, limits, verdicts",
@@ -27,7 +28,7 @@ pub(super) static SCRAPED: Format = Format {
     ..Format::NONE
 };
 
-/// The format for what takes figures of the past.
+/// Format for import with timestamps.
 pub(super) static TIMED: Format = Format {
     name: "openmetrics-timed",
     about: "OpenMetrics 1.0 with the time of each run (of a tag all its runs) and state sets, as promtool and VictoriaMetrics import it",
@@ -41,16 +42,15 @@ fn one<'a>(of: &OneRun<'a>) -> Held<'a> {
     Held { run: of.run, held: of.held }
 }
 
-/// The runs, the oldest first: the times of a series must rise.
+/// Writes several runs, the oldest first: times of a series must rise.
 fn several(runs: &[Run], out: &mut dyn Write) -> io::Result<()> {
     let mut all: Vec<Held<'_>> = runs.iter().map(|run| Held { run, held: &[] }).collect();
     all.sort_by(|a, b| began(a.run).total_cmp(&began(b.run)).then_with(|| a.run.id.cmp(&b.run.id)));
-    // Of two runs at one time a series would have two figures.
+    // Two runs at one time would give a series two values.
     all.dedup_by(|later, earlier| began(later.run) <= began(earlier.run));
     out.write_all(text(&all, Form::Timed).as_bytes())
 }
 
-/// A run, and the requirements that were held against it.
 struct Held<'a> {
     run: &'a Run,
     held: &'a [Holds],
@@ -66,12 +66,11 @@ fn began(run: &Run) -> f64 {
     since_1970(&run.started)
 }
 
-/// A time of a document in seconds since 1970; 0 where it is none.
+/// Converts an RFC 3339 time to seconds since 1970; 0 if invalid.
 pub(in crate::report) fn since_1970(time: &str) -> f64 {
     time.parse::<jiff::Timestamp>().map_or(0.0, |t| t.as_millisecond() as f64 / 1e3)
 }
 
-/// The text.
 fn text(runs: &[Held<'_>], form: Form) -> String {
     let mut families = Families { form, ..Families::scraped() };
     for of in runs {
@@ -85,15 +84,14 @@ fn text(runs: &[Held<'_>], form: Form) -> String {
     families.text()
 }
 
-/// The families of metrics by their names.
+/// Metric families by name.
 pub(in crate::report) struct Families {
     form: Form,
-    /// What each line has as its time.
+    /// Timestamp of new lines, in seconds since 1970.
     time: Option<f64>,
     all: BTreeMap<String, Family>,
 }
 
-/// What a family is.
 struct About {
     kind: &'static str,
     unit: &'static str,
@@ -106,21 +104,20 @@ impl About {
     }
 }
 
-/// Names and values of labels.
 pub(in crate::report) type Labels<'a> = Vec<(&'a str, &'a str)>;
 
 impl Families {
-    /// None yet, of now.
+    /// Creates an empty set without timestamps.
     pub(in crate::report) fn scraped() -> Self {
         Self { form: Form::Scraped, time: None, all: BTreeMap::new() }
     }
 
-    /// All of them.
+    /// Formats all families with the final `# EOF`.
     pub(in crate::report) fn text(&self) -> String {
         self.all.iter().map(|(name, family)| family.text(name)).collect::<String>() + "# EOF\n"
     }
 
-    /// A figure. A unit must end the name.
+    /// Adds a gauge; `name` must end with `unit`.
     pub(in crate::report) fn gauge(
         &mut self,
         name: &str,
@@ -136,7 +133,7 @@ impl Families {
         self.lines(name, about, &labelled(labels), &[(labelled(labels), value)]);
     }
 
-    /// The lines of one metric at one time, each with what follows the family's name. Those of other times follow them.
+    /// Adds the lines of one metric at one time, after earlier ones, given without the family name.
     fn lines(&mut self, name: &str, about: About, metric: &str, lines: &[(String, f64)]) {
         let family = self.all.entry(name.to_owned());
         let family = family.or_insert_with(|| Family { about, metrics: Vec::new(), lines: BTreeMap::new() });
@@ -148,7 +145,8 @@ impl Families {
         family.lines.entry(metric.to_owned()).or_default().extend(lines);
     }
 
-    /// A verdict as the one of these states that is 1. `label` names it where it is a gauge; in a state set the family does.
+    /// Adds an enumeration as one line per state, of which one is 1. `label` names the state in a
+    /// gauge; a state set uses the family name.
     pub(in crate::report) fn state(
         &mut self,
         name: &str,
@@ -168,7 +166,6 @@ impl Families {
         self.lines(name, About { kind, unit: "", help: help.to_owned() }, &labelled(labels), &lines);
     }
 
-    /// What holds for the whole run.
     fn run(&mut self, run: &Run) {
         let labels = [("run", run.id.as_str()), ("plan", &run.plan.name), ("version", &run.version)];
         if self.form == Form::Timed {
@@ -193,7 +190,7 @@ impl Families {
     fn measurement(&mut self, run: &Run, measurement: &Measurement) {
         let (case, repeat) = (measurement.case.id(), measurement.repeat.to_string());
         let mut labels: Labels<'_> = vec![("case", case.as_str()), ("node", &measurement.node)];
-        // One series a repeat, or a scraper would see the same series twice.
+        // One series per repetition; otherwise a scraper would see duplicates.
         labels.extend((run.plan.repeat > 1).then_some(("repeat", repeat.as_str())));
         for code in measurement.warning_codes() {
             let about = About::gauge("", "1: the case carries this warning");
@@ -220,7 +217,7 @@ impl Families {
         }
     }
 
-    /// A figure with its limit, its share of it, and the reference tools beside it.
+    /// Adds a result with limit, share of the limit and reference tools.
     fn figure(&mut self, measurement: &Measurement, metric: &MetricResult, labels: &Labels<'_>) {
         let unit = unit_name(metric.unit);
         let benchmark = measurement.case.benchmark();
@@ -256,7 +253,6 @@ impl Families {
         }
     }
 
-    /// A reference tool beside a figure.
     fn reference(&mut self, tool: &PeerResult, metric: &str, labels: &Labels<'_>) {
         let labels = with(labels, [("metric", metric), ("reference", tool.peer.as_str())]);
         if let Some(ratio) = &tool.ratio {
@@ -275,7 +271,7 @@ impl Families {
         self.state("plimsoll_reference_verdict", help, &labels, "verdict", &states);
     }
 
-    /// Requirements; one that several figures of a case were held to is met where all are.
+    /// Adds requirements; one that applies to several results of a case is met if all meet it.
     fn requirements(&mut self, held: &[Holds]) {
         let mut met: BTreeMap<(&str, &str), bool> = BTreeMap::new();
         for one in held {
@@ -303,7 +299,7 @@ const fn kind(limit: &Limit) -> &'static str {
 
 struct Family {
     about: About,
-    /// The labels of each metric, in the order in which they came; the states of a verdict are one metric.
+    /// Labels of each metric, in order of arrival; all states of a verdict are one metric.
     metrics: Vec<String>,
     lines: BTreeMap<String, Vec<String>>,
 }
@@ -321,7 +317,7 @@ impl Family {
     }
 }
 
-/// A unit's name must end the metric's.
+/// Returns the unit's suffix for metric names.
 pub(super) fn unit_name(unit: Unit) -> &'static str {
     match unit {
         Unit::BytePerSecond => "bytes_per_second",
@@ -349,7 +345,6 @@ fn number(value: f64) -> String {
     }
 }
 
-/// Nothing where there are none.
 fn labelled(labels: &[(&str, &str)]) -> String {
     if labels.is_empty() {
         return String::new();
@@ -375,7 +370,6 @@ mod tests {
         text(&[Held { run, held: &[] }], Form::Scraped)
     }
 
-    /// A run with limits and with reference tools.
     fn whole() -> Run {
         let mut run = fixture::with_tools();
         run.measurements.extend(fixture::run().measurements);
@@ -392,7 +386,7 @@ mod tests {
         vec![one(Some("cpu.peak/op=fma"), true), one(Some("cpu.peak/op=fma"), false), one(None, false)]
     }
 
-    /// Three runs of two repeats with reference tools, the later ones first.
+    /// Three runs of two repetitions with reference tools, the later ones first.
     fn timed() -> String {
         let run = |n: usize| {
             let mut run = Run { started: format!("2026-11-0{n}T08:00:00.5Z"), ..whole() };
@@ -471,8 +465,8 @@ mod tests {
         assert_eq!(text.lines().filter(|line| line.starts_with("plimsoll_run_bad_cases ")).count(), 3);
     }
 
-    /// What a real parser finds in a text: how many series and families, and of which types. (It passes over states of a second
-    /// time, which it takes for doubles, so lines are not counted.)
+    /// Numbers of series and families, and types, that a real parser finds. Lines are not counted:
+    /// the parser drops states at a second time as duplicates.
     fn parsed(module: &str, text: &str) -> Option<String> {
         const SCRIPT: &str = "import sys, importlib\n\
             parser = importlib.import_module(sys.argv[1])\n\
@@ -504,7 +498,7 @@ mod tests {
         let run = whole();
         let of = |form| text(&[Held { run: &run, held: &held }], form);
         let said = |text: &str, types: &str| {
-            // Without time and value; the label's closing brace ends the series.
+            // Without time and value; the closing brace of the labels ends the series.
             let series = |line: &str| line.rfind('}').map_or("plimsoll_run_bad_cases".len(), |at| at + 1);
             let lines = text.lines().filter(|line| !line.starts_with('#'));
             let series: BTreeSet<&str> = lines.map(|line| &line[..series(line)]).collect();
@@ -528,7 +522,7 @@ mod tests {
         }
     }
 
-    /// Names the test on stderr, and in the list that `make test` prints at its end.
+    /// Prints the skipped test to stderr and adds it to the list of `make test`.
     fn skipped(why: &str) {
         let line = format!("format::openmetrics::the_parsers_of_prometheus_read_all_of_it: {why}\n");
         let _ = write!(io::stderr(), "skipped: {line}");

@@ -1,8 +1,8 @@
-//! What Apache Otava (formerly Hunter), which finds change points in series, reads: a CSV file with a row a run and a column a headline,
-//! and the part of its configuration that names the columns (<https://otava.apache.org/docs/csv/>).
+//! CSV and configuration for Apache Otava (formerly Hunter), which detects change points
+//! (<https://otava.apache.org/docs/csv/>): a row per run, a column per headline, in base units.
 //!
-//! Otava takes no empty cell, so a column is one that every run has a believed figure of. Rows are in the order of the runs' start.
-//! Figures are in their base unit.
+//! Otava accepts no empty cells, so columns are headlines with a valid result in each run. Rows are
+//! ordered by start time.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -15,7 +15,6 @@ use super::Format;
 use super::bmf::benchmark;
 use crate::report::tidy::cell;
 
-/// The format of the series.
 pub(super) static SERIES: Format = Format {
     name: "otava",
     about: "Apache Otava's CSV: a row a run (of a tag all its runs), a column a headline that every run has",
@@ -27,7 +26,6 @@ pub(super) static SERIES: Format = Format {
     ..Format::NONE
 };
 
-/// The format of the configuration.
 pub(super) static CONFIG: Format = Format {
     name: "otava-config",
     about: "the configuration (otava.yaml) for that CSV as plimsoll.csv, with the direction of each column",
@@ -37,19 +35,18 @@ pub(super) static CONFIG: Format = Format {
     ..SERIES
 };
 
-/// The columns before the figures.
+/// Columns before the results.
 const KEYS: [&str; 4] = ["started", "run", "version", "machine"];
 
-/// The headline, if it is to be believed.
 fn headline(measurement: &Measurement) -> Option<&MetricResult> {
-    // A column has room for one figure, and what most of the time is excluded from needs two: undisturbed and delivered.
+    // A column holds one value, but a mostly excluded result needs two: undisturbed and delivered.
     let believed = measurement
         .headline()
         .filter(|_| measurement.status == Status::Ok && !measurement.is_mostly_excluded());
     believed.filter(|metric| metric.summary.median.is_finite())
 }
 
-/// The headlines of a run by the names of their cases.
+/// Returns the headlines of a run with their column names.
 fn figures(run: &Run) -> Vec<(String, &MetricResult)> {
     let one = |measurement| Some((benchmark(run, measurement), headline(measurement)?));
     run.measurements.iter().filter_map(one).collect()
@@ -59,15 +56,14 @@ fn names(run: &Run) -> BTreeSet<String> {
     figures(run).into_iter().map(|(name, _)| name).collect()
 }
 
-/// The runs, the oldest first.
 fn in_order(runs: &[Run]) -> Vec<&Run> {
     let mut runs: Vec<&Run> = runs.iter().collect();
-    // Times in UTC of one form are in the order of their text.
+    // RFC 3339 times in UTC sort as text.
     runs.sort_by_key(|run| (&run.started, &run.id));
     runs
 }
 
-/// The columns that every run has, in the order of the first.
+/// Returns the columns that all runs have, in the order of the first run.
 fn columns(runs: &[&Run]) -> Vec<(String, Better)> {
     let all: Vec<BTreeSet<String>> = runs.iter().map(|run| names(run)).collect();
     let first = runs.first().map(|run| figures(run)).unwrap_or_default();
@@ -75,7 +71,7 @@ fn columns(runs: &[&Run]) -> Vec<(String, Better)> {
     in_all.map(|(name, metric)| (name, metric.better)).collect()
 }
 
-/// The columns, of which there must be one.
+/// Returns the columns, or an error if there are none.
 fn some_columns(runs: &[&Run]) -> io::Result<Vec<(String, Better)>> {
     let columns = columns(runs);
     if columns.is_empty() {
@@ -87,7 +83,7 @@ fn some_columns(runs: &[&Run]) -> io::Result<Vec<(String, Better)>> {
     Ok(columns)
 }
 
-/// How many headlines are no column, because only some of the runs have them.
+/// Reports headlines without a column because some runs lack them.
 fn not_in_all(runs: &[Run]) -> Option<String> {
     let all: BTreeSet<String> = runs.iter().flat_map(names).collect();
     let runs: Vec<&Run> = runs.iter().collect();
@@ -117,7 +113,7 @@ fn series(runs: &[Run], out: &mut dyn Write) -> io::Result<()> {
 fn config(runs: &[Run], out: &mut dyn Write) -> io::Result<()> {
     let runs = in_order(runs);
     let columns = some_columns(&runs)?;
-    // A string of JSON is one of YAML.
+    // JSON strings are valid in YAML.
     let quoted = |text: &str| serde_json::to_string(text).map_err(io::Error::from);
     let plan = runs.first().map_or("plimsoll", |run| run.plan.name.as_str());
     writeln!(

@@ -1,4 +1,4 @@
-//! The list of formats, and what follows from it.
+//! The list of formats.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -27,7 +27,7 @@ fn names_are_unique_and_every_format_writes_something() {
     }
 }
 
-/// Everything that a format writes of a run: the run, its tools, comparisons of it with itself.
+/// Texts that a format writes for a run, its tools, and comparisons of it with itself.
 fn texts_of(format: &Format, run: &Run, style: &Style) -> Vec<String> {
     let side = |name: &str| Side { name: name.to_owned(), runs: vec![run.clone()] };
     let compared = |names: &[&str]| {
@@ -123,7 +123,7 @@ fn the_table_of_formats_in_the_docs_is_the_list() {
     }
 }
 
-/// A run with a figure near its limit, a fifth of which was delivered.
+/// A run with a result near its limit, one fifth of it delivered.
 fn disturbed() -> Run {
     let mut made = fixture::cpu("f64", 2, 103e9, 104e9);
     (made.conditions.excluded, made.conditions.delivered) = (Some(0.79), Some(22.125e9));
@@ -137,7 +137,7 @@ fn disturbed() -> Run {
     fixture::run_of(vec![made])
 }
 
-/// Whether a text has the delivered figure, scaled or in full.
+/// Whether a text contains the delivered value, scaled or in full.
 fn has_delivered(text: &str) -> bool {
     ["22.1 GFLOP/s", "22125000000", "2.2125e"].iter().any(|figure| text.contains(figure))
 }
@@ -146,7 +146,7 @@ fn has_delivered(text: &str) -> bool {
 fn no_output_has_an_undisturbed_figure_without_what_was_delivered() {
     let (run, style) = (disturbed(), Style::plain(100));
     for format in FORMATS {
-        // The run has no tools, so every text is about its figure.
+        // The run has no tools, so all texts show its result.
         for text in texts_of(&Format { tools: None, ..**format }, &run, &style) {
             assert!(has_delivered(&text), "{}: {text}", format.name);
         }
@@ -162,7 +162,7 @@ fn the_first_line_of_a_disturbed_run_is_what_it_delivers() {
         first.contains("delivers 22.1 GFLOP/s of the 103 GFLOP/s") && first.contains("other processes"),
         "{first}"
     );
-    // Threads that do a little work in turns each count their own time alone.
+    // Threads that work in turns count only their own time.
     let mut in_turns = disturbed();
     in_turns.measurements[0].conditions.delivered = Some(180e9);
     let delivered = in_turns.measurements[0].delivered().unwrap();

@@ -1,11 +1,10 @@
-//! Text for a terminal: what the commands print where nothing else is asked for.
+//! Text for terminals, the default of all commands.
 
 use std::io::{self, Write};
 
 use super::{Format, OneRun, Replayed, Sides};
 use crate::report::{compare, published, terminal};
 
-/// The format.
 pub(super) static FORMAT: Format = Format {
     name: "text",
     alias: Some("table"),

@@ -1,4 +1,4 @@
-//! What neighbouring rows have in common, said once above them: the amounts and settings that their plan states alike.
+//! Groups neighbouring rows by common amounts and settings in the plan, shown once as a heading.
 
 use plimsoll_bench::label::{added, label, named};
 use plimsoll_model::case::{Case, Key, Value};
@@ -6,17 +6,15 @@ use plimsoll_model::measurement::Measurement;
 
 use super::stated::Stated;
 
-/// Rows below each other.
 pub(super) struct Block<'a> {
-    /// What all of them have in common; empty where nothing.
+    /// Common settings; may be empty.
     pub(super) heading: String,
-    /// The warnings that all of them have, where there is a heading.
     pub(super) warned: Vec<&'a str>,
-    /// Each with its name, which leaves out what the heading says.
+    /// Measurements, with names that omit the heading's settings.
     pub(super) rows: Vec<(&'a Measurement, String)>,
 }
 
-/// The rows in their order, in blocks of what the plan states alike. What `--scale` made of an amount is in the heading too.
+/// Splits rows into blocks with equal settings in the plan.
 pub(super) fn blocks<'a>(all: &[&'a Measurement], stated: &Stated) -> Vec<Block<'a>> {
     let key = |m: &Measurement| {
         let is_load = |name: &str| Key::find(name).is_ok_and(Key::is_load);
@@ -34,8 +32,7 @@ pub(super) fn blocks<'a>(all: &[&'a Measurement], stated: &Stated) -> Vec<Block<
     found
 }
 
-/// Names of cases that tell them apart within their benchmark: of the parameters that its words leave out, only as many as
-/// that takes.
+/// Returns the shortest case names that are unique within their benchmark.
 pub(super) fn short_names(cases: &[&Case]) -> Vec<String> {
     let of = |case: &Case| -> Vec<&Case> {
         cases.iter().copied().filter(|other| other.benchmark() == case.benchmark()).collect()
@@ -43,7 +40,6 @@ pub(super) fn short_names(cases: &[&Case]) -> Vec<String> {
     cases.iter().map(|case| short_name(case, &of(case))).collect()
 }
 
-/// The name of a case among others of its benchmark.
 fn short_name(case: &Case, all: &[&Case]) -> String {
     let mut left_out = added(case);
     while !left_out.is_empty() {
@@ -58,7 +54,6 @@ fn short_name(case: &Case, all: &[&Case]) -> String {
     label(case)
 }
 
-/// The label of a case without these parameters.
 fn without(case: &Case, names: &[&str]) -> String {
     let kept = case.params().iter().filter(|(name, _)| !names.contains(name));
     label(&kept.fold(Case::of(case.benchmark()), |made, (name, value)| made.with(name, value.clone())))
@@ -82,7 +77,7 @@ fn block<'a>(rows: &[&'a Measurement], stated: &Stated) -> Block<'a> {
     }
 }
 
-/// What several rows have in common as the plan states it; nothing where that is only what their words say anyway.
+/// Returns the common settings, or nothing if the labels contain them anyway.
 fn common(rows: &[&Measurement], stated: &Stated) -> Vec<(&'static str, String)> {
     let [first, others @ ..] = rows else { return Vec::new() };
     let all: Vec<Vec<(&str, String)>> = others.iter().map(|m| named(&stated.case(&m.case))).collect();
@@ -93,7 +88,7 @@ fn common(rows: &[&Measurement], stated: &Stated) -> Vec<(&'static str, String)>
     if is_worth_it { found } else { Vec::new() }
 }
 
-/// A parameter with its value in these rows, or its least and most; and of what, where the plan states another.
+/// Formats a parameter as its value or range, and "of" its value in the plan if that differs.
 fn said(rows: &[&Measurement], name: &str, stated: &str) -> String {
     let number = |case: &Case| match case.get(name) {
         Some(Value::Size(n) | Value::Count(n)) => *n,

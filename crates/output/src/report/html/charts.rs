@@ -1,5 +1,4 @@
-//! From a run to its charts: a curve for every parameter of which there are several values, then what stands in single
-//! measurements (series, distributions, curves, matrices), then the roofline and the tools.
+//! Charts of a run: sweeps, single measurements, roofline and reference tools.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +13,7 @@ use super::Reference;
 use super::data::{Axis, Band, Chart, Kind, Role, Scale, Series};
 use super::stated::Stated;
 
-/// A parameter along which a curve is drawn.
+/// A parameter used as x axis.
 #[derive(Clone, Copy)]
 struct Along {
     key: &'static Key,
@@ -22,7 +21,7 @@ struct Along {
 }
 
 impl Along {
-    /// All of them, how many work at once first.
+    /// Returns all axes, numbers of workers first.
     fn all() -> Vec<Self> {
         let all = KEYS.iter().filter_map(|key| Some(Self { key, axis: key.axis? }));
         let (workers, others): (Vec<Self>, Vec<Self>) = all.partition(|along| along.axis.workers);
@@ -36,23 +35,22 @@ impl Along {
         }
     }
 
-    /// Whether the values of a parameter are lines of one chart.
+    /// Returns whether values of this parameter become lines of one chart.
     fn overlays(&self, key: &Key) -> bool {
         key.overlaid && !self.axis.apart.contains(&key.name)
     }
 }
 
-/// Beyond this ratio between the least and the most that is drawn, a linear axis shows the one as nothing.
+/// Ratio of largest to smallest value beyond which a linear axis hides the smallest.
 const MAX_LINEAR_RATIO: f64 = 20.0;
 
-/// A measurement with one of its metrics.
 #[derive(Clone, Copy)]
 struct Drawn<'a> {
     measurement: &'a Measurement,
     metric: &'a MetricResult,
 }
 
-/// All sweeps of the measurements of one subsystem, beside published figures of the same cases.
+/// Draws all sweeps of a subsystem, with published results of the same cases.
 pub(super) fn sweeps(run: &Run, subsystem: &str, references: &[Reference]) -> Vec<Chart> {
     let of = run.measurements.iter().filter(|m| m.case.subsystem() == subsystem && m.status == Status::Ok);
     let usable: Vec<Drawn<'_>> = of.flat_map(drawn).collect();
@@ -76,7 +74,7 @@ pub(super) fn sweeps(run: &Run, subsystem: &str, references: &[Reference]) -> Ve
     charts
 }
 
-/// The headline of a measurement, and what is drawn beside it.
+/// Returns the metrics of a measurement that are drawn.
 fn drawn(measurement: &Measurement) -> Vec<Drawn<'_>> {
     let beside =
         |name: &str| plimsoll_bench::metric(&measurement.case, name).is_some_and(|metric| metric.drawn);
@@ -85,22 +83,20 @@ fn drawn(measurement: &Measurement) -> Vec<Drawn<'_>> {
     metrics.map(|(_, metric)| Drawn { measurement, metric }).collect()
 }
 
-/// What a benchmark does by other means than others.
+/// Returns the operation that this benchmark shares with other benchmarks.
 fn common(benchmark: &str) -> Option<&'static str> {
     plimsoll_bench::find(benchmark)?.descriptor().common
 }
 
-/// What makes two areas of memory the same work for different numbers of threads.
+/// Definition of comparable working sets for different thread counts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sizes {
-    /// As many bytes for each thread.
     Each,
-    /// As many bytes in all.
     InAll,
 }
 
 impl Sizes {
-    /// The bytes in all, where it is they that are kept.
+    /// Returns the total bytes, if the total is kept constant.
     fn total(self, case: &Case, along: &Along) -> Option<String> {
         let each = plimsoll_bench::subsystem_of(case).of_each_thread.contains(&"size");
         let counts = self == Self::InAll && along.key.name == "threads" && each;
@@ -109,14 +105,13 @@ impl Sizes {
     }
 }
 
-/// The measurements of one chart.
 struct Facet<'a> {
-    /// The benchmark, or the first of those that are laid over each other.
+    /// Benchmark; the first one if several are overlaid.
     benchmark: &'a str,
     metric: &'a str,
-    /// What the plan states alike for all of them and otherwise for others: the key.
+    /// Grouping key: settings from the plan that the measurements share.
     shared: Vec<String>,
-    /// What the title says of it: what all of them had.
+    /// Measured settings shown in the title.
     fixed: Vec<String>,
     all: Vec<&'a Measurement>,
 }
@@ -142,7 +137,7 @@ fn facets<'a>(all: &[Drawn<'a>], along: &Along, sizes: Sizes, stated: &Stated) -
         };
         let text = |all: Vec<String>| all.into_iter().chain(total.clone()).collect::<Vec<_>>();
         let shared = text(others(&stated.case(case), kept));
-        // The title has these anyway.
+        // The title contains these anyway.
         let unusual = |name: &str, value: &Value| {
             kept(name, value) && !along.axis.apart.contains(&name) && !is_usual(name, value)
         };
@@ -163,7 +158,7 @@ fn facets<'a>(all: &[Drawn<'a>], along: &Along, sizes: Sizes, stated: &Stated) -
     found
 }
 
-/// Parameters that are kept, as text.
+/// Formats the parameters that `keep` selects.
 fn others(case: &Case, keep: impl Fn(&str, &Value) -> bool) -> Vec<String> {
     let kept = case.params().iter().filter(|(name, value)| keep(name, value));
     let said = |(name, value): &(&'static str, Value)| match (*name, value) {
@@ -175,7 +170,6 @@ fn others(case: &Case, keep: impl Fn(&str, &Value) -> bool) -> Vec<String> {
     kept.map(said).collect()
 }
 
-/// The parameter as a place on an axis.
 fn place(case: &Case, key: &str) -> Option<f64> {
     match case.get(key)? {
         Value::Size(n) | Value::Count(n) => Some(*n as f64),
@@ -183,12 +177,11 @@ fn place(case: &Case, key: &str) -> Option<f64> {
     }
 }
 
-/// The figures of one metric along the axis.
+/// Results of one metric along the axis.
 #[derive(Default)]
 struct Lines<'a> {
     name: String,
     points: Vec<(f64, &'a MetricResult)>,
-    /// Figures that others published of the same cases, by report.
     published: BTreeMap<String, Points>,
 }
 
@@ -208,7 +201,7 @@ impl Facet<'_> {
         charts
     }
 
-    /// The lines of the overlaid parameters, named by what differs among them.
+    /// Returns one line per combination of overlaid parameters, named by what differs.
     fn lines(&self, along: &Along, references: &[Reference]) -> Vec<Lines<'_>> {
         let differs =
             |key: &&Key| key.overlaid && key.name != along.key.name && self.values(key.name).len() > 1;
@@ -255,12 +248,11 @@ impl Facet<'_> {
         self.all.iter().map(|m| m.case.benchmark()).collect()
     }
 
-    /// What a parameter is in the measurements of the chart; an empty text where one lacks it.
+    /// Returns the values of a parameter; a missing one is an empty text.
     fn values(&self, key: &str) -> BTreeSet<String> {
         self.all.iter().map(|m| m.case.get(key).map(ToString::to_string).unwrap_or_default()).collect()
     }
 
-    /// What is measured, along what, and what is the same in all of it.
     fn title(&self, along: &Along) -> String {
         let of = self.benchmarks().into_iter().collect::<Vec<_>>().join(", ");
         let single = |key: &&str| self.values(key).into_iter().next().filter(|_| self.values(key).len() == 1);
@@ -268,13 +260,13 @@ impl Facet<'_> {
         let work = titled.filter_map(|key| single(&key));
         let said = work.chain([self.fixed.join(" · ")]).filter(|text| !text.is_empty());
         let said: String = said.map(|text| format!(" · {text}")).collect();
-        // A benchmark that is called after what it measures: memory.latency.
+        // Some benchmarks have the name of their metric: memory.latency.
         let metric =
             if of.ends_with(&format!(".{}", self.metric)) { "" } else { &format!(" {}", self.metric) };
         format!("{of}{metric} by {}{said}", along.axis.name)
     }
 
-    /// The figures themselves, with limits, tools, and for threads what perfect scaling would give.
+    /// Chart of results, with limits, reference tools and, for threads, perfect scaling.
     fn rates(&self, lines: &[Lines<'_>], along: &Along, run: &Run) -> Chart {
         let mut series = Vec::new();
         for line in lines {
@@ -304,7 +296,7 @@ impl Facet<'_> {
         let unit = lines.iter().flat_map(|l| &l.points).map(|(_, m)| m.unit).next();
         let unit = unit.map_or("", |unit| unit.name());
         let longest = lines.iter().map(|l| l.points.len()).max().unwrap_or(0);
-        // Latencies of caches and of memory are two orders apart.
+        // Latencies of caches and memory differ by two orders of magnitude.
         let wide = unit == "s" && along.scale() == Scale::Log || is_wide(&series);
         let scale = if wide { Scale::Log } else { Scale::Linear };
         let unit_of_x = if along.key.kind == case::Kind::Count { "" } else { "B" };
@@ -319,14 +311,14 @@ impl Facet<'_> {
             bands: if along.key.name == "size" { caches(&run.machine) } else { Vec::new() },
         };
         if longest <= 3 && along.axis.workers {
-            // A bar begins at nothing, which a logarithmic axis has not.
+            // Bars start at zero, which a logarithmic axis lacks.
             as_places(&mut chart);
             chart.kind = if wide { Kind::Lines } else { Kind::Bars };
         }
         chart
     }
 
-    /// The same as shares of the limit, ours and the tools'.
+    /// Chart of shares of the limit, with reference tools.
     fn shares(&self, lines: &[Lines<'_>], along: &Along) -> Option<Chart> {
         let mut series = Vec::new();
         for line in lines {
@@ -393,12 +385,12 @@ fn peers(line: &Lines<'_>) -> Vec<Series> {
     tools.into_iter().map(|(tool, points)| Series::new(beside(tool, line), Role::Peer, points)).collect()
 }
 
-/// What stands beside a line, named so that it is told apart from what stands beside the others.
+/// Names a reference or tool line after its line of results.
 fn beside(name: &str, line: &Lines<'_>) -> String {
     if line.name == "plimsoll" { name.to_owned() } else { format!("{name} {}", line.name) }
 }
 
-/// The rate of the fewest threads, multiplied; and the Universal Scalability Law where there is enough to fit it.
+/// Draws perfect scaling from the fewest threads, and a fit of the universal scalability law.
 fn ideal(line: &Lines<'_>) -> Vec<Series> {
     use plimsoll_bench::Better;
     use plimsoll_stats::{Load, Samples, Seed, Usl};
@@ -426,14 +418,14 @@ fn ideal(line: &Lines<'_>) -> Vec<Series> {
     series
 }
 
-/// Whether what is drawn is so far apart that a linear axis would hide some of it.
+/// Returns whether the values need a logarithmic axis.
 pub(super) fn is_wide(series: &[Series]) -> bool {
     let values = || series.iter().flat_map(|s| &s.points).filter_map(|p| p.get(1).copied().flatten());
     let (least, most) = values().fold((f64::INFINITY, 0.0_f64), |(low, high), v| (low.min(v), high.max(v)));
     least > 0.0 && most / least > MAX_LINEAR_RATIO
 }
 
-/// Few places are told apart better by their names than by a scale.
+/// Uses labelled positions instead of a scale for few x values.
 fn as_places(chart: &mut Chart) {
     let places: BTreeSet<u64> = chart
         .series
@@ -453,7 +445,7 @@ fn as_places(chart: &mut Chart) {
     chart.x = Axis::categories(&chart.x.name, places.iter().map(u64::to_string).collect());
 }
 
-/// The sizes of the data caches that one CPU sees, as ranges of the size axis.
+/// Returns the sizes of the data caches of one CPU as bands of the size axis.
 fn caches(machine: &Machine) -> Vec<Band> {
     let mut sizes: Vec<(String, u64)> = machine
         .cpu
@@ -477,7 +469,6 @@ fn caches(machine: &Machine) -> Vec<Band> {
     bands
 }
 
-/// The name of a measurement in a chart.
 pub(super) fn name(measurement: &Measurement) -> String {
     label(&measurement.case)
 }

@@ -1,4 +1,4 @@
-//! A comparison as one HTML file: the verdicts, the differences with their intervals, every metric, and figures against prices.
+//! Comparison as one HTML file: verdicts, differences, all metrics, results by price.
 
 use maud::{Markup, html};
 use plimsoll_bench::Better;
@@ -10,10 +10,10 @@ use super::{document, machines, what_differs};
 use crate::report::compare::rows::{Line, Table, has_ranks, is_of_words, name_of};
 use crate::report::compare::{NOTHING, SCORE, Shown, blindness, left, notes, tally, title, warnings};
 
-/// The page; `sides` are what was compared.
+/// Builds the page of a comparison of `sides`.
 ///
 /// # Errors
-/// A figure that JSON cannot hold.
+/// A number cannot be represented in JSON.
 pub fn comparison(
     comparison: &Comparison,
     sides: &[Side],
@@ -105,7 +105,6 @@ fn line(row: &Line<'_>, head: &[String]) -> Markup {
     }
 }
 
-/// B as a multiple of A.
 fn forest(rows: &[Line<'_>]) -> Option<Chart> {
     let mut names = Vec::new();
     let mut points = Vec::new();
@@ -129,19 +128,18 @@ fn forest(rows: &[Line<'_>]) -> Option<Chart> {
     })
 }
 
-/// The headlines that have a direction.
 fn headlines(comparison: &Comparison) -> impl Iterator<Item = &Ranked> {
     comparison.ranked.iter().filter(|row| row.headline && row.better.is_some())
 }
 
-/// A figure as a share of the best, which is 1 whatever direction is good.
+/// Returns the value relative to the best; at most 1 in either direction.
 fn share(row: &Ranked, value: f64) -> Option<f64> {
     let best = row.places.first()?.value;
     let share = if row.better == Some(Better::Higher) { value / best } else { best / value };
     Some(share).filter(|share| share.is_finite())
 }
 
-/// Each figure as a share of the best one of its metric: a row a metric, a column a side.
+/// Heat map of results relative to the best: metrics × sides.
 fn shares(comparison: &Comparison) -> Option<Chart> {
     let names: Vec<String> = headlines(comparison).map(name_of).collect();
     let points = headlines(comparison).enumerate().flat_map(|(at, row)| {
@@ -162,7 +160,7 @@ fn shares(comparison: &Comparison) -> Option<Chart> {
     })
 }
 
-/// Shares of the best against the price: a point a side, a series a metric.
+/// Chart of shares of the best by price: one series per metric.
 fn by_price(comparison: &Comparison) -> Option<Chart> {
     let prices = comparison.prices.as_ref()?;
     let series = |(index, row): (usize, &Ranked)| {

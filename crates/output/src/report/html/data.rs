@@ -1,48 +1,43 @@
-//! What the page's script draws: charts as plain data, five kinds of them. How they look is the script's affair.
+//! Chart data for the page's script, which decides their appearance.
 
 use serde::Serialize;
 
 use plimsoll_units::quantity::Unit;
 
-/// A chart.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Chart {
     /// Unique on the page.
     pub(super) id: String,
     pub(super) title: String,
-    /// One line on how to read it; empty where there is nothing to say.
+    /// One line on how to read it; may be empty.
     pub(super) note: String,
     pub(super) kind: Kind,
     pub(super) x: Axis,
     pub(super) y: Axis,
     pub(super) series: Vec<Series>,
-    /// Shaded ranges of x.
     pub(super) bands: Vec<Band>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Kind {
-    /// Points joined by lines.
     Lines,
-    /// Points by kind at named places, with levels for each place.
+    /// Points at named positions, with levels per position.
     Strip,
     /// Bars side by side; x is a category.
     Bars,
-    /// A value for each pair: points are [column, row, value].
+    /// One value per pair: points are [column, row, value].
     Heat,
-    /// Ratios with intervals, a row each: points are [ratio, row, low, high].
+    /// Ratios with intervals: points are [ratio, row, low, high].
     Forest,
 }
 
-/// What an axis counts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Axis {
     pub(super) name: String,
-    /// Machine name of the unit; `%` for shares, empty for counts.
+    /// Machine-readable unit; `%` for shares, empty for counts.
     pub(super) unit: &'static str,
     pub(super) scale: Scale,
-    /// Names of the places of a category axis.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) categories: Vec<String>,
 }
@@ -54,7 +49,7 @@ pub(super) enum Scale {
     Linear,
     Log,
     Category,
-    /// Named places at 0, 1, 2 …, with room between them.
+    /// Labelled positions at 0, 1, 2 …, with room between them.
     Places,
 }
 
@@ -63,41 +58,38 @@ pub(super) enum Scale {
 pub(super) struct Series {
     pub(super) name: String,
     pub(super) role: Role,
-    /// [x, y] or [x, y, low, high]; null where there is none.
+    /// [x, y] or [x, y, low, high]; `None` breaks the line.
     pub(super) points: Vec<Vec<Option<f64>>>,
-    /// What a point is, in the place of x; none where x says it.
+    /// Labels of the points, if x does not identify them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) labels: Vec<String>,
-    /// Number of its colour, where lines that belong together share one.
+    /// Colour number; related lines share one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) colour: Option<usize>,
-    /// Points without a line.
+    /// Whether points are drawn without a line.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) scattered: bool,
 }
 
-/// Whose figures they are: it decides line and mark.
+/// Origin of the values; decides line style and marker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Role {
     Own,
     Peer,
     Limit,
-    /// What perfect scaling would give.
     Ideal,
-    /// A law fitted, or the level of a segment.
+    /// Fitted law, or level of a segment.
     Fit,
-    /// What others published of the same case.
+    /// Published results of the case.
     Published,
-    /// What they published of a reference program.
+    /// Published results of a reference tool.
     Program,
-    /// What they published as a limit.
     Theory,
-    /// What they published and is not to be believed.
+    /// Doubted published results.
     Doubted,
 }
 
-/// A range of x with a name.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Band {
     pub(super) name: String,
@@ -133,8 +125,8 @@ impl Series {
     }
 }
 
-/// JSON that may stand in a `<script>` element: nothing in it can end the element or start markup, and neither a line
-/// separator of JavaScript nor a character that turns text around is in it.
+/// Encodes JSON that is safe within a `<script>` element: no markup, JavaScript line separators or
+/// bidirectional control characters.
 pub(super) fn island(value: &impl Serialize) -> serde_json::Result<String> {
     let text = serde_json::to_string(value)?;
     let mut out = String::with_capacity(text.len());

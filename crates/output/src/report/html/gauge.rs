@@ -1,6 +1,5 @@
-//! The first picture: every headline as a load line. Full is the limit, for rates and latencies alike; tools, published
-//! figures and the last run are marks on the same line. Without a limit nothing can be full: there our figure is a mark as
-//! well, beside the others.
+//! Gauges: each headline as a line that is full at its limit, with marks for reference tools,
+//! published results and the last run. Without a limit, our result is a mark, too.
 
 use maud::{Markup, html};
 use plimsoll_bench::label::label;
@@ -16,26 +15,23 @@ use crate::report::context::{context, title};
 use crate::report::group::{IN_ITS_COLUMN, STAR, is_wide};
 use crate::report::row::Row;
 
-/// How far beyond the limit the line is drawn.
+/// End of the line, as a multiple of the limit.
 const GAUGE_END: f64 = 1.08;
 
-/// One line.
 struct Line<'a> {
     measurement: &'a Measurement,
     metric: &'a MetricResult,
     marks: Vec<Mark>,
-    /// The figure that stands at full.
     full: f64,
 }
 
-/// Another figure on the line.
 struct Mark {
     kind: &'static str,
     name: String,
     value: f64,
 }
 
-/// All lines, by subsystem; below each other what the plan states alike.
+/// Builds all gauges by subsystem, in blocks of cases with equal settings in the plan.
 pub(super) fn gauges(run: &Run, stated: &Stated, references: &[Reference]) -> Markup {
     let parts = crate::report::subsystems(run);
     let of = |part: &str| -> Vec<&Measurement> {
@@ -60,7 +56,7 @@ pub(super) fn gauges(run: &Run, stated: &Stated, references: &[Reference]) -> Ma
     }
 }
 
-/// The lines of a few headlines, each with the name of its subsystem.
+/// Builds the gauges of a few headlines, each with its subsystem.
 pub(super) fn headlines(run: &Run) -> Markup {
     html! {
         @for (subsystem, measurement) in card::telling(run) {
@@ -69,7 +65,7 @@ pub(super) fn headlines(run: &Run) -> Markup {
     }
 }
 
-/// What all lines of a block have in common.
+/// Heading of a block: settings and warnings that its rows share.
 fn heading(block: &Block<'_>) -> Markup {
     let warned: Vec<&str> = in_words(&block.warned).collect();
     html! {
@@ -80,10 +76,10 @@ fn heading(block: &Block<'_>) -> Markup {
     }
 }
 
-/// A line; `short` is the name without what the heading says, and `told` are the warnings that it says.
+/// Builds one gauge; `short` omits what the heading contains, and `told` lists its warnings.
 fn row(measurement: &Measurement, short: &str, told: &[&str], references: &[Reference]) -> Markup {
     let Row { label: whole, figures, .. } = Row::of(measurement);
-    // Which repeat it is follows the name.
+    // The suffix identifies the repetition.
     let repeat = whole.strip_prefix(&label(&measurement.case)).unwrap_or_default();
     let name = format!("{short}{repeat}");
     let (Some(metric), Some(figures)) = (measurement.metrics.first(), figures) else {
@@ -137,12 +133,11 @@ fn row(measurement: &Measurement, short: &str, told: &[&str], references: &[Refe
     }
 }
 
-/// The warnings that a row says in words: not those that the column of its interval says.
+/// Filters out warnings that the interval column shows.
 fn in_words<'a>(codes: &[&'a str]) -> impl Iterator<Item = &'a str> {
     codes.iter().copied().filter(|code| !IN_ITS_COLUMN.contains(code))
 }
 
-/// Names of warnings in words.
 fn words(codes: &[&str]) -> String {
     codes.join(", ").replace('-', " ")
 }
@@ -182,7 +177,7 @@ impl<'a> Line<'a> {
             plimsoll_bench::Better::Higher => a.max(b),
             plimsoll_bench::Better::Lower => a.min(b),
         };
-        // Without a limit the best of the figures stands at nine tenths: only where they are to each other means something.
+        // Without a limit, the best value is at nine tenths: only relative positions matter.
         let best = marks.iter().map(|m| m.value).fold(own, best);
         let full = limit.unwrap_or(match metric.better {
             plimsoll_bench::Better::Higher => best / 0.9,
@@ -191,7 +186,7 @@ impl<'a> Line<'a> {
         Self { measurement, metric, marks, full }
     }
 
-    /// Where a figure stands: 1 is full. Beyond the line's end is its end.
+    /// Returns the position of a value: 1 is full, clamped to the end of the line.
     fn at(&self, value: f64) -> f64 {
         let share = match self.metric.better {
             plimsoll_bench::Better::Higher => value / self.full,
@@ -200,7 +195,6 @@ impl<'a> Line<'a> {
         if share.is_finite() { share.clamp(0.0, GAUGE_END) } else { 0.0 }
     }
 
-    /// The line in words, for who cannot see it.
     fn spoken(&self, name: &str, interval: &str) -> String {
         let figure = |value: f64| Quantity::new(value, self.metric.unit).to_string();
         let share =

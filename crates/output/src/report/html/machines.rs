@@ -1,5 +1,5 @@
-//! Machines side by side, which the reader of a page compares: what the script's table needs of each, and the run documents
-//! that they are from. The reader adds more of them, so what the script needs to check those is here too.
+//! Comparison of machines on the page: data for the script's table, and the embedded run documents.
+//! Users can drop further documents, so it also contains the data to validate those.
 
 use std::collections::BTreeMap;
 
@@ -17,41 +17,37 @@ use serde_json::Value;
 use super::data::island;
 use super::parts::machine_line;
 
-/// Most bytes of run documents that a page holds, as they are in it.
+/// Limit of embedded run documents per page, in encoded bytes.
 pub(super) const MOST_HELD: usize = 8 << 20;
 
-/// Largest file that a page takes: in a browser it is in memory several times.
+/// Largest dropped file in bytes; a browser holds it in memory several times.
 const LARGEST_FILE: usize = 64 << 20;
 
-/// Names of documents that are given.
 const MAX_DOCUMENTS_NAMED: usize = 5;
 
-/// Characters of a name.
 const MAX_NAME_CHARACTERS: usize = 64;
 
-/// A run, and what its column is called where its machine's name is not.
+/// A run with an optional column name; the default is the machine's name.
 pub(super) struct Named<'a> {
     run: &'a Run,
     name: Option<&'a str>,
 }
 
-/// The runs of a page by the names of their machines.
 pub(super) fn named(runs: &[Run]) -> Vec<Named<'_>> {
     runs.iter().map(|run| Named { run, name: None }).collect()
 }
 
-/// The last run of each side, by the name of the side, and the documents of all. What was published was not
-/// measured here and has no document.
+/// Builds the section with the last run of each measured side, and embeds the documents of all
+/// runs.
 ///
 /// # Errors
-/// A figure that JSON cannot hold.
+/// A number cannot be represented in JSON.
 pub(super) fn of_sides(sides: &[Side]) -> serde_json::Result<Compared> {
     let measured = || sides.iter().filter(|side| !side.is_published());
     let last = measured().filter_map(|side| Some(Named { run: side.runs.last()?, name: Some(&side.name) }));
     section(&last.collect::<Vec<_>>(), &measured().flat_map(|side| &side.runs).collect::<Vec<_>>())
 }
 
-/// All that the script knows of what is compared.
 #[derive(Serialize)]
 struct Island {
     most: usize,
@@ -59,21 +55,17 @@ struct Island {
     begin: &'static str,
     end: &'static str,
     schema: Value,
-    /// Whether more is better, by benchmark and metric.
     better: BTreeMap<&'static str, BTreeMap<&'static str, &'static str>>,
-    /// Names of parameters, earlier ones too.
+    /// All known parameter names, including former ones.
     keys: Vec<&'static str>,
-    /// Parameters that follow the machine.
     of_machine: Vec<&'static str>,
-    /// Shares of the time above which a figure is not compared, because so much is excluded or taken by others, and above which it
-    /// is none.
+    /// Shares of excluded or taken time above which a result is not compared, or invalid.
     mostly: f64,
     taken: f64,
     all_but: f64,
     machines: Vec<Column>,
 }
 
-/// A machine.
 #[derive(Serialize)]
 struct Column {
     name: String,
@@ -84,24 +76,22 @@ struct Column {
     plan: String,
     version: String,
     partial: bool,
-    /// CPUs that it has for what is measured.
+    /// CPUs used by the measurement.
     cpus: usize,
     cases: Vec<Measured>,
 }
 
-/// One of its cases.
 #[derive(Serialize)]
 struct Measured {
     id: String,
     label: String,
     status: &'static str,
     reason: Option<String>,
-    /// Whether too much of its time is excluded for it to be compared, or others took too much of it.
+    /// Whether interruptions took too much time for a comparison.
     interrupted: bool,
     figures: Vec<Figure>,
 }
 
-/// One of its figures.
 #[derive(Serialize)]
 struct Figure {
     name: String,
@@ -113,18 +103,16 @@ struct Figure {
     of_limit: Option<f64>,
 }
 
-/// What a page has of the machines that are compared.
 pub(super) struct Compared {
-    /// The place of the table, and its data.
     pub(super) section: Markup,
-    /// The documents; they come last, so that nothing waits for them.
+    /// Embedded documents; placed last so that they do not delay the page.
     pub(super) held: Markup,
 }
 
-/// The machines of these runs, and the documents of all.
+/// Builds the section of the `shown` runs, and embeds the documents of `all`.
 ///
 /// # Errors
-/// A figure that JSON cannot hold.
+/// A number cannot be represented in JSON.
 pub(super) fn section(shown: &[Named<'_>], all: &[&Run]) -> serde_json::Result<Compared> {
     let machines: usize = shown.iter().map(|named| named.run.nodes.len()).sum();
     let columns = shown.iter().filter(|_| machines <= MAX_SIDES).flat_map(columns).collect();
@@ -157,7 +145,6 @@ pub(super) fn section(shown: &[Named<'_>], all: &[&Run]) -> serde_json::Result<C
     Ok(Compared { section, held })
 }
 
-/// The schema of a run document without its descriptions.
 fn schema() -> serde_json::Result<Value> {
     let mut schema: Value = serde_json::from_str(include_str!("../../../../../schema/run.v1.json"))?;
     debug_assert_eq!(schema["properties"]["schema"]["const"], RUN_SCHEMA);
@@ -180,7 +167,7 @@ fn directions(benchmark: &dyn plimsoll_bench::Benchmark) -> BTreeMap<&'static st
     benchmark.all_metrics().iter().map(|metric| (metric.name, metric.better.word())).collect()
 }
 
-/// The documents as they stand in a page, `None` for one that has no room.
+/// Encodes the documents; `None` for those that exceed the size limit.
 pub(super) fn held(runs: &[&Run]) -> serde_json::Result<Vec<Option<String>>> {
     let mut left = MOST_HELD;
     let pack = |run: &&Run| {
@@ -191,7 +178,7 @@ pub(super) fn held(runs: &[&Run]) -> serde_json::Result<Vec<Option<String>>> {
     runs.iter().map(pack).collect()
 }
 
-/// What a reader may do with them, and which are not here.
+/// Explains how to use the embedded documents and lists the missing ones.
 fn told(held: &[Option<String>], runs: &[&Run]) -> Markup {
     let lost: Vec<String> =
         held.iter().zip(runs).filter(|(held, _)| held.is_none()).map(|(_, run)| run.id.clone()).collect();
@@ -209,7 +196,6 @@ fn told(held: &[Option<String>], runs: &[&Run]) -> Markup {
     }
 }
 
-/// A column for each machine of a run.
 fn columns<'a>(named: &'a Named<'a>) -> impl Iterator<Item = Column> + 'a {
     let run = named.run;
     run.nodes.iter().map(move |node| {

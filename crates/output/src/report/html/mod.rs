@@ -1,8 +1,8 @@
-//! The report as one HTML file that opens anywhere: no network, no other file.
+//! The report as one self-contained HTML file.
 //!
-//! Text, tables and the first picture are made here, by templates that escape all that they are given; the charts are
-//! data (`data::Chart`) in one island of JSON, drawn by Apache ECharts and the script in `assets`. A
-//! Content-Security-Policy with the hashes of exactly these two scripts forbids everything else.
+//! Escaping templates produce text, tables and gauges. Charts are JSON data (`data::Chart`) drawn
+//! by Apache ECharts and the script in `assets`; a Content-Security-Policy allows only these two
+//! scripts, by hash.
 
 mod alike;
 mod charts;
@@ -35,27 +35,27 @@ use sha2::{Digest, Sha256};
 use crate::report::context::of_whom;
 use crate::report::published::{Report, replays, with_tables};
 
-/// A figure that was not measured in this run.
+/// A result from outside this run, shown for comparison.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reference {
-    /// Whose it is.
+    /// Origin.
     pub kind: ReferenceKind,
-    /// Its name: of the table, or of the run.
+    /// Name of the published report or the earlier run.
     pub name: String,
-    /// Id of the case.
+    /// Case id.
     pub case: String,
-    /// The metric.
+    /// Metric name.
     pub metric: String,
-    /// In the metric's unit.
+    /// Value, in the metric's unit.
     pub value: f64,
 }
 
-/// Whose a reference is.
+/// Origin of a [`Reference`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReferenceKind {
-    /// The run before, on this machine.
+    /// Last run on this machine.
     LastRun,
-    /// A published table.
+    /// Published report.
     Published,
 }
 
@@ -74,7 +74,7 @@ impl Reference {
     }
 }
 
-/// The headlines of an earlier run, as marks.
+/// Returns the headlines of an earlier run as references.
 pub fn last_run(run: &Run) -> Vec<Reference> {
     let name = format!("last run ({})", run.started.get(..16).unwrap_or(&run.started).replace('T', " "));
     let of = |m: &Measurement| {
@@ -90,7 +90,7 @@ pub fn last_run(run: &Run) -> Vec<Reference> {
     run.measurements.iter().filter_map(of).collect()
 }
 
-/// The published figures of the run's cases, as marks, for each metric; none unless the run replays a report.
+/// Returns the published results of the run's cases; empty unless the run replays a report.
 fn published(run: &Run) -> Vec<Reference> {
     let Some(report) = plimsoll_published::find(&run.plan.name) else { return Vec::new() };
     let mark = |m: &Measurement, metric: &str| {
@@ -108,16 +108,16 @@ fn published(run: &Run) -> Vec<Reference> {
     run.measurements.iter().flat_map(of).collect()
 }
 
-/// The titles of the charts of the page of a run that replays a report.
+/// Chart titles of the page of a run that replays a report.
 #[cfg(test)]
 pub(super) struct Titles {
-    /// Each with the number of the table that it is under.
+    /// With the number of the table.
     pub(super) of_tables: Vec<(usize, String)>,
-    /// Series in time, which follow the tables of their part of the machine.
+    /// Time series after the tables of a subsystem.
     pub(super) series: Vec<String>,
-    /// Folded: one for each operation and metric.
+    /// Folded charts per operation and metric.
     pub(super) by_operation: Vec<String>,
-    /// Folded: all reports in one.
+    /// Folded charts that combine all reports.
     pub(super) together: Vec<String>,
 }
 
@@ -143,10 +143,10 @@ pub(super) fn titles_of_figures(run: &Run) -> Titles {
     }
 }
 
-/// Apache ECharts 6.1.0, unchanged (`vendor/`, with its licence and notices).
+/// Apache ECharts 6.1.0, unchanged (`vendor/`, with licence and notices).
 const LIBRARY: &str = include_str!("vendor/echarts.min.js");
 
-/// Our own, in the order in which it is put together; each file is a part of one function body.
+/// Our script in order of concatenation; all files form one function body.
 const SCRIPT: &[&str] = &[
     include_str!("assets/units.js"),
     include_str!("assets/options.js"),
@@ -159,33 +159,32 @@ const SCRIPT: &[&str] = &[
 
 const STYLE: &str = include_str!("assets/report.css");
 
-/// What the page shows beside a run.
+/// Additional data for the page of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Beside {
-    /// Figures for the marks on the load lines and in the charts; published ones are added for each run.
+    /// Results for marks on gauges and in charts; published ones are added per run.
     pub references: Vec<Reference>,
 }
 
 impl Beside {
-    /// With the published figures of the run's cases.
     fn with_published(&self, run: &Run) -> Self {
         Self { references: self.references.iter().cloned().chain(published(run)).collect() }
     }
 }
 
-/// The page of these runs: a document for each published report that is replayed, then a page for each further run.
+/// Builds the page of these runs: replayed reports first, then each other run.
 ///
 /// # Errors
-/// A figure that JSON cannot hold.
+/// A number cannot be represented in JSON.
 pub fn page(runs: &[Run], beside: &Beside) -> Result<String, serde_json::Error> {
     let made = made(runs, beside)?;
     Ok(document(&made.bodies, &made.island, &made.held, &title(runs)))
 }
 
-/// The page of these reports, with the runs that fill their tables.
+/// Builds the page of these reports, with the runs that fill their tables.
 ///
 /// # Errors
-/// A figure that JSON cannot hold.
+/// A number cannot be represented in JSON.
 pub(super) fn replayed(reports: &[Report<'_>]) -> Result<String, serde_json::Error> {
     let runs: Vec<Run> =
         reports.iter().flat_map(|report| &report.runs.runs).map(|run| (*run).clone()).collect();
@@ -193,12 +192,9 @@ pub(super) fn replayed(reports: &[Report<'_>]) -> Result<String, serde_json::Err
     Ok(document(&made.bodies, &made.island, &made.held, &title(&runs)))
 }
 
-/// What a page consists of besides its scripts.
 struct Made {
     bodies: Vec<Markup>,
-    /// The data of its charts.
     island: String,
-    /// The run documents that it holds.
     held: Markup,
 }
 
@@ -209,7 +205,7 @@ fn made(runs: &[Run], beside: &Beside) -> Result<Made, serde_json::Error> {
     with_tables(&replays, |reports| made_of(reports, &others, runs, beside))
 }
 
-/// The documents of these reports, then the pages of the other runs; `runs` are all of both.
+/// Builds reports, then the other runs; `runs` contains both.
 fn made_of(
     reports: &[Report<'_>],
     others: &[&Run],
@@ -240,7 +236,7 @@ fn made_of(
     charts.extend(together);
     let island = data::island(&charts)?;
     let machines = machines::section(&machines::named(runs), &runs.iter().collect::<Vec<_>>())?;
-    // Several runs are compared before one of them is read.
+    // The comparison precedes the single runs.
     match runs.len() {
         0 | 1 => bodies.push(html! { main { (machines.section) } }),
         many => {
@@ -255,7 +251,6 @@ fn title(runs: &[Run]) -> String {
     format!("plimsoll: {}", plimsoll_units::text::shown_within(&host, 80))
 }
 
-/// Our script as one function, so that nothing of it is global.
 fn script() -> String {
     format!("(() => {{\n\"use strict\";\n{}\n}})();\n", SCRIPT.join("\n"))
 }
@@ -264,7 +259,7 @@ fn hash(script: &str) -> String {
     format!("'sha256-{}'", STANDARD.encode(Sha256::digest(script.as_bytes())))
 }
 
-/// Writes the lines that come before the figures of a comparison.
+/// Lists what differs between the compared sides.
 fn what_differs(lines: &[String]) -> Markup {
     html! {
         @if !lines.is_empty() {
@@ -273,7 +268,6 @@ fn what_differs(lines: &[String]) -> Markup {
     }
 }
 
-/// The page: what is to be read, the data of its charts, and the run documents that it holds.
 fn document(bodies: &[Markup], island: &str, held: &Markup, title: &str) -> String {
     let script = script();
     let sources = format!("{} {}", hash(LIBRARY), hash(&script));
@@ -285,7 +279,7 @@ fn document(bodies: &[Markup], island: &str, held: &Markup, title: &str) -> Stri
     with_scripts(bodies, island, title, &sources, &scripts).into_string()
 }
 
-/// A page whose scripts these are; the policy lets nothing but its `sources` run.
+/// Builds a page with these scripts; its policy allows only `sources`.
 fn with_scripts(bodies: &[Markup], island: &str, title: &str, sources: &str, scripts: &Markup) -> Markup {
     let policy = format!(
         "default-src 'none'; script-src {sources}; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'"

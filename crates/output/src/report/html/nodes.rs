@@ -1,5 +1,4 @@
-//! Many machines in one picture: each figure as a share of the machines' median, each figure by kind of machine, and all of them as
-//! a table.
+//! Charts of many nodes: results relative to the median, results per kind of machine, and a table.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,30 +13,26 @@ use plimsoll_units::quantity::Quantity;
 
 use super::data::{Axis, Chart, Kind, Role, Series};
 
-/// Machines that a picture has room for; of more, those that are furthest from the median are shown.
+/// Limit of nodes per chart; the furthest from the median are kept.
 const MAX_MACHINES_DRAWN: usize = 96;
-/// Most strips: one a case.
 const STRIPS: usize = 60;
-/// The part of its place that a strip takes.
+/// Width of a strip, as a share of its column.
 const STRIP_WIDTH: f64 = 0.7;
-/// A limit that is so many times the highest figure, or is so many times below it, would leave no room for the figures.
+/// Ratio to the results beyond which a limit is not drawn, because it would flatten them.
 const FAR_LIMIT_RATIO: f64 = 3.0;
-/// The finding that names a machine in a case.
 const OUTLIER: &str = "outlier";
 
-/// One case over all machines.
+/// One case over all nodes.
 struct Across<'a> {
     like: &'a Measurement,
     metric: &'a MetricResult,
-    /// Figure by node.
     values: BTreeMap<&'a str, f64>,
-    /// Limit by node.
     limits: BTreeMap<&'a str, f64>,
     median: f64,
 }
 
 impl Across<'_> {
-    /// How many times as good as the median a figure is, whichever direction is good.
+    /// Returns the value as a multiple of the median; above 1 is better.
     fn better_by(&self, value: f64) -> f64 {
         match self.metric.better {
             Better::Higher => value / self.median,
@@ -46,7 +41,7 @@ impl Across<'_> {
     }
 }
 
-/// The charts of a run over many machines; none for a run on one.
+/// Returns the charts of a run on several nodes; none for a single node.
 pub(super) fn of(run: &Run) -> Vec<Chart> {
     if run.nodes.len() < 2 {
         return Vec::new();
@@ -62,7 +57,7 @@ pub(super) fn of(run: &Run) -> Vec<Chart> {
     charts
 }
 
-/// The rows of the first machine alone, which stand for their kind; the run itself where there is no other.
+/// Returns the run with the measurements of its first node only.
 pub(super) fn first(run: &Run) -> Run {
     let name = run.nodes.first().map(|node| node.name.as_str()).unwrap_or_default();
     let own = |m: &&Measurement| run.nodes.len() < 2 || m.node == name;
@@ -98,7 +93,7 @@ fn across(run: &Run) -> Vec<Across<'_>> {
             });
             found.len() - 1
         });
-        // Of several repeats the first stands for all.
+        // The first repetition represents all.
         found[place].values.entry(&measurement.node).or_insert(metric.summary.median);
         if let Some(limit) = metric.limit.as_ref().and_then(|limit| limit.value) {
             found[place].limits.entry(&measurement.node).or_insert(limit);
@@ -111,7 +106,7 @@ fn across(run: &Run) -> Vec<Across<'_>> {
     found
 }
 
-/// The machines that are shown, in the order of the run.
+/// Returns the nodes to draw, in the order of the run.
 fn furthest<'a>(run: &'a Run, all: &[Across<'_>]) -> Vec<&'a str> {
     let away = |name: &str| {
         let shares = all.iter().filter_map(|one| Some((one.values.get(name)? / one.median - 1.0).abs()));
@@ -161,8 +156,7 @@ fn heat(run: &Run, all: &[Across<'_>], names: &[&str]) -> Option<Chart> {
     })
 }
 
-/// The figures of one case by kind of machine, a point a machine, with the kind's median and limit; those that stand out are
-/// points of their own, with their names.
+/// Strip chart of one case: a point per node, median and limit per kind, outliers with names.
 fn strip(run: &Run, one: &Across<'_>, kinds: &BTreeMap<String, BTreeSet<&str>>) -> Chart {
     let id = one.like.case.id();
     let outliers: BTreeSet<&str> = run
@@ -208,16 +202,14 @@ fn strip(run: &Run, one: &Across<'_>, kinds: &BTreeMap<String, BTreeSet<&str>>) 
     }
 }
 
-/// Where a point is in its strip, as a share of the strip's width from its middle: neighbours are far from each other, and the
-/// same document gives the same picture.
+/// Returns the offset of a point in its strip: deterministic, and far from its neighbours.
 fn beside(index: usize) -> f64 {
-    /// The golden ratio's fractional part: its multiples fill a range evenly.
+    /// Fractional part of the golden ratio: its multiples fill a range evenly.
     const GOLDEN: f64 = 0.618_033_988_749_894_9;
     let share = ((index as f64 * GOLDEN).fract() - 0.5) * STRIP_WIDTH;
     (share * 1e3).round() / 1e3
 }
 
-/// Points with the names of their machines.
 #[derive(Default)]
 struct Points {
     points: Vec<Vec<Option<f64>>>,
@@ -236,7 +228,7 @@ impl Points {
     }
 }
 
-/// All machines with their figures: a row a machine, a column a case. The script sorts it.
+/// Table of all nodes (rows) and cases (columns), sorted by the script.
 pub(super) fn table(run: &Run) -> Markup {
     let all = across(run);
     let kinds = fleet::kinds(run);

@@ -1,5 +1,4 @@
-//! The body of the page: what machine, what figures, how far from the limit, do the tools agree, was it quiet; then the
-//! charts by subsystem, and the tables with every figure.
+//! Body of the page of one run: summary, charts per subsystem, and tables with all results.
 
 use maud::{Markup, html};
 use plimsoll_result::document::Run;
@@ -10,24 +9,20 @@ use super::{Beside, charts, gauge, nodes, parts, reports, roofline, single};
 use crate::report::context::title;
 use crate::report::group::{STAR, is_wide};
 
-/// The parts of the page of one run, and its charts.
 pub(super) struct Body {
     pub(super) header: Markup,
     pub(super) findings: Markup,
-    /// All that follows.
     pub(super) rest: Markup,
     pub(super) charts: Vec<Chart>,
 }
 
 impl Body {
-    /// Joins the parts in their order.
     pub(super) fn whole(&self) -> Markup {
         html! { (self.header) main { (self.findings) (self.rest) } }
     }
 }
 
-/// The body of one run, and its charts. Of many machines the first one's sections stand for their kind; how the others
-/// differ has a section of its own.
+/// Builds the body of one run; a fleet shows its first node, and how the other nodes differ.
 pub(super) fn body(whole: &Run, beside: &Beside, index: usize) -> Body {
     let mut all: Vec<Chart> = Vec::new();
     let mut sections = Vec::new();
@@ -96,7 +91,7 @@ fn section(run: &Run, part: &str, found: &[Chart]) -> Markup {
     }
 }
 
-/// What all runs of a page are drawn in together.
+/// Section with the charts that combine all runs of a page.
 pub(super) fn together(charts: &[Chart]) -> Markup {
     html! {
         @if !charts.is_empty() {
@@ -108,7 +103,7 @@ pub(super) fn together(charts: &[Chart]) -> Markup {
     }
 }
 
-/// The place of a chart; the script fills it.
+/// Placeholder of a chart; the script fills it.
 pub(super) fn figure(chart: &Chart) -> Markup {
     html! {
         figure.chart data-chart=(chart.id) {

@@ -1,4 +1,4 @@
-//! Parts of the page that are text: header, findings, tables, machine.
+//! Text parts of the page: header, findings, tables, machine.
 
 use std::collections::BTreeMap;
 
@@ -19,22 +19,18 @@ use crate::report::context::title;
 use crate::report::peers::{COLUMN_TITLES, RATIO, compared};
 use crate::report::row::{GOOD, Grade, Row};
 
-/// Points that stand open; the others wait behind a click.
 const OPEN: usize = 5;
 
-/// A share of lost time from which a machine is not quiet.
+/// Share of lost time from which a machine is not quiet.
 const DISTURBED: f64 = 0.05;
 
-/// A verdict in words.
 #[derive(Debug)]
 pub(super) struct Told {
     pub(super) grade: Grade,
     pub(super) word: String,
-    /// Empty where there is nothing to add.
     pub(super) why: String,
 }
 
-/// A verdict under its name.
 pub(super) fn verdict(name: &str, told: &Told) -> Markup {
     html! {
         div.verdict.(told.grade.class()) {
@@ -44,7 +40,7 @@ pub(super) fn verdict(name: &str, told: &Told) -> Markup {
     }
 }
 
-/// What machine, which run, how near its limits, was it quiet, do the tools agree.
+/// Header: machine, run, distance from limits, quietness, agreement with reference tools.
 pub(super) fn header(run: &Run) -> Markup {
     let host = match run.nodes.len() {
         0 | 1 => run.machine.host.clone().unwrap_or_else(|| "this machine".to_owned()),
@@ -73,7 +69,6 @@ pub(super) fn header(run: &Run) -> Markup {
     }
 }
 
-/// The machine in a line.
 pub(super) fn machine_line(machine: &Machine) -> String {
     let mut said = vec![machine.cpu.model_name.clone().unwrap_or_else(|| "unknown processor".to_owned())];
     said.push(counted(machine.cpu.threads, "CPU"));
@@ -83,7 +78,7 @@ pub(super) fn machine_line(machine: &Machine) -> String {
     said.join(" · ")
 }
 
-/// How many figures come near their limits, in all and by subsystem.
+/// Counts results near their limits, in total and per subsystem.
 pub(super) fn limits(run: &Run) -> Told {
     let grades = |part: Option<&str>| -> Vec<Grade> {
         let of = |m: &&Measurement| {
@@ -124,7 +119,7 @@ struct Loss<'a> {
     case: &'a Measurement,
 }
 
-/// The largest loss of time in any case.
+/// Returns the largest loss of time in any case.
 fn worst(run: &Run) -> Option<Loss<'_>> {
     let losses = run.measurements.iter().flat_map(|m| {
         let c = &m.conditions;
@@ -140,7 +135,7 @@ fn worst(run: &Run) -> Option<Loss<'_>> {
     losses.filter(|l| l.share.is_finite()).max_by(|a, b| a.share.total_cmp(&b.share))
 }
 
-/// Whether the machine was quiet.
+/// Judges whether the machine was quiet.
 pub(super) fn quiet(run: &Run) -> Told {
     let lost = |m: &&Measurement| m.warnings.iter().any(|w| CAUSES.contains(&w.code.as_str()));
     let disturbed = run.measurements.iter().filter(lost).count();
@@ -162,7 +157,7 @@ fn results(run: &Run) -> Vec<&PeerResult> {
     run.measurements.iter().flat_map(|m| &m.metrics).flat_map(|m| &m.peers).collect()
 }
 
-/// Whether tools stood beside any figure.
+/// Returns whether any result was compared with a reference tool.
 pub(super) fn has_peers(run: &Run) -> bool {
     !results(run).is_empty()
 }
@@ -214,7 +209,7 @@ fn counts(run: &Run) -> Markup {
     }
 }
 
-/// How many cases have each warning, the most frequent first.
+/// Counts cases per warning, the most frequent first.
 fn by_name(run: &Run) -> String {
     let mut names: BTreeMap<&str, usize> = BTreeMap::new();
     for measurement in &run.measurements {
@@ -226,15 +221,14 @@ fn by_name(run: &Run) -> String {
     said.collect::<Vec<_>>().join(" · ")
 }
 
-/// A line of the first screen.
+/// An entry of the findings list.
 struct Point {
     is_bad: bool,
-    /// Whether it is shown however many points there are.
     is_open: bool,
     text: String,
 }
 
-/// That the run was cut short, what holds for the whole machine, cases without a figure to be believed, and findings.
+/// Collects the list: partial run, conditions of the whole machine, failed cases, findings.
 fn points(run: &Run) -> Vec<Point> {
     let bad = |text: String| Point { is_bad: true, is_open: false, text };
     let mut points: Vec<Point> = Vec::new();
@@ -252,7 +246,7 @@ fn points(run: &Run) -> Vec<Point> {
         let is_bad = fleet::is_of_a_lack(finding) || finding.evidence["worse"] == true;
         Point { is_bad, is_open: is_an_outlier(finding), text: finding.text.clone() }
     };
-    // Faults of a machine come before the machines that are not there.
+    // Slow machines precede missing ones.
     let (lacks, differ): (Vec<&Finding>, Vec<&Finding>) =
         of_machines.into_iter().partition(|finding| fleet::is_of_a_lack(finding));
     points.extend(differ.into_iter().map(point));
@@ -263,7 +257,7 @@ fn points(run: &Run) -> Vec<Point> {
     points
 }
 
-/// What became of a measurement that has no figure to be believed, in a word; none where it has one or was left out.
+/// Returns a word for a measurement without a valid result; `None` for skipped cases.
 const fn failing(status: Status) -> Option<&'static str> {
     match status {
         Status::Failed => Some("failed"),
@@ -272,14 +266,13 @@ const fn failing(status: Status) -> Option<&'static str> {
     }
 }
 
-/// A case that has no figure to be believed on some machines.
 struct LostCase<'a> {
     word: &'static str,
     machines: usize,
     first: &'a Measurement,
 }
 
-/// Cases without a figure to be believed, by case: their reasons differ from machine to machine.
+/// Lists cases without a valid result, one entry per case: reasons differ between nodes.
 fn lost_on_machines(run: &Run) -> Vec<String> {
     let mut by_case: Vec<LostCase<'_>> = Vec::new();
     let mut places: BTreeMap<(&str, String), usize> = BTreeMap::new();
@@ -300,7 +293,6 @@ fn lost_on_machines(run: &Run) -> Vec<String> {
     by_case.into_iter().map(told).collect()
 }
 
-/// Cases without a figure to be believed, those of one reason together.
 fn lost(run: &Run) -> Vec<String> {
     const MAX_NAMED: usize = 4;
     let mut by_reason: Vec<(String, Vec<String>)> = Vec::new();
@@ -322,12 +314,11 @@ fn lost(run: &Run) -> Vec<String> {
     by_reason.into_iter().map(told).collect()
 }
 
-/// Whether the finding names a machine that is worse than the rest.
 fn is_an_outlier(finding: &Finding) -> bool {
     fleet::is_of_a_machine(finding) && finding.evidence["worse"] == true
 }
 
-/// The findings to read first: the first points, and all outliers, open.
+/// Findings to read first: the first points and all outliers are unfolded.
 pub(super) fn findings(run: &Run) -> Markup {
     let points = points(run);
     let last = points.iter().rposition(|point| point.is_open).map_or(0, |last| last + 1);
@@ -343,7 +334,7 @@ pub(super) fn findings(run: &Run) -> Markup {
     }
 }
 
-/// Every metric of a subsystem: value, interval, limit with its derivation, conditions, warnings.
+/// Table of all metrics of a subsystem: value, interval, limit, conditions, warnings.
 pub(super) fn figures(run: &Run, part: &str) -> Markup {
     let all = run.measurements.iter().filter(|m| m.case.subsystem() == part);
     html! {
@@ -402,7 +393,6 @@ fn numbers(metric: &MetricResult) -> Markup {
     }
 }
 
-/// What its case ran under, in a line.
 pub(super) fn ran_under(measurement: &Measurement) -> String {
     let c = &measurement.conditions;
     let mut said: Vec<String> = Vec::new();
@@ -419,7 +409,7 @@ pub(super) fn ran_under(measurement: &Measurement) -> String {
     said.join(" · ")
 }
 
-/// The table of the terminal, with the commands.
+/// Table of all comparisons with reference tools, with their commands.
 pub(super) fn peers(run: &Run) -> Markup {
     const FIGURES: std::ops::Range<usize> = 2..8;
     html! {
@@ -445,7 +435,6 @@ pub(super) fn peers(run: &Run) -> Markup {
     }
 }
 
-/// What was discovered.
 pub(super) fn machine(run: &Run) -> Markup {
     let mut sections = crate::report::machine::describe(&run.machine);
     let own = run.nodes.first().and_then(|node| run.health.iter().find(|one| one.node == node.name));

@@ -1,21 +1,21 @@
-//! A page of text and tables alone, without scripts.
+//! Pages of text and tables without scripts.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::STYLE;
 
-/// A page with this body; `more` is added to the style of all pages. It needs no other file and may load none.
+/// Builds a self-contained page; `more` is added to the common style sheet.
 pub(in crate::report) fn page(title: &str, body: &Markup, more: &str) -> String {
     let policy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
     document(title, policy, more, &visible(body)).into_string()
 }
 
-/// Replaces each character that turns, hides or controls the text around it by its code point in text.
+/// Replaces control, bidirectional and invisible characters by their code points.
 pub(super) fn visible(body: &Markup) -> Markup {
     PreEscaped(plimsoll_units::text::shown_whole(&body.0))
 }
 
-/// A document of which the policy says what it may load and run; `more` is added to the style of all pages.
+/// Builds an HTML document with a Content-Security-Policy; `more` extends the style sheet.
 pub(super) fn document(title: &str, policy: &str, more: &str, body: &Markup) -> Markup {
     html! {
         (DOCTYPE)

@@ -1,5 +1,4 @@
-//! The roofline: how fast a program of a given intensity can be, from the peaks that this run measured, with every case of
-//! arithmetic and every stream through memory on it. A chain of loads is neither: it waits for one line after the other.
+//! Roofline chart from measured peaks, with each case of arithmetic or memory bandwidth.
 
 use plimsoll_bench::Roofline;
 use plimsoll_model::case::Case;
@@ -10,20 +9,19 @@ use plimsoll_units::quantity::Unit;
 use super::alike::short_names;
 use super::data::{Axis, Chart, Kind, Role, Series};
 
-/// Left edge, in operations for each byte: kernels that move bytes and compute nothing stand here.
+/// Left edge, in operations per byte; cases that only move data are placed here.
 const FROM: f64 = 1.0 / 64.0;
-/// Right edge at least: kernels that stay in registers stand at the right edge.
+/// Least right edge; cases in registers are placed at the right edge.
 const TO: f64 = 256.0;
 
-/// A case with its place.
 struct Placed<'a> {
     measurement: &'a Measurement,
-    /// Operations for each byte; `None`: nothing is moved.
+    /// Operations per byte; `None` if no data are moved.
     intensity: Option<f64>,
     rate: f64,
 }
 
-/// The chart, and the subsystem below whose heading it belongs; `None` where arithmetic or memory was not measured.
+/// Builds the chart, with the subsystem to show it under; `None` without arithmetic or bandwidth.
 pub(super) fn roofline(run: &Run) -> Option<(&str, Chart)> {
     let believed = run.measurements.iter().filter_map(|m| Some((m, m.headline()?)));
     let (mut computes, mut moves) = (Vec::new(), Vec::new());
@@ -71,7 +69,6 @@ pub(super) fn roofline(run: &Run) -> Option<(&str, Chart)> {
     Some((part, chart))
 }
 
-/// The highest of the known limits in one unit.
 struct Limits {
     unit: Unit,
     highest: Option<f64>,
@@ -88,7 +85,7 @@ impl Limits {
     }
 }
 
-/// The highest bandwidth of memory itself: of the largest areas that were streamed, down to a quarter of them.
+/// Returns the highest bandwidth of the largest working sets, down to a quarter of the largest.
 fn of_memory(moves: &[Moved<'_>]) -> Option<f64> {
     let largest = moves.iter().filter_map(|m| m.area).max()?;
     let streamed = moves.iter().filter(|m| m.area.is_some_and(|bytes| bytes >= largest / 4));
@@ -101,7 +98,6 @@ fn roof(name: &str, role: Role, bandwidth: f64, peak: f64, to: f64) -> Series {
     Series::new(name, role, points.map(|(x, y)| vec![Some(x), Some(y)]).to_vec())
 }
 
-/// A case of arithmetic: rates of operations, in registers or on matrices.
 fn arithmetic<'a>(
     measurement: &'a Measurement,
     metric: &MetricResult,

@@ -1,5 +1,4 @@
-//! Charts of what stands in single measurements: series in time, distributions, curves, matrices; the tools beside the
-//! figures.
+//! Charts of single measurements (series, distributions, curves, matrices), and of reference tools.
 
 use plimsoll_bench::label::label;
 use plimsoll_bench::{Better, Curve};
@@ -14,31 +13,27 @@ use super::alike::short_names;
 use super::charts::name;
 use super::data::{Axis, Chart, Kind, Role, Series};
 
-/// Samples from which a series is drawn.
 const LEAST_SERIES: usize = 30;
 
-/// Seconds from which on it is time that a series is about, and samples from which it is drawn then.
+/// Duration in seconds from which a series needs only [`LEAST_LONG`] samples.
 const LONG: f64 = 30.0;
 const LEAST_LONG: usize = 5;
 
-/// Most distributions in one picture.
 const MOST_DISTRIBUTIONS: usize = 8;
 
-/// Most points of a distribution that are drawn.
 const MOST_STEPS: usize = 200;
 
-/// Whether a name has this parameter even where all share it: it would not read as a name without.
+/// Returns whether names keep this parameter even if all cases share it.
 fn is_titled(name: &str) -> bool {
     KEYS.iter().any(|key| key.titled && key.name == name)
 }
 
-/// The headlines of a subsystem that are to be believed.
 pub(super) fn believed<'a>(run: &'a Run, subsystem: &str) -> Vec<(&'a Measurement, &'a MetricResult)> {
     let of = run.measurements.iter().filter(|m| m.case.subsystem() == subsystem && m.status == Status::Ok);
     of.filter_map(|m| Some((m, m.metrics.first()?))).collect()
 }
 
-/// The charts of one subsystem's single measurements; series in time only where the page has them nowhere else.
+/// Draws all single measurements of a subsystem; series only if `elsewhere` is false for them.
 pub(super) fn of(run: &Run, subsystem: &str, elsewhere: impl Fn(&Measurement) -> bool) -> Vec<Chart> {
     let all = believed(run, subsystem);
     let mut charts: Vec<Chart> = Vec::new();
@@ -54,7 +49,6 @@ pub(super) fn of(run: &Run, subsystem: &str, elsewhere: impl Fn(&Measurement) ->
     charts
 }
 
-/// The samples over time, with the levels between changes.
 pub(super) fn series(measurement: &Measurement, metric: &MetricResult, seed: u64) -> Option<Chart> {
     let timed = metric.timed();
     let span = timed.last().zip(timed.first()).map_or(0.0, |(last, first)| last.t - first.t);
@@ -67,7 +61,7 @@ pub(super) fn series(measurement: &Measurement, metric: &MetricResult, seed: u64
     let levels = segments(&timed, Seed::new(seed, id.as_str(), &metric.name));
     let mut lines = vec![Series::new(metric.name.clone(), Role::Own, points)];
     let level = |s: &plimsoll_stats::Segment| [s.from, s.to].map(|t| vec![Some(t * second), Some(s.median)]);
-    // The figure leaves out what others took, which is what a long series is looked at for.
+    // The value excludes interruptions, which matter in a long series.
     let by_wall = metric.series.iter().zip(&metric.samples).filter(|(point, value)| {
         point.delivered.is_some_and(|delivered| (delivered / **value - 1.0).abs() >= NOTABLE)
     });
@@ -94,7 +88,7 @@ pub(super) fn series(measurement: &Measurement, metric: &MetricResult, seed: u64
     })
 }
 
-/// The unit in which a series is drawn, and what a second is in it.
+/// Returns the time unit of a series, and one second in it.
 fn unit_of_time(series: &[plimsoll_stats::Timed]) -> (&'static str, f64) {
     let span = series.last().map_or(0.0, |last| last.t);
     match span {
@@ -104,8 +98,7 @@ fn unit_of_time(series: &[plimsoll_stats::Timed]) -> (&'static str, f64) {
     }
 }
 
-/// The share of operations that took at most so long: all cases of the subsystem in one picture, or where those are many a
-/// picture for each size of an operation.
+/// Draws distributions of operation times: one chart, or one per operation size if many.
 fn distributions(all: &[(&Measurement, &MetricResult)]) -> Vec<Chart> {
     type Timed<'a> = (&'a Measurement, &'a [(f64, u64)]);
     let timed = all.iter().filter_map(|(measurement, _)| {
@@ -147,7 +140,7 @@ fn distributions(all: &[(&Measurement, &MetricResult)]) -> Vec<Chart> {
     groups.into_iter().map(chart).collect()
 }
 
-/// The names of cases, without the parameters that all of them share; whole where the rest does not tell them apart.
+/// Returns case names without shared parameters, or full names if these are ambiguous.
 fn told_apart(cases: &[&Case]) -> Vec<String> {
     let short = |case: &Case| {
         let differs = |key: &str| cases.iter().any(|other| other.get(key) != case.get(key));
@@ -160,7 +153,7 @@ fn told_apart(cases: &[&Case]) -> Vec<String> {
     if distinct.len() == cases.len() { names } else { cases.iter().map(|case| label(case)).collect() }
 }
 
-/// The cumulative distribution in few steps: those where the share has grown.
+/// Reduces a cumulative distribution to steps of at least 1 / [`MOST_STEPS`].
 fn steps(histogram: &[(f64, u64)]) -> Vec<Vec<Option<f64>>> {
     let total: u64 = histogram.iter().map(|(_, n)| n).sum();
     let (mut seen, mut last) = (0, f64::NEG_INFINITY);
@@ -176,12 +169,12 @@ fn steps(histogram: &[(f64, u64)]) -> Vec<Vec<Option<f64>>> {
     points
 }
 
-/// To five digits, more than a picture shows: a page of a thousand cases has half a million such numbers.
+/// Rounds to five digits: a page of 1000 cases has half a million such numbers.
 fn rounded(value: f64) -> f64 {
     format!("{value:.4e}").parse().unwrap_or(value)
 }
 
-/// The curve of a search or sweep, as its benchmark says what it is drawn over.
+/// Draws the curve of a search or sweep over the axis that its benchmark defines.
 fn curve(measurement: &Measurement, metric: &MetricResult) -> Vec<Chart> {
     let kinds =
         plimsoll_bench::find(measurement.case.benchmark()).map(|benchmark| benchmark.descriptor().curves);
@@ -206,7 +199,7 @@ fn curve(measurement: &Measurement, metric: &MetricResult) -> Vec<Chart> {
 
 fn heat(run: &Run, measurement: &Measurement, metric: &MetricResult) -> Option<Chart> {
     let matrix = metric.matrix.as_ref()?;
-    // Between machines the numbers are places in the list of machines.
+    // Between nodes, the numbers are positions in the list of nodes.
     let machines = measurement.case.server() == Some(EACH);
     let place = |number: &u32| match run.nodes.get(*number as usize).filter(|_| machines) {
         Some(node) => plimsoll_units::text::shown_within(&node.name, 64),
@@ -234,7 +227,7 @@ fn heat(run: &Run, measurement: &Measurement, metric: &MetricResult) -> Option<C
     })
 }
 
-/// The ratio of our figures to each tool's, with its interval: a forest plot.
+/// Forest plot: ratio of our results to each reference tool, with its interval.
 pub(super) fn forest(run: &Run) -> Option<Chart> {
     let mut rows = Vec::new();
     let mut points = Vec::new();
@@ -262,7 +255,6 @@ pub(super) fn forest(run: &Run) -> Option<Chart> {
     })
 }
 
-/// The widest margin within which two tools are said to see the same.
 fn margin(run: &Run) -> super::data::Band {
     let all = run.measurements.iter().flat_map(|m| &m.metrics).flat_map(|m| &m.peers);
     let margin = all.map(|p| p.margin).fold(0.0, f64::max);

@@ -1,4 +1,4 @@
-//! What a run's plan says of its cases: their amounts before they are scaled, and which are series in time.
+//! Cases as the run's plan states them: amounts before scaling, and which cases are time series.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +7,14 @@ use plimsoll_model::plan::scale::{AMOUNTS, Unscaled};
 use plimsoll_model::plan::{Group, file};
 use plimsoll_result::document::Run;
 
-/// What a run's plan says of its cases before it is scaled.
+/// Unscaled cases of a run's plan.
 pub(super) struct Stated {
     groups: Vec<Group>,
-    /// Cases by their ids in the run.
     cases: BTreeMap<String, Case>,
 }
 
 impl Stated {
-    /// Of a run; of one whose plan cannot be read, each case is stated as it is.
+    /// Reads the plan of a run; if it is unreadable, cases are returned unchanged.
     pub(super) fn of(run: &Run) -> Self {
         let file = file::parse_kept("plan", &run.plan.text).ok();
         let groups = file.map(|file| file.groups).unwrap_or_default();
@@ -25,12 +24,11 @@ impl Stated {
         Self { groups, cases }
     }
 
-    /// The case as the plan states it.
     pub(super) fn case(&self, case: &Case) -> Case {
         self.cases.get(case.id().as_str()).unwrap_or(case).clone()
     }
 
-    /// Whether the plan asks for the case as a series in time: all that such a group names, and no amount beside it.
+    /// Returns whether the plan requests the case as a time series.
     pub(super) fn is_series(&self, case: &Case) -> bool {
         let named = |group: &&Group| {
             let has = |(key, values): (&&str, &Vec<Value>)| {

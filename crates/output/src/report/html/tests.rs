@@ -1,5 +1,5 @@
-//! The page as text: what it may contain, what it may not, and that every chart has its data. What a browser makes of it
-//! is tested in `tests/html.rs`.
+//! The page as text: allowed contents, and data for each chart; `tests/html.rs` tests it in a
+//! browser.
 
 use plimsoll_result::fixture;
 use proptest::prelude::*;
@@ -11,7 +11,7 @@ fn page_of(run: &Run) -> String {
     page(std::slice::from_ref(run), &Beside::default()).unwrap()
 }
 
-/// The page without its scripts and style.
+/// The page without scripts and style.
 fn markup(page: &str) -> String {
     let (head, rest) = page.split_once("<style>").unwrap();
     let (_, rest) = rest.split_once("</style>").unwrap();
@@ -49,7 +49,7 @@ fn a_page_holds_the_documents_of_its_runs_and_nothing_in_them_ends_their_element
 #[test]
 fn documents_that_have_no_room_are_named_with_the_reason() {
     let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(1);
-    // What cannot be compressed.
+    // Incompressible.
     let noise: String = (0..6 << 20).map(|_| char::from(rng.random_range(b'0'..=b'z'))).collect();
     let id = |n: u32| format!("01900000-0000-7000-8000-00000000000{n}");
     let large = |n: u32| {
@@ -80,7 +80,7 @@ fn the_policy_names_exactly_these_scripts() {
         assert!(page.contains(&hash(&text).replace('\'', "&#39;")) || page.contains(&hash(&text)));
     }
     assert!(page.contains("default-src 'none'") || page.contains("default-src &#39;none&#39;"));
-    // The hash of the empty text, as any tool prints it.
+    // Hash of the empty text.
     assert_eq!(hash(""), "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='");
 }
 
@@ -139,7 +139,7 @@ fn each_row_tells_its_interval_and_its_warnings() {
         assert_eq!(has("class=\"warned\""), !measurement.warnings.is_empty(), "{row}");
         let Some(metric) = measurement.metrics.first() else { continue };
         assert!(has("<span class=\"interval\" title=\"95 % interval of the median\">± "), "{row}");
-        // What has no limit fills nothing.
+        // Without a limit, the line is empty.
         let known = metric.limit.as_ref().is_some_and(|limit| limit.value.is_some());
         assert_eq!((has("class=\"fill"), has("no limit known")), (known, !known), "{row}");
     }
@@ -297,7 +297,7 @@ fn a_tiny_share_of_a_limit_stays_within_its_column() {
     assert!(page.contains("&lt;0.01 %<span class=\"of\"> of 118 GFLOP/s"), "{page}");
 }
 
-/// What is usual is not said, but a case that states it is not one that lacks the parameter.
+/// Usual values are hidden, but a case with one still differs from a case without the parameter.
 #[test]
 fn a_stated_usual_value_is_another_chart_with_the_same_title() {
     let moved = |cache: &str, depth: u32| {

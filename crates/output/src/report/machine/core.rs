@@ -1,4 +1,4 @@
-//! What each kind of core is taken to be, how certain that is, and what it can start in a cycle.
+//! Sections about kinds of cores: identity, certainty, instructions per cycle.
 
 use std::collections::BTreeSet;
 
@@ -9,10 +9,9 @@ use plimsoll_units::quantity::format::significant;
 
 use super::Section;
 
-/// The vector widths that are listed, in bits.
 const WIDTHS: [u32; 3] = [128, 256, 512];
 
-/// A section for each kind of core among the allowed CPUs.
+/// Returns a section per kind of core among the allowed CPUs.
 pub fn cores(machine: &Machine) -> Vec<Section> {
     let cpu = &machine.cpu;
     let mut kinds: Vec<(Result<Core, String>, CpuSet)> = Vec::new();
@@ -31,13 +30,13 @@ pub fn cores(machine: &Machine) -> Vec<Section> {
     kinds.iter().map(|(found, cpus)| section(found, several.then_some(cpus), cpu)).collect()
 }
 
-/// Whether the processor has instructions of that rate and width: a product may lack some that its microarchitecture has, or a hypervisor
-/// hide them. All where its features are not known.
+/// Returns whether the processor has instructions of this kind and width; true if unknown. A
+/// product or hypervisor may lack some that the microarchitecture has.
 fn has(cpu: &Cpu, of: Rate, bits: u32) -> bool {
     if cpu.flags.is_empty() {
         return true;
     }
-    // Only SVE has vectors that may be longer than 128 bits.
+    // Only SVE has vectors longer than 128 bits.
     if cpu.arm.is_some() {
         return bits == 128 || cpu.has("sve");
     }
@@ -78,7 +77,7 @@ fn section(found: &Result<Core, String>, cpus: Option<&CpuSet>, cpu: &Cpu) -> Se
     section
 }
 
-/// What the core can start in a cycle, by width, and why some of that is not known.
+/// Returns the instructions per cycle by width, and the reasons for unknown ones.
 fn rates(core: &Core, cpu: &Cpu) -> Vec<(String, String)> {
     if !core.is_rated() {
         let none = "not listed for this chip, so there is no compute limit; give --limits";
@@ -96,7 +95,7 @@ fn rates(core: &Core, cpu: &Cpu) -> Vec<(String, String)> {
         for bits in WIDTHS.into_iter().filter(|bits| has(cpu, of, *bits)) {
             match core.per_cycle(of, bits, cpu) {
                 Ok(rate) => parts.push(format!("{} of {bits} bits", significant(rate, 2))),
-                // How long the vectors of SVE are is the chip's choice: what its row does not have, it does not have.
+                // The chip decides the length of SVE vectors: a missing width does not exist.
                 Err(_) if bits > 128 && cpu.arm.is_some() => {}
                 Err(why) => {
                     reasons.insert(why.to_string());

@@ -1,6 +1,6 @@
-//! What it costs that something is not known.
+//! Consequences of unknown facts.
 
-/// Facts by the beginning of their name, the most specific first, and what is lost without them.
+/// Prefix of a fact's name, the most specific first, and the consequence of not knowing it.
 const COSTS: [(&str, &str); 33] = [
     ("host", "runs of several machines are hard to tell apart"),
     ("kernel.release", "runs before and after an update look alike"),
@@ -46,7 +46,6 @@ const COSTS: [(&str, &str); 33] = [
     ("state", "disturbance may go unnoticed"),
 ];
 
-/// What it costs not to know `what`.
 pub(super) fn of(what: &str) -> Option<&'static str> {
     COSTS.iter().find(|(fact, _)| what.starts_with(fact)).map(|(_, cost)| *cost)
 }

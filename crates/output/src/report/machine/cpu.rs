@@ -6,7 +6,7 @@ use plimsoll_units::text::counted;
 
 use super::{Section, UNKNOWN_VALUE, cpus_of, hertz, joined, or_unknown, size};
 
-/// The vector extensions that decide which kernels can run, best first, as the kernel names them.
+/// Vector extensions that decide which kernels can run, the best first, as named by the kernel.
 const VECTOR_FLAGS: [&str; 14] = [
     "amx_tile",
     "avx512_fp16",
@@ -82,7 +82,7 @@ pub(super) fn caches(cpu: &Cpu) -> Section {
     section
 }
 
-/// `1 MiB × 40, each for 2 CPUs, 16 ways of 64 B lines`
+/// Formats `1 MiB × 40, each for 2 CPUs, 16 ways of 64 B lines`.
 fn one(cache: &Cache) -> String {
     let mut text = size(cache.size_bytes);
     if !cache.instances.is_empty() {

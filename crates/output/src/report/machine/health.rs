@@ -1,4 +1,4 @@
-//! The health of the hardware, in one short section.
+//! Section about the health of the hardware.
 
 use plimsoll_machine::Health;
 use plimsoll_machine::health::{Drive, PcieLink, Sensor, Throttled};
@@ -7,10 +7,9 @@ use plimsoll_units::text::counted;
 
 use super::Section;
 
-/// Sensor chips, drives and links that are shown each.
 const MAX_DEVICES_SHOWN: usize = 8;
 
-/// What the system shows of the hardware's health; nothing where it shows nothing.
+/// Returns the section; `None` if the system shows nothing about hardware health.
 pub fn health(health: &Health) -> Option<Section> {
     let mut section = Section::new("health");
     if !health.microcode.is_empty() {
@@ -50,7 +49,7 @@ pub fn health(health: &Health) -> Option<Section> {
     (!section.rows.is_empty()).then_some(section)
 }
 
-/// `3 mitigated; vulnerable: mmio_stale_data`
+/// Formats `3 on; vulnerable: mmio_stale_data`.
 fn mitigations(health: &Health) -> String {
     let begin = |word: &str| -> Vec<&str> {
         let with = health.mitigations.iter().filter(|(_, text)| text.starts_with(word));
@@ -63,7 +62,6 @@ fn mitigations(health: &Health) -> String {
     format!("{} on; vulnerable: {open}{unknown}", begin("Mitigation").len())
 }
 
-/// The hottest sensor of each chip, hottest first.
 fn hottest(sensors: &[Sensor]) -> Vec<&Sensor> {
     let mut all: Vec<&Sensor> = sensors.iter().collect();
     all.sort_by(|a, b| b.celsius.total_cmp(&a.celsius));

@@ -1,31 +1,31 @@
-//! Sections of labelled rows, and how they become lines.
+//! Sections of labelled rows, and their layout as text.
 
 use unicode_width::UnicodeWidthStr;
 
 use crate::report::wrap::wrapped;
 
-/// The widest label column; a longer label has its own line.
+/// Widest label column; longer labels get their own line.
 const WIDEST_LABEL: usize = 24;
-/// The fewest columns left for values, however narrow the terminal is said to be.
+/// Least width of values, even on narrow terminals.
 const NARROWEST_VALUE: usize = 16;
-/// Spaces before a label, and between the label column and the values.
+/// Spaces before a label, and between labels and values.
 const LABEL_GAP: usize = 2;
 
-/// Rows that belong together.
+/// Group of related rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Section {
-    /// What they are about.
+    /// Heading.
     pub title: &'static str,
-    /// The rows in their order.
+    /// Rows, in order.
     pub rows: Vec<Row>,
 }
 
-/// A fact.
+/// Labelled value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
-    /// What is told.
+    /// Label.
     pub label: String,
-    /// What it is.
+    /// Value.
     pub value: String,
 }
 
@@ -39,13 +39,12 @@ impl Section {
     }
 }
 
-/// The sections as text of at most `width` columns (values keep 16, however narrow that is), ended by a newline.
+/// Formats sections at `width` columns, but at least 16 columns for values; ends with a newline.
 pub fn text(sections: &[Section], width: usize) -> String {
     let blocks: Vec<String> = sections.iter().map(|section| block(section, width)).collect();
     blocks.join("\n")
 }
 
-/// A section: its title, then the rows with their values in one column.
 fn block(section: &Section, width: usize) -> String {
     let labels = section.rows.iter().map(|row| row.label.width()).filter(|&w| w <= WIDEST_LABEL);
     let column = LABEL_GAP + labels.max().unwrap_or(0) + LABEL_GAP;

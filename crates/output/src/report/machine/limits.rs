@@ -1,4 +1,4 @@
-//! The limits of what `plimsoll run quick` measures, each with its derivation, before anything is measured.
+//! Limits of the cases of `plimsoll run quick` with their derivation, before any measurement.
 
 use plimsoll_bench::label::label;
 use plimsoll_bench::{Candidate, Metric};
@@ -11,11 +11,11 @@ use plimsoll_units::quantity::{Quantity, Unit};
 
 use super::Section;
 
-/// The clock at which limits are shown where none was measured.
+/// Example clock for limits if none was measured.
 const EXAMPLE_HZ: f64 = 1e9;
 
-/// What each candidate's figure is held against, at this core clock where the limit moves with it, or as an example at 1 GHz; and
-/// where the inputs are from, each source once.
+/// Returns the candidates' limits, at this core clock or as an example at 1 GHz, and a section with
+/// the sources of their inputs.
 pub fn limits(machine: &Machine, candidates: &[Candidate], clock_hz: Option<f64>) -> Vec<Section> {
     let measured = clock_hz.is_some();
     let clock_hz = clock_hz.unwrap_or(EXAMPLE_HZ);
@@ -44,8 +44,8 @@ pub fn limits(machine: &Machine, candidates: &[Candidate], clock_hz: Option<f64>
     vec![section, sources]
 }
 
-/// `; 64.0 GFLOP/s at the nominal clock of 2.00 GHz, 96.0 GFLOP/s at the highest of 3.00 GHz`, as far as these are known
-/// and the limit moves with the clock. What a run holds a figure against is the limit at the clock that it measures.
+/// Formats `; 64.0 GFLOP/s at the nominal clock of 2.00 GHz, 96.0 GFLOP/s at the highest of 3.00
+/// GHz` for limits that depend on the clock. A run uses the limit at the measured clock.
 fn at_other_clocks(machine: &Machine, case: &Case, limit: &Limit) -> String {
     let clock = &machine.cpu.clock;
     let named = [("nominal", clock.base_hz), ("highest", clock.max_hz)];
@@ -61,7 +61,7 @@ fn at_other_clocks(machine: &Machine, case: &Case, limit: &Limit) -> String {
     if at.is_empty() { String::new() } else { format!("; {}", at.join(", ")) }
 }
 
-/// The first metric whose limit is known, else the headline with the reason why its limit is not.
+/// Returns the first metric with a known limit, or else the headline with the reason.
 fn headline(machine: &Machine, case: &Case, clock_hz: Option<f64>) -> Option<(Metric, Limit)> {
     let conditions = Conditions { clock_hz, ..Conditions::default() };
     let samples = [Sample { conditions, ..Sample::default() }];
@@ -75,7 +75,7 @@ fn headline(machine: &Machine, case: &Case, clock_hz: Option<f64>) -> Option<(Me
     limits.iter().find(|(_, limit)| limit.value.is_some()).or(limits.first()).cloned()
 }
 
-/// `≤ 118 GFLOP/s = formula, with the value of each input`.
+/// Formats `≤ 118 GFLOP/s = formula, with the value of each input`.
 fn derivation(limit: &Limit, metric: Metric) -> String {
     let because = limit.reason.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
     let Some(value) = limit.value else {
@@ -114,8 +114,7 @@ mod tests {
         super::super::text(&limits(&machine, &candidates, clock_hz), 80)
     }
 
-    /// The kernels in the snapshot are those of a processor with AVX-512: the limits are derived for the kernels that this
-    /// processor can run.
+    /// Limits depend on the kernels that this processor can run; the snapshot is for AVX-512.
     #[test]
     fn each_limit_has_formula_inputs_and_source() {
         if Isa::best() != Isa::Avx512 {

@@ -7,7 +7,7 @@ use plimsoll_machine::{Disk, Machine, Nic};
 
 use super::{Section, UNKNOWN_VALUE, bits, joined, or_unknown, size};
 
-/// The longest value of a mount option that is shown, in bytes.
+/// Longest value of a mount option that is shown, in bytes.
 const LONGEST_VALUE: usize = 16;
 
 pub(super) fn storage(machine: &Machine) -> Section {
@@ -24,7 +24,7 @@ pub(super) fn storage(machine: &Machine) -> Section {
     section
 }
 
-/// The test directory, down to its disks.
+/// Adds the test directory with its file system, layers and disks.
 fn behind(section: &mut Section, storage: &Storage) {
     section.row("test directory", &storage.path);
     if let Some(fs) = &storage.file_system {
@@ -55,7 +55,7 @@ fn behind(section: &mut Section, storage: &Storage) {
         };
         nowhere.into()
     });
-    // A file system on a whole disk names the disk twice, on a layer the layer.
+    // Avoids repeating a disk or layer that the file system is directly on.
     let is_named = |device: &str| {
         storage.layers.first().is_some_and(|layer| layer.name == device)
             || storage.disks.iter().any(|disk| disk.name == device)
@@ -69,7 +69,7 @@ fn behind(section: &mut Section, storage: &Storage) {
     section.row("is on", steps.collect::<Vec<_>>().join(" → "));
 }
 
-/// An option without a long value, such as an overlay's directories.
+/// Shortens options with long values, such as an overlay's directories.
 fn short(option: &str) -> String {
     match option.split_once('=') {
         Some((name, value)) if value.len() > LONGEST_VALUE => format!("{name}=…"),
@@ -89,7 +89,7 @@ fn one_disk(disk: &Disk) -> String {
         });
     }
     if disk.rotational == Some(true) {
-        // A virtual disk that says so has usually not been told otherwise.
+        // Virtual disks usually claim this by default.
         let claims = matches!(disk.kind, DiskKind::Virtio | DiskKind::Xen);
         parts.push(if claims { "claims to rotate" } else { "rotating" }.to_owned());
     }
@@ -99,7 +99,7 @@ fn one_disk(disk: &Disk) -> String {
     parts.join(", ")
 }
 
-/// `PCIe 8 GT/s × 4 (31.5 Gbit/s)`; what the device could do where that is more.
+/// Formats `PCIe 8 GT/s × 4 (31.5 Gbit/s)`, with the device's maximum if that is more.
 fn link(link: &Link) -> String {
     let coded = bits(link.coded_bit_per_s());
     match link {

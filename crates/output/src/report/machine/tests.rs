@@ -5,7 +5,7 @@ use super::*;
 use std::path::Path;
 use unicode_width::UnicodeWidthStr;
 
-/// What is shown of a saved machine whose test directory is `dir`, on 80 columns.
+/// Description of a saved machine with test directory `dir`, at 80 columns.
 fn shown(name: &str, dir: &str) -> Result<String, Fault> {
     let fixture = Fixture::open(name)?;
     let mut machine = fixture.machine();
@@ -99,7 +99,7 @@ fn what_is_not_known_of_a_core_is_told_and_widths_that_it_lacks_are_not() -> Res
     Ok(())
 }
 
-/// A Pentium has the core of a Xeon and less of its instructions; a hypervisor may hide them as well.
+/// A Pentium has the core of a Xeon with fewer instructions; a hypervisor may hide some, too.
 #[test]
 fn rates_of_instructions_that_are_missing_are_not_listed() -> Result<(), Fault> {
     let mut machine = Fixture::open("xeon-gold-6230-2s")?.machine();

@@ -1,4 +1,4 @@
-//! The figures of a published table, each with what was measured of it today.
+//! Cells of a published table: each number with today's measurement.
 
 use plimsoll_published::tables::{Kind, Table};
 use plimsoll_published::{Baseline, Figure, LATENCY, Matched, THROUGHPUT};
@@ -6,49 +6,39 @@ use plimsoll_units::quantity::Unit;
 
 use super::today::{Runs, Today};
 
-/// A table with the figures of today.
 pub(in crate::report) struct Filled<'a> {
     pub(in crate::report) table: &'a Table<'a>,
-    /// For each row a cell for each column.
     pub(in crate::report) rows: Vec<Vec<Option<Cell<'a>>>>,
 }
 
-/// A published figure with what is known of it today.
 #[derive(Clone)]
 pub(in crate::report) struct Cell<'a> {
     pub(in crate::report) figure: &'a Figure,
     pub(in crate::report) part: Part,
     pub(in crate::report) today: Today<'a>,
-    /// The report's unit of it.
+    /// Unit that the report uses for it.
     pub(in crate::report) unit: Shown,
-    /// Whether only a reference program has its case in the report, as LINPACK.
+    /// Whether only a reference tool has this case in the report, such as LINPACK.
     is_alone: bool,
 }
 
-/// What of today is comparable with a published figure.
+/// Part of today's measurement that is comparable with a published number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::report) enum Part {
-    /// Our own mean.
     Own,
-    /// Our own best sample.
     Peak,
-    /// One of our own samples, from 0.
+    /// One of our samples, from 0.
     Sample(usize),
-    /// The least of our own samples.
     Least,
-    /// The greatest of our own samples.
     Most,
-    /// Their standard deviation.
     Deviation,
-    /// The figure of a reference tool.
     Program,
-    /// The limit.
     Limit,
-    /// Our own share of the limit.
+    /// Our share of the limit.
     OwnShare,
-    /// The share that the reference tool reaches.
+    /// The reference tool's share of the limit.
     ProgramShare,
-    /// Our own figure as a share of the reference tool's: the report has no limit for it.
+    /// Our result ÷ the reference tool's, for reports without a limit.
     OwnToProgram,
 }
 
@@ -79,28 +69,26 @@ impl Part {
         }
     }
 
-    /// Whether it is the figure of a point and not one of its samples.
+    /// Returns whether it summarizes all samples of a point.
     pub(in crate::report) fn is_of_all_samples(self) -> bool {
         matches!(self, Self::Own | Self::Peak | Self::Least | Self::Most)
     }
 
-    /// Whether it is a share and no figure in a unit.
     pub(in crate::report) fn is_share(self) -> bool {
         matches!(self, Self::OwnShare | Self::ProgramShare | Self::OwnToProgram)
     }
 
-    /// Whether today's figure is divided by the published one.
+    /// Returns whether today's value is divided by the published one.
     pub(in crate::report) fn is_compared(self) -> bool {
         self.is_of_all_samples() || self == Self::Program
     }
 }
 
-/// A unit as a report counts in it.
+/// A unit of a report.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::report) struct Shown {
-    /// What one of it is in base units.
     pub(in crate::report) scale: f64,
-    /// Its name in plain words; empty for a plain number.
+    /// Name in plain words; empty for a plain number.
     pub(in crate::report) name: String,
 }
 
@@ -128,12 +116,11 @@ impl<'a> Filled<'a> {
         Self { table, rows }
     }
 
-    /// All its cells, row by row.
     pub(in crate::report) fn cells(&self) -> impl Iterator<Item = &Cell<'a>> {
         self.rows.iter().flatten().flatten()
     }
 
-    /// Whether it is the figure of a case, and not one of its samples, their spread, or its best beside their mean.
+    /// Returns whether the cell is a case's result, not a sample, spread or best beside a mean.
     pub(in crate::report) fn is_figure(&self, cell: &Cell<'_>) -> bool {
         let is_mean = |cell: &Cell<'_>| cell.part == Part::Own && cell.figure.matched.is_some();
         match cell.part {
@@ -143,13 +130,12 @@ impl<'a> Filled<'a> {
         }
     }
 
-    /// Whether a column has what is of this source.
     pub(in crate::report) fn has(&self, part: Part) -> bool {
         self.cells().any(|cell| cell.part == part)
     }
 }
 
-/// Which second of a transfer a line of iperf is about, from 0: `3-4s`. What is no rate or amount is the mean of all.
+/// Returns the second of an iperf rate or amount, from 0 (`3-4s`).
 fn interval(figure: &Figure) -> Option<usize> {
     let is_of_seconds = matches!(figure.metric, THROUGHPUT | "transfer");
     let part = figure.pattern.split(';').find_map(|part| part.strip_suffix('s')?.split_once('-'));
@@ -158,7 +144,7 @@ fn interval(figure: &Figure) -> Option<usize> {
     (to == from + 1).then_some(from)
 }
 
-/// The mean of today over the numbers of threads, if that is what the report prints.
+/// Returns today's mean over all thread counts, if the report prints that mean.
 fn mean_over_threads<'a>(baseline: &Baseline, figure: &Figure, runs: &Runs<'a>) -> Option<Today<'a>> {
     let is_mean = figure.source == "own" && figure.statistic == "mean" && figure.threads.is_empty();
     let row = |f: &&Figure| {
@@ -168,14 +154,14 @@ fn mean_over_threads<'a>(baseline: &Baseline, figure: &Figure, runs: &Runs<'a>) 
     Today::mean_of(points.filter(|_| is_mean).map(|matched| runs.of(matched, "")).collect())
 }
 
-/// Whether the report's own program measured nothing of the kind.
+/// Returns whether the report has no own point of this benchmark.
 fn is_alone(baseline: &Baseline, today: &Today<'_>) -> bool {
     let Some(case) = today.case else { return false };
     let same = |f: &Figure| f.matched.as_ref().is_some_and(|m| m.case.benchmark() == case.benchmark());
     !baseline.figures.iter().any(|f| f.is_own_point() && same(f))
 }
 
-/// With the reference tool of the report, where it was compared with another case: HPL with a system of equations.
+/// Adds the report's tool if it was compared with another case (HPL with an equation system).
 fn with_report_tool<'a>(
     baseline: &Baseline,
     figure: &Figure,
@@ -195,8 +181,8 @@ fn with_report_tool<'a>(
     Today { tool: runs.of(matched, source).tool, ..today }
 }
 
-/// What of today is comparable with a number of the text: the point with that number in a table, else the best of all
-/// points that it can be about.
+/// Returns the measurement for a number of the text: the point with that number in a table, or else
+/// the best possible point.
 fn of_text<'a>(
     baseline: &'a Baseline,
     figure: &Figure,
@@ -240,7 +226,7 @@ fn of_text<'a>(
     }
 }
 
-/// What a reference program of the text has today: by its cases, else wherever a tool of its name gave a figure.
+/// Returns a tool's result for a number of the text, from its own cases or any tool of that name.
 fn of_program<'a>(baseline: &'a Baseline, figure: &Figure, program: &str, runs: &Runs<'a>) -> Today<'a> {
     let known = |f: &&Figure| {
         f.is_reference() && !f.is_of_text() && f.subsystem == figure.subsystem && f.metric == figure.metric
@@ -258,8 +244,8 @@ fn of_program<'a>(baseline: &'a Baseline, figure: &Figure, program: &str, runs: 
         return Today::absent(figure.unmatched);
     };
     let program = if program.is_empty() { figure.source } else { program };
-    // A tool may be compared with another benchmark of the same part, as STREAM is with `memory.bandwidth`; one of an
-    // operation with the points of the operation, or the benchmark of its name.
+    // STREAM, for example, is compared with `memory.bandwidth`; tools of an operation only with
+    // that operation's benchmarks.
     let of: Vec<String> = match figure.operation {
         "" => Vec::new(),
         operation => {
@@ -270,8 +256,7 @@ fn of_program<'a>(baseline: &'a Baseline, figure: &Figure, program: &str, runs: 
     runs.with_tool(figure.subsystem, program, metric, &of)
 }
 
-/// The unit that a report counts this figure in: as it follows from its value in base units, or from that of another figure
-/// with the same printed unit.
+/// Returns the unit of a published number, also from numbers with the same printed unit.
 fn shown(baseline: &Baseline, figure: &Figure) -> Shown {
     if figure.unit == "%" {
         return Shown { scale: 0.01, name: "%".to_owned() };
@@ -281,10 +266,10 @@ fn shown(baseline: &Baseline, figure: &Figure) -> Shown {
     let found = scale(figure).or_else(|| baseline.figures.iter().filter(same).find_map(scale));
     match (found, figure.subsystem, figure.metric) {
         (Some((scale, unit)), ..) => Shown { scale, name: name(scale, unit, figure.unit) },
-        // No unit is printed, and none fits: what is usual for it.
+        // No unit is printed or derivable: the usual one.
         (None, "memory", LATENCY) => Shown { scale: 1e-9, name: "ns".to_owned() },
         (None, _, LATENCY) => Shown { scale: 1e-3, name: "ms".to_owned() },
-        // As IOzone counts, which is the only one of a disk.
+        // Disk: as IOzone counts, the only tool for disks.
         (None, part @ ("memory" | "disk"), THROUGHPUT) => match part {
             "disk" => Shown { scale: 1024.0, name: "KiB/s".to_owned() },
             _ => Shown { scale: 1e9, name: "GB/s".to_owned() },
@@ -293,14 +278,13 @@ fn shown(baseline: &Baseline, figure: &Figure) -> Shown {
     }
 }
 
-/// What one printed unit is in base units.
+/// Returns the size of the printed unit in base units.
 fn scale(figure: &Figure) -> Option<(f64, Unit)> {
     let (value, unit) = figure.base?;
     let printed = figure.number().filter(|printed| *printed != 0.0)?;
     Some((value / printed, unit))
 }
 
-/// Prefixes of units with their factors.
 const UNIT_PREFIXES: &[(f64, &str)] = &[
     (1e9, "G"),
     (1_048_576.0, "Mi"),
@@ -322,7 +306,7 @@ fn name(scale: f64, unit: Unit, printed: &str) -> String {
 }
 
 impl Cell<'_> {
-    /// What of today is comparable with it: in base units, or a share.
+    /// Returns today's comparable value, in base units or as a share.
     pub(in crate::report) fn value(&self) -> Option<f64> {
         let today = &self.today;
         match self.part {
@@ -343,8 +327,8 @@ impl Cell<'_> {
         }
     }
 
-    /// The figure of the reference program of today with its name; where none ran, our own of a case that only a reference
-    /// program has in the report, such as LINPACK.
+    /// Returns the tool's result with its name, or ours for cases that only a reference tool has in
+    /// the report, such as LINPACK.
     pub(in crate::report) fn program(&self) -> Option<(f64, &str)> {
         match &self.today.tool {
             Some(tool) => Some((tool.figure, tool.name)),
@@ -355,7 +339,7 @@ impl Cell<'_> {
         }
     }
 
-    /// Why the report's reference program has no figure of today.
+    /// Explains why the report's reference tool has no result today.
     pub(in crate::report) fn no_program(&self) -> String {
         let source = self.figure.source;
         let why = self.today.declined.iter().find(|why| why.starts_with(source));
@@ -366,7 +350,7 @@ impl Cell<'_> {
         }
     }
 
-    /// Today's figure divided by the published one; nothing if today's is invalid or there is a doubt about the published one.
+    /// Returns today's value ÷ the published one; `None` if either is invalid or doubted.
     pub(in crate::report) fn ratio(&self) -> Option<f64> {
         let published = self.published()?;
         let is_sound =
@@ -374,12 +358,12 @@ impl Cell<'_> {
         (self.part.is_compared() && is_sound).then_some(self.value()? / published)
     }
 
-    /// The published figure in base units, if there is no doubt about it.
+    /// Returns the published number in base units, if it is not doubted.
     pub(in crate::report) fn published(&self) -> Option<f64> {
         let (value, _) = self.figure.base?;
         (self.figure.doubt.is_none() && value > 0.0 && !self.unit.name.is_empty()).then_some(value)
     }
 }
 
-/// The name of this program where a reference program is expected.
+/// Name of plimsoll as a substitute for a reference tool.
 pub(in crate::report) const OWN_PROGRAM: &str = "plimsoll";

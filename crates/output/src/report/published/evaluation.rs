@@ -1,5 +1,4 @@
-//! What the tables of a published report show, in sentences with the tables that each rests on: scaling, the best block and
-//! pattern, TCP against UDP, and today against the published machine, the reference tools and the limits.
+//! Conclusions from the tables of a published report, as sentences with table numbers.
 
 use std::fmt;
 
@@ -10,16 +9,12 @@ use plimsoll_units::quantity::{Quantity, Unit, format_size, percent, significant
 use super::cells::{Filled, Part};
 use crate::report::context;
 
-/// Heading of the section.
 pub(in crate::report) const TITLE: &str = "Evaluation";
 
-/// Heading of what the report leaves open.
 pub(in crate::report) const OPEN_TITLE: &str = "What the report leaves open";
 
-/// Significant digits of ratios.
 const RATIO_DIGITS: usize = 3;
 
-/// A sentence with the numbers of the tables that it rests on.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::report) struct Statement {
     pub(in crate::report) text: String,
@@ -34,7 +29,6 @@ impl fmt::Display for Statement {
     }
 }
 
-/// Whose figures a comparison is about.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
     Today,
@@ -56,15 +50,13 @@ impl Side {
 struct Point<'a> {
     figure: &'a Figure,
     table: usize,
-    /// Figures that are to be believed, as the report counts, in base units.
+    /// Valid values as the report counts, in base units.
     today: Option<f64>,
     published: Option<f64>,
     tool: Option<f64>,
-    /// Shares of the limits.
     share: Option<f64>,
     published_share: Option<f64>,
     unit: Option<Unit>,
-    /// Why there is no figure of today.
     why: Option<&'a str>,
 }
 
@@ -87,7 +79,6 @@ impl Point<'_> {
         self.figure.threads.parse().ok()
     }
 
-    /// Operation, pattern and precision.
     fn operation(&self) -> String {
         let Figure { pattern, operation, precision, .. } = self.figure;
         words(&[pattern, operation, precision])
@@ -113,14 +104,13 @@ fn block(bytes: u64) -> String {
     format!("blocks of {}", format_size(bytes))
 }
 
-/// The points of one metric of one part of the machine.
 struct Group<'a> {
     subsystem: &'a str,
     metric: &'a str,
     points: Vec<Point<'a>>,
 }
 
-/// The statements about all tables of a report, by parts of the machine and metrics in the report's order.
+/// Returns all statements about a report, in the order of subsystems and metrics in the report.
 pub(in crate::report) fn statements(baseline: &Baseline, filled: &[Filled<'_>]) -> Vec<Statement> {
     let mut groups: Vec<Group<'_>> = Vec::new();
     for point in filled.iter().flat_map(|table| points(baseline, table)) {
@@ -159,7 +149,7 @@ fn points<'a>(baseline: &Baseline, filled: &'a Filled<'_>) -> Vec<Point<'a>> {
     own.map(point).collect()
 }
 
-/// The share that a published figure has of the limit that the report gives for it, 1 being the limit.
+/// Returns the share of its published limit that a published number reaches; 1 is the limit.
 fn share(baseline: &Baseline, figure: &Figure, value: f64) -> Option<f64> {
     let all = || baseline.figures.iter().filter(|f| f.source == "theoretical" && f.doubt.is_none());
     let limit = all()
@@ -173,7 +163,7 @@ fn is_time(metric: &str) -> bool {
     matches!(metric, LATENCY | TIME)
 }
 
-/// The mean of ratios.
+/// Returns the geometric mean.
 fn mean(ratios: &[f64]) -> Option<f64> {
     let sum: f64 = ratios.iter().map(|ratio| ratio.ln()).sum();
     (!ratios.is_empty()).then(|| (sum / ratios.len() as f64).exp())
@@ -184,12 +174,12 @@ fn times(ratio: f64) -> String {
 }
 
 impl Group<'_> {
-    /// The part of the machine and the metric, as the beginning of a sentence.
+    /// Names subsystem and metric at the start of a sentence.
     fn name(&self) -> String {
         format!("{} {}", context::title(self.subsystem), self.metric())
     }
 
-    /// The same within a sentence.
+    /// Names subsystem and metric within a sentence.
     fn inner_name(&self) -> String {
         let title = context::title(self.subsystem);
         let is_short = title.chars().all(char::is_uppercase);
@@ -222,7 +212,7 @@ impl Group<'_> {
         all.into_iter().flatten().collect()
     }
 
-    /// A statement that rests on these points.
+    /// Builds a statement that rests on the selected points.
     fn state(&self, text: String, on: &dyn Fn(&Point<'_>) -> bool) -> Statement {
         let mut tables: Vec<usize> = self.points.iter().filter(|p| on(p)).map(|p| p.table).collect();
         tables.sort_unstable();
@@ -230,14 +220,14 @@ impl Group<'_> {
         Statement { text, tables }
     }
 
-    /// What both sides have of something, today's first; nothing if neither has it.
+    /// Joins the values of both sides, today's first; `None` if neither has one.
     fn sides(&self, of: impl Fn(Side) -> Option<String>) -> Option<String> {
         let said = Side::ALL.into_iter().filter_map(|side| Some(format!("{} {}", side.name(), of(side)?)));
         let said: Vec<String> = said.collect();
         (!said.is_empty()).then(|| said.join(", "))
     }
 
-    /// The ratios of a side's figures at points that differ in one thing alone: at the first to at the second.
+    /// Returns ratios of a side's values, first ÷ second, for pairs of points that `same` matches.
     fn ratios(
         &self,
         side: Side,
@@ -252,7 +242,7 @@ impl Group<'_> {
         all.filter(|ratio| ratio.is_finite() && *ratio > 0.0).collect()
     }
 
-    /// From the fewest threads to the most, by operation.
+    /// States the scaling from fewest to most threads, per operation.
     fn scaling(&self) -> Option<Statement> {
         let known = |p: &&Point<'_>| Side::ALL.into_iter().any(|side| p.value(side).is_some());
         let threads = || self.points.iter().filter(known).filter_map(Point::threads);
@@ -285,7 +275,7 @@ impl Group<'_> {
         names
     }
 
-    /// The point with the best figure of each side, and how far the best of another operation or block is behind.
+    /// States the best point of each side, and the lead over the best other operation.
     fn best(&self) -> Option<Statement> {
         let lower = is_time(self.metric);
         let is_better = |a: f64, b: f64| if lower { a < b } else { a > b };
@@ -312,7 +302,7 @@ impl Group<'_> {
         Some(self.state(format!("{word} {}: {said}", self.inner_name()), &on))
     }
 
-    /// How much the best block is ahead of the worst with the same operations and threads.
+    /// States the lead of the best block size over the worst.
     fn blocks(&self) -> Option<Statement> {
         let mut sizes: Vec<&str> = self.points.iter().map(|p| p.figure.bytes).collect();
         sizes.sort_by_key(|size| size.parse::<u64>().unwrap_or(0));
@@ -325,7 +315,7 @@ impl Group<'_> {
             a.operation() == b.operation() && a.figure.threads == b.figure.threads
         };
         let of = |side: Side| {
-            // Each block against the one that most of the others can be compared with.
+            // Each size is compared with the one that has the most counterparts.
             let rated = |base: &str| -> Vec<(&str, f64)> {
                 let rate = |size: &str| mean(&self.ratios(side, at(size), at(base), same));
                 sizes.iter().filter_map(|size| Some((*size, rate(size)?))).collect()
@@ -347,7 +337,7 @@ impl Group<'_> {
         ))
     }
 
-    /// Points that differ in one word alone, as sequential and random or TCP and UDP do.
+    /// Compares points that differ in one word, such as sequential and random, or TCP and UDP.
     fn pairs(&self, one: &str, other: &str, word: fn(&Figure) -> &'static str) -> Option<Statement> {
         let has = |wanted: &str| {
             let wanted = wanted.to_owned();
@@ -360,7 +350,7 @@ impl Group<'_> {
                 (rest, f.threads)
             };
             let [x, y] = [a.figure.bytes, b.figure.bytes].map(|size| size.parse::<f64>().unwrap_or(1.0));
-            // The largest datagram is a little less than 64 KiB.
+            // The largest datagram is slightly smaller than 64 KiB.
             key(a.figure) == key(b.figure) && (x / y - 1.0).abs() < 0.01
         };
         let of = |side: Side| {
@@ -409,7 +399,6 @@ impl Group<'_> {
     }
 }
 
-/// Mean, least and most of ratios.
 fn spread(found: &[f64], shown: impl Fn(f64) -> String) -> Option<String> {
     let least = found.iter().copied().reduce(f64::min)?;
     let most = found.iter().copied().reduce(f64::max)?;

@@ -1,11 +1,10 @@
-//! The tables as Markdown.
+//! Published tables as Markdown.
 
 use super::Report;
 use super::evaluation;
 use super::sheet::Sheet;
 use crate::report::escape::markdown as escaped;
 
-/// All of it as Markdown.
 pub(in crate::report) fn markdown(reports: &[Report<'_>]) -> String {
     let mut text = String::new();
     for report in reports {

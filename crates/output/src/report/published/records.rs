@@ -1,4 +1,4 @@
-//! The tables as comma-separated values: a row for each number that a report prints, with what belongs to it today.
+//! Published tables as CSV: a row per printed number, with today's measurement.
 
 use std::io::{self, Write};
 
@@ -9,7 +9,7 @@ use super::Report;
 use super::cells::{Cell, Filled, Part};
 use crate::report::tidy;
 
-/// A row: its columns, in their order. Figures are in `unit`, efficiencies in percent.
+/// A row. Values are in `unit`, efficiencies in percent.
 #[derive(Default, Serialize)]
 struct Record<'a> {
     report: &'a str,
@@ -53,10 +53,10 @@ struct Record<'a> {
     today_reference_differs: Option<&'a str>,
 }
 
-/// Writes all of it, below the names of the columns.
+/// Writes all rows with a header line.
 ///
 /// # Errors
-/// What `out` says.
+/// Writing failed.
 pub(in crate::report) fn csv(reports: &[Report<'_>], out: impl Write) -> io::Result<()> {
     let filled: Vec<(&Report<'_>, Vec<Filled<'_>>)> =
         reports.iter().map(|report| (report, report.filled())).collect();
@@ -106,7 +106,7 @@ fn record<'a>(
     if is_point(cell) { with_published(named, baseline, cell) } else { named }
 }
 
-/// Whether it is the figure of a point and not one of its samples, its spread or what belongs to it.
+/// Returns whether the cell is a point's result, not a sample or a spread.
 fn is_point(cell: &Cell<'_>) -> bool {
     matches!(cell.part, Part::Own | Part::Peak)
 }
@@ -143,7 +143,6 @@ fn with_today<'a>(record: Record<'a>, cell: &'a Cell<'_>) -> Record<'a> {
     }
 }
 
-/// What the report prints of the same point.
 fn with_published<'a>(record: Record<'a>, baseline: &'a Baseline, cell: &'a Cell<'_>) -> Record<'a> {
     let of_point = |wanted: &dyn Fn(&Figure) -> bool| {
         let found = baseline.figures.iter().find(|f| f.is_of_point(cell.figure) && wanted(f));
@@ -161,7 +160,7 @@ fn with_published<'a>(record: Record<'a>, baseline: &'a Baseline, cell: &'a Cell
     }
 }
 
-/// ok, or why there is no figure to be believed.
+/// Returns "ok", or why there is no valid result.
 fn status(cell: &Cell<'_>) -> String {
     match (&cell.today.invalid, &cell.today.instead, cell.value()) {
         (Some(why), ..) => format!("invalid: {why}"),
@@ -174,7 +173,7 @@ fn status(cell: &Cell<'_>) -> String {
     }
 }
 
-/// The limit that the report gives for a point, else the one of its text, in the unit of the point.
+/// Returns the published limit of a point, or else the one in the text, in the point's unit.
 fn theory(baseline: &Baseline, cell: &Cell<'_>) -> Option<f64> {
     let all = || baseline.figures.iter().filter(|f| f.source == "theoretical");
     let found = all()

@@ -1,5 +1,4 @@
-//! A published table with the figures of today as text: for each of its rows a few lines, today's first, the published
-//! one below, and what is between them.
+//! Published tables as text: several lines per row, today's result first.
 
 use plimsoll_model::limit::Input;
 use plimsoll_published::Baseline;
@@ -10,17 +9,14 @@ use plimsoll_units::quantity::{percent, significant};
 use super::cells::{Cell, Filled, Part};
 use super::units::Units;
 
-/// Significant digits of today's figures; published ones are as printed.
+/// Significant digits of today's results; published ones are as printed.
 const OWN_FIGURE_DIGITS: usize = 4;
-/// Significant digits of efficiencies, ratios and standard deviations beside a mean.
+/// Significant digits of efficiencies, ratios and standard deviations.
 const SHARE_DIGITS: usize = 3;
-/// What is where there is nothing.
 pub(in crate::report) const NOTHING: &str = "–";
 
-/// The longest note, in characters.
 const MAX_NOTE_CHARACTERS: usize = 600;
 
-/// What a line says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::report) enum Line {
     Today,
@@ -34,7 +30,6 @@ pub(in crate::report) enum Line {
 }
 
 impl Line {
-    /// In their order.
     const ALL: [Line; 8] = [
         Line::Today,
         Line::Deviation,
@@ -60,29 +55,25 @@ impl Line {
     }
 }
 
-/// A table, its cells as text.
+/// A table with its cells as text.
 pub(in crate::report) struct Sheet {
-    /// Number and title, with the units.
     pub(in crate::report) title: String,
-    /// Names of the columns.
     pub(in crate::report) columns: Vec<String>,
     pub(in crate::report) rows: Vec<Block>,
-    /// How the limits of the report and of today are derived.
+    /// Derivations of published and today's limits.
     pub(in crate::report) formulas: Vec<String>,
-    /// What is to be known of the whole table.
     pub(in crate::report) remarks: Vec<String>,
-    /// What the marks in its cells stand for, from 1.
+    /// Notes, numbered from 1.
     pub(in crate::report) notes: Vec<String>,
 }
 
-/// A row of the report.
 pub(in crate::report) struct Block {
     pub(in crate::report) label: String,
     pub(in crate::report) lines: Vec<(Line, Vec<String>)>,
 }
 
 impl Sheet {
-    /// Whether any of its lines is about today.
+    /// Returns whether any line contains today's results.
     pub(in crate::report) fn is_measured(&self) -> bool {
         self.rows.iter().flat_map(|row| &row.lines).any(|(line, _)| *line != Line::Published)
     }
@@ -134,12 +125,12 @@ impl Sheet {
         Block { label, lines }
     }
 
-    /// The text of a line's cell, with a unit where the table names another; `None` where the line has nothing there.
+    /// Formats a cell of a line, with its unit if the table's differs; `None` without a value.
     fn text(&mut self, line: Line, cell: &Cell<'_>, is_figure: bool, unit: &str) -> Option<String> {
         let in_unit = |value: f64| significant(value / cell.unit.scale, OWN_FIGURE_DIGITS);
         let share = |share: f64| percent(share, SHARE_DIGITS);
         let today = &cell.today;
-        // The lines between are about the figure itself, not about its samples or their spread.
+        // The following lines apply to results only, not to samples or spreads.
         match line {
             Line::Today => Some(self.today(cell, unit)),
             Line::Published => Some(self.published(cell, unit)),
@@ -163,7 +154,7 @@ impl Sheet {
         }
     }
 
-    /// The mark of what a reference tool did otherwise than the case.
+    /// Marks differences between a reference tool and the case.
     fn differs(&mut self, cell: &Cell<'_>) -> String {
         match cell.today.tool.as_ref().filter(|tool| !tool.differs.is_empty()) {
             Some(tool) => format!(" {}", self.note(format!("{}: {}", tool.name, tool.differs))),
@@ -200,7 +191,7 @@ impl Sheet {
         text
     }
 
-    /// Nothing, with the reason where it is one of the figure itself.
+    /// Formats an empty cell, with the reason unless it is a derived value.
     fn nothing(&mut self, cell: &Cell<'_>) -> String {
         let is_itself = cell.figure.matched.is_none()
             || matches!(
@@ -225,7 +216,7 @@ impl Sheet {
         }
     }
 
-    /// The published figure as printed, with a mark if there is a doubt about it.
+    /// Formats the published number as printed, with a mark if it is doubted.
     fn published(&mut self, cell: &Cell<'_>, beyond: &str) -> String {
         let Figure { value, unit, doubt, .. } = cell.figure;
         let mut text = match (*unit, beyond) {
@@ -242,7 +233,7 @@ impl Sheet {
         }
     }
 
-    /// The mark of a note, made when it is new.
+    /// Returns the mark of a note, which is added if it is new.
     fn note(&mut self, text: String) -> String {
         let text = plimsoll_units::text::shown_within(&text, MAX_NOTE_CHARACTERS);
         let index = self.notes.iter().position(|note| *note == text).unwrap_or_else(|| {
@@ -254,7 +245,7 @@ impl Sheet {
 }
 
 impl Line {
-    /// Whether the table has this line: what has a column of its own has none.
+    /// Returns whether the table has this line; it has not if a column shows the same.
     fn is_in(self, filled: &Filled<'_>) -> bool {
         match self {
             Self::Deviation => !filled.has(Part::Deviation),
@@ -271,7 +262,7 @@ impl Line {
     }
 }
 
-/// What is to be known of the case that today's figure is of.
+/// Returns remarks about the case of today's result.
 fn about(cell: &Cell<'_>) -> Vec<String> {
     let Some(case) = cell.today.case else { return Vec::new() };
     let mut said = Vec::new();
@@ -291,22 +282,21 @@ fn about(cell: &Cell<'_>) -> Vec<String> {
     said
 }
 
-/// Its cells that have a figure of a case of today.
+/// Yields the cells with a result of today's cases.
 fn figures<'a, 'b>(filled: &'b Filled<'a>) -> impl Iterator<Item = &'b Cell<'a>> {
     filled.cells().filter(move |cell| filled.is_figure(cell) && cell.today.has_figure())
 }
 
-/// Why there is no limit.
 fn unknown(why: &str) -> String {
     format!("limit unknown: {why}")
 }
 
-/// Whether any of its cells has a figure of today.
+/// Returns whether any cell has a result of today.
 fn is_measured(filled: &Filled<'_>) -> bool {
     filled.cells().any(|cell| cell.value().is_some() || cell.today.invalid.is_some())
 }
 
-/// The derivation of the report's limits and of today's: formula and inputs.
+/// Returns the derivations of published and today's limits: formula and inputs.
 fn formulas(baseline: &Baseline, filled: &Filled<'_>) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     let own = filled.cells().filter(|cell| filled.is_figure(cell) && filled.table.kind != Kind::Text);
@@ -337,7 +327,7 @@ fn formulas(baseline: &Baseline, filled: &Filled<'_>) -> Vec<String> {
     found
 }
 
-/// `Table 3 of 14: memory throughput, in GB/s`.
+/// Formats `Table 3 of 14: memory throughput, in GB/s`.
 fn title(table: &Table<'_>, units: &[String], of: usize) -> String {
     let units = match (table.kind, units) {
         (Kind::Text, _) | (_, []) => String::new(),
@@ -373,7 +363,7 @@ fn remarks(baseline: &Baseline, filled: &Filled<'_>) -> Vec<String> {
     remarks
 }
 
-/// How the report prints its units, where that is not what the title says.
+/// Explains printed units that differ from the title's.
 fn printed_units(filled: &Filled<'_>) -> Option<String> {
     let mut printed: Vec<String> = Vec::new();
     let (mut is_implied, mut is_unknown) = (false, false);
@@ -403,7 +393,7 @@ fn printed_units(filled: &Filled<'_>) -> Option<String> {
     }
 }
 
-/// Why today's figures are not divided by those of the report.
+/// Explains why today's results are not divided by the published ones.
 fn not_divided(filled: &Filled<'_>) -> Vec<String> {
     let mut reasons: Vec<&str> = Vec::new();
     for cell in filled.cells().filter(|cell| cell.figure.matched.is_some()) {
@@ -414,7 +404,7 @@ fn not_divided(filled: &Filled<'_>) -> Vec<String> {
     reasons.into_iter().map(|why| format!("no ratio: {why}")).collect()
 }
 
-/// Why no figure of the table has a limit or a reference tool of today, and why further tools gave no figure.
+/// Explains missing limits and reference tools of today.
 fn lacking(filled: &Filled<'_>) -> Vec<String> {
     let mut said = Vec::new();
     let all = |of: &dyn Fn(&Cell<'_>) -> Vec<String>| once(figures(filled).flat_map(of));
@@ -437,7 +427,6 @@ fn lacking(filled: &Filled<'_>) -> Vec<String> {
     said
 }
 
-/// Joins reasons, each once.
 fn once(reasons: impl Iterator<Item = String>) -> String {
     let mut found: Vec<String> = Vec::new();
     for why in reasons {
@@ -448,7 +437,7 @@ fn once(reasons: impl Iterator<Item = String>) -> String {
     plimsoll_units::text::shown_within(&found.join("; "), MAX_NOTE_CHARACTERS)
 }
 
-/// What the report's text gives for the points of this table: limit, reference program, efficiencies.
+/// Formats what the report's text states about the points of this table.
 fn of_text(baseline: &Baseline, filled: &Filled<'_>) -> Option<String> {
     let is_own = |cell: &&Cell<'_>| matches!(cell.part, Part::Own | Part::Peak);
     let is_free = |text: &&Figure| match text.source {

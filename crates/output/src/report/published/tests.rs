@@ -1,4 +1,4 @@
-//! The tables of the five reports with figures of a made-up run.
+//! Tables of the five reports with results of a synthetic run.
 
 mod places;
 
@@ -55,13 +55,13 @@ fn text(name: &str, runs: &[&Run]) -> String {
     written(name, runs, of_name("text"))
 }
 
-/// The table whose title holds these words.
+/// The table with these words in its title.
 fn table<'a>(text: &'a str, title: &str) -> &'a str {
     let is_it = |table: &&str| table.lines().next().is_some_and(|line| line.contains(title));
     text.split("\n\n").find(is_it).unwrap_or_else(|| panic!("no {title}: {text}"))
 }
 
-/// The line of that name below the row of that label.
+/// The line with this name below the row with this label.
 fn line<'a>(table: &'a str, row: &str, name: &str) -> &'a str {
     let lines: Vec<&str> = table.lines().collect();
     let start = lines.iter().position(|line| line.trim_start().starts_with(row)).unwrap();
@@ -270,7 +270,7 @@ fn nothing_of_outside_reaches_a_page_unescaped() {
     }
 }
 
-/// A read of a kibibyte with what a tool beside it gave, or why it gave nothing.
+/// A 1 KiB read, with a reference tool's result or the reason for its absence.
 fn read_beside(change: impl Fn(&mut plimsoll_model::sample::Beside)) -> Run {
     let case = "disk.io/op=read/pattern=random/block=1K/threads=1/engine=psync/depth=1";
     let mut disk = fixture::measured(case, "throughput", Unit::BytePerSecond, 20e6);
@@ -371,7 +371,7 @@ fn what_the_text_says_of_the_points_is_above_their_table() {
     );
 }
 
-/// A run that measured each point of a report at twice what it prints.
+/// A run with twice the published value at each point.
 fn twice(name: &str) -> Run {
     let baseline = find(name).unwrap();
     let mut all: Vec<Measurement> = Vec::new();

@@ -1,4 +1,4 @@
-//! The tables for a terminal.
+//! Published tables for terminals.
 
 use unicode_width::UnicodeWidthStr;
 
@@ -6,10 +6,9 @@ use super::sheet::{Line, Sheet};
 use crate::report::style::{Role, Style};
 use crate::report::wrap::{flowed, paragraph};
 
-/// Columns between columns.
 const COLUMN_GAP: usize = 2;
 
-/// A table as text; columns that do not fit follow below, with the names of the rows again.
+/// Formats a table; columns that do not fit follow below, with the row names repeated.
 pub(super) fn sheet(sheet: &Sheet, style: &Style) -> String {
     let mut text = String::from("\n");
     for (at, line) in flowed(&style.say(&sheet.title), style.width.max(20)).iter().enumerate() {
@@ -40,7 +39,7 @@ fn widest(texts: impl Iterator<Item = String>) -> usize {
     texts.map(|text| text.width()).max().unwrap_or(0)
 }
 
-/// The columns in parts that fit, each with its width.
+/// Splits columns into parts that fit the terminal, with their widths.
 fn chunks(sheet: &Sheet, style: &Style, lead: usize) -> Vec<Vec<(usize, usize)>> {
     let width = |at: usize| {
         let cells = sheet.rows.iter().flat_map(|row| &row.lines).filter_map(|(_, cells)| cells.get(at));
@@ -65,7 +64,6 @@ fn chunks(sheet: &Sheet, style: &Style, lead: usize) -> Vec<Vec<(usize, usize)>>
     parts
 }
 
-/// One part of the columns, with head and rows.
 fn part(sheet: &Sheet, style: &Style, lead: [usize; 2], columns: &[(usize, usize)]) -> String {
     let right = |cell: &str, width: usize| {
         let cell = style.say(cell);
@@ -105,7 +103,7 @@ fn part(sheet: &Sheet, style: &Style, lead: [usize; 2], columns: &[(usize, usize
     text
 }
 
-/// The name of a column in lines, at least `high` of them, with the empty ones above.
+/// Splits a column name into at least `high` lines, empty ones first.
 fn stacked(sheet: &Sheet, column: usize, high: usize) -> Vec<&str> {
     let parts: Vec<&str> = sheet.columns.get(column).map_or(Vec::new(), |name| name.split(", ").collect());
     let missing = high.saturating_sub(parts.len());

@@ -1,4 +1,4 @@
-//! What runs of today measured of a point of a published report.
+//! Today's measurements of the points of a published report.
 
 use plimsoll_bench::Better;
 use plimsoll_bench::converted;
@@ -9,58 +9,50 @@ use plimsoll_model::sample::Condition;
 use plimsoll_published::Matched;
 use plimsoll_result::document::Run;
 
-/// Why a point has no figure where no run has its case.
+/// Reason if no run has the case.
 const ABSENT: &str = "not in this run";
 
-/// Runs that fill the tables of one report together.
+/// Runs that together fill the tables of one report.
 pub(in crate::report) struct Runs<'a> {
-    /// The latest first: what several have is taken from the first of them.
+    /// Latest first; the first run with a result is used.
     pub(in crate::report) runs: Vec<&'a Run>,
 }
 
-/// What was measured of a point.
+/// Today's measurement of a point.
 #[derive(Clone)]
 pub(in crate::report) struct Today<'a> {
-    /// The run that it is taken from.
     pub(in crate::report) run: Option<&'a Run>,
-    /// Its case.
     pub(in crate::report) case: Option<&'a Case>,
-    /// Samples of all repeats, counted as the report counts.
+    /// Samples of all repetitions, as the report counts.
     pub(in crate::report) samples: Vec<f64>,
-    /// The metric of the first repeat that has one.
+    /// Metric of the first repetition that has one.
     pub(in crate::report) metric: Option<&'a MetricResult>,
-    /// The reference tool that gave a figure of it.
     pub(in crate::report) tool: Option<Tool<'a>>,
-    /// The reference tools that gave none, each with its reason.
+    /// Reference tools without a result, with reasons.
     pub(in crate::report) declined: Vec<String>,
-    /// What became of it, where that is not a figure.
+    /// Outcome without a result.
     pub(in crate::report) instead: Option<String>,
-    /// Why it is not to be believed.
     pub(in crate::report) invalid: Option<String>,
-    /// Whether an earlier run has a figure of it too.
+    /// Whether an earlier run has a result, too.
     pub(in crate::report) is_in_others: bool,
-    /// Its limit and the value of that, counted as the report counts.
+    /// Limit and its value, as the report counts.
     pub(in crate::report) limit: Option<(&'a Limit, f64)>,
-    /// Of how many cases it is the best one, where a number of the text names no single one.
+    /// Number of candidate cases, if a number of the text fits several and this is the best.
     pub(in crate::report) best_of: usize,
 }
 
-/// The figure of a reference tool.
 #[derive(Clone)]
 pub(in crate::report) struct Tool<'a> {
-    /// Its name.
     pub(in crate::report) name: &'a str,
-    /// In the unit of the metric.
     pub(in crate::report) figure: f64,
-    /// Its share of the limit.
     pub(in crate::report) of_limit: Option<f64>,
-    /// What it did otherwise than the case; empty where nothing.
+    /// Differences from the case; may be empty.
     pub(in crate::report) differs: String,
 }
 
 impl<'a> Tool<'a> {
-    /// How near a tool of that name is to what is wanted, a report's program and the operation: `iozone reread` is that pass
-    /// of IOzone, `hpcc STREAM` is STREAM.
+    /// Returns how closely a tool's name matches a report's program and operation (0 is exact), or
+    /// `None`: `iozone reread` is that pass of IOzone, `hpcc STREAM` is STREAM.
     fn distance(name: &str, wanted: &str) -> Option<u8> {
         let program = wanted.split(' ').next().filter(|program| !program.is_empty())?.to_lowercase();
         let name = name.to_lowercase();
@@ -75,13 +67,12 @@ impl<'a> Tool<'a> {
         }
     }
 
-    /// Whether it is the program of a report.
     fn is(&self, program: &str) -> bool {
         Self::distance(self.name, program).is_some()
     }
 
-    /// The figure of this metric that a tool gave, or that follows from another metric of the same transfers; the tool of the
-    /// report first, where it has one.
+    /// Returns a tool's result for this metric, converted from another metric of the same transfers
+    /// if necessary. The tool that is `wanted` comes first.
     pub(in crate::report) fn of(measurement: &'a Measurement, name: &str, wanted: &str) -> Option<Self> {
         let own = measurement.metrics.iter().filter(|metric| metric.name == name);
         let others = measurement.metrics.iter().filter(|metric| metric.name != name);
@@ -110,7 +101,7 @@ impl<'a> Tool<'a> {
     }
 }
 
-/// The reference tools of these measurements that gave no figure, each once, with its reason.
+/// Lists reference tools without a result, each once with its reason.
 fn declined(all: &[&Measurement]) -> Vec<String> {
     let peers = all.iter().flat_map(|m| &m.metrics).flat_map(|metric| &metric.peers);
     let mut said: Vec<String> = Vec::new();
@@ -125,14 +116,13 @@ fn declined(all: &[&Measurement]) -> Vec<String> {
 }
 
 impl<'a> Runs<'a> {
-    /// These runs, the latest first.
     pub(in crate::report) fn new(runs: impl Iterator<Item = &'a Run>) -> Self {
         let mut runs: Vec<&Run> = runs.collect();
         runs.sort_by(|a, b| b.started.cmp(&a.started));
         Self { runs }
     }
 
-    /// What the latest run that has a figure has of a point; without one, why not.
+    /// Returns the point's measurement from the latest run with a result, or why there is none.
     pub(in crate::report) fn of(&self, matched: &Matched, tool: &str) -> Today<'a> {
         let all = self.runs.iter().map(|run| {
             let here = run.measurements.iter().filter(|m| matched.is(&m.case, run.plan.scale));
@@ -149,7 +139,7 @@ impl<'a> Runs<'a> {
         }
     }
 
-    /// The best of all cases of these points, in the latest run that has one of them.
+    /// Returns the best case of these points, from the latest run that has any.
     pub(in crate::report) fn best(&self, points: &[&Matched], tool: &str) -> Today<'a> {
         let of_run = |run: &&'a Run| {
             let mut cases: Vec<Today<'a>> = Vec::new();
@@ -173,8 +163,8 @@ impl<'a> Runs<'a> {
         self.runs.iter().find_map(of_run).unwrap_or_else(absent)
     }
 
-    /// The best figure that a reference tool of that name gave in a part of a machine, in the latest run that has one: with
-    /// the case that it was compared with.
+    /// Returns the best result of a reference tool in a subsystem, from the latest run that has
+    /// one.
     pub(in crate::report) fn with_tool(
         &self,
         part: &str,
@@ -206,7 +196,7 @@ impl<'a> Runs<'a> {
 }
 
 impl<'a> Today<'a> {
-    /// Nothing, for this reason.
+    /// Creates a missing measurement with this reason.
     pub(in crate::report) fn absent(why: &str) -> Self {
         Self {
             run: None,
@@ -223,7 +213,7 @@ impl<'a> Today<'a> {
         }
     }
 
-    /// Of these measurements of one point; where several machines have it, of the first.
+    /// Collects the measurements of one point; of several nodes, the first is used.
     fn new(run: &'a Run, all: &[&'a Measurement], metric: &str, tool: &str) -> Self {
         let has = |m: &&&&Measurement| m.metrics.iter().any(|found| found.name == metric);
         let node = all.iter().find(|m| has(&m)).or(all.first()).map(|m| m.node.as_str());
@@ -257,8 +247,8 @@ impl<'a> Today<'a> {
         }
     }
 
-    /// The condition of that name under which these were measured, if the case has no such metric: the processor time of an
-    /// end is no metric of a transfer.
+    /// Uses the condition of that name if the case has no such metric, such as an endpoint's CPU
+    /// time.
     fn or_condition(self, matched: &Matched, here: &[&Measurement]) -> Self {
         let row = Condition::new(matched.metric, "", "");
         let samples: Vec<f64> = here.iter().filter_map(|m| m.conditions.more.get(&row)).collect();
@@ -268,12 +258,11 @@ impl<'a> Today<'a> {
         }
     }
 
-    /// Whether there is a figure of today.
     pub(in crate::report) fn has_figure(&self) -> bool {
         self.metric.is_some() || !self.samples.is_empty()
     }
 
-    /// The mean over several points that are shown as one, such as all numbers of threads; nothing if one of them has no figure.
+    /// Returns the mean of several points shown as one; `None` if any of them has no result.
     pub(in crate::report) fn mean_of(points: Vec<Self>) -> Option<Self> {
         let means: Option<Vec<f64>> = points.iter().map(Self::mean).collect();
         let means = means.filter(|means| !means.is_empty())?;
@@ -282,7 +271,7 @@ impl<'a> Today<'a> {
         Some(Self { samples: vec![mean], invalid, tool: None, ..points.into_iter().next()? })
     }
 
-    /// Counted as the report counts.
+    /// Converts to the report's way of counting.
     fn counted(mut self, matched: &Matched) -> Self {
         self.limit = self.limit.map(|(limit, value)| (limit, matched.as_published(value)));
         self.limit = self.limit.filter(|_| !matched.is_derived());
@@ -300,41 +289,36 @@ impl<'a> Today<'a> {
         if (b < a) == lower && a != b { other } else { self }
     }
 
-    /// Mean of its samples.
     pub(in crate::report) fn mean(&self) -> Option<f64> {
         (!self.samples.is_empty()).then(|| self.samples.iter().sum::<f64>() / self.samples.len() as f64)
     }
 
-    /// Their mean, unless it is not to be believed.
     pub(in crate::report) fn believed(&self) -> Option<f64> {
         self.mean().filter(|_| self.invalid.is_none())
     }
 
-    /// The best of its samples.
     pub(in crate::report) fn peak(&self) -> Option<f64> {
         let lower = self.metric.is_some_and(|metric| metric.better == Better::Lower);
         self.samples.iter().copied().reduce(|a, b| if (b < a) == lower { b } else { a })
     }
 
-    /// Their standard deviation, from two samples on.
+    /// Returns the standard deviation; `None` for fewer than two samples.
     pub(in crate::report) fn stdev(&self) -> Option<f64> {
         let (mean, n) = (self.mean()?, self.samples.len());
         let squares: f64 = self.samples.iter().map(|x| (x - mean).powi(2)).sum();
         (n > 1).then(|| (squares / (n - 1) as f64).sqrt())
     }
 
-    /// Why its limit is not known; `None` where it is, and where a limit has no meaning.
+    /// Returns why the limit is unknown; `None` if it is known or no limit applies.
     pub(in crate::report) fn limit_unknown(&self) -> Option<&'a str> {
         let limit = self.metric?.limit.as_ref().filter(|limit| limit.value.is_none())?;
         Some(limit.reason.as_deref().unwrap_or("no reason is given"))
     }
 
-    /// The limit of its metric.
     pub(in crate::report) fn limit(&self) -> Option<f64> {
         self.limit.map(|(_, value)| value)
     }
 
-    /// The share of its limit that a figure reaches.
     pub(in crate::report) fn share(&self, figure: Option<f64>) -> Option<f64> {
         let (limit, value) = self.limit?;
         Some(limit.share(figure?, value)).filter(|share| share.is_finite())

@@ -1,18 +1,16 @@
-//! Which units the title, the columns and the cells of a published table name: each once, where all of it is in that unit.
+//! Placement of units in a published table: in the title, columns, rows or cells, each named once.
 
 use plimsoll_published::tables::Kind;
 
 use super::cells::{Cell, Filled};
 
-/// The units of a table.
 pub(super) struct Units {
-    /// Those that the title names.
     pub(super) title: Vec<String>,
-    /// Names of the columns, with their units where these differ by column.
+    /// Column names, with units if these differ by column.
     pub(super) columns: Vec<String>,
-    /// The unit of most cells of each column, where columns and rows are mixed: other cells name theirs.
+    /// Most frequent unit per column of a mixed table; other cells name theirs.
     main: Vec<Option<String>>,
-    /// The printed unit that each row names, where each row has its own.
+    /// Printed unit per row, if each row has its own.
     rows: Vec<Option<String>>,
 }
 
@@ -46,22 +44,21 @@ impl Units {
         plain(Vec::new(), named.collect(), main)
     }
 
-    /// The printed unit that a row names.
     pub(super) fn of_row(&self, row: usize) -> Option<&str> {
         self.rows.get(row)?.as_deref()
     }
 
-    /// The unit that today's figure in this cell names itself; empty where the table does.
+    /// Returns the unit that today's value needs in this cell; empty if the table names it.
     pub(super) fn today<'a>(&self, row: usize, column: usize, cell: &'a Cell<'_>) -> &'a str {
         let named = match self.of_row(row) {
-            // The unit that is printed does not fit: today's figure is in another.
+            // The printed unit does not apply to today's value.
             Some(_) => cell.figure.base.is_some() || cell.figure.unit == cell.unit.name,
             None => !self.is_other(column, cell),
         };
         if named || cell.part.is_share() { "" } else { &cell.unit.name }
     }
 
-    /// The unit that the published number in this cell names itself, as printed; empty where the table does.
+    /// Returns the printed unit that the published number needs in this cell; may be empty.
     pub(super) fn published(&self, row: usize, column: usize, cell: &Cell<'_>) -> &'static str {
         let named = match self.of_row(row) {
             Some(unit) => is_alike(unit, cell.figure.unit),
@@ -76,7 +73,7 @@ impl Units {
     }
 }
 
-/// The units of these cells, the most frequent first.
+/// Returns the units of these cells, the most frequent first.
 fn distinct<'a, 'b: 'a>(cells: impl Iterator<Item = &'a Cell<'b>>) -> Vec<String> {
     let mut units: Vec<(String, usize)> = Vec::new();
     for cell in cells.filter(|cell| !cell.part.is_share() && !cell.unit.name.is_empty()) {
@@ -89,13 +86,12 @@ fn distinct<'a, 'b: 'a>(cells: impl Iterator<Item = &'a Cell<'b>>) -> Vec<String
     units.into_iter().map(|(unit, _)| unit).collect()
 }
 
-/// The unit that a row of the text prints first.
+/// Returns the first unit that a row of the text prints.
 fn printed(row: &[Option<Cell<'_>>]) -> Option<String> {
     let figure = row.iter().flatten().find(|cell| !cell.part.is_share()).map(|cell| cell.figure.unit);
     figure.filter(|unit| !unit.is_empty()).map(str::to_owned)
 }
 
-/// Whether two printed units differ in capitals alone.
 fn is_alike(one: &str, other: &str) -> bool {
     one.eq_ignore_ascii_case(other)
 }

@@ -1,4 +1,4 @@
-//! What is written where, and what is not.
+//! Documents at all kinds of destinations.
 
 use std::fs::{self, Permissions};
 use std::io::Read;
@@ -48,7 +48,7 @@ fn a_failure_keeps_the_old_file() {
     let error = target(&path).unwrap().fill(full).unwrap_err();
     assert!(error.to_string().contains("No space left"), "{error}");
     assert_eq!(fs::read(&path).unwrap(), b"old");
-    // A directory has taken the place since the check.
+    // Replaced by a directory after the check.
     let checked = target(&path).unwrap();
     fs::remove_file(&path).unwrap();
     fs::create_dir(&path).unwrap();
@@ -107,7 +107,8 @@ fn a_relative_name_is_taken_from_here() {
     assert!(target(Path::new("surely-not-there.json")).is_ok());
 }
 
-/// A directory as /tmp is, and the user who plants things in it. Only root can plant for another.
+/// A directory like /tmp, and the user that plants files in it; only root can plant for another
+/// user.
 fn shared() -> Option<(tempfile::TempDir, u32)> {
     const OTHER: u32 = 65_533;
     let directory = tempfile::tempdir().unwrap();
@@ -161,13 +162,13 @@ fn what_another_user_has_planted_is_refused() {
     for path in ["link", "way/victim", "file", "fifo"] {
         refused(&at(path), other);
     }
-    // Put there since the check.
+    // Planted after the check.
     let checked = target(&at("later")).unwrap();
     symlink(&victim, at("later")).unwrap();
     lchown(at("later"), Some(other), None).unwrap();
     assert!(matches!(checked.put("new"), Err(TargetError::Refused { .. })));
     assert_eq!(fs::read(&victim).unwrap(), b"precious");
-    // The same of one's own is followed and replaced.
+    // Own links are followed and replaced.
     symlink(&victim, at("mine")).unwrap();
     target(&at("mine")).unwrap().put("new").unwrap();
     assert_eq!(fs::read(&victim).unwrap(), b"new");
@@ -183,7 +184,7 @@ fn a_file_with_a_second_name_is_not_emptied_where_others_write() {
     fs::set_permissions(directory.path(), Permissions::from_mode(0o1777)).unwrap();
     assert!(matches!(lines(&at("events"), &waits), Err(TargetError::Refused { .. })));
     assert_eq!(fs::read(at("victim")).unwrap(), b"precious");
-    // A document takes the place of the one name alone.
+    // Only this name is replaced.
     target(&at("events")).unwrap().put("new").unwrap();
     assert_eq!(fs::read(at("victim")).unwrap(), b"precious");
     assert_eq!(fs::metadata(at("victim")).unwrap().nlink(), 1);
@@ -225,7 +226,7 @@ fn an_interrupt_ends_the_waiting_and_stays_to_be_seen() {
     interrupt.send(()).unwrap();
     let error = Target::new(&path, &waits).unwrap().put("new").unwrap_err();
     assert!(error.to_string().contains("nobody reads this FIFO"), "{error}");
-    // A reader that takes nothing: more than a pipe holds.
+    // The reader is stalled: the text exceeds a pipe's capacity.
     let _reader = rustix::fs::open(&path, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty()).unwrap();
     let error = Target::new(&path, &waits).unwrap().put(&"x".repeat(4 << 20)).unwrap_err();
     assert!(error.to_string().contains("does not read"), "{error}");
@@ -243,7 +244,7 @@ fn what_is_open_is_written_to_its_end() {
     assert_eq!(fs::read(&path).unwrap(), b"before\nnew\n");
 }
 
-/// A file that is mounted by itself, as containers show one of their host's.
+/// A bind-mounted file, as in containers.
 #[test]
 fn a_file_that_is_mounted_is_written_in_place_and_one_that_only_grows_is_refused_at_once() {
     let directory = tempfile::tempdir().unwrap();

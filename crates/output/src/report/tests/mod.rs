@@ -1,4 +1,4 @@
-//! The terminal at several widths, and documents against their schema.
+//! Terminal output at several widths, and documents against their schema.
 
 mod schema;
 mod terminal;

@@ -1,4 +1,4 @@
-//! `schema/run.v1.json` against documents as they are written, and against documents that must not pass.
+//! `schema/run.v1.json` against valid and invalid documents.
 
 use std::sync::LazyLock;
 

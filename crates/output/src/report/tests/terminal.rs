@@ -1,4 +1,4 @@
-//! The table as it is read: every kind of row, wide, narrow, in ASCII and in colour, and as the run goes on.
+//! The table with each kind of row, at several widths, in ASCII and colour, and live.
 
 use std::io;
 use std::path::Path;
@@ -72,7 +72,7 @@ fn without_colour(text: &str) -> String {
     plain
 }
 
-/// What a live run writes to stdout and stderr, stdin being `events` and then the end of `run`.
+/// Output of a live run to stdout and stderr, for `events` and the end of `run`.
 fn live(style: Style, events: &[Event], run: &Run) -> [String; 2] {
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let mut live = Live::new(&mut out, &mut err, style, &Run { measurements: Vec::new(), ..run.clone() });
@@ -150,7 +150,7 @@ fn rows_that_the_end_of_the_run_changes_are_printed_again() {
     insta::assert_snapshot!(out);
 }
 
-/// The star has the gap before the limit, unless a limit comes up to it.
+/// The star is in the gap before the limit, unless the limit fills its column.
 #[test]
 fn the_star_of_a_wide_interval_moves_no_column() {
     let made = |limit: f64, half: f64| {
@@ -212,7 +212,7 @@ fn warnings_stand_alone_where_there_is_no_table() {
     );
 }
 
-/// A run in which every outside text is `text`.
+/// A run with all external texts set to `text`.
 fn hostile(text: &str) -> Run {
     let mut run = fixture::run();
     let text = || text.to_owned();

@@ -1,4 +1,4 @@
-//! What is replaced by what: the names that a run's own fields tell, looked for in every text.
+//! Replacement table: names found in the fields of a run, replaced in all of its texts.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -12,35 +12,33 @@ use super::path;
 use super::words::{address, in_word, is_mac, is_uuid, without_long_hex};
 use crate::document::Run;
 
-/// Parameters of a case that name machines.
+/// Case parameters that name machines.
 const NAMING: [&str; 2] = ["server", "bind"];
 
-/// What stands for an address; those of a case's ends have a number.
+/// Replacement of an address; addresses of a case's server and client get a number.
 const ADDRESS: &str = "address";
 
-/// Mount options whose values name somebody.
+/// Mount options whose values may identify a person or a server.
 const TELLING: [&str; 8] =
     ["username", "user", "domain", "workgroup", "credentials", "password", "subvol", "addr"];
 
-/// What is replaced by what.
 #[derive(Default)]
 pub(super) struct Names {
-    /// The replacement of each name, which is in lower case.
+    /// Replacement per host name in lower case.
     hosts: HashMap<String, String>,
-    /// Names of other characters than a host's, with their replacements, the longest first.
+    /// Names with characters outside host names, with their replacements, the longest first.
     odd: Vec<(String, String)>,
     machines: usize,
     interfaces: usize,
-    /// The addresses of the ends of cases, by their numbers.
+    /// Numbers of the addresses in cases.
     addresses: HashMap<IpAddr, usize>,
     cases: Vec<Renamed>,
-    /// Texts that name nobody although they look as if: the run's id, the machines' fingerprints.
+    /// Harmless texts that resemble names: the run id and machine fingerprints.
     kept: Vec<String>,
-    /// Names of tools, which stay at the end of a path.
+    /// Names of reference tools, kept at the end of a path.
     tools: Vec<String>,
 }
 
-/// Ids of cases that name a machine.
 struct Renamed {
     from: String,
     to: String,
@@ -60,7 +58,7 @@ impl Names {
             names.enter(name);
         }
         run.measurements.iter().for_each(|m| names.enter_ends(&m.case));
-        // What was lost may have no row.
+        // A lost case may have no measurement.
         let mut lost = Vec::new();
         run.findings.iter().for_each(|finding| names.enter_evidence(&finding.evidence, "", &mut lost));
         names.enter_plan(&run.plan.text);
@@ -70,7 +68,7 @@ impl Names {
         names
     }
 
-    /// A case whose id names machines.
+    /// Records the replacement of a case id that names machines.
     fn rename(&mut self, case: &Case) {
         let (from, to) = (case.id(), self.case(case).id());
         if from != to && self.cases.iter().all(|c| c.from != from.as_str()) {
@@ -78,12 +76,12 @@ impl Names {
         }
     }
 
-    /// The machines at both ends of a case.
+    /// Records the server and client address of a case.
     fn enter_ends(&mut self, case: &Case) {
         NAMING.iter().filter_map(|key| case.word(key)).for_each(|end| self.enter_end(end));
     }
 
-    /// `host:port`, `[address]:port`, and both with a protocol before them.
+    /// Records `host:port` or `[address]:port`, with or without a protocol prefix.
     fn enter_end(&mut self, end: &str) {
         let end = end.split_once("://").map_or(end, |(_, rest)| rest);
         let name = end.rsplit_once(':').map_or(end, |(name, _)| name);
@@ -96,7 +94,7 @@ impl Names {
         }
     }
 
-    /// Names of machines and ids of cases in what a finding rests on.
+    /// Records machine names and case ids in the evidence of a finding.
     fn enter_evidence(&mut self, evidence: &Json, key: &str, lost: &mut Vec<Case>) {
         match evidence {
             Json::String(text) if matches!(key, "node" | "nodes" | "host" | "hosts") => self.enter(text),
@@ -113,7 +111,7 @@ impl Names {
         }
     }
 
-    /// The servers that a plan file names, measured or not.
+    /// Records the servers in a plan file, measured or not.
     fn enter_plan(&mut self, text: &str) {
         let naming = |line: &&str| NAMING.iter().any(|key| line.trim_start().starts_with(key));
         for line in text.lines().filter(naming) {
@@ -121,7 +119,7 @@ impl Names {
         }
     }
 
-    /// What a machine's own fields name: interfaces that somebody named, where file systems come from and are.
+    /// Records user-named interfaces, and sources and mount points of file systems.
     fn enter_machine(&mut self, machine: &Machine) {
         for nic in &machine.network {
             if !path::is_kernels(&nic.name) && self.host(&nic.name).is_none() {
@@ -133,7 +131,7 @@ impl Names {
         let Some(storage) = &machine.storage else { return };
         for layer in &storage.layers {
             let detail = layer.detail.as_deref().filter(|_| layer.kind == DiskKind::DeviceMapper);
-            // Its type, where it has one, and its name.
+            // Optional type, then name.
             let name = detail.map(|detail| detail.split_once(' ').map_or(detail, |(_, name)| name));
             name.into_iter().for_each(|name| self.device(name));
         }
@@ -146,7 +144,7 @@ impl Names {
         places.into_iter().for_each(|place| self.enter_place(place));
     }
 
-    /// What is mounted: `server:/directory`, `//server/share`, `pool/dataset`, `/dev/mapper/name`.
+    /// Records a mount source: `server:/dir`, `//server/share`, `pool/dataset`, `/dev/mapper/name`.
     fn enter_source(&mut self, source: &str) {
         if let Some((server, _)) = source.split_once(":/").filter(|(server, _)| !server.contains('/')) {
             return server.split(',').for_each(|server| self.enter_end(server));
@@ -162,7 +160,7 @@ impl Names {
         }
     }
 
-    /// A path with characters that end one within a text is looked for as a whole.
+    /// Records a path with characters that end a path in a text, to be replaced as a whole.
     fn enter_place(&mut self, place: &str) {
         if place.starts_with('/') && place.contains(path::ends_path) {
             let replacement = self.path(place);
@@ -186,7 +184,7 @@ impl Names {
         if name.is_empty() || name == "localhost" || replaced || self.host(name).is_some() {
             return;
         }
-        // The first part of a full name stands for the same machine.
+        // The first label of a full name names the same machine.
         let short = match address(name) {
             Some(_) => name,
             None => name.split('.').next().filter(|short| !short.is_empty()).unwrap_or(name),
@@ -209,12 +207,10 @@ impl Names {
         self.hosts.insert(name.to_lowercase(), replacement);
     }
 
-    /// What stands for this name.
     fn host(&self, name: &str) -> Option<&String> {
         self.hosts.get(&name.to_lowercase())
     }
 
-    /// The case with its machines' names replaced.
     pub(super) fn case(&self, case: &Case) -> Case {
         NAMING.iter().fold(case.clone(), |case, key| match case.get(key) {
             Some(Value::Word(word)) => {
@@ -225,7 +221,7 @@ impl Names {
         })
     }
 
-    /// Walks what stands in the document under `place`, the key of the object or list that it is in.
+    /// Redacts the JSON below `place`, the key of the enclosing object or list.
     pub(super) fn walk(&self, json: &mut Json, place: &str) {
         match json {
             Json::String(text) if place == "options" => *text = self.option(text),
@@ -243,7 +239,7 @@ impl Names {
         }
     }
 
-    /// Walks words of the document's own: of these, only a case's may name a machine.
+    /// Redacts plimsoll's own words: only a case can name a machine there.
     fn walk_own(&self, json: &mut Json, key: &str) {
         match json {
             Json::String(text) if NAMING.contains(&key) => *text = self.string(text),
@@ -258,7 +254,6 @@ impl Names {
         }
     }
 
-    /// A mount option.
     fn option(&self, text: &str) -> String {
         match text.split_once('=') {
             Some((key, _)) if TELLING.contains(&key) => format!("{key}=…"),
@@ -277,7 +272,7 @@ impl Names {
         for case in &self.cases {
             text = text.replace(&case.from, &case.to);
         }
-        // A name of other characters than a host's is no word of its own anywhere.
+        // Names with unusual characters are replaced anywhere, not only as whole words.
         for (name, replacement) in &self.odd {
             text = text.replace(name, replacement);
         }
@@ -312,13 +307,13 @@ impl Names {
     fn path(&self, path: &str) -> String {
         let keeps = |part: &str| self.tools.iter().any(|tool| tool == part) || self.host(part).is_some();
         let redacted = path::redacted(path, &keeps, &|part| self.word(part));
-        // A host's name is a part like any other.
+        // Host names can be path components.
         let host = |part: &str| self.host(part).cloned().unwrap_or_else(|| part.to_owned());
         redacted.split('/').map(host).collect::<Vec<_>>().join("/")
     }
 
     fn word(&self, word: &str) -> String {
-        // A full stop or colon may be the sentence's.
+        // A final full stop or colon may belong to the sentence.
         let bare = word.trim_end_matches(['.', ':']);
         let stops = &word[bare.len()..];
         if let Some(host) = self.host(bare) {
@@ -342,9 +337,9 @@ impl Names {
         self.addresses.get(&ip).map_or_else(|| ADDRESS.to_owned(), |number| format!("{ADDRESS}-{number}"))
     }
 
-    /// A word with the names that are parts of it replaced: `db7-data`. Names of letters alone are parts of too much.
+    /// Replaces names that are parts of a word, as in `db7-data`, except names of letters only.
     fn parts(&self, word: &str) -> String {
-        /// Parts of a word that are looked at together.
+        /// Limit of consecutive parts matched together.
         const MOST: usize = 8;
         let parts: Vec<(usize, usize)> = alphanumeric(word);
         let (mut out, mut done, mut first) = (String::new(), 0, 0);
@@ -366,13 +361,13 @@ impl Names {
     }
 }
 
-/// The case whose id this is, and nothing more, where it names a machine.
+/// Parses a case id that names a machine; `None` for other texts.
 fn end_named(id: &str) -> Option<Case> {
     let names = |case: &Case| NAMING.iter().any(|key| case.word(key).is_some()) && case.id().as_str() == id;
     id.parse().ok().filter(names)
 }
 
-/// Where the runs of letters and digits in a word begin and end.
+/// Returns the byte ranges of runs of letters and digits.
 fn alphanumeric(word: &str) -> Vec<(usize, usize)> {
     let mut runs: Vec<(usize, usize)> = Vec::new();
     for (at, c) in word.char_indices().filter(|(_, c)| c.is_alphanumeric()) {
@@ -384,7 +379,7 @@ fn alphanumeric(word: &str) -> Vec<(usize, usize)> {
     runs
 }
 
-/// Whether a path begins here: a slash before a name, and nothing before it that it could be a part of.
+/// Returns whether a path starts here: a slash before a name, not preceded by a word.
 fn begins_path(before: &str, rest: &str) -> bool {
     let mut next = rest.chars();
     let slash = next.next() == Some('/');
@@ -393,7 +388,7 @@ fn begins_path(before: &str, rest: &str) -> bool {
     slash && named && free
 }
 
-/// Keys whose texts are words of the document's own, never of the machine.
+/// Keys whose texts are plimsoll's own words, never names from the machine.
 const OWN_WORDS: &[&str] = &[
     "schema",
     "id",
@@ -410,7 +405,7 @@ const OWN_WORDS: &[&str] = &[
     "metric",
 ];
 
-/// Keys of that kind in one place only: elsewhere their texts may name a machine.
+/// Such keys within one parent only; elsewhere their texts may name a machine.
 const OWN_PLACES: &[(&str, &str)] = &[
     ("metrics", "name"),
     ("references", "name"),

@@ -1,6 +1,6 @@
-//! Paths: which of their parts name the system's own places, and which somebody chose.
+//! Path components: kept if they name common system locations, replaced if a user chose them.
 
-/// Places that every system has, or that only say what kind of place they are.
+/// Components that exist on each system or name only a kind of location.
 const COMMON: &[&str] = &[
     "",
     ".",
@@ -76,7 +76,7 @@ const COMMON: &[&str] = &[
     "uuid",
 ];
 
-/// Where the parts below are the kernel's or a distribution's.
+/// Prefixes below which the kernel or the distribution chooses the names.
 const SYSTEMS_OWN: &[&str] = &[
     "/proc/",
     "/sys/",
@@ -90,7 +90,7 @@ const SYSTEMS_OWN: &[&str] = &[
     "/lib64/",
 ];
 
-/// Names of devices and interfaces that the kernel or systemd gives, before their numbers.
+/// Prefixes of device and interface names from the kernel or systemd, before their numbers.
 const KERNELS: &[&str] = &[
     "sd", "hd", "vd", "xvd", "nvme", "loop", "md", "dm-", "ram", "zram", "sr", "nbd", "mmcblk", "pmem", "zd",
     "drbd", "rbd", "bcache", "fd", "tty", "eth", "en", "eno", "ens", "enp", "wl", "wlan", "wlp", "ww", "ib",
@@ -99,10 +99,10 @@ const KERNELS: &[&str] = &[
     "ip6_vti", "tunl", "ifb", "nic-",
 ];
 
-/// Whether the kernel, or systemd after a rule, gives such a name: what it begins with, and then numbers with single
-/// letters between.
+/// Returns whether kernel or systemd chose the name: a known prefix, then numbers with up to two
+/// letters between them, or a hexadecimal id.
 pub(super) fn is_kernels(name: &str) -> bool {
-    // Such a name is a hardware address.
+    // These names contain a hardware address.
     let by_address = |begin: &&str| name.strip_prefix(*begin).is_some_and(|rest| rest.len() >= 12);
     if ["enx", "wlx", "wwx", "ibx"].iter().any(by_address) {
         return false;
@@ -119,8 +119,8 @@ pub(super) fn is_kernels(name: &str) -> bool {
     KERNELS.iter().filter_map(rest).any(|rest| numbered(rest) || hexadecimal(rest))
 }
 
-/// A path with the parts that somebody chose replaced; `keeps` tells of further ones that stay, and `word` what to make of the
-/// parts of a path that is the system's own.
+/// Replaces the components of a path that a user chose. `keeps` selects further components to keep;
+/// `word` redacts components below system prefixes.
 pub(super) fn redacted(path: &str, keeps: &dyn Fn(&str) -> bool, word: &dyn Fn(&str) -> String) -> String {
     let own = SYSTEMS_OWN.iter().any(|begin| path.starts_with(begin)) && !path.starts_with("/sys/fs/cgroup/");
     let is_device = path.starts_with("/dev/");
@@ -152,7 +152,7 @@ fn is_number(part: &str) -> bool {
     part.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// Control groups of logins: `user-1000.slice`, `session-3.scope`, `user@1000.service`.
+/// Matches control groups of logins: `user-1000.slice`, `session-3.scope`, `user@1000.service`.
 fn is_login(part: &str) -> bool {
     let number = |begin: &str, end: &str| {
         part.strip_prefix(begin).and_then(|rest| rest.strip_suffix(end)).is_some_and(is_number)
@@ -160,7 +160,7 @@ fn is_login(part: &str) -> bool {
     number("user-", ".slice") || number("session-", ".scope") || number("user@", ".service")
 }
 
-/// Where a path ends within a text.
+/// Returns whether this character ends a path within a text.
 pub(super) fn ends_path(c: char) -> bool {
     c.is_whitespace() || "\"'`,;:()<>|[]{}=".contains(c)
 }

@@ -1,4 +1,4 @@
-//! Documents full of names, and what is left of them.
+//! Redaction of documents with many names.
 
 use plimsoll_model::measurement::{MetricResult, Note, PeerResult};
 use proptest::prelude::*;
@@ -87,11 +87,11 @@ fn nothing_that_names_the_machine_stays() {
 
 #[test]
 fn what_was_measured_stays() {
-    // As it is read again: what is not written is not compared.
+    // Parsed again, because fields that are not written are not compared.
     let run: Run = serde_json::from_str(&serde_json::to_string(&telling()).unwrap()).unwrap();
     let redacted = run.redacted().unwrap();
     assert_eq!((&redacted.id, &redacted.machine.id), (&run.id, &run.machine.id));
-    // Limits and tools may name the far end.
+    // Limits and tools may name the server.
     let figures = |m: &MetricResult| MetricResult {
         limit: None,
         other_limits: Vec::new(),

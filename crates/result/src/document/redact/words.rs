@@ -1,16 +1,16 @@
-//! What a word is: an address, an identifier, or neither.
+//! Classification of words: address, identifier or neither.
 
 use std::net::{IpAddr, SocketAddr};
 
-/// Digits from which a hexadecimal number is an identifier: of containers, disks, world wide names.
+/// Digits from which a hexadecimal number is an identifier (container, disk, world wide name).
 const LONG_HEX: usize = 16;
 
-/// Characters of names, addresses and identifiers.
+/// Returns whether the character can be part of a name, address or identifier.
 pub(super) fn in_word(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | ':')
 }
 
-/// The address of a machine in a word, and its port; loopback and "any" name none.
+/// Parses an IP address and its port; `None` for loopback and unspecified addresses.
 pub(super) fn address(word: &str) -> Option<(IpAddr, Option<u16>)> {
     let tells = |ip: &IpAddr| !ip.is_loopback() && !ip.is_unspecified();
     if let Ok(ip) = word.trim_matches(['[', ']']).parse::<IpAddr>() {
@@ -20,7 +20,7 @@ pub(super) fn address(word: &str) -> Option<(IpAddr, Option<u16>)> {
     Some((socket.ip(), Some(socket.port()))).filter(|(ip, _)| tells(ip))
 }
 
-/// Whether it is a hardware address: of Ethernet, of FireWire and Thunderbolt, of InfiniBand.
+/// Matches hardware addresses: Ethernet (6 bytes), FireWire or Thunderbolt (8), InfiniBand (20).
 pub(super) fn is_mac(word: &str) -> bool {
     let separator = if word.contains(':') { ':' } else { '-' };
     let parts: Vec<&str> = word.split(separator).collect();
@@ -28,12 +28,11 @@ pub(super) fn is_mac(word: &str) -> bool {
     matches!(parts.len(), 6 | 8 | 20) && parts.iter().all(hex)
 }
 
-/// Whether it is a UUID as it is usually written.
 pub(super) fn is_uuid(word: &str) -> bool {
     word.len() == 36 && uuid::Uuid::try_parse(word).is_ok()
 }
 
-/// Identifiers within a word: `docker-4f0c….scope`.
+/// Replaces identifiers within a word, as in `docker-4f0c….scope`.
 pub(super) fn without_long_hex(word: &str) -> String {
     let mut out = String::with_capacity(word.len());
     let mut rest = word;
@@ -49,7 +48,7 @@ pub(super) fn without_long_hex(word: &str) -> String {
         }
         let digits = rest.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(rest.len());
         let (hex, after) = rest.split_at(digits);
-        // Numbers of decimal digits alone are quantities.
+        // Decimal digits only are a quantity.
         let identifier = digits >= LONG_HEX && hex.bytes().any(|b| b.is_ascii_alphabetic());
         out += if identifier { "identifier" } else { hex };
         let mut others = after.chars();

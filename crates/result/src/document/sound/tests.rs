@@ -1,5 +1,4 @@
-//! What this program measures is sound by its own check: each rule whose limits vary from sample to sample, and the odd
-//! results of others, written as a document and read again.
+//! Documents with own results pass the check, with varying limits and unusual results.
 
 use plimsoll_machine::cgroup::CpuQuota;
 use plimsoll_machine::cpu::CoreKind;
@@ -25,7 +24,7 @@ fn sample(at: usize, metric: &str, value: f64, clock: f64, more: &[(&str, f64)])
     }
 }
 
-/// The measurement of these samples, as it comes out of a document.
+/// The measurement of these samples, written to a document and read again.
 fn read_again(machine: &Machine, id: &str, samples: Vec<Sample>, limits: &str) -> Measurement {
     let user_limits = match limits {
         "" => UserLimits::default(),
@@ -45,7 +44,7 @@ fn read_again(machine: &Machine, id: &str, samples: Vec<Sample>, limits: &str) -
     read.measurements[0].clone()
 }
 
-/// What the limit of the headline varies with, and the share of it.
+/// How the limit of the headline varies, and the share of the limit.
 fn held_to(one: &Measurement) -> (Option<Varies>, Option<f64>) {
     let headline = &one.metrics[0];
     let limit = headline.limit.as_ref().filter(|limit| limit.value.is_some());
@@ -80,7 +79,7 @@ fn limits_that_follow_the_clock_come_back() {
         let samples = each.map(|(at, (value, clock))| sample(at, metric, *value, clock, &[])).collect();
         let one = read_again(&zen4(), &id, samples, "");
         let varies = held_to(&one).0;
-        // Kernels of x86-64 are not built elsewhere.
+        // Kernels for x86-64 are not built on other architectures.
         let is_there = varies.is_some() || id.starts_with("cpu") && !cfg!(target_arch = "x86_64");
         assert!(is_there && varies.is_none_or(|varies| varies == Varies::WithClock), "{id}: {varies:?}");
     }
@@ -97,7 +96,7 @@ fn limits_under_a_quota_come_back() {
 
 #[test]
 fn limits_of_cores_of_several_kinds_come_back() {
-    // Alder Lake: what the clock of all cores says is not what those of each kind say.
+    // Alder Lake: the clock over all cores differs from the clock per kind.
     let mut hybrid = Machine::discover(&Root::at("/nonexistent"));
     hybrid.cpu.vendor = Some("GenuineIntel".to_owned());
     (hybrid.cpu.family, hybrid.cpu.model) = (Some(6), Some(0x97));
@@ -164,7 +163,7 @@ fn samples_of_zero_and_limits_from_the_user_come_back() {
 
 #[test]
 fn limits_that_are_refuted_come_back() {
-    // Past the row of the chip: it is refuted, and nothing or the user's is left.
+    // Above the chip data: that limit is refuted, and none or the user's limit remains.
     let user = format!(
         "[[limit]]\nmatch = '{PEAK}1'\nmetric = 'rate'\nunit = 'FLOP/s'\nvalue = 9e12\nkind = 'ceiling'\nsource = 'x'\n"
     );

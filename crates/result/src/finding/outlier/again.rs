@@ -1,8 +1,9 @@
-//! A figure that stands out is measured again, and with it the same case on a machine whose figure is usual, both with nothing else
-//! under way. What a machine really has stays; what happened to it for a moment does not.
+//! Retests of outliers: the outlier node and a node with a usual result measure the case again,
+//! with nothing else running. Lasting properties remain, momentary ones disappear.
 //!
-//! The first measurement has a false alarm in one run of a hundred, so a second one that stands out as well confirms it. If other
-//! figures of the case did not stand out again, chance strikes there often, and the sequential test requires more measurements.
+//! The first measurement has a false alarm in 1 % of runs, so a second outlier confirms it. If
+//! other outliers of the case did not repeat, chance is frequent there, and the sequential test
+//! requires more measurements.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,34 +17,32 @@ use super::super::{because, finding};
 use super::{FLOOR, Figure, OUTLIER, Usual, Watched, cause, is_worse};
 use crate::document::{Finding, Run};
 
-/// Most measurements of a figure, those without a usable comparison among them.
+/// Limit of retests per result, unusable ones included.
 const MOST: usize = 6;
-/// Machines that are named in a line.
 const NAMED: usize = 5;
-/// A figure that stood out once, or not often enough.
+/// Code of the finding for outliers that did not repeat often enough.
 const NOT_CONFIRMED: &str = "not-confirmed";
 
-/// A figure that is to be measured again.
+/// An outlier to be measured again.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Suspect {
-    /// The machine.
+    /// Node with the outlier.
     pub node: String,
-    /// The case's id.
+    /// Case id.
     pub case: String,
-    /// A machine whose figure is usual.
+    /// Node with a usual result.
     pub control: String,
-    /// Index of the finding.
     finding: usize,
 }
 
-/// What came of it.
+/// A completed retest.
 #[derive(Clone, Debug)]
 pub struct Tried {
-    /// Which figure.
+    /// The retested outlier.
     pub suspect: Suspect,
-    /// The machine's second measurement.
+    /// New measurement of the outlier node.
     pub own: Measurement,
-    /// The other machine's.
+    /// New measurement of the control node.
     pub control: Measurement,
 }
 
@@ -56,14 +55,13 @@ fn number(finding: &Finding, key: &str) -> Option<f64> {
 }
 
 impl Suspect {
-    /// The machine and the benchmark.
     fn of(&self) -> (&str, &str) {
         (&self.node, self.case.split('/').next().unwrap_or_default())
     }
 }
 
-/// The figures that stand out in a run, in the order in which they are to be measured again: of each benchmark on each machine first the
-/// one that is furthest off, so that each is heard before one is heard twice.
+/// Returns the outliers in order of retest: first the furthest one per benchmark and node, then the
+/// second furthest, and so on.
 fn suspects(run: &Run) -> Vec<Suspect> {
     let outliers = run.findings.iter().enumerate().filter(|(_, finding)| finding.code == OUTLIER);
     let outliers: Vec<(usize, &Finding)> = outliers.collect();
@@ -85,7 +83,7 @@ fn suspects(run: &Run) -> Vec<Suspect> {
     found.into_iter().map(|(_, suspect)| suspect).collect()
 }
 
-/// The machine whose figure is nearest to the median.
+/// Returns the node with the result nearest to the median.
 fn usual(run: &Run, outlier: &Finding, case: &str, named: &BTreeSet<(&str, &str)>) -> Option<String> {
     let median = number(outlier, "median")?;
     let watched = watched(outlier);
@@ -111,20 +109,17 @@ fn figure(measurement: &Measurement, watched: Watched) -> Option<Figure<'_>> {
     }
 }
 
-/// A figure that stands out, and its further measurements.
 struct Retested<'a> {
     suspect: Suspect,
-    /// How often it was measured again.
     times: usize,
-    /// How often it stood out again.
+    /// Retests that repeated the outlier.
     far: usize,
-    /// How often it did not.
+    /// Retests that did not.
     near: usize,
-    /// How often the other machine stood out.
+    /// Retests whose control node differed.
     unusable: usize,
-    /// The measurement that stood out least.
+    /// Repeated outlier with the smallest distance.
     nearest: Option<Second<'a>>,
-    /// The last measurement.
     last: Option<&'a Tried>,
     decided: Decided,
 }
@@ -152,8 +147,8 @@ impl<'a> Retested<'a> {
     }
 }
 
-/// The figures that stand out, each with what its further measurements decide. A machine with a low figure of a benchmark needs one
-/// further measurement for each of its other figures of that benchmark.
+/// Returns the outliers with the decision from their retests. Once a benchmark is confirmed low on
+/// a node, its other outliers of that benchmark need one retest each.
 fn retested<'a>(run: &Run, tried: &'a [Tried]) -> Vec<Retested<'a>> {
     let mut all: Vec<Retested<'a>> =
         suspects(run).into_iter().map(|suspect| Retested::new(run, suspect, tried)).collect();
@@ -167,7 +162,7 @@ fn retested<'a>(run: &Run, tried: &'a [Tried]) -> Vec<Retested<'a>> {
         *by_chance.entry(one.suspect.case.clone()).or_insert(1.0) += 1.0;
     }
     for one in &mut all {
-        // Chance makes `allowed` figures of a case stand out, unless the case itself shows that it makes more.
+        // Chance makes `allowed` outliers per case, unless the case itself shows more.
         let by_chance = by_chance.get(&one.suspect.case).copied().unwrap_or(allowed);
         let looked_at = looked_at.get(&one.suspect.case).copied().unwrap_or(1);
         if let Some(test) = Sequential::of_outlier(by_chance, looked_at, allowed) {
@@ -184,8 +179,8 @@ fn retested<'a>(run: &Run, tried: &'a [Tried]) -> Vec<Retested<'a>> {
     all
 }
 
-/// The figures that are to be measured next: first each that stands out, then those that are not decided yet, one for each benchmark
-/// and machine. Empty once all are known.
+/// Returns the outliers to retest next: first those without a retest, then the undecided ones, one
+/// per benchmark and node. Empty when all are decided.
 pub fn next(run: &Run, tried: &[Tried]) -> Vec<Suspect> {
     let all = retested(run, tried).into_iter();
     let open = all.filter(|one| one.decided == Decided::Open && one.times < MOST);
@@ -199,9 +194,10 @@ pub fn next(run: &Run, tried: &[Tried]) -> Vec<Suspect> {
     chosen.into_iter().map(|one| one.suspect).collect()
 }
 
-/// Writes the outcome of all further measurements into the findings of a run: a confirmed figure keeps its finding, and one finding
-/// names all that did not stand out again. A figure without a further measurement is among these if some of the same benchmark on the
-/// same machine are and none is confirmed; otherwise its finding stays unchanged.
+/// Writes the outcome of all retests into the findings of a run: confirmed outliers keep their
+/// finding, and one finding lists those that did not repeat. An outlier without a retest joins that
+/// list if the benchmark on that node has unrepeated outliers and no confirmed one; otherwise its
+/// finding stays.
 pub fn judged(run: &mut Run, tried: &[Tried]) {
     let all = retested(run, tried);
     let (mut gone, mut kept): (BTreeMap<usize, &Retested<'_>>, BTreeSet<(&str, &str)>) = Default::default();
@@ -233,30 +229,30 @@ pub fn judged(run: &mut Run, tried: &[Tried]) {
     run.findings.splice(place..place, not_confirmed(&gone.into_values().collect::<Vec<_>>()));
 }
 
-/// What a finding says whose figure was measured again, and whose other machine stood out then.
+/// Changes a finding whose control node also differed in the retest.
 fn unsure(finding: &mut Finding) {
     finding.code = NOT_CONFIRMED.to_owned();
     finding.text += ". Measured again, the machine that it is compared with differed as well. Chance is not ruled out: measure it again";
 }
 
-/// A figure's second measurement, held to that of the other machine.
+/// A retest compared with its control node.
 struct Second<'a> {
     own: Figure<'a>,
     control: Figure<'a>,
-    /// The share of the other's by which it is above it.
+    /// Result ÷ control - 1.
     away: f64,
-    /// As far as the first, and on the same side.
+    /// Whether the distance is as large as at first, in the same direction.
     is_far: bool,
-    /// Whether the other machine's figure is near the median again; else this says nothing.
+    /// Whether the control result is near the median again; otherwise the retest is unusable.
     is_usual: bool,
 }
 
 impl<'a> Second<'a> {
-    /// None where one of the two has no figure now.
+    /// Returns `None` if a node has no result.
     fn of(outlier: &Finding, tried: &'a Tried) -> Option<Self> {
         let watched = watched(outlier);
         let (own, control) = (figure(&tried.own, watched)?, figure(&tried.control, watched)?);
-        // The distance of the first time is one of logarithms.
+        // The first distance is in logarithms.
         let (before, reach) = (number(outlier, "away")?, number(outlier, "above")?.ln_1p());
         let median = number(outlier, "median")?;
         let is_usual = (control.value / median).ln().abs() <= reach.max(FLOOR.ln_1p());
@@ -267,12 +263,12 @@ impl<'a> Second<'a> {
         Some(Self { own, control, away, is_far, is_usual })
     }
 
-    /// How far it is from the other machine's, whichever is larger.
+    /// Returns the distance from the control result, in logarithms.
     fn distance(&self) -> f64 {
         self.away.ln_1p().abs()
     }
 
-    /// Adds the second measurement to the finding, and the cause that it shows. The figure stood out again `times` times.
+    /// Adds the retest and its cause to the finding; `times` retests repeated the outlier.
     fn told(&self, finding: &mut Finding, times: usize, is_confirmed: bool) {
         let before = text(finding, "cause").map(str::to_owned);
         let is_worse = is_worse(&self.own, self.away);
@@ -304,7 +300,7 @@ impl<'a> Second<'a> {
     }
 }
 
-/// Those that stood out once, in a line.
+/// Lists the outliers that did not repeat, in one finding.
 fn not_confirmed(once: &[&Retested<'_>]) -> Option<Finding> {
     let mut by_node: BTreeMap<&str, usize> = BTreeMap::new();
     once.iter().for_each(|one| *by_node.entry(&one.suspect.node).or_default() += 1);
@@ -345,7 +341,6 @@ mod tests {
     use super::*;
     use crate::fixture;
 
-    /// Six machines with these rates.
     fn run(rates: [f64; 6]) -> Run {
         let measurements: Vec<Measurement> =
             rates.iter().enumerate().map(|(index, rate)| on(&format!("n{index}"), *rate)).collect();
@@ -448,7 +443,7 @@ mod tests {
         assert!(run.findings.iter().all(|finding| finding.code == OUTLIER), "{:?}", run.findings);
     }
 
-    /// The first measurement has a false alarm in one run of a hundred: a second one that stands out confirms it.
+    /// The first measurement has a false alarm in 1 % of runs; a second outlier confirms it.
     #[test]
     fn what_stands_out_twice_is_confirmed() {
         let rates = [100.0, 100.1, 100.4, 50.0, 99.0, 99.9, 100.2, 100.3];
@@ -457,7 +452,7 @@ mod tests {
         let findings = find(&measurements, &Machines::new());
         let mut all = Run { measurements, findings, ..fixture::run() };
         let [suspect] = next(&all, &[]).try_into().unwrap();
-        // A try without evidence, as the other machine was slow.
+        // Unusable retest: the control node was slow.
         let mut made = vec![tried(suspect, [50.0, 60.0])];
         let [suspect] = next(&all, &made).try_into().unwrap();
         made.push(tried(suspect, [55.0, 100.0]));

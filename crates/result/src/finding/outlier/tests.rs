@@ -11,7 +11,7 @@ fn find(measurements: &[Measurement]) -> Vec<Finding> {
     super::find(measurements, &Machines::new())
 }
 
-/// Summarised once: it takes far longer than the rule.
+/// Summarized once: this takes far longer than the rule.
 static PEAK: LazyLock<Measurement> = LazyLock::new(|| peak(1, 100.0));
 
 pub(super) fn on(node: &str, rate: f64) -> Measurement {
@@ -79,10 +79,10 @@ fn interruptions_that_the_figure_excludes_are_found_in_the_wall_clock_rate() {
             && text.ends_with("Likely cause: threads interrupted 60 % of the time"),
         "{text}"
     );
-    // Fewer interruptions than usual are no news.
+    // Fewer interruptions than usual are not reported.
     all[3] = with("n3", 2.0);
     assert_eq!(find(&all), []);
-    // Where the figure itself says it, it is said once.
+    // A difference of the headline is reported once.
     all[3] = with("n3", 0.4);
     all[3].metrics[0].summary.median *= 0.4;
     assert_eq!(find(&all).len(), 1);
@@ -139,7 +139,7 @@ fn a_narrower_bucket_and_fewer_channels_are_causes() {
     assert!(find(&all)[0].text.ends_with("its limit is lower too: channels 1, on most others 2"));
 }
 
-/// Ten with two memory channels at 100 and five with one at 50, and a device each.
+/// Ten nodes with two memory channels at 100, five with one channel at 50.
 fn mixed() -> Vec<Measurement> {
     let one = |i: u32| {
         let (channels, rate) = if i < 10 { (2.0, 100.0) } else { (1.0, 50.0) };
@@ -156,7 +156,7 @@ fn mixed() -> Vec<Measurement> {
 fn machines_are_compared_with_those_that_have_the_same() {
     let mut all = mixed();
     assert_eq!(find(&all), []);
-    // As fast as those with one channel; and slower than they are.
+    // As fast as nodes with one channel; and slower than they are.
     all[3].metrics[0].summary.median *= 0.5;
     all[12].metrics[0].summary.median *= 0.5;
     let found = find(&all);
@@ -170,14 +170,14 @@ fn machines_are_compared_with_those_that_have_the_same() {
         texts.iter().any(|text| text.starts_with("n12: ") && text.contains("of 5 machines")),
         "{texts:?}"
     );
-    // Four are no group: they are compared with the others, and what they have is the cause.
+    // Four are no group: they are compared with the rest, and their property is the cause.
     let few: Vec<Measurement> = mixed().into_iter().take(14).collect();
     let found = find(&few);
     assert_eq!(found.len(), 4, "{found:?}");
     assert!(found[0].text.ends_with("its limit is lower too: channels 1, on most others 2"), "{found:?}");
 }
 
-/// Six copies of one document and three of others: no figure is held to those six alone, because they measured the same clock.
+/// Six copies of one document and three different ones: the equal measured clock makes no group.
 #[test]
 fn what_was_measured_makes_no_kind() {
     let one = |i: u32| {
@@ -216,7 +216,7 @@ fn another_device_is_a_cause_of_cases_with_files_alone() {
     assert!(text.ends_with("its files are on a slow disk, those of most others on a fast disk"), "{text}");
 }
 
-/// Machines n0 to n7, of which only n2 has this control group.
+/// Nodes n0 to n7; only n2 has this control group.
 fn with_group<'a>(names: &'a [String], machines: &'a [Machine; 2]) -> Machines<'a> {
     let known = |i: usize| Known { machine: &machines[usize::from(i == 2)], device: None };
     names.iter().enumerate().map(|(i, name)| (name.as_str(), known(i))).collect()
@@ -242,10 +242,10 @@ fn a_cpu_quota_that_the_others_do_not_have_is_a_cause() {
     (all[2].conditions.throttled, all[2].conditions.waited) = (Some(0.33), Some(0.52));
     let text = found(&all, [free.clone(), held.clone()]);
     assert!(text.ends_with("a CPU quota of 0.50 CPUs (throttled 33 % of the time)"), "{text}");
-    // Each loss is compared with its own usual: the remaining machines wait longer, and are not throttled.
+    // Each loss is compared with its own usual value.
     let text = found(&all, [free.clone(), free.clone()]);
     assert!(text.ends_with("throttled by the CPU quota 33 % of the time"), "{text}");
-    // A quota that all have explains nothing.
+    // A quota that all nodes have explains nothing.
     (all[2].conditions.throttled, all[2].conditions.waited) = (None, None);
     assert!(found(&all, [held.clone(), held]).ends_with("Cause unknown"));
 }
@@ -275,7 +275,7 @@ fn an_io_limit_near_the_figure_is_a_cause() {
     let text = found([free.clone(), held.clone()]);
     assert!(text.ends_with("Likely cause: a control group limits the device to 21.0 MB/s"), "{text}");
     assert!(found([held.clone(), held.clone()]).ends_with("Cause unknown"), "all have it");
-    // One that is far above the figure explains nothing.
+    // A limit far above the result explains nothing.
     held.cgroup.io = vec![limit(200 << 20)];
     assert!(found([free, held]).ends_with("Cause unknown"));
 }
@@ -300,7 +300,7 @@ fn an_io_limit_is_a_cause_of_a_latency() {
         made
     };
     let mut all: Vec<_> = names.iter().map(|name| of(name, 1e-4)).collect();
-    // 200 reads a second, one at a time, take 5 ms each.
+    // 200 reads per second, one at a time, take 5 ms each.
     all[2] = of(&names[2], 5.1e-3);
     let found = |all: &[Measurement], machines: [Machine; 2]| {
         super::find(all, &with_group(&names, &machines)).remove(0).text
@@ -308,7 +308,7 @@ fn an_io_limit_is_a_cause_of_a_latency() {
     let text = found(&all, [free.clone(), held.clone()]);
     assert!(text.ends_with("Likely cause: a control group limits the device to 200 IOPS"), "{text}");
     assert!(found(&all, [held.clone(), held.clone()]).ends_with("Cause unknown"), "all have it");
-    // It explains no latency of a tenth.
+    // The limit does not explain a tenth of that latency.
     all[2] = of(&names[2], 5e-4);
     assert!(found(&all, [free, held]).ends_with("Cause unknown"));
 }
@@ -339,14 +339,14 @@ fn one_machine_has_no_outliers() {
 }
 
 proptest! {
-    /// Machines that differ by less than the floor never stand out, however many there are.
+    /// Nodes that differ by less than the floor are no outliers, however many there are.
     #[test]
     fn small_differences_are_no_outliers(rates in prop::collection::vec(99.0..101.0_f64, 2..50)) {
         let all: Vec<_> = rates.iter().enumerate().map(|(i, r)| on(&format!("n{i}"), *r)).collect();
         prop_assert_eq!(find(&all), []);
     }
 
-    /// One that is far away among many that agree is named, and alone.
+    /// One node far from the rest is the only finding.
     #[test]
     fn one_far_machine_is_found(n in 3..40_usize, share in 0.3..0.9_f64, place: prop::sample::Index) {
         let mut all: Vec<_> = (0..n).map(|i| on(&format!("n{i}"), 100.0)).collect();

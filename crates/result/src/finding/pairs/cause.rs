@@ -1,4 +1,4 @@
-//! Why a machine is slow to others: what it said of itself while its pairs were measured, against what the others said.
+//! Cause of a slow node: its conditions against those of the other nodes.
 
 use std::collections::BTreeMap;
 
@@ -12,25 +12,23 @@ use plimsoll_units::quantity::{Quantity, Unit, percent};
 
 use super::{PairPath, Part};
 
-/// A rate this much below the others' explains a figure.
+/// Relative rate difference that explains a result.
 const LOWER: f64 = 0.02;
-/// A CPU is full from this share of the time on.
+/// Busy share from which a CPU is saturated.
 const FULL: f64 = 0.95;
-/// The others' are not, below this.
+/// Busy share below which the other nodes' CPUs are not saturated.
 const ROOM: f64 = 0.85;
 
-/// What one machine said of itself.
 #[derive(Clone, Debug, Default)]
 struct Node {
     shaped: Option<f64>,
     speed: Option<f64>,
     errors: f64,
     drops: f64,
-    /// How full its fullest CPU was, in each measurement.
+    /// Busy share of its busiest CPU, per measurement.
     busy: Vec<f64>,
 }
 
-/// What all said.
 pub(super) struct Known(BTreeMap<u32, Node>);
 
 impl Known {
@@ -51,7 +49,7 @@ impl Known {
         Self(nodes)
     }
 
-    /// The cause of a machine's slowness in this part, if there is one to be seen.
+    /// Returns the visible cause for a node that is slow in this role.
     pub(super) fn cause(&self, number: u32, part: Part, flow: Flow) -> Option<String> {
         let node = self.0.get(&number)?;
         let shaped = || if part.sends(flow) { self.shaped(number, node) } else { None };
@@ -61,7 +59,7 @@ impl Known {
             .or_else(|| self.full(number, node))
     }
 
-    /// The median over the others.
+    /// Returns the median over the other nodes.
     fn usual(&self, number: u32, read: impl Fn(&Node) -> Option<f64>) -> Option<f64> {
         median(
             self.0.iter().filter(|(other, _)| **other != number).filter_map(|(_, node)| read(node)).collect(),
@@ -88,7 +86,7 @@ impl Known {
         Some(format!("its link runs at {}, the others' at {}", shown(own), shown(others)))
     }
 
-    /// Errors and drops that its interface counted meanwhile, where it counted more than the others.
+    /// Reports interface errors or drops if there are more than twice as many as usual.
     fn counted(&self, number: u32, node: &Node) -> Option<String> {
         let more = |own: f64, read: fn(&Node) -> f64| {
             own > 0.0 && self.usual(number, |node| Some(read(node))).is_none_or(|others| own > 2.0 * others)

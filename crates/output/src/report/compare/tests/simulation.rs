@@ -1,5 +1,6 @@
-//! A thousand pairs of runs that are made up: with noise, planted differences, losses and figures that are none. What did not
-//! change is not called changed, what did is found, and nothing that either side has is left out without a word.
+//! A thousand synthetic pairs of runs, with noise, planted differences, losses and invalid results.
+//! Unchanged cases are not called changed, changed ones are found, and no case of either side is
+//! dropped silently.
 
 use std::sync::LazyLock;
 
@@ -19,12 +20,12 @@ use crate::report::html;
 
 const PAIRS: u64 = 1000;
 const CASES: usize = 10;
-/// What `--fail-on` names in every other pair.
+/// Threshold of `--fail-on` in every other pair.
 const SHARE: f64 = 0.05;
 
-/// A run of ten cases, five of which are better when they are higher.
+/// A run of ten cases; for five of them, higher is better.
 static WHOLE: LazyLock<Run> = LazyLock::new(|| {
-    // Two parameters apart, so that none is taken for another.
+    // Two parameters differ, so that no case is mistaken for another.
     let op = |n: usize| ["read", "write", "copy", "scale", "add"][n % 5];
     let rate = |n: usize| {
         (format!("memory.bandwidth/op={}/size=512M/threads={n}", op(n)), Unit::BytePerSecond, 10e9)
@@ -42,13 +43,13 @@ static WHOLE: LazyLock<Run> = LazyLock::new(|| {
     fixture::run_of(all.map(made).collect())
 });
 
-/// What becomes of a case on a side.
+/// Outcome of a case on one side.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fate {
     Ok,
-    /// Measured, and more than half of its time excluded.
+    /// Measured, but more than half of its time excluded.
     Doubtful,
-    /// Called measured in its document, with next to nothing of its time left.
+    /// Marked as measured, but almost all of its time excluded.
     Hollow,
     Invalid,
     Failed,
@@ -97,13 +98,13 @@ impl Fate {
     }
 }
 
-/// One pair and the truth about it.
+/// A pair and the truth about it.
 struct Made {
     a: Side,
     b: Side,
     floors: Vec<Floors>,
     deviation: f64,
-    /// By case: what became of it on each side, and the logarithm of what was planted.
+    /// Outcomes on both sides, and logarithm of the planted difference, by case.
     truth: Vec<([Fate; 2], f64)>,
     /// Whether a run of the baseline was disturbed.
     outlier: bool,
@@ -167,7 +168,7 @@ impl Made {
     }
 }
 
-/// What all pairs together showed.
+/// Totals over all pairs.
 #[derive(Default)]
 struct Seen {
     pairs_wrong: usize,
@@ -198,7 +199,7 @@ impl Seen {
                 assert_eq!(one.verdict, Verdict::Inconclusive, "{one:?}");
                 continue;
             };
-            // Well above what is called real, and what the noise of one run does to it.
+            // Well above the noise floor and the noise of one run.
             if planted.abs() > 1.5 * smallest.ln_1p() + 3.0 * made.deviation {
                 self.large += 1;
                 self.found += usize::from(real && right);
@@ -218,7 +219,7 @@ impl Seen {
     }
 }
 
-/// Every case of either side is in the document and in every format, with what became of it.
+/// Each case of either side is in the document and in each format, with its outcome.
 fn nothing_is_left_out(made: &Made, comparison: &Comparison, page: bool) {
     let document = serde_json::to_string(comparison).unwrap();
     let text = table(comparison, &[], Shown::All, &Style::plain(100_000));
@@ -266,7 +267,7 @@ fn nothing_is_left_out(made: &Made, comparison: &Comparison, page: bool) {
     }
 }
 
-/// What `--fail-on` asks for is noticed, or it is said that it could not have been.
+/// A planted loss is detected, or the gate reports that it could not detect it.
 fn the_gate_is_honest(made: &Made, comparison: &Comparison) {
     let Some(gate) = &comparison.gate else { return };
     let undecided = comparison.count(Verdict::Inconclusive);
@@ -281,8 +282,8 @@ fn the_gate_is_honest(made: &Made, comparison: &Comparison) {
     }
 }
 
-/// Takes a case away from the second side, in one of its runs or on one of two machines, or lets it fall to zero: the gate fails,
-/// and so does what is required.
+/// Removes a case from the second side, in one run or on one of two nodes, or sets it to zero: the
+/// gate and the requirements fail.
 fn what_is_gone_is_noticed(mut made: Made, number: u64) -> bool {
     let of = |n: usize| &WHOLE.measurements[n];
     let falls = number % 3 == 2;

@@ -1,5 +1,4 @@
-//! The document of a published report: a list of its contents, the machine, then table by table in the report's order each
-//! table with its figure under it, the evaluation in words and the findings. All else that a run's page has is folded.
+//! Document of a published report: contents, machine, tables with charts, evaluation, findings.
 
 use maud::{Markup, html};
 use plimsoll_bench::label::label;
@@ -17,26 +16,21 @@ use crate::report::published::cells::Filled;
 use crate::report::published::evaluation::{self, Statement};
 use crate::report::published::sheet::{Line, Sheet};
 
-/// A document, and its charts.
 pub(in crate::report::html) struct Document {
     pub(in crate::report::html) body: Markup,
     pub(in crate::report::html) charts: Vec<Chart>,
 }
 
-/// A table with its charts, or why it has none.
 struct Section<'a> {
     sheet: &'a Sheet,
-    /// Number and title.
     name: String,
-    /// Id of its element.
     id: String,
     width: Width,
-    /// Why it is folded, if it is: numbers of the text, or a screen of a reference program.
+    /// Reason why it is folded, if it is.
     folded: Option<&'static str>,
     charts: Vec<Drawn>,
 }
 
-/// How much of the page's width a table takes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Width {
     Third,
@@ -45,7 +39,7 @@ enum Width {
 }
 
 impl Width {
-    /// The least that the cells of the table fit into, from their letters, and its charts beside each other.
+    /// Returns the least width for the cells, in characters, and for the charts beside each other.
     fn of(sheet: &Sheet, charts: usize) -> Self {
         const LETTERS: [(usize, Width); 2] = [(74, Width::Third), (116, Width::Half)];
         let longest = |at: usize| {
@@ -63,7 +57,7 @@ impl Width {
         }
     }
 
-    /// Tables that fit beside each other.
+    /// Number of tables of this width that fit beside each other.
     const fn count(self) -> usize {
         match self {
             Self::Third => 3,
@@ -81,15 +75,14 @@ impl Width {
     }
 }
 
-/// The tables of one part of the machine.
 struct Part<'a> {
     title: String,
     sections: Vec<Section<'a>>,
-    /// Series in time that the plan measures for this part.
+    /// Time series that the plan measures for this subsystem.
     series: Vec<Drawn>,
 }
 
-/// The document of a report; `folded` is what the pages of its runs have besides.
+/// Builds the document of a report; `folded` holds the other parts of its runs' pages.
 pub(in crate::report::html) fn document(report: &Report<'_>, index: usize, folded: &Markup) -> Document {
     let filled = report.filled();
     let sheets = report.sheets(&filled);
@@ -142,7 +135,7 @@ pub(in crate::report::html) fn document(report: &Report<'_>, index: usize, folde
     Document { body, charts: all }
 }
 
-/// Links to all tables and to what follows them.
+/// Links to all tables and following sections.
 fn contents(parts: &[Part<'_>], ends: &[String; 3]) -> Markup {
     let [evaluation, findings, rest] = ends.each_ref().map(|id| format!("#{id}"));
     html! {
@@ -161,7 +154,7 @@ fn contents(parts: &[Part<'_>], ends: &[String; 3]) -> Markup {
     }
 }
 
-/// How the tables are read.
+/// Legend of the tables.
 const HOW: &str = "in each row: own, today's mean ± standard deviation; reference, the \
 reference tool of today (its efficiency, the share of the limit); theory, today's limit (own efficiency); published, the report's number (today ÷ published)";
 
@@ -213,7 +206,7 @@ fn parts_of<'a>(
     found.into_iter().map(|(_, part)| part).collect()
 }
 
-/// Gives the tables of each line all of the page's width.
+/// Widens tables so that each row of the layout fills the page.
 fn widen(sections: &mut [Section<'_>]) {
     let mut rest = sections;
     while let Some(first) = rest.first() {
@@ -233,12 +226,11 @@ fn widen(sections: &mut [Section<'_>]) {
     }
 }
 
-/// Id of the element with the table of that number.
 fn anchor(index: usize, number: usize) -> String {
     format!("d{index}-table-{number}")
 }
 
-/// The series in time of the plan, each with its part of the machine.
+/// Returns the time series of the plan, with their subsystems.
 pub(in crate::report::html) fn series(run: &Run) -> Vec<(&str, Drawn)> {
     let stated = Stated::of(run);
     let asked = run.measurements.iter().filter(|m| stated.is_series(&m.case));
@@ -281,7 +273,6 @@ fn table(section: &Section<'_>) -> Markup {
     }
 }
 
-/// A table with its formulas, notes and charts.
 fn content(section: &Section<'_>) -> Markup {
     let sheet = section.sheet;
     let single = section.charts.len() == 1;
@@ -306,7 +297,7 @@ fn content(section: &Section<'_>) -> Markup {
     }
 }
 
-/// The lines of a row, each with those that belong beside its numbers: standard deviations and shares.
+/// Merges standard deviations and shares into the lines of their numbers.
 fn grouped(lines: &[(Line, Vec<String>)]) -> Vec<(Line, Vec<String>)> {
     let mut found: Vec<(Line, Vec<String>)> = Vec::new();
     for (line, cells) in lines {
@@ -348,7 +339,6 @@ fn class(line: Line) -> &'static str {
     }
 }
 
-/// A chart, or in its place why there is none.
 fn figure(drawn: &Drawn) -> Markup {
     match drawn {
         Drawn::Chart(chart) => page::figure(chart),

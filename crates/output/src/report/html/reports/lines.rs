@@ -1,4 +1,4 @@
-//! Lines over named places: a chart whose columns are numbers of threads, in bands of one block or precision each.
+//! Line charts over labelled columns (thread counts), grouped in bands of one block or precision.
 
 use plimsoll_published::Matched;
 use plimsoll_units::quantity::Unit;
@@ -6,26 +6,23 @@ use plimsoll_units::quantity::Unit;
 use crate::report::html::charts::is_wide;
 use crate::report::html::data::{Axis, Band, Chart, Kind, Role, Scale, Series};
 
-/// A place of the axis.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Column {
-    /// What is the same in a band: the block, the precision; empty where there is one band alone.
+    /// Common block or precision; empty for a single band.
     pub(super) band: String,
-    /// Its own name, such as the number of threads.
+    /// Label, such as the thread count.
     pub(super) name: String,
 }
 
-/// A figure at a column.
 pub(super) struct At {
     pub(super) column: usize,
     pub(super) value: f64,
-    /// Least and most, where known.
     pub(super) range: Option<[f64; 2]>,
-    /// What the hover says of it beside the value.
+    /// Text on hover besides the value.
     pub(super) label: String,
 }
 
-/// The lines of a chart, while they are put together.
+/// Builder of a chart's lines.
 pub(super) struct Lines {
     columns: Vec<Column>,
     series: Vec<Series>,
@@ -36,17 +33,15 @@ impl Lines {
         Self { columns, series: Vec::new() }
     }
 
-    /// Whether anything of this role is drawn.
     pub(super) fn has(&self, role: Role) -> bool {
         self.series.iter().any(|one| one.role == role)
     }
 
-    /// Whether anything is drawn.
     pub(super) fn has_any(&self) -> bool {
         !self.series.is_empty()
     }
 
-    /// Adds a figure to the line of that name. A line is broken between bands, and where a column has several figures.
+    /// Adds a value to a line; lines break between bands and at columns with several values.
     pub(super) fn add(&mut self, name: &str, role: Role, at: At) {
         if !(at.value.is_finite() && at.value > 0.0) {
             return;
@@ -68,7 +63,7 @@ impl Lines {
         line.labels.push(at.label);
     }
 
-    /// The chart: lines in the order of their roles, side by side, so that equal figures do not hide each other.
+    /// Builds the chart, with lines sorted by role and shifted sideways to avoid overlap.
     pub(super) fn chart(mut self, title: String, note: String, axis: &str, y: Axis) -> Chart {
         const MIN_LABEL_DISTANCE: f64 = 0.13;
         self.series.sort_by_key(|one| one.role);
@@ -105,7 +100,6 @@ impl Lines {
     }
 }
 
-/// The axis of our metric.
 pub(super) fn metric(of: &Matched, unit: Option<Unit>) -> Axis {
     Axis::linear(of.metric, unit.map_or("", Unit::name))
 }

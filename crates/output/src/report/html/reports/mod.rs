@@ -1,7 +1,5 @@
-//! The figures of the published report that a run replays, drawn again: one for each operation and metric of the report, over its
-//! blocks and numbers of threads, with the figures of this run beside what is published.
-//!
-//! What is drawn follows from the report's data alone. A figure that is not to be believed has a mark of its own, with the reason.
+//! Charts of the published report that a run replays: one per operation and metric, with this run's
+//! results beside the published ones. Doubted numbers have a mark with the reason.
 
 mod document;
 mod lines;
@@ -29,21 +27,18 @@ pub(super) use document::series;
 pub(super) use tables::charts;
 pub(super) use together::together;
 
-/// The charts of one subsystem of a report.
 pub(super) struct Part {
     subsystem: &'static str,
     pub(super) charts: Vec<Chart>,
 }
 
-/// The figures of the report that a run replays.
 pub(super) struct Replay {
     baseline: Baseline,
     pub(super) parts: Vec<Part>,
-    /// Titles of figures of which this run has nothing.
+    /// Titles of charts without any result of this run.
     missing: Vec<String>,
 }
 
-/// The figures of the report that the run replays, if it does.
 pub(super) fn of(run: &Run) -> Option<Replay> {
     let baseline = plimsoll_published::find(&run.plan.name)?;
     let mut found = Replay { parts: Vec::new(), missing: Vec::new(), baseline: baseline.clone() };
@@ -69,7 +64,6 @@ impl Replay {
         }
     }
 
-    /// The section of the page.
     pub(super) fn section(&self, run: &Run) -> Markup {
         html! {
             section {

@@ -1,4 +1,4 @@
-//! One figure of a report: an operation and a metric over its blocks and numbers of threads.
+//! One figure of a report: an operation and a metric over blocks and thread counts.
 
 use plimsoll_published::{Baseline, Figure, Matched};
 use plimsoll_result::document::Run;
@@ -10,25 +10,22 @@ use super::today::{Today, Tool};
 use crate::report::context;
 use crate::report::html::data::{Chart, Role};
 
-/// A point of the report's own, with the case that measures the same.
+/// A point of the report with its matching case.
 #[derive(Clone, Copy)]
 pub(super) struct Point<'a> {
     pub(super) figure: &'a Figure,
     pub(super) matched: &'a Matched,
 }
 
-/// A figure of a report.
 pub(super) struct Plot<'a> {
     pub(super) points: Vec<Point<'a>>,
 }
 
-/// The points of a report that a case of ours measures.
 pub(super) fn points(baseline: &Baseline) -> impl Iterator<Item = Point<'_>> {
     let own = baseline.figures.iter().filter(|figure| figure.is_own_point());
     own.filter_map(|figure| Some(Point { figure, matched: figure.matched.as_ref()? }))
 }
 
-/// The figures of a report, in its order.
 pub(super) fn plots(baseline: &Baseline) -> Vec<Plot<'_>> {
     let mut all: Vec<Plot<'_>> = Vec::new();
     let key = |f: &Figure| [f.subsystem, f.metric, f.operation, f.pattern];
@@ -43,7 +40,7 @@ pub(super) fn plots(baseline: &Baseline) -> Vec<Plot<'_>> {
 }
 
 impl<'a> Plot<'a> {
-    /// Bands in the order of the report, in each the numbers of threads.
+    /// Sorts by band in the report's order, then by thread count.
     fn sort(&mut self) {
         let mut bands: Vec<String> = Vec::new();
         for point in &self.points {
@@ -65,7 +62,7 @@ impl<'a> Plot<'a> {
         format!("{} {metric}: {}", context::title(subsystem), words.join(" "))
     }
 
-    /// The figures themselves, and where the report prints efficiencies these; nothing where the run has none of its points.
+    /// Builds the charts of results and efficiencies; empty if the run has none of the points.
     pub(super) fn charts(&self, baseline: &Baseline, run: &Run) -> Vec<Chart> {
         let today: Vec<Today<'_>> = self.points.iter().map(|p| Today::of(run, p.matched)).collect();
         let measured = today.iter().filter(|today| today.figure().is_some()).count();
@@ -93,13 +90,11 @@ impl<'a> Plot<'a> {
         std::iter::once(chart).chain(shares::chart(self, baseline, run, &today)).collect()
     }
 
-    /// The columns of its points.
     pub(super) fn columns(&self) -> Vec<Column> {
         let column = |p: &Point<'_>| Column { band: p.band(), name: p.figure.threads.to_owned() };
         self.points.iter().map(column).collect()
     }
 
-    /// What its columns count.
     pub(super) fn axis(&self) -> &'static str {
         let several =
             |of: fn(&Figure) -> &str| self.points.iter().any(|p| of(p.figure) != of(self.points[0].figure));
@@ -114,7 +109,7 @@ impl<'a> Plot<'a> {
         self.points.iter().find_map(|p| Some(p.matched.value?.1))
     }
 
-    /// The figures that the report prints of reference programs, or as theory, of a point.
+    /// Returns the published numbers of reference tools and theory for a point.
     pub(super) fn beside(
         &self,
         baseline: &'a Baseline,
@@ -153,7 +148,7 @@ impl<'a> Plot<'a> {
         lines
     }
 
-    /// The tools of today: beside the point's own case, or beside the one that the report's reference program has.
+    /// Returns the measured tools of a point's case, or of its published tool's case.
     fn tools(
         &self,
         baseline: &'a Baseline,
@@ -172,7 +167,7 @@ impl<'a> Plot<'a> {
     }
 }
 
-/// Adds what the report prints at a point: in the line of its kind, or in that of its verdict.
+/// Adds a published number to the line of its kind, or of its verdict if it is doubted.
 #[expect(clippy::too_many_arguments)]
 fn published(
     lines: &mut Lines,
@@ -202,14 +197,13 @@ fn published(
 }
 
 impl Point<'_> {
-    /// What it has in common with its neighbours: block and precision.
+    /// Returns block and precision, which neighbouring points share.
     pub(super) fn band(&self) -> String {
         let block = self.figure.bytes.parse().map_or(String::new(), size);
         let words = [self.figure.precision.to_owned(), block];
         words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
     }
 
-    /// The point in words.
     pub(super) fn words(&self) -> String {
         let threads = match self.figure.threads {
             "" => String::new(),
@@ -221,7 +215,6 @@ impl Point<'_> {
     }
 }
 
-/// Bytes as an axis names them.
 fn size(bytes: u64) -> String {
     match format_size(bytes) {
         size if size.ends_with(|c: char| c.is_ascii_digit()) => format!("{size} B"),
@@ -229,7 +222,7 @@ fn size(bytes: u64) -> String {
     }
 }
 
-/// Whether a figure says something of a point: in all that it names it is the point's. A number of the prose names little.
+/// Returns whether all properties that `figure` states match the point.
 pub(super) fn covers(figure: &Figure, point: &Figure) -> bool {
     let pattern = if figure.pattern.starts_with("headline") { "" } else { figure.pattern };
     let same = |general: &str, own: &str| general.is_empty() || general == own;

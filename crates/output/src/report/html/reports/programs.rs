@@ -1,4 +1,4 @@
-//! The reference programs of a report that stand beside no point of its own: LINPACK by size, STREAM by operation.
+//! Charts of reference tools without own points, such as LINPACK by size, STREAM by operation.
 
 use plimsoll_published::{Baseline, Figure, Matched, THROUGHPUT};
 use plimsoll_result::document::Run;
@@ -9,14 +9,13 @@ use super::today::Today;
 use crate::report::context;
 use crate::report::html::data::{Chart, Role};
 
-/// One program's figures of one metric.
 struct Program<'a> {
     first: &'a Figure,
-    /// Its figures, each with the case that measures the same.
+    /// Numbers with the cases that measure the same quantity.
     all: Vec<(&'a Figure, &'a Matched)>,
 }
 
-/// The chart of each program of which this run has a case, with its subsystem.
+/// Builds a chart per reference tool that the run has cases for, with its subsystem.
 pub(super) fn of(baseline: &Baseline, run: &Run) -> Vec<(&'static str, Chart)> {
     let chart = |program: &Program<'_>| Some((program.first.subsystem, program.chart(baseline, run)?));
     programs(baseline).iter().filter_map(chart).collect()
@@ -100,7 +99,7 @@ impl Program<'_> {
         lines.has(Role::Own).then(|| lines.chart(title, note.to_owned(), &self.axis(), y))
     }
 
-    /// The parameters in which the cases differ; of a single case the first.
+    /// Returns the parameters that differ between the cases; the first one for a single case.
     fn varying(&self) -> Vec<&'static str> {
         let Some((_, first)) = self.all.first() else { return Vec::new() };
         let names = || first.case.params().iter().map(|(name, _)| *name);
@@ -115,7 +114,7 @@ impl Program<'_> {
         self.varying().into_iter().map(word).collect::<Vec<_>>().join(", ")
     }
 
-    /// A case by what it differs in; a system of equations by the order that a run at that scale solves, too.
+    /// Names a case by what differs, with the scaled matrix order if it was scaled.
     fn name(&self, matched: &Matched, scale: f64) -> String {
         let value = |name: &str| {
             let order = matched.smaller_order(scale).filter(|_| name == "n");

@@ -1,4 +1,4 @@
-//! How near to theory: the efficiencies that a report prints, with those of this run; for a latency limit ÷ measured.
+//! Charts of efficiency: shares of the limit; limit ÷ measured for latencies.
 
 use plimsoll_published::{Baseline, Figure, LATENCY};
 use plimsoll_result::document::Run;
@@ -8,7 +8,7 @@ use super::plot::{Plot, covers};
 use super::today::Today;
 use crate::report::html::data::{Axis, Chart, Role};
 
-/// The chart of a plot's efficiencies; `None` where the report prints none.
+/// Builds the efficiency chart of a plot; `None` if the report prints no efficiencies.
 pub(super) fn chart(plot: &Plot<'_>, baseline: &Baseline, run: &Run, today: &[Today<'_>]) -> Option<Chart> {
     let mut lines = Lines::new(plot.columns());
     let title = baseline.title();
@@ -26,7 +26,7 @@ pub(super) fn chart(plot: &Plot<'_>, baseline: &Baseline, run: &Run, today: &[To
         }
         for figure in plot.beside(baseline, *point).filter(|f| is_of(baseline, f, point.figure)) {
             let (of, role) = match figure.source {
-                // One of the prose is of no point.
+                // An efficiency in the text belongs to no single point.
                 "efficiency-own" => {
                     (Some(point.figure).filter(|own| own.threads == figure.threads), Role::Published)
                 }
@@ -63,8 +63,8 @@ pub(super) fn chart(plot: &Plot<'_>, baseline: &Baseline, run: &Run, today: &[To
     printed.then(|| lines.chart(title, format!("{note}{own}"), plot.axis(), axis))
 }
 
-/// Whether an efficiency is of this point: one of the prose is of the points with the number that the prose gives, if there
-/// are any.
+/// Returns whether an efficiency belongs to this point. One in the text belongs to the points with
+/// the number that the text states, if there are any.
 fn is_of(baseline: &Baseline, efficiency: &Figure, point: &Figure) -> bool {
     if efficiency.source != "efficiency-own" || !efficiency.is_of_text() {
         return true;
@@ -77,7 +77,6 @@ fn is_of(baseline: &Baseline, efficiency: &Figure, point: &Figure) -> bool {
     has_it(point) || !points.any(has_it)
 }
 
-/// The figure of the reference program that an efficiency is of: the one that the report prints at the same point.
 fn program<'a>(baseline: &'a Baseline, efficiency: &Figure) -> Option<&'a Figure> {
     let same = |f: &&Figure| f.is_reference() && f.metric == efficiency.metric && covers(f, efficiency);
     baseline.figures.iter().find(same)

@@ -1,5 +1,4 @@
-//! The charts of a published table, from the same cells as the table: one for each metric, over its rows and columns, with
-//! what was measured today, the reference tool and the limit, and what is published of each.
+//! Charts of a published table, one per metric, with today's results beside the published ones.
 
 use plimsoll_published::tables::Kind;
 use plimsoll_published::{Baseline, Figure, LATENCY, THROUGHPUT};
@@ -17,7 +16,6 @@ pub(in crate::report::html) enum Drawn {
 
 #[cfg(test)]
 impl Drawn {
-    /// The chart's title, whether it is drawn or not.
     pub(in crate::report::html) fn title(&self) -> &str {
         match self {
             Self::Chart(chart) => &chart.title,
@@ -26,18 +24,15 @@ impl Drawn {
     }
 }
 
-/// A place of a chart: a point of the table with the cells that belong to it.
+/// A point of the table with its related cells.
 struct Place<'a, 'b> {
     column: Column,
-    /// The table's row and column in words.
     words: String,
-    /// The cell of the point itself.
     own: &'b Cell<'a>,
-    /// Further cells of the same row: samples, reference program, theory, efficiencies.
+    /// Further cells of the row: samples, reference tool, theory, efficiencies.
     others: Vec<&'b Cell<'a>>,
 }
 
-/// The charts of a table, in the order of its metrics.
 pub(in crate::report::html) fn charts(baseline: &Baseline, filled: &Filled<'_>) -> Vec<Drawn> {
     let table = filled.table;
     if table.kind == Kind::Text {
@@ -55,7 +50,7 @@ pub(in crate::report::html) fn charts(baseline: &Baseline, filled: &Filled<'_>) 
     for metric in metrics {
         let title = if several { format!("{}: {metric}", table.title) } else { table.title.clone() };
         let places = places(filled, metric);
-        // Two numbers of a program's screen, as a jitter, make no picture; rates do.
+        // Fewer than three numbers of a tool's output, such as jitter, are not drawn; rates are.
         let few = table.kind == Kind::Program && metric != THROUGHPUT && places.len() < 3;
         drawn.push(if places.len() < 2 || few {
             let count = plimsoll_units::text::counted(places.len(), "number");
@@ -70,7 +65,7 @@ pub(in crate::report::html) fn charts(baseline: &Baseline, filled: &Filled<'_>) 
     drawn
 }
 
-/// Whether a cell has a place of its own in a chart: of the report's figures, not their samples or their spread.
+/// Returns whether a cell is a point of a chart; samples and spreads are not.
 fn is_point(filled: &Filled<'_>, cell: &Cell<'_>) -> bool {
     match filled.table.kind {
         Kind::Own => cell.part == Part::Own,
@@ -78,12 +73,11 @@ fn is_point(filled: &Filled<'_>, cell: &Cell<'_>) -> bool {
     }
 }
 
-/// The places of one metric, row by row.
 fn places<'a, 'b>(filled: &'b Filled<'a>, metric: &str) -> Vec<Place<'a, 'b>> {
     let table = filled.table;
     let is_it = |cell: &&Cell<'_>| cell.figure.metric == metric && is_point(filled, cell);
     let most = filled.rows.iter().map(|row| row.iter().flatten().filter(is_it).count()).max();
-    // The size of all blocks names no place.
+    // A size that all rows share identifies no point.
     let ends = || table.rows.iter().map(|row| row.label.rfind(", ").map_or("", |at| &row.label[at..]));
     let common = ends().next().filter(|first| table.rows.len() > 1 && ends().all(|end| end == *first));
     let common = common.filter(|end| !end.is_empty());
@@ -110,13 +104,12 @@ fn places<'a, 'b>(filled: &'b Filled<'a>, metric: &str) -> Vec<Place<'a, 'b>> {
     places
 }
 
-/// A number of threads without the word, which the axis has.
+/// Removes the word "threads", which the axis has.
 fn short(name: &str) -> String {
     let number = name.strip_suffix(" threads").or_else(|| name.strip_suffix(" thread"));
     number.unwrap_or(name).to_owned()
 }
 
-/// Name of the axis of places.
 fn axis(places: &[Place<'_, '_>]) -> &'static str {
     let counts = |place: &Place<'_, '_>| place.column.name.parse::<u64>().is_ok();
     if places.iter().all(counts) { "threads" } else { "" }
@@ -129,7 +122,6 @@ fn lines(places: &[Place<'_, '_>]) -> Lines {
     Lines::new(columns.collect())
 }
 
-/// The figures of the places.
 fn figure(baseline: &Baseline, title: &str, metric: &str, places: &[Place<'_, '_>]) -> Drawn {
     let unit = unit(places);
     let mut lines = lines(places);
@@ -162,7 +154,7 @@ fn figure(baseline: &Baseline, title: &str, metric: &str, places: &[Place<'_, '_
     Drawn::Chart(Box::new(lines.chart(title.to_owned(), note, axis(places), y)))
 }
 
-/// Adds what was measured today at a place, or notes why there is nothing.
+/// Adds today's result of a point, or the reason why there is none.
 fn of_today(lines: &mut Lines, why: &mut Vec<String>, column: usize, place: &Place<'_, '_>) {
     let at = |value: f64, range: Option<[f64; 2]>, label: String| At { column, value, range, label };
     let today = &place.own.today;
@@ -204,19 +196,19 @@ fn add(all: &mut Vec<String>, text: String) {
     }
 }
 
-/// The base unit of the figures: the report's, or that of today if the report prints no unit that is known.
+/// Returns the base unit: the report's, or today's if the report's is unknown.
 fn unit(places: &[Place<'_, '_>]) -> Option<Unit> {
     let printed = places.iter().find_map(|place| Some(place.own.figure.base?.1));
     printed.or_else(|| places.iter().find_map(|place| Some(place.own.today.metric?.unit)))
 }
 
-/// Whether figures in both units are drawn on one axis: operations and floating-point operations are.
+/// Returns whether both units fit one axis, such as operations and floating-point operations.
 fn is_alike(one: Unit, other: Unit) -> bool {
     let counts = |unit: Unit| matches!(unit, Unit::OpPerSecond | Unit::FlopPerSecond);
     one == other || counts(one) && counts(other)
 }
 
-/// Adds what the report prints: in the line of its source, or of what is not to be believed.
+/// Adds a published number to the line of its source, or of doubted numbers.
 fn published(
     lines: &mut Lines,
     note: &mut Vec<String>,
@@ -258,15 +250,14 @@ fn published(
     lines.add(&name, role, At { column, value, range, label });
 }
 
-/// Least and most of the samples that the report prints of a place.
+/// Returns minimum and maximum of the published samples of a point.
 fn range(place: &Place<'_, '_>) -> Option<[f64; 2]> {
     let is_sample = |cell: &&&Cell<'_>| matches!(cell.part, Part::Sample(_));
     let samples = || place.others.iter().filter(is_sample).filter_map(|cell| Some(cell.figure.base?.0));
     samples().reduce(f64::min).zip(samples().reduce(f64::max)).map(|(least, most)| [least, most])
 }
 
-/// How near to the limits: today's shares and those that the report prints, each the same as in the table; for a latency
-/// limit ÷ measured on both sides.
+/// Builds the chart of shares of the limit; limit ÷ measured for latencies.
 fn shares(title: &str, metric: &str, places: &[Place<'_, '_>]) -> Drawn {
     let mut lines = lines(places);
     for (column, place) in places.iter().enumerate() {
@@ -309,7 +300,6 @@ fn shares(title: &str, metric: &str, places: &[Place<'_, '_>]) -> Drawn {
     Drawn::Chart(Box::new(lines.chart(title.to_owned(), note.to_owned(), axis(places), axis_of_shares)))
 }
 
-/// The figure of the reference program in the row of a place.
 fn program<'a>(place: &Place<'a, '_>) -> Option<&'a Figure> {
     place.others.iter().find(|cell| cell.part == Part::Program).map(|cell| cell.figure)
 }

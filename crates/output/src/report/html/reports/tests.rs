@@ -1,4 +1,5 @@
-//! Each report's figures: every point that is to be believed is drawn, once, with its source; what is not has a mark of its own.
+//! Each undoubted point of a report is drawn once with its source; doubted ones have their own
+//! mark.
 
 use plimsoll_model::measurement::Measurement;
 use plimsoll_result::fixture;
@@ -8,7 +9,7 @@ use super::super::{Beside, page as page_of};
 use super::plot::points;
 use super::*;
 
-/// A run that measured all points of a report, each as published and a half more.
+/// A run with all points of a report, each at 1.5 × the published value.
 fn replay(baseline: &Baseline) -> Run {
     let mut all: Vec<Measurement> = Vec::new();
     for point in points(baseline) {
@@ -66,7 +67,7 @@ fn each_believed_point_of_a_report_is_drawn_once_with_its_source() {
             at.dedup();
             assert_eq!(at.len(), drawn(&[series]), "a point stands twice in {}", series.name);
         }
-        // What is not believed says why.
+        // Doubted points have a reason.
         let why = points(&baseline)
             .filter(|p| p.matched.value.is_some_and(|(v, _)| v > 0.0) && p.figure.doubt.is_some());
         let labels: Vec<&String> =
@@ -230,7 +231,7 @@ fn what_a_tool_did_otherwise_is_in_the_note_and_the_hover() {
     assert_eq!(java.labels, ["1 KiB, 1 thread, it used the page cache"]);
 }
 
-/// The charts of each table of a report, by its title.
+/// Charts of each table of a report, by title.
 fn of_tables(run: &Run) -> Vec<(String, Vec<tables::Drawn>)> {
     let replays = crate::report::published::replays(std::slice::from_ref(run));
     crate::report::published::with_tables(&replays, |reports| {

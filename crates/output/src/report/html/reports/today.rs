@@ -1,24 +1,23 @@
-//! What a run measured of a published point: its samples, its limit, the reference tools beside it.
+//! Measured counterpart of a published point: samples, limit, reference tools.
 
 use plimsoll_bench::converted;
 use plimsoll_model::measurement::{Measurement, MetricResult, Status};
 use plimsoll_published::Matched;
 use plimsoll_result::document::Run;
 
-/// What a reference tool gave of a point.
 #[derive(Clone)]
 pub(super) struct Tool<'a> {
     pub(super) name: &'a str,
-    /// As the report counts.
+    /// Converted to the report's way of counting.
     pub(super) figure: f64,
-    /// What it did otherwise than the case; empty where nothing.
+    /// Differences from the case; may be empty.
     pub(super) differs: String,
 }
 
-/// What a run measured of a point; of several repeats all.
+/// Measurements of a point, all repetitions included.
 pub(super) struct Today<'a> {
     metric: &'a str,
-    /// As which the report counts: its figures are ours through this.
+    /// Conversion to the report's way of counting.
     matched: &'a Matched,
     all: Vec<&'a Measurement>,
 }
@@ -33,12 +32,11 @@ impl<'a> Today<'a> {
         self.all.iter().filter_map(|m| m.metrics.iter().find(|metric| metric.name == self.metric))
     }
 
-    /// The cases that were measured.
     pub(super) fn measurements(&self) -> &[&'a Measurement] {
         &self.all
     }
 
-    /// Mean, least and most of the samples, as the report counts them.
+    /// Returns mean, minimum and maximum of the samples, as the report counts.
     pub(super) fn figure(&self) -> Option<[f64; 3]> {
         let samples = self.metrics().flat_map(|metric| &metric.samples);
         let samples: Vec<f64> = samples.map(|sample| self.matched.as_published(*sample)).collect();
@@ -48,24 +46,22 @@ impl<'a> Today<'a> {
         (!samples.is_empty() && mean > 0.0).then_some([mean, least, most])
     }
 
-    /// Its limit, where that is known, as the report counts.
     pub(super) fn limit(&self) -> Option<f64> {
         let limit = self.metrics().find_map(|metric| metric.limit.as_ref()?.value)?;
         Some(self.matched.as_published(limit))
     }
 
-    /// The share of its limit that a figure reaches, as the report counts both.
+    /// Returns the share of the limit for `figure`, as the report counts.
     pub(super) fn share(&self, figure: f64) -> Option<f64> {
         let limit = self.metrics().find_map(|metric| metric.limit.as_ref().filter(|l| l.value.is_some()))?;
         Some(limit.share(figure, self.matched.as_published(limit.value?)))
     }
 
-    /// The unit of the figures.
     pub(super) fn unit(&self) -> Option<plimsoll_units::quantity::Unit> {
         self.metrics().map(|metric| metric.unit).next()
     }
 
-    /// Each reference tool's figure of this metric, or one that follows from another metric of the same transfers.
+    /// Returns the tools' results for this metric, converted from another metric if necessary.
     pub(super) fn tools(&self) -> Vec<Tool<'a>> {
         let mut found: Vec<Tool<'a>> = Vec::new();
         for measurement in &self.all {
@@ -88,7 +84,7 @@ impl<'a> Today<'a> {
                 }
             }
         }
-        // Of further passes of the same tool, the report's figures have none.
+        // Further passes of a tool have no counterpart in the report.
         let tools: Vec<&str> = found.iter().map(|tool| tool.name).collect();
         let is_pass = |name: &str| {
             tools.iter().any(|tool| name.strip_prefix(tool).is_some_and(|rest| rest.starts_with(' ')))

@@ -1,5 +1,4 @@
-//! All reports in one chart of each subsystem and metric: every published point that is to be believed, by number of
-//! threads, and what the runs of the page measured of the same points.
+//! Charts of all reports together: published and measured points by thread count.
 
 use std::collections::BTreeSet;
 
@@ -12,10 +11,10 @@ use super::today::Today;
 use crate::report::context;
 use crate::report::html::data::{Axis, Chart, Kind, Role, Scale, Series};
 
-/// Metrics of which a chart is made, as the reports name them.
+/// Charted metrics, as named in the reports.
 const CHARTED_METRICS: &[&str] = &[THROUGHPUT, LATENCY];
 
-/// The charts; none where no run of the page replays a report.
+/// Builds the charts; none if no run of the page replays a report.
 pub(in super::super) fn together(runs: &[Run]) -> Vec<Chart> {
     if !runs.iter().any(|run| plimsoll_published::find(&run.plan.name).is_some()) {
         return Vec::new();
@@ -32,10 +31,9 @@ pub(in super::super) fn together(runs: &[Run]) -> Vec<Chart> {
     charts
 }
 
-/// A point: threads, value, and what it is.
+/// Threads, value and description of a point.
 type Dot = (u64, f64, String);
 
-/// All points of one report, or of one run.
 struct Dots {
     name: String,
     role: Role,
@@ -77,7 +75,7 @@ fn chart(reports: &[Baseline], runs: &[Run], subsystem: &str, metric: &str) -> O
     })
 }
 
-/// What a run is called: its plan, where there are several runs; its id, where there are several of a plan.
+/// Names a run by its plan if there are several, and by id if several have one plan.
 fn name(run: &Run, runs: usize, known: &[Dots]) -> String {
     let name = match runs {
         1 => "this run".to_owned(),
@@ -86,7 +84,7 @@ fn name(run: &Run, runs: usize, known: &[Dots]) -> String {
     if known.iter().any(|dots| dots.name == name) { format!("{name} ({})", run.id) } else { name }
 }
 
-/// Each line has a column of its own within the place of its number of threads.
+/// Shifts each series sideways within the column of its thread count.
 fn side_by_side(lines: Vec<Dots>, threads: &BTreeSet<u64>) -> Vec<Series> {
     let count = lines.len() as f64;
     let one = |(index, dots): (usize, Dots)| {
@@ -104,7 +102,7 @@ fn side_by_side(lines: Vec<Dots>, threads: &BTreeSet<u64>) -> Vec<Series> {
     lines.into_iter().enumerate().map(one).collect()
 }
 
-/// What a run measured of the points of any report, each case once.
+/// Returns the measured points of all reports, each case once.
 fn measured(reports: &[Baseline], run: &Run, is: impl Fn(&Point<'_>) -> bool) -> Vec<Dot> {
     let mut seen = BTreeSet::new();
     let mut found = Vec::new();

@@ -1,7 +1,7 @@
-//! The directory of a site, which a file in it marks as one.
+//! Output directory of a site, identified by a marker file.
 //!
-//! Each file is replaced whole. A page is written before any page that leads to it, and what belongs to no run any more is
-//! removed last, so that after an interruption every link still leads somewhere.
+//! Files are replaced atomically. Pages are written before pages that link to them, and obsolete
+//! pages are removed last, so that all links work even after an interruption.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
@@ -16,21 +16,19 @@ use rustix::fs::{FlockOperation, OFlags, flock};
 use super::names::{MACHINES, RUN_PAGES_DIRECTORY, is_ours};
 use crate::report::target::{Target, TargetError, Waits};
 
-/// The file that marks a directory as a site.
 pub(super) const MARKER: &str = "plimsoll-site";
-/// The text of the marker.
 const MARKER_TEXT: &str = "The pages here are written and removed by plimsoll site.\n";
 
-/// Why a site cannot be written.
+/// Error of writing a site.
 #[derive(Debug, thiserror::Error)]
 pub enum SiteError {
-    /// The directory holds something else.
+    /// The directory contains other files.
     #[error("{0}; nothing was written to it: name a new directory")]
     Foreign(String),
     /// Another process writes the site.
     #[error("cannot write {0}: another plimsoll writes it; wait until that ends")]
     Locked(String),
-    /// The system refuses a call.
+    /// A system call failed.
     #[error("cannot write {0}: {1}; use another directory")]
     Failed(String, io::Error),
     /// A page cannot be written.
@@ -38,7 +36,7 @@ pub enum SiteError {
     Page(#[from] TargetError),
 }
 
-/// A site's directory, locked against other processes that would write to it.
+/// Directory of a site, locked against concurrent writers.
 #[derive(Debug)]
 pub struct Directory {
     path: PathBuf,
@@ -54,7 +52,7 @@ fn failed(path: &Path) -> impl Fn(io::Error) -> SiteError + '_ {
     |error| SiteError::Failed(shown(path), error)
 }
 
-/// Opens a directory, which is made if it is missing. A link counts as a directory only where `flags` let it.
+/// Creates the directory if it is missing, and opens it; `flags` decide whether a link is accepted.
 fn opened(path: &Path, flags: OFlags) -> Result<File, SiteError> {
     match fs::create_dir(path) {
         Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(failed(path)(e)),
@@ -65,10 +63,10 @@ fn opened(path: &Path, flags: OFlags) -> Result<File, SiteError> {
 }
 
 impl Directory {
-    /// Opens the directory of a site; a new or an empty one becomes a site.
+    /// Opens the directory of a site; a new or empty directory becomes a site.
     ///
     /// # Errors
-    /// Something else is in it, another process writes to it, or it cannot be written.
+    /// It contains other files, another process writes to it, or it cannot be written.
     pub fn open(path: &Path, waits: &Waits) -> Result<Self, SiteError> {
         let lock = opened(path, OFlags::empty())?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|_| SiteError::Locked(shown(path)))?;
@@ -87,10 +85,10 @@ impl Directory {
         Ok(directory)
     }
 
-    /// Writes a file of the site, unless it has this text already. Whether it was written.
+    /// Writes a file of the site unless its text is unchanged. Returns whether it was written.
     ///
     /// # Errors
-    /// Something else has its name, or it cannot be written.
+    /// The name is taken by something else, or the file cannot be written.
     pub fn put(&self, name: &str, text: &str) -> Result<bool, SiteError> {
         let file = self.path.join(name);
         match fs::symlink_metadata(&file) {
@@ -105,10 +103,10 @@ impl Directory {
         Ok(true)
     }
 
-    /// Removes the pages that are not among `files`. How many were removed.
+    /// Removes pages that are not in `files`. Returns the number of removed pages.
     ///
     /// # Errors
-    /// Something cannot be removed.
+    /// A page cannot be removed.
     pub fn remove_others(&self, files: &BTreeSet<String>) -> Result<usize, SiteError> {
         let mut removed = 0;
         for below in ["", RUN_PAGES_DIRECTORY, MACHINES] {

@@ -1,4 +1,4 @@
-//! The index: a part for each machine, the one that measured last first.
+//! Index page: one section per machine, the most recently measured first.
 
 use maud::{Markup, html};
 use plimsoll_units::text::{counted, shown_within};
@@ -6,11 +6,11 @@ use plimsoll_units::text::{counted, shown_within};
 use super::{OfMachine, Since, change, changes, method, names, since, text_page, when};
 use crate::report::html::parts::verdict;
 
-/// Runs whose changes are told of each machine, and changes of each.
+/// Limit of runs whose changes are listed per machine, and of changes per run.
 const MOST_RUNS: usize = 4;
 const MOST_CHANGES: usize = 4;
 
-/// The page; `machines` in any order.
+/// Builds the page; `machines` may be in any order.
 pub fn index(machines: &[OfMachine<'_>]) -> String {
     let mut order: Vec<&OfMachine<'_>> = machines.iter().collect();
     let newest = |of: &OfMachine<'_>| of.runs.last().map(|run| run.entry.line.started.clone());
@@ -68,7 +68,6 @@ fn machine(of: &OfMachine<'_>) -> Markup {
     }
 }
 
-/// The changes since one run, in a line.
 fn line(of: &Since<'_>) -> Markup {
     let more = of.changes.len().saturating_sub(MOST_CHANGES);
     html! {

@@ -1,4 +1,4 @@
-//! The page of a machine: what changed, its figures over time by subsystem, and all its runs.
+//! Page of a machine: changes, results over time by subsystem, and all runs.
 
 use maud::{Markup, html};
 use plimsoll_bench::label::label;
@@ -17,10 +17,9 @@ use crate::report::html::parts::verdict;
 use crate::report::progress::span;
 use crate::report::trend::between;
 
-/// From its place to the site's top.
 const BASE: &str = "../";
 
-/// The page.
+/// Builds the page.
 pub fn machine(of: &OfMachine<'_>) -> String {
     let body = html! {
         nav { a href="../index.html" { "all machines" } }
@@ -68,7 +67,7 @@ fn changed(of: &OfMachine<'_>) -> Markup {
     }
 }
 
-/// The figures of more than one run, by subsystem.
+/// Charts of results that more than one run has, by subsystem.
 fn trends(of: &OfMachine<'_>) -> Markup {
     let (drawn, once): (Vec<&Series>, Vec<&Series>) =
         of.series.iter().partition(|series| series.trend.points.len() > 1);
@@ -136,12 +135,11 @@ fn trend(series: &Series) -> Markup {
     }
 }
 
-/// The case in words, which the heading of its subsystem stands above.
+/// Returns the case's label, without its subsystem.
 fn said(id: &str) -> String {
     id.parse::<Case>().map_or_else(|_| id.to_owned(), |case| label(&case))
 }
 
-/// All runs, the newest first.
 fn runs(of: &OfMachine<'_>) -> Markup {
     html! {
         section {

@@ -1,4 +1,4 @@
-//! A trend as a drawing: the figures in the order of runs, their levels, and a mark where the level changes.
+//! Drawing of a trend: results in order of runs, levels, and a mark at each change of level.
 
 use std::fmt::Write as _;
 
@@ -9,19 +9,16 @@ use plimsoll_units::quantity::{Quantity, percent};
 use super::{Series, class, names, when};
 use crate::report::trend::Change;
 
-/// The drawing's size in its own units.
 const DRAWING_WIDTH: f64 = 560.0;
 const HEIGHT: f64 = 120.0;
-/// What is free around the line.
 const FREE: f64 = 8.0;
-/// Points up to which each is drawn and leads to its run.
+/// Limit of points up to which each one is drawn and linked to its run.
 const MOST_POINTS: usize = 120;
-/// Groups of neighbours of which the lowest and the highest are drawn, where there are more than twice as many.
+/// Groups of neighbours drawn by minimum and maximum if there are more than twice as many points.
 const GROUPS: usize = 200;
-/// The least height of the scale, as a share of the figures: noise of a thousandth fills no drawing.
+/// Least range of the y axis, relative to the values, so that small noise does not fill it.
 const LEAST_SCALE: f64 = 0.02;
 
-/// From figures to places.
 struct Scale {
     count: usize,
     low: f64,
@@ -34,7 +31,7 @@ impl Scale {
             values.iter().fold((f64::MAX, f64::MIN), |(low, high), v| (low.min(*v), high.max(*v)));
         let middle = low / 2.0 + high / 2.0;
         let half = (high / 2.0 - low / 2.0).max(middle.abs() * LEAST_SCALE / 2.0);
-        // All at zero: any scale shows that.
+        // All values are zero: any scale will do.
         let half = if half > 0.0 { half } else { 1.0 };
         Self { count: values.len(), low: middle - half, high: middle + half }
     }
@@ -51,7 +48,6 @@ impl Scale {
     }
 }
 
-/// The drawing.
 pub(super) fn plot(series: &Series, changes: &[Change<'_>]) -> Markup {
     let points = &series.trend.points;
     let values: Vec<f64> = points.iter().map(|point| point.median).collect();
@@ -89,13 +85,12 @@ pub(super) fn plot(series: &Series, changes: &[Change<'_>]) -> Markup {
     }
 }
 
-/// A figure and its share of the limit.
 fn said(point: &Point, series: &Series) -> String {
     let share = point.of_limit.map(|share| format!(", {} of limit", percent(share, 3))).unwrap_or_default();
     format!("{}{share}", Quantity::new(point.median, series.trend.unit))
 }
 
-/// The line through the figures; of very many the lowest and the highest of each group of neighbours.
+/// Builds the line; many values are reduced to minimum and maximum per group.
 fn line(values: &[f64], scale: &Scale) -> String {
     let mut path = String::new();
     let mut add = |index: usize, value: f64| {

@@ -50,7 +50,7 @@ fn trend(metric: &str, values: &[f64]) -> Trend {
     }
 }
 
-/// 20 GB/s, from the 15th run on 18 GB/s.
+/// 20 GB/s, and 18 GB/s from the 15th run.
 fn stepped() -> Vec<f64> {
     (0..24).map(|n| (if n < 14 { 20e9 } else { 18e9 }) * (1.0 + 0.002 * f64::from(n % 3))).collect()
 }
@@ -74,7 +74,7 @@ fn of<'a>(entries: &'a [Entry], run: &Run, redacted: bool) -> OfMachine<'a> {
     }
 }
 
-/// No element that the text could have made, no control character, no script, and nothing from elsewhere.
+/// Checks for elements made by text, control characters, scripts and external resources.
 #[track_caller]
 fn harmless(page: &str) {
     for wrong in ["<script", "<img", "onerror=\"", "http://", "https://", "\u{1b}", "\u{202e}", "javascript:"]

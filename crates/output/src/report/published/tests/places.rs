@@ -1,5 +1,5 @@
-//! docs/reports.md: each table and figure of the published reports, with the place where plimsoll has it again. Made from
-//! the data; this test fails where the file is not what they say. `PLIMSOLL_WRITE_DOCS=1 cargo test places::` writes it.
+//! Compares docs/reports.md (each published table and figure, with its counterpart in plimsoll)
+//! with the data. `PLIMSOLL_WRITE_DOCS=1 cargo test places::` writes the file.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -19,7 +19,7 @@ use crate::report::html;
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reports.md");
 
-/// A run of the report's plan in which every case has figures.
+/// A run of the report's plan with results for each case.
 fn replay(name: &str) -> Run {
     let plan = resolve::plan(&What::Plan(name.to_owned()), &Common::default()).unwrap();
     let machine = Fixture::open("firecracker-zen4").unwrap().machine();
@@ -45,7 +45,7 @@ fn replay(name: &str) -> Run {
     run
 }
 
-/// Which benchmarks measure a table, or why none does.
+/// Benchmarks that measure a table, or why none does.
 fn measured_by(table: &Table<'_>) -> String {
     let matched = table.figures().filter_map(|figure| figure.matched.as_ref());
     let benchmarks: BTreeSet<String> =
@@ -129,7 +129,7 @@ fn all() -> String {
     let text: String = reports.iter().map(section).collect();
     let count = |of: fn(&html::Titles) -> usize| titles.iter().map(of).sum::<usize>();
     let series = count(|titles| titles.series.len());
-    // The longer words first: TABLES is the end of OWN_TABLES.
+    // Longer words first: TABLES is the end of OWN_TABLES.
     let head = [
         ("OWN_TABLES", of_kind(Kind::Own)),
         ("TABLES", kinds.len()),
@@ -149,7 +149,7 @@ fn all() -> String {
     )
 }
 
-/// A row for each point that a report leaves open; those of all reports once.
+/// A row per open point; those of all reports once.
 fn open_points(reports: &[Baseline]) -> String {
     let mut seen: Vec<&str> = Vec::new();
     let mut rows = String::new();
@@ -237,7 +237,7 @@ at the end of the evaluation of each replay.
 
 #[test]
 fn the_list_of_tables_and_figures_is_what_the_data_say() {
-    // The best instruction set of this processor is in some titles.
+    // Some titles contain this processor's best instruction set.
     let best = plimsoll_metal::isa::Isa::best();
     let made = all().replace(&format!(" {best} ×"), " ×");
     if std::env::var_os("PLIMSOLL_WRITE_DOCS").is_some() {
