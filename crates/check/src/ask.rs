@@ -1,4 +1,4 @@
-//! Asking for the limit of a figure, and whether a limit binds.
+//! Derives the limit of a figure and decides whether the limit is binding.
 
 use plimsoll_machine::Machine;
 use plimsoll_model::limit::user::UserLimits;
@@ -7,50 +7,43 @@ use plimsoll_reference::stated::{Figure, Like, Subject};
 
 use crate::{Cause, Place};
 
-/// No processor that was sold has run faster without the user's doing (Intel Core i9-14900KS, 6.2 GHz, 2024). What a figure's clock was its
-/// file does not say, and a limit at another clock could accuse it wrongly.
+/// Highest clock in Hz of any processor sold (Intel Core i9-14900KS, 6.2 GHz, 2024). Files do not
+/// contain the clock, and a limit at a lower one could wrongly make a figure impossible.
 pub(crate) const HIGHEST_CLOCK: f64 = 6.2e9;
 
-/// Threads that a limit is asked for at most: Linux runs no more CPUs (x86's NR_CPUS is at most 8192), and a case lists its threads.
+/// Maximum threads of a judged case. Linux has no more CPUs (x86: NR_CPUS ≤ 8192).
 const MOST_THREADS: u64 = 1 << 16;
 
-/// What a figure is held to, and what speaks for or against it.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
-    /// The limit, where one is known.
     pub(crate) limit: Option<Limit>,
-    /// Why none is.
     pub(crate) why_not: Option<String>,
-    /// What the file shows to be wrong, whatever the limit.
+    /// Cause and reason that the file proves, whatever the limit.
     pub(crate) sure: Option<(Cause, String)>,
-    /// What is the matter where the figure is past the limit, by what the file shows.
+    /// Cause and reason that the file suggests if the figure is past the limit.
     pub(crate) likely: Option<(Cause, String)>,
-    /// What may be the matter where the file shows nothing.
+    /// Possible causes if the file shows none.
     pub(crate) possible: &'static str,
-    /// Why it cannot be judged though it is within the limit.
+    /// Reason why the figure cannot be judged though it is within the limit.
     pub(crate) doubt: Option<String>,
-    /// Why the limit may be higher.
+    /// Reason why the limit may be higher.
     pub(crate) incomplete: Option<String>,
-    /// What is to be said of it where it is fine.
     pub(crate) note: Option<String>,
-    /// How much of the figure its way of counting may add, in its unit.
+    /// Part of the figure that its way of counting may add, in the figure's unit.
     pub(crate) spare: f64,
 }
 
 impl Held {
-    /// Nothing is known.
     pub(crate) fn unknown(why: impl Into<String>) -> Self {
         Self { why_not: Some(why.into()), ..Self::default() }
     }
 }
 
-/// The limit of a figure on a machine; `alternatives` are the cases of ours that it may be like, of which the one with the most
-/// room counts.
+/// Derives the limit of a figure: the most permissive one of the cases that `alternatives` returns.
 pub(crate) fn ask(figure: &Figure, place: &Place<'_>, alternatives: impl Fn(&Like) -> Vec<Like>) -> Held {
     ask_of(figure, place.machine, alternatives)
 }
 
-/// The same of a machine that is put together.
 pub(crate) fn ask_of(figure: &Figure, machine: &Machine, alternatives: impl Fn(&Like) -> Vec<Like>) -> Held {
     let like = match &figure.like {
         Ok(like) if like.case.threads() as u64 > MOST_THREADS => {
@@ -75,7 +68,7 @@ pub(crate) fn ask_of(figure: &Figure, machine: &Machine, alternatives: impl Fn(&
     }
 }
 
-/// The limit that the user gives for a figure; of several the one that the figure is nearest to, or furthest past.
+/// Returns the user's limit for a figure; of several the one with the highest share.
 pub(crate) fn given(figure: &Figure, limits: &UserLimits) -> Option<Limit> {
     let like = figure.like.as_ref().ok()?;
     let metric = plimsoll_bench::metric(&like.case, like.metric)?;
@@ -95,17 +88,14 @@ fn limits(machine: &Machine, like: &Like) -> Vec<Limit> {
     })
 }
 
-/// Of the limits of a figure the tightest that is no promise; else what there is.
+/// Returns the tightest limit that is not a promise; else any with a value, else the first.
 fn physical(limits: Vec<Limit>) -> Option<Limit> {
     let binds = |limit: &&Limit| limit.value.is_some() && !limit.is_promise;
     let found = limits.iter().find(binds).or_else(|| limits.iter().find(|limit| limit.value.is_some()));
     found.or(limits.first()).cloned()
 }
 
-/// Whether a figure past a limit is impossible.
-///
-/// # Errors
-/// What else can explain it.
+/// Returns `Ok` if a figure past this limit is impossible, else what else can explain it.
 pub(crate) fn binding(
     limit: &Limit,
     figure: &Figure,
@@ -113,7 +103,7 @@ pub(crate) fn binding(
     explained: bool,
     place: &Place<'_>,
 ) -> Result<(), String> {
-    /// Sockets of a host that a guest may have without seeing more than one.
+    /// Sockets of the host per socket that a guest sees, at most.
     const HIDDEN_SOCKETS: f64 = 2.0;
     if limit.source == Source::User {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Figures of cores: held to what the cores can start in a cycle at the highest clock that any processor has.
+//! Core figures: limited by what the cores start per cycle at [`HIGHEST_CLOCK`].
 
 use plimsoll_metal::isa::Isa;
 use plimsoll_model::limit::{Input, Kind, Limit, Source};
@@ -8,7 +8,7 @@ use plimsoll_units::quantity::significant;
 use crate::ask::{HIGHEST_CLOCK, Held, ask};
 use crate::{Cause, Place};
 
-/// How many times as many threads the times of a file may add up to as it says.
+/// Tolerated ratio of busy threads, by the times in a file, to the threads that it states.
 const THREADS_TOLERANCE: f64 = 1.15;
 
 pub(crate) fn held(figure: &Figure, used: &CoreUse, place: &Place<'_>) -> Held {
@@ -25,7 +25,7 @@ pub(crate) fn held(figure: &Figure, used: &CoreUse, place: &Place<'_>) -> Held {
     held
 }
 
-/// Units of work that take integer remainders each: no processor starts more than one division of integers a cycle.
+/// Limit of work in integer remainders: at most one integer division starts per cycle.
 fn of_remainders(figure: &Figure, threads: f64, remainders: f64, place: &Place<'_>) -> Held {
     let cpus = threads.max(1.0).min(place.machine.cpu.allowed.len().max(1) as f64);
     let inputs = vec![
@@ -47,7 +47,7 @@ fn of_remainders(figure: &Figure, threads: f64, remainders: f64, place: &Place<'
     }
 }
 
-/// Where the file does not name the instruction set, each.
+/// Returns one case per vector instruction set if the file does not name its instruction set.
 fn alternatives(like: &Like) -> Vec<Like> {
     let mut like = like.clone();
     like.sample.conditions.clock_hz = Some(HIGHEST_CLOCK);
@@ -58,7 +58,6 @@ fn alternatives(like: &Like) -> Vec<Like> {
     vectors.map(|isa| Like { case: like.case.clone().with_word("isa", isa.name()), ..like.clone() }).collect()
 }
 
-/// The limit with the clock's origin as it is.
 pub(crate) fn at_highest_clock(mut limit: Limit) -> Limit {
     for input in limit.inputs.iter_mut().filter(|input| input.unit == "Hz") {
         input.from = "the highest of any processor sold: the file does not say which was held".to_owned();

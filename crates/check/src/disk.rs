@@ -1,5 +1,4 @@
-//! Figures of a disk: held to the link of the disk that the file names, and not believed where the device moved less than
-//! the figure counts, or where there is no disk.
+//! Disk figures: limited by the disk's link; impossible if the disk moved less or there is no disk.
 
 mod place;
 
@@ -12,21 +11,21 @@ use crate::ask::{Held, ask_of};
 use crate::{Cause, Place};
 use place::{Behind, Nothing};
 
-/// Bytes of the largest request of a disk, unless this machine's may be larger: the kernel's own default is 1.25 MiB, 4 MiB since
-/// 6.16 (`BLK_DEF_MAX_SECTORS_CAP`). What this machine's disk has now, it need not have had.
+/// Least assumed maximum request of a disk in bytes, which may have been set differently then. The
+/// kernel's default is 1.25 MiB, 4 MiB since 6.16 (`BLK_DEF_MAX_SECTORS_CAP`).
 const LARGEST_REQUEST: f64 = (4 << 20) as f64;
-/// The least that the jobs of a file must have moved, for the disk's own counts to say something.
+/// Minimum bytes moved by the figure's jobs for the disk's counts to be meaningful.
 const LEAST_MOVED: f64 = (4 << 20) as f64;
-/// How long before its end a tool may have counted last (fio's DISK_UTIL_MSEC).
+/// Maximum time in s between a tool's last count and its end (fio's DISK_UTIL_MSEC).
 const LAG: f64 = 0.25;
-/// The least run whose counts say something.
+/// Minimum duration in s of a run for its counts to be meaningful.
 const LEAST_SECONDS: f64 = 1.0;
-/// The share of a job's bytes that the disk must have moved at least.
+/// Minimum share of a job's bytes that the disk must have moved.
 const LEAST_SHARE: f64 = 0.5;
-/// A block device does not answer sooner: submission, interrupt and the crossings of PCI Express alone take as long (the quickest
-/// drives sold, Intel Optane P5800X, are specified with 5 µs).
+/// Minimum latency of a block device in s: submission, interrupt and PCI Express take as long. The
+/// fastest drives sold (Intel Optane P5800X) are specified with 5 µs.
 const SOONEST: f64 = 2e-6;
-/// More random transfers per second than a rotating disk makes, even if it reorders a deep queue: four per turn at 15,000 rpm.
+/// Maximum random transfers/s of a rotating disk: four per rotation at 15,000 rpm, by reordering.
 const MOST_MOVES: f64 = 1000.0;
 
 pub(crate) fn held(figure: &Figure, used: &DiskUse, place: &Place<'_>) -> Held {
@@ -59,7 +58,6 @@ pub(crate) fn held(figure: &Figure, used: &DiskUse, place: &Place<'_>) -> Held {
     held
 }
 
-/// A figure, and what is known of the disks behind it.
 struct Shown<'a> {
     figure: &'a Figure,
     used: &'a DiskUse,
@@ -73,7 +71,7 @@ impl Shown<'_> {
         self.cached().or_else(|| compressed(used, machine)).or_else(|| self.unwritten())
     }
 
-    /// Seconds that the link of the disks needs for one transfer; 0 where that is not known, or made up by a hypervisor.
+    /// Seconds per transfer on the disks' links; 0 if unknown or in a guest (made up).
     fn crossing(&self) -> f64 {
         let Some(behind) =
             self.behind.filter(|_| self.place.machine.virtualisation.is_virtual == Some(false))
@@ -86,10 +84,10 @@ impl Shown<'_> {
         speed.zip(self.used.block).map_or(0.0, |(speed, block)| block / speed)
     }
 
-    /// That the page cache answered, as the disk's own counts or a latency show.
+    /// Detects answers of the page cache by the disk's counts or a latency.
     fn cached(&self) -> Option<(Cause, String)> {
         let Self { figure, used, place: Place { machine, .. }, .. } = self;
-        // Persistent memory may be read without the page cache though the file is open without O_DIRECT (DAX).
+        // Persistent memory may be read without the page cache even without O_DIRECT (DAX).
         if used.cached != Some(true) || used.counted.iter().any(Counted::is_memory) {
             return None;
         }
@@ -103,13 +101,13 @@ impl Shown<'_> {
         Some((Cause::PageCache, format!("buffered (direct=0), and {took}")))
     }
 
-    /// That a direct read reached no disk.
+    /// Detects direct reads that reached no disk.
     fn unwritten(&self) -> Option<(Cause, String)> {
         let Self { figure, used, place, .. } = self;
         if !used.reads_directly || used.counted.iter().any(Counted::is_memory) {
             return None;
         }
-        // Without the tool's counts the user must have named the machine, whose disks are known to be no memory.
+        // Without the tool's counts, the user must have named a machine whose disks are known.
         if used.counted.is_empty() && !(place.is_named && self.has_disks()) {
             return None;
         }
@@ -123,13 +121,11 @@ impl Shown<'_> {
         Some((Cause::Unwritten, text))
     }
 
-    /// Whether the disks are known, and none is memory.
     fn has_disks(&self) -> bool {
         let disks = self.behind.map_or(&[][..], Behind::disks);
         !disks.is_empty() && disks.iter().all(|disk| !matches!(disk.kind, DiskKind::Ram | DiskKind::Zram))
     }
 
-    /// Why the figure cannot be judged though it is within the limit.
     fn doubt(&self) -> Option<String> {
         let Self { figure, used, place, .. } = self;
         if used.cached == Some(true)
@@ -143,7 +139,7 @@ impl Shown<'_> {
         })
     }
 
-    /// That a rotating disk would have to move its heads too often.
+    /// Detects rates that a rotating disk cannot reach.
     fn too_many_turns(&self) -> Option<String> {
         let disks = self.behind?.disks();
         let rotates = |disk: &Disk| disk.rotational == Some(true);
@@ -167,7 +163,7 @@ impl Shown<'_> {
         })
     }
 
-    /// That the page cache may hold all of it, and nothing was counted at the disks.
+    /// Detects data that the page cache may hold if no disk counts are available.
     fn answered_by_memory(&self) -> Option<String> {
         let Self { used, place: Place { machine, .. }, .. } = self;
         let waits = used.writes && used.syncs;
@@ -175,7 +171,7 @@ impl Shown<'_> {
             return None;
         }
         let memory = machine.memory.total_bytes.map(|bytes| bytes as f64);
-        // A block that is written again replaces the earlier one in the page cache.
+        // A rewritten block replaces the earlier one in the page cache.
         let own = used.writes.then_some(used.own);
         let bytes =
             own.map_or(used.file_bytes, |own| Some(used.file_bytes.map_or(own, |file| own.min(file))));
@@ -199,7 +195,7 @@ impl Shown<'_> {
     }
 }
 
-/// That a transfer took less than a disk needs, whose link needs `crossing` seconds for it.
+/// Detects transfers faster than a disk whose link needs `crossing` seconds.
 fn sooner(used: &DiskUse, crossing: f64) -> Option<String> {
     let least = SOONEST + crossing;
     let lone = used.lone_seconds.filter(|seconds| *seconds > 0.0 && *seconds < least)?;
@@ -211,20 +207,19 @@ fn sooner(used: &DiskUse, crossing: f64) -> Option<String> {
     Some(format!("a transfer took {lone} on average: too fast for a disk{link}"))
 }
 
-/// That the disks were asked for less than the jobs count.
+/// The disks received fewer bytes or requests than the jobs count.
 enum Short {
-    /// Whichever job the disks' counts are of.
+    /// Certain for any assignment of the disks' counts to jobs.
     Sure(String),
-    /// Something else explains it.
+    /// Another explanation is possible.
     Open(String),
 }
 
-/// Whether the jobs are too short for the tool's counts.
 fn is_short(used: &DiskUse) -> bool {
     used.seconds.is_none_or(|seconds| seconds < LEAST_SECONDS)
 }
 
-/// Whether the disks did too little for the figure. Their counts are those of all jobs, and lack the end of the run.
+/// Detects that the disks did too little. Their counts are of all jobs and may lack the run's end.
 fn short(figure: &Figure, used: &DiskUse, machine: &Machine) -> Option<Short> {
     let Counts { disks, bytes, requests } = Counts::of(used, machine)?;
     let verb = if used.writes { "wrote" } else { "read" };
@@ -237,7 +232,7 @@ fn short(figure: &Figure, used: &DiskUse, machine: &Machine) -> Option<Short> {
             let own = shown(used.own);
             return Some(Short::Sure(format!("it {verb} {own}, and {disks} moved at most {moved}")));
         }
-        // What is at random places and not in the page cache takes a request each. Neighbouring pages are written as one.
+        // Each random transfer takes a request, but the page cache merges neighbouring writes.
         let each = !used.writes || figure.unit == Unit::IoPerSecond;
         if let Some(random) = used.random.filter(|random| each && lacks(requests, *random)) {
             let (own, asked) = (significant(random, 3), significant(requests, 3));
@@ -258,7 +253,7 @@ fn short(figure: &Figure, used: &DiskUse, machine: &Machine) -> Option<Short> {
     })
 }
 
-/// That less was moved than counted because the data could be compressed.
+/// Detects that compressible data made the disk move less than counted.
 fn compressed(used: &DiskUse, machine: &Machine) -> Option<(Cause, String)> {
     let option = used.compressible.as_ref()?;
     let Counts { disks, bytes, .. } = Counts::of(used, machine)?;
@@ -275,20 +270,19 @@ fn compressed(used: &DiskUse, machine: &Machine) -> Option<(Cause, String)> {
     })
 }
 
-/// What the kernel counted at the disks in a figure's direction.
+/// Kernel counts of the disks in a figure's direction.
 struct Counts {
-    /// The disks by name.
     disks: String,
-    /// The most bytes that they moved.
+    /// Upper bound of the bytes moved.
     bytes: f64,
-    /// Requests, those merged into others included.
+    /// Requests, merged ones included.
     requests: f64,
 }
 
 impl Counts {
-    /// What was counted; `None` where the kernel does not count all.
+    /// Returns `None` if the kernel does not count all transfers.
     fn of(used: &DiskUse, machine: &Machine) -> Option<Self> {
-        // An NVMe device of several paths counts nothing itself, and persistent memory may be read without requests.
+        // Multipath NVMe devices count nothing; persistent memory may be read without requests.
         let blind = |disk: &Counted| disk.is_memory() || disk.silent && disk.name.starts_with("nvme");
         if used.counted.is_empty() || used.counted.iter().any(blind) {
             return None;
@@ -310,7 +304,7 @@ impl Counts {
     }
 }
 
-/// What is the matter where the figure is past the limit.
+/// Returns the probable cause for a figure past the limit.
 fn likely(used: &DiskUse, behind: Option<&Behind>) -> Option<(Cause, String)> {
     if used.cached == Some(true) {
         let text = "past the disk's link, and buffered (direct=0): the page cache answered".to_owned();

@@ -1,10 +1,9 @@
-//! Results of other tools, held to the limits of a machine.
+//! Checks results of other tools against the limits of a machine.
 //!
-//! A figure is impossible where what the file itself tells contradicts it (the device moved less than the job read, both ends
-//! are one machine), or where it is past a physical limit of the machine. The cause is named as certain only where the file
-//! shows it; else what may have caused it is named as possible. What can be explained otherwise is not accused: a limit
-//! that a hypervisor states, a rating, or a file of another machine give "cannot be judged". Pure, but for what the machine
-//! says of paths.
+//! A figure is impossible if its own file contradicts it (the device moved less than the job read,
+//! both ends are one machine) or if it is past a physical limit of the machine. Causes that the
+//! file does not show are only possible causes. A figure with another explanation (a limit made up
+//! by a hypervisor, a rating, a file from another machine) cannot be judged.
 #![forbid(unsafe_code)]
 
 mod ask;
@@ -30,23 +29,23 @@ pub use own::check_measurements;
 pub use read::{MOST_BYTES, contents};
 pub use verdict::{Bound, Cause, Checked, Document, Row, Unread, Verdict};
 
-/// How far past a limit a figure must be: as for figures of our own (`result::evaluate`).
+/// Ratio to a limit above which a figure is past it, as in `result::evaluate`.
 const LIMIT_TOLERANCE: f64 = 1.02;
 
-/// The machine that figures are held to.
+/// Machine that figures are checked against.
 #[derive(Clone, Copy)]
 pub struct Place<'a> {
-    /// What was discovered of it.
+    /// Discovered description.
     pub machine: &'a Machine,
-    /// Where that was read from.
+    /// Root of the file tree that the description was read from.
     pub root: &'a Root,
-    /// Whether the user says that the results are of this machine.
+    /// Whether the user states that the results come from this machine.
     pub is_named: bool,
-    /// Limits that the user gives: they take the place of derived ones.
+    /// Limits from the user; they replace derived ones.
     pub limits: &'a UserLimits,
 }
 
-/// Holds all figures of a result to the limits of a machine; `document` is its number, from 1, in a file with several.
+/// Checks all figures of a result; `document` is its number, from 1, in a file with several.
 pub fn check(file: &str, document: Option<usize>, stated: &Stated, place: &Place<'_>) -> Checked {
     let foreign = foreign(&stated.origin, place);
     let of_another = |figure: &Figure| foreign.clone().or_else(|| crowded(figure, place.machine));
@@ -62,9 +61,8 @@ pub fn check(file: &str, document: Option<usize>, stated: &Stated, place: &Place
     }
 }
 
-/// Why the file is not of this machine, where it says of which it is.
+/// Returns why the file comes from another machine, if it shows its origin.
 fn foreign(origin: &Origin, place: &Place<'_>) -> Option<String> {
-    /// Machines with another system cannot be saved.
     const SYSTEM: &str = "Linux";
     let Machine { host, kernel, .. } = place.machine;
     if let Some(system) = origin.system.as_deref().filter(|system| *system != SYSTEM) {
@@ -83,8 +81,7 @@ fn foreign(origin: &Origin, place: &Place<'_>) -> Option<String> {
     ))
 }
 
-/// Why a figure comes from another machine, or several: more threads made it than this one has CPUs, or its data does not fit in
-/// this one's memory.
+/// Returns why a figure needs another machine: more threads than CPUs, or more data than memory.
 fn crowded(figure: &Figure, machine: &Machine) -> Option<String> {
     let (threads, working_set) = match &figure.subject {
         Subject::Cores(used) => (used.threads, used.working_set),
@@ -126,12 +123,12 @@ fn judged(figure: &Figure, place: &Place<'_>, foreign: Option<&str>) -> Row {
         Subject::Cores(used) => cores::held(figure, used, place),
         Subject::Other => ask::ask(figure, place, |like| vec![like.clone()]),
     };
-    // A link's own judgement takes such a limit into account.
+    // `link::held` takes the user's limit into account itself.
     let is_link = matches!(figure.subject, Subject::Link(_));
     if let Some(limit) = ask::given(figure, place.limits).filter(|_| !is_link) {
         held = Held { limit: Some(limit), why_not: None, incomplete: None, ..held };
     }
-    // What is sure of this machine's caches is not of another's.
+    // A verdict by this machine's caches is not certain on another machine.
     if foreign.is_some()
         && matches!(&figure.subject, Subject::Memory(used) if memory::rests_on_the_machine(used))
     {
@@ -152,9 +149,9 @@ fn judged(figure: &Figure, place: &Place<'_>, foreign: Option<&str>) -> Row {
     decided(figure, held, place, foreign)
 }
 
-/// A figure that its own work and time contradict.
+/// Judges a figure that its own work and time contradict.
 fn contradicted(figure: &Figure, account: &Account, held: &Held, foreign: bool) -> Option<Row> {
-    /// How near a factor must be to 8.
+    /// Tolerated relative difference of a factor to 8 or 1/8.
     const FACTOR_OF_8_TOLERANCE: f64 = 0.06;
     let why = account.contradicts(figure.value, figure.unit, f64::INFINITY)?;
     let factor = figure.value / (account.amount / account.seconds.value());
@@ -180,7 +177,7 @@ fn contradicted(figure: &Figure, account: &Account, held: &Held, foreign: bool) 
     Some(Row { contradicts_itself: true, ..found })
 }
 
-/// The verdict on a figure that is not contradicted by its own file's numbers.
+/// Judges a figure that its own file does not contradict.
 fn decided(figure: &Figure, held: Held, place: &Place<'_>, foreign: Option<&str>) -> Row {
     let Held { limit, why_not, sure, likely, possible, doubt, incomplete, note, spare } = held;
     if let Some((cause, why)) = sure {

@@ -1,4 +1,4 @@
-//! Figures of a link: held to what frames leave of its rate, and not believed where no link was crossed.
+//! Link figures: limited by the payload share of the line rate; impossible if no link was crossed.
 
 use plimsoll_bench_network::condition::{
     PATH_IPV6, PATH_LOOPBACK, PATH_MTU, PATH_SPEED, TCP_MSS, TCP_TIMESTAMPS,
@@ -12,18 +12,18 @@ use plimsoll_units::text::shown_within;
 use crate::ask::{self, Held, ask};
 use crate::{Cause, Place};
 
-/// Bytes that the buffers of a stream hold at most, which count as moved at one end only: several times the kernel's own
-/// defaults (`tcp_wmem`, `tcp_rmem`: 4 and 6 MiB).
+/// Maximum bytes in a stream's buffers, which count as moved at one end only: several times the
+/// kernel's defaults (`tcp_wmem`, `tcp_rmem`: 4 and 6 MiB).
 const BUFFERS: f64 = (8 << 20) as f64;
-/// The most of a figure that is put down to buffers.
+/// Maximum share of a figure that is attributed to buffers.
 const MOST_BUFFERED: f64 = 0.25;
-/// How far a sender that keeps to a rate is past it in a short test.
+/// Ratio by which a paced sender may exceed its rate in a short test.
 const PACED: f64 = 1.1;
-/// Bit/s that a tunnel of one process may reach, which copies and often encrypts each byte.
+/// Maximum rate in bit/s of a tunnel process, which copies and often encrypts each byte.
 const TUNNEL: f64 = 10e9;
-/// The largest usual packet (jumbo frames): it leaves the program most.
+/// MTU of jumbo frames, the largest in common use; it leaves the most payload.
 const JUMBO_MTU: f64 = 9000.0;
-/// Bytes of the smallest headers of IP and TCP; those of IP and UDP take fewer.
+/// Bytes of the smallest IP and TCP headers; IP and UDP take less.
 const HEADERS: f64 = 40.0;
 
 pub(crate) fn held(figure: &Figure, used: &LinkUse, place: &Place<'_>) -> Held {
@@ -51,7 +51,7 @@ pub(crate) fn held(figure: &Figure, used: &LinkUse, place: &Place<'_>) -> Held {
                 "{said}, and the rate is the one that was asked for: it says nothing of a link"
             ));
         }
-        // What a tunnel's own end sends is bound by the link all the same.
+        // Traffic of a tunnel's own end is still limited by the link.
         let within = |limit: &Limit| limit.value.is_some_and(|value| figure.value <= value);
         if end.is_reserved
             && held.sure.is_none()
@@ -75,7 +75,7 @@ pub(crate) fn held(figure: &Figure, used: &LinkUse, place: &Place<'_>) -> Held {
     held
 }
 
-/// Why the limit may be higher: packets may have been larger than this machine's, which the file does not show.
+/// Returns why the limit may be higher: the packets may have been larger than this machine's.
 fn larger_packets(figure: &Figure, used: &LinkUse, crossed: &Crossed) -> Option<String> {
     let payload = match used.datagram {
         Some(datagram) => datagram,
@@ -88,9 +88,8 @@ fn larger_packets(figure: &Figure, used: &LinkUse, crossed: &Crossed) -> Option<
     })
 }
 
-/// What is wrong where the figure is the sum of both directions.
 fn both_ways(figure: &Figure, used: &LinkUse) -> Option<(Cause, String)> {
-    /// The streams round, and count from other moments than their sum.
+    /// Streams are rounded and start and end at other moments than their sum.
     const STREAM_SUM_TOLERANCE: f64 = 0.05;
     let [own, other] = used.each_way?;
     let is_sum = (figure.value / (own + other) - 1.0).abs() < STREAM_SUM_TOLERANCE
@@ -107,7 +106,7 @@ fn both_ways(figure: &Figure, used: &LinkUse) -> Option<(Cause, String)> {
     })
 }
 
-/// The end by which both are seen to be one machine.
+/// Returns the end that shows that both ends are one machine.
 fn loopback(used: &LinkUse) -> Option<End> {
     let is_own = |end: &str| {
         let end = end.trim_start_matches("::ffff:");
@@ -121,14 +120,13 @@ fn loopback(used: &LinkUse) -> Option<End> {
     Some(End { name: shown_within(end, 64), is_reserved: true })
 }
 
-/// An end of a stream within one machine.
 struct End {
     name: String,
-    /// Whether its address is one of loopback, where a tunnel may listen.
+    /// Whether the address is a loopback address, on which a tunnel may listen.
     is_reserved: bool,
 }
 
-/// How fast the interfaces with a line are that the figure may have crossed.
+/// Returns the summed speed of all interfaces with a line, and their largest MTU.
 fn speed(machine: &Machine) -> Result<Crossed, String> {
     let rate = |nic: &Nic| nic.line_rate(machine.virtualisation.is_virtual);
     let lines: Vec<&Nic> =
@@ -140,20 +138,17 @@ fn speed(machine: &Machine) -> Result<Crossed, String> {
         return Err(format!("the limit of the link is unknown: {} does not state its speed", unknown.name));
     }
     let speeds = lines.iter().filter_map(|nic| rate(nic)).map(|speed| speed as f64);
-    // A bond or several paths spread streams over links, even one.
+    // A bond or several paths spread even one stream over several links.
     let speed = speeds.sum();
     Ok(Crossed { speed, mtu: largest as f64 })
 }
 
-/// Bytes a second that all links of the machine together carry.
-///
-/// # Errors
-/// The speed of one is not known, or there is none.
+/// Returns the summed rate of all links in B/s; fails without links or if a speed is unknown.
 pub(crate) fn link_bytes(machine: &Machine) -> Result<f64, String> {
     speed(machine).map(|crossed| crossed.speed / 8.0)
 }
 
-/// What a stream can have crossed.
+/// Links that a stream may have crossed: speed in bit/s, MTU in bytes.
 struct Crossed {
     speed: f64,
     mtu: f64,
@@ -161,7 +156,7 @@ struct Crossed {
 
 fn asked(like: &Like, used: &LinkUse, crossed: &Crossed) -> Like {
     let mut like = like.clone();
-    // A connection may have had another MTU than this machine has now.
+    // The connection may have had another MTU than this machine has now.
     let payload = used.segment.unwrap_or((crossed.mtu.min(JUMBO_MTU) - HEADERS).max(536.0));
     let more = &mut like.sample.conditions.more;
     for (row, value) in [
@@ -177,7 +172,7 @@ fn asked(like: &Like, used: &LinkUse, crossed: &Crossed) -> Like {
     like
 }
 
-/// What buffers at the ends may add to the figure: it counts while they fill.
+/// Bit/s that buffers at the ends may add to the figure: data counts while they fill.
 fn buffered(figure: &Figure, used: &LinkUse) -> f64 {
     let seconds = used.seconds.filter(|seconds| *seconds > 0.0).unwrap_or(1.0);
     let most = figure.value * MOST_BUFFERED;

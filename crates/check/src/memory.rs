@@ -1,4 +1,4 @@
-//! Figures of main memory: held to what the channels carry, and not believed where the arrays fit in a cache.
+//! Memory figures: limited by the channels' bandwidth; impossible if the arrays fit in a cache.
 
 use plimsoll_bench_memory::{BANDWIDTH, BUS_BANDWIDTH};
 use plimsoll_machine::Machine;
@@ -9,13 +9,13 @@ use crate::ask::{HIGHEST_CLOCK, Held, ask};
 use crate::cores::at_highest_clock;
 use crate::{Cause, Place};
 
-/// More than any cache has: what is asked for is the limit of memory.
+/// Working set beyond any cache, to derive the limit of main memory.
 const BEYOND_CACHES: u64 = 1 << 44;
-/// How many times the last-level and level-2 caches each array must be (the rule of STREAM, McCalpin 1995).
+/// Minimum size of each array relative to the caches (rule of STREAM, McCalpin 1995).
 const TIMES_LAST_LEVEL: f64 = 4.0;
-/// What fits in the first-level cache of any processor of the last twenty years.
+/// Bytes that fit in the first-level cache of any processor of the last twenty years.
 const FIRST_LEVEL: f64 = (16 << 10) as f64;
-/// Four times as much as the largest last-level cache sold (AMD EPYC 9684X, 1152 MiB, 2023).
+/// Four times the largest last-level cache sold (AMD EPYC 9684X, 1152 MiB, 2023).
 const SURELY_MEMORY: f64 = 4.0 * (1152 << 20) as f64;
 
 pub(crate) fn held(figure: &Figure, used: &MemoryUse, place: &Place<'_>) -> Held {
@@ -49,12 +49,12 @@ pub(crate) fn held(figure: &Figure, used: &MemoryUse, place: &Place<'_>) -> Held
     held
 }
 
-/// Whether what is said of the array rests on the caches of the machine, and not on those that any processor has.
+/// Returns whether the verdict depends on this machine's caches.
 pub(crate) fn rests_on_the_machine(used: &MemoryUse) -> bool {
     used.footprint.is_none_or(|bytes| bytes > FIRST_LEVEL)
 }
 
-/// What a tool says openly is a cache's.
+/// Judges a figure that the tool openly declares as cache bandwidth.
 fn of_a_cache(figure: &Figure, place: &Place<'_>) -> Held {
     let mut held = ask(figure, place, |like| vec![asked(figure, like, None)]);
     held.limit = held.limit.map(at_highest_clock);
@@ -63,7 +63,7 @@ fn of_a_cache(figure: &Figure, place: &Place<'_>) -> Held {
     held
 }
 
-/// The case of a size, with the bytes of the bus as few as can be.
+/// Returns the case with a working set of `size` bytes and the lowest possible bus traffic.
 fn asked(figure: &Figure, like: &Like, size: Option<u64>) -> Like {
     let mut like = like.clone();
     if let Some(size) = size {
@@ -76,7 +76,7 @@ fn asked(figure: &Figure, like: &Like, size: Option<u64>) -> Like {
     like
 }
 
-/// The cache that holds so many bytes with room to spare, in words.
+/// Names the cache that holds `footprint` bytes with room to spare, if any.
 fn fits(machine: &Machine, figure: &Figure, footprint: f64) -> Option<String> {
     if footprint <= FIRST_LEVEL {
         return Some("a first-level cache".to_owned());
@@ -84,12 +84,12 @@ fn fits(machine: &Machine, figure: &Figure, footprint: f64) -> Option<String> {
     let (all, instances) = machine.cpu.last_level_of(&machine.cpu.allowed)?;
     let threads = figure.like.as_ref().map_or(1, |like| like.case.threads().max(1)) as u64;
     let reach = all as f64 / instances.max(1) as f64 * threads.min(instances.max(1)) as f64;
-    // Half of it: other data is there too.
+    // Half of the cache, as it holds other data too.
     let cache = format!("the last-level cache ({})", bytes(Some(reach)));
     (footprint <= reach / 2.0).then_some(cache)
 }
 
-/// The last-level caches and all of level 2, whether the last level holds the same lines or not.
+/// Bytes of the last-level and all level-2 caches, whether inclusive or not.
 fn caches(machine: &Machine) -> Option<f64> {
     let cpu = &machine.cpu;
     cpu.last_level_bytes().map(|bytes| bytes.saturating_add(cpu.level_2_of(&cpu.allowed)) as f64)

@@ -1,4 +1,4 @@
-//! Results of plimsoll itself: each figure beside the limit that its own document has.
+//! Checks results of plimsoll itself against the limits in their own document.
 
 use plimsoll_model::measurement::{Measurement, Status};
 use plimsoll_units::quantity::Unit;
@@ -6,8 +6,8 @@ use plimsoll_units::text;
 
 use crate::verdict::{Bound, Cause, Checked, Row, Verdict};
 
-/// Judges the measurements of a run document: a wrong answer and an invalid figure are impossible, a figure with a limit is fine,
-/// and all others cannot be judged. `document` is its number, from 1, in a file with several.
+/// Judges the measurements of a run document: wrong answers and invalid figures are impossible,
+/// figures with a limit fine, all else unjudged. `document` is its number in the file, from 1.
 pub fn check_measurements(
     file: &str,
     document: Option<usize>,
@@ -51,7 +51,6 @@ fn row(made: &Measurement) -> Row {
     }
 }
 
-/// The unit that the case's figure would have.
 fn unit_of(made: &Measurement) -> Unit {
     let metrics = plimsoll_bench::find(made.case.benchmark()).map(|benchmark| benchmark.metrics(&made.case));
     metrics.and_then(|metrics| metrics.first().map(|metric| metric.unit)).unwrap_or(Unit::Second)

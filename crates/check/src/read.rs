@@ -1,15 +1,13 @@
-//! Reading a file of results: bounded, and only what is text.
+//! Reads files of results: bounded size, text only.
 
 use std::io::Read;
 use std::path::Path;
 
-/// Most bytes of one file.
+/// Maximum size of a file in bytes.
 pub const MOST_BYTES: u64 = 64 << 20;
 
-/// The text of a file, or of `stdin` where the path is `-`. What is no UTF-8 is replaced.
-///
-/// # Errors
-/// Why it cannot be read.
+/// Returns the text of a file, or of `stdin` if the path is `-`; invalid UTF-8 is replaced. Fails
+/// if it is not a regular file, too large, compressed, UTF-16 or binary.
 pub fn contents(path: &Path, stdin: impl Read) -> Result<String, String> {
     let mut bytes = Vec::new();
     if path == Path::new("-") {

@@ -1,4 +1,4 @@
-//! What is said of a figure.
+//! Verdicts on figures.
 
 use serde::Serialize;
 
@@ -7,18 +7,17 @@ use plimsoll_model::limit::{Kind, Limit};
 use plimsoll_reference::stated::Figure;
 use plimsoll_units::quantity::Unit;
 
-/// Name of the document's form.
 const CHECK_SCHEMA: &str = "plimsoll.check/1";
 
 /// Whether a figure can be true.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// It is possible here.
+    /// Possible on this machine.
     Fine,
-    /// It is not.
+    /// Impossible.
     Impossible,
-    /// It cannot be judged.
+    /// Cannot be judged.
     Unjudged,
 }
 
@@ -26,38 +25,38 @@ pub enum Verdict {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
-    /// The page cache answered in place of the disk.
+    /// The page cache answered instead of the disk.
     PageCache,
-    /// What was measured is in memory, and no disk.
+    /// The target is in memory, not on a disk.
     Memory,
-    /// What was read was never written, and no disk was asked.
+    /// Unwritten space was read without access to a disk.
     Unwritten,
     /// Nothing was transferred.
     NoDevice,
-    /// The data was zero or compressed, and less was moved.
+    /// The data was zero or compressed, so less was moved.
     Compressed,
-    /// Both directions were added up for one.
+    /// Both directions were added up.
     BothDirections,
-    /// Bits were taken for bytes or the reverse.
+    /// Bits were taken for bytes, or bytes for bits.
     BitsForBytes,
-    /// Both ends are one machine: no link was crossed.
+    /// Both ends are one machine, so no link was crossed.
     Loopback,
     /// The arrays fit in a cache.
     CacheAnswered,
-    /// Many threads did what one is said to have done.
+    /// More threads worked than the file states.
     ManyThreads,
-    /// The work that is counted was not done.
+    /// The counted work was not done.
     NotDone,
     /// A computation, memory, a disk or a link returned a wrong result.
     WrongAnswer,
     /// No machine has such a value, or the file's own numbers cannot all be true.
     Absurd,
-    /// It is past the limit, and the file does not show why.
+    /// The figure is past the limit, and the file does not show why.
     Unexplained,
 }
 
 impl Cause {
-    /// In words.
+    /// Short description.
     pub const fn word(self) -> &'static str {
         match self {
             Self::PageCache => "page cache",
@@ -78,47 +77,47 @@ impl Cause {
     }
 }
 
-/// A figure and what is said of it. All texts are safe to print.
+/// A figure with its verdict. All texts are safe to print.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// The figure's name.
+    /// Name of the figure.
     pub name: String,
-    /// The value in the base unit; null in JSON if it is not a finite number.
+    /// Value in the base unit; null in JSON if not finite.
     pub value: f64,
-    /// The unit.
+    /// Unit.
     pub unit: Unit,
-    /// What it is held to; null where that is not known.
+    /// Limit; null if unknown.
     pub limit: Option<Bound>,
-    /// How near it is to the limit, 1 at the limit.
+    /// Ratio of the figure to the limit, 1 at the limit.
     pub of_limit: Option<f64>,
-    /// The verdict.
+    /// Verdict.
     pub verdict: Verdict,
-    /// Why it is impossible.
+    /// Cause, if impossible.
     pub cause: Option<Cause>,
-    /// Whether the file itself shows the cause; null where there is none.
+    /// Whether the file itself shows the cause; null without a cause.
     pub certain: Option<bool>,
-    /// The verdict's reason in a sentence; empty where there is nothing to say.
+    /// Reason in a sentence; may be empty.
     pub reason: String,
     /// Whether its own file contradicts it.
     #[serde(skip)]
     pub contradicts_itself: bool,
 }
 
-/// A limit, as a row tells it.
+/// Limit of a row.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Bound {
-    /// In the unit of the figure.
+    /// Value in the unit of the figure.
     pub value: f64,
     /// Ceiling or floor.
     pub kind: Kind,
-    /// How it is derived.
+    /// Formula of the value.
     pub formula: String,
-    /// What is put in, in words.
+    /// Inputs of the formula, in words.
     pub inputs: Vec<String>,
 }
 
 impl Bound {
-    /// What a row has of a limit; `None` if its value is not known.
+    /// Returns `None` if the value of the limit is unknown.
     pub(crate) fn of(limit: &Limit) -> Option<Self> {
         let input = |input: &plimsoll_model::limit::Input| {
             let unit = if input.unit == "1" { String::new() } else { format!(" {}", input.unit) };
@@ -133,20 +132,20 @@ impl Bound {
     }
 }
 
-/// A result and its rows.
+/// A result with its rows.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Checked {
-    /// The file, as named.
+    /// File name as given by the user.
     pub file: String,
-    /// The result's number in the file, from 1; `None` if the file has only one.
+    /// Number of the result in the file, from 1; `None` if the file has only one.
     pub document: Option<usize>,
-    /// The tool that wrote it.
+    /// Tool that wrote it.
     pub tool: &'static str,
-    /// Its version, where the file has it.
+    /// Version of the tool, if the file has it.
     pub version: Option<String>,
-    /// What the tool says went wrong.
+    /// Error that the tool reported.
     pub trouble: Option<String>,
-    /// Its figures.
+    /// Judged figures.
     #[serde(rename = "figures")]
     pub rows: Vec<Row>,
 }
@@ -154,19 +153,19 @@ pub struct Checked {
 /// A file, or a result in it, that cannot be read.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Unread {
-    /// The file, as named.
+    /// File name as given by the user.
     pub file: String,
-    /// The result's number in the file, from 1; `None` if the file has only one.
+    /// Number of the result in the file, from 1; `None` if the file has only one.
     pub document: Option<usize>,
-    /// Why it cannot be read.
+    /// Reason.
     pub why: String,
 }
 
-/// All results, as a document. Its form is described in docs/check.md.
+/// Document with all results; its form is described in docs/check.md.
 #[derive(Debug, Serialize)]
 pub struct Document<'a> {
     schema: &'static str,
-    /// Identifies the hardware of the machine.
+    /// Id of the machine's hardware.
     machine: &'a str,
     impossible: usize,
     fine: usize,
@@ -176,7 +175,7 @@ pub struct Document<'a> {
 }
 
 impl<'a> Document<'a> {
-    /// What was found on a machine.
+    /// Creates the document for the results on a machine.
     pub fn new(machine: &'a Machine, files: &'a [Checked], unread: &'a [Unread]) -> Self {
         let count = |verdict| files.iter().map(|file| file.count(verdict)).sum();
         Self {
@@ -192,12 +191,12 @@ impl<'a> Document<'a> {
 }
 
 impl Checked {
-    /// How many figures have this verdict.
+    /// Returns the number of figures with this verdict.
     pub fn count(&self, verdict: Verdict) -> usize {
         self.rows.iter().filter(|row| row.verdict == verdict).count()
     }
 
-    /// Whether it passes: no figure is impossible or contradicted by its own file, and one at least can be judged.
+    /// Returns whether a figure is fine and none is impossible or contradicted by its own file.
     pub fn passes(&self) -> bool {
         let contradicted = self.rows.iter().any(|row| row.contradicts_itself);
         !contradicted && self.count(Verdict::Impossible) == 0 && self.count(Verdict::Fine) > 0

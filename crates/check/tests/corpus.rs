@@ -1,5 +1,5 @@
-//! The corpus: results recorded with the real tools, right ones and deliberately wrong ones (`corpus/README.md` says how each was
-//! made), held to saved machines. What is expected is written from how a file was made.
+//! Results recorded with the real tools, right and deliberately wrong ones (`corpus/README.md`
+//! describes each), checked against saved machines. Expectations follow from how a file was made.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::fs;
@@ -11,23 +11,23 @@ use plimsoll_machine::{Machine, Root};
 use plimsoll_model::limit::user::UserLimits;
 use plimsoll_reference::stated;
 
-/// What a file is.
+/// How a file was made.
 #[derive(Clone, Copy, Debug)]
 enum Made {
-    /// As it should be: nothing is accused, and something is found fine.
+    /// Right: no figure is impossible, at least one is fine.
     Right,
-    /// As it should be, on a machine whose limits are not known: nothing is accused.
+    /// Right, on a machine with unknown limits: no figure is impossible.
     Open,
-    /// Wrong, for this reason.
+    /// Wrong for this reason.
     Wrong(Cause),
-    /// Not a figure.
+    /// Without a figure.
     NoFigure,
 }
 
 use Cause::*;
 use Made::*;
 
-/// File, machine, how the recording's disk is called there, what it is.
+/// File, machine, name of the recording's disk there, how the file was made.
 const FILES: &[(&str, &str, &str, Made)] = &[
     ("fio-direct-randread-psync.json", "desk", "nvme0n1", Right),
     ("fio-direct-randread-qd32.json", "desk", "nvme0n1", Right),
@@ -149,7 +149,7 @@ fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name)
 }
 
-/// A saved machine, and what keeps it.
+/// A saved machine with the fixture that holds it.
 struct Saved {
     _kept: Fixture,
     machine: Machine,
@@ -182,7 +182,7 @@ fn checked_text(file: &str, text: &str, saved: &Saved) -> Checked {
     )
 }
 
-/// Whether what was found is what the file is; else what was found.
+/// Returns the verdicts as an error if they do not match how the file was made.
 fn agrees(checked: &Checked, made: Made) -> Result<(), String> {
     let accused: Vec<Cause> = checked.rows.iter().filter_map(|row| row.cause).collect();
     let found = || {
@@ -339,7 +339,7 @@ fn a_file_of_another_machine_is_not_judged_by_its_limits() {
     let row = verdict(&desk, false);
     assert_eq!(row.verdict, Verdict::Unjudged);
     assert!(row.reason.contains("it says box, this is desk"), "{}", row.reason);
-    // Nor by its caches.
+    // The caches of another machine do not count either.
     let text = fs::read_to_string(folder("corpus").join("hpcc-small.txt")).unwrap();
     let stated = stated::read(&text, None).unwrap();
     let place =

@@ -1,4 +1,4 @@
-//! Made-up results of storage, one fault each, on a made-up machine with rotating disks, btrfs, ZFS, NFS and layers.
+//! Synthetic storage results, one fault each, on a machine with rotating disks, btrfs, ZFS and NFS.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::fs;
@@ -17,7 +17,7 @@ fn text(file: &str) -> String {
     fs::read_to_string(folder("storage").join(file)).unwrap()
 }
 
-/// The verdicts on a text that comes from the machine by its own statement.
+/// Returns the verdicts on a text, with this machine named as its origin.
 fn checked(text: &str) -> Vec<Checked> {
     let tree = fs::read_to_string(folder("machines").join("host.tree")).unwrap();
     let kept = Fixture::unpack(&tree).unwrap();
@@ -27,7 +27,7 @@ fn checked(text: &str) -> Vec<Checked> {
     results.into_iter().map(|stated| check("x", None, &stated.unwrap(), &place)).collect()
 }
 
-/// Causes and reasons of all rows; none is fine.
+/// Returns causes and reasons of all rows, of which none is fine.
 fn judged(text: &str) -> Vec<(Option<Cause>, String)> {
     let rows: Vec<_> = checked(text).into_iter().flat_map(|checked| checked.rows).collect();
     assert!(!rows.is_empty() && rows.iter().all(|row| row.verdict != Verdict::Fine), "{rows:#?}");
@@ -79,7 +79,7 @@ fn what_a_rotating_disk_cannot_do_is_not_fine() {
     assert_unjudged(&text("rotating-random-read.json"), "half a turn");
     assert_unjudged(&text("rotating-qd1-20us.json"), "half a turn");
     assert_unjudged(&text("rotating-buffered-random.json"), "rotating disk");
-    // Sequential writes, each of which waits for the disk.
+    // Sequential writes that each wait for the disk.
     let synced = text("btrfs-compress-mount.json")
         .replace("/zpool2/f", "/srv/f")
         .replace("\"direct\": \"1\"", "\"fsync\": \"1\"")

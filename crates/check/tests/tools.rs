@@ -1,4 +1,4 @@
-//! Made-up results of network, CPU and memory tools, one peculiarity each, held to a desk computer with 2 CPUs and 1 Gbit/s.
+//! Synthetic results of network, CPU and memory tools on a desktop with 2 CPUs and 1 Gbit/s.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::fs;
@@ -9,7 +9,7 @@ use plimsoll_machine::fixture::Fixture;
 use plimsoll_model::limit::user::UserLimits;
 use plimsoll_reference::read_all;
 
-/// What a result in a file is.
+/// Expected verdict on a result.
 #[derive(Clone, Copy, Debug)]
 enum Expected {
     /// It passes, and its first figure has this value.
@@ -20,14 +20,14 @@ enum Expected {
     Contradicted(&'static str),
     /// No figure is impossible or fine; a reason has this text.
     Unjudged(&'static str),
-    /// It cannot be read; the error has this text.
+    /// The file cannot be read; the error has this text.
     Unread(&'static str),
 }
 
 use Cause::{Absurd, CacheAnswered, Loopback, NotDone, Unexplained};
 use Expected::*;
 
-/// File, and what each of its results is.
+/// File and expected verdict of each of its results.
 const CASES: &[(&str, &[Expected])] = &[
     ("dd.txt", &[Unread("dd")]),
     ("hpcc-appended.txt", &[Fine(58e9), Impossible(Unexplained)]),
@@ -67,12 +67,12 @@ fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name)
 }
 
-/// The desk computer's verdicts on each result of a text.
+/// Returns the desktop machine's verdicts on each result of a text.
 fn checked(text: &str) -> Vec<Result<Checked, String>> {
     checked_with(text, "")
 }
 
-/// The desk computer's verdicts under the limits of a limits file's text.
+/// Like `checked`, with the text of a limits file.
 fn checked_with(text: &str, limits: &str) -> Vec<Result<Checked, String>> {
     let limits = match limits {
         "" => UserLimits::default(),
@@ -86,7 +86,7 @@ fn checked_with(text: &str, limits: &str) -> Vec<Result<Checked, String>> {
     results.map(|stated| stated.map(|stated| check("x", None, &stated, &place))).collect()
 }
 
-/// A limit of the user takes the place of a derived one, and of one that is not known.
+/// A limit from the user replaces a derived or unknown one.
 #[test]
 fn a_limit_of_the_user_binds() {
     let limits = |speed: &str| {
@@ -103,7 +103,7 @@ fn a_limit_of_the_user_binds() {
     };
     assert_eq!(verdict(&limits("1e9")), (Verdict::Fine, Some(1e9)));
     assert_eq!(verdict(&limits("5e8")), (Verdict::Impossible, Some(5e8)));
-    // Loopback, and datagrams of which the arrival is unknown, are judged as without it.
+    // Verdicts on loopback and on datagrams with unknown loss do not depend on the limit.
     let of = |text: &str, limits: &str| {
         let row = checked_with(text, limits).remove(0).unwrap().rows.remove(0);
         (row.verdict, row.cause)
@@ -165,7 +165,7 @@ fn every_case_is_in_the_table() {
     assert_eq!(names, known);
 }
 
-/// File, and the text before a figure in it.
+/// File and the text before a figure in it.
 const FIGURES: &[(&str, &str)] = &[
     ("hpl-out.txt", " 15.00 "),
     ("iperf-tcp.txt", "1.10 GBytes"),

@@ -1,4 +1,4 @@
-//! What was typed (`cli`), and what it means: a plan and its cases, with all mistakes found (`resolve`). Nothing runs here.
+//! The command line as typed (`cli`), and its resolution to a plan and cases (`resolve`).
 #![forbid(unsafe_code)]
 
 pub mod cli;

@@ -1,6 +1,6 @@
-//! A case: one point of the matrix, a benchmark and its parameters.
+//! A case: one benchmark with its parameters.
 //!
-//! Its id is text, round-trips, and is the key in history: `cpu.peak/op=fma/type=f64/isa=avx512/threads=2`.
+//! The id is text, round-trips, and is the key in history: `cpu.peak/op=fma/type=f64/threads=2`.
 
 mod key;
 mod pattern;
@@ -16,56 +16,56 @@ use crate::quantity::{self, Mix};
 pub use key::{Amount, Axis, KEYS, Key, Kind, SWEEP, Spacing};
 pub use pattern::{Pattern, glob};
 
-/// Longest id that is read; the longest that plimsoll writes is far shorter.
+/// Maximum length in bytes of a parsed id; plimsoll writes far shorter ones.
 const MAX_ID: usize = 1024;
 
-/// The value of one parameter.
+/// Value of one parameter.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// Bytes.
+    /// Size in bytes.
     Size(u64),
-    /// Bytes, by weight.
+    /// Sizes in bytes, by weight.
     Mix(Mix),
-    /// A whole number.
+    /// Whole number.
     Count(u64),
-    /// A time.
+    /// Duration.
     Time(Duration),
-    /// Per second, finite and not negative.
+    /// Rate per second, finite and not negative.
     Rate(f64),
-    /// A name, not empty.
+    /// Non-empty name.
     Word(String),
 }
 
-/// What is wrong with the text of a case or parameter.
+/// Error in the text of a case or parameter.
 #[derive(Debug, thiserror::Error, PartialEq)]
 pub enum CaseError {
-    /// No such parameter.
+    /// Unknown parameter.
     #[error("unknown parameter '{name}'{}", nearest.map(|n| format!("; did you mean '{n}'?")).unwrap_or_default())]
     UnknownKey {
-        /// As typed.
+        /// Typed name.
         name: String,
-        /// The most similar name that exists.
+        /// Most similar existing name.
         nearest: Option<&'static str>,
     },
     /// The value does not fit its parameter.
     #[error("{key} {why}")]
     BadValue {
-        /// Parameter.
+        /// Name of the parameter.
         key: &'static str,
-        /// What is wrong and what would be right.
+        /// Problem, and a right example.
         why: String,
     },
-    /// The id is not of the form `benchmark/key=value/…`.
+    /// The id does not have the form `benchmark/key=value/…`.
     #[error("'{id}' is not a case id: {why}; a right one is 'cpu.peak/op=fma/threads=2'")]
     BadId {
-        /// As given, shortened.
+        /// Given id, shortened.
         id: String,
-        /// What is wrong.
+        /// Problem.
         why: &'static str,
     },
 }
 
-/// The candidate most like `typed`, when one is like enough to be worth naming.
+/// Returns the candidate most similar to `typed`, if its Jaro-Winkler similarity is above 0.75.
 pub fn nearest<'a>(typed: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let typed: String = typed.chars().take(64).collect();
     candidates
@@ -106,27 +106,27 @@ impl Serialize for Value {
     }
 }
 
-/// One point of the matrix. Parameters keep the order in which the benchmark names them.
+/// One benchmark with parameters, in the order in which the benchmark lists them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Case {
     benchmark: String,
     params: Vec<(&'static str, Value)>,
 }
 
-/// What stands in a case's `server` when all pairs of machines are meant, each on its own or in a matching.
+/// Value of a case's `server` for all pairs of machines, one at a time or in a matching.
 pub const EACH: &str = "nodes";
-/// What stands there when the pairs of the bisection are meant, all at once.
+/// Value of `server` for the pairs across the bisection, all at once.
 pub const AT_ONCE: &str = "bisection";
-/// The same from the other half of the machines.
+/// Value of `server` for [`AT_ONCE`] in the opposite direction.
 pub const AT_ONCE_BACK: &str = "bisection-back";
 
 impl Case {
-    /// A case of `benchmark` without parameters yet.
+    /// Creates a case of `benchmark` without parameters.
     pub fn of(benchmark: &str) -> Self {
         Self { benchmark: benchmark.to_owned(), params: Vec::new() }
     }
 
-    /// Adds or replaces a parameter. `name` must be a row of [`KEYS`]; anything else is dropped.
+    /// Adds or replaces a parameter. A `name` that is not in [`KEYS`] is ignored.
     #[must_use]
     pub fn with(mut self, name: &str, value: Value) -> Self {
         if let Ok(key) = Key::find(name) {
@@ -138,25 +138,25 @@ impl Case {
         self
     }
 
-    /// [`Case::with`] for a name.
+    /// [`Case::with`] a word.
     #[must_use]
     pub fn with_word(self, name: &str, word: &str) -> Self {
         self.with(name, Value::Word(word.to_owned()))
     }
 
-    /// [`Case::with`] for bytes.
+    /// [`Case::with`] a size in bytes.
     #[must_use]
     pub fn with_size(self, name: &str, bytes: u64) -> Self {
         self.with(name, Value::Size(bytes))
     }
 
-    /// [`Case::with`] for a whole number.
+    /// [`Case::with`] a whole number.
     #[must_use]
     pub fn with_count(self, name: &str, count: u64) -> Self {
         self.with(name, Value::Count(count))
     }
 
-    /// Each of these cases with each of these values of a parameter: case by case, in the order of the values.
+    /// Returns each of `cases` with each of `values`, case by case.
     #[must_use]
     pub fn with_each(cases: Vec<Self>, name: &str, values: impl IntoIterator<Item = Value>) -> Vec<Self> {
         let values: Vec<Value> = values.into_iter().collect();
@@ -164,12 +164,12 @@ impl Case {
         cases.into_iter().flat_map(with).collect()
     }
 
-    /// The benchmark's name, such as `cpu.peak`.
+    /// Name of the benchmark, such as `cpu.peak`.
     pub fn benchmark(&self) -> &str {
         &self.benchmark
     }
 
-    /// The part of the benchmark's name before the dot.
+    /// Name of the benchmark up to the dot, such as `cpu`.
     pub fn subsystem(&self) -> &str {
         self.benchmark.split('.').next().unwrap_or_default()
     }
@@ -179,12 +179,12 @@ impl Case {
         &self.params
     }
 
-    /// The value of one parameter.
+    /// Value of a parameter.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.params.iter().find(|(n, _)| *n == name).map(|(_, v)| v)
     }
 
-    /// A size or count parameter as a number.
+    /// Value of a size or count parameter.
     pub fn number(&self, name: &str) -> Option<u64> {
         match self.get(name)? {
             Value::Size(n) | Value::Count(n) => Some(*n),
@@ -192,7 +192,7 @@ impl Case {
         }
     }
 
-    /// Several sizes by weight.
+    /// Value of a parameter that is a mix of sizes.
     pub fn mix(&self, name: &str) -> Option<&Mix> {
         match self.get(name)? {
             Value::Mix(mix) => Some(mix),
@@ -200,7 +200,7 @@ impl Case {
         }
     }
 
-    /// A word parameter.
+    /// Value of a word parameter.
     pub fn word(&self, name: &str) -> Option<&str> {
         match self.get(name)? {
             Value::Word(w) => Some(w),
@@ -208,50 +208,49 @@ impl Case {
         }
     }
 
-    /// Number of threads; 1 where the case has no such parameter.
+    /// Number of threads; 1 by default.
     pub fn threads(&self) -> usize {
         self.number("threads").and_then(|n| usize::try_from(n).ok()).unwrap_or(1)
     }
 
-    /// Bytes of its working set or test file; of each thread, where each has its own.
+    /// Bytes of the working set or test file; per thread if each thread has its own.
     pub fn size(&self) -> Option<u64> {
         self.number("size")
     }
 
-    /// The NUMA node that its memory must lie on.
+    /// NUMA node on which its memory must be allocated.
     pub fn node(&self) -> Option<u64> {
         self.number("node")
     }
 
-    /// The far end: a server, or which pairs of machines are meant ([`EACH`], [`AT_ONCE`], [`AT_ONCE_BACK`]).
+    /// Server address, or the pairs of machines ([`EACH`], [`AT_ONCE`], [`AT_ONCE_BACK`]).
     pub fn server(&self) -> Option<&str> {
         self.word("server")
     }
 
-    /// Whether its far ends are the other machines of the run.
+    /// Returns whether its servers are the other machines of the run.
     pub fn is_between_machines(&self) -> bool {
         matches!(self.server(), Some(EACH | AT_ONCE | AT_ONCE_BACK))
     }
 
-    /// Whether its samples count only once the figure has stopped to change.
+    /// Returns whether its samples count only once the figure is steady.
     pub fn is_steady(&self) -> bool {
         self.word("steady") == Some("on")
     }
 
-    /// The share of the time that its busy threads wait for each other on so many CPUs: above zero where they are more than
-    /// these. Without a server both ends of a stream are here.
+    /// Share of time that its busy threads wait for each other on `cpus` CPUs; 0 if each has a CPU.
     pub fn crowding(&self, cpus: usize) -> f64 {
         1.0 - 1.0 / self.busy_threads().div_ceil(cpus.max(1)) as f64
     }
 
-    /// How many of its threads on this machine are busy at once.
+    /// Number of busy threads on this machine; without a server both ends of each stream are here.
     pub fn busy_threads(&self) -> usize {
         let streams = self.number("streams").and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
         let ends = if self.server().is_none() { 2 } else { 1 };
         self.threads().max(streams.saturating_mul(ends)).max(1)
     }
 
-    /// The id as text: the key in history.
+    /// Id: the key in history.
     pub fn id(&self) -> CaseId {
         CaseId(self.to_string())
     }
@@ -292,7 +291,7 @@ impl FromStr for Case {
     }
 }
 
-/// Undoes the escaping of [`Value`]'s words; `None` when it is malformed or not UTF-8.
+/// Undoes the escaping of words in ids; `None` if malformed or not UTF-8.
 fn percent_decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes().iter().copied();
@@ -308,12 +307,12 @@ fn percent_decoded(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// The text form of a [`Case`].
+/// Text form of a [`Case`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct CaseId(String);
 
 impl CaseId {
-    /// The text.
+    /// The id as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -340,7 +339,6 @@ struct Read {
 }
 
 impl Read {
-    /// What is written beside the id and is not what the id says.
     fn contradicts(&self, case: &Case) -> Option<&'static str> {
         let benchmark = self.benchmark.as_ref().is_none_or(|benchmark| *benchmark == case.benchmark);
         let params = self.params.as_ref().is_none_or(|params| {
@@ -357,7 +355,6 @@ impl Read {
     }
 }
 
-/// Whether JSON has this value.
 fn is_written(value: &Value, written: &serde_json::Value) -> bool {
     serde_json::to_value(value).is_ok_and(|right| match (right.as_f64(), written.as_f64()) {
         (Some(right), Some(written)) => quantity::is_rounded(written, right),
@@ -378,7 +375,7 @@ impl Serialize for Case {
 }
 
 impl<'de> Deserialize<'de> for Case {
-    /// Reads the id: benchmark and parameters follow from it, and what is written of them must be the same.
+    /// Reads the id; benchmark and parameters, if present, must match it.
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         let read = Read::deserialize(d)?;
         let case: Self = read.id.parse().map_err(serde::de::Error::custom)?;

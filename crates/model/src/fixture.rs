@@ -1,4 +1,4 @@
-//! What tests take, also those of other crates (feature `testing`): a machine with a name, and measurements made by hand.
+//! Fixtures for tests, also of other crates (feature `testing`).
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use crate::quantity::Unit;
 use crate::sample::{Beside, Conditions, Match, Paired};
 use crate::stats::{Samples, Seed};
 
-/// A small machine with a name.
+/// A small machine.
 pub fn machine() -> Machine {
     let mut machine = Machine::discover(&Root::at("/nonexistent"));
     machine.id = "m-1".to_owned();
@@ -60,7 +60,7 @@ pub fn machine() -> Machine {
     machine
 }
 
-/// A measurement with one metric whose samples lie around `value`.
+/// A measurement with one metric whose samples are close to `value`.
 pub fn measured(id: &str, name: &str, unit: Unit, value: f64) -> Measurement {
     let case: Case = id.parse().unwrap();
     Measurement {
@@ -78,13 +78,13 @@ pub fn measured(id: &str, name: &str, unit: Unit, value: f64) -> Measurement {
     }
 }
 
-/// A metric whose ten samples lie within ± `spread` of `value`.
+/// A metric with ten samples within ± `spread` (relative) of `value`.
 pub fn metric(name: &str, unit: Unit, value: f64, spread: f64) -> MetricResult {
     let place = |i: i32| f64::from((i * 7) % 10) / 4.5 - 1.0;
     metric_of(name, unit, (0..10).map(|i| value * (1.0 + spread * place(i))).collect())
 }
 
-/// A metric of these samples.
+/// A metric with these samples.
 pub fn metric_of(name: &str, unit: Unit, samples: Vec<f64>) -> MetricResult {
     let point = |i: usize| Point { t: i as f64 * 0.1, steal: Some(0.0), ..Point::default() };
     let better = if unit == Unit::Second { Better::Lower } else { Better::Higher };
@@ -96,7 +96,7 @@ pub fn metric_of(name: &str, unit: Unit, samples: Vec<f64>) -> MetricResult {
 }
 
 impl Measurement {
-    /// Gives the headline a limit.
+    /// Gives the headline metric a limit.
     pub fn limited(mut self, limit: Limit) -> Self {
         let headline = &mut self.metrics[0];
         headline.of_limit = limit.value.map(|value| limit.share(headline.summary.median, value));
@@ -104,7 +104,7 @@ impl Measurement {
         self
     }
 
-    /// Gives the headline a distribution.
+    /// Gives the latency metric a distribution with this median.
     pub fn distributed(mut self, p50: f64) -> Self {
         let tail = [("p50", 1.0), ("p90", 1.2), ("p95", 1.4), ("p99", 2.1), ("p99.9", 9.0), ("max", 41.0)];
         let latency = self.metrics.iter_mut().find(|m| m.unit == Unit::Second).unwrap();
@@ -114,7 +114,7 @@ impl Measurement {
     }
 }
 
-/// What a tool gave beside the metric `rate`: our figure and its own, pair by pair.
+/// Result of a reference tool for the metric `rate`, from pairs of our figure and the tool's.
 pub fn heard(tool: &str, pairs: &[(f64, f64)]) -> Beside {
     Beside {
         name: tool.to_owned(),
@@ -131,7 +131,7 @@ pub fn heard(tool: &str, pairs: &[(f64, f64)]) -> Beside {
     }
 }
 
-/// A limit that follows from the clock.
+/// A limit derived from the clock.
 pub fn derived(value: f64, kind: Kind, formula: &str) -> Limit {
     let inputs = vec![Input::new("clock", 3.684e9, "Hz", "measured during the case")];
     Limit::fixed(kind, Source::Derived, value, formula, inputs)

@@ -1,5 +1,5 @@
-//! Jobs: the parameters of a case as typed values, one type per benchmark or family. Only these types and the parsers of
-//! command lines and plans know parameters by name.
+//! Jobs: the parameters of a case as typed values. Only these types and the parsers of command
+//! lines and plans know parameters by name.
 
 pub mod disk;
 pub mod memory;
@@ -11,19 +11,16 @@ use serde::{Deserialize, Serialize};
 use crate::case::Case;
 use crate::text::shown;
 
-/// Whose amount of work is fixed.
+/// Scope of a fixed amount of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Scaling {
-    /// Each thread's: the work grows with the threads.
+    /// Per thread: the work grows with the threads.
     Weak,
-    /// All threads' together: the work is divided.
+    /// In total: the work is divided among the threads.
     Strong,
 }
 
-/// The scaling that a case names; weak if it names none.
-///
-/// # Errors
-/// Another word, in one line.
+/// Returns the scaling of a case; weak by default. Fails for an unknown word.
 pub fn scaling(case: &Case) -> Result<Scaling, String> {
     match case.word("scaling") {
         None | Some("weak") => Ok(Scaling::Weak),
@@ -32,14 +29,13 @@ pub fn scaling(case: &Case) -> Result<Scaling, String> {
     }
 }
 
-/// The meaning of a word parameter, from a table of words; the default if the case does not have the parameter.
+/// Looks a word parameter up in a table; returns `default` if the case lacks the parameter.
 fn meaning<T: Copy>(case: &Case, key: &str, known: &[(&str, T)], default: T) -> Result<T, String> {
     let Some(given) = case.word(key) else { return Ok(default) };
     let found = known.iter().find(|(name, _)| *name == given);
     found.map(|(_, value)| *value).ok_or_else(|| unknown_word(key, given, known))
 }
 
-/// The error for a word that is not in its table.
 fn unknown_word<T>(key: &str, given: &str, known: &[(&str, T)]) -> String {
     let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
     format!("{key} must be one of {}: '{}' is not", names.join(", "), shown(given))

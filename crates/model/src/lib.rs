@@ -1,7 +1,7 @@
-//! The plain, serialisable values that cross plimsoll from left to right: what is asked for (`plan`), a point of the matrix
-//! and its parameters (`case`), typed (`job`), and where its threads run (`place`), what was measured (`sample`) and what the reader must know
-//! of it (`warning`), what bounds it (`limit`), and what follows of all of these (`measurement`, `view`). What a benchmark says
-//! of itself are rows (`metric`, `words`); no benchmark is known here but by name in the help of parameters.
+//! Plain, serialisable values that plimsoll's crates exchange: requests (`plan`), cases (`case`),
+//! their typed parameters (`job`) and CPUs (`place`), measured values (`sample`) with their caveats
+//! (`warning`) and limits (`limit`), and results (`measurement`, `view`). Benchmarks describe
+//! themselves in rows (`metric`, `words`).
 #![forbid(unsafe_code)]
 
 pub mod case;

@@ -1,7 +1,7 @@
-//! A measurement: a case with its metrics, samples, summaries, limits, conditions and warnings.
+//! A measurement: a case with its metrics, samples, statistics, limits, conditions and warnings.
 //!
-//! These types are the stored run document (`schema/run.v1.json`): names and units are a contract. `evaluate` makes them
-//! of what was sampled.
+//! These types are the stored run document (`schema/run.v1.json`), so names and units are a
+//! contract. `evaluate` creates them from samples.
 
 mod matrix;
 mod peers;
@@ -22,22 +22,22 @@ use crate::quantity::{Unit, apart, percent};
 use crate::sample::{self, Achieved, CannotMeasure, Cause, Conditions, Outcome, Sample, WrongAnswer};
 use crate::stats::{ALL_BUT_EXCLUDED, Excluded, Samples, Seed, Summary, Timed};
 
-/// What became of a case.
+/// Outcome of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
     /// Measured.
     Ok,
-    /// Measured, and not to be believed; `reason` says why.
+    /// Measured, but not credible; `reason` explains why.
     Invalid,
-    /// Tried, and failed.
+    /// Started, but failed.
     Failed,
-    /// Not tried.
+    /// Not started.
     Skipped,
 }
 
 impl Status {
-    /// The word of the run document.
+    /// Name in the run document.
     pub fn word(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -51,28 +51,28 @@ impl Status {
 /// One case of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
-    /// The case.
+    /// Case.
     pub case: Case,
-    /// Name of the node it ran on.
+    /// Name of the node that ran it.
     pub node: String,
-    /// Which repeat of the plan.
+    /// Number of the plan's repetition.
     pub repeat: u32,
-    /// What became of it.
+    /// Outcome.
     pub status: Status,
-    /// One line, unless `ok`.
+    /// Reason in one line, unless `ok`.
     pub reason: Option<String>,
     /// Metrics, the headline first.
     pub metrics: Vec<MetricResult>,
-    /// Parameters as they were.
+    /// Actual parameters.
     pub achieved: Achieved,
     /// Conditions over all samples.
     pub conditions: Conditions,
-    /// What the reader must know.
+    /// Warnings and notes.
     pub warnings: Vec<Note>,
-    /// Why there is no figure: which exit-code rule it falls under.
+    /// Cause if there is no figure; decides the exit code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<Cause>,
-    /// The wrong answer, if that is the cause.
+    /// Wrong answer, if that is the cause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wrong_answer: Option<Box<WrongAnswer>>,
 }
@@ -82,41 +82,41 @@ pub struct Measurement {
 pub struct MetricResult {
     /// Name.
     pub name: String,
-    /// Unit of all its values.
+    /// Unit of all values.
     pub unit: Unit,
     /// Direction.
     pub better: Better,
-    /// One value a sample.
+    /// One value per sample.
     pub samples: Vec<f64>,
-    /// The samples in time.
+    /// Time and conditions of each sample.
     pub series: Vec<Point>,
     /// Statistics of the samples.
     pub summary: Summary,
-    /// Percentiles over all operations, where single operations were timed.
+    /// Percentiles over all operations, if they were timed individually.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub percentiles: Option<BTreeMap<String, f64>>,
-    /// The distribution: (upper edge, count), where single operations were timed.
+    /// Histogram of (upper edge, count), if operations were timed individually.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub histogram: Option<Vec<(f64, u64)>>,
-    /// A value for each pair, where pairs were measured.
+    /// One value per pair, if pairs were measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub matrix: Option<Matrix>,
-    /// The points of a search or sweep; the headline's, where one was made.
+    /// Points of a search or sweep; only for the headline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub curve: Option<Vec<sample::Point>>,
-    /// The tightest known limit, or the unknown one with its reason; null where none has a meaning.
+    /// Tightest known limit, or the unknown one with its reason; null if no limit makes sense.
     pub limit: Option<Limit>,
-    /// The limits that it is not held to: looser, unknown or refuted; tightest first.
+    /// Other limits (looser, unknown or refuted), tightest first.
     pub other_limits: Vec<Limit>,
-    /// Median of the samples' own shares of their limit; 1 is best.
+    /// Median of the samples' shares of their limits; 1 is best.
     pub of_limit: Option<f64>,
-    /// Reference tools that measured the same in the same run.
+    /// Results of reference tools for the same metric in the same run.
     #[serde(rename = "references")]
     pub peers: Vec<PeerResult>,
 }
 
 impl MetricResult {
-    /// A metric of these samples and their statistics; nothing else is known of it yet.
+    /// Creates a metric with these samples and their statistics, without the optional fields.
     pub fn of(name: &str, unit: Unit, better: Better, samples: &Samples, seed: Seed) -> Self {
         Self {
             name: name.to_owned(),
@@ -136,73 +136,74 @@ impl MetricResult {
         }
     }
 
-    /// The samples in time.
+    /// Samples with their times.
     pub fn timed(&self) -> Vec<Timed> {
         self.series.iter().zip(&self.samples).map(|(point, &value)| Timed { t: point.t, value }).collect()
     }
 }
 
-/// When a sample was taken and under which conditions; its value is the one in the same place of `samples`. Shares are between 0
-/// and 1.
+/// Time and conditions of the sample with the same index in `samples`. Shares are from 0 to 1.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Point {
-    /// Seconds since the run began.
+    /// Seconds since the start of the run.
     pub t: f64,
-    /// Core clock held, Hz.
+    /// Mean core clock in Hz.
     pub clock_hz: Option<f64>,
-    /// Share of the time that the hypervisor gave to others.
+    /// Stolen share of the time (the hypervisor ran other guests).
     pub steal: Option<f64>,
-    /// Share of the time in slices that were interrupted and are not in the value.
+    /// Share of the time in interrupted slices, which is excluded from the value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub excluded: Option<f64>,
-    /// Share of the time that a cgroup quota throttled.
+    /// Share of the time throttled by a cgroup quota.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throttled: Option<f64>,
-    /// The largest share of the time that a thread was ready to run and had no CPU.
+    /// Largest share of the time that a thread was runnable without a CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waited: Option<f64>,
-    /// What came out with the interruptions in it, in the metric's unit; the headline's, where the value is without.
+    /// Delivered figure in the metric's unit, if the headline excludes interruptions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivered: Option<f64>,
 }
 
-/// The delivered figure of a headline, interruptions included, beside the undisturbed one.
+/// Delivered figure of a headline, interruptions included, next to the undisturbed one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Delivered {
-    /// The delivered figure, in the headline's unit.
+    /// Delivered figure in the headline's unit.
     pub value: f64,
-    /// The headline: the figure without the excluded time.
+    /// Headline figure, without the excluded time.
     pub undisturbed: f64,
-    /// The share of the time that is excluded from the headline.
+    /// Share of the time that is excluded from the headline.
     pub excluded: f64,
-    /// The cause of most of that time.
+    /// Main cause of the excluded time.
     pub cause: LossCause,
 }
 
-/// A cause of lost time.
+/// Cause of lost time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossCause {
-    /// The hypervisor, for other guests or by a limit of its own.
+    /// The hypervisor: other guests, or a limit of its own.
     Hypervisor,
-    /// A CPU quota of a control group.
+    /// CPU quota of a control group.
     Quota,
-    /// Other processes of this machine.
+    /// Other processes on this machine.
     OtherProcesses,
-    /// Interruptions whose cause is unknown.
+    /// Unknown.
     Unknown,
 }
 
-/// A share of lost time below which nothing is named as its cause.
+/// Minimum share of lost time with a named cause.
 const NOTABLE_LOSS: f64 = 0.05;
 
-/// The excluded share of the time above which a figure is shown together with what was delivered.
+/// Excluded share of the time above which the delivered figure is shown too.
 pub const DELIVERED_SHOWN: f64 = 0.1;
 
 impl Measurement {
-    /// The delivered figure of the headline, if more than [`DELIVERED_SHOWN`] of the time is excluded from the headline.
+    /// Returns the delivered figure of the headline if more than [`DELIVERED_SHOWN`] of the time is
+    /// excluded.
     ///
-    /// A benchmark that does not measure it is taken to have delivered nothing in the excluded time. So is a case whose rate
-    /// delivered is above the undisturbed one: threads that did a little work in turns each counted their own time alone.
+    /// If the benchmark does not measure it, nothing counts as delivered in the excluded time. The
+    /// same holds if the measured delivered figure is better than the undisturbed one: threads that
+    /// worked in turns each counted only their own time.
     pub fn delivered(&self) -> Option<Delivered> {
         let metric = self.metrics.first()?;
         let excluded = self.conditions.excluded.filter(|share| *share > DELIVERED_SHOWN)?.min(1.0);
@@ -219,12 +220,11 @@ impl Measurement {
         Some(Delivered { value, undisturbed, excluded, cause: self.loss_cause() })
     }
 
-    /// Whether more than half of the time is excluded from the headline: it is no good figure, however near its limit.
+    /// Returns whether more than half of the time is excluded, which makes a poor figure.
     pub fn is_mostly_excluded(&self) -> bool {
         Excluded::of(self.conditions.excluded) != Excluded::Little
     }
 
-    /// The cause of most of the time that this case lost.
     fn loss_cause(&self) -> LossCause {
         let conditions = &self.conditions;
         let throttled = conditions.throttled.unwrap_or(0.0);
@@ -237,18 +237,18 @@ impl Measurement {
         most.filter(|(_, share)| *share > NOTABLE_LOSS).map_or(LossCause::Unknown, |(cause, _)| cause)
     }
 
-    /// The first metric, where it is to be believed.
+    /// Returns the first metric if the case was measured and is credible.
     pub fn headline(&self) -> Option<&MetricResult> {
         (self.status == Status::Ok).then(|| self.metrics.first()).flatten()
     }
 
-    /// Whether it was not tried because that is not safe.
+    /// Returns whether it was skipped because it is unsafe.
     pub fn is_refused(&self) -> bool {
         self.status == Status::Skipped && self.cause == Some(Cause::Unsafe)
     }
 
-    /// What became of it, and why it is no figure where it is none: a document that calls it measured although all but
-    /// nothing of its time was excluded is not believed.
+    /// Returns the outcome with its reason. A document that marks a case as measured although
+    /// almost all of its time was excluded is not trusted: the case is invalid.
     pub fn standing(&self) -> (Status, Option<String>) {
         let excluded = all_but_excluded(Excluded::of(self.conditions.excluded));
         match (self.status, excluded) {
@@ -257,12 +257,12 @@ impl Measurement {
         }
     }
 
-    /// Whether it has a warning of this code.
+    /// Returns whether it has a warning with this code.
     pub fn warns(&self, code: &str) -> bool {
         self.warnings.iter().any(|note| note.code == code)
     }
 
-    /// The codes of its warnings, in their order, none twice.
+    /// Returns the distinct codes of its warnings in order.
     pub fn warning_codes(&self) -> Vec<&str> {
         let mut codes: Vec<&str> = Vec::new();
         for Note { code, .. } in &self.warnings {
@@ -273,7 +273,7 @@ impl Measurement {
         codes
     }
 
-    /// What a stored measurement says as evidence for the limits of others: its values and the clock held.
+    /// Converts a stored measurement to evidence for the limits of other cases: values and clock.
     pub fn evidence(&self) -> Outcome {
         let longest = self.metrics.iter().map(|metric| metric.samples.len()).max().unwrap_or(0);
         let sample = |index: usize| {
@@ -299,7 +299,7 @@ impl Measurement {
     }
 }
 
-/// Why there is no figure, if next to nothing of its time is left.
+/// Returns the reason why there is no figure if almost all of the time was excluded.
 pub fn all_but_excluded(excluded: Excluded) -> Option<String> {
     let Excluded::AllBut(share) = excluded else { return None };
     let [share, most] = apart([share, ALL_BUT_EXCLUDED], 3, percent);

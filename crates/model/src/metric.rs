@@ -1,22 +1,22 @@
-//! What a benchmark says of its metrics: rows from which the table, charts, findings and the comparison are made, so that
-//! none of these knows a metric by name.
+//! Descriptions of metrics by their benchmarks. Tables, charts, findings and comparisons are made
+//! from these rows, so none of them knows a metric by name.
 
 use serde::{Deserialize, Serialize};
 
 use crate::quantity::Unit;
 
-/// Whether more or less is better.
+/// Direction of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Better {
-    /// More is better.
+    /// Higher is better.
     Higher,
-    /// Less is better.
+    /// Lower is better.
     Lower,
 }
 
 impl Better {
-    /// The word of the run document.
+    /// Name in the run document.
     pub fn word(self) -> &'static str {
         match self {
             Self::Higher => "higher",
@@ -25,50 +25,51 @@ impl Better {
     }
 }
 
-/// What a metric is for. The headline is the first of a case's metrics.
+/// Purpose of a metric. The headline is the first metric of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Runs are judged by it, in its direction.
+    /// Runs are compared by it, in its direction.
     Judged,
-    /// It says how a figure came about: how full a queue or a device was, what a time is made of, what a search found. More of
-    /// it is neither better nor worse, whatever the document's `better` says; it is never judged.
+    /// Explains a figure: utilisation of a queue or device, parts of a time, results of a search.
+    /// Neither direction is better, whatever the document's `better` is; it is never compared.
     Informative,
 }
 
-/// How the row of a case says a metric that is not its headline: words before and after the figure.
+/// Presentation of a metric in its case's row if it is not the headline: words around the figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Also {
-    /// Before the figure; may be empty.
+    /// Words before the figure; may be empty.
     pub before: &'static str,
-    /// After it; may be empty.
+    /// Words after the figure; may be empty.
     pub after: &'static str,
-    /// When, and in which form.
+    /// Condition and format.
     pub form: Form,
 }
 
-/// When a further metric is said in the row of its case.
+/// When and how a further metric is shown in its case's row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// Always, with its unit.
     Always,
-    /// Where it is another figure than the headline.
+    /// If it differs from the headline.
     UnlikeHeadline,
-    /// As a share in per cent, where it is more than none.
+    /// As a percentage, if above zero.
     ShareAboveZero,
 }
 
-/// What a metric says of transfers. Of transfers that are all alike a rate times the block is a throughput, and of as many as are
-/// always under way each takes their number ÷ the rate (Little's law): one figure is another in another metric.
+/// Relation of a metric to the rate of uniform transfers: a bandwidth is the rate times the block,
+/// and a latency is the transfers in flight ÷ the rate (Little's law). Metrics with such a relation
+/// convert into each other.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum OfTransfers {
-    /// How many a second, times this.
+    /// Transfers per second, times this factor.
     Rate(f64),
-    /// How long one takes, with so many under way.
+    /// Seconds per transfer, with this number in flight.
     Time(f64),
 }
 
 impl OfTransfers {
-    /// Transfers a second, of a value of the metric.
+    /// Converts a value of the metric to transfers per second.
     pub fn per_second(self, value: f64) -> f64 {
         match self {
             Self::Rate(each) => value / each,
@@ -76,7 +77,7 @@ impl OfTransfers {
         }
     }
 
-    /// The value of the metric, of so many transfers a second.
+    /// Converts transfers per second to a value of the metric.
     pub fn of_rate(self, per_second: f64) -> f64 {
         match self {
             Self::Rate(each) => per_second * each,
@@ -85,34 +86,33 @@ impl OfTransfers {
     }
 }
 
-/// A metric that a benchmark reports: a row of its table, and all that reports know of it.
+/// A metric that a benchmark reports, with all that reports need to present it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Metric {
-    /// Its name in the run document.
+    /// Name in the run document.
     pub name: &'static str,
-    /// What it is, for docs; a line.
+    /// Description in one line, for docs.
     pub about: &'static str,
-    /// Its unit.
+    /// Unit.
     pub unit: Unit,
-    /// Its direction.
+    /// Direction.
     pub better: Better,
-    /// Whether it is judged.
+    /// Whether runs are compared by it.
     pub role: Role,
-    /// How the row of its case says it where it is not the headline; `None` leaves it to the documents.
+    /// Presentation in its case's row if it is not the headline; `None`: only in documents.
     pub also: Option<Also>,
-    /// Whether charts draw it where it is not the headline.
+    /// Whether charts show it if it is not the headline.
     pub drawn: bool,
-    /// Whether `plimsoll doctor` shows how small a difference of it is real, where it is not the headline.
+    /// Whether `plimsoll doctor` shows its noise floor if it is not the headline.
     pub floor: bool,
-    /// What it says of transfers that are all alike; `None` where it follows from no other metric.
+    /// Relation to the rate of uniform transfers; `None` if it does not follow from another metric.
     pub transfers: Option<OfTransfers>,
-    /// The share of its limit that every machine reaches on which nothing is wrong; `None` where machines differ in that, so that only
-    /// other figures of its kind say what is usual.
+    /// Share of its limit that every healthy machine reaches; `None` if machines differ.
     pub reaches: Option<f64>,
 }
 
 impl Metric {
-    /// A metric that is judged, and that only documents have where it is not the headline.
+    /// Creates a compared metric that, unless it is the headline, only documents contain.
     pub const fn new(name: &'static str, unit: Unit, better: Better) -> Self {
         Self {
             name,
@@ -128,75 +128,74 @@ impl Metric {
         }
     }
 
-    /// The same, with what it is.
+    /// Sets the description.
     pub const fn about(self, about: &'static str) -> Self {
         Self { about, ..self }
     }
 
-    /// The same, which reaches this share of its limit on every machine on which nothing is wrong.
+    /// Sets the share of its limit that every healthy machine reaches.
     pub const fn reaching(self, share: f64) -> Self {
         Self { reaches: Some(share), ..self }
     }
 
-    /// The same, never judged.
+    /// Makes it informative: never compared.
     pub const fn informative(self) -> Self {
         Self { role: Role::Informative, ..self }
     }
 
-    /// The same, said in the row of its case between these words.
+    /// Shows it in its case's row between these words.
     pub const fn said(self, before: &'static str, after: &'static str) -> Self {
         Self { also: Some(Also { before, after, form: Form::Always }), ..self }
     }
 
-    /// The same, said in the row of its case after this word, in this form.
+    /// Shows it in its case's row after this word, in this form.
     pub const fn said_as(self, before: &'static str, form: Form) -> Self {
         Self { also: Some(Also { before, after: "", form }), ..self }
     }
 
-    /// The same, which says this of transfers.
+    /// Sets its relation to the rate of transfers.
     pub const fn of_transfers(self, transfers: OfTransfers) -> Self {
         Self { transfers: Some(transfers), ..self }
     }
 
-    /// The same, drawn also where it is not the headline.
+    /// Draws it in charts even if it is not the headline.
     pub const fn drawn(self) -> Self {
         Self { drawn: true, ..self }
     }
 
-    /// The same, whose noise between runs the doctor shows also where it is not the headline.
+    /// Shows its noise floor in `plimsoll doctor` even if it is not the headline.
     pub const fn with_floor(self) -> Self {
         Self { floor: true, ..self }
     }
 }
 
-/// What the curve of a search or sweep is drawn over, and what of: two figures of its points, with their units.
+/// Axes of the curve of a search or sweep: two figures of its points with units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Curve {
-    /// The figure along the axis.
+    /// Figure on the x axis.
     pub x: &'static str,
-    /// Its unit; empty for counts.
+    /// Unit of `x`; empty for counts.
     pub x_unit: &'static str,
-    /// Whether that axis is logarithmic.
+    /// Whether the x axis is logarithmic.
     pub log: bool,
-    /// The figure that is drawn.
+    /// Figure on the y axis.
     pub y: &'static str,
-    /// Its unit.
+    /// Unit of `y`.
     pub y_unit: &'static str,
 }
 
-/// Where a case is on a roofline.
+/// Role of a case in a roofline chart.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Roofline {
-    /// Nowhere.
+    /// None.
     No,
-    /// It computes, with so many operations for each byte that it must move to or from memory at least; `None` where it
-    /// computes in registers.
+    /// Computes, with the operations per byte moved to or from memory; `None` in registers.
     Computes(Option<f64>),
-    /// It moves a stream of bytes through memory.
+    /// Streams bytes through memory.
     Moves {
-        /// Operations for each byte; `None` where it computes nothing.
+        /// Operations per byte; `None` if it computes nothing.
         intensity: Option<f64>,
-        /// Bytes of the arrays of all threads, where the largest of them tell the bandwidth of memory itself.
+        /// Bytes of all threads' arrays, if the largest of them determine memory bandwidth.
         area: Option<u64>,
     },
 }

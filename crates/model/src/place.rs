@@ -1,4 +1,4 @@
-//! Which CPUs threads are pinned to, in which order.
+//! Placement of threads: which CPUs they are pinned to, and in which order.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -9,22 +9,19 @@ use crate::case::Case;
 use crate::machine::{CpuSet, Machine};
 use crate::plan::Group;
 
-/// The order in which threads take CPUs; beyond the last it begins again.
+/// Order in which threads take CPUs; after the last it restarts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Placement {
-    /// Socket by socket in turn, one CPU of each core before SMT siblings, the quickest kind of core first.
+    /// Alternating sockets, one CPU per core before SMT siblings, the fastest kind of core first.
     Spread,
-    /// All siblings of a core before the next core, all cores of a socket before the next.
+    /// All siblings of a core before the next core, all cores of a socket before the next socket.
     Compact,
-    /// These CPUs in the order of their numbers.
+    /// These CPUs in ascending order.
     Cpus(CpuSet),
 }
 
 impl Placement {
-    /// Reads `spread`, `compact` or a list of CPUs that this process may use.
-    ///
-    /// # Errors
-    /// What is wrong, in one line.
+    /// Parses `spread`, `compact` or a list of CPUs; fails if this process may not use one.
     pub fn read(word: &str, machine: &Machine) -> Result<Self, String> {
         let placement = Self::parse(word)?;
         match placement.foreign(machine) {
@@ -36,7 +33,6 @@ impl Placement {
         }
     }
 
-    /// Reads `spread`, `compact` or a list of CPUs.
     fn parse(word: &str) -> Result<Self, String> {
         let cpus = match word {
             "spread" => return Ok(Self::Spread),
@@ -51,7 +47,7 @@ impl Placement {
         }
     }
 
-    /// A CPU of the list that this process may not use.
+    /// Returns a listed CPU that this process may not use.
     fn foreign(&self, machine: &Machine) -> Option<usize> {
         match self {
             Self::Spread | Self::Compact => None,
@@ -59,7 +55,7 @@ impl Placement {
         }
     }
 
-    /// The CPUs of `threads` threads, one for each; empty when no CPU is known.
+    /// Returns the CPU of each of `threads` threads; empty if no CPU is known.
     pub fn cpus(&self, machine: &Machine, threads: usize) -> Vec<usize> {
         let mut order: Vec<Seat> = seats(machine);
         match self {
@@ -78,72 +74,67 @@ impl Placement {
     }
 }
 
-/// The affinities asked for; one `None` where nothing was.
-///
-/// # Errors
-/// CPUs that may not be used, in one line.
+/// Returns the affinities of a group, or one `None`; fails for CPUs that may not be used.
 pub fn places(machine: &Machine, group: &Group) -> Result<Vec<Option<String>>, String> {
     let words = group.words("affinity", &[]);
     words.iter().try_for_each(|word| Placement::read(word, machine).map(|_| ()))?;
     Ok(if words.is_empty() { vec![None] } else { words.into_iter().map(Some).collect() })
 }
 
-/// The threads of a case, and where they are put.
+/// Threads of a case with their placement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Threads {
-    /// How many.
+    /// Number of threads.
     pub count: usize,
-    /// In which order they take CPUs.
+    /// Placement.
     pub place: Placement,
 }
 
 impl Threads {
-    /// Those of a case: placed as its `affinity` says, else spread.
+    /// Returns the threads of a case; spread by default.
     pub fn of(case: &Case) -> Self {
         let place = case.word("affinity").and_then(|word| Placement::parse(word).ok());
         Self { count: case.threads(), place: place.unwrap_or(Placement::Spread) }
     }
 
-    /// The CPU of each: spread where one is named that this process may not use.
+    /// Returns the CPU of each thread; spread if a listed CPU may not be used.
     pub fn cpus(&self, machine: &Machine) -> Vec<usize> {
         let place = if self.place.foreign(machine).is_some() { &Placement::Spread } else { &self.place };
         place.cpus(machine, self.count)
     }
 }
 
-/// The CPUs of a case's threads: as its `affinity` says, else spread.
+/// Returns the CPUs of a case's threads by its `affinity`, spread by default.
 pub fn placed(machine: &Machine, case: &Case) -> Vec<usize> {
     Threads::of(case).cpus(machine)
 }
 
-/// The CPUs that `threads` threads are pinned to where nothing else is asked for: spread.
+/// Returns the CPUs of `threads` threads in the default placement (spread).
 pub fn place(machine: &Machine, threads: usize) -> Vec<usize> {
     Placement::Spread.cpus(machine, threads)
 }
 
-/// A CPU, and where it is.
 struct Seat {
     cpu: usize,
     package: u32,
-    /// How quick its kind of core is; 0 where nothing tells kinds apart.
+    /// Relative speed of its kind of core; 0 if unknown.
     capacity: u32,
-    /// Number of the core's first CPU; its own where nothing is known to be shared.
+    /// First CPU of its core; the CPU itself if it has no known siblings.
     core: usize,
-    /// Which of its core's CPUs, from 0.
+    /// Index among the CPUs of its core.
     sibling: usize,
-    /// Which of its package's CPUs with this `sibling`, from 0.
+    /// Index among the CPUs of its package with this `sibling`.
     in_package: usize,
 }
 
-/// What tells a core: its first CPU, or, where the kernel lists no siblings, its package and number. A core's number alone
-/// does not: kernels that read a device tree begin anew in each cluster.
+/// Identifies a core: its first CPU or, if the kernel lists no siblings, package and core number.
+/// The core number alone is not unique: kernels that read a device tree restart it in each cluster.
 #[derive(PartialEq, Eq, Hash)]
 enum CoreKey {
     First(usize),
     Numbers(u32, u32),
 }
 
-/// The allowed CPUs in the order of their numbers.
 fn seats(machine: &Machine) -> Vec<Seat> {
     let mut cores: HashMap<CoreKey, Vec<usize>> = HashMap::new();
     let mut taken: HashMap<(u32, usize), usize> = HashMap::new();
@@ -151,7 +142,7 @@ fn seats(machine: &Machine) -> Vec<Seat> {
         let logical = machine.cpu.logical(cpu);
         let package = logical.and_then(|l| l.package).unwrap_or(0);
         let (mut core, mut sibling) = (cpu, 0);
-        // Without siblings and a core number nothing is known to be shared.
+        // Without siblings and a core number, nothing is known to be shared.
         let key = logical.and_then(|l| match l.siblings.first() {
             Some(first) => Some(CoreKey::First(first)),
             None => l.core.map(|core| CoreKey::Numbers(package, core)),
@@ -175,7 +166,7 @@ mod tests {
     use crate::machine::Root;
     use crate::machine::cpu::Logical;
 
-    /// Two sockets of two cores of two hardware threads: siblings are 0 and 4, 1 and 5 (socket 0), 2 and 6, 3 and 7.
+    /// Two sockets, two cores each: siblings are 0 and 4, 1 and 5 (socket 0), 2 and 6, 3 and 7.
     fn machine() -> Machine {
         let mut machine = Machine::discover(&Root::at("/nonexistent"));
         machine.cpu.allowed = "0-7".parse().unwrap();
@@ -204,7 +195,7 @@ mod tests {
 
     #[test]
     fn the_quickest_kind_of_core_comes_first() {
-        // As on an RK3588: CPUs 0-3 are small, 4-7 large in two clusters, and core numbers begin anew in each cluster.
+        // Like RK3588: CPUs 0-3 small, 4-7 large in two clusters that restart core numbers.
         let mut machine = machine();
         for cpu in &mut machine.cpu.logical {
             cpu.package = Some(0);

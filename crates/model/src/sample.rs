@@ -1,6 +1,5 @@
-//! What a benchmark hands back: samples, conditions, achieved facts, or the reason why it could not measure.
-//!
-//! Plain values that cross the pipe between worker and parent as JSON.
+//! Results of a benchmark: samples, conditions, facts, or the reason why it could not measure. They
+//! cross the pipe from worker to parent as JSON.
 
 mod achieved;
 mod conditions;
@@ -20,164 +19,160 @@ pub use achieved::{Achieved, Fact};
 pub use conditions::{Condition, Conditions, ExcludedBy, Numbers};
 pub use wrong::{AtFault, Elsewhere, Origin, Repeated, Trials, WrongAnswer};
 
-/// How much one sample does.
+/// Amount of one sample.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Amount {
-    /// This much work, in the benchmark's own unit (operations, bytes, blocks or messages).
+    /// Work in the benchmark's unit (operations, bytes, blocks or messages).
     Work(u64),
-    /// This many seconds.
+    /// Seconds.
     Seconds(f64),
 }
 
 /// One timed repetition.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
-    /// Seconds since the run began; the run loop sets it.
+    /// Seconds since the start of the run; set by the run loop.
     #[serde(default)]
     pub at: f64,
-    /// Seconds that the timed part took.
+    /// Seconds of the timed part.
     pub elapsed: f64,
-    /// Work done, where repeating exactly this amount makes sense: the run loop then fixes it for all samples.
+    /// Work done, if the run loop should fix this amount for all further samples.
     #[serde(default)]
     pub work: Option<u64>,
     /// Metric name → value in base SI units.
     pub values: BTreeMap<String, f64>,
-    /// Distributions, where the benchmark times single operations.
+    /// Histograms, if operations were timed individually.
     #[serde(default)]
     pub histograms: Vec<Histogram>,
-    /// The headline metric of single pairs, where the benchmark measures between things.
+    /// Headline metric of pairs, if pairs were measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub matrix: Vec<Cell>,
-    /// The points of a search or sweep, where the benchmark makes one: each names its parameters and figures.
+    /// Points of a search or sweep, with parameters and figures by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub curve: Vec<Point>,
-    /// Whether it shows that the samples before it were of another state, as before a burst of credit was used up: they
-    /// do not count then.
+    /// Whether earlier samples must be dropped, as burst credits were used up since, for example.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub renewed: bool,
-    /// Under which conditions.
+    /// Conditions.
     #[serde(default)]
     pub conditions: Conditions,
 }
 
-/// A distribution of times: (upper edge in nanoseconds, count), ascending, no zero counts.
+/// Histogram of times: (upper edge in nanoseconds, count), ascending, without zero counts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Histogram {
-    /// The metric it belongs to.
+    /// Name of the metric.
     pub metric: String,
     /// (nanoseconds, count).
     pub buckets: Vec<(u64, u64)>,
 }
 
-/// One point of a curve: name of a parameter or metric → value in base SI units.
+/// Point of a curve: name of a parameter or metric → value in base SI units.
 pub type Point = BTreeMap<String, f64>;
 
-/// The headline metric between two things.
+/// Headline metric of a pair.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
-    /// Number of the one (a CPU, as the kernel numbers it).
+    /// Number of the row (such as a kernel CPU number).
     pub row: u32,
-    /// Number of the other.
+    /// Number of the column.
     pub column: u32,
-    /// In the metric's unit.
+    /// Value in the metric's unit.
     pub value: f64,
-    /// What is to be known of this pair, in a word.
+    /// Label of the pair, one word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mark: Option<String>,
 }
 
-/// What a prepared case turned out to be.
+/// Facts about a prepared case.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Facts {
-    /// What was really used or found, beside what was asked for.
+    /// Actual parameters and findings.
     #[serde(default)]
     pub achieved: Achieved,
-    /// What the reader must know.
+    /// Warnings and notes.
     #[serde(default)]
     pub warnings: Vec<Note>,
-    /// Why the figure is not that of the thing measured: it is kept and marked invalid.
+    /// Reason why the figure does not belong to the target; it is kept, but marked invalid.
     #[serde(default)]
     pub invalid: Option<String>,
-    /// How the clock that timed the samples runs at a wrong rate: no figure is right then.
+    /// Error in the rate of the clock that timed the samples, which makes every figure wrong.
     #[serde(default)]
     pub wrong_rate: Option<String>,
 }
 
-/// What a prepared case lets a reference tool use, so that both measure the same thing.
+/// Resources of a prepared case for reference tools, so that both measure the same.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Offer {
-    /// The CPUs that its threads are pinned to, in their order; of a network benchmark those of the near end.
+    /// CPUs of its threads, in order; for network benchmarks those of the client.
     #[serde(default)]
     pub cpus: Vec<usize>,
-    /// Those of the far end, where it is on this machine.
+    /// CPUs of the server's threads, if it runs on this machine.
     #[serde(default)]
     pub far_cpus: Vec<usize>,
-    /// The filled test file, as a path that another process can open.
+    /// Filled test file, as a path that another process can open.
     #[serde(default, with = "crate::text::path::option")]
     pub file: Option<PathBuf>,
-    /// Its bytes.
+    /// Size of the test file in bytes.
     #[serde(default)]
     pub file_bytes: Option<u64>,
-    /// Where it may write, or why there is no such place; `None` where nobody asked for one. Nothing that is there is ever
-    /// checked, and what is checked is written by plimsoll alone.
+    /// Area for writes, or why there is none; `None` if not requested. Its contents are never
+    /// verified: verified data is written by plimsoll alone.
     #[serde(default)]
     pub writable: Option<Result<Writable, String>>,
-    /// The options of the tool's job that the case was made of, as `name=value`: a stranger's.
+    /// Options of the tool's job that the case was made of, as `name=value`; untrusted.
     #[serde(skip)]
     pub job: Vec<String>,
 }
 
-/// A part of a file or device that a reference tool may write to.
+/// Part of a file or device that a reference tool may overwrite.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Writable {
-    /// The file, as a path that another process can open.
+    /// File, as a path that another process can open.
     pub file: PathBuf,
-    /// Where the part begins, in bytes.
+    /// Offset of the part in bytes.
     pub offset: u64,
-    /// Its bytes.
+    /// Size of the part in bytes.
     pub bytes: u64,
 }
 
 impl Offer {
-    /// Where a tool may write.
-    ///
-    /// # Errors
-    /// Why nowhere, in one line.
+    /// Returns the area for writes, or in one line why there is none.
     pub fn to_write(&self) -> Result<&Writable, String> {
         let none = || Err("the case has no place for what it would write".to_owned());
         self.writable.as_ref().map_or_else(none, |place| place.as_ref().map_err(Clone::clone))
     }
 }
 
-/// Which rule of the exit codes a failure falls under.
+/// Kind of failure, which decides the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
-    /// This machine cannot do it: the case is skipped.
+    /// Not supported on this machine: the case is skipped.
     NotHere,
-    /// The time that the run has was over: the case is skipped.
+    /// The run's time is up: the case is skipped.
     OutOfTime,
-    /// It could do harm: the case is skipped; exit 3 if nothing else ran.
+    /// Refused as unsafe: the case is skipped; exit code 3 if nothing else ran.
     Unsafe,
-    /// No space, no memory, an I/O error, a lost worker: the case failed; exit 4.
+    /// No space, no memory, an I/O error or a lost worker: the case failed; exit code 4.
     Environment,
-    /// The far end or the protocol: the case failed; exit 5.
+    /// Server or protocol error: the case failed; exit code 5.
     FarEnd,
-    /// The user or a signal ended the run: the case is left out.
+    /// The user or a signal ended the run: the case is omitted.
     Interrupted,
-    /// The answer is wrong: the case failed and its figure is void; exit 1.
+    /// Wrong answer: the case failed and its figure is void; exit code 1.
     WrongAnswer,
 }
 
-/// Why there is no figure: one line that says what, where, why, and what to do.
+/// Reason why there is no figure: one line with the problem and what to do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CannotMeasure {
-    /// What kind of reason.
+    /// Kind of failure.
     pub cause: Cause,
-    /// One line.
+    /// Reason in one line.
     pub reason: String,
-    /// The wrong answer, if that is the cause.
+    /// Wrong answer, if that is the cause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wrong: Option<Box<WrongAnswer>>,
 }
@@ -190,32 +185,32 @@ impl From<WrongAnswer> for CannotMeasure {
 }
 
 impl CannotMeasure {
-    /// A reason of this kind.
+    /// Creates a failure of this kind.
     pub fn new(cause: Cause, reason: impl Into<String>) -> Self {
         Self { cause, reason: reason.into(), wrong: None }
     }
 
-    /// This machine lacks something.
+    /// Creates a failure: not supported on this machine.
     pub fn not_here(reason: impl Into<String>) -> Self {
         Self::new(Cause::NotHere, reason)
     }
 
-    /// The budget of the run is used up.
+    /// Creates a failure: out of time.
     pub fn out_of_time(reason: impl Into<String>) -> Self {
         Self::new(Cause::OutOfTime, reason)
     }
 
-    /// Refused for safety.
+    /// Creates a failure: refused as unsafe.
     pub fn refused(reason: impl Into<String>) -> Self {
         Self::new(Cause::Unsafe, reason)
     }
 
-    /// The environment failed.
+    /// Creates a failure of the environment.
     pub fn environment(reason: impl Into<String>) -> Self {
         Self::new(Cause::Environment, reason)
     }
 
-    /// The far end failed.
+    /// Creates a failure of the server or protocol.
     pub fn far_end(reason: impl Into<String>) -> Self {
         Self::new(Cause::FarEnd, reason)
     }
@@ -229,73 +224,73 @@ impl fmt::Display for CannotMeasure {
 
 impl std::error::Error for CannotMeasure {}
 
-/// How far a reference tool's figure and ours are the same thing.
+/// Agreement of the definitions of a reference tool's figure and ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Match {
-    /// The same definition: an equivalence verdict has a meaning.
+    /// Same definition: an equivalence verdict makes sense.
     Exact,
-    /// The same after a factor.
+    /// Same definition after multiplication with a factor.
     Scaled,
-    /// Something near: shown for orientation, never judged equivalent.
+    /// Similar definition, for orientation only; never judged equivalent.
     Related,
 }
 
 /// A figure of ours and one of a reference tool, taken one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Paired {
-    /// Ours.
+    /// Our figure.
     pub own: f64,
-    /// The tool's, in the same unit.
+    /// The tool's figure in the same unit.
     pub peer: f64,
 }
 
-/// What a reference tool gave beside a case.
+/// Result of a reference tool for a case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Beside {
-    /// Its name.
+    /// Name of the tool.
     pub name: String,
-    /// Its version, if it says.
+    /// Version, if known.
     pub version: Option<String>,
-    /// The metric that it measures too.
+    /// Metric that it measures too.
     pub metric: String,
-    /// How far the definitions agree.
+    /// Agreement of the definitions.
     pub definition: Match,
-    /// Where they differ, or how they were brought together.
+    /// Difference of the definitions, or how they were aligned.
     pub note: String,
-    /// The command, as it could be typed.
+    /// Command with its arguments.
     pub command: Vec<String>,
-    /// What it reads, by name: a file of that name in its directory, or `stdin`.
+    /// Input by name: a file in its working directory, or `stdin`.
     pub input: BTreeMap<String, String>,
-    /// Parameters that it says it used.
+    /// Parameters that it reported.
     pub achieved: Achieved,
-    /// The pairs.
+    /// Pairs of figures.
     pub pairs: Vec<Paired>,
-    /// What it did otherwise than asked.
+    /// Deviations from the request.
     pub warnings: Vec<Note>,
-    /// Why it gave nothing (more).
+    /// Reason why it gave no (further) figures.
     pub unavailable: Option<String>,
 }
 
-/// All that became of one case.
+/// Outcome of one case.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// The case.
+    /// Case.
     pub case: Case,
-    /// Which repeat of the plan; 0 where it is measured once.
+    /// Number of the plan's repetition; 0 if there is only one.
     pub repeat: u32,
-    /// Finished samples, warm-up excluded.
+    /// Finished samples, without warm-up.
     pub samples: Vec<Sample>,
-    /// What was achieved, and warnings.
+    /// Facts and warnings.
     pub facts: Facts,
-    /// What reference tools gave beside it.
+    /// Results of reference tools.
     pub peers: Vec<Beside>,
-    /// Why it ended without a figure.
+    /// Reason why it ended without a figure.
     pub ended: Option<CannotMeasure>,
 }
 
 impl Outcome {
-    /// The values of one metric, a value a sample.
+    /// Values of one metric, one per sample.
     pub fn values(&self, metric: &str) -> Vec<f64> {
         self.samples.iter().filter_map(|s| s.values.get(metric).copied()).collect()
     }

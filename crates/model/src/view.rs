@@ -1,7 +1,7 @@
-//! What a benchmark sees of a run when it says what its figures mean, and what it hands back.
+//! Findings: views of a run's measurements for benchmarks, and the sentences derived from them.
 //!
-//! A finding is a pure function of the measurements. It speaks only where the figures carry what it says, and hands over
-//! the figures it rests on; where they do not, it is silent.
+//! A finding is a pure function of the measurements. It exists only if the figures support it, and
+//! contains the figures that it rests on.
 
 use serde_json::Value;
 
@@ -10,68 +10,67 @@ use crate::metric::Better;
 use crate::stats::{Rate, Scaling, scaling};
 use crate::warning::Warning;
 
-/// What findings are about, in the order in which they are told.
+/// Topics of findings, in the order of presentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Topic {
-    /// Which CPUs are one core.
+    /// CPUs that share a core.
     Cores,
-    /// What further threads are worth.
+    /// Gain from more threads.
     Scaling,
-    /// What changed while it was measured.
+    /// Changes during the measurement.
     Change,
-    /// What a load does to a latency.
+    /// Effect of load on latency.
     Load,
-    /// From where on more independent work adds nothing.
+    /// Saturation point of independent work.
     Saturation,
-    /// How many transfers in flight are worth it.
+    /// Useful queue depth.
     Queue,
-    /// What the order of accesses costs.
+    /// Cost of the access order.
     Order,
-    /// What one thread can have under way.
+    /// Requests in flight of one thread.
     Concurrency,
-    /// What is between a figure and its limit.
+    /// Gap between a figure and its limit.
     Limit,
-    /// What power and energy it took.
+    /// Power and energy.
     Energy,
 }
 
-/// A sentence that follows from the figures.
+/// A sentence derived from figures.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
-    /// What it is about.
+    /// Topic.
     pub topic: Topic,
     /// Stable code.
     pub code: &'static str,
-    /// The sentence.
+    /// Sentence.
     pub text: String,
-    /// The figures it rests on.
+    /// Figures that it rests on.
     pub evidence: Value,
 }
 
-/// The measurements of one machine.
+/// Measurements of one machine.
 #[derive(Clone, Copy, Debug)]
 pub struct RunView<'a> {
     measurements: &'a [Measurement],
 }
 
 impl<'a> RunView<'a> {
-    /// A view of these.
+    /// Creates a view.
     pub fn new(measurements: &'a [Measurement]) -> Self {
         Self { measurements }
     }
 
-    /// All of them, in the order of the run.
+    /// All measurements, in the order of the run.
     pub fn measurements(&self) -> &'a [Measurement] {
         self.measurements
     }
 
-    /// Those of a benchmark, in the order of the run.
+    /// Measurements of a benchmark, in the order of the run.
     pub fn of(&self, benchmark: &str) -> impl Iterator<Item = &'a Measurement> {
         self.measurements.iter().filter(move |made| made.case.benchmark() == benchmark)
     }
 
-    /// Measurements that differ in nothing but the number of threads, each compared with that of the fewest. Only rates
-    /// are compared.
+    /// Compares measurements that differ only in threads with that of the fewest. Rates only.
     pub fn compared(&self) -> Vec<Compared<'a>> {
         let rates: Vec<&Measurement> = self.measurements.iter().filter(|m| is_comparable(m)).collect();
         let same =
@@ -88,21 +87,20 @@ impl<'a> RunView<'a> {
     }
 }
 
-/// One case at one number of threads, compared with the same case at the fewest.
+/// A case compared with the same case at the fewest threads.
 #[derive(Clone, Debug)]
 pub struct Compared<'a> {
-    /// With the fewest threads.
+    /// Measurement with the fewest threads.
     pub base: &'a Measurement,
-    /// With more.
+    /// Measurement with more threads.
     pub this: &'a Measurement,
-    /// What they gain.
+    /// Speed-up.
     pub scaling: Scaling,
-    /// From the slowest that this and the fastest that the base may be, to the other extreme; as wide as both
-    /// intervals together. Equal ends where either has none.
+    /// Range of the speed-up over both 95 % confidence intervals; equal ends without intervals.
     pub between: [f64; 2],
 }
 
-/// Everything but the number of threads that makes two measurements of one kind.
+/// Returns the benchmark and all parameters except the number of threads.
 pub fn kind(measurement: &Measurement) -> String {
     let case = &measurement.case;
     let params = case.params().iter().filter(|(name, _)| *name != "threads");
@@ -134,27 +132,28 @@ fn between(base: &Measurement, this: &Measurement, speed_up: f64) -> [f64; 2] {
     }
 }
 
-/// Whether other numbers of threads can be compared with it: the case has such a number, and its headline is work per time. A figure of which most is excluded is no base, and
-/// no step; threads that take turns on their CPUs exclude much of each other's time, which says nothing.
+/// Returns whether measurements with other numbers of threads are comparable: the case has threads,
+/// and its headline is a rate. Mostly excluded figures are not, unless threads share CPUs: these
+/// exclude much of each other's time, which means nothing.
 fn is_comparable(measurement: &Measurement) -> bool {
     let rate = measurement.headline().is_some_and(|metric| metric.better == Better::Higher);
     let sound = !measurement.warns(Warning::MOSTLY_EXCLUDED) || measurement.warns(Warning::CROWDED);
     rate && sound && measurement.case.number("threads").is_some()
 }
 
-/// What took time away from a case, and how large a share.
+/// Cause and share of lost time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Lost {
-    /// To what.
+    /// Cause.
     pub what: &'static str,
-    /// Of the time, 0 to 1.
+    /// Share of the time, 0 to 1.
     pub share: f64,
 }
 
-/// The losses of time during a case that are known. Time set aside is not in the figure, so it explains nothing of it.
+/// Returns the known losses of time in a case's figure, that is without excluded time.
 pub fn losses(measurement: &Measurement) -> impl Iterator<Item = Lost> {
     let conditions = &measurement.conditions;
-    // A thread that a quota keeps from its CPU waits for it as well.
+    // A thread that a quota throttles waits for its CPU too.
     let throttled = conditions.throttled.unwrap_or_default();
     let waited = conditions.waited.map(|waited| (waited - throttled).max(0.0));
     let losses = [
@@ -165,14 +164,14 @@ pub fn losses(measurement: &Measurement) -> impl Iterator<Item = Lost> {
     losses.into_iter().filter_map(|(what, share)| Some(Lost { what, share: share? }))
 }
 
-/// The largest loss of time during a case, zero if none is known.
+/// Returns the largest loss of time of a case; zero if none is known.
 pub fn lost(measurement: &Measurement) -> Lost {
     losses(measurement).fold(Lost { what: "nothing", share: 0.0 }, |most, next| {
         if next.share > most.share { next } else { most }
     })
 }
 
-/// Losses below this share of the time explain nothing.
+/// Share of the time below which a loss explains nothing.
 pub const NOTABLE: f64 = 0.05;
 
 #[cfg(any(test, feature = "testing"))]

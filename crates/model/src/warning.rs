@@ -1,8 +1,8 @@
-//! Warnings, whose text names the remedy: a type with what the text needs as fields, and a code for each.
+//! Warnings: types with a stable code and a sentence that contains the remedy.
 //!
-//! A warning never changes a figure; it says under which condition the figure holds. The type stands where the condition is
-//! found: here what the sampling of any case shows, in a benchmark's folder what its cases alone can meet. All that others
-//! need of one is its [`Note`], and that crosses the pipe from the worker and stands in the run document.
+//! A warning never changes a figure; it describes a condition of the figure. Warnings of any case's
+//! sampling are here, those of one benchmark in its folder. Reports and the run document contain
+//! them as [`Note`]s.
 
 mod codes;
 
@@ -16,23 +16,23 @@ use crate::text::counted;
 
 pub use codes::{ENTRIES, Entry};
 
-/// Something the reader must know beside a figure: displayed, one sentence with its remedy.
+/// A warning next to a figure; `Display` is one sentence with its remedy.
 pub trait Warn: fmt::Display {
-    /// The stable code, as in the run document: one of [`ENTRIES`].
+    /// Stable code in the run document: one of [`ENTRIES`].
     fn code(&self) -> &'static str;
 }
 
-/// A warning as told and stored. Product code makes one of a type that implements [`Warn`] alone.
+/// A warning as shown and stored; created only from types that implement [`Warn`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Note {
     /// Stable code.
     pub code: String,
-    /// A sentence.
+    /// Sentence.
     pub text: String,
 }
 
 impl Note {
-    /// The stable code.
+    /// Stable code.
     pub fn code(&self) -> &str {
         &self.code
     }
@@ -51,59 +51,59 @@ impl<W: Warn> From<W> for Note {
     }
 }
 
-/// What cases of several benchmarks can meet.
+/// Warnings of several benchmarks.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Warning {
-    /// The interval did not become as narrow as asked.
+    /// The confidence interval did not become as narrow as requested.
     NotConverged {
-        /// Half-width reached, as a share of the median.
+        /// Reached half-width, as a share of the median.
         reached: f64,
-        /// Half-width asked for.
+        /// Requested half-width, as a share of the median.
         wanted: f64,
-        /// What ended the sampling.
+        /// Reason for the end of sampling.
         by: EndedBy,
     },
-    /// Too few samples for an interval.
+    /// Too few samples for a confidence interval.
     FewSamples {
-        /// Samples taken.
+        /// Number of samples.
         n: usize,
-        /// What ended the sampling.
+        /// Reason for the end of sampling.
         by: EndedBy,
     },
-    /// So much of the time is excluded that what is left may not be the usual level.
+    /// Most of the time is excluded, so the rest may not be representative.
     MostlyExcluded {
-        /// Share of the time.
+        /// Excluded share of the time.
         share: f64,
         /// Whether threads of the case share a CPU.
         crowded: bool,
     },
-    /// Time was lost, or excluded, for one cause.
+    /// Time was lost or excluded for one cause.
     Lost {
-        /// Share of the time (of the work, for a second cost).
+        /// Share of the time (of the work for a second cost).
         share: f64,
-        /// The cause.
+        /// Cause.
         how: Loss,
     },
     /// More threads than CPUs.
     MoreThreadsThanCpus {
-        /// Threads.
+        /// Number of threads.
         threads: usize,
-        /// Allowed CPUs.
+        /// Number of allowed CPUs.
         cpus: usize,
     },
     /// A CPU quota is below the number of threads.
     CpuQuota {
-        /// CPUs' worth of time allowed.
+        /// Quota in CPUs.
         cpus: f64,
     },
 }
 
-/// Why time was lost or is excluded.
+/// Cause of lost or excluded time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
-    /// A thread was switched from its CPU, or was ready to run and had none.
+    /// A thread was preempted, or was runnable without a CPU.
     Preempted,
-    /// The hypervisor accounts it as steal.
+    /// Steal time of the hypervisor.
     Stolen,
     /// Slices took longer although no thread left its CPU.
     Gaps,
@@ -111,11 +111,11 @@ pub enum Loss {
     Throttled,
     /// The clock changed during slices.
     ClockChanged,
-    /// Work of a second cost, on units that two hardware threads share.
+    /// Work at a second cost, on units shared by two hardware threads.
     SiblingBusy,
-    /// Work of a second cost, on units that nobody else was seen to use.
+    /// Work at a second cost, without another visible user of the units.
     TwoRates,
-    /// Work of a second cost, on memory or caches.
+    /// Work at a second cost, on memory or caches.
     MemoryShared,
 }
 
@@ -145,7 +145,7 @@ impl Loss {
         }
     }
 
-    /// A few words for a row, and the evidence with the remedy.
+    /// Returns a short name, and the evidence with the remedy.
     fn words(self) -> (&'static str, &'static str) {
         match self {
             Loss::Preempted => (
@@ -189,9 +189,9 @@ impl Warning {
     pub const CROWDED: &str = "more-threads-than-cpus";
     /// Code of [`Warning::CpuQuota`].
     pub const QUOTA: &str = "cpu-quota";
-    /// Code where a hypervisor moved the CPUs while a case was measured.
+    /// Code: a hypervisor moved the CPUs during a case.
     pub const CPUS_MOVED: &str = "cpus-moved";
-    /// Code where the processor slowed itself down because it was too hot.
+    /// Code: the processor throttled because of its temperature.
     pub const TOO_HOT: &str = "thermal-throttling";
 
     /// Code of [`Warning::MostlyExcluded`].
@@ -199,7 +199,7 @@ impl Warning {
     /// Code of [`Warning::FewSamples`].
     pub const FEW: &str = "few-samples";
 
-    /// Whether a warning of this code follows from the samples alone, so that other samples may have another one.
+    /// Returns whether a warning with this code depends on the samples alone.
     pub fn is_of_samples(code: &str) -> bool {
         let lost = [
             Loss::Preempted,
@@ -232,7 +232,7 @@ impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Warning::NotConverged { reached, wanted, by } => {
-                // So many decimals that what was asked for is not shown as nothing.
+                // Enough decimals that the requested half-width is not shown as zero.
                 let least = (1..9).find(|n| wanted * 100.0 >= 0.5 * 0.1_f64.powi(*n)).unwrap_or(1);
                 let digits = usize::try_from(least).unwrap_or(1);
                 let [reached, wanted] =
@@ -267,10 +267,10 @@ impl fmt::Display for Warning {
     }
 }
 
-/// Samples that an interval needs.
+/// Minimum number of samples of a confidence interval.
 const FOR_AN_INTERVAL: usize = 5;
 
-/// Why the interval is as wide as it is, and what would have made it narrower.
+/// Explains the width of the interval, with the remedy.
 fn wider(by: EndedBy) -> String {
     match by {
         EndedBy::Budget => "the budget ended it; use a larger --budget or a looser --precision".to_owned(),
@@ -286,7 +286,7 @@ fn wider(by: EndedBy) -> String {
     }
 }
 
-/// Why there are so few samples, and what would have given more.
+/// Explains the number of samples, with the remedy.
 fn more_samples(n: usize, by: EndedBy) -> String {
     let of = format!("{n} of the {FOR_AN_INTERVAL} samples that an interval needs");
     match by {
@@ -300,7 +300,7 @@ fn more_samples(n: usize, by: EndedBy) -> String {
     }
 }
 
-/// Why a device had no more rounds to become steady in, and what would have given more.
+/// Explains why a device had no more rounds to become steady, with the remedy.
 pub fn more_rounds(by: EndedBy) -> String {
     match by {
         EndedBy::Budget => "the budget ended it; use a larger --budget".to_owned(),
@@ -323,7 +323,7 @@ mod tests {
     const ENDS: [EndedBy; 5] =
         [EndedBy::Samples, EndedBy::SampleCap, EndedBy::Budget, EndedBy::GroupBudget, EndedBy::RoundCap];
 
-    /// What would have let the sampling go on, and what would not have changed anything.
+    /// The options that would extend sampling, and those that would not.
     fn options(by: EndedBy) -> (&'static str, &'static str) {
         match by {
             EndedBy::Budget => ("--budget", "--samples"),

@@ -1,34 +1,34 @@
-//! What a benchmark says of its cases in words, and a case in them: `fma f64 avx512 ×2`, `random read 4 KiB depth 32`.
+//! Labels of cases: `fma f64 avx512 ×2`, `random read 4 KiB depth 32`.
 //!
-//! What a benchmark's words leave out is added as `name value`, unless it is the usual value, so that two cases of
-//! a run never read alike.
+//! Each benchmark declares the parts of its labels. Other parameters are appended as `name value`
+//! unless they have their usual value, so that different cases of a run have different labels.
 
 use crate::case::{AT_ONCE, AT_ONCE_BACK, Case, EACH, Key, Value};
 use crate::quantity::{Quantity, Unit};
 
-/// A part of a case in words. What these leave out is added as `name value`.
+/// A part of a label.
 #[derive(Clone, Copy, Debug)]
 pub enum Say {
     /// This word.
     Word(&'static str),
-    /// The value of a parameter alone, where it is not the usual one.
+    /// Value of a parameter, unless it is the usual one.
     Value(&'static str),
-    /// The value after the parameter's name.
+    /// Name and value of a parameter.
     Named(&'static str),
-    /// What stands for the value of a parameter, (value, words): the value itself where nothing does.
+    /// Words for values of a parameter, (value, words); other values are unchanged.
     Instead(&'static str, &'static [(&'static str, &'static str)]),
-    /// What the benchmark says of the value of a parameter, if anything.
+    /// Text that the benchmark derives from a parameter, if any.
     Case(&'static str, fn(&Case) -> Option<String>),
-    /// The number of threads, where there are several.
+    /// Number of threads, if above 1.
     Times,
-    /// No word: what a rate counts that a case asks for, where it is not transfers.
+    /// No text; sets the unit of requested rates, if they are not transfers.
     Rates(Unit),
 }
 
-/// The order of the blocks: the long word would not leave room for the rest.
+/// Order of the blocks, abbreviated to leave room for the rest.
 pub const PATTERN: Say = Say::Instead("pattern", &[("sequential", "seq.")]);
 
-/// The case in words that say its subsystem, for where no heading does: `memory read 512 MiB ×2`.
+/// Returns the label with its subsystem, for use without a heading: `memory read 512 MiB ×2`.
 pub fn full(parts: &[Say], case: &Case) -> String {
     let (subsystem, label) = (case.subsystem(), label(parts, case));
     match label.to_lowercase().starts_with(subsystem) {
@@ -37,7 +37,7 @@ pub fn full(parts: &[Say], case: &Case) -> String {
     }
 }
 
-/// The parameters that a label says as `name value`.
+/// Returns the parameters that a label contains as `name value`.
 pub fn named(parts: &[Say], case: &Case) -> Vec<(&'static str, String)> {
     let is_named = |name: &str| parts.iter().any(|part| matches!(part, Say::Named(known) if *known == name));
     let words = Words::of(parts, case);
@@ -46,12 +46,12 @@ pub fn named(parts: &[Say], case: &Case) -> Vec<(&'static str, String)> {
     said.map(|(name, value)| (*name, words.value(value))).collect()
 }
 
-/// The parameters that a label adds to what these parts say.
+/// Returns the parameters that a label appends to these parts.
 pub fn added(parts: &[Say], case: &Case) -> Vec<&'static str> {
     Words::of(parts, case).added().map(|(name, _)| *name).collect()
 }
 
-/// The case in words; without parts, the benchmark's name.
+/// Returns the label of a case; without parts, it starts with the benchmark's name.
 pub fn label(parts: &[Say], case: &Case) -> String {
     let mut words = Words::of(parts, case);
     if parts.is_empty() {
@@ -72,7 +72,6 @@ struct Words<'a> {
 }
 
 impl<'a> Words<'a> {
-    /// What these parts say of the case.
     fn of(parts: &[Say], case: &'a Case) -> Self {
         let mut words = Self { case, rates: Unit::IoPerSecond, used: Vec::new(), said: Vec::new() };
         parts.iter().fold(&mut words, |words, part| words.part(*part));
@@ -80,7 +79,7 @@ impl<'a> Words<'a> {
         words
     }
 
-    /// What was not said yet and is not usual.
+    /// Returns the parameters that are not in the label yet and not usual.
     fn added(&self) -> impl Iterator<Item = &'a (&'static str, Value)> {
         let is_new =
             move |(name, value): &&(&'static str, Value)| !self.used.contains(name) && !is_usual(name, value);
@@ -122,7 +121,6 @@ impl<'a> Words<'a> {
         self
     }
 
-    /// The number of threads, where there are several.
     fn times(&mut self) -> &mut Self {
         let threads = self.take("threads");
         if let Some(n) = threads.filter(|n| n != "1") {
@@ -131,8 +129,7 @@ impl<'a> Words<'a> {
         self
     }
 
-    /// That it goes from each machine of the run to each other, or from one half of them to the other: that comes first, lest
-    /// what is cut off makes it look like the former.
+    /// Adds that the case runs between machines; the bisection first, as labels may be cut.
     fn between(&mut self) {
         if self.used.contains(&"server") {
             return;
@@ -159,28 +156,27 @@ impl<'a> Words<'a> {
     }
 }
 
-/// Whether the parameter is not said with this value.
+/// Returns whether labels omit the parameter with this value.
 pub fn is_usual(name: &str, value: &Value) -> bool {
     usual(name) == Some(human(value).as_str())
 }
 
-/// Whether a value means the same as leaving the parameter out.
+/// Returns whether a value means the same as leaving the parameter out.
 pub fn is_unsaid(name: &str, value: &Value) -> bool {
     let said = human(value);
     said == "off" || Key::find(name).is_ok_and(|key| key.unsaid == Some(said.as_str()))
 }
 
-/// What goes without saying of a parameter.
 fn usual(name: &str) -> Option<&'static str> {
     Key::find(name).ok()?.usual
 }
 
-/// A value with its unit: `64 MiB`; large counts short.
+/// Formats a value with its unit: `64 MiB`; large counts are short.
 pub fn human(value: &Value) -> String {
     match value {
         Value::Size(bytes) => Quantity::new(*bytes as f64, Unit::Byte).to_string(),
         Value::Word(word) => word.clone(),
-        // 1e12 and not all its noughts.
+        // 1e12 instead of all its zeros.
         Value::Count(n) if *n >= 1_000_000 => {
             let short = format!("{n:e}");
             if short.len() < n.to_string().len() { short } else { n.to_string() }

@@ -1,5 +1,4 @@
-//! Numbers with units and text from outside: what reads them and what writes them for people. It knows nothing of
-//! what is measured.
+//! Parsing and formatting of quantities, and sanitising of text from outside.
 #![forbid(unsafe_code)]
 
 pub mod quantity;

@@ -1,8 +1,6 @@
-//! The one sanitiser for text that comes from outside: host, device and mount names, /sys and /proc content,
-//! the output of other programs, the wire.
-//!
-//! Control characters could move the cursor or retitle a terminal, bidirectional controls could make a name read
-//! as another; both are shown as `\u{..}`, and the length is bounded.
+//! Sanitiser for text from outside: device names, /sys and /proc, output of other programs,
+//! network. Control characters could move the cursor or retitle a terminal, bidirectional ones
+//! could disguise a name; both are shown as `\u{..}`, and the length is bounded.
 
 pub mod path;
 
@@ -10,10 +8,10 @@ use std::fmt::{self, Display, Write as _};
 use std::io::Read;
 use std::path::Path;
 
-/// The longest text that [`shown`] returns, in characters.
+/// Maximum length of the result of [`shown`], in characters.
 pub const MAX_CHARACTERS: usize = 256;
 
-/// Wraps an outside text so that printing it is safe: see [`shown`].
+/// Wraps an outside text; `Display` sanitises it with [`shown`].
 #[derive(Debug, Clone, Copy)]
 pub struct Shown<'a>(pub &'a str);
 
@@ -23,13 +21,13 @@ impl Display for Shown<'_> {
     }
 }
 
-/// `text` with every control, bidirectional, separator and invisible character as `\u{..}`, cut to [`MAX_CHARACTERS`]
-/// characters (a cut ends in `…`). Applying it twice changes nothing.
+/// Replaces control, bidirectional, separator and invisible characters with `\u{..}` and cuts the
+/// result to [`MAX_CHARACTERS`] characters (a cut ends in `…`). Idempotent.
 pub fn shown(text: &str) -> String {
     shown_within(text, MAX_CHARACTERS)
 }
 
-/// `1 case`, `2 cases`, `2 processes`: a number of things, with the word for `one` of them.
+/// Formats a number of things: `1 case`, `2 cases`, `2 processes`. `one` is the singular.
 pub fn counted<N: Display + PartialEq + From<u8>>(n: N, one: &str) -> String {
     let end = match n == N::from(1) {
         true => "",
@@ -39,23 +37,22 @@ pub fn counted<N: Display + PartialEq + From<u8>>(n: N, one: &str) -> String {
     format!("{n} {one}{end}")
 }
 
-/// The lines of a text, to find the positions of many byte offsets.
+/// Line index of a text, to convert byte offsets to lines and columns.
 #[derive(Debug)]
 pub struct Lines<'t> {
     text: &'t str,
-    /// Where each line begins.
     begins: Vec<usize>,
     is_ascii: bool,
 }
 
 impl<'t> Lines<'t> {
-    /// Finds the lines of a text.
+    /// Indexes the lines of `text`.
     pub fn new(text: &'t str) -> Self {
         let begins = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
         Self { text, begins, is_ascii: text.is_ascii() }
     }
 
-    /// Returns line and column of a byte offset, from 1 and in characters.
+    /// Returns line and column of a byte offset; both start at 1, columns count characters.
     pub fn position(&self, offset: usize) -> (usize, usize) {
         let offset = if self.text.is_char_boundary(offset) { offset } else { self.text.len() };
         let line = self.begins.partition_point(|begin| *begin <= offset);
@@ -68,22 +65,17 @@ impl<'t> Lines<'t> {
     }
 }
 
-/// The content of a small regular file, without a byte order mark.
-///
-/// # Errors
-/// Why it cannot be read, is not a regular file, is larger than `most` bytes, or is not UTF-8.
+/// Reads a regular file of at most `most` bytes, without a byte order mark. Fails if it is not a
+/// regular file, is larger, cannot be read or is not UTF-8.
 pub fn read_small(path: &Path, most: u64) -> Result<String, String> {
-    // Before it is opened: opening a FIFO waits for its writer.
+    // Checked before opening: opening a FIFO blocks until it has a writer.
     if !std::fs::metadata(path).map_err(|e| e.to_string())?.is_file() {
         return Err("not a regular file".to_owned());
     }
     read_small_file(std::fs::File::open(path).map_err(|e| e.to_string())?, most)
 }
 
-/// The text of an opened file of at most `most` bytes, without a byte order mark.
-///
-/// # Errors
-/// A reason in words: it is not a regular file, it is larger, it cannot be read, or it is not UTF-8.
+/// Like [`read_small`], for a file that is already open.
 pub fn read_small_file(file: std::fs::File, most: u64) -> Result<String, String> {
     let about = file.metadata().map_err(|e| e.to_string())?;
     if !about.is_file() {
@@ -102,24 +94,22 @@ pub fn read_small_file(file: std::fs::File, most: u64) -> Result<String, String>
     Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
 }
 
-/// As [`shown`], for bytes that need not be UTF-8: what is not becomes U+FFFD.
+/// Like [`shown`], for bytes; invalid UTF-8 becomes U+FFFD.
 pub fn shown_bytes(bytes: &[u8]) -> String {
-    // Every byte shown is at least one character, so nothing after the bound (plus one to notice the cut) matters;
-    // a character takes at most 4 bytes.
+    // A character has at most 4 bytes, so later bytes (but one, to detect the cut) do not matter.
     let head = bytes.get(..4 * (MAX_CHARACTERS + 1)).unwrap_or(bytes);
     shown(&String::from_utf8_lossy(head))
 }
 
-/// As [`shown`], cut to `longest` characters.
+/// Like [`shown`], cut to `longest` characters.
 pub fn shown_within(text: &str, longest: usize) -> String {
     let mut out = String::with_capacity(text.len().min(longest));
     let mut used = 0;
-    // Where to cut if the rest does not fit: the last place that leaves room for the ellipsis.
+    // Cut position that leaves room for the ellipsis.
     let mut cut = 0;
     for c in text.chars() {
         let start = out.len();
         if is_unsafe(c) {
-            // Writing to a String cannot fail.
             let _ = write!(out, "\\u{{{:x}}}", u32::from(c));
         } else {
             out.push(c);
@@ -139,12 +129,11 @@ pub fn shown_within(text: &str, longest: usize) -> String {
     out
 }
 
-/// `text` of any length with its line ends and tabs as they are and every other unsafe character as in [`shown`].
+/// Like [`shown`], but keeps line ends and tabs and does not cut.
 pub fn shown_whole(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         if is_unsafe(c) && !matches!(c, '\n' | '\t') {
-            // Writing to a String cannot fail.
             let _ = write!(out, "\\u{{{:x}}}", u32::from(c));
         } else {
             out.push(c);
@@ -153,7 +142,7 @@ pub fn shown_whole(text: &str) -> String {
     out
 }
 
-/// Whether `c` can change how the text around it is shown, or is not seen at all.
+/// Returns whether `c` is invisible or can change how the text around it is shown.
 fn is_unsafe(c: char) -> bool {
     c.is_control() // C0, DEL, C1
         || matches!(c,

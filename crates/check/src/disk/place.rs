@@ -1,7 +1,5 @@
-//! Which disks of the machine a file's figures are of.
-//!
-//! The disks that the tool counted requests at are they; else the devices and files that it was given. A file's path is looked for in
-//! the mount table, and never opened: it is somebody else's word.
+//! Finds the disks behind a figure: those at which the tool counted requests, else those of its
+//! devices and files. Paths are untrusted: they are looked up in the mount table and never opened.
 
 use std::path::Path;
 
@@ -18,14 +16,13 @@ use crate::{Cause, LIMIT_TOLERANCE, Place};
 
 use super::sooner;
 
-/// The machine with what the figures are of as its storage.
+/// The machine with the disks of the figures as its storage.
 pub(super) struct Behind {
     pub(super) machine: Machine,
-    /// A loop device among them.
     pub(super) looped: Option<String>,
-    /// The option by which the file system compresses.
+    /// Mount option that enables compression.
     pub(super) compresses: Option<String>,
-    /// Why there may be more disks than are known.
+    /// Reason why there may be more disks.
     pub(super) incomplete: Option<String>,
 }
 
@@ -35,15 +32,14 @@ impl Behind {
         Self { machine, looped: None, compresses: None, incomplete: None }
     }
 
-    /// The disks.
     pub(super) fn disks(&self) -> &[Disk] {
         self.machine.storage.as_ref().map_or(&[], |storage| &storage.disks)
     }
 }
 
-/// No disk that is known.
+/// Reason why no disk is known.
 pub(super) struct Nothing {
-    /// What it is in place of a disk, where that is certain.
+    /// Cause, if the target is certainly not a disk.
     pub(super) is: Option<Cause>,
     pub(super) why: String,
 }
@@ -58,7 +54,7 @@ impl Nothing {
     }
 }
 
-/// Engines of fio that move no data: they do nothing, or ask for names and lengths of files only (fio(1), "I/O engine").
+/// fio engines that move no data, or only file metadata (fio(1), "I/O engine").
 const MOVE_NOTHING: &[&str] = &[
     "null",
     "cpuio",
@@ -97,8 +93,8 @@ pub(super) fn behind(used: &DiskUse, place: &Place<'_>) -> Result<Behind, Nothin
     any(place.machine)
 }
 
-/// The name of the device at a path below /dev, links resolved: `/dev/nvme0n1p2`, `nvme0n1p2`; `/dev/vg0/data`, `dm-1`. The path
-/// itself where this machine has no such device.
+/// Returns the name of a device below /dev, links resolved (`/dev/vg0/data` gives `dm-1`), or the
+/// path itself if this machine has no such device.
 fn device(path: &str, place: &Place<'_>) -> Option<String> {
     let name = path.strip_prefix("/dev/").filter(|name| !name.is_empty())?;
     let below = name.split('/').next().unwrap_or_default();
@@ -113,7 +109,7 @@ fn device(path: &str, place: &Place<'_>) -> Option<String> {
     Some(resolved.filter(|name| !name.contains('/')).map_or_else(|| path.to_owned(), str::to_owned))
 }
 
-/// Whether a directory of /dev holds files and no devices.
+/// Returns whether a directory below /dev holds files instead of devices.
 fn has_files(directory: &str, place: &Place<'_>) -> bool {
     let point = Path::new("/dev").join(directory);
     // glibc keeps POSIX shared memory in /dev/shm (shm_overview(7)).
@@ -121,12 +117,10 @@ fn has_files(directory: &str, place: &Place<'_>) -> bool {
     directory == "shm" || mounted()
 }
 
-/// Whether a name is this word with a number behind it.
 fn numbered(name: &str, lead: &str) -> bool {
     name.strip_prefix(lead).is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// What a device is that is no disk.
 fn no_disk(name: &str, used: &DiskUse) -> Option<Nothing> {
     let numbered = |lead| numbered(name, lead);
     let shown = shown_within(name, 32);
@@ -148,9 +142,8 @@ fn no_disk(name: &str, used: &DiskUse) -> Option<Nothing> {
     }
 }
 
-/// The disks of these names.
 fn named(names: &[String], machine: &Machine) -> Result<Behind, Nothing> {
-    // A loop device is there only as long as it has a file.
+    // A loop device exists only while it has a file.
     if let Some(name) = names.iter().find(|name| numbered(name, "loop")) {
         return Ok(looped_on(machine, name));
     }
@@ -168,7 +161,7 @@ fn named(names: &[String], machine: &Machine) -> Result<Behind, Nothing> {
     of(machine, disks)
 }
 
-/// The disk of that name, or which it is a partition of.
+/// Returns the disk with this name or of the partition with this name.
 fn find<'a>(name: &str, disks: &'a [Disk]) -> Option<&'a Disk> {
     let whole = |disk: &&Disk| disk.name == name;
     let part = |disk: &&Disk| {
@@ -180,7 +173,7 @@ fn find<'a>(name: &str, disks: &'a [Disk]) -> Option<&'a Disk> {
     disks.iter().find(whole).or_else(|| disks.iter().find(part))
 }
 
-/// The machine with these disks behind its test directory: those that others are made of stand for them.
+/// Replaces the machine's storage with the disks in `found`, without layers (such as RAID).
 fn of(machine: &Machine, found: Vec<Disk>) -> Result<Behind, Nothing> {
     let (layers, disks): (Vec<Disk>, Vec<Disk>) = found.into_iter().partition(|disk| disk.kind.is_layer());
     if disks.is_empty() {
@@ -191,13 +184,12 @@ fn of(machine: &Machine, found: Vec<Disk>) -> Result<Behind, Nothing> {
     Ok(Behind::new(machine, Storage { disks, ..Storage::default() }))
 }
 
-/// A loop device: its file is on some disk, and cannot be read faster than all of them together.
+/// A loop device: its file is on some disk and cannot be read faster than from all disks together.
 fn looped_on(machine: &Machine, name: &str) -> Behind {
     let storage = Storage { disks: leaves(machine), ..Storage::default() };
     Behind { looped: Some(name.to_owned()), ..Behind::new(machine, storage) }
 }
 
-/// What is behind a file, by the mount table.
 fn on_file_system(path: &str, used: &DiskUse, place: &Place<'_>) -> Option<Result<Behind, Nothing>> {
     let shown = shown_within(path, 64);
     if !path.starts_with('/') || path.contains("/../") {
@@ -224,7 +216,6 @@ fn on_file_system(path: &str, used: &DiskUse, place: &Place<'_>) -> Option<Resul
     }
 }
 
-/// The disks of a mounted file system.
 fn on_devices(mount: &Mount, place: &Place<'_>) -> Behind {
     let storage = storage_behind(place.root, &mount.point);
     let is_loop = |layer: &&Layer| layer.kind == DiskKind::Loop;
@@ -249,7 +240,7 @@ fn on_devices(mount: &Mount, place: &Place<'_>) -> Behind {
     }
 }
 
-/// ZFS answers from its own cache, also where direct=1 (OpenZFS ignores it before 2.3).
+/// ZFS answers from its own cache, also with direct=1 (OpenZFS before 2.3 ignores it).
 fn on_zfs(shown: &str, used: &DiskUse) -> Nothing {
     match sooner(used, 0.0) {
         Some(took) => Nothing::is(
@@ -260,7 +251,7 @@ fn on_zfs(shown: &str, used: &DiskUse) -> Nothing {
     }
 }
 
-/// A network file system: what its server cannot have answered was in this machine's memory.
+/// Network file system: a rate that its server cannot deliver came from this machine's memory.
 fn on_server(shown: &str, mount: &Mount, used: &DiskUse, place: &Place<'_>) -> Nothing {
     let fs_type = shown_within(&mount.fs_type, 20);
     let cause = if used.cached == Some(true) { Cause::PageCache } else { Cause::Memory };
@@ -284,14 +275,14 @@ fn on_server(shown: &str, mount: &Mount, used: &DiskUse, place: &Place<'_>) -> N
     Nothing::unknown(format!("{shown} is on {fs_type}: its disk is not known"))
 }
 
-/// The disks that are made of no other.
+/// Returns the physical disks.
 fn leaves(machine: &Machine) -> Vec<Disk> {
     let no_memory = |disk: &&Disk| !matches!(disk.kind, DiskKind::Zram | DiskKind::Ram | DiskKind::Loop);
     let disks = machine.disks.iter().filter(|disk| !disk.kind.is_layer());
     disks.filter(no_memory).filter(|disk| disk.size_bytes != Some(0)).cloned().collect()
 }
 
-/// Where the file names no disk: no figure is past all of them together.
+/// For files that name no disk: all disks together limit the figure.
 fn any(machine: &Machine) -> Result<Behind, Nothing> {
     let disks = leaves(machine);
     if disks.iter().any(|disk| disk.link.is_none()) || disks.is_empty() {

@@ -1,4 +1,4 @@
-//! What `plimsoll gate` and `plimsoll watch` measure beside processor and memory, where it is asked for.
+//! Optional measurements of `plimsoll gate` and `plimsoll watch` besides processor and memory.
 
 use std::path::PathBuf;
 

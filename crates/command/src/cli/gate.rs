@@ -50,7 +50,7 @@ pub struct Gate {
     pub quiet: bool,
 }
 
-/// How an answer is printed.
+/// Output format of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Form {
     /// The line, and a table of the checks.
@@ -66,7 +66,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// The exit code of "unknown" for those who read this format; `None` where they read plimsoll's own.
+    /// Returns the exit code of "unknown" for this format; `None` if plimsoll's own codes apply.
     pub fn unknown(self) -> Option<u8> {
         match self {
             Self::Nagios => Some(3),
@@ -77,7 +77,7 @@ impl Form {
 }
 
 impl Gate {
-    /// The most that it takes.
+    /// Maximum duration of the gate.
     pub fn most(&self) -> Duration {
         Duration::from_secs(match self.level {
             1 => 15,
@@ -87,7 +87,7 @@ impl Gate {
     }
 }
 
-/// Code 1 says sick.
+/// Parses `--exit-unknown`; code 1 is refused, as it means sick.
 fn code(text: &str) -> Result<u32, String> {
     let code = whole::<0, 255>(text)?;
     (code != 1).then_some(code).ok_or_else(|| "must not be 1, which says sick".to_owned())
@@ -103,8 +103,8 @@ fn rate(text: &str) -> Result<f64, String> {
     (1e-9..=0.1).contains(&share).then_some(share).ok_or_else(|| "must be between 1e-9 and 0.1".to_owned())
 }
 
-/// The exit code of a gate that could not be made, whose usual code is `code`: a scheduler must not take a mistyped option for a sick
-/// machine. `words` is the command line, which may be wrong.
+/// Returns the exit code of a gate that could not run: not that of a sick machine for a mistyped
+/// option. `words` is the command line, `code` the usual exit code.
 pub fn exit_code(words: &[OsString], code: u8) -> u8 {
     if words.get(1).is_none_or(|command| command != OsStr::new("gate")) {
         return code;

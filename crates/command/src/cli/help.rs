@@ -1,27 +1,25 @@
-//! Help by task: the commands in groups, and of a command's options those that are asked for first. `--help-all` has the rest.
+//! Help by task: commands in groups, and the main options of each. `--help-all` shows all options.
 
 use std::ffi::{OsStr, OsString};
 
 use clap::builder::StyledStr;
 use clap::{Arg, ArgAction, Command};
 
-/// The flag that shows all options.
 pub(super) const HELP_ALL_FLAG: &str = "--help-all";
 
-/// The command that measures a plan.
 const RUN: &str = "run";
 
-/// The commands by what somebody wants to do; those of the subsystems follow [`RUN`].
+/// Commands by task; those of the subsystems follow [`RUN`].
 const GROUPS: &[(&str, &[&str])] = &[
     ("Measure", &[RUN, "gate", "watch", "serve", "key"]),
     ("Look at results", &["report", "export", "import", "history", "compare", "check", "gather", "site"]),
     ("Know the machine, plans, reference tools", &["machine", "doctor", "plan", "references"]),
 ];
 
-/// Options that each short help shows.
+/// Options in every short help.
 const HELP: &[&str] = &["help", "help-all"];
 
-/// Options of one subsystem's short help besides its own.
+/// Common options in the short help of a subsystem.
 const OF_PART: &[&str] = &["only", "samples", "sample-time", "json"];
 
 /// Options in the short help of `plimsoll run`.
@@ -29,14 +27,14 @@ const OF_RUN: &[&str] = &[
     "plan", "server", "hosts", "only", "dry-run", "samples", "budget", "repeat", "dir", "against", "require",
     "json", "html",
 ];
-/// Exit codes, as every command ends.
+/// Exit codes of every command.
 pub(super) const EXIT_CODES_HELP: &str = "Exit codes: 0 done, 1 requirement failed, 2 usage, \
     3 refused, 4 environment, 5 another machine, 6 unknown, 130 interrupted.";
 
-/// Columns of what is laid out here.
+/// Width of help in columns.
 pub(super) const HELP_COLUMNS: usize = 80;
 
-/// Names, each with what it is: in two columns, the second with its own margin.
+/// Formats names with descriptions in two columns of at most `width` characters in all.
 pub fn rows(rows: &[(&str, String)], width: usize) -> String {
     let room = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
     let margin = room + 4;
@@ -60,17 +58,17 @@ pub fn rows(rows: &[(&str, String)], width: usize) -> String {
     text
 }
 
-/// The same for the end of a command's help.
+/// Formats rows below a title for the end of a command's help.
 pub(super) fn listed(title: &str, all: &[(&str, String)]) -> String {
     listed_within(title, all, HELP_COLUMNS)
 }
 
-/// Rows below a title, in lines of at most `width` characters.
+/// Formats rows below a title, in lines of at most `width` characters.
 pub(super) fn listed_within(title: &str, all: &[(&str, String)], width: usize) -> String {
     format!("{title}:\n{}", rows(all, width).trim_end())
 }
 
-/// What `plimsoll` prints without a command.
+/// Output of `plimsoll` without a command.
 const USAGE: &str = "\
 plimsoll measures what a machine can do, and how far each figure is from its limit.
 
@@ -90,24 +88,23 @@ plimsoll --help lists all commands, plimsoll help COMMAND the options of one.
 Nothing is written but the history and the test files, which are removed again.
 ";
 
-/// The amount of help to print.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// The options that come first.
+    /// The most important options.
     First,
     /// All options.
     All,
-    /// None, and no command either: the usage.
+    /// No command is given: the usage.
     Usage,
 }
 
-/// The amount of help to print, and the command line with plain `--help` in the place of [`HELP_ALL_FLAG`], `help` and nothing, and
-/// `--version` in the place of `version`.
+/// Returns the amount of help, and the command line with [`HELP_ALL_FLAG`], `help` and no argument
+/// replaced by `--help`, and `version` by `--version`.
 pub(super) fn asked(arguments: impl IntoIterator<Item = OsString>) -> (Asked, Vec<OsString>) {
     let mut asked = Asked::First;
     let mut over = false;
     let words = arguments.into_iter().map(|word| {
-        // After `--` there are another program's words.
+        // Words after `--` belong to another program.
         over |= word == "--";
         if !over && word == OsStr::new(HELP_ALL_FLAG) {
             asked = Asked::All;
@@ -132,7 +129,7 @@ pub(super) fn asked(arguments: impl IntoIterator<Item = OsString>) -> (Asked, Ve
     (asked, words)
 }
 
-/// The command with its help in groups, and with the options hidden that the short help leaves out.
+/// Arranges the help of `command` in groups and hides less important options.
 pub(super) fn arranged(command: Command, asked: Asked) -> Command {
     if asked == Asked::Usage {
         return command.override_help(USAGE);
@@ -155,7 +152,6 @@ pub(super) fn arranged(command: Command, asked: Asked) -> Command {
     })
 }
 
-/// The groups with one line for each command: what it is about, from the command itself.
 fn groups(command: &Command) -> StyledStr {
     let about = |name: &'static str| {
         let about = command.find_subcommand(name).and_then(Command::get_about).map(ToString::to_string);
@@ -171,7 +167,7 @@ fn groups(command: &Command) -> StyledStr {
     GROUPS.iter().map(group).collect::<String>().into()
 }
 
-/// Hides all options but the first ones, and adds the flag that shows them.
+/// Hides all options except `first`, unless `all`, and adds the flag that shows them.
 fn shortened(command: Command, first: &[&[&str]], all: bool) -> Command {
     let more = Arg::new("help-all").long("help-all").action(ArgAction::SetTrue).help("Print all options");
     let command = command.arg(more);

@@ -1,4 +1,4 @@
-//! `plimsoll history`: what is asked of the stored runs.
+//! `plimsoll history`: actions on stored runs.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub struct History {
 }
 
 impl History {
-    /// What is asked; the list where nothing was typed.
+    /// Returns the action; [`Asked::List`] by default.
     pub fn asked(&self) -> Asked {
         self.what.clone().unwrap_or(Asked::List)
     }
@@ -41,7 +41,7 @@ impl From<Import> for History {
     }
 }
 
-/// What is asked of the history.
+/// Action on the history.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Asked {
     /// List the runs (the default)
@@ -117,7 +117,7 @@ pub enum Asked {
     },
 }
 
-/// A tag is neither an id nor a file's name.
+/// Parses a tag, which must not look like an id or a file name.
 fn tag(text: &str) -> Result<String, String> {
     let first = text.chars().next().is_some_and(|c| c.is_ascii_alphabetic());
     let plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));

@@ -1,4 +1,4 @@
-//! Options of a command on other machines, and those of its options that go there.
+//! Options of commands that run on other machines, and the options forwarded to these.
 
 use std::path::PathBuf;
 
@@ -8,13 +8,13 @@ use clap::{ArgMatches, Args, Command, FromArgMatches};
 use super::Typed;
 use super::values::whole;
 
-/// Machines that are reached at once, unless a number is asked for: each takes a process and three descriptors here.
+/// Default number of machines reached at once; each takes a process and three descriptors here.
 const AT_ONCE: usize = 1000;
 
-/// The word for the nodes of an allocation.
+/// Value of `--hosts` for the nodes of a Slurm allocation.
 pub const SLURM: &str = "slurm";
 
-/// Where a command is carried out instead of here.
+/// Other machines that run the command instead of this one.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Hosts {
     /// Do this on these machines and join their results: names as your ssh (or other launcher) knows them, @FILE with a name on
@@ -40,24 +40,24 @@ pub struct Hosts {
 }
 
 impl Hosts {
-    /// Whether any are named.
+    /// Returns whether other machines are named.
     pub fn is_named(&self) -> bool {
         !self.hosts.is_empty() || self.inventory.is_some()
     }
 
-    /// The launcher that is named, or that the nodes of an allocation have.
+    /// Returns the named launcher, or srun for the nodes of an allocation.
     pub fn launcher(&self) -> Option<&str> {
         let of_allocation = self.hosts.iter().any(|host| host == SLURM).then_some("srun");
         self.launcher.as_deref().or(of_allocation)
     }
 
-    /// How many are reached at once.
+    /// Number of machines reached at once.
     pub fn at_once(&self) -> usize {
         self.parallel.map_or(AT_ONCE, |n| n as usize)
     }
 }
 
-/// Options that say what becomes of the result here, or where it is measured.
+/// Options that are not forwarded: those for results on this machine and those that select hosts.
 const HERE: [&str; 22] = [
     "plan",
     "ignore-unsupported",
@@ -83,8 +83,7 @@ const HERE: [&str; 22] = [
     "require",
 ];
 
-/// The options that each machine gets of a command, as they were typed: a word an option and value. A key and a limits file go
-/// there as text.
+/// Returns the typed options for each machine, as `--option=value`, without keys and limits files.
 pub(super) fn forwarded(known: &Command, name: &str, matches: &ArgMatches) -> Vec<String> {
     let Some(command) = known.find_subcommand(name) else { return Vec::new() };
     let typed = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
@@ -97,10 +96,10 @@ pub(super) fn forwarded(known: &Command, name: &str, matches: &ArgMatches) -> Ve
     words.collect()
 }
 
-/// What each machine is to say, where machines are named. It keeps nothing there.
+/// Returns the command for other machines, if any are named; it stores nothing there.
 pub(super) fn said(known: &Command, name: &str, matches: &ArgMatches) -> Result<Option<Typed>, clap::Error> {
     let hosts = Hosts::from_arg_matches(matches)?;
-    // `ArgMatches::try_contains_id` knows which options exist in debug builds only.
+    // `ArgMatches::try_contains_id` knows the existing options only in debug builds.
     let command = known.find_subcommand(name);
     let has = |id: &str| command.is_some_and(|command| command.get_arguments().any(|arg| arg.get_id() == id));
     let nothing_kept = [("store", "--store=none"), ("quiet", "--quiet")];
@@ -138,7 +137,7 @@ mod tests {
         assert!(of("plimsoll doctor --parallel 3").is_err());
     }
 
-    /// A new option that belongs here alone must be named here.
+    /// A new option that is not to be forwarded must be added to `HERE`.
     #[test]
     fn options_that_stay_here_exist() {
         let command = command();

@@ -1,6 +1,5 @@
-//! What is wrong with a command line, in one line of plimsoll's own words: the option, what it must be, what was typed.
-//!
-//! Four shapes: `X requires Y`, `X and Y are mutually exclusive`, `X must be …: 'typed' …`, `X is not supported on Y`.
+//! Errors of a command line, one line each, in four shapes: `X requires Y`, `X and Y are mutually
+//! exclusive`, `X must be …: 'typed' …`, `X is not supported on Y`.
 
 use std::error::Error as _;
 use std::ffi::OsString;
@@ -15,8 +14,8 @@ use plimsoll_units::text::shown;
 use super::order::{self, Order};
 use super::other_tools;
 
-/// Options that mean nothing without another: the option, those of which one must be there, by their ids, and what to do
-/// instead. A row is for the commands that have all of them.
+/// Options without effect alone: id, ids of which one is required, and what to do instead. A row
+/// applies to commands that have all of them.
 const REQUIRES: &[(&str, &[&str], &str)] = &[
     ("strict", &["fail_on"], ""),
     ("missing", &["fail_on", "require"], ""),
@@ -31,7 +30,7 @@ const REQUIRES: &[(&str, &[&str], &str)] = &[
     ("ssh_config", &["hosts", "inventory"], ""),
 ];
 
-/// For a command that requires a name: the command, what it requires, and a line with names.
+/// Commands that require arguments: command, what it requires, and an example.
 const EXAMPLES: &[(&str, &str, &str)] = &[
     ("plimsoll report", "a run", "plimsoll report last"),
     ("plimsoll export", "a run", "plimsoll export last"),
@@ -50,7 +49,6 @@ const EXAMPLES: &[(&str, &str, &str)] = &[
     ("plimsoll plan check", "a plan file", "plimsoll plan check mine.toml"),
 ];
 
-/// Whether an option was typed.
 fn typed(matches: &ArgMatches, id: &str) -> bool {
     matches.value_source(id) == Some(ValueSource::CommandLine)
 }
@@ -64,11 +62,8 @@ fn refused(kind: ErrorKind, line: String) -> clap::Error {
 }
 
 /// Refuses options that have no effect without another.
-///
-/// # Errors
-/// Which, and which other.
 pub(super) fn requirements(command: &Command, matches: &ArgMatches) -> Result<(), clap::Error> {
-    // What was typed does not tell which options there are, except in a debug build.
+    // Typed options do not show which options exist, except in debug builds.
     let has = |id: &str| command.get_arguments().any(|argument| argument.get_id() == id);
     let missing = |(id, others, _): &&(&str, &[&str], &str)| {
         has(id)
@@ -82,10 +77,7 @@ pub(super) fn requirements(command: &Command, matches: &ArgMatches) -> Result<()
     Err(refused(ErrorKind::MissingRequiredArgument, line))
 }
 
-/// Refuses values of other tools in an option that has the same name here.
-///
-/// # Errors
-/// The value, and what to write.
+/// Refuses values of other tools in an option with the same name here.
 pub(super) fn values_of_other_tools(matches: &ArgMatches) -> Result<(), clap::Error> {
     for id in matches.ids() {
         let values = matches.get_raw(id.as_str()).into_iter().flatten().filter_map(|value| value.to_str());
@@ -99,12 +91,10 @@ pub(super) fn values_of_other_tools(matches: &ArgMatches) -> Result<(), clap::Er
     Ok(())
 }
 
-/// A value of another tool: what to write.
 fn foreign(option: &str, value: &str, here: &str) -> String {
     format!("{option} has no value '{value}', which is another tool's: write {here}")
 }
 
-/// What `clap` found wrong, in plimsoll's words.
 pub(super) fn worded(error: clap::Error, root: &Command, words: &[OsString]) -> clap::Error {
     let order = Order::read(root, words);
     let path = path(root, &order);
@@ -114,7 +104,7 @@ pub(super) fn worded(error: clap::Error, root: &Command, words: &[OsString]) -> 
     }
 }
 
-/// The commands that a command line names, from the program on.
+/// Returns the commands that a command line names, starting with the program.
 fn path<'c>(root: &'c Command, order: &Order<'_>) -> Vec<&'c Command> {
     let mut path = vec![root];
     for word in &order.after {
@@ -128,7 +118,6 @@ fn path<'c>(root: &'c Command, order: &Order<'_>) -> Vec<&'c Command> {
     path
 }
 
-/// As it is typed: `plimsoll plan check`.
 fn name(path: &[&Command]) -> String {
     path.iter().map(|command| command.get_name()).collect::<Vec<_>>().join(" ")
 }
@@ -150,19 +139,19 @@ fn texts(error: &clap::Error, kind: ContextKind) -> Vec<String> {
     }
 }
 
-/// `--samples` of `--samples <N>`, and `RUN` of `<RUN>...`.
+/// Extracts `--samples` from `--samples <N>`, and `RUN` from `<RUN>...`.
 fn bare(argument: &str) -> String {
     let first = argument.split(' ').next().unwrap_or_default();
     first.trim_matches(|c| "<>[].".contains(c)).to_owned()
 }
 
-/// What comes after the name of an option that takes a value: `<N>`.
+/// Extracts the value's placeholder: `N` from `--samples <N>`.
 fn placeholder(argument: &str) -> Option<&str> {
     argument.split_once(' ').map(|(_, value)| value.trim_matches(|c| "<>".contains(c)))
 }
 
 fn line(error: &clap::Error, root: &Command, path: &[&Command], order: &Order<'_>) -> Option<String> {
-    // What plimsoll itself has said already has no parts.
+    // plimsoll's own errors have no context.
     error.context().next()?;
     let argument = text(error, ContextKind::InvalidArg).unwrap_or_default();
     let option = bare(&argument);
@@ -222,12 +211,12 @@ fn line(error: &clap::Error, root: &Command, path: &[&Command], order: &Order<'_
     })
 }
 
-/// The command without the program: `history show` of `plimsoll history show`.
+/// Removes the program's name: `history show` from `plimsoll history show`.
 fn sub(command: &str) -> &str {
     command.split_once(' ').map_or("", |(_, sub)| sub)
 }
 
-/// A value that is none of those that an option takes.
+/// Words the error for a value that an option does not accept.
 fn invalid(option: &str, value: &str, valid: &[String]) -> String {
     match other_tools::value(option, value) {
         Some(here) => foreign(option, value, here),
@@ -236,7 +225,7 @@ fn invalid(option: &str, value: &str, valid: &[String]) -> String {
     }
 }
 
-/// As a shell takes it as one word.
+/// Quotes a word for a shell.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+:,./@%[]".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
@@ -246,10 +235,10 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// An option of this command without its value: what it takes.
+/// Words the error for an option without its value.
 fn valueless(argument: &str, command: &Command) -> String {
     let option = bare(argument);
-    // Of a placeholder for anything nothing is learned.
+    // A placeholder for any value has no information.
     let wants = placeholder(argument).filter(|wants| !wants.starts_with("VALUE"));
     let wants = wants.map(|wants| format!(": {option} {wants}")).unwrap_or_default();
     let about = order::option(command, &option).and_then(clap::Arg::get_help);
@@ -257,7 +246,7 @@ fn valueless(argument: &str, command: &Command) -> String {
     format!("{option} requires a value{wants}{about}")
 }
 
-/// `text, html or json`.
+/// Joins alternatives: `text, html or json`.
 fn one_of(names: &[String]) -> String {
     match names {
         [] => String::new(),
@@ -266,14 +255,14 @@ fn one_of(names: &[String]) -> String {
     }
 }
 
-/// Options before the command: the line with them after it.
+/// Words the error for options before the command, with the right line.
 fn misplaced(root: &Command, path: &[&Command], order: &Order<'_>) -> String {
     let (names, words) = order.mended();
     let has = |name: &&str| path.iter().skip(1).any(|command| order::option(command, name).is_some());
     if let Some(name) = names.iter().find(|name| !has(name)) {
         return unknown(name, root, path);
     }
-    // What is wrong in that line comes first, for the line is not to be refused again.
+    // If the right line has errors of its own, they come first.
     let mended = std::iter::once(root.get_name()).chain(words.iter().copied()).map(OsString::from);
     match super::parse(root.clone(), mended) {
         Err(error) if error.kind() == ErrorKind::UnknownArgument => super::one_line(&error),
@@ -285,7 +274,7 @@ fn misplaced(root: &Command, path: &[&Command], order: &Order<'_>) -> String {
     }
 }
 
-/// The word after a switch that takes its value after `=`.
+/// Words the error for a value after a switch that requires `=`.
 fn switched(word: &str, path: &[&Command], order: &Order<'_>) -> Option<String> {
     let place = order.after.iter().position(|one| *one == word)?;
     let before = order.after.get(place.checked_sub(1)?)?;
@@ -302,14 +291,13 @@ fn conflict(error: &clap::Error, option: &str) -> String {
     }
 }
 
-/// The options of a command as they are typed.
 fn options(command: &Command) -> impl Iterator<Item = String> + '_ {
     let long = command.get_arguments().flat_map(|arg| arg.get_long_and_visible_aliases().unwrap_or_default());
     let short = command.get_arguments().filter_map(clap::Arg::get_short).map(|short| format!("-{short}"));
     long.map(|long| format!("--{long}")).chain(short)
 }
 
-/// No such option: which commands have it, or one that is written nearly so.
+/// Words the error for an unknown option: commands that have it, or the most similar option.
 fn unknown(option: &str, root: &Command, path: &[&Command]) -> String {
     let here = path.last().copied().unwrap_or(root);
     let command = name(path);
@@ -320,7 +308,7 @@ fn unknown(option: &str, root: &Command, path: &[&Command]) -> String {
     if options(here).any(|known| known == option) {
         return format!("{shown} is not an option after --, which ends the options: put it before --");
     }
-    // A command that has streams takes --threads only to say so.
+    // A command with streams accepts --threads only to refuse it with a reason.
     let refuses = |name: &str| {
         plimsoll_bench::subsystem(here.get_name())
             .is_some_and(|part| name == "threads" && part.instead_of_threads.is_some())
@@ -335,7 +323,7 @@ fn unknown(option: &str, root: &Command, path: &[&Command]) -> String {
         return format!("{shown} is not supported on {command}: it is an option of {}", others.join(", "));
     }
     let known: Vec<String> = options(here).collect();
-    // Without their dashes, which all have.
+    // Dashes are common to all options, so they are not compared.
     let bare = option.trim_start_matches('-');
     let names = known.iter().filter_map(|known| known.strip_prefix("--"));
     let names = names.filter(|name| is_slip(bare, name) && !refuses(name));
@@ -347,7 +335,7 @@ fn unknown(option: &str, root: &Command, path: &[&Command]) -> String {
     }
 }
 
-/// Whether a name was typed wrong, or not to its end: one letter in three may differ, or stand before its neighbour.
+/// Returns whether a name is incomplete, or mistyped in at most one letter in three.
 fn is_slip(typed: &str, name: &str) -> bool {
     let typed: String = typed.chars().take(64).collect();
     let letters = typed.chars().count();
@@ -355,13 +343,13 @@ fn is_slip(typed: &str, name: &str) -> bool {
     begins || strsim::osa_distance(&typed, name) <= (letters / 3).max(1)
 }
 
-/// Whether the command has a short and a long help.
+/// Returns whether the command has a short and a long help.
 fn is_measuring(path: &[&Command]) -> bool {
     let last = path.last().map(|command| command.get_name()).unwrap_or_default();
     last == "run" || plimsoll_bench::commands().any(|name| name == last)
 }
 
-/// No such command: what else of that name there is.
+/// Words the error for an unknown command: a plan, benchmark or similar command with this name.
 fn no_command(word: &str, root: &Command, path: &[&Command]) -> String {
     let shown = shown(word);
     let command = name(path);
@@ -384,7 +372,7 @@ fn no_command(word: &str, root: &Command, path: &[&Command]) -> String {
     }
     let here = path.last().copied().unwrap_or(root);
     let names = || here.get_subcommands().filter(|c| !c.is_hide_set()).map(Command::get_name);
-    // Too many words share two of three letters.
+    // Three letters match too many words.
     let alike = names().filter(|name| word.chars().count() > 3 && is_slip(word, name));
     match nearest(word, alike) {
         Some(near) => format!("{command} has no command '{shown}'; did you mean {command} {near}?"),

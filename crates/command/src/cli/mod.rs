@@ -1,6 +1,4 @@
-//! The command line: only what was typed, nothing resolved.
-//!
-//! The subsystems' flags come from the benchmarks' own keys, so that a new parameter needs no line here.
+//! The command line as typed. Options of subsystems are derived from the benchmarks' keys.
 
 mod beside;
 mod gate;
@@ -41,150 +39,150 @@ use plimsoll_model::case::{KEYS, Key, Kind};
 use plimsoll_model::plan::built_in;
 use plimsoll_model::plan::file::{MOST_REPEATS, SERVER};
 
-/// What to do.
+/// Requested action.
 #[derive(Debug)]
 pub enum Typed {
     /// Measure.
     Measure {
-        /// What is measured.
+        /// Plan or subsystem to measure.
         what: What,
-        /// How.
+        /// Common options.
         common: Box<Common>,
-        /// File with the key of the server that is named.
+        /// File with the key of the server.
         key: Option<PathBuf>,
     },
-    /// Measure on other machines, by a launcher.
+    /// Measure on other machines, through a launcher.
     OnHosts {
-        /// What is measured.
+        /// Plan or subsystem to measure.
         what: What,
-        /// How.
+        /// Common options.
         common: Box<Common>,
-        /// File with the key of the server that is named.
+        /// File with the key of the server.
         key: Option<PathBuf>,
-        /// Where.
+        /// Machines.
         hosts: Box<Hosts>,
-        /// The options that each of them gets, as they were typed.
+        /// Options forwarded to each machine, as typed.
         words: Vec<String>,
     },
-    /// Print the output of a command on other machines, by a launcher.
+    /// Print the output of a command on other machines, through a launcher.
     SaidByHosts {
-        /// Where.
+        /// Machines.
         hosts: Box<Hosts>,
-        /// The command and options that each of them gets.
+        /// Command and options for each machine.
         words: Vec<String>,
-        /// Whether progress is left out.
+        /// Whether progress is hidden.
         quiet: bool,
     },
-    /// Measure for the machine that copied this program here.
+    /// Measure for the launcher that copied this program here.
     Hosted {
-        /// The directory that was made for it.
+        /// Directory that the launcher created.
         directory: PathBuf,
     },
     /// List, check or print plans.
     Plan(Box<PlanWork>),
     /// Serve network benchmarks.
     Serve(Box<Serve>),
-    /// Make a key.
+    /// Create a key.
     NewKey {
-        /// Into this new file; none prints it.
+        /// New file for the key; `None` prints it.
         file: Option<PathBuf>,
     },
-    /// Print what was discovered.
+    /// Print the discovered machine.
     Machine {
-        /// Also as a JSON document on stdout.
+        /// Whether stdout gets a JSON document too.
         json: bool,
-        /// Save it here instead of printing it.
+        /// Archive or directory to save it to, instead of printing it.
         save: Option<PathBuf>,
-        /// Read a saved machine in place of this one.
+        /// Saved machine to read instead of this one.
         from: Option<PathBuf>,
     },
-    /// Compare two sides.
+    /// Compare runs.
     Compare(Box<Compare>),
-    /// Hold results of other tools to a machine's limits.
+    /// Check results of other tools against a machine's limits.
     Check(Box<Check>),
-    /// Print runs again, or as a page.
+    /// Print stored runs, or write them as a page.
     Report(Box<Report>),
-    /// Write a run for other programs.
+    /// Write a run in a format of other programs.
     Export(Box<Export>),
-    /// Make one document of many machines' documents.
+    /// Join the documents of many machines.
     Gather(Box<Gather>),
     /// Write all runs as pages for a web server.
     Site(Box<Site>),
-    /// Say whether this machine does what it usually does.
+    /// Decide whether the machine is healthy.
     Gate(Box<Gate>),
-    /// Say what this machine does over hours and days.
+    /// Probe the machine for hours or days.
     Watch(Box<Watch>),
-    /// Look whether the machine is quiet.
+    /// Check whether the machine is quiet.
     Doctor(Box<Doctor>),
-    /// Look into the history.
+    /// Query or change the history.
     History(Box<History>),
     /// List the reference tools.
     Peers {
-        /// Where some of them are.
+        /// Paths of tools by name.
         named: Vec<(String, PathBuf)>,
-        /// What to do about missing ones.
+        /// Action for missing tools.
         install: Install,
     },
-    /// Run another program, bound to CPUs, and leave nothing of it.
+    /// Run another program on given CPUs, and clean up after it.
     Launch {
-        /// The CPUs; none: as it is.
+        /// CPUs; empty leaves the affinity unchanged.
         cpus: Vec<usize>,
-        /// Become it in place of watching over it.
+        /// Whether to exec the program instead of supervising it.
         becomes: bool,
-        /// The program and its arguments.
+        /// Program and arguments.
         command: Vec<OsString>,
     },
-    /// Be a worker.
+    /// Run as a worker.
     Worker,
-    /// Be the far end of a network benchmark.
+    /// Run as the server of a network benchmark.
     FarEnd,
     /// Write man pages and completions.
     Generate {
-        /// Into this directory.
+        /// Output directory.
         directory: PathBuf,
     },
 }
 
-/// What to do about missing reference tools.
+/// Action for missing reference tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Install {
-    /// Nothing.
+    /// None.
     No,
-    /// Print the command.
+    /// Print the command that installs them.
     Show,
-    /// Run it.
+    /// Run the command that installs them.
     Run,
 }
 
-/// The plan that is measured if none is named or chosen.
+/// Default plan.
 pub const DEFAULT_PLAN: &str = "quick";
 
-/// What is measured.
+/// Plan or subsystem to measure.
 #[derive(Clone, Debug, PartialEq)]
 pub enum What {
     /// A plan, built in or from a file.
     Plan(String),
-    /// The plan that is chosen on a terminal, or [`DEFAULT_PLAN`].
+    /// The plan chosen on a terminal, or [`DEFAULT_PLAN`].
     Unnamed,
-    /// The plan of the run that is resumed.
+    /// The plan of the resumed run.
     Kept,
-    /// The text of a plan file that a run has kept.
+    /// The text of a plan file that a run has stored.
     Text {
-        /// Its name in errors.
+        /// Name in errors.
         name: String,
-        /// The text.
+        /// Text.
         text: String,
     },
-    /// One subsystem, with lists of its parameters as typed.
+    /// One subsystem, with its parameters as typed.
     Subsystem {
         /// cpu, memory, disk or network.
         name: String,
-        /// Parameter → values as typed.
+        /// Typed values by parameter.
         lists: BTreeMap<String, Vec<String>>,
     },
 }
 
-/// Flags of everything that measures.
+/// Options of all commands that measure.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Common {
     /// Measure only these benchmarks or globs on case ids
@@ -292,22 +290,22 @@ struct Device {
 }
 
 impl Device {
-    /// Consent alone names no device to measure (see [`mistakes::requirements`]): a mistyped or forgotten `--target` must not
-    /// become a written device.
+    /// Consent alone names no device ([`mistakes::requirements`]): nothing is written without
+    /// `--target`, even if that is mistyped.
     fn target(self) -> Option<RawTarget> {
         self.target.map(|device| RawTarget { device, consent: self.destroy_data_on })
     }
 }
 
-/// What `plimsoll check` says of its exit code.
+/// Exit code of `plimsoll check`, for its help.
 const CHECK_EXIT_CODE_HELP: &str =
     "Exit code 1: a figure is impossible, or no figure of a file can be judged.";
 
-/// What `plimsoll watch` says of how it ends.
+/// End of `plimsoll watch`, for its help.
 const WATCHED: &str =
     "A signal stops it, and --resume goes on; --stop ends it. docs/watch.md has a unit for systemd.";
 
-/// What `plimsoll gate` says of its exit codes.
+/// Exit codes of `plimsoll gate`, for its help.
 const GATED: &str = "Exit codes: 0 healthy, 1 sick, 6 unknown; 2 to 5 and 130: the gate could not run. Drain a node only on \
     1: no other code says anything about the machine. docs/recipes.md has Slurm, Nagios, systemd and others.";
 
@@ -339,7 +337,7 @@ fn subsystem(name: &'static str) -> Command {
                 flag.num_args(0..=1).require_equals(true).default_missing_value("on").value_name("on|off")
             }
             kind => {
-                // What is negative is told so by who reads the value; the command lets numbers without a unit through.
+                // The value's parser refuses negative values; numbers without a unit reach it.
                 let has_unit = !matches!(kind, Kind::Word | Kind::Count);
                 flag.value_name("VALUE,…").allow_hyphen_values(has_unit)
             }
@@ -349,11 +347,10 @@ fn subsystem(name: &'static str) -> Command {
     let command =
         Common::augment_args(Command::new(name).args(flags).args(secret).allow_negative_numbers(true));
     let command = if plimsoll_bench::on_files(name) { Device::augment_args(command) } else { command };
-    // The doc comments of the structs would otherwise become the command's text.
+    // Overrides the doc comments of the structs.
     command.about(about).after_help(help::listed("Benchmarks", &list))
 }
 
-/// The key of the server that is named.
 fn secret() -> Arg {
     Arg::new("key")
         .long("key")
@@ -363,7 +360,7 @@ fn secret() -> Arg {
         .help("File with the key of --server [default: the environment's PLIMSOLL_KEY]")
 }
 
-/// `plimsoll run`: a plan cannot name a server, so its flags can.
+/// `plimsoll run`; it has --server, as a plan cannot name a server.
 fn run() -> Command {
     let names = built_in::names().join(", ");
     let help = format!("{names}, a TOML file, or a fio job file, FILE.fio [default: quick]");
@@ -384,7 +381,7 @@ fn run() -> Command {
         .after_help(built_in_list(help::HELP_COLUMNS))
 }
 
-/// An option of `plimsoll machine` that takes a directory or an archive.
+/// Option of `plimsoll machine` that takes a directory or an archive.
 fn path(name: &'static str) -> Arg {
     Arg::new(name).long(name).value_name("DIR|FILE.tar.gz").value_parser(clap::value_parser!(PathBuf))
 }
@@ -513,12 +510,12 @@ fn peers() -> Command {
         .arg(path.help("Where a tool is, if not on PATH").action(ArgAction::Append))
         .arg(install.conflicts_with_all(["hosts", "inventory"]))
         .arg(flag("yes", "With --install: run that command"));
-    // The options that are added bring a sentence of their own.
+    // The added options would overwrite the description.
     let about = command.get_about().cloned().unwrap_or_default();
     Hosts::augment_args(command).about(about)
 }
 
-/// Hidden: how reference tools are started.
+/// Hidden command that starts reference tools.
 fn launch() -> Command {
     let command = Arg::new("command")
         .num_args(1..)
@@ -529,14 +526,14 @@ fn launch() -> Command {
     launch.arg(Arg::new("become").long("become").action(ArgAction::SetTrue)).arg(command)
 }
 
-/// Hidden: the command that a launcher starts on another machine.
+/// Hidden command that a launcher starts on another machine.
 fn hosted() -> Command {
     let directory =
         Arg::new("directory").value_name("DIR").required(true).value_parser(clap::value_parser!(PathBuf));
     Command::new("hosted").hide(true).arg(directory)
 }
 
-/// Hidden: how packages get man pages and completions.
+/// Hidden command that writes man pages and completions for packages.
 fn generate() -> Command {
     let directory =
         Arg::new("directory").value_name("DIR").required(true).value_parser(clap::value_parser!(PathBuf));
@@ -563,10 +560,8 @@ fn launched(matches: &ArgMatches) -> Typed {
     }
 }
 
-/// Reads the command line; `command` is that of [`command`], with what others have added to its values.
-///
-/// # Errors
-/// What `clap` found wrong, or help and version to be printed.
+/// Parses the command line; `command` is that of [`command`], possibly with more value parsers. The
+/// error is the first mistake, or the help or version to print.
 pub fn parse(command: Command, arguments: impl IntoIterator<Item = OsString>) -> Result<Typed, clap::Error> {
     let (asked, words) = help::asked(arguments);
     let known = command.clone();
@@ -622,7 +617,7 @@ pub fn parse(command: Command, arguments: impl IntoIterator<Item = OsString>) ->
     }
 }
 
-/// What `plimsoll run` asks for, here or on hosts.
+/// Reads the options of `plimsoll run`, with or without other machines.
 fn asked_of_run(m: &ArgMatches, known: &Command) -> Result<Typed, clap::Error> {
     let mut common = Common::from_arg_matches(m)?;
     common.server = m.get_many::<String>("server").into_iter().flatten().cloned().collect();
@@ -642,7 +637,6 @@ fn asked_of_run(m: &ArgMatches, known: &Command) -> Result<Typed, clap::Error> {
     Ok(Typed::OnHosts { what, common, key, hosts: Box::new(hosts), words })
 }
 
-/// What the command of a subsystem asks for: its lists of parameters.
 fn asked_of_subsystem(name: &str, m: &ArgMatches) -> Result<Typed, clap::Error> {
     let lists = keys_of(name).filter_map(|key| {
         let values: Vec<String> = m.get_many::<String>(key.name)?.cloned().collect();
@@ -657,7 +651,7 @@ fn asked_of_subsystem(name: &str, m: &ArgMatches) -> Result<Typed, clap::Error> 
     Ok(Typed::Measure { what, common: Box::new(common), key })
 }
 
-/// What clap has to say about a wrong command line, in one line.
+/// Formats an error of `clap` in one line.
 pub fn one_line(error: &clap::Error) -> String {
     let text = error.render().to_string();
     let kept = text

@@ -1,14 +1,14 @@
-//! The place of the command in a command line. Options before it are refused, since the program has none of its own.
+//! Position of the command in a command line; options before it are refused.
 
 use std::ffi::OsString;
 
 use clap::{Arg, ArgAction, Command};
 
-/// A command line by its parts. What is not UTF-8 is passed over.
+/// A command line, split at the command. Words that are not UTF-8 are ignored.
 pub(super) struct Order<'a> {
-    /// What comes before the command; all words where there is no command.
+    /// Words before the command; all words without a command.
     pub(super) before: Vec<&'a str>,
-    /// The command and what comes after it.
+    /// The command and the words after it.
     pub(super) after: Vec<&'a str>,
 }
 
@@ -20,8 +20,8 @@ impl<'a> Order<'a> {
         Self { before: words, after }
     }
 
-    /// The names of the options before the command, and the words with these options after it. An option that is on both sides
-    /// stays as it is after the command.
+    /// Returns the names of options before the command, and the words with these options moved
+    /// behind it. An option on both sides keeps its value after the command.
     pub(super) fn mended(&self) -> (Vec<&'a str>, Vec<&'a str>) {
         let (mut names, mut words) = (Vec::new(), self.after.clone());
         let mut is_moved = false;
@@ -37,12 +37,11 @@ impl<'a> Order<'a> {
     }
 }
 
-/// `--json` of `--json=-`.
 fn name_of(word: &str) -> &str {
     word.split('=').next().unwrap_or(word)
 }
 
-/// The argument of a command that an option is.
+/// Returns the argument of a command for an option.
 pub(super) fn option<'c>(command: &'c Command, option: &str) -> Option<&'c Arg> {
     let long = option.strip_prefix("--");
     let short = option.strip_prefix('-').and_then(|rest| rest.chars().next());
@@ -54,12 +53,12 @@ pub(super) fn option<'c>(command: &'c Command, option: &str) -> Option<&'c Arg> 
     })
 }
 
-/// Whether the word after an option may be its value.
+/// Returns whether the word after an option may be its value.
 pub(super) fn takes_value(arg: &Arg) -> bool {
     matches!(arg.get_action(), ArgAction::Set | ArgAction::Append) && !arg.is_require_equals_set()
 }
 
-/// The place of the command. A word after an option may be its value.
+/// Returns the index of the command. A word after an option may be its value.
 fn place(root: &Command, words: &[&str]) -> Option<usize> {
     let mut may_be_value = false;
     for (place, word) in words.iter().enumerate() {

@@ -1,14 +1,13 @@
-//! Options and words of other tools, and what to write here: one table, one sentence. They are answered and not taken, since one thing
-//! has one name, and the other tool's meaning is not always the same.
+//! Options and words of other tools with their equivalents here. They are only answered, not
+//! accepted, as their meaning is not always the same.
 
-/// An option or word of another tool.
 struct Row {
     tool: &'static str,
-    /// As it is typed. A word that ends in `=` or `/` stands for all that begin with it, one that begins with `.` for all that end with it.
+    /// As typed. A word that ends in `=` or `/` is a prefix, one that begins with `.` a suffix.
     typed: &'static [&'static str],
-    /// The option or word here.
+    /// Equivalent option or word.
     here: &'static str,
-    /// A command line with it. The row is for its command.
+    /// Example; the row applies to its command.
     example: &'static str,
 }
 
@@ -21,7 +20,8 @@ const fn row(
     Row { tool, typed, here, example }
 }
 
-/// Options of fio 3.33, iperf3 3.12, sysbench 1.0, stress-ng, STREAM, likwid-bench, mbw, dd and hyperfine by their manual pages.
+/// Options by the manuals of fio 3.33, iperf3 3.12, sysbench 1.0, stress-ng, STREAM, likwid-bench,
+/// mbw, dd and hyperfine.
 const OTHER_TOOLS_OPTIONS: &[Row] = &[
     row("fio", &["--rw", "--readwrite"], "--op and --pattern", "disk --op read --pattern random"),
     row("fio", &["--rwmixread"], "--read-share", "disk --op mixed --read-share 70"),
@@ -107,7 +107,7 @@ const OTHER_TOOLS_OPTIONS: &[Row] = &[
     row("hyperfine", &["--export-json"], "--json", "run --json FILE"),
 ];
 
-/// Options that many tools have, and what they are in each command that takes it.
+/// Options of many tools, with their equivalents in commands that have them.
 const COMMON_OPTIONS: &[(&[&str], &str, &str)] = &[
     (&["--numjobs", "--num-threads", "--nthreads", "--jobs", "-j", "-T"], "--threads", "4"),
     (&["--numjobs", "--num-threads", "--nthreads", "--jobs", "-j", "-T"], "--streams", "4"),
@@ -117,7 +117,7 @@ const COMMON_OPTIONS: &[(&[&str], &str, &str)] = &[
     (&["--output", "-o"], "--html", "FILE"),
 ];
 
-/// Values that fio and other tools have for an option with the same name here: the option, the values, and the text to write.
+/// Values of other tools for an option with the same name here: option, values, what to write.
 const VALUES: &[(&str, &[&str], &str)] = &[
     ("--op", &["rw", "readwrite"], "--op mixed"),
     ("--op", &["randread"], "--op read --pattern random"),
@@ -130,7 +130,6 @@ const VALUES: &[(&str, &[&str], &str)] = &[
     ("--verify", &["crc32c", "crc32", "crc64", "crc16", "md5", "sha1", "sha256", "xxhash"], "--verify"),
 ];
 
-/// Whether what was typed is this word of a table.
 fn is(known: &str, typed: &str) -> bool {
     match known {
         known if known.ends_with(['=', '/']) => typed.len() > known.len() && typed.starts_with(known),
@@ -139,8 +138,8 @@ fn is(known: &str, typed: &str) -> bool {
     }
 }
 
-/// The answer to an option or word that a command does not have: `cpu`, `history show`, or nothing for the program alone.
-/// `has` tells whether the command has an option. `None` if no tool has it, or if the command is not where it would be written.
+/// Returns the equivalent of an option or word that `command` (`history show`; empty for the
+/// program) lacks, if it has one there. `has` returns whether the command has an option.
 pub(super) fn answer(typed: &str, command: &str, has: impl Fn(&str) -> bool) -> Option<String> {
     let shown = plimsoll_units::text::shown_within(typed, 40);
     let is_for = |row: &&Row| {
@@ -158,7 +157,7 @@ pub(super) fn answer(typed: &str, command: &str, has: impl Fn(&str) -> bool) -> 
     })
 }
 
-/// The text to write in place of another tool's value of an option.
+/// Returns what to write instead of another tool's value of an option.
 pub(super) fn value(option: &str, typed: &str) -> Option<&'static str> {
     VALUES
         .iter()
@@ -180,7 +179,7 @@ mod tests {
         cli::parse(cli::command(), words).err().map(|error| cli::one_line(&error))
     }
 
-    /// Why a line is refused, by the command line or by what it means: the cases are made as for a run.
+    /// Returns why parsing or resolving a line fails; cases are created as for a run.
     fn refused_in_all(line: &str) -> Option<String> {
         let typed = match cli::parse(cli::command(), line.split_whitespace().map(OsString::from)) {
             Ok(typed) => typed,

@@ -7,27 +7,26 @@ use plimsoll_model::plan::built_in::{BUILT_IN, BuiltIn};
 
 use super::{Common, Typed, What, help};
 
-/// What to do with plans.
+/// Action on plans.
 #[derive(Debug)]
 pub enum PlanWork {
-    /// List those that are built in.
+    /// List the built-in plans.
     List,
     /// Print the plan file of a command line.
     Show {
-        /// What it measures.
+        /// Plan or subsystem to measure.
         what: What,
-        /// How.
+        /// Common options.
         common: Box<Common>,
     },
-    /// Check plan files, or built-in plans.
+    /// Check plan files or built-in plans.
     Check {
-        /// Their names.
+        /// Names or paths.
         plans: Vec<String>,
     },
 }
 
-/// The built-in plans, a line each below two headings: those for any machine, then those that repeat a published report. A line has at
-/// most `width` characters.
+/// Lists the built-in plans, then published ones, in lines of at most `width` characters.
 pub fn built_in_list(width: usize) -> String {
     let [ordinary, published] = [false, true].map(|is_published| {
         let plans = BUILT_IN.iter().filter(|plan| plan.is_published == is_published);
@@ -37,7 +36,7 @@ pub fn built_in_list(width: usize) -> String {
     format!("{ordinary}\n\n{}", help::listed_within("Plans of published reports", &published, width))
 }
 
-/// The built-in plans: name, and what it measures.
+/// Returns name and description of each built-in plan.
 pub fn built_in_rows() -> Vec<(&'static str, String)> {
     let about = |plan: &BuiltIn| match plan.is_published {
         true => format!("published: {}", plan.about),
@@ -72,8 +71,7 @@ pub(super) fn command() -> Command {
         )
 }
 
-/// # Errors
-/// The command line to be shown is wrong.
+/// Reads `plimsoll plan`. Fails if the command line to show is invalid.
 pub(super) fn parse(matches: &ArgMatches) -> Result<PlanWork, clap::Error> {
     match matches.subcommand() {
         Some(("show", m)) => {
@@ -88,7 +86,7 @@ pub(super) fn parse(matches: &ArgMatches) -> Result<PlanWork, clap::Error> {
     }
 }
 
-/// The words as a command line of their own; a bare plan is one after `run`.
+/// Parses the words as a command line; a plan's name implies `run`.
 fn show(words: Vec<OsString>) -> Result<PlanWork, clap::Error> {
     let program = OsString::from("plimsoll");
     let begin = usize::from(words.first() == Some(&program));

@@ -1,4 +1,4 @@
-//! Commands that look at stored runs and at the machine: compare, doctor, report, export.
+//! Commands on results and on the machine: compare, doctor, report, check, gather, site, export.
 
 use std::path::PathBuf;
 
@@ -183,7 +183,7 @@ pub struct Export {
     pub store: Option<PathBuf>,
 }
 
-/// A loss that can be seen: every measurement has noise.
+/// Parses a loss, which must be above 0 as every measurement has noise.
 fn loss(text: &str) -> Result<f64, String> {
     match share(text)? {
         0.0 => Err("must be above 0, such as 5%: every measurement has noise".to_owned()),
@@ -191,7 +191,6 @@ fn loss(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A share that is not negative.
 fn share(text: &str) -> Result<f64, String> {
     plimsoll_units::quantity::parse_share(text).map_err(|e| e.to_string())
 }

@@ -1,4 +1,4 @@
-//! `plimsoll serve` and `plimsoll key`: only what was typed.
+//! `plimsoll serve`, as typed.
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ fn net(text: &str) -> Result<Net, String> {
     })
 }
 
-/// Reads `ADDRESS` or `ADDRESS%INTERFACE`; the port is 0.
+/// Parses `ADDRESS` or `ADDRESS%INTERFACE`; the port is 0.
 fn address(text: &str) -> Result<SocketAddr, String> {
     let address = text.split_once('%').map_or(text, |(address, _)| address);
     let found = address.parse::<IpAddr>().ok().and_then(|_| (text, 0).to_socket_addrs().ok()?.next());

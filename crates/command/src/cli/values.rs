@@ -1,4 +1,4 @@
-//! Values as typed: each becomes what it means, or what comes after the option's name: `must be …: 'typed' …`.
+//! Parsers of typed values. Errors follow the option's name: `must be …: 'typed' …`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,12 +6,12 @@ use std::time::Duration;
 use plimsoll_model::plan::file::SCALES;
 use plimsoll_units::quantity::{self, ParseError};
 
-/// What was typed, safe to print and short.
+/// Typed text for a message: escaped, at most 40 characters.
 fn shown(text: &str) -> String {
     plimsoll_units::text::shown_within(text, 40)
 }
 
-/// A whole number within a range.
+/// Parses a whole number from `LEAST` to `MOST`.
 pub(super) fn whole<const LEAST: u32, const MOST: u32>(text: &str) -> Result<u32, String> {
     let wrong = |why: &str| format!("must be between {LEAST} and {MOST}: '{}' is {why}", shown(text));
     let number = quantity::parse_count(text).map_err(|error| match error {
@@ -22,13 +22,13 @@ pub(super) fn whole<const LEAST: u32, const MOST: u32>(text: &str) -> Result<u32
     number.ok_or_else(|| wrong("not"))
 }
 
-/// The same of sixteen bits.
+/// Like [`whole`], for 16 bits.
 pub(super) fn whole16<const LEAST: u32, const MOST: u32>(text: &str) -> Result<u16, String> {
     let number = whole::<LEAST, MOST>(text)?;
     u16::try_from(number).map_err(|_| format!("must be between {LEAST} and {MOST}: '{}' is not", shown(text)))
 }
 
-/// A sample is at least as long as what ends it takes to notice, and at most a day.
+/// Parses a sample time: from 1 ms, the resolution with which samples end, to a day.
 pub(super) fn sample_time(text: &str) -> Result<Duration, String> {
     let time = duration(text)?;
     let sensible = Duration::from_millis(1)..=Duration::from_secs(24 * 3600);

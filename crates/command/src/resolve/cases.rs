@@ -1,4 +1,4 @@
-//! From a plan to the list of its cases.
+//! Expands a plan to its cases.
 
 use plimsoll_bench::{Benchmark, Candidate, benchmarks, placed};
 use plimsoll_machine::Machine;
@@ -14,10 +14,8 @@ use rand::seq::SliceRandom;
 
 use super::{UsageError, in_group, none_of, other, subsystem_of};
 
-/// Expands the plan's groups into cases, and keeps those that its `only` names.
-///
-/// # Errors
-/// A value that no machine could measure, or nothing left.
+/// Expands the plan's groups into cases and keeps those that its `only` names. Fails if a value is
+/// invalid on any machine or no case is left.
 pub fn planned(plan: &Plan, machine: &Machine) -> Result<Vec<Planned>, UsageError> {
     let only = &plan.only;
     let read = |o: &String| Pattern::parse(o).map_err(|e| other(format!("--only: {e}")));
@@ -68,7 +66,6 @@ pub fn planned(plan: &Plan, machine: &Machine) -> Result<Vec<Planned>, UsageErro
     }
 }
 
-/// A name or glob that no case has.
 fn matches_none(only: &str) -> UsageError {
     if only.trim().is_empty() {
         return other("--only requires a name, such as memory or network.tcp".to_owned());
@@ -83,10 +80,9 @@ fn matches_none(only: &str) -> UsageError {
     other(format!("--only {} matches no case; {hint}", plimsoll_units::text::shown(only)))
 }
 
-/// Marks a case with more threads than can take turns on its CPUs in the time of a sample.
-///
-/// A kernel lets each thread work for some 3 ms before the next (`base_slice`, sched-debug), so a turn of all takes 3 ms ×
-/// threads ÷ CPUs, and each sample has several turns: to begin together, to work, to end.
+/// Marks a case as infeasible if it has more threads than can alternate on its CPUs within a
+/// sample. A kernel runs each thread for about 3 ms (`base_slice`, sched-debug), so all take turns
+/// in 3 ms × threads ÷ CPUs, and a sample needs several turns: start, work, end.
 fn bounded(candidate: &mut Candidate, machine: &Machine) {
     const MOST_PER_CPU: usize = 256;
     let threads = candidate.case.threads();
@@ -97,7 +93,7 @@ fn bounded(candidate: &mut Candidate, machine: &Machine) {
     cpus.sort_unstable();
     cpus.dedup();
     let (cpus, most) = (cpus.len(), cpus.len().max(1) * MOST_PER_CPU);
-    // Where no CPU is known, the case says so itself.
+    // If no CPU is known, the benchmark reports it.
     if cpus > 0 && threads > most {
         candidate.feasible = Err(CannotMeasure::not_here(format!(
             "--threads must be at most {most} on {}: {threads} would take minutes for a sample",
@@ -106,7 +102,7 @@ fn bounded(candidate: &mut Candidate, machine: &Machine) {
     }
 }
 
-/// The cases in the order in which they are measured: as planned, or in a random order for each repeat.
+/// Returns the cases in the order of measurement: as planned, or in a random order per repetition.
 pub fn in_turn(plan: &Plan, planned: &[Planned]) -> Vec<Planned> {
     if plan.repeat <= 1 {
         return planned.to_vec();
@@ -119,7 +115,7 @@ pub fn in_turn(plan: &Plan, planned: &[Planned]) -> Vec<Planned> {
     repeats.collect()
 }
 
-/// What tells this plan and its cases from others: 16 hexadecimal digits.
+/// Identifies a plan with its cases: 16 hexadecimal digits.
 pub fn hash(plan: &Plan, planned: &[Planned]) -> String {
     let mut text = write::text(&plan.file);
     for planned in planned {
@@ -133,11 +129,11 @@ fn of_group(group: &Group, machine: &Machine, filters: &[Pattern]) -> Result<Vec
     let mut candidates = Vec::new();
     for name in &group.benchmarks {
         let Some(benchmark) = plimsoll_bench::find(name) else { continue };
-        // What is not asked for may not take the typed values, and must not refuse them.
+        // A benchmark that is not selected must not refuse the typed values.
         if !filters.is_empty() && !filters.iter().any(|f| f.may_match(name)) {
             continue;
         }
-        // Before they are multiplied out: the product of what was named is the least that there will be.
+        // Checked before expansion: the named lists alone already multiply to this many cases.
         let least = group.lists.values().fold(1u64, |n, list| n.saturating_mul(list.len() as u64));
         if least > MOST_CASES {
             return Err(in_group(&group.places, "benchmark", None, too_many(least).to_string()));
@@ -156,7 +152,7 @@ fn of_group(group: &Group, machine: &Machine, filters: &[Pattern]) -> Result<Vec
     Ok(candidates)
 }
 
-/// Refuses a parameter that no case of the group has: what was asked for would be ignored.
+/// Refuses a parameter that no case of the group has, as it would be ignored.
 fn ignored(group: &Group, cases: &[Candidate]) -> Result<(), UsageError> {
     let is_ignored = |(key, values): &(&&'static str, &Vec<Value>)| {
         !values.iter().all(|value| is_unsaid(key, value)) && cases.iter().all(|c| c.case.get(key).is_none())
@@ -171,8 +167,7 @@ fn ignored(group: &Group, cases: &[Candidate]) -> Result<(), UsageError> {
     }
 }
 
-/// What a benchmark has against a group, with the place of the value it is about: the key that the message begins with,
-/// and of its values the first that is refused alone.
+/// Locates a benchmark's error: the key that the message begins with and its first refused value.
 fn wrong(benchmark: &dyn Benchmark, machine: &Machine, group: &Group, why: &str) -> UsageError {
     let named = why.trim_start_matches('-').split([':', ' ']).next().unwrap_or_default();
     let message = |option: &str| format!("{}: {option}{why}", benchmark.name());
@@ -180,7 +175,7 @@ fn wrong(benchmark: &dyn Benchmark, machine: &Machine, group: &Group, why: &str)
         return in_group(&group.places, "benchmark", None, message(""));
     };
     if !group.places.keys.contains_key(*key) {
-        // It was typed.
+        // The value is from the command line.
         return other(message(if why.starts_with("--") { "" } else { "--" }));
     }
     let message = message("");
@@ -222,7 +217,6 @@ fn against(plan: &Plan, group: &Group) -> Result<Against, UsageError> {
     }
 }
 
-/// Most cases of one run.
 const MOST_CASES: u64 = 10_000;
 
 fn too_many(cases: u64) -> UsageError {

@@ -1,6 +1,5 @@
-//! From what was typed, a plan file and the defaults to a [`Plan`], and from there to the list of cases.
-//!
-//! All mistakes end here, before anything is measured.
+//! Resolves typed options, plan file and defaults to a [`Plan`], and expands it to cases. All
+//! mistakes are reported here, before anything is measured.
 
 mod cases;
 mod refusals;
@@ -21,30 +20,29 @@ pub use cases::{hash, in_turn, planned};
 use plimsoll_model::plan::scale::AMOUNTS;
 use refusals::{nobody_takes, of_this_command, refused_by_a_named_one};
 
-/// Time of one sample where nothing says otherwise.
 const SAMPLE_TIME: Duration = Duration::from_millis(200);
-/// Half-width at which sampling stops where nothing says otherwise.
+/// Default relative half-width of the confidence interval at which sampling stops.
 const PRECISION: f64 = 0.01;
 
-/// Something typed, or in a plan, that cannot be: exit code 2.
+/// Invalid command line or plan: exit code 2.
 #[derive(Debug, thiserror::Error)]
 pub enum UsageError {
-    /// A parameter.
+    /// Invalid parameter.
     #[error("{0}")]
     Case(#[from] CaseError),
-    /// A plan file.
+    /// Invalid plan file.
     #[error("{0}")]
     File(#[from] FileError),
-    /// Anything else, in one line.
+    /// Other error, in one line.
     #[error("{0}")]
     Other(String),
-    /// More than one mistake; the line is that of the first.
+    /// Several errors; `Display` writes the first.
     #[error("{}", .0.iter().take(1).map(ToString::to_string).collect::<String>())]
     Several(Vec<UsageError>),
 }
 
 impl UsageError {
-    /// All mistakes, a line each.
+    /// Returns all errors, one line each.
     pub fn lines(&self) -> Vec<String> {
         match self {
             Self::Several(all) => all.iter().flat_map(Self::lines).collect(),
@@ -59,7 +57,6 @@ impl From<Vec<FileError>> for UsageError {
     }
 }
 
-/// An error where there is a mistake.
 fn none_of(mistakes: Vec<UsageError>) -> Result<(), UsageError> {
     if mistakes.is_empty() { Ok(()) } else { Err(UsageError::Several(mistakes)) }
 }
@@ -68,7 +65,6 @@ fn other(text: impl Into<String>) -> UsageError {
     UsageError::Other(text.into())
 }
 
-/// A mistake in a group: with its place, where a file has it.
 fn in_group(places: &Places, key: &str, index: Option<usize>, why: String) -> UsageError {
     if !places.known() {
         return other(why);
@@ -81,10 +77,7 @@ fn in_group(places: &Places, key: &str, index: Option<usize>, why: String) -> Us
     FileError::Wrong { file: places.file.clone(), line: at.line, column: at.column, why }.into()
 }
 
-/// What was typed, with all defaults filled in.
-///
-/// # Errors
-/// A wrong plan, parameter or combination.
+/// Resolves the command line with all defaults; fails for invalid plans, options and combinations.
 pub fn plan(what: &What, common: &Common) -> Result<Plan, UsageError> {
     let file = file(what, common)?;
     let budget = file.how.budget.map(|b| b.as_secs_f64());
@@ -109,16 +102,13 @@ pub fn plan(what: &What, common: &Common) -> Result<Plan, UsageError> {
         scale: file.scale.unwrap_or(1.0),
         budget,
         dir: common.dir.clone().unwrap_or_else(|| PathBuf::from(".")),
-        // JSON readers hold integers up to 2^53 exactly.
+        // JSON readers represent integers exactly up to 2^53.
         seed: file.seed.unwrap_or_else(|| plimsoll_system::random::number() >> 11),
         file,
     })
 }
 
-/// What was typed as a plan file: the named plan with all that was typed put over it.
-///
-/// # Errors
-/// A wrong plan, parameter or combination.
+/// Resolves the command line to a plan file: the named plan with the typed options applied.
 pub fn file(what: &What, common: &Common) -> Result<PlanFile, UsageError> {
     let mut typed = Group::default();
     let (mut file, narrow) = match what {
@@ -165,7 +155,6 @@ pub fn file(what: &What, common: &Common) -> Result<PlanFile, UsageError> {
     Ok(file)
 }
 
-/// Refuses a server for a plan of which no benchmark takes one.
 fn measures_networks(groups: &[Group]) -> Result<(), UsageError> {
     let mut all =
         groups.iter().flat_map(|group| &group.benchmarks).filter_map(|name| plimsoll_bench::find(name));
@@ -175,7 +164,7 @@ fn measures_networks(groups: &[Group]) -> Result<(), UsageError> {
     }
 }
 
-/// Puts the typed flags on how to sample over the plan's and its groups'.
+/// Applies typed sampling options to the plan and its groups.
 fn sampled(file: &mut PlanFile, common: &Common) {
     let against = (!common.against.is_empty()).then(|| common.against.clone());
     let over = |how: &mut plimsoll_model::plan::How, whole: bool| {
@@ -203,10 +192,7 @@ fn sampled(file: &mut PlanFile, common: &Common) {
     file.seed = common.seed.or(file.seed);
 }
 
-/// A job file of fio that was named as the plan.
-///
-/// # Errors
-/// Its mistakes.
+/// Reads a fio job file named as the plan; the error contains all its mistakes.
 pub fn job_file(name: &str, common: &Common) -> Result<JobFile, UsageError> {
     let unsupported = match common.ignore_unsupported {
         true => Unsupported::Ignored,
@@ -216,7 +202,7 @@ pub fn job_file(name: &str, common: &Common) -> Result<JobFile, UsageError> {
     read.map_err(|all| UsageError::Several(all.into_iter().map(UsageError::Other).collect()))
 }
 
-/// Whether a plan's name is that of a job file of fio.
+/// Returns whether a plan's name is that of a fio job file.
 pub fn is_job_file(name: &str) -> bool {
     built_in::find(name).is_none() && fio::is_job_file(name)
 }
@@ -263,7 +249,6 @@ fn named_plan(name: &str, common: &Common) -> Result<PlanFile, UsageError> {
     Ok(plan)
 }
 
-/// The plan of `plimsoll cpu` and its like: the subsystem's default benchmarks.
 fn subsystem_plan(subsystem: &str) -> PlanFile {
     let benchmarks = benchmarks()
         .filter(|b| b.descriptor().by_default && subsystem_of(b.name()) == subsystem)
@@ -271,12 +256,11 @@ fn subsystem_plan(subsystem: &str) -> PlanFile {
     PlanFile { name: Some(subsystem.to_owned()), groups: benchmarks.collect(), ..PlanFile::default() }
 }
 
-/// The part of a benchmark's name before the dot.
 fn subsystem_of(benchmark: &str) -> &str {
     benchmark.split('.').next().unwrap_or_default()
 }
 
-/// Benchmarks that do not run by default and that `--only` names in full.
+/// Returns groups for non-default benchmarks that `--only` names in full.
 fn named_extras(groups: &[Group], only: &[String]) -> Vec<Group> {
     let there = |name: &str| groups.iter().any(|g| g.benchmarks.iter().any(|b| b == name));
     benchmarks()
@@ -285,7 +269,7 @@ fn named_extras(groups: &[Group], only: &[String]) -> Vec<Group> {
         .collect()
 }
 
-/// What to write in place of `1..9`, which other tools take.
+/// Advises on ranges such as `1..9`, which other tools accept.
 fn of_range(key: &Key, text: &str) -> String {
     let ends = ["..", "-", ":"].iter().find_map(|between| text.split_once(between));
     match ends
@@ -306,8 +290,8 @@ fn read_list(group: &mut Group, key: &str, texts: &[String]) -> Result<(), Usage
     Ok(())
 }
 
-/// Puts the typed lists over the plan's. A benchmark that lacks a typed parameter is dropped where the command
-/// line alone chose the benchmarks (`narrow`), and keeps its own lists where a plan did.
+/// Applies the typed lists. A benchmark without a typed parameter is dropped if the command line
+/// alone selected it (`narrow`), and keeps its lists if a plan did.
 fn overridden(groups: Vec<Group>, typed: &Group, narrow: bool) -> Result<Vec<Group>, UsageError> {
     none_of(groups.iter().filter_map(|group| checked(group).err()).collect())?;
     let mut kept = Vec::new();
@@ -323,7 +307,7 @@ fn overridden(groups: Vec<Group>, typed: &Group, narrow: bool) -> Result<Vec<Gro
             own.lists.extend(typed.lists.iter().map(|(k, v)| (*k, v.clone())));
             own.lists.retain(|key, _| takes(key));
             own.places.keys.retain(|key, _| !typed.asked(key));
-            // What was for all of the group's benchmarks is shared by them.
+            // The group's budget is divided among its benchmarks.
             own.how.budget = group.how.budget.map(|all| all / group.benchmarks.len().max(1) as u32);
             kept.push(own);
         }
@@ -334,7 +318,7 @@ fn overridden(groups: Vec<Group>, typed: &Group, narrow: bool) -> Result<Vec<Gro
     Ok(kept)
 }
 
-/// Refuses benchmarks that there are not, parameters that none of the group takes, and amounts fixed twice.
+/// Refuses unknown benchmarks, unsupported parameters, and amounts that are fixed twice.
 fn checked(group: &Group) -> Result<(), UsageError> {
     for (index, name) in group.benchmarks.iter().enumerate() {
         if plimsoll_bench::find(name).is_none() {

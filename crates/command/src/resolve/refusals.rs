@@ -1,4 +1,4 @@
-//! Refusals of parameters that benchmarks do not take, with those that do.
+//! Errors for parameters that benchmarks do not have, with the benchmarks that have them.
 
 use plimsoll_bench::benchmarks;
 use plimsoll_model::case::Pattern;
@@ -6,7 +6,7 @@ use plimsoll_model::plan::Group;
 
 use super::{UsageError, other, subsystem_of};
 
-/// Refuses what a benchmark that `--only` names in full does not take.
+/// Refuses parameters that a benchmark named in full by `--only` does not have.
 pub(super) fn refused_by_a_named_one(only: &[String], typed: &Group) -> Result<(), UsageError> {
     for benchmark in only.iter().filter_map(|name| plimsoll_bench::find(name)) {
         if let Some(key) = typed.lists.keys().find(|key| !benchmark.keys().contains(*key)) {
@@ -18,7 +18,7 @@ pub(super) fn refused_by_a_named_one(only: &[String], typed: &Group) -> Result<(
     Ok(())
 }
 
-/// Refuses an `--only` that names benchmarks of another command alone.
+/// Refuses an `--only` that selects only benchmarks of another command.
 pub(super) fn of_this_command(command: &str, only: &[String]) -> Result<(), UsageError> {
     for name in only {
         let Ok(pattern @ Pattern::Name(_)) = Pattern::parse(name.split('/').next().unwrap_or_default())
@@ -37,7 +37,7 @@ pub(super) fn of_this_command(command: &str, only: &[String]) -> Result<(), Usag
     Ok(())
 }
 
-/// Says that no default benchmark takes what was typed, and which others do.
+/// Error for parameters that no default benchmark has, with the benchmarks that have them.
 pub(super) fn nobody_takes(groups: &[Group], typed: &Group) -> UsageError {
     let keys: Vec<String> = typed.lists.keys().map(|k| format!("--{k}")).collect();
     let keys = keys.join(" and ");

@@ -1,4 +1,4 @@
-//! Plans from any command line: written, read back, and told where they are wrong.
+//! Plans from any command line: written, read back, and refused with positions.
 
 use plimsoll_machine::Machine;
 use plimsoll_machine::fixture::Fixture;
@@ -21,7 +21,7 @@ fn typed(words: &[String]) -> (What, Box<Common>) {
     }
 }
 
-/// The cases of a command line, how each is sampled, and the plan file that stands for it.
+/// Returns the cases of a command line with their sampling, and the plan file for it.
 fn resolved(what: &What, common: &Common, machine: &Machine) -> Option<(Vec<Planned>, String)> {
     let plan = plan(what, common).ok()?;
     let all = planned(&plan, machine).ok()?;
@@ -40,10 +40,10 @@ fn shows_and_reads_back(words: &[String], machine: &Machine) -> bool {
     true
 }
 
-/// Flags of a subsystem, each with values.
+/// Options of a subsystem with values.
 type Flags = &'static [(&'static str, &'static [&'static str])];
 
-/// Flags with values that their benchmarks know; together they may still be refused.
+/// Options with values that their benchmarks know; combinations may be refused.
 const FLAGS: &[(&str, Flags)] = &[
     (
         "cpu",
@@ -255,7 +255,7 @@ fn typed_flags_go_before_the_plan_and_groups_before_the_whole() {
     assert_eq!((scaled[0].sampling.samples, scaled[1].sampling.samples), (Some(3), Some(60)));
 }
 
-/// A value of each parameter that no default case has; of some benchmarks another one.
+/// A value of each parameter that no default case has; some benchmarks need another one.
 const PROBES: &[(&str, &str)] = &[
     ("cpu.core-to-core op", "store"),
     ("cpu.crypto op", "sha256"),
@@ -333,7 +333,7 @@ fn probe(benchmark: &str, key: &str) -> &'static str {
     found.unwrap_or_else(|| panic!("no value to try of {key}")).1
 }
 
-/// Each parameter of each benchmark alone, and each two of them: what is not refused is in a case.
+/// Every accepted parameter, alone or paired with any other, is in a case.
 #[test]
 fn no_parameter_is_accepted_and_ignored() {
     let machine = machine();
@@ -390,7 +390,7 @@ fn what_belongs_to_another_command_is_answered_with_it() {
     );
     assert!(said("cpu --only memory").contains("write plimsoll memory --only memory"));
     assert!(said("network --only mpi.latency").ends_with(" cases"), "MPI has no command of its own");
-    // A benchmark that is not run by default is meant by a glob on its cases too.
+    // A glob on its cases also selects a benchmark that does not run by default.
     let all: usize = said("cpu --only cpu.crypto/*sha*").trim_end_matches(" cases").parse().unwrap();
     assert!(all > 0);
     assert!(said("run disk").starts_with("'disk' is a command, not a plan: write plimsoll disk"));
@@ -422,7 +422,7 @@ fn what_belongs_to_another_command_is_answered_with_it() {
     assert!(said("cpu --n 1000").starts_with("--n requires a benchmark that takes it: --only cpu.gemm"));
     assert!(said("cpu --n 1000 --chains 2").starts_with("--chains and --n are mutually exclusive: "));
     assert!(said("cpu --threads 0x").starts_with("--threads must be a whole number such as"));
-    // The default, typed, is no reason to refuse.
+    // A typed default is not refused.
     assert!(said("memory --only memory.latency --pages thp --group 256K").ends_with(" cases"));
     assert!(said("disk --depth 1..9").ends_with("ranges are not supported: list the values, as in 1,9"));
     assert!(said("disk --block 4k-64k").ends_with("as in 4k,64k"));

@@ -1,92 +1,93 @@
-//! The parameters: [`KEYS`] is the one list of their names; flags, plan files and ids all read it.
+//! Parameters: [`KEYS`] is the one list of their names, for flags, plan files and ids.
 
 use super::{CaseError, Value, nearest};
 use crate::quantity::{self, Sizes};
 
-/// What a parameter's value means, and so how it is written and read.
+/// Kind of a parameter's values, which defines their syntax.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Bytes; `4K` is 4096.
     Size,
     /// Bytes, or several sizes by weight: `4K@60+64K@40`.
     Sizes,
-    /// A whole number.
+    /// Whole number.
     Count,
-    /// A time; `200ms`. Seconds in JSON.
+    /// Duration: `200ms`; seconds in JSON.
     Time,
-    /// Per second, SI: `100M` is 10⁸.
+    /// Rate per second with SI prefixes: `100M` is 10⁸.
     Rate,
-    /// A name.
+    /// Name.
     Word,
     /// `on` or `off`; the flag alone means `on`.
     Switch,
 }
 
-/// One parameter name, with the meaning of its values.
+/// A parameter.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
-    /// As in ids, flags and plan files.
+    /// Name in ids, flags and plan files.
     pub name: &'static str,
-    /// What its values are.
+    /// Kind of its values.
     pub kind: Kind,
-    /// One line for `--help`.
+    /// Help text of its flag.
     pub help: &'static str,
-    /// The value that goes without saying, as a case in words has it.
+    /// Value that is left out of the words of a case.
     pub usual: Option<&'static str>,
-    /// Whether its value follows the machine unless one is typed: another machine has another value for the same question.
+    /// Whether the default depends on the machine: the same question has other values elsewhere.
     pub of_machine: bool,
-    /// The value that means the same as leaving the parameter out, as a case in words has it (`256 KiB`): never refused as without
-    /// effect. `usual` is left out of the words of a case; this, by most benchmarks, of the case itself. `off` is such a value of all.
+    /// Value that means the same as leaving the parameter out, in the words of a case (`256 KiB`).
+    /// It is never refused as ineffective, and most benchmarks leave it out of the case. For every
+    /// switch, `off` is such a value too.
     pub unsaid: Option<&'static str>,
-    /// The axis of curves along it, where such curves are drawn.
+    /// Axis of charts along it, if there are any.
     pub axis: Option<Axis>,
     /// Whether its values are lines of one chart; otherwise each value has its own chart.
     pub overlaid: bool,
-    /// Whether the title of a chart has its value, where all figures of the chart have the same.
+    /// Whether a chart's title contains its value if all figures of the chart share it.
     pub titled: bool,
-    /// What it fixes the amount of, where `--scale` changes that.
+    /// Amount that it fixes, if `--scale` changes that.
     pub amount: Option<Amount>,
-    /// Whether it is the bytes of one transfer.
+    /// Whether it is the number of bytes of one transfer.
     pub of_one: bool,
 }
 
 /// An amount that `--scale` changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Amount {
-    /// Bytes of a sample.
+    /// Bytes per sample.
     Bytes,
-    /// Transfers of a sample.
+    /// Transfers per sample.
     Transfers,
-    /// Operations of a sample.
+    /// Operations per sample.
     Operations,
-    /// The order of a system of equations, whose work goes with its cube.
+    /// Order of a system of equations, whose work grows with its cube.
     Order,
-    /// Bytes of a file; of memory, a size says which cache a region lives in.
+    /// Bytes of a file. A size of memory is not scaled, as it selects a cache.
     File,
 }
 
-/// The axis of curves along a parameter.
+/// Axis of charts along a parameter.
 #[derive(Clone, Copy, Debug)]
 pub struct Axis {
-    /// What is written at it.
+    /// Label.
     pub name: &'static str,
-    /// How values are spaced on it.
+    /// Spacing of the values.
     pub spacing: Spacing,
-    /// Parameters that are overlaid elsewhere, but whose values have a chart each along this axis, as their units or limits differ.
+    /// Parameters with one chart per value along this axis, as units or limits differ.
     pub apart: &'static [&'static str],
-    /// How the curve is read; empty where that is plain.
+    /// How to read the curve; empty if that is plain.
     pub note: &'static str,
-    /// Whether it counts what works at once, threads or streams: such charts come first, two points are enough for one, few are drawn as
-    /// bars, and the shares of the limit have a chart as well.
+    /// Whether it counts workers (threads or streams). Such charts come first, need only two
+    /// points, show few points as bars, and have a second chart with shares of the limit.
     pub workers: bool,
 }
 
-/// How the values of a parameter are spaced on an axis.
+/// Spacing of values on an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spacing {
-    /// Evenly.
+    /// Linear.
     Linear,
-    /// By their logarithm.
+    /// Logarithmic.
     Log,
 }
 
@@ -149,7 +150,7 @@ impl Key {
     }
 }
 
-/// Every parameter that a case may have. A new option is one row here.
+/// All parameters that a case may have.
 pub const KEYS: &[Key] = &[
     key(
         "op",
@@ -305,11 +306,11 @@ pub const KEYS: &[Key] = &[
     .unsaid("weak"),
 ];
 
-/// A size that stands for many, in benchmarks of memory; never in a case.
+/// Value of `size` in memory benchmarks that stands for many sizes; never in a case.
 pub const SWEEP: &str = "sweep";
 
 impl Key {
-    /// The row of `name`, or an error that suggests the nearest.
+    /// Returns the parameter with this name; the error suggests the nearest.
     pub fn find(name: &str) -> Result<&'static Key, CaseError> {
         KEYS.iter().find(|k| k.name == name).ok_or_else(|| CaseError::UnknownKey {
             name: crate::text::shown(name),
@@ -317,13 +318,13 @@ impl Key {
         })
     }
 
-    /// Whether it says how much is done at once, or how large a problem: a count with an axis. Rows of a page that differ in it alone share a
-    /// heading, and lines of charts name it, as in `depth 8`.
+    /// Returns whether it is a load or problem size (a count with an axis), which rows of a heading
+    /// may differ in and chart lines are labelled with, as in `depth 8`.
     pub fn is_load(&self) -> bool {
         self.kind == Kind::Count && self.axis.is_some()
     }
 
-    /// Reads one value of this parameter from text.
+    /// Parses one value.
     pub fn parse(&self, text: &str) -> Result<Value, CaseError> {
         let bad = |why: String| CaseError::BadValue { key: self.name, why };
         match self.kind {

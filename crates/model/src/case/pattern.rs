@@ -1,21 +1,18 @@
-//! What names cases: whole dotted components of a benchmark's name (`memory`, `network.udp`), or a glob on case ids.
+//! Patterns of cases: leading components of benchmark names (`network.udp`), or globs on case ids.
 
 use globset::{GlobBuilder, GlobMatcher};
 
-/// A set of cases by name.
+/// A set of cases.
 #[derive(Clone, Debug)]
 pub enum Pattern {
-    /// A benchmark, or all whose names begin with these components.
+    /// A benchmark, or all benchmarks whose names start with these dotted components.
     Name(String),
-    /// A glob on case ids; `*` also matches `/`.
+    /// Glob on case ids; `*` also matches `/`.
     Glob(GlobMatcher),
 }
 
 impl Pattern {
-    /// Reads a pattern; one that holds any of `* ? [ { / =` is a glob.
-    ///
-    /// # Errors
-    /// What is wrong with the glob, safe to print.
+    /// Parses a pattern; text with any of `* ? [ { / =` is a glob. The error is safe to print.
     pub fn parse(text: &str) -> Result<Self, String> {
         if !text.contains(['*', '?', '[', '{', '/', '=']) {
             return Ok(Self::Name(text.to_owned()));
@@ -23,7 +20,7 @@ impl Pattern {
         glob(text).map(Self::Glob)
     }
 
-    /// Whether the case is meant.
+    /// Returns whether the case with this id matches.
     pub fn matches(&self, id: &str) -> bool {
         match self {
             Self::Glob(glob) => glob.is_match(id),
@@ -31,7 +28,7 @@ impl Pattern {
         }
     }
 
-    /// Whether a case of this benchmark might be meant.
+    /// Returns whether a case of this benchmark might match.
     pub fn may_match(&self, benchmark: &str) -> bool {
         match self {
             Self::Glob(_) => true,
@@ -43,10 +40,7 @@ impl Pattern {
     }
 }
 
-/// Reads a glob on case ids; `*` also matches `/`.
-///
-/// # Errors
-/// What is wrong with it, safe to print.
+/// Parses a glob on case ids; `*` also matches `/`. The error is safe to print.
 pub fn glob(text: &str) -> Result<GlobMatcher, String> {
     let glob = GlobBuilder::new(text).literal_separator(false).build();
     glob.map(|glob| glob.compile_matcher()).map_err(|e| crate::text::shown(&e.to_string()))

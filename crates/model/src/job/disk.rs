@@ -1,4 +1,4 @@
-//! Disk jobs: [`DiskTransfers`], reads and writes over a test file, and [`FsyncLoad`], the commits of a log.
+//! Disk jobs: [`DiskTransfers`] to a test file, and [`FsyncLoad`], commits to a log.
 
 mod order;
 
@@ -15,58 +15,57 @@ use crate::text::shown;
 
 pub use order::{BlockOrder, FileZones, STRIDE_BLOCKS};
 
-/// Percentage of reads in a mixed load that names no share.
+/// Default percentage of reads in a mixed load.
 pub const DEFAULT_READ_SHARE: u8 = 70;
 
-/// Blocks up to this size are judged by their rate, larger ones by their bytes.
+/// Maximum block in bytes for which the rate is the headline; larger blocks have bytes per second.
 pub const MAX_SMALL_BLOCK_BYTES: u64 = 64 << 10;
 
-/// Transfers over a test file or device: the parameters of one case.
+/// Parameters of transfers to a test file or device.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DiskTransfers {
-    /// What the transfers do.
+    /// Operation of the transfers.
     pub operation: DiskOperation,
-    /// In which order they visit the blocks.
+    /// Order in which blocks are visited.
     pub order: BlockOrder,
-    /// Bytes of a transfer; 0 if the case names no block.
+    /// Bytes per transfer; 0 if the case names no block.
     pub blocks: BlockSizes,
-    /// Offsets are multiples of this many bytes, if it is asked for.
+    /// Requested alignment of offsets, in bytes.
     pub align: Option<u64>,
-    /// Transfers in flight per thread.
+    /// Queue depth: transfers in flight per thread.
     pub depth: u64,
-    /// Threads.
+    /// Number of threads.
     pub threads: u64,
-    /// How transfers are handed to the kernel.
+    /// I/O engine.
     pub engine: DiskEngine,
-    /// What the page cache does for them.
+    /// Use of the page cache.
     pub cache: CacheMode,
-    /// All threads go over the whole file, instead of one part per thread.
+    /// Whether all threads access the whole file, instead of one part per thread.
     pub shared: bool,
     /// Whether each write waits for the device.
     pub through: WriteThrough,
     /// When earlier writes are flushed to the device.
     pub flush: Flush,
-    /// Bytes of the file, if they are asked for.
+    /// Requested bytes of the file.
     pub size: Option<u64>,
-    /// The target rate of an open loop.
+    /// Target rate of an open loop.
     pub open_loop: Option<OpenLoop>,
-    /// A latency for which the deepest queue is sought.
+    /// Latency for which the largest queue depth is searched.
     pub target: Option<LatencyTarget>,
-    /// The amount of each sample, if it is fixed: per thread or of all threads, as `scaling` says.
+    /// Fixed amount per sample: per thread or in total, depending on `scaling`.
     pub amount: Option<TransferAmount>,
-    /// Whose amount is fixed.
+    /// Scope of the fixed amount.
     pub scaling: Scaling,
-    /// Every block is checked whenever it is read.
+    /// Whether every block is verified when it is read.
     pub verify: bool,
-    /// The file is overwritten at random before it is measured, in rounds.
+    /// Whether the file is first overwritten at random, in rounds.
     pub steady: bool,
 }
 
 impl TryFrom<&Case> for DiskTransfers {
     type Error = String;
 
-    /// Reads the parameters. What the case leaves out has its default: one random read at a time by io_uring, past the
-    /// page cache, of one thread.
+    /// Reads the parameters. Default: one random read at a time, io_uring, `O_DIRECT`, one thread.
     fn try_from(case: &Case) -> Result<Self, String> {
         let read_share = read_share(case)?;
         let operation = match meaning(case, "op", DiskOperation::ALL, DiskOperation::Read)? {
@@ -101,46 +100,45 @@ impl TryFrom<&Case> for DiskTransfers {
 }
 
 impl DiskTransfers {
-    /// Mean bytes of a transfer; `None` if the case names no block.
+    /// Mean bytes per transfer; `None` if the case names no block.
     pub fn mean_block(&self) -> Option<f64> {
         Some(self.blocks.mean()).filter(|bytes| *bytes > 0.0)
     }
 
-    /// Transfers in flight, over all threads.
+    /// Transfers in flight over all threads.
     pub fn in_flight(&self) -> f64 {
         self.threads as f64 * self.depth as f64
     }
 
-    /// Whether one transfer at a time is in flight, over all threads.
+    /// Returns whether one transfer is in flight over all threads.
     pub fn is_lone(&self) -> bool {
         (self.threads, self.depth) == (1, 1)
     }
 
-    /// Whether the blocks are so small that their rate is the figure, and not their bytes per second.
+    /// Returns whether the headline is the rate of the blocks instead of bytes per second.
     pub fn is_small(&self) -> bool {
         self.mean_block().is_some_and(|bytes| bytes <= MAX_SMALL_BLOCK_BYTES as f64)
     }
 
-    /// Transfers of each sample, if its amount is fixed.
+    /// Transfers per sample, if the amount is fixed.
     pub fn fixed_transfers(&self) -> Option<u64> {
         Some(match self.amount? {
-            // The cast saturates.
             TransferAmount::Bytes(bytes) => ((bytes as f64 / self.blocks.mean()).round() as u64).max(1),
             TransferAmount::Transfers(transfers) => transfers,
         })
     }
 
-    /// Offsets are multiples of this many bytes.
+    /// Alignment of offsets in bytes.
     pub fn unit(&self) -> u64 {
         self.align.unwrap_or_else(|| self.blocks.unit())
     }
 
-    /// Parts into which the threads divide the file.
+    /// Number of parts into which the threads divide the file.
     pub fn parts(&self) -> u64 {
         if self.shared { 1 } else { self.threads }
     }
 
-    /// The word of ids for its `sync`, if that has a number.
+    /// Value of `sync` in ids, if it contains a number.
     pub fn canonical_sync(&self) -> Option<String> {
         match self.flush {
             Flush::Every { writes, call: SyncCall::DataSync } => Some(format!("every:{writes}")),
@@ -150,28 +148,28 @@ impl DiskTransfers {
     }
 }
 
-/// The operation of a transfer.
+/// Operation of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DiskOperation {
-    /// Reads what was filled.
+    /// Reads filled blocks.
     Read,
-    /// Writes over what was filled.
+    /// Overwrites filled blocks.
     Write,
-    /// Writes where nothing is yet, so that space is allocated; a full file is emptied and begun anew.
+    /// Writes to unallocated space; a full file is emptied and restarted.
     Append,
     /// Reads and writes.
     Mixed {
-        /// Reads in a hundred.
+        /// Percentage of reads.
         read_share: u8,
     },
-    /// Reads a block of one file and writes it to the same offset of another.
+    /// Copies blocks from one file to the same offsets of another.
     Copy,
-    /// Frees blocks; when all are freed, the file is filled anew.
+    /// Frees blocks; once all are freed, the file is filled again.
     Trim,
 }
 
 impl DiskOperation {
-    /// Every operation with the word that names it; the share of a mixed load is a parameter of its own.
+    /// All operations with their names.
     const ALL: &'static [(&'static str, Self)] = &[
         ("read", Self::Read),
         ("write", Self::Write),
@@ -181,24 +179,23 @@ impl DiskOperation {
         ("trim", Self::Trim),
     ];
 
-    /// The word that names it.
+    /// Name.
     pub fn word(self) -> &'static str {
         let same = |known: &Self| std::mem::discriminant(known) == std::mem::discriminant(&self);
         Self::ALL.iter().find(|(_, known)| same(known)).map_or("", |(word, _)| word)
     }
 
-    /// Whether it writes data that it generates.
+    /// Returns whether it writes generated data.
     pub fn writes(self) -> bool {
         matches!(self, Self::Write | Self::Append | Self::Mixed { .. })
     }
 
-    /// Whether the file must be filled or emptied again after each pass over it.
+    /// Returns whether the file must be refilled or emptied after each pass.
     pub fn uses_up(self) -> bool {
         matches!(self, Self::Append | Self::Trim)
     }
 }
 
-/// Percentage of reads of a mixed load.
 fn read_share(case: &Case) -> Result<u8, String> {
     let share = case.number("read-share").unwrap_or(u64::from(DEFAULT_READ_SHARE));
     u8::try_from(share)
@@ -207,17 +204,17 @@ fn read_share(case: &Case) -> Result<u8, String> {
         .ok_or_else(|| format!("read-share must be between 0 and 100, a percentage: {share} is not"))
 }
 
-/// Bytes of the blocks.
+/// Sizes of blocks in bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BlockSizes {
-    /// Always the same.
+    /// Fixed size.
     One(u64),
-    /// By weight.
+    /// Sizes by weight.
     Mixed(Mix),
 }
 
 impl BlockSizes {
-    /// Bytes of the largest block.
+    /// Largest block in bytes.
     pub fn largest(&self) -> u64 {
         match self {
             Self::One(bytes) => *bytes,
@@ -225,7 +222,7 @@ impl BlockSizes {
         }
     }
 
-    /// Bytes of the smallest block.
+    /// Smallest block in bytes.
     pub fn smallest(&self) -> u64 {
         match self {
             Self::One(bytes) => *bytes,
@@ -233,7 +230,7 @@ impl BlockSizes {
         }
     }
 
-    /// Mean bytes of a block.
+    /// Mean block in bytes.
     pub fn mean(&self) -> f64 {
         match self {
             Self::One(bytes) => *bytes as f64,
@@ -241,7 +238,7 @@ impl BlockSizes {
         }
     }
 
-    /// The greatest common divisor of all blocks: the unit of offsets.
+    /// Greatest common divisor of all blocks, in bytes: the default alignment of offsets.
     pub fn unit(&self) -> u64 {
         match self {
             Self::One(bytes) => *bytes,
@@ -263,24 +260,24 @@ fn common_divisor(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { common_divisor(b, a % b) }
 }
 
-/// How transfers are handed to the kernel.
+/// I/O engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DiskEngine {
-    /// Many transfers in flight, requested in batches.
+    /// io_uring: many transfers in flight, submitted in batches.
     IoUring(#[serde(with = "SerdePolling")] Polling),
-    /// Many transfers in flight: io_submit(2), io_getevents(2).
+    /// io_submit(2) and io_getevents(2): many transfers in flight.
     Libaio,
-    /// One transfer at a time: preadv2(2), pwritev2(2).
+    /// preadv2(2) and pwritev2(2): one transfer at a time.
     Psync,
-    /// One transfer at a time: copied from and to a mapping of the file, through the page cache.
+    /// Copies from and to a mapping of the file, through the page cache: one transfer at a time.
     Mmap,
-    /// Many transfers that finish at once without being done: the overhead of a ring.
+    /// Completes at once without a transfer, many in flight: measures the overhead of a ring.
     Null,
-    /// One transfer at a time that is not done: the overhead of the synchronous engines.
+    /// Like [`DiskEngine::Null`], one at a time: measures the overhead of synchronous engines.
     NullCall,
 }
 
-/// [`Polling`] as it crosses to the worker.
+/// Serialised form of [`Polling`].
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Polling")]
 struct SerdePolling {
@@ -296,7 +293,7 @@ impl DiskEngine {
     /// io_uring without polling.
     pub const PLAIN: Self = ring(false, false);
 
-    /// Every engine that can be asked for, with the word that names it.
+    /// All selectable engines with their names.
     pub const ALL: &'static [(&'static str, Self)] = &[
         ("io_uring", Self::PLAIN),
         ("io_uring+sqpoll", ring(true, false)),
@@ -307,7 +304,7 @@ impl DiskEngine {
         ("mmap", Self::Mmap),
     ];
 
-    /// The engine of that name, if it does one transfer at a time.
+    /// Returns the engine with this name if it does one transfer at a time.
     pub fn lone(word: &str) -> Option<Self> {
         Self::from_word(word).filter(|engine| engine.is_one_at_a_time())
     }
@@ -316,25 +313,25 @@ impl DiskEngine {
         Self::ALL.iter().find(|(name, _)| *name == word).map(|(_, engine)| *engine)
     }
 
-    /// Its name.
+    /// Name.
     pub fn word(self) -> &'static str {
         Self::ALL.iter().find(|(_, engine)| *engine == self).map_or("null", |(name, _)| name)
     }
 
-    /// Whether it does one transfer at a time, whatever depth is asked for.
+    /// Returns whether it does one transfer at a time at any depth.
     pub fn is_one_at_a_time(self) -> bool {
         matches!(self, Self::Psync | Self::Mmap | Self::NullCall)
     }
 }
 
-/// What the page cache does for the transfers.
+/// Use of the page cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CacheMode {
-    /// It is bypassed with `O_DIRECT`.
+    /// Bypassed with `O_DIRECT`.
     Direct,
-    /// It holds the file from the start.
+    /// Holds the file from the start.
     Buffered,
-    /// It holds nothing of the file at the start of each pass over it.
+    /// Holds nothing of the file at the start of each pass.
     Cold,
 }
 
@@ -342,55 +339,55 @@ impl CacheMode {
     const ALL: &'static [(&'static str, Self)] =
         &[("direct", Self::Direct), ("buffered", Self::Buffered), ("cold", Self::Cold)];
 
-    /// The word that names it.
+    /// Name.
     pub fn word(self) -> &'static str {
         Self::ALL.iter().find(|(_, mode)| *mode == self).map_or("", |(word, _)| word)
     }
 }
 
-/// Whether threads share the file, with the words for it.
+/// Words of `layout`: whether threads share the file.
 const LAYOUTS: &[(&str, bool)] = &[("private", false), ("shared", true)];
 
-/// Whether the device must have a write before it counts as finished.
+/// Whether a write finishes only once the device has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WriteThrough {
-    /// The data of each write.
+    /// With its data (`O_DSYNC`).
     Yes,
-    /// The data of each write and the metadata of the file.
+    /// With its data and the file's metadata (`O_SYNC`).
     Whole,
-    /// None, or later.
+    /// No.
     No,
 }
 
-/// When writes are flushed to the device, beside what each write does by itself.
+/// When writes are flushed to the device, in addition to [`WriteThrough`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Flush {
     /// Never.
     Never,
     /// After a number of writes.
     Every {
-        /// How many.
+        /// Number of writes.
         writes: u64,
-        /// By which call.
+        /// Flushing call.
         call: SyncCall,
     },
     /// At the end of each sample.
     AtEnd {
-        /// By which call.
+        /// Flushing call.
         call: SyncCall,
     },
 }
 
-/// The call that flushes writes.
+/// System call that flushes writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SyncCall {
-    /// fdatasync(2): what is needed to read the data again.
+    /// fdatasync(2): data and the metadata needed to read it.
     DataSync,
-    /// fsync(2): the metadata of the file too.
+    /// fsync(2): data and all metadata.
     Sync,
 }
 
-/// The meaning of `sync`; `every N` also as `every:N`, the form of ids.
+/// Parses `sync`; `every N` also as `every:N`, as in ids.
 fn sync(word: &str) -> Result<(WriteThrough, Flush), String> {
     let after =
         |name: &str| word.strip_prefix(name).map(|rest| rest.trim_start_matches([' ', ':', '-', '=']));
@@ -416,21 +413,21 @@ fn sync(word: &str) -> Result<(WriteThrough, Flush), String> {
     }
 }
 
-/// The target rate of an open loop.
+/// Target rate of an open loop.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct OpenLoop {
-    /// How intended starts follow one another.
+    /// Spacing of intended starts.
     pub arrivals: ArrivalProcess,
     /// Intended starts per second, over all threads.
     pub per_second: f64,
 }
 
-/// How the intended starts of an open loop follow one another.
+/// Spacing of the intended starts of an open loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ArrivalProcess {
-    /// Independently of each other, as from many users: exponential gaps.
+    /// Exponentially distributed gaps, as from many independent users.
     Poisson,
-    /// At equal gaps.
+    /// Equal gaps.
     Even,
 }
 
@@ -449,20 +446,17 @@ fn open_loop(case: &Case) -> Result<Option<OpenLoop>, String> {
     }
 }
 
-/// A latency that must hold for a share of the transfers.
+/// A latency that a share of the transfers must meet.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct LatencyTarget {
-    /// The share, between 0 and 1.
+    /// Share between 0 and 1.
     pub share: f64,
-    /// Nanoseconds.
+    /// Latency in nanoseconds.
     pub ns: u64,
 }
 
 impl LatencyTarget {
-    /// Reads `p99=2ms` or, in the form of ids, `p99:2ms`; any percentile from p1 to p99.99.
-    ///
-    /// # Errors
-    /// What is wrong, in one line.
+    /// Parses `p99=2ms` or, as in ids, `p99:2ms`; percentiles from p1 to p99.99.
     pub fn parse(word: &str) -> Result<Self, String> {
         let wrong = || {
             let shown = shown(word);
@@ -484,30 +478,30 @@ impl LatencyTarget {
         Ok(Self { share: percent / 100.0, ns })
     }
 
-    /// The percentile's name.
+    /// Name of the percentile: `p99`.
     pub fn percentile(&self) -> String {
         format!("p{}", (self.share * 1e6).round() / 1e4)
     }
 
-    /// The time as it is typed: `2ms`.
+    /// Latency as typed: `2ms`.
     pub fn time(&self) -> String {
         format_duration(Duration::from_nanos(self.ns))
     }
 }
 
-/// The form of ids: `p99:2ms`.
+/// Form in ids: `p99:2ms`.
 impl fmt::Display for LatencyTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.percentile(), self.time())
     }
 }
 
-/// The fixed amount of a sample.
+/// Fixed amount of a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TransferAmount {
     /// Bytes.
     Bytes(u64),
-    /// Transfers.
+    /// Number of transfers.
     Transfers(u64),
 }
 
@@ -524,24 +518,24 @@ fn amount(case: &Case) -> Result<Option<TransferAmount>, String> {
     }
 }
 
-/// Commits to a log per thread: appends through the page cache, each with fdatasync(2).
+/// Commits to one log per thread: appends through the page cache, each with fdatasync(2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FsyncLoad {
-    /// Bytes of a commit, up to a segment.
+    /// Bytes per commit, at most a segment.
     pub block: u64,
-    /// Threads, each with a log.
+    /// Number of threads.
     pub threads: u64,
 }
 
 impl FsyncLoad {
-    /// Bytes of a log segment: etcd's and RocksDB's default.
+    /// Bytes of a log segment: the default of etcd and RocksDB.
     pub const SEGMENT_BYTES: u64 = 64 << 20;
 }
 
 impl TryFrom<&Case> for FsyncLoad {
     type Error = String;
 
-    /// Reads the parameters; one thread if the case names none.
+    /// Reads the parameters; one thread by default. Fails without a block.
     fn try_from(case: &Case) -> Result<Self, String> {
         let block = case.number("block").ok_or("the case has no block")?;
         Ok(Self { block, threads: case.number("threads").unwrap_or(1) })

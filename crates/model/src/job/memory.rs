@@ -1,4 +1,4 @@
-//! Cases of the memory benchmarks.
+//! Jobs of the memory benchmarks.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,35 +7,33 @@ use crate::place::Threads;
 use plimsoll_metal::buffer::Pages;
 use plimsoll_metal::stream::StreamOp;
 
-/// Names of the pages of ordinary memory, with their bytes: a kernel has one of them. AArch64 has all three.
+/// Names and bytes of base pages; a kernel has one of these sizes. AArch64 supports all three.
 pub const SMALL_PAGES: &[(&str, u64)] = &[("4k", 4 << 10), ("16k", 16 << 10), ("64k", 64 << 10)];
 /// Name of transparent huge pages.
 pub const THP: &str = "thp";
 /// Names of the larger pages.
 pub const LARGE_PAGES: &[(&str, Pages)] = &[(THP, Pages::Thp), ("2m", Pages::Huge2M), ("1g", Pages::Huge1G)];
-/// The variant of a case that leaves the kernel open: the fastest is tried out.
+/// Variant of a case that selects the fastest kernel by trial.
 pub const BEST: &str = "best";
-/// Bytes within which a pointer chase stays before it goes on, by default: 64 small pages.
-///
-/// The nearest translation buffers hold that many. Small pages also for huge ones, because a hypervisor may hold those in
-/// small ones beneath.
+/// Default number of bytes that a pointer chase visits completely before it goes on: 64 base pages
+/// fit in the first-level TLB (a hypervisor may back huge pages with base pages).
 pub const CHASE_GROUP: u64 = 64 * 4096;
 
-/// Threads, the memory that each works on, and where it lies: a part of each memory benchmark's parameters.
+/// Threads and their memory, a common part of the parameters of memory benchmarks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MemorySite {
-    /// Their number and CPUs.
+    /// Number and CPUs of the threads.
     pub threads: Threads,
-    /// Bytes of each thread; 0 where another tool's result does not say.
+    /// Bytes per thread; 0 if another tool's result does not show it.
     pub size: u64,
-    /// Pages that are asked for.
+    /// Requested pages.
     pub pages: Pages,
-    /// The NUMA node that is asked for; each thread's own without.
+    /// Requested NUMA node; each thread's own if `None`.
     pub node: Option<usize>,
 }
 
 impl MemorySite {
-    /// That of a case.
+    /// Reads the parameters of a case.
     pub fn of(case: &Case) -> Self {
         Self {
             threads: Threads::of(case),
@@ -51,33 +49,30 @@ impl MemorySite {
     }
 }
 
-/// Whose arrays the threads pass over.
+/// Arrays of the threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ArrayLayout {
-    /// Each thread has arrays of its own.
+    /// One set of arrays per thread.
     Private,
-    /// One set of arrays, as large as all private ones together; each thread works on a part of it.
+    /// One set of arrays, as large as all private ones together, of which each thread uses a part.
     Shared,
 }
 
 /// A case of `memory.bandwidth`: passes over arrays.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MemoryStream {
-    /// What a pass does.
+    /// Operation of a pass.
     pub op: StreamOp,
-    /// A kernel, or [`BEST`].
+    /// Name of a kernel, or [`BEST`].
     pub variant: String,
-    /// Whose the arrays are.
+    /// Arrays of the threads.
     pub layout: ArrayLayout,
-    /// Its threads and memory.
+    /// Threads and memory.
     pub site: MemorySite,
 }
 
 impl MemoryStream {
-    /// That of a case.
-    ///
-    /// # Errors
-    /// The case is of another benchmark or without a size, or its operation is unknown.
+    /// Reads the parameters; fails for another benchmark, no size or an unknown operation.
     pub fn of(case: &Case) -> Result<Self, String> {
         let is_ours = case.benchmark() == "memory.bandwidth";
         let op = case.word("op").filter(|_| is_ours).and_then(|op| op.parse().ok());
@@ -95,19 +90,19 @@ impl MemoryStream {
     }
 }
 
-/// A case of `memory.latency`: loads of which each needs the one before.
+/// A case of `memory.latency`: chains of dependent loads.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PointerChase {
-    /// Chains of dependent loads at once.
+    /// Number of parallel chains.
     pub chases: usize,
-    /// Bytes that the cycle stays within before it goes on.
+    /// Bytes that a chain visits completely before it goes on.
     pub group: usize,
-    /// Its thread and memory.
+    /// Thread and memory.
     pub site: MemorySite,
 }
 
 impl PointerChase {
-    /// That of a case; `None` where it is of another benchmark or without a size.
+    /// Reads the parameters; `None` if the benchmark is another one or the size is missing.
     pub fn of(case: &Case) -> Option<Self> {
         let number = |key| case.number(key).and_then(|n| usize::try_from(n).ok());
         let site = MemorySite::of(case);
@@ -119,7 +114,7 @@ impl PointerChase {
     }
 }
 
-/// The pages of a word in a case.
+/// Returns the pages with this name in a case.
 pub fn pages_named(word: &str) -> Option<Pages> {
     let small = SMALL_PAGES.iter().map(|(name, _)| (*name, Pages::Small));
     small.chain(LARGE_PAGES.iter().copied()).find(|(name, _)| *name == word).map(|(_, pages)| pages)

@@ -1,7 +1,5 @@
-//! What the memory channels of the sockets with threads on them can carry.
-//!
-//! Which channels hold modules, and how fast these run, stands in SMBIOS; where that is not readable, or made up by a
-//! hypervisor, the ceiling is that of sockets with every channel filled, and says so. Where both are known both are given.
+//! Bandwidth of the memory channels of the sockets in use: by SMBIOS (channels with modules, and
+//! their speed; made up in guests), and with all channels filled.
 
 use std::collections::BTreeSet;
 
@@ -14,28 +12,25 @@ use crate::machine::virtualisation::{NITRO, Virtualisation};
 use crate::place::placed;
 use crate::text::counted;
 
-/// The input that every limit of channels has, and no other.
+/// Name of the input that every limit of channels has, and no other.
 pub const CHANNELS: &str = "channels";
-/// What is the matter where a figure is past the limit of memory.
+/// Possible explanations of a figure past the limit of memory.
 pub const PASSED_BY: &str =
     "a cache answered instead of memory, or this machine has more or faster memory than its limit counts";
-/// Hypervisors whose guests see the sockets of their CPUs, as those of Azure do: large guests there see two (`lscpu` and `lshw` of
-/// c5.24xlarge, n2-standard-128 and Standard_E96s_v5 in github.com/SpareCores/sc-inspector-data).
+/// Hypervisors that show guests the sockets of their CPUs, like Azure: large guests there see two
+/// (`lscpu` and `lshw` of c5.24xlarge, n2-standard-128 and Standard_E96s_v5 in
+/// github.com/SpareCores/sc-inspector-data).
 const SHOW_SOCKETS: [&str; 2] = [NITRO, "KVM (Google)"];
-/// Where a ceiling comes from, for its inputs.
 const SMBIOS: &str = "SMBIOS, memory devices (type 17)";
 
-/// The ceilings of traffic between memory and the sockets that the case's threads are on, or the one socket of the node that
-/// it names, in bytes per second.
-///
-/// # Errors
-/// Why none is known.
+/// Returns the limits of memory traffic in B/s of the sockets that the case's threads run on, or of
+/// the socket of the case's node; the error is the reason why none is known.
 pub fn carried(machine: &Machine, case: &Case) -> Result<Vec<Limit>, String> {
     let populated = populated(machine, case);
     match (populated, most(machine, case)) {
         (Ok(populated), most) => {
-            // Where the firmware names the channels and they carry more than the row of the chip says, the row is another chip's, or the
-            // modules run faster than rated.
+            // If the populated channels carry more than the chip's row, the row belongs to another
+            // chip, or the modules run faster than rated.
             let is_passed = |most: &Limit| populated.reason.is_none() && most.value < populated.value;
             let most = most.ok().filter(|most| !is_passed(most));
             Ok([populated].into_iter().chain(most).collect())
@@ -49,7 +44,7 @@ pub fn carried(machine: &Machine, case: &Case) -> Result<Vec<Limit>, String> {
     }
 }
 
-/// Multiplies a ceiling by what a program's bytes are of those on the bus, say.
+/// Multiplies a limit by a factor, such as the share of a program's bytes in the bus traffic.
 pub fn times(limit: Limit, factor: f64, inputs: &[Input], formula: &str) -> Limit {
     Limit {
         value: limit.value.map(|value| value * factor),
@@ -59,7 +54,7 @@ pub fn times(limit: Limit, factor: f64, inputs: &[Input], formula: &str) -> Limi
     }
 }
 
-/// Sockets with every channel filled with the fastest modules.
+/// Limit of sockets with all channels filled with the fastest modules.
 fn most(machine: &Machine, case: &Case) -> Result<Limit, String> {
     let memory = SocketMemory::of(machine).map_err(|why| why.0)?.ok_or_else(|| no_channels(machine))?;
     let (shown, _) = sockets(machine, case)?;
@@ -86,7 +81,7 @@ fn most(machine: &Machine, case: &Case) -> Result<Limit, String> {
     let limit = limit.passed_by(PASSED_BY);
     Ok(match machine.virtualisation.is_virtual {
         Some(false) => limit,
-        // Which sockets its memory is on, and how large the host's caches are, only the hypervisor knows.
+        // Only the hypervisor knows the sockets of the guest's memory and the host's caches.
         Some(true) | None => limit.resting_on_or(
             format!("{} of {} memory channels ({})", counted(sockets, "socket"), memory.channels, memory.name),
             "caches of the host answered; the hypervisor shows sockets of its own: give the limit of this guest by --limits",
@@ -94,7 +89,7 @@ fn most(machine: &Machine, case: &Case) -> Result<Limit, String> {
     })
 }
 
-/// The channels that hold modules; the error is the end of a sentence, or empty.
+/// Limit of the channels with modules; the error is the end of a sentence, or empty.
 fn populated(machine: &Machine, case: &Case) -> Result<Limit, String> {
     let modules = machine.memory.modules.as_deref().unwrap_or_default();
     if modules.is_empty() {
@@ -123,7 +118,7 @@ fn populated(machine: &Machine, case: &Case) -> Result<Limit, String> {
         Err(why) if case.node().is_some() => return Err(format!("; {why}")),
         found => found.unwrap_or((1.0, 1.0)),
     };
-    // Every socket has as many as the others, or else nothing tells which has fewer.
+    // Sockets are assumed to have equally many channels with modules; otherwise all channels count.
     let channels = channels as f64;
     let mine = if (channels / all).fract() == 0.0 { channels * used / all } else { channels };
     let of_sockets = match case.node() {
@@ -142,13 +137,12 @@ fn populated(machine: &Machine, case: &Case) -> Result<Limit, String> {
     Ok(Limit { reason, ..limit })
 }
 
-/// Channels with at least one module; `None` where a module's channel is not told.
+/// Counts channels with a module; `None` if a module's channel is unknown.
 fn count(modules: &[Module]) -> Option<usize> {
     let channels: Option<BTreeSet<&str>> = modules.iter().map(|module| module.channel.as_deref()).collect();
     channels.map(|channels| channels.len())
 }
 
-/// Why this machine may get less than a limit of the whole socket.
 fn may_be_less(machine: &Machine) -> &'static str {
     match machine.virtualisation.is_virtual {
         Some(true) => "a virtual machine may get less",
@@ -165,16 +159,16 @@ fn no_channels(machine: &Machine) -> String {
     format!("data/microarchitectures.toml has no memory of this chip, and {hidden}; give it by --limits")
 }
 
-/// How many sockets of the hardware these sockets are. A hypervisor may show each of its CPUs as a socket (QEMU's `-smp 8`), but each socket of the
-/// hardware has NUMA nodes of its own.
+/// Returns how many hardware sockets the `shown` ones are. A hypervisor may show each CPU as a
+/// socket (QEMU's `-smp 8`), but each hardware socket has NUMA nodes of its own.
 fn of_hardware(machine: &Machine, shown: usize) -> usize {
     let nodes =
         machine.memory.nodes.iter().filter(|node| node.total_bytes.is_some_and(|bytes| bytes > 0)).count();
     if machine.virtualisation.is_virtual == Some(false) { shown } else { shown.min(nodes.max(1)) }
 }
 
-/// The sockets whose channels may carry the traffic of `shown` ones. A hypervisor may show CPUs and memory of two sockets as
-/// one; more cores than the largest chip has prove it.
+/// Returns the number of sockets whose channels may carry the traffic of `shown` ones. A hypervisor
+/// may show CPUs and memory of two sockets as one; more cores than the largest chip has prove it.
 fn possible_sockets(machine: &Machine, memory: &SocketMemory, shown: f64) -> f64 {
     if machine.virtualisation.is_virtual == Some(false) {
         return shown;
@@ -186,7 +180,7 @@ fn possible_sockets(machine: &Machine, memory: &SocketMemory, shown: f64) -> f64
     shown.max(proven).max(hidden)
 }
 
-/// Whether the guest sees the sockets that its CPUs are on: on some clouds, or if it sees several with memory each.
+/// Returns whether the guest sees its CPUs' sockets: on some clouds, or if several have memory.
 fn shows_sockets(machine: &Machine) -> bool {
     let Virtualisation { hypervisor, system_vendor, .. } = &machine.virtualisation;
     let is_azure = system_vendor.as_deref() == Some("Microsoft Corporation");
@@ -195,7 +189,7 @@ fn shows_sockets(machine: &Machine) -> bool {
         || machine.cpu.sockets.is_some_and(|shown| shown > 1 && of_hardware(machine, shown) > 1)
 }
 
-/// Sockets that carry the case's traffic, and all sockets.
+/// Returns the number of sockets that carry the case's traffic, and of all sockets.
 fn sockets(machine: &Machine, case: &Case) -> Result<(f64, f64), String> {
     let unknown = || "the kernel does not tell which socket the CPUs are on".to_owned();
     let node = case.node().and_then(|id| machine.memory.nodes.iter().find(|node| node.id as u64 == id));
@@ -208,7 +202,7 @@ fn sockets(machine: &Machine, case: &Case) -> Result<(f64, f64), String> {
     }
     let of = |cpu: usize| machine.cpu.logical(cpu).and_then(|cpu| cpu.package);
     let used: Option<BTreeSet<u32>> = placed(machine, case).into_iter().map(of).collect();
-    // The kernel does not show the package of a CPU that is switched off.
+    // The kernel hides the package of an offline CPU.
     let running = machine.cpu.logical.iter().filter(|cpu| cpu.online);
     let all: Option<BTreeSet<u32>> = running.map(|cpu| cpu.package).collect();
     match (used, all) {
@@ -228,7 +222,8 @@ mod tests {
     const TABLE: &str = "sys/firmware/dmi/tables/DMI";
     const SPEED: u16 = 2666;
 
-    /// A machine with two sockets of six channels, two slots each; `filled` says which slots have a module.
+    /// Returns a machine with two sockets of six channels, two slots each, with modules in the
+    /// slots for which `filled` returns true.
     fn xeon(filled: impl Fn(usize) -> bool) -> Result<Machine, Fault> {
         let names: Vec<(String, String)> = (0..24)
             .map(|slot| {
@@ -284,7 +279,7 @@ mod tests {
         let mut fast = xeon(|_| true)?;
         fast.memory.modules.iter_mut().flatten().for_each(|module| module.megatransfers = Some(3600));
         assert_eq!(values(&fast, 1), [(Some(6.0 * 8.0 * 3600e6), Source::Derived)]);
-        // Without names a module may be the second of its channel: then the row holds.
+        // Without channel names a module may be the second of its channel, so the row holds.
         fast.memory.modules.iter_mut().flatten().for_each(|module| module.channel = None);
         assert_eq!(values(&fast, 1).len(), 2);
         Ok(())
@@ -303,7 +298,7 @@ mod tests {
             let half = times(limit, 0.5, &[], "× share");
             assert!(half.fact.is_some(), "what the program moves rests on it too");
         }
-        // Each CPU a socket of its own, as QEMU shows them: the hardware has no more of them than NUMA nodes.
+        // Each CPU is a socket, as with QEMU: the hardware has at most as many as NUMA nodes.
         for (number, cpu) in machine.cpu.logical.iter_mut().enumerate() {
             cpu.package = u32::try_from(number).ok();
         }
@@ -339,7 +334,7 @@ mod tests {
                 "{name}: {found:?}"
             );
         }
-        // Amazon's own hypervisor shows the sockets.
+        // Nitro shows the sockets.
         let mut nitro = Fixture::open("two-sockets-shown-as-one-haswell")?.machine();
         nitro.virtualisation.hypervisor = Some(NITRO.to_owned());
         assert_eq!(values(&nitro, 1)[0].0, Some(4.0 * 8.0 * 2133e6));

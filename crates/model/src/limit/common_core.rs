@@ -1,14 +1,11 @@
-//! The limit of a guest's CPUs that shared a core before the run: the host may run them on cores of their own by now.
+//! Limits of a guest's CPUs that shared a core before the run: the host may have moved them since.
 
 use super::{Limit, Question, Source};
 use crate::machine::CpuSet;
 use crate::place::placed;
 
-/// The limits of CPUs that may share a core: where two were measured to before the run, that of one core, and that of a core
-/// each, since the host may have moved them by now. Which one counts is for the figure to show.
-///
-/// # Errors
-/// Why there is no limit, as `derived` says it.
+/// Returns the limits of CPUs that may share a core. If some shared one before the run, these are
+/// that of the shared core and that of separate cores, as the host may have moved them since.
 pub fn wherever_they_run<E>(
     question: &Question<'_>,
     derived: impl Fn(&Question<'_>) -> Result<Limit, E>,

@@ -1,16 +1,15 @@
-//! What an instance's CPU credits leave of a rate in the course of time: all of it while they last, then the baseline.
-//!
-//! How many credits are left cannot be seen from within. So the bound is of the most that the type can hold, and of the
-//! time that this case itself was busy: what ran before may have used them up sooner, and steal time shows it then.
+//! Limit of a rate by CPU credits: full speed while they last, then the baseline. The guest cannot
+//! see how many are left, so the limit assumes the most that the instance type can hold and only
+//! the time that this case was busy. If earlier work used them up, steal time shows it.
 
 use super::device::Burstable;
 use super::{Input, Kind, Limit, Question, Source, median};
 use crate::quantity::{Quantity, Unit, percent};
 
-/// The input that a limit by credits has, and no other: how long they last.
+/// Name of the input that limits by credits have, and no other: the time until they are used up.
 pub(super) const LASTS: &str = "lasts";
 
-/// The limit by credits beside `full`, that of CPUs at full speed; none where the machine has no credits.
+/// Returns the limit by credits next to `full`, the limit at full speed; `None` without credits.
 pub fn credits(question: &Question<'_>, full: &Limit) -> Option<Limit> {
     let (row, source) = Burstable::of(&question.machine.virtualisation)?;
     let whole = full.value?;
@@ -35,7 +34,7 @@ pub fn credits(question: &Question<'_>, full: &Limit) -> Option<Limit> {
     let mut limit = Limit::fixed(Kind::Ceiling, Source::Rated, value, formula, inputs);
     limit.per_sample = per_sample;
     limit.reason = Some(said(row, lasts));
-    // It rests on whatever that of the cores rests on.
+    // It rests on the same fact as the limit of the cores.
     limit.fact.clone_from(&full.fact);
     if full.source == Source::Inferred {
         limit.source = Source::Inferred;
@@ -80,7 +79,7 @@ mod tests {
         machine.virtualisation.instance = Some("t2.micro".to_owned());
         machine.virtualisation.system_vendor = Some("Xen".to_owned());
         let limit = of(&machine).unwrap();
-        // 144 credits are 160 minutes.
+        // 144 credits last 160 minutes.
         assert_eq!(limit.per_sample, [48e9, 48e9, 4.8e9, 4.8e9]);
         let said = limit.reason.unwrap();
         assert!(said.contains("144 credits") && said.contains("10.0 %"), "{said}");

@@ -1,7 +1,6 @@
-//! What drives, cloud volumes and instance types are rated at: the rows of `data/devices.toml` and `data/instances.toml`.
-//!
-//! Both files are part of the program. A device is found by the model that it states, an instance type by the product
-//! name of its firmware; what is in neither is unknown.
+//! Ratings of drives, cloud volumes and instance types: the rows of `data/devices.toml` and
+//! `data/instances.toml`, which are compiled in. Drives are identified by their model, instance
+//! types by the firmware's product name; all else is unknown.
 
 use std::sync::LazyLock;
 
@@ -12,7 +11,6 @@ use crate::machine::{Disk, Virtualisation};
 const DEVICES: &str = include_str!("../../../../data/devices.toml");
 const INSTANCES: &str = include_str!("../../../../data/instances.toml");
 
-/// The rows, read once. Immutable.
 static DEVICE_TABLE: LazyLock<Devices> = LazyLock::new(|| toml::from_str(DEVICES).unwrap_or_default());
 static INSTANCE_TABLE: LazyLock<Instances> = LazyLock::new(|| toml::from_str(INSTANCES).unwrap_or_default());
 
@@ -22,29 +20,29 @@ struct Devices {
     device: Vec<Device>,
 }
 
-/// One drive or kind of volume.
+/// A drive or kind of cloud volume.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Device {
-    /// Name, as its maker or provider calls it.
+    /// Vendor's or provider's name.
     pub name: String,
     models: Vec<String>,
-    /// The model does not tell the type of the volume: the figures are those of the fastest.
+    /// Whether the model does not show the volume type; the fastest type is assumed.
     #[serde(default)]
     pub any: bool,
-    /// Bytes read a second.
+    /// Read bandwidth in B/s.
     pub read: Option<f64>,
-    /// Bytes written a second.
+    /// Write bandwidth in B/s.
     pub write: Option<f64>,
-    /// Small random reads a second.
+    /// Small random reads per second.
     pub read_io: Option<f64>,
-    /// Small random writes a second.
+    /// Small random writes per second.
     pub write_io: Option<f64>,
-    /// Turns of a spinning disk, per minute.
+    /// Rotational speed in rpm.
     pub turns_per_minute: Option<f64>,
-    /// Where the figures are from.
+    /// Source of the figures.
     pub source: String,
-    /// With which copy of it they were compared.
+    /// Copy of the source that the figures were checked against.
     #[serde(default)]
     pub checked: Option<String>,
 }
@@ -66,7 +64,7 @@ struct Instances {
 }
 
 impl Instances {
-    /// What a setting that the guest cannot see may add to a baseline of this instance type, in words.
+    /// Returns, in words, how much a hidden setting may add to a baseline of this instance type.
     fn weighting(&self, product: &str, setting: &str) -> Option<String> {
         let family = product.split('.').next()?;
         self.weighted.iter().any(|known| known == family).then(|| {
@@ -84,31 +82,31 @@ struct Network {
     products: Vec<String>,
     burst: f64,
     baseline: f64,
-    /// Whether the baseline is from a list and not from the provider's guide.
+    /// Whether the baseline comes from a list instead of the provider's guide.
     #[serde(default)]
     listed: bool,
-    /// Whether both are from the provider's interface.
+    /// Whether burst and baseline come from the provider's API.
     #[serde(default)]
     interface: bool,
 }
 
-/// What an instance type promises its network, in bit/s, each direction.
+/// Network ratings of an instance type in bit/s per direction.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NetworkPromise<'a> {
-    /// The instance type.
+    /// Instance type.
     pub product: &'a str,
-    /// While credit lasts.
+    /// Rate while credits last.
     pub burst: f64,
-    /// For ever.
+    /// Rate that is always available.
     pub baseline: f64,
-    /// What a setting may add to the baseline, in words.
+    /// How much a hidden setting may add to the baseline, in words.
     pub weighting: Option<String>,
-    /// Where the figures are from.
+    /// Source of the figures.
     pub source: &'static str,
 }
 
 impl<'a> NetworkPromise<'a> {
-    /// What this instance type promises, if it is known.
+    /// Returns the ratings of this machine's instance type, if known.
     pub fn of(machine: &'a Virtualisation) -> Option<NetworkPromise<'a>> {
         let table = &*INSTANCE_TABLE;
         let product = machine.ec2_type()?;
@@ -127,40 +125,40 @@ impl<'a> NetworkPromise<'a> {
     }
 }
 
-/// An instance type whose vCPUs run at full speed while it has credits. A credit is a minute of one vCPU.
+/// Instance type whose vCPUs run at full speed while it has credits (one per vCPU and minute).
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Burstable {
-    /// The instance type.
+    /// Instance type.
     pub product: String,
-    /// Its vCPUs.
+    /// Number of vCPUs.
     pub vcpus: f64,
-    /// Share of each vCPU that is there for ever.
+    /// Share of each vCPU that is always available.
     pub baseline: f64,
-    /// Credits that it earns in an hour.
+    /// Credits earned per hour.
     pub credits_an_hour: f64,
-    /// The most credits that it holds.
+    /// Maximum number of stored credits.
     pub credits: f64,
-    /// Credits that it has at launch.
+    /// Credits at launch.
     pub launch_credits: f64,
-    /// How the provider states its network, for lack of a figure; its volumes have none either.
+    /// Provider's description of its network; there is no figure for it, nor for its volumes.
     pub network: String,
 }
 
 impl Burstable {
-    /// The row of this instance type, and where its figures are from.
+    /// Returns the row of this machine's instance type and the source of its figures.
     pub fn of(machine: &Virtualisation) -> Option<(&'static Burstable, &'static str)> {
         let product = machine.ec2_type()?;
         let row = INSTANCE_TABLE.burstable.iter().find(|row| row.product == product)?;
         Some((row, &INSTANCE_TABLE.burstable_source))
     }
 
-    /// Seconds for which so many credits let all vCPUs run at full speed.
+    /// Returns for how many seconds `credits` let all vCPUs run at full speed.
     pub fn lasts(&self, credits: f64) -> f64 {
         60.0 * credits / (self.vcpus * (1.0 - self.baseline))
     }
 
-    /// What there is to say where the network or the volumes of this machine have no figure.
+    /// Returns the note for a network or volumes without published figures.
     pub fn unstated(machine: &Virtualisation) -> Option<String> {
         let (Burstable { product, network, .. }, _) = Self::of(machine)?;
         Some(format!(
@@ -175,28 +173,28 @@ struct Instance {
     products: Vec<String>,
     volumes: f64,
     volumes_io: f64,
-    /// Whether both are from the provider's interface.
+    /// Whether both figures come from the provider's API.
     #[serde(default)]
     interface: bool,
 }
 
-/// What an instance type promises all its volumes together.
+/// Rating of all network volumes of an instance together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Promise<'a> {
-    /// The instance type.
+    /// Instance type.
     pub product: &'a str,
-    /// Bytes a second.
+    /// Bandwidth in B/s.
     pub bytes: f64,
-    /// Transfers a second.
+    /// Transfers per second.
     pub transfers: f64,
-    /// What a setting may add to the bytes, in words.
+    /// How much a hidden setting may add to `bytes`, in words.
     pub weighting: Option<String>,
-    /// Where the figures are from.
+    /// Source of the figures.
     pub source: &'static str,
 }
 
 impl Device {
-    /// The row of this device's model.
+    /// Returns the row of this disk's model.
     pub fn of(disk: &Disk) -> Option<&'static Device> {
         let model = disk.model.as_deref()?.trim();
         let matches = |row: &&Device| row.models.iter().any(|prefix| model.starts_with(prefix.as_str()));
@@ -205,7 +203,7 @@ impl Device {
 }
 
 impl<'a> Promise<'a> {
-    /// What this instance type promises the volumes `disks`, if all of them are its network volumes.
+    /// Returns the rating if all `disks` are network volumes of a known instance type.
     pub fn of(machine: &'a Virtualisation, disks: &[&Disk]) -> Option<Promise<'a>> {
         let table = &*INSTANCE_TABLE;
         let product = machine.ec2_type()?;
@@ -230,7 +228,7 @@ mod tests {
     use super::*;
     use crate::machine::fixture::Fixture;
 
-    /// Written from the lists that the file names: Graviton4 as r8g, the others from 8xlarge.
+    /// From the lists that the file names: Graviton4 as r8g, the rest from 8xlarge.
     #[test]
     fn networks_of_the_eighth_and_ninth_generation_are_known() {
         let promised = |product: &str| {
@@ -278,7 +276,7 @@ mod tests {
         assert_eq!(products.iter().collect::<HashSet<_>>().len(), products.len());
         assert!(instances.instance.iter().all(|row| row.volumes >= 1e9 && row.volumes_io >= 1e3));
         for row in &instances.burstable {
-            // What is earned in an hour is the baseline, and a day of it is the most that is held.
+            // The credits earned per hour are the baseline, and at most those of a day are stored.
             let earned = row.baseline * row.vcpus * 60.0;
             assert!((row.credits_an_hour / earned - 1.0).abs() < 0.01, "{}", row.product);
             assert!((row.credits / row.credits_an_hour - 24.0).abs() < 1e-9, "{}", row.product);

@@ -1,18 +1,14 @@
-//! Formulas that a user writes in a limits file: numbers, names, `+ - * / ^`, brackets, `min(a, b)` and `max(a, b)`.
-//!
-//! Every name must be an input and every input must be used, so that what is printed beside a limit is what it was
-//! computed from.
+//! Formulas in limits files: numbers, names, `+ - * / ^`, parentheses, `min(a, b)` and `max(a, b)`.
+//! Each name must be an input and each input must be used, so that the printed inputs are those of
+//! the result.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Longest formula, and deepest nesting.
+/// Maximum length in bytes, and nesting depth, of a formula.
 const MOST_BYTES: usize = 1000;
 const DEEPEST: usize = 32;
 
-/// The value of `text` with these inputs.
-///
-/// # Errors
-/// What is wrong, in a few words.
+/// Evaluates `text` with these inputs to a finite value above zero; the error is a short reason.
 pub fn evaluate(text: &str, inputs: &BTreeMap<String, f64>) -> Result<f64, String> {
     if text.len() > MOST_BYTES {
         return Err(format!("longer than {MOST_BYTES} bytes"));
@@ -49,7 +45,7 @@ impl Parser<'_> {
         self.rest = self.rest.trim_start();
     }
 
-    /// Takes the sign if it is next. The typographic signs are what plimsoll itself prints.
+    /// Consumes one of `signs` if it is next.
     fn take(&mut self, signs: &[char]) -> Option<char> {
         self.skip();
         let next = self.rest.chars().next().filter(|next| signs.contains(next))?;

@@ -1,4 +1,4 @@
-//! Limits that the user gives (`--limits FILE`): what a data sheet or a provider promises, by case and metric.
+//! Limits from the user (`--limits FILE`), such as data sheet values, by case and metric.
 //!
 //! ```toml
 //! [[limit]]
@@ -10,7 +10,7 @@
 //! source = "order form: 2 channels of DDR5-4800"
 //! ```
 //!
-//! In the place of `value` stand `formula` and `inputs`: then the limit is printed with its derivation.
+//! `formula` and `inputs` can replace `value`: the limit is then printed with its derivation.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -22,13 +22,12 @@ use crate::case::{Case, Pattern};
 use crate::metric::Metric;
 use crate::quantity::Unit;
 
-/// How to give a limit of a virtual disk or link, which no software can see.
+/// Advice for limits of virtual disks and links, which software cannot see.
 pub const OF_VIRTUAL_DEVICES: &str = "give it with --limits FILE, such as examples/limits-vm.toml";
 
-/// Largest limits file that is read.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// The limits that a user gave.
+/// Limits from the user.
 #[derive(Clone, Debug, Default)]
 pub struct UserLimits {
     given: Vec<Given>,
@@ -38,7 +37,7 @@ pub struct UserLimits {
 struct Given {
     matches: Pattern,
     row: Row,
-    /// In the row's unit: given, or what its formula gives.
+    /// Value in the row's unit, given or computed by the formula.
     value: f64,
 }
 
@@ -68,10 +67,7 @@ struct Row {
 }
 
 impl UserLimits {
-    /// Reads a limits file.
-    ///
-    /// # Errors
-    /// One line that says what is wrong, where it can with line and column.
+    /// Reads a limits file. The error is one line, with line and column if possible.
     pub fn read(path: &Path) -> Result<Self, String> {
         let file = crate::text::shown_bytes(path.as_os_str().as_encoded_bytes());
         let text =
@@ -79,15 +75,12 @@ impl UserLimits {
         Self::parse(&text).map_err(|why| format!("--limits {file}{why}"))
     }
 
-    /// Adds further ones.
+    /// Adds the limits of `more`.
     pub fn extend(&mut self, more: Self) {
         self.given.extend(more.given);
     }
 
-    /// Parses the text of a limits file.
-    ///
-    /// # Errors
-    /// What follows the file's name in a line that says what is wrong.
+    /// Parses the text of a limits file. The error continues a line that ends in the file's name.
     pub fn parse(text: &str) -> Result<Self, String> {
         let file: File = toml::from_str(text).map_err(|e| {
             let start = e.span().map_or(0, |span| span.start);
@@ -105,17 +98,14 @@ impl UserLimits {
         Ok(Self { given: given.collect::<Result<_, _>>()? })
     }
 
-    /// Refuses limits that no figure of these benchmarks, given with their metrics, can have.
-    ///
-    /// # Errors
-    /// What follows the file's name in a line that says what is wrong.
+    /// Fails, like [`UserLimits::parse`], if a limit matches no figure of these benchmarks.
     pub fn fit(&self, benchmarks: &[(&str, &[Metric])]) -> Result<(), String> {
         let fits =
             |(i, g): (usize, &Given)| g.fit(benchmarks).map_err(|why| format!(", limit {}: {why}", i + 1));
         self.given.iter().enumerate().try_for_each(fits)
     }
 
-    /// The limits given for this metric of this case, in its unit.
+    /// Returns the limits of this metric of this case, in its unit.
     pub fn of(&self, case: &Case, metric: &Metric) -> Vec<Limit> {
         let id = case.id();
         let fits = |g: &&Given| {
@@ -135,7 +125,7 @@ impl Given {
     fn fit(&self, benchmarks: &[(&str, &[Metric])]) -> Result<(), String> {
         let Row { glob, metric, unit, .. } = &self.row;
         let (glob, metric) = (crate::text::shown(glob), crate::text::shown(metric));
-        // What is before the parameters; where that is no pattern by itself, any benchmark may be meant.
+        // Pattern of the benchmark; if it is invalid by itself, any benchmark may match.
         let before = Pattern::parse(self.row.glob.split('/').next().unwrap_or_default());
         let meant = |name: &str| before.as_ref().map_or(true, |before| before.matches(name));
         let meant: Vec<_> = benchmarks.iter().filter(|(name, _)| meant(name)).collect();
@@ -159,7 +149,7 @@ impl Given {
     }
 }
 
-/// What serde says of a file's `key`, in the words of the command line.
+/// Rewords serde's error about a file's `key` like an error of the command line.
 fn told(message: &str, key: &str) -> String {
     let message = message.lines().next().unwrap_or_default();
     let (what, expected) = match message.strip_prefix("wanted ") {
@@ -188,7 +178,7 @@ fn told(message: &str, key: &str) -> String {
 }
 
 impl Row {
-    /// The value, or what the formula gives.
+    /// Returns the given value or the result of the formula.
     fn known_value(&self) -> Result<f64, String> {
         if let Some((name, value)) = self.inputs.iter().find(|(_, value)| !value.is_finite()) {
             return Err(format!("inputs: {} = {value} is not a finite number", crate::text::shown(name)));

@@ -1,19 +1,19 @@
-//! What rows of chips say: a number, or numbers by vector width.
+//! Facts of chips: a number, or numbers by vector width.
 
 use serde::Deserialize;
 
-/// What a key of a row says.
+/// Value of a row's key.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(untagged)]
 pub(super) enum Fact {
-    /// One number, whatever the width.
+    /// One number for all widths.
     Number(f64),
-    /// By vector width.
+    /// Numbers by vector width.
     Widths(Widths),
 }
 
 impl Fact {
-    /// The number, where there is one for all widths.
+    /// Returns the number if it is the same for all widths.
     pub(super) fn number(self) -> Option<f64> {
         match self {
             Self::Number(number) => Some(number),
@@ -21,7 +21,6 @@ impl Fact {
         }
     }
 
-    /// By width.
     pub(super) fn widths(self) -> Widths {
         match self {
             Self::Widths(widths) => widths,
@@ -35,7 +34,7 @@ impl Fact {
     }
 }
 
-/// A rate or a time by vector width in bits.
+/// Rates or times by vector width in bits.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Widths {
@@ -45,7 +44,7 @@ pub(super) struct Widths {
     pub(super) bits_256: Option<f64>,
     #[serde(rename = "512")]
     pub(super) bits_512: Option<f64>,
-    /// A tile of AMX.
+    /// An AMX tile.
     #[serde(rename = "8192")]
     pub(super) bits_8192: Option<f64>,
 }
@@ -61,7 +60,7 @@ impl Widths {
         }
     }
 
-    /// Cycles for each as so many a cycle.
+    /// Converts cycles per instruction to instructions per cycle.
     pub(super) fn inverse(self) -> Self {
         let each = |cycles: Option<f64>| cycles.map(f64::recip);
         Self {

@@ -1,4 +1,4 @@
-//! A figure for each pair of things, such as the time from one CPU to another.
+//! A figure per pair, such as the latency from one CPU to another.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,10 +8,10 @@ use crate::case::Case;
 use crate::limit::median;
 use crate::sample::{Cell, Sample};
 
-/// One value for each row and column, in the metric's unit; null where nothing was measured.
+/// One value per row and column, in the metric's unit; null if not measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Matrix {
-    /// Numbers of the rows (of CPUs, as the kernel numbers them), ascending.
+    /// Numbers of the rows (such as kernel CPU numbers), ascending.
     pub rows: Vec<u32>,
     /// Numbers of the columns, ascending.
     pub columns: Vec<u32>,
@@ -19,12 +19,12 @@ pub struct Matrix {
     pub values: Vec<Vec<Option<f64>>>,
     /// Median absolute deviations over the samples, unscaled; null below two samples.
     pub spread: Vec<Vec<Option<f64>>>,
-    /// What is to be known of a pair in a word, such as `smt`.
+    /// Label of each pair, such as `smt`.
     pub marks: Vec<Vec<Option<String>>>,
 }
 
 impl Matrix {
-    /// The matrix of samples that have cells; none where no sample has.
+    /// Builds the matrix from the cells of samples; `None` without cells.
     pub fn of(samples: &[Sample]) -> Option<Self> {
         let mut places: BTreeMap<[u32; 2], Place<'_>> = BTreeMap::new();
         for cell in samples.iter().flat_map(|s| &s.matrix).filter(|cell| cell.value.is_finite()) {
@@ -44,30 +44,30 @@ impl Matrix {
     }
 }
 
-/// The pairs of one mark.
+/// Pairs with the same label.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Alike<'a> {
-    /// Their mark.
+    /// Label.
     pub mark: Option<&'a str>,
-    /// How many they are; both directions of a pair count as one.
+    /// Number of pairs; both directions of a pair count as one.
     pub pairs: usize,
     /// Median of their values.
     pub median: f64,
 }
 
-/// Which of the two ends of a place in a matrix between machines sends. The row is always the client, and the column the server.
+/// Direction of transfers between machines: rows are clients, columns servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
-    /// The client.
+    /// The client sends.
     Up,
-    /// The server.
+    /// The server sends.
     Down,
-    /// Each to the other.
+    /// Both send.
     Both,
 }
 
 impl Flow {
-    /// That of a case whose headline is a rate, or is none.
+    /// Returns the direction of a case; `is_rate` if its headline is a rate.
     pub fn of(case: &Case, is_rate: bool) -> Self {
         match case.word("direction") {
             Some("down") => Self::Down,
@@ -77,7 +77,7 @@ impl Flow {
         }
     }
 
-    /// What rows and columns are, in words.
+    /// Describes rows and columns.
     pub const fn orientation(self) -> &'static str {
         match self {
             Self::Up => "row sends to column",
@@ -87,21 +87,21 @@ impl Flow {
     }
 }
 
-/// One measured place of a matrix.
+/// A measured cell of a matrix.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Measured<'a> {
-    /// Number of its row.
+    /// Number of the row.
     pub row: u32,
-    /// Number of its column.
+    /// Number of the column.
     pub column: u32,
-    /// Its value, in the metric's unit.
+    /// Value in the metric's unit.
     pub value: f64,
-    /// Its mark.
+    /// Label.
     pub mark: Option<&'a str>,
 }
 
 impl Matrix {
-    /// The places that were measured, row by row.
+    /// Returns the measured cells, row by row.
     pub fn measured(&self) -> impl Iterator<Item = Measured<'_>> {
         let of_row = |(index, row): (usize, &u32)| {
             let row = *row;
@@ -114,14 +114,14 @@ impl Matrix {
         self.rows.iter().enumerate().flat_map(of_row)
     }
 
-    /// How many places were measured, and how many pairs those are: fewer where both directions of a pair are there.
+    /// Returns the number of measured cells, and of pairs: both directions of a pair count as one.
     pub fn counted(&self) -> (usize, usize) {
         let pairs: BTreeSet<[u32; 2]> =
             self.measured().map(|p| [p.row.min(p.column), p.row.max(p.column)]).collect();
         (self.measured().count(), pairs.len())
     }
 
-    /// The pairs by their marks, those with the least values first.
+    /// Groups the pairs by label, lowest median first.
     pub fn alike(&self) -> Vec<Alike<'_>> {
         let mut kinds: BTreeMap<Option<&str>, Vec<Measured<'_>>> = BTreeMap::new();
         self.measured().for_each(|place| kinds.entry(place.mark).or_default().push(place));
@@ -137,7 +137,6 @@ impl Matrix {
     }
 }
 
-/// What the samples say of one pair.
 #[derive(Default)]
 struct Place<'a> {
     values: Vec<f64>,

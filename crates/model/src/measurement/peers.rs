@@ -1,4 +1,4 @@
-//! Reference tools beside a metric, as stored: their figures, the ratio of ours to theirs, and the verdict.
+//! Results of reference tools for a metric, as stored, with their ratio to ours and the verdict.
 
 use std::collections::BTreeMap;
 
@@ -15,72 +15,72 @@ use crate::stats::{Ratio, Verdict};
 pub enum Availability {
     /// It did.
     Ok,
-    /// It did not, or stopped to; `reason` says why.
+    /// It did not, or stopped; `reason` explains why.
     Unavailable,
 }
 
-/// Ours ÷ theirs.
+/// Ratio of our figure to the tool's.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Parity {
-    /// Median of the pairs' own ratios.
+    /// Median of the pairs' ratios.
     pub median: f64,
-    /// 95 % interval; null below 3 pairs.
+    /// 95 % confidence interval; null below 3 pairs.
     pub ci95: Option<[f64; 2]>,
 }
 
-/// One tool beside one metric.
+/// Result of one tool for one metric.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PeerResult {
-    /// Its name.
+    /// Name of the tool.
     #[serde(rename = "name")]
     pub peer: String,
-    /// Its version, if it says.
+    /// Version, if known.
     pub version: Option<String>,
     /// Whether it gave figures.
     pub status: Availability,
-    /// Why not.
+    /// Reason if it did not.
     pub reason: Option<String>,
-    /// The command, as it could be typed.
+    /// Command with its arguments.
     pub command: Vec<String>,
-    /// What it reads: a file of that name in its working directory, or `stdin`.
+    /// Input by name: a file in its working directory, or `stdin`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub input: BTreeMap<String, String>,
-    /// Parameters that it says it used, and the library that decides its figure.
+    /// Parameters that it reported, and the library that determines its figure.
     #[serde(default, skip_serializing_if = "Achieved::is_empty")]
     pub achieved: Achieved,
-    /// How far the definitions agree.
+    /// Agreement of the definitions.
     #[serde(rename = "match")]
     pub definition: Match,
-    /// Where they differ, or how they were brought together.
+    /// Difference of the definitions, or how they were aligned.
     pub note: String,
-    /// Our figures of the pairs, as a tool would print them: with all interruptions in them.
+    /// Our figures of the pairs, interruptions included, as a tool would print them.
     pub own: Vec<f64>,
-    /// Its figures, in our metric's unit, in the order of the pairs.
+    /// The tool's figures in our unit, in the order of the pairs.
     pub samples: Vec<f64>,
-    /// Their median.
+    /// Median of the tool's figures.
     pub median: Option<f64>,
-    /// What our median of the pairs is of the metric's limit.
+    /// Our median's share of the metric's limit.
     pub own_of_limit: Option<f64>,
-    /// What theirs is.
+    /// The tool's median's share of the metric's limit.
     pub of_limit: Option<f64>,
-    /// Ours ÷ theirs, pair by pair.
+    /// Ratio of ours to the tool's, pair by pair.
     pub ratio: Option<Parity>,
-    /// The margin within which two figures are the same for the reader, stated before the run.
+    /// Margin within which figures count as equivalent, fixed before the run.
     pub margin: f64,
-    /// What the pairs say. Definitions that do not agree exactly are never called equivalent.
+    /// Verdict on the pairs; never equivalent unless the definitions match exactly.
     pub verdict: Verdict,
-    /// What it did otherwise than asked.
+    /// Deviations from the request.
     pub warnings: Vec<Note>,
 }
 
 impl PeerResult {
-    /// What became of one tool.
+    /// Evaluates the pairs of one tool.
     pub fn of(heard: &Beside, margin: f64) -> Self {
         let pairs: Vec<(f64, f64)> = heard.pairs.iter().map(|p| (p.own, p.peer)).collect();
         let ratio = Ratio::of(&pairs);
         let verdict = match (ratio, heard.definition) {
             (None, _) => Verdict::Inconclusive,
-            // A margin of nothing is never met: what is not the same thing may only be higher or lower.
+            // A zero margin is never met: other definitions only give higher or lower.
             (Some(ratio), Match::Exact) => ratio.verdict(margin),
             (Some(ratio), Match::Scaled | Match::Related) => ratio.verdict(0.0),
         };
@@ -111,12 +111,12 @@ impl PeerResult {
         }
     }
 
-    /// Our median of the pairs.
+    /// Median of our figures of the pairs.
     pub fn own_median(&self) -> Option<f64> {
         crate::limit::median(self.own.clone())
     }
 
-    /// The same with both figures as shares of this limit.
+    /// Sets both medians' shares of this limit.
     #[must_use]
     pub fn with_shares(mut self, limit: Option<&Limit>) -> Self {
         let bound = limit.and_then(|limit| Some((limit, limit.value?)));

@@ -1,13 +1,13 @@
-//! The plans that are part of the program. Each is a plan file, read like any other.
+//! Built-in plans, as plan files.
 
-/// A plan that is built in.
+/// A built-in plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BuiltIn {
-    /// Its name on the command line.
+    /// Name on the command line.
     pub name: &'static str,
-    /// What it measures, in one line.
+    /// Description in one line.
     pub about: &'static str,
-    /// The plan file.
+    /// Plan file.
     pub text: &'static str,
     /// Whether it repeats the experiments of a published report.
     pub is_published: bool,
@@ -21,7 +21,7 @@ const fn published(name: &'static str, about: &'static str, text: &'static str) 
     BuiltIn { is_published: true, ..plan(name, about, text) }
 }
 
-/// All of them, in the order of help and lists.
+/// All built-in plans, in the order of help and lists.
 pub const BUILT_IN: &[BuiltIn] = &[
     plan(
         "quick",
@@ -77,12 +77,12 @@ pub const BUILT_IN: &[BuiltIn] = &[
     ),
 ];
 
-/// The plan of that name.
+/// Returns the plan with this name.
 pub fn find(name: &str) -> Option<&'static BuiltIn> {
     BUILT_IN.iter().find(|plan| plan.name == name)
 }
 
-/// The published plans that the title of a report, or a part of it, names: those with the most words of their names in it.
+/// Returns the published plans whose names best match `typed`, a report's title or part of it.
 pub fn titled(typed: &str) -> Vec<&'static BuiltIn> {
     let typed: String = typed.chars().filter(char::is_ascii_alphanumeric).collect();
     let typed = typed.to_ascii_lowercase();
@@ -96,7 +96,7 @@ pub fn titled(typed: &str) -> Vec<&'static BuiltIn> {
     rated.into_iter().filter(|(count, _)| most > 0 && *count == most).map(|(_, plan)| plan).collect()
 }
 
-/// Their names.
+/// Names of all built-in plans.
 pub fn names() -> Vec<&'static str> {
     BUILT_IN.iter().map(|plan| plan.name).collect()
 }

@@ -1,4 +1,4 @@
-//! Cases of a group's product that are left out: by a glob on their ids, or by the values of some parameters.
+//! Excluded cases of a group's product: by a glob on ids or by parameter values.
 
 use std::collections::BTreeMap;
 
@@ -6,17 +6,17 @@ use globset::GlobMatcher;
 
 use crate::case::{self, Case, Value};
 
-/// What is left out.
+/// A rule that excludes cases.
 #[derive(Clone, Debug)]
 pub enum Exclude {
-    /// Cases whose id matches.
+    /// Excludes cases whose id matches.
     Glob {
-        /// As written.
+        /// Glob as written.
         text: String,
-        /// Compiled.
+        /// Compiled glob.
         matcher: GlobMatcher,
     },
-    /// Cases that have one of the values of every parameter named here.
+    /// Excludes cases that have one of the listed values for every listed parameter.
     Where(BTreeMap<&'static str, Vec<Value>>),
 }
 
@@ -31,15 +31,12 @@ impl PartialEq for Exclude {
 }
 
 impl Exclude {
-    /// A glob on ids.
-    ///
-    /// # Errors
-    /// It is none.
+    /// Compiles a glob on ids; fails if it is invalid.
     pub fn glob(text: &str) -> Result<Self, String> {
         Ok(Self::Glob { text: text.to_owned(), matcher: case::glob(text)? })
     }
 
-    /// Whether the case is left out.
+    /// Returns whether the case is excluded.
     pub fn covers(&self, case: &Case) -> bool {
         match self {
             Self::Glob { matcher, .. } => matcher.is_match(case.id().as_str()),

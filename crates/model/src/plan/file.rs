@@ -1,8 +1,8 @@
 //! Plan files: TOML with named groups of cases whose lists multiply.
 //!
-//! Every mistake is told with line, column and the nearest valid key, before anything is measured. A plan can
-//! name benchmarks, parameters, reference tools by their names, and how to sample; it cannot name programs, files or a
-//! server, give consent to anything, raise a server's caps or set the environment.
+//! All mistakes are reported with line, column and nearest valid key before anything is measured. A
+//! plan can name benchmarks, parameters, reference tools and sampling. It cannot name programs,
+//! files or servers, give consent, raise a server's limits or set the environment.
 
 mod group;
 mod value;
@@ -20,78 +20,77 @@ use value::{bounded, count, text, texts};
 
 pub use group::GROUP_KEYS;
 
-/// Largest plan file that is read.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// Most values in one list, and most groups in a plan.
+/// Maximum length of a list, and number of groups.
 const MAX_LIST: usize = 10_000;
 
-/// Most times that a plan is repeated.
+/// Maximum number of repetitions of a plan.
 pub const MOST_REPEATS: u32 = 10_000;
 
-/// What a plan may be scaled by.
+/// Range of a plan's scale.
 pub const SCALES: std::ops::RangeInclusive<f64> = 1e-9..=1e3;
 
-/// A plan file's content; what it leaves out is `None`.
+/// Contents of a plan file; missing keys are `None`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PlanFile {
-    /// Name, if it has one.
+    /// Name.
     pub name: Option<String>,
-    /// What the reader must know of the whole of it.
+    /// Note about the whole plan.
     pub note: Option<String>,
-    /// How cases are sampled whose group does not say; `series` is a group's alone.
+    /// Default sampling of its groups; `series` is set only in groups.
     pub how: How,
-    /// Within this share two figures are said to be the same.
+    /// Share within which two figures count as equal.
     pub margin: Option<f64>,
-    /// How often all of it is measured.
+    /// Number of repetitions of the whole plan.
     pub repeat: Option<u32>,
-    /// What volumes, work and file sizes are multiplied with.
+    /// Factor of volumes, work and file sizes.
     pub scale: Option<f64>,
-    /// Seed.
+    /// Seed of random choices.
     pub seed: Option<u64>,
-    /// Names and globs of which a case must match one.
+    /// Names and globs; a case must match one.
     pub only: Vec<String>,
     /// Limits, as the text of a limits file.
     pub limits: Option<String>,
     /// Groups, in order.
     pub groups: Vec<Group>,
-    /// Where its keys stand.
+    /// Positions of its keys.
     pub places: Places,
 }
 
 impl PlanFile {
-    /// The servers that its groups name; none where a file was read.
+    /// Returns the servers of its groups; empty for a plan from a file.
     pub fn servers(&self) -> Vec<String> {
         self.groups.iter().flat_map(|group| group.words(SERVER, &[])).collect()
     }
 }
 
-/// What is wrong with a plan file.
+/// Error in a plan file.
 #[derive(Clone, Debug, thiserror::Error, PartialEq)]
 pub enum FileError {
-    /// It cannot be read at all.
+    /// The file cannot be read.
     #[error("plan {file}: {why}")]
     Unreadable {
-        /// Its path, made harmless.
+        /// Path, sanitised.
         file: String,
-        /// Why, and what to do.
+        /// Reason, and what to do.
         why: String,
     },
-    /// Something in it is wrong.
+    /// The contents are wrong.
     #[error("plan {file}, line {line}, column {column}: {why}")]
     Wrong {
-        /// Its path, made harmless.
+        /// Path, sanitised.
         file: String,
-        /// From 1.
+        /// Line, from 1.
         line: usize,
-        /// From 1, in characters.
+        /// Column in characters, from 1.
         column: usize,
-        /// What is wrong, and what would be right.
+        /// Problem, and a right example.
         why: String,
     },
 }
 
-/// The keys of a plan, beside its groups and limits.
+/// Top-level keys of a plan.
 pub const TOP_KEYS: &[&str] = &[
     "name",
     "note",
@@ -109,7 +108,7 @@ pub const TOP_KEYS: &[&str] = &[
     "group",
 ];
 
-/// What no plan can say, with who must say it.
+/// Keys that no plan may have, with the alternative.
 const REFUSED: &[(&[&str], &str)] = &[
     (
         &[
@@ -143,25 +142,21 @@ const REFUSED: &[(&[&str], &str)] = &[
     (&[SERVER, "servers", "host", "hosts", "nodes", "hostfile", "url"], NO_SERVER),
 ];
 
-/// The parameter that only the command line may give.
+/// Parameter that only the command line may set.
 pub const SERVER: &str = "server";
 
-/// Why a plan file has none.
 const NO_SERVER: &str = "a plan file cannot name a server; give --server on the command line";
 
-/// Whose words a plan's text is.
+/// Origin of a plan's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Origin {
-    /// A file of anybody.
+    /// Untrusted file.
     File,
-    /// A command line of this user, as plimsoll kept it.
+    /// This user's command line, stored by plimsoll.
     Kept,
 }
 
-/// Reads a plan file.
-///
-/// # Errors
-/// As of [`parse`].
+/// Reads a plan file; see [`parse`] for errors.
 pub fn read(path: &Path) -> Result<PlanFile, Vec<FileError>> {
     let file = crate::text::shown_bytes(path.as_os_str().as_encoded_bytes());
     let unreadable = |why: String| vec![FileError::Unreadable { file: file.clone(), why }];
@@ -169,18 +164,13 @@ pub fn read(path: &Path) -> Result<PlanFile, Vec<FileError>> {
     parse(&file, &text)
 }
 
-/// Parses the text of a plan file; `file` is only named in errors.
-///
-/// # Errors
-/// All its mistakes, one line each, in the order of the text.
+/// Parses the text of a plan file; `file` is its name in errors. Returns all mistakes, one line
+/// each, in the order of the text.
 pub fn parse(file: &str, text: &str) -> Result<PlanFile, Vec<FileError>> {
     parsed(file, text, Origin::File)
 }
 
-/// Parses the text that plimsoll wrote of a command line, which may name a server.
-///
-/// # Errors
-/// As of [`parse`].
+/// Parses the plan that plimsoll stored for a command line, which may name a server.
 pub fn parse_kept(file: &str, text: &str) -> Result<PlanFile, Vec<FileError>> {
     parsed(file, text, Origin::Kept)
 }
@@ -223,14 +213,12 @@ fn parsed(file: &str, text: &str, origin: Origin) -> Result<PlanFile, Vec<FileEr
     Ok(plan)
 }
 
-/// The limits of a plan as the text of a limits file.
 fn limits(text: &str) -> Option<String> {
     let mut table: toml::Table = toml::from_str(text).ok()?;
     let limits = table.remove("limit")?;
     toml::to_string(&toml::Table::from_iter([("limit".to_owned(), limits)])).ok()
 }
 
-/// The text that is being read.
 #[derive(Clone, Copy)]
 struct Source<'t> {
     file: &'t str,
@@ -238,7 +226,7 @@ struct Source<'t> {
     origin: Origin,
 }
 
-/// A mistake and where it is; without a span, the key or the value that was being read.
+/// A mistake with its position; without a span, that of the current key or value.
 struct Wrong {
     span: Option<Range<usize>>,
     in_key: bool,
@@ -262,7 +250,7 @@ impl Wrong {
         Self { span: None, in_key: true, why: format!("unknown key '{name}'; {hint}") }
     }
 
-    /// A key that exists and that this plan may not have.
+    /// A known key that this plan may not have.
     fn refused(why: &str) -> Self {
         Self { span: None, in_key: true, why: why.to_owned() }
     }
@@ -279,12 +267,12 @@ impl Wrong {
 
 type Node<'i> = Spanned<DeValue<'i>>;
 
-/// A key as flags spell it: `sample_time` is `sample-time`.
+/// Normalises a key like a flag: `sample_time` becomes `sample-time`.
 fn spelled(key: &str) -> String {
     key.replace('_', "-")
 }
 
-/// Reads a key of the plan. What is wrong within its groups is put to `wrong`.
+/// Reads a top-level key. Mistakes within groups are added to `wrong`.
 fn top(
     plan: &mut PlanFile,
     key: &str,

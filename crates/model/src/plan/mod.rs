@@ -1,7 +1,7 @@
-//! A plan: what is to be measured and how carefully, resolved and checked before anything runs.
+//! A plan: cases and sampling, resolved and checked before anything runs.
 //!
-//! [`mod@file`] reads plan files, [`write`](mod@write) makes them; `resolve` puts file, flags and defaults together and
-//! expands the lists into cases.
+//! [`mod@file`] reads plan files and [`write`](mod@write) writes them. `resolve` combines file,
+//! flags and defaults, and expands lists into cases.
 
 pub mod built_in;
 mod exclude;
@@ -21,50 +21,50 @@ use crate::case::{Key, Value};
 pub use exclude::Exclude;
 pub use places::{Place, Places, Position};
 
-/// How the cases of a group, or of a whole plan, are sampled; what is left out is decided elsewhere.
+/// Sampling of the cases of a group or plan; `None` falls back to the plan or the default.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct How {
-    /// Exactly this many samples.
+    /// Exact number of samples.
     pub samples: Option<u32>,
-    /// Exactly this many samples, one after another in time; a scaled plan takes fewer.
+    /// Exact number of samples of a time series; a scaled plan takes fewer.
     pub series: Option<u32>,
     /// Time of one sample.
     pub sample_time: Option<Duration>,
-    /// Time before the first sample that is not counted.
+    /// Warm-up time before the first sample.
     pub warm_up: Option<Duration>,
-    /// Half-width at which sampling stops.
+    /// Relative half-width of the confidence interval at which sampling stops.
     pub precision: Option<f64>,
     /// Time for all cases.
     pub budget: Option<Duration>,
-    /// Reference tools beside each case, by name; an empty list is none.
+    /// Names of the reference tools of each case; an empty list disables them.
     pub against: Option<Vec<String>>,
 }
 
 /// Cases that share their lists: the product of the lists is measured.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Group {
-    /// Its name, if it has one.
+    /// Name.
     pub name: Option<String>,
-    /// What the reader must know of it: how its figures are counted.
+    /// Note: how its figures are counted.
     pub note: Option<String>,
     /// Names of benchmarks.
     pub benchmarks: Vec<String>,
-    /// Parameter → the values asked for. A parameter that is absent takes the benchmark's defaults.
+    /// Values by parameter; a missing parameter has the benchmark's defaults.
     pub lists: BTreeMap<&'static str, Vec<Value>>,
-    /// Cases of the product that are left out.
+    /// Excluded cases of the product.
     pub exclude: Vec<Exclude>,
-    /// How its cases are sampled, where that differs from the plan's.
+    /// Sampling, if it differs from the plan's.
     pub how: How,
-    /// The options of the reference tool's job that it was made of, as `name=value`.
+    /// Options, as `name=value`, of the reference tool's job that the group was made of.
     pub job: Vec<String>,
-    /// Where it stands in the plan's text.
+    /// Positions in the plan's text.
     pub places: Places,
-    /// Seconds for the whole run, where there is a bound: default sizes keep to it.
+    /// Budget of the whole run in seconds, which limits default sizes.
     pub budget: Option<f64>,
 }
 
 impl Group {
-    /// The words asked for, or the defaults.
+    /// Returns the requested words, or the defaults.
     pub fn words(&self, key: &str, defaults: &[&str]) -> Vec<String> {
         self.list(key, defaults.iter().map(|w| (*w).to_owned()).collect(), |v| match v {
             Value::Word(w) => Some(w.clone()),
@@ -72,7 +72,7 @@ impl Group {
         })
     }
 
-    /// The words asked for, or the usual ones; `all` stands for every one that there is.
+    /// Returns the requested words, or `usual`; `all` stands for `every`.
     pub fn words_of(&self, key: &str, usual: &[&str], every: &[&str]) -> Vec<String> {
         let words = self.words(key, usual);
         match words.iter().any(|word| word.eq_ignore_ascii_case("all")) {
@@ -81,7 +81,7 @@ impl Group {
         }
     }
 
-    /// The sizes or counts asked for, or the defaults.
+    /// Returns the requested sizes or counts, or the defaults.
     pub fn numbers(&self, key: &str, defaults: &[u64]) -> Vec<u64> {
         self.list(key, defaults.to_vec(), |v| match v {
             Value::Size(n) | Value::Count(n) => Some(*n),
@@ -89,17 +89,17 @@ impl Group {
         })
     }
 
-    /// The numbers asked for; `None` when the parameter was not named.
+    /// Returns the requested numbers; `None` without the parameter.
     pub fn asked_numbers(&self, key: &str) -> Option<Vec<u64>> {
         self.asked(key).then(|| self.numbers(key, &[]))
     }
 
-    /// Whether the parameter was named.
+    /// Returns whether the parameter is given.
     pub fn asked(&self, key: &str) -> bool {
         self.lists.contains_key(key)
     }
 
-    /// Whether the parameter was typed, and not named in a plan file.
+    /// Returns whether the parameter comes from the command line instead of a plan file.
     pub fn typed(&self, key: &str) -> bool {
         self.asked(key) && !self.places.keys.contains_key(key)
     }
@@ -108,7 +108,7 @@ impl Group {
         self.lists.get(key).map_or(defaults, |values| values.iter().filter_map(read).collect())
     }
 
-    /// Adds a list; unknown names are dropped, as [`Key::find`] has told before.
+    /// Sets the values of a parameter; unknown names are ignored, as [`Key::find`] reported them.
     #[must_use]
     pub fn with(mut self, key: &str, values: Vec<Value>) -> Self {
         if let Ok(key) = Key::find(key) {
@@ -118,46 +118,46 @@ impl Group {
     }
 }
 
-/// How many samples, how long, how exact: resolved.
+/// Resolved sampling of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sampling {
-    /// Exactly this many samples; `None`: 6 to 30, until `precision` is reached.
+    /// Exact number of samples; `None`: 6 to 30, until `precision` is reached.
     pub samples: Option<u32>,
-    /// Seconds of one sample.
+    /// Seconds per sample.
     pub sample_time: f64,
-    /// Seconds before the first sample; none: as the sample time has it.
+    /// Seconds of warm-up; `None`: derived from the sample time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warm_up: Option<f64>,
-    /// Half-width of the interval, as a share of the median, at which sampling stops.
+    /// Half-width of the confidence interval, relative to the median, at which sampling stops.
     pub precision: f64,
 }
 
-/// What is to be measured.
+/// A resolved plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// Its name, as shown and stored.
+    /// Name, as shown and stored.
     pub name: String,
-    /// What the reader must know of the whole of it.
+    /// Note about the whole plan.
     pub note: Option<String>,
-    /// Its groups, in order; each with one benchmark.
+    /// Groups, in order; each with one benchmark.
     pub groups: Vec<Group>,
-    /// Names and globs of which a case must match one; empty: all are measured.
+    /// Names and globs; a case must match one. Empty selects all cases.
     pub only: Vec<String>,
-    /// How each case is sampled whose group does not say.
+    /// Default sampling of its groups.
     pub sampling: Sampling,
-    /// Reference tools beside each case whose group does not say.
+    /// Default reference tools of its groups.
     pub against: Vec<String>,
-    /// Within this share two figures are said to be the same.
+    /// Share within which two figures count as equal.
     pub margin: Option<f64>,
-    /// How often all of it is measured; 1 is once.
+    /// Number of repetitions of the whole plan, at least 1.
     pub repeat: u32,
-    /// What volumes, work and file sizes are multiplied with.
+    /// Factor of volumes, work and file sizes.
     pub scale: f64,
-    /// Seconds for the whole run.
+    /// Time for the whole run in seconds.
     pub budget: Option<f64>,
-    /// Directory for test files.
+    /// Directory of test files.
     pub dir: PathBuf,
-    /// Seed of all that is random.
+    /// Seed of all random choices.
     pub seed: u64,
     /// The plan as a file, from which all of this follows.
     pub file: file::PlanFile,

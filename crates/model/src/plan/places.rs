@@ -1,52 +1,52 @@
-//! Where the parts of a group stand in a plan's text, so that a mistake found later is told with line and column.
+//! Positions of a group's parts in a plan's text, for line and column of mistakes found later.
 
 use std::collections::BTreeMap;
 
-/// A place in a text.
+/// Position in a text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Position {
-    /// From 1.
+    /// Line, from 1.
     pub line: usize,
-    /// From 1, in characters.
+    /// Column in characters, from 1.
     pub column: usize,
 }
 
-/// Where a key and its values stand.
+/// Positions of a key and its values.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Place {
-    /// The key.
+    /// Position of the key.
     pub key: Position,
-    /// Its values, in order.
+    /// Positions of its values, in order.
     pub values: Vec<Position>,
 }
 
-/// Where a group and its keys stand; empty for a group that no file has.
+/// Positions of a group and its keys; empty if the group is not from a file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Places {
-    /// The file, made harmless.
+    /// File name, sanitised.
     pub file: String,
-    /// The group's table.
+    /// Position of the group's table.
     pub group: Position,
-    /// Its keys.
+    /// Positions of its keys.
     pub keys: BTreeMap<String, Place>,
-    /// What a file that is no plan's own text has for a key, with its file and line.
+    /// By key: option of a foreign job file that the key comes from, with file and line.
     pub told: BTreeMap<String, String>,
-    /// The same for the group.
+    /// Section of a foreign job file that the group comes from, with file and line.
     pub told_group: Option<String>,
 }
 
 impl Places {
-    /// Whether the group was read from a file.
+    /// Returns whether the group comes from a file.
     pub fn known(&self) -> bool {
         !self.file.is_empty()
     }
 
-    /// What a file that is no plan's own text has for a key or, where it has nothing, for the group.
+    /// Returns the origin of a key in a foreign job file, else that of the group.
     pub fn told(&self, key: &str) -> Option<&str> {
         self.told.get(key).or(self.told_group.as_ref()).map(String::as_str)
     }
 
-    /// The value at `index` of a key; the key, or the group, where there is none.
+    /// Returns the position of the value at `index` of a key, else of the key, else of the group.
     pub fn of(&self, key: &str, index: Option<usize>) -> Position {
         let place = self.keys.get(key);
         let value = place.zip(index).and_then(|(place, index)| place.values.get(index)).copied();

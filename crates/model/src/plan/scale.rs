@@ -1,47 +1,44 @@
-//! `--scale`: volumes, work and file sizes are multiplied, numbers of samples are not. Of a series both the number of its
-//! samples and their time are.
+//! `--scale`: multiplies volumes, work and file sizes, but not numbers of samples; of a series also
+//! the number of samples and their time.
 //!
-//! Each keeps what makes its case one: a file has room for two blocks of each thread in any case of its group and at
-//! least 64 MiB, so that one file serves the group; a volume is at least two blocks for each thread, or 50 messages for each stream,
-//! and a count 50 operations, as far as the plan itself had that. The order of a system of equations goes with the cube root, as its work goes with the cube. What is
-//! left out in a plan is not scaled.
+//! Minimums keep each case meaningful, as far as the plan itself reaches them: two blocks per
+//! thread, 50 messages per stream or 50 operations. A file has at least 64 MiB and room for two
+//! blocks of each thread in any case of its group, so that one file serves the group. The order of
+//! a system of equations scales with the cube root, as its work grows with the cube. Defaults are
+//! not scaled.
 
 use crate::case::{Amount, Case, KEYS, Key, SWEEP, Value};
 use crate::plan::Group;
 
-/// Keys that fix how much a sample does.
+/// Parameters that fix the amount of a sample.
 pub const AMOUNTS: [&str; 3] = ["work", "volume", "count"];
 
-/// Whether a benchmark of this name works on files.
+/// Returns whether the benchmark with this name uses files.
 pub type OnFiles = fn(&str) -> bool;
 
-/// What a parameter fixes the amount of.
 fn amount(key: &str) -> Option<Amount> {
     KEYS.iter().find(|row| row.name == key)?.amount
 }
 
-/// Parameters that count what works at once.
+/// Parameters that count threads or streams.
 fn workers() -> impl Iterator<Item = &'static Key> {
     KEYS.iter().filter(|key| key.axis.is_some_and(|axis| axis.workers))
 }
 
-/// Parameters that are the bytes of one transfer.
+/// Parameters with the bytes of one transfer.
 fn of_one() -> impl Iterator<Item = &'static Key> {
     KEYS.iter().filter(|key| key.of_one)
 }
 
-/// A file that is smaller says little about a disk.
 const LEAST_FILE: u64 = 64 << 20;
-/// Operations of each thread: the rate of fewer is that of their begin and end.
+/// Minimum operations per thread; fewer mostly measure start and end.
 pub const LEAST_OPERATIONS: u64 = 50;
-/// A series that is shorter shows no course in time.
+/// Minimum samples of a series; fewer show no trend.
 pub const LEAST_SERIES: u32 = 30;
-/// The smallest system of equations that is worth timing.
 const LEAST_ORDER: u64 = 64;
-/// The fewest operations of a sample.
 const LEAST_WORK: u64 = 1_000_000;
 
-/// Samples of a series.
+/// Returns the scaled number of samples of a series.
 pub fn series(samples: u32, scale: f64) -> u32 {
     if scale >= 1.0 {
         return samples;
@@ -50,12 +47,12 @@ pub fn series(samples: u32, scale: f64) -> u32 {
     ((f64::from(samples) * scale).round() as u32).max(LEAST_SERIES.min(samples))
 }
 
-/// Seconds of each sample of a series: no shorter than those of other cases.
+/// Returns the scaled seconds per sample of a series; at least `usual`, those of other cases.
 pub fn of_series(seconds: f64, scale: f64, usual: f64) -> f64 {
     if scale >= 1.0 { seconds } else { (seconds * scale).max(seconds.min(usual)) }
 }
 
-/// The group in parts, each with lists that fit together.
+/// Scales a group, split into parts with lists that fit together.
 pub fn scaled(group: &Group, scale: f64, on_files: OnFiles) -> Vec<Group> {
     if scale == 1.0 || !KEYS.iter().any(|key| key.amount.is_some() && group.asked(key.name)) {
         return vec![group.clone()];
@@ -67,27 +64,26 @@ pub fn scaled(group: &Group, scale: f64, on_files: OnFiles) -> Vec<Group> {
     parts
 }
 
-/// What a file must hold for any case of the group, which has one: each further size is filled anew.
+/// Minimum file size for any case of the group: other sizes would have to be filled again.
 fn room(group: &Group) -> u64 {
     block(group).saturating_mul(2).saturating_mul(threads(group))
 }
 
-/// The group in parts: what an amount depends on has one value in each.
+/// Splits the group by the parameters that an amount depends on.
 fn parts(group: &Group) -> Vec<Group> {
     of_one().chain(workers()).fold(vec![group.clone()], |parts, key| {
         parts.into_iter().flat_map(|part| apart(part, key.name)).collect()
     })
 }
 
-/// A plan's cases before they are scaled: cases that the plan states alike are alike here, whatever the scale makes of their
-/// amounts.
+/// Maps scaled cases back to the plan's amounts, so that equal cases compare at any scale.
 pub struct Unscaled {
     /// Parts of the plan's groups, scaled and as stated.
     parts: Vec<(Group, Group)>,
 }
 
 impl Unscaled {
-    /// Of a plan of these groups at that scale.
+    /// Creates the map for these groups and this scale.
     pub fn new(groups: &[Group], scale: f64, on_files: OnFiles) -> Self {
         let pairs = |group: &Group| {
             let room = room(group);
@@ -102,7 +98,7 @@ impl Unscaled {
         Self { parts: scaled.flat_map(pairs).collect() }
     }
 
-    /// The case with the amounts that the plan states; the case itself where no group of the plan gives it.
+    /// Returns the case with the plan's amounts, or the case itself if it is not from the plan.
     pub fn case(&self, case: &Case) -> Case {
         let of = |(small, _): &&(Group, Group)| small.benchmarks.iter().any(|name| name == case.benchmark());
         let found = self.parts.iter().filter(of).find_map(|(small, stated)| restored(small, stated, case));
@@ -110,7 +106,7 @@ impl Unscaled {
     }
 }
 
-/// The case with the amounts of this part of a group, if it is one of its cases.
+/// Returns the case with the stated amounts if it belongs to this part of a group.
 fn restored(small: &Group, stated: &Group, case: &Case) -> Option<Case> {
     let several = |value: &Value| matches!(value, Value::Word(word) if word == "all" || word == SWEEP);
     let mut amounts = Vec::new();
@@ -124,7 +120,6 @@ fn restored(small: &Group, stated: &Group, case: &Case) -> Option<Case> {
     Some(amounts.into_iter().fold(case.clone(), |made, (key, value)| made.with(key, value)))
 }
 
-/// The group with each value of a list alone.
 fn apart(group: Group, key: &'static str) -> Vec<Group> {
     let Some(values) = group.lists.get(key).cloned() else { return vec![group] };
     let with = |value| {
@@ -135,7 +130,7 @@ fn apart(group: Group, key: &'static str) -> Vec<Group> {
     values.into_iter().map(with).collect()
 }
 
-/// `room` is what a file must hold for any case of the group.
+/// Scales a part; `room` is the minimum file size for any case of the group.
 fn shrink(part: &mut Group, scale: f64, room: u64, on_files: OnFiles) {
     let files = part.benchmarks.iter().any(|name| on_files(name));
     let block = block(part);
@@ -163,7 +158,7 @@ fn shrink(part: &mut Group, scale: f64, room: u64, on_files: OnFiles) {
     }
 }
 
-/// What becomes of the order of a system of equations.
+/// Returns the scaled order of a system of equations.
 pub fn scaled_order(n: u64, scale: f64) -> u64 {
     if scale == 1.0 { n } else { times(n, scale.cbrt()).max(n.min(LEAST_ORDER)) }
 }

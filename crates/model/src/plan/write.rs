@@ -1,4 +1,4 @@
-//! Plan files from plans: what [`super::file::parse`] reads back as the same.
+//! Writes plans as plan files; [`super::file::parse`] returns the same plan.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use super::{Exclude, Group, How};
 use crate::case::Value;
 use crate::quantity::format_duration;
 
-/// The plan as TOML.
+/// Returns the plan as TOML.
 pub fn text(plan: &PlanFile) -> String {
     let mut out = String::new();
     let mut line = |key: &str, value: Option<String>| {
@@ -94,7 +94,7 @@ fn value(value: &Value) -> String {
     }
 }
 
-/// TOML's integers end at 2⁶³ − 1; beyond, the digits are a string.
+/// TOML integers end at 2⁶³ − 1; larger numbers are strings.
 fn whole(n: u64) -> String {
     if i64::try_from(n).is_ok() { n.to_string() } else { quoted(&n.to_string()) }
 }

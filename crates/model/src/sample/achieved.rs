@@ -1,7 +1,7 @@
-//! What a case turned out to use or find, beside what was asked for.
+//! Actual parameters and findings of a case, in addition to its requested parameters.
 //!
-//! Each is a [`Fact`]: a row of the folder that tells it, with the type of its value. Who tells one and who reads it use the
-//! row, so that both mean the same and nobody writes a name that is not declared.
+//! Each is a [`Fact`]: a row in the benchmark's folder with name and type. Writers and readers
+//! share the row, so undeclared names cannot occur.
 
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
@@ -10,18 +10,18 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// A row: something that a case tells of itself, as a `T`.
+/// A fact about a case with a value of type `T`.
 #[derive(Debug)]
 pub struct Fact<T> {
-    /// Its name in the run document: that of the parameter where it is what a parameter really was.
+    /// Name in the run document; that of the parameter for the actual value of a parameter.
     pub name: &'static str,
-    /// What it tells, with its unit.
+    /// Description with unit.
     pub about: &'static str,
     value: PhantomData<fn() -> T>,
 }
 
 impl<T> Fact<T> {
-    /// A row.
+    /// Declares a fact.
     pub const fn new(name: &'static str, about: &'static str) -> Self {
         Self { name, about, value: PhantomData }
     }
@@ -35,46 +35,46 @@ impl<T> Clone for Fact<T> {
 
 impl<T> Copy for Fact<T> {}
 
-/// Facts of a case by their names.
+/// Facts of a case by name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Achieved(BTreeMap<String, Value>);
 
 impl Achieved {
-    /// Tells a fact; what was told of it before is forgotten.
+    /// Sets a fact, replacing an earlier value.
     pub fn set<T: Serialize>(&mut self, fact: &Fact<T>, value: impl Into<T>) {
-        // No row has a value that is no JSON.
+        // The values of all rows can be serialised.
         self.0.insert(fact.name.to_owned(), serde_json::to_value(value.into()).unwrap_or_default());
     }
 
-    /// Tells a fact that is not always known.
+    /// Sets a fact if its value is known.
     pub fn set_some<T: Serialize>(&mut self, fact: &Fact<T>, value: Option<impl Into<T>>) {
         if let Some(value) = value {
             self.set(fact, value);
         }
     }
 
-    /// What was told; `None` where nothing was, or, in another version's document, something of another type.
+    /// Returns a fact; `None` if missing, or of another type in a document of another version.
     pub fn get<T: DeserializeOwned>(&self, fact: &Fact<T>) -> Option<T> {
         T::deserialize(self.0.get(fact.name)?).ok()
     }
 
-    /// The word that a parameter turned out to be, where that is told.
+    /// Returns the actual word of a parameter, if known.
     pub fn word_of_parameter(&self, key: &str) -> Option<&str> {
         self.0.get(key)?.as_str()
     }
 
-    /// Takes a fact back.
+    /// Removes and returns a fact.
     pub fn take<T: DeserializeOwned>(&mut self, fact: &Fact<T>) -> Option<T> {
         T::deserialize(self.0.remove(fact.name)?).ok()
     }
 
-    /// Tells what others tell as well; theirs holds where both do.
+    /// Adds other facts; they replace existing ones.
     pub fn add(&mut self, others: Self) {
         self.0.extend(others.0);
     }
 
-    /// Whether nothing is told.
+    /// Returns whether there are no facts.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -82,12 +82,12 @@ impl Achieved {
 
 #[cfg(any(test, feature = "testing"))]
 impl Achieved {
-    /// Tests write what a document could hold.
+    /// Sets any value that a document could contain (for tests).
     pub fn put(&mut self, name: &str, value: impl Into<Value>) {
         self.0.insert(name.to_owned(), value.into());
     }
 
-    /// The names of what is told.
+    /// Names of the facts.
     pub fn names(&self) -> Vec<&str> {
         self.0.keys().map(String::as_str).collect()
     }

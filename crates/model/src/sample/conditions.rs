@@ -1,7 +1,7 @@
-//! Conditions: what held while a figure was measured.
+//! Conditions under which a figure was measured.
 //!
-//! What holds for every case is a field of [`Conditions`]. What one benchmark alone tells is a row of its folder, a
-//! [`Condition`], and is read and written by that row: a name that nobody declared cannot be written.
+//! Conditions of every case are fields of [`Conditions`]. Those of single benchmarks are
+//! [`Condition`] rows in their folders; only declared rows can be written.
 
 use std::collections::BTreeMap;
 
@@ -9,84 +9,82 @@ use serde::{Deserialize, Serialize};
 
 use crate::case::Case;
 
-/// Conditions during one sample, or over a whole case. Shares are between 0 and 1.
+/// Conditions of one sample or a whole case. Shares are between 0 and 1.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Conditions {
-    /// Core clock held, measured, mean over the threads, in Hz.
+    /// Measured core clock in Hz, mean over the threads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_hz: Option<f64>,
-    /// Share of the time that the hypervisor gave to others (from /proc/stat).
+    /// Stolen share of the time (/proc/stat): the hypervisor ran other guests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steal: Option<f64>,
-    /// Share of the time in slices that were interrupted and are not in the figure.
+    /// Share of the time in interrupted slices, which is excluded from the figure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub excluded: Option<f64>,
-    /// Share of the time that a cgroup quota throttled, as the mean over the CPUs of the case's threads.
+    /// Share of the time throttled by a cgroup quota, mean over the CPUs of the case's threads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throttled: Option<f64>,
-    /// How long one CPU of the case took to see what its neighbour wrote, mean over the pairs, in seconds; told where a
-    /// hypervisor may move CPUs.
+    /// Mean latency in seconds between neighbouring CPUs, if a hypervisor may move CPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub core_to_core: Option<f64>,
-    /// The headline with all interruptions in it, in its unit: what another tool would show.
+    /// Headline including all interruptions, in its unit: what another tool would show.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivered: Option<f64>,
-    /// Why time is excluded.
+    /// Causes of excluded time.
     #[serde(flatten)]
     pub excluded_by: ExcludedBy,
-    /// Pages that the kernel wrote to or read from swap meanwhile.
+    /// Pages written to or read from swap during the measurement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pages_swapped: Option<f64>,
-    /// The share of the probes of the clock beside which another thread used the vector units of the same core; of the
-    /// processor where it is largest.
+    /// Share of clock probes with another thread on the core's vector units, maximum over the CPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vector_units_shared: Option<f64>,
-    /// The largest share of the time that a thread was ready to run and had no CPU.
+    /// Largest share of the time that a thread was runnable without a CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waited: Option<f64>,
-    /// Power of all processor packages in W, as they count it themselves (RAPL); whoever used it.
+    /// Power of all processor packages in W (RAPL), whatever used it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub package_power: Option<f64>,
-    /// Power of the memory modules in W, where that is counted.
+    /// Power of the memory modules in W, if it is counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_power: Option<f64>,
-    /// What the benchmark tells besides.
+    /// Further conditions of the benchmark.
     #[serde(default, flatten)]
     pub more: Numbers,
 }
 
-/// Time that is excluded, by its cause, as shares of the time.
+/// Excluded time by cause, as shares of the time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ExcludedBy {
     /// A thread left its CPU.
     #[serde(rename = "excluded_switched", default, skip_serializing_if = "Option::is_none")]
     pub switched: Option<f64>,
-    /// The core clock is unknown: a probe failed, or two differ, and the cost of the slice does not show which it had.
+    /// Unknown core clock: a probe failed, or two differ and the slice's cost does not decide.
     #[serde(rename = "excluded_clock", default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<f64>,
-    /// Slices of a second common cost.
+    /// Slices with a second common cost.
     #[serde(rename = "excluded_second_cost", default, skip_serializing_if = "Option::is_none")]
     pub second: Option<f64>,
-    /// Slices that took longer although no thread left its CPU and the clock held.
+    /// Slices that took longer although no thread left its CPU and the clock was constant.
     #[serde(rename = "excluded_gaps", default, skip_serializing_if = "Option::is_none")]
     pub gaps: Option<f64>,
-    /// By how much the dearer of those took longer than their work does.
+    /// Time by which the more expensive of these slices exceeded their work.
     #[serde(rename = "excluded_gaps_taken", default, skip_serializing_if = "Option::is_none")]
     pub taken: Option<f64>,
-    /// In laps of all threads that are excluded, the share of the time that the thread longest off its CPU was off it. A lap is
-    /// excluded whole, so this is less than `excluded`.
+    /// Time that the thread longest off its CPU was off it, in excluded repetitions of all threads.
+    /// They are excluded whole, so this is less than `excluded`.
     #[serde(rename = "excluded_off_cpu", default, skip_serializing_if = "Option::is_none")]
     pub off_cpu: Option<f64>,
-    /// The share of the work that was done at a second common cost.
+    /// Share of the work at a second common cost.
     #[serde(rename = "second_cost_work", default, skip_serializing_if = "Option::is_none")]
     pub second_work: Option<f64>,
-    /// That cost, over the most common one.
+    /// Ratio of the second common cost to the most common one.
     #[serde(rename = "second_cost", default, skip_serializing_if = "Option::is_none")]
     pub second_cost: Option<f64>,
 }
 
 impl ExcludedBy {
-    /// The causes that a sliced measurement tells.
+    /// Converts the causes of a sliced measurement.
     pub fn of(causes: &plimsoll_metal::sliced::Causes) -> Self {
         let some = |share: f64| Some(share).filter(|share| *share > 0.0);
         Self {
@@ -101,12 +99,12 @@ impl ExcludedBy {
         }
     }
 
-    /// Whether the time of any cause is told.
+    /// Returns whether the time of any cause is known.
     pub fn is_known(&self) -> bool {
         [self.switched, self.clock, self.second, self.gaps].iter().any(Option::is_some)
     }
 
-    /// Each cause by what `mean` makes of it.
+    /// Combines each cause with `mean`.
     pub fn each(mean: impl Fn(fn(&Self) -> Option<f64>) -> Option<f64>) -> Self {
         Self {
             switched: mean(|by| by.switched),
@@ -122,14 +120,14 @@ impl ExcludedBy {
 }
 
 impl Conditions {
-    /// The share of the time that others took away from the figure of a case on so many CPUs. What a quota stops waits as well,
-    /// and is a cause of its own, and so do threads that crowd the CPUs.
+    /// Share of the time that other processes or guests took from a case on `cpus` CPUs. Waits for
+    /// a quota or for the case's own threads do not count.
     pub fn disturbed(&self, case: &Case, cpus: usize) -> f64 {
         let waited = self.waited.unwrap_or(0.0) - case.crowding(cpus);
         self.steal.unwrap_or(0.0).max(waited - self.throttled.unwrap_or(0.0)).clamp(0.0, 1.0)
     }
 
-    /// What is the same under all of these conditions, clock and lost time left out.
+    /// Returns the conditions that are equal in all of these; without clock and lost time.
     pub fn alike(all: &[&Self]) -> Self {
         let same = |read: &dyn Fn(&Self) -> Option<f64>| {
             let first = read(all.first()?)?;
@@ -151,19 +149,19 @@ impl Conditions {
     }
 }
 
-/// A condition of a benchmark's own: a row of its folder.
+/// A condition of a benchmark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Condition {
-    /// Its name in the run document. Of a family `{}` stands for the member.
+    /// Name in the run document; `{}` stands for the member of a family.
     pub name: &'static str,
-    /// The unit of its number: base SI, `1` for shares, counts and yes (1) or no (0).
+    /// Unit: base SI, or `1` for shares, counts and yes (1) or no (0).
     pub unit: &'static str,
-    /// What it tells.
+    /// Description.
     pub about: &'static str,
 }
 
 impl Condition {
-    /// A row.
+    /// Declares a condition.
     pub const fn new(name: &'static str, unit: &'static str, about: &'static str) -> Self {
         Self { name, unit, about }
     }
@@ -173,45 +171,45 @@ impl Condition {
     }
 }
 
-/// Numbers under their rows.
+/// Numbers by condition.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Numbers(BTreeMap<String, f64>);
 
 impl Numbers {
-    /// The number of a row.
+    /// Returns the number of a condition.
     pub fn get(&self, row: &Condition) -> Option<f64> {
         self.0.get(row.name).copied()
     }
 
-    /// The number of a member of a family.
+    /// Returns the number of a member of a family.
     pub fn get_of(&self, row: &Condition, member: &str) -> Option<f64> {
         self.0.get(&row.of(member)).copied()
     }
 
-    /// Tells the number of a row.
+    /// Sets the number of a condition.
     pub fn set(&mut self, row: &Condition, value: f64) {
         self.0.insert(row.name.to_owned(), value);
     }
 
-    /// Tells the number of a member of a family.
+    /// Sets the number of a member of a family.
     pub fn set_of(&mut self, row: &Condition, member: &str, value: f64) {
         self.0.insert(row.of(member), value);
     }
 
-    /// Tells what others tell as well; theirs holds where both do.
+    /// Adds other numbers; they replace existing ones.
     pub fn add(&mut self, others: Self) {
         self.0.extend(others.0);
     }
 
-    /// What all of these have alike.
+    /// Returns the numbers that are equal in all of these.
     fn alike(all: &[&Self]) -> Self {
         let mut alike = all.first().map_or_else(Self::default, |first| (*first).clone());
         alike.0.retain(|name, value| all.iter().all(|other| other.0.get(name) == Some(value)));
         alike
     }
 
-    /// Each of the numbers that any of these has, as what `mean` makes of them.
+    /// Combines each number that any of these has with `mean`.
     pub fn each<'a>(
         all: impl Iterator<Item = &'a Self>,
         mean: impl Fn(&dyn Fn(&Self) -> Option<f64>) -> Option<f64>,
@@ -234,7 +232,7 @@ impl FromIterator<(Condition, Option<f64>)> for Numbers {
     }
 }
 
-/// Tests write what a document could hold.
+/// Any names that a document could contain (for tests).
 #[cfg(any(test, feature = "testing"))]
 impl FromIterator<(String, f64)> for Numbers {
     fn from_iter<I: IntoIterator<Item = (String, f64)>>(named: I) -> Self {

@@ -1,25 +1,23 @@
-//! Energy of a case, where the processor counts it and this user may read that (RAPL).
-//!
-//! The counters are of whole packages, whoever uses them: idle power and other work are in them.
+//! Energy of a case from the counters of whole packages (RAPL), with idle power and other work.
 
 use super::{Conditions, Fact, Sample};
 
-/// Energy of the processor packages.
+/// Energy of the processor packages in J.
 pub const ENERGY: Fact<f64> =
     Fact::new("energy_j", "J that all processor packages used during the samples, idle power included");
-/// The same for the work of the headline metric.
+/// Energy of the processor packages in J per unit of work of the headline metric.
 pub const ENERGY_PER_UNIT: Fact<f64> = Fact::new(
     "energy_per_unit_j",
     "J of all processor packages for each unit of work of the headline metric (FLOP, B, bit, IO …), median of the samples",
 );
 
-/// The energy of these samples in J, as far as their power is known: `None` where that of some is not.
+/// Energy of these samples in J; `None` if the power of any is unknown.
 pub fn energy(samples: &[Sample]) -> Option<f64> {
     let joules = samples.iter().map(|sample| Some(power(&sample.conditions)? * sample.elapsed));
     joules.collect::<Option<Vec<f64>>>().filter(|all| !all.is_empty()).map(|all| all.iter().sum())
 }
 
-/// J for each unit of work, a sample; `rate` is the metric that counts work per second.
+/// Energy in J per unit of work, one value per sample; `rate` is the metric with work per second.
 pub fn per_unit(samples: &[Sample], rate: &str) -> Vec<f64> {
     let each = samples.iter().filter_map(|sample| {
         let rate = sample.values.get(rate).copied().filter(|rate| *rate > 0.0)?;

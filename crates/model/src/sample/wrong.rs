@@ -1,4 +1,4 @@
-//! A wrong answer: what gave it, how often, and what repeating it on this CPU and another one shows.
+//! Wrong answers: origin, frequency, and repetitions on this CPU and another one.
 
 use std::fmt;
 
@@ -6,51 +6,51 @@ use serde::{Deserialize, Serialize};
 
 use crate::text::counted;
 
-/// A result that is not the right one: the measurement is void.
+/// A wrong result, which voids the measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WrongAnswer {
-    /// The CPU, storage or network path with the wrong result.
+    /// CPU, storage or network path with the wrong result.
     pub origin: Origin,
-    /// The kernel or operation whose result it is.
+    /// Kernel or operation.
     pub operation: String,
-    /// The result, as a number or in words.
+    /// Result, as a number or in words.
     pub got: String,
-    /// The right result, if it is one number.
+    /// Right result, if it is one number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<String>,
-    /// Further evidence, one line: which element, after how many iterations.
+    /// Further evidence in one line: which element, after how many iterations.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub detail: String,
-    /// Wrong results among those that were checked.
+    /// Number of wrong results among the checked ones.
     pub count: u64,
-    /// The results of repetitions on single CPUs.
+    /// Results of repetitions on single CPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeated: Option<Repeated>,
 }
 
-/// The source of a wrong answer.
+/// Origin of a wrong answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Origin {
-    /// The thread that is pinned to this CPU.
+    /// The thread pinned to this CPU.
     Cpu(usize),
     /// Threads on these CPUs together.
     Cpus(Vec<usize>),
-    /// Data of a file or device that were not what had been written there.
+    /// Data of a file or device that differs from what was written.
     Storage {
-        /// The file or device.
+        /// File or device.
         path: String,
-        /// The first wrong byte or sector, in bytes from its start.
+        /// Offset in bytes of the first wrong byte or sector.
         offset: u64,
     },
-    /// Data that a network path delivered.
+    /// Data from a network path.
     Network,
 }
 
-/// How often the answer was wrong.
+/// Count of wrong answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trials {
-    /// Measurements whose answer was wrong.
+    /// Measurements with a wrong answer.
     pub wrong: u32,
     /// All measurements.
     pub of: u32,
@@ -68,12 +68,12 @@ impl Trials {
     }
 }
 
-/// Trials of the case with one thread on the CPU that was wrong, and on another.
+/// Repetitions of the case with one thread, on the CPU that was wrong and on another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Repeated {
-    /// Trials there, the first measurement included.
+    /// Trials on the CPU that was wrong, the first measurement included.
     pub there: Trials,
-    /// A CPU of another core, if there is one, with its trials.
+    /// Trials on a CPU of another core, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub elsewhere: Option<Elsewhere>,
 }
@@ -81,31 +81,31 @@ pub struct Repeated {
 /// Trials on another CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Elsewhere {
-    /// The CPU.
+    /// CPU.
     pub cpu: usize,
-    /// The trials on it.
+    /// Trials on it.
     pub trials: Trials,
 }
 
-/// The part that a wrong answer shows to be at fault.
+/// Component at fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtFault {
-    /// One CPU, always: wrong there each time, right elsewhere.
+    /// One CPU: wrong every time, another one is right.
     Cpu,
-    /// A CPU now and then.
+    /// A CPU, intermittently.
     Unstable,
-    /// Every CPU that was tried gives a wrong answer: this program or its build comes first.
+    /// Every tested CPU is wrong, so the program or its build is probably at fault.
     Program,
     /// Nothing was repeated, or there is no other CPU: CPU, memory or program.
     Undecided,
     /// Storage, its driver or its path.
     Storage,
-    /// The network path.
+    /// Network path.
     Network,
 }
 
 impl WrongAnswer {
-    /// One wrong answer of `operation`; more is set by its fields.
+    /// Creates one wrong answer of `operation`.
     pub fn new(origin: Origin, operation: impl Into<String>, got: impl Into<String>) -> Self {
         Self {
             origin,
@@ -130,12 +130,12 @@ impl WrongAnswer {
         Self { detail: detail.into(), ..self }
     }
 
-    /// Whether this machine is the origin: a network path also belongs to other machines.
+    /// Returns whether this machine is the origin; a network path also belongs to other machines.
     pub fn is_of_this_machine(&self) -> bool {
         self.origin != Origin::Network
     }
 
-    /// The CPU that gave it, if it is one.
+    /// CPU of the wrong answer, if it is a single one.
     pub fn cpu(&self) -> Option<usize> {
         match self.origin {
             Origin::Cpu(cpu) => Some(cpu),
@@ -143,7 +143,7 @@ impl WrongAnswer {
         }
     }
 
-    /// The part at fault, as far as the origin and the repetitions show it.
+    /// Returns the component at fault, as far as origin and repetitions show it.
     pub fn at_fault(&self) -> AtFault {
         match (&self.origin, self.repeated) {
             (Origin::Storage { .. }, _) => AtFault::Storage,
@@ -159,7 +159,7 @@ impl WrongAnswer {
         }
     }
 
-    /// The fault in a line of some 60 characters: what, where, how often.
+    /// Describes the fault in about 60 characters: what, where, how often.
     pub fn headline(&self) -> String {
         let (operation, got) = (&self.operation, shortened(&self.got));
         if let (AtFault::Program, Some(cpu), Some(other)) = (self.at_fault(), self.cpu(), self.elsewhere()) {
@@ -183,12 +183,11 @@ impl WrongAnswer {
         }
     }
 
-    /// The trials on another CPU, if there were some.
     fn elsewhere(&self) -> Option<Elsewhere> {
         self.repeated?.elsewhere
     }
 
-    /// The result of the repetitions, in a few words that follow the headline; empty without repetitions.
+    /// Describes the result of the repetitions in a few words, or is empty.
     pub fn conclusion(&self) -> String {
         match (self.at_fault(), self.elsewhere()) {
             (AtFault::Cpu, Some(other)) => format!("CPU {} is right", other.cpu),
@@ -198,7 +197,7 @@ impl WrongAnswer {
     }
 }
 
-/// A number with its first few digits, and words as they are.
+/// Cuts a number to its first digits; other text is unchanged.
 fn shortened(got: &str) -> String {
     const KEPT: usize = 6;
     let is_number = got.chars().all(|c| c.is_ascii_hexdigit() || ".+-xe".contains(c));
@@ -208,7 +207,7 @@ fn shortened(got: &str) -> String {
     }
 }
 
-/// "one of CPUs 0, 2 and 3", the first few of many.
+/// Formats "one of CPUs 0, 2 and 3", with the first few of many.
 fn which(cpus: &[usize]) -> String {
     const SHOWN: usize = 4;
     let mut names: Vec<String> = cpus.iter().take(SHOWN).map(usize::to_string).collect();

@@ -1,4 +1,4 @@
-//! Measurements made by hand, for the tests of findings, also of other crates (feature `testing`).
+//! Synthetic measurements for tests of findings, also of other crates (feature `testing`).
 #![allow(clippy::unwrap_used)]
 
 use crate::case::Case;
@@ -8,7 +8,7 @@ use crate::quantity::Unit;
 use crate::sample::Conditions;
 use crate::stats::{Samples, Seed};
 
-/// A good measurement of `id` whose headline has these samples.
+/// A successful measurement of `id` whose headline has these samples.
 pub fn measured(id: &str, unit: Unit, better: Better, samples: &[f64]) -> Measurement {
     let case: Case = id.parse().unwrap();
     let proved = Samples::new(samples.to_vec()).unwrap();
@@ -28,14 +28,14 @@ pub fn measured(id: &str, unit: Unit, better: Better, samples: &[f64]) -> Measur
     }
 }
 
-/// A `cpu.peak` measurement of so many threads, steady around `rate`.
+/// A `cpu.peak` measurement with `threads` threads and samples close to `rate`.
 pub fn peak(threads: u32, rate: f64) -> Measurement {
     let samples: Vec<f64> = (0..9).map(|i| rate * (1.0 + 0.001 * f64::from(i - 4))).collect();
     let id = format!("cpu.peak/op=fma/type=f64/isa=avx2/threads={threads}");
     measured(&id, Unit::FlopPerSecond, Better::Higher, &samples)
 }
 
-/// A warning of that code.
+/// Adds a warning with this code.
 pub fn warned(mut measurement: Measurement, code: &str) -> Measurement {
     measurement.warnings.push(Note { code: code.to_owned(), text: String::new() });
     measurement

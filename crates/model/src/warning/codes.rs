@@ -1,13 +1,13 @@
-//! What each code of a warning means and what to do about it: the entries of docs/warnings.md.
+//! Meaning and remedy of each warning code: the entries of docs/warnings.md.
 
-/// A code's entry.
+/// Entry of a code.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
-    /// The stable code, as in the run document.
+    /// Stable code in the run document.
     pub code: &'static str,
-    /// What was found.
+    /// Finding, in whole sentences.
     pub meaning: &'static str,
-    /// What to do.
+    /// Advice, in whole sentences.
     pub remedy: &'static str,
 }
 
@@ -15,7 +15,7 @@ const fn entry(code: &'static str, meaning: &'static str, remedy: &'static str) 
     Entry { code, meaning, remedy }
 }
 
-/// Every code, by name.
+/// All codes, by name.
 pub const ENTRIES: &[Entry] = &[
     entry(
         "budget-exceeded",

@@ -1,22 +1,21 @@
-//! What can be wrong with a typed value: every error says what is wrong and shows what is right, in one line.
+//! Errors of typed values. Each message is one line with the problem and a right example.
 
-/// What was being read; it names itself in errors and shows a right example.
+/// Kind of value that is parsed. `Display` writes what it must be, with examples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What {
     /// Bytes: `4K`.
     Size,
     /// Time: `200ms`.
     Duration,
-    /// Per second, SI: `100M`.
+    /// Rate per second with SI prefixes: `100M`.
     Rate,
-    /// A whole number: `1e12`.
+    /// Whole number: `1e12`.
     Count,
-    /// A part of one: `1%`.
+    /// Share from 0 to 1: `1%`.
     Share,
 }
 
 impl What {
-    /// What it must be, with right examples.
     const fn right(self) -> &'static str {
         match self {
             What::Size => "a size such as 4K (4096 bytes), 4kB (4000 bytes) or 1M",
@@ -34,92 +33,91 @@ impl std::fmt::Display for What {
     }
 }
 
-/// Why a text is not the value it should be. `Display` is what comes after the name of the option: `must be a size such as
-/// 4K …: '4Q' is not (unknown unit 'Q')`. `text` in it is cut and escaped, for it came from outside.
+/// Reason why a text is not a valid value. `Display` follows the name of the option: `must be a
+/// size such as 4K …: '4Q' is not (unknown unit 'Q')`. Texts in it are cut and escaped.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
-    /// Nothing was given.
+    /// The text is empty.
     #[error("must be {what}: it is empty")]
     Empty {
-        /// What was being read.
+        /// Expected kind.
         what: What,
     },
-    /// It starts with a minus sign.
+    /// The text starts with a minus sign.
     #[error("must be {what}: '{text}' is negative")]
     Negative {
-        /// What was being read.
+        /// Expected kind.
         what: What,
-        /// What was given.
+        /// Typed text.
         text: String,
     },
-    /// It does not start with a decimal number.
+    /// The text does not start with a decimal number.
     #[error("must be {what}: '{text}' is not a {}", .what.number())]
     NotANumber {
-        /// What was being read.
+        /// Expected kind.
         what: What,
-        /// What was given.
+        /// Typed text.
         text: String,
     },
-    /// The number is followed by something unknown.
+    /// The number is followed by an unknown suffix.
     #[error("must be {what}: '{text}' {}", .what.stray(suffix))]
     UnknownSuffix {
-        /// What was being read.
+        /// Expected kind.
         what: What,
-        /// What was given.
+        /// Typed text.
         text: String,
-        /// The part that is not understood.
+        /// Unknown suffix.
         suffix: String,
     },
-    /// `KB` means 1000 to some and 1024 to others.
+    /// `KB`: may mean 1000 or 1024 bytes.
     #[error("must be {}: '{text}' could mean 1000 or 1024 bytes each", What::Size)]
     Ambiguous {
-        /// What was given.
+        /// Typed text.
         text: String,
     },
-    /// A duration without its unit.
+    /// A duration without a unit.
     #[error("must be {}: '{text}' has no unit", What::Duration)]
     NoUnit {
-        /// What was given.
+        /// Typed text.
         text: String,
     },
-    /// A share above one without the sign of per cent.
+    /// A share of 1 or more without `%`.
     #[error("must be {}: '{text}' has no %: write {text}% or {part}", What::Share)]
     NoPercent {
-        /// What was given.
+        /// Typed text.
         text: String,
-        /// The same as a part of one.
+        /// Share that is probably meant, as a part of 1.
         part: String,
     },
-    /// It does not fit, or is out of the range of its kind.
+    /// The value does not fit in its type or is above the range of its kind.
     #[error("must be {what}: '{text}' is too large")]
     TooLarge {
-        /// What was being read.
+        /// Expected kind.
         what: What,
-        /// What was given.
+        /// Typed text.
         text: String,
     },
-    /// Zero where it makes no sense.
+    /// A rate of zero.
     #[error("must be {what}: '{text}' is zero")]
     Zero {
-        /// What was being read.
+        /// Expected kind.
         what: What,
-        /// What was given.
+        /// Typed text.
         text: String,
     },
-    /// It has a fraction of the smallest unit (half a byte, half a count, a part of a nanosecond).
+    /// The value has a fraction of the smallest unit (byte, count or nanosecond).
     #[error("must be {what}: '{text}' is not a whole number{unit}")]
     NotWhole {
-        /// What was being read.
+        /// Expected kind.
         what: What,
-        /// What was given.
+        /// Typed text.
         text: String,
-        /// ` of` the smallest unit, where it has one.
+        /// ` of` and the smallest unit; empty for a count.
         unit: &'static str,
     },
 }
 
 impl What {
-    /// The kind of number that it begins with.
     const fn number(self) -> &'static str {
         match self {
             What::Count => "whole number",
@@ -127,7 +125,7 @@ impl What {
         }
     }
 
-    /// What is wrong with a text that has this after its number.
+    /// Returns the error text for a value with this unknown suffix.
     fn stray(self, suffix: &str) -> String {
         match self {
             What::Count => format!("is not a {}", self.number()),

@@ -1,17 +1,16 @@
-//! Writing quantities for people, and sizes and durations for case ids.
+//! Formatting of quantities.
 //!
-//! Human form: rates and clocks scale by 1000 (`58.8 GFLOP/s`), times from ps to s, bytes by 1024 (`4 KiB`), each
-//! with its unit. Canonical form (`4K`, `200ms`) is exact and reads back to the same value with [`super::parse`].
+//! Human form: rates and clocks scale by 1000 (`58.8 GFLOP/s`), times from ps to s, bytes by 1024
+//! (`4 KiB`). Canonical form (`4K`, `200ms`), as in case ids: exact, parsed by [`super::parse`].
 
 use std::fmt;
 use std::time::Duration;
 
 use super::{Quantity, Unit};
 
-/// Significant digits where nothing else is asked for.
+/// Default number of significant digits.
 pub const USUAL_DIGITS: usize = 3;
 
-/// One step of a scale: its size in base units and the text put before (or in place of) the unit.
 struct Step {
     size: f64,
     prefix: &'static str,
@@ -21,8 +20,8 @@ const fn step(size: f64, prefix: &'static str) -> Step {
     Step { size, prefix }
 }
 
-/// SI prefixes of rates, <https://www.bipm.org/en/measurement-units/si-prefixes>. None below 1: "0.5 IOPS" reads
-/// better than "500 mIOPS".
+/// SI prefixes of rates, <https://www.bipm.org/en/measurement-units/si-prefixes>. None below 1:
+/// "0.5 IOPS" is easier to read than "500 mIOPS".
 const RATE_PREFIXES: &[Step] = &[
     step(1e18, "E"),
     step(1e15, "P"),
@@ -32,10 +31,10 @@ const RATE_PREFIXES: &[Step] = &[
     step(1e3, "k"),
     step(1.0, ""),
 ];
-/// Times. Picoseconds are there for costs per byte.
+/// SI prefixes of times, down to picoseconds for times per byte.
 const TIME_PREFIXES: &[Step] =
     &[step(1.0, ""), step(1e-3, "m"), step(1e-6, "µ"), step(1e-9, "n"), step(1e-12, "p")];
-/// IEC 80000-13 binary prefixes of sizes.
+/// Binary prefixes of sizes (IEC 80000-13).
 const BYTE_PREFIXES: &[Step] = &[
     step((1u64 << 60) as f64, "Ei"),
     step((1u64 << 50) as f64, "Pi"),
@@ -45,7 +44,6 @@ const BYTE_PREFIXES: &[Step] = &[
     step((1u64 << 10) as f64, "Ki"),
     step(1.0, ""),
 ];
-/// A plain number is never scaled.
 const NO_PREFIXES: &[Step] = &[step(1.0, "")];
 
 impl fmt::Display for Quantity {
@@ -55,8 +53,9 @@ impl fmt::Display for Quantity {
 }
 
 impl Quantity {
-    /// Human form with `digits` significant digits (taken as 1 to 17), the unit always printed (a plain number has
-    /// none). Any `f64` reads sensibly: `0 B/s`, `-1.20 GB/s`, `NaN s`, `inf IOPS`.
+    /// Formats with `digits` significant digits (clamped to 1..=17), an SI or binary prefix and the
+    /// unit. A plain number has no unit. Every `f64` has a text: `0 B/s`, `-1.20 GB/s`, `NaN s`,
+    /// `inf IOPS`.
     pub fn human(&self, digits: usize) -> String {
         if let Some(exact) = self.exact_bytes(digits) {
             return exact;
@@ -64,17 +63,16 @@ impl Quantity {
         let Scaled { number, prefix } = scale(self.value, steps(self.unit), digits, self.unit);
         match (self.unit, prefix) {
             (Unit::One, _) => number,
-            // "k1/s" would be misread: the prefix goes to the number.
+            // "k1/s" would be misread, so the prefix belongs to the number.
             (Unit::PerSecond, "") => format!("{number} /s"),
             (Unit::PerSecond, prefix) => format!("{number} {prefix}/s"),
-            // As fio and disk makers say it; the machine's unit stays that of the other rates.
+            // fio and disk vendors write IOPS; the machine form is "IO/s".
             (Unit::IoPerSecond, prefix) => format!("{number} {prefix}IOPS"),
             (unit, prefix) => format!("{number} {prefix}{}", unit.name()),
         }
     }
 
-    /// A whole number of bytes that the digits would round, as itself: a block of 2000 bytes is neither 1.95 KiB nor another
-    /// block, and two sizes in one sentence can be compared. Space and amounts of many MiB are rounded.
+    /// Formats whole bytes below 10 MiB exactly if `digits` would round them.
     fn exact_bytes(&self, digits: usize) -> Option<String> {
         const ROUNDED: f64 = 10.0 * 1_048_576.0;
         let odd = self.unit == Unit::Byte && self.value.fract() == 0.0 && self.value.abs() < ROUNDED;
@@ -85,8 +83,8 @@ impl Quantity {
     }
 }
 
-/// `0.31 %`: the half-width of an interval relative to the value it surrounds, two significant digits and not
-/// more than two decimals. `None` where the value is zero or either is not finite.
+/// Formats the relative half-width of a confidence interval around `value`, such as `0.31 %`, with
+/// at most two decimals. Returns `None` if `value` is zero or either is not finite.
 pub fn relative_half_width(value: f64, half_width: f64) -> Option<String> {
     let relative = (half_width / value).abs() * 100.0;
     if !relative.is_finite() || !value.is_finite() || value == 0.0 {
@@ -103,21 +101,21 @@ pub fn relative_half_width(value: f64, half_width: f64) -> Option<String> {
     Some(text)
 }
 
-/// A share as a percentage with `digits` significant digits: `0.998` gives `99.8 %`.
+/// Formats a share as a percentage with `digits` significant digits: `0.998` gives `99.8 %`.
 pub fn percent(share: f64, digits: usize) -> String {
     format!("{} %", significant(share * 100.0, digits))
 }
 
-/// A share as a percentage that is rounded down to hundredths, so that what missed a bound is never shown as that bound:
-/// `0.98998` gives `98.99 %`.
+/// Formats a share as a percentage rounded down to hundredths (`0.98998` gives `98.99 %`), so that
+/// a value below a bound is never shown as the bound.
 pub fn percent_below(share: f64) -> String {
-    // 0.57 × 10⁴ falls short of 5700 by less than this.
+    // Above the rounding error of `share * 1e4`: 0.57 × 10⁴ is slightly below 5700.
     const DIGIT_ROUNDING: f64 = 1e-9;
     format!("{:.2} %", (share * 1e4 + DIGIT_ROUNDING).floor() / 1e2)
 }
 
-/// Two values as `write` gives them with `least` digits, or with as many more as it takes for two that differ to look
-/// different: what missed a bound is not shown as that bound.
+/// Formats two values with `least` digits, or with as many more as make different values differ in
+/// text: a value that misses a bound is never shown as the bound.
 pub fn apart(values: [f64; 2], least: usize, write: impl Fn(f64, usize) -> String) -> [String; 2] {
     const MAX_DIGITS: usize = 17;
     let at = |digits| values.map(|value| write(value, digits));
@@ -125,15 +123,15 @@ pub fn apart(values: [f64; 2], least: usize, write: impl Fn(f64, usize) -> Strin
     differ.unwrap_or_else(|| at(least))
 }
 
-/// A number of CPUs, such as that of a quota: `1 CPU`, `1.5 CPUs`.
+/// Formats a number of CPUs, such as a quota: `1 CPU`, `1.5 CPUs`.
 pub fn format_cpus(cpus: f64, digits: usize) -> String {
     let number = significant(cpus, digits);
     let end = if number == "1" { "" } else { "s" };
     format!("{number} CPU{end}")
 }
 
-/// `value` with `digits` significant digits (taken as 1 to 17). Whole digits are never rounded away below 10⁹;
-/// beyond that, and below 10⁻⁴, it is written with an exponent.
+/// Formats `value` with `digits` significant digits (clamped to 1..=17). The integer part is never
+/// rounded below 10⁹; from there, and below 10⁻⁴, an exponent is written.
 pub fn significant(value: f64, digits: usize) -> String {
     let digits = digits.clamp(1, 17);
     if value.is_nan() {
@@ -145,7 +143,7 @@ pub fn significant(value: f64, digits: usize) -> String {
     if value == 0.0 {
         return "0".to_owned();
     }
-    // The exponent after rounding: 9.996 becomes 10.0, not 10.00.
+    // Exponent after rounding: 9.996 becomes 10.0, not 10.00.
     let rounded = format!("{value:.*e}", digits - 1);
     let exponent: i32 = rounded.rsplit('e').next().and_then(|e| e.parse().ok()).unwrap_or(0);
     if !(-4..9).contains(&exponent) {
@@ -155,8 +153,8 @@ pub fn significant(value: f64, digits: usize) -> String {
     format!("{value:.*}", decimals as usize)
 }
 
-/// The canonical text of a size in bytes, as in case ids: the largest of `K`, `M`, `G`, `T`, `P`, `E` (powers of
-/// 1024) that divides it, else plain digits.
+/// Returns the canonical text of a size in bytes: a multiple of the largest of `K`, `M`, `G`, `T`,
+/// `P`, `E` (powers of 1024) that divides it, else plain digits.
 pub fn format_size(bytes: u64) -> String {
     let found =
         ["E", "P", "T", "G", "M", "K"].into_iter().zip((1..=6u32).rev()).find_map(|(suffix, power)| {
@@ -166,8 +164,8 @@ pub fn format_size(bytes: u64) -> String {
     found.unwrap_or_else(|| bytes.to_string())
 }
 
-/// The canonical text of a duration, as in case ids: in the largest of `h`, `m`, `s`, `ms`, `us`, `ns` that divides
-/// it.
+/// Returns the canonical text of a duration in the largest of `h`, `m`, `s`, `ms`, `us`, `ns` that
+/// divides it.
 pub fn format_duration(duration: Duration) -> String {
     const UNITS: [(u128, &str); 5] = [
         (3_600_000_000_000, "h"),
@@ -204,7 +202,7 @@ const fn steps(unit: Unit) -> &'static [Step] {
     }
 }
 
-/// Picks the largest step that leaves at least 1 after rounding, so that 999.96 MB/s reads 1.00 GB/s.
+/// Picks the largest step that leaves at least 1 after rounding: 999.96 MB/s becomes 1.00 GB/s.
 fn scale(value: f64, steps: &[Step], digits: usize, unit: Unit) -> Scaled {
     let unscaled = Step { size: 1.0, prefix: "" };
     let size = value.abs();
@@ -215,13 +213,12 @@ fn scale(value: f64, steps: &[Step], digits: usize, unit: Unit) -> Scaled {
         steps.iter().find(reaches).or(steps.last()).unwrap_or(&unscaled)
     };
     let scaled = value / chosen.size;
-    // Sizes that are whole are written whole: "4 KiB", not "4.00 KiB".
+    // Whole sizes have no decimals: "4 KiB", not "4.00 KiB".
     let whole = unit == Unit::Byte && scaled.fract() == 0.0 && scaled.abs() < 1e9;
     let number = if whole { format!("{scaled:.0}") } else { significant(scaled, digits) };
     Scaled { number, prefix: chosen.prefix }
 }
 
-/// `value` rounded to `digits` significant digits.
 fn round_to(value: f64, digits: usize) -> f64 {
     format!("{value:.*e}", digits.clamp(1, 17) - 1).parse().unwrap_or(value)
 }
@@ -357,7 +354,7 @@ mod tests {
             prop_assert!(!text.starts_with(' '));
         }
 
-        /// Two sizes of a sentence that differ are shown to differ, up to what a transfer can have.
+        /// Different sizes up to 10 MiB have different texts.
         #[test]
         fn no_two_small_sizes_are_shown_alike(one in 1_u32..10 << 20, by in 1_u32..5000) {
             let shown = |bytes: u32| text(f64::from(bytes), Unit::Byte);

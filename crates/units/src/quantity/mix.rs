@@ -1,4 +1,4 @@
-//! Sizes by weight: `4K@60+64K@40` is 60 blocks of 4 KiB for every 40 of 64 KiB, in random order.
+//! Mixes of sizes: `4K@60+64K@40` is 60 blocks of 4 KiB for every 40 of 64 KiB, in random order.
 
 use std::fmt;
 
@@ -6,13 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{format_size, parse_size};
 
-/// Most sizes of one mix.
 const MOST_SIZES: usize = 16;
 
-/// The largest weight.
 const MOST_WEIGHT: u32 = 1_000_000;
 
-/// Two or more different sizes, each with its weight.
+/// Two or more different sizes with their weights.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<Part>")]
 pub struct Mix(Vec<Part>);
@@ -20,23 +18,23 @@ pub struct Mix(Vec<Part>);
 /// One size of a mix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
-    /// Bytes.
+    /// Size in bytes.
     pub bytes: u64,
-    /// How many of them, in proportion to the other weights; at least 1.
+    /// Weight, relative to the other weights; at least 1.
     pub weight: u32,
 }
 
-/// A size, or several by weight.
+/// A fixed size or a mix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sizes {
-    /// Always the same.
+    /// Fixed size in bytes.
     One(u64),
-    /// By weight.
+    /// Sizes by weight.
     Mixed(Mix),
 }
 
 impl Mix {
-    /// A mix of these parts; `None` where it is none: fewer than two, a size twice, a weight of zero, too many.
+    /// Returns `None` unless there are 2 to 16 different sizes with weights from 1 to 1,000,000.
     pub fn new(parts: Vec<Part>) -> Option<Self> {
         let twice = |(i, part): (usize, &Part)| parts[..i].iter().any(|other| other.bytes == part.bytes);
         let fits = (2..=MOST_SIZES).contains(&parts.len())
@@ -45,12 +43,12 @@ impl Mix {
         fits.then_some(Self(parts))
     }
 
-    /// Its parts, as written.
+    /// Sizes and weights in the order of writing.
     pub fn parts(&self) -> &[Part] {
         &self.0
     }
 
-    /// The mean size in bytes, by weight.
+    /// Weighted mean size in bytes.
     pub fn mean(&self) -> f64 {
         let weights: f64 = self.0.iter().map(|part| f64::from(part.weight)).sum();
         self.0.iter().map(|part| part.bytes as f64 * f64::from(part.weight)).sum::<f64>() / weights
@@ -75,11 +73,8 @@ impl fmt::Display for Mix {
     }
 }
 
-/// Reads one size, or a mix: `4K@60+64K@40`. Also what users of fio's `bssplit` type, `4k/60:64k/40`, and
-/// `4k:60/64k:40`.
-///
-/// # Errors
-/// One line that says what is wrong and shows what is right.
+/// Parses one size or a mix: `4K@60+64K@40`, `4k/60:64k/40` (fio's `bssplit`) or `4k:60/64k:40`.
+/// The error is one line with the problem and a right example.
 pub fn parse_sizes(text: &str) -> Result<Sizes, String> {
     let Some(first) = text.find(['@', '+', ':', '/']) else {
         return parse_size(text).map(Sizes::One).map_err(|e| e.to_string());

@@ -1,7 +1,5 @@
-//! A value with its unit, and the two ways to write one.
-//!
-//! Machine form (JSON, case ids) is the plain number in the base unit; human form scales it and always prints the
-//! unit. Reading what people type (`4K`, `200ms`, `1%`) is in [`parse`]; writing for people is in [`mod@format`].
+//! Values with units. The machine form (JSON, case ids) is the plain number in the base unit; the
+//! human form is scaled. [`parse`] reads typed values, [`mod@format`] writes the human form.
 
 mod error;
 pub mod format;
@@ -18,7 +16,7 @@ pub use format::{
 pub use mix::{Mix, Part, Sizes, parse_sizes};
 pub use parse::{parse_count, parse_duration, parse_rate, parse_share, parse_size};
 
-/// The unit of a [`Quantity`], always unscaled. The serialised names are a contract of the run document.
+/// Base unit of a [`Quantity`]. The serialised names are part of the run document's schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Unit {
     /// Bytes per second (memory, disk).
@@ -33,28 +31,28 @@ pub enum Unit {
     /// Integer operations per second.
     #[serde(rename = "OP/s")]
     OpPerSecond,
-    /// Input/output requests per second.
+    /// I/O requests per second.
     #[serde(rename = "IO/s")]
     IoPerSecond,
     /// Events per second: messages, round trips, flushes.
     #[serde(rename = "1/s")]
     PerSecond,
-    /// Seconds, also "seconds per byte" or "per IO" where a metric says so.
+    /// Seconds; for some metrics seconds per byte or per request.
     #[serde(rename = "s")]
     Second,
-    /// A plain number: a share, a ratio, a residual.
+    /// Plain number: a share, a ratio, a residual.
     #[serde(rename = "1")]
     One,
     /// Bytes.
     #[serde(rename = "B")]
     Byte,
-    /// Cycles per second of a clock.
+    /// Clock frequency.
     #[serde(rename = "Hz")]
     Hertz,
 }
 
 impl Unit {
-    /// Every unit there is, for tables and tests.
+    /// All units.
     pub const ALL: &'static [Unit] = &[
         Unit::BytePerSecond,
         Unit::BitPerSecond,
@@ -68,7 +66,7 @@ impl Unit {
         Unit::Hertz,
     ];
 
-    /// The machine name, as in the run document.
+    /// Name in the run document.
     pub const fn name(self) -> &'static str {
         match self {
             Unit::BytePerSecond => "B/s",
@@ -84,7 +82,7 @@ impl Unit {
         }
     }
 
-    /// What a rate counts, in a word: `FLOP` of `FLOP/s`; `None` of what is no rate of work.
+    /// Returns the counted work of a rate, such as `FLOP` for `FLOP/s`; `None` for other units.
     pub fn work(self) -> Option<&'static str> {
         match self.name().strip_suffix("/s")? {
             "1" => Some("operation"),
@@ -92,7 +90,7 @@ impl Unit {
         }
     }
 
-    /// The unit of that machine name, or `None`.
+    /// Returns the unit with this machine name; `IOPS` is accepted too.
     pub fn from_name(name: &str) -> Option<Unit> {
         if name == "IOPS" {
             return Some(Unit::IoPerSecond);
@@ -107,27 +105,27 @@ impl std::fmt::Display for Unit {
     }
 }
 
-/// A value in its unit. `Display` is the human form with three significant digits.
+/// A value with its unit. `Display` writes the human form with three significant digits.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Quantity {
-    /// The number of `unit`s, never scaled.
+    /// Number of `unit`s.
     pub value: f64,
-    /// What is counted.
+    /// Base unit.
     pub unit: Unit,
 }
 
 impl Quantity {
-    /// `value` counted in `unit`.
+    /// Creates a quantity of `value` base units.
     pub const fn new(value: f64, unit: Unit) -> Self {
         Quantity { value, unit }
     }
 }
 
-/// How far a written figure may be from the one that follows, as a share of it: rounding of the last digits.
+/// Tolerated relative difference between a figure in a document and its exact value.
 pub const WRITTEN_ROUNDING: f64 = 1e-9;
 
-/// Whether a written figure is the right one, but for the rounding of the last digits.
+/// Returns whether `written` equals `right` up to the rounding of its last digits.
 pub fn is_rounded(written: f64, right: f64) -> bool {
     written == right || (written - right).abs() <= WRITTEN_ROUNDING * right.abs()
 }

@@ -1,19 +1,15 @@
-//! Reading what people type: sizes, durations, rates, counts and shares.
+//! Parsers of typed sizes, durations, rates, counts and shares.
 //!
-//! Numbers are read as exact decimals and scaled in whole units, so nothing depends on floating-point rounding,
-//! and any string gives a value or a one-line error that shows what is right. Nothing here panics.
+//! Numbers are exact decimals, so nothing depends on floating-point rounding. Errors have one line.
 
 use std::time::Duration;
 
 use super::error::{ParseError, What};
 use crate::text::shown_within;
 
-/// Reads a size in bytes: plain digits, `4K` = `4k` = `4KiB` = 4096 (also `M`, `G`, `T`, `P`, `E`), `4kB` = 4000
-/// (also `MB`, `GB`, `TB`, `PB`, `EB`), `4096B`. Fractions are allowed where they come out whole (`1.5M`). Zero is a
-/// size; whether it makes sense is for the caller to say.
-///
-/// # Errors
-/// [`ParseError`] for anything else, for `4KB` (ambiguous) and for sizes past 2⁶⁴ − 1.
+/// Parses a size in bytes: plain digits, `4K` = `4k` = `4KiB` = 4096 (also `M`, `G`, `T`, `P`,
+/// `E`), `4kB` = 4000 (also `MB`, `GB`, `TB`, `PB`, `EB`), `4096B`. Fractions are allowed if the
+/// result is whole (`1.5M`). `4KB` is refused as ambiguous, and sizes above 2⁶⁴ − 1.
 pub fn parse_size(text: &str) -> Result<u64, ParseError> {
     let input = Input::split(What::Size, text)?;
     let multiplier: u64 = match input.suffix {
@@ -36,11 +32,9 @@ pub fn parse_size(text: &str) -> Result<u64, ParseError> {
     input.whole(multiplier, " of bytes")
 }
 
-/// Reads a duration: a number and its unit `ns`, `us` (`µs`), `ms`, `s`, `m` (`min`), `h`, `d`, `w` or `y` (365 days); fractions down to a
-/// nanosecond (`1.5s`).
-///
-/// # Errors
-/// [`ParseError`] for anything else, a missing unit included, and past 2⁶⁴ − 1 ns (584 years).
+/// Parses a duration: a number and its unit `ns`, `us` (`µs`), `ms`, `s`, `m` (`min`), `h`, `d`,
+/// `w` or `y` (365 days), with fractions down to a nanosecond (`1.5s`). Fails without a unit and
+/// above 2⁶⁴ − 1 ns (584 years).
 pub fn parse_duration(text: &str) -> Result<Duration, ParseError> {
     let input = Input::split(What::Duration, text)?;
     let nanos: u64 = match input.suffix {
@@ -59,11 +53,8 @@ pub fn parse_duration(text: &str) -> Result<Duration, ParseError> {
     input.whole(nanos, " of nanoseconds").map(Duration::from_nanos)
 }
 
-/// Reads a rate per second with SI prefixes (`100M` = 10⁸, `1.5G`, `1e8`); what it counts (bits, requests) is the
-/// flag's matter. Always finite and above zero.
-///
-/// # Errors
-/// [`ParseError`] for anything else; `m` (milli or mega?) is not accepted.
+/// Parses a rate per second with SI prefixes (`100M` = 10⁸, `1.5G`, `1e8`), finite and above zero.
+/// `m` is refused, as it may mean milli or mega.
 pub fn parse_rate(text: &str) -> Result<f64, ParseError> {
     let input = Input::split(What::Rate, text)?;
     let exponent = match input.suffix {
@@ -84,10 +75,7 @@ pub fn parse_rate(text: &str) -> Result<f64, ParseError> {
     }
 }
 
-/// Reads a whole number, `1000` or `1e12`. Zero is a count; whether it makes sense is for the caller to say.
-///
-/// # Errors
-/// [`ParseError`] for anything else and past 2⁶⁴ − 1.
+/// Parses a whole number up to 2⁶⁴ − 1: `1000` or `1e12`.
 pub fn parse_count(text: &str) -> Result<u64, ParseError> {
     let input = Input::split(What::Count, text)?;
     if !input.suffix.is_empty() {
@@ -96,11 +84,8 @@ pub fn parse_count(text: &str) -> Result<u64, ParseError> {
     input.whole(1, "")
 }
 
-/// Reads a share: `1%` or `0.01`, both 0.01; from 0 to 1 (0 % to 100 %). A bare `1` or more is refused, for who
-/// types it means per cent.
-///
-/// # Errors
-/// [`ParseError`] for anything else.
+/// Parses a share from 0 to 1: `1%` and `0.01` are both 0.01. `1` or more without `%` is refused,
+/// as per cent is probably meant.
 pub fn parse_share(text: &str) -> Result<f64, ParseError> {
     let input = Input::split(What::Share, text)?;
     let (exponent, fits): (i32, fn(f64) -> bool) = match input.suffix {
@@ -119,12 +104,10 @@ pub fn parse_share(text: &str) -> Result<f64, ParseError> {
     }
 }
 
-/// What was typed, safe to print and short.
 pub(super) fn shown(text: &str) -> String {
     shown_within(text, 40)
 }
 
-/// A text split into its number and what follows.
 struct Input<'a> {
     what: What,
     text: &'a str,
@@ -149,7 +132,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// The number times `multiplier`, if that is a whole number of at most 64 bits.
+    /// Returns the number times `multiplier` if that is a whole number of at most 64 bits.
     fn whole(&self, multiplier: u64, unit: &'static str) -> Result<u64, ParseError> {
         match self.number.scaled(multiplier) {
             Whole::Is(value) => Ok(value),
@@ -167,8 +150,8 @@ impl<'a> Input<'a> {
     }
 }
 
-/// Where the leading `digits[.digits][e[+-]digits]` of `text` ends. An `e` or `E` without digits after it is no
-/// exponent: `4E` is four exbibytes.
+/// Returns the end of the leading `digits[.digits][e[+-]digits]` of `text`. An `e` or `E` without
+/// digits after it is not an exponent: `4E` is four exbibytes.
 fn number_end(text: &str) -> usize {
     let bytes = text.as_bytes();
     let digits = |from: usize| bytes.iter().skip(from).take_while(|b| b.is_ascii_digit()).count();
@@ -186,14 +169,13 @@ fn number_end(text: &str) -> usize {
     end
 }
 
-/// An exact decimal number: `digits` × 10^`exponent`, `digits` without trailing zeros unless 0.
+/// Exact decimal number `digits` × 10^`exponent`; nonzero `digits` have no trailing zeros.
 #[derive(Debug, Clone, Copy)]
 struct Decimal {
     digits: u128,
     exponent: i32,
 }
 
-/// What becomes of a decimal that should be a whole number of 64 bits.
 enum Whole {
     Is(u64),
     TooLarge,
@@ -201,13 +183,12 @@ enum Whole {
 }
 
 impl Decimal {
-    /// Exponents past this are held at it: nothing that large or small is accepted anyway.
+    /// Exponents are clamped to ±this: no number beyond it is accepted anyway.
     const EXPONENT_CAP: i32 = 100_000;
 
-    /// `None` where `text` is not a decimal number, or has more than 38 significant digits.
     fn read(text: &str) -> Option<Self> {
         let (mantissa, exponent) = match text.split_once(['e', 'E']) {
-            // Too long for an i32 is still only "very large" or "very small".
+            // An exponent that overflows `i32` is still just "very large" or "very small".
             Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().unwrap_or(saturated(exponent))),
             None => (text, 0),
         };
@@ -231,12 +212,11 @@ impl Decimal {
         Decimal { digits: self.digits, exponent: self.exponent.saturating_add(by) }
     }
 
-    /// The nearest `f64`, through the standard library's correctly rounded parser; infinite when too large.
+    /// Returns the nearest `f64` (correctly rounded); infinite on overflow.
     fn to_f64(self) -> f64 {
         format!("{}e{}", self.digits, self.exponent).parse().unwrap_or(f64::INFINITY)
     }
 
-    /// This number times `multiplier` as a whole number.
     fn scaled(self, multiplier: u64) -> Whole {
         if self.digits == 0 {
             return Whole::Is(0);
@@ -433,7 +413,7 @@ mod tests {
         }
     }
 
-    /// Whatever is accepted is in range; whatever is refused is refused in one line.
+    /// Accepted values are in range; errors have one line.
     fn read_all(text: &str) {
         let rate = parse_rate(text);
         assert!(rate.as_ref().is_ok_and(|r| *r > 0.0 && r.is_finite()) || rate.is_err());

@@ -1,5 +1,4 @@
-//! Paths in messages between our own processes: `#[serde(with = "crate::text::path")]`. A path is bytes and need not be UTF-8;
-//! one that is becomes a string, any other a list of its bytes.
+//! Serialisation of paths: a UTF-8 path becomes a string, any other a list of bytes.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -32,38 +31,26 @@ impl From<Written> for PathBuf {
     }
 }
 
-/// Writes a path.
-///
-/// # Errors
-/// What the serializer says.
+/// Serialises a path.
 pub fn serialize<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
     Written::from(path).serialize(to)
 }
 
-/// Reads a path.
-///
-/// # Errors
-/// It is neither a string nor a list of bytes.
+/// Deserialises a path. Fails if the value is neither a string nor a list of bytes.
 pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<PathBuf, D::Error> {
     Written::deserialize(from).map(PathBuf::from)
 }
 
-/// The same for a path that may be missing.
+/// Serialisation of optional paths.
 pub mod option {
     use super::{Deserialize, Deserializer, Path, PathBuf, Serialize, Serializer, Written};
 
-    /// Writes a path, or null.
-    ///
-    /// # Errors
-    /// What the serializer says.
+    /// Serialises a path or null.
     pub fn serialize<S: Serializer>(path: &Option<PathBuf>, to: S) -> Result<S::Ok, S::Error> {
         path.as_deref().map(|path: &Path| Written::from(path)).serialize(to)
     }
 
-    /// Reads a path, or null.
-    ///
-    /// # Errors
-    /// It is something else.
+    /// Deserialises a path or null.
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<PathBuf>, D::Error> {
         Ok(Option::<Written>::deserialize(from)?.map(PathBuf::from))
     }

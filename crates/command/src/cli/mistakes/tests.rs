@@ -1,7 +1,7 @@
 use super::*;
 use crate::cli;
 
-/// What is wrong with a line, as it is printed.
+/// Returns the error for a line, as printed.
 fn refused(line: &str) -> Option<String> {
     let words = line.split(' ').map(OsString::from);
     cli::parse(cli::command(), words).err().map(|error| cli::one_line(&error))
@@ -36,7 +36,7 @@ fn options_before_the_command_are_answered_with_the_line() {
     );
     let ended = refused("plimsoll run -- x.fio --store none").unwrap();
     assert_eq!(ended, "--store is not an option after --, which ends the options: put it before --");
-    // What else is wrong in the line.
+    // Other errors in the line.
     let after = refused("plimsoll --samples 5 cpu --smaples 3").unwrap();
     assert_eq!(after, "--smaples is not an option of plimsoll cpu; did you mean --samples?");
     let after = refused("plimsoll --samples 5 disk --bs 4k").unwrap();
@@ -46,7 +46,7 @@ fn options_before_the_command_are_answered_with_the_line() {
 #[test]
 fn an_example_follows_what_a_command_requires() {
     for (command, _, example) in EXAMPLES {
-        // As a shell splits it: a word in quotes has a space.
+        // Splits like a shell: a word in quotes contains a space.
         let words = example.split(" '").enumerate().flat_map(|(place, part)| match place {
             0 => part.split(' ').collect(),
             _ => vec![part.trim_end_matches('\'')],

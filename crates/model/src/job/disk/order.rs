@@ -1,40 +1,39 @@
-//! In which order transfers visit the blocks of a file.
+//! Order in which transfers visit the blocks of a file.
 
 use serde::{Deserialize, Serialize};
 
 use crate::job::unknown_word;
 use crate::text::shown;
 
-/// Blocks from one to the next of a strided walk: IOzone's `-j` default. A prime, so that no stripe or bank of a power
-/// of two is favoured.
+/// Stride in blocks: IOzone's `-j` default; a prime favours no power-of-two stripe or bank.
 pub const STRIDE_BLOCKS: u64 = 17;
 
-/// The exponent of a Zipf walk that names none: fio's.
+/// Default exponent of a Zipf distribution: fio's.
 const DEFAULT_ZIPF_EXPONENT: f64 = 1.2;
 
-/// The order of the blocks.
+/// Order of the blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum BlockOrder {
-    /// Ascending, from the first block again after the last.
+    /// Ascending, wrapping to the first block.
     Sequential,
-    /// As [`BlockOrder::Sequential`]; of a mix, reads and writes each on their own.
+    /// Like [`BlockOrder::Sequential`], with separate positions for reads and writes of a mix.
     SequentialEach,
-    /// Every block once in random order, then all in another random order.
+    /// All blocks once in random order, then again in another random order.
     Random,
-    /// Every [`STRIDE_BLOCKS`]th block, then the same from the second block on, and so on until each was visited.
+    /// Every [`STRIDE_BLOCKS`]th block, then again from the second block on, until all are visited.
     Strided,
-    /// Descending, from the last block again after the first.
+    /// Descending, wrapping to the last block.
     Backward,
-    /// The first block again and again.
+    /// Always the first block.
     Same,
-    /// Few blocks often and many seldom: the block of rank k in proportion to k^-θ, ranks scattered over the file.
+    /// Zipf distribution: the block of rank k has weight k^-θ; ranks are scattered over the file.
     Zipf(f64),
-    /// Each part of the file has a share of the transfers, at random offsets in it.
+    /// Random within parts of the file, each with its share of the transfers.
     Zoned(FileZones),
 }
 
 impl BlockOrder {
-    /// Every order without parts or an exponent of its own, with the word that names it.
+    /// All orders with their names; `zipf` with its default exponent, without `zoned`.
     pub const ALL: &'static [(&'static str, Self)] = &[
         ("sequential", Self::Sequential),
         ("sequential-each", Self::SequentialEach),
@@ -45,10 +44,7 @@ impl BlockOrder {
         ("zipf", Self::Zipf(DEFAULT_ZIPF_EXPONENT)),
     ];
 
-    /// Reads a pattern; `zipf:0.9` has an exponent of its own, above 0 and up to 5, `zoned:80-20:20-80` its parts.
-    ///
-    /// # Errors
-    /// What is wrong, in one line.
+    /// Parses a pattern: `random`, `zipf:0.9` (exponent above 0, at most 5), `zoned:80-20:20-80`.
     pub fn parse(word: &str) -> Result<Self, String> {
         if let Some(theta) = word.strip_prefix("zipf:") {
             let exponent = theta.parse().ok().filter(|theta: &f64| *theta > 0.0 && *theta <= 5.0);
@@ -72,30 +68,29 @@ impl BlockOrder {
         found.map(|(_, order)| *order).ok_or_else(|| unknown_word("pattern", word, Self::ALL))
     }
 
-    /// The word that names it, without an exponent or parts.
+    /// Name, without exponent or parts.
     pub fn word(self) -> &'static str {
         let same = |known: &Self| std::mem::discriminant(known) == std::mem::discriminant(&self);
         Self::ALL.iter().find(|(_, known)| same(known)).map_or("zoned", |(word, _)| word)
     }
 
-    /// Whether offsets are drawn at random.
+    /// Returns whether offsets are random.
     pub fn is_random(self) -> bool {
         matches!(self, Self::Random | Self::Zipf(_) | Self::Zoned(_))
     }
 }
 
-/// Parts of a file, one behind the other, each with its share of the transfers.
+/// Consecutive parts of a file with their shares of the transfers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileZones {
-    /// Shares of the transfers and of the file, both in hundredths; an unused part has nothing of both.
+    /// Shares of the transfers and of the file in per cent; unused parts are 0.
     parts: [(u8, u8); Self::MAX_PARTS],
 }
 
 impl FileZones {
-    /// Most parts.
     const MAX_PARTS: usize = 8;
 
-    /// Reads `50-5:30-15:20-80`: half of the transfers to the first twentieth, and so on.
+    /// Parses `50-5:30-15:20-80`: 50 % of the transfers to the first 5 % of the file, and so on.
     fn parse(text: &str) -> Option<Self> {
         let mut parts = [(0, 0); Self::MAX_PARTS];
         let mut sums = (0_u32, 0_u32);
@@ -108,7 +103,7 @@ impl FileZones {
         (sums == (100, 100)).then_some(Self { parts })
     }
 
-    /// The parts: their shares of the transfers and of the file, both in hundredths.
+    /// Shares of the transfers and of the file per part, in per cent.
     pub fn parts(&self) -> impl Iterator<Item = (u64, u64)> {
         let used = self.parts.into_iter().filter(|(_, of_file)| *of_file > 0);
         used.map(|(transfers, of_file)| (u64::from(transfers), u64::from(of_file)))

@@ -1,4 +1,4 @@
-//! What a processor tells of itself besides its numbers, and what contradicts a row.
+//! Properties of a processor besides its numbers, and contradictions to a row.
 
 use std::collections::BTreeSet;
 
@@ -10,21 +10,21 @@ use crate::machine::cpu::{Ability, CacheKind, Capability};
 use crate::quantity::format::significant;
 use crate::quantity::{Quantity, Unit};
 
-/// What a processor's name is worth.
+/// Reliability of a processor's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Name {
-    /// It has a product's number: the maker's own, or a hypervisor passes the processor through.
+    /// Contains a product number: the name is the vendor's own or passed through.
     Product,
-    /// A maker's name without a product's number, as hypervisors write in its place; caches and features are the
-    /// processor's own, less what is hidden.
+    /// Vendor's name without a product number, as hypervisors write. Caches and features are the
+    /// processor's own, except for hidden ones.
     General,
-    /// Made up with the rest of CPUID, caches included: a hypervisor's own model of a processor.
+    /// Made up by a hypervisor with the rest of CPUID, caches included.
     MadeUp,
-    /// There is none.
+    /// No name.
     Missing,
 }
 
-/// What one CPU tells of itself.
+/// Properties of one CPU.
 #[derive(Debug)]
 pub(super) struct Evidence<'a> {
     pub(super) name: Name,
@@ -36,18 +36,17 @@ pub(super) struct Evidence<'a> {
     l3: Option<Size>,
     pub(super) native_model: Option<u32>,
     pub(super) is_512_wide: Option<bool>,
-    /// Whether measured rates alone show that the 512-bit paths are off.
+    /// Whether only measured rates show that the 512-bit paths are disabled.
     pub(super) is_narrowed: bool,
     /// Whether this CPU's own CPUID is known.
     pub(super) has_cpuid: bool,
-    /// What cores of this kind were measured to start in a cycle.
+    /// Measured instructions per cycle of cores of this kind.
     capabilities: Vec<&'a Capability>,
 }
 
-/// Share by which a core may seem to do more than its row says, by the uncertainty of a measured rate.
+/// Tolerance of a measured rate above the row's.
 const ABOVE: f64 = 1.02;
 
-/// Size in bytes, and ways where they are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Size {
     bytes: u64,
@@ -55,8 +54,9 @@ struct Size {
 }
 
 impl<'a> Evidence<'a> {
-    /// What CPU `number` tells: by CPUID, else by what the kernel shows. A hypervisor can leave its flag out (QEMU's
-    /// `-cpu …,-hypervisor`), so it is also known by the rest of the machine (`in_guest`) and by a name that only it writes.
+    /// Collects the properties of CPU `number` from CPUID, else from the kernel. A hypervisor can
+    /// hide its flag (QEMU's `-cpu …,-hypervisor`), so the rest of the machine (`in_guest`) and
+    /// names that only hypervisors use count too.
     pub(super) fn of(cpu: &'a Cpu, in_guest: bool, number: usize) -> Self {
         let answers = cpu.cpuid.of(number);
         let mut features: BTreeSet<&str> = answers.map(|a| a.features().collect()).unwrap_or_default();
@@ -81,7 +81,8 @@ impl<'a> Evidence<'a> {
             has_cpuid: answers.is_some(),
             capabilities: cpu.capabilities.iter().filter(|one| alike(cpu, one.cpu, number)).collect(),
         };
-        // A hypervisor may hide the width, and firmware may switch it off without a trace in CPUID; what was measured cannot be invented.
+        // A hypervisor may hide the width, and firmware may disable it without a trace in CPUID;
+        // measured rates cannot be invented.
         let is_measured = |bits: u32, rate: f64| found.capabilities.iter().any(|one| one.is_fma(bits, rate));
         if is_measured(512, 2.0) {
             found.is_512_wide = Some(true);
@@ -112,9 +113,9 @@ impl<'a> Evidence<'a> {
         }
     }
 
-    /// QEMU's caches where it is not told to pass on the host's (target/i386/cpu.c, legacy caches): a level 2 of 4 MiB
-    /// for a core with level-1 caches of 32 KiB, or AMD's level 1 of 64 KiB and two ways. Or caches of a line or so, as
-    /// bhyve has them (x86.c, leaf 8000_001D).
+    /// Detects QEMU's default caches (target/i386/cpu.c, legacy caches): a level 2 of 4 MiB with
+    /// level-1 caches of 32 KiB, or AMD's level 1 of 64 KiB and two ways; and the tiny caches of
+    /// bhyve (x86.c, leaf 8000_001D).
     fn has_made_up_caches(&self) -> bool {
         let is = |size: Option<Size>, kib: u64, ways: u32| size.is_some_and(|s| s.is(kib, ways));
         let intel = is(self.l1d, 32, 8) && is(self.l1i, 32, 8) && is(self.l2, 4096, 16);
@@ -122,7 +123,7 @@ impl<'a> Evidence<'a> {
         self.is_virtual && (intel || tiny || is(self.l1d, 64, 2))
     }
 
-    /// Why the processor cannot be of this row; `None` where nothing speaks against it.
+    /// Returns why the processor cannot belong to this row, if anything contradicts it.
     pub(super) fn contradiction(&self, row: &Microarchitecture) -> Option<String> {
         if let Some(feature) = self.impossible(row) {
             return Some(feature);
@@ -136,14 +137,14 @@ impl<'a> Evidence<'a> {
         row.caches.as_ref().and_then(|caches| self.other_cache(caches)).or_else(|| self.more_than(row))
     }
 
-    /// The first feature that chips of the row cannot have.
+    /// Returns the first feature that chips of the row cannot have.
     pub(super) fn impossible(&self, row: &Microarchitecture) -> Option<String> {
         let feature = row.never.iter().find(|feature| self.features.contains(feature.as_str()))?;
         Some(format!("cannot have {feature}"))
     }
 
-    /// The first rate of the row that a core like this one was measured to be above. Below says nothing: a neighbour or
-    /// throttling slows a core down.
+    /// Returns the first rate of the row that a similar core was measured to exceed. Lower rates
+    /// prove nothing, as a neighbour or throttling slows a core down.
     pub(super) fn more_than(&self, row: &Microarchitecture) -> Option<String> {
         self.capabilities.iter().find_map(|one| {
             let rate = match one.ability {
@@ -154,7 +155,7 @@ impl<'a> Evidence<'a> {
                 Ability::IntegerAdd => rate::INTEGER_ADD,
                 Ability::Loads | Ability::FmaLatency | Ability::AddLatency => return None,
             };
-            // One reading is not precise: only the step that it clearly means counts.
+            // A single measurement is imprecise: only the step that it clearly shows counts.
             let step = one.per_cycle()?;
             let listed = row.rates(rate).at(one.bits).filter(|listed| step > listed * ABOVE)?;
             Some(format!(
@@ -167,7 +168,7 @@ impl<'a> Evidence<'a> {
         })
     }
 
-    /// The first cache that no chip of the row has.
+    /// Returns the first cache that no chip of the row has.
     fn other_cache(&self, caches: &Caches) -> Option<String> {
         let levels = [
             ("level 1 data cache", self.l1d, &caches.l1d),
@@ -185,7 +186,6 @@ impl<'a> Evidence<'a> {
     }
 }
 
-/// Whether two CPUs are of one kind.
 fn alike(cpu: &Cpu, a: usize, b: usize) -> bool {
     let kind = |number| cpu.kinds.iter().position(|kind| kind.cpus.contains(number));
     kind(a) == kind(b)
@@ -202,12 +202,12 @@ impl Size {
     }
 }
 
-/// Words of which a maker's own name of a processor has one.
+/// A vendor's own name of a processor contains one of these words.
 const MAKERS: [&str; 8] = ["(R)", "(tm)", "Intel", "AMD", "Hygon", "Zhaoxin", "ZHAOXIN", "VIA"];
 
-/// What a name is worth. A product's number has a word with three digits or more that is no clock; the words in
-/// parentheses are marks or, in QEMU, the model's name, and QEMU's `xx` stand for digits. A name without its maker is a provider's
-/// (`Virtual CPU 714389bda930`), whatever digits it has.
+/// Rates a processor's name. A product number is a word with three or more digits that is not a
+/// clock. Words in parentheses are marks or, in QEMU, model names; QEMU's `xx` stand for digits. A
+/// name without a vendor is a provider's (`Virtual CPU 714389bda930`), whatever its digits.
 fn name(name: Option<&str>) -> Name {
     let Some(name) = name.filter(|name| !name.trim().is_empty()) else { return Name::Missing };
     if is_of_a_hypervisor(name) || !MAKERS.iter().any(|maker| name.contains(maker)) {
@@ -233,7 +233,7 @@ fn name(name: Option<&str>) -> Name {
     }
 }
 
-/// Whether only a hypervisor gives a processor this name: how those of QEMU's models begin (target/i386/cpu.c, `model_id`).
+/// Returns whether only hypervisors use this name (QEMU target/i386/cpu.c, `model_id`).
 fn is_of_a_hypervisor(name: &str) -> bool {
     const BEGINNINGS: [&str; 16] = [
         "QEMU ",

@@ -1,4 +1,4 @@
-//! Which row a core is of, by its numbers and by what else it tells.
+//! Identification of a core's row by its numbers and other properties.
 
 use std::collections::BTreeSet;
 
@@ -10,62 +10,64 @@ use super::table::{Caches, Microarchitecture, table};
 use crate::limit::{Limit, Source};
 use crate::machine::{Cpu, Machine};
 
-/// The most chips that a sentence names.
+/// Maximum number of chips in a sentence.
 const MOST_NAMED: usize = 4;
 
-/// How certain it is what a core is.
+/// Certainty of a core's identification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Identity {
-    /// Its numbers name a row, and nothing that it tells contradicts it.
+    /// The numbers select a row, and nothing contradicts it.
     Documented,
-    /// Its numbers are not its own or do not decide; features and caches leave these chips.
+    /// The numbers are made up or ambiguous; features and caches leave these chips.
     Inferred,
 }
 
-/// A core, with the facts on which all the chips agree that it can be.
+/// A core, with the facts on which all chips that it can be agree.
 #[derive(Debug, Clone)]
 pub struct Core {
     rows: Vec<&'static Microarchitecture>,
-    /// What it is, as engineers call it: one name, or several with "or".
+    /// Common name, or several with "or".
     pub name: String,
-    /// How certain that is.
+    /// Certainty of the identification.
     pub identity: Identity,
-    /// What an inferred identity rests on.
+    /// Basis of an inferred identification.
     pub note: Option<String>,
-    /// Where its facts are from.
+    /// Source of the facts.
     pub source: String,
-    /// Load-to-use latency of the level-1 data cache, in cycles, at best.
+    /// Best load-to-use latency of the level-1 data cache, in cycles.
     pub l1_latency: Option<f64>,
-    /// The same for level 2.
+    /// Best load-to-use latency of the level-2 cache, in cycles.
     pub l2_latency: Option<f64>,
-    /// Bytes that loads can take from the level-1 data cache in a cycle.
+    /// Bytes per cycle that loads can take from the level-1 data cache.
     pub l1_load_bytes: Option<f64>,
-    /// Bytes that come from level 2 to level 1 in a cycle, at most.
+    /// Maximum bytes per cycle from level 2 to level 1.
     pub l2_load_bytes: Option<f64>,
-    /// The same from level 3 to level 2.
+    /// Maximum bytes per cycle from level 3 to level 2.
     pub l3_load_bytes: Option<f64>,
-    /// The largest level 3 that such chips have without a cache stacked on top, in bytes; of chips that it can be, the largest.
+    /// Largest level 3 in bytes of all chips that it can be, without stacked cache.
     pub l3_most: Option<u64>,
-    /// The most cores that share a level 3 of such chips, if all of them have a bound.
+    /// Maximum number of cores that share a level 3, if all chips that it can be have such a bound.
     pub l3_cores: Option<u64>,
-    /// Loads of up to 8 bytes started in a cycle.
+    /// Loads of up to 8 bytes started per cycle.
     pub loads: Option<f64>,
-    /// Stores of up to 8 bytes started in a cycle.
+    /// Stores of up to 8 bytes started per cycle.
     pub stores: Option<f64>,
-    /// Loads and stores together, half of them each.
+    /// Loads and stores started per cycle together, half of them each.
     pub accesses: Option<f64>,
 }
 
 impl Core {
-    /// What the core is that is CPU `number` of this machine.
+    /// Identifies the core of CPU `number`.
     ///
-    /// The row that the numbers name holds if nothing contradicts it (a feature that such chips cannot have, another
-    /// cache) and if the numbers can be trusted: a product's name stands beside them, or there is no hypervisor. Otherwise
-    /// all rows of the vendor that nothing contradicts are candidates, and of each fact the value on which they agree
-    /// holds, as inferred. Features that are missing never count: hypervisors hide them.
+    /// The row that the numbers select holds if nothing contradicts it (a feature that such chips
+    /// cannot have, another cache) and the numbers can be trusted: the name has a product number,
+    /// or there is no hypervisor. Otherwise all rows of the vendor without a contradiction are
+    /// candidates, and a fact on which they agree holds as inferred. Missing features never count,
+    /// as hypervisors hide them.
     ///
     /// # Errors
-    /// What is missing: the chip's numbers, a row for them, or a row for this kind of core. Or the processor is no real one.
+    /// The numbers, their row or a row for this kind of core are missing, or the processor is
+    /// emulated.
     pub fn of(machine: &Machine, number: usize) -> Result<Self, Unknown> {
         if machine.is_emulated() {
             return Err(Unknown(
@@ -75,10 +77,7 @@ impl Core {
         Self::seen(&machine.cpu, machine.virtualisation.is_virtual == Some(true), number)
     }
 
-    /// Whether these CPUs are cores of one kind, or all of an unknown one.
-    ///
-    /// # Errors
-    /// They are of several kinds: what holds for one does not hold for all.
+    /// Fails unless these CPUs are cores of one kind, or all of an unknown kind.
     pub fn of_one_kind(machine: &Machine, cpus: &[usize]) -> Result<(), String> {
         let kind = |cpu: &usize| Self::of(machine, *cpu).ok().map(|core| core.name);
         let kinds: BTreeSet<Option<String>> = cpus.iter().map(kind).collect();
@@ -91,7 +90,7 @@ impl Core {
         }
     }
 
-    /// The same of processors alone, where something else than they tells that there is a hypervisor, or nothing does.
+    /// Like [`Core::of`], for a processor alone; `in_guest` if the machine shows a hypervisor.
     pub(super) fn seen(cpu: &Cpu, in_guest: bool, number: usize) -> Result<Self, Unknown> {
         let rows = &table()?.microarchitecture;
         let arm = cpu.arm_of(number);
@@ -110,8 +109,8 @@ impl Core {
             return not_listed(cpu, number);
         }
         if arm.is_some() {
-            // Features that are missing are hidden; one that such a core cannot have shows that the part is not the core's own: a
-            // hypervisor may write it (Linux, KVM_CAP_ARM_WRITABLE_IMP_ID_REGS).
+            // Missing features are hidden. A feature that such a core cannot have shows that a
+            // hypervisor wrote the part (Linux, KVM_CAP_ARM_WRITABLE_IMP_ID_REGS).
             return match listed.iter().find_map(|row| evidence.impossible(row)) {
                 None => Ok(Self::new(listed, Identity::Documented, None)),
                 Some(against) => contradicted(&by_name(&listed, cpu, number), &against),
@@ -156,7 +155,7 @@ impl Core {
         }
     }
 
-    /// What features and caches leave, because `why` the numbers do not count.
+    /// Identifies by features and caches; `why` is the reason why the numbers do not count.
     fn inferred(
         rows: &'static [Microarchitecture],
         cpu: &Cpu,
@@ -174,7 +173,6 @@ impl Core {
         Ok(Self::new(left, Identity::Inferred, Some(note)))
     }
 
-    /// A core that is of one of these rows.
     fn new(rows: Vec<&'static Microarchitecture>, identity: Identity, note: Option<String>) -> Self {
         let agreed = |key: &str| agreed(&rows, key);
         Self {
@@ -199,22 +197,18 @@ impl Core {
         }
     }
 
-    /// What the rows that it can be of say of a key of `data/microarchitectures.toml`, where they agree.
+    /// Value of a key of `data/microarchitectures.toml`, if all candidate rows agree.
     pub fn number(&self, key: &str) -> Option<f64> {
         agreed(&self.rows, key)
     }
 
-    /// The rows that it can be of.
     #[cfg(test)]
     pub(super) fn rows(&self) -> impl Iterator<Item = &'static Microarchitecture> + '_ {
         self.rows.iter().copied()
     }
 
-    /// Instructions of `bits`-wide vectors started in a cycle.
-    ///
-    /// # Errors
-    /// The width is not in the row, the chip's name does not tell how many units it has, or the chips that it can be
-    /// differ.
+    /// Returns the instructions of `bits`-wide vectors started per cycle. Fails if the row lacks
+    /// the width, the chip's name does not show its number of units, or the candidates differ.
     pub fn per_cycle(&self, of: Rate, bits: u32, cpu: &Cpu) -> Result<f64, Unknown> {
         let rates: Result<Vec<f64>, Unknown> =
             self.rows.iter().map(|row| row.per_cycle(of, bits, cpu)).collect();
@@ -229,19 +223,18 @@ impl Core {
         })
     }
 
-    /// Whether any rate is listed of a chip that it can be; a row may only name one.
+    /// Returns whether a candidate row has any rate; a row may only have a name.
     pub fn is_rated(&self) -> bool {
         self.rows.iter().any(|row| row.facts.contains_key(rate::ADD.key))
     }
 
-    /// Cycles from one instruction to the next that waits for its result, at best; of chips that it can be, the least that one
-    /// of them has. `None` where it is not listed for all of them.
+    /// Minimum of the candidates' latencies in cycles to a dependent instruction, if all are known.
     pub fn latency(&self, of: Rate) -> Option<f64> {
         let latencies: Option<Vec<f64>> = self.rows.iter().map(|row| row.latency(of)).collect();
         latencies?.into_iter().reduce(f64::min)
     }
 
-    /// A limit that rests on this core: one that is inferred says so, and why.
+    /// Marks a limit that rests on an inferred identification, with the reason.
     pub fn mark(&self, limit: Limit) -> Limit {
         let Some(note) = self.note.as_ref().filter(|_| self.identity == Identity::Inferred) else {
             return limit;
@@ -269,20 +262,20 @@ fn contradicted(numbers: &str, against: &str) -> Result<Core, Unknown> {
     )))
 }
 
-/// What rows say of a key, where they agree.
+/// Returns the value of a key on which all rows agree.
 fn agreed(rows: &[&Microarchitecture], key: &str) -> Option<f64> {
     let mut numbers = rows.iter().map(|row| row.number(key));
     let first = numbers.next().flatten()?;
     numbers.all(|other| other == Some(first)).then_some(first)
 }
 
-/// The largest of what the rows' caches have, if all of them have it.
+/// Returns the maximum of a cache property, if all rows have it.
 fn most_of(rows: &[&Microarchitecture], number: impl Fn(&Caches) -> Option<u64>) -> Option<u64> {
     let numbers: Option<Vec<u64>> = rows.iter().map(|row| number(row.caches.as_ref()?)).collect();
     numbers?.into_iter().max()
 }
 
-/// The row that the numbers name, of several the one for this kind of core, and what contradicts it.
+/// Row that the numbers select, and what contradicts it.
 type Named = (Vec<&'static Microarchitecture>, Option<String>);
 
 fn by_numbers(
@@ -302,7 +295,7 @@ fn by_numbers(
             )));
         }
     } else if rows.len() > 1 && !evidence.is_virtual && evidence.has_cpuid {
-        // The kernel does not name kinds, or there is but one: caches and CPUID 0x1A of this very CPU tell.
+        // The kernel names no kinds: this CPU's caches and CPUID 0x1A decide.
         rows.retain(|row| evidence.contradiction(row).is_none());
     }
     if rows.len() > 1 {
@@ -315,7 +308,7 @@ fn by_numbers(
     Ok((rows, against))
 }
 
-/// Rows of the width that CPUID tells, or else the model.
+/// Selects rows by the width that CPUID shows, else by the model.
 fn of_this_width(
     listed: &[&'static Microarchitecture],
     cpu: &Cpu,
@@ -331,7 +324,7 @@ fn of_this_width(
     listed.iter().filter(is).copied().collect()
 }
 
-/// All rows of the vendor that nothing contradicts.
+/// Returns all rows of the vendor without a contradiction.
 fn candidates(
     rows: &'static [Microarchitecture],
     cpu: &Cpu,
@@ -342,8 +335,8 @@ fn candidates(
     of_vendor.filter(|row| evidence.contradiction(row).is_none()).collect()
 }
 
-/// Chips that hypervisors show as one of the `named`, less those that a feature or a measured rate contradicts. Caches do not
-/// count: they are masked too.
+/// Returns chips that hypervisors show as one of `named`, except those that a feature or a measured
+/// rate contradicts. Caches do not count, as they are masked too.
 fn masked(
     rows: &'static [Microarchitecture],
     named: &[&'static Microarchitecture],
@@ -355,7 +348,7 @@ fn masked(
     rows.iter().filter(is_masked).filter(is_possible).collect()
 }
 
-/// `A, B or C`, the first few.
+/// Formats the first few names: `A, B or C`.
 fn names(rows: &[&Microarchitecture]) -> String {
     let mut names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
     names.dedup();
@@ -369,7 +362,7 @@ fn names(rows: &[&Microarchitecture]) -> String {
     }
 }
 
-/// What the numbers say, as the beginning of a sentence.
+/// Describes what the numbers select, as the start of a sentence.
 fn by_name(named: &[&Microarchitecture], cpu: &Cpu, number: usize) -> String {
     match named {
         [] => identity(cpu, number).unwrap_or_default(),
@@ -380,7 +373,7 @@ fn by_name(named: &[&Microarchitecture], cpu: &Cpu, number: usize) -> String {
     }
 }
 
-/// The numbers that identify a chip, for a message.
+/// Formats the numbers that identify a chip.
 fn identity(cpu: &Cpu, number: usize) -> Option<String> {
     match (cpu.vendor.as_deref(), cpu.family, cpu.model, cpu.arm_of(number)) {
         (Some(vendor), Some(family), Some(model), _) => {

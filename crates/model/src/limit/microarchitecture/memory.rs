@@ -1,4 +1,4 @@
-//! The most memory that a socket of a server chip can have.
+//! Maximum memory bandwidth of a server chip's socket.
 
 use serde::Deserialize;
 
@@ -7,50 +7,46 @@ use super::identify::{Core, Identity};
 use super::table::{Chip, table};
 use crate::machine::Machine;
 
-/// The most memory a socket of a server chip can have.
+/// Memory of a socket of a server chip with all channels filled.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SocketMemory {
     /// Name of the chip.
     pub name: String,
-    /// Which chip, by its numbers.
+    /// Chip by its numbers.
     pub(super) chip: Option<Chip>,
-    /// Which chip, by how the type of an Amazon EC2 instance begins: on Arm a core is in many chips.
+    /// Chip by the prefix of Amazon EC2 instance types: on Arm many chips share a core.
     #[serde(default)]
     pub(super) products: Vec<String>,
-    /// Vendors of the system, as the firmware names them, one of which the machine must have.
+    /// Possible vendors of the system in the firmware's spelling; empty for any.
     #[serde(default)]
     pub(super) vendors: Vec<String>,
-    /// Parts of names one of which the chip's name must have; `#` stands for a digit.
+    /// Substrings of which the chip's name must contain one; `#` stands for a digit.
     #[serde(default)]
     pub(super) only: Vec<String>,
-    /// Parts of names, written alike, that the chip's name must not have: chips of the same number with other memory.
+    /// Substrings of names of chips with the same numbers but other memory.
     #[serde(default, rename = "except")]
     pub(super) excepted: Vec<String>,
-    /// 64-bit channels.
+    /// Number of 64-bit channels.
     pub channels: u32,
-    /// Cores of the largest chip of the row.
+    /// Cores of the row's largest chip.
     pub cores_most: u32,
-    /// Sockets that hosts of this chip have.
+    /// Maximum number of sockets of hosts with this chip.
     #[serde(default = "two")]
     pub sockets_most: u32,
-    /// Millions of transfers a second on each channel.
+    /// Million transfers per second and channel.
     pub megatransfers: u32,
-    /// Where the row is from.
+    /// Source of the row.
     pub source: String,
 }
 
-/// Sockets of most servers.
+/// Default number of sockets of a server.
 fn two() -> u32 {
     2
 }
 
 impl SocketMemory {
-    /// The most that a socket of this machine can have, if it is a server chip with a row. A chip whose numbers are not
-    /// its own has none.
-    ///
-    /// # Errors
-    /// Why the chip's numbers do not count.
+    /// Returns the row of this machine's chip, if any; fails if its identification is not certain.
     pub fn of(machine: &Machine) -> Result<Option<&'static Self>, Unknown> {
         let rows = &table()?.memory;
         let cpu = &machine.cpu;
@@ -68,7 +64,7 @@ impl SocketMemory {
         Ok(rows.iter().filter(is_listed).find(|row| row.fits(name) && row.is_of_vendor(machine)))
     }
 
-    /// Whether the machine is an instance of Amazon EC2 of a type (`c7g.xlarge`) that has this chip.
+    /// Returns whether the machine's EC2 instance type (`c7g.xlarge`) has this chip.
     fn is_of_product(&self, machine: &Machine) -> bool {
         let begins = |of: &str| self.products.iter().any(|begin| of.starts_with(begin.as_str()));
         machine.virtualisation.ec2_type().is_some_and(begins)
@@ -88,7 +84,7 @@ impl SocketMemory {
         (self.only.is_empty() || self.only.iter().any(has)) && !self.excepted.iter().any(has)
     }
 
-    /// Bytes a second over all channels of one socket.
+    /// Bandwidth in B/s over all channels of one socket.
     pub fn bytes_per_second(&self) -> f64 {
         f64::from(self.channels) * 8.0 * f64::from(self.megatransfers) * 1e6
     }

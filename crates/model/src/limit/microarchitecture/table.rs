@@ -1,4 +1,4 @@
-//! The rows of `data/microarchitectures.toml`, and what each says of a kind of work.
+//! Rows of `data/microarchitectures.toml`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -15,18 +15,14 @@ use crate::machine::cpu::ArmId;
 
 const FILE: &str = include_str!("../../../../../data/microarchitectures.toml");
 
-/// The rows, read once. Immutable.
 static TABLE: LazyLock<Result<Table, String>> = LazyLock::new(|| read(FILE));
 
-/// The table, or what is wrong with it.
-///
-/// # Errors
-/// The file is not of its form.
+/// Returns the table, or the reason why the file is malformed.
 pub(super) fn table() -> Result<&'static Table, Unknown> {
     TABLE.as_ref().map_err(|e| Unknown(e.clone()))
 }
 
-/// Reads the file and replaces the names of sets of features by the features.
+/// Parses the file and replaces names of feature sets by their features.
 fn read(file: &str) -> Result<Table, String> {
     let mut table: Table =
         toml::from_str(file).map_err(|e| format!("data/microarchitectures.toml: {}", e.message()))?;
@@ -40,10 +36,9 @@ fn read(file: &str) -> Result<Table, String> {
     Ok(table)
 }
 
-/// Sets may name sets so deep.
 const MOST_DEPTH: usize = 16;
 
-/// Adds a feature, or all of a set and of the sets that it names.
+/// Adds a feature, or the features of a set and its nested sets.
 fn expand(
     name: &str,
     sets: &BTreeMap<String, Vec<String>>,
@@ -59,7 +54,6 @@ fn expand(
     members.iter().try_for_each(|member| expand(member, sets, found, depth + 1))
 }
 
-/// The whole file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Table {
@@ -68,36 +62,34 @@ pub(super) struct Table {
     pub(super) memory: Vec<SocketMemory>,
 }
 
-/// One row: what a core can do in one cycle. A test knows which keys there are.
+/// One row: per-cycle capabilities of a core. A test checks the keys.
 #[derive(Debug, Deserialize)]
 pub(super) struct Microarchitecture {
-    /// Name, as engineers call it.
+    /// Common name.
     pub name: String,
     pub(super) chip: Chip,
-    /// The kernel's name for this kind of core, on chips that mix several.
+    /// Kernel's name of this kind of core, on chips with several kinds.
     pub(super) core_kind: Option<String>,
-    /// Features that the chip cannot have.
     #[serde(default)]
     pub(super) never: Vec<String>,
-    /// Chips that hypervisors show with the numbers, features and caches of this one.
+    /// Chips that hypervisors show with this chip's numbers, features and caches.
     #[serde(default)]
     pub(super) mask_of: Vec<String>,
-    /// What its caches are.
     pub(super) caches: Option<Caches>,
-    /// CPUID 0x1A, EAX.
+    /// EAX of CPUID 0x1A.
     pub(super) native_model: Option<u32>,
-    /// Whether the data paths have 512 bits, where chips of one number differ.
+    /// Width of the data paths, if chips with the same numbers differ.
     pub(super) full_width: Option<FullWidth>,
     #[serde(default)]
     pub(super) units_512_by_name: Vec<ByName>,
-    /// Where the row is from.
+    /// Source of the row.
     pub source: String,
-    /// All else that it says, by key: rates, latencies, what caches deliver.
+    /// Other facts by key: rates, latencies, cache bandwidths.
     #[serde(flatten)]
     pub(super) facts: BTreeMap<String, Fact>,
 }
 
-/// Which chips a row is about.
+/// Chips that a row describes.
 #[derive(Debug, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
 pub(super) enum Chip {
@@ -105,7 +97,6 @@ pub(super) enum Chip {
     Arm { implementer: u32, part: u32 },
 }
 
-/// An inclusive range, `[first, last]`.
 #[derive(Debug, Deserialize, Clone, Copy)]
 #[serde(from = "[u32; 2]")]
 pub(super) struct Range {
@@ -113,7 +104,7 @@ pub(super) struct Range {
     pub(super) last: u32,
 }
 
-/// Caches of a core: all sizes, in KiB, and ways that chips of the row have; any, where none is listed.
+/// Possible sizes in KiB and ways of a core's caches; an empty list allows any.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Caches {
@@ -123,25 +114,25 @@ pub(super) struct Caches {
     pub(super) l1i: Vec<[u32; 2]>,
     #[serde(default)]
     pub(super) l2: Vec<[u32; 2]>,
-    /// The largest level 3, in KiB.
+    /// Largest level 3, in KiB.
     pub(super) l3_most: u64,
-    /// The largest without a cache stacked on top, if that is less.
+    /// Largest level 3 in KiB without a stacked cache, if smaller.
     pub(super) l3_usual: Option<u64>,
-    /// The most cores that share a level 3, if it does not belong to the whole socket.
+    /// Maximum number of cores that share a level 3, unless it belongs to the whole socket.
     pub(super) l3_cores: Option<u64>,
 }
 
-/// Which chips of a row's numbers have 512-bit data paths.
+/// Chips of a row's numbers that have 512-bit data paths.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FullWidth {
-    /// What CPUID 8000_001A says on chips of this row.
+    /// Value of CPUID 8000_001A on chips of this row.
     pub(super) is: bool,
-    /// The models that are of this row where CPUID does not say.
+    /// Models that belong to this row if CPUID does not show the width.
     pub(super) models: Vec<Range>,
 }
 
-/// The number of 512-bit units of chips whose name has this part.
+/// Number of 512-bit units of chips with `part` in their name.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ByName {
@@ -162,7 +153,7 @@ impl Range {
 }
 
 impl Chip {
-    /// Whether the numbers that the processor gives are of this chip; `arm` identifies the core that is asked about.
+    /// Returns whether the processor's numbers select this chip; on Arm those of `arm`.
     pub(super) fn is(&self, cpu: &Cpu, arm: Option<&ArmId>) -> bool {
         match self {
             Self::X86 { vendor, family, models, steppings } => {
@@ -178,7 +169,6 @@ impl Chip {
         }
     }
 
-    /// Whose processor it is, for an x86.
     pub(super) fn vendor(&self) -> Option<&str> {
         match self {
             Self::X86 { vendor, .. } => Some(vendor),
@@ -188,10 +178,7 @@ impl Chip {
 }
 
 impl Microarchitecture {
-    /// Instructions of `bits`-wide vectors started in a cycle.
-    ///
-    /// # Errors
-    /// The width is not in the row, or the chip's name does not tell how many units it has.
+    /// Instructions of `bits`-wide vectors started per cycle; fails if the row or name lacks them.
     pub(super) fn per_cycle(&self, of: Rate, bits: u32, cpu: &Cpu) -> Result<f64, Unknown> {
         let listed = self.rates(of).at(bits);
         let named = of.per_512_unit.filter(|_| bits == 512 && !self.units_512_by_name.is_empty());
@@ -213,17 +200,17 @@ impl Microarchitecture {
         rate.ok_or_else(unknown)
     }
 
-    /// What the row says of a key that has one number; `None` where it does not.
+    /// Returns the value of a key with a single number.
     pub(super) fn number(&self, key: &str) -> Option<f64> {
         self.facts.get(key)?.number()
     }
 
-    /// Cycles from one instruction to the next that waits for it, at best.
+    /// Best latency in cycles to a dependent instruction.
     pub(super) fn latency(&self, of: Rate) -> Option<f64> {
         of.latency.cycles(|key| self.number(key))
     }
 
-    /// What the row says of a rate, by width, in instructions a cycle.
+    /// Rates by width, in instructions per cycle.
     pub(super) fn rates(&self, of: Rate) -> Widths {
         let listed = self.facts.get(of.key).map(|fact| fact.widths()).unwrap_or_default();
         if of.in_cycles { listed.inverse() } else { listed }

@@ -1,4 +1,4 @@
-//! Of rows and of how a processor's numbers find them.
+//! Tests of the rows and of the identification by a processor's numbers.
 
 mod elsewhere;
 mod machines;
@@ -15,7 +15,7 @@ use crate::machine::{Cpu, CpuSet, Cpuid, Machine, Root};
 const AMD: &str = "AuthenticAMD";
 const INTEL: &str = "GenuineIntel";
 
-/// Keys of rows that are no rate or latency of a kernel.
+/// Keys of rows that are not rates or latencies of kernels.
 const FACTS: &[&str] = &[
     "l1_latency",
     "l2_latency",
@@ -32,7 +32,7 @@ const FACTS: &[&str] = &[
     "integer",
 ];
 
-/// Features of AArch64 as /proc/cpuinfo names them (Linux, Documentation/arch/arm64/elf_hwcaps.rst).
+/// AArch64 features as in /proc/cpuinfo (Linux, Documentation/arch/arm64/elf_hwcaps.rst).
 const ARM: [&str; 6] = ["asimddp", "atomics", "bf16", "i8mm", "sve", "sve2"];
 
 fn is_known(key: &str) -> bool {
@@ -70,7 +70,7 @@ fn every_row_parses_and_is_plausible_and_has_a_source() {
                 let whole = [1.0 / 16.0, 0.25, 0.333, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0].contains(&rate);
                 assert!(if quick { whole } else { (0.01..0.6).contains(&rate) }, "{name} {of:?}: {rate}");
             }
-            // A wider vector is never quicker.
+            // A wider vector is never faster.
             assert!(widths.is_sorted_by(|a, b| b.is_none() || a.is_none() || a >= b), "{name} {of:?}");
         }
         let has = |rate| row.rates(rate).bits_128.is_some();
@@ -369,7 +369,7 @@ fn measured(ability: Ability, isa: &str, bits: u32, measured: f64) -> Capability
 
 #[test]
 fn a_core_that_does_more_than_its_row_is_not_of_the_row() {
-    // A template writes Haswell's numbers: additions at half the rate of the host's.
+    // A template shows Haswell's numbers: additions at half the host's rate.
     let mut haswell = x86(INTEL, 6, 63, 2);
     assert_eq!(name(&haswell), "Haswell");
     haswell.capabilities = vec![measured(Ability::Add, "avx2", 256, 1.01)];
@@ -381,12 +381,12 @@ fn a_core_that_does_more_than_its_row_is_not_of_the_row() {
     haswell.capabilities = vec![measured(Ability::Add, "avx2", 256, 1.99)];
     let why = Core::seen(&haswell, false, 0).unwrap_err().to_string();
     assert!(why.contains("starts 1.00 additions of 256 bits in a cycle, and 1.99 were measured"), "{why}");
-    // Zen 5 of 256 bits by its numbers, of 512 by what it does.
+    // 256-bit Zen 5 by its numbers, 512-bit by its rates.
     let mut zen5 = x86(AMD, 26, 36, 0);
     assert_eq!(name(&zen5), "Zen 5 (256-bit)");
     zen5.capabilities = vec![measured(Ability::Fma, "avx512", 512, 1.997)];
     assert_eq!(name(&zen5), "Zen 5");
-    // And the reverse, where firmware has switched the wide paths off; a busy neighbour slows both widths down.
+    // Firmware has disabled the 512-bit paths; a busy neighbour slows both widths down.
     let mut narrowed = x86(AMD, 26, 68, 0);
     let both = |of_256: f64, of_512: f64| {
         vec![measured(Ability::Fma, "avx2", 256, of_256), measured(Ability::Fma, "avx512", 512, of_512)]

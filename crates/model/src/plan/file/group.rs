@@ -1,4 +1,4 @@
-//! The groups of a plan file.
+//! Groups of a plan file.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -10,7 +10,7 @@ use super::{NO_SERVER, Node, Origin, SERVER, Source, Wrong, spelled};
 use crate::case::{KEYS, Key, Value};
 use crate::plan::{Exclude, Group, Place, Places, Position};
 
-/// The keys of a group, beside the parameters of cases.
+/// Keys of a group, in addition to the parameters of cases.
 pub const GROUP_KEYS: &[&str] = &[
     "benchmark",
     "name",
@@ -32,7 +32,6 @@ impl Source<'_> {
         Position { line, column }
     }
 
-    /// Where a key and its values stand.
     pub(super) fn place(self, key: Range<usize>, value: &Node<'_>) -> Place {
         let values = match value.get_ref() {
             DeValue::Array(items) => items.iter().map(|item| self.position(&item.span())).collect(),
@@ -42,7 +41,7 @@ impl Source<'_> {
     }
 }
 
-/// Reads a group. What is wrong with its keys is put to `wrong`.
+/// Reads a group. Mistakes in its keys are added to `wrong`.
 pub(super) fn group(node: &Node<'_>, source: Source<'_>, wrong: &mut Vec<Wrong>) -> Result<Group, Wrong> {
     let DeValue::Table(table) = node.get_ref() else {
         return Err(Wrong::value("group must be written as [[group]], with double brackets"));
@@ -60,7 +59,7 @@ pub(super) fn group(node: &Node<'_>, source: Source<'_>, wrong: &mut Vec<Wrong>)
         }
     }
     match (group.benchmarks.is_empty(), group.how.series.is_some() && group.how.samples.is_some()) {
-        // Its keys may be what is missing.
+        // A key with a mistake may be the missing one.
         _ if wrong.len() > before => Ok(group),
         (true, _) => Err(Wrong::value("a group requires benchmark, such as benchmark = [\"cpu.peak\"]")),
         (_, true) => Err(Wrong::value("samples and series are mutually exclusive")),
@@ -81,7 +80,7 @@ fn keyed(group: &mut Group, key: &str, value: &Node<'_>, origin: Origin) -> Resu
         other if value::how(&mut group.how, other, value)? => {}
         _ => {
             let (name, values) = list(key, value)?;
-            // `read_share` is `read-share`.
+            // `read_share` equals `read-share`.
             if group.lists.insert(name, values).is_some() {
                 return Err(Wrong::value(format!(
                     "{name} is given twice: {} is the same; keep one",
@@ -93,7 +92,6 @@ fn keyed(group: &mut Group, key: &str, value: &Node<'_>, origin: Origin) -> Resu
     Ok(())
 }
 
-/// A parameter and its values.
 fn list(key: &str, value: &Node<'_>) -> Result<(&'static str, Vec<Value>), Wrong> {
     let Ok(known) = Key::find(&spelled(key)) else {
         let names: Vec<&'static str> =
@@ -119,7 +117,7 @@ fn exclude(value: &Node<'_>) -> Result<Vec<Exclude>, Wrong> {
         let lists = table.iter().map(|(key, value)| {
             let read = list(key.get_ref(), value).map_err(|w| w.at(key.span(), value.span()));
             match (key.get_ref().as_ref(), read) {
-                // These are of a group, not of its cases.
+                // Keys of the group instead of its cases.
                 (key, Err(_)) if GROUP_KEYS.contains(&spelled(key).as_str()) => {
                     let names: Vec<&'static str> = KEYS.iter().map(|k| k.name).collect();
                     Err(Wrong::key(key, &names))

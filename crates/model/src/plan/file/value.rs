@@ -8,10 +8,9 @@ use super::{MAX_LIST, Node, Wrong};
 use crate::plan::How;
 use crate::quantity;
 
-/// Longest note.
 const MAX_NOTE: usize = 2000;
 
-/// Reads a key on how to sample; whether it is one.
+/// Reads a sampling key; returns whether it is one.
 pub(super) fn how(how: &mut How, key: &str, value: &Node<'_>) -> Result<bool, Wrong> {
     match key {
         "samples" => how.samples = Some(bounded("samples", value, 1_000_000)?),
@@ -29,7 +28,7 @@ pub(super) fn how(how: &mut How, key: &str, value: &Node<'_>) -> Result<bool, Wr
     Ok(true)
 }
 
-/// The elements of a list; a single value is a list of one.
+/// Returns the elements of a list; a single value is a list of one.
 pub(super) fn items<'a, 'i>(value: &'a Node<'i>) -> Result<Vec<&'a Node<'i>>, Wrong> {
     let items: Vec<_> = match value.get_ref() {
         DeValue::Array(items) => items.iter().collect(),
@@ -42,7 +41,7 @@ pub(super) fn items<'a, 'i>(value: &'a Node<'i>) -> Result<Vec<&'a Node<'i>>, Wr
     }
 }
 
-/// A string, or a number or switch as its text.
+/// Returns a string, or the text of a number or switch.
 pub(super) fn text(value: &Node<'_>) -> Result<String, Wrong> {
     match value.get_ref() {
         DeValue::String(s) => Ok(s.to_string()),
@@ -53,13 +52,12 @@ pub(super) fn text(value: &Node<'_>) -> Result<String, Wrong> {
     }
 }
 
-/// All texts of a list.
 pub(super) fn texts(value: &Node<'_>) -> Result<Vec<String>, Wrong> {
     let one = |item: &&Node<'_>| text(item).map_err(|wrong| wrong.at(item.span(), item.span()));
     items(value)?.iter().map(one).collect()
 }
 
-/// A name that can be shown and stored.
+/// Reads a name, which must be safe to show and store.
 pub(super) fn name(value: &Node<'_>) -> Result<String, Wrong> {
     let name = text(value)?;
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_. ".contains(c);
@@ -69,7 +67,7 @@ pub(super) fn name(value: &Node<'_>) -> Result<String, Wrong> {
     }
 }
 
-/// Words for the reader, in one line.
+/// Reads a note; white space is collapsed.
 pub(super) fn note(value: &Node<'_>) -> Result<String, Wrong> {
     let DeValue::String(note) = value.get_ref() else { return Err(Wrong::value("a note must be a string")) };
     let words = note.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -79,12 +77,11 @@ pub(super) fn note(value: &Node<'_>) -> Result<String, Wrong> {
     }
 }
 
-/// A whole number.
 pub(super) fn count(key: &str, value: &Node<'_>) -> Result<u64, Wrong> {
     quantity::parse_count(&text(value)?).map_err(|e| Wrong::value(format!("{key} {e}")))
 }
 
-/// A whole number from 1 to `most`.
+/// Reads a whole number from 1 to `most`.
 pub(super) fn bounded(key: &str, value: &Node<'_>, most: u32) -> Result<u32, Wrong> {
     let text = text(value)?;
     let shown = crate::text::shown_within(&text, 40);
@@ -94,7 +91,6 @@ pub(super) fn bounded(key: &str, value: &Node<'_>, most: u32) -> Result<u32, Wro
     n.ok_or_else(|| wrong("not"))
 }
 
-/// A share above zero.
 pub(super) fn share(key: &str, value: &Node<'_>) -> Result<f64, Wrong> {
     match quantity::parse_share(&text(value)?) {
         Ok(share) if share > 0.0 => Ok(share),
@@ -103,7 +99,6 @@ pub(super) fn share(key: &str, value: &Node<'_>) -> Result<f64, Wrong> {
     }
 }
 
-/// A time above zero.
 pub(super) fn duration(key: &str, value: &Node<'_>) -> Result<Duration, Wrong> {
     let wrong = |why: String| Wrong::value(format!("{key} {why}"));
     let duration = quantity::parse_duration(&text(value)?).map_err(|e| wrong(e.to_string()))?;

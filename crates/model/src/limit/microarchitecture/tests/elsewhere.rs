@@ -1,4 +1,4 @@
-//! Rows compared with what others state of the same chips: `elsewhere.toml`.
+//! Comparison of rows with other sources about the same chips: `elsewhere.toml`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,13 +9,13 @@ use crate::limit::work::Fact;
 
 const FILE: &str = include_str!("elsewhere.toml");
 
-/// Relative difference up to which a measured number and a listed one count as equal.
+/// Relative difference up to which a measured and a listed number count as equal.
 const TOLERANCE: f64 = 0.05;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    /// Who states what, by the name that `stated` uses.
+    /// Description of each source, by the name that `stated` uses.
     sources: BTreeMap<String, String>,
     stated: Vec<Stated>,
     /// Disagreements in which the row is kept.
@@ -24,7 +24,7 @@ struct File {
     once: Vec<Listed>,
 }
 
-/// What a source states of chips.
+/// Numbers that a source states about chips.
 #[derive(Deserialize)]
 struct Stated {
     rows: Vec<String>,
@@ -36,7 +36,7 @@ struct Stated {
     facts: BTreeMap<String, Fact>,
 }
 
-/// Lines that a test must find, and why they are so.
+/// Lines that a test must find, with the reason.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Listed {
@@ -44,7 +44,7 @@ struct Listed {
     of: Vec<String>,
 }
 
-/// One number that a source states of a row, and what the row has.
+/// A number of a source next to that of the row.
 struct Compared<'a> {
     row: &'a str,
     key: String,
@@ -68,7 +68,7 @@ fn file() -> File {
     toml::from_str(FILE).unwrap()
 }
 
-/// Numbers by key, each width with a key of its own: `fma.256`.
+/// Numbers by key, with one key per width: `fma.256`.
 fn numbers(facts: &BTreeMap<String, Fact>) -> BTreeMap<String, f64> {
     let mut found = BTreeMap::new();
     for (key, fact) in facts {
@@ -93,7 +93,7 @@ fn row(name: &str) -> &'static Microarchitecture {
     rows.iter().find(|row| row.name == name).unwrap_or_else(|| panic!("no row {name}"))
 }
 
-/// Every number that a source states, beside the row's. A key that the row lacks is an error.
+/// Compares every number of the sources with the row's; a key that the row lacks is an error.
 fn compared(file: &File) -> Vec<Compared<'_>> {
     let mut all = Vec::new();
     for stated in &file.stated {
@@ -109,7 +109,7 @@ fn compared(file: &File) -> Vec<Compared<'_>> {
     all
 }
 
-/// The lines of a list, none of them twice.
+/// Lines of a list without duplicates.
 fn lines(listed: &[Listed]) -> BTreeSet<String> {
     let all: Vec<_> = listed.iter().flat_map(|listed| listed.of.clone()).collect();
     let lines: BTreeSet<_> = all.iter().cloned().collect();
@@ -118,7 +118,7 @@ fn lines(listed: &[Listed]) -> BTreeSet<String> {
     lines
 }
 
-/// Fails with what is found and not listed, and with what is listed and not found.
+/// Fails with unlisted findings and with listed lines that were not found.
 fn assert_listed(found: &BTreeSet<String>, listed: &BTreeSet<String>) {
     let new: Vec<_> = found.difference(listed).collect();
     let gone: Vec<_> = listed.difference(found).collect();

@@ -1,5 +1,4 @@
-//! Identification of machines that are described in `tests/fixtures/machines/processors.toml`: what each really is, is
-//! written there from its source.
+//! Identification of the machines in `tests/fixtures/machines/processors.toml`.
 
 use plimsoll_metal::kernel::rates;
 use proptest::prelude::*;
@@ -20,7 +19,7 @@ struct File {
     machine: Vec<Described>,
 }
 
-/// A machine, and what it really is.
+/// A machine and its true chip.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Described {
@@ -39,7 +38,7 @@ struct Described {
     chip: String,
     identity: String,
     kind: Option<String>,
-    /// Whether something else than CPUID tells that there is a hypervisor.
+    /// Whether something other than CPUID shows a hypervisor.
     #[serde(default)]
     in_guest: bool,
 }
@@ -48,7 +47,7 @@ fn described() -> Vec<Described> {
     toml::from_str::<File>(FILE).unwrap().machine
 }
 
-/// `L1d:32/8`, KiB and ways, as subleaf `number` of leaf 4.
+/// Encodes `L1d:32/8` (KiB and ways) as subleaf `number` of leaf 4.
 fn cache(number: u32, text: &str, leaf: u32) -> Leaf {
     let (name, size) = text.split_once(':').unwrap();
     let (kib, ways) = size.split_once('/').unwrap();
@@ -93,7 +92,7 @@ impl Described {
     }
 }
 
-/// Every rate that is given for a machine that is really `truth` is the true one.
+/// Asserts that every rate given for a machine with the chip `truth` is the true one.
 fn no_wrong_rate(core: &Core, cpu: &Cpu, truth: &Microarchitecture, what: &str) {
     for of in rates() {
         for bits in [128, 256, 512, 8192] {
@@ -167,7 +166,7 @@ fn a_chip_that_contradicts_its_row_on_bare_metal_is_unknown() {
     assert!(why.contains("say Zen 4, but that cannot have amx_tile; run plimsoll machine --save"), "{why}");
 }
 
-/// Of each allowed CPU of a saved machine, in the order in which threads take them: its number and what it is.
+/// Returns number and name of each allowed CPU of a saved machine, in the order of placement.
 fn placed(name: &str) -> (Machine, Vec<(usize, String)>) {
     let machine = Fixture::open(name).unwrap().machine();
     let order = place(&machine, machine.cpu.allowed.len());
@@ -194,8 +193,8 @@ fn mixed_cores_are_what_they_are_and_the_quick_ones_come_first() {
     assert_eq!(names, ["Redwood Cove", "Crestmont", "Crestmont", "Crestmont"]);
 }
 
-/// Models of processors that QEMU has (`qemu-system-x86_64 -cpu help`; target/i386/cpu.c), each with family, model and
-/// stepping; KVM shows them under the host's vendor.
+/// QEMU's processor models (`qemu-system-x86_64 -cpu help`; target/i386/cpu.c) with family, model
+/// and stepping; KVM shows them under the host's vendor.
 const MODELS: [(&str, [u32; 3]); 27] = [
     ("QEMU Virtual CPU version 2.5+", [15, 107, 1]),
     ("Common KVM processor", [15, 6, 1]),
@@ -227,8 +226,7 @@ const MODELS: [(&str, [u32; 3]); 27] = [
 ];
 
 proptest! {
-    /// Any chip's numbers in front of any other's features and caches, under a name without a product's number: where they
-    /// give a rate, it is the host's.
+    /// With any chip's numbers on any other chip, a given rate is the host's.
     #[test]
     fn another_chips_numbers_never_give_a_wrong_rate(a in 0_usize..200, b in 0_usize..200) {
         let real: Vec<Described> = described().into_iter()
@@ -244,8 +242,9 @@ proptest! {
         }
     }
 
-    /// What QEMU makes up (its models' names and numbers, its caches or the host's, any of the host's features) in front of
-    /// any chip: where a rate is given, it is the host's, and none is given as documented unless the chip is named.
+    /// With what QEMU makes up (names and numbers of its models, its own or the host's caches, any
+    /// of the host's features) on any chip, a given rate is the host's, and is documented only if
+    /// the chip is named.
     #[test]
     fn no_model_of_a_hypervisor_gives_a_wrong_rate(
         a in 0_usize..MODELS.len(), b in 0_usize..200, keep in any::<u64>(), caches in 0_usize..3,
