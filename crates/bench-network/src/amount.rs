@@ -1,5 +1,5 @@
-//! How much a sample moves: as much as goes in a time, or the `--volume` or `--count` that a case fixes, of each stream or,
-//! under strong scaling, divided among all. What is fixed is cut where it takes too long.
+//! Amount of a sample: the sample time, or the fixed `--volume` or `--count` per stream (with
+//! strong scaling, over all streams). A fixed amount is cut if it takes too long.
 
 use std::time::Duration;
 
@@ -13,10 +13,9 @@ use plimsoll_server::traffic::{CUT, nanos};
 use plimsoll_server::wire::{self, MAX_MESSAGES, Welcome};
 use plimsoll_units::quantity::{Quantity, Unit, format_size};
 
-/// The keys that fix an amount.
 const AMOUNTS: [&str; 2] = ["volume", "count"];
 
-/// Refuses lists that say two things, or divide nothing.
+/// Refuses both parameters together, and `--scaling` without either.
 pub(super) fn check(group: &Group) -> Result<(), String> {
     match AMOUNTS.map(|key| group.asked(key)) {
         [true, true] => Err("--volume and --count are mutually exclusive".to_owned()),
@@ -25,10 +24,8 @@ pub(super) fn check(group: &Group) -> Result<(), String> {
     }
 }
 
-/// The messages of a sample, of all streams together, where the case fixes them.
-///
-/// # Errors
-/// There is not one for each stream, or there are more than can be counted; what would be right.
+/// Returns the fixed number of messages per sample over all streams, if any. Fails with the
+/// violated bound.
 pub(super) fn messages(case: &Case) -> Result<Option<u64>, String> {
     let scaling = scaling(case)?;
     let bytes = case.number("message").unwrap_or(1).max(1);
@@ -55,7 +52,7 @@ pub(super) fn messages(case: &Case) -> Result<Option<u64>, String> {
     }
 }
 
-/// Refuses streams and messages of which the server's caps do not let even one message of each stream through in time.
+/// Refuses a case if the server's rate and time limits allow less than one message per stream.
 pub(super) fn fits(server: &Welcome, streams: u16, message: u32) -> Result<(), CannotMeasure> {
     let bits = f64::from(streams) * f64::from(message) * 8.0;
     let (needed, allowed) = (bits / server.max_rate as f64, server.max_nanos as f64 * 1e-9);
@@ -68,27 +65,26 @@ pub(super) fn fits(server: &Welcome, streams: u16, message: u32) -> Result<(), C
     )))
 }
 
-/// What a case fixes, and how far its samples came.
+/// The fixed amount of a case and how much its samples moved.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fixed {
-    /// Messages of each sample, of all streams together.
+    /// Messages per sample, over all streams.
     pub(super) messages: u64,
-    /// Those of the sample that moved the fewest.
+    /// Fewest messages that a sample moved.
     moved: u64,
 }
 
 impl Fixed {
-    /// So many.
     pub(super) fn new(messages: u64) -> Self {
         Self { messages, moved: messages }
     }
 
-    /// A sample moved so many.
     pub(super) fn moved(&mut self, messages: u64) {
         self.moved = self.moved.min(messages);
     }
 
-    /// Says how many were moved, and warns where these are not all.
+    /// Records the number of moved messages, and adds a warning if it is less than the fixed
+    /// amount.
     pub(super) fn note(&self, facts: &mut Facts) {
         facts.achieved.set(&MESSAGES, self.moved);
         if self.moved < self.messages {
@@ -98,7 +94,7 @@ impl Fixed {
     }
 }
 
-/// What the far end is asked to move: what is fixed, or else what the run loop wants.
+/// Returns the amount to request: the fixed one, else that of the run loop.
 pub(super) fn of_sample(fixed: Option<Fixed>, wanted: sample::Amount, streams: u16) -> wire::Amount {
     let streams = u64::from(streams);
     match (fixed, wanted) {

@@ -1,6 +1,5 @@
-//! The conditions that network cases tell: the way between the ends, what holds it to a rate, what each end and its TCP say.
-//!
-//! Of the families `{}` is the end: `near` or `far`. Yes is 1, no 0.
+//! Conditions of network samples. `{}` in a name is the end: `near` (client) or `far` (server).
+//! Booleans are 1 or 0.
 
 use plimsoll_model::sample::Condition;
 
@@ -8,109 +7,109 @@ const fn row(name: &'static str, unit: &'static str, about: &'static str) -> Con
     Condition::new(name, unit, about)
 }
 
-/// No frame crosses a link.
+/// Whether the path stays within this machine, so no frame crosses a link.
 pub const PATH_LOOPBACK: Condition = row("path_loopback", "1", "whether the way is within this machine");
-/// Packets are of IPv6.
+/// Whether the path uses IPv6.
 pub const PATH_IPV6: Condition = row("path_ipv6", "1", "whether packets are of IPv6");
-/// The interface has a line.
+/// Whether the outgoing interface has a line.
 pub const PATH_LINE: Condition =
     row("path_line", "1", "whether the interface that packets leave by has a line");
-/// The line's rate.
+/// Line rate of the interface, bit/s.
 pub const PATH_SPEED: Condition = row("path_speed", "bit/s", "rate of the line, as /sys/class/net says");
-/// The largest packet.
+/// MTU of the interface, bytes.
 pub const PATH_MTU: Condition = row("path_mtu", "B", "largest packet of the interface");
-/// How fast a CPU copies.
+/// Copy rate of one CPU within its caches, bytes read and written per second.
 pub const PATH_COPY: Condition =
     row("path_copy", "B/s", "bytes read and written by one CPU that copies within its caches, over loopback");
 
-/// What leaves is held to this.
+/// Rate limit of a shaper on the outgoing interface, bit/s.
 pub const SHAPED: Condition =
     row("path_shaped", "bit/s", "rate that a queueing discipline holds what leaves the interface to");
-/// What comes in is held to this.
+/// Rate limit of a policer on the incoming interface, bit/s.
 pub const POLICED: Condition =
     row("path_policed", "bit/s", "rate beyond which a policer drops what comes in by the interface");
-/// As [`SHAPED`], at the server.
+/// [`SHAPED`] for the server's interface.
 pub const FAR_SHAPED: Condition = row("far_shaped", "bit/s", "as path_shaped, of the server's interface");
-/// As [`POLICED`], at the server.
+/// [`POLICED`] for the server's interface.
 pub const FAR_POLICED: Condition = row("far_policed", "bit/s", "as path_policed, of the server's interface");
-/// What the server allows.
+/// Rate limit of the server (`--max-rate`) per direction, bit/s.
 pub const SERVER_CAP: Condition = row(
     "server_max_rate",
     "bit/s",
     "rate that the server allows in each direction, where that is less than without --max-rate, or is reached",
 );
-/// The base rate of a token bucket.
+/// Sustained rate of a token bucket on the path, bit/s.
 pub const BASE_RATE: Condition = row(
     "path_base_rate",
     "bit/s",
     "rate at which data arrived for good when the burst of a token bucket was used up",
 );
 
-/// Busy share of an end's threads.
+/// Busy share of an end's threads, mean over the threads.
 pub const END_CPU: Condition =
     row("{}_cpu", "1", "share of the time that the end's threads were busy, mean over them");
-/// Processor time of a byte.
+/// CPU time of an end per byte, s.
 pub const END_CPU_PER_BYTE: Condition =
     row("{}_cpu_per_byte", "s", "processor time of the end for each byte");
-/// Processor time of a message.
+/// CPU time of an end per message, s.
 pub const END_CPU_PER_MESSAGE: Condition =
     row("{}_cpu_per_message", "s", "processor time of the end for each message");
-/// The end's fullest CPU.
+/// Number of the busiest CPU of an end.
 pub const END_FULLEST_CPU: Condition =
     row("{}_fullest_cpu", "1", "number of the CPU of the end that was busiest");
-/// How busy that was.
+/// Busy share of the busiest CPU of an end.
 pub const END_FULLEST_CPU_BUSY: Condition =
     row("{}_fullest_cpu_busy", "1", "share of the time that it was busy");
-/// Packets dropped.
+/// Packets dropped by an end's interfaces during the sample.
 pub const END_NIC_DROPS: Condition =
     row("{}_nic_drops", "1", "packets that the end's interfaces dropped meanwhile");
-/// Errors counted.
+/// Errors counted by an end's interfaces during the sample.
 pub const END_NIC_ERRORS: Condition =
     row("{}_nic_errors", "1", "errors that the end's interfaces counted meanwhile");
-/// Segments sent again by the whole end.
+/// TCP segments retransmitted by an end's kernel during the sample.
 pub const END_TCP_RETRANSMITS: Condition =
     row("{}_tcp_retransmits", "1", "segments that the end's kernel sent again meanwhile");
 
-/// TCP's round trip.
+/// Smoothed round-trip time of the sender (`TCP_INFO`), s.
 pub const TCP_RTT: Condition = row("tcp_rtt", "s", "smoothed round trip of the sender (TCP_INFO)");
-/// TCP's window.
+/// Congestion window of the sender, bytes.
 pub const TCP_CWND: Condition = row("tcp_cwnd", "B", "congestion window of the sender");
-/// Segments sent again.
+/// Segments retransmitted by the sender.
 pub const TCP_RETRANSMITS: Condition = row("tcp_retransmits", "1", "segments that the sender sent again");
-/// TCP's payload.
+/// Payload of a full segment, bytes.
 pub const TCP_MSS: Condition = row("tcp_mss", "B", "payload of a full segment");
-/// TCP's option.
+/// Whether segments carry timestamps (RFC 7323).
 pub const TCP_TIMESTAMPS: Condition =
     row("tcp_timestamps", "1", "whether segments carry timestamps (RFC 7323)");
-/// Held by the receiver.
+/// Share of the sending time that was limited by the receiver's window.
 pub const TCP_RECEIVER_LIMITED: Condition =
     row("tcp_receiver_limited", "1", "share of the sending time that the receiver's window held it up");
-/// Held by the send buffer.
+/// Share of the sending time that was limited by the send buffer.
 pub const TCP_BUFFER_LIMITED: Condition =
     row("tcp_buffer_limited", "1", "share of the sending time that the send buffer held it up");
-/// Copied although lent.
+/// Share of the bytes that the kernel copied despite `--zerocopy`.
 pub const COPIED_ALTHOUGH_LENT: Condition = row(
     "copied_although_lent",
     "1",
     "share of the bytes that the kernel copied although --zerocopy lent them",
 );
 
-/// The rate offered.
+/// Offered rate, bit/s.
 pub const OFFERED: Condition = row("offered", "bit/s", "rate that was offered to the path");
-/// Datagrams that came twice.
+/// Duplicate datagrams.
 pub const DUPLICATES: Condition = row("duplicates", "1", "datagrams that came again");
-/// Datagrams that came out of order.
+/// Datagrams that arrived after a later one.
 pub const REORDERED: Condition = row("reordered", "1", "datagrams that came after a later one");
-/// Datagrams of an earlier measurement.
+/// Datagrams that arrived after the end of their measurement.
 pub const TOO_LATE: Condition = row("too_late", "1", "datagrams that came when their measurement was over");
-/// Datagrams of others.
+/// Datagrams that are not part of the measurement.
 pub const FOREIGN: Condition = row("foreign", "1", "datagrams that are no part of the measurement");
-/// Datagrams that the receiver had no room for.
+/// Datagrams dropped because the receiver's socket buffer was full.
 pub const DROPPED_AT_RECEIVER: Condition =
     row("dropped_at_receiver", "1", "datagrams that the receiver's own socket had no room for");
-/// Messages without an answer.
+/// Messages without an answer within the timeout.
 pub const LOST: Condition = row("lost", "1", "messages that were not answered in time");
-/// Answers after their time.
+/// Answers that arrived after the timeout.
 pub const LATE: Condition = row("late", "1", "answers that came after their time");
-/// Bytes of a message.
+/// Message size, bytes.
 pub const MESSAGE_BYTES: Condition = row("message", "B", "bytes of a message");

@@ -1,4 +1,4 @@
-//! What both ends tell beside the figures: processor time, the fullest CPU, TCP's own account, drops.
+//! Conditions measured at both ends: CPU time, busiest CPU, TCP statistics, drops.
 
 use super::condition::{
     COPIED_ALTHOUGH_LENT, END_CPU, END_CPU_PER_BYTE, END_CPU_PER_MESSAGE, END_FULLEST_CPU,
@@ -9,7 +9,6 @@ use plimsoll_model::sample::{Condition, Numbers, Point};
 use plimsoll_server::traffic::tcp::Outcome;
 use plimsoll_server::wire::{Look, Report, Sent, Tcp};
 
-/// The conditions of one transfer.
 pub(super) fn conditions(work: &Tcp, outcome: &Outcome, there: &Report) -> Numbers {
     let here = &outcome.here;
     let mut more = Numbers::default();
@@ -38,7 +37,7 @@ pub(super) fn conditions(work: &Tcp, outcome: &Outcome, there: &Report) -> Numbe
     more
 }
 
-/// The share of the time that an end's threads were busy, the mean over them.
+/// Busy share of an end's threads, mean over the threads.
 fn busy(work: &Tcp, report: &Report) -> f64 {
     let sent = report.sent.as_ref().map(|s| (s.cpu_nanos, s.nanos));
     let received = report.received.as_ref().map(|r| (r.cpu_nanos, r.nanos.saturating_add(work.omit)));
@@ -48,7 +47,6 @@ fn busy(work: &Tcp, report: &Report) -> f64 {
     shares.iter().sum::<f64>() / shares.len() as f64
 }
 
-/// What TCP says of the sending side (`TCP_INFO`).
 fn of_sender(sent: &Sent) -> [(Condition, f64); 8] {
     let busy = sent.busy_nanos as f64;
     [
@@ -63,8 +61,8 @@ fn of_sender(sent: &Sent) -> [(Condition, f64); 8] {
     ]
 }
 
-/// The first sender's TCP in the course of the transfer, a point for each look: what was since the look before, and as shares
-/// of the time where it is a time.
+/// TCP statistics of the first sender over time. Counters are differences; times are shares of the
+/// time between two looks.
 pub(super) fn course(senders: &[&Sent]) -> Vec<Point> {
     let Some(sent) = senders.first() else { return Vec::new() };
     let mut before = Look::default();

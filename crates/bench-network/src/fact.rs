@@ -1,4 +1,4 @@
-//! What network cases tell of themselves.
+//! Facts that network cases record.
 
 use std::collections::BTreeMap;
 
@@ -28,15 +28,14 @@ pub(super) const TOKEN_BUCKET_UP: Fact<TokenBucket> =
 pub(super) const TOKEN_BUCKET_DOWN: Fact<TokenBucket> =
     Fact::new("token_bucket_down", "the token bucket on the way from the server");
 
-/// A token bucket, as it was seen.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct TokenBucket {
-    /// While there are tokens, in bit/s.
+    /// Rate while tokens are left, bit/s.
     pub(super) burst_rate: f64,
-    /// For good, in bit/s.
+    /// Sustained rate, bit/s.
     pub(super) base_rate: f64,
-    /// Above the base rate.
+    /// Bytes of the burst above the base rate.
     pub(super) burst_bytes: f64,
-    /// How long the burst lasted.
+    /// Duration of the burst, s.
     pub(super) until_s: f64,
 }

@@ -1,4 +1,5 @@
-//! "what held the stream back": an end whose thread had no time left, the receiver's window, the send buffer, the link.
+//! Finding "bottleneck" of TCP cases: a busy thread, the receiver's window, the send buffer, or the
+//! link.
 
 use serde_json::json;
 
@@ -10,14 +11,13 @@ use plimsoll_model::sample::Condition;
 use plimsoll_model::view::{Finding, RunView, Topic};
 use plimsoll_units::quantity::percent;
 
-/// A thread that is busy for this share of the time cannot go faster.
+/// Busy share from which a thread counts as saturated.
 const BUSY: f64 = 0.95;
-/// A window or buffer that held the sender up for this share of the time held it back.
+/// Share of the sending time from which a window or buffer counts as the bottleneck.
 const HELD: f64 = 0.5;
-/// This near to its limit, a link is full.
+/// Share of its limit from which a link counts as full.
 const FULL: f64 = 0.9;
 
-/// Speaks for each `network.tcp` case of which one thing held it back.
 pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
     run.of(Tcp.name()).filter_map(held_back).collect()
 }
@@ -34,7 +34,7 @@ fn held_back(measurement: &Measurement) -> Option<Finding> {
     let held = |row: &Condition| told(row).filter(|share| *share >= HELD);
     let what = if let Some(share) = near.into_iter().chain(far).reduce(f64::max) {
         let end = if near >= far { "near" } else { "far" };
-        // The far end of an upload receives, and sends in a download.
+        // The server receives in an upload and sends in a download.
         let sends = (end == "near") != (measurement.case.word("direction") == Some("down"));
         let role = if sends { "sender" } else { "receiver" };
         let cpu = of(&END_FULLEST_CPU, end).map(|cpu| format!(" {cpu:.0}")).unwrap_or_default();

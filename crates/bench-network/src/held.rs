@@ -1,5 +1,4 @@
-//! What holds a path to a rate besides its link: the server's cap, a shaper or a policer of either end's kernel. It is named
-//! where a figure reaches it. What an end says and a figure has passed is not believed.
+//! Rate limits of a path below its link, and warnings about those that results reach or refute.
 
 use super::condition::{FAR_POLICED, FAR_SHAPED, POLICED, SERVER_CAP, SHAPED};
 use super::job::Job;
@@ -9,45 +8,41 @@ use plimsoll_server::serve::Caps;
 use plimsoll_server::wire::{Direction, Shaping, Welcome};
 use plimsoll_stats::median;
 
-/// A figure reaches a bound of packets from this share of it on: headers take up to a tenth of full ones.
+/// Share of a packet-based limit from which a result reaches it; headers take up to a tenth.
 const PACKETS: f64 = 0.85;
-/// The same of the server's cap, which counts the payload alone.
+/// Share of the server's cap, which counts payload, from which a result reaches it.
 const PAYLOAD: f64 = 0.97;
-/// A path that carries no more than this, in bit/s, is none that a CPU could be the limit of.
+/// Highest rate of a slow path, bit/s: a CPU is not the limit of such a path.
 const SLOW: f64 = 1e9;
-/// Beyond this share the bound is refuted: a receiver that woke late, and the first packet, explain less.
+/// Share from which a result refutes a limit; a late wake-up and the first packet explain less.
 const REFUTED: f64 = 1.05;
 
-/// The bounds of a case, and how far its samples came. Rates in bit/s.
+/// The rate limits of a case and the rates that arrived. Rates in bit/s.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Held {
     direction: Option<Direction>,
-    /// What the user wants to be offered, in each direction.
+    /// Target rate of the user, per direction.
     asked: Option<f64>,
     streams: f64,
     near: Shaping,
     far: Shaping,
-    /// What the server allows in each direction.
     cap: f64,
     interface: String,
-    /// What arrived up and down, in each transfer.
+    /// Rates that arrived upwards and downwards, one value per transfer.
     up: Vec<f64>,
     down: Vec<f64>,
-    /// The first sample, which warms up, is over.
     warm: bool,
 }
 
-/// One bound of one direction.
 struct Bound {
     rate: f64,
     came: f64,
-    /// The share of it from which on a figure reaches it.
     reached: f64,
     holder: Holder,
 }
 
 impl Held {
-    /// Of a case over an interface of this name, held to `near`, to a server that allows what it welcomed with.
+    /// Creates the limits of a case over `interface`, which this kernel limits to `near`.
     pub(super) fn of(job: &Job, interface: &str, near: Shaping, server: Option<&Welcome>) -> Self {
         Held {
             direction: Some(job.direction),
@@ -61,12 +56,12 @@ impl Held {
         }
     }
 
-    /// Whether the kernel of an end says that it holds its interface.
+    /// Whether the kernel of an end reports a shaper or policer.
     pub(super) fn is_shaped(&self) -> bool {
         self.near != Shaping::default() || self.far != Shaping::default()
     }
 
-    /// So much arrived in each direction that the case has, upwards first.
+    /// Records the rates that arrived, one per direction of the case, upwards first.
     pub(super) fn came(&mut self, ways: &[f64]) {
         let (up, down) = match (self.direction, ways) {
             (Some(Direction::Up), [up]) => (*up, 0.0),
@@ -78,7 +73,7 @@ impl Held {
         self.down.push(down);
     }
 
-    /// A sample has ended. The first one warms up: what came in it is no part of the figure.
+    /// Ends a sample. Discards the rates of the first one, a warm-up.
     pub(super) fn sampled(&mut self) {
         if !self.warm {
             self.forget();
@@ -86,12 +81,11 @@ impl Held {
         self.warm = true;
     }
 
-    /// What came so far was of another state.
     pub(super) fn forget(&mut self) {
         (self.up, self.down) = (Vec::new(), Vec::new());
     }
 
-    /// The higher rate of what came up and what came down, in bit/s; without end where nothing came.
+    /// Returns the higher median rate of the two directions, bit/s; infinity if nothing arrived.
     pub(super) fn carried(&self) -> f64 {
         let came = middle(&self.up).max(middle(&self.down));
         if came > 0.0 { came } else { f64::INFINITY }
@@ -102,19 +96,18 @@ impl Held {
         [shaping.out.map(|rate| rate as f64), each].into_iter().flatten().reduce(f64::min)
     }
 
-    /// The server's cap, where somebody set it or a sample came near it.
+    /// The server's cap, if it was set by the user or a sample came near it.
     fn cap(&self) -> Option<f64> {
         let came = middle(&self.up).max(middle(&self.down));
         let set = self.cap < Caps::default().max_rate || came >= PAYLOAD * self.cap;
         (self.cap.is_finite() && set).then_some(self.cap)
     }
 
-    /// Whether something holds the path so low that it does not matter on which CPUs the ends run.
+    /// Whether a limit is so low that the affinity of the ends does not matter.
     pub(super) fn is_slow(&self) -> bool {
         self.bounds().iter().flatten().any(|bound| bound.rate <= SLOW)
     }
 
-    /// As conditions of a sample.
     pub(super) fn conditions(&self) -> Numbers {
         let into = |shaping: &Shaping| shaping.into.map(|rate| rate as f64);
         let known = [
@@ -127,7 +120,6 @@ impl Held {
         known.into_iter().collect()
     }
 
-    /// The bounds of each direction that bytes take.
     fn bounds(&self) -> Vec<Vec<Bound>> {
         let ways = match self.direction {
             Some(Direction::Up) => vec![(true, middle(&self.up))],
@@ -158,7 +150,6 @@ impl Held {
         bounds
     }
 
-    /// What the reader must know: the bound that the figure reaches, and those that it has passed.
     pub(super) fn warnings(&self) -> Vec<NetworkWarning> {
         let mut found: Vec<NetworkWarning> = Vec::new();
         for way in self.bounds() {
@@ -185,7 +176,7 @@ impl Held {
     }
 }
 
-/// The median; 0 where nothing came.
+/// Median; 0 if nothing arrived.
 fn middle(values: &[f64]) -> f64 {
     median(values.to_vec()).unwrap_or(0.0)
 }
@@ -217,11 +208,9 @@ mod tests {
         let server = welcome(50_000_000, Shaping::default());
         let mut held = Held::of(&job("up"), "eth0", Shaping::default(), Some(&server));
         assert_eq!((codes(&held), held.conditions().get(&SERVER_CAP)), (vec![], Some(50e6)));
-        // A link of nine tenths of the cap is a link.
         held.came(&[45e6]);
         assert_eq!(codes(&held), Vec::<String>::new());
         held.forget();
-        // Of two, the middle lies between them.
         [&[40e6], &[49.9e6]].iter().for_each(|came| held.came(*came));
         assert_eq!(codes(&held), Vec::<String>::new());
         held.forget();
@@ -231,7 +220,7 @@ mod tests {
         held.forget();
         held.came(&[80e6]);
         assert_eq!(codes(&held), ["server-cap-refuted"]);
-        // What a server allows that was told nothing is no bound of a slow path.
+        // The default cap of a server is no limit of a slow path.
         let usual = welcome(100_000_000_000, Shaping::default());
         let held = Held::of(&job("up"), "eth0", Shaping::default(), Some(&usual));
         assert_eq!(held.conditions().get(&SERVER_CAP), None);

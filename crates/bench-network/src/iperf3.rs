@@ -1,12 +1,13 @@
-//! `--server iperf3://HOST[:PORT]`: the same figures against an iperf3 server, as its client. Written from what iperf3 3.12 was seen
-//! to send and take.
+//! Client for an iperf3 server (`--server iperf3://HOST[:PORT]`), as observed with iperf3 3.12.
 //!
-//! Each sample is one test. The client opens a control connection with a cookie of 37 bytes. The server then sends the state of the test,
-//! one byte at a time, and the client answers: its parameters, the data connections, the end of the test, its results, good-bye.
-//! Parameters and results are JSON after a length of four bytes, most significant first. All that is read is bounded.
+//! Each sample is one test. The client opens a control connection with a cookie of 37 bytes. The
+//! server then sends the state of the test as single bytes, and the client answers: parameters,
+//! data connections, end of the test, results, end. Parameters and results are JSON after a length
+//! of four bytes, big-endian. All input is bounded.
 //!
-//! Up, the bytes that the server reports are counted; lost datagrams are the difference to this end's own count, so that a lost tail
-//! is included (iperf3 itself counts gaps between numbers only). Down, this end counts.
+//! Upwards, the bytes that the server reports are counted. Lost datagrams are the difference to the
+//! client's count, which includes a lost tail (iperf3 counts only gaps). Downwards, the client
+//! counts.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
@@ -36,36 +37,30 @@ use plimsoll_server::traffic::udp::pace::Pace;
 use plimsoll_server::traffic::{is_dropped_here, thread_cpu};
 use plimsoll_server::wire::{Direction, Gone, HANDSHAKE, RESULTS, Sockets, read_by};
 
-/// Longest time during which a server that is busy is tried again.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
-/// Longest time for a server that refuses or closes the connection: between two tests it has no open port for a moment.
+/// Longest time of retries after a refused or closed connection: between two tests the port is
+/// closed.
 const CLOSED_TIMEOUT: Duration = Duration::from_secs(1);
-/// Time between two such trials.
 const RETRY_INTERVAL: Duration = Duration::from_millis(200);
-/// Longest time until the server answers the first datagram of a stream.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
-/// The first datagram of a stream, from which the server learns its address. In the machine's byte order.
+/// First datagram of a stream, which shows the server the client's address. Native byte order.
 const HELLO: u32 = 0x3637_3839;
-/// The answer to it: the current one and those of versions before 3.10.
+/// Answers to [`HELLO`]: the current one and those of versions before 3.10.
 const HELLO_ANSWERS: [u32; 3] = [0x3938_3736, HELLO, 987_654_321];
-/// Longest wait of a TCP stream until it looks whether the test has ended.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// Smallest datagram: it must hold iperf3's header.
+/// Smallest datagram, bytes: it must hold iperf3's header.
 const MIN_DATAGRAM: u64 = 16;
-/// Parameters of a case that an iperf3 server supports.
 const SUPPORTED: &[&str] = &["server", "message", "streams", "direction", "rate", "bind"];
-/// Bytes of a cookie, the last of them 0, and the letters of the others.
+/// Length of a cookie, with a final 0, and its letters.
 const COOKIE_BYTES: usize = 37;
 const COOKIE_LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
-/// Longest JSON that is read: far more than results of 128 streams.
+/// Longest JSON that is read, bytes: far more than the results of 128 streams.
 const MAX_JSON_BYTES: u32 = 256 << 10;
 
-/// Whether the case is for an iperf3 server.
 pub(super) fn is_for(case: &Case) -> bool {
     case.word("server").is_some_and(|server| server.starts_with(SCHEME))
 }
 
-/// Refuses what an iperf3 server cannot do.
 pub(super) fn check(case: &Case) -> Result<(), String> {
     if !is_for(case) {
         return Ok(());
@@ -86,7 +81,6 @@ pub(super) fn check(case: &Case) -> Result<(), String> {
     }
 }
 
-/// A state of a test, as its byte in the protocol.
 #[derive(Clone, Copy, Debug)]
 #[repr(i8)]
 enum TestState {
@@ -102,7 +96,7 @@ enum TestState {
     Failed = -2,
 }
 
-/// Results of the server. Fields that are not needed are passed over.
+/// Results of the server. Other fields are ignored.
 #[derive(Debug, Deserialize)]
 struct ServerResults {
     streams: Vec<StreamResults>,
@@ -112,21 +106,17 @@ struct ServerResults {
 struct StreamResults {
     id: usize,
     bytes: u64,
-    /// -1 if it is not known, which some versions write as 2⁶⁴ − 1.
+    /// -1 if unknown, which some versions write as 2⁶⁴ − 1.
     #[serde(default)]
     retransmits: f64,
     jitter: f64,
-    /// Highest number of a datagram, or how many were sent.
+    /// Highest number of a datagram, or the number of datagrams sent.
     packets: u64,
     start_time: f64,
     end_time: f64,
 }
 
 impl ServerResults {
-    /// Reads results.
-    ///
-    /// # Errors
-    /// They cannot be read, or are impossible.
     fn parse(json: &[u8]) -> Result<Self, TestError> {
         let refused = |why: &str| TestError::results(&plimsoll_units::text::shown_within(why, 200));
         let results: Self = serde_json::from_slice(json).map_err(|e| refused(&e.to_string()))?;
@@ -140,19 +130,18 @@ impl ServerResults {
         }
     }
 
-    /// Number of datagrams that the server sent in the stream at this place.
+    /// Returns the number of datagrams that the server sent in the stream with index `place`.
     fn datagrams(&self, place: usize) -> u64 {
         let own = self.streams.iter().find(|s| s.id == stream_id(place));
         own.map_or(0, |s| s.packets.min(UNKNOWN_COUNT - 1))
     }
 }
 
-/// The number that iperf3 gives to the stream at this place: 1, 3, 4, 5 …
+/// Returns iperf3's number of the stream with index `place`: 1, 3, 4, 5 …
 const fn stream_id(place: usize) -> usize {
     if place == 0 { 1 } else { place + 2 }
 }
 
-/// Why there is no test.
 #[derive(Debug, thiserror::Error)]
 enum TestError {
     #[error("it is busy with another client; try again later")]
@@ -181,7 +170,6 @@ impl From<io::Error> for TestError {
     }
 }
 
-/// The control connection of one test.
 #[derive(Debug)]
 struct Control {
     stream: TcpStream,
@@ -189,7 +177,6 @@ struct Control {
 }
 
 impl Control {
-    /// Connects and sends a new cookie.
     fn open(server: SocketAddr, from: Option<IpAddr>) -> Result<Self, TestError> {
         let mut cookie: [u8; COOKIE_BYTES] = plimsoll_system::random::distinct();
         cookie.iter_mut().for_each(|byte| *byte = COOKIE_LETTERS[usize::from(*byte % 32)]);
@@ -202,7 +189,6 @@ impl Control {
         Ok(control)
     }
 
-    /// Waits for a state.
     fn expect(&mut self, wanted: TestState) -> Result<(), TestError> {
         const DENIED: i8 = TestState::Denied as i8;
         const FAILED: i8 = TestState::Failed as i8;
@@ -229,7 +215,7 @@ impl Control {
         Ok(self.stream.write_all(json.as_bytes())?)
     }
 
-    /// Reads `length` bytes; memory grows with the bytes that came, not with the announced length.
+    /// Reads `length` bytes. Memory grows with the received bytes, not with the announced length.
     fn read(&mut self, length: u32, deadline: Instant) -> Result<Vec<u8>, TestError> {
         let (mut all, mut piece) = (Vec::new(), [0; 4096]);
         while all.len() < length as usize {
@@ -240,7 +226,8 @@ impl Control {
         Ok(all)
     }
 
-    /// Ends the test, exchanges results, and waits until the server has closed the connection: before that it accepts no other test.
+    /// Ends the test and exchanges results. Waits for the close, since the server accepts no test
+    /// before.
     fn finish(mut self, own: &[Moved]) -> Result<ServerResults, TestError> {
         self.send_state(TestState::End)?;
         self.expect(TestState::Exchange)?;
@@ -270,14 +257,12 @@ impl Control {
     }
 }
 
-/// A data connection.
 #[derive(Debug)]
 enum Stream {
     Tcp(TcpStream),
     Udp(UdpSocket),
 }
 
-/// A test whose streams move data.
 #[derive(Debug)]
 struct Running {
     until: Until,
@@ -285,7 +270,7 @@ struct Running {
     stop: AtomicBool,
 }
 
-/// Bytes that one stream moved, as this end counts them, and the time from the start of the test to the last of them.
+/// Bytes that one stream moved, and the time from the start of the test to the last byte.
 #[derive(Debug, Default)]
 struct Moved {
     bytes: u64,
@@ -295,7 +280,7 @@ struct Moved {
     received: Option<Account>,
 }
 
-/// Tests against an iperf3 server, one a sample.
+/// Client that runs one test per sample against an iperf3 server.
 #[derive(Debug)]
 pub(super) struct Client {
     server: SocketAddr,
@@ -311,10 +296,6 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// Finds the server.
-    ///
-    /// # Errors
-    /// The server's name has no address.
     pub(super) fn new(
         address: &Address,
         job: &Job,
@@ -341,7 +322,7 @@ impl Client {
         })
     }
 
-    /// Opens a test; a server that is busy or still ends the last test is tried again for a while.
+    /// Opens a test. Retries for a while if the server is busy or still ends the last test.
     fn admitted(&self) -> Result<Control, TestError> {
         let begun = Instant::now();
         loop {
@@ -375,7 +356,6 @@ impl Client {
         all
     }
 
-    /// Opens a data connection.
     fn stream(&self, cookie: &[u8]) -> io::Result<Stream> {
         if !self.datagrams {
             let mut stream = dial(self.server, self.from, &Sockets::default(), HANDSHAKE)?;
@@ -387,7 +367,7 @@ impl Client {
         socket.connect(self.server)?;
         socket.set_read_timeout(Some(HELLO_TIMEOUT / 5))?;
         let deadline = Instant::now() + HELLO_TIMEOUT;
-        // Once only: the server would take a second one for that of the next stream.
+        // Sent only once: the server would take a second one for that of the next stream.
         socket.send(&HELLO.to_ne_bytes())?;
         while Instant::now() < deadline {
             let mut answer = [0; 64];
@@ -395,7 +375,7 @@ impl Client {
                 Ok(4) if HELLO_ANSWERS.iter().any(|a| answer[..4] == a.to_ne_bytes()) => {
                     return Ok(Stream::Udp(socket));
                 }
-                // Data of a stream before it.
+                // Data of an earlier stream.
                 Ok(_) => {}
                 Err(e) if is_waiting(&e) => {}
                 Err(e) => return Err(e),
@@ -404,7 +384,7 @@ impl Client {
         Err(ErrorKind::TimedOut.into())
     }
 
-    /// Moves the data of one stream. Down, it goes on until `stop`, or until `total` datagrams are accounted for.
+    /// Moves the data of one stream; downwards until `stop` or `total` datagrams.
     fn moved(&self, stream: &Stream, test: &Running, total: &AtomicU64) -> io::Result<Moved> {
         let Running { until, started, stop } = test;
         let size = self.message.len();
@@ -427,11 +407,11 @@ impl Client {
         }
     }
 
-    /// Makes one test: what each stream moved, and the server's results.
+    /// Runs one test. Returns the amount that each stream moved and the server's results.
     fn test(&self, until: Until) -> Result<(Vec<Moved>, ServerResults), TestError> {
         let time = match until {
             Until::Elapsed(time) => time,
-            // The server gives up on longer ones.
+            // The server aborts longer tests.
             Until::Datagrams(_) => Duration::from_secs(60),
         };
         let mut control = self.admitted()?;
@@ -463,7 +443,6 @@ impl Client {
                 let theirs = control.finish(&own)?;
                 return Ok((own, theirs));
             }
-            // The test goes on for its time while the threads read.
             std::thread::sleep(time);
             let none = |_| Moved { elapsed: time, ..Moved::default() };
             let theirs = control.finish(&streams.iter().map(none).collect::<Vec<_>>());
@@ -488,7 +467,6 @@ impl Client {
         }
     }
 
-    /// Computes the figures of a test.
     fn figures(&self, own: Vec<Moved>, theirs: &ServerResults) -> Result<Sample, TestError> {
         let size = self.message.len() as f64;
         let cpu = own.iter().map(|moved| moved.cpu).sum::<Duration>().as_secs_f64();
@@ -522,7 +500,7 @@ impl Client {
         }
         let goodput = bytes as f64 * 8.0 / seconds;
         let loss = if self.datagrams { 1.0 - bytes as f64 / sent.max(1) as f64 } else { 0.0 };
-        // The CPU time of this end only: the server's is in no form that can be added.
+        // CPU time of the client only: the server reports none that could be added.
         let per_byte = cpu / bytes.max(1) as f64;
         let mut values =
             vec![(GOODPUT, goodput), (MESSAGES, goodput / 8.0 / size), (LOSS.name, loss), (CPU, per_byte)];
@@ -548,7 +526,6 @@ fn is_waiting(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
 
-/// Writes messages until the time is over or the number of messages is written.
 fn write(mut stream: &TcpStream, message: &[u8], test: &Running) -> io::Result<Moved> {
     stream.set_write_timeout(Some(POLL_INTERVAL))?;
     let cpu = thread_cpu();
@@ -571,7 +548,7 @@ fn write(mut stream: &TcpStream, message: &[u8], test: &Running) -> io::Result<M
     Ok(Moved { bytes, elapsed: test.started.elapsed(), cpu, ..Moved::default() })
 }
 
-/// Reads until the time is over, then on without counting until `stop`, so that the server can end.
+/// Reads until the time is over, then without counting until `stop`, so that the server can finish.
 fn read(mut stream: &TcpStream, test: &Running) -> io::Result<Moved> {
     stream.set_read_timeout(Some(POLL_INTERVAL))?;
     let mut buffer = vec![0; 128 << 10];
@@ -588,7 +565,7 @@ fn read(mut stream: &TcpStream, test: &Running) -> io::Result<Moved> {
                 }
             }
             Err(e) if is_waiting(&e) => {}
-            // The server closes its end when the test is over.
+            // The server closes the connection when the test is over.
             Err(e) if e.kind() == ErrorKind::ConnectionReset => break,
             Err(e) => return Err(e),
         }
@@ -611,7 +588,7 @@ impl Prepared for Client {
         tested.map_err(|e| self.failed(&e))
     }
 
-    /// iperf3 reports amounts and no content: there is nothing to compare but the counts, and those were compared after each test.
+    /// iperf3 reports only counts, no content; the counts are checked after each test.
     fn verify(&mut self) -> Result<(), CannotMeasure> {
         Ok(())
     }
@@ -629,7 +606,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What iperf3 3.12 sent at the end of a UDP test over two streams.
+    /// Results that iperf3 3.12 sent after a UDP test over two streams.
     const SEEN: &str = r#"{"cpu_util_total":1.4,"cpu_util_user":0,"cpu_util_system":1.4,
         "sender_has_retransmits":18446744073709551615,"streams":[
         {"id":1,"bytes":324608,"retransmits":18446744073709551615,"jitter":4.49e-06,"errors":35,"packets":352,"start_time":0,"end_time":0.500497},

@@ -1,4 +1,4 @@
-//! A case of the network benchmarks, understood: its parameters, read where cases are planned, and what the worker gets.
+//! A parsed case of the network benchmarks, passed from the planner to the worker.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -15,53 +15,52 @@ use plimsoll_model::sample::CannotMeasure;
 use plimsoll_server::traffic::probe::path::Wait;
 use plimsoll_server::wire::{Direction, MAX_MESSAGE, Receiving, Sending, Sockets};
 
-/// How long the answer to a message is waited for where the case does not say.
+/// Timeout of an answer if the case sets none.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What a round trip is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Protocol {
     Tcp,
     Udp,
     Icmp,
-    /// A TCP connection for each message.
+    /// A new TCP connection per message.
     Connect,
 }
 
-/// A case, understood. What a benchmark has no parameter for is as usual.
+/// A parsed case. Parameters that a benchmark does not have keep their defaults.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Job {
     pub(super) server: Option<Server>,
-    /// Where packets leave from, if the case says so.
+    /// Source address.
     pub(super) from: Option<IpAddr>,
-    /// Bytes of a message.
+    /// Message size, bytes.
     pub(super) message: u32,
     pub(super) streams: u16,
     pub(super) direction: Direction,
-    /// Bits per second that are offered.
+    /// Offered rate, bit/s.
     pub(super) rate: Option<f64>,
-    /// Messages of a sample, of all streams together, where they are fixed.
+    /// Fixed number of messages per sample, over all streams.
     pub(super) messages: Option<u64>,
     pub(super) sockets: Sockets,
-    /// What is not counted at the beginning.
+    /// Initial time that is not counted.
     pub(super) omit: Duration,
     pub(super) sending: Sending,
     pub(super) receiving: Receiving,
-    /// Whether the highest rate without loss is sought.
+    /// Whether to search for the highest rate without loss.
     pub(super) searches: bool,
     pub(super) protocol: Protocol,
     pub(super) wait: Wait,
     pub(super) timeout: Duration,
-    /// From one message to the next; zero where each follows the one before.
+    /// Time between the starts of two messages; zero to send each right after the one before.
     pub(super) interval: Duration,
-    /// Where a stream loads the path meanwhile.
+    /// Direction of a concurrent TCP stream that loads the path.
     pub(super) load: Option<Direction>,
-    /// Where both ends run, if the case says so.
+    /// Affinity of both ends.
     pub(super) place: Option<Placement>,
 }
 
 impl Job {
-    /// That of a case; `usual` are the bytes of a message where none is named.
+    /// Parses a case. `usual` is the default message size in bytes.
     pub fn of(machine: &Machine, case: &Case, usual: u32) -> Result<Self, String> {
         let number = |key| case.number(key);
         let time = |key| match case.get(key) {
@@ -119,10 +118,8 @@ fn named(name: &str) -> Result<Server, String> {
     Server::parse(name).map_err(|why| format!("server {why}"))
 }
 
-/// The same case to another server.
-///
-/// # Errors
-/// Its name is none, or the case is of another subsystem.
+/// Returns the candidate for another server. Fails for an invalid name or a case of another
+/// subsystem.
 pub fn to_server(candidate: &Candidate, name: &str) -> Result<Candidate, CannotMeasure> {
     let mut job: Job = candidate.parsed.read()?;
     job.server = Some(named(name).map_err(CannotMeasure::far_end)?);

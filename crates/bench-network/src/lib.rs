@@ -1,7 +1,5 @@
-//! Network benchmarks. Both ends are ours, so that what is reported is what the receiver saw.
-//!
-//! Without `--server` the far end is a second process on this machine, and every result is labelled so: over loopback
-//! it is the kernel and memory that are measured, not a link.
+//! Network benchmarks. Without `--server` the server is a second process on this machine, and
+//! results are labelled: loopback measures the kernel and memory, not a link.
 #![forbid(unsafe_code)]
 
 mod amount;
@@ -56,30 +54,29 @@ use plimsoll_server::traffic::{Cpus, Fnv};
 use plimsoll_system::program::Own;
 use plimsoll_units::quantity::{Unit, format_size};
 
-/// What TCP and UDP both do: bytes that go one way.
+/// Label of TCP and UDP cases: bytes that flow one way.
 const STREAM: &str = "stream of bytes";
 
-/// Name of the metric of the bits that arrived in a second.
+/// Name of the metric for bits that arrive per second.
 pub const GOODPUT: &str = "goodput";
-/// Name of the metric of the messages or datagrams that arrived in a second.
+/// Name of the metric for messages or datagrams that arrive per second.
 pub const MESSAGES: &str = "messages";
-/// Name of the metric of the CPU time for each byte.
+/// Name of the metric for CPU time per byte.
 pub const CPU: &str = "cpu";
-/// Name of the metric of how much the time on the way varies.
+/// Name of the metric for the variation of the transit time.
 pub const JITTER: &str = "jitter";
-/// Name of the metric of the time of a round trip.
+/// Name of the metric for the round-trip time.
 pub const RTT: &str = "rtt";
-/// Name of the metric of round trips a second.
+/// Name of the metric for round trips per second.
 pub const RATE: &str = "rate";
-/// Name of the metric of the load that was on the path.
+/// Name of the metric for the rate of the concurrent load.
 pub const LOAD: &str = "load";
 
-/// The share that did not arrive.
 const LOSS: Metric = Metric::new("loss", Unit::One, Better::Lower)
     .about("share of what was sent that did not arrive")
     .said_as("loss", Form::ShareAboveZero);
 
-/// This very program, also when its file has been replaced since it started.
+/// Returns the path of this program, even if its file was replaced since the start.
 fn own_program() -> Result<PathBuf, CannotMeasure> {
     let own = Own::find().map_err(|e| {
         CannotMeasure::environment(format!("cannot find this program's own file: {e}; mount /proc"))
@@ -87,7 +84,6 @@ fn own_program() -> Result<PathBuf, CannotMeasure> {
     Ok(own.path)
 }
 
-/// The message sizes asked for, or the default.
 fn message_sizes(group: &Group, default: u32) -> Result<Vec<u64>, String> {
     let sizes = group.numbers("message", &[u64::from(default)]);
     let most = u64::from(plimsoll_server::wire::MAX_MESSAGE);
@@ -97,7 +93,6 @@ fn message_sizes(group: &Group, default: u32) -> Result<Vec<u64>, String> {
     }
 }
 
-/// Refuses messages that do not fit a datagram.
 fn fit_a_datagram(sizes: &[u64], protocol: &str) -> Result<(), String> {
     let most = u64::from(plimsoll_server::wire::MAX_DATAGRAM);
     match sizes.iter().find(|bytes| **bytes > most) {
@@ -108,46 +103,45 @@ fn fit_a_datagram(sizes: &[u64], protocol: &str) -> Result<(), String> {
     }
 }
 
-/// A number that depends on the run's seed and the case.
 fn seed(cx: &Context<'_>, case: &Case) -> u64 {
     Fnv(cx.options.seed).with(case.id().as_str().as_bytes()).0
 }
 
-/// Bytes that nothing can compress, the same for the same seed.
+/// Returns `count` incompressible bytes that depend only on `seed`.
 fn random_bytes(count: usize, seed: u64) -> Vec<u8> {
     let mut bytes = vec![0; count];
     ChaCha8Rng::seed_from_u64(seed).fill_bytes(&mut bytes);
     bytes
 }
 
-/// Where the two ends' threads run.
+/// CPUs of the threads of both ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Placement {
-    /// The CPUs of the near end, in turn.
+    /// CPUs of the client's threads, in turn.
     pub near: Cpus,
-    /// Those of a private far end; empty where the far end is elsewhere, and places its threads itself.
+    /// CPUs of a private server's threads; empty for a remote server.
     pub far: Cpus,
 }
 
 impl Placement {
-    /// Both ends on this machine, each with all CPUs.
+    /// Returns the placement for two ends on this machine that each use all CPUs.
     pub fn together(machine: &Machine) -> Self {
         let cpus = Cpus(place(machine, machine.cpu.allowed.len()));
         Placement { near: cpus.clone(), far: cpus }
     }
 
-    /// Both ends on this machine, one stream: each end on a core of its own, where there are two.
+    /// Returns the placement of two local ends with one stream: two cores if possible.
     pub fn on_two_cores(machine: &Machine) -> Self {
         let cpus = Cpus(place(machine, machine.cpu.allowed.len()));
         Placement { far: cpus.from(1), near: cpus }
     }
 
-    /// The far end elsewhere: all CPUs are this end's.
+    /// Returns the placement for a remote server: the client uses all CPUs.
     pub fn apart(machine: &Machine) -> Self {
         Placement { near: Cpus(place(machine, machine.cpu.allowed.len())), far: Cpus::default() }
     }
 
-    /// For a reference tool: the CPUs that this many streams use.
+    /// Returns the CPUs that `streams` streams use, for a reference tool.
     fn offer(&self, streams: usize) -> Offer {
         let used = |cpus: &Cpus| {
             let mut used: Vec<usize> = cpus.0.iter().copied().take(streams.max(1)).collect();
@@ -157,7 +151,6 @@ impl Placement {
         Offer { cpus: used(&self.near), far_cpus: used(&self.far), ..Offer::default() }
     }
 
-    /// What lies between the ends, and the CPUs used.
     fn facts(&self, link: &str, far: SocketAddr) -> Facts {
         let mut facts = Facts::default();
         facts.achieved.set(&LINK, link);
@@ -173,7 +166,7 @@ impl Placement {
     }
 }
 
-/// Tells of datagrams that came to the ports of a measurement and are not part of it, where there were any.
+/// Returns a warning if `count` datagrams that are not part of the measurement came to its ports.
 fn foreign_datagrams(count: u64) -> Option<Note> {
     (count > 0).then(|| NetworkWarning::ForeignDatagrams { count }.into())
 }

@@ -1,14 +1,13 @@
-//! Limits of network figures: what a link's frames leave for the program, and over loopback how fast a CPU copies.
+//! Limits of network throughput.
 //!
-//! **A link.** Of each frame, the program gets the segment's payload. On the wire a segment takes besides: TCP's header
-//! (20 bytes, RFC 9293) and, with timestamps, 12 bytes of options (RFC 7323); IP's (20 bytes, RFC 791; 40 for IPv6,
-//! RFC 8200); Ethernet's preamble and delimiter (8), header (14), check (4) and gap (12), IEEE 802.3: 1538 bytes on the
-//! wire for 1500 of IP, of which 1448 are the program's.
+//! **Link.** The payload share of a frame. A segment takes on the wire: the TCP header (20 bytes,
+//! RFC 9293) and 12 bytes of timestamps (RFC 7323), the IP header (20 bytes, RFC 791; 40 for IPv6,
+//! RFC 8200), Ethernet's preamble and delimiter (8), header (14), check (4) and gap (12), IEEE
+//! 802.3. So 1538 bytes on the wire carry 1448 bytes of payload.
 //!
-//! **Loopback.** There is no link. Why not half the copy bandwidth of main memory: what is under way is a few megabytes
-//! that stay in the caches, so the figure may rightly be above it. What holds: each sending thread must write every
-//! byte once, to pages that the other end has read since. The traffic, reads and writes together, of a copy within
-//! the caches is therefore more than it can write. It is a loose bound, and a true one.
+//! **Loopback.** The copy rate of a CPU within its caches, since the few megabytes in flight stay
+//! there. Each sending thread writes every byte once, to pages that the other end has read since;
+//! reads and writes of a copy are more than that. A loose but true bound.
 
 mod held;
 
@@ -20,7 +19,7 @@ use plimsoll_model::limit::user::OF_VIRTUAL_DEVICES;
 use plimsoll_model::limit::{Input, Kind, Limit, Question, Source};
 use plimsoll_units::quantity::{Quantity, Unit};
 
-/// The limits of a stream of bytes, by what frames leave of a link for the program.
+/// Returns the limits of a stream of bytes. `framed` is the payload share of a link.
 pub(super) fn throughput(question: &Question<'_>, framed: Framed) -> Vec<Limit> {
     let goodput = || match question.condition(&PATH_LOOPBACK) {
         Some(loopback) if loopback > 0.5 => {
@@ -44,7 +43,6 @@ pub(super) fn throughput(question: &Question<'_>, framed: Framed) -> Vec<Limit> 
     }
 }
 
-/// How many directions carry bytes at once.
 fn directions(question: &Question<'_>) -> f64 {
     if question.case.word("direction") == Some("both") { 2.0 } else { 1.0 }
 }
@@ -57,25 +55,21 @@ fn per_message(mut limit: Limit, bits: f64) -> Limit {
     limit
 }
 
-/// What frames leave of a link for the program.
 pub(super) struct Framed {
-    /// The program's share of the bytes on the wire, or why it is not known.
+    /// Payload share of the bytes on the wire, or the reason why it is unknown.
     pub(super) share: Result<f64, &'static str>,
-    /// The same of the bytes that the kernel counts when it shapes: of Ethernet the header alone.
+    /// Payload share of the bytes that a kernel's shaper counts: only the header of Ethernet.
     pub(super) counted: f64,
-    /// The share in words.
     pub(super) formula: &'static str,
-    /// What it is computed from.
     pub(super) inputs: Vec<Input>,
 }
 
-/// Bytes of the IP header of the path's packets.
+/// Header of IPv4 or IPv6 on this path, bytes.
 pub(super) fn ip_header(question: &Question<'_>) -> f64 {
     let is_v6 = question.condition(&PATH_IPV6).is_some_and(|v6| v6 > 0.5);
     if is_v6 { IPV6_HEADER } else { IPV4_HEADER }
 }
 
-/// The headers of every packet, as inputs of a formula.
 pub(super) fn headers(ip: f64) -> [Input; 2] {
     [
         Input::new("ip", ip, "B", "header of IPv4 (RFC 791) or IPv6 (RFC 8200)"),
@@ -83,7 +77,6 @@ pub(super) fn headers(ip: f64) -> [Input; 2] {
     ]
 }
 
-/// The link's rate, less what frames cost.
 fn framing(question: &Question<'_>, framed: &Framed) -> Limit {
     let unknown = |why: &str| Limit::unknown(Kind::Ceiling, why);
     let Some(speed) = question.condition(&PATH_SPEED) else {
@@ -105,8 +98,7 @@ fn framing(question: &Question<'_>, framed: &Framed) -> Limit {
     stated(Limit::fixed(Kind::Ceiling, Source::Derived, value, &formula, inputs), question.machine)
 }
 
-/// What the instance type promises: the same for both directions, so twice for both at once. What leaves by an interface
-/// of software may not leave the machine.
+/// The promise of the instance type, per direction; none without a line: packets may stay local.
 fn promised(question: &Question<'_>, framed: &Framed) -> Option<Limit> {
     question.condition(&PATH_LINE).filter(|line| *line > 0.5)?;
     let promise = NetworkPromise::of(&question.machine.virtualisation)?;
@@ -132,7 +124,7 @@ fn promised(question: &Question<'_>, framed: &Framed) -> Option<Limit> {
     Some(limit.promised())
 }
 
-/// The ceiling over loopback: the sending CPUs' copies.
+/// Limit over loopback: the copy rate of the sending CPUs.
 fn copying(question: &Question<'_>) -> Limit {
     let on = |key| question.case.word(key) == Some("on");
     if on("zerocopy") && on("discard") {
@@ -198,7 +190,7 @@ mod tests {
 
     #[test]
     fn gigabit_ethernet_carries_what_is_known_of_it() {
-        // 1448 of 1538 bytes: 941.5 Mbit/s, the figure that everybody who measures it knows.
+        // 1448 of 1538 bytes: 941.5 Mbit/s, the well-known payload rate of gigabit Ethernet.
         let found = limit_of(&case(), "goodput", &GIGABIT);
         assert!((found.value.unwrap() - 941.482_4e6).abs() < 1e3, "{found:?}");
         assert_eq!(found.source, Source::Derived);

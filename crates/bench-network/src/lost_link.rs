@@ -1,4 +1,4 @@
-//! A link that was lost while a case ran: what arrived then is no figure of the link.
+//! Links that were lost while a case ran: such a result does not show what the link carries.
 
 use std::fmt;
 
@@ -7,22 +7,19 @@ use plimsoll_model::sample::Facts;
 use plimsoll_server::traffic::link_watch::LinkLoss;
 use plimsoll_units::quantity::{Quantity, Unit};
 
-/// A link of one of the two ends that was lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LostLink {
-    /// Whether the interface is the server's.
     pub(super) is_servers: bool,
     pub(super) loss: LinkLoss,
 }
 
-/// The links that the client and the server have lost.
 pub(super) fn lost_links(near: Vec<LinkLoss>, server: &[LinkLoss]) -> Vec<LostLink> {
     let near = near.into_iter().map(|loss| LostLink { is_servers: false, loss });
     let server = server.iter().map(|loss| LostLink { is_servers: true, loss: loss.clone() });
     near.chain(server).collect()
 }
 
-/// Adds a warning about each of these links, and marks the case invalid if all packets take one of them.
+/// Adds a warning for each link, and marks the case invalid if all packets take one of them.
 pub(super) fn note(links: Vec<LostLink>, facts: &mut Facts) {
     let whole = links.iter().find(|link| link.loss.carries_all);
     if let Some(link) = whole.filter(|_| facts.invalid.is_none()) {

@@ -1,8 +1,5 @@
-//! The near end: opens a session with a far end (its own private one, or a server), joins streams to it, and asks for
-//! transfers.
-//!
-//! Every wait has a deadline. When a private far end fails, the error says how it ended; dropping this ends its
-//! process and collects it, whatever state it is in.
+//! The client: opens a session with a private or remote server, joins streams to it, and requests
+//! transfers. Every wait has a deadline. Dropping a [`FarEnd`] kills and reaps its process.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
@@ -26,42 +23,41 @@ use plimsoll_server::wire::{
     WireError,
 };
 
-/// How long this end waits in all while other clients measure.
+/// Longest total wait while the server works for other clients.
 const QUEUE: Duration = Duration::from_secs(90);
 
-/// The control connection has segments that every path carries (RFC 1122 §3.3.3: packets of 576 bytes), so that it works
-/// where larger ones vanish.
+/// Segments of the control connection fit every path (RFC 1122 §3.3.3: packets of 576 bytes), so it
+/// works even if larger ones are lost.
 const CONTROL: Sockets =
     Sockets { nodelay: true, window: None, congestion: None, mss: Some(536), dscp: None };
-/// Connections by which it is found whether several servers answer at one address.
+/// Number of test connections that detect several servers behind one address.
 const HANDSHAKES: usize = 4;
 
-/// A session that was opened: its control connection, and what the server allows.
 struct Session {
     channel: Channel,
     welcome: Welcome,
 }
 
-/// Where a far end is.
+/// Location of a server.
 #[derive(Clone, Debug)]
 pub enum Place {
-    /// To be started for this run: `program far-end`, its threads on `cpus`.
+    /// A private server process, `program far-end`, with its threads on `cpus`.
     Private {
-        /// The program.
+        /// Path of the program.
         program: PathBuf,
-        /// Its CPUs.
+        /// CPUs of its threads.
         cpus: Cpus,
     },
-    /// A server.
+    /// A running server.
     Server {
-        /// Its name or address, and port.
+        /// Host and port.
         address: Address,
-        /// Its key.
+        /// Key of the server.
         key: Key,
     },
 }
 
-/// A session with a far end.
+/// A session with a server.
 #[derive(Debug)]
 pub struct FarEnd {
     channel: Channel,
@@ -70,20 +66,16 @@ pub struct FarEnd {
     welcome: Welcome,
     streams: Vec<TcpStream>,
     process: Option<Process>,
-    /// The address that the client sends from, if one was given.
     from: Option<IpAddr>,
     ledger: Ledger,
-    /// The server's links that were lost, as it reported last.
     server_links: Vec<LinkLoss>,
 }
 
 impl FarEnd {
-    /// Opens a session, from the address `from` if given.
-    ///
-    /// # Errors
-    /// The far end cannot be started or reached, refuses the key, or is busy for too long.
+    /// Opens a session, from the address `from` if given. Fails if the server cannot be started or
+    /// reached, refuses the key, or is busy.
     pub fn open(place: &Place, from: Option<IpAddr>) -> Result<Self, CannotMeasure> {
-        // Each stream is one.
+        // Each stream needs a descriptor.
         raise_descriptors();
         let (mut process, key, addresses) = match place {
             Place::Private { program, cpus } => {
@@ -120,11 +112,8 @@ impl FarEnd {
         FarEnd { channel, address, key, welcome, streams, process, from, ledger, server_links }
     }
 
-    /// Another session with the same far end, whose work may run beside this one's: a load, or what is measured
-    /// under it.
-    ///
-    /// # Errors
-    /// As [`FarEnd::open`].
+    /// Opens another session with the same server whose work may run concurrently, such as a load.
+    /// Errors as for [`FarEnd::open`].
     pub fn beside(&self, from: Option<IpAddr>) -> Result<Self, CannotMeasure> {
         let failed = |why: String| {
             CannotMeasure::far_end(format!("cannot open a second session with {}: {why}", self.address))
@@ -138,53 +127,43 @@ impl FarEnd {
         Ok(Self::with(Session { channel, welcome }, address, self.key.clone(), from, None))
     }
 
-    /// A new session with the server, after this one has failed.
-    ///
-    /// # Errors
-    /// The server cannot be reached any more.
+    /// Opens a new session with the server after this one failed.
     pub(super) fn again(&self) -> Result<Self, CannotMeasure> {
-        // The server ends the session, and its turn, when this connection closes.
+        // The server ends the session, and its turn in the queue, when this connection closes.
         let _ = self.channel.stream().shutdown(std::net::Shutdown::Both);
         self.beside(self.from)
     }
 
-    /// Starts the transfer that was requested before.
-    ///
-    /// # Errors
-    /// The server is gone.
+    /// Starts the transfer that was requested before. Fails if the server is gone.
     pub(super) fn go(&mut self) -> Result<(), CannotMeasure> {
         self.channel.send(&Message::Go).map_err(|e| self.lost("a request", &e.into()))
     }
 
-    /// The address that the client sends from, if one was given.
     pub(super) const fn from(&self) -> Option<IpAddr> {
         self.from
     }
 
-    /// A private far end's process id.
+    /// Returns the process id of a private server.
     pub fn pid(&self) -> Option<u32> {
         self.process.as_ref().map(Process::pid)
     }
 
-    /// Where the far end listens.
+    /// Returns the address of the server.
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What it allows.
+    /// Returns the server's answer to the opening of the session, with its limits.
     pub const fn welcome(&self) -> &Welcome {
         &self.welcome
     }
 
-    /// The streams that have joined, in the order of their numbers.
+    /// Returns the joined streams, in order of their numbers.
     pub fn streams(&self) -> &[TcpStream] {
         &self.streams
     }
 
-    /// Joins `count` further streams to the session.
-    ///
-    /// # Errors
-    /// The far end allows fewer, refuses an option, or is gone.
+    /// Joins `count` further streams. Fails if the server allows fewer or refuses an option.
     pub fn join(&mut self, count: u16, sockets: &Sockets, from: Option<IpAddr>) -> Result<(), CannotMeasure> {
         if self.streams.len() + usize::from(count) > usize::from(self.welcome.max_streams) {
             return Err(CannotMeasure::far_end(format!(
@@ -206,7 +185,7 @@ impl FarEnd {
         let socket = socket::made(self.address, from, sockets).map_err(Lost::Here)?;
         let socket = socket::reach(socket, self.address, HANDSHAKE).map_err(WireError::from)?;
         let mut channel = Channel::connect(socket, &self.key).map_err(|e| match e {
-            // This key opened the session.
+            // A refusal, although the same key opened the session.
             WireError::Handshake(HandshakeError::Refused) if self.meets_several() => Lost::OtherServer,
             e => e.into(),
         })?;
@@ -219,16 +198,13 @@ impl FarEnd {
             _ => return Err(WireError::OutOfTurn.into()),
         }
         let stream = channel.into_stream();
-        // The handshake wanted its small messages to leave at once.
+        // The handshake disabled Nagle's algorithm for its small messages.
         stream.set_nodelay(sockets.nodelay).map_err(Lost::Here)?;
         stream.set_read_timeout(None).map_err(Lost::Here)?;
         Ok(stream)
     }
 
-    /// Asks for work, and waits in the queue while others measure; the far end is ready when this returns.
-    ///
-    /// # Errors
-    /// It refuses, is busy for too long, or is gone.
+    /// Requests work and waits while other clients measure. The server is ready on return.
     pub fn begin(&mut self, request: &Message) -> Result<(), CannotMeasure> {
         self.answer(request).and_then(|answer| match answer {
             Message::Ready => Ok(()),
@@ -236,10 +212,7 @@ impl FarEnd {
         })
     }
 
-    /// Asks for work, waits in the queue while others measure, and returns the first other answer.
-    ///
-    /// # Errors
-    /// It refuses, is busy for too long, or is gone.
+    /// Requests work, waits while other clients measure, and returns the first other answer.
     pub fn answer(&mut self, request: &Message) -> Result<Message, CannotMeasure> {
         let patience = Instant::now() + QUEUE;
         loop {
@@ -266,10 +239,7 @@ impl FarEnd {
         ))
     }
 
-    /// Does one TCP transfer over all streams.
-    ///
-    /// # Errors
-    /// The far end refuses, is busy for too long, or is lost.
+    /// Performs one TCP transfer over all streams.
     pub fn transfer(&mut self, work: &Tcp, message: &[u8], cpus: &Cpus) -> Result<Outcome, CannotMeasure> {
         self.begin(&Message::Tcp(work.clone()))?;
         let means = Means {
@@ -287,10 +257,7 @@ impl FarEnd {
         Ok(done)
     }
 
-    /// Opens a UDP socket at each end for each stream, connected to each other.
-    ///
-    /// # Errors
-    /// The far end refuses, no datagram reaches it, or it is gone.
+    /// Opens a UDP socket per stream at each end, connected to each other.
     pub fn open_udp(&mut self, streams: u16) -> Result<Vec<UdpSocket>, CannotMeasure> {
         let opened = match self.answer(&Message::UdpOpen { streams })? {
             Message::UdpToken(token) => udp::ports::join(&mut self.channel, &token, streams),
@@ -299,10 +266,7 @@ impl FarEnd {
         opened.map_err(|e| self.lost("the opening of UDP sockets", &e))
     }
 
-    /// Tells the far end that there were enough round trips, and waits for what it saw.
-    ///
-    /// # Errors
-    /// It is gone or silent.
+    /// Ends the round trips and returns the server's report.
     pub fn finish_trips(&mut self) -> Result<Echoed, WireError> {
         let deadline = Instant::now() + RESULTS;
         self.channel.send(&Message::Enough)?;
@@ -315,10 +279,7 @@ impl FarEnd {
         }
     }
 
-    /// Does one transfer of datagrams between the ports.
-    ///
-    /// # Errors
-    /// The far end refuses, is busy for too long, or is lost.
+    /// Performs one transfer of datagrams over `sockets`.
     pub fn transfer_udp(
         &mut self,
         work: &Udp,
@@ -342,19 +303,17 @@ impl FarEnd {
         Ok(done)
     }
 
-    /// Keeps which links the server has lost by now.
     fn note_account(&mut self, account: Option<&Account>) {
         if let Some(account) = account {
             self.server_links.clone_from(&account.lost_links);
         }
     }
 
-    /// The links of both ends that were lost since the session began.
     pub(super) fn lost_links(&self) -> Vec<LostLink> {
         lost_links(self.ledger.lost_links(), &self.server_links)
     }
 
-    /// Why there is no figure, where the server refuses: one that this process started has the same limits.
+    /// Returns the error for a refusal. A private server has the limits of this machine.
     fn refusal(&self, why: &str) -> CannotMeasure {
         match self.process.is_some() {
             true => {
@@ -364,7 +323,7 @@ impl FarEnd {
         }
     }
 
-    /// Why there is no figure, after something failed `during` something.
+    /// Returns the error for a failure; `during` names the step.
     pub fn lost(&mut self, during: &str, error: &Lost) -> CannotMeasure {
         if let Some(fault) = self.path_fault(error) {
             return fault.of_server(self.address);
@@ -389,7 +348,6 @@ impl FarEnd {
 }
 
 impl FarEnd {
-    /// The fault of the path that `error` comes from, if there is one.
     fn path_fault(&mut self, error: &Lost) -> Option<PathFault> {
         match error {
             _ if self.process.is_some() => None,
@@ -412,12 +370,12 @@ impl FarEnd {
         }
     }
 
-    /// The link of this machine that was lost since the session began.
+    /// Returns the link of this machine that was lost since the session started.
     pub(super) fn lost_link(&self) -> Option<PathFault> {
         lost_links(self.ledger.lost_links(), &[]).into_iter().next().map(PathFault::LinkLost)
     }
 
-    /// The fault that a new session shows, after one was lost because nothing arrived any more, or for another reason.
+    /// Returns the fault that a new session reveals. `is_silent`: nothing arrived any more.
     fn after_the_loss(&self, is_silent: bool) -> Option<PathFault> {
         let (_, stream) = reach(&[self.address], self.from).ok()?;
         let (_, welcome) = open_session(stream, &self.key, None).ok()?;
@@ -435,7 +393,7 @@ impl FarEnd {
         }
     }
 
-    /// Whether some connections to the address know this key and others do not.
+    /// Whether some connections to the address accept this key and some refuse it.
     fn meets_several(&self) -> bool {
         let knows = |_| {
             let (_, stream) = reach(&[self.address], self.from).ok()?;
@@ -450,7 +408,7 @@ impl FarEnd {
     }
 }
 
-/// A firewall of this machine drops what it sends to the server.
+/// Returns the error for a local firewall that drops packets to the server.
 pub(super) fn dropped_here(server: SocketAddr) -> CannotMeasure {
     CannotMeasure::environment(format!(
         "the firewall of this machine drops packets that plimsoll sends to {server} (EPERM): look at its rules for outgoing packets ('nft list ruleset', 'iptables -L OUTPUT -v'), or use another protocol"
@@ -464,7 +422,6 @@ fn reach(addresses: &[SocketAddr], from: Option<IpAddr>) -> Result<(SocketAddr, 
     for address in addresses.iter().filter(family) {
         match dial(*address, from, &CONTROL, HANDSHAKE) {
             Ok(stream) => return Ok((*address, stream)),
-            // That says nothing of the other end.
             Err(e) if is_out_of_descriptors(&e) => {
                 return Err(CannotMeasure::environment(traffic::plain(&e, "this process")));
             }
@@ -473,7 +430,7 @@ fn reach(addresses: &[SocketAddr], from: Option<IpAddr>) -> Result<(SocketAddr, 
                     "{address} cannot be reached: {e}; the loopback interface is down: ip link set lo up"
                 )));
             }
-            // Nor does an address that this machine does not have.
+            // The source address is missing on this machine, which is no fault of the server.
             Err(e) if from.is_some() && e.kind() == io::ErrorKind::AddrNotAvailable => {
                 return Err(CannotMeasure::environment(e.to_string()));
             }
@@ -517,7 +474,7 @@ fn open_session(stream: TcpStream, key: &Key, beside: Option<Hex128>) -> Result<
     }
 }
 
-/// An error in words for people: what std says of timeouts is about system calls.
+/// Describes an error. The text of std for timeouts is about system calls.
 fn plain(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "no answer".to_owned(),

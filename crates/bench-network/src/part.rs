@@ -1,4 +1,4 @@
-//! The network benchmarks as a part of a report.
+//! The network benchmarks as a subsystem.
 
 use super::condition::{POLICED, SHAPED};
 use super::fact::LINK;
@@ -27,7 +27,7 @@ pub static SUBSYSTEM: Subsystem = Subsystem {
     instead_of_threads: Some("a stream has a thread of its own; use --streams"),
     uses_interfaces: true,
     setting: |measurement, _| setting(measurement),
-    // The other end and the way to it have other users.
+    // The server and the path to it have other users.
     is_alone: |_, _| false,
     ..Subsystem::USUAL
 };
@@ -40,7 +40,7 @@ fn context(first: &Measurement) -> Vec<String> {
     }
 }
 
-/// What this machine's kernel holds what it sends or receives to. Of both directions together neither is the limit.
+/// Rate limit of this machine's kernel in the case's direction; none for both directions.
 fn setting(measurement: &Measurement) -> Option<Setting> {
     let unit = measurement.headline()?.unit;
     let (kind, condition) = match measurement.case.word("direction") {

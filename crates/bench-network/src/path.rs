@@ -1,4 +1,4 @@
-//! What lies between the two ends, as far as limits need it.
+//! The path between the two ends, as far as limits need it.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -9,31 +9,26 @@ use plimsoll_model::sample::Numbers;
 use plimsoll_server::traffic::{route, shaper};
 use plimsoll_server::wire::Shaping;
 
-/// Bytes that are copied to learn how fast a CPU copies: with their copies they fit in any second-level cache.
+/// Bytes copied by the test of the copy rate: with the copy they fit in any second-level cache.
 const COPIED: usize = 64 << 10;
-/// How long that takes.
 const COPYING: Duration = Duration::from_millis(10);
 
-/// The way to the far end.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Path {
-    /// Within this machine: no frame crosses a link.
+    /// Whether the path stays within this machine, so no frame crosses a link.
     pub(super) loopback: bool,
-    /// The interface that packets leave by.
     pub(super) interface: Option<String>,
     line: bool,
-    /// The line's rate in bit/s.
+    /// Line rate, bit/s.
     speed: Option<u64>,
     mtu: Option<u64>,
-    /// What the kernel holds the interface to.
     pub(super) shaping: Shaping,
     ipv6: bool,
-    /// Bytes read and written per second by one CPU that copies within its caches, where it was measured.
+    /// Copy rate of one CPU within its caches, bytes read and written per second, if measured.
     copy: Option<f64>,
 }
 
 impl Path {
-    /// The way to `far` from this machine.
     pub(super) fn to(far: SocketAddr, machine: Option<&Machine>) -> Self {
         let loopback = route::is_local(far);
         let interface = route::outgoing(far);
@@ -52,12 +47,12 @@ impl Path {
         }
     }
 
-    /// With what a CPU copies, over loopback, where that is the limit of what can be carried. It takes 10 ms.
+    /// Measures the copy rate of a CPU, the limit over loopback. Takes 10 ms.
     pub(super) fn with_copy_rate(self) -> Self {
         Path { copy: self.loopback.then(copy_rate), ..self }
     }
 
-    /// Its name for people: `loopback`, or the interface.
+    /// Returns `loopback` or the name of the interface.
     pub(super) fn name(&self) -> String {
         if self.loopback {
             "loopback".to_owned()
@@ -66,7 +61,6 @@ impl Path {
         }
     }
 
-    /// As conditions of a sample.
     pub(super) fn conditions(&self) -> Numbers {
         let known = [
             (PATH_LOOPBACK, Some(f64::from(u8::from(self.loopback)))),
@@ -81,7 +75,7 @@ impl Path {
     }
 }
 
-/// The best of several short trials, in bytes read and written per second.
+/// Best copy rate of several short trials, bytes read and written per second.
 fn copy_rate() -> f64 {
     let (from, mut to) = (vec![1u8; COPIED], vec![0u8; COPIED]);
     let until = Instant::now() + COPYING;

@@ -1,5 +1,4 @@
-//! Faults that keep a path from carrying a benchmark's packets although the server can be reached. They are found by the
-//! state of the links, and by small and large packets.
+//! Faults of a path that carries the control connection but not a benchmark's packets.
 
 use std::fmt;
 use std::io::{Read, Write};
@@ -14,21 +13,18 @@ use plimsoll_model::sample::CannotMeasure;
 use plimsoll_server::traffic::{Cpus, End};
 use plimsoll_server::wire::{Amount, Direction, Message, Receiving, Sending, Sockets, Tcp, Udp};
 
-/// Segment sizes that are tried, in bytes: of the smallest path, of common tunnels, of Ethernet, of jumbo frames.
+/// Segment sizes of the probe, bytes: smallest path, common tunnels, Ethernet, jumbo frames.
 const SEGMENTS: [u16; 12] = [536, 1000, 1200, 1300, 1340, 1360, 1380, 1400, 1420, 1440, 4000, 8000];
-/// Bytes that each of these connections carries: several segments of any size.
+/// Bytes per probe connection: several segments of any size.
 const CARRIED: usize = 24_000;
-/// How long these bytes may take.
 const PROBE_TIME: Duration = Duration::from_secs(2);
-/// How often the connections are looked at meanwhile.
 const LOOK: Duration = Duration::from_millis(20);
-/// Datagram sizes that are tried, in bytes: as for segments, and of fragmented packets.
+/// Datagram sizes of the probe, bytes: as for segments, and fragmented packets.
 const DATAGRAMS: [u32; 10] = [64, 512, 1200, 1372, 1400, 1452, 1472, 4000, 8000, 16_000];
-/// Datagrams of each size, and how long they are sent for, in seconds.
+/// Datagrams per size, and the duration of their transfer in seconds.
 const DATAGRAM_COUNT: u64 = 5;
 const DATAGRAM_SECONDS: f64 = 0.1;
 
-/// A way between the two ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PathWay {
     /// From the client to the server.
@@ -37,16 +33,15 @@ pub(super) enum PathWay {
     Down,
 }
 
-/// Why a path does not carry a benchmark's packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum PathFault {
-    /// Segments of this size vanish; the largest `--mss` that was tried and arrives.
+    /// Segments of `segment` bytes are lost. `passes` is the largest tried `--mss` that arrives.
     BlackHole { way: PathWay, segment: u32, passes: Option<u16> },
-    /// Datagrams of this size vanish; the largest size that was tried and arrives.
+    /// Datagrams of `bytes` bytes are lost. `passes` is the largest tried size that arrives.
     LargeDatagrams { way: PathWay, bytes: u32, passes: Option<u32> },
     /// No datagram reaches this port of the server.
     NoDatagram { port: u16 },
-    /// No connection reaches this further port of the server.
+    /// No connection reaches this additional port of the server.
     NoConnection { port: u16 },
     /// Connections of one session reach different servers.
     SeveralServers,
@@ -54,9 +49,9 @@ pub(super) enum PathFault {
     SeveralAddresses,
     /// The link of an interface was lost.
     LinkLost(LostLink),
-    /// The server answers again, without any of these.
+    /// The server answers again and no other fault was found.
     Interrupted,
-    /// A server that has just started answers.
+    /// A newly started server answers.
     Restarted,
 }
 
@@ -117,7 +112,7 @@ impl fmt::Display for PathFault {
 }
 
 impl PathFault {
-    /// The fault as the reason why a case has no figure.
+    /// Returns the fault as the reason why a case has no result.
     pub(super) fn of_server(&self, address: std::net::SocketAddr) -> CannotMeasure {
         CannotMeasure::far_end(format!("the path to the server at {address}: {self}"))
     }
@@ -132,11 +127,8 @@ impl From<End> for PathWay {
     }
 }
 
-/// Why no segment of this size arrives on this way; `None` if those do that the kernel chooses. Found on a new session;
-/// that of `far_end` ends.
-///
-/// # Errors
-/// The server cannot be reached.
+/// Probes with a new session which segments arrive after those of `segment` bytes were lost.
+/// Returns `None` if those of the kernel's choice do. Ends the session of `far_end`.
 pub(super) fn black_hole(
     far_end: &FarEnd,
     way: PathWay,
@@ -160,7 +152,7 @@ pub(super) fn black_hole(
     Ok(Some(PathFault::BlackHole { way, segment, passes: passes.max() }))
 }
 
-/// Writes to each stream, and returns which of them the server's kernel acknowledges.
+/// Writes to each stream. Returns for each whether the server's kernel acknowledged the data.
 fn carried_up(streams: &[TcpStream]) -> Vec<bool> {
     let bytes = vec![0; CARRIED];
     let acknowledged = |stream: &TcpStream| TcpInfo::of(stream).ok().and_then(|info| info.acknowledged);
@@ -173,7 +165,7 @@ fn carried_up(streams: &[TcpStream]) -> Vec<bool> {
     let mut carried = vec![false; streams.len()];
     let deadline = Instant::now() + PROBE_TIME;
     while carried.contains(&false) && Instant::now() < deadline {
-        // The acknowledgements wake nothing that could be waited for.
+        // Polls, because an acknowledgement wakes no waiter.
         std::thread::sleep(LOOK);
         for ((stream, wanted), carried) in streams.iter().zip(&wanted).zip(&mut carried) {
             *carried |= wanted.is_some_and(|wanted| acknowledged(stream) >= Some(wanted));
@@ -182,9 +174,9 @@ fn carried_up(streams: &[TcpStream]) -> Vec<bool> {
     carried
 }
 
-/// Has the server write to each stream, and returns which of them bring it all.
+/// Requests data from the server on each stream. Returns for each whether all of it arrived.
 fn carried_down(probe: &mut FarEnd, streams: usize) -> Result<Vec<bool>, CannotMeasure> {
-    // At most as many as there are sizes.
+    // At most the number of sizes.
     let count = streams as u16;
     probe.begin(&Message::Tcp(Tcp {
         streams: count,
@@ -210,10 +202,7 @@ fn carried_down(probe: &mut FarEnd, streams: usize) -> Result<Vec<bool>, CannotM
     Ok(arrived.iter().map(|count| *count >= CARRIED).collect())
 }
 
-/// Why no datagram of this size arrives on this way between connected sockets; `None` if one does.
-///
-/// # Errors
-/// The server is lost.
+/// Probes which datagrams arrive on connected sockets. Returns `None` if one of `bytes` bytes does.
 pub(super) fn large_datagrams(
     far_end: &mut FarEnd,
     sockets: &[UdpSocket],
@@ -225,7 +214,7 @@ pub(super) fn large_datagrams(
         let datagrams = DATAGRAM_COUNT * sockets.len() as u64;
         let bits = (datagrams * u64::from(size) * 8) as f64;
         let work = Udp {
-            // At most as many as a session may have.
+            // At most the limit of a session.
             streams: sockets.len() as u16,
             datagram: size,
             direction,

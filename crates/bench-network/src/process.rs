@@ -1,4 +1,4 @@
-//! The private far end's process: started, told its key through a pipe, ended and collected.
+//! The process of the private server: started, given its key through a pipe, killed and reaped.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -14,30 +14,25 @@ use plimsoll_server::serve::{Orders, Ready};
 use plimsoll_server::traffic::{Cpus, is_out_of_descriptors, plain};
 use plimsoll_server::wire::{HANDSHAKE, Key};
 
-/// Longest line that a far end writes.
 const MAX_LINE: u64 = 4096;
 
-/// A far end's process; it is killed and collected on drop.
+/// The process of a private server; killed and reaped on drop.
 #[derive(Debug)]
 pub(super) struct Process {
     child: Child,
-    /// Kept open: its end tells the far end that its parent is gone.
+    /// Kept open: its end shows the child that the parent is gone.
     _orders: Option<ChildStdin>,
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended by itself already; collecting it is what matters.
+        // The process may have ended already; reaping it is what matters.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
 impl Process {
-    /// Starts `program far-end`.
-    ///
-    /// # Errors
-    /// The system gives no process.
     pub(super) fn start(program: &Path, key: &Key, cpus: &Cpus) -> Result<Self, CannotMeasure> {
         Self::spawn(program, key, cpus).map_err(|e| {
             let (why, remedy) = match is_out_of_descriptors(&e) {
@@ -60,16 +55,13 @@ impl Process {
         let mut process = Process { child, _orders: pipe };
         let orders = serde_json::to_string(&Orders { key: key.to_hex(), cpus: cpus.0.clone() })?;
         if let Some(pipe) = &mut process._orders {
-            // If it has ended already, the missing answer will say so.
+            // If the process has ended already, its missing answer shows that.
             let _ = writeln!(pipe, "{orders}");
         }
         Ok(process)
     }
 
-    /// Waits for the line that names the port.
-    ///
-    /// # Errors
-    /// It does not come in time, or says why it does not listen.
+    /// Waits for the line that contains the port.
     pub(super) fn address(&mut self) -> Result<SocketAddr, CannotMeasure> {
         match serde_json::from_str(&self.first_line().unwrap_or_default()) {
             Ok(Ready::Port(port)) => Ok(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)),
@@ -85,22 +77,21 @@ impl Process {
     fn first_line(&mut self) -> Option<String> {
         let output = self.child.stdout.take()?;
         let longest = Timespec::try_from(HANDSHAKE).ok()?;
-        // Its line is written at once: when the first byte is there, all of it is.
+        // The line is written at once: when the first byte has arrived, all of it has.
         poll(&mut [PollFd::new(&output, PollFlags::IN)], Some(&longest)).ok().filter(|n| *n > 0)?;
         let mut line = String::new();
         BufReader::new(io::Read::take(output, MAX_LINE)).read_line(&mut line).ok()?;
         Some(line)
     }
 
-    /// Its process id.
     pub(super) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// `": it was killed (signal 9)"` if the process is gone or going, else nothing.
+    /// Returns text such as `": it was killed (signal 9)"` if the process ends within 200 ms.
     pub(super) fn end(&mut self) -> String {
         let deadline = Instant::now() + Duration::from_millis(200);
-        // A broken connection comes a moment before the process can be collected.
+        // A connection breaks shortly before the process can be reaped.
         while Instant::now() < deadline {
             match self.child.try_wait() {
                 Ok(Some(status)) => {

@@ -1,4 +1,4 @@
-//! A server as it is named: `HOST[:PORT]`, of either family.
+//! Address of a server: `HOST[:PORT]`, IPv4 or IPv6.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 
@@ -7,12 +7,9 @@ use serde::{Deserialize, Serialize};
 use plimsoll_model::sample::CannotMeasure;
 use plimsoll_server::wire::PORT;
 
-/// How an iperf3 server is written.
 pub(super) const SCHEME: &str = "iperf3://";
-/// The port of an iperf3 server where none is named.
 const IPERF3_PORT: u16 = 5201;
 
-/// A server that is not this program's own far end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Server {
     Plimsoll(Address),
@@ -20,7 +17,7 @@ pub(super) enum Server {
 }
 
 impl Server {
-    /// Reads `HOST[:PORT]` or `iperf3://HOST[:PORT]`.
+    /// Parses `HOST[:PORT]` or `iperf3://HOST[:PORT]`.
     pub(super) fn parse(name: &str) -> Result<Self, String> {
         match name.strip_prefix(SCHEME) {
             Some(host) => Address::parse_with(host, IPERF3_PORT).map(Self::Iperf3),
@@ -37,28 +34,23 @@ pub struct Address {
 }
 
 impl Address {
-    /// The host, as it was given.
+    /// Returns the host as given.
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// The port.
+    /// Returns the port.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Reads `HOST`, `HOST:PORT`, `ADDRESS`, `[ADDRESS]:PORT`; an address of IPv6 may end with `%INTERFACE`.
-    ///
-    /// # Errors
-    /// What it must be, in one line that follows the name of the option.
+    /// Parses `HOST[:PORT]` or `[ADDRESS]:PORT`. An IPv6 address may end with `%INTERFACE`. The
+    /// error is one line that follows the name of the option.
     pub fn parse(text: &str) -> Result<Self, String> {
         Address::parse_with(text, PORT)
     }
 
-    /// The same where another port is meant when none is named.
-    ///
-    /// # Errors
-    /// What is wrong, in one line.
+    /// As [`Address::parse`], with the default port `usual`.
     pub fn parse_with(text: &str, usual: u16) -> Result<Self, String> {
         let bad = |why: &str| {
             format!(
@@ -98,10 +90,7 @@ impl Address {
         Ok(Address { host: host.to_owned(), port })
     }
 
-    /// All its addresses, as the system's resolver orders them.
-    ///
-    /// # Errors
-    /// It has none.
+    /// Returns all addresses of the host, in the resolver's order. Fails if there are none.
     pub fn resolve(&self) -> Result<Vec<SocketAddr>, CannotMeasure> {
         let found = (self.host.as_str(), self.port).to_socket_addrs().map(Iterator::collect::<Vec<_>>);
         if let (Err(_), Some((address, interface))) = (&found, self.host.split_once('%'))
@@ -126,12 +115,11 @@ impl Address {
     }
 }
 
-/// Reads an address to send from. The interface behind a `%` is that of the server's link-local address, which names it.
+/// Parses a source address. The interface of a link-local server address is dropped.
 pub(super) fn source_address(text: &str) -> Option<IpAddr> {
     without_interface(text).parse().ok()
 }
 
-/// An address as it was typed, without the interface behind a `%`.
 fn without_interface(address: &str) -> &str {
     address.split_once('%').map_or(address, |(address, _)| address)
 }

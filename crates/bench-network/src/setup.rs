@@ -1,4 +1,4 @@
-//! What the flags of network benchmarks come to: the far end's place, and how streams are set up.
+//! Setup of a network case: location of the server, affinity, and the cases of streams.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -15,24 +15,20 @@ use plimsoll_model::plan::Group;
 use plimsoll_model::sample::CannotMeasure;
 use plimsoll_server::wire::Key;
 
-/// Where a case's two ends are.
+/// Location and affinity of both ends of a case.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// The far end.
+    /// Location of the server.
     pub place: Place,
-    /// The address to send from.
+    /// Source address of the client.
     pub from: Option<IpAddr>,
-    /// Where threads run.
+    /// CPUs of the threads.
     pub placement: Placement,
-    /// The machine's interfaces, where they are known.
     machine: Option<Machine>,
 }
 
 impl Setup {
-    /// The setup of a case.
-    ///
-    /// # Errors
-    /// This program's own file is not found.
+    /// Creates the setup of a case. Fails if this program's own file is not found.
     pub fn of(job: &Job, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
         let key = cx.options.key.clone().unwrap_or_else(Key::open);
         let setup = match job.server.clone() {
@@ -45,7 +41,7 @@ impl Setup {
         Ok(Setup { from: job.from, machine: Some(cx.machine.clone()), ..setup })
     }
 
-    /// With another placement, where the far end is private; a server places its threads itself.
+    /// Replaces the placement if the server is private; a remote server places its threads itself.
     #[must_use]
     pub fn placed(mut self, placement: Placement) -> Self {
         if let Place::Private { cpus, .. } = &mut self.place {
@@ -55,17 +51,15 @@ impl Setup {
         self
     }
 
-    /// The machine, where it is known.
     pub(super) const fn machine(&self) -> Option<&Machine> {
         self.machine.as_ref()
     }
 
-    /// The way to the far end.
     pub(super) fn path(&self, far: SocketAddr) -> Path {
         Path::to(far, self.machine.as_ref())
     }
 
-    /// A private far end, run by `program`.
+    /// Creates the setup with a private server that runs `program`.
     pub fn private(program: PathBuf, placement: Placement) -> Self {
         Setup {
             place: Place::Private { program, cpus: placement.far.clone() },
@@ -76,12 +70,10 @@ impl Setup {
     }
 }
 
-/// The stream counts asked for.
 pub(super) fn streams(group: &Group, most: u64) -> Result<Vec<u64>, String> {
     counts(group, "streams", &[1], most)
 }
 
-/// The directions asked for.
 pub(super) fn directions(group: &Group) -> Result<Vec<String>, String> {
     let words = group.words("direction", &["up"]);
     match words.iter().find(|word| !["up", "down", "both"].contains(&word.as_str())) {
@@ -93,17 +85,17 @@ pub(super) fn directions(group: &Group) -> Result<Vec<String>, String> {
     }
 }
 
-/// The cases of a stream of bytes: each of these message sizes, over each number of streams, in each direction asked for.
+/// Returns a case per combination of message size, number of streams, and direction.
 pub(super) fn streaming(name: &str, sizes: Vec<u64>, group: &Group, most: u64) -> Result<Vec<Case>, String> {
     let cases = Case::with_each(vec![Case::of(name)], "message", sizes.into_iter().map(Value::Size));
     let cases = Case::with_each(cases, "streams", streams(group, most)?.into_iter().map(Value::Count));
     Ok(Case::with_each(cases, "direction", directions(group)?.into_iter().map(Value::Word)))
 }
 
-/// The parameters that are in every case; a benchmark's other keys are in a case only when they were asked for.
+/// Parameters that every case has. Other keys are in a case only if the user set them.
 const ALWAYS: &[&str] = &["protocol", "message", "streams", "direction", "mode"];
 
-/// Each case with each value of the optional parameters among `keys` that were asked for.
+/// Returns each case with each requested value of the optional parameters in `keys`.
 pub(super) fn with_options(cases: Vec<Case>, group: &Group, keys: &[&str]) -> Result<Vec<Case>, String> {
     amount::check(group)?;
     let mut cases = cases;

@@ -1,5 +1,5 @@
-//! Token buckets on the way: what arrived in the course of a case's transfers is watched for a rate that falls and then
-//! holds. It is called a bucket only when a pause fills it again; from then on the figures are those of the base rate.
+//! Detection of token buckets: a rate of arrivals that falls, and is high again after a pause. From
+//! then on results show the base rate.
 
 use std::time::{Duration, Instant};
 
@@ -11,38 +11,35 @@ use plimsoll_server::traffic::nanos;
 use plimsoll_server::wire::{Course, Direction};
 use plimsoll_stats::{Bucket, Stretch};
 
-/// A pause that lets tokens into a bucket.
 const PAUSE: Duration = Duration::from_millis(250);
-/// The share of these tokens that must be seen again.
+/// Share of the refilled tokens that must be seen again.
 const AGAIN: f64 = 0.4;
-/// The least and the most that the transfer after the pause lasts, in seconds.
+/// Bounds of the duration of the transfer after a pause, in seconds.
 const LEAST: f64 = 0.3;
 const MOST: f64 = 2.0;
-/// Pauses after which the tokens must be seen again, each time: the rate of a path that fluctuates is high after one by chance.
+/// Pauses that must each refill the bucket: a fluctuating rate is high after one by chance.
 const ROUNDS: usize = 2;
-/// Steps that are looked into: what is none the third time is noise.
+/// Number of rate steps that are examined; after that, steps count as noise.
 const TRIES: usize = 2;
-/// The rate when these tokens are used up is the base rate, up to this share of it.
+/// Relative deviation within which the rate after the refilled tokens equals the base rate.
 const SAME: f64 = 0.1;
-/// Transfers that are kept of each direction.
 const KEPT: usize = 64;
 
-/// What has arrived so far, and the bucket that it shows. Amounts in bits.
+/// Arrivals so far and the detected buckets. Amounts in bits.
 #[derive(Debug)]
 pub(super) struct Watch {
     began: Instant,
     direction: Direction,
-    /// Whether there is a path that may have a bucket: within a machine, where nothing shapes, there is none.
+    /// Whether the path may have a bucket. Loopback without a shaper has none.
     watches: bool,
-    /// The transfers of each direction.
     ways: [Vec<Vec<Stretch>>; 2],
     found: [Option<Bucket>; 2],
     tried: usize,
-    /// Samples of which a burst was too much to be taken out.
+    /// Samples whose result still contains the burst.
     spoilt: usize,
 }
 
-/// The arrivals of one direction of a transfer, from its beginning on.
+/// Returns the arrivals of one direction of a transfer that started at `at` seconds.
 fn stretches(course: &Course, at: f64) -> impl Iterator<Item = Stretch> {
     let seconds = course.width as f64 * 1e-9;
     course.bytes.iter().enumerate().map(move |(number, bytes)| Stretch {
@@ -65,7 +62,7 @@ impl Watch {
         }
     }
 
-    /// Adds a transfer that began then: the course of each direction.
+    /// Adds a transfer that started at `began`; `courses` has the arrivals of each direction.
     pub(super) fn note(&mut self, began: Instant, courses: &[&Course]) {
         if !self.watches || self.is_found() {
             return;
@@ -73,7 +70,7 @@ impl Watch {
         let at = began.saturating_duration_since(self.began).as_secs_f64();
         for (way, course) in self.ways.iter_mut().zip(courses) {
             way.push(stretches(course, at).collect());
-            // The first one has the largest burst.
+            // The first one, which has the largest burst, is kept.
             if way.len() > KEPT {
                 way.remove(1);
             }
@@ -84,9 +81,9 @@ impl Watch {
         self.found[0].is_some() || self.found[1].is_some()
     }
 
-    /// Looks whether the transfers so far show a bucket, and proves it: after each of some pauses, `transfer` of so many
-    /// nanoseconds, `most` or less, gives the course of each direction. True when one was found just now: what was measured
-    /// before is not the base rate. Without such a transfer, which a server may refuse, nothing is proved.
+    /// Checks whether the transfers show a bucket, and proves it: after each pause, `transfer` runs
+    /// for the given ns (at most `most`) and returns the arrivals per direction. Returns true if a
+    /// bucket was found now.
     pub(super) fn look(
         &mut self,
         most: u64,
@@ -110,7 +107,7 @@ impl Watch {
             }
         }
         for ((found, base), way) in self.found.iter_mut().zip(bases).zip(&self.ways) {
-            // The largest burst of all transfers is what the bucket held.
+            // The largest burst of all transfers is the capacity of the bucket.
             let bursts =
                 base.map(|base| way.iter().filter_map(move |transfer| plimsoll_stats::burst(transfer, base)));
             *found = bursts.and_then(|bursts| bursts.max_by(|a, b| a.held.total_cmp(&b.held)));
@@ -119,14 +116,12 @@ impl Watch {
         self.is_found()
     }
 
-    /// A sample was taken; `spoilt` where its figure still holds the burst.
     pub(super) fn judged(&mut self, spoilt: bool) {
         self.spoilt += usize::from(spoilt);
     }
 
-    /// The bits per second of a transfer at the base rate, where there is a bucket: of each direction what it gives when its
-    /// burst is over, or the whole transfer's where it has none. `None` without a bucket, or where tokens lasted for most of
-    /// it.
+    /// Returns the rate of each direction after its burst, bit/s. `None` without a bucket, or if
+    /// tokens lasted for most of the transfer.
     pub(super) fn sustained(&self, courses: &[(&Course, f64)]) -> Option<Vec<f64>> {
         if !self.is_found() {
             return None;
@@ -141,24 +136,23 @@ impl Watch {
         self.found.iter().zip(courses).map(one).collect()
     }
 
-    /// Whether a transfer had too much burst in it to be judged.
+    /// Whether the burst covers too much of a transfer.
     pub(super) fn is_spoilt(&self, courses: &[(&Course, f64)]) -> bool {
         self.is_found() && self.sustained(courses).is_none()
     }
 
-    /// The base rates together, as a condition of a sample, where every direction has one.
+    /// Returns the sum of the base rates as a condition, if each direction has one.
     pub(super) fn condition(&self) -> Numbers {
         let ways = if self.direction == Direction::Both { 2 } else { 1 };
         let found: Vec<f64> = self.found.iter().flatten().map(|bucket| bucket.base).collect();
         (found.len() == ways).then(|| (BASE_RATE, found.iter().sum::<f64>())).into_iter().collect()
     }
 
-    /// The lowest base rate of the directions, in bit/s.
+    /// Lowest base rate of the directions, bit/s.
     pub(super) fn base(&self) -> Option<f64> {
         self.found.iter().flatten().map(|bucket| bucket.base).reduce(f64::min)
     }
 
-    /// Names what was found.
     pub(super) fn tell(&self, facts: &mut Facts) {
         for (way, found) in self.found.iter().enumerate() {
             let Some(Bucket { burst, base, held, until }) = *found else { continue };
@@ -177,24 +171,25 @@ impl Watch {
     }
 }
 
-/// What the pause lets into the bucket.
+/// Tokens that a pause lets into the bucket, bits.
 fn filled(step: &Bucket) -> f64 {
     step.held.min(step.base * PAUSE.as_secs_f64())
 }
 
-/// The bucket that transfers show: all of them with their pauses, or the last one alone.
+/// Returns the bucket that the transfers show, all with their pauses or the last one alone.
 fn step(transfers: &[Vec<Stretch>]) -> Option<Bucket> {
     plimsoll_stats::bucket(&transfers.concat()).or_else(|| plimsoll_stats::bucket(transfers.last()?))
 }
 
-/// How long a transfer that proves a burst of so many seconds lasts; `None` where `most` nanoseconds are too few for it.
+/// Duration of a transfer that proves a burst of `burst` seconds; `None` if `most` ns are too
+/// short.
 fn time_of_proof(burst: f64, most: u64) -> Option<Duration> {
     let most = Duration::from_nanos(most).as_secs_f64();
     let time = (3.0 * burst).clamp(LEAST, MOST).min(most);
     (time >= LEAST.max(2.0 * burst).min(MOST)).then(|| Duration::from_secs_f64(time))
 }
 
-/// The base rate of each direction that this round proves, and the round before it, if there was one.
+/// Base rate of each direction that this round and the one before it prove.
 fn proofs(
     steps: &[Option<Bucket>; 2],
     courses: &[Course],
@@ -211,13 +206,12 @@ fn proofs(
     [one(0), one(1)]
 }
 
-/// The base rate, where a transfer after a pause shows the tokens that came into the bucket meanwhile, and then the base
-/// rate again.
+/// Base rate, if a transfer after a pause shows the refilled tokens and then the base rate again.
 fn proof(step: &Bucket, again: &[Stretch]) -> Option<f64> {
     let burst = plimsoll_stats::burst(again, step.base)?;
     let rate = plimsoll_stats::sustained(again, step.base)?;
     let is_same = (rate / step.base - 1.0).abs() <= SAME;
-    // A machine that is busy makes either rate lower than it is, and none higher.
+    // A busy machine makes either rate lower, never higher.
     (burst.held >= AGAIN * filled(step) && is_same).then_some(rate.max(step.base))
 }
 
@@ -313,7 +307,6 @@ mod tests {
         assert!(facts.warnings[1].to_string().contains("1 of the samples"), "{}", facts.warnings[1]);
     }
 
-    /// Numbers between 0 and 1 that look like chance and are the same each time.
     fn chance(state: &mut u64) -> f64 {
         *state ^= *state << 13;
         *state ^= *state >> 7;
@@ -321,7 +314,7 @@ mod tests {
         (*state >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// 100 stretches of 10 ms of a path whose rate fluctuates by this share, alike for about so many seconds.
+    /// 100 stretches of 10 ms whose rate fluctuates by `share`, correlated over `alike` seconds.
     fn fluctuating(share: f64, alike: f64, state: &mut u64) -> Course {
         let kept = (-0.01 / alike).exp();
         let mut normal = || (0..12).map(|_| chance(state)).sum::<f64>() - 6.0;
@@ -333,7 +326,6 @@ mod tests {
         Course { width: 10_000_000, bytes: bytes.collect(), delays: Vec::new() }
     }
 
-    /// Whether one look at a path with these courses would find a bucket.
     fn finds(rounds: usize, mut next: impl FnMut(bool) -> Course) -> bool {
         let first: Vec<Stretch> = stretches(&next(true), 0.0).collect();
         let steps = [step(&[first]), None];

@@ -1,4 +1,4 @@
-//! Lists that become cases, and values that are refused before anything is measured.
+//! Parameter lists that become cases, and values that are refused before any measurement.
 
 use super::*;
 use plimsoll_bench_api::Benchmark;
@@ -97,7 +97,7 @@ fn a_far_end_that_is_none_is_a_far_end_failure() {
     let open = |program: &str| {
         FarEnd::open(&Setup::private(program.into(), Placement::default()).place, None).unwrap_err()
     };
-    // `true` ignores its arguments and says nothing; `cat` answers the orders with themselves.
+    // `true` ignores its input and prints nothing; `cat` returns the orders.
     for program in ["/bin/true", "/bin/cat"] {
         let error = open(program);
         assert_eq!(error.cause, plimsoll_model::sample::Cause::FarEnd, "{error}");

@@ -1,4 +1,4 @@
-//! What is to be known beside the figure of a network case.
+//! Warnings about the results of network cases.
 
 use std::fmt;
 
@@ -6,44 +6,42 @@ use super::lost_link::LostLink;
 use plimsoll_model::warning::Warn;
 use plimsoll_units::quantity::{Quantity, Unit, significant};
 
-/// A remark on a network case. Rates in bit/s.
+/// A warning about a network case. Rates in bit/s.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum NetworkWarning {
-    /// Both ends have one CPU, this one.
+    /// Both ends run on this CPU.
     EndsShareCpu { cpu: usize },
-    /// So many datagrams came to the ports of a measurement and are no part of it.
+    /// Datagrams that are not part of the measurement came to its ports.
     ForeignDatagrams { count: u64 },
     /// Not all messages were moved in the time of a sample.
     VolumeCut { moved: u64, wanted: u64, seconds: u64 },
-    /// The time of this many searches for the lossless rate, of all, ended before the rate was known to 1 %.
+    /// Number of searches, of `all`, that ended before the lossless rate was known to 1 %.
     SearchNotConverged { searches: usize, all: usize },
-    /// A token bucket on the way `up` or `down`: the rate of its burst, the base rate, bits above that, seconds until then.
+    /// A token bucket (`up` or `down`): burst and base rate, bits above the base rate, seconds.
     TokenBucket { way: &'static str, burst: f64, base: f64, held: f64, until: f64 },
-    /// The burst of a token bucket lasts through so many samples.
+    /// The burst of a token bucket lasts through this number of samples.
     BurstInSample { samples: usize },
     /// The link of an interface was lost while the case ran.
     LinkFlapped(LostLink),
-    /// Something holds the path to a rate: it is what the figure shows, or refuted by what arrived.
+    /// A rate limit below the link, which the result shows or has refuted.
     Held { holder: Holder, rate: f64, refuted_by: Option<f64> },
 }
 
-/// What holds a path to a rate.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Holder {
-    /// A queueing discipline of what leaves.
+    /// A queueing discipline for outgoing packets.
     Shaper(Kernel),
-    /// A policer of what comes in.
+    /// A policer of incoming packets.
     Policer(Kernel),
-    /// What the server allows.
+    /// The server's `--max-rate`.
     ServerCap,
 }
 
-/// Whose kernel.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Kernel {
-    /// This machine's, and the interface.
+    /// This machine, with the interface.
     Ours { interface: String },
-    /// The server's.
+    /// The server.
     Servers,
 }
 

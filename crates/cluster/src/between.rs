@@ -1,9 +1,10 @@
-//! Measurements between machines: one of a pair serves, and the other measures to it.
+//! Plan of the network measurements between nodes: one node of a pair serves, the other measures to
+//! it.
 //!
-//! Up to 4 machines every pair is measured alone. Up to 16 every pair is measured in rounds of perfect matchings, in which each
-//! machine is busy once. Above that the number of rounds is fixed, so that the time does not grow with the machines. Each pair is measured in both directions, one after the other: a machine that sends slowly and one that
-//! receives slowly are not the same. Then the first half of the machines measures to the second at once, then the second to the
-//! first: the bisection. Last, pairs that stand out are measured again, each alone.
+//! Up to 4 nodes, pairs are measured alone; up to 16, all pairs in rounds of perfect matchings;
+//! above, in a fixed number of rounds. Each pair is measured in both directions, since a node may
+//! send slowly but receive well. Then one half measures to the other at once, and the reverse: the
+//! bisection. Last, outlier pairs are measured again, each alone.
 
 use std::net::IpAddr;
 
@@ -11,66 +12,66 @@ use serde::{Deserialize, Serialize};
 
 use crate::sample::{CannotMeasure, Conditions};
 
-/// Machines up to which pairs are measured one at a time: of more, the time would grow with their square.
+/// Most nodes whose pairs are measured one at a time; the time grows with their square.
 const MAX_MACHINES_ONE_PAIR_AT_A_TIME: usize = 4;
-/// Most matchings: each machine is measured with so many others, which of 16 machines are all.
+/// Most matchings, and thus partners of each node; for 16 nodes these are all.
 const MAX_MATCHINGS: usize = 15;
 
 pub use crate::case::{AT_ONCE, AT_ONCE_BACK, EACH};
 
-/// Where a machine serves.
+/// Address and key of a serving node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Place {
-    /// Its own addresses; which of them the other end reaches, that one finds out.
+    /// All addresses of the node; the client finds out which of them it reaches.
     pub addresses: Vec<IpAddr>,
-    /// The port.
+    /// TCP port.
     pub port: u16,
-    /// The key of its sessions, in hexadecimal.
+    /// Session key, hexadecimal.
     pub key: String,
 }
 
-/// A case's headline between two machines.
+/// Result of a case between two nodes: its headline metric.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
-    /// A value a sample, in the metric's unit.
+    /// One value per sample, in the metric's unit.
     pub samples: Vec<f64>,
-    /// Under which conditions.
+    /// Conditions of the measurement.
     pub conditions: Conditions,
 }
 
-/// A figure, or why there is none.
+/// A result, or the reason why there is none.
 pub type Answer = Result<Figure, CannotMeasure>;
 
-/// One machine that measures to another, as numbers in the run.
+/// One node that measures to another, as indices of nodes in the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Pair {
-    /// Who measures.
+    /// Index of the measuring node.
     pub from: usize,
-    /// Who serves.
+    /// Index of the serving node.
     pub to: usize,
 }
 
 /// Pairs that are measured at the same time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Round {
-    /// No machine is in two of them.
+    /// The pairs; each node is in at most one.
     pub pairs: Vec<Pair>,
-    /// [`EACH`], [`AT_ONCE`] or [`AT_ONCE_BACK`].
+    /// Kind of the round: [`EACH`], [`AT_ONCE`] or [`AT_ONCE_BACK`].
     pub kind: &'static str,
 }
 
-/// What was measured between two.
+/// Results between two nodes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Between {
-    /// Who with whom.
+    /// The two nodes.
     pub pair: Pair,
-    /// The kind of its round.
+    /// Kind of the round: see [`Round::kind`].
     pub kind: &'static str,
-    /// By case.
+    /// One result per case.
     pub answers: Vec<Answer>,
 }
 
-/// Puts the figures of a pair that was measured again in the place of the earlier ones. Where it has none now, those stay.
+/// Replaces the results of a pair by those of its retest. A result stays if the retest has none.
 pub fn replace(made: &mut [Between], again: Between) {
     let same = made.iter_mut().find(|one| (one.pair, one.kind) == (again.pair, again.kind));
     for (before, now) in same.into_iter().flat_map(|one| &mut one.answers).zip(again.answers) {
@@ -80,7 +81,7 @@ pub fn replace(made: &mut [Between], again: Between) {
     }
 }
 
-/// Who measures with whom, among so many machines.
+/// Returns the rounds of measurements among `machines` nodes.
 pub fn rounds(machines: usize) -> Vec<Round> {
     let matchings = if machines <= MAX_MACHINES_ONE_PAIR_AT_A_TIME {
         one_at_a_time(machines)
@@ -92,7 +93,7 @@ pub fn rounds(machines: usize) -> Vec<Round> {
         [Round { pairs, kind: there }, Round { pairs: turned, kind: back }]
     };
     let mut rounds: Vec<Round> = matchings.into_iter().flat_map(|pairs| both(pairs, [EACH; 2])).collect();
-    // A bisection of a single pair is that pair.
+    // The bisection of a single pair is that pair.
     if machines > 3 {
         rounds.extend(both(bisection(machines), [AT_ONCE, AT_ONCE_BACK]));
     }
@@ -104,7 +105,7 @@ fn one_at_a_time(machines: usize) -> Vec<Vec<Pair>> {
     (0..machines).flat_map(from).collect()
 }
 
-/// The circle method: one stands still, the others go round; of an odd number one rests in each round.
+/// Circle method: one node is fixed, all other nodes rotate. With an odd number one pauses.
 fn matchings(machines: usize) -> Vec<Vec<Pair>> {
     let places = machines.next_multiple_of(2);
     let turns = places - 1;
@@ -118,7 +119,7 @@ fn matchings(machines: usize) -> Vec<Vec<Pair>> {
     (0..rounds).map(matching).collect()
 }
 
-/// The first half to the second; an odd one in the middle rests.
+/// Pairs the first half with the second; an odd node in the middle pauses.
 fn bisection(machines: usize) -> Vec<Pair> {
     let half = machines / 2;
     (0..half).map(|from| Pair { from, to: machines - half + from }).collect()
@@ -179,7 +180,6 @@ mod tests {
         assert_eq!(made, [one(1, vec![figure(1.0), figure(2.0)]), one(2, vec![figure(5.0), figure(4.0)])]);
     }
 
-    /// One half may send slowly to the other and receive well.
     #[test]
     fn the_bisection_goes_both_ways() {
         let rounds = rounds(5);

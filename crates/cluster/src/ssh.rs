@@ -1,8 +1,9 @@
-//! A run on machines that a [`Launcher`] reaches, such as the user's own `ssh`: a copy of plimsoll goes there, an order, and a run
-//! document comes back; then the machines measure pairs of themselves, if the plan has cases for pairs.
+//! A run on nodes that a [`Launcher`] reaches, such as `ssh`: plimsoll is copied to the node,
+//! receives an order and returns a run document. Then pairs of nodes measure.
 //!
-//! A machine needs a POSIX shell with `mktemp`, `head` and `wc`. The shell reads a fixed script: names, plans and options travel as
-//! data. The end of the connection ends the run there, and the copy is removed with its directory.
+//! A node needs a POSIX shell with `mktemp`, `head` and `wc`. Names, plans and options are sent as
+//! data, not as shell text. The end of the connection ends the run; the copy and its directory are
+//! removed.
 
 mod hold;
 mod launcher;
@@ -28,9 +29,9 @@ pub use programs::{Program, own_digest};
 pub use wire::{Ask, Ended, Order, Progress, alive, ending, hello, measured_between, progress, serving};
 use wire::{Line, Lines};
 
-/// What the shell there does: a directory for this run alone, the program of the announced size in it, and both are removed
-/// when the program has ended, however that was. It is one command on one line, and nothing follows it until the shell waits for that:
-/// a shell may read as much as there is, and so may `head`.
+/// Script for the shell on the node: receives the program into a new directory, runs it, and
+/// removes both at the end. It is one command on one line, and nothing follows until the shell
+/// waits for it, because a shell (and `head`) may read ahead.
 const SCRIPT: &str = concat!(
     "{ umask 077; ",
     "d=$(mktemp -d \"${TMPDIR:-/tmp}/plimsoll-hosts.XXXXXXXX\") || exit 1; ",
@@ -44,32 +45,32 @@ const SCRIPT: &str = concat!(
     "\"$d/plimsoll\" hosted \"$d\"; exit; }\n",
 );
 
-/// Bytes of stderr that are kept, the last ones.
+/// Bytes of stderr that are kept from its end.
 const STDERR_TAIL_BYTES: usize = 4096;
-/// Bytes of what a command prints there that are kept, the first ones.
+/// Bytes of a command's output that are kept from its start.
 const LARGEST_TEXT: usize = 1 << 20;
-/// How long the launcher may take to end after the machine has sent its last line.
+/// Time for the launcher to exit after the node's last line.
 const LINGERS: Duration = Duration::from_secs(2);
-/// The shell's exit codes where it may not start a program, and where it cannot.
+/// Exit codes of the shell for a program that it may not start, and one that it cannot.
 const MAY_NOT_START: i32 = 126;
 const CANNOT_START: i32 = 127;
-/// Bytes of the copy that are sent at once: a slow connection is one on which these take long, not all of it.
+/// Bytes of the copy that are sent at once; each piece resets the count of silence.
 const PIECE: usize = 64 << 10;
 
 fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a machine measured.
+/// Result of a node.
 #[derive(Clone, Debug)]
 pub struct Answer {
-    /// Its run, under the name that the user has for the machine.
+    /// The run, with the node named as the user names it.
     pub run: Run,
-    /// How it ended.
+    /// How the run ended.
     pub ended: Ended,
 }
 
-/// A machine that is connected.
+/// A connected node.
 pub struct Session<'a> {
     launcher: &'a Launcher,
     lines: Lines<BufReader<Heeded<'a>>>,
@@ -77,14 +78,11 @@ pub struct Session<'a> {
     programs: &'a [Program],
     complained: Arc<Mutex<Vec<u8>>>,
     silent: Receiver<()>,
-    /// Why it is gone.
     lost: Option<String>,
 }
 
-/// Measures on one machine. Where the order says that it stays, the session takes what is asked next.
-///
-/// # Errors
-/// Why there is no result, in one line.
+/// Runs the order on one node. The session accepts more requests if [`Order::stays`] is set. Errors
+/// are one line.
 pub fn measured<'a>(
     launcher: &'a Launcher,
     host: &Host,
@@ -98,10 +96,7 @@ pub fn measured<'a>(
     Ok((Answer { run: named(run, &host.name)?, ended }, session))
 }
 
-/// What a command prints on one machine, and how it ended.
-///
-/// # Errors
-/// Why nothing was said, in one line.
+/// Runs a command on one node. Returns its output and how it ended. Errors are one line.
 pub fn said(
     launcher: &Launcher,
     host: &Host,
@@ -114,7 +109,6 @@ pub fn said(
     said.map_err(|wrong| session.told(wrong))
 }
 
-/// Starts a shell on a machine.
 fn connected<'a>(
     launcher: &'a Launcher,
     host: &Host,
@@ -133,11 +127,10 @@ fn connected<'a>(
     Ok((Session { launcher, lines, hold, programs, complained, silent, lost: None }, stdin))
 }
 
-/// Why there is no result.
 enum Wrong {
-    /// What was wrong with what it sent.
+    /// The node sent something wrong.
     There(String),
-    /// It sent nothing more.
+    /// The node sent nothing more.
     Gone,
 }
 
@@ -148,15 +141,12 @@ impl From<String> for Wrong {
 }
 
 impl Session<'_> {
-    /// Asks for something; `answer` takes the line that answers it.
-    ///
-    /// # Errors
-    /// The machine is gone, now or before, or what was wrong with what it sent, in one line.
+    /// Sends a request. `answer` returns `Some` for the line that answers it. Errors are one line.
     fn asked<T>(&mut self, ask: &Ask, answer: impl FnMut(Line) -> Option<T>) -> Result<T, String> {
         self.answered(ask, |session| session.until(answer))
     }
 
-    /// The same, where an answer is more than a line.
+    /// As [`Session::asked`], if an answer is more than a line.
     fn answered<T>(
         &mut self,
         ask: &Ask,
@@ -171,27 +161,23 @@ impl Session<'_> {
         found.map_err(|wrong| self.told(wrong))
     }
 
-    /// Measures cases of the machine's own again, under the user's name for it. A machine that cannot stays connected.
-    ///
-    /// # Errors
-    /// The machine is gone, now or before, or cannot measure them again, or what was wrong with what it sent, in one line.
+    /// Measures cases of the node again; the run names the node `name`. Errors are one line.
     pub fn again(&mut self, cases: Vec<String>, name: &str) -> Result<Run, String> {
         let (run, ended) = self.answered(&Ask::Again(cases), Self::document)?;
         named(run.ok_or_else(|| without_document(&ended, ""))?, name)
     }
 
-    /// Why it is gone, if it is.
+    /// Returns the reason why the node is gone, if it is.
     pub fn lost(&self) -> Option<&str> {
         self.lost.as_deref()
     }
 
-    /// The order and what comes of it.
     fn talk(&mut self, stdin: ChildStdin, order: &Order) -> Result<(Run, Ended), Wrong> {
         self.ordered(stdin, order)?;
         self.result()
     }
 
-    /// The copy goes there, and the order when it is what was sent.
+    /// Copies the program and sends the order after the node has confirmed the checksum.
     fn ordered(&mut self, mut stdin: ChildStdin, order: &Order) -> Result<(), Wrong> {
         stdin.write_all(SCRIPT.as_bytes()).and_then(|()| stdin.flush()).map_err(|_| Wrong::Gone)?;
         let architecture = self.until(|line| match line {
@@ -215,7 +201,6 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// What is printed there until the end.
     fn text(&mut self) -> Result<(String, Ended), Wrong> {
         let mut said = String::new();
         let ended = self.until(|line| match line {
@@ -238,7 +223,7 @@ impl Session<'_> {
         }
     }
 
-    /// A document, if it sends one, and how that ended.
+    /// Returns the document, if the node sends one, and how its run ended.
     fn document(&mut self) -> Result<(Option<Run>, Ended), Wrong> {
         let mut run = None;
         let ended = self.until(|line| match line {
@@ -252,7 +237,7 @@ impl Session<'_> {
         Ok((run, ended))
     }
 
-    /// Lines, until one is what is waited for.
+    /// Reads lines until `meant` returns a value.
     fn until<T>(&mut self, mut meant: impl FnMut(Line) -> Option<T>) -> Result<T, Wrong> {
         loop {
             let line = self.lines.next()?.ok_or(Wrong::Gone)?;
@@ -266,7 +251,7 @@ impl Session<'_> {
         }
     }
 
-    /// The copy of the program, after its size.
+    /// Sends the size of the program, then its bytes.
     fn sent(&self, stdin: &mut ChildStdin, bytes: &[u8]) -> std::io::Result<()> {
         writeln!(stdin, "{}", bytes.len())?;
         for piece in bytes.chunks(PIECE) {
@@ -276,7 +261,7 @@ impl Session<'_> {
         stdin.flush()
     }
 
-    /// Why nothing more is to be had of it; the launcher has ended then.
+    /// Ends the session and returns the reason.
     fn told(&mut self, wrong: Wrong) -> String {
         let status = self.end();
         let why = match (wrong, self.hold.why()) {
@@ -287,7 +272,7 @@ impl Session<'_> {
         self.lost.insert(why).clone()
     }
 
-    /// Ends the connection: the machine hears of it first, and the launcher ends when it has.
+    /// Closes the connection, which the node notices first; the launcher exits afterwards.
     fn end(&mut self) -> Option<ExitStatus> {
         self.hold.close();
         if self.silent.recv_timeout(LINGERS) == Err(RecvTimeoutError::Timeout) {
@@ -303,7 +288,7 @@ impl Drop for Session<'_> {
     }
 }
 
-/// Why a machine sent no document: its own words, or the last line that it printed.
+/// Reason why a node sent no document: its message, or its last printed line.
 fn without_document(ended: &Ended, printed: &str) -> String {
     let why = ended.line.clone().unwrap_or_else(|| match printed {
         "" => "it sent no run document".to_owned(),
@@ -312,13 +297,13 @@ fn without_document(ended: &Ended, printed: &str) -> String {
     shown_within(&why, 300)
 }
 
-/// The end of what the launcher and the machine write to stderr. Whoever holds it open longer, such as a shared connection's master,
-/// is not waited for: the receiver is cut off when all is read.
+/// Collects the end of stderr. The receiver is disconnected at end of file; a process that keeps
+/// stderr open longer, such as the master of a shared connection, is not waited for.
 fn listened(mut stderr: impl Read + Send + 'static) -> (Arc<Mutex<Vec<u8>>>, Receiver<()>) {
     let kept = Arc::new(Mutex::new(Vec::new()));
     let fill = kept.clone();
     let (open, silent) = unbounded::<()>();
-    // Without a thread the reason is missing; the launcher would wait when it has written more than a pipe holds.
+    // If no thread starts, the reason is missing, and the launcher blocks once the pipe is full.
     let _ = std::thread::Builder::new().name("stderr".to_owned()).spawn(move || {
         let mut piece = [0; 1024];
         while let Ok(count @ 1..) = stderr.read(&mut piece) {
@@ -332,14 +317,12 @@ fn listened(mut stderr: impl Read + Send + 'static) -> (Arc<Mutex<Vec<u8>>>, Rec
     (kept, silent)
 }
 
-/// The last line that says something.
 fn last_line(complained: &[u8]) -> String {
     let text = String::from_utf8_lossy(complained);
     let last = text.lines().map(str::trim).rfind(|line| !line.is_empty());
     last.map(|line| shown_within(line, 200)).unwrap_or_default()
 }
 
-/// Why a machine sent nothing more.
 fn gone(launcher: &Launcher, status: Option<ExitStatus>, complained: &[u8], programs: &[Program]) -> String {
     let said = last_line(complained);
     let after = |text: &str| if said.is_empty() { text.to_owned() } else { format!("{text}: {said}") };
@@ -356,7 +339,7 @@ fn gone(launcher: &Launcher, status: Option<ExitStatus>, complained: &[u8], prog
             "{}; set TMPDIR there to a directory that may hold programs",
             after("the copy of plimsoll may not be started there")
         ),
-        // The loader's words, or the shell's where there is no such loader.
+        // The message comes from the loader, or from the shell if that loader is missing.
         Some(code) if !is_static && (code == CANNOT_START || said.contains("GLIBC")) => {
             format!("{}; {libraries}", after("the copy of plimsoll cannot be started there"))
         }
@@ -365,7 +348,7 @@ fn gone(launcher: &Launcher, status: Option<ExitStatus>, complained: &[u8], prog
     }
 }
 
-/// The run of one machine under the user's name for it, whatever name it has for itself.
+/// Renames the node of a run of one node to the user's name for it.
 fn named(mut run: Run, name: &str) -> Result<Run, String> {
     let [node] = run.nodes.as_mut_slice() else {
         return Err(format!("its document is of {} machines, not of itself", run.nodes.len()));
@@ -377,7 +360,7 @@ fn named(mut run: Run, name: &str) -> Result<Run, String> {
     run.measurements.iter_mut().for_each(|measurement| measurement.node = name.to_owned());
     run.clock_steps.iter_mut().for_each(|step| step.node = name.to_owned());
     run.health.iter_mut().for_each(|one| one.node = name.to_owned());
-    // What it says of other machines is not its to say; of itself the join finds it again.
+    // Findings are computed again when the runs are joined.
     run.findings.clear();
     Ok(run)
 }

@@ -1,4 +1,4 @@
-//! Differences between the sides besides their figures: machine, program, limits of the surroundings, parameters.
+//! Differences between the sides besides their results, such as machine, program and parameters.
 
 use std::collections::BTreeSet;
 
@@ -8,18 +8,18 @@ use serde::Serialize;
 
 use super::Side;
 
-/// A fact that is not the same on all sides.
+/// A fact that differs between the sides.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// Stable code.
+    /// Stable code for programs.
     pub code: &'static str,
-    /// What differs, in words.
+    /// Description.
     pub what: &'static str,
-    /// The fact on each side, in the order of the sides.
+    /// Value of each side, in order.
     pub values: Vec<String>,
 }
 
-/// Returns the facts that differ among the sides, and the number of partial runs of each.
+/// Returns the facts that differ between the sides, and the number of partial runs per side.
 pub(super) fn differences(sides: &[Side]) -> Vec<Difference> {
     let one = |fact: &Fact| {
         let values: Vec<BTreeSet<String>> = sides.iter().map(|side| values(side, fact.read)).collect();
@@ -100,7 +100,7 @@ fn values(side: &Side, read: fn(&Run) -> String) -> BTreeSet<String> {
     side.runs.iter().map(read).collect()
 }
 
-/// A few of them, in words.
+/// Joins a few of the values, and the number of the rest.
 fn said(values: &BTreeSet<String>) -> String {
     const MAX_VALUES_SHOWN: usize = 3;
     let shown: Vec<&str> = values.iter().take(MAX_VALUES_SHOWN).map(String::as_str).collect();
@@ -109,13 +109,12 @@ fn said(values: &BTreeSet<String>) -> String {
     format!("{}{rest}", shown.join(", "))
 }
 
-/// Names of parameters in which two cases differ.
 pub(super) fn differing(a: &Case, b: &Case) -> BTreeSet<&'static str> {
     let names = a.params().iter().chain(b.params()).map(|(name, _)| *name);
     names.filter(|name| a.get(name) != b.get(name)).collect()
 }
 
-/// Parameters in which two cases of one benchmark differ, as `threads 2 → 1`.
+/// Returns the parameters that differ between two cases, such as `threads 2 → 1`.
 pub(super) fn difference(a: &Case, b: &Case) -> Vec<String> {
     let value = |case: &Case, name: &str| case.get(name).map_or("–".to_owned(), ToString::to_string);
     let one = |name: &str| format!("{name} {} → {}", value(a, name), value(b, name));

@@ -1,4 +1,4 @@
-//! The cases of each side, and which of them belong together.
+//! The cases of each side, and the matching of cases across sides.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ptr;
@@ -17,15 +17,13 @@ use super::{Side, alike};
 /// The measurements of one case in the runs of one side.
 pub(super) struct Figures<'a> {
     pub(super) case: &'a Case,
-    /// The machine, where a side has several.
+    /// Node, if a side has several.
     pub(super) node: Option<&'a str>,
-    /// The case, behind its machine where there are several.
+    /// Case id, after the node if there are several.
     pub(super) name: String,
-    /// Those with figures.
     pub(super) all: Vec<Taken<'a>>,
-    /// The others, each with what became of it and why.
     pub(super) without: Vec<Without<'a>>,
-    /// Whether it takes all CPUs of its machine, and more than one.
+    /// Whether the case uses all CPUs of its machine, and more than one.
     on_all_cpus: bool,
 }
 
@@ -33,13 +31,12 @@ pub(super) struct Figures<'a> {
 pub(super) struct Taken<'a> {
     pub(super) run: &'a Run,
     pub(super) measurement: &'a Measurement,
-    /// CPUs that its machine has for it.
+    /// CPUs that its machine allows.
     cpus: usize,
-    /// The most threads that its machine has by default.
+    /// Largest default number of threads of its machine.
     most: usize,
 }
 
-/// A measurement that gives no figure to compare.
 pub(super) struct Without<'a> {
     pub(super) run: &'a Run,
     pub(super) measurement: &'a Measurement,
@@ -48,14 +45,14 @@ pub(super) struct Without<'a> {
 }
 
 impl Without<'_> {
-    /// Whether other work took too much of the CPU time for a figure.
+    /// Whether too much time was excluded for a result.
     pub(super) fn is_interrupted(&self) -> bool {
         let excluded = Excluded::of(self.measurement.conditions.excluded);
         self.status == Status::Invalid && matches!(excluded, Excluded::AllBut(_))
     }
 }
 
-/// The cases of each side, separated by machine if a side has several machines and shares one of them with another side.
+/// Returns the cases of each side, by node if a side has several nodes and shares one.
 pub(super) fn of_sides(sides: &[Side]) -> Vec<Vec<Figures<'_>>> {
     let names = |side: &Side| -> BTreeSet<String> {
         side.runs.iter().flat_map(|run| &run.nodes).map(|node| node.name.clone()).collect()
@@ -68,7 +65,7 @@ pub(super) fn of_sides(sides: &[Side]) -> Vec<Vec<Figures<'_>>> {
 }
 
 impl<'a> Figures<'a> {
-    /// By case, and with `many` machines by machine.
+    /// Groups by case, and by node if `many`.
     fn of(side: &'a Side, many: bool) -> Vec<Self> {
         let mut found: Vec<Self> = Vec::new();
         let mut places = HashMap::new();
@@ -107,7 +104,7 @@ impl<'a> Figures<'a> {
         Self { case, node, name, all: Vec::new(), without: Vec::new(), on_all_cpus: false }
     }
 
-    /// The runs of its side that have nothing of it, not even a failure; a published table lacks nothing.
+    /// Returns the runs of the side without the case. A published table lacks nothing.
     pub(super) fn absent<'s>(&self, side: &'s Side) -> Vec<&'s Run> {
         let runs = self.all.iter().map(|taken| taken.run).chain(self.without.iter().map(|one| one.run));
         let has: HashSet<*const Run> = runs.map(ptr::from_ref).collect();
@@ -115,19 +112,19 @@ impl<'a> Figures<'a> {
         side.runs.iter().filter(lacks).collect()
     }
 
-    /// Whether other work took the figure of one of its measurements.
+    /// Whether a measurement lost its result to interruptions.
     pub(super) fn has_interrupted(&self) -> bool {
         self.without.iter().any(Without::is_interrupted)
     }
 
-    /// Whether each run of its side has a figure, or lost it to other work.
+    /// Whether each run of the side has a result, or lost it to interruptions.
     pub(super) fn lacks_only_interrupted(&self, side: &Side) -> bool {
         self.absent(side).is_empty() && self.without.iter().all(Without::is_interrupted)
     }
 
-    /// The metric in each run; `None` where one has another unit.
+    /// Returns the metric in each run; `None` if units differ.
     pub(super) fn metric(&self, wanted: &MetricResult) -> Option<Vec<OfRun>> {
-        // What a run repeats stands together.
+        // Repeats of a case are adjacent within a run.
         let runs = self.all.chunk_by(|a, b| ptr::eq(a.run, b.run));
         let repeats = runs.map(|run| -> Vec<&MetricResult> {
             let metrics = run.iter().flat_map(|taken| &taken.measurement.metrics);
@@ -138,7 +135,7 @@ impl<'a> Figures<'a> {
         same_unit.then(|| repeats.iter().filter_map(|repeats| OfRun::of(repeats)).collect())
     }
 
-    /// Every metric that any of its measurements has, in their order.
+    /// Returns every metric of the measurements, in order of first occurrence.
     pub(super) fn metrics(&self) -> Vec<&'a MetricResult> {
         let mut found: Vec<&'a MetricResult> = Vec::new();
         for metric in self.all.iter().flat_map(|taken| &taken.measurement.metrics) {
@@ -149,32 +146,32 @@ impl<'a> Figures<'a> {
         found
     }
 
-    /// How far apart the CPUs of the case are, as medians over the runs that tell it.
+    /// Returns the median core-to-core latency over the runs that recorded it.
     pub(super) fn look(&self) -> Option<Look> {
         Look::median(self.all.iter().map(|taken| &taken.measurement.conditions))
     }
 
-    /// The share of the time that was taken away from the figure without a quota, as a median over the runs.
+    /// Returns the share of time taken by other work (without a CPU quota), median over the runs.
     pub(super) fn disturbed(&self) -> f64 {
         let share = |t: &Taken<'a>| t.measurement.conditions.disturbed(self.case, t.cpus);
         median(self.all.iter().map(share).collect()).unwrap_or(0.0)
     }
 
-    /// The delivered headline, as a median over the runs from which much was excluded; `None` without any.
+    /// Returns the delivered headline, median over the runs with much excluded time.
     pub(super) fn delivered(&self) -> Option<f64> {
         let delivered = self.all.iter().filter_map(|taken| taken.measurement.delivered());
         median(delivered.map(|delivered| delivered.value).collect())
     }
 
-    /// What the share of the time that is excluded makes of its figure, as a median over the runs.
+    /// Returns the classification of the excluded share of time, median over the runs.
     pub(super) fn excluded(&self) -> Excluded {
         let share = |t: &Taken<'a>| t.measurement.conditions.excluded.unwrap_or(0.0);
         Excluded::of(median(self.all.iter().map(share).collect()))
     }
 }
 
-/// Returns the number of threads that uses all CPUs of a side, if it is the same for each of its measurements: that of the CPUs, or
-/// of the CPU time that a quota allows if no case has as many threads as there are CPUs.
+/// Returns the number of threads that uses all CPUs, if it is the same for a whole side: the number
+/// of CPUs, or that of a quota if no case has a thread per CPU.
 fn all_cpus(side: &[Figures<'_>]) -> Option<usize> {
     let same = |of: fn(&Taken<'_>) -> usize| {
         let mut all = side.iter().flat_map(|figures| &figures.all).map(of);
@@ -186,17 +183,16 @@ fn all_cpus(side: &[Figures<'_>]) -> Option<usize> {
     if is_there { cpus } else { same(|taken| taken.most) }
 }
 
-/// One case on two sides, or two similar cases; both have figures.
+/// One case on two sides, or two similar cases; both have results.
 pub(super) struct Pair<'f, 'r> {
     pub(super) a: &'f Figures<'r>,
     pub(super) b: &'f Figures<'r>,
 }
 
-/// The figures of one case on several sides, in the order of the sides, at most once for each.
+/// The results of one case, with the index of the side; each side at most once, in order.
 pub(super) type Members<'f, 'r> = Vec<(usize, &'f Figures<'r>)>;
 
-/// Brings cases together. A case is only brought together with another one where its side has nothing of that one at all, not even a
-/// failure.
+/// Matches cases across sides. Different cases match only if each side lacks the other's case.
 pub(super) fn together<'f, 'r>(sides: &'f [Vec<Figures<'r>>]) -> Vec<Members<'f, 'r>> {
     let mut found: Vec<Members<'f, 'r>> = Vec::new();
     for (side, all) in sides.iter().enumerate() {
@@ -218,7 +214,7 @@ pub(super) fn together<'f, 'r>(sides: &'f [Vec<Figures<'r>>]) -> Vec<Members<'f,
             };
             let nearest = || {
                 let mut candidates = (0..earlier).filter(|_| !figures.all.is_empty()).filter(is_near);
-                // Two that are as near: neither is it.
+                // If two cases are equally near, neither matches.
                 candidates.next().filter(|_| candidates.next().is_none())
             };
             match known.get(figures.name.as_str()).copied().filter(is_free).or_else(nearest) {
@@ -230,7 +226,7 @@ pub(super) fn together<'f, 'r>(sides: &'f [Vec<Figures<'r>>]) -> Vec<Members<'f,
     found
 }
 
-/// Whether two cases differ in a single parameter, or only in what follows the machine: the threads of all CPUs are as many as there are.
+/// Whether two cases differ in a single parameter, or only in those that follow the machine.
 fn near(a: &Figures<'_>, b: &Figures<'_>) -> bool {
     let follows = |name: &&str| match *name {
         "threads" => a.on_all_cpus && b.on_all_cpus,

@@ -1,4 +1,4 @@
-//! What a comparison decided, in one sentence for every format; and what its gate cannot see.
+//! Summary of a comparison in one sentence, and the blind spots of its gate.
 
 use std::fmt;
 
@@ -8,37 +8,37 @@ use serde::Serialize;
 
 use super::{Compared, Doubt, Kind, Uncompared, Verdict};
 
-/// What was decided of the metrics that are judged.
+/// Number of judged metrics per verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Decided {
-    /// Metrics that are judged.
+    /// Judged metrics.
     pub of: usize,
-    /// Really worse.
+    /// Regressions.
     pub regressions: usize,
-    /// Really better.
+    /// Improvements.
     pub improvements: usize,
-    /// Within the noise.
+    /// Metrics within the noise.
     pub no_change: usize,
-    /// Inconclusive because of the noise of the runs, which is known.
+    /// Inconclusive due to noise between runs.
     pub noisy: usize,
-    /// Inconclusive because other work, or the hypervisor, came between the runs.
+    /// Inconclusive due to other work or the hypervisor.
     pub interrupted: usize,
     /// Inconclusive because one side is zero.
     pub zero: usize,
-    /// Inconclusive, because no noise is known.
+    /// Inconclusive because the noise floor is unknown.
     pub unknown: usize,
-    /// Cases and metrics that the first side has figures of and another one has lost.
+    /// Cases and metrics with a result on the first side that another side has lost.
     pub lost: usize,
 }
 
-/// How good the news are.
+/// Overall tone of a comparison, for its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tone {
-    /// Nothing is worse and all is decided.
+    /// No regressions, and all is decided.
     Good,
-    /// Something is better, or something could not be decided.
+    /// There are improvements or inconclusive metrics.
     Fair,
-    /// Something is worse or lost.
+    /// There are regressions or losses.
     Poor,
 }
 
@@ -63,7 +63,7 @@ impl Decided {
         }
     }
 
-    /// How good the news are.
+    /// Returns the overall tone.
     pub fn tone(&self) -> Tone {
         match () {
             () if self.regressions + self.lost > 0 => Tone::Poor,
@@ -72,7 +72,6 @@ impl Decided {
         }
     }
 
-    /// How many are inconclusive, with the reasons.
     fn inconclusive(&self) -> Option<String> {
         let kinds = [
             (self.noisy, "too noisy"),
@@ -115,29 +114,29 @@ impl fmt::Display for Decided {
     }
 }
 
-/// What `--fail-on` looks at.
+/// Result of the gate `--fail-on`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Gate {
-    /// The loss above which a metric fails, as a share.
+    /// Largest loss that passes, as a share.
     pub fail_on: f64,
     /// Metrics that fail.
     pub failed: usize,
-    /// Metrics that are judged.
+    /// Judged metrics.
     pub of: usize,
-    /// Those of them that could lose more than that without failing, because they are inconclusive.
+    /// Inconclusive metrics, which could lose more without failing.
     pub blind: usize,
-    /// How many of them have which cause.
+    /// Number of inconclusive metrics per cause.
     pub causes: Vec<Blind>,
-    /// The most that one of them could lose; null where none of them could, or one could lose any share.
+    /// Largest loss that could go undetected; null if there is none, or if any loss could.
     pub up_to: Option<f64>,
 }
 
 /// Metrics that a gate cannot judge for the same cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Blind {
-    /// The cause.
+    /// Cause.
     pub doubt: Doubt,
-    /// Metrics.
+    /// Number of metrics.
     pub count: usize,
 }
 
@@ -169,7 +168,7 @@ impl Gate {
         }
     }
 
-    /// That the gate is blind, how much it does not see, why, and what helps; `None` where it sees all.
+    /// Describes what the gate cannot detect, why, and the remedy; `None` if it detects everything.
     pub fn blindness(&self) -> Option<String> {
         let (blind, of, share) = (self.blind, self.of, percent(self.fail_on, 2));
         let share = share.replace(' ', "");
@@ -186,7 +185,6 @@ impl Gate {
 }
 
 impl Blind {
-    /// The cause, and what helps.
     fn said(&self) -> String {
         let n = self.count;
         match self.doubt {
@@ -201,7 +199,7 @@ impl Blind {
     }
 }
 
-/// The most that a metric could lose without being called a regression; `None` where it could be anything.
+/// Largest loss of a metric that would not be a regression; `None` if it is unlimited.
 fn unseen(one: &Compared) -> Option<f64> {
     let [low, high] = one.interval?;
     let worst = match one.better? {
@@ -245,7 +243,7 @@ mod tests {
         }
     }
 
-    /// Each cause has its number and what helps against it, and the line says how much could be lost.
+    /// Each cause has its number and remedy, and the line contains the largest undetectable loss.
     #[test]
     fn a_blind_gate_names_each_cause_with_its_remedy() {
         let causes = [
@@ -264,7 +262,8 @@ mod tests {
             let rest = one.strip_prefix(begins).unwrap_or_else(|| panic!("{one}"));
             assert!(rest.starts_with(why) && rest.contains(helps) && !one.contains('\n'), "{one}");
         }
-        // All of them, the same in any order; what could lose any share makes the whole line so.
+        // Mixed causes in any order; one metric that could lose any share makes the whole line
+        // unlimited.
         let mut all: Vec<Compared> =
             causes.iter().map(|(doubt, ..)| inconclusive(*doubt, Some(0.08))).collect();
         all.push(inconclusive(Doubt::Zero, None));
@@ -277,7 +276,7 @@ mod tests {
         );
         assert!(causes.iter().all(|(_, why, _)| forwards.contains(why)), "{forwards}");
         assert!(forwards.contains("2 with 0 on one side"), "{forwards}");
-        // The interval may reach further than what would have been seen.
+        // The interval may reach further than the detectable loss.
         let wide = [Compared { interval: Some([-0.3, 0.4]), ..inconclusive(Doubt::Interval, Some(0.08)) }];
         assert!(line(&wide).contains("of up to 40 % in"), "{}", line(&wide));
         let higher = wide.map(|wide| Compared { better: Some(Better::Higher), ..wide });

@@ -1,4 +1,4 @@
-//! From two figures, their uncertainty and the noise between runs to a verdict.
+//! Verdict from two results, their uncertainty and the noise between runs.
 
 use plimsoll_bench::Better;
 use plimsoll_model::limit::median;
@@ -9,41 +9,40 @@ use serde::Serialize;
 
 use super::{Compared, Known, Verdict};
 
-/// The chance that a comparison of two alike runs calls anything real, over all its metrics.
+/// Probability that a comparison of two identical sides finds any difference, over all its metrics.
 pub const FAMILY: f64 = 0.01;
 
-/// A difference (10 % of the smaller figure, so that it is the same from both sides) beyond which two figures are not called
-/// unchanged, whatever the noise: what people look for may be lost in it.
+/// Difference above which two results are never "no change", since noise may hide what the user
+/// looks for: 10 % of the smaller one, so that it is symmetric.
 const LARGEST_FOR_SAME: f64 = 0.1;
 
-/// A difference (25 %) that must be seen where two figures are called the same: a noise that hides more decides nothing.
+/// Largest undetectable difference (25 %) at which two results may be "no change".
 const LARGEST_UNSEEN_FOR_SAME: f64 = 0.25;
 
-/// Share of the time that others took (10 %) up to which a figure loses just that share; beyond, what took the time is felt in
-/// caches and queues as well, and a difference is not judged. Two threads on two CPUs of a quiet machine wait up to 6 %.
+/// Share of time taken by other work up to which a result loses only that share. Beyond it,
+/// differences are not judged. Two threads on two CPUs of a quiet machine wait up to 6 %.
 pub const MOST_TAKEN: f64 = 0.1;
 
-/// What keeps a difference from being decided; the remedy follows from it.
+/// Cause of an inconclusive difference, which determines the remedy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Doubt {
-    /// The noise between runs hides it.
+    /// The noise between runs hides the difference.
     Noise,
-    /// The noise between runs is not known.
+    /// The noise between runs is unknown.
     Unknown,
-    /// The samples of a run leave too wide an interval.
+    /// The confidence interval from the samples is too wide.
     Interval,
-    /// Among so many metrics it could be chance.
+    /// With this number of metrics the difference could be chance.
     Many,
-    /// Others took the time: it was excluded, stolen, or waited for.
+    /// Other work took the time: it was excluded, stolen, or waited for.
     Interrupted,
     /// The hypervisor ran the vCPUs on other cores.
     Migrated,
-    /// One side is zero, or not a number that has a ratio.
+    /// One side is zero or has no ratio.
     Zero,
 }
 
-/// Why a difference is not decided.
 #[derive(Clone, Debug)]
 pub(super) struct Why {
     pub(super) doubt: Doubt,
@@ -60,20 +59,20 @@ impl Why {
     }
 }
 
-/// The two-sided 95 % point of the normal distribution.
+/// Two-sided 95 % quantile of the normal distribution.
 const NORMAL_95: f64 = 1.96;
 
-/// A metric's figure in one run: the median over what the run repeated. Repeats are minutes apart, so their spread is
-/// not the noise between runs.
+/// A metric in one run: the median over its repeats, which are too close to show the noise between
+/// runs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OfRun {
     pub(super) median: f64,
-    /// Standard error of its logarithm, from the interval of its samples.
+    /// Standard error of the logarithm, from the confidence interval of the samples.
     error: Option<f64>,
 }
 
 impl OfRun {
-    /// `None` where the run does not have the metric.
+    /// `None` if the run does not have the metric.
     pub(super) fn of(repeats: &[&MetricResult]) -> Option<Self> {
         let error = |m: &&MetricResult| {
             let [low, high] = m.summary.ci95.filter(|[low, _]| *low > 0.0)?;
@@ -86,21 +85,21 @@ impl OfRun {
     }
 }
 
-/// One side's figure as a logarithm.
+/// Result of one side as a logarithm.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Evidence {
-    /// Median over its runs; `None` where half of them or more are not above zero.
+    /// Median over the runs; `None` if at least half of them are not positive.
     centre: Option<f64>,
-    /// Whether half of its runs or more are not above zero.
+    /// Whether at least half of the runs are not positive.
     at_zero: bool,
-    /// Standard error within a run, from the interval of its samples.
+    /// Standard error within a run, from the confidence interval of its samples.
     pub(super) error: f64,
     pub(super) runs: f64,
 }
 
 impl Evidence {
     pub(super) fn of(runs: &[OfRun]) -> Self {
-        // What is not above zero lies below whatever is.
+        // Values that are not positive count as minus infinity.
         let log = |run: &OfRun| match run.median {
             x if !x.is_finite() => None,
             x if x > 0.0 => Some(x.ln()),
@@ -118,24 +117,23 @@ impl Evidence {
     }
 }
 
-/// All that a verdict rests on.
 #[derive(Clone, Debug)]
 pub(super) struct Judged {
     pub(super) a: Evidence,
     pub(super) b: Evidence,
     pub(super) known: Option<Known>,
-    /// Share of the time that something else took on the worse side.
+    /// Share of time taken by other work, on the worse side.
     pub(super) disturbed: f64,
-    /// What else came between the two sides, where something did: a difference has a cause then, but none that is theirs.
+    /// External cause of a difference between the sides, if there is one.
     pub(super) foreign: Option<Why>,
-    /// Why nothing is decided by these figures, however they lie.
+    /// Reason why these results decide nothing, whatever their values.
     pub(super) excluded: Option<Why>,
-    /// The loss from which on it is to be seen.
+    /// Loss that the user wants to detect, as a share.
     pub(super) fail_on: Option<f64>,
 }
 
 impl Judged {
-    /// Enters difference, interval and the uncorrected probability.
+    /// Fills in the difference, its interval, the uncorrected probability and the verdict.
     pub(super) fn enter(self, mut blank: Compared) -> Compared {
         let centres = self.a.centre.zip(self.b.centre);
         let Some(better) = blank.better else {
@@ -160,7 +158,8 @@ impl Judged {
         let half = noise.quantile(0.975) * error;
         blank.interval = Some([(difference - half).exp_m1(), (difference + half).exp_m1()]);
         let smallest = known.smallest + self.disturbed.min(MOST_TAKEN);
-        // As far as this in the direction that it went: a fall has another share than the rise of the same factor.
+        // In the direction of the change: a decrease has another share than an increase by the same
+        // factor.
         blank.smallest = Some(smallest.copysign(difference).exp_m1().abs());
         blank.p = Some(match error > 0.0 {
             true => noise.probability(difference / error),
@@ -175,7 +174,7 @@ impl Judged {
         let far = difference.abs() > LARGEST_FOR_SAME.ln_1p();
         blank.verdict = match () {
             () if self.excluded.is_some() => Verdict::Inconclusive,
-            // To be confirmed when all are known.
+            // Confirmed when all probabilities are corrected.
             () if difference.abs() > smallest && self.foreign.is_none() => direction(better, difference),
             () if far || blind || smallest > LARGEST_UNSEEN_FOR_SAME.ln_1p() => Verdict::Inconclusive,
             () if difference.abs() + NORMAL_95 * within <= smallest => Verdict::NoChange,
@@ -183,7 +182,7 @@ impl Judged {
         };
         if blank.verdict == Verdict::Inconclusive {
             let cause = self.excluded.or(self.foreign.filter(|_| difference.abs() > smallest || far));
-            // With such a cause any loss would have been undecided.
+            // With such a cause any loss would be inconclusive.
             blank.unseen = blank.unseen.filter(|_| cause.is_none());
             let others = difference.abs() <= smallest && far;
             cause.unwrap_or_else(|| hidden(known.smallest, others, blind)).enter(&mut blank);
@@ -191,15 +190,15 @@ impl Judged {
         blank
     }
 
-    /// Where one side has no logarithm. What works no more is a regression, whatever the noise; so is a share that had been zero and
-    /// is now beyond the loss that is asked for. All else has no ratio.
+    /// Verdict if one side has no logarithm: a result that dropped to zero is a regression, and so
+    /// is a share that rose from zero beyond `--fail-on`.
     fn without_ratio(self, mut blank: Compared, better: Better) -> Compared {
         let (a, b) = (blank.a, blank.b);
         let share = self.fail_on.filter(|_| better == Better::Lower && blank.unit == Unit::One);
         let gone = better == Better::Higher && self.a.centre.is_some() && self.b.at_zero;
         let risen = a == 0.0 && share.is_some_and(|share| b > share);
         let fallen = b == 0.0 && share.is_some_and(|share| a > share);
-        // No neighbour takes all of a figure.
+        // Other work never takes all of a result.
         let cause = self.excluded.or(self.foreign.filter(|_| !gone));
         let (verdict, why) = match cause {
             _ if a == b => (Verdict::NoChange, None),
@@ -219,8 +218,8 @@ impl Judged {
     }
 }
 
-/// Why a noise (as a logarithm) hides what a difference is; `others` where they took as much of the time, `blind` where it hides
-/// the loss that is asked for.
+/// Reason why noise hides a difference. `others`: other work took as much time; `blind`: it hides
+/// the loss that the user wants to detect.
 fn hidden(noise: f64, others: bool, blind: bool) -> Why {
     match () {
         () if noise > LARGEST_FOR_SAME.ln_1p() => {
@@ -245,7 +244,7 @@ fn direction(better: Better, difference: f64) -> Verdict {
     }
 }
 
-/// Corrects the probabilities for their number; what is no longer unlikely is inconclusive.
+/// Applies Holm's correction. Verdicts that are then not significant become inconclusive.
 pub(super) fn correct(compared: Vec<&mut Compared>) {
     let known: Vec<f64> = compared.iter().filter_map(|c| c.p).collect();
     let mut corrected = holm(&known).into_iter();

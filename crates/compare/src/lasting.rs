@@ -1,7 +1,6 @@
-//! Losses that last: which earlier runs are a baseline, when a metric has been worse since one of them.
-//!
-//! A baseline of the last runs would take a loss for the usual level after a few runs, and a gate would pass it. So the runs since the
-//! first one with the loss are left out until the level is accepted, or is reached again.
+//! Lasting losses: a baseline of the latest runs would accept a loss as normal, and a gate would
+//! pass it. The runs since the first one with the loss are left out until the level is accepted or
+//! recovers.
 
 use plimsoll_bench::Better;
 use plimsoll_model::case::Case;
@@ -10,10 +9,10 @@ use plimsoll_stats::MIN_SEGMENT;
 
 use super::{Compared, Comparison, ENOUGH_RUNS, Floors, Noise, direction_of};
 
-/// A shorter loss that ended by itself is noise, and part of the baseline.
+/// Shortest lasting loss, in runs; a shorter one that ended by itself is noise.
 const LASTING: usize = MIN_SEGMENT;
 
-/// The loss ends when less than this share of it is left.
+/// Share of a loss below which it has ended.
 const LEFT: f64 = 0.5;
 
 /// One metric of one case in the runs of a plan.
@@ -21,11 +20,11 @@ const LEFT: f64 = 0.5;
 pub struct Series {
     /// The case.
     pub case: Case,
-    /// The metric.
+    /// Name of the metric.
     pub metric: String,
-    /// The direction by the documents.
+    /// Direction according to the documents.
     pub better: Better,
-    /// Index of the run and figure; ascending, each run at most once.
+    /// Index of the run and result; ascending, each run at most once.
     pub figures: Vec<(usize, f64)>,
 }
 
@@ -34,24 +33,24 @@ pub struct Series {
 pub struct OpenLoss {
     /// The case.
     pub case: Case,
-    /// The metric.
+    /// Name of the metric.
     pub metric: String,
     /// Index of the first run with the loss.
     pub since: usize,
-    /// The share by which the figure changed since.
+    /// Relative change since then.
     pub change: f64,
 }
 
-/// The role of earlier runs of a plan for a later run.
+/// Role of earlier runs of a plan for a later run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Earlier {
     /// Indices of the runs of the baseline, ascending.
     pub baseline: Vec<usize>,
-    /// The losses that last to the latest of the runs, the oldest first.
+    /// Losses that last to the latest run, oldest first.
     pub open: Vec<OpenLoss>,
 }
 
-/// The baseline of at most `count` among the runs `0..runs`, and the losses for which later runs are left out.
+/// Returns a baseline of at most `count` of the runs `0..runs`, and the losses that are still open.
 pub fn baseline(all: &[Series], runs: usize, count: usize, floors: Option<&Floors>) -> Earlier {
     let mut left_out = vec![false; runs];
     let mut open = Vec::new();
@@ -72,26 +71,25 @@ pub fn baseline(all: &[Series], runs: usize, count: usize, floors: Option<&Floor
     Earlier { baseline, open }
 }
 
-/// Whether a run still has a loss that earlier runs have: not even a part of it is made up for.
+/// Whether a run still has more than half of a loss of `change`.
 pub fn is_still_lost(comparison: &Comparison, case: &Case, metric: &str, change: f64) -> bool {
     let same = |one: &&Compared| one.case == *case && one.metric == metric;
     comparison.compared.iter().filter(same).any(|one| one.loss() > LEFT * change.abs())
 }
 
-/// The runs of one series, from the first to the last.
 struct Walk<'a> {
     series: &'a Series,
     better: Better,
     count: usize,
     floors: Option<&'a Floors>,
-    /// Logarithms of the figures at the usual level.
+    /// Logarithms of the results at the usual level.
     usual: Vec<f64>,
-    /// The runs of a loss that has not ended: index, and logarithm of the figure.
+    /// Runs of a loss that has not ended: index, and logarithm of the result.
     loss: Vec<(usize, f64)>,
 }
 
 impl Walk<'_> {
-    /// Takes the figure of the next run. The runs of a lasting loss, if it ended with this one.
+    /// Adds the result of the next run. Returns the runs of a lasting loss that it ended.
     fn enter(&mut self, run: usize, value: f64) -> Vec<usize> {
         if !(value.is_finite() && value > 0.0) {
             return Vec::new();
@@ -119,7 +117,7 @@ impl Walk<'_> {
         lasting.into_iter().map(|(run, _)| run).collect()
     }
 
-    /// How far a figure is on the worse side of the usual level, as a logarithm.
+    /// Distance of a result from the usual level to the worse side, as a logarithm.
     fn lost(&self, log: f64) -> f64 {
         let Some(usual) = median(self.latest().to_vec()) else { return 0.0 };
         match self.better {
@@ -136,7 +134,7 @@ impl Walk<'_> {
         &self.usual[self.usual.len().saturating_sub(self.count)..]
     }
 
-    /// Whether a loss is larger than the noise between runs, which is known as in a comparison.
+    /// Whether a loss is larger than the noise between runs.
     fn is_real(&self, lost: f64) -> bool {
         let (case, metric) = (&self.series.case, self.series.metric.as_str());
         let latest = self.latest();
@@ -169,7 +167,7 @@ impl Walk<'_> {
 mod tests {
     use super::*;
 
-    /// The figures of a case whose metric is better higher: a level for each run, and a little noise.
+    /// Results of a case whose metric is better higher: one level per run, with a little noise.
     fn series(levels: &[f64]) -> Series {
         let figure = |(run, level): (usize, &f64)| (run, level * (1.0 + 0.004 * (run % 4) as f64));
         Series {
@@ -206,7 +204,7 @@ mod tests {
         let lasting = of(&[(16, 20e9), (8, 17.6e9), (4, 20e9)]);
         assert_eq!(lasting.baseline, [10, 11, 12, 13, 14, 15, 24, 25, 26, 27]);
         assert!(lasting.open.is_empty());
-        // One good run within it does not make the rest usual.
+        // One good run within the loss does not make the rest normal.
         let twice = of(&[(16, 20e9), (8, 17.6e9), (1, 20e9), (3, 17.6e9)]);
         assert_eq!((twice.open[0].since, twice.baseline.last()), (25, Some(&24)));
         assert!(twice.baseline.iter().all(|run| !(16..24).contains(run)), "{twice:?}");

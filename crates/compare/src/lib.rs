@@ -1,8 +1,7 @@
-//! Sides of one or more runs each: per metric the difference of every two, its interval, and whether it is real; from that the ranks
-//! that a side may have.
+//! Comparison of sides with one or more runs each. Pure: reads no file and prints nothing.
 //!
-//! Real is what goes beyond the noise between runs and is still unlikely after Holm's correction over all metrics and pairs of sides.
-//! Where the noise is not known nothing is called real. Pure: no file is read and nothing is printed here.
+//! A difference is real if it exceeds the noise between runs and is significant after Holm's
+//! correction over all metrics and pairs of sides. Without known noise nothing is real.
 #![forbid(unsafe_code)]
 
 mod alike;
@@ -36,36 +35,36 @@ use plimsoll_result::document::Run;
 use plimsoll_stats::{Excluded, MOSTLY_EXCLUDED};
 use plimsoll_units::quantity::{Quantity, Unit, apart, percent};
 
-/// What the name of a side begins with that is a published table.
+/// Prefix of the name of a side that is a published table.
 pub const PUBLISHED: &str = "published:";
 
-/// One side.
+/// One side of a comparison.
 #[derive(Clone, Debug)]
 pub struct Side {
-    /// As the user named it.
+    /// Name given by the user.
     pub name: String,
-    /// Its runs, the oldest first.
+    /// Runs, oldest first.
     pub runs: Vec<Run>,
 }
 
-/// What a difference is.
+/// Verdict on a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// Real, and in the metric's good direction.
+    /// Real, in the metric's good direction.
     Improvement,
-    /// Real, and in its bad one.
+    /// Real, in the metric's bad direction.
     Regression,
     /// Within the noise between runs.
     NoChange,
-    /// Not known; `why` says why.
+    /// Undecided; [`Compared::why`] has the reason.
     Inconclusive,
     /// Not judged: the metric has no direction.
     Informative,
 }
 
 impl Verdict {
-    /// The word of the document.
+    /// Returns the word for documents.
     pub fn code(self) -> &'static str {
         match self {
             Self::Improvement => "improvement",
@@ -77,122 +76,121 @@ impl Verdict {
     }
 }
 
-/// One metric of one case on two sides.
+/// Difference of one metric of one case between two sides.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Compared {
-    /// Indices of the sides: A and B of this difference.
+    /// Indices of the two sides, A and B.
     pub sides: [usize; 2],
     /// Index of the metric in [`Comparison::ranked`].
     pub row: usize,
-    /// The case, as the second side has it.
+    /// The case of the second side.
     pub case: Case,
-    /// The machine, where a side has several.
+    /// Node, if a side has several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
     /// Name of the metric.
     pub metric: String,
     /// Whether it is the case's headline.
     pub headline: bool,
-    /// Unit of both figures.
+    /// Unit of both results.
     pub unit: Unit,
-    /// Direction; null where neither is good ([`plimsoll_bench::Role::Informative`]).
+    /// Better direction; null for a metric without one ([`plimsoll_bench::Role::Informative`]).
     pub better: Option<Better>,
-    /// The first side's figure: the median over its runs.
+    /// Result of the first side: the median over its runs.
     pub a: f64,
-    /// The second side's.
+    /// Result of the second side.
     pub b: f64,
-    /// The delivered headline of each side, interruptions included; null if little was excluded from the figure.
+    /// Delivered headline of each side, interruptions included; null if little time was excluded.
     pub delivered: [Option<f64>; 2],
-    /// b ÷ a − 1; null where there is no ratio.
+    /// b ÷ a − 1; null if there is no ratio.
     pub difference: Option<f64>,
-    /// 95 % interval of the difference, noise between runs included; null where that is unknown.
+    /// 95 % interval of the difference, noise between runs included; null if the noise is unknown.
     pub interval: Option<[f64; 2]>,
-    /// The smallest difference that would be called real; null where the noise is unknown.
+    /// Smallest difference that would be real, as a share; null if the noise is unknown.
     pub smallest: Option<f64>,
-    /// The largest loss that would not be called a regression, as a share; null where the noise is unknown, where something else leaves
-    /// it inconclusive whatever the loss, and where nothing is judged.
+    /// Largest loss that would not be a regression, as a share; null if unlimited or not judged.
     pub unseen: Option<f64>,
-    /// Where the noise between runs is known from.
+    /// Source of the noise between runs.
     pub noise: Option<Origin>,
-    /// Runs that the noise leaves out as outliers.
+    /// Outlier runs that the noise leaves out.
     pub outliers: usize,
     /// Probability of such a difference without a cause, corrected for the number of metrics.
     pub p: Option<f64>,
-    /// What it is.
+    /// Verdict.
     pub verdict: Verdict,
-    /// Why it is inconclusive.
+    /// Reason of an inconclusive verdict.
     pub why: Option<String>,
-    /// The kind of that; null where it is decided.
+    /// Cause of an inconclusive verdict; null if it is decided.
     pub doubt: Option<Doubt>,
     /// Parameters that differ: `threads 2 → 1`.
     pub differs: Vec<String>,
 }
 
-/// Where a noise is known from.
+/// Source of a noise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
-    /// The spread of the runs of one side.
+    /// Spread of a side's own runs.
     Runs,
     /// `plimsoll doctor` on this machine.
     Doctor,
-    /// Declared with the benchmark, and measured nowhere near.
+    /// Declared by the benchmark, not measured.
     Declared,
 }
 
-/// The comparison.
+/// A comparison of sides.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
-    /// Names of the sides; each other one is compared with the first.
+    /// Names of the sides; each one is compared with the first.
     pub sides: Vec<String>,
-    /// Runs on each side.
+    /// Number of runs per side.
     pub runs: Vec<usize>,
-    /// The price of each side; null without prices.
+    /// Price of each side; null without prices.
     pub prices: Option<Prices>,
-    /// Differences between the sides besides their figures.
+    /// Differences between the sides besides their results.
     pub differs: Vec<Difference>,
     /// Remarks on a baseline, each a sentence.
     pub notes: Vec<String>,
-    /// All metrics that two sides have, with the ranks that each side may have.
+    /// Metrics that at least two sides have, with the possible ranks.
     pub ranked: Vec<Ranked>,
-    /// All metrics that the first side and another one have.
+    /// Metrics that the first side and another side have.
     pub compared: Vec<Compared>,
-    /// All else that either of them has: each case, and each metric of a compared case, without a figure on one side or both.
+    /// Cases, and metrics of compared cases, without a result on one or both sides.
     pub uncompared: Vec<Uncompared>,
-    /// The decisions on the differences from the first side.
+    /// Summary of the differences from the first side.
     pub decided: Decided,
-    /// What the gate sees; null where none was asked for.
+    /// Result of the gate; null without `--fail-on`.
     pub gate: Option<Gate>,
-    /// Scores, the best first; empty without weights.
+    /// Scores, best first; empty without weights.
     pub scores: Vec<Score>,
     /// Weighted cases that are in no score.
     pub unweighed: Vec<Unweighed>,
 }
 
-/// The options of a comparison.
+/// Options of a comparison.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
-    /// The loss from which on the user wants to know of it: what would not be seen then is not called no change.
+    /// Loss that the user wants to detect, as a share.
     pub fail_on: Option<f64>,
-    /// The price of each side.
+    /// Price of each side.
     pub prices: Option<Prices>,
-    /// Weights of benchmarks in the score; without any there is no score.
+    /// Weights of benchmarks in the score; empty for no score.
     pub weights: BTreeMap<String, f64>,
 }
 
-/// Most sides that are compared.
+/// Most sides of a comparison.
 pub const MAX_SIDES: usize = 30;
-/// Runs of a side from which on their own spread tells the noise.
+/// Runs of a side from which their spread determines the noise.
 const ENOUGH_RUNS: usize = 5;
 
-/// The letters of a side: A, B … Z, AA, AB …
+/// Returns the letters of a side: A, B … Z, AA, AB …
 pub fn letter(side: usize) -> String {
     let last = char::from(b'A' + (side % 26) as u8);
     let before = (side / 26).checked_sub(1).map(letter);
     format!("{}{last}", before.unwrap_or_default())
 }
 
-/// Compares every two sides. `floors` has what doctor measured on the machines at hand.
+/// Compares every two sides. `floors` has the noise floors that doctor measured, one per machine.
 pub fn compare(sides: &[Side], floors: &[Floors], wanted: &Wanted) -> Comparison {
     let figures = cases::of_sides(sides);
     let cases: Vec<Members<'_, '_>> = cases::together(&figures);
@@ -226,27 +224,27 @@ pub fn compare(sides: &[Side], floors: &[Floors], wanted: &Wanted) -> Comparison
 }
 
 impl Side {
-    /// Whether it is a published table, which lacks what was not published.
+    /// Whether the side is a published table, which lacks unpublished results.
     pub fn is_published(&self) -> bool {
         self.name.starts_with(PUBLISHED)
     }
 }
 
 impl Comparison {
-    /// How many metrics have this verdict.
+    /// Returns the number of metrics with this verdict.
     pub fn count(&self, verdict: Verdict) -> usize {
         self.compared.iter().filter(|c| c.verdict == verdict).count()
     }
 
-    /// What is worse by more than this share.
+    /// Returns the regressions with a loss above `share`.
     pub fn worse_than(&self, share: f64) -> impl Iterator<Item = &Compared> {
         self.compared.iter().filter(move |c| c.verdict == Verdict::Regression && c.loss() > share)
     }
 }
 
 impl Compared {
-    /// The share that is lost, whatever direction is good: 0.1 is a tenth less work in the same time. Of a share that was zero
-    /// before, such as the loss of a connection, it is the share itself.
+    /// Returns the lost share, whichever direction is better: 0.1 is a tenth less work in the same
+    /// time. For a share that was zero it is the share itself.
     pub fn loss(&self) -> f64 {
         match (self.difference, self.better) {
             (Some(difference), Some(Better::Higher)) => -difference,
@@ -257,7 +255,7 @@ impl Compared {
     }
 }
 
-/// Why nothing is decided by the figures of a side, given by name: too little of their time is in them.
+/// Reason why the results of a named side decide nothing: too much time is excluded.
 fn excluded(pair: &Pair<'_, '_>, [a, b]: &[String; 2]) -> Option<Why> {
     let sides = [(a, pair.a.excluded()), (b, pair.b.excluded())];
     sides.into_iter().find_map(|(side, excluded)| {
@@ -270,7 +268,7 @@ fn excluded(pair: &Pair<'_, '_>, [a, b]: &[String; 2]) -> Option<Why> {
     })
 }
 
-/// What came between the two sides: a hypervisor that had their CPUs in different places, or others that took the time.
+/// External cause of a difference: moved vCPUs, or other work that took CPU time.
 fn foreign(pair: &Pair<'_, '_>, [a, b]: &[String; 2]) -> Option<Why> {
     let taken = [(a, pair.a.disturbed()), (b, pair.b.disturbed())];
     let [(side, share), _] = if taken[0].1 >= taken[1].1 { taken } else { [taken[1], taken[0]] };
@@ -297,8 +295,7 @@ fn moved(pair: &Pair<'_, '_>) -> Option<Why> {
     })
 }
 
-/// The direction in which a metric is judged: as its benchmark gives it; as the document says, where this program does not have
-/// the metric; none where more of it is neither good nor bad.
+/// Better direction of a metric: the benchmark's, or the document's for an unknown metric.
 fn direction_of(case: &Case, metric: &str, by_document: Better) -> Option<Better> {
     match plimsoll_bench::metric(case, metric) {
         Some(known) => (known.role == plimsoll_bench::Role::Judged).then_some(known.better),
@@ -306,11 +303,10 @@ fn direction_of(case: &Case, metric: &str, by_document: Better) -> Option<Better
     }
 }
 
-/// A noise between runs, and what it is known from.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     noise: Noise,
-    /// The smallest difference of the sides that may be called real, as a logarithm.
+    /// Smallest difference of the sides that may be real, as a logarithm.
     smallest: f64,
     origin: Origin,
     outliers: usize,
@@ -322,13 +318,13 @@ impl Known {
     }
 }
 
-/// The spread of a side's own runs and the number of outliers that it leaves out; `None` for fewer runs than [`ENOUGH_RUNS`].
+/// Spread of a side's runs and the number of outliers; `None` for fewer than [`ENOUGH_RUNS`].
 fn spread(all: &[OfRun]) -> Option<(Noise, usize)> {
     let values: Vec<f64> = all.iter().map(|run| run.median).collect();
     (values.len() >= ENOUGH_RUNS).then(|| Noise::of_runs(&values)).flatten()
 }
 
-/// The noise between runs for this metric, the best source first.
+/// Returns the noise between runs for this metric from the best source.
 fn noise_of(pair: &Pair<'_, '_>, metric: &str, sides: [&[OfRun]; 2], floors: &[Floors]) -> Option<Known> {
     match sides.map(spread) {
         [Some((a, n)), Some((b, m))] => {

@@ -1,8 +1,8 @@
-//! How much two runs of the same thing differ on their own: the noise between runs, and the smallest difference that
-//! may be called real.
+//! Noise between runs: how much repeated runs differ, and the smallest difference that may be real.
+//! As logarithms, so that twice and half as fast are equally far.
 //!
-//! All in logarithms of figures, so that twice as fast and half as fast are equally far. `plimsoll doctor` measures
-//! it by repeating cases in an unchanged machine (A/A); a benchmark may declare it; a side of many runs shows it.
+//! Sources: `plimsoll doctor`, which repeats cases on an unchanged machine (A/A), a benchmark's
+//! declaration, or a side with many runs.
 
 use std::collections::BTreeMap;
 
@@ -17,45 +17,43 @@ use plimsoll_model::sample::Conditions;
 use plimsoll_result::document::Run;
 use plimsoll_stats::without_outliers;
 
-/// No difference below this share is called real, however quiet the machine seemed: placement in memory alone does as
-/// much from run to run.
+/// Smallest difference that may be real: memory placement alone changes results by as much.
 const MIN_REAL_DIFFERENCE: f64 = 0.01;
 
-/// How many times the largest difference that was seen without a cause a real one must be: the next hour is not as the
-/// minutes of the measurement.
+/// Factor from the largest difference without a cause to the smallest real one: conditions change.
 const NOISE_RESERVE_FACTOR: f64 = 1.5;
 
 /// Two-sided tail of the smallest real difference of two runs.
 const TWO_RUN_TAIL: f64 = 0.001;
 
-/// Cases from which on they tell what is typical, and what others of their benchmark are like.
+/// Smallest number of cases that show the typical noise of a benchmark.
 const LEAST_CASES: usize = 3;
 
-/// Degrees of freedom that what is typical counts as, beside those of a case's own runs.
+/// Degrees of freedom of the typical noise when it is combined with a case's own runs.
 const PRIOR_FREEDOM: f64 = 4.0;
 
-/// So many runs of a side may have one outlier among them that is no part of their noise.
+/// Number of runs per outlier that may be left out.
 const RUNS_FOR_AN_OUTLIER: usize = 10;
 
-/// Share of the time that others took from which on a round says nothing of the machine at rest.
+/// Share of time taken by other work from which a round does not show the machine at rest.
 const DISTURBED: f64 = 0.05;
 
-/// Rounds of a case that must be left when disturbed ones are left out.
+/// Rounds of a case that must remain when disturbed ones are left out.
 const LEAST_ROUNDS: usize = 4;
 
-/// The noise between runs.
+/// Noise between runs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Noise {
-    /// Standard deviation of one run's figure, as a logarithm (0.01 is 1 %).
+    /// Standard deviation of one run's result, as a logarithm (0.01 is 1 %).
     pub deviation: f64,
     /// Degrees of freedom of that estimate.
     pub freedom: f64,
-    /// The largest difference of two runs that was seen without a cause, as a logarithm.
+    /// Largest difference of two runs seen without a cause, as a logarithm.
     pub largest: f64,
 }
 
 impl Noise {
-    /// The noise in groups of figures of the same case each; `None` where no group has two positive figures.
+    /// Estimates the noise from results grouped by case; `None` if no group has two positive ones.
     pub fn of<'a>(groups: impl IntoIterator<Item = &'a [f64]>) -> Option<Self> {
         let (mut squares, mut freedom, mut largest) = (0.0, 0.0, 0.0f64);
         for group in groups {
@@ -76,8 +74,8 @@ impl Noise {
         })
     }
 
-    /// The noise in the runs of one side, and how many of them it leaves out as outliers: one for each ten runs that were begun.
-    /// A single disturbed run says nothing of the next one; more than that are what the machine is like, and count.
+    /// Estimates the noise from the runs of one side. Also returns the number of outliers left out,
+    /// at most one per ten runs or part of ten.
     pub fn of_runs(values: &[f64]) -> Option<(Self, usize)> {
         let logs: Vec<f64> = values.iter().filter(|x| **x > 0.0).map(|x| x.ln()).collect();
         let kept = without_outliers(&logs, logs.len().div_ceil(RUNS_FOR_AN_OUTLIER));
@@ -86,9 +84,10 @@ impl Noise {
         Some((Self::of([kept.as_slice()])?, left_out))
     }
 
-    /// The noise of two sides by the spread of their own runs, and the smallest difference of their medians that may be called real;
-    /// `runs` are the numbers of runs. The variance of a median is up to π ÷ 2 times that of the mean (Kendall & Stuart, The Advanced Theory of Statistics,
-    /// vol. 1, §14.10); how much is known of the sum of both follows Welch and Satterthwaite.
+    /// Combines the noise of two sides from `runs` runs each. Also returns the smallest difference
+    /// of their medians that may be real. The variance of a median is up to π ÷ 2 times that of the
+    /// mean (Kendall & Stuart, The Advanced Theory of Statistics, vol. 1, §14.10). Degrees of
+    /// freedom follow Welch and Satterthwaite.
     pub(super) fn of_sides(sides: [Self; 2], runs: [f64; 2]) -> (Self, f64) {
         let of = |side: usize| sides[side].deviation.powi(2) * std::f64::consts::FRAC_PI_2 / runs[side];
         let ([a, b], sum) = ([of(0), of(1)], of(0) + of(1));
@@ -105,7 +104,7 @@ impl Noise {
         (noise, noise.smallest_of(sum.sqrt()))
     }
 
-    /// The middle one of several; `None` of fewer than [`LEAST_CASES`].
+    /// Median of several noises; `None` for fewer than [`LEAST_CASES`].
     fn typical(all: &[Self]) -> Option<Self> {
         let middle = |of: fn(&Self) -> f64| median(all.iter().map(of).collect());
         (all.len() >= LEAST_CASES).then_some(())?;
@@ -116,47 +115,46 @@ impl Noise {
         })
     }
 
-    /// A case's own noise, of few runs, with what is typical of its like: the variances weighted by their freedom
-    /// (moderated, as G. K. Smyth, Statistical Applications in Genetics and Molecular Biology 3(1), 2004, article 3). So
-    /// a case that was quiet by luck is not held to be quieter than it is.
+    /// Combines a case's own noise with the typical one: variances weighted by degrees of freedom
+    /// (G. K. Smyth, Statistical Applications in Genetics and Molecular Biology 3(1), 2004, article
+    /// 3), so that a case that was quiet by luck does not count as quiet.
     fn moderated(self, typical: &Self) -> Self {
         let freedom = self.freedom + typical.freedom;
         let squares = self.deviation.powi(2) * self.freedom + typical.deviation.powi(2) * typical.freedom;
         Self { deviation: (squares / freedom).sqrt(), freedom, largest: self.largest.max(typical.largest) }
     }
 
-    /// A noise for which differences from `share` on are real, by a benchmark's own word.
+    /// Returns the noise that a benchmark declares: differences of at least `share` are real.
     pub fn declared(share: f64) -> Self {
         let largest = share.ln_1p() / NOISE_RESERVE_FACTOR;
         Self { deviation: largest / 3.0, freedom: 30.0, largest }
     }
 
-    /// The smallest difference of two runs that may be called real, as a logarithm: what the deviation makes unlikely,
-    /// and well above everything that was seen without a cause.
+    /// Returns the smallest difference of two runs that may be real, as a logarithm.
     pub fn smallest(&self) -> f64 {
         self.smallest_of(self.deviation * std::f64::consts::SQRT_2)
     }
 
-    /// The smallest difference of two figures that may be called real if their difference has this standard error.
+    /// As [`Noise::smallest`], for a difference with standard error `error`.
     fn smallest_of(&self, error: f64) -> f64 {
         (self.quantile(1.0 - TWO_RUN_TAIL / 2.0) * error)
             .max(self.largest * NOISE_RESERVE_FACTOR)
             .max(MIN_REAL_DIFFERENCE)
     }
 
-    /// Student's t at this probability.
+    /// Quantile of Student's t distribution at this probability.
     pub(super) fn quantile(&self, probability: f64) -> f64 {
         let t = StudentsT::new(0.0, 1.0, self.freedom.max(1.0));
         t.map_or(f64::INFINITY, |t| t.inverse_cdf(probability))
     }
 
-    /// The probability of a deviation as far as `t` to either side, if nothing changed.
+    /// Two-sided probability of a deviation of `t` standard errors without a change.
     pub(super) fn probability(&self, t: f64) -> f64 {
         let student = StudentsT::new(0.0, 1.0, self.freedom.max(1.0));
         student.map_or(1.0, |student| (2.0 * student.cdf(-t.abs())).clamp(0.0, 1.0))
     }
 
-    /// The probability that a figure is this far below (or above) the mean, as a logarithm, if nothing changed.
+    /// Probability that a result is this far below or above the mean by chance, as a logarithm.
     pub fn beyond(&self, distance: f64) -> f64 {
         match self.deviation {
             0.0 => 0.0,
@@ -164,45 +162,45 @@ impl Noise {
         }
     }
 
-    /// The worse of both.
+    /// Returns the noise with the larger smallest difference.
     pub fn worse(self, other: Self) -> Self {
         if self.smallest() >= other.smallest() { self } else { other }
     }
 }
 
-/// The noise of one metric of a benchmark: in one case, or over all of its cases that were repeated.
+/// Noise of one metric of a benchmark: in one case, or over all repeated cases.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Floor {
-    /// The benchmark.
+    /// Name of the benchmark.
     pub benchmark: String,
-    /// The metric.
+    /// Name of the metric.
     pub metric: String,
-    /// Id of the case; null: all of them together, for cases that were not repeated.
+    /// Case id; null for all cases together, used for cases that were not repeated.
     #[serde(default)]
     pub case: Option<String>,
-    /// How it differs from run to run.
+    /// The noise.
     pub noise: Noise,
 }
 
-/// What `plimsoll doctor` measured on a machine.
+/// Noise floors of a machine, measured by `plimsoll doctor`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Floors {
     /// Fingerprint of the machine.
     pub machine: String,
-    /// When, RFC 3339.
+    /// Time of the measurement, RFC 3339.
     pub made: String,
     /// Runs that were compared.
     pub rounds: usize,
-    /// Measurements in them that were left out: others took of their time, or a hypervisor had the CPUs in other places.
+    /// Measurements left out due to other work or moved vCPUs.
     #[serde(default)]
     pub left_out: usize,
-    /// Of each metric of a benchmark one for each case, and before them one for all where they are three or more.
+    /// Floors per metric: one per case, preceded by one for all cases if there are at least three.
     pub floors: Vec<Floor>,
 }
 
 impl Floors {
-    /// The noise between these runs of one plan, all on one machine in one state. Disturbed rounds are left out as
-    /// [`compare`](super::compare) leaves them undecided or allows for what was taken.
+    /// Computes the noise between runs of one plan on one unchanged machine, without disturbed
+    /// rounds.
     pub fn of(runs: &[Run]) -> Self {
         let settled = Settled::of(runs);
         let mut figures: BTreeMap<Named, BTreeMap<String, Vec<f64>>> = BTreeMap::new();
@@ -229,7 +227,7 @@ impl Floors {
         }
     }
 
-    /// The noise of a metric: in this case where it was repeated, else over all cases of the benchmark.
+    /// Returns the noise of a metric in this case, else over all cases of the benchmark.
     pub fn find(&self, case: &Case, metric: &str) -> Option<Noise> {
         let of = |id: Option<&str>| {
             let same =
@@ -240,12 +238,10 @@ impl Floors {
     }
 }
 
-/// Which measurements tell of the machine at rest: of each case those that nobody disturbed and whose CPUs were where they
-/// mostly were, if enough of them are left.
+/// Measurements that show the machine at rest: undisturbed, with the CPUs at their usual distance.
 struct Settled {
-    /// Seconds from core to core, by case, where they are told; and whether its other measurements are left out.
+    /// Usual core-to-core latency by case, and whether to leave out other measurements.
     cases: BTreeMap<String, Place>,
-    /// CPUs that the runs may use.
     cpus: usize,
 }
 
@@ -255,7 +251,6 @@ struct Place {
     picks: bool,
 }
 
-/// What a case is measured on.
 #[derive(Clone, Copy)]
 struct On<'a> {
     case: &'a Case,
@@ -302,7 +297,7 @@ struct Named {
 }
 
 impl Named {
-    /// The floor over all cases, if they are enough, then one for each: a case that was disturbed widens its own alone.
+    /// Returns the floor over all cases, if there are enough, then one per case.
     fn floors(&self, cases: &BTreeMap<String, Vec<f64>>) -> Vec<Floor> {
         let floor = |case: Option<&String>, noise| Floor {
             benchmark: self.benchmark.clone(),
@@ -312,7 +307,7 @@ impl Named {
         };
         let own = |values: &Vec<f64>| Noise::of([values.as_slice()]);
         let typical = Noise::typical(&cases.values().filter_map(own).collect::<Vec<_>>());
-        // What few cases have in common need not hold for another.
+        // Few cases may not be typical of other cases.
         let of_all = typical.and_then(|_| Noise::of(cases.values().map(Vec::as_slice)));
         let of_all = of_all.map(|noise| floor(None, noise));
         let of_case = |(case, values): (&String, &Vec<f64>)| {
@@ -447,7 +442,7 @@ mod tests {
         let all = with(&[round(20.0, 0.3, 45e-9), round(78.0, 0.0, 150e-9)]);
         assert_eq!((all.rounds, all.left_out), (6, 2));
         assert!(largest(&all) < 0.006, "{all:?}");
-        // A quota is no disturbance, and what differs without one is noise.
+        // A quota is no disturbance; differences without one are noise.
         assert!(largest(&with(&[round(20.0, 0.0, 45e-9)])) > 0.6);
         let few = Floors::of(&[quiet()[..3].to_vec(), vec![round(20.0, 0.3, 45e-9)]].concat());
         assert_eq!((few.left_out, largest(&few) > 0.6), (0, true));

@@ -1,7 +1,5 @@
-//! Metrics on several sides: the difference of every two, and which are better than which, as far as noise lets that be known.
-//!
-//! The ranks of a side are those that the differences leave possible: at best after all that are better, at worst before all that are
-//! worse. By price the same is done with figures per price.
+//! Ranking of several sides per metric. The rank of a side is a range: at best after all sides that
+//! are better, at worst before all that are worse. By price, results per price are ranked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::f64::consts::FRAC_PI_2;
@@ -17,12 +15,12 @@ use super::cases::{Figures, Members, Pair};
 use super::{Compared, Doubt, Evidence, Floors, Judged, Noise, OfRun, Verdict};
 use super::{alike, direction_of, excluded, foreign, letter, noise_of, spread};
 
-/// What each side costs.
+/// Price of each side.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Prices {
-    /// In the order of the sides.
+    /// Prices in the order of the sides.
     pub values: Vec<f64>,
-    /// Of what and for what, as it was typed: `$/h`.
+    /// Unit as typed: `$/h`.
     pub unit: String,
 }
 
@@ -31,69 +29,68 @@ pub struct Prices {
 pub struct Place {
     /// Index of the side.
     pub side: usize,
-    /// Its figure: the median over its runs.
+    /// Result: the median over its runs.
     pub value: f64,
-    /// Half the width of its 95 % interval, noise between runs included, as a share; null where the noise is unknown.
+    /// Half the width of the 95 % interval, with noise between runs, as a share; null if unknown.
     pub half: Option<f64>,
-    /// The best and the worst rank that it may have, from 1.
+    /// Best and worst possible rank, from 1.
     pub ranks: [usize; 2],
-    /// Its share of its own limit, where that is known.
+    /// Share of the limit, if known.
     pub of_limit: Option<f64>,
-    /// The delivered headline, interruptions included, if more than 10 % of the time was excluded from the figure.
+    /// Delivered headline, interruptions included, if more than 10 % of the time was excluded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delivered: Option<f64>,
-    /// Parameters that are not as on the other sides.
+    /// Parameters that differ between the sides, with this side's values.
     pub with: Vec<String>,
-    /// Figure per price: a rate divided by it, a time multiplied by it.
+    /// Result per price: a rate divided by the price, a time multiplied by it.
     pub per_price: Option<f64>,
-    /// The best and the worst rank by that.
+    /// Best and worst possible rank per price.
     pub ranks_per_price: Option<[usize; 2]>,
 }
 
 /// A metric of one case on several sides.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Ranked {
-    /// The case as the first side that has it measured it.
+    /// The case of the first side that has it.
     pub case: Case,
-    /// The machine, if a side has several.
+    /// Node, if a side has several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
     /// Name of the metric.
     pub metric: String,
     /// Whether it is the case's headline.
     pub headline: bool,
-    /// Unit of all figures.
+    /// Unit of all results.
     pub unit: Unit,
-    /// Direction; null where neither is good.
+    /// Better direction; null for a metric without one.
     pub better: Option<Better>,
-    /// Sides that have a figure, the best first.
+    /// Sides with a result, best first.
     pub places: Vec<Place>,
-    /// Why some are in no order, whatever their figures.
+    /// External cause why some sides are in no order.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unordered: Option<String>,
 }
 
-/// The weighted geometric mean of a side's figures, each as a share of the best one.
+/// Weighted geometric mean of a side's results, each relative to the best one.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Score {
     /// Index of the side.
     pub side: usize,
-    /// 1 would be the best in all.
+    /// Score; 1 is the best side in every case.
     pub value: f64,
-    /// Half the width of its 95 % interval, as a share; null where a noise is unknown.
+    /// Half the width of the 95 % interval, as a share; null if a noise is unknown.
     pub half: Option<f64>,
 }
 
 /// A weighted case that is in no score.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Unweighed {
-    /// The case; what was typed, where none of its cases has figures of two sides.
+    /// Case id, or the typed name if no matching case has results of two sides.
     pub name: String,
-    /// Why, as it is said after "because".
+    /// Reason, as a clause after "because".
     pub why: String,
 }
 
-/// One side's figure of a metric.
 #[derive(Clone)]
 struct Entry<'f, 'r> {
     side: usize,
@@ -107,14 +104,13 @@ pub(super) struct Metric<'f, 'r> {
     headline: bool,
     better: Option<Better>,
     entries: Vec<Entry<'f, 'r>>,
-    /// By figure.
+    /// Differences by result.
     pub(super) compared: Vec<Compared>,
-    /// By figure per price; empty without prices.
+    /// Differences by result per price; empty without prices.
     pub(super) by_price: Vec<Compared>,
 }
 
 impl<'f, 'r> Metric<'f, 'r> {
-    /// All metrics of a case that at least two sides have.
     pub(super) fn all(
         members: &Members<'f, 'r>,
         floors: &[Floors],
@@ -146,12 +142,11 @@ impl<'f, 'r> Metric<'f, 'r> {
         results.into_iter().filter_map(one).filter(|one| one.entries.len() > 1).collect()
     }
 
-    /// A figure per price: a rate is divided by it, a time multiplied by it.
+    /// Returns the result per price: a rate is divided by the price, a time multiplied by it.
     fn per_price(&self, value: f64, price: f64) -> f64 {
         if self.better == Some(Better::Lower) { value * price } else { value / price }
     }
 
-    /// The entries by price.
     fn paid(&self, prices: &[f64]) -> Vec<Entry<'f, 'r>> {
         let mut entries = self.entries.clone();
         for entry in &mut entries {
@@ -217,7 +212,7 @@ impl<'f, 'r> Metric<'f, 'r> {
         Some(judged.enter(blank))
     }
 
-    /// The ranks that the differences leave possible.
+    /// Returns the ranks that the differences leave possible.
     pub(super) fn ranked(&self, floors: &[Floors], prices: Option<&[f64]>) -> Ranked {
         let cases: Vec<&Case> = self.entries.iter().map(|entry| entry.figures.case).collect();
         let names: BTreeSet<&str> = cases.iter().flat_map(|case| alike::differing(cases[0], case)).collect();
@@ -260,7 +255,7 @@ impl<'f, 'r> Metric<'f, 'r> {
         }
     }
 
-    /// Half of the 95 % interval of a side's figure.
+    /// Half of the 95 % interval of a side's result, as a share.
     fn half(&self, entry: &Entry<'_, '_>, floors: &[Floors]) -> Option<f64> {
         let pair = Pair { a: entry.figures, b: entry.figures };
         let noise = match spread(&entry.runs) {
@@ -275,13 +270,12 @@ impl<'f, 'r> Metric<'f, 'r> {
 }
 
 impl Entry<'_, '_> {
-    /// The median over the runs.
     fn value(&self) -> Option<f64> {
         median(self.runs.iter().map(|run| run.median).collect())
     }
 }
 
-/// The best and the worst rank that a side may have among `of` sides.
+/// Returns the best and worst possible rank of a side among `of` sides.
 fn ranks(compared: &[Compared], side: usize, of: usize) -> [usize; 2] {
     let is_better = |one: &Compared| {
         let second = match one.sides {
@@ -300,11 +294,10 @@ fn ranks(compared: &[Compared], side: usize, of: usize) -> [usize; 2] {
     [1 + worse.len(), of - better.len()]
 }
 
-/// Why a figure that not all sides have is in no score.
 const NOT_ALL: &str = "not all sides have it";
 
 impl Ranked {
-    /// Why it is in no score; `None` where it may be.
+    /// Returns the reason why the metric is in no score; `None` if it may be.
     fn unfit(&self, sides: usize) -> Option<String> {
         let has_ratio = |place: &Place| place.value.is_finite() && place.value > 0.0;
         match &self.unordered {
@@ -316,7 +309,7 @@ impl Ranked {
     }
 }
 
-/// The scores, the best first, and what is weighted and in none.
+/// Returns the scores, best first, and the weighted cases that are in none.
 pub(super) fn scores(
     all: &[Ranked],
     sides: usize,
@@ -325,7 +318,6 @@ pub(super) fn scores(
     let mut sums = vec![(0.0, Some(0.0)); sides];
     let (mut total, mut unweighed) = (0.0, Vec::new());
     for (name, weight) in weights {
-        // One that is no pattern names nothing.
         let pattern = Pattern::parse(name);
         let is_named = |m: &Ranked| pattern.as_ref().is_ok_and(|one| one.matches(m.case.id().as_str()));
         let named: Vec<&Ranked> = all.iter().filter(|m| m.headline && is_named(m)).collect();

@@ -1,8 +1,6 @@
-//! Requirements on figures: `memory.bandwidth/* bandwidth >= 80% of limit`, `disk.io/* latency <= 200us`,
-//! `cpu rate >= 95% of baseline`; of a run over many machines `memory.bandwidth within 5%`.
-//!
-//! A requirement that nothing can be held against (no such figure, no known limit) is not met: what cannot be checked
-//! must not pass for checked.
+//! Requirements on results: `memory.bandwidth/* bandwidth >= 80% of limit`, `disk.io/* latency <=
+//! 200us`, `cpu rate >= 95% of baseline`, `memory.bandwidth within 5%` (of many nodes). One that
+//! cannot be checked is not met.
 
 use std::collections::HashSet;
 
@@ -16,13 +14,13 @@ use plimsoll_result::document::Run;
 use plimsoll_units::quantity::format::USUAL_DIGITS;
 use plimsoll_units::quantity::{Quantity, Unit, apart, percent};
 
-/// A requirement, read.
+/// A parsed requirement.
 #[derive(Clone, Debug)]
 pub struct Requirement {
-    /// As typed, safe to print.
+    /// Text as typed, safe to print.
     pub text: String,
     pattern: Pattern,
-    /// Its name; the headline where none is named.
+    /// Name of the metric; the headline if none is given.
     metric: Option<String>,
     relation: Relation,
     bound: Bound,
@@ -36,39 +34,34 @@ enum Relation {
     Below,
 }
 
-/// What a figure is held against.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Bound {
-    /// A share of the limit, where 1 is best for ceilings and floors alike.
+    /// Share of the limit; 1 is best for ceilings and floors.
     OfLimit(f64),
-    /// A share of the baseline's figure.
     OfBaseline(f64),
-    /// A figure; without a unit it is in the metric's own.
+    /// Value, in the metric's unit if none is given.
     Figure(f64, Option<Unit>),
-    /// How far a machine's figure may be from the median of all, as a share of it.
+    /// Largest distance of a node's result from the median of all nodes, as a share.
     OfMachines(f64),
 }
 
-/// A requirement held against one figure.
+/// Check of a requirement against one result.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Holds {
-    /// The requirement.
+    /// Text of the requirement.
     pub requirement: String,
-    /// The case; null where no figure was found.
+    /// Case id; null if no result was found.
     pub case: Option<String>,
     /// Whether it is met.
     pub met: bool,
-    /// What was found, in words.
+    /// Description of the result.
     pub found: String,
 }
 
 const GRAMMAR: &str = "write CASES METRIC >= VALUE, such as 'memory.bandwidth/* bandwidth >= 80% of limit', 'disk.io/* latency <= 200us' or 'cpu rate >= 95% of baseline'";
 
 impl Requirement {
-    /// Reads a requirement.
-    ///
-    /// # Errors
-    /// One line on what is wrong with it.
+    /// Parses a requirement. The error is one line with the mistake and the grammar.
     pub fn parse(text: &str) -> Result<Self, String> {
         let shown = plimsoll_units::text::shown_within(text, 200);
         let wrong = |why: &str| format!("'{shown}': {why}; {GRAMMAR}");
@@ -108,7 +101,7 @@ impl Requirement {
         })
     }
 
-    /// Reads `CASES [METRIC] within SHARE%`; `None` where it is another kind.
+    /// Parses `CASES [METRIC] within SHARE%`; `None` for another kind.
     fn within(text: &str, shown: &str) -> Option<Result<Self, String>> {
         let words: Vec<&str> = text.split_whitespace().collect();
         let (pattern, metric, share) = match words.as_slice() {
@@ -126,21 +119,18 @@ impl Requirement {
         Some(Pattern::parse(pattern).map(made))
     }
 
-    /// Whether it needs a baseline.
+    /// Whether the requirement needs a baseline.
     pub fn needs_baseline(&self) -> bool {
         matches!(self.bound, Bound::OfBaseline(_))
     }
 
-    /// Whether it needs several machines.
+    /// Whether the requirement needs several nodes.
     pub fn needs_machines(&self) -> bool {
         matches!(self.bound, Bound::OfMachines(_))
     }
 
-    /// Looks whether a run of these cases can be held against it, before anything is measured. What it leaves out, in a
-    /// sentence, where some of the cases that it names have no such metric.
-    ///
-    /// # Errors
-    /// No case is meant, none has the metric, or it is in another unit: in one line.
+    /// Checks before the measurement whether the requirement fits these cases. Returns a warning if
+    /// some of the matching cases lack the metric. Fails with one line if none has it in this unit.
     pub fn fits(&self, cases: &[&Case]) -> Result<Option<String>, String> {
         let wrong = |why: String| format!("'{}': {why}", self.text);
         let meant: Vec<&Case> =
@@ -176,7 +166,7 @@ impl Requirement {
         }))
     }
 
-    /// The metric of a case that it is about; `None` where the case's benchmark has no such metric.
+    /// Returns the metric of a case that the requirement is about, if its benchmark has it.
     fn row(&self, case: &Case) -> Option<Metric> {
         match &self.metric {
             Some(name) => plimsoll_bench::metric(case, name),
@@ -184,7 +174,8 @@ impl Requirement {
         }
     }
 
-    /// Whether it is about a measurement: its benchmark has the metric, or is not known here, or the figure is there.
+    /// Whether the requirement applies: the benchmark has the metric or is unknown, or there is a
+    /// result.
     fn is_about(&self, measurement: &Measurement) -> bool {
         let case = &measurement.case;
         plimsoll_bench::find(case.benchmark()).is_none()
@@ -192,8 +183,8 @@ impl Requirement {
             || self.metric_of(measurement).is_some()
     }
 
-    /// Holds it against every figure of the run that it names. A case whose benchmark has the metric, and which has no figure of
-    /// it, does not meet it; cases of benchmarks that have no such metric are not meant. `baseline` knows what a metric of a measurement is compared with.
+    /// Checks every matching result of the run. A case that lacks the result of its benchmark's
+    /// metric fails. `baseline` returns the value to compare a metric with.
     pub fn check(
         &self,
         run: &Run,
@@ -216,9 +207,8 @@ impl Requirement {
         held
     }
 
-    /// What this run, the last of a second side, has nothing of: what the `earlier` ones of its side have, and what the runs of
-    /// the `first` side have a figure of. A requirement is not met by what is missing. Where a run has several machines, each
-    /// has figures of its own.
+    /// Returns a failure per result that `run`, the last of the second side, lacks but `earlier`
+    /// runs or runs of the `first` side have.
     pub fn lost(&self, run: &Run, earlier: &[Run], first: &[Run]) -> Vec<Holds> {
         let many = earlier.iter().chain(first).any(|run| run.nodes.len() > 1) || run.nodes.len() > 1;
         let key = |m: &Measurement| (many.then(|| m.node.clone()), m.case.id());
@@ -247,7 +237,7 @@ impl Requirement {
         lost
     }
 
-    /// What was measured between machines is of none of them, and has no others to be held against.
+    /// Whether the requirement applies: "within" does not apply to measurements between nodes.
     fn is_for(&self, measurement: &Measurement, run: &Run) -> bool {
         let other = |m: &Measurement| m.case == measurement.case && m.node != measurement.node;
         let of_machines = matches!(self.bound, Bound::OfMachines(_)) && run.nodes.len() > 1;
@@ -261,7 +251,7 @@ impl Requirement {
         }
     }
 
-    /// The median of a figure over all machines that have it; of two, the other's.
+    /// Returns the median over all nodes with the result; for two nodes, the other one's.
     fn others(&self, measurement: &Measurement, run: &Run) -> Option<f64> {
         let same = |m: &&Measurement| {
             m.standing().0 == Status::Ok && m.repeat == measurement.repeat && m.case == measurement.case
@@ -348,7 +338,7 @@ impl Requirement {
     }
 }
 
-/// A share with so many digits that it differs from the bound that it is held against, where it does.
+/// Formats a share with enough digits to differ from the bound.
 fn beside(share: f64, bound: f64) -> String {
     let [shown, _] = apart([share, bound], USUAL_DIGITS, percent);
     shown
@@ -370,8 +360,7 @@ impl Relation {
     }
 }
 
-/// The benchmark with the name nearest to the first word, if that word is no benchmark: `memory.bandwidth` for
-/// `memory.bandwith/*`.
+/// Returns the most similar benchmark name if the first word is none.
 fn misspelt(text: &str) -> Option<String> {
     let name = text
         .split([' ', '/'])
@@ -401,7 +390,7 @@ fn bound(text: &str) -> Result<Bound, String> {
     }
 }
 
-/// The number at the head and the rest. An `e` is the number's only with digits after it.
+/// Splits a leading number from the rest. An `e` belongs to the number only if digits follow.
 fn split_number(text: &str) -> (&str, &str) {
     let bytes = text.as_bytes();
     let exponent = |at: usize| {
@@ -418,7 +407,7 @@ fn split_number(text: &str) -> (&str, &str) {
     text.split_at(end)
 }
 
-/// `Gbit/s` is (10⁹, bit/s).
+/// Parses a unit with a prefix: `Gbit/s` is (10⁹, bit/s).
 fn scaled_unit(text: &str) -> Option<(f64, Unit)> {
     const VALUE_PREFIXES: &[(&str, f64)] = &[
         ("n", 1e-9),
@@ -479,7 +468,7 @@ mod tests {
         only("network.tcp rate >= 1", "none of these cases");
         only("disk.io/op=write/* rate >= 1", "failed: no space");
         only("cpu.peak/*f32* rate >= 1", "invalid: rate is 110.1 % of its limit");
-        // The benchmark has the metric, and this case no figure of it.
+        // The benchmark has the metric, but this case has no result for it.
         only("disk.io/op=read* sync <= 1", "no figure of 'sync'");
     }
 
@@ -586,7 +575,7 @@ mod tests {
         let of_a = [(case(0), "missing, and A has it".to_owned())];
         assert_eq!(all("cpu rate >= 1", &less, &[], &[&whole]), of_a);
         assert!(all("network.tcp rate >= 1", &less, &[], &[&whole]).is_empty());
-        // What an earlier run of B has is missing once, whatever became of it there.
+        // A case of an earlier run of B is missing once, whatever its status there.
         let of_b = [(case(0), "missing in the last run".to_owned())];
         let before = [&whole, &whole];
         assert_eq!(all("cpu rate >= 1", &less, &before, &[&whole]), of_b);
@@ -594,11 +583,9 @@ mod tests {
         (failed.measurements[0].status, failed.measurements[0].reason) = (Status::Failed, None);
         assert_eq!(all("cpu rate >= 1", &less, &[&failed], &[]), of_b);
         assert!(all("cpu rate >= 1", &less, &[], &[&failed]).is_empty(), "A has no figure of it");
-        // The case is there, without the metric.
         let mut other = whole.clone();
         other.measurements[0].metrics[0].name = "other".to_owned();
         assert_eq!(all("cpu rate >= 1", &other, &[], &[&whole]), of_a);
-        // One machine of three is gone.
         let first = whole.measurements[0].clone();
         let of = |nodes: &[&str]| {
             let mut run = whole.clone();
@@ -620,7 +607,7 @@ mod tests {
             all("cpu within 5%", &of(&["a", "c"]), &[&of(&["a", "b"])], &[])[0].1,
             "b: missing in the last run"
         );
-        // Of one machine each, its name is no difference.
+        // With one node per side, its name does not matter.
         assert!(all("cpu rate >= 1", &of(&["a"]), &[], &[&of(&["b"])]).is_empty());
     }
 

@@ -1,4 +1,4 @@
-//! Two sides in all states: alike, changed, noisy, unknown.
+//! Two sides in all states: identical, changed, noisy, unknown.
 
 use plimsoll_model::measurement::{Measurement, Status};
 use plimsoll_result::document::RunStatus;
@@ -10,7 +10,7 @@ use super::*;
 
 const CASE: &str = "memory.bandwidth/op=read/size=512M/threads=2";
 
-/// A run whose only figure has this median, and samples within ± 0.2 %.
+/// A run with one result of this median, and samples within ± 0.2 %.
 fn run(value: f64) -> Run {
     of_case(CASE, value)
 }
@@ -21,7 +21,6 @@ fn of_case(case: &str, value: f64) -> Run {
     fixture::run_of(vec![made])
 }
 
-/// Two sides.
 fn compare(a: &Side, b: &Side, floors: &[Floors], fail_on: Option<f64>) -> Comparison {
     super::compare(&[a.clone(), b.clone()], floors, &Wanted { fail_on, ..Wanted::default() })
 }
@@ -68,7 +67,7 @@ fn a_change_beyond_the_noise_is_real_and_one_within_is_not() {
     assert!(hidden.why.unwrap().contains("idle machine"), "such noise hides what one looks for");
 }
 
-/// A loss that would not be seen is not called the same, and the gate says how large it could be.
+/// A result that hides a loss is not "no change", and the gate contains the size of that loss.
 #[test]
 fn a_gate_that_cannot_see_what_it_is_asked_for_is_blind() {
     let gated = |deviation, share| {
@@ -93,7 +92,6 @@ fn a_gate_that_cannot_see_what_it_is_asked_for_is_blind() {
     assert!(unknown.gate.unwrap().blindness().unwrap().contains("of any size"));
 }
 
-/// A real loss fails the gate above its share, and only there.
 #[test]
 fn a_gate_fails_for_what_is_worse_by_more_than_its_share() {
     for (value, failed) in [(9.7e9, 0), (9.55e9, 0), (9.45e9, 1), (9.2e9, 1), (10.8e9, 0)] {
@@ -186,7 +184,6 @@ fn a_case_that_failed_on_one_side_is_not_compared_with_its_neighbour() {
         found.uncompared.iter().map(|u| (u.kind, u.a.status, u.b.status)).collect();
     assert_eq!(kinds, [(Kind::Lost, Has::Ok, Has::Failed), (Kind::New, Has::Missing, Has::Ok)]);
     assert_eq!(found.uncompared[0].b.reason.as_deref(), Some("no memory"));
-    // A metric that is gone, and one of several runs that lost the case.
     let whole = a.clone();
     a.measurements[0].metrics.push(fixture::metric("bus_bandwidth", Unit::BytePerSecond, 1e9, 0.002));
     let mut without = whole.clone();
@@ -240,7 +237,7 @@ fn many_runs_tell_their_own_noise() {
     );
 }
 
-/// Two figures are the same only as far as both are known: the interval of their difference stays within what would be real.
+/// "No change" requires that the whole interval of the difference is below the smallest real one.
 #[test]
 fn what_is_known_too_roughly_is_not_called_the_same() {
     let known = |share: f64| {
@@ -249,7 +246,7 @@ fn what_is_known_too_roughly_is_not_called_the_same() {
         summary.ci95 = Some([summary.median * (1.0 - share), summary.median * (1.0 + share)]);
         side(vec![run])
     };
-    // 1 % is the least that is called real; of two sides with ± 0.71 % each the difference is known to ± 1 %.
+    // 1 % is the smallest real difference; with ± 0.71 % per side the difference is known to ± 1 %.
     let verdict =
         |share| compare(&known(share), &known(share), &floors(0.000_1), None).compared.remove(0).verdict;
     assert_eq!([0.006, 0.008].map(verdict), [Verdict::NoChange, Verdict::Inconclusive]);
@@ -265,7 +262,7 @@ fn a_difference_must_be_unlikely_among_all() {
     };
     assert_eq!(verdicts(&[0.9 * FAMILY]), [Verdict::Regression]);
     assert_eq!(verdicts(&[1.1 * FAMILY]), [Verdict::Inconclusive]);
-    // Twice the probability among two; what is left has fewer beside it.
+    // Two metrics double the probability; the second one has fewer competitors.
     assert_eq!(verdicts(&[0.6 * FAMILY, 0.6 * FAMILY]), [Verdict::Inconclusive; 2]);
     assert_eq!(verdicts(&[0.4 * FAMILY, 0.9 * FAMILY]), [Verdict::Regression; 2]);
 }
@@ -335,7 +332,7 @@ fn what_was_taken_away_is_no_change_of_the_machine() {
     assert!(why.contains("30 % of the CPU time of A"), "{why}");
 }
 
-/// More threads than CPUs wait for each other, whoever else is there.
+/// More threads than CPUs wait for each other, with or without other processes.
 #[test]
 fn what_crowds_the_cpus_is_judged() {
     let crowded = |value: f64| {
@@ -378,7 +375,7 @@ fn what_tells_how_a_figure_came_about_is_not_judged() {
         assert_eq!(busy.difference.is_some(), a > 0.0);
         assert_eq!((found.count(Verdict::Inconclusive), found.worse_than(0.0).count()), (0, 0));
     }
-    // Nor is it lost where a version no longer gives it.
+    // It is not lost either if a version no longer reports it.
     let mut without = made(0.5);
     without.runs[0].measurements[0].metrics.pop();
     let found = compare(&made(0.5), &without, &floors, Some(0.05));
@@ -393,18 +390,17 @@ fn a_thread_fewer_is_paired_and_said() {
     assert_eq!(found.compared[0].differs, ["threads 2 → 1"]);
     assert_eq!(found.compared[0].verdict, Verdict::Regression);
     assert!(found.uncompared.is_empty(), "it is judged");
-    // Where nothing is decided of the other, the case is gone.
+    // If their comparison is inconclusive, the case is lost.
     let found = compare(&side(vec![two]), &side(vec![one.clone()]), &[], Some(0.05));
     let [lost] = found.uncompared.as_slice() else { panic!("{:?}", found.uncompared) };
     assert_eq!((lost.kind, lost.case.id().as_str(), lost.b.status), (Kind::Lost, CASE, Has::Missing));
     assert_eq!((found.compared.len(), found.decided.lost), (1, 1));
     assert!(lost.b.reason.as_ref().unwrap().contains("threads 2 → 1"), "{lost:?}");
-    // Nor is one that differs in two things.
     let far = of_case("memory.bandwidth/op=read/size=256M/threads=1", 10e9);
     let found = compare(&side(vec![run(20e9)]), &side(vec![far]), &floors(0.004), Some(0.05));
     let kinds: Vec<Kind> = found.uncompared.iter().map(|one| one.kind).collect();
     assert_eq!((found.compared.len(), kinds), (0, vec![Kind::Lost, Kind::New]));
-    // Two that are as near: nobody can say which is meant.
+    // Two cases are equally near, so neither matches.
     let mut both = of_case(CASE, 20e9);
     both.measurements.extend(of_case("memory.bandwidth/op=read/size=512M/threads=4", 21e9).measurements);
     let found = compare(&side(vec![both]), &side(vec![one]), &floors(0.004), None);
@@ -444,7 +440,7 @@ fn nothing_is_divided_by_zero() {
     assert_eq!(verdict(1.0, 2.0), Verdict::Improvement, "without any noise every change is real");
 }
 
-/// What works no more is worse, with or without a known noise; a share that rises from zero is when it is beyond what is asked for.
+/// A drop to zero is a regression; a share that rises from zero is one beyond `--fail-on`.
 #[test]
 fn a_fall_to_zero_is_worse() {
     let of = |name: &str, unit, values: &[f64]| {
@@ -471,7 +467,7 @@ fn a_fall_to_zero_is_worse() {
     assert_eq!(rate(&[1e9], &[1e9, 0.0]), (Verdict::Regression, 1, 500.0));
     assert_eq!(rate(&[0.0], &[0.0]).0, Verdict::NoChange);
     assert_eq!(rate(&[0.0], &[1e9]).0, Verdict::Inconclusive);
-    // One run of ten at zero is no reason not to judge the others.
+    // One run of ten at zero does not prevent a verdict.
     let mut ten = [1e9, 1.001e9, 0.999e9, 1e9, 1.002e9, 0.998e9, 1e9, 1.001e9, 0.999e9, 1e9];
     ten[4] = 0.0;
     assert_eq!(rate(&ten, &[0.8e9]).0, Verdict::Regression);
@@ -481,7 +477,7 @@ fn a_fall_to_zero_is_worse() {
     assert_eq!(loss(0.0, 0.06, None).0, Verdict::Inconclusive);
     assert_eq!(loss(0.06, 0.0, Some(0.05)), (Verdict::Improvement, 0, -1000.0));
     assert_eq!(loss(0.0, 0.0, Some(0.05)).0, Verdict::NoChange);
-    // No neighbour takes all of a figure.
+    // Other work never takes all of a result.
     let mut crowded = of("rate", Unit::BytePerSecond, &[0.0]);
     crowded.runs[0].measurements[0].conditions.waited = Some(0.5);
     let gone = compare(&of("rate", Unit::BytePerSecond, &[1e9]), &crowded, &[], Some(0.05));
@@ -490,7 +486,7 @@ fn a_fall_to_zero_is_worse() {
     assert_eq!([time(1.0, 0.0), time(0.0, 1.0)], [Verdict::Inconclusive; 2], "no time is none");
 }
 
-/// A run of the second side that was ended before a case, and a machine of several that is gone, have lost it.
+/// A run of the second side that ended before a case has lost it, and so has a missing node.
 #[test]
 fn a_run_that_lacks_a_case_altogether_has_lost_it() {
     let mut killed = of_case("memory.bandwidth/op=write/size=512M/threads=1", 5e9);
@@ -547,8 +543,8 @@ fn what_a_run_repeats_is_one_run() {
     assert!(five.iter().zip(one).all(|(a, b)| (a - b).abs() < 1e-3), "{five:?} {one:?}");
 }
 
-/// Runs of one machine whose figures differ by normal noise that was measured 13 times before: in one comparison of a
-/// hundred at most any of the 40 metrics may be called changed, and what did change is.
+/// Runs whose results differ by normal noise, estimated from 13 runs: in at most one of a hundred
+/// comparisons any of the 40 metrics may differ, and real changes are found.
 #[test]
 fn alike_runs_are_hardly_ever_called_different() {
     use rand::RngExt;
@@ -591,13 +587,13 @@ fn alike_runs_are_hardly_ever_called_different() {
         let found = compare(&a, &b, &floors, None);
         assert_eq!((found.compared.len(), found.compared[7].verdict), (METRICS, Verdict::Regression));
     }
-    // Four standard deviations above what is promised.
+    // Four standard deviations above the promise.
     let promised = FAMILY * TIMES as f64;
     assert!((wrong as f64) <= promised + 4.0 * (promised * (1.0 - FAMILY)).sqrt(), "{wrong} of {TIMES}");
 }
 
-/// What a user does: doctor, eleven runs in a row, and one of a machine that lost a tenth, all with noise of 0.8 % from run
-/// to run. Ten machines.
+/// Typical use on ten machines: doctor, eleven runs, and one with a tenth less, all with 0.8 % of
+/// noise.
 #[test]
 fn ten_alike_runs_in_a_row_differ_in_nothing_and_a_tenth_less_is_found() {
     use rand::RngExt;
@@ -648,7 +644,6 @@ proptest! {
     }
 }
 
-/// A run of the case whose figure other work took, all but this share of the time.
 fn interrupted(excluded: f64) -> Run {
     let mut made = run(10e9);
     made.measurements[0].conditions.excluded = Some(excluded);
@@ -671,10 +666,11 @@ fn what_other_work_took_on_both_sides_is_not_lost_but_cannot_be_seen() {
         assert_eq!(gate.causes, [Blind { doubt: Doubt::Interrupted, count: 1 }]);
         assert!(gate.blindness().unwrap().contains("of any size in 1 of 1"));
     }
-    // The first side always had its figure: the second has lost it.
+    // The first side always had its result, so the second has lost it.
     let found = compare(&busy(0), &side(vec![interrupted(0.96)]), &floors(0.004), Some(0.1));
     assert_eq!((found.uncompared[0].kind, found.decided.lost), (Kind::Lost, 1));
-    // A case that is missing, or failed for another reason, is lost however busy the first side was.
+    // A case that is missing, or failed for another reason, is lost however busy the first side
+    // was.
     let mut failed = run(10e9);
     failed.measurements[0].status = Status::Failed;
     let mut missing = run(10e9);
@@ -683,7 +679,6 @@ fn what_other_work_took_on_both_sides_is_not_lost_but_cannot_be_seen() {
         let found = compare(&busy(6), &side(vec![second]), &floors(0.004), Some(0.1));
         assert_eq!((found.uncompared[0].kind, found.decided.interrupted), (Kind::Lost, 0));
     }
-    // Neither has a figure: nothing to see.
     let found = compare(&busy(10), &side(vec![interrupted(0.96)]), &floors(0.004), Some(0.1));
     assert_eq!(found.uncompared[0].kind, Kind::Neither);
 }

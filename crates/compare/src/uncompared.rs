@@ -1,4 +1,4 @@
-//! What either side has and is not compared: nothing is left out without a word.
+//! Cases and metrics of either side that are not compared, so that none is dropped silently.
 
 use std::collections::HashSet;
 use std::ptr;
@@ -13,76 +13,78 @@ use super::cases::{Figures, Members, Pair, Without};
 use super::rank::Metric;
 use super::{Compared, Side, Verdict, alike};
 
-/// A case, or a metric of a compared case, that has no figure on one side or both, or not in all runs.
+/// A case, or a metric of a compared case, without a result on one or both sides, or in some runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Uncompared {
-    /// Index of the second side; the first is that of the comparison.
+    /// Index of the second side; the first one is that of the comparison.
     pub side: usize,
     /// The case.
     pub case: Case,
-    /// The machine, where a side has several.
+    /// Node, if a side has several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// The metric, where the case itself is compared.
+    /// Name of the metric, if the case itself is compared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metric: Option<String>,
-    /// What it is for a gate.
+    /// Effect on a gate.
     pub kind: Kind,
-    /// On the first side.
+    /// State on the first side.
     pub a: Standing,
-    /// On the second.
+    /// State on the second side.
     pub b: Standing,
 }
 
-/// What it is for a gate.
+/// Effect of an uncompared case or metric on a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// The first side has a figure and the second, or one of its runs, has not: `--fail-on` fails.
+    /// The first side has a result, and the second side or one of its runs does not: `--fail-on`
+    /// fails.
     Lost,
-    /// Other work made the figure of the second side invalid, and in runs of the first side too: the gate cannot see it.
+    /// Interruptions made the result invalid on the second side and in runs of the first: the gate
+    /// is blind.
     Interrupted,
-    /// Both sides have figures, and some of their measurements gave none.
+    /// Both sides have results, but some of their measurements do not.
     Partly,
-    /// Neither side has one.
+    /// Neither side has a result.
     Neither,
-    /// The second side alone has one.
+    /// Only the second side has a result.
     New,
 }
 
-/// What it means for a gate that the second side has lost a figure.
+/// Policy of a gate for a result that the second side has lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missing {
     /// The gate fails.
     Fail,
-    /// It is named, and fails nothing.
+    /// The loss is reported, but the gate passes.
     Ignore,
 }
 
-/// What a side has of it.
+/// State of a case or metric on one side.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Standing {
-    /// What became of it there.
+    /// Status.
     pub status: Has,
-    /// Why there is no figure, or not everywhere.
+    /// Reason for missing results.
     pub reason: Option<String>,
-    /// Measurements with a figure.
+    /// Number of measurements with a result.
     pub ok: usize,
-    /// Measurements in all; a run that has none of it counts as one.
+    /// Number of measurements; a run without the case counts as one.
     pub of: usize,
-    /// The headline, or the metric that is meant, in its last measurement that has one; also of an invalid one.
+    /// Headline, or the metric in question, of the last measurement that has it, valid or not.
     pub value: Option<f64>,
-    /// Its unit.
+    /// Unit of `value`.
     pub unit: Option<Unit>,
 }
 
-/// What became of a case on a side.
+/// Status of a case or metric on a side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Has {
-    /// It has a figure.
+    /// There is a result.
     Ok,
-    /// Its figure is not to be believed.
+    /// The result is not valid.
     Invalid,
     /// It failed.
     Failed,
@@ -93,7 +95,7 @@ pub enum Has {
 }
 
 impl Has {
-    /// The word of the document.
+    /// Returns the word for documents.
     pub fn word(self) -> &'static str {
         match self {
             Self::Ok => Status::Ok.word(),
@@ -116,7 +118,8 @@ impl From<Status> for Has {
     }
 }
 
-/// Everything of the first side and each other one that is not, or not wholly, compared. `cases` and `metrics` are parallel.
+/// Returns what is not fully compared between the first side and each other one. `cases` and
+/// `metrics` are parallel.
 pub(super) fn find(
     sides: &[Side],
     cases: &[Members<'_, '_>],
@@ -143,7 +146,6 @@ pub(super) fn find(
     found
 }
 
-/// A case without figures on one side or both.
 fn of_one([a, b]: [Option<&Figures<'_>>; 2], [first, second]: [&Side; 2]) -> Option<Uncompared> {
     let on = |figures: Option<&Figures<'_>>, side| {
         figures.map_or_else(|| Standing::missing(side), |figures| Standing::of(figures, side))
@@ -158,13 +160,12 @@ fn of_one([a, b]: [Option<&Figures<'_>>; 2], [first, second]: [&Side; 2]) -> Opt
     Some(Uncompared { kind, ..one })
 }
 
-/// The missing parts of a case that has figures on both sides.
 fn of_pair(pair: &Pair<'_, '_>, compared: &[Compared], sides: [&Side; 2]) -> Vec<Uncompared> {
     let whole = replaced(pair, compared, sides).into_iter().chain(partly(pair, sides));
     whole.chain(metrics(pair, compared, sides[1])).collect()
 }
 
-/// Whether the second side lacks figures only because of other work that took figures of the first side as well.
+/// Whether the second side lacks results only due to interruptions on both sides.
 fn is_interrupted([a, b]: [&Figures<'_>; 2], second: &Side) -> bool {
     a.has_interrupted() && b.lacks_only_interrupted(second)
 }
@@ -181,8 +182,7 @@ impl Uncompared {
     }
 }
 
-/// A case of the first side that stands for another one of the second, where their comparison decides nothing of its headline:
-/// the second side has lost it.
+/// A case that was compared with a different one without a verdict on its headline counts as lost.
 fn replaced(pair: &Pair<'_, '_>, compared: &[Compared], [first, second]: [&Side; 2]) -> Option<Uncompared> {
     let judged = |c: &Compared| {
         c.headline && matches!(c.verdict, Verdict::Improvement | Verdict::Regression | Verdict::NoChange)
@@ -197,8 +197,7 @@ fn replaced(pair: &Pair<'_, '_>, compared: &[Compared], [first, second]: [&Side;
     Some(Uncompared::of_case(pair.a, Standing::of(pair.a, first), b))
 }
 
-/// A compared case of which some measurements gave no figure; a run of the second side that has none of it, or lacks the case
-/// altogether, has lost it.
+/// A compared case with measurements that lack a result; lost if a run of the second side has none.
 fn partly(pair: &Pair<'_, '_>, [first, second]: [&Side; 2]) -> Option<Uncompared> {
     let has: HashSet<*const Run> = pair.b.all.iter().map(|taken| ptr::from_ref(taken.run)).collect();
     let interrupted = is_interrupted([pair.a, pair.b], second);
@@ -212,7 +211,7 @@ fn partly(pair: &Pair<'_, '_>, [first, second]: [&Side; 2]) -> Option<Uncompared
     Some(Uncompared { kind: if lost { Kind::Lost } else { Kind::Partly }, ..of_case })
 }
 
-/// The metrics of a compared case that are not among what was compared.
+/// Metrics of a compared case that were not compared.
 fn metrics(pair: &Pair<'_, '_>, compared: &[Compared], second: &Side) -> Vec<Uncompared> {
     let known = |metric: &MetricResult| compared.iter().any(|c| c.metric == metric.name);
     let (a, b) = (pair.a.metrics(), pair.b.metrics());
@@ -225,7 +224,7 @@ fn metrics(pair: &Pair<'_, '_>, compared: &[Compared], second: &Side) -> Vec<Unc
         };
         let (a, b) = (on(&a, pair.a), on(&b, pair.b));
         let one = Uncompared { metric: Some(metric.name.clone()), ..Uncompared::of_case(pair.b, a, b) };
-        // What only says how a figure came about fails no gate.
+        // A metric without a direction never fails a gate.
         let ungated = plimsoll_bench::is_informative(pair.b.case, &metric.name) || second.is_published();
         if ungated && one.kind == Kind::Lost { Uncompared { kind: Kind::Partly, ..one } } else { one }
     };
@@ -263,7 +262,6 @@ impl Standing {
         }
     }
 
-    /// Of a side that has nothing of it.
     fn missing(side: &Side) -> Self {
         let reason = match side.is_published() {
             true => "not published",
@@ -272,7 +270,7 @@ impl Standing {
         Self { status: Has::Missing, reason: Some(reason.to_owned()), ok: 0, of: 0, value: None, unit: None }
     }
 
-    /// Of a metric; `wanted` is that of the side that has it.
+    /// State of a metric; `wanted` is the metric of the side that has it.
     fn of_metric(own: Option<&MetricResult>, wanted: &MetricResult, figures: &Figures<'_>) -> Self {
         let usable = |m: &&MetricResult| {
             m.unit == wanted.unit && !figures.metric(wanted).unwrap_or_default().is_empty()
@@ -300,7 +298,6 @@ impl Standing {
     }
 }
 
-/// Why runs have nothing of a case.
 fn lacks(runs: &[&Run]) -> &'static str {
     match runs.iter().any(|run| run.status == RunStatus::Partial) {
         true => "the run is partial: it ended before this case, or its plan lacks it",

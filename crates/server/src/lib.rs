@@ -1,5 +1,5 @@
-//! All that strangers on a network can reach, small enough to audit: the wire protocol, the transfers and round trips as
-//! both ends do them, and the server. Benchmarks are its clients; it knows nothing of what is measured, nor of limits.
+//! Network server and traffic code: everything that an unauthenticated peer can reach, kept small
+//! enough to audit. It knows neither metrics nor limits.
 #![forbid(unsafe_code)]
 
 pub mod serve;

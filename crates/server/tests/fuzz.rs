@@ -1,5 +1,4 @@
-//! The fuzz targets as plain tests: the corpus, and a bounded number of seeded changes to it. `make fuzz` runs the same
-//! functions guided by coverage.
+//! The fuzz targets as plain tests: the corpus, and seeded mutations. `make fuzz` uses coverage.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../../../fuzz/src/targets.rs"]
@@ -10,7 +9,6 @@ use std::path::Path;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-/// Changed inputs that are tried.
 const TRIES: usize = 2000;
 
 fn corpus(target: &str) -> Vec<Vec<u8>> {
@@ -21,7 +19,7 @@ fn corpus(target: &str) -> Vec<Vec<u8>> {
     files.into_iter().map(|file| std::fs::read(file).unwrap()).collect()
 }
 
-/// One or a few changes: a byte, a piece left out or doubled, the tail of another input.
+/// Applies a few mutations: a byte, a piece removed or duplicated, the tail of another input.
 fn changed(corpus: &[Vec<u8>], rng: &mut ChaCha8Rng) -> Vec<u8> {
     let mut below = |n: usize| (rng.next_u64() % n.max(1) as u64) as usize;
     let mut bytes = corpus[below(corpus.len())].clone();

@@ -1,6 +1,5 @@
-//! Where the two ends of a round trip run: on one CPU in turn, on the threads of a core, on cores that share a cache, or
-//! further apart. A wake-up takes a few microseconds on the CPU that is awake already and tens of them across idle
-//! ones, so this decides what is measured, and it is named.
+//! Placement of both ends of a round trip. A wake-up takes a few µs on an awake CPU and tens of µs
+//! across idle ones, so the placement decides what is measured.
 
 use super::super::Placement;
 use super::super::fact::{PLACEMENT, PLACEMENTS};
@@ -10,20 +9,17 @@ use plimsoll_model::measurement::Measurement;
 use plimsoll_server::traffic::Cpus;
 use plimsoll_units::quantity::{Quantity, Unit};
 
-/// Both ends on one CPU, in turn.
 pub(super) const SAME: &str = "same-cpu";
 
-/// One way to seat both ends: the near end on the first CPU of a list, the far end on another of it.
+/// One placement: the client on the first CPU of a list, the server on CPU `far`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct EndCpus {
-    /// How the two CPUs lie to each other.
     pub(super) name: &'static str,
-    /// Place of the far end's CPU in the list.
     pub(super) far: usize,
 }
 
-/// The ways to seat both ends on these CPUs, one for each way in which two of them lie to each other, the nearest first.
-/// Where both ends keep their CPUs busy (`polls`), they do not share one.
+/// Returns one placement per relation of two CPUs, nearest first. If both ends poll, they share no
+/// CPU.
 pub(super) fn ways(machine: &Machine, cpus: &[usize], polls: bool) -> Vec<EndCpus> {
     let Some(first) = cpus.first() else { return Vec::new() };
     let mut found: Vec<EndCpus> = Vec::new();
@@ -38,11 +34,10 @@ pub(super) fn ways(machine: &Machine, cpus: &[usize], polls: bool) -> Vec<EndCpu
     found
 }
 
-/// All names, the nearest first.
 const RELATIONS: [&str; 6] =
     [SAME, "smt-siblings", "shared-cache", "two-cores", "separate-caches", "two-sockets"];
 
-/// How two CPUs lie to each other, as far as the machine tells.
+/// Returns the relation of two CPUs, as far as the topology is known.
 pub(super) fn relation(machine: &Machine, one: usize, other: usize) -> &'static str {
     let logical = |cpu| machine.cpu.logical(cpu);
     let package = |cpu| logical(cpu).and_then(|l| l.package);
@@ -63,10 +58,10 @@ pub(super) fn relation(machine: &Machine, one: usize, other: usize) -> &'static 
     }
 }
 
-/// The near end on the first of the CPUs that were asked for, the far end on the next.
+/// Returns the requested placement: the client on the first CPU, the server on the next.
 pub(super) fn asked(machine: &Machine, order: &Order) -> Placement {
     let mut cpus: Vec<usize> = Vec::new();
-    // A list of fewer CPUs is gone through again.
+    // A list with fewer CPUs repeats.
     for cpu in order.cpus(machine, machine.cpu.allowed.len()) {
         if !cpus.contains(&cpu) {
             cpus.push(cpu);
@@ -76,7 +71,7 @@ pub(super) fn asked(machine: &Machine, order: &Order) -> Placement {
     Placement { far: near.from(1), near }
 }
 
-/// Where both ends of a round trip ran, and what the other places gave that were tried.
+/// Describes the placement, and the medians of the other ones that were tried.
 pub(super) fn in_words(measurement: &Measurement) -> Option<String> {
     let own = measurement.achieved.get(&PLACEMENT)?;
     let words = |name: &str| match name {

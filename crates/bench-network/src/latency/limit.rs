@@ -1,8 +1,7 @@
-//! Limits of round trips: the best ICMP echo of the same run to the same server, which the kernels alone answer, and the
-//! time that the message's bytes take on the wire.
+//! Limits of round trips: the fastest ICMP echo of the same run to the same server, plus the time
+//! of the message's bytes on the wire.
 //!
-//! An echo is itself a round trip with all that lies between the machines, so nothing there need be known. What it does
-//! not have is a program at the far end. Where none was measured the limit is unknown, and says what to run.
+//! An echo passes everything but the program at the server. Without an echo the limit is unknown.
 
 use super::Latency;
 use crate::condition::PATH_SPEED;
@@ -21,7 +20,7 @@ pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
     }
 }
 
-/// The quickest echo of a case, and the bytes of its message.
+/// Fastest echo of a case, in seconds, and its message size in bytes.
 struct Echo {
     seconds: f64,
     bytes: f64,
@@ -40,7 +39,7 @@ fn floor(question: &Question<'_>) -> Limit {
     if question.case.word("protocol") == Some("icmp") {
         return unknown("an ICMP echo is itself the floor that other round trips are held against");
     }
-    // An end that waits by looking is quicker than one that sleeps, and so is one that has slept for less: each is held against its like.
+    // Only echoes with the same settings are compared: polling, or a shorter sleep, is faster.
     let alike = |case: &Case| {
         ["server", "mode", "interval"].iter().all(|key| case.get(key) == question.case.get(key))
     };
@@ -57,7 +56,7 @@ fn floor(question: &Question<'_>) -> Limit {
         ));
     };
     let bytes = question.case.number("message").unwrap_or(1) as f64;
-    // A new connection is a round trip before the message's own.
+    // A new connection takes one round trip before that of the message.
     let trips = if question.case.word("protocol") == Some("connect") { 2.0 } else { 1.0 };
     let speed = question.condition(&PATH_SPEED);
     let mut inputs =
@@ -80,12 +79,12 @@ fn floor(question: &Question<'_>) -> Limit {
             "/sys/class/net of the interface that the packets take",
         ));
     }
-    // A server that polls is awake, and the kernel that answers its echoes may have to be woken.
+    // A polling server is awake, but the kernel that answers echoes may have to be woken.
     let source = if question.case.word("mode") == Some("poll") { Source::Inferred } else { Source::Derived };
     Limit::fixed(Kind::Floor, source, value, &formula, inputs)
 }
 
-/// As many round trips as fit: one at a time on each stream.
+/// Highest number of round trips: one at a time on each stream.
 fn ceiling(question: &Question<'_>) -> Limit {
     let floor = floor(question);
     let Some(seconds) = floor.value else {
@@ -147,7 +146,7 @@ mod tests {
         let outcomes = [echo(None)];
         assert_eq!(ask(&case("tcp", 1), "rtt", &outcomes, None).value, Some(20e-6));
         assert_eq!(ask(&case("connect", 1), "rtt", &outcomes, None).value, Some(40e-6));
-        // 1001 bytes, of which 1000 more than the echo's, there and back at 1 Gbit/s: 16 µs.
+        // 1001 bytes, 1000 more than the echo, both ways at 1 Gbit/s: 16 µs.
         let found = ask(&case("udp", 1001), "rtt", &outcomes, Some(1e9));
         assert!((found.value.unwrap() - 36e-6).abs() < 1e-12 && found.kind == Kind::Floor, "{found:?}");
         let rate = ask(&case("tcp", 1), "rate", &outcomes, None);
@@ -163,7 +162,8 @@ mod tests {
         assert!(polled.value.is_none() && polled.reason.unwrap().contains("--mode"));
         let blocked = ask(&case("tcp", 1).with_word("mode", "block"), "rtt", &outcomes, None);
         assert_eq!((blocked.value, blocked.source), (Some(20e-6), Source::Derived));
-        // Nor one after a longer sleep; and where the server looks, its kernel's echo only compares.
+        // Nor after a longer sleep. If the server polls, the echo of its kernel is only an
+        // estimate.
         let spaced = case("tcp", 1)
             .with_word("mode", "block")
             .with("interval", Value::Time(Duration::from_millis(10)));

@@ -1,4 +1,4 @@
-//! A TCP stream that fills the path while round trips are measured on it.
+//! A TCP stream that fills the path while round trips are measured.
 
 use std::time::Duration;
 
@@ -7,10 +7,8 @@ use plimsoll_model::sample::CannotMeasure;
 use plimsoll_server::traffic::{Cpus, nanos};
 use plimsoll_server::wire::{Amount, Direction, Receiving, Sending, Sockets, Tcp};
 
-/// Bytes of a message of the load.
 const MESSAGE: u32 = 128 << 10;
 
-/// A session of its own beside that of the round trips.
 #[derive(Debug)]
 pub(super) struct Load {
     far_end: FarEnd,
@@ -20,10 +18,7 @@ pub(super) struct Load {
 }
 
 impl Load {
-    /// Opens it beside `far_end`.
-    ///
-    /// # Errors
-    /// The far end allows no second session.
+    /// Opens a second session with the server of `far_end`.
     pub(super) fn new(
         far_end: &FarEnd,
         from: Option<std::net::IpAddr>,
@@ -36,15 +31,12 @@ impl Load {
         Ok(Load { far_end, direction, message, cpus })
     }
 
-    /// Bytes that [`Load::new`] wants.
+    /// Length of the `message` of [`Load::new`], bytes.
     pub(super) const fn message_bytes() -> usize {
         MESSAGE as usize
     }
 
-    /// Loads the path for so long, and returns the bits per second that arrived, in both directions together.
-    ///
-    /// # Errors
-    /// The far end refuses or is lost.
+    /// Loads the path for `time`. Returns the rate that arrived over both directions, bit/s.
     pub(super) fn run(&mut self, time: Duration) -> Result<f64, CannotMeasure> {
         let work = Tcp {
             streams: 1,

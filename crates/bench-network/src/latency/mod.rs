@@ -1,9 +1,8 @@
-//! `network.latency`: how long a message takes there and back, by TCP, UDP, ICMP echo, or a new TCP connection each.
+//! `network.latency`: round-trip time by TCP, UDP, ICMP echo, or a new TCP connection per message.
 //!
-//! One message is under way at a time on each stream; every echo is compared with what was sent, and its time goes
-//! into a histogram (three digits). A message that is not back within the timeout is lost, and the loss is a figure.
-//! `rtt` of a sample is the mean over the messages that came back; `rate` and `goodput` are those of all streams
-//! together, and goodput counts a message once there and once back.
+//! Each stream has one message in flight. Every echo is compared with the message. A message that
+//! is not back within the timeout is lost. `rtt` is the mean over the messages that came back.
+//! `rate` and `goodput` cover all streams; goodput counts a message in each direction.
 
 mod end_cpus;
 mod limit;
@@ -27,14 +26,12 @@ use plimsoll_model::sample::CannotMeasure;
 use plimsoll_units::quantity::Unit;
 use plimsoll_units::text::shown;
 
-/// Bytes of a message where none is named.
+/// Default message size, bytes.
 const MESSAGE: u32 = 1;
-/// Most round trips at once.
 const STREAMS: u64 = 64;
-/// What a message can come by.
 const PROTOCOLS: &[&str] = &["tcp", "udp", "icmp", "connect"];
 
-/// The benchmark itself.
+/// The benchmark `network.latency`.
 #[derive(Debug)]
 pub struct Latency;
 
@@ -65,7 +62,7 @@ impl Benchmark for Latency {
     }
 
     fn sample_seconds(&self, case: &Case) -> Option<f64> {
-        // 50 µs there and back.
+        // 50 µs per round trip.
         fixed::seconds(case, Pace { bytes: 1e9, operations: 2e4 })
     }
 
@@ -96,7 +93,7 @@ impl Benchmark for Latency {
         let streams = case.number("streams").unwrap_or(1) as f64;
         match row.name {
             LOAD if !loaded => None,
-            // With pauses between them, a rate is no time.
+            // With pauses between messages, the rate does not follow from the time.
             RTT | RATE if apart => Some(Metric { transfers: None, ..row }),
             RTT => Some(row.of_transfers(OfTransfers::Time(streams))),
             _ => Some(row),
@@ -149,7 +146,7 @@ impl Benchmark for Latency {
     fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
         let job: Job = parsed.read()?;
         let mut setup = Setup::of(&job, cx)?;
-        // Of ICMP the kernel answers.
+        // The kernel answers ICMP echoes.
         if job.protocol != Protocol::Icmp {
             let asked = job.place.as_ref().map(|place| end_cpus::asked(cx.machine, place));
             setup = setup.placed(asked.unwrap_or_else(|| Placement::together(cx.machine)));
@@ -158,7 +155,7 @@ impl Benchmark for Latency {
     }
 }
 
-/// The words asked for, all of them known.
+/// Returns the values of a parameter; refuses unknown ones.
 fn words(group: &Group, key: &str, known: &[&str], default: &str) -> Result<Vec<String>, String> {
     let words = group.words(key, &[default]);
     match words.iter().find(|word| !known.contains(&word.as_str())) {

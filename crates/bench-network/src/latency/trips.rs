@@ -1,4 +1,4 @@
-//! A case of round trips, prepared: the session, the ways that messages take, and one sample of them.
+//! A prepared case of round trips: the session, the paths of the messages, and the sampling.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -35,68 +35,60 @@ use plimsoll_server::traffic::probe::{Manner, Trips, Until, round_trips};
 use plimsoll_server::traffic::{Cpus, Lost, nanos};
 use plimsoll_server::wire::{self, Echoed, Message, Sockets, Trip, Waiting, WireError};
 
-/// Each way to seat the two ends is tried for so long, [`TRIALS`] times.
+/// Duration of one trial of a placement; each is tried [`TRIALS`] times.
 const TRIAL: Duration = Duration::from_millis(20);
 const TRIALS: usize = 2;
-/// Round trips that are made under load before those that count: the load must be there first.
+/// Time of round trips under load before those that count, so that the load is established.
 const RAMP: Duration = Duration::from_millis(300);
 
-/// How long a connection to the port of `--protocol connect` may take when none brought a message back.
+/// Timeout of the test connection to the port of `--protocol connect` after no message came back.
 const CONNECTED: Duration = Duration::from_secs(2);
 
-/// What limits need to know of the path.
+/// Conditions of the path that limits need.
 const LINK: [Condition; 4] = [PATH_LOOPBACK, PATH_IPV6, PATH_SPEED, PATH_MTU];
 
-/// The ways that messages take.
 #[derive(Debug)]
 enum Ways {
-    /// Streams of the session.
     Tcp,
-    /// Its UDP sockets.
     Udp(Vec<UdpSocket>),
-    /// A connection for each message.
     Connect,
-    /// The kernel at this address answers.
+    /// Address whose kernel answers ICMP echoes.
     Icmp(SocketAddr),
 }
 
-/// Round trips that are ready to be made.
+/// A prepared case of round trips.
 #[derive(Debug)]
 pub struct RoundTrips {
-    /// None for ICMP.
+    /// `None` for ICMP.
     far_end: Option<FarEnd>,
     address: SocketAddr,
     ways: Ways,
     load: Option<Load>,
     placement: Placement,
     path: ToFarEnd,
-    /// The links of ICMP's packets.
+    /// Links of ICMP packets.
     links: LinkWatch,
     fixed: Option<Fixed>,
     payloads: Vec<Payload>,
     wait: Wait,
     timeout: Duration,
-    /// From one message to the next; zero where each follows the one before.
+    /// Time between the starts of two messages; zero to send each right after the one before.
     interval: Duration,
-    /// Number of the next message, so that late ones of a sample before are known.
+    /// Number of the next message. It identifies late answers of an earlier sample.
     next: u64,
     /// Messages that came back changed, over all samples.
     wrong: u64,
-    /// Datagrams of somebody else, over all samples.
     foreign: u64,
-    /// Which of the far end's CPUs its first thread takes.
+    /// Index of the CPU of the server's first thread.
     seat: u16,
-    /// How the CPUs of both ends lie to each other, where that is known.
+    /// Relation of the CPUs of both ends, if known.
     seated: Option<&'static str>,
-    /// The mean round trip in seconds of each way to seat them that was tried.
+    /// Mean round-trip time in seconds of each placement that was tried.
     tried: Vec<(&'static str, f64)>,
 }
 
 impl RoundTrips {
-    /// Opens what the case needs.
-    ///
-    /// # Errors
-    /// The far end cannot be started or reached; ICMP is not for this user.
+    /// Opens the session, sockets and load. Fails without a server or the right to send ICMP.
     pub fn new(setup: &Setup, job: &Job, seed: u64) -> Result<Self, CannotMeasure> {
         let (message, streams) = (job.message as usize, job.streams);
         let (far_end, address, ways) = match job.protocol {
@@ -142,7 +134,8 @@ impl RoundTrips {
         Ok(round_trips)
     }
 
-    /// Decides where both ends run, where the far end is private: as the case says, or where the round trip is shortest.
+    /// Places both ends if the server is private: as the case requests, or by the shortest round
+    /// trip.
     fn take_seats(&mut self, setup: &Setup, job: &Job) -> Result<(), CannotMeasure> {
         let (Some(machine), Some(_)) = (setup.machine(), self.far_end_pid()) else { return Ok(()) };
         let all = self.placement.clone();
@@ -151,7 +144,6 @@ impl RoundTrips {
             None => end_cpus::ways(machine, &all.near.0, self.wait == Wait::Poll),
         };
         let mut times = vec![f64::INFINITY; ways.len()];
-        // One way needs no trial.
         let trials = if ways.len() > 1 { TRIALS } else { 0 };
         for _ in 0..trials {
             for (way, best) in ways.iter().zip(&mut times) {
@@ -179,12 +171,12 @@ impl RoundTrips {
         self.placement = Placement { near: all.near.clone(), far: all.far.from(way.far) };
     }
 
-    /// The far end's process id.
+    /// Returns the process id of a private server.
     pub fn far_end_pid(&self) -> Option<u32> {
         self.far_end.as_ref().and_then(FarEnd::pid)
     }
 
-    /// Makes round trips on all streams at once, with a far end that is told before and after.
+    /// Makes round trips on all streams at once. The server is notified before and after.
     fn measure(&mut self, until: Until) -> Result<(Trips, Option<Echoed>), CannotMeasure> {
         let port = self.begin(until)?;
         let trips = self.exchange(until, port);
@@ -212,7 +204,7 @@ impl RoundTrips {
         Ok((trips, echoed))
     }
 
-    /// Tells the far end what comes; the port of its own for new connections.
+    /// Requests the server's part. Returns its port for new connections, if there is one.
     fn begin(&mut self, until: Until) -> Result<Option<u16>, CannotMeasure> {
         let trip = match self.ways {
             Ways::Tcp => Trip::Tcp,
@@ -230,7 +222,7 @@ impl RoundTrips {
         let waiting = if self.wait == Wait::Poll { Waiting::Poll } else { Waiting::Block };
         let request = Message::Trips(wire::Trips {
             trip,
-            // 64 at most, and 1 MiB.
+            // At most 64 streams and 1 MiB.
             streams: self.payloads.len() as u16,
             message: message as u32,
             waiting,
@@ -292,8 +284,7 @@ impl RoundTrips {
         Ok(sum)
     }
 
-    /// The fault of the path because of which no message came back, if there is one. The server's part of the round trips
-    /// is over then.
+    /// Returns the fault because of which no message came back. The server's part is over then.
     fn path_fault(&mut self, port: Option<u16>) -> Option<PathFault> {
         let bytes = self.payloads.first().map_or(1, |payload| payload.bytes().len()) as u32;
         let far_end = self.far_end.as_mut().filter(|far_end| far_end.pid().is_none())?;
@@ -344,7 +335,6 @@ impl RoundTrips {
         }
     }
 
-    /// Measures while the load fills the path.
     fn measure_loaded(&mut self, until: Until) -> Result<Loaded, CannotMeasure> {
         let Some(mut load) = self.load.take() else {
             return self.measure(until).map(|(trips, echoed)| Loaded { trips, echoed, load: None });
@@ -368,7 +358,6 @@ impl RoundTrips {
         done
     }
 
-    /// Whether every message came back as it was sent, or not at all.
     fn verify_echoes(&self) -> Result<(), CannotMeasure> {
         match self.wrong {
             0 => Ok(()),
@@ -415,15 +404,12 @@ impl RoundTrips {
     }
 }
 
-/// What one sample came to.
 struct Loaded {
     trips: Trips,
     echoed: Option<Echoed>,
-    /// Bits per second of the load.
     load: Option<f64>,
 }
 
-/// One stream's round trips.
 #[derive(Clone, Copy)]
 struct Way<'a> {
     first: u64,
@@ -441,7 +427,7 @@ fn gone() -> io::Error {
     io::ErrorKind::NotConnected.into()
 }
 
-/// Where ICMP echoes go: the server, or this machine.
+/// Returns the target of ICMP echoes: the server, or this machine.
 fn icmp_address(setup: &Setup) -> Result<SocketAddr, CannotMeasure> {
     let address = match &setup.place {
         Place::Server { address, .. } => {
@@ -471,7 +457,8 @@ fn load_of(
     far_end: Option<&FarEnd>,
 ) -> Result<Option<Load>, CannotMeasure> {
     let (Some(direction), Some(far_end)) = (job.load, far_end) else { return Ok(None) };
-    // Behind those of the round trips, where there are more.
+    // The last CPUs of the list, so that the load shares none with the round trips if there are
+    // enough.
     let mut cpus = setup.placement.near.0.clone();
     cpus.reverse();
     let message = random_bytes(Load::message_bytes(), seed);

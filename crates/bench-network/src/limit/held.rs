@@ -1,7 +1,5 @@
-//! What holds a path below its link: a shaper or policer of either end's kernel, the server's cap, a token bucket that the
-//! arrivals showed.
-//!
-//! What a figure has passed by more than its uncertainty is no limit of it, whoever says so.
+//! Limits of a path below its link: a shaper or policer of either kernel, the server's cap, or an
+//! inferred token bucket. A limit that the result exceeds is dropped, whatever its source.
 
 use super::{Framed, directions};
 use crate::GOODPUT;
@@ -10,12 +8,11 @@ use plimsoll_model::case::Case;
 use plimsoll_model::limit::frame::ETHERNET_HEADER;
 use plimsoll_model::limit::{Input, Kind, Limit, Question, Source, median};
 
-/// A figure this much past a bound refutes it: a receiver that woke late explains less.
+/// Factor above a limit from which a result refutes it: a receiver that woke late explains less.
 const REFUTED: f64 = 1.05;
-/// An inferred bound this near to one that somebody set is that one, seen with an error.
+/// Relative distance within which an inferred limit is the same as a configured one.
 const SAME: f64 = 0.1;
 
-/// All of them that the figure has not refuted.
 pub(super) fn limits(question: &Question<'_>, framed: &Framed) -> Vec<Limit> {
     let came = median(question.samples.iter().filter_map(|s| s.values.get(GOODPUT).copied()).collect());
     let holds =
@@ -29,7 +26,7 @@ pub(super) fn limits(question: &Question<'_>, framed: &Framed) -> Vec<Limit> {
     all
 }
 
-/// The rates of the directions that the case's bytes take, together; none unless each has one.
+/// Sum of the rates of the directions that the case uses; `None` unless each has a rate.
 fn together(case: &Case, up: Option<f64>, down: Option<f64>) -> Option<f64> {
     match case.word("direction") {
         Some("down") => down,
@@ -38,7 +35,7 @@ fn together(case: &Case, up: Option<f64>, down: Option<f64>) -> Option<f64> {
     }
 }
 
-/// What leaves: this end's shaper upwards, the server's downwards.
+/// Shaper of outgoing packets: the client's upwards, the server's downwards.
 fn shaped(question: &Question<'_>, framed: &Framed) -> Option<Limit> {
     let rate = together(question.case, question.condition(&SHAPED), question.condition(&FAR_SHAPED))?;
     let from = "queueing discipline or class that all packets pass where they leave (rtnetlink)";
@@ -56,7 +53,7 @@ fn shaped(question: &Question<'_>, framed: &Framed) -> Option<Limit> {
     Some(limit)
 }
 
-/// What comes in: the server's policer upwards, this end's downwards. It counts no less than the payload.
+/// Policer of incoming packets: the server's upwards, the client's downwards.
 fn policed(question: &Question<'_>) -> Option<Limit> {
     let rate = together(question.case, question.condition(&FAR_POLICED), question.condition(&POLICED))?;
     let from = "policer that drops what comes in beyond it (rtnetlink)";
@@ -93,7 +90,6 @@ mod tests {
     use plimsoll_model::limit::{Evidence, tightest_first};
     use plimsoll_model::sample::{Condition, Conditions, Sample};
 
-    /// The tightest limit of a case whose samples carried so much under these conditions.
     fn limit(direction: &str, goodput: f64, conditions: &[(Condition, f64)]) -> Limit {
         let case = Case::of("network.tcp").with_size("message", 1 << 17).with_word("direction", direction);
         let usual = [(PATH_LOOPBACK, 0.0), (TCP_MSS, 1448.0), (TCP_TIMESTAMPS, 1.0)];
@@ -115,7 +111,6 @@ mod tests {
         let found = limit("up", 49e6, &[gigabit, (SERVER_CAP, 50e6)]);
         assert_eq!((found.value, found.source), (Some(50e6), Source::Documented));
         assert_eq!(limit("both", 99e6, &[(SERVER_CAP, 50e6)]).value, Some(100e6));
-        // A cap above the link leaves the link.
         let found = limit("up", 900e6, &[gigabit, (SERVER_CAP, 5e9)]);
         assert_eq!(found.source, Source::Derived);
     }

@@ -1,4 +1,4 @@
-//! The limit of `network.tcp`: what full segments leave of the link for the program.
+//! Limit of `network.tcp`: the payload share of full segments on the link.
 
 use crate::condition::{TCP_MSS, TCP_TIMESTAMPS};
 use crate::limit::{Framed, headers, ip_header, throughput};
@@ -9,7 +9,6 @@ pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
     throughput(question, segments(question))
 }
 
-/// Full segments of TCP.
 fn segments(question: &Question<'_>) -> Framed {
     let formula = "payload ÷ (payload + options + 20 + ip + ethernet)";
     let Some(payload) = question.condition(&TCP_MSS).filter(|mss| *mss > 0.0) else {

@@ -1,8 +1,7 @@
-//! `network.tcp`: what TCP streams carry, as the receiver counted it.
+//! `network.tcp`: throughput of TCP streams, counted by the receiver.
 //!
-//! A sample is one transfer over streams that stay connected: messages are written one by one, each stream by a
-//! thread of its own, and the receiver reports the bytes that arrived and the time they took by its own clock. So
-//! goodput is what arrived, never what was handed to a socket buffer.
+//! A sample is one transfer over open streams, with one thread per stream. The receiver counts the
+//! bytes that arrived and times them by its clock.
 
 mod limit;
 
@@ -34,22 +33,21 @@ use plimsoll_server::traffic::{Fnv, nanos};
 use plimsoll_server::wire::{self, Course, Direction, Received, Receiving, Report, Sent};
 use plimsoll_units::quantity::Unit;
 
-/// Bytes of a message where none is named: what iperf3 takes.
+/// Default message size, bytes: that of iperf3.
 const MESSAGE: u32 = 128 << 10;
-/// About how many bytes the check after timing sends at most, of all streams together.
+/// Approximate upper bound of the bytes that the check after timing sends, over all streams.
 const CHECKED: u64 = 4 << 20;
-/// Nanoseconds of each trial of a placement.
+/// Duration of one trial of a placement, ns.
 const TRIAL: u64 = 40_000_000;
-/// A far end with this round-trip time or less, in microseconds, is near.
+/// Longest round-trip time of a near server, µs.
 const NEAR_US: u32 = 1000;
-/// A path that carries less than this, in bit/s, does so from any CPU.
+/// Rate in bit/s below which the choice of CPUs does not matter.
 const NO_CPU_IS_THE_LIMIT: f64 = 100e6;
-/// Most streams that can be asked for.
 const STREAMS: u64 = 64;
-/// Transfers after one with too much of a burst in it.
+/// Repetitions of a transfer that contains too much of a burst.
 const AGAIN: usize = 2;
 
-/// The benchmark itself.
+/// The benchmark `network.tcp`.
 #[derive(Debug)]
 pub struct Tcp;
 
@@ -85,7 +83,7 @@ impl Benchmark for Tcp {
     }
 
     fn sample_seconds(&self, case: &Case) -> Option<f64> {
-        // A link of 10 Gbit/s.
+        // Assumes a link of 10 Gbit/s.
         fixed::seconds(case, Pace { bytes: 1.25e9, operations: 1e6 })
     }
 
@@ -126,7 +124,7 @@ impl Benchmark for Tcp {
     }
 }
 
-/// Streams to a far end.
+/// TCP streams to a server.
 #[derive(Debug)]
 pub struct Streams {
     far_end: FarEnd,
@@ -140,10 +138,7 @@ pub struct Streams {
 }
 
 impl Streams {
-    /// Opens a session and joins the case's streams.
-    ///
-    /// # Errors
-    /// The far end cannot be started or reached, or refuses.
+    /// Opens a session and joins the streams of the case.
     pub fn new(setup: &Setup, job: &Job, seed: u64) -> Result<Self, CannotMeasure> {
         let &Job { message, streams, direction, sending, receiving, .. } = job;
         let mut far_end = FarEnd::open(&setup.place, setup.from)?;
@@ -159,7 +154,7 @@ impl Streams {
             place: 0,
             receiving,
         };
-        // Random, so that nothing on the way can make it smaller.
+        // Random, so that no device on the path can compress it.
         let message = random_bytes(message as usize, seed);
         let path = setup.path(far_end.address()).with_copy_rate();
         let placement = setup.placement.clone();
@@ -173,19 +168,18 @@ impl Streams {
         Ok(streams)
     }
 
-    /// Whether trials of a few hundredths of a second tell something: not where a stream is still finding its rate then.
+    /// Whether short trials are meaningful: on a long path a stream still ramps up during a trial.
     fn is_near(&self) -> bool {
         let rtt = self.far_end.streams().first().and_then(|stream| TcpInfo::of(stream).ok());
         self.far_end.pid().is_some() || rtt.is_some_and(|info| info.way_us() <= NEAR_US)
     }
 
-    /// Tries each stream's sender and receiver on one core, on another core, and on two, and
-    /// keeps what carries most. Bytes that change cores may cost more than two cores gain, and which it is depends on
-    /// how the cores (of a virtual machine above all) lie to each other; between two machines, on which core the
-    /// interface's own work is done.
+    /// Tries each stream's ends on one core, on another, and on two, and keeps the fastest
+    /// placement. Moving data between cores may cost more than two cores gain, especially in a VM;
+    /// between machines the core of the interface matters.
     fn choose_place(&mut self) -> Result<(), CannotMeasure> {
         let all = self.placement.near.clone();
-        // A server's CPUs are not known here: where it has one, all its places are the same.
+        // The server's CPUs are unknown here. If it has one, all its placements are the same.
         let candidates: &[(u16, u16)] = match (all.0.len(), self.far_end.pid()) {
             (0 | 1, Some(_)) => return Ok(()),
             (0 | 1, None) => &[(0, 0), (0, 1)],
@@ -216,7 +210,7 @@ impl Streams {
         Ok(())
     }
 
-    /// The private far end's process id.
+    /// Process id of a private server.
     pub fn far_end_pid(&self) -> Option<u32> {
         self.far_end.pid()
     }
@@ -225,7 +219,8 @@ impl Streams {
         self.far_end.transfer(work, &self.message, &self.placement.near)
     }
 
-    /// One transfer, its figures, and what came each way; true where too much of a burst was in it.
+    /// Performs one transfer. Returns its sample, the rate per direction, and whether it is spoilt
+    /// by a burst.
     fn measured(&mut self, work: &wire::Tcp) -> Result<(Sample, Vec<f64>, bool), CannotMeasure> {
         let began = Instant::now();
         let outcome = self.transfer(work)?;
@@ -247,7 +242,7 @@ impl Streams {
         Ok((sample, came, spoilt))
     }
 
-    /// Looks for a token bucket in what has come so far.
+    /// Checks whether the transfers so far show a token bucket.
     fn look(&mut self) -> bool {
         let most = self.far_end.welcome().max_nanos;
         let (far_end, message, cpus) = (&mut self.far_end, &self.message, &self.placement.near);
@@ -262,24 +257,23 @@ impl Streams {
     }
 }
 
-/// Puts the rate that holds in place of the whole transfer's, which other tools would show.
+/// Replaces the rate of the whole transfer, which other tools show, by the sustained rate.
 pub(super) fn judge(sample: &mut Sample, goodput: f64, bits: f64) {
     let whole = sample.values.insert(GOODPUT.to_owned(), goodput);
     sample.values.insert(MESSAGES.to_owned(), goodput / bits);
     sample.conditions.delivered = whole;
 }
 
-/// One direction of a transfer: what its sender and its receiver say.
 struct Way<'a> {
     sent: &'a Sent,
     received: &'a Received,
-    /// Nanoseconds of sending that are not counted.
+    /// Initial nanoseconds of sending that are not counted.
     omitted: u64,
 }
 
 impl Way<'_> {
-    /// The longer of the receiver's and the sender's time: a receiver that had no CPU starts its clock late, and that must
-    /// not flatter.
+    /// The longer of both ends' times. A receiver without CPU time starts its clock late, which
+    /// must not improve the result.
     fn nanos(&self) -> u64 {
         self.received.nanos.max(self.sent.nanos.saturating_sub(self.omitted))
     }
@@ -292,7 +286,7 @@ impl Way<'_> {
         self.received.counted as f64 * 8.0 / self.seconds().max(1e-9)
     }
 
-    /// Whether the receiver's figures can be: all that was sent arrived, in some time.
+    /// Whether the receiver's report is plausible: everything sent arrived, in a positive time.
     fn possible(&self) -> bool {
         let (sent, received) = (self.sent, self.received);
         let arrived = received.course.bytes.iter().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));
@@ -314,7 +308,7 @@ fn ways<'a>(work: &wire::Tcp, here: &'a Report, there: &'a Report) -> Vec<Way<'a
     [way(&here.sent, &there.received), way(&there.sent, &here.received)].into_iter().flatten().collect()
 }
 
-/// The directions of a transfer, if what both ends say can be.
+/// Returns the directions of a transfer. Fails if the reports of both ends are implausible.
 fn checked<'a>(work: &wire::Tcp, outcome: &'a Outcome) -> Result<Vec<Way<'a>>, CannotMeasure> {
     let impossible = || {
         CannotMeasure::far_end(
@@ -335,7 +329,6 @@ fn checked<'a>(work: &wire::Tcp, outcome: &'a Outcome) -> Result<Vec<Way<'a>>, C
     Ok(ways)
 }
 
-/// The figures of one transfer.
 fn sample_of(work: &wire::Tcp, outcome: &Outcome, ways: &[Way<'_>]) -> Sample {
     let goodput: f64 = ways.iter().map(Way::bits_per_second).sum();
     let total = |field: fn(&Way<'_>) -> u64| ways.iter().map(field).sum::<u64>() as f64;
@@ -390,7 +383,7 @@ impl Prepared for Streams {
         Ok(sample)
     }
 
-    /// Sends a few million bytes more and compares the receiver's hash of them with the sender's.
+    /// Sends a few more megabytes and compares the receiver's hash with the sender's.
     fn verify(&mut self) -> Result<(), CannotMeasure> {
         let streams = u64::from(self.work.streams);
         let rate = self.held.carried().min(self.far_end.welcome().max_rate as f64);
@@ -403,7 +396,7 @@ impl Prepared for Streams {
             ..self.work.clone()
         };
         let outcome = self.transfer(&work)?;
-        // What was cut says nothing of what the path does.
+        // A transfer that was cut cannot be compared.
         if outcome.sent_by_stream.iter().any(|sent| *sent != each * u64::from(self.work.message)) {
             return Ok(());
         }
@@ -430,13 +423,13 @@ impl Prepared for Streams {
     }
 }
 
-/// Messages on each stream that the check sends: so many as pass in a second at `rate` bit/s, and no more than are enough.
+/// Messages per stream of the check: a second at `rate` bit/s, up to [`CHECKED`].
 fn to_check(rate: f64, streams: u64, message: u64) -> u64 {
     let bytes = CHECKED.min((rate / 8.0) as u64);
     bytes.div_ceil(message).clamp(1, 1 << 12).div_ceil(streams)
 }
 
-/// Messages are held at both ends.
+/// Both ends hold a message in memory.
 const _: () = assert!(MESSAGE <= wire::MAX_MESSAGE);
 
 #[cfg(test)]

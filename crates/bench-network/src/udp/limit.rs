@@ -1,4 +1,4 @@
-//! The limit of `network.udp`: what datagrams and their fragments leave of the link for the program.
+//! Limit of `network.udp`: the payload share of datagrams and their fragments on the link.
 
 use crate::condition::PATH_MTU;
 use crate::limit::{Framed, headers, ip_header, throughput};
@@ -9,7 +9,6 @@ pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
     throughput(question, datagrams(question))
 }
 
-/// Datagrams, in as many fragments as the interface's packets want.
 fn datagrams(question: &Question<'_>) -> Framed {
     let formula = "datagram ÷ (datagram + 8 + frames × (ip + ethernet))";
     let (Some(mtu), Some(bytes)) = (question.condition(&PATH_MTU), question.case.number("message")) else {
@@ -27,9 +26,9 @@ fn datagrams(question: &Question<'_>) -> Framed {
     Framed { share: Ok(bytes / wire), counted, formula, inputs }
 }
 
-/// Frames that IP's payload of so many bytes takes, and all bytes of them on the wire. A fragment's payload is a multiple
-/// of 8 (RFC 791), with IPv6 behind 8 more (RFC 8200); no frame is below 84 bytes on the wire (IEEE 802.3: 64, preamble
-/// and gap).
+/// Frames of an IP payload, and their bytes on the wire. A fragment's payload is a multiple of 8
+/// (RFC 791); IPv6 adds a header of 8 (RFC 8200). A frame takes at least 84 bytes (IEEE 802.3: 64,
+/// preamble and gap).
 fn on_the_wire(payload: f64, mtu: f64, ip: f64) -> (f64, f64) {
     if payload + ip <= mtu {
         return (1.0, (payload + ip + ETHERNET).max(SMALLEST));
@@ -64,10 +63,10 @@ mod tests {
                 Question { machine: &machine, case: &case, metric: GOODPUT, samples: &samples, evidence };
             limits(&asked).remove(0).value.unwrap() / 1e9
         };
-        // The largest that fits: 1472 of 1538 bytes on the wire; the smallest: 1 of 84.
+        // Largest unfragmented datagram: 1472 of 1538 bytes on the wire; smallest: 1 of 84.
         assert!((of(1472, 1500.0, 0.0) - 1472.0 / 1538.0).abs() < 1e-9);
         assert!((of(1, 1500.0, 0.0) - 1.0 / 84.0).abs() < 1e-9);
-        // One byte more is a second frame of 20 + 38, and one byte of payload.
+        // One more byte needs a second frame of 20 + 38 bytes.
         assert!((of(1473, 1500.0, 0.0) - 1473.0 / (1481.0 + 2.0 * 58.0)).abs() < 1e-9);
         assert!((of(65_507, 1500.0, 0.0) - 65_507.0 / (65_515.0 + 45.0 * 58.0)).abs() < 1e-9);
         assert!((of(1452, 1500.0, 1.0) - 1452.0 / 1538.0).abs() < 1e-9);

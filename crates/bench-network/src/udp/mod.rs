@@ -1,8 +1,8 @@
-//! `network.udp`: what streams of datagrams carry, as the receiver counted it.
+//! `network.udp`: throughput of UDP datagrams, counted by the receiver.
 //!
-//! A sample is one transfer in an open loop: the sender sends at its rate, or as fast as it can, and waits for nobody.
-//! The receiver decides what was lost, with the sender's own final count. Goodput is the payload that arrived, each
-//! datagram once, over the longer of the sender's and the receiver's time, so that a loss at the end cannot flatter it.
+//! A sample is one open-loop transfer: the sender sends at its target rate, or as fast as it can.
+//! The receiver computes the loss from the sender's final count. Goodput is the payload without
+//! duplicates over the longer of both ends' times.
 
 mod limit;
 mod search;
@@ -55,20 +55,18 @@ use plimsoll_server::wire::{
 use plimsoll_stats::Trend;
 use plimsoll_units::quantity::{Quantity, Unit};
 
-/// Bytes of a datagram where none is named: fits a packet of 1500 bytes, also in a tunnel.
+/// Default datagram size, bytes: fits in a packet of 1500 bytes, even in a tunnel.
 const MESSAGE: u32 = 1 << 10;
-/// Most streams that can be asked for.
 const STREAMS: u64 = 64;
-/// Datagrams that are sent back and compared after the last sample.
+/// Datagrams that are echoed and compared after the last sample.
 const CHECKED: u64 = 20;
-/// How long each of them may take.
 const CHECK_TIME: Duration = Duration::from_millis(500);
-/// Transfers after one with too much of a burst in it.
+/// Repetitions of a transfer that contains too much of a burst.
 const AGAIN: usize = 2;
-/// The least that a search takes, in seconds: delays that vary by a few milliseconds show in less no growth of 1 %.
+/// Shortest search, seconds: delays that vary by a few ms hide a growth of 1 % in less time.
 const LEAST_SEARCH: f64 = 2.0;
 
-/// The benchmark itself.
+/// The benchmark `network.udp`.
 #[derive(Debug)]
 pub struct Udp;
 
@@ -96,7 +94,6 @@ impl Benchmark for Udp {
                 "scaling",
             ],
             common: Some(STREAM),
-            // What came of the rates that a search tried.
             curves: &[
                 Curve { x: OFFERED.name, x_unit: "bit/s", log: false, y: GOODPUT, y_unit: "bit/s" },
                 Curve { x: OFFERED.name, x_unit: "bit/s", log: false, y: LOSS.name, y_unit: "" },
@@ -107,7 +104,7 @@ impl Benchmark for Udp {
     }
 
     fn sample_seconds(&self, case: &Case) -> Option<f64> {
-        // A link of 10 Gbit/s.
+        // Assumes a link of 10 Gbit/s.
         fixed::seconds(case, Pace { bytes: 1.25e9, operations: 1e6 })
     }
 
@@ -128,7 +125,7 @@ impl Benchmark for Udp {
     }
 
     fn metric_of(&self, case: &Case, row: Metric) -> Option<Metric> {
-        // Smaller datagrams have no room for the time at which they were sent.
+        // Smaller datagrams have no room for a timestamp.
         let timed = case.number("message").is_none_or(|bytes| bytes >= 16);
         Some(row).filter(|row| timed || row.name != JITTER)
     }
@@ -163,7 +160,7 @@ impl Benchmark for Udp {
     }
 }
 
-/// Ports to a far end.
+/// UDP sockets to a server.
 #[derive(Debug)]
 pub struct Datagrams {
     far_end: FarEnd,
@@ -175,30 +172,25 @@ pub struct Datagrams {
     fixed: Option<Fixed>,
     held: Held,
     watch: Watch,
-    /// Whether each sample searches for the highest rate without loss.
     searches: bool,
-    /// Whether it has warmed up: before a search, a transfer is enough for that.
+    /// Whether the warm-up is done: before a search, one transfer suffices.
     warm: bool,
-    /// Searches, those that ended before the rate was known to 1 %, and those whose rate is not proved.
+    /// Searches, those that ended too early, and those with an unproved rate.
     searches_done: usize,
     unfinished: usize,
     unproved: usize,
     segmented: bool,
-    /// Datagrams of somebody else, over all samples.
     foreign: u64,
 }
 
 impl Datagrams {
-    /// Opens a session and the case's ports.
-    ///
-    /// # Errors
-    /// The far end cannot be started or reached, or refuses.
+    /// Opens a session and the UDP sockets of the case.
     pub fn new(setup: &Setup, job: &Job, seed: u64) -> Result<Self, CannotMeasure> {
         let &Job { message: datagram, streams, direction, searches, .. } = job;
         let mut far_end = FarEnd::open(&setup.place, setup.from)?;
         amount::fits(far_end.welcome(), streams, datagram)?;
         let sockets = far_end.open_udp(streams)?;
-        // At least 1, at most 10¹⁵.
+        // Between 1 and 10¹⁵.
         let rate = job.rate.map(|rate| rate as u64);
         let amount = wire::Amount::Messages(u64::from(streams));
         let work = wire::Udp { streams, datagram, direction, amount, rate, tag: 0 };
@@ -211,7 +203,7 @@ impl Datagrams {
             sockets,
             placement: setup.placement.clone(),
             work,
-            // Random, so that nothing on the way can make it smaller.
+            // Random, so that no device on the path can compress it.
             filler: random_bytes(datagram as usize, seed),
             path,
             held,
@@ -226,7 +218,8 @@ impl Datagrams {
         })
     }
 
-    /// One transfer, its figures, and what came each way; true where too much of a burst was in it.
+    /// Performs one transfer. Returns its sample, its trial, the rate per direction, and whether it
+    /// is spoilt by a burst.
     fn transfer(
         &mut self,
         amount: wire::Amount,
@@ -247,7 +240,7 @@ impl Datagrams {
         let bits = f64::from(work.datagram) * 8.0;
         let all: Vec<(&Course, f64)> =
             ways.iter().map(|way| (&way.received.course, way.bits_per_second(bits))).collect();
-        // Of a search, the transfers that go as fast as they can show what the path does.
+        // In a search, only transfers at full speed show the behaviour of the path.
         let shows = !self.searches || rate.is_none();
         if shows {
             self.watch.note(began, &courses(&ways));
@@ -262,7 +255,7 @@ impl Datagrams {
         Ok((sample, trial, came, spoilt))
     }
 
-    /// Fails if nothing at all came on a way, and nothing of this size comes when it is tried again.
+    /// Fails if nothing arrived in a direction and nothing of this size arrives on a second try.
     fn check_arrivals(&mut self, work: &wire::Udp, ways: &[Way<'_>]) -> Result<(), CannotMeasure> {
         let directions = match work.direction {
             Direction::Up => &[PathWay::Up][..],
@@ -282,7 +275,7 @@ impl Datagrams {
         Ok(())
     }
 
-    /// Looks for a token bucket in what has come so far. What came before it was found is forgotten.
+    /// Checks for a token bucket. If there is one, discards the rates recorded before.
     fn look(&mut self) -> bool {
         let most = self.far_end.welcome().max_nanos;
         let (far_end, sockets, filler) = (&mut self.far_end, &self.sockets, &self.filler);
@@ -299,7 +292,6 @@ impl Datagrams {
         found
     }
 
-    /// A transfer, or another one where a burst was in it.
     fn measured(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
         let rate = self.work.rate;
         let amount = amount::of_sample(self.fixed, amount, self.work.streams);
@@ -318,7 +310,6 @@ impl Datagrams {
         Ok(sample)
     }
 
-    /// The warm-up of a search: a transfer as fast as it goes.
     fn warmed(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
         let (sample, ..) = self.transfer(amount::of_sample(None, amount, self.work.streams), None)?;
         Ok(sample)
@@ -328,7 +319,7 @@ impl Datagrams {
         let Amount::Seconds(seconds) = amount else {
             return Err(CannotMeasure::not_here("--search is mutually exclusive with --volume and --count"));
         };
-        // The longest of its trials is shorter than all of them together, and the server must allow it.
+        // Each trial is shorter than the sum of all trials. The server must allow the longest one.
         let allowed = Duration::from_nanos(self.far_end.welcome().max_nanos).as_secs_f64() / search::ALL;
         let seconds = seconds.max(LEAST_SEARCH).min(allowed);
         let most = self.watch.base();
@@ -338,7 +329,7 @@ impl Datagrams {
             Ok((trial, sample))
         })?;
         if most.is_none() && self.look() {
-            // What was found before the bucket was known may be its burst.
+            // A rate found before the bucket was known may be its burst rate.
             let again = self.searched(amount)?;
             return Ok(Sample { renewed: true, ..again });
         }
@@ -365,7 +356,7 @@ impl Datagrams {
     }
 }
 
-/// Why the figure is none, where as many searches as give the median or more did not prove their rate.
+/// Reason for an invalid result: at least half of the searches did not prove their rate.
 fn unproved(unproved: usize, searches: usize) -> Option<String> {
     (unproved > 0 && 2 * unproved >= searches).then(|| {
         format!(
@@ -375,9 +366,9 @@ fn unproved(unproved: usize, searches: usize) -> Option<String> {
 }
 
 impl Datagrams {
-    /// Makes round trips over the first pair of ports; how many came back as something else.
+    /// Makes round trips over the first pair of sockets. Returns how many came back changed.
     fn returned_wrong(&mut self) -> Result<u64, CannotMeasure> {
-        // Large enough that a changed one can be told from somebody else's; a longer message begins with the filler again.
+        // Long enough to distinguish a changed datagram from a foreign one.
         let size = self.filler.len().max(Payload::WITH_TOKEN);
         let mut payload = Payload::new(self.filler.iter().copied().cycle().take(size).collect());
         let longest = self.far_end.welcome().max_nanos.min(nanos(CHECK_TIME * CHECKED as u32));
@@ -406,16 +397,15 @@ impl Datagrams {
     }
 }
 
-/// A mark of a transfer that differs from those before it.
+/// Returns a tag that differs from those of earlier transfers.
 fn tag() -> u32 {
     u32::from_ne_bytes(plimsoll_system::random::distinct())
 }
 
-/// One direction of a transfer: what its sender and its receiver say.
 struct Way<'a> {
     sent: &'a UdpSent,
     received: &'a UdpReceived,
-    /// Seconds from one datagram to the next, of all streams together, where a rate was asked for; else zero.
+    /// Seconds between two datagrams over all streams at the target rate; zero without one.
     interval: f64,
 }
 
@@ -424,8 +414,8 @@ impl Way<'_> {
         Duration::from_nanos(self.sent.nanos.max(self.received.span_nanos)).as_secs_f64().max(1e-9)
     }
 
-    /// Seconds of sending: of a rate, the interval after the last datagram is a part of it. Else few datagrams would make more
-    /// than the rate, and a single one any.
+    /// Seconds of sending, including the interval after the last datagram: otherwise few datagrams
+    /// would exceed the target rate.
     fn sending(&self) -> f64 {
         let sent = Duration::from_nanos(self.sent.nanos).as_secs_f64();
         sent.max(self.sent.datagrams as f64 * self.interval)
@@ -439,7 +429,7 @@ impl Way<'_> {
         self.received.received as f64 * bits / self.seconds()
     }
 
-    /// Whether the receiver's counts can be, of datagrams of so many bytes.
+    /// Whether the receiver's counts are plausible for datagrams of `bytes` bytes.
     fn possible(&self, bytes: u64) -> bool {
         let UdpReceived { sent, received, duplicates, ref course, .. } = *self.received;
         let arrived = course.bytes.iter().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));
@@ -454,7 +444,7 @@ fn courses<'a>(ways: &[Way<'a>]) -> Vec<&'a Course> {
     ways.iter().map(|way| &way.received.course).collect()
 }
 
-/// The rate in the tail of the busier direction, and the delay where it grows most, less its error.
+/// Highest tail rate of the directions, and the delay that grows most, less its error.
 fn tails(ways: &[Way<'_>]) -> (Option<f64>, Option<Trend>) {
     let all: Vec<_> = ways.iter().map(|way| search::tail(&way.received.course)).collect();
     let rate = all.iter().filter_map(|(rate, _)| *rate).reduce(f64::max);
@@ -483,7 +473,6 @@ fn ways<'a>(work: &wire::Udp, done: &'a Outcome) -> Result<Vec<Way<'a>>, CannotM
     Ok(ways)
 }
 
-/// The figures of one transfer.
 fn sample_of(work: &wire::Udp, ways: &[Way<'_>], done: &Outcome) -> (Sample, Trial) {
     let bits = f64::from(work.datagram) * 8.0;
     let rate = |count: fn(&Way<'_>) -> u64| -> f64 {
@@ -545,7 +534,7 @@ impl Prepared for Datagrams {
         sample
     }
 
-    /// Has some datagrams sent back, and compares each whole. What is lost meanwhile is no wrong answer.
+    /// Has some datagrams echoed and compares them in full. Lost ones are no wrong answer.
     fn verify(&mut self) -> Result<(), CannotMeasure> {
         match self.returned_wrong()? {
             0 => Ok(()),

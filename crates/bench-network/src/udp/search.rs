@@ -1,10 +1,8 @@
-//! The search for the highest rate that a path carries without loss in the long run: pure, over whatever a trial of a rate
-//! tells.
+//! Search for the highest rate that a path sustains without loss, as a pure function of trials.
 //!
-//! A rate above what the path serves need not lose anything at first: what is too much waits in a queue, and the datagrams are
-//! on the way longer and longer. So a trial is judged by its tail: a delay that grows by more than 1 % of the time says that
-//! more is offered than is served. Where the delays are too rough to tell, the trial is made again for longer, and where the
-//! time for that is used up, the search says so.
+//! Above its capacity a path may fill a queue before it loses anything. A trial is therefore judged
+//! by its tail: a delay that grows by more than 1 % of the time means too high a rate. If the
+//! delays are too noisy, the trial is repeated for longer.
 
 use crate::condition::OFFERED;
 use crate::{GOODPUT, LOSS};
@@ -12,54 +10,47 @@ use plimsoll_model::sample::{CannotMeasure, Point};
 use plimsoll_server::wire::Course;
 use plimsoll_stats::{Timed, Trend};
 
-/// Trials of rates after the first, longer ones of the same rate not counted.
+/// Trials after the first, without longer repetitions of the same rate.
 const TRIALS: usize = 8;
-/// The first trial goes as fast as it can; the search begins below what arrived of it.
+/// Start of the search relative to what arrived in the first trial at full speed.
 const BELOW: f64 = 0.98;
-/// The search ends when the highest rate without loss and the lowest with loss are this near.
+/// Relative distance between the best rate and the lowest lossy one at which the search ends.
 const NEAR: f64 = 0.01;
-/// The most that a queue may add: the delay grows by this share of the time.
+/// Largest growth of the delay per second that counts as no queue.
 const GROWTH: f64 = 0.01;
-/// Of the time of a search: the first trial, each further one, and all of them together, longer ones included.
+/// Shares of the search time: the first trial, each further one, and the maximum of all.
 const FIRST: f64 = 1.0 / 3.0;
 const EACH: f64 = 1.0 / 12.0;
 pub(super) const ALL: f64 = 1.5;
-/// The best rate is tried once more for this long.
+/// Share of the search time for the final trial of the best rate.
 const LAST: f64 = 0.5;
 /// Shortest trial, in seconds.
 const SHORTEST: f64 = 0.05;
 
-/// What a trial told.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Trial {
-    /// Bits per second that were offered, in all directions together.
+    /// Offered rate over all directions, bit/s.
     pub(super) offered: f64,
-    /// The same of one direction.
+    /// Offered rate per direction, bit/s.
     pub(super) each: f64,
-    /// Bits per second that arrived.
+    /// Rate that arrived, bit/s.
     pub(super) goodput: f64,
-    /// Share that was lost.
     pub(super) loss: f64,
-    /// Bits per second that arrived in the tail, in the direction with the most.
+    /// Highest tail rate of the directions, bit/s.
     pub(super) arriving: f64,
-    /// How the delay grew in the tail, in seconds a second, in the direction where it grew most; none where datagrams carry no
-    /// time or came too seldom.
+    /// Growth of the delay in the tail, s/s, in the direction with the most, if known.
     pub(super) growth: Option<Trend>,
 }
 
-/// What follows from a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// The path serves what was offered.
     Lossless,
-    /// More was offered than it serves.
     TooMuch,
-    /// The delays are too rough to tell.
+    /// The delays are too noisy to decide.
     Unclear,
 }
 
 impl Trial {
-    /// As a point of the curve.
     pub(super) fn point(&self) -> Point {
         let named = [(OFFERED.name, self.offered), (GOODPUT, self.goodput), (LOSS.name, self.loss)];
         let growth = self.growth.map(|trend| ("delay_growth", trend.slope));
@@ -76,19 +67,19 @@ impl Trial {
         }
     }
 
-    /// The most that the path can serve, as far as this trial tells.
+    /// Upper bound of the path's capacity according to this trial, bit/s.
     fn ceiling(&self) -> f64 {
         self.arriving.min(self.each).max(1.0)
     }
 }
 
-/// The rate in the tail of a course, in bits per second, and the growth of the delay there.
+/// Returns the rate in the second half of a course, in bit/s, and the growth of the delay there.
 pub(super) fn tail(course: &Course) -> (Option<f64>, Option<Trend>) {
     let seconds = course.width as f64 * 1e-9;
     let some = |bytes: &u64| *bytes > 0;
     let (first, last) = (course.bytes.iter().position(some), course.bytes.iter().rposition(some));
     let Some((first, last)) = first.zip(last) else { return (None, None) };
-    // The last stretch may be a part of one.
+    // The last stretch may be partial.
     let places = (first + last).div_ceil(2)..last;
     let mut sum = 0.0;
     let arrived = places.clone().filter_map(|place| {
@@ -103,24 +94,21 @@ pub(super) fn tail(course: &Course) -> (Option<f64>, Option<Trend>) {
     (arriving, Trend::of(&delays.collect::<Vec<_>>()))
 }
 
-/// All trials of a search, in order.
 #[derive(Debug)]
 pub(super) struct Search<T> {
     pub(super) tried: Vec<(Trial, T)>,
     best: Option<usize>,
-    /// Whether that trial showed that the path serves it; else only that nothing was lost.
+    /// Whether the best trial proved its rate; otherwise it only lost nothing.
     pub(super) proved: bool,
-    /// Whether the time ended before the rate was known within 1 %.
+    /// Whether the time ended before the rate was known to 1 %.
     pub(super) unfinished: bool,
 }
 
 impl<T> Search<T> {
-    /// The trial with the highest rate that the path carries.
     pub(super) fn best(&self) -> Option<&(Trial, T)> {
         self.tried.get(self.best?)
     }
 
-    /// What was too much of every rate, in words.
     pub(super) fn too_much(&self) -> &'static str {
         let lossy = self.tried.iter().filter(|(trial, _)| trial.loss > 0.0).count();
         match lossy {
@@ -131,11 +119,12 @@ impl<T> Search<T> {
     }
 }
 
-/// Tries rates (`None`: as fast as it goes) for so many seconds each, for about `seconds` in all.
+/// Searches the highest rate for about `seconds`. `trial` runs a rate (`None`: full speed) for some
+/// seconds; `most` is the known long-term capacity.
 ///
-/// The interval between the highest rate without loss and the lowest with loss is halved each time, until they are within
-/// 1 %; then the best rate is tried once more for longer. Loss that falls by chance in one trial is not tried again: the
-/// result is a lower bound. `most` is what the path is known to carry in the long run.
+/// Each step halves the interval between the highest rate without loss and the lowest with loss,
+/// until it is within 1 %. Then the best rate is tried once more for longer. A trial with loss by
+/// chance is not repeated: the result is a lower bound.
 pub(super) fn search<T>(
     seconds: f64,
     most: Option<f64>,
@@ -161,14 +150,14 @@ pub(super) fn search<T>(
         match run.settled(Some(rate), EACH)?.1 {
             Verdict::Lossless => low = rate,
             Verdict::TooMuch => high = rate,
-            // There is no time left, and a lower rate would tell no more.
+            // No time is left, and a lower rate would reveal no more.
             Verdict::Unclear => break,
         }
         rate = (low + high) / 2.0;
     }
     run.prove(&mut low, &mut high)?;
     let proved = run.best(high, |verdict| verdict == Verdict::Lossless);
-    // What only lost nothing is a figure as well; that nothing more is known of it is told.
+    // A rate that only lost nothing is a result too; it is marked as unproved.
     let best = proved.or_else(|| run.best(high * (1.0 + NEAR), |verdict| verdict == Verdict::Unclear));
     let unfinished = best.is_some() && (!run.clear || proved.is_none());
     Ok(Search { tried: run.tried, best, proved: proved.is_some(), unfinished })
@@ -176,16 +165,15 @@ pub(super) fn search<T>(
 
 struct Run<T, F> {
     trial: F,
-    /// What the search may take in all, as the parts of it count, and what is left of the most that it may take.
+    /// Nominal time of the search, and the time left of its maximum.
     seconds: f64,
     left: f64,
     tried: Vec<(Trial, T)>,
-    /// Whether every trial could be told.
     clear: bool,
 }
 
 impl<T, F: FnMut(Option<f64>, f64) -> Result<(Trial, T), CannotMeasure>> Run<T, F> {
-    /// One rate for this part of the time, and for longer and longer while it is unclear what follows.
+    /// Tries one rate for this share of the time, doubled while the verdict is unclear.
     fn settled(&mut self, rate: Option<f64>, part: f64) -> Result<(Trial, Verdict), CannotMeasure> {
         let mut seconds = (part * self.seconds).max(SHORTEST);
         loop {
@@ -204,8 +192,7 @@ impl<T, F: FnMut(Option<f64>, f64) -> Result<(Trial, T), CannotMeasure>> Run<T, 
         }
     }
 
-    /// Tries the best rate once more for longer: what a short trial could not tell shows there. A rate that fails gives way to
-    /// a lower one while there is time.
+    /// Tries the best rate once more for longer. One that fails is replaced by a lower one.
     fn prove(&mut self, low: &mut f64, high: &mut f64) -> Result<(), CannotMeasure> {
         while *low > 0.0 {
             let part = LAST.min(self.left / self.seconds);
@@ -221,9 +208,9 @@ impl<T, F: FnMut(Option<f64>, f64) -> Result<(Trial, T), CannotMeasure>> Run<T, 
         Ok(())
     }
 
-    /// The last trial of the highest rate below `high` among those with a verdict that is wanted.
+    /// Returns the last trial of the highest rate below `high` with an accepted verdict.
     fn best(&self, high: f64, wanted: impl Fn(Verdict) -> bool) -> Option<usize> {
-        // What is offered is never quite what was asked for.
+        // The offered rate differs slightly from the target rate.
         let below = |trial: &Trial| trial.goodput > 0.0 && trial.each < high * (1.0 - NEAR / 10.0);
         let all = self.tried.iter().enumerate().filter(|(_, (t, _))| below(t) && wanted(t.verdict()));
         let same = |one: f64, other: f64| (one / other - 1.0).abs() < NEAR / 10.0;

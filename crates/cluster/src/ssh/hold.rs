@@ -1,4 +1,4 @@
-//! A connection that other threads look after: they end it, and know how long it has been silent.
+//! A connection that other threads supervise: they end it, and count its silence.
 
 use std::io::{self, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, ExitStatus};
@@ -10,34 +10,32 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use super::locked;
 use super::wire::Progress;
 
-/// Seconds without a byte after which a machine is given up. It says every ten seconds that it is there; logging in may take
-/// a minute where a directory service is asked.
+/// Seconds of silence after which a node is given up. A node sends a line every ten seconds; a
+/// login with a directory service may take a minute.
 const SILENT: u32 = 90;
 
 /// A connection that another thread may end.
 #[derive(Debug, Default)]
 pub struct Hold {
     inner: Mutex<Inner>,
-    /// Seconds since something came or could be sent; they count while something is waited for.
+    /// Seconds since data was last received or sent, counted while an answer is expected.
     seconds: AtomicU32,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
     child: Option<Child>,
-    /// Its end is what the machine there hears.
+    /// Closing it notifies the node.
     stdin: Option<ChildStdin>,
-    /// Whether it was ended from here.
     ended: bool,
-    /// Why, where nobody else says it.
+    /// Reason of that, if it is not known otherwise.
     why: Option<String>,
-    /// Whether an answer is waited for.
     waits: bool,
     progress: Progress,
 }
 
 impl Hold {
-    /// The process that holds the connection. One that is to end already does so at once.
+    /// Sets the process of the connection; kills it at once if the connection was ended already.
     pub(super) fn begin(&self, child: Child) {
         let mut inner = locked(&self.inner);
         inner.waits = true;
@@ -47,12 +45,11 @@ impl Hold {
         inner.child = Some(child);
     }
 
-    /// From now on the machine can be asked.
+    /// Sets the pipe for requests.
     pub(super) fn opened(&self, stdin: ChildStdin) {
         locked(&self.inner).stdin = Some(stdin);
     }
 
-    /// Sends a line that is answered.
     pub(super) fn say(&self, line: &str) -> io::Result<()> {
         let mut inner = locked(&self.inner);
         inner.waits = true;
@@ -60,17 +57,18 @@ impl Hold {
         stdin.write_all(line.as_bytes()).and_then(|()| stdin.flush())
     }
 
-    /// Nothing is waited for until it is asked again.
+    /// Stops expecting an answer.
     pub(super) fn rests(&self) {
         locked(&self.inner).waits = false;
     }
 
-    /// Tells the machine that nothing more will be asked.
+    /// Closes the pipe, which shows the node that no request follows.
     pub(super) fn close(&self) {
         locked(&self.inner).stdin = None;
     }
 
-    /// Asks the machine to end its run and to send what it has; one that does not measure yet is let go.
+    /// Ends the run of the node, which sends its results; disconnects one that is not measuring
+    /// yet.
     pub fn ask_to_end(&self) {
         let asked = locked(&self.inner).stdin.take().is_some();
         if !asked {
@@ -78,14 +76,14 @@ impl Hold {
         }
     }
 
-    /// Ends the connection.
+    /// Kills the process of the connection.
     pub fn end(&self) {
         let mut inner = locked(&self.inner);
         inner.ended = true;
         inner.child.as_ref().iter().for_each(|child| kill_group(child));
     }
 
-    /// How far the machine is.
+    /// Returns the progress of the node.
     pub fn progress(&self) -> Progress {
         locked(&self.inner).progress
     }
@@ -94,17 +92,17 @@ impl Hold {
         locked(&self.inner).progress = progress;
     }
 
-    /// Why it was ended from here.
     pub(super) fn why(&self) -> Option<String> {
         locked(&self.inner).why.clone()
     }
 
-    /// Something came, or could be sent.
+    /// Resets the count of silence.
     pub(super) fn heard(&self) {
         self.seconds.store(0, Ordering::Relaxed);
     }
 
-    /// A second has passed. It is counted by whoever looks after all: one in which this process stood still is no silence.
+    /// Counts a second of silence, and ends the connection when there are too many. The supervising
+    /// thread calls it, so that time in which this process is stopped does not count.
     pub fn second(&self) {
         if !locked(&self.inner).waits {
             return self.heard();
@@ -115,22 +113,21 @@ impl Hold {
         }
     }
 
-    /// Waits for the process, which has ended or is about to.
     pub(super) fn waited(&self) -> Option<ExitStatus> {
-        // Not while it is waited for: another thread may want to end it.
+        // The lock is not held while waiting: another thread may want to kill the process.
         let child = locked(&self.inner).child.take();
         child.and_then(|mut child| child.wait().ok())
     }
 }
 
-/// Ends the process and its children, such as the proxy of an ssh: each of them may hold the pipes open. The process was started as the
-/// leader of a group of its own.
+/// Kills the process and its children, such as the proxy of ssh, which may keep the pipes open. The
+/// process leads its own group.
 fn kill_group(leader: &Child) {
-    // Every child may have ended by now.
+    // Each process may have ended already.
     let _ = kill_process_group(Pid::from_child(leader), Signal::KILL);
 }
 
-/// What a machine sends, noticed as it comes.
+/// Output of a node; each read resets the count of silence.
 pub(super) struct Heeded<'a> {
     from: ChildStdout,
     hold: &'a Hold,
@@ -161,7 +158,7 @@ mod tests {
         Command::new("sleep").arg("60").stdin(Stdio::piped()).process_group(0).spawn().unwrap()
     }
 
-    /// A grandchild that holds the pipe open is no reason to wait.
+    /// A grandchild that holds the pipe open does not delay the end.
     #[test]
     fn the_children_of_a_connection_end_with_it() {
         let mut ssh = Command::new("sh");

@@ -1,4 +1,4 @@
-//! Commands that start a program on a node with its standard input and output connected to this process.
+//! Commands that start a program on a node with its standard input and output piped here.
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -7,28 +7,22 @@ use std::process::{Command, Stdio};
 use super::names::Host;
 use crate::text::shown_within;
 
-/// The word that stands for the node in a template.
 const HOST: &str = "{host}";
-/// The program that every launcher starts on a node. It reads a script from its standard input, so that a launcher that joins its words
-/// for a shell (ssh) and one that executes them (srun) take the same words.
 const SHELL: &str = "/bin/sh";
-/// The launcher that is used if none is named.
 const DEFAULT: &str = "ssh";
-/// The exit code of ssh if ssh itself failed.
+/// Exit code of ssh if ssh itself failed.
 const SSH_FAILED: i32 = 255;
 
-/// A launcher that has a name.
 struct Row {
     name: &'static str,
     words: &'static [&'static str],
-    /// Whether a node may be named with a user.
     takes_user: bool,
-    /// The environment variable without which it cannot work, and what provides it.
+    /// Environment variable that it requires, and the way to get it.
     requires: Option<(&'static str, &'static str)>,
 }
 
-/// The known launchers. ssh never prompts for a password, since hundreds of prompts would come at once. srun and mpirun give the
-/// CPUs and the memory of the node to the one task.
+/// Predefined launchers. ssh never prompts for a password, since hundreds of nodes would at once.
+/// srun and mpirun give all CPUs and memory of the node to the one task.
 const LAUNCHERS: [Row; 4] = [
     Row {
         name: DEFAULT,
@@ -80,24 +74,20 @@ const LAUNCHERS: [Row; 4] = [
     },
 ];
 
-/// How a program is started on a node.
+/// Command that starts a program on a node.
 #[derive(Clone, Debug)]
 pub struct Launcher {
-    /// The name in [`LAUNCHERS`], or the first word of the template.
+    /// Name in [`LAUNCHERS`], or the first word of the template.
     name: String,
-    /// The program's file, once it was found.
     program: PathBuf,
-    /// The words after the program.
     words: Vec<String>,
     takes_user: bool,
     is_ssh: bool,
 }
 
 impl Launcher {
-    /// The launcher of a name, or of a command template that contains `{host}`; ssh if none is typed.
-    ///
-    /// # Errors
-    /// It is neither a name nor a template, or what it requires is missing.
+    /// Returns the launcher of this name or template with `{host}`; ssh by default. Fails for other
+    /// text or without the environment variable that the launcher requires.
     pub fn parse(typed: Option<&str>) -> Result<Self, String> {
         let typed = typed.unwrap_or(DEFAULT);
         let row = LAUNCHERS.iter().find(|row| row.name == typed);
@@ -130,12 +120,12 @@ impl Launcher {
         })
     }
 
-    /// The name in messages.
+    /// Returns the name for messages.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The program as it is named, or its file.
+    /// Returns the program as named, or its path once it was found.
     pub fn program(&self) -> &Path {
         &self.program
     }
@@ -146,10 +136,7 @@ impl Launcher {
         Self { program: file, ..self }
     }
 
-    /// Makes ssh read its configuration from `file`.
-    ///
-    /// # Errors
-    /// It is not ssh.
+    /// Makes ssh read its configuration from `file`. Fails if the launcher is not ssh.
     pub fn with_ssh_config(mut self, file: &str) -> Result<Self, String> {
         if !self.is_ssh {
             return Err(format!("--ssh-config requires --launcher ssh: '{}'", self.name));
@@ -158,7 +145,7 @@ impl Launcher {
         Ok(self)
     }
 
-    /// Why it cannot reach a node under the name that was typed.
+    /// Returns the reason why the launcher does not support this node name, if it does not.
     pub fn refusal(&self, host: &Host) -> Option<String> {
         let name = shown_within(&host.destination, 64);
         match host.port {
@@ -170,8 +157,8 @@ impl Launcher {
         }
     }
 
-    /// The command that starts a shell on a node. It is in a process group of its own, so that a terminal's Ctrl-C does not end the
-    /// connection before the results are here.
+    /// Returns the command that starts a shell on a node, in its own process group: Ctrl-C must not
+    /// end the connection before the results have arrived.
     pub(super) fn command(&self, host: &Host) -> Command {
         let mut command = Command::new(&self.program);
         if let Some(port) = host.port {
@@ -182,7 +169,7 @@ impl Launcher {
         command
     }
 
-    /// Whether a command that ended with `code` could not connect.
+    /// Whether exit code `code` means that the launcher could not connect.
     pub(super) fn could_not_connect(&self, code: i32) -> bool {
         self.is_ssh && code == SSH_FAILED
     }

@@ -1,31 +1,27 @@
-//! Which machines: names as the launcher knows them, from the command line, a file, an inventory of Ansible or an allocation of Slurm.
+//! Node names from the command line, a file, an Ansible inventory or a Slurm allocation.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 
 use crate::text::shown_within;
 
-/// Most machines of one run.
 const MAX_MACHINES: usize = 10_000;
-/// Longest name (RFC 1035 §2.3.4), with a user's.
+/// Longest name (RFC 1035 §2.3.4), including a user, bytes.
 const MAX_NAME_BYTES: usize = 255;
 
-/// A machine.
+/// A node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
-    /// Its name in the run.
+    /// Name in the run.
     pub name: String,
-    /// The name or address for the launcher, with the user if one was given.
+    /// Name or address for the launcher, with the user if given.
     pub destination: String,
-    /// The port, where it is not the one of ssh's configuration.
+    /// Port, if it differs from ssh's configuration.
     pub port: Option<u16>,
 }
 
 impl Host {
-    /// A host as it is typed: `host`, `user@host`.
-    ///
-    /// # Errors
-    /// What is no such name.
+    /// Parses `host` or `user@host`. Fails if the text is not such a name.
     pub fn typed(text: &str) -> Result<Self, String> {
         let (user, name) = text.rsplit_once('@').map_or((None, text), |(user, name)| (Some(user), name));
         let is_host = is_name(name) || name.parse::<Ipv6Addr>().is_ok();
@@ -42,17 +38,14 @@ impl Host {
     }
 }
 
-/// Letters, digits, and these; it begins with a letter or digit, so that no program takes it for an option.
+/// Whether a name consists of letters, digits, `.`, `_` and `-`, and is no option for a program.
 fn is_name(text: &str) -> bool {
     let first = text.chars().next();
     first.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_')
         && text.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
 }
 
-/// The hosts in a file: one a line, comments after `#`.
-///
-/// # Errors
-/// The line that names none.
+/// Parses a list of hosts: one per line, comments after `#`. The error names the line.
 pub fn of_list(text: &str) -> Result<Vec<Host>, String> {
     let lines =
         text.lines().enumerate().map(|(at, line)| (at, line.split('#').next().unwrap_or_default().trim()));
@@ -60,11 +53,9 @@ pub fn of_list(text: &str) -> Result<Vec<Host>, String> {
     named.map(|(at, line)| Host::typed(line).map_err(|why| format!("line {}: {why}", at + 1))).collect()
 }
 
-/// The hosts of an inventory in Ansible's INI form: each name of each group, with `ansible_host`, `ansible_user` and
-/// `ansible_port` of its line or of a `[group:vars]` section, and ranges such as `web[01:20]`.
-///
-/// # Errors
-/// The line that names none, or too many hosts.
+/// Parses an Ansible inventory in INI form, with `ansible_host`, `ansible_user` and `ansible_port`
+/// of a host or a `[group:vars]` section, and ranges such as `web[01:20]`. The error names the
+/// line.
 pub fn of_inventory(text: &str) -> Result<Vec<Host>, String> {
     let mut inventory = Inventory::default();
     let mut section = Section::Hosts(UNGROUPED.to_owned());
@@ -79,11 +70,10 @@ pub fn of_inventory(text: &str) -> Result<Vec<Host>, String> {
     inventory.hosts()
 }
 
-/// The groups that Ansible has without being named: of all hosts, and of hosts before the first header.
+/// Implicit groups of Ansible: all hosts, and hosts before the first header.
 const ANSIBLE_ALL_GROUP: &str = "all";
 const UNGROUPED: &str = "ungrouped";
 
-/// What the lines after a header are, and of which group.
 enum Section {
     Hosts(String),
     Vars(String),
@@ -100,16 +90,15 @@ impl Section {
     }
 }
 
-/// Variables by name; one that is set again has the later value.
+/// Variables by name; a later value replaces an earlier one.
 type Variables = BTreeMap<String, String>;
 
-/// What an inventory says.
 #[derive(Default)]
 struct Inventory {
-    /// In the order of their first lines.
+    /// In order of first occurrence.
     names: Vec<String>,
     own: BTreeMap<String, Variables>,
-    /// The groups that name a host, and those that name a group.
+    /// Groups by host, and parent groups by group.
     host_of: BTreeMap<String, BTreeSet<String>>,
     child_of: BTreeMap<String, BTreeSet<String>>,
     of_group: BTreeMap<String, Variables>,
@@ -150,8 +139,8 @@ impl Inventory {
         self.names.iter().map(host).collect()
     }
 
-    /// A host's variables: those of all hosts, then of its groups from the outermost, then its own, each in place of the one
-    /// before.
+    /// Returns a host's variables: global ones, then of its groups from the outermost, then its
+    /// own.
     fn variables(&self, name: &str) -> Variables {
         let mut rings = vec![self.host_of.get(name).cloned().unwrap_or_default()];
         let mut seen = rings[0].clone();
@@ -168,7 +157,7 @@ impl Inventory {
     }
 }
 
-/// `name=value`, where spaces and quotes may be around the value.
+/// Parses `name=value`; spaces and quotes around the value are dropped.
 fn variable(text: &str) -> Option<(String, String)> {
     let (name, value) = text.split_once('=')?;
     Some((name.trim().to_owned(), value.trim().trim_matches(['"', '\'']).to_owned()))
@@ -185,10 +174,9 @@ fn of_entry(name: &str, variables: &Variables) -> Result<Host, String> {
     Ok(Host { name: name.to_owned(), port: port.transpose()?, ..Host::typed(&destination)? })
 }
 
-/// Most ranges in a pattern.
 const MAX_RANGES: usize = 8;
 
-/// Expands the ranges of a pattern such as `web[01:20]` (Ansible) or `r[1-2]n[01-16,20]` (Slurm); both bounds of a range count.
+/// Expands ranges such as `web[01:20]` (Ansible) or `r[1-2]n[01-16,20]` (Slurm).
 fn ranged(pattern: &str) -> Result<Vec<String>, String> {
     let wrong =
         || format!("'{}' is not a host name or a range such as web[01:20]", shown_within(pattern, 64));
@@ -216,10 +204,7 @@ fn ranged(pattern: &str) -> Result<Vec<String>, String> {
     Ok(names)
 }
 
-/// The nodes of an allocation, as `SLURM_JOB_NODELIST` has them: `n[1-3,7],login1`.
-///
-/// # Errors
-/// The text is no list of nodes.
+/// Parses the nodes of `SLURM_JOB_NODELIST`, such as `n[1-3,7],login1`.
 pub fn of_allocation(text: &str) -> Result<Vec<Host>, String> {
     let mut depth = 0;
     let outside = |c: char| {
@@ -238,10 +223,7 @@ pub fn of_allocation(text: &str) -> Result<Vec<Host>, String> {
     Ok(hosts)
 }
 
-/// All of them, each once.
-///
-/// # Errors
-/// There is none, one is named twice, or there are too many.
+/// Returns the hosts. Fails if there are none or too many, or if one occurs twice.
 pub fn distinct(hosts: Vec<Host>) -> Result<Vec<Host>, String> {
     let mut seen = BTreeSet::new();
     if let Some(again) = hosts.iter().find(|host| !seen.insert(host.name.clone())) {

@@ -1,4 +1,4 @@
-//! What is measured between machines that ssh reaches: all serve, then pairs measure, round by round.
+//! Measurements between connected nodes: all serve, then pairs measure round by round.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use super::wire::{Ask, Line};
 use crate::between::{Answer, Between, EACH, Pair, Place, Round, replace, rounds};
 use crate::sample::CannotMeasure;
 
-/// Machines that are connected, as they are numbered in the run.
+/// Connected nodes by index in the run.
 pub type Connected<'a> = BTreeMap<usize, Session<'a>>;
 
-/// Lets the first `machines` measure to each other, as far as they are connected; then those pairs again that `suspects` finds
-/// among the answers, each alone. `begins` gets a round's number and how many there are, and says whether the run goes on. The
-/// answers are in the order of `cases`.
+/// Measures between the first `machines` nodes, then again each pair that `suspects` returns.
+/// `begins` gets the index and the number of rounds, and returns whether to continue. Results are
+/// in the order of `cases`.
 pub fn between(
     connected: &mut Connected<'_>,
     machines: usize,
@@ -41,7 +41,7 @@ pub fn between(
     made
 }
 
-/// All of them serve; where, or why not.
+/// Starts the servers of all nodes. Returns their addresses, or why a node does not serve.
 fn served(connected: &mut Connected<'_>) -> BTreeMap<usize, Result<Place, CannotMeasure>> {
     std::thread::scope(|scope| {
         let asked = |session: &mut Session<'_>| {
@@ -61,7 +61,7 @@ fn served(connected: &mut Connected<'_>) -> BTreeMap<usize, Result<Place, Cannot
     })
 }
 
-/// What a thread has to say; one that could not be started has that.
+/// Returns the result of a thread, or an error if it could not be started or panicked.
 fn joined<T>(
     thread: std::io::Result<std::thread::ScopedJoinHandle<'_, Result<T, CannotMeasure>>>,
 ) -> Result<T, CannotMeasure> {
@@ -69,7 +69,6 @@ fn joined<T>(
     started.join().unwrap_or_else(|_| Err(CannotMeasure::environment("a thread of plimsoll panicked")))
 }
 
-/// One round: no machine is in two of its pairs.
 fn one(
     connected: &mut Connected<'_>,
     places: &BTreeMap<usize, Result<Place, CannotMeasure>>,
@@ -110,7 +109,7 @@ fn asked(
     answers.map(|answers| in_order(answers, cases)).map_err(CannotMeasure::far_end)
 }
 
-/// The answers to these cases; machines may differ in what they can measure.
+/// Returns the results in the order of `cases`; nodes may differ in what they can measure.
 fn in_order(mut answers: BTreeMap<String, Answer>, cases: &[String]) -> Vec<Answer> {
     let missing = || Err(CannotMeasure::not_here("the measuring machine does not have this case"));
     cases.iter().map(|case| answers.remove(case).unwrap_or_else(missing)).collect()

@@ -1,4 +1,4 @@
-//! Which plimsoll a machine gets: this one, or a static one of its architecture that the user has.
+//! Selection of the program for a node: this one, or a static one of the node's architecture.
 
 use std::fs;
 use std::io;
@@ -6,31 +6,27 @@ use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
-/// ELF's numbers of processors (the generic ABI's `e_machine`), and what `uname -m` calls them.
+/// ELF's numbers of processors (`e_machine` of the generic ABI), and their names in `uname -m`.
 const PROCESSORS: [(u16, &str); 3] = [(62, "x86_64"), (183, "aarch64"), (243, "riscv64")];
-/// A segment that names an interpreter: the program needs shared libraries (elf(5)).
+/// Segment type that names an interpreter (elf(5)): the program needs shared libraries.
 const INTERPRETER: u32 = 3;
-/// Largest program that is read.
 const MAX_PROGRAM_BYTES: u64 = 1 << 30;
 
-/// A program that can be copied to machines of one architecture.
+/// A program for nodes of one architecture.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// The file's content.
+    /// Content of the file.
     pub bytes: Vec<u8>,
-    /// Its SHA-256, in hexadecimal.
+    /// SHA-256 in hexadecimal.
     pub sha256: String,
-    /// Its architecture, as `uname -m` has it.
+    /// Architecture as in `uname -m`.
     pub architecture: &'static str,
     /// Whether it needs no shared library.
     pub is_static: bool,
 }
 
 impl Program {
-    /// Reads a file.
-    ///
-    /// # Errors
-    /// It cannot be read, or is no program of a 64-bit little-endian Linux machine.
+    /// Reads a program file for 64-bit little-endian Linux.
     pub fn read(path: &Path) -> Result<Self, String> {
         let size = fs::metadata(path).map_err(|e| e.to_string())?.len();
         if size > MAX_PROGRAM_BYTES {
@@ -59,10 +55,7 @@ impl Program {
         Ok(Self { sha256: digest(&bytes), architecture, is_static, bytes })
     }
 
-    /// The one for an architecture, as `uname -m` names it.
-    ///
-    /// # Errors
-    /// There is none.
+    /// Returns the program for an architecture as in `uname -m`. Fails if there is none.
     pub fn of<'a>(programs: &'a [Self], architecture: &str) -> Result<&'a Self, String> {
         let known = if architecture == "arm64" { "aarch64" } else { architecture };
         programs.iter().find(|program| program.architecture == known).ok_or_else(|| {
@@ -75,10 +68,7 @@ fn digest(bytes: &[u8]) -> String {
     format!("{:x}", Sha256::digest(bytes))
 }
 
-/// SHA-256 of the file that this process executes.
-///
-/// # Errors
-/// It cannot be read.
+/// Returns the SHA-256 of the file at `path`, in hexadecimal. Fails if the file cannot be read.
 pub fn own_digest(path: &Path) -> io::Result<String> {
     fs::read(path).map(|bytes| digest(&bytes))
 }

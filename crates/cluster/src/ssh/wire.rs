@@ -1,4 +1,4 @@
-//! The lines that a machine sends: a word that says what it is, and JSON.
+//! Protocol of a node's output: lines with a prefix that names their kind, and JSON.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, Read};
@@ -10,7 +10,7 @@ use crate::document::Run;
 use crate::sample::CannotMeasure;
 use crate::text::shown_within;
 
-/// Before the first word of the script there.
+/// Prefix of the first line of the script.
 const HERE: &str = "plimsoll-here ";
 const HELLO_PREFIX: &str = "plimsoll-hello ";
 const DOCUMENT: &str = "plimsoll-document ";
@@ -18,116 +18,110 @@ const ENDED_PREFIX: &str = "plimsoll-ended ";
 const SERVING: &str = "plimsoll-serving ";
 const MEASURED_PREFIX: &str = "plimsoll-measured ";
 const PROGRESS: &str = "plimsoll-progress ";
-/// Said again and again by a machine that is there.
 const ALIVE: &str = "plimsoll-alive";
 
-/// Longest line: a document of many series.
+/// Longest line, bytes: a document with many series.
 const MAX_LINE_BYTES: u64 = 64 << 20;
-/// All that one machine may send, events and what its shell says included.
+/// Most bytes that one node may send, events and shell output included.
 const MAX_BYTES_OF_A_MACHINE: u64 = 256 << 20;
 
-/// What a machine is to do.
+/// Work for a node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Order {
-    /// The words after `plimsoll`.
+    /// Arguments of `plimsoll`.
     pub words: Vec<String>,
-    /// Name and text of a plan that is no built-in one.
+    /// Name and text of a plan that is not built in.
     pub plan: Option<(String, String)>,
-    /// Options that name a file, with the file's text.
+    /// Options that name a file, with the text of the file.
     pub files: BTreeMap<String, String>,
-    /// Its run as far as it got, which goes on.
+    /// The partial run to continue.
     pub begun: Option<Box<Run>>,
-    /// Whether it then measures with other machines as it is asked.
+    /// Whether the node then stays for measurements with other nodes.
     pub stays: bool,
 }
 
-/// What a machine is asked for after its own run, a line each.
+/// Request to a node after its own run, one per line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ask {
-    /// Let others measure to you.
+    /// Start a server for other nodes.
     Serve,
-    /// Measure to another machine.
+    /// Measure to another node.
     Measure {
-        /// Where it serves, or why it cannot.
+        /// Address of the server, or the reason why it does not serve.
         place: Result<Place, CannotMeasure>,
     },
-    /// Measure these cases of your own again, and send them as you sent your run.
+    /// Measure these cases again and send them like the run.
     Again(Vec<String>),
 }
 
-/// The line that asks.
 pub(super) fn asked(ask: &Ask) -> String {
     said("", ask)
 }
 
-/// The line that answers [`Ask::Serve`].
+/// Returns the line that answers [`Ask::Serve`].
 pub fn serving(place: &Result<Place, CannotMeasure>) -> String {
     said(SERVING, place)
 }
 
-/// The line that answers [`Ask::Measure`]: an answer a case, by the case's id.
+/// Returns the line that answers [`Ask::Measure`]: one result per case id.
 pub fn measured_between(answers: &BTreeMap<String, Answer>) -> String {
     said(MEASURED_PREFIX, answers)
 }
 
-/// How far a machine is.
+/// Progress of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
     /// Cases that have ended.
     pub done: u32,
-    /// Cases of its plan.
+    /// Cases of the node's plan.
     pub of: u32,
 }
 
-/// The line that says how far a machine is.
+/// Returns the line for the progress of a node.
 pub fn progress(progress: &Progress) -> String {
     said(PROGRESS, progress)
 }
 
-/// The line of a machine that is there and has nothing else to say.
+/// Returns the keep-alive line.
 pub fn alive() -> String {
     format!("{ALIVE}\n")
 }
 
-/// The first word of the program there.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Hello {
-    /// SHA-256 of its own file, in hexadecimal.
     pub(super) sha256: String,
 }
 
-/// How a run there ended.
+/// How a run on a node ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ended {
-    /// The exit code that it would have had here.
+    /// Exit code.
     pub code: u8,
-    /// What it had to say, if anything.
+    /// Final message, if any.
     pub line: Option<String>,
 }
 
-/// The line that begins what a machine says.
+/// Returns the first line of a node's program.
 pub fn hello(sha256: String) -> String {
     said(HELLO_PREFIX, &Hello { sha256 })
 }
 
-/// A line of one value.
 fn said(word: &str, value: &impl Serialize) -> String {
-    // Plain data: there is nothing in it that JSON could refuse.
+    // Plain data always serialises.
     word.to_owned() + &serde_json::to_string(value).unwrap_or_default() + "\n"
 }
 
-/// The lines that end what a machine says: its document, if there is one, and how the run ended.
+/// Returns the last lines of a node: its document, if any, and how the run ended.
 pub fn ending(document: Option<&str>, ended: &Ended) -> String {
     let document = document.map(|json| format!("{DOCUMENT}{}\n", json.trim())).unwrap_or_default();
     document + &said(ENDED_PREFIX, ended)
 }
 
-/// A line that came.
 #[derive(Debug)]
 pub(super) enum Line {
-    /// The script's first word: the machine's architecture.
+    /// First line of the script: the architecture.
     Here(String),
     Hello(Hello),
     Document(Box<Run>),
@@ -135,9 +129,8 @@ pub(super) enum Line {
     Serving(Result<Place, CannotMeasure>),
     Measured(BTreeMap<String, Answer>),
     Progress(Progress),
-    /// That it is there.
     Alive,
-    /// What is none of these: a shell's greeting, what a command prints.
+    /// Any other line: the greeting of a shell, the output of a command.
     Other(String),
 }
 
@@ -178,7 +171,7 @@ fn read<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, String> {
         .map_err(|e| format!("it sent a line that cannot be read: {}", shown_within(&e.to_string(), 200)))
 }
 
-/// What a machine sends, line by line, none longer and all together not more than is allowed.
+/// Reader of a node's lines, with limits on the length of a line and on the total.
 pub(super) struct Lines<R> {
     from: R,
     left: u64,
@@ -189,10 +182,8 @@ impl<R: BufRead> Lines<R> {
         Self { from, left: MAX_BYTES_OF_A_MACHINE }
     }
 
-    /// The next line; none at the end.
-    ///
-    /// # Errors
-    /// It is too long, too much, or not what it says.
+    /// Returns the next line; `None` at the end. Fails if it is invalid or too long, or the total
+    /// too large.
     pub(super) fn next(&mut self) -> Result<Option<Line>, String> {
         let allowed = MAX_LINE_BYTES.min(self.left);
         let mut bytes = Vec::new();
@@ -206,7 +197,7 @@ impl<R: BufRead> Lines<R> {
                 let most = if allowed == MAX_LINE_BYTES { MAX_LINE_BYTES } else { MAX_BYTES_OF_A_MACHINE };
                 Err(format!("it sent more than {} MiB; its result is not read", most >> 20))
             }
-            // The connection ended within it.
+            // The connection ended within the line.
             _ => Ok(None),
         }
     }

@@ -1,4 +1,4 @@
-//! Sides whose differences are known, with noise.
+//! Sides with known differences, plus noise.
 
 use std::sync::LazyLock;
 
@@ -16,7 +16,7 @@ const CASES: [(&str, &str, Unit); 3] = [
     ("memory.latency/size=1G", "latency", Unit::Second),
 ];
 
-/// Summarised once, with figures of 1: it takes far longer than what is tested.
+/// Summarised once, with results of 1: that takes far longer than the tests.
 static ONE: LazyLock<Run> = LazyLock::new(|| {
     let made = CASES.iter().map(|(case, metric, unit)| {
         let mut made = fixture::measured(case, metric, *unit, 1.0);
@@ -26,7 +26,6 @@ static ONE: LazyLock<Run> = LazyLock::new(|| {
     fixture::run_of(made.collect())
 });
 
-/// A run of the three cases, whose figures have these values.
 fn run(values: [f64; 3]) -> Run {
     let mut run = ONE.clone();
     for (measurement, value) in run.measurements.iter_mut().zip(values) {
@@ -41,7 +40,7 @@ fn side(name: &str, runs: Vec<Run>) -> Side {
     Side { name: name.to_owned(), runs }
 }
 
-/// Sides of so many runs each, with normal noise of this deviation between runs.
+/// Sides of `runs` runs each, with normal noise of this deviation between runs.
 fn noisy(truth: &[f64], runs: usize, deviation: f64, seed: u64) -> Vec<Side> {
     let mut generator = Seed::new(seed, "rank", "noise").generator();
     let mut normal = move || {
@@ -76,7 +75,7 @@ fn judged(found: &Comparison, truth: &[f64]) -> (usize, usize) {
 
 #[test]
 fn known_differences_are_found_and_no_order_is_false() {
-    // Two are alike, and each of the others is 6 % from the next.
+    // Two are identical; each other one is 6 % from the next.
     let truth = [10e9, 10e9, 10.6e9, 11.3e9, 12.0e9, 9.4e9];
     let (mut wrong, mut missed) = (0, 0);
     for seed in 0..100 {
@@ -86,7 +85,7 @@ fn known_differences_are_found_and_no_order_is_false() {
         wrong += usize::from(false_order > 0);
         missed += not_found;
     }
-    // At most one of a hundred rankings may have a false order.
+    // At most one in a hundred rankings may have a false order.
     assert!(wrong <= 1, "{wrong} of 100 rankings have a false order");
     assert_eq!(missed, 0, "of 100 rankings with 3 metrics each");
 }
@@ -101,7 +100,8 @@ fn sides_that_are_alike_are_not_ordered_however_many_there_are() {
     assert_eq!(false_orders.count(), 0);
 }
 
-/// The spread of the runs of two alike sides orders them in at most one comparison of a hundred.
+/// The spread of the runs of two identical sides orders them in at most one of a hundred
+/// comparisons.
 #[test]
 fn two_alike_sides_are_ordered_as_rarely_as_is_said() {
     let truth = [10e9; 2];
@@ -112,7 +112,7 @@ fn two_alike_sides_are_ordered_as_rarely_as_is_said() {
             judged(&found, &truth).0 > 0
         };
         let wrong = (0..400).filter(is_wrong).count();
-        // One of a hundred, and three standard deviations of chance.
+        // One in a hundred, plus three standard deviations of chance.
         assert!(wrong <= 10, "{wrong} of 400 comparisons of {runs} runs a side have a false order");
     }
 }
@@ -150,7 +150,6 @@ fn ranks_are_those_that_the_noise_leaves_possible() {
     assert_eq!(ranks[0], (2, [1, 1]));
     assert!(ranks[1..].iter().all(|(_, ranks)| *ranks == [2, 3]), "{ranks:?}");
     assert_eq!(ranking.compared[0].noise, Some(Origin::Runs));
-    // Of a time less is better.
     assert_eq!(ranking.ranked[2].places[0].side, 2);
     assert!(ranking.ranked[0].places.iter().all(|place| place.half.is_some_and(|half| half < 0.05)));
 }
@@ -220,7 +219,6 @@ fn one_run_without_a_known_noise_is_in_no_order() {
     assert!(ranking.ranked[0].places.iter().all(|place| place.ranks == [1, 2]), "{ranking:?}");
 }
 
-/// A run of these cases, on so many CPUs.
 fn of(cpus: &str, cases: &[&str]) -> Run {
     let made = |case: &&str| fixture::measured(case, "rate", Unit::FlopPerSecond, 1e9);
     let mut run = fixture::run_of(cases.iter().map(made).collect());
@@ -256,7 +254,7 @@ fn cases_that_differ_in_one_parameter_are_brought_together_and_it_is_named() {
     }
 }
 
-/// By default a quota leaves fewer threads than CPUs; older runs have as many.
+/// By default a quota leaves fewer threads than CPUs; older runs have one per CPU.
 #[test]
 fn under_a_quota_the_most_threads_are_those_of_all_cpus() {
     let quota = |threads: usize| {

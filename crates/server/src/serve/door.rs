@@ -1,10 +1,10 @@
-//! The door: all connections that have not shown yet that they know the key, in one loop that never waits for one.
+//! Accepts and authenticates connections in one loop that never waits for a single one.
 //!
-//! A stranger has [`HANDSHAKE`] for its first message, and [`REQUEST`] for its first frame after the answer: only that
-//! proves that it is no replay. When as many as [`CROWD`] stand there and one more comes, the oldest goes, so that a
-//! silent crowd shuts nobody out. Who is refused gets no word. Where no descriptor is left, some that were kept back take the
-//! next connections in, so that who has the key hears why it is not served. Datagrams come to the door as well: a token
-//! that a session waits for gives its stream a socket of its own.
+//! A connection has [`HANDSHAKE`] for its first message, and [`REQUEST`] for its first frame, which
+//! proves that it is no replay. With more than [`CROWD`] unauthenticated connections the oldest is
+//! closed, so that silent ones cannot lock out clients. A refused connection gets no answer. If no
+//! descriptor is left, reserved ones accept connections, so that authenticated clients get the
+//! reason. A datagram with an expected token gets a socket for its stream.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
@@ -26,21 +26,18 @@ use crate::traffic::socket::set_up;
 use crate::wire::handshake::{LENGTH, respond};
 use crate::wire::{Channel, HANDSHAKE, Hex128, Join, Message, REQUEST};
 
-/// Strangers that may stand at the door.
 const CROWD: usize = 16;
-/// Connections taken in before those at the door are looked at again.
+/// Connections accepted before the waiting ones are checked again.
 const AT_ONCE: usize = 64;
-/// Descriptors that are kept back for the case that no other is left.
+/// Descriptors reserved for the case that no other is left.
 const RESERVED_DESCRIPTORS: usize = 4;
-/// How long nobody is taken in when even these are gone.
+/// Pause of accepting when the reserved descriptors are used up as well.
 const REST: Duration = Duration::from_millis(100);
-/// How often it is told how many were turned away.
 const TELL: Duration = Duration::from_secs(10);
 
-/// A client that acknowledges nothing for this long is gone.
+/// Silence after which the kernel closes the connection of a client that is gone.
 const GONE: Duration = Duration::from_secs(24);
 
-/// A connection that has shown nothing yet.
 struct Stranger {
     stage: Stage,
     peer: SocketAddr,
@@ -48,20 +45,18 @@ struct Stranger {
 }
 
 enum Stage {
-    /// Its first message is on its way.
+    /// Waiting for its first message.
     Greeting { stream: TcpStream, shown: [u8; LENGTH], length: usize },
-    /// It was answered; its first frame is on its way.
+    /// Answered; waiting for its first frame.
     Answered(Box<Channel>),
 }
 
-/// What a look at a stranger says.
 enum Look {
     Wait(Stage),
     Refuse,
     Request(Box<Channel>, Message),
 }
 
-/// The door of one server.
 pub(super) struct Door<'env> {
     listeners: &'env [TcpListener],
     datagrams: &'env [UdpSocket],
@@ -69,9 +64,9 @@ pub(super) struct Door<'env> {
     sessions: &'env Sessions,
     tell: &'env (dyn Fn(Happening) + Sync),
     waiting: Vec<Stranger>,
-    /// Given up when no other descriptor is left, to take connections in and tell them.
+    /// Released if no other descriptor is left, to accept connections and answer them.
     reserve: Vec<File>,
-    /// Nobody can be taken in until then.
+    /// End of a pause of accepting.
     rests: Option<Instant>,
     turned: u64,
     told: Instant,
@@ -98,7 +93,7 @@ impl<'env> Door<'env> {
         }
     }
 
-    /// Keeps the door until `until` can be read or ends.
+    /// Accepts connections until `until` is readable or closed.
     pub(super) fn keep<'s>(
         &mut self,
         scope: &'s Scope<'s, 'env>,
@@ -127,7 +122,7 @@ impl<'env> Door<'env> {
         }
     }
 
-    /// Sleeps until somebody connects, sends, or is late; true when it is time to end.
+    /// Waits for a connection, data or a deadline. Returns true if `until` is ready.
     fn wait(&self, until: BorrowedFd<'_>) -> io::Result<bool> {
         let mut fds = vec![PollFd::new(&until, PollFlags::IN)];
         let rest = self.rests.map(|until| until.saturating_duration_since(Instant::now()));
@@ -137,7 +132,7 @@ impl<'env> Door<'env> {
         fds.extend(self.waiting.iter().map(|stranger| PollFd::new(stranger.stream(), PollFlags::IN)));
         let next = self.waiting.iter().map(|s| s.deadline.saturating_duration_since(Instant::now())).min();
         let told = (self.turned > 0).then_some(TELL);
-        // At least a millisecond, so that a deadline just ahead is passed and not spun at.
+        // At least a millisecond, so that a deadline just ahead does not cause busy waiting.
         let longest =
             next.into_iter().chain(told).chain(rest).min().map(|left| left.max(Duration::from_millis(1)));
         let longest = longest.map(Timespec::try_from).transpose().map_err(io::Error::other)?;
@@ -184,14 +179,14 @@ impl<'env> Door<'env> {
             }
         };
         let Some(lease) = self.sessions.open(peer, beside, control) else {
-            // One that does not take even this is closed all the same.
+            // A client that does not receive even this is closed anyway.
             let _ = channel.send(&Message::Busy { seconds: 5 });
             return;
         };
         end_when_gone(channel.stream());
         let (tell, sessions) = (self.tell, self.sessions);
         let session = Session { channel, peer, sessions, lease, udp: Vec::new() };
-        // It is still here where no thread takes it.
+        // If no thread starts, the session is still here.
         let held = Arc::new(Mutex::new(Some(session)));
         let taken = held.clone();
         let thread = Builder::new().name("session".to_owned()).spawn_scoped(scope, move || {
@@ -236,11 +231,9 @@ impl<'env> Door<'env> {
             ),
             false => Message::Refused(refused),
         };
-        // A stream that breaks now will be found broken by its session.
         let _ = channel.send(&answer);
     }
 
-    /// Puts descriptors back that were given up.
     fn keep_back(&mut self) {
         while self.reserve.len() < RESERVED_DESCRIPTORS {
             let Ok(spare) = File::open(SPARE) else { break };
@@ -262,7 +255,6 @@ impl<'env> Door<'env> {
                         self.take_in_on_reserve(listener);
                         break;
                     }
-                    // The other has gone before it was taken in.
                     Err(_) => {}
                 }
             }
@@ -285,10 +277,11 @@ impl<'env> Door<'env> {
         self.waiting.push(Stranger { stage, peer, deadline: Instant::now() + HANDSHAKE });
     }
 
-    /// No descriptor is left: takes the next connection in with one that was kept back, or else in the place of the
-    /// stranger that has stood here longest. A connection that nobody takes in would wake the loop for ever.
+    /// Accepts the next connection with a reserved descriptor, else in exchange for the oldest
+    /// unauthenticated one. A connection left unaccepted would wake the loop forever.
     fn take_in_on_reserve(&mut self, listener: &TcpListener) {
-        // Linux looks for a descriptor first, so this says nothing of whether there is a connection.
+        // Linux allocates the descriptor first, so the error does not show whether a connection is
+        // waiting.
         if !somebody_knocks(listener) {
             return;
         }
@@ -298,14 +291,14 @@ impl<'env> Door<'env> {
         }
         match listener.accept() {
             Ok((stream, peer)) => self.let_stand(stream, peer),
-            // Another thread was quicker.
+            // Another thread took the descriptor.
             Err(e) if is_out_of_descriptors(&e) => self.rests = Some(Instant::now() + REST),
             Err(_) => {}
         }
     }
 }
 
-/// The same address with an IPv4 address as such, and the interface of a link-local one.
+/// Converts an IPv4-mapped address to IPv4; keeps the scope of a link-local one.
 fn canonical(peer: SocketAddr) -> SocketAddr {
     match peer.ip().to_canonical() {
         v4 @ IpAddr::V4(_) => SocketAddr::new(v4, peer.port()),
@@ -313,8 +306,7 @@ fn canonical(peer: SocketAddr) -> SocketAddr {
     }
 }
 
-/// Lets the kernel end the connection of a client whose machine or link is gone without a word, about [`GONE`] later:
-/// by probes while nothing is under way, by the age of what nobody acknowledges else.
+/// Makes the kernel close the connection about [`GONE`] after the client's machine or link failed.
 fn end_when_gone(stream: &TcpStream) {
     let (probes, apart) = (3, GONE / 6);
     let _ = sockopt::set_socket_keepalive(stream, true);
@@ -329,7 +321,7 @@ fn somebody_knocks(listener: &TcpListener) -> bool {
     poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&at_once)).is_ok_and(|ready| ready > 0)
 }
 
-/// Whether this machine lets everybody use the congestion control of that name.
+/// Whether any user of this machine may use this congestion control.
 fn may_use(name: &str) -> bool {
     let allowed = plimsoll_machine::Root::live().text("proc/sys/net/ipv4/tcp_allowed_congestion_control");
     allowed.is_ok_and(|names| names.split_whitespace().any(|allowed| allowed == name))
@@ -345,7 +337,7 @@ impl Stranger {
 }
 
 impl Stage {
-    /// Reads what is there, as far as it goes without waiting.
+    /// Reads what has arrived, without waiting.
     fn look(self, settings: &Settings) -> Look {
         match self {
             Stage::Greeting { stream, shown, length } => greeting(stream, shown, length, settings),
@@ -369,7 +361,7 @@ fn greeting(mut stream: TcpStream, mut shown: [u8; LENGTH], length: usize, setti
         return Look::Wait(Stage::Greeting { stream, shown, length });
     }
     let Ok(answer) = respond(&settings.key, &shown) else { return Look::Refuse };
-    // A new connection has room for so little.
+    // A new connection has room for a message this short.
     let written = stream.write_all(&answer.message);
     match (written, answer.transport) {
         (Ok(()), Ok(transport)) => Stage::Answered(Box::new(Channel::new(stream, transport))).look(settings),

@@ -1,8 +1,5 @@
-//! The far end: serves measuring sessions to those who know its key.
-//!
-//! One thread keeps the door (`door`): it lets nobody in before the handshake and reads nothing else of strangers.
-//! Each session has a thread of its own (`session`) and a place in the queue (`queue`): while one measures, the
-//! others are told when to ask again. Nothing here trusts what comes over the wire; see the caps.
+//! The server: one thread accepts and authenticates connections (`door`). Each session has its own
+//! thread (`session`) and takes turns in a queue (`queue`). No input is trusted; see [`Caps`].
 
 mod door;
 mod private;
@@ -21,19 +18,19 @@ pub use sessions::Sessions;
 use crate::traffic::{Cpus, raise_descriptors, udp};
 use crate::wire::Key;
 
-/// What a descriptor that is kept back stands for meanwhile.
+/// File that reserved descriptors refer to.
 const SPARE: &str = "/dev/null";
 
-/// What a far end allows; always finite.
+/// Limits of a server; always finite.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Caps {
-    /// Highest rate of a session, in bit/s.
+    /// Highest rate of a session per direction, bit/s.
     pub max_rate: f64,
     /// Longest transfer.
     pub max_duration: Duration,
     /// Most streams of a session.
     pub max_streams: u16,
-    /// Most sessions at once.
+    /// Most concurrent sessions.
     pub max_sessions: usize,
 }
 
@@ -43,53 +40,52 @@ impl Default for Caps {
     }
 }
 
-/// How a far end serves.
+/// Settings of a server.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The secret that clients must know.
+    /// Secret that clients must know.
     pub key: Key,
-    /// What they may ask for.
+    /// Limits of requests.
     pub caps: Caps,
-    /// Whose connections are accepted; empty: anybody's.
+    /// Networks of accepted clients; empty accepts all.
     pub allow: Vec<Net>,
     /// Whether clients may measure at the same time.
     pub parallel: bool,
-    /// Where the threads of transfers run.
+    /// CPUs of the threads of transfers.
     pub cpus: Cpus,
 }
 
-/// What happens, for the one who prints.
+/// Event to be reported.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Happening {
-    /// A session began.
+    /// A session has started.
     Began(SocketAddr),
-    /// A session ended: after so many transfers, and why unless the client closed it.
+    /// A session has ended: address, transfers, and the reason unless the client closed it.
     Ended(SocketAddr, u64, Option<String>),
-    /// Connections that were closed since the last time: no key, another version, too slow, not allowed. Told at most
-    /// every ten seconds.
+    /// Number of connections refused since the last report, at most every ten seconds.
     Turned(u64),
 }
 
-/// Why a far end cannot serve.
+/// Reason why a server cannot serve.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// Its address.
+    /// The server cannot listen on an address.
     #[error("cannot listen on {address}: {source}; {}", remedy(source))]
     Listen {
-        /// Which.
+        /// Address.
         address: SocketAddr,
-        /// The system's reason.
+        /// Error of the system.
         source: io::Error,
     },
-    /// Anything else.
+    /// Another operation failed.
     #[error("the server cannot {what}: {source}")]
     Io {
-        /// What it was doing.
+        /// Name of the operation.
         what: &'static str,
-        /// The system's reason.
+        /// Error of the system.
         source: io::Error,
     },
-    /// Only with orders.
+    /// The first line of standard input is not valid [`Orders`].
     #[error(
         "there is no valid request on standard input: this command is started by `plimsoll network`, not by users"
     )]
@@ -97,7 +93,7 @@ pub enum ServeError {
 }
 
 impl ServeError {
-    /// Whether the address to listen on is not one of this machine: a mistake of who named it.
+    /// Whether the address to listen on does not belong to this machine, which is a user error.
     pub fn is_no_address(&self) -> bool {
         matches!(self, Self::Listen { source, .. } if source.kind() == io::ErrorKind::AddrNotAvailable)
     }
@@ -118,19 +114,18 @@ const fn failed(what: &'static str) -> impl Fn(io::Error) -> ServeError {
     move |source| ServeError::Io { what, source }
 }
 
-/// A far end that listens.
+/// A listening server.
 #[derive(Debug)]
 pub struct Server {
     listeners: Vec<TcpListener>,
-    /// One UDP socket for each listener, with the same address and port number.
+    /// One UDP socket per listener, with the same address and port.
     datagrams: Vec<UdpSocket>,
     settings: Settings,
 }
 
-/// Ports that are tried if the kernel chooses: one that is free for TCP may be in use for UDP.
+/// Tries of ports that the kernel chooses: one free for TCP may be in use for UDP.
 const MAX_PORT_TRIES: usize = 16;
 
-/// Listens on an address, TCP and UDP.
 fn listen(address: SocketAddr) -> io::Result<(TcpListener, UdpSocket)> {
     let tries = if address.port() == 0 { MAX_PORT_TRIES } else { 1 };
     let mut refused = Vec::new();
@@ -139,7 +134,7 @@ fn listen(address: SocketAddr) -> io::Result<(TcpListener, UdpSocket)> {
         listener.set_nonblocking(true)?;
         match udp::ports::listen(listener.local_addr()?) {
             Ok(datagrams) => return Ok((listener, datagrams)),
-            // It stays open meanwhile, or the kernel might choose it again.
+            // The refused listener stays open, or the kernel might choose its port again.
             Err(e) if e.kind() == io::ErrorKind::AddrInUse && refused.len() + 1 < tries => {
                 refused.push(listener);
             }
@@ -149,10 +144,7 @@ fn listen(address: SocketAddr) -> io::Result<(TcpListener, UdpSocket)> {
 }
 
 impl Server {
-    /// Listens on all of `addresses`, TCP and UDP.
-    ///
-    /// # Errors
-    /// One of them cannot be had.
+    /// Listens on all of `addresses` with TCP and UDP. Fails if an address is not available.
     pub fn bind(addresses: &[SocketAddr], settings: Settings) -> Result<Self, ServeError> {
         let listen = |address: &SocketAddr| {
             listen(*address).map_err(|source| ServeError::Listen { address: *address, source })
@@ -162,15 +154,12 @@ impl Server {
         Ok(Server { listeners, datagrams, settings })
     }
 
-    /// Listens on all addresses of this machine, of both families where there is IPv6.
-    ///
-    /// # Errors
-    /// The port cannot be had.
+    /// Listens on all addresses of this machine, IPv4 and IPv6 if available.
     pub fn bind_any(port: u16, settings: Settings) -> Result<Self, ServeError> {
         let any = |ip: IpAddr| [SocketAddr::new(ip, port)];
         let both = Server::bind(&any(std::net::Ipv6Addr::UNSPECIFIED.into()), settings.clone());
         match both {
-            // Without IPv6 there is no such family, or no such address.
+            // Without IPv6, the address family or the address does not exist.
             Err(ServeError::Listen { source, .. }) if source.kind() != io::ErrorKind::AddrInUse => {
                 Server::bind(&any(std::net::Ipv4Addr::UNSPECIFIED.into()), settings)
             }
@@ -178,35 +167,32 @@ impl Server {
         }
     }
 
-    /// Where it listens.
+    /// Returns the addresses on which the server listens.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.listeners.iter().filter_map(|l| l.local_addr().ok()).collect()
     }
 
-    /// Serves until `until` can be read or ends.
-    ///
-    /// # Errors
-    /// The system fails at what it was just doing for others.
+    /// Serves until `until` is readable or closed; `tell` receives the events.
     pub fn run(
         &self,
         until: &(impl rustix::fd::AsFd + ?Sized),
         tell: &(dyn Fn(Happening) + Sync),
     ) -> Result<(), ServeError> {
-        // Each stream is one.
+        // Each stream needs a descriptor.
         raise_descriptors();
         let first = File::open(SPARE).map_err(failed("open /dev/null"))?;
         let sessions = Sessions::new(&self.settings).map_err(failed("get random bytes"))?;
         std::thread::scope(|scope| {
             let mut door = door::Door::new(self, &sessions, tell, first);
             let ended = door.keep(scope, until.as_fd());
-            // Sessions are not waited for longer than it takes them to notice.
+            // Makes the threads of the sessions end soon.
             sessions.close();
             ended
         })
     }
 }
 
-/// Addresses that share their first bits, as `10.0.0.0/8`.
+/// A network such as `10.0.0.0/8`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Net {
     bits: u128,
@@ -214,7 +200,7 @@ pub struct Net {
 }
 
 impl Net {
-    /// Reads `ADDRESS` or `ADDRESS/BITS`, of either family.
+    /// Parses `ADDRESS` or `ADDRESS/BITS`, IPv4 or IPv6.
     pub fn parse(text: &str) -> Option<Self> {
         let (address, bits) = match text.split_once('/') {
             Some((address, bits)) => (address, Some(bits.parse::<u32>().ok()?)),
@@ -223,13 +209,13 @@ impl Net {
         let address: IpAddr = address.parse().ok()?;
         let width = if address.is_ipv4() { 32 } else { 128 };
         let bits = bits.unwrap_or(width);
-        // IPv4 lies in the last 32 bits of its mapped form.
+        // IPv4 occupies the last 32 bits of its mapped form.
         let host = width.checked_sub(bits)?;
         let mask = u128::MAX.checked_shl(host).unwrap_or(0);
         Some(Net { bits: mapped(address) & mask, mask: if width == 128 && bits == 0 { 0 } else { mask } })
     }
 
-    /// Whether the address is one of these.
+    /// Whether the network contains the address.
     pub fn contains(&self, address: IpAddr) -> bool {
         mapped(address.to_canonical()) & self.mask == self.bits
     }

@@ -1,7 +1,5 @@
-//! The far end that a run over loopback starts for itself: a second process with orders on its standard input.
-//!
-//! It listens on a loopback port that the kernel chooses, answers the port on its standard output, and ends when its
-//! standard input ends: its parent is gone, or done.
+//! The private server of a run over loopback: a second process with its orders on standard input.
+//! It writes its port to standard output, and ends when standard input is closed.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -14,33 +12,29 @@ use super::{Caps, ServeError, Server, Settings, failed};
 use crate::traffic::Cpus;
 use crate::wire::{Key, MAX_STREAMS};
 
-/// Longest first line.
 const MAX_LINE: u64 = 4096;
 
-/// First line to a private far end.
+/// First line to a private server.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Orders {
-    /// Its key: it travels through a pipe, never through an argument list, which every user of the machine can read.
+    /// Key, hexadecimal; not in the argument list, which every user of the machine can read.
     pub key: String,
-    /// CPUs that its threads are pinned to, in turn.
+    /// CPUs to which its threads are pinned, in turn.
     pub cpus: Vec<usize>,
 }
 
-/// Its only line: where it listens, or why it does not.
+/// Answer of a private server: its port, or the reason why it does not listen.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ready {
-    /// The port on 127.0.0.1.
+    /// Port on 127.0.0.1.
     Port(u16),
-    /// One line.
+    /// Reason, in one line.
     Error(String),
 }
 
-/// Serves as the near end orders on `input`, until that ends.
-///
-/// # Errors
-/// No valid orders, or the system failed.
+/// Serves by the orders on `input` until that is closed; writes one line of [`Ready`] to `output`.
 pub fn serve_private(input: &(impl AsFd + ?Sized), mut output: impl Write) -> Result<(), ServeError> {
     let copy = input.as_fd().try_clone_to_owned().map_err(failed("read its standard input"))?;
     let orders = read_orders(std::fs::File::from(copy)).ok_or(ServeError::Orders)?;

@@ -1,18 +1,16 @@
-//! Who may measure: one client at a time, in the order in which they asked.
-//!
-//! A turn is taken for each transfer and kept between a client's transfers, so that its samples follow each other; it
-//! goes to the next who waits when the holder is idle, gone, or has had it for as long as a transfer may last.
+//! Queue of clients. A turn is kept between a client's transfers. It passes on when the client is
+//! idle or gone, or has held it for the longest time of a transfer while another client waits.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use crate::wire::Hex128;
 
-/// The holder keeps its turn this long between two transfers, if others wait.
+/// Longest pause between two transfers before a turn passes to a waiting client.
 const IDLE: Duration = Duration::from_secs(2);
-/// Who waits must ask again within this time after it was told to.
+/// Time without a new request after which a waiting client is dropped.
 const FORGET: Duration = Duration::from_secs(10);
-/// The longest that anybody is told to wait before asking again, in seconds.
+/// Longest wait before asking again that a client is given, in seconds.
 const MAX_WAIT_SECONDS: u64 = 5;
 
 #[derive(Debug)]
@@ -23,7 +21,6 @@ struct Holder {
     active: u32,
 }
 
-/// The queue of one far end.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     holder: Option<Holder>,
@@ -31,7 +28,7 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// Asks for a turn, and begins it; or says in how many seconds to ask again.
+    /// Starts a transfer if the client gets the turn, else returns the seconds until the next try.
     pub(super) fn begin(&mut self, group: Hex128, now: Instant, longest: Duration) -> Result<(), u32> {
         self.waiting.retain(|(_, asked)| now.duration_since(*asked) < FORGET);
         if let Some(holder) = &self.holder
@@ -71,7 +68,6 @@ impl Queue {
         u32::try_from((left.as_secs() + 1).min(MAX_WAIT_SECONDS)).unwrap_or(1)
     }
 
-    /// Ends what [`Queue::begin`] began.
     pub(super) fn end(&mut self, group: Hex128, now: Instant) {
         if let Some(holder) = self.holder.as_mut().filter(|h| h.group == group) {
             holder.active = holder.active.saturating_sub(1);
@@ -79,7 +75,6 @@ impl Queue {
         }
     }
 
-    /// The client has gone.
     pub(super) fn leave(&mut self, group: Hex128) {
         self.holder = self.holder.take().filter(|h| h.group != group);
         self.waiting.retain(|(other, _)| *other != group);

@@ -1,4 +1,4 @@
-//! One client's session: its requests, one after another, each checked against the caps.
+//! One client's session: its requests, one after another, each checked against the limits.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -16,41 +16,35 @@ use crate::traffic::tcp::{Means, transfer};
 use crate::traffic::{End, Lost, nanos, plain, route, shaper, trips, udp};
 use crate::wire::{Amount, Channel, Message, Tcp, Trip, Trips, Udp, Welcome, WireError};
 
-/// The client may be silent this long between two requests: other tools may have its machine.
+/// Longest silence of the client between two requests: other tools may run on its machine.
 const IDLE: Duration = Duration::from_secs(600);
 
-/// What a client hears whose transfer ends because it said nothing.
 const SILENT: &str = "it heard nothing from this machine for too long: the machine is overloaded, or the network between them is broken";
 
-/// What became of a session.
 #[derive(Debug, Default)]
 pub(super) struct Ended {
-    /// Transfers that went well.
     pub(super) transfers: u64,
-    /// Why it ended, unless the client closed it.
+    /// Reason of the end, unless the client closed the connection.
     pub(super) why: Option<String>,
 }
 
-/// A session that has just been opened.
 pub(super) struct Session<'a> {
     pub(super) channel: Channel,
     pub(super) peer: SocketAddr,
     pub(super) sessions: &'a Sessions,
     pub(super) lease: Lease<'a>,
-    /// Its UDP sockets, in the order of the streams' numbers.
+    /// UDP sockets in order of stream numbers.
     pub(super) udp: Vec<UdpSocket>,
 }
 
-/// Why a request is not carried out.
 enum Refusal {
-    /// In words; the session goes on.
+    /// Text for the client; the session continues.
     No(String),
-    /// Another client measures.
+    /// Another client measures; seconds until the next try.
     Busy(u32),
 }
 
 impl Session<'_> {
-    /// Serves until the client closes the connection or breaks the rules.
     pub(super) fn serve(mut self) -> Ended {
         let mut ended = Ended::default();
         let served = match self.welcome() {
@@ -76,12 +70,12 @@ impl Session<'_> {
         self.channel.send(&Message::Welcome(welcome))
     }
 
-    /// Returns when the client closes the connection between two requests.
+    /// Serves requests. Returns when the client closes the connection between two of them.
     fn requests(&mut self, transfers: &mut u64) -> Result<(), Lost> {
         let ledger = Ledger::new(Root::live(), route::outgoing(self.peer));
         loop {
             let request = match self.channel.receive_request(Instant::now() + IDLE) {
-                // Said when the transfer was just over here and not yet there.
+                // Sent when the transfer had just ended here, but not yet at the client.
                 Ok(Message::Alive) => continue,
                 Ok(request) => request,
                 Err(WireError::Closed) => return Ok(()),
@@ -106,7 +100,7 @@ impl Session<'_> {
                         _ => None,
                     };
                     if let Some(told) = told {
-                        // It hears why it is left alone; that it cannot be told either is what is told here.
+                        // The session ends anyway if the client cannot be notified.
                         let _ = self.channel.send(&told);
                     }
                     return Err(lost);
@@ -115,7 +109,7 @@ impl Session<'_> {
         }
     }
 
-    /// Carries one request out, or says why not; `Err(Err)` ends the session.
+    /// Serves one request; `Err(Err)` ends the session.
     fn answer(&mut self, request: &Message, ledger: &Ledger) -> Result<(), Result<Refusal, Lost>> {
         match request {
             Message::Tcp(work) => self.tcp(work, ledger),
@@ -157,7 +151,7 @@ impl Session<'_> {
         transfer(&mut self.channel, work, &means).map(|_| ()).map_err(Err)
     }
 
-    /// Gives each stream a UDP socket and waits for the client's proof that it holds the address they will be connected to.
+    /// Opens a UDP socket per stream after the client has proved its address.
     fn open_udp(&mut self, streams: u16) -> Result<(), Result<Refusal, Lost>> {
         let most = self.sessions.caps().max_streams;
         if streams > most {
@@ -167,7 +161,7 @@ impl Session<'_> {
             );
             return Err(Ok(Refusal::No(why)));
         }
-        // Those of before are closed first.
+        // The sockets of an earlier request are closed first.
         self.udp.clear();
         let admitted =
             udp::ports::admit(&mut self.channel, self.sessions.expected(), streams).map_err(Err)?;
@@ -251,12 +245,11 @@ impl Session<'_> {
     }
 }
 
-/// What a client hears of a machine that has no room for it.
 pub(super) fn lacks(error: &io::Error) -> String {
     format!("it is out of resources: {}", plain(error, "the server"))
 }
 
-/// Bytes that nothing on the way can make smaller.
+/// Returns `count` incompressible bytes.
 fn random_bytes(count: u32) -> Vec<u8> {
     let mut bytes = vec![0; count as usize];
     ChaCha8Rng::seed_from_u64(plimsoll_system::random::number()).fill_bytes(&mut bytes);

@@ -1,4 +1,4 @@
-//! The sessions that there are: their streams that have joined, and whose turn it is.
+//! All sessions of a server, with their joined streams and the queue.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -12,18 +12,18 @@ use crate::traffic::Cpus;
 use crate::traffic::udp::ports::Expected;
 use crate::wire::{Hex128, Join};
 
-/// One session, as others see it.
+/// Shared state of one session.
 #[derive(Debug)]
 struct Room {
     peer: IpAddr,
-    /// Whose turn its transfers take: its own, or that of the session it stands beside.
+    /// Group whose turn its transfers take: its own, or that of an earlier session.
     group: Hex128,
     streams: BTreeMap<u16, TcpStream>,
-    /// The control connection once more, to end the session with.
+    /// Control connection, to end the session.
     control: TcpStream,
 }
 
-/// All sessions of a far end.
+/// All sessions of a server.
 #[derive(Debug)]
 pub struct Sessions {
     caps: Caps,
@@ -35,11 +35,10 @@ pub struct Sessions {
     queue: Mutex<Queue>,
 }
 
-/// A session's hold on its room; dropping it frees all, also when its thread panics.
+/// Guard of a session; dropping it removes the session, even if its thread panics.
 #[derive(Debug)]
 pub(super) struct Lease<'a> {
     sessions: &'a Sessions,
-    /// The session's name.
     pub(super) session: Hex128,
     group: Hex128,
 }
@@ -52,15 +51,11 @@ pub(super) struct Turn<'a> {
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What a panicking session left is whole: every change is one call.
+    // A poisoned state is consistent: every change is a single call.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Sessions {
-    /// None yet, of a server that gets a random name.
-    ///
-    /// # Errors
-    /// The system gives no random bytes.
     pub(super) fn new(settings: &Settings) -> io::Result<Self> {
         Ok(Sessions {
             server: Hex128::random()?,
@@ -73,27 +68,23 @@ impl Sessions {
         })
     }
 
-    /// The server's name.
     pub(super) const fn server(&self) -> Hex128 {
         self.server
     }
 
-    /// What is allowed.
     pub(super) const fn caps(&self) -> &Caps {
         &self.caps
     }
 
-    /// The sessions that wait for datagrams.
     pub(super) const fn expected(&self) -> &Expected {
         &self.expected
     }
 
-    /// Where transfers run.
     pub(super) const fn cpus(&self) -> &Cpus {
         &self.cpus
     }
 
-    /// Opens a session, beside another one of the same address if asked; `None` when there are as many as may be.
+    /// Opens a session, in the group of `beside` if that has the same address. `None` at the limit.
     pub(super) fn open(
         &self,
         peer: SocketAddr,
@@ -104,7 +95,7 @@ impl Sessions {
         if sessions.len() >= self.caps.max_sessions {
             return None;
         }
-        // Without one that nobody can guess there is no session.
+        // A session needs an id that cannot be guessed.
         let session = Hex128::random().ok()?;
         let other = beside.and_then(|other| sessions.get(&other)).filter(|room| room.peer == peer.ip());
         let group = other.map_or(session, |room| room.group);
@@ -112,13 +103,12 @@ impl Sessions {
         Some(Lease { sessions: self, session, group })
     }
 
-    /// Whether there is this session, and it is one of this address.
     pub(super) fn has(&self, session: &Hex128, peer: IpAddr) -> bool {
         locked(&self.sessions).get(session).is_some_and(|room| room.peer == peer)
     }
 
-    /// Adds a stream to its session, after `admit` has said so to the near end; false when there is no such session
-    /// of this address, or the stream is none of its.
+    /// Adds the stream that `admit` accepts. Returns false if session, address or number do not
+    /// fit.
     pub(super) fn join(
         &self,
         peer: SocketAddr,
@@ -130,7 +120,7 @@ impl Sessions {
         let Some(room) = room.filter(|_| join.stream < self.caps.max_streams) else { return false };
         match admit() {
             Some(stream) => {
-                // A stream that joins again takes the place of the one before.
+                // A stream that joins again replaces the earlier one.
                 room.streams.insert(join.stream, stream);
                 true
             }
@@ -138,32 +128,29 @@ impl Sessions {
         }
     }
 
-    /// Ends all sessions: their threads see their connections close.
+    /// Ends all sessions by closing their control connections.
     pub(super) fn close(&self) {
         for room in locked(&self.sessions).values() {
-            // One that has gone already is as it should be.
+            // The session may have ended already.
             let _ = room.control.shutdown(std::net::Shutdown::Both);
         }
     }
 
-    /// Sessions that there are.
+    /// Returns the number of sessions.
     pub fn sessions(&self) -> usize {
         locked(&self.sessions).len()
     }
 }
 
 impl<'a> Lease<'a> {
-    /// The streams numbered below `count`, if all of them have joined.
-    ///
-    /// # Errors
-    /// No descriptor is left for them.
+    /// Returns the streams with numbers below `count`; `None` if some have not joined.
     pub(super) fn streams(&self, count: u16) -> io::Result<Option<Vec<TcpStream>>> {
         let sessions = locked(&self.sessions.sessions);
         let Some(room) = sessions.get(&self.session) else { return Ok(None) };
         (0..count).map(|n| room.streams.get(&n).map(TcpStream::try_clone)).map(Option::transpose).collect()
     }
 
-    /// Asks for a turn; or says in how many seconds to ask again.
+    /// Requests a turn, or returns the seconds until the next try.
     pub(super) fn turn(&self) -> Result<Turn<'a>, u32> {
         if !self.sessions.parallel {
             locked(&self.sessions.queue).begin(

@@ -1,4 +1,4 @@
-//! A far end in a thread of this process: strangers at its door, sessions, transfers by hand.
+//! A server in a thread of this process: unauthenticated connections, sessions, transfers by hand.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -20,7 +20,6 @@ use crate::wire::{
     WireError,
 };
 
-/// A server, and all that it told. It ends when dropped.
 struct Served {
     address: SocketAddr,
     key: Key,
@@ -58,7 +57,7 @@ fn served() -> Served {
     served_with(|_| ())
 }
 
-/// Waits until `holds`, at most a minute.
+/// Waits until `holds`, at most two minutes.
 fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(120);
     while !holds() {
@@ -87,7 +86,6 @@ impl Served {
         channel.into_stream()
     }
 
-    /// A session with streams.
     fn ready(&self, streams: u16) -> Near {
         let (channel, welcome) = self.open();
         let streams = (0..streams).map(|n| self.join(welcome.session, n)).collect();
@@ -142,7 +140,6 @@ impl Near {
     }
 }
 
-/// Whether the other side closes without having sent a byte.
 fn closed_without_a_word(stream: &mut TcpStream) -> bool {
     let mut byte = [0];
     stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
@@ -190,7 +187,7 @@ fn another_version_is_told_which_is_needed() {
 #[test]
 fn a_silent_crowd_holds_nobody_up() {
     let far = served();
-    // More than may stand at the door, and one that sends a byte and stops.
+    // More connections than allowed unauthenticated, and one that sends a byte and stops.
     let mut crowd: Vec<TcpStream> = (0..100).map(|_| TcpStream::connect(far.address).unwrap()).collect();
     crowd[99].write_all(&[0]).unwrap();
     let mut near = far.ready(2);
@@ -298,7 +295,7 @@ fn what_the_caps_forbid_is_refused_and_the_session_goes_on() {
         let sockets = Sockets { congestion: congestion.map(str::to_owned), ..Sockets::default() };
         far.connect().ask(&Message::Join(Join { session, stream, sockets })).unwrap()
     };
-    // A stream past the cap, and with a congestion control that not every user may have.
+    // A stream beyond the limit, and one with a congestion control that needs a privilege.
     for answer in [join(welcome.session, 2, None), join(welcome.session, 0, Some("no-such"))] {
         assert!(matches!(answer, Message::Refused(_)), "{answer:?}");
     }
@@ -316,7 +313,7 @@ fn a_rate_cap_holds_in_both_directions() {
         let outcome = near.transfer(&Tcp { direction, amount: Amount::Messages(4000), ..work(1) }).unwrap();
         let there = outcome.there.unwrap();
         let seen = outcome.here.received.or(there.received).unwrap();
-        // 4 MB at 5 MB/s; what fits in buffers may be ahead.
+        // 4 MB at 5 MB/s; some of it may be in buffers ahead.
         assert!(seen.nanos > 100_000_000, "{seen:?}");
     }
 }
@@ -387,7 +384,7 @@ fn a_client_that_vanishes_in_a_transfer_frees_its_turn() {
     for direction in [Direction::Up, Direction::Down, Direction::Both] {
         let mut gone = far.ready(1);
         let endless = Tcp { direction, amount: Amount::Nanos(30_000_000_000), ..work(1) };
-        // The one before has gone, and its turn goes when the server sees that.
+        // The turn of the earlier client ends when the server notices that it is gone.
         until("a turn", || gone.channel.ask(&Message::Tcp(endless.clone())).unwrap() == Message::Ready);
         gone.channel.send(&Message::Go).unwrap();
         drop(gone);
@@ -404,7 +401,7 @@ fn a_client_that_falls_silent_in_a_transfer_is_given_up() {
     let endless = Tcp { direction: Direction::Down, amount: Amount::Nanos(30_000_000_000), ..work(1) };
     assert_eq!(silent.channel.ask(&Message::Tcp(endless)).unwrap(), Message::Ready);
     silent.channel.send(&Message::Go).unwrap();
-    // It holds its connections open, reads nothing and says nothing.
+    // It keeps its connections open, but neither reads nor sends.
     until("the end", || !far.ended().is_empty());
     assert_eq!(far.ended(), [(0, Some("it was silent for too long".to_owned()))]);
     let deadline = Instant::now() + Duration::from_secs(30);
@@ -419,7 +416,6 @@ fn a_client_that_takes_long_to_begin_is_waited_for() {
     let mut slow = far.ready(1);
     let both = Tcp { direction: Direction::Both, ..work(1) };
     assert_eq!(slow.channel.ask(&Message::Tcp(both.clone())).unwrap(), Message::Ready);
-    // Its threads are still being started.
     let begun = Instant::now();
     until("the time of a silence", || begun.elapsed() > 2 * SILENCE);
     assert!(far.ended().is_empty());
@@ -455,7 +451,7 @@ fn a_port_that_is_taken_and_an_address_that_is_not_ours_are_named() {
     };
     let error = Server::bind(&[far.address], settings()).unwrap_err().to_string();
     assert!(error.contains(&far.address.to_string()) && error.contains("--port"), "{error}");
-    // RFC 5737: nobody's.
+    // Documentation address (RFC 5737).
     let error = Server::bind(&["192.0.2.1:0".parse().unwrap()], settings()).unwrap_err().to_string();
     assert!(error.contains("192.0.2.1:0") && error.contains("--bind"), "{error}");
     assert!(!Server::bind_any(0, settings()).unwrap().addresses().is_empty());

@@ -1,8 +1,6 @@
-//! What a machine did while bytes moved: how busy its CPUs were, what its interface dropped, what TCP sent again.
-//!
-//! From `/proc/stat` (proc(5)), `/proc/net/snmp` (RFC 1213 and 4113 names) and
-//! `/sys/class/net/NAME/statistics` (Linux `Documentation/ABI/testing/sysfs-class-net-statistics`). Missing files count
-//! nothing.
+//! Counters of a machine during a transfer, from `/proc/stat` (proc(5)), `/proc/net/snmp` (RFC 1213
+//! and 4113) and `/sys/class/net/NAME/statistics`
+//! (`Documentation/ABI/testing/sysfs-class-net-statistics`). Missing files count as zero.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -12,7 +10,7 @@ use plimsoll_machine::Root;
 use super::link_watch::{LinkLoss, LinkWatch};
 use crate::wire::Account;
 
-/// Where the numbers come from.
+/// Source of the counters.
 #[derive(Debug)]
 pub struct Ledger {
     root: Root,
@@ -20,33 +18,33 @@ pub struct Ledger {
     links: LinkWatch,
 }
 
-/// The numbers at one time.
+/// Counters at one time.
 #[derive(Clone, Debug)]
 pub struct Look {
     at: Instant,
-    /// CPU → (busy, all), in ticks.
+    /// CPU → (busy, total), in ticks.
     cpus: BTreeMap<u32, (u64, u64)>,
     nic_drops: u64,
     nic_errors: u64,
     tcp_retransmits: u64,
     udp_buffer_errors: u64,
-    /// Since the ledger began.
+    /// Since the ledger was created.
     lost_links: Vec<LinkLoss>,
 }
 
 impl Ledger {
-    /// Of this machine; `interface` is the one that the bytes take.
+    /// Creates a ledger of this machine; `interface` is the one that carries the data.
     pub fn new(root: Root, interface: Option<String>) -> Self {
         let links = interface.as_deref().map(|name| LinkWatch::start(&root, name)).unwrap_or_default();
         Ledger { root, interface, links }
     }
 
-    /// The links to the other end that were lost since the ledger began.
+    /// Returns the links to the other end that were lost since the ledger was created.
     pub fn lost_links(&self) -> Vec<LinkLoss> {
         self.links.losses()
     }
 
-    /// Reads all numbers.
+    /// Reads all counters.
     pub fn look(&self) -> Look {
         let snmp = self.root.text("proc/net/snmp").unwrap_or_default();
         let of_nic = |names: [&str; 2]| names.iter().map(|name| self.nic(name)).fold(0, u64::saturating_add);
@@ -68,7 +66,7 @@ impl Ledger {
 }
 
 impl Look {
-    /// What happened until `later`.
+    /// Returns the differences between two looks.
     pub fn until(&self, later: &Look) -> Account {
         let busy = |(cpu, (busy, all)): (&u32, &(u64, u64))| {
             let (before_busy, before_all) = self.cpus.get(cpu)?;
@@ -90,7 +88,7 @@ impl Look {
     }
 }
 
-/// Busy and all ticks of each CPU: user, nice, system, idle, iowait, irq, softirq, steal; guest is within user.
+/// Busy and total ticks per CPU: user, nice, system, idle, iowait, irq, softirq, steal.
 fn cpus(stat: &str) -> BTreeMap<u32, (u64, u64)> {
     let cpu = |line: &str| {
         let mut words = line.strip_prefix("cpu")?.split_whitespace();
@@ -104,7 +102,7 @@ fn cpus(stat: &str) -> BTreeMap<u32, (u64, u64)> {
     stat.lines().filter(|line| !line.starts_with("cpu ")).filter_map(cpu).collect()
 }
 
-/// A number of `/proc/net/snmp`: a line of names and a line of values, both after the same word.
+/// Returns a counter of `/proc/net/snmp`: a line of names, then a line of values.
 fn counter(snmp: &str, protocol: &str, name: &str) -> u64 {
     let mut lines = snmp.lines().filter_map(|line| line.strip_prefix(protocol));
     let (names, values) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
@@ -150,7 +148,6 @@ mod tests {
         let after = look(BTreeMap::from([(0, (20, 200)), (1, (90, 200)), (2, (5, 5))]));
         let account = before.until(&after);
         assert_eq!((account.fullest_cpu, account.fullest_busy, account.nic_drops), (1, 900_000, 0));
-        // Counters that were reset tell nothing, and no CPU is more than busy.
         assert_eq!(after.until(&before).fullest_busy, 0);
     }
 

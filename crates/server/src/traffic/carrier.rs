@@ -1,5 +1,4 @@
-//! Whether the link of an interface is there, and how often it came and went, requested by rtnetlink
-//! (linux/rtnetlink.h, linux/if_link.h).
+//! State and changes of an interface's link, from rtnetlink (linux/rtnetlink.h, linux/if_link.h).
 
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use super::shaper::read::{attribute, u32_at};
 
 const RTM_GETLINK: u16 = 18;
 const NLM_F_REQUEST: u16 = 1;
-/// `struct nlmsghdr` and `struct ifinfomsg`.
+/// Lengths of `struct nlmsghdr` and `struct ifinfomsg`.
 const LINK_HEADER_BYTES: usize = 16;
 const INTERFACE: usize = 16;
 const IFLA_CARRIER_CHANGES: u16 = 35;
@@ -25,12 +24,12 @@ const RUNNING: u32 = 0x1_0001;
 pub struct Carrier {
     /// Whether the interface is up and has a carrier.
     pub is_up: bool,
-    /// How often the carrier came or went since the interface exists.
+    /// Number of carrier changes since the interface exists.
     pub changes: u32,
 }
 
 impl Carrier {
-    /// The state of this interface; `None` if the kernel does not report it.
+    /// Returns the state of this interface; `None` if the kernel does not report it.
     pub fn of(interface: &str) -> Option<Self> {
         // Protocol 0 is NETLINK_ROUTE.
         let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None).ok()?;
@@ -42,7 +41,7 @@ impl Carrier {
         Self::read(bytes.get(..length)?).map(|(_, carrier)| carrier)
     }
 
-    /// The index of an interface and the state of its link in a message of the kernel.
+    /// Parses a link message of the kernel: index of the interface and state of its link.
     pub(super) fn read(message: &[u8]) -> Option<(u32, Self)> {
         let message = message.get(LINK_HEADER_BYTES..)?;
         let changes = attribute(message.get(INTERFACE..)?, IFLA_CARRIER_CHANGES)?;

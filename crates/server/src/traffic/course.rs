@@ -1,19 +1,18 @@
-//! Arrivals in the course of a transfer: counted in equal stretches of time that are doubled when there would be too many,
-//! so that any transfer fits the same small memory.
+//! Arrivals over time in equal stretches, merged in pairs when there are too many.
 
 use crate::wire::{Course, MAX_LOOKS};
 
-/// The first stretches, in nanoseconds: 1 ms.
+/// Length of the first stretches, ns: about 1 ms.
 const FIRST_STRETCH_NS: u64 = 1 << 20;
-/// The longest delay that is told, in nanoseconds: a minute. Beyond it the two clocks do not run alike.
+/// Longest delay that is reported, ns: a minute. Beyond it the two clocks drift.
 const MAX_DELAY_NS: u64 = 60_000_000_000;
 
-/// What arrives, while it does.
+/// Recorder of the arrivals of one stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recorder {
     width: u64,
     bytes: Vec<u64>,
-    /// The shortest transit of each stretch, relative to that of the first datagram.
+    /// Shortest transit per stretch, relative to the first datagram.
     transits: Vec<Option<i64>>,
     first: Option<u64>,
 }
@@ -25,7 +24,7 @@ impl Default for Recorder {
 }
 
 impl Recorder {
-    /// Enters bytes that arrived at `at`, in nanoseconds since the transfer began.
+    /// Records bytes that arrived `at` nanoseconds after the start of the transfer.
     pub fn arrive(&mut self, at: u64, bytes: u64) {
         let place = self.place(at);
         if self.bytes.len() <= place {
@@ -36,7 +35,7 @@ impl Recorder {
         }
     }
 
-    /// Enters how long a datagram that arrived at `at` was on the way, by two clocks: only differences mean anything.
+    /// Records the transit time of a datagram, by two clocks: only differences are meaningful.
     pub fn transit(&mut self, at: u64, nanos: u64) {
         let place = self.place(at);
         let first = *self.first.get_or_insert(nanos);
@@ -49,7 +48,7 @@ impl Recorder {
         }
     }
 
-    /// The stretch that `at` falls into.
+    /// Index of the stretch that contains `at`.
     fn place(&mut self, at: u64) -> usize {
         while at / self.width >= MAX_LOOKS as u64 {
             self.double();
@@ -64,7 +63,7 @@ impl Recorder {
         self.transits = self.transits.chunks(2).map(|two| two.iter().flatten().min().copied()).collect();
     }
 
-    /// Those of several streams that began together, as one. Each stream's delays count from its own shortest.
+    /// Sums streams that started together. Each stream's delays are relative to its shortest.
     pub fn together(streams: impl IntoIterator<Item = Self>) -> Course {
         let mut streams: Vec<Self> = streams.into_iter().collect();
         let width = streams.iter().map(|one| one.width).max().unwrap_or(FIRST_STRETCH_NS);
@@ -98,7 +97,6 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// No byte is lost, whatever the times and however many streams; the course fits a message.
         #[test]
         fn all_bytes_are_in_the_course(
             arrivals in prop::collection::vec((0u64..200_000_000_000, 0u64..1 << 40, any::<u64>(), 0..3usize), 0..300),

@@ -1,7 +1,5 @@
-//! Watch over the links that packets to an address take: how often each of them was lost, and for how long.
-//!
-//! How often is the kernel's own count. For how long is timed by a thread that waits for the kernel's messages (rtnetlink
-//! group `RTMGRP_LINK`); a loss that the kernel merges with the return of the link has no duration.
+//! Monitors the links on the path to an address. The kernel counts the losses; a thread times them
+//! by its messages (rtnetlink group `RTMGRP_LINK`). A loss merged with the return has no duration.
 
 use std::io;
 use std::net::SocketAddr;
@@ -20,30 +18,29 @@ use serde::{Deserialize, Serialize};
 use super::carrier::Carrier;
 use super::route::{self, LOOPBACK};
 
-/// Messages about links (`RTMGRP_LINK`).
 const LINK_MESSAGES: u32 = 1;
 /// Most interfaces that are watched.
 pub const MAX_LINKS: usize = 32;
-/// Interfaces below one another that are followed.
+/// Most levels of stacked interfaces that are followed.
 const MAX_LEVELS: usize = 4;
 
 /// The losses of a link.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinkLoss {
-    /// The interface.
+    /// Name of the interface.
     pub interface: String,
-    /// Whether every packet takes this link: it is the interface of the route, or the only one below it.
+    /// Whether every packet takes this link: that of the route, or the only one below it.
     pub carries_all: bool,
-    /// How often the link was lost.
+    /// Number of losses.
     pub times: u32,
-    /// Nanoseconds without the link; 0 if they are not known.
+    /// Total duration of the losses, ns; 0 if unknown.
     pub nanos: u64,
-    /// Whether the link is there now.
+    /// Whether the link is up now.
     pub is_up: bool,
 }
 
-/// A watch that lasts until it is dropped.
+/// A monitor that runs until it is dropped.
 #[derive(Debug, Default)]
 pub struct LinkWatch {
     links: Vec<Link>,
@@ -51,7 +48,6 @@ pub struct LinkWatch {
     thread: Option<(Arc<OwnedFd>, JoinHandle<()>)>,
 }
 
-/// An interface, and its link when the watch began.
 #[derive(Debug)]
 struct Link {
     interface: String,
@@ -61,14 +57,11 @@ struct Link {
     before: Carrier,
 }
 
-/// The outages of a link that were seen.
 #[derive(Clone, Copy, Debug, Default)]
 struct Outages {
-    /// Index of the interface.
     index: u32,
     count: u32,
     ended: Duration,
-    /// The beginning of an outage that lasts.
     began: Option<Instant>,
 }
 
@@ -93,7 +86,7 @@ impl Outages {
 }
 
 impl LinkWatch {
-    /// Watches an interface and those below it: a VLAN's, the members of a bond, the ports of a bridge.
+    /// Monitors an interface and those below it: of a VLAN, a bond, or a bridge.
     pub fn start(root: &Root, interface: &str) -> Self {
         if interface == LOOPBACK {
             return Self::default();
@@ -108,12 +101,12 @@ impl LinkWatch {
         LinkWatch { links, outages, thread }
     }
 
-    /// Watches the interface that packets to `address` take, and those below it.
+    /// Monitors the interface of the route to `address` and those below it.
     pub fn of_route(address: SocketAddr) -> Self {
         route::outgoing(address).map(|name| Self::start(&Root::live(), &name)).unwrap_or_default()
     }
 
-    /// The links that were lost since the watch began; of those on top of one another the lowest.
+    /// Returns the lost links since the start; of stacked links only the lowest.
     pub fn losses(&self) -> Vec<LinkLoss> {
         let outages = self.outages.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let now = Instant::now();
@@ -132,7 +125,7 @@ impl LinkWatch {
 impl Drop for LinkWatch {
     fn drop(&mut self) {
         let Some((stop, thread)) = self.thread.take() else { return };
-        // A counter that is full has woken it already.
+        // A full counter has woken the thread already.
         let _ = rustix::io::write(&*stop, &1u64.to_ne_bytes());
         let _ = thread.join();
     }
@@ -157,7 +150,7 @@ fn index_of(interface: &str) -> Option<u32> {
     netdevice::name_to_index(&any, interface).ok()
 }
 
-/// The interface and those below it whose kernel reports a link.
+/// Returns the interface and those below it whose link state the kernel reports.
 fn links(root: &Root, interface: &str) -> Vec<Link> {
     let mut found: Vec<(usize, bool, String)> = vec![(0, true, interface.to_owned())];
     let mut next = 0;
@@ -198,7 +191,7 @@ fn watch(socket: &OwnedFd, stop: &OwnedFd, outages: &Mutex<Vec<Outages>>) {
         }
         let length = match recv(socket, &mut bytes[..], RecvFlags::DONTWAIT) {
             Ok((length, _)) => length,
-            // Messages that there was no room for are lost; the next ones arrive.
+            // Messages that did not fit are lost; the next ones arrive.
             Err(Errno::AGAIN | Errno::INTR | Errno::NOBUFS) => continue,
             Err(_) => return,
         };

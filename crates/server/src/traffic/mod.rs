@@ -1,7 +1,6 @@
-//! What is measured itself: the same code moves and counts bytes at both ends of a network benchmark.
-//!
-//! The control connection ([`crate::wire`]) says what is to be moved; [`Supervision`] keeps watch over it meanwhile, so
-//! that no end goes on sending to nobody.
+//! Transfers and round trips, with the same code at both ends. The control connection
+//! ([`crate::wire`]) carries the requests; [`Supervision`] watches it, so that no end sends to a
+//! peer that is gone.
 
 pub mod account;
 pub mod carrier;
@@ -35,21 +34,20 @@ pub use supervision::{Seen, Supervision};
 
 use crate::wire::{Channel, Direction, Gone, Message, REQUEST, SILENCE, WireError};
 
-/// Raises how many descriptors this process may have to what the system allows; how many those are, if they are limited.
+/// Raises the descriptor limit to the hard limit and returns it; `None` if unlimited.
 pub fn raise_descriptors() -> Option<u64> {
     let limit = getrlimit(Resource::Nofile);
-    // What is refused stays as it was.
+    // If this is refused, the limit stays.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
     getrlimit(Resource::Nofile).current
 }
 
-/// Whether an error says that no descriptor is left, of this process or of its system.
+/// Whether an error means that this process or the system is out of descriptors.
 pub fn is_out_of_descriptors(error: &io::Error) -> bool {
     [Errno::MFILE, Errno::NFILE].iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
-/// An error in words for `whose` reader: one that says that no descriptor is left also says how many there may be, and
-/// what raises that.
+/// Describes an error; for a lack of descriptors with the limit of `whose` machine and a remedy.
 pub fn plain(error: &io::Error, whose: &str) -> String {
     let most = getrlimit(Resource::Nofile).current.map_or("unlimited".to_owned(), |most| most.to_string());
     match error.raw_os_error() {
@@ -63,15 +61,15 @@ pub fn plain(error: &io::Error, whose: &str) -> String {
     }
 }
 
-/// The longest that a fixed amount is sent for; what is left of it then is not sent.
+/// Longest transfer of a fixed amount; the rest is not sent.
 pub const CUT: Duration = Duration::from_secs(60);
 
-/// Which end this is.
+/// One of the two ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The one that asks.
+    /// The client.
     Near,
-    /// The one that serves.
+    /// The server.
     Far,
 }
 
@@ -93,57 +91,57 @@ impl End {
     }
 }
 
-/// Why a transfer came to nothing.
+/// Reason why a transfer failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Lost {
     /// The control connection failed.
     #[error("{0}")]
     Wire(#[from] WireError),
-    /// The other end said nothing while it had to.
+    /// The other end was silent for too long.
     #[error("it was silent for too long")]
     Silent,
-    /// The other end will not or cannot.
+    /// The other end refused.
     #[error("it refused: {0}")]
     Refused(String),
-    /// The control connection works, and the other end acknowledges nothing of what the streams carry.
+    /// The other end acknowledges no stream data, although the control connection works.
     #[error("segments of {segment} bytes were not acknowledged, although the control connection works")]
     Unacknowledged {
-        /// Payload of the largest segment, in bytes.
+        /// Payload of the largest segment, bytes.
         segment: u32,
-        /// The end that sent them.
+        /// End that sent the segments.
         sender: End,
     },
     /// A connection reached another server than the control connection.
     #[error("a connection reached another server than the control connection")]
     OtherServer,
-    /// The server has no session to which a connection from this address belongs.
+    /// The server has no session for a connection from this address.
     #[error("the server does not know the session of a connection")]
     NoSession,
     /// No datagram reaches the server.
     #[error("no datagram came to its UDP port {port} within {} s", REQUEST.as_secs())]
     NoDatagram {
-        /// The port that the client sends to.
+        /// UDP port of the server.
         port: u16,
     },
     /// A stream failed.
     #[error("a stream failed: {0}")]
     Stream(io::Error),
-    /// A firewall of the machine that sends drops its packets.
+    /// A firewall of the sending machine drops the packets.
     #[error("the firewall of the sending machine drops its packets (EPERM)")]
     Dropped,
-    /// The time that any transfer may take is over.
+    /// The transfer exceeded the time limit, in seconds.
     #[error("it was not done within {0} s")]
     TooLong(u64),
-    /// This machine gives no thread.
+    /// A thread could not be started.
     #[error("cannot start a thread for a stream: {0}; see ulimit -u and ulimit -v")]
     Thread(io::Error),
-    /// This machine cannot do what was asked.
+    /// A local operation failed.
     #[error("{}", plain(.0, "this process"))]
     Here(io::Error),
 }
 
 impl Lost {
-    /// A stream failed with this error.
+    /// Returns the reason for a stream error.
     pub fn of_stream(error: io::Error) -> Self {
         match is_dropped_here(&error) {
             true => Self::Dropped,
@@ -152,31 +150,28 @@ impl Lost {
     }
 }
 
-/// Whether a send failed because a rule of this machine's firewall drops the packet: netfilter's verdict on an outgoing packet
-/// is the only cause of EPERM for a socket that is open.
+/// Whether a send failed due to the local firewall: netfilter's verdict on an outgoing packet is
+/// the only cause of EPERM for an open socket.
 pub fn is_dropped_here(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::PERM.raw_os_error())
 }
 
-/// What the threads of one transfer share with the one that watches.
+/// State shared between the threads of a transfer and the supervising thread.
 #[derive(Debug)]
 pub struct Shared {
     /// All threads are to end.
     pub stop: AtomicBool,
-    /// Threads that have ended sending.
+    /// Threads that have finished sending.
     pub senders_done: AtomicUsize,
-    /// Threads that have ended receiving.
+    /// Threads that have finished receiving.
     pub receivers_done: AtomicUsize,
-    /// Bytes that the other end has sent, by stream; all ones while that is not known.
+    /// Bytes that the other end has sent, by stream; `u64::MAX` while unknown.
     pub totals: Vec<AtomicU64>,
     wake: OwnedFd,
 }
 
 impl Shared {
-    /// Of a transfer of so many streams, none of which has begun.
-    ///
-    /// # Errors
-    /// The kernel gives no event descriptor.
+    /// Creates the state for `streams` streams. Fails if the kernel provides no event descriptor.
     pub fn new(streams: usize) -> io::Result<Self> {
         Ok(Shared {
             stop: AtomicBool::new(false),
@@ -187,18 +182,18 @@ impl Shared {
         })
     }
 
-    /// Wakes the one that watches.
+    /// Wakes the supervising thread.
     pub fn wake(&self) {
-        // A counter that is full has woken it already.
+        // A full counter has woken it already.
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
     }
 
-    /// What wakes the supervising thread.
+    /// Returns the descriptor that wakes the supervising thread.
     pub const fn waker(&self) -> &OwnedFd {
         &self.wake
     }
 
-    /// What the other end has sent.
+    /// Sets the bytes that the other end has sent.
     pub fn settle(&self, totals: &[u64]) {
         for (slot, total) in self.totals.iter().zip(totals) {
             slot.store(*total, Ordering::Release);
@@ -206,17 +201,17 @@ impl Shared {
     }
 }
 
-/// The CPUs that an end's threads are pinned to, in turn; empty leaves them to the scheduler.
+/// CPUs to which an end's threads are pinned, in turn; if empty, the scheduler decides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cpus(pub Vec<usize>);
 
 impl Cpus {
-    /// The CPU of the thread with this number.
+    /// Returns the CPU of the thread with this number.
     pub fn of(&self, thread: usize) -> Option<usize> {
         self.0.get(thread.checked_rem(self.0.len())?).copied()
     }
 
-    /// The same CPUs, begun with another one.
+    /// Returns the same CPUs, rotated to start with index `first`.
     #[must_use]
     pub fn from(&self, first: usize) -> Self {
         let by = first.checked_rem(self.0.len()).unwrap_or(0);
@@ -225,22 +220,21 @@ impl Cpus {
         Cpus(cpus)
     }
 
-    /// Pins the calling thread, where there is something to pin it to. A CPU that has gone meanwhile is no failure:
-    /// the thread then runs where it may.
+    /// Pins the calling thread to its CPU, if there is one and it still exists.
     pub fn pin(&self, thread: usize) -> Option<pin::Pinned> {
         self.of(thread).and_then(|cpu| pin::Pinned::to(cpu).ok())
     }
 }
 
-/// FNV-1a, 64 bit, over the bytes of a checked transfer: it finds faults, it keeps nobody out.
+/// 64-bit FNV-1a hash of a checked transfer; it detects faults, not attacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fnv(pub u64);
 
 impl Fnv {
-    /// The hash of nothing.
+    /// Hash of no bytes.
     pub const EMPTY: Fnv = Fnv(0xcbf2_9ce4_8422_2325);
 
-    /// With these bytes added.
+    /// Returns the hash with these bytes appended.
     #[must_use]
     pub fn with(self, bytes: &[u8]) -> Self {
         Fnv(bytes
@@ -249,25 +243,24 @@ impl Fnv {
     }
 }
 
-/// CPU time that this thread has used so far.
+/// Returns the CPU time of the calling thread.
 pub fn thread_cpu() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::try_from(time).unwrap_or_default()
 }
 
-/// CPU time that all threads of this process have used.
 fn process_cpu() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default()
 }
 
-/// Why a transfer was lost: an end that gives up says why, and its streams may end before its word is read.
+/// Returns the reason in the other end's last message, if it arrives, else `lost`.
 fn reason(channel: &mut Channel, end: End, lost: Lost) -> Lost {
     let is_gone = match &lost {
         Lost::Stream(e) => Gone::of(e) == Gone::Closed || e.kind() == io::ErrorKind::ConnectionRefused,
         Lost::Wire(WireError::Closed) => true,
         _ => false,
     };
-    // The far end has nobody to tell it to.
+    // The server has no other end to wait for.
     let deadline = Instant::now() + if end == End::Near && is_gone { SILENCE } else { Duration::ZERO };
     while Instant::now() < deadline {
         match channel.receive(deadline) {
@@ -279,7 +272,7 @@ fn reason(channel: &mut Channel, end: End, lost: Lost) -> Lost {
     lost
 }
 
-/// Nanoseconds, held at the largest number there is.
+/// Returns the duration in nanoseconds, saturating.
 pub fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,20 +1,17 @@
-//! Keeps the calling thread on one CPU for a while.
+//! Pins the calling thread to one CPU for a while.
 
 use std::io;
 
 use plimsoll_metal::affinity;
 
-/// The calling thread runs on one CPU until this is dropped; then it may run where it could before.
+/// Pins the calling thread until dropped, then restores the earlier affinity.
 #[derive(Debug)]
 pub struct Pinned {
     before: Vec<usize>,
 }
 
 impl Pinned {
-    /// Pins the calling thread to `cpu`.
-    ///
-    /// # Errors
-    /// The CPU does not exist or is not allowed.
+    /// Pins the calling thread to `cpu`. Fails if the CPU does not exist or is not allowed.
     pub fn to(cpu: usize) -> io::Result<Self> {
         let before = affinity::allowed()?;
         affinity::keep_on(&[cpu])?;
@@ -24,7 +21,7 @@ impl Pinned {
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        // Should the allowed set have shrunk meanwhile, the thread stays where it is: nothing is wrong with that.
+        // If the allowed set has shrunk, the thread keeps its affinity.
         let _ = affinity::keep_on(&self.before);
     }
 }

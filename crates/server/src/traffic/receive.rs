@@ -1,8 +1,8 @@
 //! The receiving thread of one TCP stream.
 //!
-//! On a short way it sleeps until [`MUCH`] is there, not for each arrival: the sender pays for waking it, and that is
-//! a tenth to a third of what a stream carries within a machine. Both ends' buffers begin on a page: the kernel copies a
-//! fifth slower to and from one that begins 16 bytes behind, where an allocator puts it.
+//! On a short path it sleeps until [`MUCH`] has arrived: the sender pays for each wake-up, a tenth
+//! to a third of the throughput within a machine. Buffers are page-aligned: the kernel copies a
+//! fifth slower with an offset of 16 bytes, as an allocator returns it.
 
 use std::io::{self, ErrorKind};
 use std::net::TcpStream;
@@ -20,37 +20,32 @@ use super::send::hold_back;
 use super::{Fnv, Shared, thread_cpu};
 use crate::wire::Receiving;
 
-/// Bytes asked for in one read. Larger reads save calls, but leave the second-level cache.
+/// Length of one read, bytes. Larger reads save calls, but leave the second-level cache.
 const READ_BYTES: usize = 128 << 10;
-/// Bytes waited for on a short way; the kernel wakes earlier when the window is full before (`tcp_epollin_ready`).
+/// Bytes to wait for on a short path; a full window wakes earlier (`tcp_epollin_ready`).
 pub(super) const MUCH: i32 = 512 << 10;
-/// Round-trip time of a short way, in microseconds. On a longer one the window is needed for what is under way.
+/// Longest round-trip time of a short path, µs. A longer one needs the window for data in flight.
 const SHORT_US: u32 = 1000;
-/// A thread that waits looks up this often: what has come after all, or whether all are to stop.
+/// Longest wait before checking for new data or a stop.
 const WAITING: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
-/// Bytes between two looks at the highest rate.
 const RATE_LOOK_BYTES: u64 = 1 << 20;
 
-/// What one stream is told.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Orders<'a> {
-    /// The number of the stream.
     pub(super) stream: usize,
     pub(super) receiving: Receiving,
-    /// Not counted at the beginning.
     pub(super) omit: Duration,
-    /// Highest rate in bytes per second.
+    /// Highest rate, bytes/s.
     pub(super) most: f64,
-    /// When somebody's first byte came, in nanoseconds after `origin`; all ones before.
+    /// Time of the first byte on any stream, in nanoseconds after `origin`; `u64::MAX` before.
     pub(super) first: &'a AtomicU64,
     pub(super) origin: Instant,
 }
 
-/// What one stream saw.
 #[derive(Clone, Debug)]
 pub(super) struct Done {
     pub(super) bytes: u64,
-    /// When the count began, and the bytes of this stream that are not in it.
+    /// Start of counting, and the bytes of this stream before it.
     pub(super) base: Option<(Instant, u64)>,
     pub(super) last: Instant,
     pub(super) cpu: Duration,
@@ -58,21 +53,19 @@ pub(super) struct Done {
     pub(super) course: Recorder,
 }
 
-/// Has a stream on a short way wait for much at once. Before the sender is told to begin.
+/// Makes reads on a short path wait for much data. Call it before the sender starts.
 pub(super) fn wait_for_much(socket: &TcpStream) -> io::Result<()> {
     let short = TcpInfo::of(socket)?.way_us() <= SHORT_US;
     set_read_at_least(socket, if short { MUCH } else { 1 })
 }
 
-/// Has this stream wait for a single byte, and wakes who waits for more: the end is near.
+/// Makes this stream wait for a single byte, and wakes its thread: the end is near.
 pub(super) fn wait_for_little(socket: &TcpStream) -> io::Result<()> {
     set_read_at_least(socket, 1)
 }
 
-/// Receives until all that the other end has sent is there, or all are to stop.
-///
-/// # Errors
-/// The connection failed or ended, or more came than was sent.
+/// Receives until everything sent has arrived, or until a stop. Fails if more arrives than was
+/// sent.
 pub(super) fn receive(socket: &TcpStream, orders: Orders<'_>, shared: &Shared) -> io::Result<Done> {
     let mut buffer = Buffer::new(READ_BYTES, Pages::Small).map_err(io::Error::other)?;
     let nothing = AtomicU64::new(0);
@@ -99,7 +92,7 @@ pub(super) fn receive(socket: &TcpStream, orders: Orders<'_>, shared: &Shared) -
                 Err(errno) => return Err(errno.into()),
             }
         }
-        // Also when there is less than was waited for: what came counts when it came.
+        // Reads even if less has arrived than was waited for, so that data counts when it arrives.
         let n = match read(socket, buffer.bytes_mut(), orders.receiving) {
             Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
             Ok(n) => n,
@@ -125,7 +118,7 @@ fn surplus() -> io::Error {
     io::Error::new(ErrorKind::InvalidData, "more bytes came than were sent")
 }
 
-/// The length as the kernel tells it: with `MSG_TRUNC` it drops the bytes instead of copying them (tcp(7)).
+/// Returns the length that the kernel reports; with `MSG_TRUNC` it drops the bytes (tcp(7)).
 fn read(socket: &TcpStream, buffer: &mut [u8], receiving: Receiving) -> rustix::io::Result<usize> {
     let flags = match receiving {
         Receiving::Copy | Receiving::Hash => RecvFlags::DONTWAIT,
@@ -143,7 +136,8 @@ impl Done {
         if self.base.is_none() {
             let first = orders.first.fetch_min(now, Ordering::Relaxed).min(now);
             if now - first >= super::nanos(orders.omit) {
-                // With nothing to omit, only the piece that started the clock came before it ran.
+                // With nothing to omit, only the piece that started the clock arrived before it
+                // ran.
                 let before = if orders.omit.is_zero() && first != now { 0 } else { self.bytes };
                 self.base = Some((self.last, before));
             }

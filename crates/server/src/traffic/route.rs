@@ -1,27 +1,26 @@
-//! This machine's addresses, and which way packets to an address take: within this machine, or by which interface.
-//!
-//! The interface is that of the longest matching prefix in the main routing table (`/proc/net/route`,
-//! `/proc/net/ipv6_route`). Rules that choose other tables are not followed.
+//! This machine's addresses, and the interface of packets to an address by the longest prefix of
+//! the main routing table (`/proc/net/route`, `/proc/net/ipv6_route`). Rules for other tables are
+//! ignored.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 use plimsoll_machine::Root;
 
-/// The interface of what stays within this machine.
+/// Name of the loopback interface.
 pub const LOOPBACK: &str = "lo";
 
-/// Whether the address is this machine's own: traffic to it never leaves the kernel, whatever its interface.
+/// Whether the address belongs to this machine, so that traffic to it stays in the kernel.
 pub fn is_local(mut address: SocketAddr) -> bool {
     address.set_port(0);
     if let IpAddr::V4(v4) = address.ip().to_canonical() {
         address = SocketAddr::from((v4, 0));
     }
-    // Only an own address can be bound; `ip_nonlocal_bind` would make this true of all, which few set.
+    // Only an own address can be bound; `ip_nonlocal_bind` would make this true for all, which is
+    // rare.
     address.ip().is_loopback() || UdpSocket::bind(address).is_ok()
 }
 
-/// The interface by which packets to `address` leave: the one that a link-local address names, or that of the route;
-/// `None` if the tables have none.
+/// Returns the interface of packets to `address`: a link-local scope, or that of the route, if any.
 pub fn interface(root: &Root, address: SocketAddr) -> Option<String> {
     let found = match (address.ip().to_canonical(), address) {
         (IpAddr::V6(_), SocketAddr::V6(scoped)) if scoped.scope_id() > 0 => {
@@ -34,7 +33,7 @@ pub fn interface(root: &Root, address: SocketAddr) -> Option<String> {
     found.map(|name| plimsoll_units::text::shown_within(&name, 32)).filter(harmless)
 }
 
-/// The interface that packets from this machine to `address` take: `lo` if the address is this machine's own.
+/// Returns the interface of packets from this machine to `address`: `lo` for an own address.
 pub fn outgoing(address: SocketAddr) -> Option<String> {
     match is_local(address) {
         true => Some(LOOPBACK.to_owned()),
@@ -42,7 +41,7 @@ pub fn outgoing(address: SocketAddr) -> Option<String> {
     }
 }
 
-/// This machine's own addresses that others may reach, loopback and link-local ones left out.
+/// Returns this machine's addresses except loopback and link-local ones.
 pub fn own(root: &Root) -> Vec<IpAddr> {
     let v4 = root.text("proc/net/fib_trie").unwrap_or_default();
     let v6 = root.text("proc/net/if_inet6").unwrap_or_default();
@@ -50,7 +49,7 @@ pub fn own(root: &Root) -> Vec<IpAddr> {
     v4.chain(v6.lines().filter_map(global_v6).map(IpAddr::V6)).collect()
 }
 
-/// The local addresses in `/proc/net/fib_trie`, each of which stands in several tables.
+/// Local addresses in `/proc/net/fib_trie`, which lists each in several tables.
 fn local_v4(text: &str) -> Vec<Ipv4Addr> {
     let mut found: Vec<Ipv4Addr> = Vec::new();
     let mut last = None;
@@ -68,14 +67,14 @@ fn local_v4(text: &str) -> Vec<Ipv4Addr> {
     found
 }
 
-/// The address of a line of `/proc/net/if_inet6` (address, index, prefix, scope, flags, name) if its scope is global.
+/// Address of a line of `/proc/net/if_inet6` (address, index, prefix, scope, …) with global scope.
 fn global_v6(line: &str) -> Option<Ipv6Addr> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let address = u128::from_str_radix(words.first()?, 16).ok()?;
     (*words.get(3)? == "00").then(|| Ipv6Addr::from(address))
 }
 
-/// The name of the interface with this index in `/proc/net/if_inet6`, whose second column is the index in hex.
+/// Name of the interface with this index in `/proc/net/if_inet6` (second column, hex).
 fn scope(table: &str, index: u32) -> Option<String> {
     let row = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -85,16 +84,16 @@ fn scope(table: &str, index: u32) -> Option<String> {
     table.lines().find_map(row)
 }
 
-/// The flag of a route that is in use (`RTF_UP`).
+/// Flag of a route in use (`RTF_UP`).
 const UP: u32 = 1;
-/// The flag of a route that refuses (`RTF_REJECT`).
+/// Flag of a rejecting route (`RTF_REJECT`).
 const REJECT: u32 = 0x200;
 
 fn usable(flags: u32) -> bool {
     flags & UP != 0 && flags & REJECT == 0
 }
 
-/// Columns: interface, destination, gateway, flags, …, mask at 7; addresses in hex, as they lie in memory.
+/// Columns: interface, destination, gateway, flags, …, mask at 7; addresses in hex, memory order.
 fn v4(table: &str, to: Ipv4Addr) -> Option<String> {
     let to = u32::from_ne_bytes(to.octets());
     let row = |line: &str| {
@@ -107,7 +106,7 @@ fn v4(table: &str, to: Ipv4Addr) -> Option<String> {
     longest(table.lines().skip(1).filter_map(row))
 }
 
-/// Columns: destination, its prefix, source, its prefix, next hop, metric, …, flags at 8, interface at 9.
+/// Columns: destination, prefix, source, prefix, next hop, metric, …, flags at 8, interface at 9.
 fn v6(table: &str, to: Ipv6Addr) -> Option<String> {
     let to = u128::from_be_bytes(to.octets());
     let row = |line: &str| {
@@ -176,7 +175,7 @@ mod tests {
     fn own_addresses_are_known() {
         assert!(is_local(SocketAddr::from((Ipv4Addr::LOCALHOST, 9))));
         assert!(is_local("[::ffff:127.0.0.1]:9".parse().unwrap()));
-        // Documentation addresses (RFC 5737) are nobody's.
+        // Documentation addresses (RFC 5737) belong to no machine.
         assert!(!is_local("192.0.2.1:9".parse().unwrap()));
     }
 }

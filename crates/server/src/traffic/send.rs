@@ -11,18 +11,16 @@ use plimsoll_metal::tcp::{Returned, allow_lending, returned, send_lent};
 use super::{CUT, Shared, thread_cpu};
 use crate::wire::Sending;
 
-/// The time is looked at after this many bytes, or after what the highest rate lets through in this time, in seconds, or after
-/// each message if it is larger.
+/// Bytes, or seconds at the highest rate, between two checks of the time.
 const TIME_LOOK_BYTES: u64 = 64 << 10;
 const AT_MOST: f64 = 0.1;
-/// A send that blocks looks up this often.
+/// Longest block in a send before the end is checked.
 const BLOCKED: Duration = Duration::from_millis(100);
-/// What is due sooner than this, in seconds, is not waited for: nobody can sleep for less.
+/// Shortest sleep, in seconds; a shorter one is not possible.
 const SOON: f64 = 0.0005;
-/// Lent messages that may be under way; the kernel bounds what it notes of them (`optmem_max`).
+/// Lent messages that may be in flight; the kernel limits what it tracks (`optmem_max`).
 const LENT: u64 = 64;
 
-/// When one stream has sent enough.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Until {
     Messages(u64),
@@ -30,7 +28,7 @@ pub(super) enum Until {
 }
 
 impl Until {
-    /// When a message that the path does not take is cut, of a stream that began at `started`.
+    /// Time at which a message that the path does not accept is cut.
     fn deadline(self, started: Instant) -> Option<Instant> {
         match self {
             Until::Messages(_) => None,
@@ -51,40 +49,32 @@ impl Cutoff<'_> {
     }
 }
 
-/// What one stream is told.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Orders<'a> {
     pub(super) message: &'a [u8],
     pub(super) until: Until,
     pub(super) sending: Sending,
-    /// Highest rate in bytes per second.
+    /// Highest rate, bytes/s.
     pub(super) most: f64,
 }
 
-/// What one stream did.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Done {
     pub(super) bytes: u64,
-    /// Until the last byte was handed to the kernel.
+    /// Time until the last byte was passed to the kernel.
     pub(super) elapsed: Duration,
     pub(super) cpu: Duration,
     pub(super) copied: u64,
 }
 
-/// A copy that begins on a page, from which the kernel copies quicker: see `receive`.
-///
-/// # Errors
-/// No memory.
+/// Returns a page-aligned copy, which the kernel copies faster: see `receive`.
 pub(super) fn on_a_page(message: &[u8]) -> io::Result<Buffer> {
     let mut copy = Buffer::new(message.len(), Pages::Small).map_err(io::Error::other)?;
     copy.bytes_mut().copy_from_slice(message);
     Ok(copy)
 }
 
-/// Sends messages until it is enough, or all are to stop; of the last one, what the path takes in the time.
-///
-/// # Errors
-/// The connection failed.
+/// Sends messages until the end condition or a stop. The last one is cut if the path is too slow.
 pub(super) fn send(socket: &TcpStream, orders: Orders<'_>, shared: &Shared) -> io::Result<Done> {
     socket.set_write_timeout(Some(BLOCKED))?;
     let mut lender = match orders.sending {
@@ -108,19 +98,19 @@ pub(super) fn send(socket: &TcpStream, orders: Orders<'_>, shared: &Shared) -> i
             hold_back(bytes, orders.most, started, &shared.stop);
         }
     }
-    // The last messages count like the others: a transfer is no shorter than the highest rate wants.
+    // The last messages count too: a transfer is no shorter than the rate limit requires.
     hold_back(bytes, orders.most, started, &shared.stop);
     let elapsed = started.elapsed();
     let copied = lender.map_or(Ok(0), |lender| lender.settle(shared))?;
     Ok(Done { bytes, elapsed, cpu: thread_cpu().saturating_sub(cpu), copied: copied * size })
 }
 
-/// Messages of this size between two looks at the time, at this highest rate in bytes per second.
+/// Number of messages of this size between two checks of the time, at this rate in bytes/s.
 fn stride(size: u64, most: f64) -> u64 {
     (TIME_LOOK_BYTES.min((most * AT_MOST) as u64) / size.max(1)).max(1)
 }
 
-/// Whether enough has been sent before the message with this number. At least one message is.
+/// Whether enough has been sent before the message with this number. At least one message is sent.
 fn enough(until: Until, number: u64, stride: u64, started: Instant) -> bool {
     let (most, time) = match until {
         Until::Messages(n) => (n, CUT),
@@ -129,7 +119,7 @@ fn enough(until: Until, number: u64, stride: u64, started: Instant) -> bool {
     number >= most || number > 0 && number.is_multiple_of(stride) && started.elapsed() >= time
 }
 
-/// Waits where more was moved than the highest rate allows, until it is due or all are to stop.
+/// Waits if more was moved than the rate limit allows, until it is due or a stop.
 pub(super) fn hold_back(bytes: u64, most: f64, started: Instant, stop: &AtomicBool) {
     let due = bytes as f64 / most;
     loop {
@@ -141,8 +131,8 @@ pub(super) fn hold_back(bytes: u64, most: f64, started: Instant, stop: &AtomicBo
     }
 }
 
-/// Writes one message, and returns how many of its bytes the kernel took: fewer than all if the end came while it had no
-/// room. So a slow path gets no more than it carries.
+/// Writes one message. Returns the bytes that the kernel accepted: fewer if the end came while the
+/// send buffer was full.
 fn write(mut socket: &TcpStream, message: &[u8], end: &Cutoff<'_>) -> io::Result<u64> {
     let mut rest = message;
     loop {
@@ -157,7 +147,7 @@ fn write(mut socket: &TcpStream, message: &[u8], end: &Cutoff<'_>) -> io::Result
     }
 }
 
-/// Sends without copying, and keeps account of what the kernel has not given back.
+/// Sends without copying, and tracks the buffers that the kernel still uses.
 struct Lender<'a> {
     socket: &'a TcpStream,
     calls: u64,
@@ -170,7 +160,7 @@ impl<'a> Lender<'a> {
         Ok(Lender { socket, calls: 0, back: Returned::default() })
     }
 
-    /// Writes one message without a copy of it, and returns how many of its bytes the kernel took.
+    /// Writes one message without copying. Returns the number of bytes that the kernel accepted.
     fn write(&mut self, message: &[u8], end: &Cutoff<'_>) -> io::Result<u64> {
         let mut rest = message;
         while !rest.is_empty() {
@@ -196,7 +186,7 @@ impl<'a> Lender<'a> {
         Ok((message.len() - rest.len()) as u64)
     }
 
-    /// Takes back what has come back; waits for [`BLOCKED`] when that is nothing.
+    /// Collects returned buffers; waits for [`BLOCKED`] if there are none.
     fn wait(&mut self) -> io::Result<()> {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
         let before = self.back.calls;
@@ -206,13 +196,13 @@ impl<'a> Lender<'a> {
         }
         if self.back.calls == before {
             let longest = Timespec::try_from(BLOCKED).map_err(io::Error::other)?;
-            // Notices on the error queue wake without being asked for.
+            // Notices on the error queue wake without being requested.
             let _ = poll(&mut [PollFd::new(self.socket, PollFlags::empty())], Some(&longest));
         }
         Ok(())
     }
 
-    /// Waits until all has come back; how many calls the kernel copied after all.
+    /// Waits until all buffers are back. Returns the number of calls that the kernel copied anyway.
     fn settle(mut self, shared: &Shared) -> io::Result<u64> {
         let deadline = Instant::now() + Duration::from_secs(1);
         while self.back.calls < self.calls

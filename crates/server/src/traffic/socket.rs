@@ -1,4 +1,4 @@
-//! Sockets of streams: made, set up and connected in that order, for some options count from the first packet on.
+//! Sockets of streams. Options are set before connecting, since some apply to the first packet.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -12,10 +12,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, ipproto
 
 use crate::wire::Sockets;
 
-/// Connects from `from`, if given, within `patience`, to a socket that is set up before.
-///
-/// # Errors
-/// An option is refused, or nobody answers.
+/// Connects a configured socket, from the source `from` if given, within `patience`.
 pub fn dial(
     to: SocketAddr,
     from: Option<IpAddr>,
@@ -25,10 +22,7 @@ pub fn dial(
     reach(made(to, from, sockets)?, to, patience)
 }
 
-/// A socket for a stream to `to`, set up and not connected.
-///
-/// # Errors
-/// This machine refuses an option, or has no address `from`.
+/// Creates a configured, unconnected socket for a stream to `to`.
 pub fn made(to: SocketAddr, from: Option<IpAddr>, sockets: &Sockets) -> io::Result<OwnedFd> {
     let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -44,8 +38,8 @@ pub fn made(to: SocketAddr, from: Option<IpAddr>, sockets: &Sockets) -> io::Resu
     Ok(socket)
 }
 
-/// Where a socket that sends from `from` to `to` is bound: a free port, on the link of `to` if that has a link-local
-/// address.
+/// Returns the address to bind for packets from `from` to `to`, with the scope of a link-local
+/// `to`.
 pub fn source(from: IpAddr, to: SocketAddr) -> SocketAddr {
     let mut source = SocketAddr::new(from, 0);
     if let (SocketAddr::V6(source), SocketAddr::V6(to)) = (&mut source, to) {
@@ -54,10 +48,7 @@ pub fn source(from: IpAddr, to: SocketAddr) -> SocketAddr {
     source
 }
 
-/// Connects what [`made`] made.
-///
-/// # Errors
-/// Nobody answers within `patience`.
+/// Connects a socket of [`made`] within `patience`.
 pub fn reach(socket: OwnedFd, to: SocketAddr, patience: Duration) -> io::Result<TcpStream> {
     match connect(&socket, &to) {
         Ok(()) => {}
@@ -84,10 +75,7 @@ fn connected(socket: impl AsFd, deadline: Instant) -> io::Result<()> {
     }
 }
 
-/// Sets the options of a stream's socket, of either end.
-///
-/// # Errors
-/// The kernel refuses one; it is named.
+/// Sets the options of a stream's socket. The error names the refused option.
 pub fn set_up(socket: impl AsFd, sockets: &Sockets, ipv4: bool) -> io::Result<()> {
     let named = |what: &str, done: io::Result<()>| {
         done.map_err(|e| io::Error::new(e.kind(), format!("the kernel refuses the {what}: {e}")))
@@ -139,7 +127,7 @@ mod tests {
         assert!(!stream.nodelay().unwrap());
         assert_eq!(sockopt::ip_tos(&stream).unwrap(), 40);
         assert_eq!(sockopt::tcp_congestion(&stream).unwrap(), "reno");
-        // The kernel doubles what is asked for, for its own books.
+        // The kernel doubles the requested size for its own overhead.
         assert_eq!(sockopt::socket_send_buffer_size(&stream).unwrap(), 128 << 10);
         assert!(plimsoll_metal::tcp::TcpInfo::of(&stream).unwrap().send_mss <= 600);
     }

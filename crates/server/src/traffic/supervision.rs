@@ -1,4 +1,4 @@
-//! Watch over the control connection while threads move bytes: messages, the threads' endings, and silence.
+//! Supervision of the control connection during a transfer: messages, ended threads, and silence.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -8,27 +8,26 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::{End, Lost, Shared, process_cpu};
 use crate::wire::{Channel, Message, PULSE, RESULTS, SILENCE, WireError};
 
-/// What there is to see.
+/// Event of a supervised transfer.
 #[derive(Debug)]
 pub enum Seen {
-    /// A message; `Alive` is dealt with.
+    /// A message other than `Alive`.
     Message(Message),
-    /// A thread of this end has ended, or a little time is over.
+    /// A thread of this end has ended, or [`PULSE`] is over.
     Local,
 }
 
-/// Keeps watch during one transfer: says that this end is alive, and notices when the other is not.
+/// Supervises one transfer: sends keep-alives, and detects if the other end is gone.
 #[derive(Debug)]
 pub struct Supervision<'a> {
     channel: &'a mut Channel,
     shared: &'a Shared,
-    /// How long the other end has been silent, without the time in which this process had no CPU.
+    /// Silence of the other end, without the time in which this process had no CPU.
     silent: Duration,
-    /// When this end last looked, and the CPU time that its process had used by then.
+    /// Time of the last check, and the CPU time of the process at that time.
     looked: (Instant, Duration),
-    /// When this end last said that it is alive.
+    /// Time of the last keep-alive.
     told: Instant,
-    /// When the transfer must be over.
     end: Instant,
     longest: Duration,
     patience: Duration,
@@ -36,7 +35,7 @@ pub struct Supervision<'a> {
 }
 
 impl<'a> Supervision<'a> {
-    /// Begins a watch that ends after `longest` at the latest.
+    /// Starts a supervision that ends after `longest`.
     pub fn new(channel: &'a mut Channel, shared: &'a Shared, longest: Duration) -> Self {
         let now = Instant::now();
         Supervision {
@@ -52,25 +51,25 @@ impl<'a> Supervision<'a> {
         }
     }
 
-    /// A watch that says nothing and bears silence to its end: this end only answers what comes.
+    /// Starts a supervision without keep-alives and silence limit, for an end that only answers.
     pub fn quiet(channel: &'a mut Channel, shared: &'a Shared, longest: Duration) -> Self {
         let supervision = Supervision::new(channel, shared, longest);
         Supervision { patience: longest, quiet: true, ..supervision }
     }
 
-    /// Bears silence for longer: this end sends nothing that would go to nobody.
+    /// Sets the longest silence. It may be longer for an end that does not send.
     pub const fn bear(&mut self, silence: Duration) {
         self.patience = silence;
     }
 
-    /// The other end was heard of by other means: it has taken or given bytes.
+    /// Resets the silence after progress of the streams.
     pub fn heard(&mut self) {
         self.silent = Duration::ZERO;
         self.looked = (Instant::now(), process_cpu());
     }
 
-    /// Adds to the silence what has passed since the last look. A look is due each [`PULSE`]; what it is late counts as far as this process,
-    /// whose threads may be sending, had a CPU.
+    /// Adds the time since the last check to the silence. A late check counts only as far as this
+    /// process, whose threads may be sending, had CPU time.
     fn add_silence(&mut self) {
         let now = (Instant::now(), process_cpu());
         let (passed, ran) = (now.0.duration_since(self.looked.0), now.1.saturating_sub(self.looked.1));
@@ -79,19 +78,13 @@ impl<'a> Supervision<'a> {
     }
 
     /// Sends a message.
-    ///
-    /// # Errors
-    /// The connection failed.
     pub fn send(&mut self, message: &Message) -> Result<(), WireError> {
         self.channel.send(message)
     }
 
-    /// The word to begin: the near end gives it, the far end says that it is ready and waits for it.
-    ///
-    /// # Errors
-    /// The other end is silent or gone, or says something else.
+    /// Starts the transfer: the client sends `Go`; the server sends `Ready` and waits for `Go`.
     pub fn begin(&mut self, end: End) -> Result<(), Lost> {
-        // The near end starts its threads first, and nothing is sent to it until then.
+        // The client starts its threads first, and nothing is sent to it until then.
         let patience = std::mem::replace(&mut self.patience, RESULTS);
         self.send(if end == End::Near { &Message::Go } else { &Message::Ready })?;
         if end == End::Far {
@@ -112,10 +105,7 @@ impl<'a> Supervision<'a> {
         }
     }
 
-    /// Waits for a message or a thread's ending, for [`PULSE`] at most.
-    ///
-    /// # Errors
-    /// The other end is silent or gone, or the time is over.
+    /// Waits for a message or the end of a thread, at most [`PULSE`].
     pub fn await_next(&mut self) -> Result<Seen, Lost> {
         if let Some(seen) = self.message()? {
             return Ok(seen);
@@ -161,7 +151,7 @@ impl<'a> Supervision<'a> {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(errno) => return Err(Lost::Here(errno.into())),
         }
-        // Nothing there is no failure: the descriptor does not block.
+        // An empty counter is no error: the descriptor does not block.
         let _ = rustix::io::read(self.shared.waker(), &mut [0; 8]);
         Ok(())
     }
@@ -182,7 +172,7 @@ mod tests {
             assert!(watch.silent.abs_diff(looks * PULSE) < PULSE / 10, "{:?}", watch.silent);
         }
         assert!(matches!(watch.await_next(), Err(Lost::Silent)));
-        // Where other threads of it had a CPU all the time, they may have sent.
+        // If other threads had CPU time throughout, they may have sent.
         watch.heard();
         watch.looked = (Instant::now().checked_sub(SILENCE).unwrap(), Duration::ZERO);
         let ran = process_cpu();

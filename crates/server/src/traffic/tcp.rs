@@ -1,10 +1,9 @@
-//! One TCP transfer over all streams of a session, the same code at both ends.
+//! One TCP transfer over all streams of a session, with the same code at both ends.
 //!
-//! What counts is what the receiver saw: each receiving thread waits in its read before the sender is told to begin,
-//! so nothing can hide in buffers before the clock runs. The clock runs from the word to begin, as it came to the far
-//! end or could have come back to the near end, to the last byte's arrival. Should a piece have come before that, the
-//! clock runs from its arrival and the piece is not counted, for it came before that time. With something to omit, the
-//! count begins with the first piece after it.
+//! The receiver counts. Its threads wait in their reads before the sender starts, so no data hides
+//! in buffers. The clock runs from `Go`, as it arrives at the server or could have returned to the
+//! client, to the last arrival. If a piece arrives earlier, the clock starts there without that
+//! piece. With an omitted time, counting starts with the first piece after it.
 
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,49 +20,47 @@ use super::team::{Gate, Team, Threads, joined, share};
 use super::{Cpus, End, Lost, Seen, Shared, Supervision, account, nanos, reason};
 use crate::wire::{Amount, Channel, Look, Message, RESULTS, Received, Report, Sent, Tcp};
 
-/// Segments that are not acknowledged for this long, and after this many timeouts in a row, do not arrive. The control
-/// connection, whose segments are small, works meanwhile, or the transfer would have ended by its silence.
+/// Time and consecutive timeouts after which unacknowledged segments count as lost while the
+/// control connection with its small segments works.
 const UNACKNOWLEDGED: Duration = Duration::from_secs(4);
 const TIMEOUTS: u8 = 3;
 
-/// A send buffer holds at most what the path carries in this time, or this many bytes, besides what is under way.
+/// A send buffer holds at most what the path carries in this time, or this many bytes.
 const UNSENT: Duration = Duration::from_millis(100);
 const LEAST_UNSENT: u32 = 64 << 10;
 
-/// What an end brings to a transfer.
+/// Parameters of one end of a transfer.
 #[derive(Debug)]
 pub struct Means<'a> {
     /// Which end this is.
     pub end: End,
-    /// The streams, in the order of their numbers.
+    /// The streams, in order of their numbers.
     pub sockets: &'a [TcpStream],
-    /// Where its threads run.
+    /// CPUs of the threads.
     pub cpus: &'a Cpus,
     /// One message.
     pub message: &'a [u8],
-    /// Highest rate of all streams, in bit/s.
+    /// Highest rate over all streams, bit/s.
     pub most: f64,
-    /// Longest that it may take.
+    /// Longest duration.
     pub longest: Duration,
-    /// What else happens on this machine.
+    /// Counters of this machine.
     pub ledger: &'a account::Ledger,
 }
 
-/// What an end knows of a transfer that went well.
+/// Results of a successful transfer.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
-    /// What this end saw.
+    /// Report of this end.
     pub here: Report,
-    /// What the far end says that it saw; the near end's alone.
+    /// Report of the server; `None` at the server.
     pub there: Option<Report>,
-    /// Bytes by stream that this end sent.
+    /// Bytes sent by this end, per stream.
     pub sent_by_stream: Vec<u64>,
 }
 
-/// Does one transfer. The near end has asked for it and was told `Ready`; the far end says `Ready` in here.
-///
-/// # Errors
-/// The other end, a stream or this machine failed. The streams are of no use then.
+/// Performs one transfer, which the client has requested; the server sends `Ready` here. The
+/// streams are unusable after an error.
 pub fn transfer(channel: &mut Channel, work: &Tcp, means: &Means<'_>) -> Result<Outcome, Lost> {
     let shared = Shared::new(means.sockets.len()).map_err(Lost::Here)?;
     let before = means.ledger.look();
@@ -73,7 +70,7 @@ pub fn transfer(channel: &mut Channel, work: &Tcp, means: &Means<'_>) -> Result<
         let run = Run { work, means, shared: &shared, origin, first: &first };
         let supervision = Supervision::new(channel, &shared, means.longest + RESULTS);
         let outcome = run.through(scope, supervision, &before);
-        // Whatever happened, no thread goes on.
+        // No thread continues, whatever happened.
         shared.stop.store(true, Ordering::Relaxed);
         outcome
     });
@@ -88,9 +85,8 @@ struct Run<'env> {
     first: &'env AtomicU64,
 }
 
-/// Where a transfer stands.
 struct Progress<'s, 'env> {
-    /// When the first byte could be here at the earliest.
+    /// Earliest time at which the first byte could arrive.
     go: Instant,
     sending: Option<Threads<'s, send::Done>>,
     receiving: Option<Threads<'s, receive::Done>>,
@@ -99,14 +95,14 @@ struct Progress<'s, 'env> {
     outcome: Outcome,
 }
 
-/// The bytes that have arrived on the streams, as the kernel counts them, and when there were more than before.
+/// Bytes that arrived according to the kernel, and the time of the last progress.
 struct Arrivals {
     bytes: u64,
     progressed: Instant,
 }
 
 impl Arrivals {
-    /// Takes a look; true if more has arrived since the last one.
+    /// Updates the count. Returns true if more has arrived since the last call.
     fn look(&mut self, sockets: &[TcpStream]) -> bool {
         let bytes = sockets.iter().filter_map(|socket| TcpInfo::of(socket).ok()?.received).sum();
         let has_progressed = std::mem::replace(&mut self.bytes, bytes) != bytes;
@@ -116,7 +112,7 @@ impl Arrivals {
         has_progressed
     }
 
-    /// Fails if nothing has arrived for [`UNACKNOWLEDGED`] of what the other end has sent.
+    /// Fails if nothing has arrived for [`UNACKNOWLEDGED`] although the other end has sent more.
     fn check(&self, sockets: &[TcpStream]) -> Result<(), Lost> {
         if self.progressed.elapsed() < UNACKNOWLEDGED {
             return Ok(());
@@ -148,7 +144,7 @@ impl<'env> Run<'env> {
         let (gate, opened) = crossbeam_channel::bounded(0);
         let sending = if self.sends() { Some(self.senders(scope, &opened)?) } else { None };
         let infos = Infos::new(if self.sends() { self.means.sockets } else { &[] });
-        // Who waits at the gate sends nothing where the word to begin did not come.
+        // Threads that wait at the gate send nothing if `Go` was not exchanged.
         supervision.begin(self.means.end).inspect_err(|_| self.shared.stop.store(true, Ordering::Relaxed))?;
         let go = Instant::now() + self.way_back();
         drop(gate);
@@ -183,14 +179,14 @@ impl<'env> Run<'env> {
         }
     }
 
-    /// How long the word to begin and the first byte take together, there and back; the far end's word has come.
+    /// Time from `Go` to the first byte's arrival at the client: a round trip; zero at the server.
     fn way_back(&self) -> Duration {
         let info = self.means.sockets.first().filter(|_| self.means.end == End::Near).map(TcpInfo::of);
         info.and_then(Result::ok)
             .map_or(Duration::ZERO, |info| Duration::from_micros(u64::from(info.way_us())))
     }
 
-    /// Deals with what was seen; what else is there is handed back.
+    /// Handles an event. Returns a message that needs more handling.
     fn expect(&self, seen: Seen) -> Result<Option<Message>, Lost> {
         match (seen, self.means.end) {
             (Seen::Local, _) => Ok(None),
@@ -207,7 +203,7 @@ impl<'env> Run<'env> {
         }
     }
 
-    /// Collects threads that have ended, and tells the other end what was sent.
+    /// Joins threads that have ended, and sends the other end the totals.
     fn advance(
         &self,
         progress: &mut Progress<'_, '_>,
@@ -221,7 +217,7 @@ impl<'env> Run<'env> {
             progress.outcome.sent_by_stream = done.iter().map(|d| d.bytes).collect();
             supervision.send(&Message::Sent(progress.outcome.sent_by_stream.clone()))?;
             progress.outcome.here.sent = Some(progress.infos.sent(&done));
-            // From here on nothing is sent any more.
+            // From here on nothing is sent.
             supervision.bear(RESULTS);
         }
         if self.shared.receivers_done.load(Ordering::Acquire) == all
@@ -233,7 +229,6 @@ impl<'env> Run<'env> {
         Ok(())
     }
 
-    /// Threads that send as soon as the gate is opened.
     fn senders<'s>(&self, scope: &'s Scope<'s, 'env>, gate: &Gate) -> Result<Threads<'s, send::Done>, Lost> {
         let shared = self.shared;
         let works = self.means.sockets.iter().enumerate().map(|(number, socket)| {
@@ -268,13 +263,14 @@ impl<'env> Run<'env> {
             };
             move || receive(socket, orders, shared)
         });
-        // In both directions at once, those who receive stand behind those who send.
+        // In both directions at once, receivers use the CPUs after those of the senders.
         let first = if self.sends() { self.means.sockets.len() } else { 0 };
         let cpus = &self.means.cpus;
         Team { name: "receive", done: &shared.receivers_done, shared, cpus, first }.start(scope, works)
     }
 
-    /// Whether the last bytes of a stream, which are noticed late by a receiver that waits for much, are few among all.
+    /// Whether the last bytes, which a receiver that waits for much notices late, are few among
+    /// all.
     fn is_long(&self) -> bool {
         match self.work.amount {
             Amount::Nanos(_) => true,
@@ -285,7 +281,7 @@ impl<'env> Run<'env> {
         }
     }
 
-    /// One stream's share of the highest rate, in bytes per second.
+    /// Share of one stream in the highest rate, bytes/s.
     fn most(&self) -> f64 {
         self.means.most / 8.0 / self.means.sockets.len().max(1) as f64
     }
@@ -306,19 +302,18 @@ fn account_since(means: &Means<'_>, before: &account::Look) -> crate::wire::Acco
     before.until(&means.ledger.look())
 }
 
-/// Puts the streams together.
 fn received(streams: &[receive::Done], origin: Instant, go: Instant, omits: bool) -> Received {
     let bytes: u64 = streams.iter().map(|s| s.bytes).sum();
     let last = streams.iter().map(|s| s.last).max().unwrap_or(origin);
     let first = streams.iter().filter_map(|s| s.base).min_by_key(|(at, _)| *at);
-    // Of a stream whose count never began, nothing is counted.
+    // For a stream that never started counting, nothing is counted.
     let omitted: u64 = streams.iter().map(|s| s.base.map_or(s.bytes, |(_, before)| before)).sum();
     let (counted, begun) = match first {
         Some((at, _)) if omits => (bytes - omitted, at),
         None if omits => (0, last),
-        // Nearly all in one piece: the time that it took lies before its arrival.
+        // Nearly all in one piece: the transfer time lies before its arrival.
         Some((at, _)) if at < go && omitted * 10 <= bytes => (bytes - omitted, at),
-        // What came before the clock ran must not be counted by it.
+        // Bytes that arrived before the clock started must not be counted by it.
         Some((at, _)) if at < go => (bytes, origin),
         _ if go < last => (bytes, go),
         _ => (bytes, origin),
@@ -333,12 +328,11 @@ fn received(streams: &[receive::Done], origin: Instant, go: Instant, omits: bool
     }
 }
 
-/// What the kernel tells of the sending streams, from the beginning of a transfer on.
 struct Infos<'a> {
     sockets: Vec<(&'a TcpStream, TcpInfo)>,
     began: Instant,
     acknowledged: u64,
-    /// When the other end acknowledged more than before.
+    /// Time of the last progress of acknowledgements.
     progressed: Instant,
     tcp_samples: TcpSamples,
 }
@@ -357,8 +351,8 @@ impl<'a> Infos<'a> {
         infos
     }
 
-    /// Has the send buffers hold no more than the path carries in [`UNSENT`] besides what is under way: a buffer of
-    /// megabytes would keep a slow path busy for a minute after a sample of a fifth of a second.
+    /// Limits send buffers to what the path carries in [`UNSENT`]: a buffer of megabytes would keep
+    /// a slow path busy for a minute after a sample of a fifth of a second.
     fn limit_unsent<'i>(&self, infos: impl Iterator<Item = &'i TcpInfo>) {
         for ((socket, _), info) in self.sockets.iter().zip(infos) {
             let rate = info.delivery_rate.unwrap_or(u64::MAX);
@@ -372,7 +366,7 @@ impl<'a> Infos<'a> {
         self.sockets.iter().map(|(socket, before)| TcpInfo::of(socket).unwrap_or(*before)).collect()
     }
 
-    /// Takes a look; true when the other end has acknowledged more since the last one.
+    /// Takes a sample. Returns true if the other end has acknowledged more since the last one.
     fn look(&mut self) -> bool {
         let now = self.now();
         if now.is_empty() {
@@ -388,8 +382,8 @@ impl<'a> Infos<'a> {
         has_progressed
     }
 
-    /// Fails if the other end has acknowledged nothing for [`UNACKNOWLEDGED`], although its kernel was sent the same
-    /// segments again and again. A receiver whose buffer is full acknowledges them all.
+    /// Fails if the other end has acknowledged nothing for [`UNACKNOWLEDGED`] despite
+    /// retransmissions. A receiver with a full buffer still acknowledges them.
     fn check(&self, sender: End) -> Result<(), Lost> {
         if self.progressed.elapsed() < UNACKNOWLEDGED {
             return Ok(());

@@ -1,12 +1,11 @@
-//! TcpSamples at TCP in the course of a transfer: evenly spread over it, however long it takes, in bounded memory.
+//! TCP statistics over a transfer: samples that are evenly spread, in bounded memory.
 
 use crate::wire::{Look, MAX_LOOKS};
 
-/// The looks that are kept, and the means over all that were taken.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TcpSamples {
     kept: Vec<Look>,
-    /// One of so many is kept; 0 before the first.
+    /// One of `every` samples is kept; 0 before the first.
     every: u64,
     taken: u64,
     rtt_nanos: u64,
@@ -14,7 +13,7 @@ pub(super) struct TcpSamples {
 }
 
 impl TcpSamples {
-    /// Adds a look. When there is no room for one more, every second of those before goes.
+    /// Adds a sample. If there is no room, every second one is dropped.
     pub(super) fn push(&mut self, look: Look) {
         self.every = self.every.max(1);
         if self.taken.is_multiple_of(self.every) {
@@ -35,13 +34,12 @@ impl TcpSamples {
         self.cwnd_bytes = self.cwnd_bytes.saturating_add(look.cwnd_bytes);
     }
 
-    /// Round-trip time in nanoseconds and congestion window in bytes, the means over all looks.
+    /// Returns the means over all samples: round-trip time in ns and congestion window in bytes.
     pub(super) fn means(&self) -> (u64, u64) {
         let tcp_samples = self.taken.max(1);
         (self.rtt_nanos / tcp_samples, self.cwnd_bytes / tcp_samples)
     }
 
-    /// Those that are kept.
     pub(super) fn taken(&self) -> &[Look] {
         &self.kept
     }

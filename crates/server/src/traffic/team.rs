@@ -1,4 +1,4 @@
-//! The threads of one transfer: a team sends, another receives, a thread for each stream.
+//! The threads of one transfer: a team of senders and one of receivers, with one thread per stream.
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,30 +7,25 @@ use std::thread::{Builder, Scope, ScopedJoinHandle};
 use super::{Cpus, Lost, Shared};
 use crate::wire::RESULTS;
 
-/// Threads that are at work.
 pub(super) type Threads<'s, T> = Vec<ScopedJoinHandle<'s, io::Result<T>>>;
 
-/// Closed until its sender is dropped: threads that wait at it begin together, when the word to begin is given.
+/// Gate that opens when its sender is dropped, so that waiting threads start together.
 pub(super) type Gate = crossbeam_channel::Receiver<std::convert::Infallible>;
 
-/// What the threads of a team have in common.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Team<'a> {
-    /// What each is called, before its number.
+    /// Prefix of the thread names.
     pub(super) name: &'static str,
-    /// Where each counts itself when it has ended.
+    /// Counter of threads that have ended.
     pub(super) done: &'a AtomicUsize,
     pub(super) shared: &'a Shared,
-    /// Where they run, in turn, the first of them on this CPU of the list.
+    /// CPUs of the threads, in turn; the first thread gets index `first`.
     pub(super) cpus: &'a Cpus,
     pub(super) first: usize,
 }
 
 impl<'env> Team<'env> {
-    /// Starts a thread for each piece of work, and returns when all run. One that fails stops all.
-    ///
-    /// # Errors
-    /// This machine gives no thread.
+    /// Starts a thread per piece of work, and returns when all run. A failed thread stops all.
     pub(super) fn start<'s, T, W>(
         self,
         scope: &'s Scope<'s, 'env>,
@@ -58,23 +53,20 @@ impl<'env> Team<'env> {
         let threads: Threads<'s, T> =
             works.enumerate().map(start).collect::<io::Result<_>>().map_err(Lost::Thread)?;
         for _ in &threads {
-            // A thread that ends before is noticed when it is joined.
+            // A thread that ends early is noticed when it is joined.
             let _ = readies.recv_timeout(RESULTS);
         }
         Ok(threads)
     }
 }
 
-/// What the threads found; one that failed is the reason for all.
-///
-/// # Errors
-/// The first failure.
+/// Joins the threads. Returns their results or the first failure.
 pub(super) fn joined<T>(threads: Threads<'_, T>) -> Result<Vec<T>, Lost> {
     let ended = || Err(io::Error::other("its thread ended unexpectedly"));
     threads.into_iter().map(|t| t.join().unwrap_or_else(|_| ended()).map_err(Lost::of_stream)).collect()
 }
 
-/// What one of `parts` gets of `all`: parts differ by one at most.
+/// Returns the share of `part` in `all`; the shares of `parts` parts differ by one at most.
 pub(super) const fn share(all: u64, parts: u64, part: u64) -> u64 {
     all / parts + if part < all % parts { 1 } else { 0 }
 }

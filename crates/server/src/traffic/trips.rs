@@ -1,8 +1,5 @@
-//! The far end's half of round trips: each message goes back as it came, by UDP, over TCP streams, or over a new
-//! connection each, until the near end has enough.
-//!
-//! It only answers what comes, and never with more than came; so it says nothing meanwhile, and bears silence while
-//! the work lasts.
+//! Server side of round trips: echoes each message until the client has enough. It sends no more
+//! than it received, no keep-alives, and tolerates silence.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -16,19 +13,17 @@ use super::team::{Team, joined};
 use super::{Cpus, Lost, Seen, Shared, Supervision, nanos, thread_cpu, udp};
 use crate::wire::{Channel, Echoed, Message, RESULTS, Trips, Waiting, WireError};
 
-/// A wait looks up this often.
 const WAIT_LOOK_TIME: Duration = Duration::from_millis(20);
-/// One connection of its own may take so long in all.
 const CONNECTION: Duration = Duration::from_secs(2);
 
-/// What the messages come by.
+/// Source of the messages.
 #[derive(Debug)]
 pub enum Means<'a> {
     /// Connected UDP sockets.
     Udp(&'a [UdpSocket]),
-    /// Streams that have joined.
+    /// Joined streams.
     Tcp(&'a [TcpStream]),
-    /// A port of its own on the address of the control connection.
+    /// A separate port on the address of the control connection.
     Connect,
 }
 
@@ -38,17 +33,13 @@ struct Done {
     cpu: Duration,
 }
 
-/// One thread's way to get and give messages.
 enum Line<'a> {
     Udp(&'a UdpSocket),
     Tcp(&'a TcpStream),
     Connect(&'a TcpListener, IpAddr),
 }
 
-/// Echoes until the near end has enough.
-///
-/// # Errors
-/// The near end is gone or silent for too long; a socket cannot be had or failed.
+/// Echoes messages until the client has enough.
 pub fn serve(
     channel: &mut Channel,
     work: &Trips,
@@ -99,7 +90,7 @@ fn listen(mut local: SocketAddr) -> io::Result<TcpListener> {
     Ok(listener)
 }
 
-/// Says that all is ready, and waits until the near end has enough or a thread has ended early.
+/// Sends that all is ready, and waits until the client has enough or a thread ends early.
 fn watch(
     channel: &mut Channel,
     work: &Trips,
@@ -126,7 +117,7 @@ fn watch(
 }
 
 fn echo(line: &Line<'_>, work: &Trips, shared: &Shared) -> io::Result<Done> {
-    // One byte more, to notice what is longer than was agreed.
+    // One byte more detects messages that are too long.
     let mut buffer = vec![0; work.message as usize + 1];
     let cpu = thread_cpu();
     let messages = match line {
@@ -148,7 +139,7 @@ fn by_udp(socket: &UdpSocket, work: &Trips, buffer: &mut [u8], shared: &Shared) 
     let mut messages = 0;
     while !shared.stop.load(Ordering::Relaxed) {
         match socket.recv(buffer) {
-            // A datagram of another size is none of this work, and is not answered.
+            // A datagram of another size is foreign, and is not answered.
             Ok(count) if count == work.message as usize => match socket.send(&buffer[..count]) {
                 Ok(_) => messages += 1,
                 Err(e) if nothing_yet(&e) || udp::ports::is_gone(&e) => {}
@@ -170,7 +161,7 @@ fn by_tcp(mut stream: &TcpStream, work: &Trips, buffer: &mut [u8], shared: &Shar
     let (mut messages, mut held) = (0, 0);
     while !shared.stop.load(Ordering::Relaxed) {
         match stream.read(&mut buffer[held..]) {
-            // The near end has gone; the control connection says so as well.
+            // The client is gone; the control connection shows this too.
             Ok(0) => break,
             Ok(count) => held += count,
             Err(e) if nothing_yet(&e) => continue,
@@ -206,7 +197,7 @@ fn wait_for(socket: impl std::os::fd::AsFd, what: PollFlags, longest: Duration) 
     }
 }
 
-/// Serves connections from the near end's address, one after another; others are closed unread.
+/// Serves connections from the client's address, one after another.
 fn by_connections(
     listener: &TcpListener,
     peer: IpAddr,
@@ -219,20 +210,20 @@ fn by_connections(
         let stream = match listener.accept() {
             Ok((stream, from)) if from.ip().to_canonical() == peer.to_canonical() => stream,
             Ok(_) => continue,
-            // None there; or it has gone again, or there is no descriptor at the moment.
+            // There is none, it is gone again, or no descriptor is left at the moment.
             Err(_) if work.waiting == Waiting::Poll => continue,
             Err(_) => {
                 wait_for(listener, PollFlags::IN, WAIT_LOOK_TIME)?;
                 continue;
             }
         };
-        // What goes wrong on one connection is that connection's loss.
+        // A failed connection only loses its message.
         messages += u64::from(one(&stream, work, buffer, shared).unwrap_or(false));
     }
     Ok(messages)
 }
 
-/// One message over a connection of its own; this end closes first, so that no port of the near end lingers.
+/// Echoes one message and closes first, so that no port of the client stays in `TIME_WAIT`.
 fn one(mut stream: &TcpStream, work: &Trips, buffer: &mut [u8], shared: &Shared) -> io::Result<bool> {
     let deadline = Instant::now() + CONNECTION;
     let message = &mut buffer[..work.message as usize];

@@ -1,4 +1,4 @@
-//! A connection that carries sealed messages, every wait with a deadline in all, never one per read.
+//! A connection with sealed messages. Deadlines bound a whole wait, not a single read.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -12,49 +12,49 @@ use super::frame::{self, FrameError, Inbox};
 use super::handshake::{HandshakeError, Initiator, LENGTH};
 use super::{HANDSHAKE, Key, Message, REQUEST};
 
-/// Why a connection cannot go on.
+/// Reason why a connection is unusable.
 #[derive(Debug, thiserror::Error)]
 pub enum WireError {
     /// The handshake failed.
     #[error("{0}")]
     Handshake(#[from] HandshakeError),
-    /// A frame is none.
+    /// The other end sent an invalid frame.
     #[error("it sent {0}")]
     Frame(#[from] FrameError),
-    /// A message is none.
+    /// The other end sent an invalid message.
     #[error("it sent a message that cannot be read: {0}; use the same plimsoll version on both machines")]
     Message(String),
-    /// A message that may be read, in the wrong place.
+    /// The other end sent a valid message at the wrong time.
     #[error("it sent a message out of turn; use the same plimsoll version on both machines")]
     OutOfTurn,
-    /// The other closed the connection.
+    /// The other end closed the connection.
     #[error("it closed the connection")]
     Closed,
-    /// The deadline is over.
+    /// Nothing arrived before the deadline.
     #[error("it was silent for too long")]
     Silent,
-    /// The system failed.
+    /// A system call failed.
     #[error("{0}")]
     Io(io::Error),
 }
 
-/// What an error of a connection says of the other end.
+/// State of the other end according to an error of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gone {
     /// It closed the connection.
     Closed,
-    /// It said nothing in time.
+    /// It sent nothing before the deadline.
     Silent,
-    /// Nothing: the system failed.
+    /// Not known: a system call failed.
     No,
 }
 
 impl Gone {
-    /// By the kind of the error.
+    /// Classifies an error by its kind.
     pub fn of(error: &io::Error) -> Self {
         match error.kind() {
             ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => Gone::Closed,
-            // What a socket's timeout gives on Linux.
+            // Linux returns these for a socket's timeout.
             ErrorKind::WouldBlock | ErrorKind::TimedOut => Gone::Silent,
             _ => Gone::No,
         }
@@ -71,7 +71,7 @@ impl From<io::Error> for WireError {
     }
 }
 
-/// A connection whose ends know each other.
+/// An authenticated connection.
 #[derive(Debug)]
 pub struct Channel {
     stream: TcpStream,
@@ -80,10 +80,7 @@ pub struct Channel {
 }
 
 impl Channel {
-    /// The near end's handshake on a new connection.
-    ///
-    /// # Errors
-    /// The other does not know the key, is of another version or something else, or is silent.
+    /// Performs the client's handshake on a new connection.
     pub fn connect(mut stream: TcpStream, key: &Key) -> Result<Self, WireError> {
         let deadline = Instant::now() + HANDSHAKE;
         stream.set_nodelay(true)?;
@@ -94,7 +91,7 @@ impl Channel {
         let mut done = 0;
         while done < LENGTH {
             done += match read_by(&mut stream, &mut answer[done..], deadline) {
-                // A stranger to the far end gets no answer but the end.
+                // A server closes the connection if it refuses the key.
                 Err(error) if Gone::of(&error) == Gone::Closed => return Err(HandshakeError::Refused.into()),
                 other => other?,
             };
@@ -102,35 +99,29 @@ impl Channel {
         Ok(Channel::new(stream, initiator.finish(&answer)?))
     }
 
-    /// A connection whose handshake is over.
+    /// Creates a channel after the handshake.
     pub fn new(stream: TcpStream, transport: TransportState) -> Self {
         Channel { stream, transport, inbox: Inbox::default() }
     }
 
-    /// The connection itself, for its addresses and options.
+    /// Returns the connection, for its addresses and options.
     pub const fn stream(&self) -> &TcpStream {
         &self.stream
     }
 
-    /// The bare connection, for a stream: nothing of it is read ahead.
+    /// Returns the bare connection for a stream; nothing of it was read ahead.
     pub fn into_stream(self) -> TcpStream {
         self.stream
     }
 
-    /// Sends one message.
-    ///
-    /// # Errors
-    /// The other takes nothing, or is gone.
+    /// Sends one message. Fails if the other end accepts no data, or is gone.
     pub fn send(&mut self, message: &Message) -> Result<(), WireError> {
         let frame = frame::seal(&mut self.transport, &message.to_json())?;
         self.stream.set_write_timeout(Some(REQUEST))?;
         Ok(self.stream.write_all(&frame)?)
     }
 
-    /// Waits for the next message until `deadline`, however slowly its bytes come.
-    ///
-    /// # Errors
-    /// [`WireError::Silent`] at the deadline; what has come of a frame by then is kept.
+    /// Waits for the next message until `deadline`. A partial frame is kept.
     pub fn receive(&mut self, deadline: Instant) -> Result<Message, WireError> {
         loop {
             if let Some(message) = self.next()? {
@@ -143,10 +134,7 @@ impl Channel {
         }
     }
 
-    /// The next request: it may begin as late as `idle`, and must then come within [`REQUEST`] in all.
-    ///
-    /// # Errors
-    /// As [`Channel::receive`].
+    /// Waits for the next request: its start until `idle`, the rest for at most [`REQUEST`].
     pub fn receive_request(&mut self, idle: Instant) -> Result<Message, WireError> {
         if !self.inbox.has_begun() {
             let mut first = [0];
@@ -156,10 +144,7 @@ impl Channel {
         self.receive(Instant::now() + REQUEST)
     }
 
-    /// Reads what is there, without waiting.
-    ///
-    /// # Errors
-    /// It ended, or sent what is no message.
+    /// Returns the next message if it has arrived, without waiting.
     pub fn try_receive(&mut self) -> Result<Option<Message>, WireError> {
         loop {
             if let Some(message) = self.next()? {
@@ -183,25 +168,19 @@ impl Channel {
     }
 
     /// Sends a message and waits for the answer, [`REQUEST`] in all.
-    ///
-    /// # Errors
-    /// As [`Channel::send`] and [`Channel::receive`].
     pub fn ask(&mut self, message: &Message) -> Result<Message, WireError> {
         let deadline = Instant::now() + REQUEST;
         self.send(message)?;
         self.receive(deadline)
     }
 
-    /// How long until `deadline`, for those who wait for other things as well.
+    /// Returns the time left until `deadline`.
     pub fn left(deadline: Instant) -> Duration {
         deadline.saturating_duration_since(Instant::now())
     }
 }
 
-/// Reads at least one byte before `deadline`.
-///
-/// # Errors
-/// What [`Gone`] tells apart; at the end of the connection `UnexpectedEof`, at the deadline `TimedOut`.
+/// Reads at least one byte before `deadline`. Errors: `UnexpectedEof`, `TimedOut`; see [`Gone`].
 pub fn read_by(stream: &mut TcpStream, buffer: &mut [u8], deadline: Instant) -> io::Result<usize> {
     loop {
         let left = Channel::left(deadline);

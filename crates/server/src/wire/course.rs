@@ -1,35 +1,35 @@
-//! What arrived in the course of a transfer, and how an interface is shaped: parts of the messages that carry reports.
+//! Arrivals over time and shaping of an interface: parts of the messages with reports.
 
 use serde::{Deserialize, Serialize};
 
 use super::MAX_LOOKS;
 use super::message::time;
 
-/// The highest rate that an end may say it is held to, in bit/s: no interface comes near it.
+/// Highest valid rate of a shaper or policer, bit/s: above that of any interface.
 const MAX_RATE: u64 = 1_000_000_000_000_000;
 
-/// What arrived at the receiver in equal stretches of time, of all streams together.
+/// Arrivals at the receiver in equal stretches of time, over all streams.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Course {
-    /// Nanoseconds of a stretch; 0 where nothing arrived.
+    /// Length of a stretch, ns; 0 if nothing arrived.
     pub width: u64,
-    /// Bytes that arrived in each, at most [`MAX_LOOKS`] of them.
+    /// Bytes per stretch, at most [`MAX_LOOKS`] values.
     pub bytes: Vec<u64>,
-    /// The shortest time on the way of the datagrams that arrived in each, in nanoseconds above the shortest of all; null
-    /// where none arrived, empty where datagrams carry no time.
+    /// Shortest transit time per stretch, ns above the shortest of all; null without arrivals,
+    /// empty without timestamps.
     pub delays: Vec<Option<u64>>,
 }
 
-/// What the kernel of an end holds the interface of a session to, as far as it tells. Rates in bit/s.
+/// Rate limits that an end's kernel reports for the interface of a session. Rates in bit/s.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shaping {
-    /// All that leaves.
+    /// Limit of all outgoing packets.
     pub out: Option<u64>,
-    /// What leaves of each connection.
+    /// Limit of the outgoing packets of each connection.
     pub each_out: Option<u64>,
-    /// All that comes in: a policer drops the rest.
+    /// Limit of all incoming packets; a policer drops the rest.
     pub into: Option<u64>,
 }
 

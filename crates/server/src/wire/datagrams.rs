@@ -1,4 +1,4 @@
-//! The messages about datagrams and round trips: part of the closed set, see [`super::Message`].
+//! Messages for datagrams and round trips: part of the closed set [`super::Message`].
 
 use std::time::Duration;
 
@@ -8,128 +8,128 @@ use super::course::Course;
 use super::message::{Account, Amount, Direction, size, streams, time};
 use super::{MAX_DATAGRAM, MAX_MESSAGES};
 
-/// A transfer of datagrams.
+/// Request for a transfer of datagrams.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Udp {
-    /// Streams, from number 0.
+    /// Number of streams.
     pub streams: u16,
-    /// Bytes of a datagram.
+    /// Datagram size, bytes.
     pub datagram: u32,
-    /// Who sends.
+    /// Direction.
     pub direction: Direction,
-    /// How much.
+    /// Amount to move.
     pub amount: Amount,
-    /// Bits per second over all streams, in each direction; absent: as fast as it goes.
+    /// Target rate per direction over all streams, bit/s; absent for full speed.
     pub rate: Option<u64>,
-    /// Marks the datagrams of this transfer.
+    /// Tag of the datagrams of this transfer.
     pub tag: u32,
 }
 
-/// Who echoes how.
+/// How the server echoes messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Trip {
-    /// Each message that comes to the UDP ports goes back.
+    /// Messages to the UDP sockets.
     Udp,
-    /// Each message over the TCP streams that have joined.
+    /// Messages over the joined TCP streams.
     Tcp,
-    /// Each connection to a port of its own brings one message, which goes back, and is closed.
+    /// One message per connection to a separate port.
     Connect,
 }
 
-/// How the far end waits for messages.
+/// How the server waits for messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Waiting {
-    /// It sleeps.
+    /// Sleeps.
     Block,
-    /// It asks again and again.
+    /// Polls.
     Poll,
 }
 
-/// Round trips, until the near end says [`super::Message::Enough`].
+/// Request for round trips, until the client sends [`super::Message::Enough`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Trips {
-    /// By what.
+    /// How messages are echoed.
     pub trip: Trip,
-    /// Streams, from number 0.
+    /// Number of streams.
     pub streams: u16,
-    /// Bytes of a message.
+    /// Message size, bytes.
     pub message: u32,
-    /// How the far end waits.
+    /// How the server waits.
     pub waiting: Waiting,
-    /// The longest that it goes on, in nanoseconds.
+    /// Longest duration, ns.
     pub longest: u64,
-    /// Which of the far end's CPUs its first thread takes, from 0; the others follow.
+    /// Index of the server's CPU for its first thread; the next threads follow.
     #[serde(default)]
     pub place: u16,
 }
 
-/// What the sending half of an end did with datagrams.
+/// Results of a sender of datagrams.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UdpSent {
-    /// Datagrams that the kernel took.
+    /// Datagrams that the kernel accepted.
     pub datagrams: u64,
-    /// Nanoseconds of sending.
+    /// Time of sending, ns.
     pub nanos: u64,
-    /// Nanoseconds of CPU time of the sending threads.
+    /// CPU time of the sending threads, ns.
     pub cpu_nanos: u64,
-    /// Whether the kernel split datagrams that were handed over together.
+    /// Whether the kernel segmented datagrams (`UDP_SEGMENT`).
     pub segmented: bool,
 }
 
-/// What the receiving half of an end counted, in datagrams.
+/// Results of a receiver, in datagrams.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UdpReceived {
-    /// Sent, as the sender said.
+    /// Sent according to the sender.
     pub sent: u64,
-    /// Received, each once.
+    /// Received, without duplicates.
     pub received: u64,
-    /// Received again.
+    /// Duplicates.
     pub duplicates: u64,
     /// Received after one that was sent later.
     pub reordered: u64,
-    /// Received too late to be told from duplicates.
+    /// Received too late to be distinguished from duplicates.
     pub stale: u64,
-    /// Of something else.
+    /// Not part of the transfer.
     pub foreign: u64,
-    /// Variation of the transit time (RFC 3550), in nanoseconds, where datagrams carry their time.
+    /// Variation of the transit time (RFC 3550), ns, if datagrams carry their time.
     pub jitter_nanos: Option<u64>,
-    /// Nanoseconds from the first arrival to the last.
+    /// Time from the first arrival to the last, ns.
     pub span_nanos: u64,
-    /// Datagrams for which the receiving sockets had no room, where the kernel tells.
+    /// Datagrams dropped because a socket buffer was full, if the kernel reports it.
     pub dropped: Option<u64>,
-    /// Nanoseconds of CPU time of the receiving threads.
+    /// CPU time of the receiving threads, ns.
     pub cpu_nanos: u64,
-    /// When they arrived, each once.
+    /// Arrivals over time, without duplicates.
     pub course: Course,
 }
 
-/// What the far end saw of a transfer of datagrams.
+/// Report of an end on a transfer of datagrams.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UdpReport {
-    /// Of what it sent.
+    /// Results of its sender.
     pub sent: Option<UdpSent>,
-    /// Of what it received.
+    /// Results of its receiver.
     pub received: Option<UdpReceived>,
-    /// Of its machine.
+    /// Counters of its machine.
     pub account: Account,
 }
 
-/// What the far end saw of round trips.
+/// Report of the server on round trips.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Echoed {
-    /// Messages that went back.
+    /// Messages echoed.
     pub messages: u64,
-    /// Nanoseconds of CPU time of the echoing threads.
+    /// CPU time of the echoing threads, ns.
     pub cpu_nanos: u64,
-    /// Of its machine.
+    /// Counters of its machine.
     pub account: Account,
 }
 
@@ -151,7 +151,7 @@ impl Udp {
         }
     }
 
-    /// How long it lasts, where a time was asked for or follows from the rate.
+    /// Returns the duration, if the request contains it or it follows from the rate.
     pub fn time(&self) -> Option<Duration> {
         match (self.amount, self.rate) {
             (Amount::Nanos(nanos), _) => Some(Duration::from_nanos(nanos)),

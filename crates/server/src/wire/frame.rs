@@ -1,54 +1,48 @@
-//! Frames: a length of four bytes, then that many bytes of one sealed message.
-//!
-//! The length is checked when its four bytes are there; memory grows with what has arrived, never with what was
-//! announced.
+//! Frames: a length of four bytes, followed by one sealed message. Memory grows with the received
+//! bytes, not with the announced length.
 
 use snow::TransportState;
 
-/// Largest frame after its length: Noise allows no more.
+/// Largest frame without its length, bytes: the limit of Noise.
 pub const MAX: usize = 65_535;
-/// Bytes of the seal: no frame is shorter.
+/// Length of the seal, bytes; the shortest frame.
 const SEAL: usize = 16;
-/// Bytes of the length.
+/// Length of the length, bytes.
 const LENGTH_BYTES: usize = 4;
 
-/// What is wrong with a frame.
+/// Fault of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// Its length is out of range.
+    /// The length is out of range.
     #[error("a frame of {0} bytes, where {SEAL} to {MAX} are allowed")]
     Length(u32),
-    /// It was not sealed by the other end, or not in this place.
+    /// The frame was not sealed by the other end, or is out of order.
     #[error("a frame that is not authentic: it was changed on the way, or another key made it")]
     Seal,
-    /// There is more to say than fits in a frame.
+    /// The message does not fit in a frame.
     #[error("a message of {0} bytes does not fit in a frame")]
     TooLong(usize),
 }
 
-/// Puts frames together from bytes that arrive in pieces of any size.
+/// Assembles frames from pieces of any size.
 #[derive(Debug, Default)]
 pub struct Inbox {
     bytes: Vec<u8>,
 }
 
 impl Inbox {
-    /// Adds what has arrived.
+    /// Adds received bytes.
     pub fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Bytes still wanted before the next frame can be whole: read no more than these, so that what follows the last
-    /// frame stays with the connection.
-    ///
-    /// # Errors
-    /// [`FrameError::Length`].
+    /// Returns the bytes missing for the next frame. Read no more, so that later data stays unread.
     pub fn wanted(&self) -> Result<usize, FrameError> {
         let whole = self.length()?.map_or(LENGTH_BYTES, |length| LENGTH_BYTES + length);
         Ok(whole.saturating_sub(self.bytes.len()))
     }
 
-    /// Whether a frame has begun to arrive.
+    /// Whether a part of a frame has arrived.
     pub fn has_begun(&self) -> bool {
         !self.bytes.is_empty()
     }
@@ -62,10 +56,8 @@ impl Inbox {
         }
     }
 
-    /// Takes the next frame out, if it is whole, and opens it.
-    ///
-    /// # Errors
-    /// A length out of range, or a broken seal: the connection is of no use any more.
+    /// Removes the next frame, if complete, and opens it. The connection is unusable after an
+    /// error.
     pub fn take(&mut self, transport: &mut TransportState) -> Result<Option<Vec<u8>>, FrameError> {
         let Some(length) = self.length()? else { return Ok(None) };
         if self.bytes.len() < LENGTH_BYTES + length {
@@ -80,10 +72,7 @@ impl Inbox {
     }
 }
 
-/// Seals `message` into a frame.
-///
-/// # Errors
-/// It is too long.
+/// Seals `message` into a frame. Fails if it is too long.
 pub fn seal(transport: &mut TransportState, message: &[u8]) -> Result<Vec<u8>, FrameError> {
     let length = message.len() + SEAL;
     let said =

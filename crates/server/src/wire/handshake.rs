@@ -1,30 +1,30 @@
-//! The handshake: `Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s`, two messages of [`LENGTH`] bytes.
+//! The handshake: `Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s`, two messages of [`LENGTH`] bytes. Pure.
 //!
-//! Pure: bytes in, bytes out. Message 1 is sealed with the shared key, so a stranger's is known by its seal before any
-//! costly arithmetic; message 2 proves that the far end has the key, and the first frame proves that the near end is no
-//! replay. Both messages carry the version and nothing else: message 1 can be replayed, so it must not command.
+//! Message 1 is sealed with the key, so a wrong one is refused before costly arithmetic. Message 2
+//! proves that the server has the key, the first frame that the client is no replay. Both messages
+//! carry only the version: message 1 can be replayed, so it must not contain a request.
 
 use snow::{Builder, HandshakeState, TransportState};
 
 use super::{Key, PROTOCOL_VERSION};
 
 const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
-/// Mixed in, so that no other program's handshake with the same key is one of ours.
+/// Separates this handshake from those of other programs with the same key.
 const PROLOGUE: &[u8] = b"plimsoll";
 
-/// Version, and two bytes for later that must be zero.
+/// Length of the payload: version, and two reserved bytes that must be zero.
 const PAYLOAD: usize = 4;
 
-/// Bytes of each message: a public key, the sealed payload, its seal.
+/// Length of each message: a public key, the sealed payload, its seal.
 pub const LENGTH: usize = 32 + PAYLOAD + 16;
 
-/// Why a handshake failed.
+/// Reason why a handshake failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HandshakeError {
-    /// The other does not know the key, or speaks something else.
+    /// The other end does not know the key, or uses another protocol.
     #[error("the key was refused")]
     Refused,
-    /// The other is of another version.
+    /// The other end has another version.
     #[error(
         "it uses protocol version {0}, and this plimsoll uses version {PROTOCOL_VERSION}: use the same build on client and server"
     )]
@@ -44,7 +44,6 @@ fn begin(key: &Key) -> Option<Builder<'_>> {
     builder.prologue(PROLOGUE).ok()?.psk(0, key.bytes()).ok()
 }
 
-/// Reads a message's payload: the other's version.
 fn read(state: &mut HandshakeState, message: &[u8; LENGTH]) -> Result<u16, HandshakeError> {
     let mut said = [0; LENGTH];
     match state.read_message(message, &mut said) {
@@ -65,15 +64,12 @@ const fn same(version: u16) -> Result<(), HandshakeError> {
     if version == PROTOCOL_VERSION { Ok(()) } else { Err(HandshakeError::Version(version)) }
 }
 
-/// The end that connects.
+/// The connecting end.
 #[derive(Debug)]
 pub struct Initiator(HandshakeState);
 
 impl Initiator {
-    /// Begins; the bytes are message 1.
-    ///
-    /// # Errors
-    /// [`HandshakeError::Internal`].
+    /// Starts the handshake and returns message 1. Fails if the cryptographic library fails.
     pub fn new(key: &Key) -> Result<(Self, [u8; LENGTH]), HandshakeError> {
         let state = begin(key).and_then(|b| b.build_initiator().ok());
         let mut state = state.ok_or(HandshakeError::Internal)?;
@@ -81,29 +77,23 @@ impl Initiator {
         Ok((Initiator(state), message))
     }
 
-    /// Ends with the answer, message 2.
-    ///
-    /// # Errors
-    /// The other does not have the key, or is of another version.
+    /// Completes the handshake with message 2. Fails for another key or version.
     pub fn finish(mut self, answer: &[u8; LENGTH]) -> Result<TransportState, HandshakeError> {
         same(read(&mut self.0, answer)?)?;
         self.0.into_transport_mode().map_err(|_| HandshakeError::Internal)
     }
 }
 
-/// What the end that listens answers.
+/// Answer of the listening end.
 #[derive(Debug)]
 pub struct Answer {
-    /// Message 2. It is sent to whoever knows the key, also when the version differs: so the other can name it.
+    /// Message 2. A client with the key gets it even if its version differs, to report that.
     pub message: [u8; LENGTH],
-    /// The sealed connection; an error when the other's version is another.
+    /// The sealed connection; an error if the versions differ.
     pub transport: Result<TransportState, HandshakeError>,
 }
 
-/// Answers message 1.
-///
-/// # Errors
-/// The other does not have the key: no answer may be given.
+/// Answers message 1. Fails if the other end does not have the key: no answer may be sent.
 pub fn respond(key: &Key, message: &[u8; LENGTH]) -> Result<Answer, HandshakeError> {
     let state = begin(key).and_then(|b| b.build_responder().ok());
     let mut state = state.ok_or(HandshakeError::Internal)?;
@@ -119,7 +109,6 @@ pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Message 1 of a program of another version.
     pub(crate) fn message_of_version(key: &Key, version: u16) -> [u8; LENGTH] {
         let mut state = begin(key).unwrap().build_initiator().unwrap();
         let [high, low] = version.to_be_bytes();
@@ -175,7 +164,7 @@ pub(crate) mod tests {
             let key = Key::open();
             let (_, mut first) = Initiator::new(&key).unwrap();
             first[at] ^= 1u8 << bit;
-            // The highest bit of a public key is ignored by its arithmetic, but not by the hash over it.
+            // X25519 ignores the highest bit of a public key, but the hash over it does not.
             prop_assert!(respond(&key, &first).is_err());
         }
     }

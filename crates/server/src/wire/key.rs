@@ -1,6 +1,5 @@
-//! The secret that both ends share: 32 random bytes, written as 64 hexadecimal digits.
-//!
-//! Random and not a passphrase: a recorded first message would let a passphrase be guessed at leisure.
+//! The shared secret: 32 random bytes, written as 64 hexadecimal digits. It is no passphrase, since
+//! a recorded first message would allow an offline attack on it.
 
 use std::fmt::{self, Write as _};
 use std::fs::File;
@@ -13,76 +12,70 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use plimsoll_system::links::LinkError;
 
-/// Bytes of a key.
+/// Length of a key, bytes.
 pub const LENGTH: usize = 32;
 
-/// A shared key. Its text is shown only where it is asked for.
+/// A shared key. [`Debug`](fmt::Debug) does not show it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Key([u8; LENGTH]);
 
-/// Why there is no key.
+/// Reason why there is no key.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
-    /// Its file cannot be read or written.
+    /// The file cannot be read or written.
     #[error("the key file {path}: {source}; use another file")]
     File {
-        /// As named.
+        /// Path of the file.
         path: String,
-        /// The system's reason.
+        /// Error of the system.
         source: io::Error,
     },
-    /// Its file can be read by others.
+    /// Other users can read the file.
     #[error(
         "other users can read the key file {path}; use a key that only you can read: plimsoll key new FILE makes one"
     )]
     Exposed {
-        /// As named.
+        /// Path of the file.
         path: String,
     },
-    /// Its place cannot be trusted.
+    /// The location of the file cannot be trusted.
     #[error("the key file {path} is not written, for safety: {why}")]
     Refused {
-        /// As named.
+        /// Path of the file.
         path: String,
-        /// Why, and what to do.
+        /// Reason and remedy.
         why: String,
     },
-    /// It is no key.
+    /// The text is no key.
     #[error("{place} does not hold a key (64 hexadecimal digits); `plimsoll key new FILE` makes one")]
     Malformed {
-        /// Where it was read.
+        /// Source of the text.
         place: String,
     },
 }
 
 impl Key {
-    /// A new one, from the operating system's random source.
-    ///
-    /// # Errors
-    /// The system gives no random bytes.
+    /// Creates a random key.
     pub fn random() -> io::Result<Self> {
         plimsoll_system::random::secret().map(Key)
     }
 
-    /// The key of servers that were told to be open to everybody. It keeps nobody out.
+    /// Returns the well-known key of open servers, which protects nothing.
     pub const fn open() -> Self {
         Key([0; LENGTH])
     }
 
-    /// Its bytes.
+    /// Returns the bytes.
     pub const fn bytes(&self) -> &[u8; LENGTH] {
         &self.0
     }
 
-    /// As 64 hexadecimal digits.
+    /// Returns 64 hexadecimal digits.
     pub fn to_hex(&self) -> String {
         hex(&self.0)
     }
 
-    /// Reads 64 hexadecimal digits, white space around them allowed; `place` is for the error.
-    ///
-    /// # Errors
-    /// Anything else.
+    /// Parses 64 hexadecimal digits; `place` names the source in the error.
     pub fn from_hex(text: &str, place: &str) -> Result<Self, KeyError> {
         let mut bytes = [0; LENGTH];
         match unhex(text.trim(), &mut bytes) {
@@ -91,14 +84,11 @@ impl Key {
         }
     }
 
-    /// Reads a key file, or a pipe that another program writes it to. It must not be readable by others.
-    ///
-    /// # Errors
-    /// It cannot be read, is open to others, or holds no key.
+    /// Reads a key from a file or pipe that other users cannot read.
     pub fn read(path: &Path) -> Result<Self, KeyError> {
         let shown = plimsoll_units::text::shown_bytes(path.as_os_str().as_encoded_bytes());
         let failed = |source| KeyError::File { path: shown.clone(), source };
-        // Nobody waits for the writer of a FIFO that has none: it is empty.
+        // A FIFO without a writer reads as empty, without waiting.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = File::from(open(path, flags, Mode::empty()).map_err(|e| failed(e.into()))?);
         let about = file.metadata().map_err(failed)?;
@@ -114,10 +104,7 @@ impl Key {
         Key::from_hex(&text, &shown)
     }
 
-    /// Writes it to a new file that only its owner can read.
-    ///
-    /// # Errors
-    /// The file exists, or cannot be written.
+    /// Writes the key to a new file that only its owner can read.
     pub fn write_new(&self, path: &Path) -> Result<(), KeyError> {
         let shown = plimsoll_units::text::shown_bytes(path.as_os_str().as_encoded_bytes());
         let failed = |source| KeyError::File { path: shown.clone(), source };
@@ -150,7 +137,6 @@ impl<'de> Deserialize<'de> for Key {
     }
 }
 
-/// Bytes as hexadecimal digits.
 pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         // Writing to a String cannot fail.
@@ -159,7 +145,7 @@ pub(super) fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Fills `bytes` from exactly twice as many hexadecimal digits; false when the text is anything else.
+/// Fills `bytes` from exactly twice as many hexadecimal digits; false for any other text.
 pub(super) fn unhex(text: &str, bytes: &mut [u8]) -> bool {
     let digits = text.as_bytes();
     let digit = |b: u8| (b as char).to_digit(16);
@@ -212,7 +198,7 @@ mod tests {
         }
     }
 
-    /// A shell hands over what a program prints as a pipe; a FIFO that nobody writes to keeps nobody waiting.
+    /// A shell passes the output of a program as a pipe; a FIFO without a writer causes no wait.
     #[test]
     fn a_key_may_come_by_a_pipe() {
         let dir = tempfile::tempdir().unwrap();

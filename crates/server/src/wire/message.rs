@@ -1,7 +1,5 @@
-//! The closed set of messages: all that either end can ask or say.
-//!
-//! JSON of typed structures that know all their fields; every number has a range, checked in [`Message::parse`], and
-//! is a whole number: nanoseconds, bytes. No message names a file, a program or an address.
+//! The closed set of messages: JSON without unknown fields. Numbers are integers (ns, bytes) in a
+//! range that [`Message::parse`] checks. No message names a file, a program or an address.
 
 use std::time::Duration;
 
@@ -14,77 +12,75 @@ use super::{MAX_LOOKS, MAX_MESSAGE, MAX_MESSAGES, MAX_STREAMS};
 use crate::traffic::carrier::Carrier;
 use crate::traffic::link_watch::{LinkLoss, MAX_LINKS};
 
-/// Longest transfer that can be asked for, in nanoseconds: a day.
+/// Longest transfer that can be requested, ns: a day.
 const DAY: u64 = 86_400 * 1_000_000_000;
-/// Longest text in a message.
 const TEXT: usize = 1000;
 
-/// One message, of either end.
+/// A message of either end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Message {
-    /// Near end, first: it wants a session.
+    /// Client, first message: requests a session.
     Open {
-        /// Another session of the same client, whose turn it shares: for what is measured under a load.
+        /// Another session of the same client whose turn it shares, to measure under a load.
         beside: Option<Hex128>,
     },
-    /// Far end: the session is there.
+    /// Server: the session is open.
     Welcome(Welcome),
-    /// Near end, first on a connection of its own: it becomes a stream of a session.
+    /// Client, first message on a further connection: makes it a stream of a session.
     Join(Join),
-    /// Far end: bare bytes from here on.
+    /// Server: only bare bytes follow.
     Joined,
-    /// Far end: this server has no session of that name and of the client's address.
+    /// Server: there is no such session for the client's address.
     NoSession {
-        /// The server that says so, as its welcome names it.
+        /// Id of the server, as in its welcome.
         server: Hex128,
     },
-    /// Near end: a TCP transfer over the streams that have joined.
+    /// Client: requests a TCP transfer over the joined streams.
     Tcp(Tcp),
-    /// Far end: it is ready for the transfer asked for; those who receive are waiting already.
+    /// Server: ready for the requested transfer; its receivers are waiting.
     Ready,
-    /// Near end: it is ready as well, go.
+    /// Client: ready as well; start.
     Go,
-    /// Either end, during a transfer.
+    /// Either end: keep-alive during a transfer.
     Alive,
-    /// Far end: the near end acknowledges nothing of what the streams carry; the session ends.
+    /// Server: the client acknowledges no stream data; the session ends.
     Unacknowledged {
-        /// Payload of the largest segment, in bytes.
+        /// Payload of the largest segment, bytes.
         segment: u32,
     },
-    /// Either end, when it has sent all: bytes by stream.
+    /// Either end: all is sent; bytes per stream.
     Sent(Vec<u64>),
-    /// Far end: the transfer is over, and this is what it saw.
+    /// Server: the transfer is over; its report.
     Done(Box<Report>),
-    /// Near end: it wants to send datagrams, from a socket for each stream.
+    /// Client: requests UDP sockets.
     UdpOpen {
-        /// Streams.
+        /// Number of streams.
         streams: u16,
     },
-    /// Far end: to be sent from each of these sockets to its UDP port, which has the number of its TCP port. The
-    /// stream's number follows as two bytes, most significant first. It proves that the client holds the address that
-    /// the datagrams will go to.
+    /// Server: token that the client sends from each of its sockets to the server's UDP port,
+    /// followed by the stream's number (two bytes, big-endian), to prove its address.
     UdpToken(Hex128),
-    /// Far end: the token did not come by UDP for each stream in time.
+    /// Server: the token did not arrive by UDP for each stream in time.
     NoDatagram,
-    /// Far end: the port of `Trip::Connect`.
+    /// Server: the port of `Trip::Connect`.
     Port(std::num::NonZeroU16),
-    /// Near end: a transfer of datagrams between the ports.
+    /// Client: requests a transfer of datagrams over the UDP sockets.
     Udp(Udp),
-    /// Far end: that transfer is over, and this is what it saw.
+    /// Server: that transfer is over; its report.
     UdpDone(Box<UdpReport>),
-    /// Near end: round trips.
+    /// Client: requests round trips.
     Trips(Trips),
-    /// Near end: the round trips are over.
+    /// Client: ends the round trips.
     Enough,
-    /// Far end: what it saw of them.
+    /// Server: its report on the round trips.
     Echoed(Box<Echoed>),
-    /// Far end: another client measures; ask again after so many seconds.
+    /// Server: another client measures; ask again later.
     Busy {
-        /// Seconds.
+        /// Time to wait, s.
         seconds: u32,
     },
-    /// Either end: it will not or cannot, and why. The session goes on where it was.
+    /// Either end: refuses, with a reason. The session continues.
     Refused(String),
 }
 
@@ -93,20 +89,17 @@ pub enum Message {
 pub struct Hex128([u8; 16]);
 
 impl Hex128 {
-    /// New ones.
-    ///
-    /// # Errors
-    /// The system gives no random bytes.
+    /// Creates a random value. Fails if the system provides no random bytes.
     pub fn random() -> std::io::Result<Self> {
         plimsoll_system::random::secret().map(Hex128)
     }
 
-    /// A value with these bytes.
+    /// Creates a value from bytes.
     pub const fn new(bytes: [u8; 16]) -> Self {
         Hex128(bytes)
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     pub const fn bytes(&self) -> &[u8; 16] {
         &self.0
     }
@@ -135,49 +128,49 @@ impl<'de> Deserialize<'de> for Hex128 {
     }
 }
 
-/// What a far end allows.
+/// Answer to the opening of a session, with the server's limits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Welcome {
-    /// Names the session to the connections that join it.
+    /// Id of the session, for connections that join it.
     pub session: Hex128,
-    /// Names the server: random, made when it starts.
+    /// Id of the server: random, created at its start.
     pub server: Hex128,
     /// Most streams.
     pub max_streams: u16,
-    /// Longest transfer.
+    /// Longest transfer, ns.
     pub max_nanos: u64,
-    /// Highest rate of all streams together, in bit/s, in each direction.
+    /// Highest rate per direction over all streams, bit/s.
     pub max_rate: u64,
-    /// What its kernel holds the interface to that the session came by.
+    /// Rate limits that the server's kernel applies to the interface of the session.
     pub shaping: Shaping,
-    /// The link of this interface, if its kernel reports it.
+    /// Link state of this interface, if the kernel reports it.
     pub carrier: Option<Carrier>,
 }
 
-/// A connection that becomes a stream.
+/// Request to make a connection a stream.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Join {
-    /// The session, as its welcome named it.
+    /// Id of the session, as in its welcome.
     pub session: Hex128,
-    /// The stream's number, from 0.
+    /// Number of the stream, from 0.
     pub stream: u16,
-    /// How its socket is set up.
+    /// Options of its socket.
     pub sockets: Sockets,
 }
 
-/// How the sockets of streams are set up, at both ends. What is absent is left as the system has it.
+/// Socket options of streams at both ends. Absent ones keep the system's default.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sockets {
-    /// Small messages leave at once (`TCP_NODELAY`).
+    /// Whether to send small messages at once (`TCP_NODELAY`).
     pub nodelay: bool,
-    /// Bytes of the send and receive buffers.
+    /// Size of the send and receive buffers, bytes.
     pub window: Option<u32>,
     /// Congestion control, by the kernel's name.
     pub congestion: Option<String>,
-    /// Largest segment, in bytes.
+    /// Largest segment, bytes.
     pub mss: Option<u16>,
     /// Differentiated services code point, 0 to 63.
     pub dscp: Option<u8>,
@@ -189,29 +182,29 @@ impl Default for Sockets {
     }
 }
 
-/// How much a transfer moves.
+/// Amount of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Amount {
-    /// As much as goes in this many nanoseconds.
+    /// As much as possible in this time, ns.
     Nanos(u64),
-    /// This many messages, divided among the streams; in each direction.
+    /// This number of messages per direction, divided among the streams.
     Messages(u64),
 }
 
-/// Who sends.
+/// Direction of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Direction {
-    /// The near end.
+    /// The client sends.
     Up,
-    /// The far end.
+    /// The server sends.
     Down,
-    /// Both at once, on the same streams.
+    /// Both send at once, on the same streams.
     Both,
 }
 
-/// How bytes are sent.
+/// How data is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sending {
@@ -221,7 +214,7 @@ pub enum Sending {
     ZeroCopy,
 }
 
-/// How bytes are received.
+/// How data is received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Receiving {
@@ -229,138 +222,137 @@ pub enum Receiving {
     Copy,
     /// Dropped in the kernel (`MSG_TRUNC`).
     Discard,
-    /// Copied and hashed, to prove that they are what was sent.
+    /// Copied and hashed, to verify the content.
     Hash,
 }
 
-/// A TCP transfer.
+/// Request for a TCP transfer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tcp {
-    /// Streams, from number 0.
+    /// Number of streams.
     pub streams: u16,
-    /// Bytes of a message: of one call that sends.
+    /// Message size, bytes: the length of one send call.
     pub message: u32,
-    /// Who sends.
+    /// Direction.
     pub direction: Direction,
-    /// How much.
+    /// Amount to move.
     pub amount: Amount,
-    /// Nanoseconds at the beginning that are not counted; added to a time.
+    /// Initial time that is not counted, ns; added to the time of the amount.
     pub omit: u64,
-    /// How it is sent.
+    /// How data is sent.
     pub sending: Sending,
-    /// How it is received.
+    /// How data is received.
     pub receiving: Receiving,
-    /// Where among its CPUs the far end's first thread is pinned; the others follow.
+    /// Index of the server's CPU for its first thread; the next threads follow.
     pub place: u16,
 }
 
-/// What the sending half of an end did.
+/// Results of a sender.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sent {
-    /// Bytes handed to the kernel.
+    /// Bytes passed to the kernel.
     pub bytes: u64,
-    /// Nanoseconds from the first call to the last one's return.
+    /// Time from the first call to the return of the last, ns.
     pub nanos: u64,
-    /// Nanoseconds of CPU time of the sending threads.
+    /// CPU time of the sending threads, ns.
     pub cpu_nanos: u64,
-    /// Segments sent again.
+    /// Segments retransmitted.
     pub retransmits: u64,
-    /// Smoothed round-trip time in nanoseconds, the mean over the transfer; 0 where it is not known.
+    /// Smoothed round-trip time, mean over the transfer, ns; 0 if unknown.
     pub rtt_nanos: u64,
-    /// Congestion window in bytes, of all streams together, the mean over the transfer.
+    /// Congestion window over all streams, mean over the transfer, bytes.
     pub cwnd_bytes: u64,
-    /// Largest segment's payload in bytes.
+    /// Payload of the largest segment, bytes.
     pub mss: u32,
     /// Whether segments carry timestamps: 12 bytes of options.
     pub timestamps: bool,
-    /// Nanoseconds in which there was something to send, summed over the streams.
+    /// Time with data to send, summed over the streams, ns.
     pub busy_nanos: u64,
-    /// Of these, held up by the receiver's window.
+    /// Part of `busy_nanos` limited by the receiver's window.
     pub receiver_limited_nanos: u64,
-    /// Of these, held up by the send buffer.
+    /// Part of `busy_nanos` limited by the send buffer.
     pub buffer_limited_nanos: u64,
-    /// Bytes that the kernel copied although they were lent (`MSG_ZEROCOPY`), as over loopback.
+    /// Bytes that the kernel copied despite `MSG_ZEROCOPY`, as over loopback.
     pub copied: u64,
-    /// TCP in the course of the transfer.
+    /// TCP statistics over time.
     pub looks: Vec<Look>,
 }
 
-/// What TCP said of all sending streams at one moment. Counts and times are since the transfer began.
+/// TCP statistics of all sending streams, since the start of the transfer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Look {
-    /// When, in nanoseconds since the transfer began.
+    /// Time since the start of the transfer, ns.
     pub at: u64,
-    /// Smoothed round-trip time in nanoseconds, the mean over the streams.
+    /// Smoothed round-trip time, mean over the streams, ns.
     pub rtt_nanos: u64,
-    /// Congestion window in bytes, of all streams together.
+    /// Congestion window over all streams, bytes.
     pub cwnd_bytes: u64,
-    /// Segments sent again.
+    /// Segments retransmitted.
     pub retransmits: u64,
-    /// Nanoseconds in which there was something to send, summed over the streams.
+    /// Time with data to send, summed over the streams, ns.
     pub busy_nanos: u64,
-    /// Of these, held up by the receiver's window.
+    /// Part of `busy_nanos` limited by the receiver's window.
     pub receiver_limited_nanos: u64,
-    /// Of these, held up by the send buffer.
+    /// Part of `busy_nanos` limited by the send buffer.
     pub buffer_limited_nanos: u64,
 }
 
-/// What the receiving half of an end saw.
+/// Results of a receiver.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Received {
-    /// All bytes that arrived, of all streams.
+    /// Bytes received, over all streams.
     pub bytes: u64,
-    /// Bytes that count: those after the first piece, or after what was omitted.
+    /// Bytes counted: those after the first piece, or after the omitted time.
     pub counted: u64,
-    /// Nanoseconds in which the counted bytes arrived.
+    /// Time in which the counted bytes arrived, ns.
     pub nanos: u64,
-    /// Nanoseconds of CPU time of the receiving threads, over all bytes.
+    /// CPU time of the receiving threads for all bytes, ns.
     pub cpu_nanos: u64,
-    /// Hash of all bytes by stream, where it was asked for.
+    /// Hash of all bytes per stream, if requested.
     pub hashes: Vec<u64>,
-    /// When they arrived.
+    /// Arrivals over time.
     pub course: Course,
 }
 
-/// What an end's machine did meanwhile.
+/// Counters of a machine during a transfer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Account {
-    /// Nanoseconds between the two looks.
+    /// Time between the two looks, ns.
     pub nanos: u64,
-    /// CPU that was busiest.
+    /// Number of the busiest CPU.
     pub fullest_cpu: u32,
-    /// How busy it was, in millionths; work of the kernel and of others included.
+    /// Busy share of that CPU in millionths, kernel and other processes included.
     pub fullest_busy: u32,
     /// Packets that the interface dropped, in and out.
     pub nic_drops: u64,
-    /// Packets that the interface found faulty.
+    /// Packets with errors at the interface.
     pub nic_errors: u64,
-    /// TCP segments sent again by anybody on this machine.
+    /// TCP segments retransmitted by the whole machine.
     pub tcp_retransmits: u64,
-    /// UDP datagrams that found their receive buffer full, of anybody on this machine.
+    /// UDP datagrams of the whole machine dropped because a receive buffer was full.
     pub udp_buffer_errors: u64,
-    /// The links to the other end that were lost since the session began.
+    /// Links to the other end that were lost since the session started.
     pub lost_links: Vec<LinkLoss>,
 }
 
-/// What the far end saw of a transfer.
+/// Report of an end on a transfer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Report {
-    /// Of what it sent.
+    /// Results of its sender.
     pub sent: Option<Sent>,
-    /// Of what it received.
+    /// Results of its receiver.
     pub received: Option<Received>,
-    /// Of its machine.
+    /// Counters of its machine.
     pub account: Account,
 }
 
 impl Account {
-    /// Whether its numbers can be.
     pub(super) fn in_range(&self) -> Result<(), &'static str> {
         match () {
             () if self.fullest_busy > 1_000_000 => Err("CPU use above 100 %"),
@@ -374,10 +366,7 @@ impl Account {
 }
 
 impl Message {
-    /// Reads one message.
-    ///
-    /// # Errors
-    /// What is wrong with it, in one line; the text in it is made harmless.
+    /// Parses one message. The error is one line, safe to print.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         let message: Message = serde_json::from_slice(bytes)
             .map_err(|e| plimsoll_units::text::shown_within(&e.to_string(), 200))?;
@@ -385,9 +374,9 @@ impl Message {
         Ok(message)
     }
 
-    /// As JSON.
+    /// Returns the message as JSON.
     pub fn to_json(&self) -> Vec<u8> {
-        // Nothing in a message can fail to be written.
+        // A message always serialises.
         serde_json::to_vec(self).unwrap_or_default()
     }
 
@@ -445,7 +434,7 @@ impl Tcp {
         }
     }
 
-    /// How long it lasts where a time was asked for, what is omitted included.
+    /// Returns the duration, omitted time included, if the request contains a time.
     pub fn time(&self) -> Option<Duration> {
         match self.amount {
             Amount::Nanos(nanos) => Some(Duration::from_nanos(nanos.saturating_add(self.omit))),

@@ -1,9 +1,9 @@
-//! What the two ends of a network benchmark say to each other, apart from what is measured.
+//! Control protocol between the two ends of a network benchmark.
 //!
-//! A connection begins with a handshake of two messages of one fixed size ([`handshake`], Noise NNpsk0): whoever does
-//! not know the key gets no answer, and nothing is parsed before. Then come frames ([`frame`]) of bounded length, each
-//! sealed, each one [`Message`] of a closed set. A connection that joins a session as a data stream ends its frames
-//! with `Joined`, and carries bare bytes from then on: encrypting them would change what is measured.
+//! After a handshake ([`handshake`], Noise NNpsk0) come sealed frames ([`frame`]) of bounded
+//! length, each with one [`Message`]. A peer without the key gets no answer, and nothing is parsed
+//! before. A data stream ends its frames with `Joined` and carries bare bytes, since encryption
+//! would change the measurement.
 
 mod channel;
 mod course;
@@ -25,40 +25,40 @@ pub use message::{
     Sockets, Tcp, Welcome,
 };
 
-/// Changes whenever a message does. Told in the handshake, so that an end of another version can be named.
+/// Version of the messages, sent in the handshake to report a mismatch.
 pub const PROTOCOL_VERSION: u16 = 5;
 
-/// The TCP and UDP port of `plimsoll serve` if none is named.
+/// Default TCP and UDP port of `plimsoll serve`.
 pub const PORT: u16 = 7546;
 
-/// How long a handshake may take in all.
+/// Timeout of a handshake.
 pub const HANDSHAKE: Duration = Duration::from_secs(5);
 
-/// How long a request may take in all, from its first byte, and the answer to one that needs no measuring.
+/// Timeout of a request from its first byte, and of the answer to one without a measurement.
 pub const REQUEST: Duration = Duration::from_secs(5);
 
-/// How long results may take in all.
+/// Timeout of results.
 pub const RESULTS: Duration = Duration::from_secs(10);
 
-/// In a transfer, the end that sends stops when it has heard nothing for this long.
+/// Silence of the other end after which a sender stops.
 pub const SILENCE: Duration = Duration::from_secs(1);
 
-/// In a transfer, each end says that it is alive this often.
+/// Interval between keep-alives in a transfer.
 pub const PULSE: Duration = Duration::from_millis(200);
 
-/// Largest message of a benchmark: both ends hold one in memory.
+/// Largest message of a benchmark, bytes: both ends hold one in memory.
 pub const MAX_MESSAGE: u32 = 1 << 20;
 
-/// Largest datagram: 65535 bytes of IPv4 packet less its header and that of UDP.
+/// Largest datagram, bytes: an IPv4 packet of 65535 bytes without IP and UDP headers.
 pub const MAX_DATAGRAM: u32 = 65_507;
 
 /// Most messages of one transfer: their bytes, and these times 8, can be counted in 64 bits.
 pub const MAX_MESSAGES: u64 = (1 << 40) - 1;
 
-/// Most looks at TCP, and most stretches of time, that a report tells: they fit a frame.
+/// Most samples and stretches of time in a report, so that it fits in a frame.
 pub const MAX_LOOKS: usize = 128;
 
-/// Most streams that any far end serves in one session.
+/// Most streams of a session on any server.
 pub const MAX_STREAMS: u16 = 256;
 
 #[cfg(test)]
@@ -67,7 +67,6 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// Both ends of a control connection.
     pub(crate) fn channels() -> (Channel, Channel) {
         let key = Key::random().unwrap();
         let (near, first) = handshake::Initiator::new(&key).unwrap();

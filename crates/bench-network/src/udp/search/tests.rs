@@ -1,10 +1,10 @@
-//! Searches over made-up links, with queues, buckets, clocks and noise as they are wanted.
+//! Searches over simulated links with queues, buckets, clocks and noise.
 
 use super::*;
 use proptest::prelude::*;
 
-/// A link that serves `capacity` and holds what is too much in a queue of so many seconds; a bucket in front of it lets
-/// `tokens` bits through at once. Fed by a sender that manages `fastest`. Delays are seen with an error of `rough` seconds.
+/// A link with a queue of `queue` seconds and a bucket of `tokens` bits, fed by a sender of speed
+/// `fastest`. Delays have an error of `rough` seconds.
 struct Link {
     capacity: f64,
     fastest: f64,
@@ -20,7 +20,6 @@ impl Link {
     }
 
     fn trial(&mut self, rate: Option<f64>, seconds: f64) -> Result<(Trial, ()), CannotMeasure> {
-        /// Between two trials, while the bucket and the queue recover.
         const PAUSE: f64 = 0.01;
         self.took += seconds;
         let offered = rate.unwrap_or(f64::INFINITY).min(self.fastest);
@@ -58,7 +57,7 @@ impl Link {
 }
 
 proptest! {
-    /// However deep the queue is and however fast the sender: what is found is at most 1 % above what is served.
+    /// For any queue and sender, the found rate is at most 1 % above the capacity.
     #[test]
     fn what_is_served_is_found_and_never_exceeded(
         capacity in 1e4f64..1e11, factor in 0.1f64..30.0, queue in 0.0f64..5.0, rough in 0.0f64..1e-3,
@@ -72,7 +71,7 @@ proptest! {
         prop_assert!(link.took <= ALL + 1.0, "{} s", link.took);
     }
 
-    /// A bucket that the first trial empties does not lift the figure.
+    /// A bucket that the first trial empties does not raise the result.
     #[test]
     fn tokens_are_no_capacity(capacity in 1e6f64..1e9, factor in 2.0f64..30.0, share in 0.0f64..0.15, queue in 1e-3f64..0.1) {
         let mut link = Link { tokens: share * capacity * (factor - 1.0) * FIRST, ..Link::of(capacity, capacity * factor, queue) };
@@ -81,7 +80,7 @@ proptest! {
         prop_assert!(rate <= capacity * 1.011, "{rate} of {capacity}");
     }
 
-    /// Delays that say nothing end the search in its time, and it says so.
+    /// Noisy delays end the search in its time, and it is marked unfinished.
     #[test]
     fn rough_delays_are_told(capacity in 1e6f64..1e9, rough in 0.5f64..5.0) {
         let mut link = Link { rough, ..Link::of(capacity, capacity * 3.0, 10.0) };
@@ -135,7 +134,6 @@ fn where_everything_loses_there_is_no_such_rate() {
 
 #[test]
 fn what_a_path_is_known_to_carry_is_never_exceeded() {
-    // Tokens for all trials: nothing is lost and nothing waits.
     let free = |rate: Option<f64>, _: f64| {
         let offered = rate.unwrap_or(1e9);
         let growth = Some(Trend { slope: 0.0, error: 0.0 });

@@ -1,7 +1,5 @@
-//! Round trips, one under way at a time on each path: the near end's loop, the same for every protocol.
-//!
-//! A message that is not back within the timeout counts as lost, whether it comes later or never; so no wait is
-//! endless, and what was lost is told.
+//! Client side of round trips, one in flight per path. A message that is not back within the
+//! timeout counts as lost, even if it arrives later.
 
 pub mod path;
 pub mod payload;
@@ -17,60 +15,60 @@ use super::{CUT, thread_cpu};
 use path::{Path, Wait};
 use payload::{Judgement, Payload};
 
-/// A wait looks this often whether it should end.
+/// Longest wait before the end is checked again.
 const END_LOOK_TIME: Duration = Duration::from_millis(100);
-/// Lost messages at the beginning after which nobody is there.
+/// Number of lost messages at the start after which the peer counts as absent.
 const NOBODY: u64 = 5;
-/// Lost messages in a row after which nobody is there any more: where half of all are lost, once in a million.
+/// Consecutive losses after which the peer is gone: with a loss of one half, once in a million.
 const GONE: u64 = 20;
 
-/// How round trips are made.
+/// Parameters of round trips.
 #[derive(Clone, Copy, Debug)]
 pub struct Manner {
     /// How this end waits.
     pub wait: Wait,
-    /// After this time a message counts as lost.
+    /// Time after which a message counts as lost.
     pub timeout: Duration,
-    /// From one message to the next at least; zero: each leaves when the one before is back.
+    /// Shortest time between two sends; zero to send each message right after the one before.
     pub interval: Duration,
     /// When to stop.
     pub until: Until,
 }
 
-/// When to stop.
+/// End condition of round trips.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
-    /// After so many round trips, or [`CUT`].
+    /// After this number of round trips, or after [`CUT`].
     Trips(u64),
-    /// After this time, at the end of the round trip that is under way.
+    /// After this time, at the end of the current round trip.
     Elapsed(Duration),
 }
 
-/// What came of the round trips of one path.
+/// Results of the round trips of one path.
 #[derive(Clone, Debug)]
 pub struct Trips {
-    /// Nanoseconds of each message that came back in time.
+    /// Histogram of the round-trip times, ns.
     pub times: Times,
-    /// The sum of these times.
+    /// Sum of these times.
     pub total: Duration,
     /// Messages sent.
     pub sent: u64,
     /// Messages that did not come back in time.
     pub lost: u64,
-    /// Echoes that came after their time, or twice.
+    /// Echoes that came too late or twice.
     pub late: u64,
-    /// Messages of ours that came back changed.
+    /// Own messages that came back changed.
     pub wrong: u64,
-    /// Datagrams that are none of ours.
+    /// Datagrams from other sources.
     pub foreign: u64,
-    /// Wall time.
+    /// Wall-clock time.
     pub elapsed: Duration,
-    /// CPU time of this thread.
+    /// CPU time of the thread.
     pub cpu: Duration,
 }
 
 impl Trips {
-    /// None yet.
+    /// Returns empty results.
     pub fn none() -> Self {
         let (times, zero) = (Times::default(), Duration::ZERO);
         Trips {
@@ -86,7 +84,7 @@ impl Trips {
         }
     }
 
-    /// Adds what another path did meanwhile.
+    /// Adds the results of a concurrent path.
     pub fn add(&mut self, other: &Trips) {
         self.times.add(&other.times);
         self.total += other.total;
@@ -99,16 +97,14 @@ impl Trips {
         self.cpu += other.cpu;
     }
 
-    /// Messages that came back in time.
+    /// Returns the number of messages that came back in time.
     pub fn returned(&self) -> u64 {
         self.sent - self.lost
     }
 }
 
-/// Makes round trips over `path` until it is time or `stop` is set. Numbers go on from `first`.
-///
-/// # Errors
-/// The path's, and `TimedOut` when nobody is there.
+/// Makes round trips over `path` until the end condition or `stop`. Message numbers start with
+/// `first`. Fails with `TimedOut` if the peer is absent.
 pub fn round_trips(
     path: &mut impl Path,
     payload: &mut Payload,
@@ -126,7 +122,7 @@ pub fn round_trips(
         && !stop.load(Ordering::Relaxed)
     {
         if !manner.interval.is_zero() {
-            // A time that is over ends the pause too, so that a sample takes no longer than it was given.
+            // The end of the time also ends the pause, so that a sample does not take longer.
             now = pause(manner.until.end(started).map_or(due, |end| due.min(end)), now, manner, stop);
             if trips.sent > 0 && manner.until.is_over(trips.sent, now.duration_since(started)) {
                 break;
@@ -150,7 +146,7 @@ pub fn round_trips(
                     payload.missing = payload.missing.saturating_sub(1);
                     trips.late += 1;
                 }
-                // A stream brings each message of the other end once, and nothing else: this is the message, changed.
+                // A stream delivers each message once, so this is the message, changed.
                 Some(_) if path.is_stream() => {
                     trips.wrong += 1;
                     trips.lost += 1;
@@ -179,13 +175,12 @@ pub fn round_trips(
     Ok(trips)
 }
 
-/// So many messages in a row did not come back.
 fn nobody(messages: u64, timeout: Duration) -> io::Error {
     let why = format!("{messages} messages in a row did not come back within {timeout:?} each");
     io::Error::new(io::ErrorKind::TimedOut, why)
 }
 
-/// Waits until a message is due, or it is over, or `stop` is set; the time then.
+/// Waits until a message is due or `stop` is set. Returns the time then.
 fn pause(due: Instant, mut now: Instant, manner: Manner, stop: &AtomicBool) -> Instant {
     while now < due && !stop.load(Ordering::Relaxed) {
         match manner.wait {
@@ -205,7 +200,7 @@ impl Trips {
 }
 
 impl Until {
-    /// When what began then is over, where that is a time.
+    /// Returns the end of a time that started at `started`; `None` for a number of trips.
     fn end(self, started: Instant) -> Option<Instant> {
         match self {
             Until::Elapsed(time) => started.checked_add(time),
@@ -213,7 +208,7 @@ impl Until {
         }
     }
 
-    /// What one of several paths has to do, which make round trips at once: its share of them, or all of the time.
+    /// Returns the share of path `part` of `parts`: a part of the trips, or the whole time.
     #[must_use]
     pub fn part(self, parts: u64, part: u64) -> Self {
         match self {
@@ -225,7 +220,7 @@ impl Until {
     fn is_over(self, sent: u64, elapsed: Duration) -> bool {
         match self {
             Until::Trips(all) => sent >= all || sent > 0 && elapsed >= CUT,
-            // One at least, or there would be nothing to tell.
+            // At least one, or there is no result.
             Until::Elapsed(time) => sent > 0 && elapsed >= time,
         }
     }

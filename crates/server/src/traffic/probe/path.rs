@@ -1,5 +1,4 @@
-//! The ways a message can take there and back: a TCP stream, a UDP socket, an ICMP socket, or a new TCP connection
-//! each time.
+//! Paths of a message: TCP stream, UDP socket, ICMP socket, or a new TCP connection per message.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
@@ -12,40 +11,31 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, ipproto};
 use serde::{Deserialize, Serialize};
 
-/// How the end that waits for a message does so.
+/// How an end waits for a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Wait {
-    /// It sleeps in the kernel until the message is there.
+    /// Sleeps in the kernel until the message arrives.
     Block,
-    /// It asks again and again, and keeps its CPU busy.
+    /// Polls, which keeps the CPU busy.
     Poll,
 }
 
-/// How long a write may take before the stream counts as dead.
+/// Timeout of a write, after which the stream counts as dead.
 const MAX_WRITE_TIME: Duration = Duration::from_secs(10);
 
-/// One way there and back.
+/// A path of messages and their echoes.
 pub trait Path {
-    /// Sets how it waits; a wait returns after `look` at the latest.
-    ///
-    /// # Errors
-    /// The socket's.
+    /// Sets how to wait; a wait returns after `look` at the latest.
     fn set_wait(&mut self, wait: Wait, look: Duration) -> io::Result<()>;
 
     /// Sends one message.
-    ///
-    /// # Errors
-    /// The socket's.
     fn send(&mut self, message: &[u8]) -> io::Result<()>;
 
-    /// The next echo's length, its bytes in `buffer`; `None` when there is none yet. One byte more than fits a message
-    /// may come, so `buffer` is larger by one.
-    ///
-    /// # Errors
-    /// The socket's.
+    /// Receives the next echo into `buffer` and returns its length; `None` if there is none yet.
+    /// `buffer` has one byte more than a message, to detect a longer echo.
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>>;
 
-    /// Whether what comes can only be of the other end: datagrams anybody can send under its address.
+    /// Whether received data can only come from the peer. Datagrams can be forged.
     fn is_stream(&self) -> bool {
         false
     }
@@ -55,19 +45,16 @@ fn nothing_yet(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
 
-/// Messages over one TCP stream: they come back whole and in order, or the stream is dead.
+/// Path over one TCP stream, which returns messages whole and in order.
 #[derive(Debug)]
 pub struct TcpPath<'a> {
     stream: &'a TcpStream,
-    /// Bytes of the echo that is coming.
+    /// Bytes of the current echo that have arrived.
     held: usize,
 }
 
 impl<'a> TcpPath<'a> {
-    /// Over this stream.
-    ///
-    /// # Errors
-    /// The socket's.
+    /// Creates a path over `stream`.
     pub fn new(stream: &'a TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(MAX_WRITE_TIME))?;
@@ -117,7 +104,7 @@ impl Path for TcpPath<'_> {
     }
 }
 
-/// Waits until a stream takes bytes again, [`MAX_WRITE_TIME`] at most.
+/// Waits until a stream accepts data again, at most [`MAX_WRITE_TIME`].
 fn wait_for_room(stream: &TcpStream) -> io::Result<()> {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let longest = Timespec::try_from(MAX_WRITE_TIME).map_err(io::Error::other)?;
@@ -128,7 +115,7 @@ fn wait_for_room(stream: &TcpStream) -> io::Result<()> {
     }
 }
 
-/// Messages over a connected UDP socket.
+/// Path over a connected UDP socket.
 #[derive(Debug)]
 pub struct UdpPath<'a>(pub &'a UdpSocket);
 
@@ -141,7 +128,7 @@ impl Path for UdpPath<'_> {
 
     fn send(&mut self, message: &[u8]) -> io::Result<()> {
         match self.0.send(message) {
-            // No room at the moment: the message is lost, as on any other part of the way.
+            // The send buffer is full: the message is lost, as anywhere on the path.
             Err(e) if nothing_yet(&e) => Ok(()),
             other => other.map(|_| ()),
         }
@@ -156,9 +143,8 @@ impl Path for UdpPath<'_> {
     }
 }
 
-/// Bytes of an ICMP echo's header (RFC 792, RFC 4443 §4.1).
+/// Length of the header of an ICMP echo (RFC 792, RFC 4443 §4.1), bytes.
 const ICMP_HEADER: usize = 8;
-/// The most bytes of an IPv4 header.
 const IP_HEADER: usize = 60;
 /// Types of echoes (RFC 792, RFC 4443 §4.1 and §4.2).
 const ECHO_REQUEST: u8 = 8;
@@ -166,13 +152,13 @@ const ECHO_REPLY: u8 = 0;
 const ECHO_REQUEST_V6: u8 = 128;
 const ECHO_REPLY_V6: u8 = 129;
 
-/// Echo requests by a socket that needs no privilege (`net.ipv4.ping_group_range`; icmp(7)) or, where this user has none, by
-/// a raw one (`CAP_NET_RAW`). The kernel answers at the other end: no far end takes part.
+/// Path of ICMP echoes over an unprivileged socket (`net.ipv4.ping_group_range`; icmp(7)), else a
+/// raw one (`CAP_NET_RAW`). The kernel of the target answers.
 #[derive(Debug)]
 pub struct IcmpPath {
     socket: OwnedFd,
     request: u8,
-    /// The identifier that a raw socket writes; the kernel writes that of another one.
+    /// Identifier of a raw socket; the kernel sets it for other sockets.
     raw: Option<u16>,
     packet: Vec<u8>,
     sequence: u16,
@@ -180,10 +166,7 @@ pub struct IcmpPath {
 }
 
 impl IcmpPath {
-    /// To this address, by a raw socket if this user may have one and the kernel gives no other.
-    ///
-    /// # Errors
-    /// `PermissionDenied` where the kernel gives this user no such socket.
+    /// Creates a path to `to`. Fails with `PermissionDenied` if this user may have no such socket.
     pub fn new(mut to: SocketAddr) -> io::Result<Self> {
         let (family, protocol, request) = match to.ip() {
             IpAddr::V4(_) => (AddressFamily::INET, ipproto::ICMP, ECHO_REQUEST),
@@ -199,8 +182,7 @@ impl IcmpPath {
         Ok(IcmpPath { socket, request, raw, packet: Vec::new(), sequence: 0, nonblocking: false })
     }
 
-    /// The echo's bytes in a packet that was received; `None` if it is something else. A raw socket gets each ICMP packet of the
-    /// peer, and of IPv4 with its header.
+    /// Returns the echo in a received packet, if it is one. Raw IPv4 packets include the IP header.
     fn echoed<'a>(&self, packet: &'a [u8]) -> Option<&'a [u8]> {
         let is_v4 = self.request == ECHO_REQUEST;
         let skipped = if self.raw.is_some() && is_v4 { usize::from(packet.first()? & 0xf) * 4 } else { 0 };
@@ -211,7 +193,6 @@ impl IcmpPath {
     }
 }
 
-/// An identifier that no other socket of this process has, and few of other processes.
 fn new_identifier() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -219,7 +200,7 @@ fn new_identifier() -> u16 {
     (std::process::id() as u16).wrapping_mul(31).wrapping_add(number)
 }
 
-/// The checksum of an ICMP packet whose checksum is 0 (RFC 1071).
+/// Checksum of an ICMP packet whose checksum field is 0 (RFC 1071).
 fn checksum(packet: &[u8]) -> [u8; 2] {
     let pairs = packet
         .chunks(2)
@@ -244,7 +225,7 @@ impl Path for IcmpPath {
         self.packet.clear();
         self.packet.extend([self.request, 0, 0, 0, first, second, high, low]);
         self.packet.extend(message);
-        // The kernel writes that of IPv6, and of its own ICMP sockets.
+        // The kernel sets the checksum for IPv6 and for its own ICMP sockets.
         if self.raw.is_some() && self.request == ECHO_REQUEST {
             let checksum = checksum(&self.packet);
             self.packet[2..4].copy_from_slice(&checksum);
@@ -272,8 +253,8 @@ impl Path for IcmpPath {
     }
 }
 
-/// A new TCP connection for every message: connect, send, read the echo to the end of the stream, close. The far end
-/// closes first, so that the connections that linger (`TIME_WAIT`) are its own and no port of this end runs out.
+/// Path with a new TCP connection per message. The server closes first and holds the connection in
+/// `TIME_WAIT`, so that the client does not run out of ports.
 #[derive(Debug)]
 pub struct ConnectPath {
     to: SocketAddr,
@@ -284,7 +265,7 @@ pub struct ConnectPath {
 }
 
 impl ConnectPath {
-    /// To this address.
+    /// Creates a path to `to`.
     pub const fn new(to: SocketAddr) -> Self {
         ConnectPath { to, wait: Wait::Block, look: Duration::from_secs(1), stream: None, held: 0 }
     }
@@ -303,7 +284,7 @@ impl Path for ConnectPath {
     fn send(&mut self, message: &[u8]) -> io::Result<()> {
         let stream = match TcpStream::connect_timeout(&self.to, self.look) {
             Ok(stream) => stream,
-            // Not answered in time: this round trip is lost.
+            // No answer in time: this round trip is lost.
             Err(e) if matches!(e.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock) => {
                 self.stream = None;
                 return Ok(());
@@ -322,7 +303,7 @@ impl Path for ConnectPath {
 
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         let Some(mut stream) = self.stream.as_ref() else {
-            // Nothing can come; the time goes by until the round trip counts as lost.
+            // No connection: wait until the round trip counts as lost.
             std::thread::yield_now();
             return Ok(None);
         };

@@ -1,61 +1,57 @@
-//! What a message of a round trip carries, and what is to be thought of an echo. Pure.
+//! Content of the messages of round trips, and the check of an echo. Pure.
 //!
-//! The number stands at the beginning (as many of its 8 bytes as fit), then 4 bytes of check, 8 random bytes that are the
-//! token of this path, then bytes that stay the same. An echo is compared whole; number and check only tell a late echo
-//! from a changed one. In a message below 8 bytes numbers repeat, after 256 messages in the smallest.
+//! A message has its number (as many of 8 bytes as fit), 4 bytes of check, 8 random bytes as the
+//! token of this path, and constant filler. Number and check separate a late echo from a changed
+//! one. Below 8 bytes numbers repeat, in the smallest message after 256.
 //!
-//! Anybody can send datagrams under the address of the other end. Only what carries the token was a message of ours, so
-//! only that can have been changed on the way; all else is somebody else's. A message without room for the token cannot
-//! be told from somebody else's.
+//! Datagrams can be forged. Only one with the token can be a changed message; any other one is
+//! foreign. A message without room for the token cannot be distinguished from a foreign one.
 
 use super::super::Fnv;
 
-/// Bytes of the number.
 const NUMBER: usize = 8;
-/// Bytes of the check.
 const CHECK: usize = 4;
-/// Bytes of the token: nobody guesses 64 random bits.
+/// Length of the token, bytes: 64 random bits cannot be guessed.
 const TOKEN: usize = 8;
-/// So many of them must be right: what breaks a message may break its token, too. That others have so many by chance
-/// happens once in 10¹³ messages: C(8,2) · 255² / 256⁸.
+/// Bytes of the token that must match, since a fault may damage the token too. Foreign messages
+/// match by chance once in 10¹³: C(8,2) · 255² / 256⁸.
 const RIGHT: usize = 6;
-/// Where it is.
 const TOKEN_AT: std::ops::Range<usize> = NUMBER + CHECK..NUMBER + CHECK + TOKEN;
 
-/// One message, stamped anew for each round trip.
+/// A message, stamped again for each round trip.
 #[derive(Clone, Debug)]
 pub struct Payload {
     bytes: Vec<u8>,
-    /// Hash of the bytes that stay the same.
+    /// Hash of the constant bytes.
     filler: u64,
     number: u64,
-    /// Earlier messages that did not come back in time: they may still come.
+    /// Earlier messages that did not come back in time and may still arrive.
     pub(super) missing: u64,
 }
 
-/// What an echo is.
+/// Result of the check of an echo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Judgement {
-    /// Byte for byte what was sent last.
+    /// Identical to the last message.
     Right,
-    /// An earlier message, whole.
+    /// An earlier message, unchanged.
     Late,
-    /// A message of ours, broken on the way.
+    /// An own message, changed on the path.
     Wrong,
-    /// None of ours, as far as can be told.
+    /// Not an own message, as far as is known.
     Foreign,
 }
 
 impl Payload {
-    /// Bytes of the smallest message that has a token.
+    /// Length of the smallest message with a token, bytes.
     pub const WITH_TOKEN: usize = TOKEN_AT.end;
 
-    /// A message of these bytes, at least one.
+    /// Creates a message from these bytes, at least one.
     pub fn new(mut filler: Vec<u8>) -> Self {
         if filler.is_empty() {
             filler.push(0);
         }
-        // Not of the run's seed, which others may know.
+        // Not derived from the run's seed, which may be known.
         if let Some(place) = filler.get_mut(TOKEN_AT) {
             place.copy_from_slice(&plimsoll_system::random::distinct::<TOKEN>());
         }
@@ -66,7 +62,7 @@ impl Payload {
         payload
     }
 
-    /// Makes it the message with this number.
+    /// Writes the number and the check of a message.
     pub fn stamp(&mut self, number: u64) {
         self.number = number;
         let numbered = self.bytes.len().min(NUMBER);
@@ -77,12 +73,12 @@ impl Payload {
         }
     }
 
-    /// The message.
+    /// Returns the message.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// What `echo` is.
+    /// Checks an echo.
     pub fn judge(&self, echo: &[u8]) -> Judgement {
         if echo == self.bytes {
             return Judgement::Right;
@@ -96,13 +92,13 @@ impl Payload {
                 let whole = echo[NUMBER + CHECK..] == self.bytes[NUMBER + CHECK..];
                 whole && number < self.number && sum == check(self.filler, number).to_le_bytes()
             }
-            // Without a check, all that can be said is that the bytes behind the number are right.
+            // Without a check, only the bytes after the number can be compared.
             _ => echo.iter().skip(NUMBER).eq(self.bytes.iter().skip(NUMBER)),
         };
         if own { Judgement::Late } else { self.broken(echo) }
     }
 
-    /// Whose message it is that is none that was sent.
+    /// Classifies a changed echo by its token.
     fn broken(&self, echo: &[u8]) -> Judgement {
         let (Some(own), Some(other)) = (self.bytes.get(TOKEN_AT), echo.get(TOKEN_AT)) else {
             return Judgement::Foreign;
@@ -152,7 +148,7 @@ mod tests {
         #[test]
         fn what_carries_another_token_is_somebody_elses(size in 1usize..200, number: u32, bytes in prop::collection::vec(any::<u8>(), 0..220)) {
             let own = payload(size, u64::from(number));
-            // The same program with the same seed, at the same message: all but the token is the same.
+            // Another program with the same seed, at the same message: only the token differs.
             let mut another = payload(size, u64::from(number));
             prop_assert_eq!(own.judge(another.bytes()) == Judgement::Foreign, size >= Payload::WITH_TOKEN);
             another.stamp(u64::from(number) + 1);

@@ -8,16 +8,15 @@ use std::sync::Arc;
 use super::path::{ConnectPath, IcmpPath, TcpPath, UdpPath};
 use super::*;
 
-/// What a made-up path does with a message.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fate {
     Echo,
     Twice,
     Lose,
     Change,
-    /// Somebody else's comes in its place.
+    /// A foreign message arrives instead.
     Foreign,
-    /// It comes with the next one.
+    /// It arrives with the next one.
     Hold,
 }
 
@@ -93,7 +92,7 @@ fn every_fate_is_counted_as_what_it_is() {
     let mut path = Fated::new(&fates);
     let trips = round_trips(&mut path, &mut Payload::new(vec![1; 100]), 0, manner(80, SOON), &NEVER).unwrap();
     assert_eq!((trips.sent, trips.lost, trips.returned()), (80, 40, 40));
-    // The second copy and the held one; the changed one; somebody else's.
+    // The second copy and the held one; the changed one; the foreign one.
     assert_eq!((trips.late, trips.wrong, trips.foreign), (20, 10, 10));
     assert_eq!(trips.times.count(), trips.returned());
     assert!(trips.total <= trips.elapsed);
@@ -109,7 +108,7 @@ fn messages_leave_an_interval_apart_however_quick_the_echo() {
         assert_eq!((trips.sent, trips.returned()), (5, 5));
         assert!(trips.elapsed >= interval * 4, "{:?}", trips.elapsed);
         assert!(trips.total < trips.elapsed, "the pauses are not in the times");
-        // One at least, however short the time.
+        // At least one, however short the time.
         let short = Manner { until: Until::Elapsed(Duration::ZERO), ..manner };
         let trips = round_trips(&mut path, &mut Payload::new(vec![1; 100]), 0, short, &NEVER).unwrap();
         assert_eq!(trips.sent, 1);
@@ -118,14 +117,14 @@ fn messages_leave_an_interval_apart_however_quick_the_echo() {
 
 #[test]
 fn a_message_that_comes_back_changed_is_no_loss_of_the_other_end() {
-    // One byte is the default of TCP: any byte may be the number of an earlier message.
+    // TCP's default is one byte: any byte may be the number of an earlier message.
     for (size, is_stream) in [(1, true), (100, true), (100, false)] {
         let mut path = Fated { is_stream, ..Fated::new(&[Fate::Change]) };
         let mut payload = Payload::new(vec![1; size]);
         let trips = round_trips(&mut path, &mut payload, 0, manner(1 << 40, SOON), &NEVER).unwrap();
         assert!(trips.wrong > 0 && trips.returned() == 0, "{size} {is_stream}: {trips:?}");
     }
-    // One that was lost may come late over a stream, too.
+    // A lost message may also arrive late over a stream.
     let mut path = Fated { is_stream: true, ..Fated::new(&[Fate::Hold, Fate::Echo]) };
     let trips = round_trips(&mut path, &mut Payload::new(vec![1]), 0, manner(10, SOON), &NEVER).unwrap();
     assert_eq!((trips.sent, trips.late, trips.wrong), (10, 5, 0));
@@ -187,7 +186,8 @@ fn tcp_messages_of_all_sizes_come_back_in_both_modes() {
     std::thread::spawn(move || io::copy(&mut &far, &mut &far));
     for size in [1, 1024, 65_536, 1 << 20] {
         for wait in [Wait::Block, Wait::Poll] {
-            // The echo above goes back piece by piece, so that both directions are never full at once.
+            // The echo server returns data piece by piece, so that both directions are never full
+            // at once.
             let manner = Manner { wait, ..manner(5, Duration::from_secs(20)) };
             let mut path = TcpPath::new(&near).unwrap();
             let trips = round_trips(&mut path, &mut Payload::new(vec![7; size]), 5, manner, &NEVER).unwrap();

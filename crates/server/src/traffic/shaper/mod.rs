@@ -1,10 +1,10 @@
-//! What the kernel holds an interface to, asked by rtnetlink (linux/rtnetlink.h): queueing disciplines that shape what
-//! leaves, and policers of what leaves or comes in.
+//! Rate limits that the kernel applies to an interface (linux/rtnetlink.h): queueing disciplines
+//! that shape outgoing packets, and policers.
 //!
-//! Only what all packets pass is told. They pass the root of the interface's queueing disciplines, what is below a root
-//! that only delays (`netem`), and of a root of classes (`htb`) the default one, where no filter sends them elsewhere. A
-//! bucket below a root that sorts packets (`prio`, `mq`) holds some of them alone, and tells nothing of the interface. What
-//! leaves by an interface on top of one other (VLAN, a bond of one) passes that one as well.
+//! Only limits that all packets pass are reported: of the root, below a root that only delays
+//! (`netem`), and of the default class (`htb`) without filters. A bucket below a root that sorts
+//! (`prio`, `mq`) is ignored. An interface on top of a single one (VLAN, a bond of one) has the
+//! limits of both.
 
 pub(super) mod read;
 
@@ -25,19 +25,18 @@ const RTM_GETTCLASS: u16 = 42;
 const RTM_GETTFILTER: u16 = 46;
 /// `TC_H_ROOT`: the parent of an interface's first discipline.
 const ROOT: u32 = u32::MAX;
-/// Where filters of what comes in and of what leaves are attached (`TC_H_MIN_INGRESS`, `TC_H_MIN_EGRESS`).
+/// Parents of filters for incoming and outgoing packets (`TC_H_MIN_INGRESS`, `TC_H_MIN_EGRESS`).
 const COMING: u32 = 0xffff_fff2;
 const LEAVING: u32 = 0xffff_fff3;
-/// The part of a handle that names the discipline (`TC_H_MAJ_MASK`).
+/// Part of a handle that identifies the discipline (`TC_H_MAJ_MASK`).
 const MAJOR: u32 = 0xffff_0000;
-/// No kernel has more of them than fit in so many replies.
+/// Most replies to one request; no kernel sends more.
 const REPLIES: usize = 64;
-/// Interfaces on top of one another that are followed.
 const MAX_INTERFACE_DEPTH: usize = 4;
-/// Classes within one another that are followed: `htb` has eight levels.
+/// Most levels of nested classes that are followed: `htb` has eight.
 const LEVELS: usize = 8;
 
-/// What the kernel holds the interface to; nothing where it does not tell.
+/// Returns the rate limits of the interface; none if the kernel does not report them.
 pub fn of(root: &Root, interface: &str) -> Shaping {
     let mut all = Shaping::default();
     let mut name = interface.to_owned();
@@ -81,7 +80,7 @@ fn of_one(interface: &str) -> Option<Shaping> {
     Some(known.shaping())
 }
 
-/// Asks for all of a kind, and reads those of the interface.
+/// Requests all objects of a kind, and parses those of the interface.
 fn dump<T>(
     socket: &OwnedFd,
     what: u16,
@@ -101,12 +100,11 @@ fn dump<T>(
     None
 }
 
-/// All that is known of one interface.
 #[derive(Debug, Default)]
 struct Known {
     disciplines: Vec<Discipline>,
     classes: Vec<Class>,
-    /// Whether filters at the root send packets to classes.
+    /// Whether filters at the root select classes.
     sorted: bool,
     coming: Vec<Filter>,
     leaving: Vec<Filter>,
@@ -131,7 +129,7 @@ impl Known {
         }
     }
 
-    /// What all packets pass at the root, and below one that only delays.
+    /// Limits that all packets pass at the root, and below one that only delays.
     fn passed(&self, root: &Discipline) -> Shaping {
         let out = |out| Shaping { out, ..Shaping::default() };
         match root.kind {
@@ -142,7 +140,7 @@ impl Known {
                 _ => out(own),
             },
             Kind::Classes(default) => out(self.class(root, default)),
-            // The highest of its queues: which of them a connection takes is the kernel's choice.
+            // The highest rate of the queues: the kernel chooses a connection's queue.
             Kind::Queues => {
                 let each = |one: &Discipline| if let Kind::Each(rate) = one.kind { Some(rate) } else { None };
                 let all: Option<Vec<u64>> = self.below(root).map(each).collect();
@@ -152,8 +150,8 @@ impl Known {
         }
     }
 
-    /// The most that classes leave a packet: the default class's, or of all where filters choose one. Without a default
-    /// class what no filter chooses is not held at all.
+    /// Highest rate that the classes allow a packet: of the default class, or of all if filters
+    /// choose. Without a default class, unmatched packets have no limit.
     fn class(&self, root: &Discipline, default: u32) -> Option<u64> {
         let default = self.classes.iter().find(|one| one.handle == root.handle & MAJOR | default)?;
         if !self.sorted {
@@ -165,7 +163,7 @@ impl Known {
         all?.into_iter().max()
     }
 
-    /// The lowest ceiling of the class and those that it is in. The outermost has nobody to borrow from: its own rate holds.
+    /// Lowest ceiling of the class and its ancestors; the outermost one cannot borrow.
     fn ceiling(&self, class: &Class) -> Option<u64> {
         let (mut lowest, mut outermost) = (None, class);
         for _ in 0..LEVELS {
@@ -177,7 +175,7 @@ impl Known {
     }
 }
 
-/// The lowest rate of the policers that all packets pass.
+/// Lowest rate of the policers that all packets pass.
 fn policed(filters: &[Filter]) -> Option<u64> {
     filters.iter().filter_map(|filter| filter.policed).min()
 }

@@ -1,11 +1,11 @@
-//! The kernel's answers about queueing disciplines, classes and filters, read value by value: linux/rtnetlink.h,
-//! linux/pkt_sched.h and linux/pkt_cls.h. Rates come in bytes per second and are handed on in bit/s.
+//! Parser of the kernel's replies (linux/rtnetlink.h, linux/pkt_sched.h, linux/pkt_cls.h). Rates
+//! are converted from bytes/s to bit/s.
 
-/// `struct nlmsghdr` and `struct tcmsg`.
+/// Lengths of `struct nlmsghdr` and `struct tcmsg`.
 const MESSAGE_HEADER_BYTES: usize = 16;
 const TRAFFIC_CONTROL: usize = 20;
 const REQUEST_DUMP: u16 = 0x301;
-/// The end of the answers, and an error instead of them (`NLMSG_ERROR`, `NLMSG_DONE`).
+/// Last message of a reply, and an error instead of a reply (`NLMSG_ERROR`, `NLMSG_DONE`).
 const END_MESSAGE_TYPES: [u16; 2] = [2, 3];
 
 const TCA_KIND: u16 = 1;
@@ -16,7 +16,7 @@ const TCA_CAKE_BASE_RATE64: u16 = 2;
 const TCA_FQ_FLOW_MAX_RATE: u16 = 7;
 const TCA_NETEM_RATE: u16 = 6;
 const TCA_NETEM_RATE64: u16 = 8;
-/// `struct tc_netem_qopt`, which `netem`'s attributes follow.
+/// Length of `struct tc_netem_qopt`, which precedes `netem`'s attributes.
 const NETEM: usize = 24;
 const TCA_HTB_PARMS: u16 = 1;
 const TCA_HTB_INIT: u16 = 2;
@@ -26,19 +26,18 @@ const TCA_MATCHALL_ACT: u16 = 2;
 const TCA_U32_SEL: u16 = 5;
 const TCA_U32_POLICE: u16 = 6;
 const TCA_U32_ACT: u16 = 7;
-/// `struct tc_u32_sel` without its keys, and one of these (`struct tc_u32_key`).
+/// Lengths of `struct tc_u32_sel` without its keys, and of a key (`struct tc_u32_key`).
 const SELECTOR: usize = 16;
 const SELECTOR_KEY: usize = 16;
 const TCA_ACT_KIND: u16 = 1;
 const TCA_ACT_OPTIONS: u16 = 2;
 const TCA_POLICE_TBF: u16 = 1;
 const TCA_POLICE_RATE64: u16 = 8;
-/// What is over the rate is dropped (`TC_ACT_SHOT`).
+/// Action that drops packets above the rate (`TC_ACT_SHOT`).
 const DROP: u32 = 2;
-/// Actions of one filter (`TCA_ACT_MAX_PRIO`).
+/// Most actions of one filter (`TCA_ACT_MAX_PRIO`).
 const ACTIONS: u16 = 32;
 
-/// A queueing discipline of the interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Discipline {
     pub(super) handle: u32,
@@ -46,42 +45,40 @@ pub(super) struct Discipline {
     pub(super) kind: Kind,
 }
 
-/// What it does to the packets that pass it. Rates in bit/s.
+/// Kind of a queueing discipline. Rates in bit/s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Holds all to this rate (`tbf`, `cake`).
+    /// Limits all packets to this rate (`tbf`, `cake`).
     Bucket(u64),
-    /// Holds each connection to this rate (`fq maxrate`).
+    /// Limits each connection to this rate (`fq maxrate`).
     Each(u64),
-    /// Delays and loses, and sorts nothing (`netem`); the rate that it may have.
+    /// Delays and drops, but does not sort (`netem`); its rate, if it has one.
     Delay(Option<u64>),
-    /// Has classes (`htb`), of which this is the default one's number.
+    /// Has classes (`htb`); number of the default class.
     Classes(u32),
-    /// One for each hardware queue (`mq`).
+    /// One discipline per hardware queue (`mq`).
     Queues,
-    /// A place for filters (`ingress`, `clsact`).
+    /// Attachment point of filters (`ingress`, `clsact`).
     Ingress,
     Other,
 }
 
-/// A class of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Class {
     pub(super) handle: u32,
     pub(super) parent: u32,
-    /// What is its own, in bit/s.
+    /// Guaranteed rate, bit/s.
     pub(super) rate: Option<u64>,
-    /// Its ceiling in bit/s: what it may have with what it borrows.
+    /// Highest rate including borrowed bandwidth, bit/s.
     pub(super) ceiling: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Filter {
-    /// The rate in bit/s beyond which it drops packets, where it matches all of them.
+    /// Rate above which the filter drops packets, bit/s, if it matches all packets.
     pub(super) policed: Option<u64>,
 }
 
-/// Asks for all of a kind at an interface.
 pub(super) fn request(what: u16, index: u32, parent: u32) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(MESSAGE_HEADER_BYTES + TRAFFIC_CONTROL);
     bytes.extend(((MESSAGE_HEADER_BYTES + TRAFFIC_CONTROL) as u32).to_ne_bytes());
@@ -98,7 +95,7 @@ pub(super) enum Reply {
     Last,
 }
 
-/// Reads what is the interface's from one reply, which holds several messages.
+/// Parses the messages of one reply that belong to the interface.
 pub(super) fn reply<T>(
     mut bytes: &[u8],
     index: u32,
@@ -119,7 +116,6 @@ pub(super) fn reply<T>(
     Reply::More
 }
 
-/// What a message (`struct tcmsg` and attributes) says of a discipline.
 pub(super) fn discipline(message: &[u8]) -> Option<Discipline> {
     let attributes = message.get(TRAFFIC_CONTROL..)?;
     let options = attribute(attributes, TCA_OPTIONS).unwrap_or_default();
@@ -131,7 +127,7 @@ pub(super) fn discipline(message: &[u8]) -> Option<Discipline> {
             let options = options.get(NETEM..).unwrap_or_default();
             Kind::Delay(rate(options, TCA_NETEM_RATE64, TCA_NETEM_RATE, 0))
         }
-        // The default class's number stands behind version and quantum in `struct tc_htb_glob`.
+        // In `struct tc_htb_glob`, the number of the default class follows version and quantum.
         b"htb\0" => {
             attribute(options, TCA_HTB_INIT).and_then(|b| u32_at(b, 8)).map_or(Kind::Other, Kind::Classes)
         }
@@ -142,7 +138,7 @@ pub(super) fn discipline(message: &[u8]) -> Option<Discipline> {
     Some(Discipline { handle: u32_at(message, 8)?, parent: u32_at(message, 12)?, kind })
 }
 
-/// What a message says of a class. `struct tc_htb_opt` begins with a `struct tc_ratespec` of its rate and another of its
+/// Parses a class. `struct tc_htb_opt` starts with a `struct tc_ratespec` each for rate and
 /// ceiling.
 pub(super) fn class(message: &[u8]) -> Option<Class> {
     let options = attribute(message.get(TRAFFIC_CONTROL..)?, TCA_OPTIONS).unwrap_or_default();
@@ -151,7 +147,6 @@ pub(super) fn class(message: &[u8]) -> Option<Class> {
     Some(Class { handle: u32_at(message, 8)?, parent: u32_at(message, 12)?, rate: own, ceiling })
 }
 
-/// What a message says of a filter.
 pub(super) fn filter(message: &[u8]) -> Option<Filter> {
     let attributes = message.get(TRAFFIC_CONTROL..)?;
     let options = attribute(attributes, TCA_OPTIONS).unwrap_or_default();
@@ -166,14 +161,13 @@ pub(super) fn filter(message: &[u8]) -> Option<Filter> {
     Some(Filter { policed })
 }
 
-/// Whether no key of a selector wants anything: its masks are zero.
+/// Whether a selector matches all packets: the masks of its keys are zero.
 fn matches_all(selector: &[u8]) -> bool {
     let keys = selector.get(SELECTOR..).unwrap_or_default();
     let said = selector.get(2).copied().map(usize::from);
     said == Some(keys.len() / SELECTOR_KEY) && keys.chunks(SELECTOR_KEY).all(|key| u32_at(key, 0) == Some(0))
 }
 
-/// The rate of the first policer among these actions.
 fn actions(bytes: &[u8]) -> Option<u64> {
     (1..=ACTIONS).find_map(|number| {
         let action = attribute(bytes, number)?;
@@ -182,13 +176,14 @@ fn actions(bytes: &[u8]) -> Option<u64> {
     })
 }
 
-/// In `struct tc_police` the action stands second, and the rate in a `struct tc_ratespec` behind 20 bytes.
+/// In `struct tc_police` the action is at byte 4, and the rate in a `struct tc_ratespec` at byte
+/// 20.
 fn police(options: &[u8]) -> Option<u64> {
     let drops = u32_at(attribute(options, TCA_POLICE_TBF)?, 4)? == DROP;
     rate(options, TCA_POLICE_RATE64, TCA_POLICE_TBF, 28).filter(|_| drops)
 }
 
-/// A rate in an attribute of 64 bits, or in 32 bits at this place of a structure.
+/// Returns a rate from a 64-bit attribute, or from 32 bits at offset `at` of a structure.
 fn rate(options: &[u8], in_64: u16, structure: u16, at: usize) -> Option<u64> {
     let narrow = || u32_at(attribute(options, structure)?, at).map(u64::from).and_then(bits);
     wide(options, in_64).or_else(narrow)
@@ -198,19 +193,18 @@ fn wide(options: &[u8], wanted: u16) -> Option<u64> {
     attribute(options, wanted).and_then(|b| Some(u64::from_ne_bytes(b.try_into().ok()?))).and_then(bits)
 }
 
-/// The rate that `fq` holds each connection to; all ones where it does not.
+/// Returns the rate to which `fq` limits each connection; `u32::MAX` means no limit.
 fn each(options: &[u8]) -> Option<u64> {
     let rate = u32_at(attribute(options, TCA_FQ_FLOW_MAX_RATE)?, 0)?;
     (rate != u32::MAX).then(|| bits(u64::from(rate)))?
 }
 
-/// Bit/s of bytes per second; none where that is no rate: the kernel has 0 or all ones for "not held".
+/// Converts bytes/s to bit/s; `None` for the kernel's "no limit" (0 or all ones).
 fn bits(bytes: u64) -> Option<u64> {
     const MAX_RATE: u64 = 1_000_000_000_000_000;
     bytes.checked_mul(8).filter(|bits| (1..=MAX_RATE).contains(bits))
 }
 
-/// The value of the first attribute of this kind.
 pub(in crate::traffic) fn attribute(mut bytes: &[u8], wanted: u16) -> Option<&[u8]> {
     /// The upper bits are flags (`NLA_F_NESTED`, `NLA_F_NET_BYTEORDER`).
     const ATTRIBUTE_TYPE_MASK: u16 = 0x3fff;

@@ -1,4 +1,4 @@
-//! Answers of the kernel as they were built for the test, and any bytes.
+//! Kernel replies built for the test, and arbitrary bytes.
 
 use super::*;
 use proptest::prelude::*;
@@ -15,7 +15,6 @@ fn with(kind: u16, value: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Something of `index` with this handle below that parent.
 fn message(index: u32, handle: u32, parent: u32, kind: &[u8], options: &[u8]) -> Vec<u8> {
     let attributes = [with(KIND, kind), with(OPTIONS, options)].concat();
     let mut bytes = ((HEADER + 20 + attributes.len()) as u32).to_ne_bytes().to_vec();
@@ -26,7 +25,6 @@ fn message(index: u32, handle: u32, parent: u32, kind: &[u8], options: &[u8]) ->
     bytes
 }
 
-/// A structure of so many bytes with these words at their places.
 fn structure(length: usize, words: &[(usize, u32)]) -> Vec<u8> {
     let mut bytes = vec![0; length];
     words.iter().for_each(|(at, word)| bytes[*at..at + 4].copy_from_slice(&word.to_ne_bytes()));
@@ -79,7 +77,7 @@ fn other_disciplines_that_shape_are_read() {
     assert_eq!(root(b"fq\0", &with(7, &u32::MAX.to_ne_bytes())), Shaping::default());
     let netem = [vec![0; 24], with(6, &structure(16, &[(0, 1000)]))].concat();
     assert_eq!(root(b"netem\0", &netem).out, Some(8000));
-    // All queues of `mq` hold each connection to as much, or nothing is known.
+    // All queues of `mq` limit connections to the same rate, or nothing is known.
     let queue = |number: u32, rate: u32| {
         message(3, 0x8001_0000 + (number << 16), 0x1_0000 + number, b"fq\0", &with(7, &rate.to_ne_bytes()))
     };

@@ -1,31 +1,31 @@
-//! The receiver's account of a stream of datagrams: what came, what came twice, late or out of order, and, once the
-//! sender has said how many it sent, what was lost. Pure: it is given bytes and times and asks nobody.
+//! Receiver's account of a stream of datagrams: arrivals, duplicates, reordering and loss. Pure.
 //!
-//! A datagram of 16 bytes or more begins with a tag of its transfer, its number and the time at which it was sent; one
-//! of 8 bytes or more with tag and number; a smaller one can only be counted.
+//! A datagram of 16 bytes or more starts with tag, number and send time; one of 8 bytes or more
+//! with tag and number; a smaller one can only be counted.
 
 use crate::traffic::course::Recorder;
 
-/// Sequence numbers that are told apart from duplicates, behind the highest one seen: 2²⁰, a quarter of a second at
-/// four million datagrams per second. What comes later still counts as lost.
+/// Numbers that are checked for duplicates: 2²⁰, a quarter of a second at four million datagrams
+/// per second. Later arrivals count as lost.
 const SEQUENCE_WINDOW: u64 = 1 << 20;
 const WORDS: u64 = SEQUENCE_WINDOW / 64;
 
-/// What a datagram carries at its beginning.
+/// Header of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// Nothing: shorter than 8 bytes.
+    /// No header: shorter than 8 bytes.
     Bare,
     /// Tag and number.
     Numbered,
     /// Tag, number and time.
     Timed,
-    /// As iperf3 has it: seconds and microseconds in four bytes each, and a number of eight bytes that begins with 1.
+    /// Header of iperf3: seconds and microseconds in four bytes each, and a number of eight bytes
+    /// that starts with 1.
     Iperf3,
 }
 
 impl Layout {
-    /// That of datagrams of `size` bytes.
+    /// Returns the layout of datagrams of `size` bytes.
     pub const fn of(size: usize) -> Self {
         match size {
             0..8 => Layout::Bare,
@@ -34,8 +34,8 @@ impl Layout {
         }
     }
 
-    /// Writes it to the beginning of `datagram`. `sent` is in nanoseconds of the sender's clock. The number is cut to
-    /// 32 bits; the receiver knows the rest.
+    /// Writes the header. `sent` is in ns of the sender's clock. The number is truncated to 32
+    /// bits.
     pub fn write(self, datagram: &mut [u8], tag: u32, number: u64, sent: u64) {
         match self {
             Layout::Bare => return,
@@ -60,10 +60,8 @@ fn word(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0, |word, byte| (word << 8) | u32::from(*byte))
 }
 
-/// Variation of the transit time: `J += (|D| − J) / 16` over consecutive arrivals (RFC 3550 §6.4.1, A.8).
-///
-/// Datagrams that were handed to the kernel together carry one time and are one arrival: within a burst there is no
-/// interval to vary.
+/// Variation of the transit time: `J += (|D| − J) / 16` over consecutive arrivals (RFC 3550 §6.4.1,
+/// A.8). Datagrams of one burst carry one time and count as one arrival.
 #[derive(Clone, Copy, Debug, Default)]
 struct Jitter {
     last: Option<Transit>,
@@ -73,7 +71,7 @@ struct Jitter {
 #[derive(Clone, Copy, Debug)]
 struct Transit {
     sent: u64,
-    /// Arrival less sending, by two clocks: only differences mean anything.
+    /// Arrival minus sending, by two clocks: only differences are meaningful.
     nanos: u64,
 }
 
@@ -93,13 +91,13 @@ impl Jitter {
     }
 }
 
-/// The account of one stream, while it is being received.
+/// Account of one stream during reception.
 #[derive(Debug)]
 pub struct Account {
     layout: Layout,
     size: usize,
     tag: u32,
-    /// A bit for each of the last [`SEQUENCE_WINDOW`] numbers.
+    /// One bit for each of the last [`SEQUENCE_WINDOW`] numbers.
     seen: Vec<u64>,
     /// Highest number seen, plus one.
     next: u64,
@@ -113,30 +111,30 @@ pub struct Account {
     course: Recorder,
 }
 
-/// What the account came to. Counts are of datagrams.
+/// Final counts of an account, in datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Tally {
-    /// Sent, as the sender said.
+    /// Sent according to the sender.
     pub sent: u64,
-    /// Received, each counted once.
+    /// Received, without duplicates.
     pub received: u64,
-    /// Received again.
+    /// Duplicates.
     pub duplicates: u64,
     /// Received after one with a higher number (RFC 4737 §3).
     pub reordered: u64,
-    /// Received too long after their turn to be told from duplicates; lost, as far as `received` goes.
+    /// Received too late to be distinguished from duplicates; not part of `received`.
     pub stale: u64,
-    /// Of another size or transfer, and not counted.
+    /// Ignored because of another size or transfer.
     pub foreign: u64,
-    /// Jitter in nanoseconds, the mean over the streams, where datagrams carry their time and two came.
+    /// Jitter in ns, mean over the streams, if datagrams carry their time and at least two arrived.
     pub jitter: Option<f64>,
-    /// The first and the last arrival of all streams, in nanoseconds.
+    /// First and last arrival over all streams, ns.
     pub arrivals: Option<(u64, u64)>,
-    /// Streams in this tally.
+    /// Number of streams in this tally.
     pub streams: u32,
 }
 
-/// The sender says that it sent fewer datagrams than its numbers show.
+/// The sender reports fewer datagrams than the numbers that arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the sender reports {}, but number {seen} arrived: client and server must be the same build",
@@ -148,12 +146,12 @@ pub struct Impossible {
 }
 
 impl Account {
-    /// An empty account of datagrams of `size` bytes that carry `tag`.
+    /// Creates an account of datagrams of `size` bytes with `tag`.
     pub fn new(size: usize, tag: u32) -> Self {
         Account::with_layout(Layout::of(size), size, tag)
     }
 
-    /// The same for datagrams that begin in another way; `size` must have room for it.
+    /// Creates an account of datagrams with this layout; `size` must have room for it.
     pub fn with_layout(layout: Layout, size: usize, tag: u32) -> Self {
         let words = if layout == Layout::Bare { 0 } else { WORDS as usize };
         Account {
@@ -173,7 +171,7 @@ impl Account {
         }
     }
 
-    /// Enters one datagram that arrived at `now`, in nanoseconds of the receiver's clock.
+    /// Records a datagram that arrived at `now`, in nanoseconds of the receiver's clock.
     pub fn arrive(&mut self, datagram: &[u8], now: u64) {
         if datagram.len() != self.size {
             self.foreign += 1;
@@ -211,7 +209,7 @@ impl Account {
         self.course.transit(now, now.wrapping_sub(sent));
     }
 
-    /// Enters a number of which the low 32 bits are known; false for one that was never sent (before the first).
+    /// Records a number given by its low 32 bits; false for one before the first.
     fn number(&mut self, low: u32) -> bool {
         let ahead = low.wrapping_sub(self.next as u32).cast_signed();
         let Some(number) = self.next.checked_add_signed(i64::from(ahead)) else { return false };
@@ -238,25 +236,22 @@ impl Account {
         true
     }
 
-    /// When they arrived.
+    /// Returns the arrivals over time.
     pub fn course(&self) -> &Recorder {
         &self.course
     }
 
-    /// Datagrams received so far, each counted once.
+    /// Returns the number of datagrams received so far, without duplicates.
     pub fn received(&self) -> u64 {
         self.unique
     }
 
-    /// Closes the account, knowing how many datagrams were sent.
-    ///
-    /// # Errors
-    /// [`Impossible`]: a number arrived that the sender does not own to.
+    /// Closes the account with the sender's count. Fails if a higher number arrived.
     pub fn conclude(self, sent: u64) -> Result<Tally, Impossible> {
         if self.next > sent {
             return Err(Impossible { said: sent, seen: self.next - 1 });
         }
-        // Without numbers, more than were sent can only be copies.
+        // Without numbers, any excess over the sender's count must be copies.
         let received = self.unique.min(sent);
         Ok(Tally {
             sent,
@@ -273,12 +268,12 @@ impl Account {
 }
 
 impl Tally {
-    /// Nanoseconds from the first arrival of any stream to the last of all.
+    /// Returns the time from the first arrival to the last, over all streams, ns.
     pub fn span(&self) -> u64 {
         self.arrivals.map_or(0, |(first, last)| last.saturating_sub(first))
     }
 
-    /// Several streams as one.
+    /// Combines the tallies of several streams.
     pub fn and(self, other: Tally) -> Tally {
         let (streams, others) = (f64::from(self.streams), f64::from(other.streams));
         let jitter = match (self.jitter, other.jitter) {

@@ -1,5 +1,4 @@
-//! One stream of datagrams over a connected socket: the loop that sends and the loop that receives. Both ends use
-//! both. Neither waits for the other longer than its bounds say, whatever is lost.
+//! Send and receive loops of one stream of datagrams, for both ends. All waits are bounded.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -15,79 +14,77 @@ use super::account::{Account, Layout};
 use super::pace::{Pace, Turn};
 use crate::traffic::{CUT, nanos, thread_cpu};
 
-/// How often a loop that has nothing to do looks whether it should end.
 const IDLE_LOOK_TIME: Duration = Duration::from_millis(20);
-/// How long the receiver waits for datagrams that are still under way, after the last that came.
+/// Time without arrivals after which no more datagrams are expected from the path.
 const QUIET: Duration = Duration::from_millis(200);
-/// How long it waits for them in all, once the sender has ended.
+/// Longest total wait for them after the sender has ended.
 const MAX_TAIL_TIME: Duration = Duration::from_secs(2);
-/// Receive buffer asked for: a millisecond at 30 Gbit/s. More would leave the caches.
+/// Requested receive buffer, bytes: a millisecond at 30 Gbit/s. More would leave the caches.
 const RECEIVE_BUFFER: usize = 4 << 20;
-/// Send buffer asked for: several bursts.
 const SEND_BUFFER: usize = 4 << 20;
-/// While the sender has not said how many datagrams it sent.
+/// Count of sent datagrams while it is unknown.
 pub const UNKNOWN_COUNT: u64 = u64::MAX;
 
-/// When a stream has sent enough.
+/// End condition of one stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
-    /// After so many datagrams.
+    /// After this number of datagrams, or after [`CUT`].
     Datagrams(u64),
     /// After this time.
     Elapsed(Duration),
 }
 
-/// What one stream sends.
+/// Parameters of one sending stream.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
-    /// Bytes of a datagram.
+    /// Datagram size, bytes.
     pub size: usize,
-    /// How fast; `None` as fast as it can.
+    /// Pace; `None` for full speed.
     pub pace: Option<Pace>,
-    /// How each begins.
+    /// Header of the datagrams.
     pub layout: Layout,
-    /// Told to the receiver beforehand.
+    /// Tag of the transfer, known to the receiver.
     pub tag: u32,
-    /// When it ends.
+    /// End condition.
     pub until: Until,
 }
 
-/// What the sender did.
+/// Results of the sender.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sent {
-    /// Datagrams that the kernel took.
+    /// Datagrams that the kernel accepted.
     pub datagrams: u64,
-    /// When it began.
+    /// Start time.
     pub began: Instant,
-    /// Wall time of sending.
+    /// Wall-clock time of sending.
     pub elapsed: Duration,
-    /// CPU time of this thread meanwhile.
+    /// CPU time of the thread.
     pub cpu: Duration,
-    /// Whether the kernel split the datagrams.
+    /// Whether the kernel segmented the datagrams.
     pub segmented: bool,
 }
 
-/// What a receiver brings back.
+/// Results of a receiver.
 #[derive(Debug)]
 pub struct Received {
-    /// To be concluded with the sender's count.
+    /// Account, to be concluded with the sender's count.
     pub account: Account,
-    /// CPU time of this thread.
+    /// CPU time of the thread.
     pub cpu: Duration,
-    /// Datagrams for which this socket had no room, where the kernel tells.
+    /// Datagrams dropped because the socket buffer was full, if the kernel reports it.
     pub dropped: Option<u64>,
 }
 
-/// A socket on `local` with buffers as large as this process may have. Port 0 gives one that is free.
+/// Opens a socket on `local` with large buffers. Port 0 selects a free port.
 pub fn open(local: SocketAddr) -> io::Result<UdpSocket> {
     let socket = UdpSocket::bind(local)?;
     enlarge_buffers(&socket)?;
     Ok(socket)
 }
 
-/// Gives a socket buffers as large as this process may have, and as a stream needs.
+/// Sets the buffers of a socket to the size that a stream needs, as far as allowed.
 pub fn enlarge_buffers(socket: &UdpSocket) -> io::Result<()> {
-    // Beyond `net.core.rmem_max` only with CAP_NET_ADMIN; without it, as much as that.
+    // Above `net.core.rmem_max` only with CAP_NET_ADMIN; without it, up to that.
     sockopt::set_socket_recv_buffer_size_force(socket, RECEIVE_BUFFER)
         .or_else(|_| sockopt::set_socket_recv_buffer_size(socket, RECEIVE_BUFFER))?;
     sockopt::set_socket_send_buffer_size_force(socket, SEND_BUFFER)
@@ -95,7 +92,7 @@ pub fn enlarge_buffers(socket: &UdpSocket) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether the kernel may split datagrams of `size` bytes on the way to the peer of `socket`: each must fit a packet.
+/// Whether the kernel may segment datagrams of `size` bytes, which must each fit in a packet.
 fn segmentation(socket: &UdpSocket, size: usize, pace: Option<Pace>) -> Segmentation {
     let headers = match socket.peer_addr().map(|peer| peer.ip()) {
         Ok(IpAddr::V6(_)) => 48,
@@ -105,7 +102,7 @@ fn segmentation(socket: &UdpSocket, size: usize, pace: Option<Pace>) -> Segmenta
         48 => sockopt::ipv6_mtu(socket),
         _ => sockopt::ip_mtu(socket),
     };
-    // One by one where they can be spread over time: a burst fills queues that a steady rate would not.
+    // One by one if they can be spread over time: a burst fills queues that a steady rate does not.
     let together = pace.is_none_or(Pace::is_bursty);
     match mtu {
         Ok(mtu) if together && size + headers <= mtu as usize => Segmentation::Kernel,
@@ -113,10 +110,8 @@ fn segmentation(socket: &UdpSocket, size: usize, pace: Option<Pace>) -> Segmenta
     }
 }
 
-/// Sends datagrams that begin as [`Layout`] says and go on with `filler`, until it is time or `stop` is set.
-///
-/// # Errors
-/// The socket's: `ConnectionRefused` when nobody listens at the other end any more.
+/// Sends datagrams until the end condition or `stop`. Fails with `ConnectionRefused` if the other
+/// end no longer listens.
 pub fn send(socket: &UdpSocket, shape: Shape, filler: &[u8], stop: &AtomicBool) -> io::Result<Sent> {
     socket.set_write_timeout(Some(IDLE_LOOK_TIME))?;
     let mut sender = Sender::new(socket, shape, filler)?;
@@ -126,7 +121,6 @@ pub fn send(socket: &UdpSocket, shape: Shape, filler: &[u8], stop: &AtomicBool) 
         let due = match shape.pace.map_or(Turn::Send(u64::MAX), |pace| pace.turn(elapsed, sent)) {
             Turn::Send(due) => shape.left(due, sent),
             Turn::Wait(time) => {
-                // Pacing, not waiting for anybody: the next datagram is due then.
                 std::thread::sleep(time.min(IDLE_LOOK_TIME));
                 0
             }
@@ -157,7 +151,6 @@ impl Shape {
     }
 }
 
-/// A filled batch and where it goes.
 struct Sender<'a> {
     socket: &'a UdpSocket,
     batch: SendBatch,
@@ -172,7 +165,7 @@ impl<'a> Sender<'a> {
         let wanted = segmentation(socket, shape.size, shape.pace);
         if sender.batch_of(wanted).is_err() {
             sender.batch_of(Segmentation::None).or_else(|e| match wanted {
-                // A kernel without the option cannot be told to leave it off either.
+                // A kernel without the option also refuses to disable it.
                 Segmentation::Kernel => Ok(()),
                 Segmentation::None => Err(e),
             })?;
@@ -193,7 +186,8 @@ impl<'a> Sender<'a> {
         prepared
     }
 
-    /// Sends up to `due` datagrams, numbered from `first`, with one time; returns how many left.
+    /// Sends up to `due` datagrams with one timestamp, numbered from `first`. Returns how many were
+    /// sent.
     fn burst(&mut self, due: u64, first: u64, now: u64) -> io::Result<u64> {
         let count = due.min(self.batch.capacity() as u64) as usize;
         for index in 0..count {
@@ -208,7 +202,7 @@ impl<'a> Sender<'a> {
         while gone < count {
             match self.batch.send(self.socket, gone..count) {
                 Ok(taken) => gone += taken,
-                // No room within the timeout, or for the moment: what is left is not sent, and not counted.
+                // The send buffer is full: the rest is neither sent nor counted.
                 Err(e) if e.kind() == ErrorKind::WouldBlock || is_no_room(&e) => break,
                 Err(e) if self.batch.per_message() > 1 && is_unsplittable(&e) => {
                     self.batch_of(Segmentation::None)?;
@@ -225,24 +219,21 @@ fn is_no_room(error: &io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::NOBUFS.raw_os_error())
 }
 
-/// What a device without checksum offload, or with a smaller packet than was thought, says of a message to split.
+/// Whether the device has no checksum offload, or a smaller packet than assumed.
 fn is_unsplittable(error: &io::Error) -> bool {
     let errno = error.raw_os_error();
     [rustix::io::Errno::IO, rustix::io::Errno::INVAL].iter().any(|e| errno == Some(e.raw_os_error()))
 }
 
-/// Time from when the first of these streams began to when the last one ended: on few CPUs they send one after another.
+/// Returns the time from the first start to the last end: on few CPUs streams send in turn.
 pub fn together(streams: &[Sent]) -> Duration {
     let first = streams.iter().map(|sent| sent.began).min();
     let last = streams.iter().map(|sent| sent.began + sent.elapsed).max();
     first.zip(last).map_or(Duration::ZERO, |(first, last)| last.saturating_duration_since(first))
 }
 
-/// Receives into `account` until the sender has ended, as `sent` tells (all ones before), and what it sent is here or
-/// will not come, or `stop` is set. Arrivals are counted from `origin`, the same for all streams of a transfer.
-///
-/// # Errors
-/// The socket's, except that nobody listens at the other end (the control connection tells that better).
+/// Receives into `account` until everything has arrived or is given up, or until `stop`. `sent` is
+/// the sender's count, [`UNKNOWN_COUNT`] until it ends. Arrival times count from `origin`.
 pub fn receive(
     socket: &UdpSocket,
     mut account: Account,
@@ -280,7 +271,6 @@ pub fn receive(
     })
 }
 
-/// How long a receiver waits for what may still be under way.
 #[derive(Debug, Default)]
 struct Patience {
     since: Option<Duration>,
@@ -288,7 +278,7 @@ struct Patience {
 }
 
 impl Patience {
-    /// Asked each time round after the sender ended.
+    /// Called in each iteration after the sender has ended.
     fn is_over(&mut self, now: Duration, arrived: bool) -> bool {
         let since = *self.since.get_or_insert(now);
         if arrived {
@@ -299,9 +289,9 @@ impl Patience {
     }
 }
 
-/// Throws away what is still in the socket, such as late datagrams of a transfer before; bounded.
+/// Discards what is left in the socket, such as late datagrams of an earlier transfer; bounded.
 pub fn drain(socket: &UdpSocket) -> io::Result<()> {
-    /// More than any receive buffer holds.
+    /// More datagrams than any receive buffer holds.
     const MAX_RECEIVE_BUFFER_BYTES: usize = 1 << 20;
     socket.set_nonblocking(true)?;
     let mut byte = [0];
@@ -368,7 +358,8 @@ mod tests {
     fn a_pace_is_never_exceeded() {
         let pace = Pace::new(20e6, 1000, 1);
         let (sent, received) = run(Shape { pace, ..shape(1000, Until::Datagrams(500)) });
-        // The first is due at once, the last after 499 intervals of 400 µs: never before, however busy the machine.
+        // The first is due at once, the last after 499 intervals of 400 µs, however busy the
+        // machine.
         assert!(sent.elapsed >= Duration::from_micros(499 * 400), "{:?}", sent.elapsed);
         assert!(!sent.segmented);
         let tally = received.account.conclude(sent.datagrams).unwrap();

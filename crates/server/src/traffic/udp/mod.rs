@@ -1,8 +1,5 @@
-//! Streams of datagrams: sent in an open loop, and accounted for where they are received.
-//!
-//! One transfer over the ports of a session, the same code at both ends. The receivers wait before the sender is told
-//! to begin; what is lost is decided by the receiver, once the sender has told over the control connection how many
-//! it sent, so that a lost tail counts like any other loss.
+//! Streams of datagrams, with the same code at both ends: sent in an open loop, and accounted for
+//! by the receiver with the sender's count, so that a lost tail counts too.
 
 pub mod account;
 pub mod flow;
@@ -24,38 +21,35 @@ use super::team::{Gate, Team, Threads, joined, share};
 use super::{Cpus, End, Lost, Seen, Shared, Supervision, nanos, reason};
 use crate::wire::{Amount, Channel, Message, RESULTS, Udp, UdpReceived, UdpReport, UdpSent, WireError};
 
-/// What an end brings to a transfer of datagrams.
+/// Parameters of one end of a transfer of datagrams.
 #[derive(Debug)]
 pub struct Means<'a> {
     /// Which end this is.
     pub end: End,
-    /// The sockets, in the order of the streams' numbers, connected.
+    /// The connected sockets, in order of stream numbers.
     pub sockets: &'a [UdpSocket],
-    /// Where its threads run.
+    /// CPUs of the threads.
     pub cpus: &'a Cpus,
-    /// Bytes that datagrams are filled with.
+    /// Content of the datagrams.
     pub filler: &'a [u8],
-    /// Highest rate of all streams, in bit/s.
+    /// Highest rate over all streams, bit/s.
     pub most: f64,
-    /// Longest that it may take.
+    /// Longest duration.
     pub longest: Duration,
-    /// What else happens on this machine.
+    /// Counters of this machine.
     pub ledger: &'a Ledger,
 }
 
-/// What an end knows of a transfer that went well.
+/// Results of a successful transfer.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
-    /// What this end saw.
+    /// Report of this end.
     pub here: UdpReport,
-    /// What the far end says that it saw; the near end's alone.
+    /// Report of the server; `None` at the server.
     pub there: Option<UdpReport>,
 }
 
-/// Does one transfer. The near end has asked for it and was told `Ready`; the far end says `Ready` in here.
-///
-/// # Errors
-/// The other end, a socket or this machine failed.
+/// Performs one transfer, which the client has requested; the server sends `Ready` here.
 pub fn transfer(channel: &mut Channel, work: &Udp, means: &Means<'_>) -> Result<Outcome, Lost> {
     let shared = Shared::new(means.sockets.len()).map_err(Lost::Here)?;
     let before = means.ledger.look();
@@ -66,7 +60,7 @@ pub fn transfer(channel: &mut Channel, work: &Udp, means: &Means<'_>) -> Result<
         let run = Run { work, means, shared: &shared };
         let supervision = Supervision::new(channel, &shared, means.longest + RESULTS);
         let outcome = run.through(scope, supervision, &before);
-        // Whatever happened, no thread goes on.
+        // No thread continues, whatever happened.
         shared.stop.store(true, Ordering::Relaxed);
         outcome
     });
@@ -79,11 +73,9 @@ struct Run<'env> {
     shared: &'env Shared,
 }
 
-/// Where a transfer stands.
 struct Progress<'s> {
     sending: Option<Threads<'s, Sent>>,
     receiving: Option<Threads<'s, Received>>,
-    /// What the other end has sent, by stream.
     totals: Vec<u64>,
     outcome: Outcome,
 }
@@ -109,7 +101,7 @@ impl<'env> Run<'env> {
         let receiving = if self.receives() { Some(self.receivers(scope)?) } else { None };
         let (gate, opened) = crossbeam_channel::bounded(0);
         let sending = if self.sends() { Some(self.senders(scope, &opened)?) } else { None };
-        // Who waits at the gate sends nothing where the word to begin did not come.
+        // Threads that wait at the gate send nothing if `Go` was not exchanged.
         supervision.begin(self.means.end).inspect_err(|_| self.shared.stop.store(true, Ordering::Relaxed))?;
         drop(gate);
         let mut progress = Progress { sending, receiving, totals: Vec::new(), outcome: Outcome::default() };
@@ -148,7 +140,7 @@ impl<'env> Run<'env> {
         Ok(outcome)
     }
 
-    /// Collects threads that have ended, and tells the other end what was sent.
+    /// Joins threads that have ended, and sends the other end the totals.
     fn advance(&self, progress: &mut Progress<'_>, supervision: &mut Supervision<'_>) -> Result<(), Lost> {
         let all = self.means.sockets.len();
         if self.shared.senders_done.load(Ordering::Acquire) == all
@@ -157,7 +149,7 @@ impl<'env> Run<'env> {
             let done = joined(threads)?;
             supervision.send(&Message::Sent(done.iter().map(|d| d.datagrams).collect()))?;
             progress.outcome.here.sent = Some(sent(&done));
-            // From here on nothing is sent any more.
+            // From here on nothing is sent.
             supervision.bear(RESULTS);
         }
         if self.shared.receivers_done.load(Ordering::Acquire) == all
@@ -168,7 +160,6 @@ impl<'env> Run<'env> {
         Ok(())
     }
 
-    /// Threads that send as soon as the gate is opened.
     fn senders<'s>(&self, scope: &'s Scope<'s, 'env>, gate: &Gate) -> Result<Threads<'s, Sent>, Lost> {
         let (shared, filler) = (self.shared, self.means.filler);
         let works = self.means.sockets.iter().enumerate().map(|(number, socket)| {
@@ -190,7 +181,7 @@ impl<'env> Run<'env> {
             let account = Account::new(size, tag);
             move || flow::receive(socket, account, size, total, origin, &shared.stop)
         });
-        // In both directions at once, those who receive stand behind those who send.
+        // In both directions at once, receivers use the CPUs after those of the senders.
         let first = if self.sends() { self.means.sockets.len() } else { 0 };
         let cpus = self.means.cpus;
         Team { name: "receive", done: &shared.receivers_done, shared, cpus, first }.start(scope, works)
@@ -222,7 +213,7 @@ fn sent(streams: &[Sent]) -> UdpSent {
     }
 }
 
-/// Concludes each stream's account with the sender's count, and puts them together.
+/// Concludes each stream's account with the sender's count, and combines them.
 fn received(streams: Vec<Received>, totals: &[u64]) -> Result<UdpReceived, Lost> {
     let cpu = streams.iter().map(|s| s.cpu).sum();
     let dropped = streams.iter().map(|s| s.dropped).sum();

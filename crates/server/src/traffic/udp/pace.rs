@@ -1,35 +1,35 @@
-//! When the datagrams of an open loop are due: at fixed times from the start, whatever happened before, so that a
-//! sender that was held up offers the same load in the end.
+//! Schedule of an open loop: datagrams are due at fixed times from the start, so that a delayed
+//! sender still offers the same load.
 
 use std::time::Duration;
 
-/// Datagrams that became due in this time leave together: nobody can sleep for less.
+/// Interval within which due datagrams leave together: a shorter sleep is not possible.
 const GRAIN: Duration = Duration::from_micros(50);
 
-/// A fixed number of datagrams a second.
+/// A fixed rate of datagrams.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pace {
     per_second: f64,
 }
 
-/// What an open loop has to do now.
+/// Next action of an open loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// So many datagrams are due.
+    /// This number of datagrams is due.
     Send(u64),
-    /// Nothing is due before this long.
+    /// Nothing is due for this time.
     Wait(Duration),
 }
 
 impl Pace {
-    /// The pace of one of `streams` that together carry `bits_per_second` in datagrams of `size` bytes. `None` for a
-    /// rate that is not above zero.
+    /// Returns the pace of one of `streams` that together carry `bits_per_second` in datagrams of
+    /// `size` bytes; `None` for a rate that is not positive.
     pub fn new(bits_per_second: f64, size: usize, streams: usize) -> Option<Self> {
         let per_second = bits_per_second / (8.0 * size.max(1) as f64 * streams.max(1) as f64);
         (per_second.is_finite() && per_second > 0.0).then_some(Pace { per_second })
     }
 
-    /// What is due after `elapsed`, when `sent` have left. The first is due at once.
+    /// Returns what is due after `elapsed` if `sent` datagrams have left. The first is due at once.
     pub fn turn(self, elapsed: Duration, sent: u64) -> Turn {
         // A float holds every count of a transfer: 2⁵³ datagrams take centuries.
         let due = (elapsed.as_secs_f64() * self.per_second) as u64 + 1;
@@ -40,7 +40,7 @@ impl Pace {
         Turn::Wait(next.saturating_sub(elapsed).max(GRAIN))
     }
 
-    /// Whether datagrams become due faster than anybody can wait for them, so that they leave in bursts anyway.
+    /// Whether datagrams are due faster than a thread can sleep, and so leave in bursts.
     pub fn is_bursty(self) -> bool {
         self.per_second * GRAIN.as_secs_f64() > 2.0
     }

@@ -1,10 +1,10 @@
-//! The UDP sockets of a session: made by both ends, and connected to each other before any figure.
+//! The UDP sockets of a session, connected before any measurement.
 //!
-//! The server has one UDP port, with the number of its TCP port, so that a firewall opens one number and a port forward
-//! forwards one. The client sends a 128-bit token there, which it received over the sealed control connection, from the
-//! address of that connection; the server answers nothing. So no client can have datagrams sent to another address
-//! (RFC 9000 §8.1 has the same rule and allows three times what came). Each stream then has a socket of its own on the
-//! port, connected to the client's: the kernel drops what other addresses send.
+//! The server has one UDP port with the number of its TCP port, for a simple firewall rule. The
+//! client sends a token there, received over the sealed control connection, from the address of
+//! that connection; the server does not answer. So a client cannot direct datagrams to another
+//! address (RFC 9000 §8.1 allows three times what was received). Each stream then has a socket
+//! connected to the client's: the kernel drops datagrams from other addresses.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io::{self, ErrorKind};
@@ -19,16 +19,16 @@ use super::flow;
 use crate::traffic::{Lost, is_dropped_here};
 use crate::wire::{Channel, Hex128, Message, REQUEST, WireError};
 
-/// The client repeats its token this often: any datagram may be lost.
+/// Interval in which the client repeats its token, since any datagram may be lost.
 const REPEAT: Duration = Duration::from_millis(50);
-/// The server checks its control connection this often while it waits for tokens.
+/// Interval in which the server checks its control connection while it waits for tokens.
 const CHECK: Duration = Duration::from_millis(20);
-/// Bytes of a token and the number of a stream.
+/// Length of a token and the number of a stream, bytes.
 const HELLO_BYTES: usize = 18;
 /// Datagrams that are read from the server's port before other work is done.
 const AT_ONCE: usize = 64;
 
-/// The datagram that proves an address: the token, then the stream's number, most significant byte first.
+/// Returns the datagram that proves an address: token, then stream number, big-endian.
 fn hello(token: &Hex128, stream: usize) -> [u8; HELLO_BYTES] {
     let mut hello = [0; HELLO_BYTES];
     hello[..16].copy_from_slice(token.bytes());
@@ -37,22 +37,18 @@ fn hello(token: &Hex128, stream: usize) -> [u8; HELLO_BYTES] {
     hello
 }
 
-/// Reads what [`hello`] wrote.
 fn parsed(datagram: &[u8]) -> Option<(Hex128, u16)> {
     let datagram: &[u8; HELLO_BYTES] = datagram.try_into().ok()?;
     let (token, stream) = datagram.split_first_chunk::<16>()?;
     Some((Hex128::new(*token), u16::from_be_bytes(stream.try_into().ok()?)))
 }
 
-/// Whether two addresses mean one host, in either notation.
+/// Whether two addresses are the same host, IPv4-mapped or not.
 fn same(one: IpAddr, other: IpAddr) -> bool {
     one.to_canonical() == other.to_canonical()
 }
 
-/// The server's UDP port on `address`: no other program has it, and sockets of this process may share it.
-///
-/// # Errors
-/// The port is in use, or the address is not one of this machine.
+/// Opens the server's UDP port; sockets of this process may share it.
 pub fn listen(address: SocketAddr) -> io::Result<UdpSocket> {
     let listener = UdpSocket::bind(address)?;
     sockopt::set_socket_reuseport(&listener, true)?;
@@ -60,7 +56,7 @@ pub fn listen(address: SocketAddr) -> io::Result<UdpSocket> {
     Ok(listener)
 }
 
-/// A socket on the server's port that receives only from `peer`.
+/// Opens a socket on the server's port that receives only from `peer`.
 fn connected(local: SocketAddr, peer: SocketAddr) -> io::Result<UdpSocket> {
     let family = if local.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let socket = socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
@@ -72,24 +68,23 @@ fn connected(local: SocketAddr, peer: SocketAddr) -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// A stream's number and its socket, or why there is none.
+/// A stream's number and its socket, or the error.
 type Arrival = (u16, io::Result<UdpSocket>);
 
-/// A session that waits for its client's tokens.
 #[derive(Debug)]
 struct Waiting {
     peer: IpAddr,
     local: SocketAddr,
-    /// The streams whose token has not come yet.
+    /// Streams whose token has not arrived.
     streams: BTreeSet<u16>,
     arrivals: Sender<Arrival>,
 }
 
-/// The sessions of a server that wait for datagrams at its UDP port, by their tokens.
+/// Sessions of a server that wait for datagrams at its UDP port, by token.
 #[derive(Debug, Default)]
 pub struct Expected(Mutex<HashMap<Hex128, Waiting>>);
 
-/// The place of one session among those that wait; dropping it gives the place up.
+/// Guard of one waiting session; dropping it ends the wait.
 #[derive(Debug)]
 struct Place<'a> {
     expected: &'a Expected,
@@ -105,11 +100,11 @@ impl Drop for Place<'_> {
 
 impl Expected {
     fn locked(&self) -> MutexGuard<'_, HashMap<Hex128, Waiting>> {
-        // Every change is one call: what a panicking session left is whole.
+        // Every change is a single call, so a poisoned state is consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits from now on for a new token from `peer` for each of `streams`; its sockets get the address `local`.
+    /// Waits for a new token from `peer` for each of `streams`; sockets get the address `local`.
     fn expect(&self, local: SocketAddr, peer: IpAddr, streams: u16) -> io::Result<Place<'_>> {
         let (token, (sender, arrivals)) = (Hex128::random()?, unbounded());
         let waiting = Waiting { peer, local, streams: (0..streams).collect(), arrivals: sender };
@@ -117,16 +112,15 @@ impl Expected {
         Ok(Place { expected: self, token, arrivals })
     }
 
-    /// Reads the datagrams that are at the server's port, a bounded number, and gives each session that one proves an
-    /// address to its socket. No datagram is answered.
+    /// Reads datagrams from the server's port, and gives sessions the sockets for proved addresses.
     pub fn take_from(&self, listener: &UdpSocket) {
-        // One byte more, to notice what is longer.
+        // One byte more detects datagrams that are too long.
         let mut bytes = [0; HELLO_BYTES + 1];
         for _ in 0..AT_ONCE {
             match listener.recv_from(&mut bytes) {
                 Ok((count, from)) => self.arrive(bytes.get(..count).unwrap_or_default(), from),
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return,
-                // An answer of the network to a datagram of before.
+                // An ICMP error caused by an earlier datagram.
                 Err(_) => {}
             }
         }
@@ -143,11 +137,8 @@ impl Expected {
     }
 }
 
-/// The server's half: waits until the token has come from the client's address for each stream; what else comes is not
-/// answered. `None` if a datagram was missing when the time was over.
-///
-/// # Errors
-/// No socket can be had; the control connection failed.
+/// Server side: waits until the token has arrived for each stream; `None` if one is missing in
+/// time.
 pub fn admit(
     channel: &mut Channel,
     expected: &Expected,
@@ -182,11 +173,7 @@ fn addresses(channel: &Channel) -> io::Result<(SocketAddr, SocketAddr)> {
     Ok((channel.stream().local_addr()?, channel.stream().peer_addr()?))
 }
 
-/// The client's half: opens a socket for each stream, and sends the token from each to the port that the control
-/// connection goes to, until the server has received all.
-///
-/// # Errors
-/// No socket can be had; no datagram reaches the server; it refuses or is gone; a firewall of this machine drops the token.
+/// Client side: opens a socket per stream, and sends the token until the server has received all.
 pub fn join(channel: &mut Channel, token: &Hex128, streams: u16) -> Result<Vec<UdpSocket>, Lost> {
     let (mut local, peer) = addresses(channel).map_err(Lost::Here)?;
     local.set_port(0);
@@ -218,7 +205,7 @@ pub fn join(channel: &mut Channel, token: &Hex128, streams: u16) -> Result<Vec<U
     }
 }
 
-/// Whether an error says that no socket has the other port, or that the network reported so.
+/// Whether the error means that the other port or host is gone or unreachable.
 pub fn is_gone(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -242,7 +229,7 @@ mod tests {
         let place = expected.expect(local, here().ip(), 2).unwrap();
         let clients: Vec<UdpSocket> = (0..3).map(|_| UdpSocket::bind(here()).unwrap()).collect();
         for (stream, client) in clients.iter().enumerate() {
-            // Twice, for any may be lost; the third has a number that no stream has.
+            // Twice, since any may be lost; the third has a number that no stream has.
             client.send_to(&hello(&place.token, stream), local).unwrap();
             client.send_to(&hello(&place.token, stream), local).unwrap();
         }

@@ -1,4 +1,4 @@
-//! Messages that come back as they were, and those that are refused.
+//! Messages that survive a round trip, and those that are refused.
 
 use proptest::prelude::*;
 

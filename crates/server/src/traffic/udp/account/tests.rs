@@ -1,4 +1,4 @@
-//! The account against a naive one that keeps every number, over lost, doubled and shuffled datagrams.
+//! The account against a naive one, over lost, duplicated and shuffled datagrams.
 
 use std::collections::HashSet;
 
@@ -32,7 +32,7 @@ fn account(size: usize, numbers: &[u64]) -> Account {
     account
 }
 
-/// (number, copies, how far it is held back) of each datagram: the fate of a stream on a bad path.
+/// (number, copies, delay) of each datagram: a stream on a bad path.
 fn arrivals() -> impl Strategy<Value = (u64, Vec<u64>)> {
     let fate = (0usize..4, 0u64..40);
     prop::collection::vec(fate, 0..400).prop_map(|fates| {
@@ -147,7 +147,7 @@ fn numbers_past_32_bits_and_past_the_window_are_kept_apart() {
         account.arrive(&datagram(16, TAG, number, 0), 0);
     }
     assert_eq!((account.next, account.received()), (last + 1, 41));
-    // Right behind the window, right within it, and again.
+    // Just before the window, within it, and again.
     account.arrive(&datagram(16, TAG, last - SEQUENCE_WINDOW - 64, 0), 0);
     account.arrive(&datagram(16, TAG, last - SEQUENCE_WINDOW / 2, 0), 0);
     account.arrive(&datagram(16, TAG, last - SEQUENCE_WINDOW / 2, 0), 0);
@@ -179,7 +179,7 @@ fn jitter_is_that_of_the_standard() {
 
 #[test]
 fn datagrams_of_iperf3_are_accounted_for_as_well() {
-    // Seen from iperf3 3.12: 16511 s, 712724 µs, number 1.
+    // Recorded from iperf3 3.12: 16511 s, 712724 µs, number 1.
     let first = [0x00, 0x00, 0x40, 0x7f, 0x00, 0x0a, 0xe0, 0x14, 0, 0, 0, 0, 0, 0, 0, 1];
     let mut written = [0xff; 16];
     Layout::Iperf3.write(&mut written, TAG, 0, 16_511_712_724_000);
@@ -200,6 +200,6 @@ fn a_burst_is_one_arrival_and_clocks_may_differ_by_anything() {
     for (number, sent, now) in [(0, u64::MAX - 10, 5), (1, u64::MAX - 10, 9), (2, u64::MAX, 15)] {
         account.arrive(&datagram(16, TAG, number, sent), now);
     }
-    // Both intervals are 10 ns: no jitter, though the arrival clock is far from the sender's and the burst took 4 ns.
+    // Both intervals are 10 ns: no jitter, though the clocks differ and the burst took 4 ns.
     assert_eq!(account.conclude(3).unwrap().jitter, Some(0.0));
 }
