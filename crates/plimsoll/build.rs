@@ -1,6 +1,5 @@
-//! Tells the program which commit it is built from: `PLIMSOLL_VERSION`, such as `0.1.0 (848a094cc9)`.
-//!
-//! A source tree without git gives the version alone; a packager can name the commit in `PLIMSOLL_COMMIT`.
+//! Sets `PLIMSOLL_VERSION` to version and commit, such as `0.1.0 (848a094cc9)`, or to the version
+//! alone in a source tree without git. A packager can name the commit in `PLIMSOLL_COMMIT`.
 
 use std::path::Path;
 use std::process::Command;
@@ -15,7 +14,7 @@ fn main() {
 
 /// The commit of this source tree, and whether tracked files differ from it.
 fn checked_out() -> Option<String> {
-    // A clone of another project around an unpacked archive is not this one's history.
+    // An unpacked archive inside another project's clone must not take that project's commit.
     git(&["ls-files", "--error-unmatch", "build.rs"])?;
     let commit = git(&["rev-parse", "--short=10", "HEAD"])?;
     let changed = git(&["status", "--porcelain", "--untracked-files=no", "--", "../.."])?;
@@ -23,8 +22,8 @@ fn checked_out() -> Option<String> {
     Some(if changed.is_empty() { commit } else { format!("{commit}, modified") })
 }
 
-/// Has Cargo ask again after a commit, a checkout, or a change of the program's sources. A path that is not there would have
-/// it ask every time.
+/// Reruns this script after a commit, a checkout, or a change of sources. A path that does not
+/// exist would rerun it every time.
 fn watch() {
     println!("cargo::rerun-if-changed=build.rs");
     for name in ["HEAD", "logs/HEAD"] {

@@ -1,7 +1,8 @@
-//! What is fuzzed: fio job files, which are a stranger's text.
+//! Fuzzes the parser of fio job files, which are untrusted text.
 //!
-//! `make fuzz` and the tests of `plimsoll-bench` drive this function, as those of `targets.rs`: each text is a plan or is refused,
-//! with bounded memory, in short lines without control characters; a plan can be written and read back as the same.
+//! `make fuzz` and the tests of `plimsoll-bench` call this: each text is a plan or is refused, with
+//! bounded memory, in short lines without control characters; a plan can be written and read back
+//! unchanged.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, dead_code)]
 
 use plimsoll_bench_disk::fio::{JobFile, Surroundings, Unsupported, parse};
@@ -31,7 +32,7 @@ impl Surroundings for Made {
     }
 }
 
-/// The text of a job file, as it is and with what has no counterpart left out.
+/// Parses a job file, also with unsupported options ignored.
 pub(crate) fn job_file(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let strict = parse("job.fio", &text, &Made, Unsupported::Refused);

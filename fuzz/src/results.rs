@@ -1,7 +1,8 @@
-//! What is fuzzed of `plimsoll check`: every text that may be a result of another tool, and the verdicts on it.
+//! Fuzzes `plimsoll check`: every text that may be a result of another tool, and the verdicts on
+//! it.
 //!
-//! `make fuzz` drives this with libFuzzer; the tests of `crates/check` include this file and drive it with the corpus and seeded
-//! changes to it. Any bytes must be read or refused in a line, and what is said of them must be safe to print.
+//! `make fuzz` calls this with libFuzzer, the tests of `crates/check` with the corpus and seeded
+//! changes to it. Any bytes must be read or refused in one line that is safe to print.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, dead_code)]
 
 use std::sync::OnceLock;
@@ -12,7 +13,7 @@ use plimsoll_machine::fixture::Fixture;
 use plimsoll_model::limit::user::UserLimits;
 use plimsoll_reference::{Stated, read_all, stated};
 
-/// The made-up machine of the corpus, on which limits are known.
+/// The machine of the corpus, with known limits.
 const DESK: &str = include_str!("../../crates/check/tests/machines/desk.tree");
 
 fn machine() -> &'static (Machine, Fixture) {
@@ -23,7 +24,6 @@ fn machine() -> &'static (Machine, Fixture) {
     })
 }
 
-/// One file.
 pub(crate) fn results(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     judge(&text, None);
@@ -60,7 +60,7 @@ fn judge_result(stated: &Stated) {
     }
 }
 
-/// Whether a text does nothing to a terminal, and is one line.
+/// Whether a text is one line without control characters.
 fn is_safe(text: &str) -> bool {
     !text.chars().any(|c| c.is_control() || ('\u{202a}'..='\u{202e}').contains(&c))
 }

@@ -1,18 +1,18 @@
-//! What is fuzzed: all that reads bytes from the wire, before the handshake is over and after it.
+//! Fuzzes all code that reads bytes from the network, before and after the handshake.
 //!
-//! `make fuzz` drives these functions with libFuzzer, guided by coverage; the tests include this file and drive them
-//! with the corpus and with a bounded number of seeded changes to it. Both take any bytes: each must be read or
-//! refused, with bounded memory, and what is read must mean the same when it is written again.
+//! `make fuzz` calls these functions with libFuzzer, the tests with the corpus and seeded changes
+//! to it. Any bytes must be read or refused, with bounded memory; what was read must have the same
+//! meaning when it is written again.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, dead_code)]
 
 use plimsoll_server::wire::frame::{FrameError, Inbox, MAX, seal};
 use plimsoll_server::wire::handshake::{HandshakeError, Initiator, LENGTH, respond};
 use plimsoll_server::wire::{Key, Message};
 
-/// The first bytes of a stranger to the far end, and of a stranger to the near end.
+/// The first bytes of an unauthenticated peer, to the server and to the client.
 ///
-/// Byte 0 chooses who reads and what the rest is laid over: nothing, or a message of somebody who knows the key, whose
-/// bytes are changed by exclusive or. So every stage past the seal is within reach.
+/// Byte 0 selects the receiver and whether the rest is a message by itself or is combined by
+/// exclusive or with a valid message, so that every stage after the authentication is reached.
 pub(crate) fn before_handshake(bytes: &[u8]) {
     let Some((choice, rest)) = bytes.split_first() else { return };
     let key = Key::open();
@@ -34,7 +34,7 @@ pub(crate) fn before_handshake(bytes: &[u8]) {
             Err(error) => assert_eq!(error, HandshakeError::Refused),
         }
     }
-    // What comes instead of a frame: lengths are refused before there is memory for them.
+    // A frame's length is refused before memory is allocated for it.
     let mut inbox = Inbox::default();
     inbox.push(&rest[..rest.len().min(4)]);
     match inbox.wanted() {
@@ -43,24 +43,24 @@ pub(crate) fn before_handshake(bytes: &[u8]) {
     }
 }
 
-/// `rest` as a message, or as changes to `good`; what is missing of it changes nothing.
+/// `rest` as a message, or as changes to `good`; missing bytes change nothing.
 fn laid_over(good: [u8; LENGTH], rest: &[u8], changes: bool) -> [u8; LENGTH] {
     let mut message = if changes { good } else { [0; LENGTH] };
     message.iter_mut().zip(rest).for_each(|(byte, change)| *byte ^= change);
     message
 }
 
-/// Frames of one who knows the key, but is no friend.
+/// Frames of an authenticated but hostile peer.
 ///
-/// Byte 0 chooses. Even: the rest is the text of one message for each line, sealed, and cut into pieces of byte 1's size.
-/// Odd: the rest are the bytes of the connection as they are, in place of frames.
+/// Byte 0 even: the rest are texts of messages, one per line, sealed and cut into pieces of byte
+/// 1's size. Odd: the rest are raw bytes of the connection.
 pub(crate) fn after_handshake(bytes: &[u8]) {
     let [choice, cut, rest @ ..] = bytes else { return };
     let (mut near, mut far) = ends();
     let mut inbox = Inbox::default();
     if choice & 1 == 1 {
         inbox.push(rest);
-        // The seal stands before everything else: nothing that was not sealed is ever taken out.
+        // Bytes that were not sealed never give a message.
         assert!(!matches!(inbox.take(&mut far), Ok(Some(_))));
         return;
     }
@@ -83,8 +83,8 @@ pub(crate) fn after_handshake(bytes: &[u8]) {
     taken.iter().for_each(|text| read(text));
 }
 
-/// What is read is in range, means the same when it is written again, and fits in a frame; what is refused is refused
-/// in one short line without control characters.
+/// A message is in range, has the same meaning when it is written again, and fits in a frame; a
+/// refusal is one short line without control characters.
 fn read(text: &[u8]) {
     match Message::parse(text) {
         Ok(message) => {
@@ -96,7 +96,7 @@ fn read(text: &[u8]) {
                 Message::Udp(work) => work.time(),
                 _ => None,
             };
-            // What both ends compute from it, they can.
+            // Both ends can compute the time.
             let _ = times.map(|time| time.as_secs_f64());
         }
         Err(why) => assert!(why.chars().count() <= 300 && !why.chars().any(char::is_control), "{why}"),

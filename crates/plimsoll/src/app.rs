@@ -1,4 +1,4 @@
-//! Puts the pieces together: typed → plan → machine → cases → run → store and report → exit code.
+//! Carries out a command line: plan → machine → cases → run → history and report → exit code.
 
 mod check;
 mod compare;
@@ -65,36 +65,36 @@ use signals::{interrupts, interrupts_until};
 
 pub use formats::command;
 
-/// Why nothing (more) can be done: one line, and the exit code.
+/// An error that ends the command: one line, and the exit code.
 #[derive(Debug, thiserror::Error)]
 #[error("{line}")]
 pub struct Failure {
-    /// What failed, where, why, and what to do.
+    /// Message: what failed, why, and what to do.
     pub line: String,
-    /// As documented.
+    /// Exit code, one of [`code`].
     pub code: u8,
 }
 
-/// Exit codes, as documented.
+/// Exit codes (documented in the reference).
 pub mod code {
-    /// A verdict failed.
+    /// A check or requirement failed.
     pub const VERDICT: u8 = 1;
-    /// Bad usage or input, before anything was measured.
+    /// Wrong usage or input; nothing was measured.
     pub const USAGE: u8 = 2;
     /// Refused for safety.
     pub const REFUSED: u8 = 3;
     /// The environment failed.
     pub const ENVIRONMENT: u8 = 4;
-    /// The far end failed.
+    /// The server failed.
     pub const FAR_END: u8 = 5;
-    /// A gate cannot say whether the machine is healthy or sick.
+    /// `plimsoll gate` cannot decide whether the machine is healthy.
     pub const UNKNOWN: u8 = 6;
-    /// Interrupted.
+    /// Interrupted by the user.
     pub const INTERRUPTED: u8 = 130;
 }
 
 impl Failure {
-    /// A mistake of the user's, before anything was measured.
+    /// Wrong usage, found before anything was measured.
     pub fn usage(line: impl Into<String>) -> Self {
         Self { line: line.into(), code: code::USAGE }
     }
@@ -105,10 +105,7 @@ impl Failure {
     }
 }
 
-/// Does what was typed.
-///
-/// # Errors
-/// A [`Failure`], when there is nothing to show but one line.
+/// Carries out a parsed command line and returns its exit code, or fails with one line.
 pub fn execute(typed: Typed) -> Result<ExitCode, Failure> {
     signals::settle();
     plimsoll_system::random::usable().map_err(|e| Failure::environment(e.to_string()))?;
@@ -122,7 +119,7 @@ pub fn execute(typed: Typed) -> Result<ExitCode, Failure> {
             | Typed::Watch(_)
             | Typed::History(_)
     ) {
-        // What cannot be removed is told by `plimsoll doctor`.
+        // `plimsoll doctor` names files that cannot be removed.
         let _ = peers::reaped();
     }
     match typed {
@@ -163,7 +160,7 @@ pub fn execute(typed: Typed) -> Result<ExitCode, Failure> {
     }
 }
 
-/// The run as it may leave the machine.
+/// The run, without private names if `redact` is set.
 fn shareable(run: &Run, redact: bool) -> Result<Run, Failure> {
     if !redact {
         return Ok(run.clone());
@@ -173,9 +170,9 @@ fn shareable(run: &Run, redact: bool) -> Result<Run, Failure> {
     })
 }
 
-/// Where a path leads, also where nothing is yet: links are followed, and a name is one of its directory.
+/// The canonical form of a path whose last parts may not exist yet; symbolic links are followed.
 fn place(path: &Path) -> PathBuf {
-    /// As the kernel follows (path_resolution(7)).
+    /// The kernel's limit (path_resolution(7)).
     const MOST_LINKS: usize = 40;
     if is_stdout(path) {
         return PathBuf::from("-");
@@ -200,7 +197,7 @@ fn place(path: &Path) -> PathBuf {
     path
 }
 
-/// Refuses to write two things to one place, or into the history.
+/// Refuses outputs to the same file, or to a file of the history.
 fn distinct_outputs(common: &Common) -> Result<(), Failure> {
     let named = [("--json", &common.json), ("--html", &common.html), ("--events", &common.events)];
     let places = places(&named);
@@ -214,12 +211,12 @@ fn distinct_outputs(common: &Common) -> Result<(), Failure> {
     all_different(&places)
 }
 
-/// The same of options that name files alone.
+/// [`distinct_outputs`] for options that name only files.
 fn distinct<const N: usize>(named: [(&'static str, &Option<PathBuf>); N]) -> Result<(), Failure> {
     all_different(&places(&named))
 }
 
-/// Refuses to write where something is read: what was read would be gone.
+/// Refuses to overwrite a file that is read.
 fn kept_apart<'a, const N: usize>(
     read: impl IntoIterator<Item = &'a Path>,
     named: [(&'static str, &Option<PathBuf>); N],
@@ -235,7 +232,6 @@ fn kept_apart<'a, const N: usize>(
     }
 }
 
-/// Where the paths lead that are given.
 fn places(named: &[(&'static str, &Option<PathBuf>)]) -> Vec<(&'static str, PathBuf)> {
     named.iter().filter_map(|(flag, path)| Some((*flag, place(path.as_ref()?)))).collect()
 }
@@ -265,7 +261,7 @@ fn measure(what: &What, common: &Common, key: Option<Key>) -> Result<ExitCode, F
     alone(what, common, key).map(ExitCode::from)
 }
 
-/// Measures on this machine alone, or shows what would be. The exit code.
+/// Measures on this machine alone, or shows what would be measured. Returns the exit code.
 fn alone(what: &What, common: &Common, key: Option<Key>) -> Result<u8, Failure> {
     let begun = common.resume.as_deref().map(|run| resume::begun(run, common)).transpose()?;
     let kept = begun
@@ -286,13 +282,11 @@ fn alone(what: &What, common: &Common, key: Option<Key>) -> Result<u8, Failure> 
         };
         printed(&text)?;
         let none = prepared.planned.iter().all(|planned| planned.candidate.feasible.is_err());
-        // As the run itself would end.
         return Ok(if common.dry_run && none { code::ENVIRONMENT } else { 0 });
     }
     carried_out(&prepared, common, interrupts()?, begun)
 }
 
-/// Measures what was prepared. The exit code.
 fn carried_out(
     prepared: &Prepared,
     common: &Common,
@@ -303,7 +297,6 @@ fn carried_out(
     carried_out_into(outputs, prepared, common, interrupts, begun)
 }
 
-/// The same, where it is known where the run goes.
 fn carried_out_into(
     outputs: Outputs,
     prepared: &Prepared,
@@ -316,7 +309,6 @@ fn carried_out_into(
     run(prepared, outputs, interrupts, companions, begun)
 }
 
-/// Where the run goes.
 fn outputs(common: &Common, interrupts: &Receiver<()>) -> Result<Outputs, Failure> {
     Outputs::open(common, interrupts).map_err(|e| match e {
         OutputError::Store(store) => store_failure(&store),
@@ -324,7 +316,7 @@ fn outputs(common: &Common, interrupts: &Receiver<()>) -> Result<Outputs, Failur
     })
 }
 
-/// A file that the user named and that cannot be written.
+/// The failure for a named file that cannot be written.
 fn unfit(error: &TargetError) -> Failure {
     let code = match error {
         TargetError::Refused { .. } => code::REFUSED,
@@ -336,13 +328,12 @@ fn unfit(error: &TargetError) -> Failure {
     Failure { line: error.to_string(), code }
 }
 
-/// A file that a command without a run writes, found fit.
 fn target(path: &Path) -> Result<Target, Failure> {
     let waits = Waits { registry: Registry::here(), ..Waits::forever(complain) };
     Target::new(path, &waits).map_err(|e| unfit(&e))
 }
 
-/// What failed while a document was written.
+/// The failure for an error while a document is written.
 fn unwritten(error: &TargetError) -> Failure {
     match error {
         TargetError::Refused { .. } => unfit(error),
@@ -350,7 +341,6 @@ fn unwritten(error: &TargetError) -> Failure {
     }
 }
 
-/// Path of this program, as it starts itself.
 fn own_program() -> Result<PathBuf, Failure> {
     let own = Own::find().map_err(|e| {
         Failure::environment(format!(
@@ -360,7 +350,7 @@ fn own_program() -> Result<PathBuf, Failure> {
     Ok(own.path)
 }
 
-/// Prints to stdout; a reader that has gone is no failure.
+/// Prints to stdout; a closed pipe is not an error.
 fn printed(text: &str) -> Result<ExitCode, Failure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -393,14 +383,13 @@ fn run(
     let interrupted = seat.carry_out(prepared, &mut Alone, &mut |event| outputs.event(&event));
     seat.keep_health();
     let kept = outputs.finish(&seat.document);
-    // Also while the documents were written.
     let interrupted = interrupted || !asked.is_empty();
     let own = ending::own(&seat.document, interrupted, kept);
     let code = ending::whole(&seat.document, &[own]);
     ending::judged(code, prepared, &seat.document)
 }
 
-/// One machine's part in a run: its workers and its document.
+/// One machine's part of a run: workers and document.
 struct Seat {
     station: Workers,
     document: Run,
@@ -421,7 +410,8 @@ impl Seat {
         Ok(Self { station, document })
     }
 
-    /// Measures all that is left of the plan; the document is whole then but for the hardware's health. Whether it was interrupted.
+    /// Measures the rest of the plan and completes the document, except the hardware's health.
+    /// Returns whether it was interrupted.
     fn carry_out(&mut self, prepared: &Prepared, pace: &mut dyn Pace, emit: &mut dyn FnMut(Event)) -> bool {
         let (plan, machine) = (&prepared.plan, &prepared.machine);
         let begun = wall::monotonic();
@@ -446,7 +436,7 @@ impl Seat {
         ran.interrupted || self.station.was_interrupted()
     }
 
-    /// Keeps what the system shows of the hardware's health now: part of a run that is stored, at its end.
+    /// Records the hardware's health at the end of a stored run.
     fn keep_health(&mut self) {
         let node = self.document.nodes.first().map(|node| node.name.clone()).unwrap_or_default();
         let shown = Health::read(&Root::live()).lasting();
@@ -456,8 +446,7 @@ impl Seat {
     }
 }
 
-/// The run document before anything is measured.
-/// `name` is that of the node; the host's when it is the only one.
+/// The run document before anything is measured; `name` is that of the node, by default the host.
 fn document(prepared: &Prepared, id: &str, name: Option<&str>) -> Run {
     let (plan, machine) = (&prepared.plan, &prepared.machine);
     let name = name.or(machine.host.as_deref()).unwrap_or("localhost");
@@ -491,7 +480,7 @@ fn document(prepared: &Prepared, id: &str, name: Option<&str>) -> Run {
     }
 }
 
-/// Puts the results in, with limits that rest on the evidence of the whole run.
+/// Adds the results, with limits based on the evidence of the whole run.
 fn finish(document: &mut Run, ran: &Ran, maker: Maker<'_>, took_s: f64) {
     document.measurements.extend(ran.measurements(maker));
     document.findings = finding::findings(&document.measurements);
@@ -524,7 +513,7 @@ fn show_machine(json: bool, save: Option<&Path>, from: Option<&Path>) -> Result<
     let mut sections = report::machine::describe(&machine);
     sections.extend(report::machine::cores(&machine));
     sections.extend(report::machine::health(&Health::read(&root)));
-    // The clock that is measured here is not another machine's.
+    // A clock measured here does not belong to the saved machine.
     let probe = || CoreClock::calibrate(ProbeWork::SCALAR).ok().and_then(|clock| clock.probe());
     let clock_hz = if from.is_none() { probe() } else { None };
     let mut candidates = of_quick(&machine)?;
@@ -536,7 +525,6 @@ fn show_machine(json: bool, save: Option<&Path>, from: Option<&Path>) -> Result<
     printed(&report::machine::text(&sections, style.width))
 }
 
-/// What `plimsoll run quick` measures.
 fn of_quick(machine: &Machine) -> Result<Vec<Candidate>, Failure> {
     let usage = |e: resolve::UsageError| Failure::usage(e.to_string());
     let plan = resolve::plan(&What::Plan("quick".to_owned()), &Common::default()).map_err(usage)?;
@@ -544,8 +532,8 @@ fn of_quick(machine: &Machine) -> Result<Vec<Candidate>, Failure> {
     Ok(planned.into_iter().map(|p| p.candidate).collect())
 }
 
-/// A case as a saved machine would have it: with its own instructions, as far as this program has kernels for them. Without any,
-/// what a core can start in a cycle is in its section.
+/// The case with the saved machine's own instruction set, if this program has kernels for it; else
+/// `None`, and the machine's section shows the limit per cycle.
 fn as_there(machine: &Machine, candidate: Candidate) -> Option<Candidate> {
     if candidate.case.word("isa").is_none() {
         return Some(candidate);
@@ -555,8 +543,7 @@ fn as_there(machine: &Machine, candidate: Candidate) -> Option<Candidate> {
     Some(Candidate { case: candidate.case.with_word("isa", isa.name()), ..candidate })
 }
 
-/// The exit code of what went wrong with the history: a file that was named and cannot be used is wrong usage, as any other is
-/// ([`unfit`]).
+/// The failure for an error of the history; a named file that cannot be used is wrong usage.
 fn store_failure(error: &StoreError) -> Failure {
     let code = match error {
         e if e.is_refusal() => code::REFUSED,

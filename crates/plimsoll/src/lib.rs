@@ -1,7 +1,9 @@
-//! plimsoll measures a machine's CPU, memory, disk and network, and says for every figure how far it is from its limit.
+//! Measures a machine's CPU, memory, disk and network, and compares every result with its
+//! theoretical limit.
 //!
-//! Data flows one way: arguments → plan → cases → samples → limits → measurements → run → store → report.
-//! Each of these is a crate of its own, which `docs/architecture.md` draws: here they are put together, a file a command (`app`).
+//! Data flows one way: arguments → plan → cases → samples → limits → measurements → run → history →
+//! report. Each step is a crate (see `docs/architecture.md`); here they are combined, one file per
+//! command (`app`).
 #![forbid(unsafe_code)]
 
 pub mod app;

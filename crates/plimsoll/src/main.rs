@@ -1,4 +1,4 @@
-//! The command line: parse, do, exit code.
+//! The command line: parses arguments, runs the command, returns its exit code.
 #![forbid(unsafe_code)]
 
 use std::ffi::OsString;
@@ -18,7 +18,7 @@ fn main() -> ExitCode {
     let typed = match cli::parse(app::command(), words.iter().cloned()) {
         Ok(typed) => typed,
         Err(asked) if !asked.use_stderr() => {
-            // Help or version; a reader that has gone is no failure.
+            // Help or version; a closed pipe is not an error.
             let _ = asked.print();
             return ExitCode::SUCCESS;
         }
@@ -27,15 +27,14 @@ fn main() -> ExitCode {
     match catch_unwind(AssertUnwindSafe(|| app::execute(typed))) {
         Ok(Ok(code)) => code,
         Ok(Err(failure)) => failed(&failure.line, cli::exit_code(&words, failure.code)),
-        // It is told already.
+        // The panic hook has printed the message.
         Err(_) => ExitCode::from(cli::exit_code(&words, app::code::ENVIRONMENT)),
     }
 }
 
-/// The stack that the main thread may need: the kernel enlarges it as far as `ulimit -s` allows at that moment.
+/// Stack bytes of the main thread; the kernel grows the stack up to the current `ulimit -s`.
 const STACK: u64 = 1 << 20;
 
-/// Raises the limit of the stack if it is too small.
 fn take_stack() -> Result<(), String> {
     let is_enough = |limit: Option<u64>| limit.is_none_or(|bytes| bytes >= STACK);
     let limit = getrlimit(Resource::Stack);
@@ -50,7 +49,7 @@ fn take_stack() -> Result<(), String> {
     ))
 }
 
-/// What should never happen is one line too.
+/// Prints a panic as one line, too.
 fn tell_faults_in_a_line() {
     set_hook(Box::new(|fault: &PanicHookInfo<'_>| {
         let place = fault.location().map(|place| format!(" at {place}")).unwrap_or_default();

@@ -1,7 +1,5 @@
-//! Where a run goes: the table, the event lines, the run document, the history.
-//!
-//! Each consumes the same events and the same document, and none of them can disturb the run: what cannot be written
-//! is told once, the rest goes on.
+//! Outputs of a run: table, event lines, run document, history. All receive the same events and the
+//! same document. An output that fails is reported once; the run and the other outputs go on.
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Stderr, Stdout, Write};
@@ -32,36 +30,35 @@ pub struct Outputs {
     history: Option<History>,
     complaints: Vec<String>,
     lost: bool,
-    /// Whether a document or the events take it.
+    /// Whether a document or the events are written to stdout.
     stdout_is_taken: bool,
     redact: bool,
-    /// The history that cannot be written.
     given_up: Option<Location>,
-    /// Cases that have ended, and who hears of each.
+    /// Cases that have ended, and the function that receives their number.
     ended: usize,
     heard: Option<Box<dyn Fn(usize)>>,
 }
 
-/// Whether a run is new, or was interrupted and goes on.
+/// Whether a run is new or resumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begins {
-    /// It is new.
+    /// A new run.
     Anew,
-    /// The history has the beginning of it.
+    /// A resumed run; the history has its first part.
     Again,
 }
 
-/// The history, and the run that was entered in it.
+/// The history, and the id of the run that was entered.
 struct History {
     location: Location,
     store: Store,
     run: String,
 }
 
-/// What cannot be opened: exit code 2 for a path of the user's, else what the store says.
+/// Error of an output that cannot be opened. A path named by the user gives exit code 2.
 #[derive(Debug, thiserror::Error)]
 pub enum OutputError {
-    /// A file that was asked for.
+    /// A requested file.
     #[error("{0}")]
     File(#[from] TargetError),
     /// The history.
@@ -69,12 +66,12 @@ pub enum OutputError {
     Store(#[from] StoreError),
 }
 
-/// Where to ask and whom to tell while an output is waited for; `interrupts` ends that.
+/// Makes the settings for waiting on outputs; `interrupts` ends a wait.
 pub fn waits(interrupts: &Receiver<()>) -> Waits {
     Waits { interrupts: interrupts.clone(), tell: complain, registry: Registry::here() }
 }
 
-/// Writes a document of a run; after an interrupt its reader is not waited for.
+/// Writes a document; after an interrupt it does not wait for a reader.
 fn filled(
     target: &Target,
     run: &Run,
@@ -87,16 +84,13 @@ fn filled(
 }
 
 impl Outputs {
-    /// Opens all that was asked for, so that a wrong path is told before anything is measured.
-    ///
-    /// # Errors
-    /// One line on what cannot be written.
+    /// Opens all requested outputs, so that a wrong path is reported before anything is measured.
     pub fn open(common: &Common, interrupts: &Receiver<()>) -> Result<Self, OutputError> {
         let waits = &waits(interrupts);
         let mut complaints = Vec::new();
         let (history, given_up) = match history_of(common) {
             Ok(opened) => (opened, None),
-            // The user named none: the machine is measured, and the run is kept elsewhere, as if the history failed later.
+            // A default history that cannot be opened is handled like one that fails later.
             Err(e) if e.is_no_place() && common.store.is_none() => {
                 complaints.push(e.to_string());
                 let usual = location(None).ok().flatten();
@@ -124,13 +118,13 @@ impl Outputs {
         })
     }
 
-    /// Lets somebody hear how many cases have ended, whenever one has.
+    /// Calls `heard` with the number of ended cases whenever one ends.
     #[must_use]
     pub fn heard_by(self, heard: impl Fn(usize) + 'static) -> Self {
         Self { heard: Some(Box::new(heard)), ..self }
     }
 
-    /// The run begins, or goes on with what it has measured before.
+    /// Starts the outputs of a new or resumed run.
     pub fn begin(&mut self, run: &Run, begins: Begins) {
         self.ended = run.measurements.len();
         for complaint in self.complaints.drain(..) {
@@ -144,7 +138,7 @@ impl Outputs {
         self.enter(run, begins);
     }
 
-    /// Enters the run in the history, unless it is there already.
+    /// Enters the run in the history once.
     fn enter(&mut self, run: &Run, begins: Begins) {
         if let Some(history) = self.history.as_mut().filter(|history| history.run != run.id) {
             history.run.clone_from(&run.id);
@@ -156,7 +150,7 @@ impl Outputs {
         }
     }
 
-    /// One of many machines has ended: what it measured is kept from now on. `header` has the machines that have ended so far.
+    /// Stores what one node of a run has measured; `header` has the nodes that have ended so far.
     pub fn machine_ended(&mut self, header: &Run, begins: Begins, machine: &str, measured: &[Measurement]) {
         self.enter(header, begins);
         if let Some(history) = &mut self.history {
@@ -165,7 +159,7 @@ impl Outputs {
         }
     }
 
-    /// Something happened.
+    /// Passes an event to the outputs.
     pub fn event(&mut self, event: &Event) {
         if let Event::Measured { .. } = event {
             self.ended += 1;
@@ -174,7 +168,7 @@ impl Outputs {
         match (&mut self.table, event) {
             (Some(table), _) => table.event(event),
             (None, Event::Measured { measurement }) => {
-                // With the document or the events on stdout there is no table to hold the warnings.
+                // With a document or events on stdout there is no table for the warnings.
                 let _ = io::stderr().write_all(terminal::warnings(measurement, &self.style).as_bytes());
             }
             (None, _) => {}
@@ -183,7 +177,7 @@ impl Outputs {
             let written = serde_json::to_writer(&mut *lines, event).map_err(io::Error::from);
             if let Err(e) = written.and_then(|()| lines.write_all(b"\n")).and_then(|()| lines.flush()) {
                 self.events = None;
-                // A reader that has gone wants no more.
+                // A closed pipe is not an error.
                 if e.kind() != io::ErrorKind::BrokenPipe {
                     self.complaints.push(format!("--events: {e}; the rest of the events is lost"));
                     self.lost = true;
@@ -195,7 +189,6 @@ impl Outputs {
         }
     }
 
-    /// Enters measurements in the history.
     fn keep(&mut self, measured: &[Measurement]) {
         if let Some(history) = &mut self.history {
             let added = history.store.add(measured);
@@ -203,7 +196,7 @@ impl Outputs {
         }
     }
 
-    /// The run is over: the whole document goes where it was to go. Whether all of it arrived.
+    /// Writes the complete document to all outputs. Returns whether all were written.
     pub fn finish(&mut self, run: &Run) -> bool {
         if let Some(history) = &mut self.history {
             let finished = history.store.finish(run);
@@ -237,8 +230,8 @@ impl Outputs {
         !self.lost
     }
 
-    /// Chooses a new file in the current directory for the page of a run that replays a published report, unless --html
-    /// names one or stdout has a document instead of the table. Returns its path.
+    /// Chooses a new file in the current directory for the page of a run that replays a published
+    /// report, unless --html names one or stdout is taken. Returns its path.
     fn own_page(&mut self, run: &Run) -> Option<PathBuf> {
         if self.html.is_some() || self.stdout_is_taken || plimsoll_published::find(&run.plan.name).is_none() {
             return None;
@@ -258,7 +251,6 @@ impl Outputs {
         }
     }
 
-    /// Writes what leaves the machine; what went wrong with it.
     fn documents(&self, run: &Run) -> Vec<String> {
         let leaving = match self.redact {
             true => run.redacted().map(Cow::Owned),
@@ -283,7 +275,7 @@ impl Outputs {
         json.into_iter().chain(html).collect()
     }
 
-    /// Gives the history up when it fails: the run goes on without it, and the end says so.
+    /// Closes the history if it fails; the run goes on, and the end reports it.
     fn kept(&mut self, result: Result<(), StoreError>) {
         if let Err(e) = result {
             self.complaints.push(e.to_string());
@@ -292,7 +284,8 @@ impl Outputs {
         }
     }
 
-    /// Puts the document of a run whose history failed into its directory, or among the temporary files, to be imported later.
+    /// Saves the document of a run whose history failed into its directory or the temporary
+    /// directory, for a later import.
     fn spool(&mut self, run: &Run) {
         let Some(location) = self.given_up.take() else { return };
         let places = [location.directory().to_owned(), std::env::temp_dir()];
@@ -313,7 +306,7 @@ impl Outputs {
     }
 }
 
-/// Why a run has no figure at all, in a line; `None` where it has one, if only an invalid one.
+/// Returns why a run has no figure at all, in one line; `None` if it has one, even an invalid one.
 pub fn nothing_measured(run: &Run) -> Option<String> {
     const MAX_NAMES_SHOWN: usize = 2;
     if run.measurements.iter().any(|m| matches!(m.status, Status::Ok | Status::Invalid)) {
@@ -344,7 +337,7 @@ pub fn nothing_measured(run: &Run) -> Option<String> {
     })
 }
 
-/// Whether two reasons differ in their numbers and remedies only.
+/// Whether two reasons differ only in numbers and remedies.
 fn alike(one: &str, other: &str) -> bool {
     let kind = |reason: &str| -> String {
         let what = reason.split(": ").next().unwrap_or_default();
@@ -353,7 +346,7 @@ fn alike(one: &str, other: &str) -> bool {
     one == other || kind(one) == kind(other)
 }
 
-/// The same beside a table, whose rows have just named the reasons; `None` where it has no row.
+/// [`nothing_measured`] below a table whose rows name the reasons; `None` if it has no row.
 fn see_above(run: &Run) -> Option<String> {
     let count = |status: Status, word: &str| {
         let n = run.measurements.iter().filter(|m| m.status == status).count();
@@ -364,7 +357,7 @@ fn see_above(run: &Run) -> Option<String> {
     (!told.is_empty()).then(|| format!("nothing was measured: {} (see above)", told.join(", ")))
 }
 
-/// Writes the report, with the marks of the last run where the history has one.
+/// Writes the report, with marks of the previous run in the history.
 fn page(target: &Target, run: &Run, leaving: &Run, history: Option<&History>) -> Result<(), String> {
     let before = history.and_then(|h| {
         let id = h.store.run_before(run).ok()??;
@@ -377,19 +370,18 @@ fn page(target: &Target, run: &Run, leaving: &Run, history: Option<&History>) ->
     filled(target, run, fill).map_err(|e| format!("--html: {e}"))
 }
 
-/// The history that was asked for; `None` for `--store none`.
 fn history_of(common: &Common) -> Result<Option<History>, StoreError> {
     let Some(location) = location(common.store.as_deref())? else { return Ok(None) };
     let store = Store::open(&location, Registry::here())?;
     Ok(Some(History { location, store, run: String::new() }))
 }
 
-/// One line on stderr, for what is told beside a result.
+/// Prints one line to stderr, for a message next to a result.
 pub fn complain(line: &str) {
     whole(&format!("plimsoll: {}", plimsoll_units::text::shown_within(&without_code(line), 2000)));
 }
 
-/// The line without the numbers that `std::io::Error` puts behind the system's words: ` (os error 2)`.
+/// The line without the numbers of [`io::Error`]: ` (os error 2)`.
 fn without_code(line: &str) -> String {
     let mut parts = line.split(" (os error ");
     let first = parts.next().unwrap_or_default().to_owned();
@@ -399,16 +391,13 @@ fn without_code(line: &str) -> String {
     })
 }
 
-/// A line on stderr by one write: `writeln!` makes several, and other programs that write to the same pipe, as under `mpirun`,
-/// would cut it.
+/// Prints a line to stderr by one write. `writeln!` makes several, which output of other programs
+/// to the same pipe (`mpirun`) would split.
 pub fn whole(line: &str) {
     let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
 }
 
-/// Where the history is: as named, nowhere for `none`, or at the usual place.
-///
-/// # Errors
-/// There is no usual place.
+/// Returns the location of the history: named, `None` for `none`, or the default.
 pub fn location(named: Option<&Path>) -> Result<Option<Location>, StoreError> {
     match named {
         Some(path) if path == Path::new("none") => Ok(None),

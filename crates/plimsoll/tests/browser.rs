@@ -1,4 +1,4 @@
-//! A browser without a window, driven over two pipes by the Chrome DevTools Protocol: no port, and nothing outside.
+//! Drives a headless browser over two pipes by the Chrome DevTools Protocol, without a port.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -10,12 +10,11 @@ use serde_json::{Value, json};
 
 use crate::support::skipped;
 
-/// An open page.
 pub(crate) struct Browser {
     child: Child,
     orders: ChildStdin,
     heard: Receiver<Value>,
-    /// What was heard that answered nothing: what the page said and asked for.
+    /// Events from the page.
     events: Vec<Value>,
     session: Option<String>,
     number: u64,
@@ -30,12 +29,11 @@ impl Drop for Browser {
 }
 
 impl Browser {
-    /// Opens the page in a window of `width` × 900; `None`, and a skipped test by name, where there is no browser.
+    /// Opens the page in a window of `width` × 900; `None`, and a skipped test, without a browser.
     pub(crate) fn open(test: &str, page: &Path, width: u32) -> Option<Self> {
         Self::open_at(test, &format!("file://{}", page.display()), width)
     }
 
-    /// The same, by the page's address.
     pub(crate) fn open_at(test: &str, address: &str, width: u32) -> Option<Self> {
         let mut browser = match Self::start() {
             Ok(browser) => browser,
@@ -63,7 +61,7 @@ impl Browser {
         Some(browser)
     }
 
-    /// Leads the browser to another page; what it heard of those before is kept.
+    /// Opens another page; earlier events are kept.
     pub(crate) fn visit(&mut self, address: &str) {
         let url = format!("{address}#all");
         let loader = self.order("Page.navigate", json!({ "url": url }))["loaderId"].clone();
@@ -93,7 +91,7 @@ impl Browser {
             .args(quiet)
             .args(alone)
             .arg(format!("--user-data-dir={}", profile.path().display()))
-            // It leaves directories there.
+            // Chromium leaves directories there.
             .env("TMPDIR", profile.path())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -133,7 +131,7 @@ impl Browser {
         self.try_order(method, params).unwrap_or_else(|| panic!("{method}: no answer within two minutes"))
     }
 
-    /// Has the page as it is on A4, between margins of a centimetre.
+    /// Lays the page out for A4 paper with margins of a centimetre.
     pub(crate) fn print(&mut self) {
         let size = json!({ "width": 718, "height": 1047, "deviceScaleFactor": 1, "mobile": false });
         self.order("Emulation.setDeviceMetricsOverride", size);
@@ -141,7 +139,6 @@ impl Browser {
         self.evaluate("dispatchEvent(new Event('beforeprint'))");
     }
 
-    /// What an expression is in the page.
     pub(crate) fn evaluate(&mut self, expression: &str) -> Value {
         let params = json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
         let found = self.order("Runtime.evaluate", params);
@@ -170,7 +167,7 @@ impl Browser {
         );
     }
 
-    /// Chooses files in the input that is found so.
+    /// Chooses files in the input of this CSS selector.
     pub(crate) fn choose(&mut self, input: &str, files: &[&Path]) {
         let expression = format!("document.querySelector({})", json!(input));
         let found = self.order("Runtime.evaluate", json!({ "expression": expression }));
@@ -178,7 +175,6 @@ impl Browser {
         self.order("DOM.setFileInputFiles", json!({ "objectId": object, "files": files }));
     }
 
-    /// Drops files with these names and contents on the page.
     pub(crate) fn drop_files(&mut self, files: &[(&str, &str)]) {
         let expression = format!(
             "(() => {{
@@ -195,7 +191,7 @@ impl Browser {
         assert_eq!(self.evaluate(&expression), true, "the page takes no files");
     }
 
-    /// Has the browser keep what the page saves in this directory.
+    /// Sets the download directory.
     pub(crate) fn keep_in(&mut self, directory: &Path) {
         let page = self.session.take();
         let kept = json!({ "behavior": "allow", "downloadPath": directory });
@@ -203,13 +199,12 @@ impl Browser {
         self.session = page;
     }
 
-    /// What the page complained of: errors, refusals, anything that it wrote.
+    /// Errors, refusals and console output of the page.
     pub(crate) fn complaints(&self) -> Vec<&Value> {
         let said = ["Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded"];
         self.events.iter().filter(|e| said.iter().any(|method| e["method"] == *method)).collect()
     }
 
-    /// All that it asked for.
     pub(crate) fn requests(&self) -> Vec<&str> {
         let asked = self.events.iter().filter(|e| e["method"] == "Network.requestWillBeSent");
         asked.filter_map(|e| e["params"]["request"]["url"].as_str()).collect()

@@ -1,4 +1,4 @@
-//! `plimsoll check`: results of other tools by the program: what it prints, what it writes, how it ends.
+//! `plimsoll check`: output, files and exit codes for results of other tools.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! The command line as a user meets it: what is listed, measured and said; mistakes are in refusals.txt.
+//! Command lines: what is listed, measured and printed; mistakes are in refusals.txt.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ fn a_run_in_which_nothing_was_measured_says_so() {
     let (out, mut said) = ended(plimsoll(dir.path()).args(words), 4);
     let run: serde_json::Value = serde_json::from_str(&out).unwrap();
     assert!(run["measurements"].as_array().unwrap().iter().all(|m| m["status"] == "skipped"), "{out}");
-    // What is required is named, too, and a run that is resumed has nothing more to measure.
+    // Requirements are named, too, and a resumed run has nothing more to measure.
     let required = ["--require", "memory.bandwidth bandwidth >= 1% of limit", "--store", "none", "--quiet"];
     said += &ended(plimsoll(dir.path()).args(words).args(required), 4).1;
     fs::write(
@@ -70,7 +70,7 @@ fn a_dry_run_and_a_list_measure_nothing() {
         assert!(list.contains(part), "{part} is not in:\n{list}");
     }
     let (dry, _) = ended(plimsoll(dir.path()).args(["run", "--dry-run", "--seed", "7"]), 0);
-    // A large cache is measured for both, and other tests may use it for one of them: sizes follow it.
+    // A large cache is measured by both runs, so sizes may differ.
     let without_sizes = |text: &str| -> Vec<String> {
         let cases = text.lines().take(list.lines().count());
         cases.map(|case| case.split('/').filter(|part| !part.starts_with("size=")).collect()).collect()
@@ -137,7 +137,6 @@ fn what_no_instruction_set_has_is_refused_and_what_this_one_lacks_is_listed() {
     }
 }
 
-/// What the first of two processes says.
 const NOTE: &str = "plimsoll: each of the 2 processes measures alone; for one run over all machines start one and name them \
                     with --hosts";
 
@@ -156,10 +155,11 @@ fn each_process_of_a_launcher_measures_alone_and_the_first_says_so() {
     }
 }
 
-/// Other programs write to the same pipe, as under `mpirun`: a line of several writes would be cut by theirs.
+/// Output of other programs to the same pipe, as under `mpirun`, would split a line of several
+/// writes.
 #[test]
 fn a_line_on_stderr_is_one_write() {
-    // Of a pipe in packet mode (O_DIRECT, pipe(2)) each read gives what one write wrote.
+    // From a pipe in packet mode (O_DIRECT, pipe(2)) each read returns one write.
     let (end, other) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::DIRECT).unwrap();
     let program = env!("CARGO_BIN_EXE_plimsoll");
     let status = std::process::Command::new(program).args(["run", "nothing.toml"]).stderr(other).status();

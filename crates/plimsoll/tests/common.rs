@@ -1,4 +1,4 @@
-//! What both test programs share: waiting, and naming a test that cannot be made.
+//! Shared by both test programs: waiting, and skipping a test.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -16,9 +16,9 @@ pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// An operation of `cpu.peak` whose figure is valid on this machine. A virtual machine may hide which processor it has; what
-/// is known of the one that it names then bounds some operations wrongly, and their figures are `invalid`. `None`, and a
-/// skipped test by name, where that is so of all.
+/// An operation of `cpu.peak` with a valid figure on this machine. A virtual machine may hide its
+/// processor, so that limits are wrong and figures are `invalid`. `None`, and a skipped test, if
+/// all are.
 pub(crate) fn valid_operation(test: &str) -> Option<String> {
     let words =
         "cpu --op all --type f64 --threads 1 --samples 3 --sample-time 10ms --store none --quiet --json -";
@@ -32,7 +32,7 @@ pub(crate) fn valid_operation(test: &str) -> Option<String> {
     operation
 }
 
-/// Names a test that cannot be made here: on stderr, and in the list that `make test` prints at its end.
+/// Names a skipped test on stderr and in the list that `make test` prints at its end.
 pub(crate) fn skipped(test: &str, why: &str) {
     let line = format!("{test}: {why}\n");
     let _ = write!(std::io::stderr(), "skipped: {line}");
@@ -41,16 +41,16 @@ pub(crate) fn skipped(test: &str, why: &str) {
     }
 }
 
-/// Whether a control group gives this process less time than its CPUs have: then the kernel takes the CPU away for tenths of a
-/// second, whatever is measured.
+/// Whether a control group gives this process less time than its CPUs have: the kernel then stops
+/// it for tenths of a second.
 pub(crate) fn under_a_quota() -> bool {
     let document = Command::new(env!("CARGO_BIN_EXE_plimsoll")).args(["machine", "--json"]).output();
     let machine: serde_json::Value = serde_json::from_slice(&document.unwrap().stdout).unwrap();
     machine.pointer("/cgroup/cpu_quota").is_some_and(|quota| !quota.is_null())
 }
 
-/// Whether a quota or other processes leave this thread less than 60 % of a CPU, over 100 ms of computing: both ends of a network
-/// test, or a reference tool, may wait longer than it takes to lose a datagram or to miss a deadline.
+/// Whether this thread gets less than 60 % of a CPU over 100 ms of computing: network tests and
+/// reference tools may then lose datagrams or miss deadlines.
 pub(crate) fn short_of_cpu() -> bool {
     let cpu_seconds = || {
         let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);

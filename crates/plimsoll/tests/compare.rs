@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use crate::support::{ended, plimsoll, scratch, without_numbers};
 
-/// A run that takes no time, as a command line of its own.
+/// The shortest run.
 const NULL: &str = "run --only null --samples=5 --sample-time=1ms --quiet";
 
-/// A run that takes no time, into `history` and a file.
+/// Stores the shortest run in `history` and a file.
 fn run(dir: &Path, file: &str) {
     ended(plimsoll(dir).args(NULL.split(' ')).args(["--store", "history", "--json", file]), 0);
 }
@@ -19,7 +19,6 @@ fn read(dir: &Path, file: &str) -> Value {
     serde_json::from_slice(&fs::read(dir.join(file)).unwrap()).unwrap()
 }
 
-/// The document of a comparison that ends with `code`, and standard error.
 fn compared(dir: &Path, words: &[&str], code: i32) -> (Value, String) {
     let format = ["--format", "json", "--store", "history"];
     let (out, err) = ended(plimsoll(dir).arg("compare").args(words).args(format), code);
@@ -97,7 +96,7 @@ fn a_measured_noise_decides_and_a_requirement_fails() {
     run(dir.path(), "1.json");
     let (document, _) = compared(dir.path(), &["./1.json", "last"], 0);
     assert_eq!(document["compared"][0]["noise"], "doctor");
-    // Whether "no change" can be said is up to this machine's noise.
+    // "No change" depends on this machine's noise.
     let verdict = document["compared"][0]["verdict"].as_str().unwrap();
     assert!(["no-change", "inconclusive"].contains(&verdict), "a run is what it is: {verdict}");
     for (bound, is_met) in
@@ -112,7 +111,7 @@ fn a_measured_noise_decides_and_a_requirement_fails() {
     assert_eq!(without_numbers(&err), "plimsoll: not met: null latency > # s: null: # ns\n");
 }
 
-/// A requirement of a run is held against earlier runs: which of them are left out is told, as compare tells it.
+/// A requirement uses earlier runs as baseline, and the ones left out are named as by compare.
 #[test]
 fn a_requirement_names_what_its_baseline_leaves_out() {
     let dir = scratch();
@@ -132,7 +131,7 @@ fn a_requirement_names_what_its_baseline_leaves_out() {
     assert_eq!(document["notes"], serde_json::json!([left_out]));
 }
 
-/// A figure that the second side has lost fails the gate and what is required, in every format, unless that is to be ignored.
+/// A lost figure fails the gate and the requirement in every format, unless it is ignored.
 #[test]
 fn what_was_lost_is_named_and_fails_the_gate() {
     let dir = scratch();
@@ -141,7 +140,6 @@ fn what_was_lost_is_named_and_fails_the_gate() {
     run(dir.path(), "1.json");
     let whole = read(dir.path(), "1.json");
     let with = |name: &str, end: &dyn Fn(&mut Value)| {
-        // A second case, which stays as it was.
         let mut run = whole.clone();
         let mut other = run["measurements"][0].clone();
         other["case"] =
@@ -188,13 +186,13 @@ fn what_was_lost_is_named_and_fails_the_gate() {
         let line = format!("plimsoll: null threads 2 is lost: {status} in B ({reason}) [");
         assert_eq!(err.lines().filter(|said| said.starts_with(&line)).count(), 1, "{err}");
         uncompared("./a.json", b, &[&gate[..], &["--missing", "ignore"]].concat(), 0);
-        // The other case may be no change, where this machine is quiet enough to say so.
+        // On a quiet machine the other case may be "no change".
         let page = fs::read_to_string(dir.path().join("page.html")).unwrap();
         let items = page.split("<li").skip(1).filter_map(|item| item.split("</li>").next());
         let lost: Vec<&str> = items.filter(|item| item.contains("null threads 2")).collect();
         assert!(!lost.is_empty() && !lost.iter().any(|item| item.contains("no change")), "{lost:?}");
     }
-    // What is new, or no figure on either side, is named and fails nothing.
+    // New cases, and cases without a figure on either side, are named but fail nothing.
     for (a, b, wanted) in [
         ("./1.json", "./a.json", r#""new": ["missing", "its plan lacks it"], ["ok", ""]"#),
         (
@@ -208,12 +206,12 @@ fn what_was_lost_is_named_and_fails_the_gate() {
     }
 }
 
-/// One disturbed run of ten is no noise: what the others agree on is still seen.
+/// One outlier of ten runs does not hide a change that the rest agree on.
 #[test]
 fn a_baseline_with_one_disturbed_run_still_sees() {
     let dir = scratch();
     run(dir.path(), "1.json");
-    // However this machine measures, and whoever else was there, the figure is as sharp as this.
+    // The figure has this precision on any machine.
     let mut sharp = read(dir.path(), "1.json");
     sharp["measurements"][0]["conditions"] = serde_json::json!({});
     let summary = &mut sharp["measurements"][0]["metrics"][0]["summary"];

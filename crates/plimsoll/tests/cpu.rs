@@ -1,4 +1,4 @@
-//! `plimsoll cpu` where something stands in its way: each is told in a line.
+//! `plimsoll cpu` under obstacles: each is reported in a line.
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -13,7 +13,6 @@ fn told(output: &Output) -> String {
     text.concat()
 }
 
-/// The run document of `plimsoll cpu WORDS`, and what else was printed.
 fn measured(words: &[&str]) -> Value {
     let dir = scratch();
     let all = ["cpu", "--samples", "2", "--json", "-", "--store", "none"];
@@ -50,7 +49,7 @@ fn a_fixed_amount_is_divided_among_the_threads_and_named() {
             measurement["metrics"].as_array().unwrap().iter().map(|m| &m["name"]).collect();
         assert_eq!(metrics, ["rate", "time"]);
     }
-    // Of figures that pass what is known of this processor nothing is concluded, nor of those of which most is excluded.
+    // Figures above known limits, or with most work excluded, allow no conclusion.
     let sound = |m: &Value| {
         let mut codes = m["warnings"].as_array().unwrap().iter().map(|note| &note["code"]);
         m["status"] == "ok" && codes.all(|code| code != "mostly-excluded")
@@ -85,7 +84,7 @@ fn a_limit_on_processes_is_named_where_threads_cannot_start() {
     }
     assert_eq!(output.status.code(), Some(4), "{text}");
     let run: Value = serde_json::from_slice(&output.stdout).unwrap();
-    // Found before the first is started, or by the one that cannot be.
+    // Refused before any thread starts, or by the first that cannot.
     let why = without_numbers(reason(&run["measurements"][0]));
     let late = why.starts_with("cannot start thread # of #: ") || why.starts_with("cannot start # threads: ");
     let advice = why

@@ -1,4 +1,4 @@
-//! Datagrams and round trips between two network namespaces, over links that are shaped, lossy or cut.
+//! Datagrams and round trips between two network namespaces, over shaped, lossy or cut links.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -30,7 +30,7 @@ fn the_loss_of_a_lossy_path_is_the_loss_that_is_reported() {
         } else {
             ends.near(LOSE_A_TENTH)
         }
-        // So few a second that the sender makes no batches of them: a batch is one packet for the rule.
+        // A rate at which the sender makes no batches: a batch is one packet for the rule.
         for (size, rate) in [("1", "50k"), ("1000", "2M")] {
             let more =
                 ["--message", size, "--direction", direction, "--rate", rate, "--sample-time", "400ms"];
@@ -42,7 +42,7 @@ fn the_loss_of_a_lossy_path_is_the_loss_that_is_reported() {
     }
 }
 
-/// A rate so low that only one datagram is due in a sample is no more than itself.
+/// A rate with one datagram per sample is not exceeded.
 #[test]
 fn few_datagrams_are_no_more_than_the_rate_asked_for() {
     for (rate, most) in [("1", 1.0), ("20k", 20e3)] {
@@ -67,16 +67,16 @@ fn twice_what_a_shaped_link_carries_loses_half() {
     let seen = ends.measured(&with(UDP, &more));
     let (loss, goodput) = (median(&seen, "loss"), median(&seen, "goodput"));
     let offered = seen["conditions"]["offered"].as_f64().unwrap();
-    // 1400 of the 1442 bytes that tbf counts are payload: 97.1 Mbit/s of 200 go through. Its bucket holds 2.6 ms, so a
-    // machine that is busy for longer loses more; what is lost is what did not arrive in any case. Under a quota the sender may offer
-    // less, and the bucket fill while it is stopped.
+    // 1400 of the 1442 bytes that tbf counts are payload: 97.1 of 200 Mbit/s pass. Its bucket holds
+    // 2.6 ms, so a busy machine loses more. Under a quota the sender may offer less, and the bucket
+    // fills while it is stopped.
     assert!((loss - (1.0 - goodput / offered)).abs() < 0.03, "{loss}: {goodput} of {offered}");
     assert!(goodput <= 100e6 && offered <= 1.05 * 200e6, "{goodput} of {offered}");
     assert!(short_of_cpu() || (0.47..0.8).contains(&loss), "{loss}");
     assert!(short_of_cpu() || (goodput >= 30e6 && offered >= 0.95 * 200e6), "{goodput} of {offered}");
 }
 
-/// How often is measured what other work on the machine can spoil, but hardly each time.
+/// Attempts: other load may spoil one, but hardly all.
 const ATTEMPTS: usize = 4;
 
 #[test]
@@ -87,9 +87,11 @@ fn the_highest_rate_without_loss_is_that_of_the_link_however_deep_its_queue_is()
     for latency in ["5ms", "60ms"] {
         ends.near(&format!("tc qdisc replace dev veth0 root tbf rate 50mbit burst 16k latency {latency}"));
         let more = ["--message", "1000", "--search", "lossless", "--sample-time", "2s"];
-        // 1000 of the 1042 bytes that tbf counts. A queue of 60 ms took in 3 % of a second more before.
+        // 1000 of the 1042 bytes that tbf counts. Before, a queue of 60 ms took in 3 % of a second
+        // more.
         let most = 50e6 * 1000.0 / 1042.0;
-        // What is found is a lower bound: a sender or receiver that has no CPU for a moment makes it lower, and a quota may leave no rate.
+        // A lower bound: pauses of sender or receiver lower it, and under a quota there may be no
+        // rate.
         let least = if short_of_cpu() { 0.1 } else { 0.6 } * most;
         let (mut found, mut without, mut was_short) = (Vec::new(), 0, false);
         while found.len() + without < ATTEMPTS && found.last().is_none_or(|goodput| *goodput < least) {
@@ -177,7 +179,7 @@ fn lost_round_trips_are_told_and_nothing_hangs() {
     ends.serve();
     ends.far(LOSE_A_TENTH);
     let more = ["--protocol", "udp", "--message", "100", "--timeout", "5ms", "--sample-time", "500ms"];
-    // What was lost is in no time: the slowest that came back came within the timeout, if there was a CPU to see it.
+    // Lost datagrams are in no time; the slowest answer came within the timeout if a CPU was free.
     let slowest = (0..ATTEMPTS).map(|_| {
         let seen = ends.measured(&with(TRIPS, &more));
         let loss = median(&seen, "loss");
@@ -221,7 +223,7 @@ fn a_firewall_that_drops_udp_is_named_and_nothing_hangs() {
     insta::assert_snapshot!(reason);
 }
 
-/// Starts an hour's measurement, does something to the path when it runs, and wants it to end with 5 soon.
+/// Starts a measurement of an hour, harms the path, and requires a soon end with exit code 5.
 fn ends_soon_after(test: &str, arguments: &[&str], harm: impl Fn(&Namespaces)) {
     let Some(mut ends) = Namespaces::new(test) else { return };
     ends.serve();

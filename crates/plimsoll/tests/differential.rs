@@ -1,6 +1,6 @@
-//! Every adapter's figure against the tool's own bytes and seconds, counted by other means than what the tool prints: the
-//! system calls of that very run (strace), the difference that more of the same work makes to its run time, or for those
-//! that neither make calls nor take an amount, the figure of our own. A column or unit that is misread is off by ten and more.
+//! Compares each adapter's figure with an independent count of the tool's work and time: its system
+//! calls (strace), the additional run time of more work, or plimsoll's own figure if neither is
+//! possible. A misread column or unit is off by a factor of ten or more.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -13,36 +13,36 @@ use serde_json::Value;
 use crate::support::{ended, place_for_programs, plimsoll, scratch, short_of_cpu, skipped, under_a_quota};
 use crate::tools::installed;
 
-/// What a figure is held against.
 enum Against {
-    /// The calls of the run, with how far both may lie apart.
+    /// The system calls of the run, and the tolerated ratio.
     Calls(fn(&[Call]) -> Option<f64>, f64),
-    /// Shell words that run `$real` for less and for more, and how much more that is from its arguments, in the figure's unit.
+    /// Shell words that run `$real` for less and for more work, and the difference in the figure's
+    /// unit, from its arguments.
     Longer([&'static str; 2], fn(&[String]) -> Option<f64>, f64),
-    /// Our own figure of the same metric, which is related only: the tool makes no calls that could be counted, and takes a time
-    /// and no amount (lmbench's harness repeats until a time is over and tells nobody how often), or does much else in the same
-    /// process (hpcc). The bound is what two programs for the same thing differ by, and 20 ms of each on a machine that others
-    /// use; within a run, the product itself holds such a figure against work ÷ time where the tool prints these.
+    /// Plimsoll's figure for the same metric, only related: the tool makes no calls that can be
+    /// counted and takes a time but no amount (lmbench), or does much else in the same process
+    /// (hpcc). The bound covers the difference of two programs and 20 ms of each on a busy machine;
+    /// within a run, plimsoll also checks such a figure against work ÷ time if the tool prints
+    /// these.
     Own(f64),
 }
 
 struct Check {
-    /// The tool, and which of its figures where it gives several.
+    /// The tool, and which of its several figures.
     tool: &'static str,
     program: &'static str,
     case: &'static str,
     against: Against,
 }
 
-/// A call that moved something: when it began, what it was, what it gave.
+/// A system call that moved data: start, name, result.
 struct Call {
     at: f64,
     name: String,
     gave: u64,
 }
 
-/// The calls of a recording of `strace -f -ttt`, in the order of their begin; those that were interrupted by another thread's
-/// are put together again.
+/// The calls of a recording of `strace -f -ttt`, by start; interrupted ones are joined.
 fn calls(trace: &str) -> Vec<Call> {
     let mut begun: std::collections::BTreeMap<&str, (f64, String)> = std::collections::BTreeMap::new();
     let mut all: Vec<Call> = Vec::new();
@@ -70,10 +70,8 @@ fn named<'a>(calls: &'a [Call], names: &'a [&str], gave: u64) -> Vec<&'a Call> {
 const READS: &[&str] = &["read", "pread64", "recvfrom", "recvmsg", "recv"];
 const WRITES: &[&str] = &["write", "pwrite64"];
 const BLOCK: u64 = 4096;
-/// Records of IOzone's file.
 const RECORDS: usize = 2048;
 
-/// Calls a second.
 fn per_second(calls: &[&Call]) -> Option<f64> {
     let (first, last) = (calls.first()?, calls.last()?);
     (calls.len() > 10).then(|| (calls.len() - 1) as f64 / (last.at - first.at))
@@ -84,7 +82,7 @@ fn pass(calls: &[Call], names: &[&str], number: usize) -> Option<f64> {
     per_second(named(calls, names, BLOCK).get(number * RECORDS..(number + 1) * RECORDS)?)
 }
 
-/// The same of writes through the page cache: the flush is in its time, and a second one follows that is not.
+/// [`pass`] for writes through the page cache: its time includes the first of two flushes.
 fn flushed(calls: &[Call], number: usize) -> Option<f64> {
     let of_file =
         |call: &&Call| call.name == "fsync" || WRITES.contains(&call.name.as_str()) && call.gave == BLOCK;
@@ -189,7 +187,7 @@ macro_rules! iozone {
 }
 
 const CHECKS: &[Check] = &[
-    // Its thirteen operations: write, rewrite, read, reread, then those that it makes once, and fwrite to freread.
+    // The thirteen operations: write, rewrite, read, reread, single ones, and fwrite to freread.
     iozone!("iozone write", "write", "sequential", "direct", first_writes),
     iozone!("iozone", "write", "sequential", "direct", second_writes),
     iozone!("iozone", "read", "sequential", "direct", first_reads),
@@ -276,14 +274,14 @@ const CHECKS: &[Check] = &[
         tool: "java",
         program: "java",
         case: "disk --only disk.io --op read --pattern random --block 1M --engine psync --depth 1 --threads 1",
-        // Its calls cannot be told from those of its runtime; ours past the page cache move as much.
+        // Calls of the runtime cannot be distinguished; direct transfers of plimsoll move as much.
         against: Against::Own(10.0),
     },
     Check {
         tool: "sysbench",
         program: "sysbench",
         case: "cpu --only cpu.peak --op div --type f64 --threads 1",
-        // It is told a time, which is over; and a number of events, of 117 526 remainders each.
+        // A number of events, of 117 526 remainders each.
         against: Against::Longer(
             [
                 "$real cpu --cpu-max-prime=10000 --threads=1 --time=0 --events=1000 run",
@@ -297,36 +295,37 @@ const CHECKS: &[Check] = &[
         tool: "openssl",
         program: "openssl",
         case: "cpu --only cpu.crypto --op sha256 --block 16K --threads 1",
-        // It takes a time and no amount. Both have code for the same instructions, and 20 ms of each on a machine that others use.
+        // It takes a time and no amount. Both use the same instructions, 20 ms each on a busy
+        // machine.
         against: Against::Own(6.0),
     },
     Check {
         tool: "bw_mem",
         program: "/usr/lib/lmbench/bin/ARCH/bw_mem",
         case: "memory --only memory.bandwidth --op read --size 64M --threads 1",
-        // It adds every fourth word of a cache line with code for no vector unit, ours reads all with the widest: up to
-        // five times apart in a cache, and a 64 MiB region lies in one on some machines.
+        // It adds every fourth word of a cache line without vectors, plimsoll reads all with the
+        // widest: up to a factor of five in a cache, which holds 64 MiB on some machines.
         against: Against::Own(12.0),
     },
     Check {
         tool: "lat_mem_rd",
         program: "/usr/lib/lmbench/bin/ARCH/lat_mem_rd",
         case: "memory --only memory.latency --size 16K --pages 4k",
-        // Both wait for the same few cycles: three times apart at worst where others have the core for half of the time.
+        // Both wait for the same cycles: a factor of three at worst on a half-busy core.
         against: Against::Own(6.0),
     },
     Check {
         tool: "ping",
         program: "ping",
         case: "network --only network.latency --protocol tcp --message 56",
-        // Its clocks are read within the calls: so they take somewhat longer.
+        // Clocks are read within the calls, which therefore take somewhat longer.
         against: Against::Calls(echoes, 20.0),
     },
     Check {
         tool: "hpcc",
         program: "hpcc",
         case: "cpu --only cpu.linpack --n 500 --threads 1",
-        // Built against a BLAS without vector code, as distributions do, at a size that is too small to be fast.
+        // Linked to a BLAS without vector code, as by distributions, at a small size.
         against: Against::Own(20.0),
     },
     Check {
@@ -344,7 +343,7 @@ const CHECKS: &[Check] = &[
     },
 ];
 
-/// A script in the place of the tool that has its work counted and hands its answer on.
+/// A script as the tool that counts its work and passes its output on.
 fn counted(place: &Path, dir: &Path, real: &Path, against: &Against) -> std::path::PathBuf {
     let (script, real, dir) = (place.join("counted"), real.display(), dir.display());
     let run = match against {
@@ -363,8 +362,8 @@ fn counted(place: &Path, dir: &Path, real: &Path, against: &Against) -> std::pat
     script
 }
 
-/// Seconds that a longer call of the tool takes more than a shorter one; `args` are those that plimsoll gave it. Both are called
-/// after the run, in which the tool has a time to end in.
+/// Additional seconds of a longer call of the tool, after the run; `args` are those that plimsoll
+/// gave it.
 fn longer([less, more]: [&str; 2], real: &Path, args: &[String]) -> Option<f64> {
     let script = format!(
         // The shortest of three: whatever else runs only makes it longer.
@@ -378,14 +377,13 @@ fn longer([less, more]: [&str; 2], real: &Path, args: &[String]) -> Option<f64> 
     (nanos > 0.0).then_some(nanos * 1e-9)
 }
 
-/// The tool's figure and ours of the same run.
 fn figures(check: &Check, dir: &Path, script: &Path) -> Result<(f64, f64), String> {
     let tool = check.tool.split(' ').next().unwrap_or_default();
     let named = format!("{tool}={}", script.display());
     let mut command = plimsoll(dir);
     command.args(check.case.split(' ')).args(["--samples", "1", "--sample-time", "20ms"]);
     command.args(["--against", tool, "--peer-path", &named, "--json", "-", "--store", "none"]);
-    // Programs of MPI that wait for each other take minutes where others have the CPUs.
+    // MPI programs that wait for each other take minutes on a busy machine.
     command.timeout(Duration::from_secs(600));
     let (out, _) = ended(&mut command, 0);
     let run: Value = serde_json::from_str(&out).unwrap();
@@ -397,18 +395,17 @@ fn figures(check: &Check, dir: &Path, script: &Path) -> Result<(f64, f64), Strin
     figure("samples").zip(figure("own")).ok_or_else(|| peer["reason"].to_string())
 }
 
-/// Reasons of a machine: a full disk, a kernel that lets nobody watch a process, no launcher of MPI, too few CPUs.
+/// Reasons on this machine: full disk, no ptrace, no MPI launcher, too few CPUs.
 const NOT_HERE: &[&str] =
     &["too little space", "PTRACE", "mpirun: ", "with a process on a CPU for each thread"];
 
-/// What a check came to: that the figure is right, that it cannot be made here, or what is wrong.
 enum Outcome {
     Right,
     NotHere(String),
     Wrong(String),
 }
 
-/// Runs the tool once and holds its figure against what is counted.
+/// Runs the tool once and compares its figure with the count.
 fn outcome(check: &Check, real: &Path) -> Outcome {
     let (dir, place) = (scratch(), place_for_programs());
     let script = counted(place.path(), dir.path(), real, &check.against);
@@ -436,7 +433,7 @@ fn outcome(check: &Check, real: &Path) -> Outcome {
 
 #[test]
 fn every_figure_is_that_of_the_tools_own_bytes_and_seconds() {
-    /// What else runs on this machine can make one figure of two wrong by any factor, but hardly so each time.
+    /// Other load can spoil one figure of two, but hardly each time.
     const ATTEMPTS: usize = 3;
     let strace = installed("strace").is_some();
     let quota = under_a_quota();

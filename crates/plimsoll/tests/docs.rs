@@ -1,5 +1,6 @@
-//! The tables of parameters and metrics in docs, and the parameters of the plan's schema, follow from `KEYS` and from what
-//! each benchmark says of itself. These tests fail where a file is stale; with `PLIMSOLL_WRITE_DOCS=1` they write it.
+//! Generates the tables of parameters and metrics in docs, and the parameters of the plan's schema,
+//! from `KEYS` and the benchmarks. The tests fail if a file is stale; `PLIMSOLL_WRITE_DOCS=1`
+//! writes it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name)
 }
 
-/// Compares what was made with the file; writes it where that is asked for.
+/// Compares the text with the file, or writes the file on request.
 #[track_caller]
 pub(crate) fn is_current(name: &str, made: &str) {
     if std::env::var_os("PLIMSOLL_WRITE_DOCS").is_some() {
@@ -98,7 +99,6 @@ fn every_metric_says_what_it_is() {
     }
 }
 
-/// The schema with each parameter's description as its row says it.
 fn described(mut schema: String) -> String {
     for key in KEYS.iter().filter(|key| key.name != SERVER) {
         let lead = format!("        \"{}\": {{\n          \"description\": \"", key.name);

@@ -1,5 +1,4 @@
-//! The examples of docs/cluster.md for many machines without MPI: short, of the form that their programs take, and carried out as far
-//! as this machine can.
+//! Runs the examples of docs/cluster.md for many machines without MPI, as far as possible here.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -10,9 +9,8 @@ use serde_json::Value;
 
 use crate::support::{ended, place_for_programs, plimsoll, scratch, skipped};
 
-/// Lines of an example at most, so that it is read before it is used.
+/// Most lines of an example.
 const LINES: usize = 30;
-/// A run that takes no time.
 const SHORT: [&str; 5] = ["--only", "null", "--samples=5", "--sample-time", "10ms"];
 
 fn example(name: &str) -> PathBuf {
@@ -27,7 +25,6 @@ fn yaml(name: &str) -> Value {
     serde_yaml_ng::from_str(&text(name)).unwrap()
 }
 
-/// An executable script.
 fn script(dir: &Path, name: &str, text: &str) -> PathBuf {
     let path = dir.join(name);
     fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
@@ -39,7 +36,6 @@ fn words(list: &Value) -> Vec<String> {
     list.as_array().unwrap().iter().map(|word| word.as_str().unwrap().to_owned()).collect()
 }
 
-/// The pods of an example, and the container of it that measures.
 fn pods(name: &str, place: &str) -> (Value, Value) {
     let pod = yaml(name)["spec"]["template"].clone();
     let container = pod.pointer(&format!("/spec/{place}/0")).unwrap().clone();
@@ -113,7 +109,7 @@ fn that_of_the_watch_is_short_named_in_the_docs_and_uses_options_that_exist() {
     assert!(words.contains(&"--resume") && words.contains(&"--for"));
 }
 
-/// A node is drained for exit code 1 alone, with the line as the reason, and not where somebody drained it before.
+/// Exit code 1 alone drains a node, with the line as reason, unless it is drained already.
 #[test]
 fn a_sick_node_is_drained_with_its_cause_and_no_other() {
     let dir = scratch();
@@ -264,7 +260,6 @@ fn the_other_examples_run_commands_that_plimsoll_takes() {
     assert!(script.contains("sha256sum --check"), "what is fetched is checked before it runs");
 }
 
-/// The queries of docs/recipes.md, on a run of this machine.
 #[test]
 fn the_jq_queries_of_the_recipes_print_rows() {
     if Command::new("jq").arg("--version").output().is_err() {
@@ -293,7 +288,6 @@ fn the_jq_queries_of_the_recipes_print_rows() {
     }
 }
 
-/// The export has each metric that the dashboard uses.
 #[test]
 fn the_dashboard_shows_metrics_that_are_exported() {
     let dashboard: Value = serde_json::from_str(&text("grafana/plimsoll.json")).unwrap();
@@ -312,7 +306,7 @@ fn the_dashboard_shows_metrics_that_are_exported() {
     }
 }
 
-/// The limits of a rented machine are held against its disk and its link, and against nothing that stays within the machine.
+/// The limits of a rented machine apply to its disk and its link only.
 #[test]
 fn the_limits_of_a_rented_machine_are_taken_for_its_disk_and_link() {
     use plimsoll_model::case::Case;

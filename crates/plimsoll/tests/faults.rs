@@ -1,4 +1,4 @@
-//! Faults for real: signals, killed workers, closed pipes. What is finished is kept, nothing is left behind.
+//! Real faults: signals, killed workers, closed pipes. Finished results are kept, nothing is left.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::support::{ended, heeded, interrupt, measured, plimsoll, scratch, skipped, until};
 
-/// Two cases of many short samples: the first is soon finished, the second takes long enough to be disturbed.
+/// Two cases of many short samples: a quick one, and one that lasts long enough to be disturbed.
 const PLAN: &str = r#"
 name = "long"
 samples = 40
@@ -26,7 +26,6 @@ type = ["f64", "f32"]
 threads = 1
 "#;
 
-/// A run that is under way, its events read as they come.
 struct Running {
     child: Child,
     events: BufReader<ChildStdout>,
@@ -52,7 +51,6 @@ impl Running {
         Self { child, events }
     }
 
-    /// Reads events until one satisfies `is`.
     fn until(&mut self, is: impl Fn(&Value) -> bool) {
         let mut line = String::new();
         loop {
@@ -74,7 +72,6 @@ impl Running {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// Ids of the workers: the processes whose parent this run is.
     fn workers(&self) -> Vec<Pid> {
         let own = self.child.id().to_string();
         let is_child = |pid: &Pid| {
@@ -89,7 +86,6 @@ impl Running {
             .collect()
     }
 
-    /// Waits for the end; exit code, standard error, and the run document.
     fn end(mut self, dir: &Path) -> (Option<i32>, String, Value) {
         let mut rest = String::new();
         self.events.read_to_string(&mut rest).unwrap();
@@ -104,7 +100,7 @@ impl Running {
 /// The contract's time from a signal to the end.
 const LONGEST_END: Duration = Duration::from_secs(2);
 
-/// Waits for the end of a process that is nobody's child here.
+/// Waits for the end of a process that is not a child of this one.
 #[track_caller]
 fn gone(pid: Pid) {
     until(&format!("the end of process {pid:?}"), || {
@@ -113,7 +109,7 @@ fn gone(pid: Pid) {
     });
 }
 
-/// Interrupts a run in its second case and looks at what it left; how long its end took.
+/// Interrupts a run in its second case, checks its files, and returns how long it took to end.
 fn interrupted_by(signal: Signal) -> Duration {
     let dir = scratch();
     let mut run = Running::start(dir.path());
@@ -135,7 +131,7 @@ fn interrupted_by(signal: Signal) -> Duration {
 #[test]
 fn an_interrupt_keeps_what_is_finished_and_ends_with_130_in_two_seconds() {
     for signal in [Signal::INT, Signal::TERM, Signal::HUP].into_iter().filter(|signal| heeded(*signal)) {
-        // Other tests may have the processors meanwhile: one of several is quick enough.
+        // On a busy machine one of several is quick enough.
         let took: Vec<Duration> =
             (0..4).map(|_| interrupted_by(signal)).take_while(|took| *took >= LONGEST_END).collect();
         assert!(took.len() < 4, "{signal:?}: {took:?}");
@@ -148,7 +144,7 @@ fn a_signal_that_comes_several_times_at_once_is_one_request() {
     let dir = scratch();
     let mut run = Running::start(dir.path());
     run.until_the_second_case();
-    // Often, because the kernel makes one of those that are not taken yet, and for less long than half a second.
+    // Repeated, as the kernel merges pending signals, for less than half a second.
     let (signal, begun) = (interrupt(), Instant::now());
     while begun.elapsed() < Duration::from_millis(250) {
         run.signal(signal);
@@ -325,7 +321,7 @@ fn directories_and_outputs_need_not_be_utf_8() {
         let measurements = document["measurements"].as_array().unwrap();
         assert!(measurements.iter().any(|m| m["case"]["benchmark"] == "disk.io"), "{err}");
         for measurement in measurements {
-            // Whether a figure is believed, and whether the disk has room, is the machine's affair.
+            // Validity of a figure and free space depend on this machine.
             assert_ne!(measurement["status"], "failed", "{measurement}");
         }
         assert!(here.join(OsStr::from_bytes(b"store\xfe.db")).is_dir(), "{err}");

@@ -1,4 +1,4 @@
-//! Job files of fio as a user meets them: checked, listed, run, refused; fio's own examples; the tables of docs/fio.md.
+//! Job files of fio: check, list, run, refuse; fio's own examples; the tables of docs/fio.md.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use crate::common::skipped;
 use crate::docs::is_current;
 use crate::support::{ended, plimsoll, scratch};
 
-/// Engines that are not for files and block devices, and what needs a machine of its own: words of an example that name it.
+/// Words in examples that need another engine or special hardware.
 const SPECIAL: &[(&str, &str)] = &[
     ("numa_cpu_nodes", "two NUMA nodes"),
     ("cmdprio", "a disk with priorities"),
@@ -21,7 +21,6 @@ const SPECIAL: &[(&str, &str)] = &[
 const OF_FILES: &[&str] =
     &["sync", "psync", "vsync", "pvsync", "pvsync2", "io_uring", "libaio", "posixaio", "mmap", "splice"];
 
-/// Where fio's examples are, or the reason why they are not.
 fn examples() -> Option<Vec<PathBuf>> {
     let named = std::env::var_os("PLIMSOLL_FIO_EXAMPLES").map(PathBuf::from);
     let folder = named.unwrap_or_else(|| "/usr/share/doc/fio/examples".into());
@@ -47,7 +46,7 @@ fn special(text: &str) -> Option<String> {
         .or_else(xnvme)
 }
 
-/// What the first refusal of an example is about: its option, or jobs at the same time.
+/// Subject of an example's first refusal: its option, or simultaneous jobs.
 fn reason(line: &str) -> String {
     if let Some((_, rest)) = line.split_once("refused: option ") {
         return format!("`{}`", rest.split(" has no counterpart").next().unwrap_or(rest));
@@ -73,7 +72,7 @@ fn meaning(means: Means) -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// The tables of options: taken, then by what becomes of the others and why.
+/// The tables of options: supported ones, then the remaining ones by reason.
 fn options() -> String {
     let mut text = "| option | becomes |\n| --- | --- |\n".to_owned();
     for row in OPTIONS.iter().filter(|row| row.means == Means::Taken) {
@@ -103,7 +102,6 @@ fn options() -> String {
 const OPTIONS_BEGIN: &str = "## Options\n\n";
 const EXAMPLES_BEGIN: &str = "\n## fio's own examples\n\n";
 
-/// A page between two headings is made again.
 fn with_part(page: &str, begin: &str, end: Option<&str>, part: &str) -> String {
     let (head, rest) = page.split_once(begin).expect("the heading is there");
     let tail = end.and_then(|end| rest.find(end).map(|at| &rest[at..])).unwrap_or_default();
@@ -119,7 +117,7 @@ fn docs_list_what_becomes_of_each_option() {
     is_current("docs/fio.md", &with_part(&page(), OPTIONS_BEGIN, Some(EXAMPLES_BEGIN), &options()));
 }
 
-/// Every example is a plan or is refused by line; of those without an engine or hardware of their own most are plans.
+/// Every example is a plan or is refused by line; most without special needs are plans.
 #[test]
 fn docs_list_which_of_fios_examples_run() {
     let Some(examples) = examples() else {
@@ -171,14 +169,12 @@ fn docs_list_which_of_fios_examples_run() {
     is_current("docs/fio.md", &with_part(&page(), EXAMPLES_BEGIN, None, &text));
 }
 
-/// A job in a folder of its own.
 fn with_job(text: &str) -> tempfile::TempDir {
     let dir = scratch();
     fs::write(dir.path().join("job.fio"), text).unwrap();
     dir
 }
 
-/// The document of a run that ends well.
 fn document(dir: &Path, words: &[&str]) -> Value {
     let (text, _) = ended(plimsoll(dir).args(words).args(["--json", "-", "--store", "none", "--quiet"]), 0);
     serde_json::from_str(&text).unwrap()
@@ -218,7 +214,7 @@ fn a_job_file_is_listed_checked_and_shown_like_any_plan() {
     assert_eq!(list.lines().count(), 1);
     let (checked, _) = ended(plimsoll(dir.path()).args(["plan", "check", "job.fio"]), 0);
     assert_eq!(checked, "job.fio: valid, 1 case\n");
-    // With any ending it is known by its content.
+    // A job file is recognised by its content.
     for name in ["job.job", "job.ini", "job"] {
         fs::copy(dir.path().join("job.fio"), dir.path().join(name)).unwrap();
         let (checked, _) = ended(plimsoll(dir.path()).args(["plan", "check", name]), 0);
@@ -257,7 +253,7 @@ fn a_mapping_is_read_cold() {
     assert_eq!(measured["status"], "ok", "{measured}");
 }
 
-/// A file that the job names stays as it was, whoever else has it; a wrong value has the line of the job file.
+/// A file named by a job is never changed; a wrong value is reported with its line.
 #[test]
 fn a_file_that_a_job_names_is_not_touched() {
     let dir = scratch();

@@ -98,7 +98,7 @@ fn a_new_shaper_is_a_reason_until_it_is_usual() {
     let run = || assert_eq!(made("run gate --only network.tcp --samples 2 --sample-time 10ms").0, Some(0));
     (0..3).for_each(|_| run());
     ends.near("tc qdisc add dev veth0 root tbf rate 20mbit burst 64kb latency 50ms");
-    // On a machine that is used up the time of a gate may be over before it comes to the network.
+    // On a busy machine a gate's time may be over before the network cases.
     let is_decided = |(_, line): &(Option<i32>, String)| !line.starts_with("unknown: ");
     let Some((code, line)) = (0..10).map(|_| made("gate --format npd")).find(is_decided) else {
         assert!(short_of_cpu(), "no gate was decided in time");
@@ -124,7 +124,7 @@ fn a_gate_ends_in_time_where_its_server_measures_for_others() {
     let begun = Instant::now();
     let words = ["gate", "--server", SERVER, "--store", "none", "--format", "json"];
     let output = ends.plimsoll(&words).current_dir(dir.path()).output().unwrap();
-    // The server makes others wait for up to 90 s.
+    // The server lets a second client wait for up to 90 s.
     assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
     // A quota is a reason by itself.
@@ -200,7 +200,7 @@ fn a_fleet_says_what_is_usual_for_its_kind_also_of_a_machine_that_lost_memory_si
     ended(plimsoll(dir.path()).args(run.split(' ')), 0);
     let own: Value = serde_json::from_slice(&fs::read(dir.path().join("own.json")).unwrap()).unwrap();
     let host = own["nodes"][0]["name"].as_str().unwrap();
-    // Five others with four times the memory, and perhaps this one as it was then.
+    // Five machines with four times the memory, and perhaps this one as it was then.
     let gathered = |names: &[&str], to: &str| {
         let results = dir.path().join(format!("of-{to}"));
         fs::create_dir(&results).unwrap();

@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 
 use crate::support::{ended, plimsoll, scratch, without_numbers};
 
-/// The shortest run there is, as the document of a machine of this name.
 fn document(dir: &Path, name: &str) -> Value {
     let words =
         ["run", "--only", "null", "--samples", "5", "--sample-time", "1ms", "--store", "none", "--json", "-"];
@@ -40,7 +39,6 @@ fn machines_are_joined_and_who_is_missing_is_named() {
         serde_json::from_str(&fs::read_to_string(dir.path().join("fleet.json")).unwrap()).unwrap();
     assert_eq!((fleet["nodes"].as_array().unwrap().len(), &fleet["status"]), (3, &"complete".into()));
     assert!(fs::read_to_string(dir.path().join("fleet.html")).unwrap().ends_with("</html>"));
-    // It is a run as any other.
     ended(plimsoll(dir.path()).args(["report", "./fleet.json", "--store", "none"]), 0);
     ended(plimsoll(dir.path()).args(["history", "import", "fleet.json", "--store", "h"]), 0);
 

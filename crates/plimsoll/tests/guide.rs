@@ -1,5 +1,5 @@
-//! Every command that README.md and docs/guide.md show in a `console` block is run, in their order, in one place: with few and
-//! short samples, and with what stands for a name (HOST, /mnt/data) filled in. Each must end with the code that is due.
+//! Runs every command in `console` blocks of README.md and docs/guide.md in order, with few short
+//! samples and placeholders (HOST, /mnt/data) filled in, and checks its exit code.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,7 +7,6 @@ use std::process::Command;
 use crate::network::Serving;
 use crate::support::{scratch, short_of_cpu, skipped};
 
-/// The lines that begin with `plimsoll` in the `console` blocks of a page.
 fn commands(page: &str) -> Vec<String> {
     let mut inside = false;
     let mut found = Vec::new();
@@ -36,7 +35,7 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// What is added, so that a command takes seconds and not minutes.
+/// Options that make a command take seconds instead of minutes.
 fn shortened(words: &[String]) -> Vec<&'static str> {
     let is = |what: &str| words.get(1).is_some_and(|w| w == what);
     let has = |word: &str| words.iter().any(|w| w == word);
@@ -51,32 +50,29 @@ fn shortened(words: &[String]) -> Vec<&'static str> {
     if !measures || has("--dry-run") || has("--list") {
         return Vec::new();
     }
-    // What takes minutes, or depends on what the machine loses, is planned here; other tests measure it.
+    // Slow commands, and those that depend on losses, are only planned; other tests measure them.
     if ["--against", "--steady", "lossless"].iter().any(|long| has(long)) {
         return vec!["--dry-run"];
     }
     let mut short = vec!["--samples", "3", "--sample-time", "1ms", "--budget", "3s"];
-    // A file that is filled in a moment.
     if is("disk") && !has("disk.fsync") {
         short = vec!["--samples", "3", "--sample-time", "1ms", "--size", "16M"];
     }
     short
 }
 
-/// The places and names that a reader fills in.
 fn filled(word: &str, data: &Path, server: &str) -> String {
     let host = |word: &str| word.split(&['/', ':'][..]).any(|part| part == "HOST");
     match word {
         "/mnt/data" => data.to_str().unwrap().to_owned(),
-        // What lasts a day in the page ends in a moment here.
         "24h" => "10s".to_owned(),
         word if host(word) => word.replace("HOST", server),
         word => word.to_owned(),
     }
 }
 
-/// What is wrong with a command, if anything is. One of which other work took the CPUs for a case's few milliseconds is run again:
-/// a command that the page has wrong ends alike each time.
+/// The fault of a command, if any. A command that other load may have spoiled runs again: a wrong
+/// command fails each time.
 fn fault(command: &mut Command, answers: &[i32]) -> Option<String> {
     const TRIES: usize = 3;
     let mut last = String::new();
@@ -101,7 +97,6 @@ fn fault(command: &mut Command, answers: &[i32]) -> Option<String> {
     Some(last)
 }
 
-/// Runs all commands of a page.
 fn run(page: &str) {
     let text =
         std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(page)).unwrap();
@@ -111,13 +106,13 @@ fn run(page: &str) {
     let data = scratch();
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
     std::os::unix::fs::symlink(examples, place.path().join("examples")).unwrap();
-    // And has results of other tools.
+    // Results of other tools exist.
     for (name, file) in [("fio.json", "fio-3.42-direct.json"), ("iperf3.json", "iperf3-lo-tcp.json")] {
         let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../check/tests/corpus");
         std::fs::copy(corpus.join(file), place.path().join(name)).unwrap();
     }
     let serving = Serving::here(&[]);
-    // A reader has measured before.
+    // An earlier run exists.
     let before = Command::new(env!("CARGO_BIN_EXE_plimsoll"))
         .args(["run", "quick", "--only", "null", "--samples", "3", "--sample-time", "1ms", "--quiet"])
         .env("HOME", place.path())

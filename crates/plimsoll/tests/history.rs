@@ -1,4 +1,4 @@
-//! The history by the whole program: tags, notes, imports, figures over time; exports that come back.
+//! The history by the whole program: tags, notes, imports, figures over time, exports.
 
 use std::fs;
 use std::path::Path;
@@ -10,14 +10,12 @@ use serde_json::Value;
 
 use crate::support::{ended, plimsoll, scratch, without_numbers};
 
-/// A run that takes no time, as a command line of its own.
 const NULL: &str = "run --only null --samples=5 --sample-time=1ms --quiet --store history";
 
 fn run(dir: &Path) {
     ended(plimsoll(dir).args(NULL.split(' ')), 0);
 }
 
-/// What an export of the last run prints.
 fn exported(dir: &Path, more: &[&str]) -> String {
     ended(plimsoll(dir).args(["export", "last", "--store", "history"]).args(more), 0).0
 }
@@ -122,7 +120,8 @@ fn what_leaves_the_machine_can_be_redacted() {
         Subject::Run.formats().map(|format| exported(dir.path(), &["--redact", "--format", format.name])),
     );
     for (index, text) in texts.iter().enumerate() {
-        // The island and the scripts of the pages are one line each; a short name may be a part of a word of theirs.
+        // Data and scripts of the pages are one line each; a short name may be a part of their
+        // words.
         let named =
             |line: &str| line.split(|c: char| !c.is_alphanumeric() && c != '-').any(|word| word == host);
         let page = text.starts_with("<!DOCTYPE html>");
@@ -221,7 +220,6 @@ fn what_is_exported_can_be_imported_once_and_is_no_baseline() {
     insta::assert_snapshot!(err);
 }
 
-/// What is done to a document.
 type Change = fn(&mut Value);
 
 /// One change for each thing that the history's tables demand of a run: unique, there, of its kind.

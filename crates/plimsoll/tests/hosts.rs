@@ -1,5 +1,5 @@
-//! `plimsoll run --hosts`: machines that a launcher reaches. Each is a network namespace with a real `sshd` of the test's own keys; all
-//! are gone with the processes that hold them.
+//! `plimsoll run --hosts`: each node is a network namespace with a real `sshd` and keys of this
+//! test; all end with the processes that hold them.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -61,7 +61,7 @@ struct Machines {
 }
 
 impl Machines {
-    /// `special` are more words of the sshd of a machine.
+    /// `special` are further options for the sshd of a node.
     fn new(test: &str, count: usize, special: &[(usize, &str)]) -> Option<Self> {
         let tools = [("unshare", "-V"), ("nsenter", "-V"), ("ip", "-V"), ("ssh", "-V"), ("ssh-keygen", "-?")];
         for (tool, flag) in tools {
@@ -137,12 +137,11 @@ impl Machines {
         self.hosts.push(host);
     }
 
-    /// Where the files of a run on that machine are.
     fn files(&self, number: usize) -> PathBuf {
         self.dir.path().join(format!("n{number}"))
     }
 
-    /// `plimsoll run` among them; a null run of so many samples.
+    /// A null run of `samples` samples on nodes.
     fn run(&self, hosts: &str, samples: u32, more: &[&str]) -> Command {
         let mut command = self.plimsoll(hosts, &["run", "quick", "--only", "null", "--sample-time", "20ms"]);
         command
@@ -151,14 +150,12 @@ impl Machines {
         command
     }
 
-    /// `plimsoll` among them, with these words.
     fn plimsoll(&self, hosts: &str, words: &[&str]) -> Command {
         let mut command = self.launching(hosts, words);
         command.args(["--ssh-config", "config"]);
         command
     }
 
-    /// The same without a word on the launcher.
     fn launching(&self, hosts: &str, words: &[&str]) -> Command {
         let (mut command, most) = (Command::new("nsenter"), PATIENCE.as_secs().to_string());
         command
@@ -174,8 +171,8 @@ impl Machines {
         command
     }
 
-    /// Programs in a directory of their own: `enter HOST COMMAND…` executes a command on a machine, `kubectl` takes the words of the real
-    /// one for that, and `agent` those of ssh, for mpirun.
+    /// Programs in a directory: `enter HOST COMMAND…` executes a command on a node, `kubectl` and
+    /// `agent` do so with the words of kubectl and, for mpirun, of ssh.
     fn programs(&self) -> tempfile::TempDir {
         let programs = place_for_programs();
         let here = programs.path().display();
@@ -206,7 +203,6 @@ impl Machines {
         serde_json::from_str(&fs::read_to_string(self.dir.path().join("fleet.json")).unwrap()).unwrap()
     }
 
-    /// The process that measures on a machine, seen from here.
     fn measuring(&self, number: usize) -> Option<Pid> {
         let files = self.files(number).display().to_string();
         let processes = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
@@ -219,20 +215,18 @@ impl Machines {
         processes.filter_map(pid).next()
     }
 
-    /// The shell that waits for that process.
     fn shell_of(&self, measuring: Pid) -> Pid {
         let status = fs::read_to_string(format!("/proc/{}/status", measuring.as_raw_nonzero())).unwrap();
         let parent = status.lines().find_map(|line| line.strip_prefix("PPid:")).unwrap();
         Pid::from_raw(parent.trim().parse().unwrap()).unwrap()
     }
 
-    /// Waits until nothing of a run is left on any machine; what a killed shell has begun to remove goes on meanwhile.
+    /// Waits until nothing of a run is left on any node.
     fn nothing_is_left(&self) {
         (1..=self.hosts.len())
             .for_each(|number| until(&format!("n{number} is as it was"), || self.is_clean(number)));
     }
 
-    /// That nothing of a run is left on any machine when it ends.
     fn nothing_was_left(&self) {
         (1..=self.hosts.len()).for_each(|number| assert!(self.is_clean(number), "n{number}"));
     }
@@ -242,7 +236,6 @@ impl Machines {
     }
 }
 
-/// The only child of a process.
 fn child_of(parent: Pid) -> Pid {
     let line = format!("PPid:\t{}\n", parent.as_raw_nonzero());
     let is_child = |process: &fs::DirEntry| {
@@ -275,7 +268,7 @@ fn machines_that_ssh_reaches_become_one_run_and_nothing_is_left_on_them() {
     all.sort_unstable();
     assert_eq!((all, &run["status"]), (vec!["n1", "n2", "n3"], &"complete".into()));
     assert!(fs::read_to_string(machines.dir.path().join("fleet.html")).unwrap().ends_with("</html>"));
-    // What is required of all is judged here; on one machine each rate is that of all.
+    // Requirements on all nodes are checked here; on one machine each rate is that of all.
     let words = ["--require", "null latency <= 1e-30", "--quiet"];
     let output = machines.run("n1,n2", 5, &words).output().unwrap();
     let err = said(&output).1;
@@ -284,7 +277,7 @@ fn machines_that_ssh_reaches_become_one_run_and_nothing_is_left_on_them() {
         err.lines().all(|line| line.starts_with("plimsoll: not met: ")) && err.lines().count() >= 2,
         "{err}"
     );
-    // What a machine refuses, it says.
+    // A node's refusal is printed.
     let refused = machines.run("n1", 5, &["--dir", "/nowhere", "--only", "disk"]).output().unwrap();
     assert_eq!(refused.status.code(), Some(5));
     let reasons = said(&refused).1;
@@ -410,7 +403,7 @@ fn what_machines_say_of_themselves_is_printed_by_machine() {
     machines.nothing_was_left();
 }
 
-/// Whoever is killed: the others end, and nothing is left.
+/// Whichever process is killed, the rest ends and nothing is left.
 #[test]
 fn a_killed_shell_and_a_killed_plimsoll_leave_nothing_behind() {
     let Some(machines) = Machines::new("hosts-killed", 2, &[]) else { return };
@@ -460,7 +453,8 @@ fn machines_measure_to_each_other_in_both_directions() {
     machines.nothing_was_left();
 }
 
-/// The highest by the lowest round trip of the machines but the named one; infinite if fewer than two have one.
+/// Ratio of the highest to the lowest round trip without the named node; infinite if fewer than two
+/// remain.
 fn factor_between_others(run: &Value, name: &str) -> f64 {
     let of_others = run["measurements"].as_array().unwrap().iter().filter(|m| m["node"] != name);
     let medians = of_others.filter_map(|m| m["metrics"][0]["summary"]["median"].as_f64());
@@ -469,10 +463,10 @@ fn factor_between_others(run: &Value, name: &str) -> f64 {
     if low < high { high / low } else { f64::INFINITY }
 }
 
-/// What stands out by what a machine has does so again.
+/// A persistent outlier is an outlier again.
 #[test]
 fn a_machine_that_stands_out_measures_that_again() {
-    // Of so many it stands out also where all differ, because the tests share two CPUs.
+    // Enough nodes that it is an outlier even though all differ, as the tests share two CPUs.
     let name = "hosts-again";
     let Some(machines) = Machines::new(name, 8, &[]) else { return };
     machines.hosts[1].run("tc qdisc add dev lo root tbf rate 8kbit burst 3kb latency 6s");
@@ -540,7 +534,7 @@ fn a_run_goes_on_with_the_machine_that_was_missing() {
     machines.nothing_was_left();
 }
 
-/// A machine that can no longer be reached is named, and the others end.
+/// A node that becomes unreachable is named, and the rest ends.
 #[test]
 fn a_link_that_goes_down_is_a_machine_that_is_lost() {
     let Some(machines) = Machines::new("hosts-link", 2, &[]) else { return };
@@ -615,7 +609,7 @@ fn an_interrupt_ends_all_machines_and_keeps_what_they_have() {
     machines.nothing_is_left();
 }
 
-/// A machine's results are stored when it ends, so that a controller that is killed loses none of them.
+/// Results are stored when a node ends, so that a killed launcher loses none of them.
 #[test]
 fn a_killed_controller_keeps_the_machines_that_have_ended_and_goes_on() {
     let Some(machines) = Machines::new("hosts-killed", 3, &[]) else { return };

@@ -1,5 +1,5 @@
-//! The report in a browser: every chart is drawn, its numbers are right, nothing complains, nothing leaves, and hostile
-//! names do nothing.
+//! The report in a browser: charts are drawn with correct numbers, without errors, requests or
+//! effects of hostile names.
 
 use std::fs;
 use std::path::Path;
@@ -10,11 +10,9 @@ use crate::browser::Browser;
 use crate::quick::validated;
 use crate::support::{ended, plimsoll, scratch};
 
-/// The page as the browser has it.
 const DOCUMENT: &str = "document.documentElement.outerHTML";
 
-/// A run with two cases of two thread counts, as a document. It was measured once: what a page shows must not depend on the
-/// machine that runs this test.
+/// A recorded run with two cases of two thread counts: pages must not depend on this machine.
 fn document() -> Value {
     validated(include_str!("fixtures/runs/threads.json"))
 }
@@ -77,7 +75,7 @@ fn the_hover_text_tells_the_figures() {
     assert!(dom.as_str().unwrap().contains(told), "the numbers of the chart are wrong");
 }
 
-/// Where the focus is: what kind of thing of which chart, its name, and what its chart says of the point.
+/// The focused element: kind, chart, name, and the chart's text for the point.
 const FOCUS: &str = r#"(() => {
     const at = document.activeElement;
     const figure = at.closest("figure");
@@ -88,7 +86,7 @@ const FOCUS: &str = r#"(() => {
     } : { kind: at === document.body ? "end" : "other" };
 })()"#;
 
-/// What the library draws of the chart of the element with the focus: names of the lines that are switched off, and the zoom.
+/// State of the focused chart: lines that are switched off, and the zoom.
 const DRAWN: &str = r#"(() => {
     const drawing = document.activeElement.closest("figure").querySelector(".drawing");
     const options = echarts.getInstanceByDom(drawing).getOption();
@@ -130,7 +128,7 @@ fn every_chart_and_line_can_be_used_by_keyboard() {
     assert_eq!(browser.complaints(), [&Value::Null; 0]);
 }
 
-/// With the focus on a drawing: arrows tell one point after the other, plus and 0 zoom, Escape ends it.
+/// In a focused drawing, arrows select points, plus and 0 zoom, Escape leaves it.
 fn walk_through(browser: &mut Browser) {
     let told = |browser: &mut Browser| browser.evaluate(FOCUS)["told"].as_str().unwrap().to_owned();
     browser.press("ArrowRight");
@@ -177,7 +175,7 @@ fn a_narrow_screen_shows_the_page_without_scrolling_sideways() {
     assert_eq!(browser.evaluate(wide), 0);
 }
 
-/// What is cut: beyond the edges of the page, or within a box that shows less than it holds.
+/// Elements cut off at the edges of the page or of a box.
 const CUT: &str = r#"(() => {
     const edge = document.documentElement.clientWidth + 1;
     const name = (e) => `${e.tagName} ${e.className.baseVal ?? e.className}: ${e.textContent.slice(0, 60)}`;
@@ -236,7 +234,7 @@ fn replay() -> Value {
     run
 }
 
-/// Of all charts whose points have names: how many points of others are drawn, and which have no place in their drawing.
+/// For charts with named points: number of points of other runs, and points without a position.
 const MARKS: &str = r#"(() => {
     let marks = 0;
     const lost = [];
@@ -258,7 +256,6 @@ const MARKS: &str = r#"(() => {
     return { marks, lost };
 })()"#;
 
-/// Points of others in the data of the page, read from its text.
 fn marks(page: &str) -> u64 {
     let island = page.split("id=\"charts\">").nth(1).unwrap().split("</script>").next().unwrap();
     let charts: Vec<Value> = serde_json::from_str(island).unwrap();

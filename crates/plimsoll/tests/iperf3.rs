@@ -7,7 +7,6 @@ use std::process::{Child, Command, Stdio};
 use crate::namespaces::median;
 use crate::support::{ended, plimsoll, scratch, skipped};
 
-/// A running `iperf3 -s`; it ends when this is dropped.
 struct Server {
     child: Child,
     port: u16,
@@ -19,7 +18,7 @@ impl Server {
             skipped(test, "needs iperf3");
             return None;
         }
-        // Free a moment ago; nobody else looks for one in this range of ports meanwhile.
+        // A free port: no other program searches this range.
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let mut child = Command::new("iperf3")
             .args(["-s", "--forceflush", "-B", "127.0.0.1", "-p", &port.to_string()])
@@ -86,7 +85,7 @@ fn tcp_and_udp_in_both_directions_over_two_streams() {
     }
 }
 
-/// Without `--only`: what it cannot serve is skipped and says why, the rest is measured.
+/// Without `--only`, unsupported cases are skipped with the reason, the rest is measured.
 #[test]
 fn what_an_iperf3_server_cannot_serve_is_skipped() {
     let Some(server) = Server::start("iperf3's protocol without --only") else { return };

@@ -1,12 +1,12 @@
-//! What the five published reports have, each item a row of items.tsv, and where plimsoll has it again: in the document of a
-//! replay, in the plan, among the reference tools or on the command line.
+//! Checks that plimsoll has every item of the five published reports (a row of items.tsv) in the
+//! document of a replay, in the plan, among the reference tools or on the command line.
 //!
-//! The rows follow from the data and designs of the reports: a table as the data group their numbers, a figure for each metric
-//! of a table of the report's own measurements and for each series that a design has as a chart alone, the formulas, shares and
-//! reference programs that a design states, what it does otherwise (features), and what the report leaves open (wishes).
+//! The rows follow from the data and designs of the reports: tables, figures (per metric of a table
+//! of own measurements, and per series with a chart of its own), formulas, shares, reference
+//! programs, features and open wishes.
 //!
-//! Answers: `table N`, `chart N` (below table N), `series WORDS`, `formula N WORDS`, `share N WORDS`, `tool NAME`, `case GLOB`,
-//! `command ARGUMENTS`, `page WORDS`, `open`.
+//! Answers: `table N`, `chart N` (below table N), `series WORDS`, `formula N WORDS`, `share N
+//! WORDS`, `tool NAME`, `case GLOB`, `command ARGUMENTS`, `page WORDS`, `open`.
 
 use std::fs;
 use std::path::Path;
@@ -40,7 +40,7 @@ fn items() -> Vec<Item<'static>> {
     ITEMS.lines().skip(1).map(item).collect()
 }
 
-/// A replay of a report: its plan's cases, and its document with every figure, limit and reference tool.
+/// A replay of a report: cases of its plan, and its document with figures, limits and tools.
 struct Replayed {
     baseline: Baseline,
     cases: Vec<Case>,
@@ -72,14 +72,14 @@ impl Replayed {
         Self { baseline, cases, page: text(page) }
     }
 
-    /// What the document has between the beginnings of a table and of what follows.
+    /// The document's part from a table to the next section.
     fn section(&self, number: &str) -> &str {
         let from = format!("id=\"d0-table-{number}\"");
         let rest = self.page.split_once(&from).map_or("", |(_, rest)| rest);
         rest.split("<section").next().unwrap_or_default()
     }
 
-    /// Why the item is not where the row puts it; nothing if it is.
+    /// Why the row does not lead to the item; `None` if it does.
     fn lacks(&self, item: &Item<'_>) -> Option<String> {
         let (place, rest) = item.answer.split_once(' ').unwrap_or((item.answer, ""));
         let (number, words) = rest.split_once(' ').unwrap_or((rest, ""));
@@ -125,7 +125,6 @@ impl Replayed {
     }
 }
 
-/// HTML with its escaped characters as they are read.
 fn text(html: &str) -> String {
     html.replace("&amp;", "&").replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"")
 }
@@ -177,7 +176,7 @@ fn each_item_of_the_reports_is_where_its_row_puts_it() {
                 why.map(|why| format!("{name} {}, {}: {}: {why}", item.kind, item.name, item.answer)),
             );
         }
-        // The tables of the list in its order, and no others.
+        // Tables in the order of the list, and no further ones.
         let ids = replayed.page.split("id=\"d0-table-").skip(1).filter_map(|rest| rest.split('"').next());
         let tables = all.iter().filter_map(|item| item.answer.strip_prefix("table "));
         assert_eq!(ids.collect::<Vec<_>>(), tables.collect::<Vec<_>>(), "{name}");

@@ -1,12 +1,12 @@
-//! Within a crate data flows one way, too: no module names one that is to its right. Between crates Cargo holds that.
-//!
-//! Reads every `crate::name` in the sources, tests and comments left out, and compares places in [`ORDER`].
+//! Checks that within a crate no module uses one to its right in [`ORDER`]; between crates Cargo
+//! checks it. Reads every `crate::name` in the sources, without tests and comments.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The crates with more than one subject, and their modules from left to right: one may use those before it, and none after it.
+/// Crates with several subjects, and their modules from left to right: each may use those before
+/// it.
 const ORDER: &[(&str, &[&str])] = &[
     (
         "model",

@@ -1,5 +1,6 @@
-//! A page compares machines: its own, and those whose run documents somebody gives to it. What is given is refused as an import
-//! refuses it, hostile documents do nothing, and the documents of a page come back as they were.
+//! A page compares machines: its own, and those of run documents that the user adds. Documents are
+//! refused as by an import, hostile ones have no effect, and a page returns its documents
+//! unchanged.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,24 +11,22 @@ use serde_json::{Value, json};
 use crate::browser::Browser;
 use crate::support::{ended, plimsoll, scratch, until};
 
-/// The text of the table of machines, a line a row; nothing where there is none.
+/// The text of the table of machines, one line per row.
 const TABLE: &str = "[...document.querySelectorAll('.compared tr')].map((row) => [...row.cells].map((cell) => cell.innerText.replace(/\\s+/g, ' ').trim()).join(' | ')).join('\\n')";
 
-/// Names of machines in the head of the table.
 const HEADS: &str =
     "[...document.querySelectorAll('.compared thead th button')].slice(2).map((head) => head.textContent)";
 
-/// Why files were refused, a line each.
 const REFUSED: &str = "[...document.querySelectorAll('.refused li')].map((line) => line.textContent)";
 
-/// A run document of today's schema. It was measured once: what a page shows must not depend on the machine that runs this test.
+/// A recorded run in the current schema: pages must not depend on this machine.
 fn document(dir: &Path) -> Value {
     fs::write(dir.join("first.json"), include_str!("fixtures/runs/threads.json")).unwrap();
     let words = ["export", "./first.json", "--format", "json", "--store", "none"];
     serde_json::from_str(&ended(plimsoll(dir).args(words), 0).0).unwrap()
 }
 
-/// Numbers that look random and are the same in each run of a test (SplitMix64, Steele et al. 2014).
+/// Reproducible pseudorandom numbers (SplitMix64, Steele et al. 2014).
 struct Numbers(u64);
 
 impl Numbers {
@@ -48,7 +47,7 @@ fn scale(value: &mut Value, times: f64) {
     }
 }
 
-/// The document as another machine might have made it: another name and id, and each figure with its limit so many times as large.
+/// The document as of another machine: new name and id, figures and limits multiplied by factors.
 fn of_another(document: &Value, number: usize, mut times: impl FnMut() -> f64) -> Value {
     let mut made = document.clone();
     let name = format!("node-{number:02}");
@@ -72,7 +71,6 @@ fn of_another(document: &Value, number: usize, mut times: impl FnMut() -> f64) -
     made
 }
 
-/// The page of these documents, each in a file of its own.
 fn page_of(dir: &Path, command: &str, documents: &[&Value]) -> PathBuf {
     let write = |(index, document): (usize, &&Value)| {
         let name = format!("./run-{index:02}.json");
@@ -86,7 +84,6 @@ fn page_of(dir: &Path, command: &str, documents: &[&Value]) -> PathBuf {
     dir.join("page.html").canonicalize().unwrap()
 }
 
-/// Waits until the page has read what was given to it.
 fn read(browser: &mut Browser) {
     until("the page reading its files", || {
         browser.evaluate("document.querySelector('#compare').hasAttribute('aria-busy')") == false
@@ -124,7 +121,6 @@ fn what_is_dropped_is_compared_as_what_the_program_put_there() {
     assert_eq!(browser.evaluate(TABLE), wanted);
     assert_eq!(list(&mut browser, REFUSED), [""; 0]);
 
-    // Again, and by the other way.
     browser.drop_files(&[("twice.json", &twice.to_string())]);
     read(&mut browser);
     let refused = list(&mut browser, REFUSED);
@@ -136,7 +132,7 @@ fn what_is_dropped_is_compared_as_what_the_program_put_there() {
     assert!(browser.requests().iter().all(|url| url.starts_with("file:") || url.starts_with("data:")));
 }
 
-/// Documents that are none, by name, with words of the line that refuses them.
+/// Invalid documents by name, with words of their error.
 fn hostile(good: &Value) -> Vec<(&'static str, String, &'static str)> {
     let changed = |change: &dyn Fn(&mut Value)| {
         let mut made = good.clone();
@@ -228,7 +224,7 @@ fn hostile_documents_are_refused_in_a_line_and_do_nothing() {
         assert!(line.len() < 400 && !line.contains('\n'), "{line}");
     }
     assert_eq!(browser.evaluate(TABLE), before);
-    // What an import takes and a page refuses: what is stricter here, and the earlier schema.
+    // Documents that an import accepts and a page refuses: stricter checks, and the earlier schema.
     let stricter = ["first.json", "proto.json", "long.json", "nested.json"];
     for (name, text, _) in hostile.iter().filter(|(name, ..)| !stricter.contains(name)) {
         fs::write(dir.path().join("hostile.json"), text).unwrap();
@@ -254,7 +250,7 @@ fn hostile_names_are_text() {
     named["plan"]["name"] = "</script><script>window.hostile=1</script>".into();
     named["machine"]["cpu"]["model_name"] = "<b onmouseover=window.hostile=1>=cmd()".into();
     named["measurements"].as_array_mut().unwrap().iter_mut().for_each(|one| one["node"] = name.into());
-    // Facts of the machine that are no words at all.
+    // Facts of the machine with unexpected types.
     let mut odd = of_another(&good, 2, || 2.0);
     odd["machine"]["cpu"] = json!({ "allowed": "0-99999999999,x", "model_name": 7, "threads": "many" });
     odd["machine"]["kernel"] = json!({ "release": ["6"] });
@@ -286,7 +282,7 @@ fn places(value: &Value, at: &str, found: &mut Vec<String>) {
     };
     match value {
         Value::Object(all) => all.iter().for_each(|(key, one)| deeper(key.clone(), one)),
-        // The first of a list are as the others.
+        // Two items of a list suffice.
         Value::Array(all) => {
             all.iter().enumerate().take(2).for_each(|(key, one)| deeper(key.to_string(), one))
         }
@@ -294,7 +290,6 @@ fn places(value: &Value, at: &str, found: &mut Vec<String>) {
     }
 }
 
-/// The document with one thing wrong with it.
 fn spoilt(good: &Value, places: &[String], numbers: &mut Numbers) -> Value {
     let odd = [
         json!(null),
@@ -343,7 +338,7 @@ fn a_page_refuses_what_an_import_refuses() {
     let Some(mut browser) = Browser::open(TEST, &page, 1440) else { return };
     let mut all = Vec::new();
     places(&good, "", &mut all);
-    // What the page knows nothing of: facts of the machine that it does not show.
+    // Facts of the machine that the page does not show are not checked.
     all.retain(|place| {
         !place.starts_with("/machine/") && !place.contains("/achieved/") && !place.contains("/evidence/")
     });
@@ -383,7 +378,7 @@ fn what_is_too_large_is_not_read() {
     browser.choose("#compare input[type=file]", &[&large]);
     until("the refusal", || list(&mut browser, REFUSED) == ["large.json: larger than 64 MiB"]);
 
-    // What is small and unpacks to more: 100 MiB of blanks.
+    // A small file that unpacks to 100 MiB of blanks.
     let bomb = r#"(async () => {
         const blanks = new Blob(Array(100).fill(" ".repeat(1 << 20)));
         const packed = new Uint8Array(await new Response(blanks.stream().pipeThrough(new CompressionStream("gzip"))).arrayBuffer());
@@ -405,7 +400,7 @@ fn what_is_too_large_is_not_read() {
     assert_eq!(browser.complaints(), [&Value::Null; 0]);
 }
 
-/// Sets the value of a control as somebody would.
+/// Sets the value of a control like a user.
 fn set(browser: &mut Browser, control: &str, property: &str, value: &Value) {
     let event = if property == "checked" { "change" } else { "input" };
     browser.evaluate(&format!(
@@ -607,7 +602,7 @@ fn a_page_of_thirty_machines_is_small_and_its_documents_come_back() {
     let size = fs::metadata(&page).unwrap().len();
     assert!(size <= 12_000_000, "{size} bytes of documents of {}", all[0].to_string().len());
 
-    // Every document that the page was made of comes out of it, byte by byte as it would come out of its own file.
+    // Every document leaves the page byte by byte as from its own file.
     let exported = |store: &str, id: &str| {
         let words = ["export", id, "--format", "json", "--store", store];
         ended(plimsoll(dir.path()).args(words), 0).0
@@ -630,7 +625,6 @@ fn a_page_of_thirty_machines_is_small_and_its_documents_come_back() {
     assert_eq!(browser.evaluate(sorting), 1);
     assert_eq!(browser.complaints(), [&Value::Null; 0]);
 
-    // There is no room for one more.
     let more = of_another(&real, 30, || 1.0).to_string();
     browser.drop_files(&[("more.json", &more)]);
     read(&mut browser);

@@ -1,5 +1,5 @@
-//! Memory faults for real: workers killed by hand and for want of memory, groups with little memory, pools without huge
-//! pages. What is refused is refused before it is allocated; what is finished is kept.
+//! Real memory faults: killed workers, groups with little memory, pools without huge pages. Too
+//! large cases are refused before memory is allocated; finished results are kept.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write as _};
@@ -36,7 +36,7 @@ samples = 6000
 struct Group(PathBuf);
 
 impl Group {
-    /// Version 1 first: where it has the controller, version 2 lacks it.
+    /// If version 1 has the controller, version 2 lacks it.
     fn make(name: &str, bytes: u64) -> io::Result<Self> {
         let name = format!("plimsoll-{name}-{}", std::process::id());
         let v1 = Path::new("/sys/fs/cgroup/memory");
@@ -53,7 +53,6 @@ impl Group {
         Ok(group)
     }
 
-    /// A program that starts as a member of the group.
     fn command(&self, program: &str) -> Command {
         let mut command = Command::new("sh");
         command.args(["-c", r#"echo $$ > "$0/cgroup.procs" && exec "$@""#]).arg(&self.0).arg(program);
@@ -63,13 +62,13 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // A group can be removed once the last process in it is gone, and those of this test were waited for.
+        // The group's processes have ended, so it can be removed.
         let _ = fs::remove_dir(&self.0);
     }
 }
 
-/// Runs the plan with `command`, calls `disturb` when the second case has its first sample, and returns the exit code and
-/// the run document.
+/// Runs the plan, calls `disturb` at the first sample of the second case, and returns exit code and
+/// run document.
 fn disturbed(mut command: Command, dir: &Path, disturb: impl FnOnce(&Child)) -> (Option<i32>, Value) {
     fs::write(dir.join("long.toml"), PLAN).unwrap();
     let mut run = command
@@ -97,7 +96,7 @@ fn disturbed(mut command: Command, dir: &Path, disturb: impl FnOnce(&Child)) -> 
     (code, serde_json::from_slice(&fs::read(dir.join("run.json")).unwrap()).unwrap())
 }
 
-/// The first case is there with its figures, the second is told as killed.
+/// The first case has figures, the second is reported as killed.
 fn the_second_was_killed_and_the_first_is_kept(code: Option<i32>, document: &Value) {
     assert_eq!(code, Some(4), "{document}");
     let measurements = document["measurements"].as_array().unwrap();
@@ -110,7 +109,6 @@ fn the_second_was_killed_and_the_first_is_kept(code: Option<i32>, document: &Val
     assert_eq!(measurements[1]["metrics"], serde_json::json!([]));
 }
 
-/// The processes whose parent is `pid`.
 fn children(pid: u32) -> Vec<Pid> {
     let own = pid.to_string();
     let is_child = |pid: &Pid| {
@@ -144,7 +142,8 @@ fn a_worker_that_the_kernel_kills_for_want_of_memory_costs_its_own_case() {
     let mut hog = None;
     let command = group.command(env!("CARGO_BIN_EXE_plimsoll"));
     let (code, document) = disturbed(command, dir.path(), |_| {
-        // tail keeps a line without an end: 300 MiB beside the worker's 200 are more than the group may have.
+        // tail keeps an unterminated line: 300 MiB beside the worker's 200 exceed the group's
+        // limit.
         let mut tail = group.command("sh");
         tail.args(["-c", "head -c 314572800 /dev/zero | tail -n 1 > /dev/null"]);
         hog = Some(tail.stderr(Stdio::null()).spawn().unwrap());
@@ -199,7 +198,7 @@ fn pools_without_huge_pages_are_told_and_the_rest_goes_on() {
     assert!(reason.starts_with("needs 1 reserved page of 1 GiB, and 0 are free"), "{reason}");
 }
 
-/// Pages of 2 MiB that a test added to the kernel's pool; they are given back on drop. Others that do so wait meanwhile.
+/// 2 MiB pages that a test added to the kernel's pool, returned on drop; other tests wait.
 struct Pool {
     file: fs::File,
     before: u64,
@@ -208,7 +207,7 @@ struct Pool {
 impl Pool {
     const DIR: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB";
 
-    /// `None` where the kernel has no such pages, gives none or this user may not ask.
+    /// `None` if the kernel has or gives no such pages, or this user may not request them.
     fn with_free(pages: u64) -> Option<Self> {
         let number =
             |name: &str| fs::read_to_string(format!("{}/{name}", Self::DIR)).ok()?.trim().parse::<u64>().ok();

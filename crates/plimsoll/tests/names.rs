@@ -1,12 +1,11 @@
-//! What belongs to one benchmark stands in its folder: generic code knows benchmarks and metrics by what they say of
-//! themselves, not by name.
+//! Checks that code specific to a benchmark is in its folder: generic code must not use names of
+//! benchmarks and metrics.
 //!
-//! A reference tool's file is the place that says which cases the tool stands beside and which of our metrics it gives: there names are
-//! what the file is for ([`PAIRINGS`]). A file of `job` in `model` says which parameters a benchmark's cases have.
+//! Exceptions are the files of reference tools, which define pairings ([`PAIRINGS`]), and files of
+//! `job` in `model`, which define the parameters of cases.
 //!
-//! Counts the literals in the sources that are the name of a benchmark (or a case id of it) or of a metric outside the
-//! folder of its subsystem, and compares with [`OUTSIDE`]. The counts there may only shrink: a row is lowered, or
-//! removed, in the change that makes it smaller.
+//! Counts literals with the name of a benchmark, case id or metric outside of the subsystem's
+//! folder, and compares with [`OUTSIDE`], whose counts may only shrink.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,8 +14,7 @@ use std::path::Path;
 use plimsoll_bench::benchmarks;
 use plimsoll_model::case::KEYS;
 
-/// Words that are names of metrics too and mean something else in a file: the wall clock, how often, a code of a cause, axes of any metric, a kind of
-/// figure in a report.
+/// Names of metrics with another meaning in a file, such as the wall clock or an axis.
 const OTHER_MEANINGS: &[(&str, &str)] = &[
     ("doctor/proof.rs", "time"),
     ("watch/findings.rs", "time"),
@@ -25,8 +23,8 @@ const OTHER_MEANINGS: &[(&str, &str)] = &[
     ("output/report/html/single.rs", "latency"),
 ];
 
-/// File below `src` (of another crate than the program's: after its name) → names of benchmarks in it, names of metrics in it.
-/// The words of published reports count too.
+/// File below `src` (with its crate's name, except for the program) → numbers of names of
+/// benchmarks and of metrics in it, words of published reports included.
 const OUTSIDE: &[(&str, usize, usize)] = &[
     ("model/job/memory.rs", 2, 0),
     ("reference/fact.rs", 0, 1),
@@ -34,8 +32,8 @@ const OUTSIDE: &[(&str, usize, usize)] = &[
     ("published/lib.rs", 0, 3),
 ];
 
-/// File → names of subsystems in it: where figures of published reports are told apart, tools are named for what they measure, and
-/// where the word means something else (what another tool is for, a line of /proc/stat, an argument of a tool, a part of the machine, a plan).
+/// File → number of names of subsystems: figures of published reports, names of tools, or another
+/// meaning of the word.
 const SUBSYSTEMS: &[(&str, usize)] = &[
     ("command/cli/other_tools.rs", 4),
     ("result/document/redact/path.rs", 3),
@@ -93,7 +91,6 @@ fn plain_end(after: &str) -> usize {
     end.unwrap_or(after.len())
 }
 
-/// The modules of a file that are for tests alone, its own or those of other crates.
 fn test_modules(text: &str) -> Vec<String> {
     let text = text.replace("#[cfg(any(test, feature = \"testing\"))]", "#[cfg(test)]");
     let marked = text.split("#[cfg(test)]\n").skip(1);
@@ -101,7 +98,7 @@ fn test_modules(text: &str) -> Vec<String> {
     names.map(|(_, name)| name.to_owned()).collect()
 }
 
-/// Every source below `dir` that is no test, by its path below `root`.
+/// Every source below `dir` except tests, by its path below `root`.
 pub(crate) fn sources(root: &Path, dir: &Path, found: &mut BTreeMap<String, String>) {
     let mut paths: Vec<_> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();
@@ -115,7 +112,6 @@ pub(crate) fn sources(root: &Path, dir: &Path, found: &mut BTreeMap<String, Stri
     }
 }
 
-/// Crates whose sources are looked at, and what their paths begin with here.
 const CRATES: &[(&str, &str)] = &[
     ("plimsoll", ""),
     ("bench", "bench/"),
@@ -143,7 +139,6 @@ const CRATES: &[(&str, &str)] = &[
     ("system", "system/"),
 ];
 
-/// The sources of all these crates, by the path below `src`.
 pub(crate) fn all() -> BTreeMap<String, String> {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let mut all = BTreeMap::new();
@@ -175,10 +170,9 @@ pub(crate) fn product(all: BTreeMap<String, String>) -> BTreeMap<String, String>
     all.into_iter().filter(|(name, _)| !is_test(name)).collect()
 }
 
-/// Files that say which cases a reference tool is compared with.
+/// Files that define the cases for a reference tool.
 const PAIRINGS: &str = "reference/tools/";
 
-/// Whether a file is that of a tool, and not what tools share.
 fn pairs(file: &str) -> bool {
     file.strip_prefix(PAIRINGS).is_some_and(|name| name != "mod.rs")
 }
@@ -252,7 +246,7 @@ fn names_of_benchmarks_and_metrics_stand_in_their_folder() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// A literal that is the name of a subsystem, in code that belongs to none. A feature of Cargo is no name.
+/// A subsystem's name as a literal in code outside of subsystems; a Cargo feature is no name.
 #[test]
 fn names_of_subsystems_stand_in_their_folder() {
     let names: BTreeSet<&str> =

@@ -1,5 +1,5 @@
-//! Two network namespaces that a test makes for itself, joined by a veth pair, with a server in the second. They live
-//! in processes and are gone with them.
+//! Two network namespaces joined by a veth pair, with a server in the second. They end with the
+//! processes that hold them.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Output, Stdio};
@@ -11,7 +11,6 @@ const NEAR: &str = "198.18.0.1/24";
 const FAR: &str = "198.18.0.2/24";
 pub(crate) const SERVER: &str = "198.18.0.2";
 
-/// Both namespaces; dropping ends what runs in them.
 pub(crate) struct Namespaces {
     near: Child,
     far: Child,
@@ -19,7 +18,7 @@ pub(crate) struct Namespaces {
 }
 
 fn holder() -> Child {
-    // `cat` lives until its input closes, and keeps the namespace alive. Its first line says that it is there.
+    // `cat` keeps the namespace alive until its input closes; the first line shows that it exists.
     Command::new("unshare")
         .args(["--net", "sh", "-c", "ip link set lo up && echo here && exec cat"])
         .stdin(Stdio::piped())
@@ -35,7 +34,7 @@ fn there(holder: &mut Child) -> bool {
 }
 
 impl Namespaces {
-    /// Makes them; `None`, told as a skip, where this user may not.
+    /// Makes them; `None`, and a skipped test, without the rights.
     pub(crate) fn new(test: &str) -> Option<Self> {
         for tool in ["unshare", "nsenter", "ip", "tc", "nft"] {
             if Command::new(tool).arg("-V").output().is_err() {
@@ -60,7 +59,7 @@ impl Namespaces {
         ok(within(self.near.id(), script));
     }
 
-    /// The same in the far one.
+    /// Runs a shell command in the far namespace, which must succeed.
     pub(crate) fn far(&self, script: &str) {
         ok(within(self.far.id(), script));
     }
@@ -76,18 +75,16 @@ impl Namespaces {
             .spawn()
             .unwrap();
         let mut listening = [0];
-        // Its first word is said when it listens.
+        // The first byte of output shows that it listens.
         let said = server.stdout.as_mut().unwrap().read(&mut listening).unwrap_or_default();
         assert!(said == 1, "the server did not start");
         self.server = Some(server);
     }
 
-    /// The server's process.
     pub(crate) fn server(&self) -> u32 {
         self.server.as_ref().unwrap().id()
     }
 
-    /// A `plimsoll` in the near namespace.
     pub(crate) fn plimsoll(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new("nsenter");
         let (near, most) = (self.near.id().to_string(), PATIENCE.as_secs().to_string());
@@ -100,7 +97,7 @@ impl Namespaces {
         command
     }
 
-    /// A `plimsoll network` in the near namespace that measures to the server; its run document goes to stdout.
+    /// `plimsoll network` in the near namespace; its run document goes to stdout.
     pub(crate) fn network(&self, arguments: &[&str]) -> Command {
         let usual = ["network", "--server", SERVER, "--json", "-", "--store", "none", "--quiet"];
         self.plimsoll(&[&usual[..], arguments].concat())
@@ -137,7 +134,6 @@ fn ok(output: Output) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// The median of a metric of a measurement.
 pub(crate) fn median(measurement: &serde_json::Value, metric: &str) -> f64 {
     let metrics = measurement["metrics"].as_array().unwrap();
     let found = metrics.iter().find(|m| m["name"] == metric);

@@ -1,4 +1,4 @@
-//! Where documents may go: not through what another user has planted, and not into a pipe that nobody reads.
+//! Documents are not written through links of another user, nor into a pipe without a reader.
 
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Read};
@@ -11,13 +11,12 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::{ended, plimsoll, scratch, skipped};
 
-/// The shortest run there is.
 const QUICK: [&str; 8] = ["run", "--only", "null", "--samples", "1", "--sample-time", "1ms", "--quiet"];
 
 /// A user of whom nothing is known.
 const OTHER: u32 = 65_533;
 
-/// A directory as /tmp is, with links in it that another user has made: one to a file, one to its directory.
+/// A directory like /tmp with links by another user: to a file, and to its directory.
 fn planted(dir: &Path) -> bool {
     let shared = dir.join("shared");
     fs::create_dir(&shared).unwrap();

@@ -6,7 +6,6 @@ use std::process::Command;
 
 use crate::support::scratch;
 
-/// Runs packaging/install with these words, and the program after them.
 fn install(words: &[&str], destination: Option<&Path>) {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/install");
     let mut command = Command::new(script);
@@ -18,7 +17,6 @@ fn install(words: &[&str], destination: Option<&Path>) {
     assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// All files and directories below a place, without it.
 fn below(place: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(place).into_iter().flatten().map(|entry| entry.unwrap().path()) {

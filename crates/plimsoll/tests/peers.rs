@@ -12,7 +12,7 @@ use crate::support::{
     without_numbers,
 };
 
-/// A program of ours in place of likwid-bench.
+/// A script as likwid-bench.
 fn tool(dir: &Path, script: &str) -> PathBuf {
     let path = dir.join("tool");
     fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
@@ -20,16 +20,15 @@ fn tool(dir: &Path, script: &str) -> PathBuf {
     path
 }
 
-/// What makes a script in place of likwid-bench print a million operations a second, and take the time for it.
+/// Script that prints a million operations per second and takes the time for it.
 const ONE_MFLOPS: &str =
     "sleep 0.02; echo 'Time: 0.02 sec'; echo 'Number of Flops: 20000'; echo 'MFlops/s: 1.0'";
 
-/// A run of one short case with this tool beside it; the document.
+/// The document of a short case with this tool.
 fn beside(script: &str) -> Value {
     beside_samples(script, 5)
 }
 
-/// As [`beside`], with that many samples.
 fn beside_samples(script: &str, samples: usize) -> Value {
     let dir = place_for_programs();
     let path = tool(dir.path(), script);
@@ -151,7 +150,7 @@ fn tools_are_listed() {
     assert!(packages.split_whitespace().any(|package| package == "fio"), "{out}");
 }
 
-/// A run of one short case of the processor with this tool beside it, and directories below `dir`.
+/// A short CPU case with this tool and directories below `dir`.
 fn hanging(dir: &Path, path: &Path) -> std::process::Command {
     let path = format!("likwid-bench={}", path.display());
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_plimsoll"));
@@ -162,13 +161,12 @@ fn hanging(dir: &Path, path: &Path) -> std::process::Command {
     command
 }
 
-/// Directories of tools below `dir`.
 fn directories(dir: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
     entries.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("plimsoll-peer-")).collect()
 }
 
-/// A process that was killed and is nobody's child here takes a moment to go.
+/// A killed process that is no child of this one ends a moment later.
 #[track_caller]
 fn gone(pid: &str) {
     let alive = || {
@@ -211,7 +209,7 @@ fn entries(dir: &Path) -> usize {
     entries.filter(|entry| entry.as_ref().unwrap().metadata().unwrap().len() > 0).count()
 }
 
-/// The next start elsewhere: another directory of temporary files, another working directory, another command.
+/// The next start uses another directory of temporary files, working directory and command.
 #[test]
 fn what_a_killed_run_left_goes_away_wherever_the_next_one_starts() {
     let (dir, elsewhere, programs) = (scratch(), scratch(), place_for_programs());
@@ -340,8 +338,7 @@ fn a_tool_that_does_not_end_is_ended_with_its_children_and_told() {
     assert_eq!(directories(dir.path()), Vec::<PathBuf>::new());
 }
 
-/// Shell words by which a tool starts a process that leaves its group and session and whose parent ends at once; its number
-/// is in `pids`.
+/// Shell words that start an orphan outside of the tool's group and session; its id is in `pids`.
 fn gives_away(dir: &Path, pids: &Path) -> String {
     let path = dir.join("given-away");
     fs::write(&path, format!("#!/bin/sh\necho $$ >> {}\nexec sleep 1000\n", pids.display())).unwrap();
@@ -451,7 +448,7 @@ fn an_interrupt_ends_the_wait_for_a_server_that_never_listens() {
 #[test]
 fn a_server_elsewhere_is_named_and_used() {
     let dir = place_for_programs();
-    // It prints where it was sent.
+    // It prints its arguments.
     let script = "case \"$1\" in --version) exit;; esac; printf '%s ' \"$@\" >&2; exit 7";
     let path = format!("iperf3={}", tool(dir.path(), script).display());
     let serving = Serving::here(&["--open"]);
@@ -468,7 +465,7 @@ fn a_server_elsewhere_is_named_and_used() {
     let (why, iperf3) = beside(&far, "iperf3=127.0.0.1:5299");
     let mut said = vec![why];
     assert!(iperf3["input"].get("server").is_none(), "{iperf3}");
-    // A server on another host than ours would be compared with something else.
+    // Both servers must be on the same host.
     said.push(beside(&far, "iperf3=[2001:db8::7]:5299").0);
     said.push(beside(&[], "iperf3=127.0.0.1:5299").0);
     insta::assert_snapshot!(said.join("\n"));
@@ -511,7 +508,7 @@ fn as_user(place: &Path) -> std::process::Command {
     command
 }
 
-/// A place with a copy of plimsoll that every user may run; `None` where nobody can become another user.
+/// A directory with a copy of plimsoll for every user; `None` without the right to change users.
 fn for_another_user() -> Option<tempfile::TempDir> {
     let place = place_for_programs();
     fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -520,17 +517,16 @@ fn for_another_user() -> Option<tempfile::TempDir> {
     works.is_ok_and(|output| output.status.success()).then_some(place)
 }
 
-/// What `plimsoll peers` says of ioping where PATH is this directory.
+/// The row of ioping in `plimsoll peers` with this PATH.
 fn said_of_ioping(command: &mut std::process::Command, path: &Path) -> String {
     let output = command.arg("peers").env("PATH", path).env("COLUMNS", "400").output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    // A long place goes on below itself.
+    // A long path is wrapped.
     let (_, row) = text.split_once("\n  ioping ").unwrap();
     let (row, _) = row.split_once("\n  iperf3 ").unwrap();
     row.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// A directory with that mode.
 fn made(path: PathBuf, mode: u32) -> PathBuf {
     fs::create_dir(&path).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
@@ -545,8 +541,8 @@ fn a_tool_that_others_could_have_put_there_is_not_run_by_anybody() {
     let real = own.join("ioping");
     fs::rename(tool(&own, "echo 'ioping 1.3'"), &real).unwrap();
     let open = made(dir.path().join("open"), 0o777);
-    // A link to a program of the owner's, as anybody may plant it; a directory of the owner's below an open one; a program by
-    // way of a link in an open directory; and one straight in a sticky directory.
+    // A link to the owner's program; the owner's directory below an open one; a program behind a
+    // link in an open directory; and one in a sticky directory.
     std::os::unix::fs::symlink(&real, open.join("ioping")).unwrap();
     let below = made(open.join("below"), 0o755);
     fs::copy(&real, below.join("ioping")).unwrap();
@@ -574,7 +570,7 @@ fn a_tool_that_others_could_have_put_there_is_not_run_by_anybody() {
     assert!(said.contains("1.3") && said.contains("good/ioping"), "{said}");
     let Some(place) = &other else { return };
     assert!(said_of_ioping(&mut as_user(place.path()), &good).contains("good/ioping"));
-    // What belongs to that user is its own, and nothing for root.
+    // That user may run its own program, root may not.
     let theirs = made(dir.path().join("theirs"), 0o755);
     fs::copy(&real, theirs.join("ioping")).unwrap();
     for path in [theirs.clone(), theirs.join("ioping")] {

@@ -31,7 +31,7 @@ fn every_built_in_plan_is_listed_in_help_and_is_right() {
 #[test]
 fn a_command_line_becomes_a_file_and_back() {
     let dir = scratch();
-    // A size of its own: where a large cache is measured, the usual one may be another at each start.
+    // A fixed size: the default may differ between starts if a large cache is measured.
     let line = ["memory", "--only", "memory.block", "--block", "1K,1M", "--volume", "1G", "--size", "64M"];
     let line = [&line[..], &["--scaling", "strong"]].concat();
     let (cases, _) = ended(plimsoll(dir.path()).args(&line).arg("--list"), 0);
@@ -70,7 +70,7 @@ fn samples_that_a_budget_does_not_end_are_told() {
     insta::assert_snapshot!([notes("--samples=9", "10ms"), notes("--samples=5", "1h")].join("\n"));
 }
 
-/// Nobody listens at this port, so a plan that got as far as measuring would fail with 5.
+/// A port without a server: a plan that starts to measure would fail with 5.
 const NOBODY: &str = "127.0.0.1:1";
 
 #[test]
@@ -140,7 +140,6 @@ fn the_schema_knows_every_key_and_every_plan_keeps_to_it() {
     }
 }
 
-/// Why a run is not resumed.
 const STILL_RUNNING: &str =
     "plimsoll: --resume: run ID is still running in another process; wait until it ends, or interrupt it\n";
 const COMPLETE: &str = "plimsoll: --resume: run ID is complete; nothing is left to measure\n";
@@ -154,8 +153,8 @@ fn ids(run: &Value) -> Vec<String> {
     all.iter().map(|m| format!("{} {}", m["case"]["id"].as_str().unwrap(), m["repeat"])).collect()
 }
 
-/// Starts the plan and kills it when `after` cases are measured; whether it was still going on then. While it goes on,
-/// nobody else resumes it.
+/// Starts the plan and kills it after `after` cases; returns whether it was still running. Until
+/// then it cannot be resumed.
 fn killed_after(dir: &Path, after: usize) -> bool {
     let events = dir.join("events");
     let mut run = std::process::Command::new(assert_cmd::cargo::cargo_bin("plimsoll"));
@@ -173,7 +172,7 @@ fn killed_after(dir: &Path, after: usize) -> bool {
     if over {
         return false;
     }
-    // It stands still, so that it cannot end before it is asked about.
+    // Stopped, so that it cannot end before.
     let signal = |signal| {
         let id = rustix::process::Pid::from_raw(run.id().try_into().unwrap()).unwrap();
         rustix::process::kill_process(id, signal).unwrap();
@@ -293,7 +292,7 @@ fn a_published_experiment_is_replayed_beside_its_figures() {
     }
 }
 
-/// What a case says that finds no space.
+/// Reason of a case without enough disk space.
 const FULL: &str = "the test file needs # MiB, and only # B can be used on mnt: # B are free, and # GiB stay free; \
                     use a smaller --size or another --dir";
 
@@ -305,7 +304,7 @@ fn on_a_full_disk_its_cases_are_skipped_and_the_rest_runs() {
     let dir = scratch();
     let plan = "samples = 1\nsample-time = \"2ms\"\n[[group]]\nbenchmark = [\"disk.io\", \"null\"]\n";
     fs::write(dir.path().join("p.toml"), plan).unwrap();
-    // What is full when the run begins.
+    // A disk that is full at the start.
     let script = "truncate -s 64M image; mkfs.ext4 -q image; mkdir mnt; mount -o loop image mnt; \
                   head -c 128M /dev/zero > mnt/fill 2>/dev/null || true; \
                   exec \"$1\" run p.toml --dir mnt --store none --quiet --json -";

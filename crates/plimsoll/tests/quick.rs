@@ -1,4 +1,4 @@
-//! The whole path for real: all four subsystems in one run, the document against its schema, nothing left behind.
+//! The whole program: four subsystems in one run, document against schema, nothing left behind.
 
 use std::fs;
 
@@ -14,7 +14,6 @@ fn schema(document: &Value) -> jsonschema::Validator {
     jsonschema::validator_for(&schema).unwrap()
 }
 
-/// A run document, which must fit its schema.
 #[track_caller]
 pub(crate) fn validated(text: &str) -> Value {
     let document: Value = serde_json::from_str(text).unwrap();
@@ -65,7 +64,6 @@ fn a_run_is_in_the_history_and_can_be_shown_again() {
     let store = dir.path().join("history");
     let store = store.to_str().unwrap();
     let arguments = ["run", "--only", "null", "--samples", "5", "--sample-time", "5ms", "--store", store];
-    // The rows of its one case.
     let rows = |text: &str| {
         text.lines().filter(|line| line.starts_with("  null ")).map(str::to_owned).collect::<Vec<_>>()
     };

@@ -1,4 +1,4 @@
-//! A CPU quota that comes while a series is being measured: the run must say when, how much, and that it was a quota.
+//! A CPU quota that starts during a series: the run must report when, how much, and the cause.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader};
@@ -16,7 +16,6 @@ const FREE: u64 = 40;
 /// A control group of the test's own; it is removed on drop.
 pub(crate) struct Group {
     dir: PathBuf,
-    /// The file that a quota is written to.
     file: &'static str,
 }
 
@@ -24,8 +23,7 @@ pub(crate) struct Group {
 const PERIOD: u32 = 10_000;
 
 impl Group {
-    /// A group with the right of way before other work, so that this test sees little of it. Version 1 first: where it
-    /// has the controller, version 2 lacks it.
+    /// A group with priority over other load. If version 1 has the controller, version 2 lacks it.
     pub(crate) fn make(name: &str) -> io::Result<Self> {
         let name = format!("plimsoll-{name}-{}", std::process::id());
         let v1 = Path::new("/sys/fs/cgroup/cpu");
@@ -48,21 +46,20 @@ impl Group {
         fs::write(self.dir.join(file), text)
     }
 
-    /// Gives it another right of way; 1024 is that of other work.
+    /// Sets the group's CPU shares; the default is 1024.
     pub(crate) fn weigh(&self, shares: u32) {
         let (file, weight) =
             if self.file == "cpu.max" { ("cpu.weight", shares * 100 / 1024) } else { ("cpu.shares", shares) };
         self.set(file, &weight.to_string()).unwrap();
     }
 
-    /// Leaves so much of a CPU.
+    /// Limits the group to `share` of a CPU.
     pub(crate) fn limit(&self, share: f64) {
         let time = (share * f64::from(PERIOD)) as u32;
         let text = if self.file == "cpu.max" { format!("{time} {PERIOD}") } else { time.to_string() };
         self.set(self.file, &text).unwrap();
     }
 
-    /// The program in this group, with these words.
     pub(crate) fn run(&self, dir: &Path, words: &str) -> Command {
         let mut run = self.enter(Path::new(env!("CARGO_BIN_EXE_plimsoll")));
         run.args(words.split(' '))
@@ -73,7 +70,6 @@ impl Group {
         run
     }
 
-    /// Any program in this group.
     pub(crate) fn enter(&self, program: &Path) -> Command {
         let enter = r#"echo $$ > "$0/cgroup.procs" && exec "$@""#;
         let mut run = Command::new("sh");
@@ -84,7 +80,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // What a daemon of a test has started and was not waited for is ended here: only a group without processes can be removed.
+        // Ends remaining processes: only an empty group can be removed.
         for _ in 0..200 {
             let all = fs::read_to_string(self.dir.join("cgroup.procs")).unwrap_or_default();
             let ids = all.lines().filter_map(|id| rustix::process::Pid::from_raw(id.parse().ok()?));
@@ -155,7 +151,7 @@ fn half_a_cpu_is_seen_and_stated_and_scales_the_limit() {
     let warned = measurement["warnings"].as_array().unwrap().iter().find(|note| note["code"] == "cpu-quota");
     let text = warned.unwrap_or_else(|| panic!("{measurement}"))["text"].as_str().unwrap();
     assert!(text.starts_with("a cgroup quota allows the time of 0.50 CPUs"), "{text}");
-    // Where the chip has no row the limit is unknown, and scales nothing.
+    // Without data about the chip the limit is unknown, and not scaled.
     if measurement["metrics"][0]["limit"]["value"].is_number() {
         let inputs = measurement["metrics"][0]["limit"]["inputs"].as_array().unwrap();
         let share = inputs.iter().find(|input| input["name"] == "CPUs of the quota").unwrap();

@@ -1,5 +1,5 @@
-//! `--redact` by the whole program: marks in every place of a document where somebody's own names may be, and none of them in
-//! anything that leaves the machine.
+//! `--redact` by the whole program: marks in all private names of a document, and none in the
+//! output.
 
 use std::fs;
 use std::path::Path;
@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 
 use crate::support::{ended, plimsoll, scratch};
 
-/// A mark in each name; what is around it is what such a name looks like.
+/// Part of each private name.
 const MARK: &str = "zq7x";
 
-/// A document that tells everything that it can.
+/// A document with every kind of private name.
 fn telling() -> Value {
     let mut run: Value = serde_json::from_str(include_str!("fixtures/runs/threads.json")).unwrap();
     let host = "zq7xhost.zq7xsite.example";
@@ -88,7 +88,7 @@ fn telling() -> Value {
     run
 }
 
-/// What must be in nothing that leaves.
+/// Strings that no output may contain.
 const SECRETS: &[&str] = &[MARK, "198.51.100.", "2001:db8:77", "52:54:00:a7", "6f1d2c3b", "4222-8333"];
 
 #[track_caller]
@@ -121,12 +121,12 @@ fn no_name_of_a_machine_leaves_in_any_format() {
         let (out, err) = ended(plimsoll(dir.path()).args(words).args(store), 0);
         tells_nothing(format, &out);
         tells_nothing(format, &err);
-        // These have nothing of this run that names a machine.
+        // These formats name no machine.
         if ["github-smaller", "otava", "otava-config"].contains(&format) {
             continue;
         }
         assert!(out.contains("host-"), "{format}: {out}");
-        // What is not redacted does tell: the marks are where they are looked for.
+        // Without redaction the marks are in the output.
         let (out, _) =
             ended(plimsoll(dir.path()).args(["export", "last", "--format", format]).args(store), 0);
         assert!(out.contains(MARK), "{format}");

@@ -1,5 +1,5 @@
-//! Mistakes as a user meets them. `refusals.txt` lists command lines, each with its exit code and what it prints on standard error;
-//! nothing is printed on standard output, and nothing is left behind.
+//! Refused command lines: `refusals.txt` lists each with exit code and standard error. Standard
+//! output is empty, and nothing is left behind.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ use crate::support::{ended, plimsoll, scratch};
 
 const LIST: &str = include_str!("refusals.txt");
 
-/// Files that the command lines name: run documents, plans, job files, results of other tools.
+/// Creates the files that the command lines name.
 fn place(dir: &Path) {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/refusals");
     for file in fs::read_dir(fixtures).unwrap().map(|entry| entry.unwrap().path()) {
@@ -42,7 +42,7 @@ fn place(dir: &Path) {
     symlink("notes", dir.join("to-notes")).unwrap();
 }
 
-/// Everything below a directory: the bytes of each file, and no more than the length of a large one.
+/// All files below a directory: content, for large ones only the size.
 fn below(dir: &Path) -> BTreeMap<PathBuf, (u64, Vec<u8>)> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(dir).unwrap().map(Result::unwrap) {
@@ -57,7 +57,7 @@ fn below(dir: &Path) -> BTreeMap<PathBuf, (u64, Vec<u8>)> {
     found
 }
 
-/// What is of this machine and of this test alone, with what stands for it.
+/// Strings specific to this machine or test, and their placeholders.
 fn own(dir: &Path) -> Vec<(String, &'static str)> {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap().trim();
@@ -72,7 +72,6 @@ fn own(dir: &Path) -> Vec<(String, &'static str)> {
     ]
 }
 
-/// The exit code and standard error of a command line, as a shell reads it.
 fn answer(dir: &Path, own: &[(String, &str)], line: &str) -> String {
     let script = format!("plimsoll() {{ '{}' \"$@\"; }}; {line}", env!("CARGO_BIN_EXE_plimsoll"));
     let output = Command::new("timeout")

@@ -1,6 +1,5 @@
-//! Every command once, with its main options, by the program as it is released: without debug assertions.
-//!
-//! `make test` builds that program and names it in `PLIMSOLL_RELEASE`.
+//! Runs every command with its main options by the release program, which has no debug assertions.
+//! `make test` builds it and names it in `PLIMSOLL_RELEASE`.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,9 +8,8 @@ use assert_cmd::Command;
 
 use crate::support::{PATIENCE, scratch, skipped};
 
-/// Command lines and the exit codes that they may have. A line may use files and runs of the lines before it.
-///
-/// Every line measures as little as its command allows, so that the figures mean nothing and requirements may fail.
+/// Command lines and possible exit codes; a line may use results of earlier ones. They measure as
+/// little as possible, so figures mean nothing and requirements may fail.
 const LINES: &[(&str, &[i32])] = &[
     ("--version", &[0]),
     ("--help", &[0]),
@@ -84,7 +82,6 @@ const LINES: &[(&str, &[i32])] = &[
     ("watch --stop", &[2]),
 ];
 
-/// The program of `make test`, or `None` with a note that this test was skipped.
 fn released() -> Option<PathBuf> {
     let named = std::env::var_os("PLIMSOLL_RELEASE").map(PathBuf::from);
     if named.is_none() {
@@ -93,7 +90,7 @@ fn released() -> Option<PathBuf> {
     named
 }
 
-/// Runs a command line of the release program in `dir`, without a colour and with a history of its own.
+/// Runs a command line of the release program in `dir`, without colour, with its own history.
 fn ended(program: &Path, dir: &Path, line: &str) -> (Option<i32>, String) {
     let output = Command::new(program)
         .args(line.split(' '))

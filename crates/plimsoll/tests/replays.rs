@@ -1,5 +1,5 @@
-//! The page of a run that replays a published report, in a browser: one document, each figure under its table, in the
-//! report's order, and the reason in the place of a missing figure.
+//! The page of a run that replays a published report, in a browser: one document, figures below
+//! their tables, in the report's order, with reasons for missing figures.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,10 +16,9 @@ use serde_json::Value;
 use crate::browser::Browser;
 use crate::support::scratch;
 
-/// The most pixels of a page before what is folded, in a window 1440 pixels wide.
+/// Greatest height of an unfolded page in pixels, at a width of 1440.
 const HIGHEST: u64 = 8000;
 
-/// A run with three samples, a limit and a reference tool for every published point that a case measures.
 pub(crate) fn replay(baseline: &Baseline) -> Run {
     let mut all: Vec<Measurement> = Vec::new();
     for matched in baseline.figures.iter().filter_map(|figure| figure.matched.as_ref()) {
@@ -56,7 +55,7 @@ fn written(dir: &Path, run: Run) -> PathBuf {
     file.canonicalize().unwrap()
 }
 
-/// Closes what is folded; of each table its number, where its table and its figures begin and end, and what they lack.
+/// Closes folded parts; returns per table its number, positions, and missing parts.
 const SECTIONS: &str = r##"(() => {
     document.querySelectorAll("details").forEach((one) => { one.open = false; });
     const at = (e) => e.getBoundingClientRect();

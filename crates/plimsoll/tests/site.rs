@@ -1,4 +1,4 @@
-//! `plimsoll site`: pages of all runs, written again only where something has changed, on the disk and behind a web server.
+//! `plimsoll site`: pages of all runs, rewritten only on changes, from disk and a web server.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +15,7 @@ use crate::support::{ended, plimsoll, scratch, until};
 
 const HOSTILE: &str = "</title><script>document.title='owned'</script><img src=http://192.0.2.1/x onerror=\"document.title='owned'\">\u{1b}[31m\u{202e}../../x";
 
-/// A run that was measured once, as the n-th of a series on this machine, `factor` times as quick as it was.
+/// The recorded run as run `n` of a series on this machine, `factor` times as fast.
 fn run(n: usize, host: &str, factor: f64) -> Value {
     let mut run = validated(include_str!("fixtures/runs/threads.json"));
     run["id"] = format!("019aa5c3-{n:04x}-7c40-9d21-5b0c3f6a7e88").into();
@@ -46,12 +46,10 @@ fn run(n: usize, host: &str, factor: f64) -> Value {
     run
 }
 
-/// Noise of a thousandth.
 fn noise(n: usize) -> f64 {
     1.0 + 0.001 * ((n * 7 % 5) as f64 - 2.0)
 }
 
-/// Enters the runs in a history of this name.
 fn history(dir: &Path, name: &str, runs: &[Value]) {
     let files: Vec<String> = (0..runs.len()).map(|n| format!("{name}-{n}.json")).collect();
     for (file, run) in files.iter().zip(runs) {
@@ -67,7 +65,6 @@ fn site(dir: &Path, history: &str, more: &[&str]) -> [usize; 4] {
     std::array::from_fn(|_| words.next().unwrap_or_else(|| panic!("{out}")))
 }
 
-/// Every file of the site with its text, and when it was written.
 fn files(dir: &Path) -> BTreeMap<String, (String, std::time::SystemTime)> {
     let top = dir.join("public");
     let mut found = BTreeMap::new();
@@ -109,7 +106,6 @@ fn a_second_call_writes_what_has_changed_and_removes_what_is_gone() {
     let first = files(dir);
     assert_eq!(site(dir, "some", &[]), [13, 0, 16, 0]);
     assert_eq!(files(dir), first, "not even touched");
-    // One more run.
     history(dir, "some", &runs[13..]);
     assert_eq!(site(dir, "some", &[]), [14, 3, 14, 0]);
     let index = &files(dir)["index.html"].0;
@@ -117,7 +113,6 @@ fn a_second_call_writes_what_has_changed_and_removes_what_is_gone() {
         index.contains("2026-01-08 08:00 UTC") && index.contains("−10 %"),
         "the step, at its run: {index}"
     );
-    // A history that lacks a run.
     history(dir, "fewer", &runs[1..]);
     assert_eq!(site(dir, "fewer", &[])[3], 1);
     let after = files(dir);
@@ -125,7 +120,7 @@ fn a_second_call_writes_what_has_changed_and_removes_what_is_gone() {
     let told: usize = after.values().map(|(text, _)| text.matches("019aa5c3-0000").count()).sum();
     assert_eq!(told, 0, "nothing tells of it");
     all_links_lead_somewhere(dir);
-    // A page that somebody changed is made again.
+    // A changed page is written again.
     let page = after.keys().find(|name| name.starts_with("run/")).unwrap();
     fs::write(dir.join("public").join(page), "changed").unwrap();
     assert_eq!(site(dir, "fewer", &[])[1], 1);
@@ -231,7 +226,7 @@ fn served(top: PathBuf, below: &'static str) -> SocketAddr {
     address
 }
 
-/// Each page in a browser: nothing complains, nothing ran that is not ours, the charts of reports are drawn.
+/// Checks each page in a browser: no errors, no foreign scripts, charts are drawn.
 #[track_caller]
 fn looked_at(browser: &mut Browser, top: &str, pages: &[String]) {
     for page in pages {
@@ -297,7 +292,7 @@ fn pages_work_from_the_disk_and_below_a_path_of_a_web_server_and_hostile_names_d
         return;
     };
     looked_at(&mut browser, &from_server, &pages);
-    // What is not the library does not run in its place.
+    // A replaced library does not run.
     let library = own.keys().find(|name| name.ends_with(".js")).unwrap();
     fs::write(dir.join("public").join(library), "document.title = 'owned';").unwrap();
     let report = pages.last().unwrap();

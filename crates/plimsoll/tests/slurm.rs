@@ -1,5 +1,5 @@
-//! Real slurmctld and slurmd with three examples: a health check, which drains the node under a CPU quota with its cause and not the other;
-//! a job that measures all nodes by `--hosts slurm`; and one whose nodes write documents that are joined.
+//! Real slurmctld and slurmd: a health check that drains the node under a CPU quota but not the
+//! other one; a job with `--hosts slurm`; and one whose nodes write documents to join.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -12,9 +12,8 @@ use std::time::{Duration, Instant};
 use crate::quota::Group;
 use crate::support::skipped;
 
-/// Rounds of a test; `PLIMSOLL_TEST_ROUNDS` asks for more.
+/// Repetitions of a test; `PLIMSOLL_TEST_ROUNDS` changes them.
 const ROUNDS: usize = 2;
-/// A loaded machine takes its time.
 const MOST: Duration = Duration::from_secs(300);
 
 /// Daemons of this test alone, ended with it.
@@ -47,7 +46,7 @@ impl Cluster {
         self.dir.path().join(name)
     }
 
-    /// Starts a daemon that stays in the foreground; what it says is in its log.
+    /// Starts a daemon in the foreground; it writes a log.
     fn start(&mut self, mut command: Command) {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command.env("SLURM_CONF", self.path("slurm.conf"));
@@ -56,7 +55,7 @@ impl Cluster {
 
     fn munge(&mut self) {
         let key = self.path("munge.key");
-        // Whoever knows the key is root on this cluster.
+        // The key gives root access to this cluster.
         let mut random = [0; 1024];
         fs::File::open("/dev/urandom").unwrap().read_exact(&mut random).unwrap();
         fs::OpenOptions::new()
@@ -81,7 +80,7 @@ impl Cluster {
         self.start(munged);
     }
 
-    /// A cluster whose daemons are still to be started; none, told as a skip, where they are missing.
+    /// A cluster without running daemons; `None`, and a skipped test, if they are not installed.
     fn new(test: &str) -> Option<Self> {
         for needed in ["slurmctld", "slurmd", "munged", "scontrol", "sbatch", "srun"] {
             if program(needed).is_none() {
@@ -94,7 +93,6 @@ impl Cluster {
         Some(Cluster { dir, daemons: Vec::new() })
     }
 
-    /// Starts the controller, with nodes that are checked by `check`, or by none.
     fn control(&mut self, check: Option<&str>) {
         self.configure(check);
         self.munge();
@@ -124,7 +122,7 @@ impl Cluster {
         fs::write(self.path("slurm.conf"), text).unwrap();
         let example =
             Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/slurm/plimsoll-health-check.sh");
-        // What each gate answers is kept, with its exit code.
+        // Keeps each gate's answer and exit code.
         let plimsoll = env!("CARGO_BIN_EXE_plimsoll");
         self.script(
             "plimsoll",
@@ -148,10 +146,9 @@ impl Cluster {
         fs::set_permissions(self.path(name), fs::Permissions::from_mode(0o755)).unwrap();
     }
 
-    /// Exit codes and lines of the gates on a node.
     fn answers(&self, node: &str) -> Vec<String> {
         let text = fs::read_to_string(self.path(&format!("answers.{node}"))).unwrap_or_default();
-        // The table below the line says nothing that the line does not.
+        // The table repeats the line.
         text.lines()
             .filter(|line| line.starts_with(|c: char| c.is_ascii_digit()))
             .map(str::to_owned)
@@ -170,7 +167,7 @@ impl Cluster {
         all.iter().map(|name| fs::read_to_string(self.path(name)).unwrap_or_default()).collect()
     }
 
-    /// Waits until the node says this of itself.
+    /// Waits until the node's state satisfies a condition.
     fn until(&self, name: &str, holds: impl Fn(&str) -> bool) -> String {
         let begun = Instant::now();
         loop {
@@ -179,7 +176,7 @@ impl Cluster {
                 return node;
             }
             assert!(begun.elapsed() < MOST, "{name}: {node}\n{}", self.logs());
-            // scontrol tells no changes: it has to be asked.
+            // scontrol reports no changes, so poll it.
             std::thread::sleep(Duration::from_millis(250));
         }
     }
@@ -237,7 +234,6 @@ fn slurm_drains_the_slowed_node_with_its_cause_and_no_other() {
     assert!(!is_drained(&sound), "{sound}");
 }
 
-/// Starts both nodes, and waits until they take jobs.
 fn started(cluster: &mut Cluster) {
     cluster.control(None);
     for node in ["slow", "sound"] {
@@ -277,7 +273,7 @@ fn the_nodes_of_a_job_without_mpi_are_gathered() {
         return skipped(name, "needs the right to make namespaces");
     }
     started(&mut cluster);
-    // A machine is known by its host name: what measures on a node has that of the node.
+    // plimsoll names a machine by its host name: set it to the node's.
     let own = "hostname \"$SLURMD_NODENAME\" && exec \"$@\"";
     let plimsoll = env!("CARGO_BIN_EXE_plimsoll");
     cluster.script(

@@ -1,4 +1,4 @@
-//! The history under faults, by the whole program: killed at each system call, disk full, places that refuse.
+//! The history under faults: killed at each system call, full disk, refused directories.
 #![allow(clippy::print_stderr, reason = "a skipped test says why")]
 
 use std::fs;
@@ -14,13 +14,11 @@ use crate::support::{ended, plimsoll, redacted, scratch, skipped};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_plimsoll");
 
-/// A run that takes no time.
 const NULL: [&str; 6] = ["run", "--only", "null", "--samples=5", "--sample-time=1ms", "--quiet"];
 
-/// The option that names the history.
 const STORE: [&str; 2] = ["--store", "history"];
 
-/// Whether there is strace; if not, it says what is skipped.
+/// Whether strace is installed; otherwise the test is skipped.
 fn has_strace(test: &str) -> bool {
     let found = Command::new("strace").arg("--version").output().is_ok();
     if !found {
@@ -33,8 +31,6 @@ fn run(dir: &Path) {
     ended(plimsoll(dir).args(NULL).args(STORE), 0);
 }
 
-/// The program's output with a fault in its own system calls, but not in its worker's. It has one CPU, so that it reads all
-/// documents on its first thread: strace follows no other.
 fn injected(dir: &Path, call: &str, fault: &str, words: &[&str]) -> Output {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
@@ -64,7 +60,6 @@ fn copied(from: &Path, to: &Path) {
     assert!(status.success());
 }
 
-/// The documents of the history.
 fn documents(dir: &Path) -> Vec<PathBuf> {
     let listed = |dir: &Path| -> Vec<PathBuf> {
         let mut all: Vec<PathBuf> =
@@ -76,8 +71,7 @@ fn documents(dir: &Path) -> Vec<PathBuf> {
     months.flat_map(|month| listed(&month)).collect()
 }
 
-/// Kills the program at the first, second … `call` until it is no longer called so often; calls `check` each time.
-/// Returns how often it was killed.
+/// Kills the program at each `call` in turn, with `check` after each. Returns the number of kills.
 fn killed_at_each(call: &str, prepare: impl Fn(&Path), check: impl Fn(&Path, bool)) -> usize {
     for nth in 1.. {
         let dir = scratch();
@@ -286,7 +280,7 @@ fn when_the_disk_fails_the_result_is_shown_and_the_old_runs_stay() {
         let line = err.split("plimsoll history import ").next().unwrap();
         said += &format!("{call} {fault}: {}\n", redacted(line, dir.path()).trim_end());
         assert_eq!(stored(dir.path()).load(&old.id).unwrap(), old);
-        // It is kept in that directory or among the temporary files, and enters the history later, once.
+        // The document is kept in that directory or a temporary one, and can be imported once.
         let Some((_, file)) = err.split_once("plimsoll history import ") else {
             assert!(call.starts_with("rename"), "{err}");
             continue;
@@ -310,8 +304,8 @@ fn a_power_cut_does_not_undo_what_was_said_to_be_kept() {
         return;
     }
     let dir = scratch();
-    // FS_IOC_SHUTDOWN with NOLOGFLUSH (linux/fs.h, ext4): nothing that is not on the disk yet gets there. Right after the write:
-    // within seconds the kernel would write it back by itself.
+    // FS_IOC_SHUTDOWN with NOLOGFLUSH (linux/fs.h, ext4): unwritten data is lost. At once, as the
+    // kernel writes data back within seconds.
     let cut = "import fcntl, os, struct; mnt = os.open('mnt', os.O_RDONLY); \
                lost = os.open('mnt/lost', os.O_WRONLY | os.O_CREAT); os.write(lost, b'never synced'); \
                fcntl.ioctl(mnt, 0x8004587d, struct.pack('I', 2))";
@@ -342,7 +336,6 @@ fn a_history_that_cannot_be_opened_is_told_before_the_run_if_it_was_named() {
     assert_eq!((err.matches("history").count(), err.lines().count()), (2, 1), "{err}");
 }
 
-/// The program with `home` as its home.
 fn at_home(dir: &Path, home: &str) -> assert_cmd::Command {
     let mut command = plimsoll(dir);
     command.env_remove("XDG_DATA_HOME").env("HOME", home).args(NULL);
@@ -363,7 +356,7 @@ fn without_a_home_the_run_goes_on_and_says_so_once() {
 #[test]
 fn a_run_without_its_usual_history_is_kept_elsewhere() {
     let (dir, temporary) = (scratch(), scratch());
-    // Nobody can make a directory in /proc.
+    // /proc allows no directories.
     let (out, err) = ended(at_home(dir.path(), "/proc").env("TMPDIR", temporary.path()), 4);
     assert!(is_shown(&out) && err.starts_with("plimsoll: cannot write the history"), "{out} {err}");
     assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 1, "{err}");
@@ -398,7 +391,7 @@ fn a_history_needs_no_locks() {
     assert_eq!(stored(dir.path()).tagged("x").unwrap().len(), 1);
 }
 
-/// A directory of root's own below the test's, which others may have.
+/// A directory of root below the test's, which other users may own.
 fn roots_own(test: &str) -> Option<tempfile::TempDir> {
     let root = rustix::process::geteuid().is_root();
     if !root {
@@ -458,7 +451,7 @@ fn root_takes_no_history_that_another_user_has_or_could_exchange() {
         assert_eq!(listed(), before, "{store}");
     }
     insta::assert_snapshot!(said);
-    // In a sticky directory, such as /tmp, nobody else can exchange it.
+    // In a sticky directory, such as /tmp, no other user can replace it.
     for store in ["sticky/own", "sticky"] {
         ended(plimsoll(dir.path()).args(NULL).args(["--store", store]), 0);
         ended(plimsoll(dir.path()).args(["history", "--store", store]), 0);

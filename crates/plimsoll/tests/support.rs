@@ -1,4 +1,4 @@
-//! What the integration tests share: running the program, bounded and without a history of its own.
+//! Shared by integration tests: runs the program with a time limit and without a history.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -9,7 +9,7 @@ use rustix::process::Signal;
 
 pub(crate) use crate::common::{short_of_cpu, skipped, under_a_quota, until, valid_operation};
 
-/// How long the program may take before a test ends it: it is to end a test that hangs, also where all tests share half of a CPU.
+/// Time limit of a program, for tests that hang, also if all tests share half of a CPU.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(900);
 
 /// The program, in an empty directory, with its history switched off and no colour.
@@ -24,13 +24,13 @@ pub(crate) fn plimsoll(dir: &Path) -> Command {
     command
 }
 
-/// The signal by which a test interrupts the program: a script that starts the tests in the background has them ignore
-/// SIGINT, and what is ignored at the start stays ignored.
+/// Signal that interrupts the program. Tests started in the background by a script ignore SIGINT,
+/// which their children inherit.
 pub(crate) fn interrupt() -> Signal {
     if heeded(Signal::INT) { Signal::INT } else { Signal::TERM }
 }
 
-/// Whether the program, started from here, does not ignore this signal.
+/// Whether a program started from here does not ignore this signal.
 pub(crate) fn heeded(signal: Signal) -> bool {
     !plimsoll_metal::signal::is_ignored(signal.as_raw())
 }
@@ -40,7 +40,7 @@ pub(crate) fn scratch() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
 
-/// A fresh directory for programs: nobody else may write on the way to it, as somebody may to a build elsewhere.
+/// A new directory for programs, to whose parents no other user can write.
 pub(crate) fn place_for_programs() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
@@ -57,7 +57,7 @@ pub(crate) fn ended(command: &mut Command, code: i32) -> (String, String) {
     (out, err)
 }
 
-/// The text with `ID` in place of each id of a run.
+/// Replaces each id of a run by `ID`.
 pub(crate) fn without_ids(text: &str) -> String {
     let is_id = |part: &str| {
         let is_dash = |place: usize| [8, 13, 18, 23].contains(&place);
@@ -86,14 +86,13 @@ pub(crate) fn redacted(text: &str, dir: &Path) -> String {
     without_numbers(&text.replace(&below, "").replace(&dir, "."))
 }
 
-/// Why there is no figure.
 #[track_caller]
 pub(crate) fn reason(measurement: &serde_json::Value) -> &str {
     measurement["reason"].as_str().unwrap_or_else(|| panic!("{measurement}"))
 }
 
-/// That a case was measured: it has figures. What is known of this machine's processor decides whether its limit believes
-/// them, so a figure past its limit counts, too.
+/// Asserts that a case has figures. A figure above its limit counts, as it depends on this
+/// machine's processor.
 #[track_caller]
 pub(crate) fn measured(measurement: &serde_json::Value) {
     let status = measurement["status"].as_str().unwrap();

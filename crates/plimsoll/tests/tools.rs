@@ -1,7 +1,7 @@
-//! Every reference tool that a package has, run for real: what plimsoll makes of it is what the tool prints.
+//! Runs every reference tool of a package: plimsoll's figure must be the one that the tool prints.
 //!
-//! A script stands in the tool's place, keeps what the tool was given and what it printed, and hands both on. The
-//! figure is then looked for in that text by other means than plimsoll's.
+//! A script as the tool keeps arguments and output and passes both on. The figure is then found in
+//! that text independently.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -14,23 +14,20 @@ use crate::support::{ended, place_for_programs, plimsoll, scratch, short_of_cpu,
 /// A tool with a small case of it.
 struct Small {
     tool: &'static str,
-    /// Where it may be, beside PATH.
+    /// Location outside of PATH.
     program: &'static str,
     package: &'static str,
     case: &'static str,
-    /// The figure in our unit, from what it printed.
+    /// The figure in plimsoll's unit, from the tool's output.
     figure: fn(&Printed) -> Option<f64>,
 }
 
-/// What a tool printed.
 struct Printed {
     out: String,
     err: String,
-    /// Its `hpccoutf.txt`.
     file: String,
 }
 
-/// The number behind a mark.
 fn after(text: &str, mark: &str) -> Option<f64> {
     let (_, rest) = text.split_once(mark)?;
     let rest = rest.trim_start();
@@ -146,7 +143,7 @@ const SMALL: &[Small] = &[
         tool: "ping",
         program: "ping",
         package: "iputils-ping",
-        // Beside TCP: not every system lets us send echoes, as it lets ping.
+        // With TCP: some systems allow echoes only to ping.
         case: "network --only network.latency --protocol tcp --message 56",
         figure: |p| Some(p.out.split_once("mdev = ")?.1.split('/').nth(1)?.parse::<f64>().ok()? * 1e-3),
     },
@@ -159,7 +156,7 @@ const SMALL: &[Small] = &[
     },
 ];
 
-/// Where a program is, if it is installed.
+/// Path of a program, if it is installed.
 pub(crate) fn installed(program: &str) -> Option<PathBuf> {
     let arch = format!("{}-linux-gnu", std::env::consts::ARCH);
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -169,8 +166,8 @@ pub(crate) fn installed(program: &str) -> Option<PathBuf> {
         .find(|path| path.is_absolute() && path.is_file())
 }
 
-/// A script below `place` in the place of `real`: a server is handed on, of anything else arguments and output are kept in
-/// `dir`.
+/// A script below `place` instead of `real`: starts servers, and keeps arguments and output of all
+/// else in `dir`.
 fn overheard(place: &Path, dir: &Path, real: &Path) -> PathBuf {
     let (script, real, dir) = (place.join("overheard"), real.display(), dir.display());
     let text = format!(
@@ -184,7 +181,7 @@ fn overheard(place: &Path, dir: &Path, real: &Path) -> PathBuf {
     script
 }
 
-/// Runs the case once with the tool beside it; the tool's part of the document.
+/// Runs the case once with the tool; returns the tool's part of the document.
 fn beside(tool: &str, case: &str, dir: &Path, script: &Path) -> Value {
     let named = format!("{tool}={}", script.display());
     let mut command = plimsoll(dir);
@@ -226,7 +223,7 @@ fn the_figure_of_every_installed_tool_is_the_one_that_it_prints() {
         let wanted = (small.figure)(&printed)
             .unwrap_or_else(|| panic!("{}: {}{}", small.tool, printed.out, printed.err));
         let told = peer["samples"][0].as_f64().unwrap();
-        // hpcc tells its figure twice, with four digits and with six.
+        // hpcc prints its figure with four digits and with six.
         assert!((told / wanted - 1.0).abs() < 1e-3, "{}: {told} for {wanted}", small.tool);
         // It was called as is shown.
         let shown: Vec<&str> = peer["command"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
@@ -244,7 +241,7 @@ fn every_package_has_a_tool_in_the_table() {
     let dir = scratch();
     let (out, _) = ended(plimsoll(dir.path()).env("PATH", "").args(["peers", "--install"]), 0);
     let packages = out.lines().next().and_then(|line| line.strip_prefix("apt-get install --yes ")).unwrap();
-    // The loops in Java stand beside our own in the differential check.
+    // The differential check has the loops in Java.
     for package in packages.split(' ').filter(|package| *package != "default-jdk-headless") {
         assert!(SMALL.iter().any(|small| small.package == package), "no tool of {package} is run");
     }
@@ -255,7 +252,7 @@ struct Recorded {
     tool: &'static str,
     case: &'static str,
     text: &'static str,
-    /// How it hands its answer over, which lies in `$answer`.
+    /// Shell words that output `$answer` like the tool.
     hands_over: &'static str,
     figure: f64,
 }
@@ -273,7 +270,7 @@ const RECORDED: &[Recorded] = &[
         case: "memory --only memory.bandwidth --op triad --size 1M --threads 1",
         text: include_str!("../../reference/tests/fixtures/peers/stream-5.10-2threads.txt"),
         hands_over: "sleep 0.1; [ $OMP_NUM_THREADS = 1 ] && cat $answer",
-        // Its arrays of 80 000 000 elements in the mean time.
+        // Arrays of 80 000 000 elements in the mean time.
         figure: 24.0 * 80e6 / 0.039_182,
     },
     Recorded {
@@ -317,7 +314,7 @@ fn tools_that_no_package_has_are_named() {
     }
 }
 
-/// A program that solves nothing and prints as Intel's does; it takes the order where `reads` finds it.
+/// A program that prints like Intel's; `reads` finds the order of the system.
 fn as_intels_prints(dir: &Path, reads: &str) -> PathBuf {
     let path = dir.join("xlinpack");
     let text = format!(
@@ -339,7 +336,7 @@ fn intels_linpack_is_given_its_file_and_the_answers_to_its_questions() {
         let script = as_intels_prints(dir.path(), reads);
         let peer = beside("xlinpack", "cpu --only cpu.linpack --n 300 --threads 1", dir.path(), &script);
         assert_eq!((&peer["status"], &peer["match"]), (&"ok".into(), &"scaled".into()), "{peer}");
-        // 1.5 GFLOP/s of its count, 2/3·N³ + 2·N², brought to ours.
+        // 1.5 GFLOP/s of its count, 2/3·N³ + 2·N², converted to plimsoll's.
         let wanted = 1.5e9 * (200.0 + 1.5) / (200.0 + 2.0);
         assert!((peer["samples"][0].as_f64().unwrap() / wanted - 1.0).abs() < 1e-12, "{peer}");
         assert!(peer["input"]["stdin"].as_str().unwrap().starts_with("data\n300\n"), "{peer}");

@@ -27,7 +27,6 @@ fn code(text: &str) -> String {
     lines.fold(String::new(), |all, line| all + line + "\n")
 }
 
-/// All sources of all crates, by `crate/src/file`.
 fn everything() -> BTreeMap<String, String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let mut all = BTreeMap::new();

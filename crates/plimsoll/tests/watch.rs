@@ -1,4 +1,5 @@
-//! `plimsoll watch`, scaled to minutes: what happens meanwhile is found with its time, and whatever ends it loses one probe at most.
+//! `plimsoll watch` in minutes: events are found with their time, and any end loses at most one
+//! probe.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +12,7 @@ use serde_json::Value;
 use crate::quota::Group;
 use crate::support::{redacted, scratch, skipped, until, valid_operation, without_numbers};
 
-/// What a probe measures, as little as a test needs.
+/// A minimal probe.
 fn plan(dir: &Path, operation: &str) {
     let text = format!(
         "name = \"probe\"\nsamples = 1\nsample-time = \"40ms\"\n\n[[group]]\nbenchmark = \"cpu.peak\"\nop = \"{operation}\"\n\
@@ -29,7 +30,7 @@ fn probes(dir: &Path) -> Vec<f64> {
     lines(dir).iter().filter_map(|line| line["probe"]["at"].as_f64()).collect()
 }
 
-/// Waits until there are so many probes, while the process lives.
+/// Waits for `wanted` probes while the process lives.
 fn until_probes(dir: &Path, child: &mut Child, wanted: usize) {
     until("a probe", || {
         assert!(child.try_wait().unwrap().is_none(), "ended with {} probes", probes(dir).len());
@@ -78,7 +79,7 @@ fn a_quota_that_is_set_is_found_with_its_time_and_the_watch_keeps_to_its_share()
     let words = "watch probe.toml --for 120s --every 2s --cpu-share 2% --store h --json run.json --quiet";
     let begun = Instant::now();
     let mut child = group.run(dir.path(), words).spawn().unwrap();
-    // Half of the probes that its share allows.
+    // Half of the probes that the CPU share allows.
     until_probes(dir.path(), &mut child, 2);
     let (mut used, mut set) = (None, None);
     until("its end", || {
@@ -110,7 +111,7 @@ fn a_quota_that_is_set_is_found_with_its_time_and_the_watch_keeps_to_its_share()
     let level = finding(&run, "level-changed").unwrap_or_else(|| panic!("{}", told(&output)));
     assert_eq!(level["evidence"]["cause"], "quota", "{level}");
     around(&level["evidence"]["between_s"]);
-    // What it says that it took is what the kernel says, and within its share.
+    // The reported CPU share is the kernel's, and within the limit.
     let (cpu, seconds) = used.unwrap();
     let said = finding(&run, "watched").unwrap()["evidence"]["cpu_share"].as_f64().unwrap();
     assert!((cpu / seconds - said).abs() < 0.004, "{cpu} s in {seconds} s, {said} said");
@@ -137,7 +138,7 @@ fn a_kill_and_a_boot_lose_one_probe_at_most() {
     let before = probes(dir.path());
     let unfinished = words(dir.path(), begin).output().unwrap();
     assert_eq!(unfinished.status.code(), Some(2));
-    // After a boot the clock since the boot begins anew, and a line that was being written is cut short.
+    // After a boot the clock restarts, and the line being written is cut off.
     let text = fs::read_to_string(dir.path().join("h/watch")).unwrap();
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
     fs::write(dir.path().join("h/watch"), text.replace(boot.trim(), "another") + "{\"probe\":{\"at\":")
@@ -191,7 +192,8 @@ fn a_watch_gives_way_to_who_uses_the_machine() {
     assert!(!dir.path().join("h/watch").exists());
 }
 
-/// Whoever ends a watch holds its journal until the result is in the history: the others wait, and nothing is entered twice.
+/// The process that ends a watch holds its journal until the result is stored, so that it is stored
+/// once.
 #[test]
 fn many_who_end_a_watch_make_one_result() {
     let name = "many_who_end_a_watch_make_one_result";
@@ -222,7 +224,7 @@ fn many_who_end_a_watch_make_one_result() {
     let again = words(dir.path(), "watch --stop --store h").output().unwrap();
     assert!(again.status.success(), "{}", told(&again));
     let mut said = told(&again);
-    // A journal that was never begun is none; nothing is written over one.
+    // An incomplete journal is none, but is not overwritten.
     fs::write(dir.path().join("h/watch"), &journal[..40]).unwrap();
     let none = words(dir.path(), "watch --resume --store h").output().unwrap();
     said += &told(&none);

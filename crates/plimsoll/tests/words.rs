@@ -1,5 +1,5 @@
-//! Words that no text for users may have: the glossary has a plain one for each. Looked for in the program's string literals, in
-//! its help and in the pages that people read first.
+//! Words that must not appear in the program's string literals, its help and the main pages; the
+//! glossary has plain ones.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,7 +8,6 @@ use std::process::Command;
 
 use crate::names::{all, literals, product};
 
-/// What may not appear, and what is said in its place.
 const FORBIDDEN: &[(&str, &str)] = &[
     ("beside", "with, in the same run, compared with"),
     ("told", "said, shown, known"),
@@ -22,7 +21,7 @@ const FORBIDDEN: &[(&str, &str)] = &[
     ("named as wrong", "refuted"),
 ];
 
-/// Words that may not appear in what the program says, besides; pages on experiments may have them.
+/// Words that are also forbidden in messages; pages on experiments may have them.
 const IN_MESSAGES: &[(&str, &str)] = &[
     ("peer", "reference tool"),
     ("peers", "reference tools"),
@@ -34,14 +33,14 @@ const IN_MESSAGES: &[(&str, &str)] = &[
     ("near_end", "client"),
 ];
 
-/// Literals in which such a word is right, by file: names that stay, and what no user sees.
+/// Literals that may contain such a word, by file.
 const RIGHT: &[(&str, &str)] = &[
     ("command/cli/mod.rs", "peers"),
     ("model/plan/file.rs", "peers"),
     ("output/report/html/gauge.rs", "peer"),
 ];
 
-/// Pages for users, of which each sentence counts.
+/// Pages for users.
 const PAGES: &[&str] = &[
     "README.md",
     "SECURITY.md",
@@ -57,12 +56,11 @@ const PAGES: &[&str] = &[
     "docs/safety.md",
 ];
 
-/// The forbidden words of a text, as whole words.
 fn found(text: &str) -> Vec<&'static str> {
     of_these(FORBIDDEN, text)
 }
 
-/// Those of these words that a text has. What follows a dot without a space is part of a name: `disk.knee`.
+/// The words found in a text. After a dot without a space is a part of a name: `disk.knee`.
 fn of_these(words: &[(&'static str, &str)], text: &str) -> Vec<&'static str> {
     let is_word =
         |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == '-' || c == '`');

@@ -1,18 +1,15 @@
-//! Whether a tool's figure can be true: what it did for the figure, and in how many seconds.
-//!
-//! Every adapter states both with its figure, as far as the tool lets them be known. The check is one for all tools. A
-//! column that was misread, a unit that changed between versions, a tool that counts otherwise: each gives a figure that
-//! the tool's own work and time contradict, and such a figure is refused.
+//! Checks whether a tool's figure is possible, given its work and time. A misread column or unit
+//! gives a figure that contradicts them, and is refused.
 
 use crate::quantity::{Quantity, Unit, significant};
 
-/// How far a figure may lie from what work and time give: what a tool sets up within its time, and its rounding of both.
+/// Tolerated ratio between a figure and its work and time: set-up, rounding.
 const TOLERANCE: f64 = 1.1;
 
-/// Seconds that are not told from none: a process starts and ends, and clocks tick.
+/// Slack in seconds for process start and end, and for the clock's resolution.
 const MOMENT: f64 = 1e-3;
 
-/// How long the timed part of a tool took, as far as it is known.
+/// Bounds of the time that the timed part of a tool took, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Seconds {
     least: f64,
@@ -20,18 +17,15 @@ pub struct Seconds {
 }
 
 impl Seconds {
-    /// The tool prints no time: it took no longer than its process lived.
+    /// Time of a tool that prints none: limited only by the lifetime of its process.
     pub const OF_ITS_LIFE: Self = Self { least: 0.0, most: f64::INFINITY };
 
-    /// The tool knows it exactly.
+    /// Exactly `seconds`.
     pub fn of(seconds: f64) -> Self {
         Self { least: seconds, most: seconds }
     }
 
-    /// As the tool prints it: the last digit is rounded.
-    ///
-    /// # Errors
-    /// It is no number.
+    /// Parses printed seconds, give or take half of the last digit. Fails if it is no number.
     pub fn printed(word: &str) -> Result<Self, String> {
         let shown = || format!("its time is '{}'", crate::text::shown_within(word, 40));
         let value: f64 = word.parse().map_err(|_| shown())?;
@@ -42,56 +36,57 @@ impl Seconds {
         Ok(Self { least: (value - half).max(0.0), most: value + half })
     }
 
-    /// A whole number of them, rounded either way.
+    /// A time in whole seconds that may be rounded up or down: ± 1 s.
     pub fn whole(seconds: f64) -> Self {
         Self { least: (seconds - 1.0).max(0.0), most: seconds + 1.0 }
     }
 
-    /// The same from two moments that it prints.
+    /// The time between two moments of the same clock.
     pub fn between(begin: Self, end: Self) -> Self {
         Self { least: (end.least - begin.most).max(0.0), most: end.most - begin.least }
     }
 
-    /// `times` as much.
+    /// Multiplies the time by `times`.
     #[must_use]
     pub fn times(self, times: f64) -> Self {
         Self { least: self.least * times, most: self.most * times }
     }
 
-    /// What is timed fills this share of it at least: the tool does something else in between.
+    /// Lowers the lower bound to `share` of it: the counted work fills at least this share.
     #[must_use]
     pub fn filled(self, share: f64) -> Self {
         Self { least: self.least * share, ..self }
     }
 
-    /// Half of what is not known of it, as a share of it.
+    /// Half of the uncertainty, relative to the mean value.
     pub fn rounding(self) -> f64 {
         (self.most - self.least) / (self.most + self.least)
     }
 
-    /// The middle of what it may be.
+    /// Mean of both bounds, in seconds.
     pub fn value(self) -> f64 {
         f64::midpoint(self.least, self.most)
     }
 }
 
-/// What a tool did for its figure.
+/// Work and time behind a figure of a tool.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Account {
-    /// How much: of a rate in its unit without the second (bytes, bits, operations), of a time the operations that
-    /// followed one another. Where only a part is known (one pass of many), that part, and the time is that of its life.
+    /// Work done. For a rate: bytes, bits or operations (its unit without the second); for a time:
+    /// operations that followed one another. If only a part is known (one pass of many), that part,
+    /// with [`Seconds::OF_ITS_LIFE`].
     pub amount: f64,
-    /// In how many seconds.
+    /// Time that the work took.
     pub seconds: Seconds,
 }
 
 impl Account {
-    /// So much in so many seconds.
+    /// `amount` of work in `seconds`.
     pub fn of(amount: f64, seconds: Seconds) -> Self {
         Self { amount, seconds }
     }
 
-    /// Why a figure in `unit` cannot be true of a process that lived `life` seconds; `None` where nothing speaks against it.
+    /// Returns why a process of `life` seconds cannot have this `figure`; `None` if it can.
     pub fn contradicts(&self, figure: f64, unit: Unit, life: f64) -> Option<String> {
         let Seconds { least, most } = self.seconds;
         if !self.amount.is_finite() || least > most || least.is_nan() || most.is_nan() {
@@ -126,7 +121,6 @@ fn time(seconds: f64) -> String {
     Quantity::new(seconds, Unit::Second).human(3)
 }
 
-/// What a rate counts, in words.
 fn amount(amount: f64, unit: Unit) -> String {
     match unit {
         Unit::BytePerSecond => Quantity::new(amount, Unit::Byte).human(3),
@@ -176,7 +170,6 @@ mod tests {
     }
 
     proptest! {
-        /// A figure that follows from work and time stands whatever the digits that the tool prints.
         #[test]
         fn an_honest_figure_is_never_refused(
             amount in 1.0_f64..1e15, micros in 1_u64..10_000_000_000, decimals in 2_usize..9, idle in 0.0_f64..100.0,
@@ -191,8 +184,7 @@ mod tests {
             }
         }
 
-        /// A figure that is off by more than the tolerance is refused in both directions where the tool prints its time, and
-        /// in that of a slower tool where only its life is known.
+        /// If only the lifetime is known, only figures that are too slow are refused.
         #[test]
         fn a_figure_that_is_off_is_refused(
             amount in 1.0_f64..1e15, seconds in 0.02_f64..1e4, off in 1.2_f64..1e6, idle in 0.0_f64..0.01,
@@ -208,7 +200,6 @@ mod tests {
             prop_assert!(account.contradicts(seconds / amount * off, Unit::Second, life).is_some());
         }
 
-        /// Whatever is said, there is an answer of one line.
         #[test]
         fn any_numbers_are_survived(amount: f64, seconds: f64, figure: f64, life: f64) {
             for unit in [RATE, Unit::Second, Unit::BitPerSecond, Unit::FlopPerSecond] {

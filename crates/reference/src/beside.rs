@@ -1,4 +1,4 @@
-//! A tool beside a case: each sample of it is one run of the tool, with its server, files and directory.
+//! Runs reference tools with a case: a sample is one run of the tool, with its server and files.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,53 +26,51 @@ use crate::sample::{Amount, Beside, CannotMeasure, Cause, Facts, Offer, Sample};
 use crate::warning::{Note, Warn};
 use plimsoll_bench_network::Address;
 
-/// Longest time that a server may take until it listens.
 const SERVER_PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
 
-/// How often it is looked whether a server listens.
+/// Interval between checks whether a server listens.
 const LOOK: std::time::Duration = std::time::Duration::from_millis(5);
 
-/// Largest file of an answer.
 const MOST_BYTES: u64 = super::process::OUTPUT_CAP;
 
-/// The tools of a run.
+/// Reference tools of a run, and how they are started.
 pub struct Companions {
-    /// Which of them stand beside a case.
+    /// Selects the tools for each case.
     pub selection: Selection,
-    /// How they are started.
+    /// Starts the tools.
     pub launcher: Launcher,
-    /// Where their directories are made.
+    /// Directory in which their private directories are made.
     pub parent: PathBuf,
-    /// Where those are made whose files must lie on the disk that is measured.
+    /// Directory for tools whose files must lie on the measured disk.
     pub disk: PathBuf,
-    /// Servers that listen elsewhere, by the name of their tool.
+    /// Servers on other hosts, by the name of their tool.
     pub servers: BTreeMap<String, Server>,
-    /// Seconds that a reading should take, where the tool lets that be chosen.
+    /// Duration of a reading in seconds, for tools with an option for it.
     pub seconds: f64,
-    /// Ends what runs.
+    /// Ends the running tool.
     pub interrupts: Receiver<()>,
-    /// Where their directories are entered, so that those of a killed run are found.
+    /// Records their private directories, so that those of a killed run are found.
     pub registry: Registry,
-    /// What starts them, if not we; or why nothing can.
+    /// The launcher that starts them on other nodes, if any, or why none can be used.
     pub through: Option<Result<Through, String>>,
     versions: BTreeMap<&'static str, Option<String>>,
     hung: Hung,
     said: Said<Answer>,
 }
 
-/// The facts of a run from which the tools beside each case follow.
+/// Selects the tools for each case of a run.
 #[derive(Clone, Debug)]
 pub struct Selection {
-    /// The directories and named files in which programs are searched.
+    /// Finds the tools' programs.
     pub search: Search,
-    /// The benchmarks of the run.
+    /// Names of the run's benchmarks.
     pub benchmarks: BTreeSet<String>,
-    /// Whether each gives one pair, as in a plan that is scaled down.
+    /// Takes at most one pair per tool, as in a scaled-down plan.
     pub has_few_pairs: bool,
 }
 
 impl Selection {
-    /// Every tool, with all its pairs.
+    /// Selects from all tools, with all their pairs.
     pub fn all(search: Search) -> Self {
         Self { search, benchmarks: BTreeSet::new(), has_few_pairs: false }
     }
@@ -85,7 +83,7 @@ impl Selection {
         picked
     }
 
-    /// Seconds that the tools beside a case take, roughly.
+    /// Estimates the seconds that the tools of a case take.
     pub fn seconds(&self, against: &Against, case: &Case, machine: &Machine) -> f64 {
         let picked = self.chosen(against, case, machine);
         let there = picked.iter().filter(|choice| choice.found.is_ok()).map(|choice| &choice.pairing);
@@ -93,33 +91,32 @@ impl Selection {
     }
 }
 
-/// Tools that were ended for their time, by name, and in which case. They are not started again in the run: one that
-/// hangs hangs beside every case.
+/// Why tools that hung are not started again, by name: they would hang with every case.
 type Hung = Rc<RefCell<BTreeMap<&'static str, String>>>;
 
-/// A tool's server that listens elsewhere.
+/// A tool's server on another host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Server {
-    /// Its host.
+    /// Host name or address.
     pub host: String,
-    /// Its port.
+    /// Port.
     pub port: u16,
 }
 
-/// A tool that is ready beside a case, or why it is not.
+/// A tool that is ready to run with a case, or why it is not.
 pub struct Companion {
-    /// What is told of it.
+    /// Entry in the results.
     pub about: Beside,
-    /// Its further passes; their pairs are taken with its own.
+    /// Further passes of the same readings.
     pub passes: Vec<Beside>,
-    /// Pairs that are to be taken.
+    /// Number of pairs to take.
     pub pairs: usize,
-    /// Its runs, unless it is unavailable.
+    /// Takes readings; `None` if the tool is unavailable.
     pub prepared: Option<Box<dyn Prepared>>,
 }
 
 impl Companions {
-    /// The tools of a run, none of them looked for yet.
+    /// Prepares to run tools in directories below `parent`; looks for none of them yet.
     pub fn new(selection: Selection, launcher: Launcher, parent: PathBuf, interrupts: Receiver<()>) -> Self {
         const SECONDS: f64 = 0.3;
         Self {
@@ -138,13 +135,13 @@ impl Companions {
         }
     }
 
-    /// Whether one of those that stand beside this case writes to its test file.
+    /// Returns whether one of the tools for this case writes to its test file.
     pub fn write(&self, against: &Against, case: &Case, machine: &Machine) -> bool {
         let picked = self.selection.chosen(against, case, machine);
         picked.iter().any(|choice| choice.found.as_ref().is_ok_and(|found| found.peer.writes(case)))
     }
 
-    /// Those that stand beside this case.
+    /// Prepares the tools for this case.
     pub fn beside(
         &mut self,
         against: &Against,
@@ -237,7 +234,7 @@ impl Companions {
         })
     }
 
-    /// The server elsewhere that this tool needs for the case; `None` where one is started here, or none is needed.
+    /// The server on another host for this tool; `None` if it is started here or none is needed.
     fn server(&self, peer: &dyn Peer, case: &Case) -> Result<Option<Server>, String> {
         let tool = peer.tool();
         let named = self.servers.get(tool.name);
@@ -259,7 +256,7 @@ impl Companions {
                     "--reference-server and --server must be the same host: --server is {host}"
                 ));
             }
-            // Its own server is the far end already.
+            // iperf3 can use the case's own server.
             (None, Some(_)) if name == "iperf3" => {}
             (None, _) if tool.port.is_none() => {}
             (None, _) => {
@@ -271,7 +268,7 @@ impl Companions {
         Ok(Some(Server { host: address.host().to_owned(), port: address.port() }))
     }
 
-    /// The version of a tool, asked once.
+    /// Returns the version of a tool; queries it once.
     pub fn version(&mut self, found: &Found) -> Option<String> {
         if let Some(known) = self.versions.get(found.peer.tool().name) {
             return known.clone();
@@ -282,8 +279,7 @@ impl Companions {
     }
 }
 
-/// Refuses a tool whose files would leave too little room, by the rule of our own: a tenth of what is free stays free, and
-/// a gibibyte at least.
+/// Refuses files unless a tenth of the free space, and at least 1 GiB, stay free.
 fn enough_space(directory: &Path, bytes: u64) -> Result<(), String> {
     const LEAST: u64 = 1 << 30;
     if bytes == 0 {
@@ -301,13 +297,13 @@ fn enough_space(directory: &Path, bytes: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// A tool's name, with that of the part of it that measures the case.
+/// The tool's name, followed by its part that measures the case.
 fn named(peer: &dyn Peer, case: &Case) -> String {
     let name = peer.tool().name;
     peer.part(case).map_or_else(|| name.to_owned(), |part| format!("{name} {part}"))
 }
 
-/// The name of a further pass, also among the values of a sample.
+/// Name of a further pass, also as a key of sample values.
 fn of_pass(tool: &str, pass: &str) -> String {
     format!("{tool} {pass}")
 }
@@ -328,12 +324,10 @@ fn order(found: &Found, invocation: &Invocation, scratch: &Scratch, seconds: f64
     })
 }
 
-/// A port that nobody has at this moment.
 fn free_port() -> std::io::Result<u16> {
     std::net::TcpListener::bind(("127.0.0.1", 0)).and_then(|socket| socket.local_addr()).map(|a| a.port())
 }
 
-/// All that an invocation is made from.
 struct Making {
     case: Case,
     machine: Machine,
@@ -343,7 +337,7 @@ struct Making {
 }
 
 impl Making {
-    /// The invocation, with another free port each time.
+    /// Makes the invocation; each one with a server on this host gets another free port.
     fn invocation(&self, peer: &dyn Peer) -> Result<Invocation, String> {
         let far = match &self.server {
             Some(Server { host, port }) => Far::There(host, *port),
@@ -356,7 +350,6 @@ impl Making {
     }
 }
 
-/// The runs of one tool for one case.
 struct Runs {
     found: Found,
     making: Making,
@@ -366,9 +359,7 @@ struct Runs {
     metric: &'static str,
     launcher: Launcher,
     interrupts: Receiver<()>,
-    /// Files of the libraries that decide its figure.
     libraries: Vec<String>,
-    /// SHA-256 of its program.
     digest: Option<String>,
     hung: Hung,
     said: Said<Answer>,
@@ -376,7 +367,7 @@ struct Runs {
 }
 
 impl Runs {
-    /// The command as a person would type it.
+    /// The command as typed in a shell.
     fn shown_command(&self) -> Vec<String> {
         let mut words = Vec::new();
         if !self.order.environment.is_empty() {
@@ -391,7 +382,7 @@ impl Runs {
         words
     }
 
-    /// What it reads, and the server that it needs here.
+    /// Input files, standard input and server command, by name.
     fn shown_input(&self) -> BTreeMap<String, String> {
         let mut input: BTreeMap<String, String> =
             self.invocation.files.iter().map(|(name, text)| ((*name).to_owned(), text.clone())).collect();
@@ -406,7 +397,7 @@ impl Runs {
         input
     }
 
-    /// What it says; where its answer holds for several cases, what it said beside another of them, each answer once.
+    /// Returns an answer, preferably a shared one of another case, with that case.
     fn heard(&mut self) -> Result<(Answer, Option<Case>), CannotMeasure> {
         if !self.invocation.answers_others {
             return Ok((self.answer()?, None));
@@ -420,13 +411,12 @@ impl Runs {
         Ok((answer, None))
     }
 
-    /// What it says: its answer, and its standard error.
     fn answer(&mut self) -> Result<Answer, CannotMeasure> {
         for (name, text) in &self.invocation.files {
             let path = self.scratch.path().join(name);
             std::fs::write(path, text).map_err(|e| CannotMeasure::environment(format!("{name}: {e}")))?;
         }
-        // An answer of the run before must not be read again.
+        // The previous answer must not be read again.
         if let Output::File(name) = self.invocation.output {
             let _ = std::fs::remove_file(self.scratch.path().join(name));
         }
@@ -446,7 +436,7 @@ impl Runs {
         Ok(Answer { text, stderr: done.stderr, life })
     }
 
-    /// What it said, if its own work and time allow it.
+    /// Parses the answer and checks it against its own work and time.
     fn plausible(&self, answer: &Answer) -> Result<Reading, String> {
         let case = &self.making.case;
         let mut reading = self.found.peer.parse(case, &answer.text)?;
@@ -461,7 +451,7 @@ impl Runs {
         }
     }
 
-    /// Why it gave no answer; that it hung is remembered.
+    /// Converts the error. A tool that hung is not started again.
     fn told(&self, error: &ProcessError) -> CannotMeasure {
         match error {
             ProcessError::Interrupted => {
@@ -478,7 +468,7 @@ impl Runs {
         CannotMeasure::environment(error.to_string())
     }
 
-    /// Its server, where it needs one here. A port may be taken between its choice and its use: then another is tried.
+    /// Starts its server if it needs one here, on another port if the chosen one was taken since.
     fn served(&mut self) -> Result<Option<Running>, CannotMeasure> {
         const ATTEMPTS: usize = 3;
         let mut last = None;
@@ -528,23 +518,20 @@ impl Runs {
     }
 }
 
-/// What a run of a tool left to be read.
 #[derive(Clone)]
 struct Answer {
     text: String,
     stderr: String,
-    /// Seconds that its process lived.
+    /// Lifetime of its process in seconds.
     life: f64,
 }
 
-/// The words that bind a command to CPUs.
 fn bound(cpus: &[usize]) -> Vec<String> {
     let cpus: Vec<String> = cpus.iter().map(usize::to_string).collect();
     vec!["taskset".to_owned(), "-c".to_owned(), cpus.join(",")]
 }
 
-/// Whether a socket of this machine listens there, as /proc/net tells (proc_net_tcp.rst: state 0A is LISTEN, a UDP
-/// socket that is bound has 07).
+/// Checks /proc/net (proc_net_tcp.rst: state 0A is LISTEN, a bound UDP socket has 07).
 fn listens(at: Listens) -> bool {
     let (files, port, state) = match at {
         Listens::Tcp(port) => (["/proc/net/tcp", "/proc/net/tcp6"], port, "0A"),
@@ -560,7 +547,6 @@ fn listens(at: Listens) -> bool {
 }
 
 impl Prepared for Runs {
-    /// One run of the tool. It decides itself how long it takes.
     fn sample(&mut self, _: Amount) -> Result<Sample, CannotMeasure> {
         let begun = std::time::Instant::now();
         let (answer, beside) = self.heard()?;
@@ -594,7 +580,7 @@ impl Prepared for Runs {
     }
 }
 
-/// What a tool did otherwise than asked, in a sentence.
+/// A warning about what a tool did differently from what was requested.
 struct Differs(String);
 
 impl Warn for Differs {

@@ -1,4 +1,4 @@
-//! Which tools stand beside a case.
+//! Selects the reference tools for a case.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,32 +7,28 @@ use super::{Found, Match, PEERS, Package, Pairing, Peer, Search};
 use crate::case::{Case, nearest};
 use crate::machine::Machine;
 
-/// What `--against` asks for.
+/// Which tools `--against` selects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Against {
     /// No tool.
     #[default]
     Nobody,
-    /// Of the installed ones, one a metric: the best match of definitions, then the cheapest.
+    /// One installed tool per metric: the closest definition, then the shortest reading.
     Installed,
-    /// Every installed one that measures something of the case.
+    /// Every installed tool with a metric of the case.
     All,
-    /// These, installed or not.
+    /// These tools, installed or not.
     Named(Vec<&'static str>),
-    /// These, installed or not; one that needs more than 5 s for a reading is replaced by an installed one
-    /// that measures the same metric sooner and by a definition that is no further away. For plans that are scaled down.
+    /// These tools, installed or not. An installed tool with faster readings and a definition at
+    /// least as close replaces one with readings above 5 s. For plans that are scaled down.
     NamedOrQuicker(Vec<&'static str>),
 }
 
-/// Longest reading, in seconds, of a tool that is not replaced in a plan that is scaled down. IOzone sleeps 8 to 14 s in each call
-/// that starts several processes (3.489).
+/// Seconds. IOzone 3.489 sleeps 8 to 14 s in each call that starts several processes.
 const LONG_READING_S: f64 = 5.0;
 
 impl Against {
-    /// Reads the list of `--against`.
-    ///
-    /// # Errors
-    /// A name that is no tool, with the nearest that is.
+    /// Parses the list of `--against`. Fails if a name is not a tool, and names the nearest one.
     pub fn parse(words: &[String]) -> Result<Self, String> {
         match words {
             [] => Ok(Against::Nobody),
@@ -56,7 +52,7 @@ fn known(name: &str) -> Result<&'static str, String> {
     })
 }
 
-/// The tools that are asked for by name beside these cases and have nothing to say of any of them, in a sentence each.
+/// Returns a sentence for each tool that is requested by name and can check none of these cases.
 pub fn idle<'a>(asked: impl Iterator<Item = (&'a Against, &'a Case)>, machine: &Machine) -> Vec<String> {
     let mut speaks: BTreeMap<&str, bool> = BTreeMap::new();
     for (against, case) in asked {
@@ -73,23 +69,17 @@ pub fn idle<'a>(asked: impl Iterator<Item = (&'a Against, &'a Case)>, machine: &
     silent.map(told).collect()
 }
 
-/// A tool that can say something of a case.
 pub(super) struct Choice {
-    /// What it says.
     pub pairing: Pairing,
-    /// Where it is, or that it is not.
     pub found: Result<Found, Absent>,
 }
 
-/// A tool that was asked for and is not there.
 pub(super) struct Absent {
-    /// Its name.
     pub name: &'static str,
-    /// Why, and how to get it.
     pub why: String,
 }
 
-/// The tools that stand beside this case, in the order of [`PEERS`]; `plan` names the benchmarks of the run.
+/// Selects the tools for a case, in the order of [`PEERS`]; `plan` names the benchmarks of the run.
 pub(super) fn chosen(
     against: &Against,
     search: &Search,
@@ -137,7 +127,7 @@ pub(super) fn chosen(
     }
 }
 
-/// What a tool can say of a case; nothing of the memory of a stated node, which none is told.
+/// No tool is given a NUMA node, so none measures a case with memory on a stated node.
 fn pairing(peer: &dyn Peer, case: &Case, machine: &Machine) -> Option<Pairing> {
     if of_a_node(case) { None } else { peer.pairing(case, machine) }
 }
@@ -146,7 +136,7 @@ fn of_a_node(case: &Case) -> bool {
     case.node().is_some()
 }
 
-/// A tool that was named: with its pairing, or with why this case has no counterpart in it.
+/// A tool that was named, with its pairing or with why it cannot measure this case.
 fn asked_for(peer: &'static dyn Peer, search: &Search, case: &Case, machine: &Machine) -> Option<Choice> {
     if let Some(pairing) = pairing(peer, case, machine) {
         return Some(Choice { pairing, found: looked(peer, search) });
@@ -168,7 +158,7 @@ fn looked(peer: &'static dyn Peer, search: &Search) -> Result<Found, Absent> {
         .map_err(|why| Absent { name: tool.name, why: format!("{why}; {}", remedy(tool, search, &why)) })
 }
 
-/// What helps where a tool cannot be used: what is there, or was named, is not got once more.
+/// Returns how to make a tool usable: install it, unless it is installed or was named.
 pub fn remedy(tool: &super::Tool, search: &Search, why: &str) -> String {
     let name = tool.name;
     match why == NOT_INSTALLED {
@@ -178,14 +168,14 @@ pub fn remedy(tool: &super::Tool, search: &Search, why: &str) -> String {
     }
 }
 
-/// Why programs of reference tools on the search path are passed over, by each of them.
+/// Returns why programs of reference tools on the search path are not used, one line each.
 pub fn passed_over(search: &Search) -> Vec<String> {
     let programs: BTreeSet<&str> =
         PEERS.iter().flat_map(|peer| peer.tool().programs.iter().copied()).collect();
     programs.into_iter().flat_map(|program| search.refused(program)).collect()
 }
 
-/// Rank of a tool's definition: 0 is ours, and a higher rank is further from it.
+/// Rank of a tool's definition: 0 is plimsoll's own, higher ranks are further from it.
 fn distance(pairing: &Pairing) -> u8 {
     match pairing.definition {
         Match::Exact => 0,
@@ -194,18 +184,16 @@ fn distance(pairing: &Pairing) -> u8 {
     }
 }
 
-/// Whether the one is the better choice.
 fn before(one: &Pairing, other: &Pairing) -> bool {
     let key = |p: &Pairing| (distance(p), p.seconds);
     key(one).partial_cmp(&key(other)) == Some(std::cmp::Ordering::Less)
 }
 
-/// Whether the one gives a figure of the same metric sooner, by a definition that is no further away.
 fn is_quicker(one: &Pairing, other: &Pairing) -> bool {
     one.metric == other.metric && distance(one) <= distance(other) && one.seconds < other.seconds
 }
 
-/// How a tool is got, in one phrase.
+/// Returns how to install a package, in one phrase.
 pub fn how_to_get(package: Package) -> String {
     match package {
         Package::Debian(name) => format!("apt-get install {name}"),
@@ -245,7 +233,6 @@ mod tests {
         assert_eq!(paired(&case.with_count("node", 0).with_count("threads", 1)), 0);
     }
 
-    /// Programs of that name in a directory of their own; nobody starts them.
     fn installed(programs: &[&str]) -> (tempfile::TempDir, Search) {
         use std::os::unix::fs::PermissionsExt;
         let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The results in a text: a file may hold several, of one tool or of different tools, with other text around them.
+//! Finds the results in a text: a file may hold several, from one tool or from different ones.
 
 use std::ops::Range;
 
@@ -7,18 +7,18 @@ use serde::de::IgnoredAny;
 use crate::stated::{MAX_FIGURES, Stated, read, readable, unrecognised};
 use crate::{Peer, json};
 
-/// One result in a text.
 struct Part {
-    /// The tool that wrote it; `None`: a JSON document that no known tool wrote.
+    /// `None` for a JSON document from no known tool.
     peer: Option<&'static dyn Peer>,
     range: Range<usize>,
     /// The last JSON document of the text.
     document: Option<Range<usize>>,
 }
 
-/// Reads all results in a text, in its order: of the named tool, or of the tools that they are recognised by. At least one.
+/// Reads all results in a text, in order; at least one. `format` names their tool; `None`: each
+/// tool is recognised.
 ///
-/// A result that cannot be read is an error of its own, in one line; the rest of the text is read.
+/// A result that cannot be read gives one line of error; the rest is still read.
 pub fn read_all(text: &str, format: Option<&str>) -> Vec<Result<Stated, String>> {
     let peers: Vec<&'static dyn Peer> =
         readable().filter(|peer| format.is_none_or(|name| peer.tool().name == name)).collect();
@@ -38,7 +38,6 @@ pub fn read_all(text: &str, format: Option<&str>) -> Vec<Result<Stated, String>>
     results.collect()
 }
 
-/// Divides a text into results.
 fn parts(text: &str, peers: &[&'static dyn Peer]) -> Vec<Part> {
     let mut documents: Vec<Part> = Vec::new();
     for range in json::extents(text) {
@@ -63,7 +62,7 @@ fn parts(text: &str, peers: &[&'static dyn Peer]) -> Vec<Part> {
     for end in documents.iter().map(|part| part.range.clone()).chain(std::iter::once(text.len()..text.len()))
     {
         let found = text_parts(&text[from..end.start], peers).into_iter();
-        // fio writes its text for people beside its JSON where both are requested.
+        // With both formats, fio writes its normal output around its JSON.
         let found = found.filter(|part| part.peer.is_some_and(|peer| !is_json(peer)));
         let moved = |range: Range<usize>| range.start + from..range.end + from;
         texts.extend(found.map(|part| Part { range: moved(part.range), ..part }));
@@ -74,12 +73,10 @@ fn parts(text: &str, peers: &[&'static dyn Peer]) -> Vec<Part> {
     documents
 }
 
-/// Whether a text is a whole JSON object with something in it.
 fn is_object(document: &str) -> bool {
     document.contains(':') && serde_json::from_str::<IgnoredAny>(document).is_ok()
 }
 
-/// The results in a text without JSON documents.
 fn text_parts(text: &str, peers: &[&'static dyn Peer]) -> Vec<Part> {
     if text.trim().is_empty() {
         return Vec::new();
@@ -102,7 +99,7 @@ fn text_parts(text: &str, peers: &[&'static dyn Peer]) -> Vec<Part> {
     pieces.filter(|part| part.peer.is_some()).collect()
 }
 
-/// Byte offsets at which the lines of a text that satisfy a condition start.
+/// Byte offsets of the lines that satisfy a condition.
 pub(crate) fn line_starts(text: &str, mut is_start: impl FnMut(&str) -> bool) -> Vec<usize> {
     let mut at = 0;
     let mut found = Vec::new();
@@ -119,7 +116,6 @@ pub(crate) fn line_starts(text: &str, mut is_start: impl FnMut(&str) -> bool) ->
 mod tests {
     use super::*;
 
-    /// The tool and first value of each result; the error of those that cannot be read.
     fn read_results(text: &str) -> Vec<Result<(&'static str, f64), String>> {
         let value = |stated: Stated| (stated.tool, stated.figures.first().map_or(0.0, |figure| figure.value));
         read_all(text, None).into_iter().map(|result| result.map(value)).collect()

@@ -1,5 +1,5 @@
-//! What reference tools tell of their runs: parameters that they say they used, and what decides their figure. Values are as
-//! they print them.
+//! Facts that reference tools report about their runs: the parameters they used, and what decides
+//! their performance. Values are as printed.
 
 use crate::sample::Fact;
 
@@ -7,49 +7,49 @@ const fn row(name: &'static str, about: &'static str) -> Fact<String> {
     Fact::new(name, about)
 }
 
-/// Threads.
+/// Number of threads.
 pub const THREADS: Fact<String> = row("threads", "threads that it used");
-/// Bytes worked on.
+/// Working set, in bytes.
 pub const SIZE: Fact<String> = row("size", "bytes that it worked on");
-/// Bytes of a block.
+/// Block size, in bytes.
 pub const BLOCK: Fact<String> = row("block", "bytes of a block");
-/// Bytes of a message.
+/// Message size, in bytes.
 pub const MESSAGE: Fact<String> = row("message", "bytes of a message");
-/// Streams.
+/// Number of streams.
 pub const STREAMS: Fact<String> = row("streams", "streams that it had");
-/// How deep its queue was.
+/// Share of the time with the requested queue depth.
 pub const DEPTH: Fact<String> = row("depth", "how long its queue was as deep as asked");
-/// Equations.
+/// Order of the system of equations.
 pub const N: Fact<String> = row("n", "equations of its system");
-/// Columns of a panel.
+/// Columns of a panel (block size).
 pub const NB: Fact<String> = row("nb", "columns of a panel");
-/// Rows of its grid.
+/// Rows of the process grid.
 pub const P: Fact<String> = row("p", "rows of its grid of processes");
-/// Columns of its grid.
+/// Columns of the process grid.
 pub const Q: Fact<String> = row("q", "columns of its grid of processes");
-/// Its check.
+/// Scaled residual of the solution.
 pub const RESIDUAL: Fact<String> = row("residual", "scaled residual of its solution");
-/// Which kernels its library took.
+/// Core type whose kernels the BLAS library used.
 pub const BLAS_CORE: Fact<String> = row("blas_core", "the core that its library has kernels for here");
-/// A part of several.
+/// Part of the tool that gave the figure.
 pub const PART: Fact<String> = row("part", "which of its parts gave the figure");
 /// Elements of an array.
 pub const ELEMENTS: Fact<String> = row("elements", "elements of an array");
-/// Processes.
+/// Number of processes.
 pub const PROCESSES: Fact<String> = row("processes", "processes that it had");
-/// The largest number of a search.
+/// Largest number that a prime search tested.
 pub const LARGEST: Fact<String> = row("largest", "the largest number that it tested");
-/// The runtime.
+/// Language runtime that ran the tool.
 pub const RUNTIME: Fact<String> = row("runtime", "the runtime that ran it");
-/// Which statistic its figure is, where that is not the mean.
+/// Statistic of the figure, if it is not the mean.
 pub const STATISTIC: Fact<String> =
     row("statistic", "which statistic its figure is, where that is not the mean");
-/// Its version.
+/// Version, if it is printed only with results.
 pub const VERSION: Fact<String> = row("version", "its version, where it tells that with its results only");
-/// Its file.
+/// SHA-256 of the program.
 pub const SHA256: Fact<String> = row("sha256", "SHA-256 of its program");
-/// A shared call.
+/// Case for which a shared reading was taken.
 pub const TAKEN_BESIDE: Fact<String> = row("taken_beside", "the case for which it was run");
-/// Its libraries.
+/// Files of the libraries that decide the performance.
 pub const LIBRARIES: Fact<Vec<String>> =
     Fact::new("libraries", "files of the libraries that decide its figure");

@@ -1,27 +1,21 @@
-//! JSON as tools print it: with notes before and after it, several documents in a row, and numbers that are none.
+//! Reads JSON as tools print it: several documents in a row, text around them, `nan`.
 
 use std::ops::Range;
 
 use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer};
 
-/// Deepest nesting that is read. fio's and iperf3's documents have six.
+/// Deepest nesting that is read. fio's and iperf3's documents have six levels.
 const DEEPEST: usize = 32;
-/// Documents without an end that a text is searched behind: each costs a search to its end.
+/// Most documents without an end in a text: each costs a search to the end of the text.
 const MAX_BROKEN: usize = 64;
 
-/// All documents in a text, each an object that begins on a line of its own.
-///
-/// # Errors
-/// There is none, one is nested too deep, or cannot be read: with its line and column.
+/// Parses all documents of a text, which start on their own lines. Fails if there is none.
 pub(crate) fn documents<T: DeserializeOwned>(text: &str) -> Result<Vec<T>, String> {
     texts(text)?.into_iter().map(document).collect()
 }
 
-/// The texts of all documents in a text.
-///
-/// # Errors
-/// There is none, or one is nested too deep.
+/// Returns the text of each document. Fails if there is none, or one is nested too deep.
 pub(crate) fn texts(text: &str) -> Result<Vec<&str>, String> {
     let found = extents(text);
     if found.is_empty() {
@@ -34,9 +28,8 @@ pub(crate) fn texts(text: &str) -> Result<Vec<&str>, String> {
     found.into_iter().map(document).collect()
 }
 
-/// Byte ranges of the documents of a text: each an object that starts on a line of its own, or behind another one.
-///
-/// A document without an end, or nested too deep, ends at the start of the next line on which a document starts.
+/// Byte ranges of the objects in a text. One without an end, or nested too deep, ends at the next
+/// line on which an object starts.
 pub(crate) fn extents(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut broken = 0;
@@ -57,11 +50,8 @@ pub(crate) fn extents(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// Reads one document. Numbers that are none, such as `-nan`, are given to [`number`] as text. Of a key that an object has twice
-/// (iperf3's servers write some), the last value counts.
-///
-/// # Errors
-/// It cannot be read: with line and column.
+/// Parses one document; non-finite numbers, such as `-nan`, are passed to [`number`] as text. If an
+/// object has a key twice (some iperf3 servers write such), the last value counts.
 pub(crate) fn document<T: DeserializeOwned>(document: &str) -> Result<T, String> {
     let read = with_last_of_duplicates(document).or_else(|e| {
         let quoted = quoted_numbers(document).ok_or(e)?;
@@ -70,7 +60,6 @@ pub(crate) fn document<T: DeserializeOwned>(document: &str) -> Result<T, String>
     read.map_err(|e| format!("its JSON cannot be read: {e}"))
 }
 
-/// Reads a document of JSON's own syntax; only one with duplicate keys takes the detour of an untyped value.
 fn with_last_of_duplicates<T: DeserializeOwned>(document: &str) -> serde_json::Result<T> {
     serde_json::from_str(document).or_else(|e| match e.to_string().starts_with("duplicate field") {
         true => serde_json::from_value(serde_json::from_str(document)?),
@@ -78,8 +67,8 @@ fn with_last_of_duplicates<T: DeserializeOwned>(document: &str) -> serde_json::R
     })
 }
 
-/// Where the first object from an offset on begins: its brace is the first character on its line, but for those of an array, or
-/// it follows another document.
+/// Offset of the first object at or after `from`. Its brace starts a line, apart from array
+/// brackets and commas, or follows another document.
 fn start(text: &str, from: usize) -> Option<usize> {
     let mut at = from;
     for line in text[from..].split_inclusive('\n') {
@@ -92,17 +81,13 @@ fn start(text: &str, from: usize) -> Option<usize> {
     None
 }
 
-/// The length of an object.
 enum Extent {
-    /// It ends after this many bytes.
     Whole(usize),
-    /// It has no end.
     Open,
-    /// It is nested too deep.
     TooDeep,
 }
 
-/// The length of the object that a text begins with.
+/// Finds the end of the object at the start of a text.
 fn extent(text: &str) -> Extent {
     let (mut depth, mut quoted, mut escaped) = (0_usize, false, false);
     for (at, byte) in text.bytes().enumerate() {
@@ -127,10 +112,7 @@ fn extent(text: &str) -> Extent {
     Extent::Open
 }
 
-/// A number of a document; what C's printf and Python write for a value that is none is kept (see [`document`]).
-///
-/// # Errors
-/// It is neither a number nor null.
+/// Deserializes a number, also from the words of C's printf and Python for non-finite values.
 pub(crate) fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -145,8 +127,7 @@ pub(crate) fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Optio
     }
 }
 
-/// The document with quotes around what is no JSON number: `-nan`, `inf` and the like, and numbers too large for any type; `None`
-/// if it has none of them.
+/// The document with quotes around non-finite numbers; `None` if it has none.
 fn quoted_numbers(document: &str) -> Option<String> {
     let mut out = String::with_capacity(document.len());
     let (mut quoted, mut escaped, mut changed) = (false, false, false);

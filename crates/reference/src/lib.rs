@@ -1,8 +1,8 @@
-//! Reference tools: what each can say about a case, how it is called for it, and how its answer is read.
+//! Reference tools: how each is called for a case, and how its output is read. A tool is one file
+//! and one line in [`PEERS`].
 //!
-//! A tool is one file and one line in [`PEERS`]. Its part is pure: a case goes in and an [`Invocation`] comes out, a
-//! text goes in and a [`Reading`] comes out. Finding, running and ending programs is done here once for all of them,
-//! and a tool beside a case is a [`crate::bench::Prepared`] like the case itself.
+//! The code of a tool is pure: it turns a case into an [`Invocation`] and a text into a
+//! [`Reading`]. Paired with a case, a tool is a [`crate::bench::Prepared`] like the case itself.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -51,72 +51,71 @@ pub use tools::PEERS;
 /// A metric of a case that a tool also measures.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pairing {
-    /// Name of our metric.
+    /// Name of plimsoll's metric.
     pub metric: &'static str,
     /// How far the definitions agree.
     pub definition: Match,
-    /// Where they differ, or how they were brought together; one phrase.
+    /// Difference between the definitions, or how it was removed; one phrase.
     pub note: &'static str,
-    /// Seconds that one reading takes, roughly: cheaper ones are preferred, and one that takes four times as long is
-    /// ended.
+    /// Estimated seconds of a reading; see [`patience`].
     pub seconds: f64,
-    /// Pairs that are taken; at least 3 for an interval.
+    /// Number of pairs to take; a confidence interval needs at least 3.
     pub pairs: usize,
 }
 
 impl Pairing {
-    /// The usual number of pairs.
+    /// Default number of pairs.
     pub const PAIRS: usize = 5;
 }
 
-/// A further figure of the same metric that a tool gives in the same answer, such as that of another pass over its file.
+/// A further figure for the same metric, such as of another pass over the file.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pass {
-    /// What the tool calls it.
+    /// The tool's name for it.
     pub name: &'static str,
     /// How far the definitions agree.
     pub definition: Match,
-    /// Where they differ, or how they were brought together; one phrase.
+    /// Difference between the definitions, or how it was removed; one phrase.
     pub note: &'static str,
 }
 
-/// Where a tool comes from.
+/// Source of a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Package {
-    /// Debian's main section.
+    /// Package in Debian's main section.
     Debian(&'static str),
-    /// Debian's non-free section.
+    /// Package in Debian's non-free section.
     DebianNonFree(&'static str),
-    /// No package: the command that fetches and builds it.
+    /// No package: the command that downloads and builds it.
     Source(&'static str),
 }
 
-/// What an adapter is asked to call the tool for.
+/// Input of [`Peer::invocation`].
 #[derive(Clone, Copy)]
 pub struct Ask<'a> {
-    /// The case.
+    /// Case that the tool is to measure.
     pub case: &'a Case,
-    /// The machine.
+    /// Machine that it runs on.
     pub machine: &'a Machine,
-    /// What the case has prepared: its CPUs, its file.
+    /// CPUs and test file that the case has prepared.
     pub offer: &'a Offer,
-    /// Seconds that one reading should take, where the tool lets that be chosen.
+    /// Duration of a reading in seconds, for tools with an option for it.
     pub seconds: f64,
-    /// Where the tool's server is.
+    /// Location of the tool's server.
     pub far: Far<'a>,
 }
 
-/// The far end of a tool that needs a server.
+/// Location of a tool's server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Far<'a> {
-    /// On this machine: a server is started on this TCP and UDP port of the loopback interface, free until now.
+    /// Started on this TCP and UDP port of the loopback interface, which is free now.
     Here(u16),
-    /// Elsewhere, and listening already.
+    /// Already listening at this host and port.
     There(&'a str, u16),
 }
 
 impl Far<'_> {
-    /// Its host.
+    /// Host name or address.
     pub fn host(&self) -> &str {
         match self {
             Far::Here(_) => "127.0.0.1",
@@ -124,104 +123,100 @@ impl Far<'_> {
         }
     }
 
-    /// Its port.
+    /// Port number.
     pub fn port(&self) -> u16 {
         match self {
             Far::Here(port) | Far::There(_, port) => *port,
         }
     }
 
-    /// The server, if it is to be started here.
+    /// Returns `server` if it must be started on this machine.
     pub fn served(&self, server: Server) -> Option<Server> {
         matches!(self, Far::Here(_)).then_some(server)
     }
 }
 
-/// Where a tool writes its answer.
+/// Destination of a tool's results.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Output {
-    /// To its standard output.
+    /// Standard output.
     #[default]
     Stdout,
-    /// To its standard error.
+    /// Standard error.
     Stderr,
-    /// To this file in its directory.
+    /// A file of this name in its directory.
     File(&'static str),
 }
 
-/// A server that must listen before the tool is called.
+/// A server that must listen before the tool starts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Server {
-    /// Which of the tool's programs.
+    /// Name among the tool's programs.
     pub program: &'static str,
-    /// Its arguments.
+    /// Command-line arguments.
     pub arguments: Vec<String>,
-    /// The TCP port it will listen on; `None`: a UDP port, this one.
+    /// Port it will listen on.
     pub listens: Listens,
-    /// The CPUs it may use.
+    /// CPUs it may use.
     pub cpus: Vec<usize>,
 }
 
-/// Where a server is seen to listen.
+/// Port on which a server listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Listens {
-    /// A TCP port.
+    /// TCP port.
     Tcp(u16),
-    /// A UDP port.
+    /// UDP port.
     Udp(u16),
 }
 
 /// How a tool is called for a case.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Invocation {
-    /// Which of the tool's programs.
+    /// Name among the tool's programs.
     pub program: &'static str,
-    /// Its arguments.
+    /// Command-line arguments.
     pub arguments: Vec<String>,
-    /// Files that it reads, by name in its directory.
+    /// Input files: name in its directory, content.
     pub files: Vec<(&'static str, String)>,
-    /// Added to a clean environment.
+    /// Variables added to an otherwise clean environment.
     pub environment: Vec<(&'static str, String)>,
-    /// What it reads from its standard input.
+    /// Text for its standard input.
     pub stdin: Option<String>,
-    /// Where it answers.
+    /// Destination of the results.
     pub output: Output,
-    /// What must listen before it starts.
+    /// Server that must listen first.
     pub server: Option<Server>,
-    /// The CPUs it is bound to from outside; empty where it binds its threads itself.
+    /// CPUs it is bound to from outside; empty if it binds its own threads.
     pub cpus: Vec<usize>,
-    /// Processes of it that MPI's launcher starts; up to one is started without it.
+    /// Processes that the MPI launcher starts; 0 or 1: started without it.
     pub processes: usize,
-    /// Bytes of files that it makes in its directory.
+    /// Size of the files that it makes in its directory, in bytes.
     pub disk_bytes: u64,
-    /// Whether its answer holds for other cases too that call it by the same command: it is then called once for all of
-    /// them. For tools that measure several things in one call and take long for it.
+    /// Whether its output also holds for other cases with the same command: they share one call.
     pub answers_others: bool,
 }
 
-/// The statistic of a figure that is the best of its repetitions: paired with the best of our samples.
+/// Value of [`fact::STATISTIC`] for the best of several repetitions.
 pub const BEST: &str = "best";
 
-/// What a tool said.
+/// Parsed output of a tool.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reading {
-    /// In the unit of our metric, any factor applied.
+    /// Figure in the unit of plimsoll's metric, any factor applied.
     pub value: f64,
-    /// What it did for that, and in how many seconds.
+    /// Work and time behind it.
     pub account: Account,
-    /// The same of its further passes, by their names.
+    /// Figures of further passes, by name.
     pub passes: BTreeMap<&'static str, (f64, Account)>,
-    /// Parameters that it says it used, as text. Those of the case are compared.
+    /// Parameters that it reports; those of the case are compared.
     pub achieved: Achieved,
-    /// Where it did something else than asked; one phrase each.
+    /// Differences from the requested parameters, one phrase each.
     pub differs: Vec<String>,
 }
 
 impl Reading {
-    /// A figure, if it is one, and what the tool did for it.
-    ///
-    /// # Errors
-    /// What was read instead.
+    /// A reading without parameters. Fails if `value` is not finite and positive.
     pub fn of(value: f64, account: Account) -> Result<Self, String> {
         match value {
             v if v.is_finite() && v > 0.0 => Ok(Self {
@@ -235,51 +230,48 @@ impl Reading {
         }
     }
 
-    /// The same, where it is the best of what the tool did and not the mean.
+    /// Marks the figure as the best of the repetitions, not the mean.
     #[must_use]
     pub fn best(mut self) -> Self {
         self.tell(&fact::STATISTIC, BEST);
         self
     }
 
-    /// Keeps what a tool says of its run.
+    /// Records a reported parameter.
     pub fn tell(&mut self, fact: &Fact<String>, value: impl ToString) {
-        /// Characters of it that are kept.
         const MOST: usize = 200;
         self.achieved.set(fact, text::shown_within(&value.to_string(), MOST));
     }
 }
 
-/// What a tool is: all that is known of it before there is a case.
+/// Properties of a tool that do not depend on a case.
 #[derive(Clone, Copy, Debug)]
 pub struct Tool {
-    /// The name that `--against` takes.
+    /// Name for `--against`.
     pub name: &'static str,
-    /// What it checks, in a few words.
+    /// Subjects that it measures, in a few words.
     pub checks: &'static str,
-    /// Its programs, the one that must be there first.
+    /// Names of its programs; the first is required.
     pub programs: &'static [&'static str],
     /// Directories of its package that are not on PATH.
     pub directories: &'static [&'static str],
-    /// Where to get it.
+    /// Package or build command.
     pub package: Package,
-    /// Arguments that make it tell its version; without any it is not asked.
+    /// Arguments that print its version; empty: it is not called for it.
     pub version_arguments: &'static [&'static str],
-    /// What stands before its version, then or above its results; empty where it tells none.
+    /// Text before the version, in that output or above its results; empty if it prints none.
     pub version_after: &'static str,
-    /// The port that its server usually has, where it needs one at the far end.
+    /// Default port of its server, if it needs one.
     pub port: Option<u16>,
-    /// Benchmarks of which the plan must have one before `installed` or `all` takes it; empty: it is always taken. For
-    /// tools that take minutes.
+    /// `--against installed` and `all` require one of these benchmarks in the plan; empty: none.
     pub only_with: &'static [&'static str],
-    /// Part of the name of a library whose exact version is recorded with its figures.
+    /// Part of the name of a library whose exact version is recorded.
     pub library: Option<&'static str>,
-    /// What of its results is read from a file ([`Peer::stated`]), in a few words; `None`: nothing.
+    /// Results that [`Peer::stated`] can read, in a few words; `None`: none.
     pub results: Option<&'static str>,
 }
 
 impl Tool {
-    /// What most tools lack.
     const NONE: Self = Self {
         name: "",
         checks: "",
@@ -294,7 +286,7 @@ impl Tool {
         results: None,
     };
 
-    /// The version in what it says: the first word after what stands before it, if it begins with a digit.
+    /// Finds the version: the word after [`Tool::version_after`] if it starts with a digit.
     pub fn version(&self, text: &str) -> Option<String> {
         let (_, rest) = text.split_once(Some(self.version_after).filter(|lead| !lead.is_empty())?)?;
         let word = rest.split_whitespace().next()?;
@@ -305,74 +297,65 @@ impl Tool {
 
 /// A reference tool.
 pub trait Peer: Sync {
-    /// What it is.
+    /// Returns its properties.
     fn tool(&self) -> &'static Tool;
 
-    /// Why it has no counterpart of a case of its subsystem, where there is more to say than that it is another subject.
+    /// Returns why it cannot measure a case of its subsystem, if that needs an explanation.
     fn declines(&self, _: &Case) -> Option<&'static str> {
         None
     }
 
-    /// Which of its parts measures this case, where it runs several benchmarks: it is named with the tool.
+    /// Returns which of its several benchmarks measures the case.
     fn part(&self, _: &Case) -> Option<&'static str> {
         None
     }
 
-    /// What else it says of the metric that it is paired with.
+    /// Returns the further figures in the same output.
     fn passes(&self, _: &Case) -> Vec<Pass> {
         Vec::new()
     }
 
-    /// What its standard error tells of how it ran, where its answer is elsewhere.
+    /// Reads facts about the run from standard error, if results are written elsewhere.
     fn aside(&self, _: &str) -> Vec<(Fact<String>, String)> {
         Vec::new()
     }
 
-    /// Whether it writes to the case's test file where it measures this case: it is lent a place for that.
+    /// Returns whether it writes to a region of the test file when it measures this case.
     fn writes(&self, _: &Case) -> bool {
         false
     }
 
-    /// The metric of a case that it measures too; `None` when it does not.
+    /// Returns the metric of the case that it also measures; `None` if it measures none.
     fn pairing(&self, case: &Case, machine: &Machine) -> Option<Pairing>;
 
-    /// How it is called for the case.
-    ///
-    /// # Errors
-    /// Why it cannot be called for this one, in one line.
+    /// Returns how it is called for the case, or why it cannot measure this case, in one line.
     fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String>;
 
-    /// Reads its answer.
-    ///
-    /// # Errors
-    /// What is wrong with the text, in one line.
+    /// Parses its output. Fails with what is wrong with the text, in one line.
     fn parse(&self, case: &Case, text: &str) -> Result<Reading, String>;
 
-    /// Whether a text is an answer of this tool, whoever called it and for what.
+    /// Returns whether a text is output of this tool, from any run.
     fn recognises(&self, _: &str) -> bool {
         false
     }
 
-    /// Where its results begin in a text without JSON documents, as byte offsets.
+    /// Returns the byte offsets at which results start in a text without JSON documents.
     fn starts(&self, _: &str) -> Vec<usize> {
         Vec::new()
     }
 
-    /// Whether a JSON document belongs to the same result as the document before it, which is from this tool.
+    /// Returns whether a JSON document continues the result of the one before, from this tool.
     fn continues(&self, _before: &str, _document: &str) -> bool {
         false
     }
 
-    /// Reads such a text with one result: all figures in it.
-    ///
-    /// # Errors
-    /// What is wrong with the text, in one line.
+    /// Reads all figures of a text with one result. Fails with one line.
     fn stated(&self, _: &str) -> Result<Stated, String> {
         Err("its results are not read".to_owned())
     }
 }
 
-/// The tool of that name.
+/// Returns the tool of this name.
 pub fn find(name: &str) -> Option<&'static dyn Peer> {
     PEERS.iter().copied().find(|p| p.tool().name == name)
 }
@@ -382,15 +365,12 @@ pub fn find(name: &str) -> Option<&'static dyn Peer> {
 pub struct Found {
     /// The tool.
     pub peer: &'static dyn Peer,
-    /// Its programs, in the order of [`Tool::programs`]; the first is there.
+    /// Paths of its programs, in the order of [`Tool::programs`]; the first is `Some`.
     pub programs: Vec<Option<PathBuf>>,
 }
 
 impl Found {
-    /// Looks for a tool.
-    ///
-    /// # Errors
-    /// That it is not installed, or why it is not trusted.
+    /// Searches a tool's programs. Fails if the first one is not installed or not trusted.
     pub fn look(peer: &'static dyn Peer, search: &Search) -> Result<Self, String> {
         let Tool { name, programs, directories, .. } = peer.tool();
         let (first, rest) = programs.split_first().ok_or("it has no program")?;
@@ -399,14 +379,14 @@ impl Found {
         Ok(Self { peer, programs: std::iter::once(Some(first)).chain(rest.iter().map(part)).collect() })
     }
 
-    /// Path of one of its programs.
+    /// Returns the path of one of its programs.
     pub fn program(&self, name: &str) -> Option<&Path> {
         let at = self.peer.tool().programs.iter().position(|program| *program == name)?;
         self.programs.get(at)?.as_deref()
     }
 }
 
-/// Longest time that a reading may take when it was to take `seconds`.
+/// Time limit of a reading of `seconds`: four times as long, at least 20 s, at most 30 min.
 pub fn patience(seconds: f64) -> Duration {
     Duration::from_secs_f64((seconds * 4.0).clamp(20.0, 1800.0))
 }

@@ -1,6 +1,5 @@
-//! Tools with results that are recognised and not read: the message about such a file names the tool.
+//! Recognises results that are not read, so that the error can name their tool.
 
-/// Texts that together identify a tool, and its name.
 const KNOWN: &[(&[&str], &str)] = &[
     (&["# OSU "], "another program of the OSU micro-benchmarks"),
     (&["Pinging ", " bytes of data"], "ping of Windows"),
@@ -61,13 +60,13 @@ const KNOWN: &[(&[&str], &str)] = &[
     (&["SQL statistics:", "transactions:"], "sysbench with a database"),
 ];
 
-/// The tool that wrote a text; `None` if it is no known one.
+/// Returns the tool that wrote a text; `None` if it is unknown.
 pub(crate) fn named(text: &str) -> Option<&'static str> {
     let known = KNOWN.iter().find(|(parts, _)| parts.iter().all(|part| text.contains(part)));
     known.map(|(_, tool)| *tool).or_else(|| is_from_dd(text).then_some("dd"))
 }
 
-/// Whether a text has the two counts of dd, `1024+0 records in`, in any language.
+/// Whether a text has dd's two counts, `1024+0 records in`, in any language.
 fn is_from_dd(text: &str) -> bool {
     let is_count = |line: &str| {
         let counts = line.split_whitespace().next().and_then(|word| word.split_once('+'));

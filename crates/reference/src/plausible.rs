@@ -1,8 +1,8 @@
-//! Whether numbers beside a figure can be true: one check of values, of lost messages and of streams for the files of all tools.
+//! Checks whether numbers in results of any tool can be true: values, times, counts of messages.
 
 use crate::quantity::{Quantity, Unit, significant};
 
-/// Why a value is impossible whatever the machine; `None` if it is possible.
+/// Returns why no machine can have this value; `None` if one can.
 pub fn impossible(value: f64, unit: Unit) -> Option<String> {
     match value {
         value if value.is_nan() => Some("the file has nan in place of a number".to_owned()),
@@ -15,14 +15,13 @@ pub fn impossible(value: f64, unit: Unit) -> Option<String> {
     }
 }
 
-/// The same of a value beside a figure, with its name.
 pub(crate) fn impossible_beside(name: &str, value: Option<f64>, unit: Unit) -> Option<String> {
     impossible(value?, unit)
         .map(|why| format!("{name} is {}: {why}", significant(value.unwrap_or(f64::NAN), 3)))
 }
 
-/// More than anything that exists: the fastest computer of 2025 makes 2e18 FLOP/s, and the caches of the largest machine of one
-/// system image move less than 1e15 B/s.
+/// A bound above anything that exists: the fastest computer of 2025 reaches 2e18 FLOP/s, and the
+/// caches of the largest machine with one system image move less than 1e15 B/s.
 fn most(unit: Unit) -> f64 {
     match unit {
         Unit::BytePerSecond => 1e16,
@@ -36,10 +35,10 @@ fn most(unit: Unit) -> f64 {
     }
 }
 
-/// An event that takes some least time on any machine.
+/// An event with a lower bound of its duration on any machine.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Event {
-    /// A load that waits for the one before it.
+    /// A load that depends on the one before it.
     Load,
     /// A message from one thread to another.
     Message,
@@ -48,8 +47,7 @@ pub(crate) enum Event {
 }
 
 impl Event {
-    /// Clock cycles that it takes at least: a load hits the nearest cache in one or more, and a message is stored there and
-    /// loaded from there, with some instructions of each end.
+    /// Clock cycles: a load hits the first-level cache; a message is stored and loaded there.
     const fn least_cycles(self) -> f64 {
         match self {
             Self::Load => 1.0,
@@ -58,7 +56,7 @@ impl Event {
         }
     }
 
-    /// The reason why it cannot have taken `seconds` on any machine; `None` if it can, or if the time was rounded to 0.
+    /// Returns why it cannot take `seconds`; a time that was rounded to 0 is accepted.
     pub(crate) fn too_short(self, seconds: f64) -> Option<String> {
         let least = self.least_cycles() / MAX_CLOCK_HZ;
         (seconds > 0.0 && seconds < least).then(|| {
@@ -69,27 +67,25 @@ impl Event {
     }
 }
 
-/// No core has a faster clock: the record of 2025 is 9.13 GHz, under liquid helium.
+/// Upper bound of clock rates in Hz: the record of 2025 is 9.13 GHz, under liquid helium.
 const MAX_CLOCK_HZ: f64 = 9.2e9;
 
-/// What a file counts of the messages of a test, as far as it does.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Messages {
-    /// What they are, in the plural.
+    /// Their name, in the plural.
     pub(crate) what: &'static str,
     pub(crate) sent: Option<f64>,
     pub(crate) received: Option<f64>,
     pub(crate) lost: Option<f64>,
-    /// Share that was lost, in percent.
+    /// Lost share, in percent.
     pub(crate) lost_percent: Option<f64>,
-    /// Bytes of those that were sent, and of one.
+    /// Bytes sent in all, and bytes of one message.
     pub(crate) bytes: Option<(f64, f64)>,
-    /// Bytes of those that arrived, and of one.
+    /// Bytes that arrived in all, and bytes of one message.
     pub(crate) arrived: Option<(f64, f64)>,
 }
 
 impl Messages {
-    /// Why one of the counts cannot be true on any machine.
     pub(crate) fn absurd(&self) -> Option<String> {
         let Self { what, sent, received, lost, lost_percent, .. } = *self;
         let is_count = |count: f64| count.is_finite() && count >= 0.0;
@@ -105,7 +101,6 @@ impl Messages {
         (lost > sent).then(|| format!("it lost {lost} of {sent} {what}"))
     }
 
-    /// Which of the counts contradict each other.
     pub(crate) fn contradiction(&self) -> Option<String> {
         let Self { what, sent, received, lost, .. } = *self;
         let sent = sent.filter(|sent| *sent > 0.0)?;
@@ -117,7 +112,7 @@ impl Messages {
             .or_else(|| self.too_many_bytes(sent))
     }
 
-    /// The share is rounded to whole percents by some tools, and counts of both ends may differ by messages that were under way.
+    /// Some tools round shares to whole percents, and messages may be in flight.
     fn other_share(&self, sent: f64, lost: f64) -> Option<String> {
         const NEAR: f64 = 2.0;
         let (percent, what) = (self.lost_percent?, self.what);
@@ -129,7 +124,7 @@ impl Messages {
         const NEAR: f64 = 1.1;
         let ((bytes, one), what) = (self.arrived?, self.what);
         let expected = arrived * one;
-        // The last one is shorter or counted apart by some versions.
+        // The last message is shorter, or some versions do not count it.
         let is_other = bytes > (expected + one) * NEAR || bytes * NEAR + one < expected;
         is_other.then(|| {
             let [bytes, expected] = [bytes, expected].map(|bytes| Quantity::new(bytes, Unit::Byte).human(3));

@@ -1,5 +1,5 @@
-//! Runs strangers' programs with care: an absolute path and plain arguments, no shell, an environment of our own, a
-//! process group of its own, a time limit, an output cap, and an end for all of the group whatever happens.
+//! Runs untrusted programs without a shell, in a clean environment, with a process group of their
+//! own, a time limit and an output cap. The whole group is ended in any case.
 
 use std::ffi::OsString;
 use std::io::Read;
@@ -11,35 +11,35 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, after, bounded, select};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
-/// Most bytes that are kept of what a program writes; one that writes more is ended.
+/// Most bytes of output that are kept; a program that writes more is ended.
 pub const OUTPUT_CAP: u64 = 16 << 20;
 
-/// How long a program has to end after it was asked to: an interrupted run ends within 2 s, and some (lmbench) do not listen.
+/// Time from SIGTERM to SIGKILL; some tools (lmbench) ignore SIGTERM.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// A program to be run.
+/// A program to run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Order {
     /// Absolute path.
     pub program: PathBuf,
-    /// Its arguments.
+    /// Command-line arguments.
     pub arguments: Vec<OsString>,
-    /// The CPUs that it may use; empty: all.
+    /// CPUs that it may use; empty: all.
     pub cpus: Vec<usize>,
-    /// Added to the clean environment.
+    /// Variables added to the clean environment.
     pub environment: Vec<(&'static str, String)>,
-    /// The launcher's own variables, which it needs as they are here.
+    /// Variables of the MPI launcher, passed on unchanged.
     pub of_launcher: Vec<(OsString, OsString)>,
-    /// Its working directory.
+    /// Working directory.
     pub directory: PathBuf,
-    /// What it reads.
+    /// Text for its standard input.
     pub stdin: Option<String>,
-    /// How long it may run.
+    /// Time limit.
     pub limit: Duration,
 }
 
 impl Order {
-    /// A program without arguments in a directory, on all CPUs, for a minute at most.
+    /// A program without arguments, on all CPUs, for at most one minute.
     pub fn of(program: &Path, directory: &Path) -> Self {
         Self {
             program: program.to_owned(),
@@ -54,40 +54,40 @@ impl Order {
     }
 }
 
-/// What a program did.
+/// Result of a program that ended.
 #[derive(Debug)]
 pub struct Done {
-    /// How it ended.
+    /// Exit status.
     pub status: ExitStatus,
-    /// Its standard output; what is not UTF-8 is replaced.
+    /// Standard output; invalid UTF-8 is replaced.
     pub stdout: String,
-    /// Its standard error.
+    /// Standard error; invalid UTF-8 is replaced.
     pub stderr: String,
 }
 
-/// Why a program gave nothing.
+/// Why a program gave no result.
 #[derive(Debug, thiserror::Error)]
 pub enum ProcessError {
     /// It did not start.
     #[error("{program} cannot be started: {why}")]
     Start {
-        /// Its path, made harmless.
+        /// Path, safe to print.
         program: String,
-        /// Why.
+        /// Reason.
         why: String,
     },
-    /// It ran too long and was ended.
+    /// It reached its time limit and was ended.
     #[error("{program} was ended after {seconds:.0} s without a result")]
     Hung {
-        /// Its path, made harmless.
+        /// Path, safe to print.
         program: String,
-        /// Its time.
+        /// The limit in seconds.
         seconds: f64,
     },
-    /// It wrote too much and was ended.
+    /// It wrote more than [`OUTPUT_CAP`] and was ended.
     #[error("{program} wrote more than {} MiB and was ended", OUTPUT_CAP >> 20)]
     TooMuch {
-        /// Its path, made harmless.
+        /// Path, safe to print.
         program: String,
     },
     /// The user ended the run.
@@ -95,16 +95,16 @@ pub enum ProcessError {
     Interrupted,
 }
 
-/// A program that runs; dropping it ends its whole group.
+/// A running program; dropping it ends its process group.
 pub struct Running {
     child: Child,
     program: String,
-    /// Its number may be another's by now.
+    /// Collected: its number may belong to another process.
     collected: bool,
 }
 
-/// How this program re-executes itself to start another one (`plimsoll launch`): a process that watches over it, and one
-/// that binds the CPUs, asks the kernel to end it with its parent, and becomes the other program.
+/// Re-executes plimsoll to start a program (`plimsoll launch`): one process supervises, and one
+/// binds to the CPUs, requests to be ended with its parent, and becomes the program.
 #[derive(Clone, Debug)]
 pub struct Launcher {
     /// Path of plimsoll.
@@ -112,10 +112,7 @@ pub struct Launcher {
 }
 
 impl Launcher {
-    /// Starts a program of which nobody reads what it says.
-    ///
-    /// # Errors
-    /// [`ProcessError::Start`].
+    /// Starts a program whose output is discarded. Fails with [`ProcessError::Start`].
     pub fn start_quiet(&self, order: &Order) -> Result<Running, ProcessError> {
         self.start(order, Stdio::null)
     }
@@ -142,10 +139,7 @@ impl Launcher {
         Ok(Running { child, program, collected: false })
     }
 
-    /// Runs a program to its end.
-    ///
-    /// # Errors
-    /// [`ProcessError`]; the program and all that it started in its group have ended then.
+    /// Runs a program until it ends. After an error, its process group has ended, too.
     pub fn run(&self, order: &Order, interrupts: &Receiver<()>) -> Result<Done, ProcessError> {
         let mut running = self.start(order, Stdio::piped)?;
         let program = running.program.clone();
@@ -182,7 +176,6 @@ enum Stream {
     Err,
 }
 
-/// All of a stream, or `None` where it was too much.
 struct Heard {
     stream: Stream,
     bytes: Option<Vec<u8>>,
@@ -196,11 +189,11 @@ fn listen(
     let work = move || {
         let mut bytes = Vec::new();
         if let Some(pipe) = pipe {
-            // A broken pipe ends the text; what came before it counts.
+            // An error ends the text; what was read before counts.
             let _ = pipe.take(OUTPUT_CAP + 1).read_to_end(&mut bytes);
         }
         let fits = bytes.len() as u64 <= OUTPUT_CAP;
-        // Nobody listens any more: the program was ended.
+        // The receiver is gone if the program was ended.
         let _ = said.send(Heard { stream, bytes: fits.then_some(bytes) });
     };
     std::thread::Builder::new().name("reference output".to_owned()).spawn(work).map(drop)
@@ -209,25 +202,26 @@ fn listen(
 fn feed(child: &mut Child, text: Option<&str>) -> std::io::Result<()> {
     let Some(mut pipe) = child.stdin.take() else { return Ok(()) };
     let Some(text) = text.map(str::to_owned) else { return Ok(()) };
-    // A program that does not read its input must not stop us.
+    // A program that does not read its input must not block plimsoll.
     let work = move || drop(std::io::Write::write_all(&mut pipe, text.as_bytes()));
     std::thread::Builder::new().name("reference input".to_owned()).spawn(work).map(drop)
 }
 
 impl Running {
-    /// Whether it has ended by itself.
+    /// Returns whether it has ended by itself.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.group().is_none_or(has_ended)
     }
 
-    /// Its process group, which has its own number.
+    /// The process group has the same number.
     fn group(&self) -> Option<Pid> {
         i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
     }
 
-    /// Waits for its end and collects it last: before that the kernel gives its number to nobody else, so the signal meets
-    /// only what it left behind. The process that watches over it ends that, too, unless it was killed itself.
+    /// Waits until it ends, kills its group, then collects it. The kernel does not reuse its number
+    /// before, so the signal reaches only processes that it left behind. The supervising process
+    /// ends these too, unless it was killed itself.
     fn collect(&mut self) -> std::io::Result<ExitStatus> {
         if !self.collected
             && let Some(group) = self.group()
@@ -256,13 +250,12 @@ impl Drop for Running {
     }
 }
 
-/// Whether a child of this process has ended; it is not collected.
 fn has_ended(process: Pid) -> bool {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     !matches!(waitid(WaitId::Pid(process), options), Ok(None))
 }
 
-/// Waits until a child of this process has ended, at most `patience`; it is not collected.
+/// Waits until a child of this process has ended, at most `patience`; does not collect it.
 pub(super) fn wait_for_end(process: Pid, patience: Duration) {
     let begun = Instant::now();
     while !has_ended(process) {
@@ -273,7 +266,7 @@ pub(super) fn wait_for_end(process: Pid, patience: Duration) {
     }
 }
 
-/// How a program ended, in words, if it did not end well.
+/// Returns how a program ended, in words; `None` if it succeeded.
 pub fn failed(done: &Done) -> Option<String> {
     if done.status.success() {
         return None;
@@ -295,12 +288,10 @@ fn shown(path: &Path) -> String {
     crate::text::shown_bytes(path.as_os_str().as_encoded_bytes())
 }
 
-/// Becomes another program: bound to `cpus` (none: as it is), and ended with whoever started it. Returns only on failure.
-///
-/// # Errors
-/// Why it could not.
+/// Replaces this process by another program, bound to `cpus` (empty: unchanged) and killed when its
+/// parent ends. Returns only on failure.
 pub fn become_program(cpus: &[usize], program: &Path, arguments: &[OsString]) -> std::io::Error {
-    // Best effort, as for workers: the parent ends the group as well.
+    // Best effort, as for workers: the parent also ends the group.
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
     if !cpus.is_empty()
         && let Err(error) = plimsoll_metal::affinity::keep_on(cpus)

@@ -1,5 +1,5 @@
-//! Answers of tools that hold for several cases: each case takes each of them once, so that samples and repeats of a case
-//! are readings of their own.
+//! Shares output between cases with the same command. Each case takes each answer once, so that
+//! samples and repeats of a case are separate readings.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -7,12 +7,12 @@ use std::rc::Rc;
 
 use crate::case::Case;
 
-/// The answers of a run, by the command. Clones share them.
+/// The answers of a run, by command. Clones share them.
 pub(super) struct Said<A>(Rc<RefCell<ByCommand<A>>>);
 
 type ByCommand<A> = BTreeMap<Vec<String>, Vec<Shared<A>>>;
 
-/// An answer, and the cases that have it: the first is the one beside which it was given.
+/// An answer and the cases that have it; the first is the case for which it was given.
 struct Shared<A> {
     answer: A,
     cases: Vec<Case>,
@@ -31,7 +31,7 @@ impl<A> Clone for Said<A> {
 }
 
 impl<A: Clone> Said<A> {
-    /// An answer to this command that the case does not have yet, and beside which case it was given.
+    /// Returns an answer that the case does not have yet, and the case for which it was given.
     pub(super) fn take(&self, command: &[String], case: &Case) -> Option<(A, Option<Case>)> {
         let mut all = self.0.borrow_mut();
         let shared = all.get_mut(command)?.iter_mut().find(|shared| !shared.cases.contains(case))?;
@@ -39,7 +39,7 @@ impl<A: Clone> Said<A> {
         Some((shared.answer.clone(), shared.cases.first().cloned()))
     }
 
-    /// Keeps the answer that was given beside this case.
+    /// Keeps an answer that was given for this case.
     pub(super) fn keep(&self, command: Vec<String>, case: Case, answer: A) {
         let shared = Shared { answer, cases: vec![case] };
         self.0.borrow_mut().entry(command).or_default().push(shared);

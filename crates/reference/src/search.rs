@@ -1,4 +1,4 @@
-//! Where the reference tools are: resolved once to an absolute path, and only where nobody else could have put them.
+//! Finds the programs of reference tools, only at locations to which no other user can write.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -9,13 +9,11 @@ use crate::trust::Trust;
 
 const ANYBODY_MAY_RUN: u32 = 0o111;
 
-/// Why a program is not found that is nowhere.
 pub(super) const NOT_INSTALLED: &str = "not installed";
 
-/// Finds programs on PATH and where the user said they are.
+/// Finds programs on PATH and at locations that the user named.
 #[derive(Clone, Debug, Default)]
 pub struct Search {
-    /// Absolute directories, in order.
     directories: Vec<PathBuf>,
     /// Name of a tool → the file that the user named.
     named: BTreeMap<String, PathBuf>,
@@ -23,17 +21,15 @@ pub struct Search {
 }
 
 impl Search {
-    /// Looks in the absolute directories of `path` (relative and empty ones are passed over); tools in `named` are
-    /// taken from there. Programs that others could have put there are refused.
+    /// Searches the absolute directories of `path`; tools in `named` are taken from there. Refuses
+    /// programs that other users can replace.
     pub fn new(path: &OsStr, named: BTreeMap<String, PathBuf>, trust: Trust) -> Self {
         let directories = std::env::split_paths(path).filter(|d| d.is_absolute()).collect();
         Self { directories, named, trust }
     }
 
-    /// The path of `program`, a part of `tool`; `more` are directories of its package that are not on PATH.
-    ///
-    /// # Errors
-    /// That it is not there, or why it is not trusted, in one line.
+    /// Returns the path of `program`, a part of `tool`; `more` are directories of its package that
+    /// are not on PATH. Fails if it is not installed or not trusted.
     pub fn find(&self, tool: &str, program: &str, more: &[&str]) -> Result<PathBuf, String> {
         if let Some(named) = self.named.get(tool) {
             return self.trust.program(named).map_err(|why| format!("--reference-path {tool}: {why}"));
@@ -41,22 +37,18 @@ impl Search {
         self.find_part(tool, program, more)
     }
 
-    /// Whether the user named a file of `tool`.
     pub(super) fn is_named(&self, tool: &str) -> bool {
         self.named.contains_key(tool)
     }
 
-    /// Why programs of that name on the search path are not trusted: another one is taken instead of them, or none.
+    /// Why programs of this name on the search path are not trusted, one line each.
     pub(super) fn refused(&self, program: &str) -> Vec<String> {
         let candidates = self.directories.iter().map(|directory| directory.join(program));
         candidates.filter(|c| runs(c)).filter_map(|c| self.trust.program(&c).err()).collect()
     }
 
-    /// The path of another program of `tool`, such as its server: beside the file that the user named, or where
-    /// programs are.
-    ///
-    /// # Errors
-    /// As [`Search::find`].
+    /// Returns the path of another program of `tool`, such as its server: next to the file that the
+    /// user named, else as [`Search::find`] does.
     pub fn find_part(&self, tool: &str, program: &str, more: &[&str]) -> Result<PathBuf, String> {
         let beside = self.named.get(tool).and_then(|named| named.parent()).map(Path::to_owned);
         let directories = beside.into_iter().chain(self.directories.iter().cloned());

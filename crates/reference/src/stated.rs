@@ -1,7 +1,6 @@
-//! Results that somebody made with a tool: what its file says was measured, and what it tells of how.
-//!
-//! The file of a tool reads its answers as it reads them beside a case ([`crate::Peer::stated`]), and says which case of ours has
-//! the same figure, so that the limits of that case hold for it. Whether a figure can be true is not said here.
+//! Reads figures from files of other tools ([`crate::Peer::stated`]), each with the case of
+//! plimsoll that has the same figure, so that the limits of that case apply. Whether a figure is
+//! possible is checked elsewhere.
 
 use crate::case::Case;
 use crate::quantity::Unit;
@@ -9,74 +8,73 @@ use crate::sample::Sample;
 use crate::text::shown_within;
 use crate::{Account, PEERS, Peer, other_tools};
 
-/// Most figures of one file.
+/// Most figures in one file.
 pub const MAX_FIGURES: usize = 10_000;
-/// Threads of a case whose file does not show them, as a BLAS library's: there may be one for each CPU.
+/// Threads of a case whose file does not show them, such as those of a BLAS library.
 pub(crate) const AS_MANY_AS_CPUS: u64 = 4096;
-/// Characters of a name that are kept.
 const LONGEST: usize = 80;
 
-/// What a file says.
+/// Content of a result file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stated {
-    /// The tool that wrote it.
+    /// Name of the tool that wrote it.
     pub tool: &'static str,
-    /// Its version, where the file has it.
+    /// Version of the tool, if the file has it.
     pub version: Option<String>,
-    /// What it says of the machine it was made on.
+    /// Machine it was made on.
     pub origin: Origin,
-    /// What the tool says went wrong.
+    /// Problem that the tool reports.
     pub trouble: Option<String>,
-    /// Its figures, in its order.
+    /// Figures, in the order of the file.
     pub figures: Vec<Figure>,
 }
 
-/// What a file says of the machine it was made on, as far as it does.
+/// Machine that made a file, as far as the file names it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Origin {
     /// Operating system, as `uname -s` prints it.
     pub system: Option<String>,
     /// Host name.
     pub host: Option<String>,
-    /// Architecture, as `uname -m` says it.
+    /// Architecture, as `uname -m` prints it.
     pub architecture: Option<String>,
 }
 
 /// One figure of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
-    /// Where it is in the file, and what it is: `randread: read bw`. Safe to print.
+    /// Position in the file, and metric: `randread: read bw`. Safe to print.
     pub name: String,
-    /// In the base unit, as the file has it: it may be negative, infinite or no number.
+    /// Value in the base unit, as in the file: may be negative, infinite or NaN.
     pub value: f64,
-    /// The unit.
+    /// Unit of the value.
     pub unit: Unit,
-    /// The case of ours with the same figure and the metric there, or why there is none.
+    /// Case and metric of plimsoll with the same figure, or why there is none.
     pub like: Result<Like, String>,
-    /// What the tool did for it and how long that took, where the file says so independently of the figure.
+    /// Work and time behind it, if the file has them independently of the figure.
     pub account: Option<Account>,
-    /// Why it is no figure, where the tool says so: a job that failed, a check that did not pass.
+    /// Why the tool itself rejects the figure: a failed job or check.
     pub void: Option<String>,
-    /// A contradiction to the figure in its own file, though the figure may be possible.
+    /// Contradiction to the figure in the same file, though the figure is possible.
     pub contradiction: Option<String>,
-    /// The reason why the file's own numbers cannot be true on any machine, if the value alone does not show it.
+    /// Why the file's own numbers are impossible, if the value alone does not show it.
     pub absurd: Option<String>,
-    /// What it is said to be a figure of.
+    /// Measured subject.
     pub subject: Subject,
 }
 
-/// The case of ours that has the same figure.
+/// Case of plimsoll with the same figure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Like {
-    /// The case.
+    /// Case with the same parameters.
     pub case: Case,
-    /// The metric, by name.
+    /// Name of the metric.
     pub metric: &'static str,
-    /// What a sample of ours would tell besides, as far as the file does.
+    /// Further values of a sample, if the file has them.
     pub sample: Sample,
 }
 
-/// What a figure is said to be of, with what the file tells of it.
+/// Subject of a figure, with details from the file.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Subject {
     /// Transfers of a disk.
@@ -94,116 +92,116 @@ pub enum Subject {
 /// How a disk was used.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DiskUse {
-    /// Whether transfers went through the page cache; `None` where the file does not say.
+    /// Whether transfers went through the page cache; `None` if unknown.
     pub cached: Option<bool>,
-    /// The engine, where it is named.
+    /// I/O engine, if named.
     pub engine: Option<String>,
     /// Files, directories and devices, as given to the tool.
     pub paths: Vec<String>,
-    /// Whether it wrote.
+    /// Whether the figure is for writes.
     pub writes: bool,
     /// Whether the kernel read straight from the device: `direct=1` with an engine of system calls.
     pub reads_directly: bool,
-    /// Whether the tool waits until what it wrote is on the device, beside the writing itself.
+    /// Whether the tool also waits until written data is on the device.
     pub syncs: bool,
     /// Bytes that all jobs of the file moved in this direction.
     pub moved: f64,
-    /// Bytes of the figure's own jobs.
+    /// Bytes that the figure's own jobs moved.
     pub own: f64,
-    /// How many transfers those were, where all of them were at random places.
+    /// Number of transfers of the figure's own jobs, if all had random offsets.
     pub random: Option<f64>,
-    /// Seconds that they took.
+    /// Duration of the transfers in seconds.
     pub seconds: Option<f64>,
-    /// What the kernel counted meanwhile at each disk.
+    /// The kernel's counts for each disk during the run.
     pub counted: Vec<Counted>,
-    /// Bytes of all files of the job, where known.
+    /// Size of all files of the job in bytes, if known.
     pub file_bytes: Option<f64>,
-    /// The option by which data is zero or can be compressed.
+    /// Option by which data is zero or compressible.
     pub compressible: Option<String>,
-    /// Bytes of a transfer, where known.
+    /// Block size in bytes, if known.
     pub block: Option<f64>,
-    /// Whether each write, or every few of them, waits until it is on the device.
+    /// Whether each write, or every few writes, wait until the data is on the device.
     pub syncs_each: bool,
-    /// Mean seconds of a transfer, where each took its own time at the disk: at a random place, or direct and alone.
+    /// Mean seconds of a transfer that is served alone: random, or direct at depth 1.
     pub lone_seconds: Option<f64>,
-    /// The client that ran the job, where it was another machine's.
+    /// Remote client that ran the job.
     pub client: Option<String>,
 }
 
-/// What the kernel counted at a disk.
+/// The kernel's counts for a disk.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Counted {
-    /// The disk.
+    /// Name of the disk.
     pub name: String,
-    /// Requests in this direction, those that were merged into others included.
+    /// Requests in this direction, merged ones included.
     pub asked: f64,
     /// Requests after merging.
     pub requests: f64,
-    /// Bytes, where they are counted.
+    /// Bytes, if counted.
     pub bytes: Option<f64>,
-    /// Whether nothing at all was counted, in either direction.
+    /// Whether all counts of both directions are 0.
     pub silent: bool,
 }
 
 /// How a link was used.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LinkUse {
-    /// The ends, as addresses or names.
+    /// Both ends, as addresses or names.
     pub ends: Option<[String; 2]>,
-    /// What the file calls the other end.
+    /// The file's name for the server.
     pub to: Option<String>,
-    /// Streams at once in this direction.
+    /// Simultaneous streams in this direction.
     pub streams: u64,
-    /// Payload of a full segment.
+    /// Payload of a full segment, in bytes.
     pub segment: Option<f64>,
-    /// Whether packets are of IPv6.
+    /// Whether packets are IPv6.
     pub is_v6: bool,
-    /// Seconds of the test.
+    /// Duration of the test in seconds.
     pub seconds: Option<f64>,
-    /// What streams of each direction say by themselves, in bit/s, where both ran at once: this one and the other.
+    /// Sums of the streams per direction in bit/s, if both ran at once: this direction, the other.
     pub each_way: Option<[f64; 2]>,
-    /// The rate that was asked for, in bit/s.
+    /// Requested rate in bit/s.
     pub asked: Option<f64>,
-    /// Whether it counts what was sent, and not what arrived.
+    /// Whether it counts sent data, not received data.
     pub is_sent: bool,
-    /// Bytes of a datagram; `None`: a stream.
+    /// Bytes of a datagram; `None` for a stream.
     pub datagram: Option<f64>,
 }
 
 /// How memory was used.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MemoryUse {
-    /// Bytes of everything that was gone over again and again.
+    /// Bytes of everything that was accessed repeatedly.
     pub footprint: Option<f64>,
     /// Bytes of the smallest array.
     pub array: Option<f64>,
-    /// Whether the tool says openly that this is not main memory's figure where the footprint is small.
+    /// Whether the tool documents that a small footprint measures caches instead of main memory.
     pub may_be_cache: bool,
 }
 
 /// How cores were used.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CoreUse {
-    /// Threads, as the file says.
+    /// Number of threads in the file.
     pub threads: f64,
-    /// Threads that its own times add up to.
+    /// Number of busy threads that its times add up to.
     pub by_time: Option<f64>,
-    /// Integer remainders that one unit of its work takes, if it counts such work.
+    /// Integer remainders per unit of work, if it counts such work.
     pub remainders: Option<f64>,
-    /// Bytes of its data, if the file shows them.
+    /// Working set in bytes, if the file shows it.
     pub working_set: Option<f64>,
 }
 
 impl Counted {
-    /// Whether it is memory, which may be read without requests and sooner than a disk: persistent, of a RAM disk, or of the
-    /// kernel's null device.
+    /// Returns whether the disk is memory (persistent memory, RAM disk, null device), which may be
+    /// read without requests and faster than a disk.
     pub fn is_memory(&self) -> bool {
         ["pmem", "ram", "zram", "nullb"].iter().any(|kind| self.name.starts_with(kind))
     }
 }
 
 impl Figure {
-    /// A figure without anything known of it.
+    /// A figure without details; `name` is shortened and made safe to print.
     pub fn new(name: &str, value: f64, unit: Unit, like: Result<Like, String>) -> Self {
         let name = shown_within(name, LONGEST);
         Self {
@@ -221,38 +219,34 @@ impl Figure {
 }
 
 impl Like {
-    /// This metric of this case.
+    /// The `metric` of `case`, without further values.
     pub fn of(case: Case, metric: &'static str) -> Self {
         Self { case, metric, sample: Sample::default() }
     }
 }
 
 impl Stated {
-    /// Nothing yet of this tool.
+    /// An empty result of `tool`.
     pub fn by(tool: &'static str, version: Option<&str>) -> Self {
         Self { tool, version: version.map(|v| shown_within(v, 40)), ..Self::default() }
     }
 }
 
-/// The tools whose results can be read, by name.
+/// Names of the tools whose results can be read.
 pub fn formats() -> impl Iterator<Item = &'static str> {
     readable().map(|peer| peer.tool().name)
 }
 
-/// What is read of the results of that tool, as a list of formats says it.
+/// Name of each tool whose results can be read, and a description of them.
 pub fn described() -> impl Iterator<Item = (&'static str, &'static str)> {
     PEERS.iter().filter_map(|peer| Some((peer.tool().name, peer.tool().results?)))
 }
 
-/// The tools whose results can be read.
 pub(crate) fn readable() -> impl Iterator<Item = &'static dyn Peer> {
     PEERS.iter().copied().filter(|peer| peer.tool().results.is_some())
 }
 
-/// Reads a text with one result: of the named tool, or of the tool that it is recognised by.
-///
-/// # Errors
-/// That no tool is recognised, or what is wrong with the text, in one line.
+/// Reads a text with one result of the tool `format`; `None`: the tool is recognised.
 pub fn read(text: &str, format: Option<&str>) -> Result<Stated, String> {
     let chosen = match format {
         Some(name) => readable().find(|peer| peer.tool().name == name),
@@ -267,12 +261,11 @@ pub fn read(text: &str, format: Option<&str>) -> Result<Stated, String> {
     Ok(stated)
 }
 
-/// The error of a file with too many figures.
 pub(crate) fn too_many() -> String {
     format!("it has more than {MAX_FIGURES} figures")
 }
 
-/// The error of a text that no tool is recognised by, with `what` it is if no other tool is.
+/// The error for an unrecognised text; `what` describes it if no other tool is known either.
 pub(crate) fn unrecognised(text: &str, what: &str) -> String {
     let names: Vec<&str> = formats().collect();
     let what = match other_tools::named(text) {
@@ -289,7 +282,6 @@ mod tests {
 
     use super::*;
 
-    /// Every recording of a tool whose results are read is recognised as its own, also behind other text.
     #[test]
     fn recordings_are_recognised_and_read() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/peers");
@@ -298,7 +290,7 @@ mod tests {
             let path = entry.unwrap().path();
             let name = path.file_name().unwrap().to_str().unwrap().to_owned();
             let tool = formats().find(|tool| name.starts_with(tool.split('-').next().unwrap_or(tool)));
-            // Another tool's name may begin alike.
+            // The name of another tool may have the same start.
             let Some(tool) =
                 tool.filter(|tool| name.as_bytes().get(tool.len()) == Some(&b'-') || tool.contains('-'))
             else {

@@ -1,8 +1,10 @@
-//! Watches over one tool from a process of its own, so that nothing of it outlives it: not what left its process group and
-//! its session (`setsid`), not what was given away by a parent that ended, and not the tool itself when the run is killed.
+//! Supervises one tool from a separate process, so that no process of it outlives it: not one that
+//! left its process group and session, not an orphan, and not the tool itself when the run is
+//! killed.
 //!
-//! The kernel gives orphans to the nearest ancestor that asks for them (prctl(2), `PR_SET_CHILD_SUBREAPER`), which is this
-//! process. It does nothing while the tool runs, ends as the tool ended, and leaves no child.
+//! The kernel gives orphans to the nearest ancestor that is a subreaper (prctl(2),
+//! `PR_SET_CHILD_SUBREAPER`): this process. It is idle while the tool runs, ends as the tool ended,
+//! and leaves no child.
 
 use std::io::Read;
 use std::os::unix::net::UnixStream;
@@ -20,19 +22,14 @@ use signal_hook::low_level;
 
 use super::process::wait_for_end;
 
-/// How long the tool has to end after it was asked to; whoever asked waits longer than this and
-/// [`SWEEP`] for all of it.
+/// Time from SIGTERM to SIGKILL; the parent waits longer than this plus [`SWEEP`].
 const GRACE: Duration = Duration::from_millis(500);
-/// How long all that it left may take to be gone after it was killed.
 const SWEEP: Duration = Duration::from_secs(2);
 
-/// Starts `tool` and waits until it and all that it started have ended: by themselves the one, killed the others. Asked to
-/// end (SIGTERM), or left by its own parent, it ends the tool first.
-///
-/// # Errors
-/// The tool cannot be started.
+/// Starts `tool`, waits until it ends, and kills all that it left. Ends the tool first on SIGTERM,
+/// or if the parent of this process ends. Fails if the tool cannot be started.
 pub fn supervise(mut tool: Command) -> std::io::Result<ExitStatus> {
-    // Best effort, as where a kernel knows none of these: what is in the tool's group is ended by the parent as well.
+    // Best effort: some kernels support none of these, and the parent also ends the process group.
     let _ = set_child_subreaper(Some(getpid()));
     let asked = asked_to_end();
     let _ = set_parent_process_death_signal(Some(Signal::TERM));
@@ -45,14 +42,13 @@ pub fn supervise(mut tool: Command) -> std::io::Result<ExitStatus> {
     status
 }
 
-/// A socket on which a byte comes when this process is asked to end.
+/// Returns a socket that gets a byte when this process receives SIGTERM.
 fn asked_to_end() -> std::io::Result<UnixStream> {
     let (hears, told) = UnixStream::pair()?;
     low_level::pipe::register(SIGTERM, told)?;
     Ok(hears)
 }
 
-/// Returns when the tool has ended, or was ended because that was asked for.
 fn wait_for_tool_or_request(tool: &mut Child, mut asked: UnixStream) {
     let Some(pid) = i32::try_from(tool.id()).ok().and_then(Pid::from_raw) else { return };
     let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) else {
@@ -68,7 +64,6 @@ fn wait_for_tool_or_request(tool: &mut Child, mut asked: UnixStream) {
             return;
         }
         if request {
-            // The byte is not needed any more.
             let _ = asked.read(&mut [0]);
             return end(pid);
         }
@@ -81,7 +76,7 @@ fn end(pid: Pid) {
     let _ = kill_process(pid, Signal::KILL);
 }
 
-/// The same where the kernel has no handles for processes (before Linux 5.3) or a filter forbids them.
+/// Polls instead, if the kernel has no process handles (before Linux 5.3) or a filter forbids them.
 fn wait_without_handle(tool: &mut Child, pid: Pid, asked: &UnixStream) {
     let pause = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
     while let Ok(None) = tool.try_wait() {
@@ -91,11 +86,11 @@ fn wait_without_handle(tool: &mut Child, pid: Pid, asked: &UnixStream) {
     }
 }
 
-/// Kills what is left: the children of what is killed become ours, until there are none.
+/// Kills children until there are none: their children become children of this process.
 fn sweep() {
     let deadline = Instant::now() + SWEEP;
     loop {
-        // Those that have ended are collected; an error says that there is no child.
+        // An error means that there is no child.
         loop {
             match wait(WaitOptions::NOHANG) {
                 Ok(Some(_)) => {}
@@ -109,7 +104,7 @@ fn sweep() {
         }
         let children = children();
         if children.is_empty() {
-            // There are some that /proc does not show.
+            // /proc does not show the remaining ones.
             std::thread::sleep(Duration::from_millis(10));
         }
         for child in &children {
@@ -119,14 +114,14 @@ fn sweep() {
     }
 }
 
-/// The children of this process, as /proc lists them (proc_pid_stat(5): the fourth field is the parent).
+/// The children of this process, from /proc (proc_pid_stat(5): the fourth field is the parent).
 fn children() -> Vec<Pid> {
     let own = getpid().as_raw_nonzero().to_string();
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
     let child = |entry: std::fs::DirEntry| {
         let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
         let stat = std::fs::read(entry.path().join("stat")).ok()?;
-        // Behind the name, which may hold anything.
+        // The name in parentheses may hold any characters.
         let at = stat.iter().rposition(|byte| *byte == b')')?;
         let rest = String::from_utf8_lossy(stat.get(at + 1..)?);
         let parent = rest.split_whitespace().nth(1)?;
@@ -135,11 +130,11 @@ fn children() -> Vec<Pid> {
     entries.flatten().filter_map(child).collect()
 }
 
-/// The exit code of this process, if it can end by a code; a signal that ended the tool ends this process too.
+/// Returns the exit code for this process, or ends it by the signal that ended the tool.
 pub fn end_as(status: ExitStatus) -> u8 {
     const BY_SIGNAL: i32 = 128;
     if let Some(signal) = status.signal() {
-        // The tool has left its memory behind if it was to: not ours as well.
+        // The tool may have dumped core; this process must not dump another one.
         let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
         let _ = low_level::emulate_default_handler(signal);
         return u8::try_from(BY_SIGNAL + signal).unwrap_or(u8::MAX);

@@ -1,4 +1,4 @@
-//! A tool that is started by another program, such as MPI's launcher, which starts it on several machines.
+//! Starts a tool through a launcher, such as MPI's, which starts it on several nodes.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -7,37 +7,33 @@ use std::time::Duration;
 use super::Search;
 use super::process::Order;
 
-/// What starts a tool in the place of ourselves.
+/// A launcher that starts a tool.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Through {
     /// Absolute path of the launcher.
     pub program: PathBuf,
-    /// Its arguments before the tool.
+    /// Arguments of the launcher, before the tool.
     pub arguments: Vec<String>,
-    /// The word before the name of each variable of the environment that the tool is to see everywhere; none if the launcher passes
-    /// all of them on.
+    /// Option that passes an environment variable on; `None` if the launcher passes on all.
     pub export: Option<&'static str>,
-    /// The launcher's own variables: its cluster, and how it reaches machines.
+    /// Variables of the launcher itself: its cluster, and how it reaches nodes.
     pub variables: Vec<(OsString, OsString)>,
-    /// Seconds after which it is ended.
+    /// Time limit in seconds.
     pub limit: f64,
 }
 
 impl Through {
-    /// Open MPI's launcher with so many processes on this machine. They are bound from outside, as any tool is.
-    ///
-    /// # Errors
-    /// That it is not installed, or why it is not trusted.
+    /// Open MPI's launcher on this machine; processes are bound from outside, like any tool.
     pub(super) fn here(search: &Search, processes: usize) -> Result<Self, String> {
         let program = search.find("mpirun", "mpirun", &[]).map_err(|why| format!("mpirun: {why}"))?;
-        // It counts cores, and may have fewer of these than there are CPUs.
+        // It counts cores, and there may be fewer of these than CPUs.
         let words = ["-n", &processes.to_string(), "--bind-to", "none", "--oversubscribe"];
         let root = rustix::process::geteuid().is_root().then_some("--allow-run-as-root");
         let arguments = words.into_iter().chain(root).map(str::to_owned).collect();
         Ok(Self { program, arguments, export: Some("-x"), variables: Vec::new(), limit: 0.0 })
     }
 
-    /// The tool's order, given to the launcher.
+    /// Turns the tool's order into one for the launcher.
     pub(super) fn applied(&self, order: Order) -> Order {
         let own = self.arguments.iter().map(Into::into);
         let named = self.export.map(|word| order.environment.iter().map(move |(name, _)| [word, *name]));

@@ -1,4 +1,4 @@
-//! Which version of a tool it is, and of the libraries that decide its figure.
+//! Determines the versions of a tool and of the libraries that decide its performance.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -10,11 +10,10 @@ use super::process::{Launcher, Order};
 use super::{Found, Package, Trust};
 use crate::leftover::Registry;
 
-/// Longest time that a program may take to tell its version. An interrupt waits so long: it is for who carries out the run,
-/// and would be lost if it were taken here.
+/// Longest time to print a version. An interrupt waits: received here, the run would miss it.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
 
-/// Its version: as it tells it, else that of its package.
+/// The version that the tool prints, else that of its package.
 pub(super) fn ask_version(
     found: &Found,
     launcher: &Launcher,
@@ -31,7 +30,7 @@ pub(super) fn ask_version(
     let told = (!arguments.is_empty())
         .then(|| ask(&program, arguments.iter().map(Into::into).collect()))
         .flatten()
-        // Several tools tell their version only while they complain.
+        // Several tools print their version only with an error message.
         .and_then(|done| found.peer.tool().version(&format!("{}\n{}", done.stdout, done.stderr)));
     let packaged = || {
         let (Package::Debian(name) | Package::DebianNonFree(name)) = found.peer.tool().package else {
@@ -45,16 +44,15 @@ pub(super) fn ask_version(
     told.or_else(packaged).map(|version| crate::text::shown_within(&version, 60))
 }
 
-/// SHA-256 of a program's file, in hexadecimal: which one it was, where its version says too little. Nothing of one that
-/// may be run but not read.
+/// SHA-256 of a program's file in hexadecimal; `None` if the file cannot be read.
 pub(super) fn digest(program: &Path) -> Option<String> {
     let mut hash = Sha256::new();
     std::io::copy(&mut std::fs::File::open(program).ok()?, &mut hash).ok()?;
     Some(format!("{:x}", hash.finalize()))
 }
 
-/// The libraries of a program whose name holds `part`, as the dynamic linker lists them (ld.so(8), `--list`), links
-/// resolved: the name of the file holds the version.
+/// Libraries with `part` in their name, as the dynamic linker lists them (ld.so(8), `--list`),
+/// links resolved: the file name holds the version.
 pub(super) fn libraries(order: &Order, part: &str, launcher: &Launcher) -> Vec<String> {
     const LINKERS: &[&str] = &["/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1"];
     let trust = Trust::here();

@@ -1,4 +1,4 @@
-//! Bytes of somebody who knows the key; see `targets.rs`.
+//! Fuzzes messages of an authenticated peer; see `targets.rs`.
 #![no_main]
 
 #[path = "../targets.rs"]

@@ -1,4 +1,4 @@
-//! Bytes of a stranger; see `targets.rs`.
+//! Fuzzes messages of an unauthenticated peer; see `targets.rs`.
 #![no_main]
 
 #[path = "../targets.rs"]

@@ -1,4 +1,4 @@
-//! fio job files of strangers; see `job_files.rs`.
+//! Fuzzes fio job files; see `job_files.rs`.
 #![no_main]
 
 #[path = "../job_files.rs"]

@@ -1,4 +1,4 @@
-//! Results of other tools; see `results.rs`.
+//! Fuzzes results of other tools; see `results.rs`.
 #![no_main]
 
 #[path = "../results.rs"]

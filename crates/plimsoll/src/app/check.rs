@@ -1,5 +1,4 @@
-//! `plimsoll check`: results of other tools, held to the limits of this machine or of a saved one; and run documents of plimsoll, whose
-//! figures stand beside their limits.
+//! `plimsoll check`: compares results of other tools, or of stored runs, with a machine's limits.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -16,10 +15,8 @@ use plimsoll_units::text::shown_bytes;
 
 use super::{Failure, code, plans, printed, target, unwritten};
 
-/// Reads the files, and prints or writes what is to be said of their figures.
-///
-/// # Errors
-/// The only file cannot be read, or no tool wrote it; the machine cannot be read, or the document not be written.
+/// Reads the files, checks their figures, and prints or writes the result. Fails if the only file
+/// cannot be read, the machine cannot be read, or the document cannot be written.
 pub(super) fn check(typed: &Check) -> Result<ExitCode, Failure> {
     if typed.files.iter().filter(|file| is_stdin(file)).count() > 1 {
         return Err(Failure::usage("- may be given once: stdin can be read only once"));
@@ -68,7 +65,7 @@ fn is_stdin(file: &Path) -> bool {
     file == Path::new("-")
 }
 
-/// The results in a file, each judged or with the reason why it cannot be read.
+/// The checked results of a file, or why one cannot be read.
 fn results(file: &Path, typed: &Check, place: &Place<'_>) -> Vec<Result<Checked, Unread>> {
     let name = match is_stdin(file) {
         true => "stdin".to_owned(),
@@ -88,12 +85,11 @@ fn results(file: &Path, typed: &Check, place: &Place<'_>) -> Vec<Result<Checked,
     numbered(&name, plimsoll_reference::read_all(&text, typed.format.as_deref()), judged)
 }
 
-/// Whether a text begins as a run document.
 fn is_of_plimsoll(text: &str) -> bool {
     text.trim_start().starts_with('{') && text.lines().take(3).any(|line| line.contains("\"plimsoll.run/"))
 }
 
-/// Judges each result of a file; those of a file with several have numbers, from 1.
+/// Checks each result of a file; several are numbered from 1.
 fn numbered<T>(
     file: &str,
     results: Vec<Result<T, String>>,

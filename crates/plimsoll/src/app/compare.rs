@@ -24,10 +24,7 @@ use super::prices::{each_weighs_its_own, prices, weights};
 use super::{Failure, code, complain, ending, printed, target, unwritten};
 use crate::output;
 
-/// Compares, prints, and says by the exit code whether it holds.
-///
-/// # Errors
-/// A side that is not there, or a requirement that cannot be read.
+/// Compares and prints; returns the exit code of the verdict.
 pub(super) fn compare(typed: &Compare) -> Result<ExitCode, Failure> {
     let write = writer(&typed.format, Subject::Comparison, |format| format.comparison);
     let write = write.map_err(|e| Failure::usage(e.to_string()))?;
@@ -47,7 +44,7 @@ pub(super) fn compare(typed: &Compare) -> Result<ExitCode, Failure> {
     let mut comparison = plimsoll_compare::compare(&sides, &floors, &wanted);
     comparison.notes = std::mem::take(&mut history.notes);
     let missing = if typed.missing == "ignore" { Missing::Ignore } else { Missing::Fail };
-    // The other sides are compared with the first, which is not judged.
+    // The first side is the baseline and not judged itself.
     let (first, others) = sides.split_first().ok_or_else(|| Failure::usage("compare requires two runs"))?;
     let held = others.iter().enumerate().flat_map(|(index, side)| {
         let mut held = held_on(&requirements, [first, side], missing);
@@ -76,7 +73,7 @@ pub(super) fn compare(typed: &Compare) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(codes.into_iter().max().unwrap_or(0)))
 }
 
-/// Refuses too many sides, and among three or more a name that is given twice: it would be ranked against itself.
+/// Refuses too many sides, and a repeated name among three or more.
 fn check_names(names: &[&str]) -> Result<(), Failure> {
     let count = names.len();
     if count > MAX_SIDES {
@@ -92,7 +89,7 @@ fn check_names(names: &[&str]) -> Result<(), Failure> {
     }
 }
 
-/// The last run of a side, with the cases that only runs before it have.
+/// The last run of a side, with cases that only earlier runs have.
 fn latest(side: &Side) -> Option<Run> {
     let (last, earlier) = side.runs.split_last()?;
     let mut all = last.clone();
@@ -108,8 +105,8 @@ fn latest(side: &Side) -> Option<Run> {
     Some(all)
 }
 
-/// The requirements against the last run of side `b`, and what it lacks of what the runs before it and side `a`
-/// have. Where that is to be ignored, the last run that has a case stands for the side.
+/// Checks the requirements against the last run of side `b`, and for cases that it lacks. With
+/// `Missing::Ignore`, the last run with a case counts.
 fn held_on(requirements: &[Requirement], [a, b]: [&Side; 2], missing: Missing) -> Vec<Holds> {
     let Some((last, earlier)) = b.runs.split_last() else { return Vec::new() };
     match missing {
@@ -121,17 +118,13 @@ fn held_on(requirements: &[Requirement], [a, b]: [&Side; 2], missing: Missing) -
     }
 }
 
-/// The requirements, read.
-///
-/// # Errors
-/// What is wrong with one.
 pub(super) fn requirements(typed: &[String]) -> Result<Vec<Requirement>, Failure> {
     let read = |text: &String| Requirement::parse(text).map_err(|e| Failure::usage(format!("--require {e}")));
     typed.iter().map(read).collect()
 }
 
-/// Every requirement against every figure of a run; `a` is the baseline. Where a run has several machines, each has a baseline of
-/// its own.
+/// Checks all requirements against all figures of a run; each of several nodes has its own
+/// baseline.
 fn held(requirements: &[Requirement], run: &Run, a: &Side) -> Vec<Holds> {
     let many = a.runs.iter().chain([run]).any(|run| run.nodes.len() > 1);
     let baseline = |of: &Measurement, metric: &MetricResult| {
@@ -144,11 +137,7 @@ fn held(requirements: &[Requirement], run: &Run, a: &Side) -> Vec<Holds> {
     requirements.iter().flat_map(|r| r.check(run, baseline)).collect()
 }
 
-/// Refuses requirements that need a baseline where there will be no history to have it from: before anything is
-/// measured.
-///
-/// # Errors
-/// `--store none`, or there is no place for a history.
+/// Refuses requirements with a baseline before anything is measured if there will be no history.
 pub(super) fn can_be_held(requirements: &[Requirement], store: Option<&Path>) -> Result<(), Failure> {
     let Some(one) = requirements.iter().find(|one| one.needs_baseline()) else { return Ok(()) };
     match output::location(store).map_err(|e| super::store_failure(&e))? {
@@ -160,10 +149,8 @@ pub(super) fn can_be_held(requirements: &[Requirement], store: Option<&Path>) ->
     }
 }
 
-/// Refuses requirements that no run of these cases can meet, before anything is measured; says which cases one leaves out.
-///
-/// # Errors
-/// What is wrong with one.
+/// Refuses requirements that no run of these cases can meet, before anything is measured. Returns
+/// notes on requirements that do not apply to all cases.
 pub(super) fn fit(
     requirements: &[Requirement],
     planned: &[Planned],
@@ -183,11 +170,8 @@ pub(super) fn fit(
     Ok(notes)
 }
 
-/// The requirements against every figure of a run, and against the last runs before it where one needs a baseline.
-/// Unmet ones are told on stderr, and which earlier runs are no part of the baseline.
-///
-/// # Errors
-/// The history cannot be read.
+/// Checks the requirements against a run, with the last runs before it as baseline. Prints unmet
+/// ones, and runs that are not in the baseline, to stderr.
 pub(super) fn required(
     requirements: &[Requirement],
     run: &Run,
@@ -208,7 +192,7 @@ pub(super) fn required(
     Ok(held)
 }
 
-/// The exit code; what failed, and what could not be decided, is told on stderr.
+/// The exit code. Prints failed and undecided cases to stderr.
 fn verdict(comparison: &Comparison, held: &[Holds], missing: Missing, strict: bool) -> u8 {
     let mut code = if held.iter().all(|h| h.met) { 0 } else { code::VERDICT };
     let Some(gate) = &comparison.gate else { return code };
@@ -233,8 +217,8 @@ fn verdict(comparison: &Comparison, held: &[Holds], missing: Missing, strict: bo
     code
 }
 
-/// The exit code for losses that last, are not accepted, and are beyond `--fail-on`; stderr names each, unless the comparison
-/// with the last run named it.
+/// The exit code for regressions that last, are not accepted and exceed `--fail-on`. Prints those
+/// to stderr that the comparison with the last run has not named.
 fn still_lost(comparison: &Comparison, open: &[OpenLoss]) -> u8 {
     let Some(gate) = &comparison.gate else { return 0 };
     let beyond = open.iter().filter(|loss| loss.change.abs() > gate.fail_on);
@@ -257,7 +241,7 @@ mod tests {
 
     use super::*;
 
-    /// A machine of many is held against its own past, and a figure against one of its unit.
+    /// Each node has its own baseline, and units must agree.
     #[test]
     fn a_baseline_is_that_of_the_machine() {
         let mut run = fixture::run();
@@ -279,7 +263,7 @@ mod tests {
         assert_eq!(met(&run, &before), [true, false]);
         before.measurements[1].metrics[0].unit = plimsoll_units::quantity::Unit::BytePerSecond;
         assert_eq!(met(&before, &run), [true, false], "another unit has no ratio");
-        // Of one machine each, its name is no difference.
+        // With one node per run, a different name does not matter.
         let alone = |node: &str| {
             let nodes = run.nodes[..1].to_vec();
             Run { nodes, measurements: vec![of(node, 1e9)], ..run.clone() }

@@ -1,4 +1,4 @@
-//! `plimsoll doctor`: the facts, then the same runs one after the other, and what they differ by.
+//! `plimsoll doctor`: checks the system, then repeats a run to measure its noise.
 
 use std::process::ExitCode;
 
@@ -20,21 +20,17 @@ use super::progress::Progress;
 use super::{Failure, Seat, code, document, interrupts, peers, printed, store_failure};
 use crate::output;
 
-/// Samples of each case in a round: the fewest of an ordinary run.
+/// Samples per case in a repetition: the fewest of an ordinary run.
 const SAMPLES_PER_ROUND: u32 = 6;
 
-/// What this kernel holds each of its network interfaces to.
 fn shapings(machine: &Machine) -> Vec<(String, Shaping)> {
     let of = |nic: &Nic| (nic.name.clone(), shaper::of(&Root::live(), &nic.name));
     machine.network.iter().map(of).collect()
 }
 
-/// Looks, measures, keeps the noise in the history.
-///
-/// # Errors
-/// Nothing can be measured, or the history cannot be written.
+/// Checks the system, measures, and stores the noise floor in the history.
 pub(super) fn doctor(typed: &Doctor) -> Result<ExitCode, Failure> {
-    // Without a round nothing is kept, and no place for it is needed.
+    // Without repetitions nothing is stored.
     let location = match typed.rounds {
         0 => None,
         _ => output::location(typed.store.as_deref()).map_err(|e| store_failure(&e))?,
@@ -47,7 +43,7 @@ pub(super) fn doctor(typed: &Doctor) -> Result<ExitCode, Failure> {
         ..Common::default()
     };
     let mut prepared = Prepared::new(&What::Plan("quick".to_owned()), &common, None)?;
-    // Every round measures every case.
+    // Every repetition measures every case.
     prepared.plan.budget = None;
     let mut store = match location {
         Some(location) => {
@@ -96,7 +92,7 @@ enum Ended {
     Interrupted,
 }
 
-/// One round: a run of its own, with workers of its own.
+/// One repetition: a separate run with its own workers.
 fn once(
     prepared: &Prepared,
     interrupts: &Receiver<()>,

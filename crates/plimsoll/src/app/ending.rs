@@ -1,4 +1,4 @@
-//! How a run ended: its exit code.
+//! Exit codes of runs.
 
 use std::process::ExitCode;
 
@@ -11,8 +11,8 @@ use super::prepared::Prepared;
 use super::{Failure, code, compare, named_runs};
 use crate::output::{complain, nothing_measured};
 
-/// The exit code of what one machine did, before any verdict; that it measured nothing counts in [`whole`] only, because in
-/// a run over many machines the others may have measured.
+/// The exit code of one node before any verdict. That nothing was measured counts only in
+/// [`whole`], as other nodes of the run may have measured.
 pub(super) fn own(run: &Run, interrupted: bool, kept: bool) -> u8 {
     let failed = |cause| {
         run.measurements
@@ -31,13 +31,13 @@ pub(super) fn own(run: &Run, interrupted: bool, kept: bool) -> u8 {
     }
 }
 
-/// Whether an answer was wrong: a verdict on the machine, whatever else failed.
+/// Whether a computed answer was wrong: a verdict on the machine, whatever else failed.
 pub(super) fn has_wrong_answer(run: &Run) -> bool {
     run.measurements.iter().any(|made| made.cause == Some(Cause::WrongAnswer))
         || run.findings.iter().any(|finding| finding.code == WRONG_ANSWER)
 }
 
-/// The exit code of wrong answers in these runs; stderr names each.
+/// The exit code for wrong answers in these runs, which are printed to stderr.
 pub(super) fn of_wrong_answers<'a>(runs: impl IntoIterator<Item = &'a Run> + Clone) -> u8 {
     let all = runs.clone().into_iter().flat_map(|run| &run.measurements);
     let wrong = all.filter_map(|made| Some((&made.node, made.wrong_answer.as_deref()?)));
@@ -45,13 +45,13 @@ pub(super) fn of_wrong_answers<'a>(runs: impl IntoIterator<Item = &'a Run> + Clo
     if runs.into_iter().any(has_wrong_answer) { code::VERDICT } else { 0 }
 }
 
-/// The exit code of a command that shows these runs: a wrong answer in one of them is a failed verdict.
+/// The exit code of a command that shows these runs: a wrong answer is a failed verdict.
 pub(super) fn of_shown(runs: &[Run]) -> ExitCode {
     ExitCode::from(if runs.iter().any(has_wrong_answer) { code::VERDICT } else { 0 })
 }
 
-/// The exit code of a whole run whose machines ended with these: a refusal counts only where all refused, and a run in which
-/// nothing was measured is never a success.
+/// The exit code of a run whose nodes ended with `own`: a refusal counts only if all refused, and a
+/// run without measurement is never a success.
 pub(super) fn whole(run: &Run, own: &[u8]) -> u8 {
     let refused = !own.is_empty() && own.iter().all(|code| *code == code::REFUSED);
     let worst = own.iter().copied().filter(|code| *code != code::REFUSED).max().unwrap_or(0);
@@ -63,11 +63,8 @@ pub(super) fn whole(run: &Run, own: &[u8]) -> u8 {
     }
 }
 
-/// The exit code with what was required: a run that failed otherwise keeps its code, and unmet requirements are named there,
-/// too. Of a run that was interrupted or refused nothing is required.
-///
-/// # Errors
-/// The history cannot be read, and the run is otherwise as it should be.
+/// The exit code with requirements: another failure keeps its code, and unmet requirements are
+/// still printed. An interrupted or refused run has no requirements.
 pub(super) fn judged(code: u8, prepared: &Prepared, run: &Run) -> Result<u8, Failure> {
     if matches!(code, code::INTERRUPTED | code::REFUSED) {
         return Ok(code);

@@ -1,4 +1,4 @@
-//! `plimsoll export`: a stored run for other programs.
+//! `plimsoll export`: writes a stored run in other formats.
 
 use std::io;
 use std::path::Path;
@@ -13,16 +13,13 @@ use plimsoll_result::document::Run;
 use super::named_runs::{History, files};
 use super::{Failure, code, complain, ending, target, unwritten};
 
-/// The value of `--table` for rows of reference tools.
+/// Value of `--table` for rows of reference tools.
 const TOOLS: &str = "tools";
 
-/// Columns of tables that are written to a file.
+/// Width of tables in a file, in columns.
 const FILE_WIDTH: usize = 120;
 
-/// Writes the runs to stdout, or to a file.
-///
-/// # Errors
-/// A run that is not there, or a place that cannot be written.
+/// Writes the runs to stdout or a file.
 pub(super) fn export(typed: &Export) -> Result<ExitCode, Failure> {
     let write = match typed.table.as_str() {
         TOOLS => writer(&typed.format, Subject::Tools, |format| format.tools),
@@ -54,7 +51,7 @@ pub(super) fn export(typed: &Export) -> Result<ExitCode, Failure> {
     };
     let mut text = Vec::new();
     write(&OneRun { run, held: &held, style: &style }, &mut text).map_err(|e| unmade(&e))?;
-    // In rows of tools there is none of a case without.
+    // Rows of tools have no cases without a tool.
     let format = find(&typed.format).filter(|_| typed.table != TOOLS);
     format.and_then(|format| left_out(format, run)).iter().for_each(|line| complain(line));
     target.fill(|file| file.write_all(&text)).map_err(|e| unwritten(&e))?;
@@ -63,7 +60,6 @@ pub(super) fn export(typed: &Export) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(if unmet { code::VERDICT } else { 0 }))
 }
 
-/// The runs of a tag in one file.
 fn several(typed: &Export, write: RunsWriter, runs: &[Run], target: &Target) -> Result<ExitCode, Failure> {
     if !typed.require.is_empty() {
         return Err(Failure::usage(
@@ -79,7 +75,7 @@ fn several(typed: &Export, write: RunsWriter, runs: &[Run], target: &Target) -> 
     Ok(ExitCode::SUCCESS)
 }
 
-/// A format cannot hold this, or it could not be written.
+/// The failure for a format that cannot hold the run, or cannot be written.
 fn unmade(error: &io::Error) -> Failure {
     match error.kind() {
         io::ErrorKind::InvalidInput => Failure::usage(error.to_string()),

@@ -1,4 +1,4 @@
-//! `plimsoll serve`, `plimsoll key` and the private far end: from what was typed to a server that runs.
+//! `plimsoll serve`, `plimsoll key` and the private server of loopback runs.
 
 use std::io::{IsTerminal, Write};
 use std::net::SocketAddr;
@@ -16,27 +16,21 @@ use plimsoll_units::text::counted;
 
 use super::{Failure, code};
 
-/// Where a key is looked for when no file is named.
+/// Environment variable with a key, used if no file is named.
 const VARIABLE: &str = "PLIMSOLL_KEY";
 
-/// The key of the server that a run names: of the file, else of the environment; none means an open server.
-///
-/// # Errors
-/// What is there is no key.
+/// The key for a server: from the file, else from the environment; `None` for an open server.
 pub(super) fn key(file: Option<&Path>) -> Result<Option<Key>, Failure> {
     let usage = |e: KeyError| Failure::usage(e.to_string());
     match (file, std::env::var_os(VARIABLE)) {
         (Some(path), _) => Key::read(path).map(Some).map_err(usage),
-        // What is not UTF-8 is no key, and no reason to go on without one.
+        // Non-UTF-8 text is no key, and must not count as none.
         (None, Some(text)) => Key::from_hex(&text.to_string_lossy(), VARIABLE).map(Some).map_err(usage),
         (None, None) => Ok(None),
     }
 }
 
-/// Makes a key: into a new file, or on stdout.
-///
-/// # Errors
-/// The file exists, or cannot be written.
+/// Writes a new key to a new file or stdout. Fails if the file exists or cannot be written.
 pub(super) fn new_key(file: Option<&Path>) -> Result<ExitCode, Failure> {
     let key = fresh_key()?;
     match file {
@@ -55,10 +49,6 @@ fn fresh_key() -> Result<Key, Failure> {
     Key::random().map_err(|e| Failure::environment(format!("cannot create a key: {e}")))
 }
 
-/// Serves until a signal comes.
-///
-/// # Errors
-/// It may not or cannot.
 pub(super) fn serve(typed: &Serve) -> Result<ExitCode, Failure> {
     if rustix::process::geteuid().is_root() && !typed.allow_root {
         return Err(Failure {
@@ -104,7 +94,7 @@ pub(super) fn serve(typed: &Serve) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// How clients call a server that listens there: by its address, or by this machine's name where it is any.
+/// The server's address for clients; this machine's name if it listens on all addresses.
 fn place(address: Option<SocketAddr>, port: u16) -> String {
     match address {
         // The interface is the client's own.
@@ -119,7 +109,7 @@ fn place(address: Option<SocketAddr>, port: u16) -> String {
     }
 }
 
-/// Says where it listens and what a client types.
+/// Prints the server's addresses, and the command for clients.
 fn announce(typed: &Serve, server: &Server, key: &Key) {
     let addresses: Vec<String> = server.addresses().iter().map(ToString::to_string).collect();
     let place = place(server.addresses().first().copied(), typed.port);
@@ -136,12 +126,11 @@ fn announce(typed: &Serve, server: &Server, key: &Key) {
     if std::io::stdout().is_terminal() {
         text += "Ctrl-C ends it\n";
     }
-    // A reader that has gone does not end the server.
+    // A closed pipe does not end the server.
     let mut out = std::io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
-/// A line for each happening, on stderr.
 fn log(happening: Happening) {
     let line = match happening {
         Happening::Began(peer) => format!("{peer}: session"),
@@ -159,10 +148,7 @@ fn log(happening: Happening) {
     crate::output::whole(&format!("{} {line}", plimsoll_system::wall::now().strftime("%FT%TZ")));
 }
 
-/// Is the private far end of a run over loopback.
-///
-/// # Errors
-/// It has no orders, or cannot listen.
+/// Runs the private server of a loopback run, controlled by stdin.
 pub(super) fn private() -> Result<ExitCode, Failure> {
     plimsoll_system::program::take_name();
     let served = serve_private(&std::io::stdin(), std::io::stdout());

@@ -1,4 +1,4 @@
-//! The formats that each command offers, from the one list of them: the values of `--format`, its help and its errors.
+//! Adds the formats of each command, from the list of formats, to `--format`, help and errors.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
@@ -33,7 +33,7 @@ fn of(subject: Subject) -> impl FnOnce(Arg) -> Arg {
     move |arg| arg.value_parser(Offered(subject))
 }
 
-/// Reads the name of a format that can write this.
+/// Parses the name of a format for a subject.
 #[derive(Clone, Copy, Debug)]
 struct Offered(Subject);
 
@@ -50,7 +50,7 @@ impl TypedValueParser for Offered {
         arg: Option<&Arg>,
         value: &std::ffi::OsStr,
     ) -> Result<String, clap::Error> {
-        // A format that there is, but not for this, says more than a list of values.
+        // An existing format that does not fit gets a specific error instead of the list of values.
         match value.to_str().filter(|name| find(name).is_some_and(|format| !self.0.is_in(format))) {
             Some(name) => {
                 let why = format!("{}\n", NoFormat::new(name, self.0));

@@ -1,4 +1,4 @@
-//! `plimsoll gate`: measures the cases of a level, measures again what is low, and answers healthy, sick or unknown.
+//! `plimsoll gate`: measures, retests low results, and decides: healthy, sick or unknown.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -26,29 +26,26 @@ use super::{
 };
 use crate::output;
 
-/// Share of the level's time after which no measurement begins.
+/// Share of the time limit after which no measurement starts.
 const MEASURING: f64 = 0.85;
-/// Share of the level's time after which a measurement is broken off: a server that is busy, or a disk that hangs, may keep one for minutes.
+/// Share of the time limit after which a measurement is aborted, such as one on a hanging disk.
 const MAX_TIME_SHARE: f64 = 0.95;
-/// Share of the level's time for the first measurements.
+/// Share of the time limit for the first measurements.
 const FIRST_TIME_SHARE: f64 = 0.55;
-/// Share of the memory that level 1 may take.
+/// Share of the memory that level 1 may use.
 const MAX_MEMORY_SHARE: f64 = 0.05;
-/// The plans of the levels. They say nothing of how long a gate may take: [`Typed::most`] does.
+/// Plans of the levels. The time limit of a gate is [`Typed::most`].
 const PLANS: [&str; 3] = ["gate", "quick", "standard"];
-/// Samples of a case that is measured again, where its plan would go on until its figure is precise.
+/// Samples of a retested case whose plan would continue until its figure is precise.
 const RETEST_SAMPLES: u32 = 10;
-/// Earlier runs of this machine that say what is usual.
+/// Earlier runs of this machine that define the usual result.
 const MAX_EARLIER_RUNS: usize = 30;
-/// Runs of the history that are looked at for them.
+/// Runs of the history that are searched for them.
 const LOOKED_AT: usize = 200;
-/// Longest pause between two measurements of one case: what disturbs one shall not disturb all.
+/// Longest pause between measurements of one case: a disturbance of one must not affect all.
 const MAX_RETEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Measures, prints the answer, and ends with its exit code.
-///
-/// # Errors
-/// Nothing can be measured: the code of that says nothing of the machine.
+/// Measures, prints the answer, and returns its exit code.
 pub(super) fn gate(typed: &Typed) -> Result<ExitCode, Failure> {
     let begun = Instant::now();
     let started = wall::now().to_string();
@@ -97,7 +94,7 @@ fn shape(form: Form) -> report::gate::Shape {
     }
 }
 
-/// The exit code of an answer, as who asks reads it.
+/// The exit code of an answer, in the convention of the requested format.
 fn exit_code(typed: &Typed, answer: Answer, interrupted: bool) -> u8 {
     let unknown = typed.exit_unknown.and_then(|code| u8::try_from(code).ok());
     match (answer, typed.format) {
@@ -111,8 +108,7 @@ fn exit_code(typed: &Typed, answer: Answer, interrupted: bool) -> u8 {
     }
 }
 
-/// The plan of the level, on this machine. Each level that writes a file also has the disk case of level 1, with every read
-/// checked.
+/// The plan of the level; above 1 with the disk case of level 1, which verifies every read.
 fn prepared(typed: &Typed) -> Result<Prepared, Failure> {
     let mut prepared = prepared_at(typed.level, typed)?;
     if typed.level > 1 && typed.beside.dir.is_some() {
@@ -138,7 +134,7 @@ fn prepared_at(level: u32, typed: &Typed) -> Result<Prepared, Failure> {
     Ok(Prepared { key, ..prepared })
 }
 
-/// Leaves out what this gate does not measure, and says of each case why.
+/// Removes cases that this gate does not measure; returns each with the reason.
 fn reduced(prepared: &mut Prepared, typed: &Typed) -> Vec<Unjudged> {
     let memory =
         prepared.machine.memory_available_bytes().or(prepared.machine.memory.total_bytes).unwrap_or(u64::MAX);
@@ -151,7 +147,7 @@ fn reduced(prepared: &mut Prepared, typed: &Typed) -> Vec<Unjudged> {
         let on_files = is_file(case);
         let size = case.size().unwrap_or(0).saturating_mul(case.threads().max(1) as u64);
         let why = match &planned.candidate.feasible {
-            // Without a directory nothing is written anywhere.
+            // Without --dir no file is written.
             _ if on_files && typed.beside.dir.is_none() => Some("needs --dir".to_owned()),
             Err(why) => Some(why.to_string()),
             Ok(()) if takes_server && case.server().is_none() => Some("needs --server".to_owned()),
@@ -172,7 +168,7 @@ fn reduced(prepared: &mut Prepared, typed: &Typed) -> Vec<Unjudged> {
         }));
         is_kept
     });
-    // The disk that was asked for is not known to be well where none of its cases can be measured.
+    // The requested disk must not pass if none of its cases can be measured.
     if typed.beside.dir.is_some() && !prepared.planned.iter().any(|planned| is_file(&planned.candidate.case))
     {
         dropped.iter_mut().filter(|one| is_file(&one.case)).for_each(|one| one.failed = true);
@@ -180,13 +176,14 @@ fn reduced(prepared: &mut Prepared, typed: &Typed) -> Vec<Unjudged> {
     dropped
 }
 
-/// What is usual: of the fleet first, then of the history.
+/// The usual results: of the fleet, then of the history.
 fn usual(typed: &Typed, machine: &Machine) -> Result<Vec<Usual>, Failure> {
     let fleet = typed.fleet.as_deref().map(|file| fleet(file, machine)).transpose()?.flatten();
     Ok(fleet.into_iter().chain(history(typed.store.as_deref(), machine)?).collect())
 }
 
-/// The fleet of a document; none where it has too few machines of this kind: one command serves all machines of a mixed fleet.
+/// The fleet of a document; `None` if it has too few machines of this kind, as one command serves
+/// all machines of a mixed fleet.
 fn fleet(file: &Path, machine: &Machine) -> Result<Option<Usual>, Failure> {
     let shown = || plimsoll_units::text::shown_bytes(file.as_os_str().as_encoded_bytes());
     let wrong = |why: String| {
@@ -197,7 +194,7 @@ fn fleet(file: &Path, machine: &Machine) -> Result<Option<Usual>, Failure> {
     Ok(Usual::of_fleet(&run, machine).map_err(few).ok())
 }
 
-/// The runs of this machine in the history; none where there is no history. One that was named must be there.
+/// Runs of this machine in the history. A history that was named must exist.
 fn history(store: Option<&Path>, machine: &Machine) -> Result<Option<Usual>, Failure> {
     let location = match (output::location(store), store) {
         (Ok(Some(location)), _) => location,
@@ -216,7 +213,7 @@ fn history(store: Option<&Path>, machine: &Machine) -> Result<Option<Usual>, Fai
     let own = lines.iter().filter(|line| line.status == RunStatus::Complete && of_host(&line.host));
     let mut runs: Vec<Run> = Vec::new();
     for line in own.take(LOOKED_AT) {
-        // An imported run may be of another machine of that name.
+        // An imported run may come from another machine with the same name.
         if store.is_imported(&line.id).map_err(|e| store_failure(&e))? {
             continue;
         }
@@ -232,13 +229,12 @@ fn history(store: Option<&Path>, machine: &Machine) -> Result<Option<Usual>, Fai
     Ok(Usual::of_history(&runs, machine))
 }
 
-/// Says that the usual history cannot be used: under a daemon there is often no HOME to find it by.
+/// Warns that the default history cannot be used: a daemon often has no HOME.
 fn unused(why: &StoreError) -> Option<Usual> {
     output::complain(&format!("no history is used: {why}"));
     None
 }
 
-/// What measures.
 struct Measuring<'a> {
     prepared: Prepared,
     asked: Receiver<()>,
@@ -248,7 +244,7 @@ struct Measuring<'a> {
 }
 
 impl Measuring<'_> {
-    /// Measures all cases, and again what is low, until it is decided or the time is over. Whether it was interrupted.
+    /// Measures all cases and retests low ones. Returns whether it was interrupted.
     fn all(&mut self, gate: &mut Gate) -> Result<bool, Failure> {
         let every = self.prepared.planned.clone();
         if every.is_empty() {
@@ -281,24 +277,24 @@ impl Measuring<'_> {
         Ok(interrupted && !self.is_over())
     }
 
-    /// Whether measurements are broken off because the time is over, and not because somebody asked.
+    /// Whether time is over, if measurements were aborted without a signal.
     fn is_over(&self) -> bool {
         self.begun.elapsed() >= self.most.mul_f64(MAX_TIME_SHARE)
     }
 
-    /// What is left of the time for measuring.
     fn left(&self) -> Duration {
         self.most.mul_f64(MEASURING).saturating_sub(self.begun.elapsed())
     }
 
-    /// Waits so that the measurements that are needed are spread over the time that is left. Whether it was interrupted.
+    /// Pauses to spread measurements over the remaining time. Returns whether it was interrupted.
     fn paused(&self, needed: usize, took: Duration) -> bool {
         let each = self.left() / u32::try_from(needed.max(1)).unwrap_or(u32::MAX);
         let pause = each.saturating_sub(took).min(MAX_RETEST_PAUSE);
         needed > 0 && !pause.is_zero() && self.asked.recv_timeout(pause).is_ok()
     }
 
-    /// Measures these cases once: what came of them, what others used meanwhile, and whether it was interrupted.
+    /// Measures these cases once. Returns the results, the use of the machine by other processes,
+    /// and whether it was interrupted.
     fn measured(
         &self,
         cases: &[Planned],

@@ -1,4 +1,4 @@
-//! `plimsoll gather`: run documents of many machines as one, with the machines that stand out, are missing or failed.
+//! `plimsoll gather`: joins run documents of machines and names outliers, missing and failed ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -19,20 +19,16 @@ use serde_json::json;
 use super::{Failure, code, complain, ending, target, unwritten};
 use crate::output::nothing_measured;
 
-/// Largest file that is read: a log of more than a thousand machines with all their series.
+/// Largest input file in bytes: a log of more than a thousand machines with all their series.
 const MAX_BYTES: u64 = 1 << 30;
-/// Largest file that `--expect` may name.
 const MAX_NAMES: u64 = 1 << 20;
-/// Documents up to which distributions of latencies are kept: they are most of a document, and only the page of one machine
-/// draws them.
+/// With more documents, latency distributions are dropped: they are most of a document, and only
+/// the page of a single machine shows them.
 const MAX_WHOLE_DOCUMENTS: usize = 100;
-/// Names in a line, and lines of a kind, that are told.
+/// Most names in a line, and most lines of a kind.
 const MAX_NAMES_SHOWN: usize = 5;
 
-/// Joins the documents, prints or writes what comes of them.
-///
-/// # Errors
-/// No document can be read, or a file cannot be written.
+/// Joins the documents and prints or writes the result.
 pub(super) fn gather(typed: &Gather) -> Result<ExitCode, Failure> {
     let [to_json, to_html] = targets(typed)?;
     let expected = typed.expect.as_deref().map(expected).transpose()?.unwrap_or_default();
@@ -59,7 +55,7 @@ pub(super) fn gather(typed: &Gather) -> Result<ExitCode, Failure> {
     }))
 }
 
-/// Writes the document and makes the page at the same time: of thousands of machines each takes seconds.
+/// Writes the document and the page in parallel: with thousands of machines each takes seconds.
 fn written(run: &Run, to_json: Option<&Target>, to_html: Option<&Target>) -> Result<(), Failure> {
     let (document, page) = std::thread::scope(|scope| {
         let page = || html::page(std::slice::from_ref(run), &Beside::default());
@@ -80,7 +76,6 @@ fn panicked() -> Failure {
     )
 }
 
-/// Where the document and the page go, which are two places.
 fn targets(typed: &Gather) -> Result<[Option<Target>; 2], Failure> {
     super::distinct([("--expect", &typed.expect), ("--json", &typed.json), ("--html", &typed.html)])?;
     let read: Vec<PathBuf> = typed.paths.iter().flat_map(|path| files_of(path).unwrap_or_default()).collect();
@@ -89,18 +84,16 @@ fn targets(typed: &Gather) -> Result<[Option<Target>; 2], Failure> {
     Ok([of(&typed.json)?, of(&typed.html)?])
 }
 
-/// What was read.
 #[derive(Default)]
 struct Found {
     runs: Vec<Run>,
-    /// What could not be read, a line each.
     wrong: Vec<String>,
-    /// Whether there are more documents than those whose distributions are kept.
+    /// Whether there are more than [`MAX_WHOLE_DOCUMENTS`].
     are_many: bool,
 }
 
 impl Found {
-    /// Reads files, the files of directories, and stdin; files on all CPUs.
+    /// Reads files on all CPUs, files of directories, and stdin.
     fn of(paths: &[PathBuf]) -> Result<Self, Failure> {
         let (mut all, mut files) = (Self::default(), Vec::new());
         for path in paths {
@@ -146,7 +139,6 @@ impl Found {
         }
     }
 
-    /// The documents of a text.
     fn take(&mut self, name: &str, text: &str) {
         let before = self.runs.len() + self.wrong.len();
         for document in Run::parse_all(text) {
@@ -167,7 +159,7 @@ impl Found {
     }
 }
 
-/// A run in less memory: without distributions, and without room for more than it has.
+/// Removes distributions and spare capacity to save memory.
 fn slim(run: &mut Run) {
     run.measurements.shrink_to_fit();
     for measurement in &mut run.measurements {
@@ -180,7 +172,7 @@ fn slim(run: &mut Run) {
     }
 }
 
-/// All of it as text; a log may have bytes that are none.
+/// Reads text; invalid UTF-8, as in logs, is replaced.
 fn bounded(from: impl Read) -> io::Result<String> {
     let mut bytes = Vec::new();
     from.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
@@ -195,7 +187,7 @@ fn bounded(from: impl Read) -> io::Result<String> {
     Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
 }
 
-/// The documents of a directory, by name; of a file itself.
+/// The documents of a directory, sorted by name, or the file itself.
 fn files_of(path: &Path) -> Result<Vec<PathBuf>, String> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
@@ -209,7 +201,7 @@ fn files_of(path: &Path) -> Result<Vec<PathBuf>, String> {
     if files.is_empty() { Err(format!("{shown}: the directory has no .json file")) } else { Ok(files) }
 }
 
-/// The names in a file: one a line, comments after `#`.
+/// The names in a file: one per line, with comments after `#`.
 fn expected(path: &Path) -> Result<BTreeSet<String>, Failure> {
     let file = shown_bytes(path.as_os_str().as_encoded_bytes());
     let text = plimsoll_units::text::read_small(path, MAX_NAMES).map_err(|why| {
@@ -219,7 +211,7 @@ fn expected(path: &Path) -> Result<BTreeSet<String>, Failure> {
     Ok(names.filter(|name| !name.is_empty()).collect())
 }
 
-/// One run of all that was found; it is partial where a machine or a document is missing.
+/// One run of everything that was read; partial if a machine or document is missing.
 fn run_of(found: Found, expected: &BTreeSet<String>) -> Result<Run, Failure> {
     let Found { runs, wrong, .. } = found;
     tell(&wrong);
@@ -231,10 +223,7 @@ fn run_of(found: Found, expected: &BTreeSet<String>) -> Result<Run, Failure> {
     together(runs, expected, unreadable(&wrong).into_iter().collect())
 }
 
-/// One run of these; `lost` says what is known to be missing.
-///
-/// # Errors
-/// There is none.
+/// One run of these; `lost` are findings about missing ones. Fails if there is none.
 pub(super) fn together(
     runs: Vec<Run>,
     expected: &BTreeSet<String>,
@@ -259,7 +248,7 @@ pub(super) fn together(
     Ok(joined(first, parts.collect(), all.concat()))
 }
 
-/// Some of these lines on stderr, and how many more there are.
+/// Prints the first lines to stderr, and how many more there are.
 fn tell(lines: &[String]) {
     lines.iter().take(MAX_NAMES_SHOWN).for_each(|line| complain(line));
     if let Some(more @ 1..) = lines.len().checked_sub(MAX_NAMES_SHOWN) {
@@ -267,7 +256,7 @@ fn tell(lines: &[String]) {
     }
 }
 
-/// The documents of the plan, options and version that most have, or of several the latest; and the others.
+/// Splits off documents without the most common (or latest) plan, options and version.
 fn alike(runs: Vec<Run>) -> (Vec<Run>, Vec<Run>) {
     let key = |run: &Run| [run.plan.name.clone(), run.version.clone(), run.plan.text.clone()];
     let mut groups: BTreeMap<[String; 3], (usize, String)> = BTreeMap::new();
@@ -284,7 +273,6 @@ fn names(run: &Run) -> impl Iterator<Item = &str> {
     run.nodes.iter().map(|node| node.name.as_str())
 }
 
-/// Some names in a line.
 fn told<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<String> = names.map(|name| shown_within(name, 64)).collect();
     let more = names.len().saturating_sub(MAX_NAMES_SHOWN);
@@ -296,7 +284,7 @@ fn about(code: &str, text: String, run: &Run) -> Finding {
     Finding { code: code.to_owned(), text, evidence: json!({ "nodes": names(run).collect::<Vec<_>>() }) }
 }
 
-/// That a document is of another plan or version than most, of which `usual` is one.
+/// The finding that a document has another plan or version than most, such as `usual`.
 fn left_out(run: &Run, usual: &Run) -> Finding {
     let why = |what: &str, own: &str, most: &str| {
         format!("its document is of {what} {}, most are of {}", shown_within(own, 60), shown_within(most, 60))
@@ -311,13 +299,12 @@ fn left_out(run: &Run, usual: &Run) -> Finding {
     about("machine-left-out", text, run)
 }
 
-/// The wrong answers of a run that is left out, which are no less wrong for that.
 fn wrong_answers(run: &Run) -> impl Iterator<Item = Finding> {
     let wrong = run.measurements.iter().filter_map(|made| Some((made, made.wrong_answer.as_deref()?)));
     wrong.map(|(made, wrong)| about(WRONG_ANSWER, format!("{}: {wrong}", shown_within(&made.node, 64)), run))
 }
 
-/// That a machine's run ended before its time, or has no figure. What a joined document lacks, it says itself.
+/// The finding that a machine's run ended early or has no figure.
 fn faulty(run: &Run) -> Option<Finding> {
     let nodes = told(names(run));
     let text = match nothing_measured(run) {
@@ -333,7 +320,7 @@ fn faulty(run: &Run) -> Option<Finding> {
     Some(about("machine-failed", text, run))
 }
 
-/// Machines that were expected and sent nothing; others are named on stderr.
+/// Findings about expected machines that are missing. Prints unexpected ones to stderr.
 fn missing(expected: &BTreeSet<String>, runs: &[Run], left_out: &[Run]) -> Vec<Finding> {
     let here: BTreeSet<&str> = runs.iter().chain(left_out).flat_map(names).collect();
     let others: Vec<&str> = here.iter().copied().filter(|name| !expected.contains(*name)).collect();
@@ -349,7 +336,6 @@ fn missing(expected: &BTreeSet<String>, runs: &[Run], left_out: &[Run]) -> Vec<F
     gone.map(of).collect()
 }
 
-/// That documents could not be read.
 fn unreadable(wrong: &[String]) -> Option<Finding> {
     let first = wrong.first()?;
     Some(Finding {
@@ -362,7 +348,7 @@ fn unreadable(wrong: &[String]) -> Option<Finding> {
     })
 }
 
-/// One run of all, whose plan and beginning are those of the first.
+/// Joins all runs; plan and start are those of the first.
 fn joined(first: Run, rest: Vec<Run>, lost: Vec<Finding>) -> Run {
     let elapsed_s = rest.iter().map(|run| run.elapsed_s).fold(first.elapsed_s, f64::max);
     let header =

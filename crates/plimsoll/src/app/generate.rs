@@ -1,4 +1,4 @@
-//! `plimsoll generate DIR` (hidden): man pages and completions, all of them from the one definition of the command line.
+//! `plimsoll generate DIR` (hidden): writes man pages and shell completions.
 
 use std::fs;
 use std::io;
@@ -10,13 +10,10 @@ use clap_complete::Shell;
 
 use super::{Failure, target, unwritten};
 
-/// Shells that people's completions are made for.
 const SHELLS: [Shell; 3] = [Shell::Bash, Shell::Zsh, Shell::Fish];
 
-/// Writes `man1/*.1` and a file for each shell into the directory, which is made.
-///
-/// # Errors
-/// The directory cannot be written, or another user has planted something in it.
+/// Writes `man1/*.1` and a file per shell into the directory, which is created. Fails if it cannot
+/// be written, or another user has put something into it.
 pub(super) fn generate(directory: &Path) -> Result<ExitCode, Failure> {
     let made = tempfile::tempdir().and_then(|work| files(work.path()).map(|()| work));
     let work =
@@ -27,7 +24,7 @@ pub(super) fn generate(directory: &Path) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Puts the files of one directory into another, which is made, as documents are written.
+/// Copies the files of one directory into another, which is created.
 fn put(from: &Path, to: &Path) -> Result<(), Failure> {
     let failed = |e: io::Error| {
         Failure::environment(format!("generate {}: {e}; use a directory that can be written", name(to)))
@@ -47,7 +44,6 @@ fn name(path: &Path) -> String {
     plimsoll_units::text::shown_bytes(path.as_os_str().as_encoded_bytes())
 }
 
-/// Makes all files.
 fn files(directory: &Path) -> io::Result<()> {
     let man = directory.join("man1");
     fs::create_dir_all(&man)?;
@@ -58,7 +54,7 @@ fn files(directory: &Path) -> io::Result<()> {
     clap_mangen::generate_to(command, &man)
 }
 
-/// The command as people see it: what plimsoll starts itself with is in no completion.
+/// The command without the hidden commands by which plimsoll starts itself.
 fn shown(command: Command) -> Command {
     let kept: Vec<Command> = command.get_subcommands().filter(|c| !c.is_hide_set()).cloned().collect();
     Command::new("plimsoll")

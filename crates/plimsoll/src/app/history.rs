@@ -1,4 +1,4 @@
-//! `plimsoll history`: lists, shows, tags, notes, imports, deletes.
+//! `plimsoll history`: lists, shows, tags, annotates, imports and deletes runs.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -15,10 +15,6 @@ use super::named_runs::History as Open;
 use super::{Failure, printed, store_failure};
 use crate::output;
 
-/// Does what is asked.
-///
-/// # Errors
-/// There is no history, no such run, or the file cannot be written.
 pub(super) fn history(typed: &History) -> Result<ExitCode, Failure> {
     let style = Style::detect(Wishes::default());
     match typed.asked() {
@@ -71,7 +67,7 @@ pub(super) fn history(typed: &History) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Accepts the level of a run, and prints with which run baselines begin.
+/// Accepts the level of a run, and prints the run with which baselines now start.
 fn accept(store: &mut Store, name: &str, style: &Style) -> Result<ExitCode, Failure> {
     let run = store.load(name).map_err(|e| store_failure(&e))?;
     let first = store.accept(&run).map_err(|e| store_failure(&e))?;
@@ -79,7 +75,6 @@ fn accept(store: &mut Store, name: &str, style: &Style) -> Result<ExitCode, Fail
     printed(&report::history::accepted(&first, style))
 }
 
-/// Enters the runs of files. All are read before the first is entered.
 fn import_all(typed: &History, files: &[PathBuf]) -> Result<ExitCode, Failure> {
     let mut runs = Vec::new();
     for file in files {
@@ -95,14 +90,14 @@ fn import_all(typed: &History, files: &[PathBuf]) -> Result<ExitCode, Failure> {
     printed(&format!("{entered} entered{here}\n"))
 }
 
-/// Enters a run. Whether it was new.
+/// Returns whether the run was new.
 fn import(store: &mut Store, run: &Run) -> Result<bool, Failure> {
     store.import(run).map_err(|e| store_failure(&e))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wanted {
-    /// A run, or figures where there is no such run.
+    /// A run, else figures.
     Either,
     /// Figures over time.
     Figures,
@@ -135,7 +130,7 @@ fn show(
     printed(&report::trend::text(&trends, style))
 }
 
-/// The history, if there is one.
+/// The history, which must exist.
 fn existing(typed: &History) -> Result<Store, Failure> {
     Open::new(typed.store.as_deref()).open()?;
     writable(typed)

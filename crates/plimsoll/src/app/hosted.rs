@@ -1,5 +1,6 @@
-//! `plimsoll hosted`: the run of a machine that another plimsoll reached by ssh. Its order comes on stdin, whose end ends the run; what it
-//! measured goes to stdout. Then it measures again, and with other machines, as it is asked.
+//! `plimsoll hosted`: the run of a node that another plimsoll started by ssh. It reads the order on
+//! stdin, whose end also ends the run, and writes results to stdout. Then it repeats cases, or
+//! measures with other nodes, on request.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -26,33 +27,29 @@ use super::prepared::Prepared;
 use super::resume::{self, Begun};
 use super::{Failure, Seat, interrupts, printed};
 
-/// Largest line that comes: an order with a plan, limits, a key and what was measured before.
+/// Largest input line in bytes: an order with a plan, limits, a key and earlier measurements.
 const MAX_LINE_BYTES: u64 = 64 << 20;
-/// The document on its way.
 const DOCUMENT: &str = "run.json";
 const LIMITS: &str = "limits.toml";
-/// The copy of this program, as the shell there calls it.
+/// File name of the copy of this program, which the remote shell uses.
 const PROGRAM: &str = "plimsoll";
-/// The order comes at once; where it does not, nobody is there.
+/// Longest wait for the order, which is sent at once.
 const ORDERED: Duration = Duration::from_secs(60);
-/// How often it says that it is there: a few of these must be lost before it is given up.
+/// Interval of keep-alive messages; several must be missed before the launcher gives up.
 const BEAT: Duration = Duration::from_secs(10);
-/// A run that is told to end does so in less.
+/// Longest time to end a run after a signal.
 const MAX_END_TIME: Duration = Duration::from_secs(20);
-/// Samples of what is measured again, and how many times as long as the plan's they are: each then spans several periods of a CPU quota
-/// (100 ms, unless it was set otherwise), whereas shorter ones may all lie where the quota is not spent yet.
+/// Samples of a retested case, and the factor for their length: each spans several periods of a CPU
+/// quota (100 ms by default); shorter ones may all lie before the quota is used up.
 const RETEST_SAMPLES: u32 = 5;
 const LONGER: f64 = 3.0;
-/// They last no longer, in seconds: all other machines wait.
+/// Longest sample of a retest in seconds: all other nodes wait.
 const MAX_RETEST_SAMPLE_SECONDS: f64 = 2.0;
 
-/// Measures as it is told to.
-///
-/// # Errors
-/// The order cannot be read, or stdout cannot be written.
+/// Measures as ordered. Fails if the order cannot be read or stdout cannot be written.
 pub(super) fn measure(directory: &Path) -> Result<ExitCode, Failure> {
     let own = super::own_program()?;
-    // From here on an end is one that removes what is here.
+    // From here on, ending also removes the files.
     let interrupts = interrupts()?;
     let files = Files { directory: directory.to_owned(), program: own.clone() };
     let _removed = files.clone();
@@ -83,7 +80,6 @@ pub(super) fn measure(directory: &Path) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(ended.code))
 }
 
-/// Carries out a command that prints, as it would be here.
 fn said(typed: Typed) -> Result<ExitCode, Failure> {
     let ended = match typed {
         Typed::Doctor(typed) => super::doctor::doctor(&typed),
@@ -103,7 +99,7 @@ fn thread(work: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
     started.map(drop).map_err(|e| Failure::environment(format!("cannot start a thread: {e}")))
 }
 
-/// What a run puts into its directory, which the shell that made it removes. That shell may be gone.
+/// Files of a run, in a directory that the shell which made it removes; that shell may be gone.
 #[derive(Clone)]
 struct Files {
     directory: PathBuf,
@@ -111,12 +107,12 @@ struct Files {
 }
 
 impl Drop for Files {
-    /// What cannot be removed is left to the shell.
+    /// The shell removes what remains.
     fn drop(&mut self) {
         for name in [DOCUMENT, LIMITS] {
             let _ = fs::remove_file(self.directory.join(name));
         }
-        // Somebody may have typed another directory.
+        // A user may have typed another directory.
         let copy = self.directory.join(PROGRAM);
         let place = |path: &Path| fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
         if place(&copy).is_some_and(|copy| Some(copy) == place(&self.program)) {
@@ -126,7 +122,7 @@ impl Drop for Files {
     }
 }
 
-/// Passes on what comes, and ends the run with the connection, as a signal would.
+/// Passes on lines from stdin, and ends the run when the connection ends, as a signal would.
 fn heard(tell: Sender<String>, files: Files) {
     let mut from = BufReader::new(std::io::stdin());
     loop {
@@ -136,7 +132,7 @@ fn heard(tell: Sender<String>, files: Files) {
             break;
         }
     }
-    // Who waits for a question hears that none comes.
+    // Wakes the receiver that waits for a request.
     drop(tell);
     let own = rustix::process::getpid();
     let _ = kill_process(own, Signal::TERM);
@@ -145,13 +141,13 @@ fn heard(tell: Sender<String>, files: Files) {
     let _ = kill_process(own, Signal::KILL);
 }
 
-/// Says that this machine is there, until nobody listens.
+/// Sends keep-alive messages until stdout is closed.
 fn beat() {
     let ticks = tick(BEAT);
     while ticks.recv().is_ok() && printed(&alive()).is_ok() {}
 }
 
-/// The same JSON without the line ends between its values; within them there is none.
+/// JSON without its line breaks, which occur only between values.
 fn on_one_line(json: &str) -> String {
     json.lines().map(str::trim_start).collect()
 }
@@ -168,13 +164,11 @@ fn ordered(lines: &Receiver<String>) -> Result<Order, Failure> {
     serde_json::from_str(&line).map_err(|e| wrong(&e.to_string()))
 }
 
-/// What an order is.
 enum Ordered {
     Measure(Box<Asked>),
     Say(Typed),
 }
 
-/// What this machine is to measure.
 struct Asked {
     prepared: Prepared,
     common: Common,
@@ -183,7 +177,7 @@ struct Asked {
 }
 
 impl Asked {
-    /// The document goes into `file`.
+    /// Parses an order; its document is written to `file`.
     fn of(order: Order, directory: &Path, file: &Path, interrupts: Receiver<()>) -> Result<Ordered, Failure> {
         let words = std::iter::once("plimsoll".to_owned()).chain(order.words).map(Into::into);
         let typed = cli::parse(super::command(), words).map_err(|e| Failure::usage(cli::one_line(&e)))?;
@@ -208,7 +202,7 @@ impl Asked {
         let begun = order.begun.map(|run| *run);
         let before = begun.as_ref().map(|run| &run.machine);
         let mut prepared = Prepared { key, ..Prepared::new(&what, &common, before)? };
-        // They are measured on all machines at once.
+        // Cases that need several nodes are measured later.
         prepared.planned.retain(|planned| !is_on_machines(planned));
         if let Some(run) = &begun {
             resume::same_text(run, &mut prepared)?;
@@ -216,20 +210,19 @@ impl Asked {
         Ok(Ordered::Measure(Box::new(Self { prepared, common, interrupts, begun })))
     }
 
-    /// Measures. The exit code.
     fn carried_out(&self) -> Result<u8, Failure> {
         let begun = self.begun.clone().map(|run| Begun::sent(run, &self.prepared));
         let of = self.prepared.planned.len() * self.prepared.plan.repeat as usize;
         let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-        // Who listens no more ends the run by the end of the connection.
+        // If stdout is closed, the end of the connection ends the run.
         let tell = move |done| drop(printed(&progress(&Progress { done: number(done), of: number(of) })));
-        // So that the number of all is known from the beginning.
+        // Reports the total number of cases at the start.
         tell(self.begun.as_ref().map_or(0, |run| run.measurements.len()));
         let outputs = super::outputs(&self.common, &self.interrupts)?.heard_by(tell);
         super::carried_out_into(outputs, &self.prepared, &self.common, self.interrupts.clone(), begun)
     }
 
-    /// Measures cases once more, with few samples. The lines that answer.
+    /// Repeats cases with few samples. Returns the answer for the launcher.
     fn again(&self, cases: &[String]) -> String {
         let mut prepared = self.prepared.clone();
         (prepared.plan.repeat, prepared.plan.budget) = (1, None);
@@ -251,7 +244,7 @@ impl Asked {
         }
     }
 
-    /// Measures as it is asked, until nobody asks any more.
+    /// Measures on request until the requests end.
     fn attend(&self, lines: &Receiver<String>) -> Result<(), Failure> {
         let document = super::document(&self.prepared, &plimsoll_system::wall::run_id(), None);
         let mut neighbour = Neighbour::new(&self.prepared, &document, self.interrupts.clone());

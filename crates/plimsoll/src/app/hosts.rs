@@ -1,4 +1,4 @@
-//! `plimsoll run --hosts`: the plan on machines that a launcher reaches, each by itself, and their results as one run.
+//! `plimsoll run --hosts`: runs the plan on nodes that a launcher reaches, and joins the results.
 
 mod again;
 pub(super) mod between;
@@ -34,21 +34,16 @@ use super::{Failure, code, complain, ending, gather, interrupts};
 use kept::Kept;
 use tools::OnMachines;
 
-/// Largest file that names hosts.
 const MAX_NAMES: u64 = 1 << 20;
-/// Largest limits file, as of a run here.
 const MAX_LIMITS: u64 = 1 << 20;
-/// Seconds between two lines that say how far all are.
+/// Seconds between progress lines.
 const SAID: u32 = 10;
-/// A machine without a result.
+/// Code of findings about nodes without a result.
 const LOST: &str = "machine-lost";
-/// After an interrupt, results that are there come within this time: the whole ends within two seconds.
+/// Time for finished results to arrive after an interrupt: all ends within two seconds.
 const LAST_WORDS: Duration = Duration::from_millis(1500);
 
-/// Measures there, prints and stores the result here.
-///
-/// # Errors
-/// What was typed is wrong, or no machine has a result.
+/// Measures on the hosts; prints and stores the joined result.
 pub(super) fn measure(
     (what, common, key): (&What, &Common, Option<&Path>),
     typed: &Hosts,
@@ -86,7 +81,7 @@ pub(super) fn measure(
     ending::judged(ended.code(&run, kept), &prepared, &run).map(ExitCode::from)
 }
 
-/// The run that goes on: of these machines and, if a plan was typed, of that.
+/// The run to resume, which must match the hosts and, if typed, the plan.
 fn begun(wanted: &str, what: &What, hosts: &[Host], common: &Common) -> Result<Begun, Failure> {
     let begun = resume::begun(wanted, common)?;
     let run = &begun.run;
@@ -115,15 +110,11 @@ fn begun(wanted: &str, what: &What, hosts: &[Host], common: &Common) -> Result<B
     }
 }
 
-/// What each machine has measured before, by name.
 fn parts(run: &Run) -> BTreeMap<String, Run> {
     run.nodes.iter().filter_map(|node| Some((node.name.clone(), fleet::part(run, &node.name)?))).collect()
 }
 
-/// Prints what a command says on each machine, in the order in which they were named.
-///
-/// # Errors
-/// What was typed is wrong, or no machine said anything.
+/// Prints the output of a command on each node, in the order of the hosts.
 pub(super) fn say(typed: &Hosts, words: Vec<String>, quiet: bool) -> Result<ExitCode, Failure> {
     alone()?;
     let hosts = hosts(typed)?;
@@ -161,7 +152,7 @@ pub(super) fn say(typed: &Hosts, words: Vec<String>, quiet: bool) -> Result<Exit
     Ok(ExitCode::from(if interrupted { code::INTERRUPTED } else { worst }))
 }
 
-/// Refuses to reach all machines from each of many processes.
+/// Refuses to be started by an MPI launcher: each process would reach all hosts.
 fn alone() -> Result<(), Failure> {
     let why = "--hosts is not supported under mpirun or srun, where each process would reach all hosts";
     match plimsoll_cluster::started_with_others() {
@@ -170,7 +161,6 @@ fn alone() -> Result<(), Failure> {
     }
 }
 
-/// How the machines' runs ended.
 struct AllEnded {
     codes: Vec<u8>,
     interrupted: bool,
@@ -188,7 +178,7 @@ impl AllEnded {
     }
 }
 
-/// What all have measured by themselves and then between them, as one run.
+/// Measures each node's own cases, then those between nodes; returns one run.
 fn measured_by(
     call: &Call,
     fleet: &Fleet<'_>,
@@ -201,7 +191,6 @@ fn measured_by(
     let connected = std::mem::take(&mut all.connected);
     let mut ended = AllEnded { codes: std::mem::take(&mut all.codes), interrupted: all.interrupted };
     let mut run = joined(&mut all)?;
-    // In the order in which they were named.
     let place = |name: &str| fleet.hosts.iter().position(|host| host.name == name);
     run.nodes.sort_by_cached_key(|node| place(&node.name));
     if !all.interrupted && !connected.is_empty() {
@@ -230,16 +219,14 @@ fn measured_by(
     Ok((run, ended))
 }
 
-/// What the machines do after their own runs.
 struct Together<'a, 'b> {
     fleet: &'b Fleet<'a>,
     prepared: &'b Prepared,
-    /// The machines' names, by their numbers in the run.
     names: Vec<String>,
 }
 
 impl Together<'_, '_> {
-    /// Measures again what stands out, then between the machines. Whether it was interrupted.
+    /// Retests outliers, then measures between nodes. Returns whether it was interrupted.
     fn measured(&self, run: &mut Run, mut connected: BTreeMap<String, Session<'_>>) -> bool {
         let numbers = self.names.iter().enumerate();
         let numbered = numbers.filter_map(|(number, name)| Some((number, connected.remove(name)?)));
@@ -247,7 +234,7 @@ impl Together<'_, '_> {
         let interrupted = again::measured(run, self, &mut connected) || self.between(run, &mut connected);
         let gone = |(index, session): (&usize, &Session<'_>)| Some((*index, session.lost()?.to_owned()));
         let gone: Vec<(usize, String)> = connected.iter().filter(|_| !interrupted).filter_map(gone).collect();
-        // All at once; each is waited for then.
+        // All get the request before any is waited for.
         self.fleet.holds.iter().for_each(Hold::ask_to_end);
         if interrupted || !gone.is_empty() {
             run.status = RunStatus::Partial;
@@ -260,7 +247,7 @@ impl Together<'_, '_> {
         interrupted
     }
 
-    /// Adds what the machines measure to each other. Whether it was interrupted.
+    /// Adds network measurements between nodes. Returns whether it was interrupted.
     fn between(&self, run: &mut Run, connected: &mut Connected<'_>) -> bool {
         let (prepared, names) = (self.prepared, self.names.as_slice());
         let planned = between::cases(prepared);
@@ -270,7 +257,6 @@ impl Together<'_, '_> {
         let cases: Vec<String> =
             planned.iter().map(|planned| planned.candidate.case.id().to_string()).collect();
         let (made, interrupted) = self.fleet.heeded(|goes_on| {
-            // Once in a tenth of them.
             let begins = |round: usize, rounds: usize| {
                 let told = round.is_multiple_of(rounds.div_ceil(10));
                 let line = format!("measuring between the machines: round {} of {rounds}", round + 1);
@@ -285,7 +271,7 @@ impl Together<'_, '_> {
     }
 }
 
-/// Options that say how a run goes on here.
+/// Refuses options that control a run on this machine.
 fn refused(common: &Common) -> Result<(), Failure> {
     let instead = [
         (common.list, "--list", "leave out --hosts"),
@@ -300,7 +286,6 @@ fn refused(common: &Common) -> Result<(), Failure> {
     }
 }
 
-/// What each machine is to do.
 fn order(what: &What, common: &Common, key: Option<&Path>, words: Vec<String>) -> Result<Order, Failure> {
     let words = std::iter::once("run".to_owned()).chain(words).collect();
     let mut order = Order { words, ..Order::default() };
@@ -315,7 +300,7 @@ fn order(what: &What, common: &Common, key: Option<&Path>, words: Vec<String>) -
         let text = read_small(path, MAX_LIMITS).map_err(|e| Failure::usage(format!("--limits: {e}")))?;
         order.files.insert("limits".to_owned(), text);
     }
-    // The environment may hold a key for other work: no machine gets it without a server to use it on.
+    // The key may be for other work: nodes get it only together with a server.
     if !common.server.is_empty()
         && let Some(key) = super::far_end::key(key)?
     {
@@ -324,7 +309,7 @@ fn order(what: &What, common: &Common, key: Option<&Path>, words: Vec<String>) -
     Ok(order)
 }
 
-/// The launcher of `--launcher`, or the usual one for these hosts.
+/// The launcher of `--launcher`, or the default for these hosts.
 fn launcher(typed: &Hosts, hosts: &[Host]) -> Result<Launcher, Failure> {
     let mut launcher =
         Launcher::parse(typed.launcher()).map_err(|why| Failure::usage(format!("--launcher {why}")))?;
@@ -349,7 +334,7 @@ fn launcher(typed: &Hosts, hosts: &[Host]) -> Result<Launcher, Failure> {
     Ok(launcher.with_program(found))
 }
 
-/// What is copied: the named programs, and this one.
+/// Programs to copy: the named ones, and this one.
 fn programs(named: &[PathBuf]) -> Result<Vec<Program>, Failure> {
     let read = |path: &PathBuf| {
         let shown = shown_bytes(path.as_os_str().as_encoded_bytes());
@@ -363,7 +348,6 @@ fn programs(named: &[PathBuf]) -> Result<Vec<Program>, Failure> {
     Ok(programs)
 }
 
-/// The machines that were named.
 fn hosts(typed: &Hosts) -> Result<Vec<Host>, Failure> {
     let file = |option: &str, path: &Path| {
         let shown = shown_bytes(path.as_os_str().as_encoded_bytes());
@@ -394,18 +378,18 @@ fn hosts(typed: &Hosts) -> Result<Vec<Host>, Failure> {
     names::distinct(hosts).map_err(|why| named("--hosts", why))
 }
 
-/// What is done on each machine, and how it is reached.
+/// The order for every node, and how nodes are reached.
 struct Call {
     launcher: Launcher,
     programs: Vec<Program>,
     order: Order,
-    /// The name of the plan that its document must be of.
+    /// Name of the plan that a node's document must have.
     plan: Option<String>,
-    /// What was measured before, by machine.
+    /// Earlier measurements, by node.
     earlier: BTreeMap<String, Run>,
 }
 
-/// The machines, by their numbers, and what this process hears of the user.
+/// The nodes by index, their connections, and the user's interrupts.
 struct Fleet<'a> {
     hosts: &'a [Host],
     holds: &'a [Hold],
@@ -413,23 +397,20 @@ struct Fleet<'a> {
     says: bool,
 }
 
-/// What came of all.
 #[derive(Default)]
 struct All<'a> {
-    /// In the order in which the hosts were named.
     answers: Vec<Run>,
     codes: Vec<u8>,
     lost: Vec<Finding>,
-    /// Those that stay, by name.
+    /// Nodes that stay connected, by name.
     connected: BTreeMap<String, Session<'a>>,
     interrupted: bool,
 }
 
-/// What became of a machine.
 type Outcome<'a> = Result<(Answer, Session<'a>), String>;
 
 impl Call {
-    /// Measures on all, at most `at_once` at the same time. What a machine measured is kept when it ends.
+    /// Measures on all nodes, at most `at_once` at a time; stores each result when it arrives.
     fn all<'a>(&'a self, fleet: &Fleet<'a>, at_once: usize, kept: &mut Kept<'_>) -> Result<All<'a>, Failure> {
         let mut ended = BTreeMap::new();
         let work = |index: usize| self.one(&fleet.hosts[index], &fleet.holds[index]);
@@ -471,7 +452,7 @@ impl Call {
         for (index, host) in fleet.hosts.iter().enumerate() {
             match ended.remove(&index) {
                 Some(Ok((answer, session))) => {
-                    // What is no exit code of plimsoll's is what a machine made up.
+                    // Other exit codes are not plimsoll's.
                     let known = answer.ended.code <= code::FAR_END;
                     all.codes.push(if known { answer.ended.code } else { code::FAR_END });
                     all.answers.push(answer.run);
@@ -486,7 +467,7 @@ impl Call {
         all
     }
 
-    /// A machine gave nothing: what it gave before stays.
+    /// Records that a node gave no result; its earlier result stays.
     fn without(&self, host: &Host, why: &str, all: &mut All<'_>) {
         match self.earlier.get(&host.name) {
             Some(part) => {
@@ -503,8 +484,8 @@ fn unthreaded(error: &std::io::Error) -> Failure {
 }
 
 impl<'a> Fleet<'a> {
-    /// Does something with each machine, so many at once; `heard` gets what came of it, by its number. Whether it was
-    /// interrupted.
+    /// Calls `work` for each node, at most `at_once` in parallel, and `heard` with each result and
+    /// node index. Returns whether it was interrupted.
     fn each<T: Send>(
         &self,
         at_once: usize,
@@ -520,13 +501,13 @@ impl<'a> Fleet<'a> {
                 let (tell, next, work) = (tell.clone(), &next, &work);
                 let one_by_one = move || {
                     while let Some(index) = next() {
-                        // Who listens does so until all have ended.
+                        // The receiver lives until all have ended.
                         let _ = tell.send((index, work(index)));
                     }
                 };
                 match std::thread::Builder::new().name("node".to_owned()).spawn_scoped(scope, one_by_one) {
                     Ok(_) => {}
-                    // Those that there are take all hosts, one after the other.
+                    // The threads that started serve all hosts.
                     Err(_) if started > 0 => break,
                     Err(e) => return Err(unthreaded(&e)),
                 }
@@ -536,7 +517,7 @@ impl<'a> Fleet<'a> {
         })
     }
 
-    /// Hears what happens until nothing more can, and looks after the connections meanwhile. Whether it was interrupted.
+    /// Receives results and maintains the connections. Returns whether it was interrupted.
     fn follow<T>(&self, happenings: &Receiver<T>, stop: impl Fn(), mut heard: impl FnMut(T)) -> bool {
         let (mut interrupts, mut last) = (self.interrupts.clone(), never());
         let seconds = tick(Duration::from_secs(1));
@@ -564,8 +545,8 @@ impl<'a> Fleet<'a> {
         }
     }
 
-    /// Works with connected machines, in a thread of its own, and looks after the connections meanwhile. `work` gets what tells a line
-    /// and whether it goes on. Whether it was interrupted.
+    /// Runs `work` on its own thread while it maintains the connections; `work` gets a function
+    /// that prints a line and returns whether to go on. Returns whether it was interrupted.
     fn heeded<T: Send + Default>(
         &self,
         work: impl FnOnce(&dyn Fn(Option<String>) -> bool) -> T + Send,
@@ -577,7 +558,7 @@ impl<'a> Fleet<'a> {
             let stop = || goes_on.store(false, Ordering::Relaxed);
             let works = move || {
                 work(&|line| {
-                    // Who listens does so until this ends.
+                    // The receiver lives until this thread ends.
                     line.into_iter().for_each(|line| drop(tell.send(line)));
                     goes_on.load(Ordering::Relaxed)
                 })
@@ -589,12 +570,12 @@ impl<'a> Fleet<'a> {
                     complain(&line);
                 }
             });
-            // A bug there has been told by the panic's own message.
+            // The panic hook has printed the message.
             (thread.join().unwrap_or_default(), interrupted)
         })
     }
 
-    /// Cases that have ended on all machines, and those of their plans.
+    /// Ended cases of all nodes, and the total.
     fn progress(&self) -> Progress {
         let sum = |sum: Progress, hold: &Hold| {
             let one = hold.progress();
@@ -603,7 +584,8 @@ impl<'a> Fleet<'a> {
         self.holds.iter().fold(Progress::default(), sum)
     }
 
-    /// Says how far all are, if that has changed since so many seconds ago; what was said last, and how long ago.
+    /// Prints progress if it has changed and [`SAID`] seconds have passed. Returns the seconds
+    /// since the last line, and its content.
     fn say_progress(&self, (seconds, last): (u32, Progress)) -> (u32, Progress) {
         let now = self.progress();
         if seconds < SAID || now == last {
@@ -619,7 +601,6 @@ impl<'a> Fleet<'a> {
         let (name, all) = (&self.hosts[index].name, self.hosts.len());
         match outcome {
             Ok((answer, _)) => {
-                // What it refuses, it says.
                 answer
                     .ended
                     .line
@@ -639,12 +620,11 @@ impl<'a> Fleet<'a> {
     }
 }
 
-/// Names a machine of which there is no result.
 fn lost(name: &str, why: &str) -> Finding {
     of_lost(name, "has no result", why)
 }
 
-/// Names a machine that has a result of its own, and was lost then.
+/// The finding for a node that was lost after its own run.
 fn lost_later(name: &str, why: &str) -> Finding {
     of_lost(name, "was lost after its own run", why)
 }
@@ -658,7 +638,6 @@ fn of_lost(name: &str, what: &str, why: &str) -> Finding {
     }
 }
 
-/// One run of all that have a result.
 fn joined(all: &mut All<'_>) -> Result<Run, Failure> {
     let answers = std::mem::take(&mut all.answers);
     match answers.len() {

@@ -1,4 +1,4 @@
-//! The sides of a comparison by name: a run, a tag, a file, a baseline, a published table.
+//! Resolves the names of a comparison's sides: a run, a tag, a file, a baseline, a published table.
 
 use std::path::Path;
 
@@ -10,20 +10,18 @@ use plimsoll_result::document::Run;
 use super::{Failure, store_failure};
 use crate::output;
 
-/// The history, opened when it is needed: files can be compared without one.
+/// The history, opened on first use: files can be compared without one.
 pub(super) struct History<'a> {
     named: Option<&'a Path>,
     store: Option<Store>,
-    /// What the reader of a comparison must know of its baseline.
+    /// Notes about baselines, for the reader.
     pub(super) notes: Vec<String>,
-    /// The losses since which runs are in no baseline.
+    /// Unresolved regressions: runs since then are in no baseline.
     pub(super) open_losses: Vec<OpenLoss>,
 }
 
-/// The sides as they may leave the machine. A side that is a file is called by its number: a path tells names, too.
-///
-/// # Errors
-/// A document that cannot be redacted.
+/// The sides without private names. A file is named by its index, as its path may be private. Fails
+/// if a document cannot be redacted.
 pub(super) fn redacted(sides: &[Side]) -> Result<Vec<Side>, Failure> {
     let one = |(index, side): (usize, &Side)| {
         let is_file = side.name.contains('/') || Path::new(&side.name).exists();
@@ -34,12 +32,11 @@ pub(super) fn redacted(sides: &[Side]) -> Result<Vec<Side>, Failure> {
     sides.iter().enumerate().map(one).collect()
 }
 
-/// Whether a name is that of a file, and not of a run or a tag.
+/// Whether a name is a file, not a run or tag.
 fn is_file(name: &str) -> bool {
     name.contains('/') || [".json", ".html"].iter().any(|end| name.ends_with(end))
 }
 
-/// Those of these names that are files.
 pub(super) fn files<'a>(
     names: impl IntoIterator<Item = &'a (impl AsRef<str> + ?Sized + 'a)>,
 ) -> impl Iterator<Item = &'a Path> {
@@ -51,10 +48,7 @@ impl<'a> History<'a> {
         Self { named, store: None, notes: Vec::new(), open_losses: Vec::new() }
     }
 
-    /// The history.
-    ///
-    /// # Errors
-    /// There is none, or it cannot be read.
+    /// Opens the history. Fails if there is none or it cannot be read.
     pub(super) fn open(&mut self) -> Result<&Store, Failure> {
         let store = match self.store.take() {
             Some(open) => open,
@@ -72,13 +66,13 @@ impl<'a> History<'a> {
         Ok(self.store.insert(store))
     }
 
-    /// What doctor measured on the machines of these sides; nothing where there is no history.
+    /// Noise floors that doctor measured on the machines of these sides; empty without a history.
     pub(super) fn floors(&mut self, sides: &[Side]) -> Result<Vec<Floors>, Failure> {
         let is_wanted = self.named.is_some_and(|named| named != Path::new("none"));
         let store = match self.open() {
             Ok(store) => store,
             Err(e) if is_wanted => return Err(e),
-            // Files can be compared where there is no history.
+            // Files can be compared without a history.
             Err(_) => return Ok(Vec::new()),
         };
         let mut machines: Vec<&str> =
@@ -89,10 +83,7 @@ impl<'a> History<'a> {
         found.collect::<Result<_, _>>().map_err(|e| store_failure(&e))
     }
 
-    /// The sides. One of them may be a baseline or a published table: it is that of the first other side's last run.
-    ///
-    /// # Errors
-    /// A name that stands for nothing, or more than one of those.
+    /// Resolves the sides; at most one may be a baseline or a published table.
     pub(super) fn sides(&mut self, names: &[&str]) -> Result<Vec<Side>, Failure> {
         let mut relative = None;
         let mut sides = Vec::new();
@@ -118,10 +109,7 @@ impl<'a> History<'a> {
         Ok(sides)
     }
 
-    /// The last `count` own runs before this one, none for the first; and what the reader must know of them.
-    ///
-    /// # Errors
-    /// There is no history, or it cannot be read.
+    /// The last `count` own runs before this one, and notes for the reader.
     pub(super) fn before(&mut self, run: &Run, count: usize) -> Result<(Vec<Run>, Option<String>), Failure> {
         let store = self.open()?;
         let found = store.baseline(run, count).map_err(|e| store_failure(&e))?;
@@ -160,11 +148,11 @@ impl<'a> History<'a> {
         Ok(Side { name: shown(name), runs })
     }
 
-    /// One side that is no baseline, with results.
+    /// A side that is no baseline; it must have results.
     fn side(&mut self, name: &str) -> Result<Side, Failure> {
         let side = self.named(name)?;
         match side.runs.last() {
-            // Who was lost before anything was measured is a result.
+            // A node that was lost before it measured is a result.
             Some(run)
                 if side.runs.iter().all(|run| run.measurements.is_empty() && run.findings.is_empty()) =>
             {
@@ -178,7 +166,7 @@ impl<'a> History<'a> {
         }
     }
 
-    /// What a name stands for: a file, the runs of a tag, a run.
+    /// Resolves a file, the runs of a tag, or a run.
     fn named(&mut self, name: &str) -> Result<Side, Failure> {
         if is_file(name) {
             let run = Run::read(Path::new(name)).map_err(Failure::usage)?;
@@ -200,10 +188,6 @@ impl<'a> History<'a> {
         Ok(Side { name: shown(name), runs: vec![run] })
     }
 
-    /// The runs that are named: of a tag all that bear it.
-    ///
-    /// # Errors
-    /// A name that stands for nothing.
     pub(super) fn runs(&mut self, names: &[String]) -> Result<Vec<Run>, Failure> {
         let mut runs = Vec::new();
         for name in names {
@@ -213,7 +197,7 @@ impl<'a> History<'a> {
     }
 }
 
-/// Which earlier runs of the plan are not in the baseline; `None` where all are that it may have.
+/// Which earlier runs of the plan are not in the baseline; `None` if all are.
 fn not_taken(others: PassedOver) -> Option<String> {
     let kinds = [
         (others.imported, "imported"),
@@ -251,7 +235,6 @@ fn loaded(store: &Store, ids: &[String]) -> Result<Vec<Run>, Failure> {
     ids.iter().map(|id| store.load(id)).collect::<Result<_, _>>().map_err(|e| store_failure(&e))
 }
 
-/// How many runs `baseline:lastN` names.
 fn baseline(name: &str) -> Result<Option<usize>, Failure> {
     let Some(rest) = name.strip_prefix("baseline:") else { return Ok(None) };
     let count =

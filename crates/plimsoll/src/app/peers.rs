@@ -1,4 +1,4 @@
-//! Reference tools from the command line: `--against`, `plimsoll references`, and how they are started.
+//! Reference tools from the command line: `--against` and `plimsoll references`.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -25,10 +25,7 @@ use plimsoll_system::leftover::{Reaped, Registry};
 use super::prepared::Prepared;
 use super::{Failure, printed};
 
-/// What `--against` asks for; checked before anything is measured.
-///
-/// # Errors
-/// A name that is no tool.
+/// Parses and checks `--against` and its related options.
 pub(super) fn against(common: &Common) -> Result<Against, Failure> {
     let against = Against::parse(&common.against).map_err(Failure::usage)?;
     named(&common.peer_path)?;
@@ -36,10 +33,7 @@ pub(super) fn against(common: &Common) -> Result<Against, Failure> {
     Ok(against)
 }
 
-/// Refuses options for reference tools where none was asked for.
-///
-/// # Errors
-/// The option.
+/// Refuses options of reference tools without `--against`.
 pub(super) fn asked(common: &Common, planned: &[Planned]) -> Result<(), Failure> {
     if planned.iter().any(|planned| planned.against != Against::Nobody) {
         return Ok(());
@@ -55,10 +49,6 @@ pub(super) fn asked(common: &Common, planned: &[Planned]) -> Result<(), Failure>
     }
 }
 
-/// Servers of tools that listen elsewhere.
-///
-/// # Errors
-/// A name that is no tool, a tool that needs no server, or an address that is none.
 fn servers(typed: &[(String, String)]) -> Result<BTreeMap<String, FarServer>, Failure> {
     let known = || PEERS.iter().filter_map(|peer| Some((peer.tool().name, peer.tool().port?)));
     let read = |(name, place): &(String, String)| {
@@ -97,22 +87,16 @@ fn search(paths: &[(String, PathBuf)]) -> Result<Search, Failure> {
     Ok(Search::new(&path, named(paths)?, Trust::here()))
 }
 
-/// Why programs of reference tools on this process's search path are passed over.
 pub(super) fn passed_over() -> Vec<String> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     plimsoll_reference::passed_over(&Search::new(&path, BTreeMap::new(), Trust::here()))
 }
 
-/// The tools that were asked for by name and can check no case, in a sentence each.
 pub(super) fn idle(prepared: &Prepared) -> Vec<String> {
     let asked = prepared.planned.iter().map(|planned| (&planned.against, &planned.candidate.case));
     plimsoll_reference::idle(asked, &prepared.machine)
 }
 
-/// The facts from which the tools beside these cases of a plan follow.
-///
-/// # Errors
-/// A name that is no tool.
 fn selection(common: &Common, plan: &Plan, planned: &[Planned]) -> Result<Selection, Failure> {
     let benchmarks = planned.iter().map(|planned| planned.candidate.case.benchmark().to_owned());
     Ok(Selection {
@@ -122,10 +106,7 @@ fn selection(common: &Common, plan: &Plan, planned: &[Planned]) -> Result<Select
     })
 }
 
-/// Seconds that the tools beside these cases of a plan are expected to take.
-///
-/// # Errors
-/// A name that is no tool.
+/// Estimated seconds of the tools for these cases.
 pub(super) fn expected_seconds(
     common: &Common,
     plan: &Plan,
@@ -135,15 +116,12 @@ pub(super) fn expected_seconds(
     let selection = selection(common, plan, planned)?;
     let feasible = planned.iter().filter(|planned| planned.candidate.feasible.is_ok());
     let seconds = feasible.map(|p| selection.seconds(&p.against, &p.candidate.case, machine));
-    // The sum of nothing is -0 in Rust.
+    // An empty sum is -0 in Rust.
     let all = (0.0 + seconds.sum::<f64>()) * f64::from(plan.repeat);
     Ok(plan.budget.map_or(all, |budget| all.min(budget * TOOLS_PER_BUDGET)))
 }
 
-/// The tools beside a run; none where none was asked for.
-///
-/// # Errors
-/// A name that is no tool.
+/// The tools of a run; `None` if none is requested.
 pub(super) fn companions(
     common: &Common,
     plimsoll: &Path,
@@ -163,10 +141,10 @@ pub(super) fn companions(
     Ok(Some(companions))
 }
 
-/// How long removing what killed runs left may take: a file system that hangs must not hold what was asked for.
+/// Time limit for [`reaped`]: a file system that hangs must not block the command.
 const REAPING: Duration = Duration::from_secs(2);
 
-/// Removes what killed runs of this user left behind, wherever it is; `None` where that hangs.
+/// Removes what killed runs of this user left behind; `None` if that hangs.
 pub(super) fn reaped() -> Option<Reaped> {
     let (tell, told) = bounded(1);
     let work = move || {
@@ -176,18 +154,11 @@ pub(super) fn reaped() -> Option<Reaped> {
     told.recv_timeout(REAPING).ok()
 }
 
-/// Where programs are looked for, and how they are started.
-///
-/// # Errors
-/// A name that is no tool, or this program's own file cannot be found.
 pub(super) fn tools(common: &Common) -> Result<(Search, Launcher), Failure> {
     Ok((search(&common.peer_path)?, Launcher { plimsoll: super::own_program()? }))
 }
 
-/// `plimsoll references`.
-///
-/// # Errors
-/// A name that is no tool, or a command that could not be run.
+/// `plimsoll references`: lists or installs the tools.
 pub(super) fn list(paths: &[(String, PathBuf)], install: Install) -> Result<ExitCode, Failure> {
     let search = search(paths)?;
     let plimsoll = super::own_program()?;
@@ -216,7 +187,7 @@ pub(super) fn list(paths: &[(String, PathBuf)], install: Install) -> Result<Exit
     printed(&listed(&rows, &plimsoll_reference::passed_over(&search), &Style::detect(Wishes::default())))
 }
 
-/// Prints the command that installs these packages, or runs it.
+/// Prints or runs the command that installs these packages.
 fn installed(missing: &[Package], install: Install) -> Result<ExitCode, Failure> {
     let packages: Vec<&str> = missing
         .iter()
@@ -247,10 +218,7 @@ fn installed(missing: &[Package], install: Install) -> Result<ExitCode, Failure>
     }
 }
 
-/// `plimsoll launch`: runs another program in a process of its own and leaves nothing of it.
-///
-/// # Errors
-/// It cannot be started.
+/// `plimsoll launch`: runs and supervises another program.
 pub(super) fn launch(cpus: &[usize], command: &[OsString]) -> Result<ExitCode, Failure> {
     let cpus: Vec<String> = cpus.iter().map(usize::to_string).collect();
     let mut tool = Command::new(super::own_program()?);
@@ -261,10 +229,7 @@ pub(super) fn launch(cpus: &[usize], command: &[OsString]) -> Result<ExitCode, F
     Ok(ExitCode::from(end_as(status)))
 }
 
-/// The second half of `plimsoll launch`: becomes the other program.
-///
-/// # Errors
-/// Always: it returns only if it could not.
+/// The second stage of `plimsoll launch`: becomes the other program. Returns only on failure.
 pub(super) fn become_tool(cpus: &[usize], command: &[OsString]) -> Failure {
     let Some((program, arguments)) = command.split_first() else {
         return Failure::usage("launch: no program");

@@ -1,4 +1,4 @@
-//! The built-in plans by number with their times, for `plimsoll run` without a plan on a terminal.
+//! Menu of the built-in plans, for `plimsoll run` without a plan on a terminal.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
@@ -9,10 +9,8 @@ use plimsoll_output::report::{Style, Wishes};
 
 use super::{Failure, plans, prepared};
 
-/// Replaces a plan that is not named by the one that is chosen on the terminal, or by the default if there is no terminal.
-///
-/// # Errors
-/// The input ends before a plan is chosen, or the terminal fails.
+/// Replaces an unnamed plan by the one chosen on the terminal, or by the default if there is no
+/// terminal. Fails if the input ends.
 pub(super) fn named(what: What, common: &Common) -> Result<What, Failure> {
     if what != What::Unnamed {
         return Ok(what);
@@ -24,22 +22,20 @@ pub(super) fn named(what: What, common: &Common) -> Result<What, Failure> {
     Ok(What::Plan(name.to_owned()))
 }
 
-/// Whether a question can be answered: input, output and messages are a terminal, and this process is in its foreground.
+/// Whether stdin, stdout and stderr are a terminal, and this process is in its foreground.
 fn is_interactive(common: &Common) -> bool {
     let is_terminal = io::stdin().is_terminal() && io::stdout().is_terminal() && io::stderr().is_terminal();
     is_terminal && !common.quiet && plimsoll_cluster::started_with_others().is_none() && is_in_foreground()
 }
 
-/// Whether the process group of this process is the one that may read from its terminal.
 fn is_in_foreground() -> bool {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // After the name in parentheses: state, parent, process group, session, terminal, foreground process group.
+    // After the name: state, parent, process group, session, terminal, foreground process group.
     let fields: Vec<&str> =
         stat.rsplit_once(')').map(|(_, rest)| rest.split_whitespace().collect()).unwrap_or_default();
     matches!((fields.get(2), fields.get(5)), (Some(group), Some(foreground)) if group == foreground)
 }
 
-/// Shows the plans and asks for one of them.
 fn chosen(common: &Common) -> Result<&'static str, Failure> {
     let rows = cli::built_in_rows();
     let width = Style::detect(Wishes::default()).width;
@@ -56,7 +52,7 @@ fn chosen(common: &Common) -> Result<&'static str, Failure> {
     }
 }
 
-/// A line for each plan: number, name, time and contents.
+/// One line per plan: number, name, duration and contents.
 fn menu(rows: &[(&'static str, String)], common: &Common, machine: &Machine, width: usize) -> String {
     let times: Vec<String> = rows.iter().map(|(name, _)| time(name, common, machine)).collect();
     let columns = |of: &dyn Fn(usize) -> usize| (0..rows.len()).map(of).max().unwrap_or(0);
@@ -73,7 +69,7 @@ fn menu(rows: &[(&'static str, String)], common: &Common, machine: &Machine, wid
     cli::rows(&lines, width)
 }
 
-/// How long a plan takes on this machine with these options.
+/// Estimated duration of a plan on this machine with these options.
 fn time(name: &str, common: &Common, machine: &Machine) -> String {
     let plan = resolve::plan(&What::Plan(name.to_owned()), common);
     let planned = plan.and_then(|plan| resolve::planned(&plan, machine).map(|planned| (plan, planned)));
@@ -82,12 +78,11 @@ fn time(name: &str, common: &Common, machine: &Machine) -> String {
             let tools = super::peers::expected_seconds(common, &plan, &planned, machine).unwrap_or(0.0);
             in_words(prepared::expected_seconds(&plan, &planned) + tools)
         }
-        // Nothing of it can be measured here, or the options do not fit it, which is an error once it is chosen.
+        // Nothing can be measured, or the options do not fit: an error once it is chosen.
         _ => "not here".to_owned(),
     }
 }
 
-/// A time of seconds in the unit that suits a choice.
 fn in_words(seconds: f64) -> String {
     match seconds {
         s if s < 120.0 => format!("{s:.0} s"),
@@ -96,7 +91,7 @@ fn in_words(seconds: f64) -> String {
     }
 }
 
-/// Asks until a number or name of the plans is entered; an empty line is the first. Nothing if the input ends.
+/// Prompts for a number or name; an empty line is the first plan. `None` if the input ends.
 fn ask<'a>(names: &[&'a str], input: &mut impl BufRead, out: &mut impl Write) -> io::Result<Option<&'a str>> {
     loop {
         let first = names.first().copied().unwrap_or_default();

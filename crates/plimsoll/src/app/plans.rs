@@ -1,4 +1,4 @@
-//! `plimsoll plan`, and the limits that a plan brings.
+//! `plimsoll plan`, and the limits in plans.
 
 use std::collections::HashSet;
 use std::io::IsTerminal;
@@ -22,14 +22,10 @@ use plimsoll_units::text::{counted, shown_bytes};
 
 use super::{Failure, code, complain, printed};
 
-/// Does what was asked with plans.
-///
-/// # Errors
-/// A plan, or a command line, that is wrong.
 pub(super) fn execute(work: PlanWork) -> Result<ExitCode, Failure> {
     match work {
         PlanWork::List => {
-            // A program reads one plan per line.
+            // One plan per line, for programs.
             printed(&match std::io::stdout().is_terminal() {
                 true => cli::built_in_list(Style::detect(Wishes::default()).width) + "\n",
                 false => cli::rows(&cli::built_in_rows(), usize::MAX),
@@ -41,7 +37,7 @@ pub(super) fn execute(work: PlanWork) -> Result<ExitCode, Failure> {
             let checked = plans.iter().map(|plan| checked(plan, &machine));
             let (right, wrong): (Vec<_>, Vec<_>) = checked.partition(Result::is_ok);
             let mut mistakes: Vec<String> = wrong.into_iter().filter_map(Result::err).flatten().collect();
-            // What is wrong for the whole of a plan is so for each of its groups.
+            // Each group repeats a mistake that belongs to the whole plan.
             let mut told = HashSet::new();
             mistakes.retain(|mistake| told.insert(mistake.clone()));
             let Some(last) = mistakes.pop() else {
@@ -53,7 +49,7 @@ pub(super) fn execute(work: PlanWork) -> Result<ExitCode, Failure> {
     }
 }
 
-/// The first mistake; of a job file also how many there are.
+/// The failure for the first mistake, with the number of further ones.
 pub(super) fn usage(error: UsageError) -> Failure {
     let line = error.to_string();
     match error.lines().len() {
@@ -65,16 +61,14 @@ pub(super) fn usage(error: UsageError) -> Failure {
     }
 }
 
-/// The options of a run with the directory or device that its job file names, where none was typed.
-///
-/// # Errors
-/// The job file is wrong, or it would write to a device without consent.
+/// The options, with directory or device from the job file if none was typed. Fails if the job file
+/// is wrong, or would write to a device without consent.
 pub(super) fn located(what: &What, mut common: Common) -> Result<Common, Failure> {
     let Some(job) = job_file(what, &common)? else { return Ok(common) };
     if common.dir.is_none() && common.target.is_none() {
         match job.place {
             Some(Place::Directory(directory)) => common.dir = Some(directory),
-            // To be read: consent must name the device twice on the command line.
+            // Read only: consent must name the device on the command line.
             Some(Place::Device(device)) => common.target = Some(RawTarget { device, consent: None }),
             None => {}
         }
@@ -85,7 +79,7 @@ pub(super) fn located(what: &What, mut common: Common) -> Result<Common, Failure
     }
 }
 
-/// The whole of a job file is refused where one of its jobs may not write, so that no part of it passes for all.
+/// One job without consent refuses the whole job file, so that a part of it does not pass for all.
 fn unconsented(device: &Path, job: &str) -> Failure {
     let device = shown_bytes(device.as_os_str().as_encoded_bytes());
     let line = format!(
@@ -95,7 +89,7 @@ fn unconsented(device: &Path, job: &str) -> Failure {
     Failure { line, code: code::REFUSED }
 }
 
-/// Refuses a job file that names a directory or device of this machine for a run on others.
+/// Refuses, for a run on other hosts, a job file that names a local directory or device.
 pub(super) fn places_nothing(what: &What, common: &Common) -> Result<(), Failure> {
     if common.target.is_some() {
         return Err(Failure::usage("--target is not supported with --hosts: a device is of one machine"));
@@ -124,7 +118,7 @@ pub(super) fn discovered() -> Machine {
     machine
 }
 
-/// The plan file of a command line; everything in it has been checked.
+/// The plan file of a command line, after it was checked.
 fn shown(what: &What, common: &Common) -> Result<String, Failure> {
     let mut plan = resolve::plan(what, common).map_err(usage)?;
     limits(&plan.file, common.limits.as_deref())?;
@@ -151,13 +145,13 @@ fn shown(what: &What, common: &Common) -> Result<String, Failure> {
     Ok(head + &write::text(&plan.file))
 }
 
-/// Takes the servers out of a plan; whether there were any.
+/// Removes the servers from a plan. Returns whether there were any.
 fn servers_left_out(plan: &mut PlanFile) -> bool {
     let removed = plan.groups.iter_mut().filter_map(|group| group.lists.remove(SERVER));
     removed.count() > 0
 }
 
-/// One line on a plan that is right; one on each mistake of a wrong one.
+/// One line on a correct plan, or a line per mistake.
 fn checked(name: &str, machine: &Machine) -> Result<String, Vec<String>> {
     let lines = |e: UsageError| e.lines();
     let plan = resolve::plan(&What::Plan(name.to_owned()), &Common::default()).map_err(lines)?;
@@ -176,10 +170,6 @@ fn checked(name: &str, machine: &Machine) -> Result<String, Vec<String>> {
     Ok(format!("{}: valid, {}{not}\n", plimsoll_units::text::shown(name), counted(all, "case")))
 }
 
-/// The limits of the plan and of the file that was typed.
-///
-/// # Errors
-/// One of them is wrong.
 pub(super) fn limits(plan: &PlanFile, typed: Option<&Path>) -> Result<UserLimits, Failure> {
     let mut limits = typed_limits(typed)?;
     for own in of_plan(plan) {
@@ -188,10 +178,7 @@ pub(super) fn limits(plan: &PlanFile, typed: Option<&Path>) -> Result<UserLimits
     Ok(limits)
 }
 
-/// The limits of the file that was typed; none without one.
-///
-/// # Errors
-/// It cannot be read, or a limit in it is wrong.
+/// The limits of the file that was typed; empty without one.
 pub(super) fn typed_limits(typed: Option<&Path>) -> Result<UserLimits, Failure> {
     let Some(path) = typed else { return Ok(UserLimits::default()) };
     let limits = UserLimits::read(path).map_err(Failure::usage)?;
@@ -200,13 +187,13 @@ pub(super) fn typed_limits(typed: Option<&Path>) -> Result<UserLimits, Failure> 
     Ok(limits)
 }
 
-/// Refuses limits that no benchmark has a figure for.
+/// Refuses limits for figures that no benchmark has.
 fn fitting(limits: &UserLimits) -> Result<(), String> {
     let benchmarks: Vec<_> = plimsoll_bench::benchmarks().map(|b| (b.name(), b.all_metrics())).collect();
     limits.fit(&benchmarks)
 }
 
-/// The limits of a plan, one by one, each with its place where it is wrong.
+/// The limits of a plan, one by one; an error has its position.
 fn of_plan(plan: &PlanFile) -> impl Iterator<Item = Result<UserLimits, Failure>> {
     single_limits(plan).into_iter().enumerate().map(|(index, text)| {
         let at = plan.places.of("limit", Some(index));
@@ -221,7 +208,7 @@ fn of_plan(plan: &PlanFile) -> impl Iterator<Item = Result<UserLimits, Failure>>
     })
 }
 
-/// What the reader must know of a plan: its notes and those of the groups that are measured, and what was scaled.
+/// Notes for the reader: those of the plan and of its measured groups, and what was scaled.
 pub(super) fn notes(plan: &Plan, planned: &[Planned]) -> Vec<String> {
     let scaled = (plan.scale != 1.0).then(|| {
         format!(
@@ -243,7 +230,7 @@ pub(super) fn notes(plan: &Plan, planned: &[Planned]) -> Vec<String> {
     notes
 }
 
-/// That samples whose number is given take longer than the budget, which does not end them.
+/// Warns that a fixed number of samples takes longer than the budget, which does not end them.
 fn longer_than_budget(plan: &Plan, planned: &[Planned]) -> Option<String> {
     let exact = |p: &&Planned| p.candidate.feasible.is_ok() && p.sampling.samples.is_some();
     let expected: f64 = planned.iter().filter(exact).map(|p| expected_seconds(&p.sampling)).sum();
@@ -254,7 +241,7 @@ fn longer_than_budget(plan: &Plan, planned: &[Planned]) -> Option<String> {
     ))
 }
 
-/// The plan's limits, each as the text of a limits file of its own.
+/// The plan's limits, each as the text of a limits file.
 fn single_limits(plan: &PlanFile) -> Vec<String> {
     let table: toml::Table =
         plan.limits.as_deref().and_then(|text| toml::from_str(text).ok()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What is decided before the first measurement: plan, machine, cases, and whether the disk can take them.
+//! Everything decided before the first measurement: plan, machine, cases, directory.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -30,28 +30,25 @@ use super::plans::{notes, usage};
 use super::{Failure, code};
 use crate::output;
 
-/// Within this share two tools are said to see the same, unless the user says otherwise.
+/// Default equivalence margin of reference tools, relative.
 const MARGIN: f64 = 0.03;
 
-/// All that is decided before the first measurement.
 #[derive(Clone)]
 pub(super) struct Prepared {
     pub(super) plan: Plan,
     pub(super) machine: Machine,
-    /// The cases, each once.
+    /// Each case once.
     pub(super) planned: Vec<Planned>,
     pub(super) user_limits: UserLimits,
     pub(super) target: Option<RawTarget>,
     pub(super) key: Option<Key>,
     pub(super) margin: f64,
-    /// What must hold when all is measured.
+    /// Requirements on the finished run.
     pub(super) requirements: Vec<Requirement>,
-    /// The history that was named.
     pub(super) store: Option<PathBuf>,
 }
 
 impl Prepared {
-    /// What makes measurements of this machine, or of all under this name.
     pub(super) fn maker<'a>(&'a self, node: &'a str) -> Maker<'a> {
         Maker {
             machine: &self.machine,
@@ -62,12 +59,12 @@ impl Prepared {
         }
     }
 
-    /// `before` is the machine of a run that goes on: what was measured of it then holds on.
+    /// `before` is the machine of a resumed run, whose measured properties are kept.
     pub(super) fn new(what: &What, common: &Common, before: Option<&Machine>) -> Result<Self, Failure> {
         Self::made(what, common, before, true)
     }
 
-    /// For a command that measures files only where a directory is named: else it looks at none, and may run where it can write nothing.
+    /// For commands that measure files only with --dir; without it no directory is checked.
     pub(super) fn where_named(
         what: &What,
         common: &Common,
@@ -104,7 +101,7 @@ impl Prepared {
         match &common.target {
             Some(target) => checked_target(&root, target, &mut planned)?,
             None if files && (on_files || common.dir.is_some()) => {
-                // A run that goes on had a directory.
+                // A resumed run had a directory.
                 let named = common.dir.is_some() || before.is_some();
                 plan.dir = checked_dir(&plan.dir, named, &machine, &mut planned)?
             }
@@ -129,10 +126,7 @@ impl Prepared {
         })
     }
 
-    /// What is decided of a run on other machines, which `machine` stands for: what each of them can measure, it finds out itself.
-    ///
-    /// # Errors
-    /// What was typed is wrong.
+    /// For a run on other nodes: each node finds out itself what it can measure.
     pub(super) fn elsewhere(what: &What, common: &Common, machine: Machine) -> Result<Self, Failure> {
         let Meant { plan, requirements, user_limits } = Meant::by(what, common)?;
         let planned = resolve::planned(&plan, &machine).map_err(usage)?;
@@ -160,7 +154,7 @@ impl Prepared {
     }
 }
 
-/// What was typed, on whatever machine it is measured.
+/// The command line, independent of the machine.
 struct Meant {
     plan: Plan,
     requirements: Vec<Requirement>,
@@ -178,7 +172,7 @@ impl Meant {
     }
 }
 
-/// Measures what the sizes of default cases rest on, for the benchmarks of the plan that have such cases.
+/// Measures the properties that default sizes depend on, if the plan has such cases.
 fn look(plan: &Plan, planned: &[Planned], machine: &mut Machine) {
     let sized = plan.groups.iter().filter(|group| !group.asked("size"));
     let benchmarks = sized
@@ -189,8 +183,8 @@ fn look(plan: &Plan, planned: &[Planned], machine: &mut Machine) {
     }
 }
 
-/// Sizes that follow from what is measured are in the names of cases: what an earlier run on this machine found holds on,
-/// within what chance explains, so that the runs can be compared. Without a history that can be read, nothing does.
+/// Keeps the earlier value of a measured size within its noise, as sizes are part of case names and
+/// runs must be comparable. Without a readable history nothing is kept.
 fn settle(machine: &mut Machine, store: Option<&Path>) {
     let Some(now) = machine.cpu.effective_cache else { return };
     let history = output::location(store).ok().flatten().and_then(|location| Store::read(&location).ok());
@@ -198,7 +192,7 @@ fn settle(machine: &mut Machine, store: Option<&Path>) {
     machine.cpu.effective_cache = Some(earlier.map_or(now, |earlier| now.settled(earlier)));
 }
 
-/// The cases, a line each; what this machine cannot measure with its reason.
+/// The cases, one per line, with the reason if one cannot be measured here.
 pub(super) fn listed(prepared: &Prepared) -> String {
     let line = |c: &Candidate| match &c.feasible {
         Ok(()) => format!("{}\n", c.case),
@@ -207,7 +201,7 @@ pub(super) fn listed(prepared: &Prepared) -> String {
     prepared.planned.iter().map(|p| line(&p.candidate)).collect()
 }
 
-/// The kernels of `cpu.peak`, where `plimsoll cpu` would run it: those that are named, or all.
+/// The named or all kernels of `cpu.peak`, if `plimsoll cpu` would run it.
 pub(super) fn kernels(prepared: &Prepared, what: &What) -> String {
     let What::Subsystem { name, lists } = what else { return String::new() };
     let candidates: Vec<Candidate> = prepared.planned.iter().map(|p| p.candidate.clone()).collect();
@@ -221,10 +215,7 @@ pub(super) fn kernels(prepared: &Prepared, what: &What) -> String {
     format!("\n{}", report::kernels::table(&prepared.machine, named, clock_hz))
 }
 
-/// What would be done, for `--dry-run`.
-///
-/// # Errors
-/// A name of a reference tool that is none.
+/// The text of `--dry-run`.
 pub(super) fn foretold(prepared: &Prepared, common: &Common) -> Result<String, Failure> {
     let plan = &prepared.plan;
     let feasible: Vec<_> = prepared.planned.iter().filter(|p| p.candidate.feasible.is_ok()).collect();
@@ -252,15 +243,15 @@ pub(super) fn foretold(prepared: &Prepared, common: &Common) -> Result<String, F
     ))
 }
 
-/// Seconds that the samples of a plan are expected to take on this machine.
+/// Estimated seconds of a plan's samples on this machine.
 pub(super) fn expected_seconds(plan: &Plan, planned: &[Planned]) -> f64 {
     let feasible = planned.iter().filter(|p| p.candidate.feasible.is_ok());
-    // The sum of nothing is -0 in Rust.
+    // An empty sum is -0 in Rust.
     let all = (0.0 + feasible.map(expected_of).sum::<f64>()) * f64::from(plan.repeat);
     plan.budget.map_or(all, |budget| budget.min(all))
 }
 
-/// How many samples of which length.
+/// Number and length of samples, in words.
 fn sampled(sampling: &Sampling) -> String {
     let samples =
         sampling.samples.map_or("6 to 30 samples".to_owned(), |n| plimsoll_units::text::counted(n, "sample"));
@@ -268,8 +259,8 @@ fn sampled(sampling: &Sampling) -> String {
     format!("{samples} of {} each", plimsoll_units::quantity::format_duration(time))
 }
 
-/// The directory of the test files. Cases whose file does not fit there are marked; where that is all there is to
-/// measure, the run fails. So are all cases on files where nobody named a directory and the current one takes none.
+/// Checks the directory of test files and marks cases that do not fit. Fails if no case is left, or
+/// a named directory cannot be used.
 fn checked_dir(
     dir: &Path,
     named: bool,
@@ -301,7 +292,6 @@ fn checked_dir(
     }
 }
 
-/// Marks the cases on files that could be measured.
 fn without_files(planned: &mut [Planned], refusal: &plimsoll_bench_disk::Refusal) {
     let on_files = |c: &&mut Candidate| c.feasible.is_ok() && plimsoll_bench_disk::file_of(c).is_some();
     for candidate in planned.iter_mut().map(|p| &mut p.candidate).filter(on_files) {
@@ -318,7 +308,7 @@ fn unusable(refusal: &plimsoll_bench_disk::Refusal) -> Failure {
     }
 }
 
-/// Refuses addresses to send from that are not of this machine.
+/// Refuses source addresses that do not belong to this machine.
 fn own_addresses(planned: &[Planned]) -> Result<(), Failure> {
     let named = planned.iter().filter_map(|p| p.candidate.case.word("bind")?.parse::<IpAddr>().ok());
     for address in named {
@@ -333,7 +323,7 @@ fn own_addresses(planned: &[Planned]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Looks at the device, makes all checks, and marks the cases that it cannot take. Nothing is written to it.
+/// Checks the device without writing, and marks the cases that it cannot run.
 fn checked_target(root: &Root, target: &RawTarget, planned: &mut [Planned]) -> Result<(), Failure> {
     let opened = raw::open(target, root, Cache::Direct).map(drop);
     opened.map_err(|error| match &error {

@@ -1,4 +1,4 @@
-//! Prices and weights of a comparison, as they are typed.
+//! Parses prices and weights of a comparison.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -10,28 +10,26 @@ use plimsoll_units::text::{read_small, shown_within};
 
 use super::Failure;
 
-/// Largest file of prices.
 const MAX_PRICES: u64 = 1 << 16;
-/// Prices beyond these are none.
 const PRICES: RangeInclusive<f64> = 1e-9..=1e12;
-/// Weights beyond these would leave one benchmark alone in the score.
+/// Valid weights; a larger ratio would leave one benchmark alone in the score.
 const WEIGHTS: RangeInclusive<f64> = 1e-6..=1e6;
-/// Signs that may be before an amount.
+/// Signs allowed before an amount.
 const CURRENCIES: [char; 4] = ['$', '€', '£', '¥'];
 
-/// NAME=VALUE, at the last sign: names may be paths.
+/// NAME=VALUE, split at the last `=`, as names may be paths.
 fn pair(word: &str) -> Option<(&str, &str)> {
     word.rsplit_once('=').filter(|(name, value)| !name.is_empty() && !value.is_empty())
 }
 
-/// A line without its comment. That begins at the start or after a space: `#` may be in a name.
+/// A line without its comment, which starts the line or follows a space: names may contain `#`.
 fn without_comment(line: &str) -> &str {
     let begins = |at: &usize| line[..*at].chars().next_back().is_none_or(char::is_whitespace);
     let at = line.match_indices('#').map(|(at, _)| at).find(begins);
     at.map_or(line, |at| &line[..at]).trim()
 }
 
-/// What was typed, or the lines of the file that was.
+/// The typed words, or the lines of the named file.
 fn price_words(typed: &[String]) -> Result<Vec<String>, Failure> {
     let [only] = typed else { return Ok(typed.to_vec()) };
     if pair(only).is_some() && !Path::new(only).exists() {
@@ -60,15 +58,12 @@ fn amount(text: &str) -> Option<(f64, String)> {
     is_whole.then_some((value, unit))
 }
 
-/// The price of each side.
-///
-/// # Errors
-/// One that cannot be read, is of no side, or is missing.
+/// The price of each side. Fails if one cannot be read, belongs to no side, or is missing.
 pub(super) fn prices(typed: &[String], names: &[&str]) -> Result<Option<Prices>, Failure> {
     if typed.is_empty() {
         return Ok(None);
     }
-    // The option is divided at its commas.
+    // Commas divide the option.
     let hint = match names.iter().any(|name| name.contains(',')) && typed.len() > 1 {
         true => "; the prices of names with a comma may be in a file, one a line",
         false => "",
@@ -103,10 +98,6 @@ pub(super) fn prices(typed: &[String], names: &[&str]) -> Result<Option<Prices>,
     Ok(Some(Prices { values: names.iter().map(value).collect::<Result<_, _>>()?, unit: unit.clone() }))
 }
 
-/// The weights by benchmark.
-///
-/// # Errors
-/// One that cannot be read.
 pub(super) fn weights(typed: &[String]) -> Result<BTreeMap<String, f64>, Failure> {
     let mut found = BTreeMap::new();
     for word in typed {
@@ -129,10 +120,7 @@ pub(super) fn weights(typed: &[String]) -> Result<BTreeMap<String, f64>, Failure
     Ok(found)
 }
 
-/// Refuses a weight of what no side has, and two that count one case.
-///
-/// # Errors
-/// There is one.
+/// Refuses weights that match no case, and two weights for one case.
 pub(super) fn each_weighs_its_own(weights: &BTreeMap<String, f64>, sides: &[Side]) -> Result<(), Failure> {
     let all = sides.iter().flat_map(|side| &side.runs).flat_map(|run| &run.measurements);
     let ids: BTreeSet<String> = all.map(|measurement| measurement.case.id().as_str().to_owned()).collect();

@@ -1,4 +1,4 @@
-//! `plimsoll report`: stored runs again, on the terminal, as a page, or in the tables of the report that they replay.
+//! `plimsoll report`: shows stored runs as text, as a page, or in tables of a published report.
 
 use std::process::ExitCode;
 
@@ -11,10 +11,6 @@ use plimsoll_result::document::Run;
 use super::named_runs::{History, files};
 use super::{Failure, ending, target, unwritten};
 
-/// Prints or writes the runs.
-///
-/// # Errors
-/// A run that is not there, no report that it replays, or a file that cannot be written.
 pub(super) fn report(typed: &Report) -> Result<ExitCode, Failure> {
     let mut history = History::new(typed.store.as_deref());
     super::kept_apart(files(&typed.runs), [("--html", &typed.html)])?;
@@ -53,7 +49,7 @@ fn print_cards(runs: &[Run]) -> Result<ExitCode, Failure> {
     Ok(ending::of_shown(runs))
 }
 
-/// The tables of each report that the runs replay; runs of one plan fill its tables together.
+/// Prints the tables of each replayed report; runs of one plan fill its tables together.
 fn print_tables(runs: &[Run], format: &str) -> Result<ExitCode, Failure> {
     let write = writer(format, Subject::Tables, |format| format.tables);
     let write = write.map_err(|e| Failure::usage(e.to_string()))?;
@@ -72,7 +68,6 @@ fn lost(e: std::io::Error) -> Failure {
     Failure::environment(format!("cannot write to stdout: {e}"))
 }
 
-/// Refuses a run whose plan replays no published report.
 fn replays(run: &Run) -> Result<(), Failure> {
     match plimsoll_published::find(&run.plan.name) {
         Some(_) => Ok(()),

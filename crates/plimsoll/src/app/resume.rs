@@ -1,4 +1,4 @@
-//! `--resume`: an interrupted run goes on where it stopped, on the same machine and with the same plan, or not at all.
+//! `--resume`: continues an interrupted run on the same machine with the same plan.
 
 use std::io::ErrorKind;
 use std::os::linux::net::SocketAddrExt;
@@ -17,17 +17,14 @@ use super::prepared::Prepared;
 use super::{Failure, store_failure};
 use crate::output;
 
-/// A run that this process carries out, and no other while this is held. It is a name in the abstract namespace of Unix
-/// sockets (unix(7)): the kernel frees it with the process, however that ended, and no file is left.
+/// Lock on a run for this process. It is a name in the abstract namespace of Unix sockets
+/// (unix(7)): the kernel frees it with the process, and no file is left.
 pub(super) struct Held {
     _name: Option<UnixListener>,
 }
 
 impl Held {
-    /// Takes the run. Where the system has no such names, nothing is held.
-    ///
-    /// # Errors
-    /// Another process carries it out.
+    /// Locks the run, if the system supports such names. Fails if another process has it.
     pub(super) fn of(run: &str) -> Result<Self, Failure> {
         let name = SocketAddr::from_abstract_name(format!("plimsoll-run-{run}"));
         match name.and_then(|name| UnixListener::bind_addr(&name)) {
@@ -39,19 +36,17 @@ impl Held {
     }
 }
 
-/// A run that goes on.
 pub(super) struct Begun {
     /// As far as it got.
     pub(super) run: Run,
-    /// Keeps others from it.
     pub(super) held: Held,
-    /// Whether it came from a file, so that its plan is not what this user typed.
+    /// Whether it came from a file, so that this user did not type its plan.
     pub(super) imported: bool,
 }
 
 impl Begun {
-    /// One that another machine has kept, holds and sends: it goes on under this machine's plan. Nothing is held here: that
-    /// machine may be this one.
+    /// A run that another node has stored, locked and sent; it continues under this node's plan.
+    /// Not locked here, as that node may be this one.
     pub(super) fn sent(run: Run, prepared: &Prepared) -> Self {
         let plan = super::document(prepared, &run.id, None).plan;
         let version = env!("CARGO_PKG_VERSION").to_owned();
@@ -59,10 +54,7 @@ impl Begun {
     }
 }
 
-/// The run as far as it got.
-///
-/// # Errors
-/// There is no such run, it is still going on, or nothing in it is left to do.
+/// Locks and loads the run. Fails if it does not exist, still runs, or is complete.
 pub(super) fn begun(wanted: &str, common: &Common) -> Result<Begun, Failure> {
     let location = output::location(common.store.as_deref()).map_err(|e| store_failure(&e))?;
     let location =
@@ -70,7 +62,7 @@ pub(super) fn begun(wanted: &str, common: &Common) -> Result<Begun, Failure> {
     let store = Store::read(&location).map_err(|e| store_failure(&e))?;
     let found = store.load(wanted).map_err(|e| store_failure(&e))?;
     let held = Held::of(&found.id)?;
-    // What was measured until it was free.
+    // It may have measured more until it was unlocked.
     let store = Store::read(&location).map_err(|e| store_failure(&e))?;
     let run = store.load(&found.id).map_err(|e| store_failure(&e))?;
     match run.status {
@@ -88,10 +80,7 @@ pub(super) fn begun(wanted: &str, common: &Common) -> Result<Begun, Failure> {
     }
 }
 
-/// The plan that the run has kept.
-///
-/// # Errors
-/// The run came from a file that names a server, and the command line does not.
+/// The stored plan. Fails if the run was imported and only its plan names a server.
 pub(super) fn plan_of(begun: &Begun, common: &Common) -> Result<What, Failure> {
     let run = &begun.run;
     let (name, text) = (plimsoll_units::text::shown(&run.plan.name), run.plan.text.clone());
@@ -108,10 +97,7 @@ pub(super) fn plan_of(begun: &Begun, common: &Common) -> Result<What, Failure> {
     Ok(What::Text { name, text })
 }
 
-/// Refuses another machine and another plan; what was random in the run is so again.
-///
-/// # Errors
-/// What differs.
+/// Refuses another machine or plan; keeps the run's random seed.
 pub(super) fn same(run: &Run, prepared: &mut Prepared) -> Result<(), Failure> {
     same_machine(run, prepared)?;
     let hash = resolve::hash(&prepared.plan, &prepared.planned);
@@ -125,10 +111,7 @@ pub(super) fn same(run: &Run, prepared: &mut Prepared) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The same of a run that is one of many: their document has the hash of one of them.
-///
-/// # Errors
-/// What differs.
+/// [`same`] for one node of many, whose document has the plan hash of a single node.
 pub(super) fn same_text(run: &Run, prepared: &mut Prepared) -> Result<(), Failure> {
     same_machine(run, prepared)?;
     if run.plan.text != write::text(&prepared.plan.file) {
@@ -161,7 +144,7 @@ fn same_machine(run: &Run, prepared: &Prepared) -> Result<(), Failure> {
         let storage = machine.storage.as_ref()?;
         Some((storage.device.clone(), storage.file_system.as_ref().map(|fs| fs.mount_point.clone())))
     };
-    // A watch without --dir measures no disk and looks behind no directory, whatever its plan has.
+    // A watch without --dir measures no disk and checks no directory.
     let looked = now.storage.is_some();
     let on_files = looked && prepared.planned.iter().any(|p| subsystem_of(&p.candidate.case).on_files);
     if on_files && mount(then) != mount(now) {
@@ -170,10 +153,10 @@ fn same_machine(run: &Run, prepared: &Prepared) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What a run was measured on, which is not what it would be measured on now, and the flags that name it.
+/// The disk that a run was measured on, and the options that select it.
 fn elsewhere(storage: Option<&Storage>) -> String {
     let path = storage.map(|storage| plimsoll_units::text::shown(&storage.path)).unwrap_or_default();
-    // A device that is measured itself is described without a file system.
+    // A raw device has no file system.
     let is_device = storage.is_some_and(|storage| storage.file_system.is_none() && storage.device.is_some());
     match is_device {
         true => format!(
@@ -183,7 +166,7 @@ fn elsewhere(storage: Option<&Storage>) -> String {
     }
 }
 
-/// Whether the run has this case already, in this repeat.
+/// Whether the run has this case and repeat.
 pub(super) fn measured(run: &Run, planned: &Planned) -> bool {
     run.measurements.iter().any(|m| m.repeat == planned.repeat && m.case == planned.candidate.case)
 }

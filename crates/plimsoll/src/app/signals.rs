@@ -1,5 +1,5 @@
-//! Signals as messages. What was ignored when plimsoll was started stays ignored: by nohup, by `trap '' HUP`, by a shell that
-//! put it into the background. What it starts inherits that from it.
+//! Receives signals as messages. Signals that were ignored when plimsoll started (nohup, `trap ''
+//! HUP`, a background process) stay ignored, also in child processes.
 
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -13,25 +13,24 @@ use signal_hook::iterator::Signals;
 
 use super::{Failure, code};
 
-/// Those that ask for the end.
 const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
-/// Signals that follow the first one sooner are one request: timeout(1) and others send it to the program and to its process
-/// group. Nobody presses a key twice in that time.
+/// Signals within this time after the first are one request: timeout(1) signals both the
+/// program and its process group.
 const ONE_REQUEST: Duration = Duration::from_millis(500);
 
-/// Those of [`ENDING`] that were not ignored when this process was started. To be asked before any handler is installed.
+/// The signals of [`ENDING`] that were not ignored before any handler was installed.
 fn heeded() -> Vec<i32> {
     ENDING.into_iter().filter(|signal| !is_ignored(*signal)).collect()
 }
 
-/// Prepares this process for its life.
+/// Sets up signal dispositions.
 ///
-/// A write past RLIMIT_FSIZE becomes an error (EFBIG) where the default is death by SIGXFSZ. Where SIGCHLD is ignored, the
-/// kernel collects children and tells nobody how they ended; a handler undoes that.
+/// A write past RLIMIT_FSIZE then fails with EFBIG instead of death by SIGXFSZ. With SIGCHLD
+/// ignored, the kernel would collect children without their status; a handler prevents that.
 pub(super) fn settle() {
     let unneeded = || Arc::new(AtomicBool::new(false));
-    // What the flags say is not needed; a refused registration leaves what was, which is no wrong figure.
+    // The flags are not needed. If a registration fails, the old disposition stays.
     if !is_ignored(SIGXFSZ) {
         let _ = signal_hook::flag::register(SIGXFSZ, unneeded());
     }
@@ -40,10 +39,7 @@ pub(super) fn settle() {
     }
 }
 
-/// A message on the first signal; a second request ends the program at once, and so results that are not yet written are lost.
-///
-/// # Errors
-/// The system gives no handler or no thread.
+/// Sends a message on the first signal; a second request ends the program at once.
 pub(super) fn interrupts() -> Result<Receiver<()>, Failure> {
     let (sender, receiver) = unbounded();
     let mut signals = Signals::new(heeded()).map_err(|e| unwatched(&e))?;
@@ -63,18 +59,17 @@ pub(super) fn interrupts() -> Result<Receiver<()>, Failure> {
     Ok(receiver)
 }
 
-/// What a signal asks for.
 #[derive(Debug, PartialEq)]
 enum Request {
-    /// The end, in order.
+    /// End in order.
     First,
-    /// What was just asked for.
+    /// A repeat of the last request.
     Same,
-    /// The end at once.
+    /// End at once.
     Again,
 }
 
-/// What the signal that came `now` asks for; `first` is when the first one came.
+/// The request of a signal that came `now`; `first` is the time of the first one.
 fn request(first: &mut Option<Instant>, now: Instant) -> Request {
     let Some(begun) = *first else {
         *first = Some(now);
@@ -83,16 +78,13 @@ fn request(first: &mut Option<Instant>, now: Instant) -> Request {
     if now.saturating_duration_since(begun) < ONE_REQUEST { Request::Same } else { Request::Again }
 }
 
-/// A message on the first signal or at a time, whichever comes first. A second signal ends the program at once.
-///
-/// # Errors
-/// As [`interrupts`].
+/// Like [`interrupts`], with a message at `end` if there was no signal before.
 pub(super) fn interrupts_until(end: Instant) -> Result<Receiver<()>, Failure> {
     let asked = interrupts()?;
     let (sender, receiver) = unbounded();
     beside(move || {
         let _ = asked.recv_deadline(end);
-        // A signal that comes later finds this still listening, and ends nothing. Nobody may wait for the message any more.
+        // Keeps the channel open for later signals, which end nothing. The receiver may be gone.
         loop {
             let _ = sender.send(());
             if asked.recv().is_err() {
@@ -111,10 +103,7 @@ fn beside(work: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
         .map_err(|e| Failure::environment(format!("cannot start a thread: {e}; see ulimit -u and ulimit -v")))
 }
 
-/// A byte into `end` at each signal.
-///
-/// # Errors
-/// The system gives no handler.
+/// Writes a byte into `end` at each signal.
 pub(super) fn told_through(end: &UnixStream) -> Result<(), Failure> {
     heeded().into_iter().try_for_each(|signal| {
         let end = end.try_clone().and_then(|end| signal_hook::low_level::pipe::register(signal, end));

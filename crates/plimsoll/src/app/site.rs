@@ -1,4 +1,4 @@
-//! `plimsoll site`: all runs of the history as pages for any web server.
+//! `plimsoll site`: writes all runs of the history as pages for a web server.
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -17,10 +17,6 @@ use plimsoll_units::text::{counted, shown_bytes};
 use super::named_runs::History;
 use super::{Failure, code, complain, printed, shareable, store_failure};
 
-/// Writes the site.
-///
-/// # Errors
-/// There is no history, the directory is not a site's, or it cannot be written.
 pub(super) fn site(typed: &Site) -> Result<ExitCode, Failure> {
     let mut history = History::new(typed.store.as_deref());
     let store = history.open()?;
@@ -47,19 +43,16 @@ fn unwritten(error: &SiteError) -> Failure {
     Failure { line: error.to_string(), code }
 }
 
-/// What writes a site.
 struct Writer<'a> {
     store: &'a Store,
     directory: Directory,
     redact: bool,
-    /// The files of the site.
     files: BTreeSet<String>,
-    /// How many of them were written.
     written: usize,
 }
 
 impl Writer<'_> {
-    /// Writes the pages: first those that no page leads to yet.
+    /// Writes the pages, linked ones before those that link to them.
     fn write(&mut self, entries: &[Entry]) -> Result<(), Failure> {
         let (library, text) = pages::library();
         self.put(&library, text)?;
@@ -76,7 +69,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Writes the report of each run, and returns the runs by machine.
+    /// Writes the report of each run; returns the runs by machine.
     fn runs<'e>(&mut self, entries: &'e [Entry]) -> Result<Vec<OfMachine<'e>>, Failure> {
         let mut trends = self.trends(entries)?;
         let mut machines: Vec<OfMachine<'e>> = Vec::new();
@@ -85,7 +78,8 @@ impl Writer<'_> {
                 let is_own =
                     |trend: &mut Trend| trend.machine == entry.machine && trend.host == entry.line.host;
                 let own = trends.extract_if(.., is_own).collect();
-                // One fingerprint with several names is several machines, such as copies of one image.
+                // Several names with one fingerprint are several machines, such as copies of an
+                // image.
                 let twins = machines.iter().filter(|of| of.fingerprint == entry.machine).count();
                 machines.push(OfMachine {
                     page: names::machine(&entry.machine, twins),
@@ -106,7 +100,7 @@ impl Writer<'_> {
         Ok(machines)
     }
 
-    /// The figures over time of machines alone: a run on several machines has a figure for each of them.
+    /// Figures over time, of runs on one node only; the rest have a figure per node.
     fn trends(&self, entries: &[Entry]) -> Result<Vec<Trend>, Failure> {
         let cases = Pattern::parse("*").map_err(Failure::usage)?;
         let asked = Asked { cases, metric: None, all: true, since: None, machine: None };
@@ -123,7 +117,7 @@ impl Writer<'_> {
         Ok(trends)
     }
 
-    /// Replaces the names of machines in the ids of cases as the last run that has the case does.
+    /// Redacts node names in case ids as in the last run with the case.
     fn rename(&self, trends: &mut [Trend]) -> Result<(), Failure> {
         let mut last: Option<Run> = None;
         for trend in trends {

@@ -1,4 +1,4 @@
-//! `plimsoll watch`: begins or goes on, probes until the time is over, shows how far it is, ends it.
+//! `plimsoll watch`: starts, resumes, shows and ends a watch.
 
 mod probing;
 
@@ -31,19 +31,17 @@ use super::{Failure, code, document, ending, far_end, interrupts, outputs, print
 use crate::output::{self, Begins, complain};
 use probing::{Ending, Probing};
 
-/// The journal's name in the directory of the history.
+/// File name of the journal in the directory of the history.
 const JOURNAL: &str = "watch";
-/// Seconds that a process that was asked to stop is waited for.
+/// Seconds that a stopped process has to end.
 const ENDS_WITHIN: i64 = 120;
-/// How long a process may take to show the result of a watch.
+/// Longest time that a process may take to show the result of a watch.
 const SETTLES: Duration = Duration::from_secs(60);
-/// A finding that a watch tells in its own way.
+/// Code of a finding that a watch reports in its own way.
 const OF_SERIES: &str = "changed";
 
-/// Does what was typed.
-///
-/// # Errors
-/// There is no place for the journal, another watch is unfinished, or nothing can be measured.
+/// Carries out a watch command. Fails if there is no place for the journal, another watch is
+/// unfinished, or nothing can be measured.
 pub(super) fn watch(typed: &Typed) -> Result<ExitCode, Failure> {
     let location = output::location(typed.store.as_deref()).map_err(|e| store_failure(&e))?;
     let location = location.ok_or_else(|| {
@@ -64,7 +62,7 @@ pub(super) fn watch(typed: &Typed) -> Result<ExitCode, Failure> {
     }
 }
 
-/// A journal with what it holds. One whose first line was never whole is removed: no watch had begun.
+/// A journal and its content. One without a complete first line is removed.
 fn begun(mut journal: Journal) -> Result<(Journal, Kept), Failure> {
     if journal.is_stillborn().map_err(|e| failure(&e))? {
         let missing = JournalError::missing(journal.path());
@@ -82,7 +80,6 @@ fn failure(error: &JournalError) -> Failure {
     }
 }
 
-/// The options of a run that has these cases.
 fn common(typed: &Typed, begun: Option<&Begun>) -> Common {
     let server = |begun: Option<&Begun>| match begun {
         Some(begun) => begun.server.clone(),
@@ -103,10 +100,10 @@ fn common(typed: &Typed, begun: Option<&Begun>) -> Common {
 
 fn begin(typed: &Typed, path: &Path) -> Result<ExitCode, Failure> {
     let common = common(typed, None);
-    // What cannot be written is told before a day is over.
+    // Reports unwritable outputs before the watch starts.
     drop(outputs(&common, &crossbeam_channel::never())?);
     if path.symlink_metadata().is_ok() {
-        // Also where it is no journal: what is there is not replaced.
+        // An existing file is never replaced, even if it is no journal.
         let mut journal = Journal::open(path).map_err(|e| failure(&e))?;
         if !journal.is_stillborn().map_err(|e| failure(&e))? {
             let there = journal.kept().err();
@@ -147,12 +144,11 @@ fn begin(typed: &Typed, path: &Path) -> Result<ExitCode, Failure> {
     watched(typed, &prepared, journal, kept, &common)
 }
 
-/// A directory as it is found from everywhere.
 fn absolute(dir: &Path) -> PathBuf {
     std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned())
 }
 
-/// Goes on with a watch, with the options that it began with.
+/// Resumes a watch with its original options.
 fn go_on(typed: &Typed, journal: Journal, kept: Kept) -> Result<ExitCode, Failure> {
     if is_over(&kept) {
         return ended(typed, journal, until_now(kept));
@@ -177,13 +173,13 @@ fn is_over(kept: &Kept) -> bool {
     elapsed(kept) >= kept.begun.seconds
 }
 
-/// Tells of the time until now, or until the watch should have ended: a process that was killed has told nothing of its end.
+/// Extends the watch until now, at most to its planned end: a killed process has recorded no end.
 fn until_now(kept: Kept) -> Kept {
     let until = elapsed(&kept).min(kept.begun.seconds);
     Kept { until, ..kept }
 }
 
-/// Seconds since the watch began: by the clock that counts sleep where the machine was not booted since, else by the wall clock.
+/// Seconds since the start: by the clock that counts sleep within one boot, else by the wall clock.
 fn elapsed(kept: &Kept) -> f64 {
     let here = boot();
     let by_boot = kept.sessions.last().filter(|session| session.boot == here);
@@ -198,7 +194,7 @@ fn boot() -> String {
     plimsoll_units::text::shown_within(&id, 64)
 }
 
-/// Leaves out what cannot be measured here, and says why.
+/// Removes cases that cannot be measured here, and prints why.
 fn measurable(mut prepared: Prepared, has_dir: bool) -> Prepared {
     let mut left_out: Vec<(Case, String)> = Vec::new();
     prepared.planned.retain(|planned| {
@@ -224,7 +220,7 @@ fn measurable(mut prepared: Prepared, has_dir: bool) -> Prepared {
     prepared
 }
 
-/// Probes until the time is over or it is stopped.
+/// Probes until time is over or it is stopped.
 fn watched(
     typed: &Typed,
     prepared: &Prepared,
@@ -261,7 +257,6 @@ fn watched(
     }
 }
 
-/// Makes the result of a watch that is over.
 fn ended(typed: &Typed, journal: Journal, kept: Kept) -> Result<ExitCode, Failure> {
     let common = common(typed, Some(&kept.begun));
     super::distinct_outputs(&common)?;
@@ -291,12 +286,12 @@ fn result(kept: &Kept, common: &Common) -> Result<Run, Failure> {
     run.plan.cases = run.measurements.len();
     run.status = RunStatus::Complete;
     run.elapsed_s = kept.reached();
-    // What the machine did before the first probe says nothing of a day.
+    // The machine's state before the first probe does not describe the watch.
     run.machine.state = State::default();
     Ok(run)
 }
 
-/// Shows the result and enters it in the history; the journal is removed when it is there.
+/// Shows the result and enters it in the history; then removes the journal.
 fn shown(kept: &Kept, common: &Common, journal: Journal) -> Result<ExitCode, Failure> {
     if kept.probes.is_empty() {
         return nothing(kept, journal);
@@ -327,7 +322,7 @@ fn shown(kept: &Kept, common: &Common, journal: Journal) -> Result<ExitCode, Fai
     Ok(ExitCode::from(ending::whole(&run, &[own])))
 }
 
-/// Removes the journal of a watch that has no probe: there is no result.
+/// Removes the journal of a watch without probes.
 fn nothing(kept: &Kept, journal: Journal) -> Result<ExitCode, Failure> {
     journal.remove().map_err(|e| failure(&e))?;
     let why = match kept.passed.len() {
@@ -346,7 +341,6 @@ fn is_in_history(id: &str, common: &Common) -> bool {
     store.and_then(|store| store.load(id).ok()).is_some_and(|kept| kept.status == RunStatus::Complete)
 }
 
-/// How far a watch is.
 fn status(path: &Path) -> Result<ExitCode, Failure> {
     let kept = match Kept::read(path) {
         Err(JournalError::Missing { .. }) => {
@@ -360,7 +354,7 @@ fn status(path: &Path) -> Result<ExitCode, Failure> {
     printed(&report::watch::status(&kept, &run, runs, elapsed(&kept), &style))
 }
 
-/// Ends a watch: stops the process, if one runs, and shows the result.
+/// Ends a watch: stops its process, if one runs, and shows the result.
 fn stop(typed: &Typed, path: &Path) -> Result<ExitCode, Failure> {
     let kept = Kept::read(path).map_err(|e| failure(&e))?;
     if let Err(e) = Journal::open(path) {
@@ -379,7 +373,7 @@ fn stop(typed: &Typed, path: &Path) -> Result<ExitCode, Failure> {
     ended(typed, journal, until_now(kept))
 }
 
-/// Asks the process to stop, and waits until it has.
+/// Stops the process and waits for its end.
 fn stopped(session: &Session) -> Result<(), Failure> {
     let why = |why: &str| {
         Failure::environment(format!(
@@ -391,11 +385,10 @@ fn stopped(session: &Session) -> Result<(), Failure> {
         i32::try_from(session.pid).ok().and_then(Pid::from_raw).ok_or_else(|| why("has no usable id"))?;
     let process = match pidfd_open(pid, PidfdFlags::empty()) {
         Ok(process) => process,
-        // It has ended meanwhile.
         Err(rustix::io::Errno::SRCH) => return Ok(()),
         Err(e) => return Err(why(&format!("cannot be reached: {e}"))),
     };
-    // Its id may have been given to another one.
+    // The id may belong to another process now.
     if processes::began(&Root::live(), session.pid).is_some_and(|began| began != session.pid_began) {
         return Err(why("may be another process now, or be in another container"));
     }

@@ -97,7 +97,7 @@ fn a_failed_sync_is_final() {
         "--json",
         "-",
     ];
-    // Only the third one fails: whoever tries again succeeds, and has lost data.
+    // Only the third call fails: a retry would succeed, with lost data.
     let output = injected(dir.path(), &["fdatasync:error=EIO:when=3"], &arguments);
     let (out, _) = with_code(&output, 4);
     let measurement = &measurements(&out)[0];
@@ -105,7 +105,7 @@ fn a_failed_sync_is_final() {
         (measurement["status"].as_str(), measurement["metrics"].as_array().map(Vec::len)),
         (Some("failed"), Some(0))
     );
-    // strace counts the calls of each thread, and each sample has one of its own: the third of the first that makes three.
+    // strace counts per thread, and each sample has its own: the first thread with three calls.
     let reason = measurement["reason"].as_str().unwrap();
     let offset = reason.split_once("fdatasync at offset ").and_then(|(_, rest)| rest.split_once(' '));
     let offset: u64 = offset.expect(reason).0.parse().expect(reason);
@@ -117,13 +117,13 @@ fn nameless_open(dir: &Path) -> usize {
     open_of_worker(dir, &[], |line| line.contains("O_TMPFILE"))
 }
 
-/// Which `openat` of the worker makes the named file, where the nameless one (the `nth`) is refused.
+/// Which `openat` of the worker makes the named file if the nameless one (the `nth`) is refused.
 fn named_open(dir: &Path, nth: usize) -> usize {
     let refused = format!("inject=openat:error=EINVAL:when={nth}");
     open_of_worker(dir, &["-e", &refused], |line| line.contains("O_CREAT") && line.contains("O_DIRECT|"))
 }
 
-/// Which `openat` of the process that makes the nameless file is the first like this, counted from 1, as strace counts.
+/// Which `openat` of the process that makes the nameless file matches first, counted from 1.
 fn open_of_worker(dir: &Path, injection: &[&str], is: fn(&str) -> bool) -> usize {
     let log = dir.join("strace.log");
     let traced = Command::new("strace")

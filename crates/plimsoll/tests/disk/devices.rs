@@ -1,4 +1,4 @@
-//! Block devices given themselves: what is refused, and that not one byte of it changes; what is allowed works.
+//! Block devices as targets: refusals change no byte, permitted operations work.
 
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -16,7 +16,6 @@ pub(super) fn on_device(arguments: &[&str]) -> Output {
     command.args(["--quiet", "--json", "-"]).args(arguments).output().unwrap()
 }
 
-/// A run that would destroy what is on the device.
 pub(super) fn destroying(device: &str) -> Output {
     let consent = format!("{device}:{SIZE}");
     on_device(&["--target", device, "--destroy-data-on", &consent, "--op", "write", "--size", "8M"])
@@ -46,13 +45,12 @@ impl<'a> Mounted<'a> {
         Mounted(place)
     }
 
-    /// One that is there.
     pub(super) fn of(place: &'a Path) -> Self {
         Mounted(place)
     }
 }
 
-/// A test that runs meanwhile in a mount namespace of its own may have copied the mount: it is over where no process sees it.
+/// The mount may be copied by a test in another mount namespace: it ends when no process sees it.
 impl Drop for Mounted<'_> {
     fn drop(&mut self) {
         let _ = Command::new("umount").arg(self.0).status();
@@ -62,7 +60,6 @@ impl Drop for Mounted<'_> {
     }
 }
 
-/// Whether a mount table of any process names the place.
 fn seen_by_a_process(place: &Path) -> bool {
     let place = place.as_os_str().as_encoded_bytes();
     let processes = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
@@ -87,7 +84,7 @@ fn a_mounted_device_is_refused_by_its_mount_point_and_stays_as_it_is() {
     let before = device.bytes();
     one_line(&destroying(link.to_str().unwrap()), 3, &["by-id is mounted on", "/mnt"]);
     assert!(device.bytes() == before);
-    // Reading is no harm.
+    // Reading is allowed.
     let (out, _) = with_code(&on_device(&["--target", &device.device, "--op", "read", "--block", "4K"]), 0);
     assert_eq!(measurements(&out)[0]["status"], "ok");
     drop(mounted);
@@ -104,7 +101,7 @@ fn a_device_mounted_in_another_namespace_is_refused_by_its_mount_point() {
     assert!(run("mkfs.ext4", &["-q", &device.device]));
     let place = dir.path().join("mnt");
     std::fs::create_dir(&place).unwrap();
-    // It mounts (so that only a run could write), says so, and holds the mount until its standard input ends.
+    // It mounts (so that only a run could write) and holds the mount until its standard input ends.
     let mut holder = Command::new("unshare")
         .args([
             "--mount",
@@ -126,8 +123,8 @@ fn a_device_mounted_in_another_namespace_is_refused_by_its_mount_point() {
     refused(&device, &["is mounted on", &process, "nothing was written"]);
     drop(holder.stdin.take());
     holder.wait().unwrap();
-    // Whoever has claimed it without a trace elsewhere has at least that. A namespace outlives its last process for as long
-    // as somebody reads its mount table, as another test's plimsoll may.
+    // An exclusive open sees any other claim. A namespace outlives its last process while its mount
+    // table is being read, such as by another test.
     let exclusive = rustix::fs::OFlags::EXCL.bits().cast_signed();
     let mut claim = None;
     until("the end of a mount", || {
@@ -157,7 +154,7 @@ fn a_device_is_trimmed_with_consent_and_mapped_without() {
         |more: &[&str]| on_device(&[&["--target", name, "--destroy-data-on", &consent], more].concat());
     let limits = format!("/sys/block/{}/queue/discard_max_bytes", name.trim_start_matches("/dev/"));
     if std::fs::read_to_string(&limits).is_ok_and(|most| most.trim() != "0") {
-        // What is read after the trims is filled anew.
+        // Trimmed blocks are filled again before they are read.
         let ran = destroying(&["--op", "trim,read", "--block", "64K", "--threads", "2", "--size", "8M"]);
         let (out, _) = with_code(&ran, 0);
         assert!(measurements(&out).iter().all(|m| m["status"] == "ok"), "{out}");
@@ -184,7 +181,7 @@ fn a_device_that_a_process_holds_open_without_a_claim_is_refused_by_its_name() {
     let mut holder = Command::new("sleep").arg("900").stdin(open).spawn().unwrap();
     let process = format!("held open by process {} (sleep)", holder.id());
     refused(&device, &[&process, "nothing was written", "Choose another device"]);
-    // Reading is no harm.
+    // Reading is allowed.
     with_code(&on_device(&["--target", &device.device, "--op", "read", "--block", "4K"]), 0);
     holder.kill().unwrap();
     holder.wait().unwrap();
@@ -307,7 +304,7 @@ fn consent_is_for_one_device_and_its_serial() {
     let alone = ["--destroy-data-on", &format!("{name}:{SIZE}"), "--op", "write", "--size", "8M"];
     one_line(&on_device(&alone), 2, &["--target", "--destroy-data-on"]);
     one_line(&on_device(&["--target", name, "--op", "write"]), 3, &["--destroy-data-on=", "destroy"]);
-    // Without an operation the reads run, and the writes say why they do not.
+    // Without an operation the reads run, and the writes give the reason for being skipped.
     let (out, _) = with_code(&on_device(&["--target", name]), 0);
     let all = measurements(&out);
     assert_eq!(all.iter().filter(|m| m["status"] == "ok").count(), 3);
@@ -356,16 +353,15 @@ fn with_consent_a_device_is_filled_written_and_verified() {
         );
     }
     assert!(device.bytes() != before);
-    // What it left bears no mark that would refuse the next run.
+    // It left no mark that would refuse the next run.
     set_free(|| destroying(&device.device));
-    // More than there is.
     let large = on_device(&["--target", &device.device, "--op", "read", "--size", "1G"]);
     let (out, _) = with_code(&large, 4);
     let reason = measurements(&out)[0]["reason"].as_str().unwrap().replace(&device.device, "DEVICE");
     insta::assert_snapshot!("more_than_a_device_has", reason);
 }
 
-/// Reads that a device has ended, and the milliseconds that they took together (Linux, Documentation/block/stat.rst).
+/// Reads that a device finished, and their milliseconds (Linux, Documentation/block/stat.rst).
 fn reads(device: &Loop) -> [f64; 2] {
     let name = device.device.rsplit('/').next().unwrap();
     let text = std::fs::read_to_string(format!("/sys/block/{name}/stat")).unwrap();
@@ -373,8 +369,8 @@ fn reads(device: &Loop) -> [f64; 2] {
     [fields[0], fields[3]]
 }
 
-/// The metric `await`, the device's own count of it over the whole run, and `latency`, in seconds. None where the device did
-/// other requests, too: then there is no `await`.
+/// Seconds: the metric `await`, the device's own count over the run, and `latency`. `None` if the
+/// device had other requests, as there is then no `await`.
 fn times_of_a_request(device: &Loop) -> Option<[f64; 3]> {
     let before = reads(device);
     let mut command = Command::new(PROGRAM);
@@ -394,7 +390,7 @@ fn times_of_a_request(device: &Loop) -> Option<[f64; 3]> {
 fn the_time_of_a_request_is_what_the_counters_of_the_device_say() {
     let dir = scratch();
     let Some(device) = Loop::new("await of a device", dir.path(), SIZE, &[]) else { return };
-    // The warm-up is in the device's own count, and other work on the machine makes one sample unlike the next.
+    // The device also counts the warm-up, and other load makes samples differ.
     let agree =
         |&[each, whole, latency]: &[f64; 3]| (0.3..3.0).contains(&(each / whole)) && each < latency * 1.1;
     let mut taken: Vec<[f64; 3]> = Vec::new();

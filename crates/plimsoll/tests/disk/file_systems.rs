@@ -46,7 +46,7 @@ fn a_read_only_mount_and_an_immutable_directory_are_usage_errors() {
     let mounted = "truncate -s 16M image; mkfs.ext4 -q image; mkdir mnt; mount -o loop image mnt; ";
     let script = format!("{mounted} mount -o remount,ro mnt; exec \"$1\" disk --dir mnt --store none");
     one_line(&in_own_mounts(dir.path(), &script, &[]), 2, &["/mnt", "read-only"]);
-    // A directory that is bound elsewhere is on the same device, and what is mounted is the binding.
+    // A bind mount has the same device, but its own mount.
     let dir = scratch();
     let script = format!(
         "{mounted} mkdir mnt/x mnt/y; mount --bind mnt/x mnt/y; mount -o remount,ro,bind mnt/y; exec \"$1\" disk --dir mnt/y --store none"
@@ -62,7 +62,7 @@ fn a_directory_of_somebody_else_is_a_usage_error() {
     if !possible("no permission", &["setpriv"]) {
         return;
     }
-    // The nobody of Debian may read this directory and not write in it.
+    // Debian's unprivileged user may read this directory but not write to it.
     let output = Command::new("setpriv")
         .args([
             "--reuid=65534",
@@ -84,7 +84,7 @@ fn a_directory_of_somebody_else_is_a_usage_error() {
     one_line(&output, 2, &["/etc", "no permission"]);
 }
 
-/// Who typed no directory may stand in one that takes no files, and still measures the rest.
+/// Without a named directory an unusable current one only skips the cases on files.
 #[test]
 fn without_a_directory_that_takes_files_the_rest_is_measured() {
     if !possible("a current directory without permission", &["setpriv"]) {
@@ -139,7 +139,7 @@ fn a_device_that_fills_up_beneath_its_file_system_fails_the_case_with_its_place(
         return;
     }
     let dir = scratch();
-    // The image is larger than the memory file system that holds it: writing to it fails in the middle.
+    // The image is larger than its memory file system: writing fails in the middle.
     let script = "mkdir thin mnt; mount -t tmpfs -o size=24M none thin; truncate -s 1300M thin/image; \
                   mkfs.ext4 -q -O ^has_journal -E lazy_itable_init=1 thin/image; mount -o loop thin/image mnt; \
                   exec \"$1\" disk --dir mnt --op read --pattern random --block 4K --depth 4 --size 64M --samples 2 \

@@ -1,4 +1,4 @@
-//! A rate limit of a control group on the device, and devices that are memory: both are shown in the row of a case.
+//! A control group's rate limit on the device, and devices in memory: both are shown in the row.
 
 use std::fs;
 use std::io;
@@ -15,7 +15,7 @@ use crate::support::{scratch, skipped};
 struct Group(PathBuf);
 
 impl Group {
-    /// Version 1 first: where it has the controller, version 2 lacks it.
+    /// If version 1 has the controller, version 2 lacks it.
     fn limiting_reads(device: &str, per_second: u32) -> io::Result<Self> {
         let name = format!("plimsoll-io-{}", std::process::id());
         let v1 = Path::new("/sys/fs/cgroup/blkio");
@@ -33,7 +33,6 @@ impl Group {
         Ok(group)
     }
 
-    /// The program in this group.
     fn run(&self, words: &[&str]) -> Command {
         let mut run = Command::new("sh");
         run.args(["-c", r#"echo $$ > "$0/cgroup.procs" && exec "$@""#]).arg(&self.0).arg(PROGRAM).args(words);
@@ -47,7 +46,6 @@ impl Drop for Group {
     }
 }
 
-/// A read of a device at two depths.
 fn reading(device: &str) -> Vec<&str> {
     vec![
         "disk",
@@ -93,7 +91,7 @@ fn a_limit_of_the_control_group_on_the_device_is_the_limit_of_the_row() {
     let limit = &metric_of(&queued, "rate")["limit"];
     assert_eq!((&limit["value"], &limit["source"]), (&json!(500.0), &json!("documented")), "{limit}");
     assert_eq!(limit["inputs"][0]["name"], json!(format!("reads of {name}")));
-    // A group whose process was held up lets through afterwards what it may have read meanwhile: then the floor is refuted.
+    // After a pause a group lets through what it may have read before: the floor is then refuted.
     let latency = metric_of(&lone, "latency");
     let (measured, floor) = (latency["summary"]["median"].as_f64().unwrap(), &latency["limit"]);
     let expected = if measured < 0.95 * 0.002 { Value::Null } else { json!(0.002) };

@@ -9,7 +9,6 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::{PROGRAM, in_own_mounts, names, possible, with_code};
 use crate::support::{scratch, skipped, until};
 
-/// Ends a run that outlives its test.
 struct Reaped(Child);
 
 impl Drop for Reaped {
@@ -19,7 +18,6 @@ impl Drop for Reaped {
     }
 }
 
-/// The worker, by its parent.
 fn worker_of(parent: u32) -> Option<Pid> {
     let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).ok()?;
     Pid::from_raw(children.split_whitespace().next()?.parse().ok()?)
@@ -69,9 +67,9 @@ fn is_zombie(process: Pid) -> bool {
     stat.rsplit(')').next().is_none_or(|rest| rest.trim_start().starts_with(['Z', 'X']))
 }
 
-/// Killed at many moments of a run, each a system call of another kind or number: no name, no space, and the next run
-/// works. strace waits for all processes that it follows, so the worker is gone as well when it ends; the kernel lets go
-/// of the files of a dead ring a moment later.
+/// Killed at many system calls of a run: no file name or space is left, and the next run works.
+/// strace waits for all processes, so the worker has ended too; the kernel releases the files of a
+/// dead ring a moment later.
 #[test]
 fn killed_at_any_moment_neither_a_name_nor_space_stays() {
     if !possible("killed at any moment", &["unshare", "mkfs.ext4", "strace"]) {

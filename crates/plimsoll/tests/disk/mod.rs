@@ -1,7 +1,6 @@
-//! Disk faults for real: full, read-only, immutable and lying file systems, limits, failing calls, kill -9.
-//!
-//! Mounts are made in a mount namespace of their own and vanish with it. What needs root, or a tool that is not
-//! there, is skipped by name.
+//! Real disk faults: full, read-only, immutable and lying file systems, limits, failing calls,
+//! SIGKILL. Mounts end with their mount namespace. Tests without root or a tool are skipped by
+//! name.
 #![allow(clippy::print_stderr)]
 
 mod calls;
@@ -52,7 +51,7 @@ pub(crate) const QUICK: &[&str] = &[
     "-",
 ];
 
-/// Whether the test can be made here; if not, it says why it is skipped.
+/// Whether the test is possible here; otherwise it is skipped with the reason.
 pub(crate) fn possible(test: &str, tools: &[&str]) -> bool {
     let found = |tool: &&str| Command::new(tool).arg("--version").output().is_ok();
     let missing: Vec<_> = tools.iter().filter(|tool| !found(tool)).collect();
@@ -83,8 +82,8 @@ pub(crate) fn with_code(output: &Output, code: i32) -> (String, String) {
     (out, err)
 }
 
-/// Asserts that a run on a device whose users are gone is made at last. The tests start programs from several threads: what was
-/// open here is so for a moment in a child that is not its program yet, and a loop device ends when that is over.
+/// Asserts that a run on a released device succeeds at last: for a moment a child of another test
+/// thread may hold an open file, and a loop device ends after it.
 #[track_caller]
 pub(crate) fn set_free(run: impl Fn() -> Output) {
     let mut last = run();
@@ -115,7 +114,7 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    /// Starts plimsoll on a device of so many bytes, with the command's `words` and `more` of them.
+    /// Starts plimsoll on a device of `bytes` bytes, with the command's `words` and `more` options.
     pub(crate) fn new(words: &[&str], more: &[&str], (device, bytes): (&str, u64), dir: &Path) -> Self {
         let document = dir.join("run.json");
         let consent = format!("{device}:{bytes}");
@@ -144,7 +143,7 @@ impl Told {
         self.events.by_ref().for_each(|line| drop(line.unwrap()));
     }
 
-    /// Its exit code and its document.
+    /// Returns the exit code and document.
     pub(crate) fn document(mut self) -> (Option<i32>, String) {
         let code = self.child.wait().unwrap().code();
         (code, std::fs::read_to_string(&self.document).unwrap())
@@ -160,7 +159,8 @@ pub(crate) fn names(dir: &Path) -> usize {
     std::fs::read_dir(dir).unwrap().count()
 }
 
-/// Who has a device that plimsoll may write to: so many tests, or the thread of one test that makes every device suspect.
+/// Users of writable devices: a number of tests, or the one thread whose test makes all devices
+/// suspect.
 static DEVICES: (Mutex<(usize, Option<ThreadId>)>, Condvar) = (Mutex::new((0, None)), Condvar::new());
 
 fn devices() -> MutexGuard<'static, (usize, Option<ThreadId>)> {
@@ -187,7 +187,7 @@ impl Drop for Shared {
     }
 }
 
-/// What a test holds that makes every device suspect: no other has one meanwhile.
+/// Lock of a test that makes every device suspect.
 pub(crate) struct Alone;
 
 impl Alone {
@@ -214,7 +214,8 @@ pub(crate) struct Loop {
 }
 
 impl Loop {
-    /// A device of `bytes` zeros; `options` go to losetup. The reason is told where there is none to be had.
+    /// A device of `bytes` zeros; `options` go to losetup. A failure skips the test with the
+    /// reason.
     pub(crate) fn new(test: &str, dir: &Path, bytes: u64, options: &[&str]) -> Option<Loop> {
         let image = dir.join("image");
         std::fs::File::create(&image).unwrap().set_len(bytes).unwrap();

@@ -1,4 +1,4 @@
-//! Another user, whose directory it is, swaps the named directory for a link while plimsoll starts there as root.
+//! The owner of a directory swaps it for a link while plimsoll starts there as root.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, chown, symlink};
@@ -11,13 +11,13 @@ use rustix::fs::{CWD, RenameFlags, Uid, renameat_with};
 use super::{QUICK, names, possible};
 use crate::support::{plimsoll, scratch, skipped};
 
-/// Debian's nobody.
+/// Debian's unprivileged user.
 const RACER: u32 = 65534;
 
-/// Makes the two names change places until it is told to stop; each time that they did is counted.
+/// Swaps the two names until `stop`, and counts the swaps.
 fn race(directory: &Path, stop: &AtomicBool, swaps: &AtomicUsize) {
     let racer = Uid::from_raw(RACER);
-    // Of this thread alone.
+    // For this thread only.
     rustix::thread::set_thread_res_uid(racer, racer, racer).unwrap();
     let link = directory.with_file_name("link");
     while !stop.load(Ordering::Relaxed) {
@@ -30,7 +30,7 @@ fn swap(one: &Path, other: &Path) -> rustix::io::Result<()> {
     renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)
 }
 
-/// All that a file or directory tells of what was done to it.
+/// Size, times and mode of a file or directory, which show any change.
 fn state(path: &Path) -> [i64; 4] {
     let told = fs::metadata(path).unwrap();
     [told.size() as i64, told.mtime(), told.mtime_nsec(), told.mode().into()]
@@ -76,6 +76,6 @@ fn a_racer_of_another_user_has_nothing_of_its_victim_written() {
     assert!(codes.iter().all(|code| matches!(code, Some(0 | 2..=4))), "{codes:?}");
     assert_eq!([&victim, &victim.join("data")].map(|path| state(path)), before);
     assert_eq!(fs::read_to_string(victim.join("data")).unwrap(), "precious");
-    // Of the two, one is the directory that was its own, and empty, and the other leads to the victim.
+    // One is the user's own empty directory, and the other one links to the victim.
     assert_eq!((names(&victim), names(&place), names(&directory) + names(&link)), (1, 2, 1));
 }

@@ -1,5 +1,5 @@
-//! Devices whose bytes somebody else uses by another way: other loop devices, mounts, processes, on the file or the device
-//! behind them. Each is refused, and nothing that is behind it changes.
+//! Devices whose bytes are in use elsewhere: by loop devices, mounts, processes, on the file or
+//! device behind them. Each is refused and left unchanged.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -21,12 +21,12 @@ fn destroying(device: &str) -> std::process::Output {
     on_device(&["--target", device, "--destroy-data-on", &consent, "--op", "write", "--size", "4M"])
 }
 
-/// Nothing of the file system is left for the kernel to make later: it would change what is compared.
+/// Completes the file system, as later changes by the kernel would spoil the comparison.
 fn made_ext4(device: &str) -> bool {
     run("mkfs.ext4", &["-q", "-E", "lazy_itable_init=0,lazy_journal_init=0", device])
 }
 
-/// Asserts that writing to the device is refused with these words, and that the file behind it all stays as it is.
+/// Asserts that writing is refused with these words and leaves the file behind it unchanged.
 #[track_caller]
 fn refused(device: &str, behind: &Path, says: &[&str]) {
     let bytes = || {
@@ -75,7 +75,7 @@ fn another_loop_device_on_a_file_that_is_mounted_is_refused_by_the_mount() {
     paths.iter().for_each(|path| refuse(path, &["--offset", "16M"]));
     refuse(&paths[0], &["--offset", "8M", "--sizelimit", "4M"]);
     assert!(run("umount", &[bound.to_str().unwrap()]));
-    // On the device in place of the file.
+    // On the device instead of the file.
     let Some(second) =
         Loop::on("a loop device on a mounted one", Path::new(&used.first.device), &["--offset", "16M"])
     else {
@@ -150,14 +150,14 @@ fn a_mark_on_the_file_outside_the_part_that_a_device_shows_is_found() {
     let Some(part) = Loop::on(TEST, &image, &["--offset", "16M"]) else { return };
     refused(&part.device, &image, &["is a part of /", "image, which holds swap", "without data"]);
     drop(part);
-    // Nothing is on it any more: a part of a file that nobody uses may be written to.
+    // An unused part of a file may be written to.
     assert!(run("wipefs", &["-a", image.to_str().unwrap()]));
     let Some(part) = Loop::on(TEST, &image, &["--offset", "16M"]) else { return };
     let rest = || std::fs::read(&image).unwrap()[..16 << 20].to_vec();
     let before = rest();
     set_free(|| destroying(&part.device));
     assert!(rest() == before, "it wrote before the part");
-    // Its name is gone, and with it the way to look at the rest.
+    // Without its name, the rest of the file cannot be examined.
     std::fs::remove_file(&image).unwrap();
     one_line(&destroying(&part.device), 3, &["is a part of", "cannot be read", "nothing was written"]);
 }
@@ -276,7 +276,7 @@ fn a_file_that_an_overlay_copied_up_is_the_file_in_its_upper_layer() {
         holder.wait().unwrap();
         set_free(|| destroying(&device.device));
     }
-    // Where the path is gone, nobody knows which file it is.
+    // Without the path, the file is unknown.
     let device = Loop::on(TEST, &shown, &[]).unwrap();
     std::fs::remove_file(&shown).unwrap();
     one_line(
@@ -327,7 +327,7 @@ fn a_file_is_found_on_an_overlay_with_layers_on_several_file_systems_that_cannot
     set_free(|| destroying(&device.device));
 }
 
-/// erofs can be mounted from a file without a loop device; the kernel then tells only the path that was given.
+/// erofs can be mounted from a file without a loop device; the kernel then shows only its path.
 #[test]
 fn a_file_from_which_a_file_system_is_mounted_is_refused_also_when_it_was_renamed() {
     const TEST: &str = "a mounted file";

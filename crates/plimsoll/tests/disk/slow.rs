@@ -10,7 +10,7 @@ use rustix::process::{Pid, kill_process};
 use super::{Loop, PROGRAM, Told, in_own_mounts, measurements, names, possible, with_code};
 use crate::support::{interrupt, scratch, skipped, until, without_numbers};
 
-/// A compressed disk in memory that takes so many bytes and then fails; taken down again.
+/// A compressed RAM disk that fails above a size; removed on drop.
 pub(super) struct Zram(u32);
 
 impl Zram {
@@ -48,7 +48,7 @@ impl Zram {
 impl Drop for Zram {
     fn drop(&mut self) {
         let _ = std::fs::write(self.file("reset"), "1");
-        // As long as somebody has it open, it stays.
+        // It stays as long as it is open.
         let begun = Instant::now();
         while std::fs::write("/sys/class/zram-control/hot_remove", self.0.to_string()).is_err()
             && begun.elapsed() < Duration::from_secs(5)
@@ -105,9 +105,9 @@ fn a_file_beneath_the_device_that_is_cut_while_it_runs_fails_the_case() {
     insta::assert_snapshot!(without_numbers(&reason));
 }
 
-/// On each of these file systems, on a loop device: figures, no hole, nothing left behind. The space is counted after
-/// another mount: the kernel takes io_uring's rings apart, and XFS gives space back, in their own time. The file had
-/// 2048 blocks.
+/// On each file system, on a loop device: figures, no hole, nothing left behind. Space is counted
+/// after another mount, as the kernel frees io_uring's rings and XFS frees space later. The file
+/// had 2048 blocks.
 #[test]
 fn small_ext4_xfs_and_btrfs_are_measured_and_left_as_they_were() {
     for (maker, options) in [("mkfs.ext4", "-q"), ("mkfs.xfs", "-q"), ("mkfs.btrfs", "-q")] {
@@ -144,7 +144,7 @@ fn small_ext4_xfs_and_btrfs_are_measured_and_left_as_they_were() {
     }
 }
 
-/// The document of a read in `mnt`, which `mount` makes in a mount namespace of its own; none if it cannot.
+/// The document of a read in `mnt`, mounted by `mount` in a namespace; `None` if it cannot be.
 fn read_in(test: &str, mount: &str) -> Option<serde_json::Value> {
     let dir = scratch();
     let script = format!(
@@ -201,7 +201,7 @@ fn a_second_writer_that_takes_the_space_costs_one_case_and_the_space_comes_back(
         return;
     }
     let dir = scratch();
-    // Appending allocates as it goes; the other writer fills what is left once the first sample is done.
+    // Appending allocates space; the other writer fills the rest after the first sample.
     let script = "truncate -s 1300M image; mkfs.ext4 -q image; mkdir mnt; mount -o loop image mnt; mkfifo events; \
                   (grep -m1 -q sampled; fallocate -l 1100M mnt/other; dd if=/dev/zero of=mnt/more bs=1M 2>/dev/null; cat >/dev/null) \
                   <events & status=0; \
@@ -218,7 +218,7 @@ fn a_second_writer_that_takes_the_space_costs_one_case_and_the_space_comes_back(
     assert!(reason.contains("--dir"), "{reason}");
 }
 
-/// Every write takes half a second, so that 64 MiB would take minutes: the budget ends the filling, and says so.
+/// Every write takes half a second, so 64 MiB would take minutes: the budget ends the filling.
 #[test]
 fn a_budget_ends_the_filling_of_a_file_on_a_slow_device() {
     if !possible("a budget on a slow device", &["strace"]) {

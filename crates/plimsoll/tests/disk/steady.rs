@@ -1,4 +1,5 @@
-//! `--steady`: rounds until the device is steady, or not; on a device whose speed is throttled while it runs.
+//! `--steady`: repetitions until the device is steady, or not; on a device that is throttled during
+//! the run.
 
 use super::{QUICK, measurements};
 use crate::support::{ended, plimsoll, scratch};
@@ -24,7 +25,7 @@ fn the_figure_is_that_of_the_last_five_rounds_and_all_of_them_are_kept() {
     assert_eq!(samples[..], rounds[rounds.len() - 5..]);
     let warned = |code: &str| measurement["warnings"].as_array().unwrap().iter().any(|w| w["code"] == code);
     assert!(warned("part-of-device"), "8 MiB are not the whole disk");
-    // Either it is steady by both criteria, or it says that it is not.
+    // It is steady by both criteria, or reported as not steady.
     let values: Vec<f64> = samples.iter().map(|value| value.as_f64().unwrap()).collect();
     let mean = values.iter().sum::<f64>() / 5.0;
     let range = values.iter().copied().fold(0.0, f64::max) - values.iter().copied().fold(f64::MAX, f64::min);
@@ -60,7 +61,7 @@ fn what_cannot_be_steady_is_told_before_anything_runs() {
     insta::assert_snapshot!(err);
 }
 
-/// Once a pass is over, append cuts its files and begins anew; that must leave room for looking at the clock.
+/// After a pass, append truncates its files; there must be time to read the clock.
 #[test]
 fn a_pass_with_fewer_blocks_than_the_queue_is_deep_ends() {
     let dir = scratch();

@@ -20,7 +20,7 @@ fn searched(target: &str) -> (String, Value) {
 fn a_bound_that_always_holds_and_one_that_never_does() {
     let (table, held) = searched("p90=10s");
     let achieved = |key: &str, seen: &Value| seen["achieved"][key].clone();
-    // Where the kernel forbids io_uring nothing is deeper than 1.
+    // If the kernel forbids io_uring, no depth exceeds 1.
     let (depth, told) = match held["achieved"]["engine"].as_str() {
         Some("psync") => (1, "10s at depth 1, the only one of psync"),
         _ => (4, "10s up to depth 4"),

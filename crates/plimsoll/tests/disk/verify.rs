@@ -1,4 +1,5 @@
-//! `--verify` on devices that lie: bytes changed underneath are found, with their place and without a figure.
+//! `--verify` on corrupting devices: changed bytes are found, with their offset and without a
+//! figure.
 
 use std::os::unix::fs::FileExt;
 use std::process::Command;
@@ -33,9 +34,9 @@ fn bytes_changed_underneath_end_the_case_with_their_offset_and_without_a_figure(
             dir.path(),
         );
         run.until_sampled();
-        // Who held the file open before would be a user of the device.
+        // A process with the file open would be a user of the device.
         let image = std::fs::File::options().write(true).open(&device.image).unwrap();
-        // In the last sector of one block of every other megabyte: writes put it right again, but not all of them.
+        // The last sector of one block of every other MiB: writes repair some, but not all of them.
         let stop = std::sync::atomic::AtomicBool::new(false);
         std::thread::scope(|scope| {
             let stop = &stop;
@@ -47,7 +48,7 @@ fn bytes_changed_underneath_end_the_case_with_their_offset_and_without_a_figure(
                     }
                 }
             });
-            // The run must end by itself; what it says is not read before.
+            // The run must end by itself before its output is read.
             run.until_it_ends();
             stop.store(true, std::sync::atomic::Ordering::Relaxed);
         });
@@ -86,7 +87,7 @@ fn a_device_that_may_only_be_read_cannot_be_verified() {
     insta::assert_snapshot!(measurements(&out)[0]["reason"].as_str().unwrap());
 }
 
-/// A fio that writes zeros to every byte that it is told to use, whatever the operation, and tells a rate.
+/// A fio that writes zeros to its whole region for any operation, and prints a rate.
 const OVERWRITES: &str = r#"#!/bin/sh
 [ "$1" = --version ] && { echo fio-3.33; exit; }
 offset=0; jobs=1; only=
@@ -105,7 +106,7 @@ side='{"bw_bytes": 1e6, "iops": 500, "total_ios": 10, "io_bytes": 20000, "runtim
 echo "{\"jobs\": [{\"error\": 0, \"read\": $side, \"write\": $side, \"iodepth_level\": {\"8\": 100}}]}"
 "#;
 
-/// Runs cases with that fio; what `more` says.
+/// Runs cases with that fio; `more` are further options.
 fn with_a_tool_that_overwrites(dir: &std::path::Path, more: &[&str]) -> Vec<serde_json::Value> {
     use std::os::unix::fs::PermissionsExt;
     let programs = place_for_programs();

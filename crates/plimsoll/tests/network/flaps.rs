@@ -1,4 +1,4 @@
-//! Links that are lost and return while a case runs: its figure holds an outage, and is marked with the interface's name.
+//! Links that go down and up during a case: its figure is marked with the interface's name.
 
 use serde_json::Value;
 

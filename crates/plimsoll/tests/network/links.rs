@@ -1,6 +1,5 @@
-//! Over a link: two network namespaces that a test makes, joined by a pair of virtual interfaces.
-//!
-//! A namespace lives as long as the process that holds it, so nothing is left behind, however a test ends.
+//! Measures over a link: two network namespaces, joined by a pair of virtual interfaces. They end
+//! with the processes that hold them.
 
 use std::net::TcpStream;
 use std::os::fd::AsFd;
@@ -72,7 +71,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// `None`, and the test skipped, where this cannot be made.
+    /// `None`, and a skipped test, if this is not possible.
     pub(super) fn new(test: &str) -> Option<Self> {
         let made = Self::made();
         if made.is_none() {
@@ -155,7 +154,7 @@ fn a_shaped_link_is_filled_and_not_overfilled() {
     let server = link.server(&[]);
     let limits = scratch();
     let file = limits.path().join("limits.toml");
-    // What the shape leaves of a segment: it counts frames without preamble, check and gap.
+    // Goodput of a segment: the shaper counts frames without preamble, checksum and gap.
     let goodput = 100e6 * 1448.0 / 1514.0;
     let row = format!(
         "[[limit]]\nmatch = \"network.tcp/*\"\nmetric = \"goodput\"\nunit = \"bit/s\"\nvalue = {goodput}\nkind = \"ceiling\"\nsource = \"tbf\"\n"
@@ -190,7 +189,7 @@ fn a_shaped_link_is_filled_and_not_overfilled() {
     }
 }
 
-/// A send buffer that grew on a fast link would keep a slow one busy for a minute after each sample.
+/// A send buffer that grew on a fast link would occupy a slow one for a minute after each sample.
 #[test]
 fn a_slow_link_gets_no_more_than_it_carries_also_after_a_fast_run() {
     let test = "a_slow_link_gets_no_more_than_it_carries_also_after_a_fast_run";
@@ -206,7 +205,7 @@ fn a_slow_link_gets_no_more_than_it_carries_also_after_a_fast_run() {
         let slow = run(direction, "2");
         let got = median(&slow["measurements"][0]);
         assert!(got > 0.2e6 && got <= 1.05e6, "{direction}: {got}");
-        // 64 KiB wait in the send buffer, and 25 kB in the queue: less than a second for each of few transfers.
+        // 64 KiB in the send buffer and 25 kB in the queue: less than a second per transfer.
         let elapsed = slow["elapsed_s"].as_f64().unwrap();
         assert!(elapsed < 30.0, "{direction}: {elapsed}");
         end.must(&format!("tc qdisc del dev {device} root"));
@@ -296,7 +295,7 @@ fn the_address_to_send_from_is_kept() {
     assert_eq!(client("10.77.0.9", 0)["measurements"][0]["status"], "ok");
     let refused = client(NEAR, 5);
     assert_eq!(refused["measurements"][0]["status"], "failed");
-    // That is a mistake of this end, found before anything is measured: nobody is to look for a server.
+    // A mistake of the client, found before anything is measured.
     let flags = ["--server", FAR, "--bind", "192.0.2.1", "--samples", "1", "--sample-time", "20ms"];
     let refused = link.client(&server, &flags).wait_with_output().unwrap();
     let said = String::from_utf8(refused.stderr).unwrap();

@@ -1,4 +1,5 @@
-//! Over loopback, with a private far end: whole runs, and far ends that are killed, stopped or orphaned.
+//! Over loopback with a private server: whole runs, and servers that are killed, stopped or
+//! orphaned.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -15,7 +16,7 @@ use rustix::process::Signal;
 use super::{AT_WORK, program, signal, ticks};
 use crate::support::{ended, plimsoll, reason, scratch, until};
 
-/// A private far end, threads where the scheduler puts them.
+/// A private server, with unpinned threads.
 fn anywhere() -> Setup {
     Setup::private(program(), Placement::default())
 }

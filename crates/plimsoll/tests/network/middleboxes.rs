@@ -1,5 +1,5 @@
-//! What may stand between client and server, in network namespaces: firewalls, port forwards, address translation, load
-//! balancers, links with other MTUs. Either the benchmarks measure through it, or the reason names it.
+//! Between client and server: firewalls, port forwards, NAT, load balancers, other MTUs. The
+//! benchmarks measure through them, or the reason names them.
 
 use serde_json::Value;
 
@@ -33,7 +33,7 @@ fn hook(kind: &str) -> &'static str {
     }
 }
 
-/// The measurements of one short run of each of [`ALL`] against `server`, which all must end with 0.
+/// The measurements of a short run of each of [`ALL`] against `server`, which must end with 0.
 fn all_measured(link: &Link, key_of: &super::Serving, server: &str) -> Vec<Value> {
     let one = |arguments: &&[&str]| {
         let flags = [&["--server", server], &SHORT[..], arguments].concat();
@@ -113,7 +113,7 @@ fn reason(link: &Link, server: &super::Serving, arguments: &[&str]) -> String {
     failed["measurements"][0]["reason"].as_str().unwrap().to_owned()
 }
 
-/// Has an end hand single segments to its interface, as a network card does, so that rules see their sizes.
+/// Sends single segments, as a network card does, so that rules see their sizes.
 fn without_offload(link: &Link) -> bool {
     [(&link.near, "near0"), (&link.far, "far0")]
         .iter()

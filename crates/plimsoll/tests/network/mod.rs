@@ -1,5 +1,5 @@
-//! The network benchmarks with real processes: over loopback, against `plimsoll serve`, and over links in network
-//! namespaces that the tests make.
+//! The network benchmarks with real processes: over loopback, against `plimsoll serve`, and over
+//! links in network namespaces.
 
 mod flaps;
 mod links;
@@ -38,9 +38,9 @@ pub(crate) fn ticks(pid: u32) -> Option<u64> {
 pub(crate) struct Serving {
     pub(crate) child: Child,
     log: fs::File,
-    /// Where it listens.
+    /// Address that it listens on.
     pub(crate) address: String,
-    /// Its one-time key.
+    /// One-time key.
     pub(crate) key: String,
 }
 

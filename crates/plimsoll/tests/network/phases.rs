@@ -1,5 +1,5 @@
-//! A far end that follows the protocol up to some phase and then is gone: in each phase, and in each direction, the near
-//! end says so in one line, and nothing hangs.
+//! A server that follows the protocol up to some phase and then disappears: the client reports it
+//! in one line, and nothing hangs.
 
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -13,7 +13,7 @@ use plimsoll_server::wire::{
     WireError,
 };
 
-/// Where it ends.
+/// Phase in which it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Phase {
     Connected,
@@ -97,7 +97,7 @@ fn play(listener: &TcpListener, key: &Key, last: Phase) -> Result<(), WireError>
     if last == Phase::Going {
         return Ok(());
     }
-    // Whoever sends, nothing is read, and the far end's own part is said to be nothing at all.
+    // Whichever end sends, the data is not used, and the server reports that its own part is 0.
     control.send(&Message::Sent(vec![0]))?;
     let _ = stream.read(&mut [0; 1000])?;
     Ok(())

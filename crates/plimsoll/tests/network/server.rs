@@ -74,7 +74,7 @@ fn a_client_killed_in_each_direction_is_noticed_and_the_next_is_served() {
         until("a busy server", || ticks(server.child.id()).unwrap() > before + 5);
         signal(client.id(), Signal::KILL);
         client.wait().unwrap();
-        // Its worker goes with it, the session with the worker.
+        // The worker ends with it, and the session with the worker.
         until("the session's end", || server.threads() == 1);
         let mut far = open(&server);
         far.join(1, &Sockets::default(), None).unwrap();
@@ -93,7 +93,7 @@ fn few_descriptors_neither_stop_nor_spin_the_server() {
     assert!(crowd.len() > 20);
     let before = ticks(server.child.id()).unwrap();
     let mut reply = [0];
-    // The first of them is closed, for nothing else is left for those who come later.
+    // The oldest is closed to make room for later ones.
     let mut first = crowd.first().unwrap().try_clone().unwrap();
     until("a closed connection", || matches!(std::io::Read::read(&mut first, &mut reply), Ok(0) | Err(_)));
     drop(crowd);
@@ -163,7 +163,7 @@ fn wrong_keys_and_wrong_places_end_with_5_and_one_line() {
     };
     let (address, wrong) = (server.address.clone(), "ab".repeat(32));
     let mut reasons = vec![run(&wrong, &address)];
-    // What the resolver says follows.
+    // The resolver's message follows.
     let reason = run(&server.key, "no-such-host.invalid");
     assert!(reason.starts_with("the server's name no-such-host.invalid has no address: "), "{reason}");
     drop(server);
@@ -246,7 +246,7 @@ fn the_unit_is_sound_and_hardened() {
         assert!(output.status.success(), "{words:?}: {said}{}", String::from_utf8_lossy(&output.stdout));
         assert_eq!(said.matches("plimsoll-serve.service:").count(), 0, "{said}");
     }
-    // What the unit calls is what the program understands.
+    // The unit's command is valid.
     let line = unit.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/bin/plimsoll ")).unwrap();
     assert_eq!(line, "serve --key %d/key");
 }

@@ -1,4 +1,4 @@
-//! Datagrams that somebody else sends under the addresses of both ends: they are told as such, and no path is accused.
+//! Datagrams that a third program sends with the addresses of both ends are reported as such.
 
 use std::net::Ipv4Addr;
 use std::os::fd::AsFd;
@@ -26,7 +26,7 @@ fn ports(pid: u32) -> Vec<(u16, u16)> {
     lines.filter_map(of).filter(|(_, remote)| *remote != 0).collect()
 }
 
-/// A datagram of IPv4 (RFC 791, RFC 768); the kernel writes the header's checksum, and UDP's may be left out.
+/// An IPv4 datagram (RFC 791, RFC 768); the kernel sets the header's checksum, UDP's is optional.
 fn datagram(from: (Ipv4Addr, u16), to: (Ipv4Addr, u16), bytes: &[u8]) -> Vec<u8> {
     let length = 28 + bytes.len() as u16;
     let mut packet = vec![0x45, 0];
@@ -41,8 +41,8 @@ fn datagram(from: (Ipv4Addr, u16), to: (Ipv4Addr, u16), bytes: &[u8]) -> Vec<u8>
     packet
 }
 
-/// Sends datagrams of so many bytes from the namespace of `own` under the address and ports of its client or server, until
-/// it is told to end.
+/// Sends datagrams from the namespace of `own` under the addresses and ports of its client or
+/// server, until it is stopped.
 fn attack(own: u32, addresses: [Ipv4Addr; 2], size: usize, stop: &AtomicBool) {
     let namespace = std::fs::File::open(format!("/proc/{own}/ns/net")).unwrap();
     move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
@@ -52,7 +52,7 @@ fn attack(own: u32, addresses: [Ipv4Addr; 2], size: usize, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         turn = turn.wrapping_add(1);
         for (local, remote) in ports(own) {
-            // Of the right size, and of another.
+            // With the expected size, and another one.
             for size in [size, size + 1] {
                 let bytes: Vec<u8> = (0..size).map(|n| turn.wrapping_mul(31) ^ n as u8).collect();
                 let packet = datagram((here, local), (there, remote), &bytes);

@@ -1,7 +1,7 @@
-//! lmbench bw_mem: loops in C over whole arrays, one process a thread.
+//! lmbench bw_mem: C loops over whole arrays, one process per thread.
 //!
-//! It answers on standard error: the size in 10⁶ bytes, and 10⁶ bytes a second of all processes together. A copied byte
-//! counts once there and twice here. Its `rd` and `wr` touch a quarter of the words, so those that touch all are taken.
+//! It prints 10⁶ bytes and 10⁶ bytes/s of all processes to standard error, and counts a copied byte
+//! once. `rd` and `wr` touch a quarter of the words, so the variants that touch all are used.
 
 use super::super::{
     Account, Ask, Invocation, Match, Output, Package, Pairing, Peer, Reading, Seconds, Tool, fact,
@@ -14,18 +14,18 @@ use plimsoll_model::job::MemoryStream;
 
 pub(super) struct BwMem;
 
-/// Where Debian has the programs of lmbench.
+/// Debian's directories of lmbench.
 pub(super) const DIRECTORIES: &[&str] =
     &["/usr/lib/lmbench/bin/x86_64-linux-gnu", "/usr/lib/lmbench/bin/aarch64-linux-gnu"];
 
-/// Its smallest area.
+/// Smallest working set in bytes.
 const SMALLEST: u64 = 512;
 
-/// Its name of our operation, with how many of its arrays our size holds: each of a copied byte's two ways counts here.
+/// The tool's counterpart of an operation, with the number of arrays in the case's size.
 struct Operation {
     name: &'static str,
     arrays: u64,
-    /// Bytes of one array of a thread.
+    /// Bytes of one array of one thread.
     bytes: u64,
 }
 
@@ -40,8 +40,8 @@ fn operation(case: &Case) -> Option<Operation> {
     Some(Operation { name, arrays, bytes: stream.site.size / arrays })
 }
 
-/// The environment that makes lmbench spend little time on finding out about the clock: µs that a measurement takes at
-/// least, and no time of the loop or the clock subtracted, which for these loops is nothing.
+/// Environment that shortens lmbench's calibration: least µs of a measurement, and no correction
+/// for clock and loop, which is negligible for these loops.
 pub(super) fn environment(microseconds: u64) -> Vec<(&'static str, String)> {
     vec![("ENOUGH", microseconds.to_string()), ("LOOP_O", "0".to_owned()), ("TIMING_O", "0".to_owned())]
 }
@@ -103,12 +103,12 @@ impl Peer for BwMem {
             .filter_map(|line| line.split_once(' '))
             .filter_map(|(size, rate)| Some((size.parse::<f64>().ok()?, rate.parse::<f64>().ok()?)));
         let (size, rate) = pairs.next().ok_or("its output has no line 'SIZE RATE'")?;
-        // Each process goes over its area once at least; it prints no time.
+        // Each process passes its arrays at least once; no time is printed.
         let pass = size * 1e6 * (arrays as usize * case.threads()) as f64;
         let mut reading = Reading::of(rate * 1e6 * arrays as f64, Account::of(pass, Seconds::OF_ITS_LIFE))?;
         reading.tell(&fact::SIZE, size * 1e6);
         let wanted = bytes as f64;
-        // It prints the size with two digits behind the point, or three figures below that.
+        // The size is printed with two decimals, or three digits below that.
         if (size * 1e6 - wanted).abs() > 0.01 * wanted + 5e3 {
             reading.differs.push(format!("it worked on {} bytes where {wanted} were asked", size * 1e6));
         }

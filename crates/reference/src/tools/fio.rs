@@ -1,12 +1,12 @@
-//! fio: the same reads of the very file that was filled for the case, the same writes to one like it, and the same commits on
-//! a log of its own.
+//! fio: the same reads of the case's own file, the same writes to a similar file, and the same
+//! commits on a separate log.
 //!
-//! io_uring with registered files and fixed buffers, the page cache bypassed, a new random sequence each run, and the
-//! whole latency beside ours: its submission (`slat`, a quarter of a lone read on a virtio disk) and completion (`clat`).
-//! What it cannot do alike is not paired, and it says why.
+//! It uses io_uring with registered files and fixed buffers, bypasses the page cache and has a new
+//! random sequence each run. The latency includes submission (`slat`, a quarter of a lone read on a
+//! virtio disk) and completion (`clat`).
 //!
-//! Beside a case of a job file it runs that job: its options are those of the case, and those of the file that say how fio does
-//! it ([`CARRIED`]). File, size and time are the case's.
+//! With a case from a job file it also gets the options of that job that do not change what is
+//! measured ([`CARRIED`]). File, size and time are the case's.
 
 mod report;
 mod stated;
@@ -27,10 +27,10 @@ use report::Report;
 
 pub(super) struct Fio;
 
-/// Bytes of our log, and of its.
+/// Size of plimsoll's log and of fio's, in bytes.
 const LOG: u64 = FsyncLoad::SEGMENT_BYTES;
 
-/// Parameters that it has too, or that change nothing of what a single transfer is.
+/// Parameters that fio supports, or that do not change a single transfer.
 const KNOWN: &[&str] = &[
     "op",
     "read-share",
@@ -48,8 +48,8 @@ const KNOWN: &[&str] = &[
     "arrivals",
 ];
 
-/// Options of a job file that it is given as they are: they say how it does what the case says, and nothing else. Their values
-/// are a stranger's, and are words without a path.
+/// Options of a job file that fio gets unchanged: they change how it does the transfers, not which.
+/// Their values are untrusted: words without a path.
 const CARRIED: &[&str] = &[
     "norandommap",
     "softrandommap",
@@ -68,7 +68,6 @@ const CARRIED: &[&str] = &[
     "fadvise_hint",
 ];
 
-/// The options of the case's job file that it is given.
 fn carried(job: &[String]) -> impl Iterator<Item = String> {
     const LONGEST: usize = 40;
     let plain = |value: &str| {
@@ -81,17 +80,16 @@ fn carried(job: &[String]) -> impl Iterator<Item = String> {
     })
 }
 
-/// What it does for a case of transfers.
+/// fio's counterpart of a case of transfers.
 struct FioJob {
-    /// The case.
     case: DiskTransfers,
-    /// Its options for the operation and the pattern.
+    /// Options for the operation and the pattern.
     options: Vec<String>,
-    /// Where it is not quite the same.
+    /// A difference from the case.
     differs: Option<&'static str>,
 }
 
-/// Why it has no such job.
+/// Why fio has no such job.
 type No = &'static str;
 
 fn job(case: &Case) -> Result<FioJob, No> {
@@ -129,7 +127,7 @@ fn job(case: &Case) -> Result<FioJob, No> {
     Ok(FioJob { case, options, differs })
 }
 
-/// The option that keeps writes for good as the case does.
+/// Option for the case's write durability.
 fn sync(case: &DiskTransfers) -> Result<Option<String>, No> {
     Ok(match (case.through, case.flush) {
         (WriteThrough::Yes, _) => Some("--sync=dsync".to_owned()),
@@ -141,7 +139,7 @@ fn sync(case: &DiskTransfers) -> Result<Option<String>, No> {
     })
 }
 
-/// Adds the rate of each job; its latencies do not count from the intended start.
+/// Adds the rate of each job; fio's latencies do not count from the intended start.
 fn offered(case: &DiskTransfers, options: &mut Vec<String>) -> Option<&'static str> {
     let open_loop = case.open_loop?;
     let each = (open_loop.per_second / case.threads as f64).round();
@@ -159,7 +157,7 @@ fn offered(case: &DiskTransfers, options: &mut Vec<String>) -> Option<&'static s
     Some("its latency counts from the submission, plimsoll's from the intended start")
 }
 
-/// Adds what it takes for the order of blocks to `--rw`; tells where that is not quite ours.
+/// Adds the options for the order of blocks; returns a difference from the case.
 fn pattern(case: &DiskTransfers, options: &mut Vec<String>) -> Result<Option<&'static str>, No> {
     let fixed = || match case.blocks {
         BlockSizes::One(bytes) => Ok(bytes),
@@ -178,7 +176,7 @@ fn pattern(case: &DiskTransfers, options: &mut Vec<String>) -> Result<Option<&'s
             options.push(format!("--random_distribution=zoned:{}", zones.join(":")));
             Ok(None)
         }
-        // From the end on: what is skipped behind each block is twice the block.
+        // From the end: the offset goes back by the block just read and the next one.
         BlockOrder::Backward => {
             step(options, format!(":-{}", 2 * fixed()?));
             Ok(None)
@@ -195,7 +193,7 @@ fn pattern(case: &DiskTransfers, options: &mut Vec<String>) -> Result<Option<&'s
     }
 }
 
-/// The block, or the mix by weight in whole hundredths.
+/// The block size, or the mix in whole percents.
 fn blocks(blocks: &BlockSizes) -> Result<String, No> {
     let mix = match blocks {
         BlockSizes::One(0) => return Err("it has no such blocks"),
@@ -211,7 +209,7 @@ fn blocks(blocks: &BlockSizes) -> Result<String, No> {
     Ok(format!("--bssplit={}", parts.ok_or("its shares of blocks are whole hundredths")?.join(":")))
 }
 
-/// The metric of the case's headline.
+/// The headline metric of the case.
 fn metric(case: &DiskTransfers) -> &'static str {
     match (case.is_small(), case.is_lone()) {
         (true, true) => "latency",
@@ -238,8 +236,9 @@ fn engine(engine: DiskEngine) -> Result<&'static [&'static str], No> {
 
 const OTHER_ENGINE: No = "only the engines io_uring, libaio and psync are comparable";
 
-/// Where its buffers begin if those of a queue fill a huge page, as ours are in one then (a smaller queue of ours is not). A disk that takes 254
-/// segments a request has 1 MiB in 4 KiB pages as two requests, and in a huge page, as ours is, as one.
+/// Alignment of buffers whose queue fills a huge page, as plimsoll's buffers are then in one. A
+/// disk that takes 254 segments per request splits 1 MiB in 4 KiB pages into two requests; in a
+/// huge page it is one.
 fn buffers(case: &DiskTransfers) -> Option<String> {
     const ALIGNED: u64 = 4 << 20;
     const HUGE: u64 = 2 << 20;
@@ -248,13 +247,13 @@ fn buffers(case: &DiskTransfers) -> Option<String> {
         .then(|| format!("--iomem_align={ALIGNED}"))
 }
 
-/// Options of every job on the shared file.
+/// Options of jobs on the case's file.
 const SHARED: &[&str] = &["--allow_file_create=0"];
 /// Options of every job.
 const ALWAYS: &[&str] = &["--time_based", "--group_reporting", "--thread", "--output-format=json"];
 
 impl Fio {
-    /// One write through the page cache and fdatasync, again and again, at the end of a log whose space is reserved.
+    /// Repeats one write through the page cache and fdatasync, at the end of a reserved log.
     fn commits(ask: &Ask<'_>) -> Result<Invocation, String> {
         let block = FsyncLoad::try_from(ask.case)?.block;
         let mut arguments = words(&["--name=plimsoll", "--filename=log", "--rw=write", "--ioengine=psync"]);
@@ -344,7 +343,7 @@ impl Peer for Fio {
         let file = file.to_str().ok_or("the test file's path is not UTF-8")?;
         let FioJob { case, options, .. } = job(ask.case)?;
         let block = case.blocks.largest();
-        // Each thread has its own region, or all have one.
+        // One region per thread, or one for all.
         let region = bytes / case.parts() / block * block;
         let mut arguments: Vec<String> = vec![
             "--name=plimsoll".to_owned(),
@@ -360,7 +359,7 @@ impl Peer for Fio {
         if case.parts() > 1 {
             arguments.push(format!("--offset_increment={region}"));
         }
-        // What it only reads is the case's own file, which is checked.
+        // Reads use the case's own file, whose content is verified.
         arguments.extend((!writes).then(|| "--readonly".to_owned()));
         arguments.extend(options);
         let more = engine(case.engine)?.iter().chain(SHARED).chain(ALWAYS);
@@ -368,9 +367,9 @@ impl Peer for Fio {
         let cold = case.cache == CacheMode::Cold;
         arguments.extend(words(if cold { &["--direct=0"] } else { &["--direct=1", "--invalidate=0"] }));
         arguments.push("--randrepeat=0".to_owned());
-        // Before those of the job file, of which the last counts.
+        // Before the options of the job file: the last one counts.
         arguments.extend(buffers(&case));
-        // Without a job file, no map of blocks, and data that is as little alike as ours.
+        // Without a job file: no map of blocks, and data as incompressible as plimsoll's.
         match ask.offer.job.is_empty() {
             true => arguments.extend(words(&["--norandommap", "--refill_buffers"])),
             false => arguments.extend(carried(&ask.offer.job)),
@@ -407,7 +406,7 @@ impl Peer for Fio {
         let mut reading = Reading::of(value, job.account(metric, case.in_flight()))?;
         let reached = job.iodepth_level.get(&level(depth)).copied().unwrap_or(0.0);
         reading.tell(&fact::DEPTH, format!("{reached:.0} % at {}", level(depth)));
-        // An engine of one transfer at a time has no depth: ours says so too.
+        // A synchronous engine has no queue depth.
         if reached < 90.0 && case.engine != DiskEngine::Psync {
             reading.differs.push(format!("its queue was {depth} deep only {reached:.0} % of the time"));
         }
@@ -430,22 +429,20 @@ impl Peer for Fio {
     }
 }
 
-/// The name of fio's class of depths that holds this one: the powers of two up to 64 and more.
+/// fio's class of queue depths: the power of two at or below `depth`, up to `>=64`.
 fn level(depth: u64) -> String {
     match depth {
         0..=1 => "1".to_owned(),
         64.. => ">=64".to_owned(),
-        // Its classes: 2 holds 2 and 3, 4 holds 4 to 7, and so on.
         d => (1u64 << d.ilog2()).to_string(),
     }
 }
 
-/// What both directions have together.
 fn sum(read: Option<f64>, write: Option<f64>) -> Result<f64, String> {
     read.zip(write).map(|(read, write)| read + write).ok_or_else(|| "its JSON lacks a direction".to_owned())
 }
 
-/// What of its options is not as in the case: its name, and what was asked.
+/// Options that differ from the case: name, requested value.
 fn unlike(options: &BTreeMap<String, Value>, case: &DiskTransfers) -> Vec<(&'static str, String)> {
     let engine = case.engine.word().split('+').next().unwrap_or_default().to_owned();
     let block = match case.blocks {
@@ -540,7 +537,7 @@ mod tests {
         assert_eq!(buffers("block=1M/depth=2").as_deref(), Some("--iomem_align=4194304"));
     }
 
-    /// A stranger's options are no programs, files or logs, and have no value that a shell or fio would expand.
+    /// Options of an untrusted job file name no programs, files or logs; a shell expands none.
     #[test]
     fn of_a_job_file_it_is_given_what_says_how_and_nothing_else() {
         let job = [

@@ -1,8 +1,8 @@
-//! HPC Challenge: its HPL section beside our solver, and its STREAM beside our bandwidth: SingleSTREAM for one thread,
-//! StarSTREAM, all processes at once, for several.
+//! HPC Challenge: its HPL for linear systems, and its STREAM for bandwidth: SingleSTREAM for one
+//! thread, StarSTREAM (all processes at once) for several.
 //!
-//! It runs all of its parts, and HPL last; so one reading takes a minute. Its arrays of STREAM follow from the order of
-//! its matrix: a third of each process's part of the matrix. One answer serves all operations of STREAM.
+//! It runs all parts, HPL last, so a reading takes a minute. Its STREAM arrays have a third of each
+//! process's part of the matrix. One reading serves all operations of STREAM.
 
 mod stated;
 
@@ -17,40 +17,34 @@ use plimsoll_model::job::MemoryStream;
 
 pub(super) struct Hpcc;
 
-/// Where it writes all that it finds.
 const ANSWER: &str = "hpccoutf.txt";
-/// Seconds of the parts that come before HPL, for an order of [`ORDER_OF_BEFORE`].
+/// Seconds of the parts before HPL, for an order of [`ORDER_OF_BEFORE`].
 const BEFORE: f64 = 60.0;
-/// The order of the system of equations for which [`BEFORE`] holds.
+/// Order of the system of equations for which [`BEFORE`] holds.
 const ORDER_OF_BEFORE: f64 = 5000.0;
-/// Seconds that those parts take at least, however small the order is.
+/// Least seconds of the parts before HPL, for any order.
 const LEAST_BEFORE: f64 = 5.0;
 
-/// Seconds that the parts before HPL take, roughly: their arrays have the size of its matrix. For an order of 1000 they were
-/// measured to take about 1 s; the estimate is higher because a tool that takes four times as long is ended.
+/// Estimates the seconds before HPL. For an order of 1000 they took about 1 s; the estimate is
+/// higher because a tool that takes four times as long is ended.
 fn seconds_before_hpl(case: &Case) -> f64 {
     let order = case.number("n").map_or(ORDER_OF_BEFORE, |n| n as f64);
     LEAST_BEFORE + BEFORE * (order / ORDER_OF_BEFORE).powi(2).min(1.0)
 }
 
-/// Bytes of a number.
 const WORD: u64 = 8;
-/// Its arrays of STREAM.
 const ARRAYS: u64 = 3;
 
-/// Its largest matrix for STREAM alone (three arrays of 170 MB): with a larger one its other parts take many minutes.
+/// Largest order for STREAM (arrays of 170 MB): above, other parts take many minutes.
 const MOST_ORDER: u64 = 8000;
 
-/// One of its two measurements with STREAM.
 enum Section {
-    /// One process measures.
     Single,
-    /// All processes measure at once.
     Star,
 }
 
 impl Section {
-    /// That of a case of so many threads: it has one thread in each process.
+    /// The section for the case's threads; each process has one thread.
     fn of(case: &Case) -> Self {
         if case.threads() > 1 { Self::Star } else { Self::Single }
     }
@@ -63,12 +57,10 @@ impl Section {
     }
 }
 
-/// The processes that a case needs: for STREAM one for each thread.
 fn processes(case: &Case) -> usize {
     if stream::kernel(case).is_some() { case.threads() } else { 1 }
 }
 
-/// The part of its output between a section's marks.
 fn section<'a>(text: &'a str, name: &str) -> Result<&'a str, String> {
     let (_, rest) = text
         .split_once(&format!("Begin of {name} section"))
@@ -79,12 +71,12 @@ fn section<'a>(text: &'a str, name: &str) -> Result<&'a str, String> {
     Ok(found)
 }
 
-/// The rate of all processes together, in bytes a second: it prints the least, mean and most of them.
+/// The rate of all processes together in bytes/s, from their minimum, mean and maximum.
 fn of_all(section: &str, op: &str, processes: f64, of_one: &Reading) -> Result<Reading, String> {
     const GIGA: f64 = 1e9;
     let figure = |what: &str| Ok::<f64, String>(number_after(section, &format!("{what} {op} GB/s "))? * GIGA);
     let [least, mean, most] = [figure("Minimum")?, figure("Average")?, figure("Maximum")?];
-    // Printed with four decimals in the table and with six below it.
+    // Four decimals in the table, six below it.
     const ROUNDING: f64 = 1e-3;
     let is_between = |value: f64| least * (1.0 - ROUNDING) <= value && value <= most * (1.0 + ROUNDING);
     if !is_between(of_one.value) || !is_between(mean) {
@@ -95,14 +87,14 @@ fn of_all(section: &str, op: &str, processes: f64, of_one: &Reading) -> Result<R
     Ok(Reading::of(mean * processes, account)?.best())
 }
 
-/// The value of `KEY=` in the summary, which must be whole.
+/// The value of `key` in the summary; its line must be complete.
 fn summary(text: &str, key: &str) -> Result<f64, String> {
     let value = text.split_inclusive('\n').find_map(|line| line.strip_prefix(key)?.strip_suffix('\n'));
     let value = value.ok_or_else(|| format!("its summary has no {}", key.trim_end_matches('=')))?;
     value.trim().parse().map_err(|_| format!("its {key} is '{}'", crate::text::shown_within(value, 40)))
 }
 
-/// Elements of each of our arrays.
+/// Elements of each of the case's arrays.
 fn elements(case: &Case) -> Option<u64> {
     let MemoryStream { op, site, .. } = MemoryStream::of(case).ok()?;
     Some(site.size / op.arrays() / WORD)
@@ -113,7 +105,7 @@ const TOOL: Tool = Tool {
     checks: "dense linear system (HPL); STREAM on one process, and on all at once",
     programs: &["hpcc"],
     package: Package::Debian("hpcc"),
-    // It takes none; without its input it measures nothing and leaves a head with its version.
+    // It has no such arguments; without input it only prints a heading with its version.
     version_after: "Benchmark version ",
     only_with: hpl::BENCHMARKS,
     library: Some("blas"),
@@ -143,7 +135,7 @@ impl Peer for Hpcc {
         if stream::kernel(case).is_none() {
             return hpl::pairing(case, seconds_before_hpl(case) + hpl::factorising(case));
         }
-        // Processes that wait for each other must all run.
+        // Processes that wait for each other must run at the same time.
         (case.threads() <= machine.cpu.allowed.len().max(1)).then_some(())?;
         let note = match Section::of(case) {
             Section::Single => {
@@ -153,14 +145,14 @@ impl Peer for Hpcc {
                 "StarSTREAM, on a process for each thread: the sum of their best repetitions and our best sample, stores as its compiler chose them"
             }
         };
-        // One reading has ten repetitions of each operation.
+        // A reading has ten repetitions of each operation.
         Some(Pairing { metric: "bandwidth", definition: Match::Related, note, seconds: BEFORE, pairs: 1 })
     }
 
     fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
         let processes = processes(ask.case);
         let order = match stream::kernel(ask.case).and_then(|_| elements(ask.case)) {
-            // So that a third of each process's part of the matrix is one of our arrays.
+            // A third of each process's part of the matrix equals one array of the case.
             Some(elements) => {
                 let n = ((elements * ARRAYS * processes as u64) as f64).sqrt() as u64;
                 let grid = ask.case.clone().with_count("p", 1).with_count("q", processes as u64);
@@ -168,7 +160,7 @@ impl Peer for Hpcc {
             }
             None => ask.case.clone(),
         };
-        // A line between, and no further sizes for its transposition.
+        // An ignored line, and no further sizes for the transposition.
         let input = hpl::input(&order)? + "# ignored\n0\n0\n0\n0\n";
         let threads = ask.case.threads().div_ceil(processes.max(1));
         Ok(Invocation {

@@ -1,20 +1,22 @@
-//! What `hpcc` and `xhpl` share: both run HPL, from the same lines of input, and print the same line of result.
+//! Shared by `hpcc` and `xhpl`: both run HPL with the same input lines and print the same result
+//! line.
 //!
-//! One process with as many BLAS threads as the case has (P × Q = 1 × 1): no message passing stands between it and
-//! ours. `cpu.hpl` has a process a machine. OpenBLAS is told the core type of the case's instruction set, so that both use the same.
+//! One process has as many BLAS threads as the case (P × Q = 1 × 1), so no message passing is
+//! measured; `cpu.hpl` has one process per node. OpenBLAS gets the core type of the case's
+//! instruction set.
 
 use super::super::{Account, Ask, Match, Pairing, Reading, Seconds, fact};
 use crate::case::Case;
 use crate::sample::Fact;
 use plimsoll_bench_cpu::operations;
 
-/// The benchmarks that solve the same system.
+/// Benchmarks that solve the same system.
 pub(super) const BENCHMARKS: &[&str] = &["cpu.linpack", "cpu.hpl"];
 
-/// The pairs that are taken: each is a whole factorisation, or more.
+/// Number of pairs: each reading is at least one factorisation.
 pub(super) const PAIRS: usize = 3;
 
-/// The columns of a line of result: `WR11C2R4 N NB P Q Time Gflops`.
+/// Columns of a result line: `WR11C2R4 N NB P Q Time Gflops`.
 const COLUMNS: usize = 7;
 
 /// The pairing of a case that solves a dense system in f64.
@@ -29,21 +31,21 @@ pub(super) fn pairing(case: &Case, seconds: f64) -> Option<Pairing> {
     })
 }
 
-/// Seconds that factorising takes at the least rate that a core of the last twenty years has.
+/// Seconds at 4 GFLOP/s per thread, the lowest rate of a core of the last twenty years.
 pub(super) fn factorising(case: &Case) -> f64 {
     const SLOW: f64 = 4e9;
     let n = case.number("n").unwrap_or(0) as f64;
     2.0 / 3.0 * n.powi(3) / (SLOW * case.threads() as f64)
 }
 
-/// The environment of OpenBLAS, and of the other libraries that Debian offers as BLAS, with so many threads in a process.
+/// Environment of OpenBLAS and Debian's other BLAS libraries, with threads per process.
 pub(super) fn environment(ask: &Ask<'_>, threads: usize) -> Vec<(&'static str, String)> {
     let threads = threads.to_string();
     let mut all = vec![
         ("OPENBLAS_NUM_THREADS", threads.clone()),
         ("OMP_NUM_THREADS", threads.clone()),
         ("BLIS_NUM_THREADS", threads),
-        // It then says on standard error which core type it took.
+        // Prints the chosen core type to standard error.
         ("OPENBLAS_VERBOSE", "2".to_owned()),
     ];
     let core = match ask.case.word("isa") {
@@ -55,11 +57,8 @@ pub(super) fn environment(ask: &Ask<'_>, threads: usize) -> Vec<(&'static str, S
     all
 }
 
-/// The lines that HPL reads, each beginning with its value: HPL.dat, and the first 31 of hpccinf.txt. The choices
-/// besides N and NB are those of the file that comes with HPL.
-///
-/// # Errors
-/// The case has no order.
+/// HPL.dat, which is also the first 31 lines of hpccinf.txt. All values except N, NB, P and Q are
+/// HPL's defaults. Fails if the case has no order.
 pub(super) fn input(case: &Case) -> Result<String, String> {
     const USUAL_BLOCK: u64 = 192;
     let n = case.number("n").ok_or("the case has no n")?.to_string();
@@ -101,13 +100,13 @@ pub(super) fn input(case: &Case) -> Result<String, String> {
     Ok(lines.iter().map(|[value, about]| format!("{value:<12} {about}\n")).collect())
 }
 
-/// The core type that OpenBLAS took, as it says on standard error.
+/// OpenBLAS's core type, from standard error.
 pub(super) fn core_type(stderr: &str) -> Vec<(Fact<String>, String)> {
     let core = stderr.lines().find_map(|line| line.strip_prefix("Core: "));
     core.map(|core| (fact::BLAS_CORE, crate::text::shown_within(core.trim(), 40))).into_iter().collect()
 }
 
-/// The words of a line of result: the variant, `WR11C2R4`, N, NB, P, Q, time and Gflops; builds for accelerators add more.
+/// The words of a result line, `WR11C2R4 N NB P Q Time Gflops`; builds for accelerators have more.
 pub(super) fn columns(line: &str) -> Option<Vec<&str>> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let is_variant = |word: &&str| word.len() >= 3 && (word.starts_with("WR") || word.starts_with("WC"));
@@ -118,7 +117,7 @@ pub(super) fn columns(line: &str) -> Option<Vec<&str>> {
     is_result.then_some(words)
 }
 
-/// Reads the one result, and that its residual passed.
+/// Parses the only result; its residual check must have passed.
 pub(super) fn parse(case: &Case, text: &str) -> Result<Reading, String> {
     let mut lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
     let result = lines.by_ref().map(|line| line.split_whitespace().collect::<Vec<_>>());

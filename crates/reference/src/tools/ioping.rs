@@ -1,8 +1,8 @@
-//! ioping: the time of single requests on the very file that was filled for the case.
+//! ioping: latency of single requests on the case's own file; it only reads, as writes would
+//! overwrite the file.
 //!
-//! `-B` prints one line of whole numbers (its manual, "Raw statistics"): requests, their time in ns, requests and bytes
-//! a second, least, mean, greatest and deviation in ns, then the same of the whole run. It only ever reads here: writes
-//! would overwrite the file.
+//! `-B` prints one line (manual, "Raw statistics"): requests, their time in ns, requests/s,
+//! bytes/s, minimum, mean, maximum and deviation in ns, then count and time of the whole run.
 
 use super::super::{Account, Ask, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Tool, fact};
 use super::words;
@@ -14,14 +14,14 @@ use plimsoll_model::job::disk::{
 
 pub(super) struct Ioping;
 
-/// Numbers on its line.
+/// Numbers on the line of `-B`.
 const NUMBERS: usize = 10;
 const MEAN: usize = 5;
 
-/// Parameters of a case that it can be told of.
+/// Supported parameters of a case.
 const KNOWN: &[&str] = &["op", "pattern", "block", "depth", "threads", "engine", "cache", "size"];
 
-/// The case, if it reads one block at a time past the page cache, and the size of the block.
+/// The case and its block size, if it makes direct reads of one block at depth 1.
 fn single_read(case: &Case) -> Option<(DiskTransfers, u64)> {
     let known = case.params().iter().all(|(name, _)| KNOWN.contains(name));
     (case.benchmark() == "disk.io" && known).then_some(())?;

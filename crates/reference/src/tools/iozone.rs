@@ -1,10 +1,11 @@
-//! IOzone: one record at a time on a file of its own beside ours, in KiB a second.
+//! IOzone: one record at a time on a file of its own, in KiB/s.
 //!
-//! Its usual answer is a line of thirteen columns, of which only those that were asked for are filled: which one a figure
-//! stands in follows from where it ends, and that differs between versions and where figures grow into each other. So it
-//! is asked for `-R`, a table for each test under the test's name (rows are file sizes, columns record sizes), and only
-//! that is read. It makes two passes over the file in some tests: one is paired with our case, whose blocks are there
-//! already, and the other is a figure of its own. For several threads its throughput mode is used, a process and a file each, of which it prints the sum.
+//! It is called with `-R`, which prints a table per test (rows are file sizes, columns record
+//! sizes); only these are read. The default output is a line of thirteen columns, of which only the
+//! requested ones are filled: the column of a figure depends on the version, and figures may run
+//! into each other. Some tests pass the file twice: one pass is paired with the case, whose blocks
+//! are allocated already, and the other gives a separate figure. Several threads use the throughput
+//! mode: a process and a file each, and the sum is printed.
 
 use super::super::{
     Account, Ask, Invocation, Match, Package, Pairing, Pass, Peer, Reading, Seconds, Tool, fact,
@@ -19,30 +20,29 @@ use plimsoll_model::job::disk::{
 pub(super) struct Iozone;
 
 const KIB: u64 = 1024;
-/// Its largest record.
+/// Largest record.
 const LARGEST: u64 = 16 << 20;
-/// Seconds that it sleeps in each pass of several processes, whatever they move (3.489: 8.1 s for two passes, 14.2 for three).
+/// Seconds of sleep per pass of several processes (3.489: 8.1 s for two, 14.2 s for three).
 const SLEEPS: f64 = 4.5;
 
-/// A test of its, and which of our cases it is.
+/// A test, and the cases that it measures.
 struct Test {
     operation: DiskOperation,
     order: BlockOrder,
-    /// Past the page cache, or through it by the C library's streams.
+    /// Direct, or through the page cache by the C library's streams.
     cache: CacheMode,
-    /// What `-i` takes.
+    /// Argument of `-i`.
     number: &'static str,
-    /// The title of the table that holds the figure.
+    /// Title of the table with the figure.
     report: &'static str,
-    /// What it calls the processes of its throughput mode, where that has the test.
+    /// Name of the processes in throughput mode, if that has the test.
     processes: Option<&'static str>,
-    /// The other pass that it makes over the same records.
+    /// The other pass over the same records.
     other: Option<Other>,
 }
 
-/// Another pass of a test.
 struct Other {
-    /// What the columns of its output call it.
+    /// Name in the output's columns.
     name: &'static str,
     report: &'static str,
     note: &'static str,
@@ -71,7 +71,7 @@ const TESTS: &[Test] = &[
         cache: CacheMode::Direct,
         number: "0",
         report: "Re-writer report",
-        // Its second pass of writes would sleep as long as its others; the answer of reads has the first.
+        // A second pass of writes would also sleep; the readings for reads have the first one.
         processes: Some("initial writers"),
         other: Some(Other { name: "write", report: "Writer report", note: NEW_FILE }),
     },
@@ -148,7 +148,6 @@ const TESTS: &[Test] = &[
     },
 ];
 
-/// A case that it can measure.
 struct IozoneCase {
     test: &'static Test,
     job: DiskTransfers,
@@ -169,8 +168,7 @@ impl IozoneCase {
         (job.threads == 1 || test.processes.is_some()).then_some(Self { test, job, block })
     }
 
-    /// Bytes of the file of each of its processes: enough records for a figure, little of the disk, and no more than
-    /// the case itself moves if that is told.
+    /// File size per process: enough records, small on the disk, at most what the case moves.
     fn file_bytes(&self) -> u64 {
         const RECORDS: u64 = 2048;
         const LEAST_RECORDS: u64 = 4;
@@ -229,7 +227,7 @@ impl Peer for Iozone {
             DiskEngine::Psync => (Match::Related, "the sum of what its processes saw, on files of their own"),
             _ => (Match::Related, "one pread or pwrite at a time, no io_uring"),
         };
-        // A million bytes a millisecond and a tenth of one for each record, for the two to four passes that it makes.
+        // 1 GB/s and 0.1 ms per record, for two to four passes.
         let passes = if test.number == "2" { 3.0 } else { 2.0 };
         let moved = (found.file_bytes() * threads) as f64 * (passes + 1.0);
         let sleeps = if threads > 1 { passes * SLEEPS } else { 0.0 };
@@ -259,19 +257,19 @@ impl Peer for Iozone {
         if test.cache == CacheMode::Direct {
             arguments.push("-I".to_owned());
         }
-        // Of several processes one answer serves sequential reads and writes, and another the random ones.
+        // Several processes share readings: one of sequential reads and writes, one of random ones.
         if threads > 1 && test.number == "0" {
             arguments.extend(words(&["-i", "1"]));
         }
         if test.number != "0" {
             arguments.extend(words(&["-i", test.number]));
         }
-        // Of several processes each makes a file of a name of its own where it stands.
+        // Several processes each make a file in the current directory.
         arguments.extend(match threads {
             1 => words(&["-f", "iozone.tmp"]),
             n => words(&["-t", &n.to_string()]),
         });
-        // No second passes: each sleeps as long as the first.
+        // Each second pass would sleep as long as the first.
         if threads > 1 {
             arguments.push("-+n".to_owned());
         }
@@ -280,7 +278,6 @@ impl Peer for Iozone {
             arguments,
             cpus: ask.offer.cpus.clone(),
             disk_bytes: bytes.saturating_mul(threads),
-            // It sleeps in each pass.
             answers_others: threads > 1,
             ..Invocation::default()
         })
@@ -328,14 +325,14 @@ impl Peer for Iozone {
     }
 }
 
-/// One figure of its, with the size of the file and what was moved for it at least.
+/// A figure, with the file size and a lower bound of the data moved.
 struct Figure {
     file_kib: u64,
     moved_kib: u64,
     kib_per_second: f64,
 }
 
-/// The sum of its processes: `Children see throughput for  2 readers  =  77886.72 kB/sec`.
+/// The sum of the processes: `Children see throughput for  2 readers  =  77886.72 kB/sec`.
 fn of_all(text: &str, record: u64, threads: u64, processes: &str) -> Option<Figure> {
     let number = |label| super::number_after(text, label).ok();
     (number("Record Size ")? as u64 == record).then_some(())?;
@@ -347,14 +344,14 @@ fn of_all(text: &str, record: u64, threads: u64, processes: &str) -> Option<Figu
         sum.trim().strip_suffix(" kB/sec")?.parse().ok()
     })?;
     let file_kib = number("File size set to ")? as u64;
-    // The others stop when the first is done.
+    // The other processes stop when the first is done.
     Some(Figure { file_kib, moved_kib: file_kib, kib_per_second })
 }
 
-/// The figure in a table of `-R`, which has one of each: `"64"` above, `"4096"   1051862` below.
+/// The figure in a table of `-R` with one row and column: `"64"` above, `"4096"   1051862` below.
 fn in_report(text: &str, record: u64, report: &str) -> Option<Figure> {
     let (_, table) = text.split_once(&format!("\n\"{report}\"\n"))?;
-    // What is not ended may have been cut.
+    // An incomplete line may be cut off.
     let whole = table.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
     let rows = whole.take_while(|line| line.trim_start().starts_with('"'));
     let rows: Vec<Vec<&str>> = rows.map(|line| line.split_whitespace().collect()).collect();
@@ -371,7 +368,7 @@ mod tests {
 
     const WITHOUT: &str = include_str!("../../tests/fixtures/peers/iozone-3.489-random-4k.txt");
 
-    /// Each test alone: the name of its table, and its only figures in the columns, the last of which is the figure.
+    /// Each test alone: title of its table, output, and the figure's index in the line of columns.
     const ALONE: [(&str, &str, usize); 6] = [
         ("Re-writer report", include_str!("../../tests/fixtures/peers/iozone-3.489-i0.txt"), 1),
         ("Reader report", include_str!("../../tests/fixtures/peers/iozone-3.489-i1.txt"), 2),
@@ -381,7 +378,7 @@ mod tests {
         ("Stride read report", include_str!("../../tests/fixtures/peers/iozone-3.489-i5.txt"), 2),
     ];
 
-    /// The figures of the line of columns, in their order.
+    /// The figures in the line of columns.
     fn columns(text: &str) -> Vec<f64> {
         let head = text.lines().position(|line| line.trim_start().starts_with("kB  reclen")).unwrap();
         let row = text.lines().nth(head + 1).unwrap().split_whitespace().skip(2);

@@ -1,7 +1,7 @@
 //! iperf 2: TCP streams, and datagrams at a given rate.
 //!
-//! Of what it sends by TCP it knows only the sender's side; with `-R` it is the receiver. Of datagrams the server reports
-//! back what arrived.
+//! TCP figures are the sender's, with `-R` the receiver's; for datagrams the server reports what
+//! arrived.
 
 mod stated;
 
@@ -94,7 +94,7 @@ impl Peer for Iperf {
     fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {
         let test = test(case).ok_or("it has no such test")?;
         let streams = case.number("streams").unwrap_or(1);
-        // Above this the sender's own figure stands.
+        // The sender's own figure comes before this line.
         let part = match test {
             Test::Datagrams => {
                 text.split_once("Server Report:").ok_or("its output has no 'Server Report:'")?.1
@@ -131,7 +131,6 @@ impl Peer for Iperf {
     }
 }
 
-/// A line of its answer.
 struct Row<'a> {
     id: &'a str,
     seconds: Seconds,
@@ -140,17 +139,16 @@ struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// `[ 1] 0.0000-1.0106 sec  3326738492 Bytes  26334160153 bits/sec …`; the line must be whole.
+    /// Parses `[ 1] 0.0000-1.0106 sec  3326738492 Bytes  26334160153 bits/sec …`, a whole line.
     fn of(line: &'a str) -> Option<Self> {
         let line = line.strip_suffix('\n')?;
         let (id, rest) = line.strip_prefix('[')?.split_once(']')?;
         let words: Vec<&str> = rest.split_whitespace().collect();
-        // The number before a word.
         let before = |unit: &str| {
             let at = words.iter().position(|word| *word == unit)?;
             words.get(at.checked_sub(1)?).copied()
         };
-        // Older ones leave a space behind the dash where the end has few digits.
+        // Older versions print a space behind the dash if the end has few digits.
         let (_, end) = before("sec")?.rsplit_once('-').unwrap_or(("", before("sec")?));
         let begin = rest.split('-').next()?.trim();
         let seconds = Seconds::between(Seconds::printed(begin).ok()?, Seconds::printed(end).ok()?);

@@ -1,7 +1,7 @@
-//! iperf3: TCP streams and datagrams, to a server of its own on the loopback interface or to one elsewhere.
+//! iperf3: TCP streams and datagrams, to a server on the loopback interface or on another host.
 //!
-//! What the receiver got is compared, both ends bound to the CPUs that ours use. Our own private far end is a second
-//! process on loopback, and so is its server.
+//! The received data is compared. Both ends are bound to the case's CPUs; on loopback, plimsoll's
+//! server is a second process too.
 
 mod stated;
 
@@ -16,7 +16,7 @@ use crate::machine::Machine;
 
 pub(super) struct Iperf3;
 
-/// Parameters of TCP that it has too.
+/// TCP parameters that iperf3 supports.
 const TCP: &[&str] = &[
     "message",
     "streams",
@@ -29,9 +29,9 @@ const TCP: &[&str] = &[
     "window",
     "mss",
 ];
-/// Parameters of UDP that it has too.
+/// UDP parameters that iperf3 supports.
 const UDP: &[&str] = &["message", "streams", "direction", "rate", "server"];
-/// Its smallest datagram.
+/// Smallest datagram.
 const SMALLEST: u64 = 16;
 
 const TOOL: Tool = Tool {
@@ -88,7 +88,7 @@ impl Peer for Iperf3 {
             _ => {}
         }
         if ask.case.benchmark() == "network.udp" {
-            // Over all streams, and of each for it.
+            // The case's rate is for all streams, iperf3's for each stream.
             let rate = rate(ask.case).map_or(0.0, |rate| rate / streams as f64);
             arguments.extend(words(&["-u", "-b", &format!("{rate:.0}")]));
         }
@@ -143,7 +143,7 @@ impl Peer for Iperf3 {
     }
 }
 
-/// Seconds that are left out at the beginning.
+/// Warm-up in seconds (`-O`).
 fn omitted(case: &Case) -> f64 {
     match case.get("omit") {
         Some(Value::Time(time)) => time.as_secs_f64().ceil(),
@@ -151,7 +151,7 @@ fn omitted(case: &Case) -> f64 {
     }
 }
 
-/// Its options of the same meaning as the case's.
+/// Options for the case's parameters.
 fn options(case: &Case) -> Vec<String> {
     let mut all = Vec::new();
     if omitted(case) > 0.0 {

@@ -1,7 +1,9 @@
-//! A Java runtime: the loops of cpu.peak, disk.io and network.tcp as one source file of our own, which `java` runs.
+//! A Java runtime: the loops of cpu.peak, disk.io and network.tcp as one source file, which `java`
+//! compiles and runs.
 //!
-//! The figures are what a program gets whose code is compiled while it runs and whose calls go through its library. It is
-//! taken only where it is named. Its start takes longer than a loop, so one call runs the loops of several cases. A runtime without a compiler (a JRE alone) cannot run a source file, and says so.
+//! The figures are those of just-in-time compiled code that calls the class library. It is selected
+//! only by name. Starting it takes longer than a loop, so one call runs the loops of several cases.
+//! A runtime without a compiler (JRE) cannot run a source file.
 
 use super::super::{
     Account, Ask, Far, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Tool, fact,
@@ -13,13 +15,13 @@ use plimsoll_model::job::disk::{BlockSizes, CacheMode, DiskEngine, DiskTransfers
 
 pub(super) struct Java;
 
-/// Its program, and the name of the file.
+/// Name and content of the source file.
 const SOURCE: (&str, &str) = ("Loops.java", include_str!("java/Loops.java"));
-/// The largest message and block.
+/// Largest message and block in bytes.
 const LARGEST: u64 = 16 << 20;
-/// Bytes of its file.
+/// Least size of its file in bytes.
 const FILE: u64 = 64 << 20;
-/// Seconds of its start: the runtime, the compiler, and the loops before they are compiled.
+/// Seconds for the runtime, the compiler, and the loops before they are compiled.
 const START: f64 = 2.0;
 
 const TOOL: Tool = Tool {
@@ -29,34 +31,31 @@ const TOOL: Tool = Tool {
     package: Package::Debian("default-jdk-headless"),
     version_arguments: &["--version"],
     version_after: "openjdk ",
-    // No plan has such a benchmark: it is another language and not another measurement, so it must be named.
+    // It must be named, as no plan has such a benchmark: it measures another language.
     only_with: &["java"],
     ..Tool::NONE
 };
 
-/// The loops of transfers, which a call runs all.
+/// Transfers that each call runs.
 const TRANSFERS: &[&str] = &["write:sequential", "read:sequential", "write:random", "read:random"];
-/// The loops of arithmetic that a call runs, and that of the case where it is another.
+/// Arithmetic loops that each call runs, besides that of the case.
 const ARITHMETIC: &[&str] = &["add:i32", "fma:f64", "mix:f64"];
 
-/// The messages of the streams that a call sends, and that of the case where it is another.
+/// Message sizes that each call sends, besides that of the case.
 const MESSAGES: &[u64] = &[1, 1 << 10, 64 << 10, 1 << 20];
 
-/// A case in the program's words.
+/// The program's counterpart of a case.
 struct Asked {
-    /// What it is called with.
+    /// Arguments.
     words: Vec<String>,
-    /// Which of its loops is the case's.
+    /// Loop of the case.
     of_case: String,
     metric: &'static str,
     threads: u64,
-    /// The file of transfers.
     file: Option<JavaFile>,
 }
 
-/// The file that its transfers go over.
 struct JavaFile {
-    /// The case.
     job: DiskTransfers,
     /// Bytes of a transfer.
     block: u64,
@@ -138,7 +137,7 @@ impl Peer for Java {
             "disk.io" => "Java: FileChannel on a file of its own",
             _ => "Java: both ends in one process, sockets of its library",
         };
-        // One reading: its start takes longer than what it measures.
+        // Starting it takes longer than the measurement.
         Some(Pairing { metric, definition: Match::Related, note, seconds: START, pairs: 1 })
     }
 
@@ -148,7 +147,7 @@ impl Peer for Java {
             return Err("its client and server are one process, but the case's server is on another machine"
                 .to_owned());
         }
-        // It waits for its compiler: the figure is that of compiled code, also on a busy machine.
+        // Waits for the compiler, so that compiled code is measured also on a busy machine.
         arguments.splice(0..0, ["-Xbatch".to_owned(), SOURCE.0.to_owned()]);
         arguments.push(format!("seconds={}", ask.seconds));
         let near = ask.offer.cpus.iter().chain(&ask.offer.far_cpus).copied();

@@ -1,9 +1,9 @@
-//! lmbench lat_mem_rd: the time of dependent loads, for all sizes up to one.
+//! lmbench lat_mem_rd: time of dependent loads, for all working sets up to one size.
 //!
-//! `-t` lets the pages of the area, and the places within each, follow in random order, as ours do. It answers on
-//! standard error, lines of MiB (2²⁰ bytes) and nanoseconds, and an empty one at the end; the line of our size is taken.
-//! It spends 100 ms on each size whatever it is told, so a reading takes seconds. Its pages are those that malloc gets:
-//! huge ones only where the C library is told to ask for them.
+//! With `-t` pages and the addresses within each follow in random order, as in plimsoll. It prints
+//! lines of MiB (2²⁰ bytes) and nanoseconds to standard error, with an empty line at the end. Each
+//! size takes 100 ms in any case, so a reading takes seconds. malloc gives huge pages only if the C
+//! library is configured to request them.
 
 mod stated;
 
@@ -21,29 +21,28 @@ use plimsoll_model::job::PointerChase;
 pub(super) struct LatMemRd;
 
 const MIB: f64 = (1 << 20) as f64;
-/// Bytes from a place to the next: ours beyond the second cache, and less below, so that a small area has places.
+/// Bytes between loads: plimsoll's stride beyond the second-level cache, less below.
 const FAR_STRIDE: u64 = 256;
 const NEAR_STRIDE: u64 = 128;
 const NEAR: u64 = 1 << 20;
-/// What the smallest first-level buffers for addresses reach, 32 pages of 4 KiB: up to this the pages' size makes no difference.
+/// Reach of the smallest first-level TLBs: up to this the page size makes no difference.
 const REACHED: u64 = 32 * 4096;
-/// As often as this the last cache is in an area beyond which a larger one says the same, and takes long to set up.
+/// Working sets above this multiple of the last-level cache have the same latency.
 const BEYOND: u64 = 4;
-/// µs that it would spend on finding out how long a measurement must be.
+/// µs that it would spend on calibration.
 const ENOUGH: u64 = 5_000;
 
-/// Bytes of its area: ours, or where that is far beyond the last cache, what is still beyond.
+/// Bytes of its working set: the case's, but at most [`BEYOND`] times the last-level cache.
 fn area(chase: &PointerChase, machine: &Machine) -> u64 {
     let far = last_level_bytes(machine).map_or(u64::MAX, |last| last.saturating_mul(BEYOND));
     chase.site.size.min(far)
 }
 
-/// Bytes from a place to the next in an area of so many.
 fn stride(area: u64) -> u64 {
     if area > NEAR { FAR_STRIDE } else { NEAR_STRIDE }
 }
 
-/// Seconds of a reading: 23 sizes up to 1 MiB and two more for each doubling, 0.12 s each, and setting up the large ones.
+/// Estimate: 23 sizes up to 1 MiB and two per further doubling, 0.12 s each, and set-up.
 fn seconds(area: u64) -> f64 {
     let mib = (area as f64 / MIB).max(1.0);
     2.7 + 0.23 * mib.log2() + mib / 60.0
@@ -91,7 +90,7 @@ impl Peer for LatMemRd {
     fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
         let size = area(&PointerChase::of(ask.case).ok_or("it has no such loads")?, ask.machine);
         let stride = stride(size);
-        // Its areas are whole MiB, and every smaller one is a line of its answer.
+        // The working set is whole MiB; all smaller sizes are lines of its output.
         let mib = (size as f64 / MIB).ceil().to_string();
         Ok(Invocation {
             program: "lat_mem_rd",
@@ -114,10 +113,10 @@ impl Peer for LatMemRd {
         let near = |bytes: f64| (bytes / wanted - 1.0).abs();
         let beyond = rows.clone().all(|(bytes, _)| bytes < wanted);
         let nearest = rows.min_by(|a, b| near(a.0).total_cmp(&near(b.0)));
-        // Its sizes are an eighth to a half apart; ours lies beyond all of them where the area is large.
+        // Listed sizes are an eighth to a half apart; the case's may be larger than all of them.
         let nearest = nearest.filter(|(bytes, _)| near(*bytes) < 0.2 || beyond);
         let (bytes, ns) = nearest.ok_or_else(|| format!("its output has no line of {} MiB", wanted / MIB))?;
-        // It walks over the area once at least, and prints no time.
+        // It passes the working set at least once and prints no time.
         let places = bytes / stride(bytes as u64) as f64;
         let mut reading = Reading::of(ns * 1e-9, Account::of(places, Seconds::OF_ITS_LIFE))?;
         reading.tell(&fact::SIZE, bytes.round());
@@ -155,7 +154,7 @@ mod tests {
         assert_eq!(read(16 << 20).map(|reading| reading.differs), Ok(Vec::new()));
         let differs = read(512 << 20).map(|reading| reading.differs);
         assert_eq!(differs, Ok(vec!["its area had 16777216 bytes where ours has 536870912".to_owned()]));
-        // Between two of them there is none: nothing of it is taken.
+        // No line is near enough.
         assert!(read(700).is_err());
     }
 }

@@ -1,7 +1,7 @@
 //! likwid-bench: floating-point peak and memory bandwidth by hand-written kernels.
 //!
-//! Its size is the sum over all streams and threads, in bytes of 1000 where it says kB; rates are per 10⁶. It counts
-//! what the program moves, as our `program` does, and pins its threads itself.
+//! The size is the sum over all streams and threads (1 kB = 1000 bytes), rates are per 10⁶. It
+//! counts what the program moves, like plimsoll's `program` count, and pins its threads itself.
 
 mod stated;
 
@@ -16,14 +16,14 @@ use plimsoll_model::job::{MemorySite, MemoryStream};
 
 pub(super) struct LikwidBench;
 
-/// Seconds of a reading: for one it waits, to find out the processor's clock; arrays in memory are made first.
+/// Estimated seconds of a reading: one second for the clock rate, more to initialise arrays.
 const PEAK_SECONDS: f64 = 1.3;
 const MEMORY_SECONDS: f64 = 1.6;
 
-/// Bytes of each thread's array in the peak kernels: half of the smallest first-level cache there is.
+/// Bytes per thread in the peak kernels: half of the smallest first-level cache.
 const PEAK_BYTES: usize = 16_000;
 
-/// Suffixes of kernel names by our instruction sets.
+/// Suffix of kernel names by instruction set.
 fn suffix(isa: &str) -> Option<&'static str> {
     match isa {
         "avx512" => Some("_avx512"),
@@ -33,7 +33,7 @@ fn suffix(isa: &str) -> Option<&'static str> {
     }
 }
 
-/// The widest suffix that this machine has.
+/// The widest suffix that this machine supports.
 fn widest(machine: &Machine) -> Option<&'static str> {
     let has = |flag: &str| machine.cpu.has(flag);
     let known = [("avx512f", "_avx512"), ("avx", "_avx"), ("sse2", "_sse")];
@@ -41,7 +41,7 @@ fn widest(machine: &Machine) -> Option<&'static str> {
 }
 
 fn peak_kernel(case: &Case) -> Option<String> {
-    // It has one loop of each width, of as many chains as its author chose.
+    // It has one loop per width, with a fixed number of chains.
     if case.word("op") != Some("fma") || case.number("chains").is_some() {
         return None;
     }
@@ -50,18 +50,18 @@ fn peak_kernel(case: &Case) -> Option<String> {
         "f32" => "_sp",
         _ => return None,
     };
-    // Its SSE kernels have no fused multiply-add.
+    // The SSE kernels have no fused multiply-add.
     let suffix = suffix(case.word("isa")?).filter(|s| *s != "_sse")?;
     Some(format!("peakflops{single}{suffix}_fma"))
 }
 
-/// The kernel with the same arrays and the same bytes an element.
+/// The kernel with the same arrays and the same bytes per element.
 fn memory_kernel(stream: &MemoryStream, machine: &Machine) -> Option<String> {
     let name = match stream.op {
         StreamOp::Read => "load",
         StreamOp::Write => "store",
         StreamOp::Copy => "copy",
-        // Ours is a = b + s·c, three arrays; its "triad" has four.
+        // a = b + s·c with three arrays is its "stream"; its "triad" has four.
         StreamOp::Triad => "stream",
         StreamOp::Update => "update",
         StreamOp::Scale | StreamOp::Add => return None,
@@ -78,15 +78,16 @@ fn kernel(case: &Case, machine: &Machine) -> Option<String> {
     }
 }
 
-/// Iterations over a thread's arrays. Where it is told a time instead, it runs again and again until one takes as long,
-/// which takes four times the time; so this is what takes something under that time on a quick core of today.
+/// Iterations that take slightly less than `seconds` on a fast current core. If likwid-bench is
+/// given a time instead, it repeats runs until one takes that long, which takes four times the time
+/// in all.
 fn iterations(case: &Case, machine: &Machine, seconds: f64) -> u64 {
-    /// Bytes a second of a core, from memory and from caches.
+    /// Bytes/s of a core, from memory and from caches.
     const MEMORY: f64 = 10e9;
     const CACHE: f64 = 100e9;
-    /// Iterations a second of the peak kernels: 30 operations for each of 2000 numbers, 60 GFLOP/s.
+    /// Iterations/s of the peak kernels: 30 operations for each of 2000 numbers, 60 GFLOP/s.
     const PEAK: f64 = 500e3;
-    /// One would be all start and end.
+    /// With fewer iterations, start and end dominate.
     const LEAST: u64 = 4;
     let each = MemoryStream::of(case).ok().map(|MemoryStream { site: MemorySite { size, .. }, .. }| {
         let beyond = size > last_level_bytes(machine).unwrap_or(0);
@@ -128,7 +129,7 @@ impl Peer for LikwidBench {
             Ok(stream) => stream.site.total(),
             Err(_) => (PEAK_BYTES * threads) as u64,
         };
-        // -W: each thread touches its own part first, as ours does.
+        // -W: each thread first touches its own part, as in plimsoll.
         let work = format!("N:{bytes}B:{threads}");
         let iterations = iterations(ask.case, ask.machine, ask.seconds).to_string();
         let arguments = ["-t", &kernel, "-W", &work, "-i", &iterations].map(str::to_owned).to_vec();
@@ -179,7 +180,6 @@ impl Peer for LikwidBench {
     }
 }
 
-/// From `Using 2 threads`.
 fn used_threads(text: &str) -> Result<usize, String> {
     let line = text.lines().find(|line| line.starts_with("Using ") && line.trim_end().ends_with("threads"));
     let word = line.and_then(|line| line.split_whitespace().nth(1)).ok_or("no line 'Using N threads'")?;

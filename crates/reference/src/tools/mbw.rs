@@ -1,6 +1,6 @@
-//! mbw: copy bandwidth by the C library's memcpy, one thread.
+//! mbw: copy bandwidth of the C library's memcpy, one thread.
 //!
-//! It counts each byte once, in MiB; our copy counts it when it is read and when it is written.
+//! It counts each byte once, in MiB; plimsoll counts it when it is read and when it is written.
 
 mod stated;
 
@@ -16,10 +16,10 @@ use plimsoll_model::job::MemoryStream;
 pub(super) struct Mbw;
 
 const MIB: u64 = 1 << 20;
-/// Bytes read and written for each byte that it counts.
+/// Bytes read and written for each counted byte.
 const BOTH_WAYS: f64 = 2.0;
 
-/// MiB of each of its two arrays: the case's size is that of both together.
+/// MiB of each of its two arrays: the case's size is that of both.
 fn array_mib(case: &Case) -> Option<u64> {
     let stream = MemoryStream::of(case).ok().filter(|stream| stream.op == StreamOp::Copy)?;
     Some(stream.site.size / 2 / MIB).filter(|mib| *mib > 0)
@@ -61,7 +61,7 @@ impl Peer for Mbw {
             return Err("the line AVG is cut off".to_owned());
         }
         let mib = number_after(line, "MiB:")?;
-        // The means of its runs: time, and the rate that follows from it.
+        // The means of its runs: time and rate.
         let seconds = Seconds::printed(word_after(line, "Elapsed:")?)?;
         let account = Account::of(mib * MIB as f64 * BOTH_WAYS, seconds);
         let mut reading = Reading::of(number_after(line, "Copy:")? * MIB as f64 * BOTH_WAYS, account)?;

@@ -1,4 +1,4 @@
-//! The tools, a file each, and what their files share.
+//! One module per reference tool, and helpers that several of them use.
 
 mod bw_mem;
 mod fio;
@@ -31,7 +31,7 @@ use super::{Ask, Invocation, Listens, Peer, Server};
 use crate::case::{Case, Value};
 use crate::sample::Offer;
 
-/// Every reference tool there is, in the order of subsystems. A new one is one file and one line here.
+/// All reference tools, in the order of subsystems; a new one is one file and one line here.
 pub const PEERS: &[&dyn Peer] = &[
     &likwid::LikwidBench,
     &xhpl::Xhpl,
@@ -59,20 +59,20 @@ pub const PEERS: &[&dyn Peer] = &[
     &osu::BARRIER,
 ];
 
-/// What has the malloc of any tool ask for huge pages where the case has them, and the kernel gives them on request
-/// (glibc 2.35, "Malloc Tunables"). Reading memory took likwid-bench a fifth to a half longer without, and fio moved
-/// 1 MiB at two thirds of the rate (our transfers are in huge pages wherever a queue fills one).
+/// Makes malloc of any tool request huge pages if the case has them (glibc 2.35, "Malloc
+/// Tunables"). Without them, likwid-bench took a fifth to a half longer to read memory, and fio
+/// moved 1 MiB blocks at two thirds of the rate (plimsoll's buffers are in huge pages if a queue
+/// fills one).
 pub(super) fn huge_pages(case: &Case) -> Option<(&'static str, String)> {
     let wanted = case.word("pages") == Some("thp") || case.benchmark() == "disk.io";
     wanted.then(|| ("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1".to_owned()))
 }
 
-/// Why a round trip that a tool measured has no limit.
+/// Why a measured round trip has no limit.
 const NO_ECHO: &str =
     "the limit of a round trip is an ICMP echo of the same run, which the file does not have";
 
-/// The word after `label` on the first line that holds it. What follows it must be there too: a word at the end of a text
-/// may have been cut.
+/// The word after `label`. Text must follow: the last word of a text may be cut off.
 fn word_after<'a>(text: &'a str, label: &str) -> Result<&'a str, String> {
     let line = text.split_inclusive('\n').find_map(|line| line.split_once(label)).map(|(_, rest)| rest);
     let word = line.and_then(|rest| {
@@ -84,7 +84,7 @@ fn word_after<'a>(text: &'a str, label: &str) -> Result<&'a str, String> {
     Ok(word.trim_end_matches([',', ';']))
 }
 
-/// The number after `label`, as [`word_after`].
+/// The number after `label`; see [`word_after`].
 fn number_after(text: &str, label: &str) -> Result<f64, String> {
     let word = word_after(text, label)?;
     word.parse().map_err(|_| {
@@ -96,14 +96,13 @@ fn number_after(text: &str, label: &str) -> Result<f64, String> {
     })
 }
 
-/// One of a tool's programs, and its arguments.
 struct Call {
     program: &'static str,
     arguments: Vec<String>,
 }
 
-/// A tool of two ends, each on the CPUs that ours has there: where the far end's are not known, the last of all. Its
-/// server is started unless it listens elsewhere already.
+/// Calls a tool with a client and a server, each bound to the case's CPUs; if the server's are
+/// unknown, to the last one. The server is started unless it is on another host.
 fn two_ends(ask: &Ask<'_>, near: Call, far: Call, listens: Listens) -> Invocation {
     let Offer { cpus, far_cpus, .. } = ask.offer;
     let (near_cpus, far_cpus) = match (cpus.as_slice(), far_cpus.as_slice()) {
@@ -121,25 +120,24 @@ fn two_ends(ask: &Ask<'_>, near: Call, far: Call, listens: Listens) -> Invocatio
     }
 }
 
-/// How long one reading takes, for tools that know whole seconds only.
+/// Duration of a reading, for tools that accept only whole seconds.
 fn whole_seconds(ask: &Ask<'_>) -> String {
     ask.seconds.ceil().max(1.0).to_string()
 }
 
-/// Owned words.
 fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|w| (*w).to_owned()).collect()
 }
 
-/// Parameters that fix how much a sample moves, and so not what is measured.
+/// Parameters that set the amount of work per sample, not what is measured.
 const AMOUNTS: &[&str] = &["work", "volume", "count", "scaling"];
 
-/// Whether the case has no other parameters than these, but for the amount of a sample.
+/// Whether the case has only these parameters, except [`AMOUNTS`].
 fn only(case: &Case, known: &[&str]) -> bool {
     case.params().iter().all(|(name, _)| known.contains(name) || AMOUNTS.contains(name))
 }
 
-/// Bits per second over all streams, where they are given.
+/// Requested bit/s over all streams.
 fn rate(case: &Case) -> Option<f64> {
     match case.get("rate") {
         Some(Value::Rate(rate)) => Some(*rate),
@@ -147,7 +145,6 @@ fn rate(case: &Case) -> Option<f64> {
     }
 }
 
-/// Bytes of the last-level cache, where they are known.
 fn last_level_bytes(machine: &crate::machine::Machine) -> Option<u64> {
     machine.cpu.last_level_bytes()
 }

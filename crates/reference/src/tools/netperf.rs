@@ -1,7 +1,7 @@
 //! netperf: TCP streams in one direction, and request and response by TCP or UDP.
 //!
-//! Its answer is lines of KEY=VALUE, chosen on its command line. A stream is compared as received, a round trip by the
-//! mean that follows from the transactions of a second.
+//! It prints the KEY=VALUE lines that its arguments select. Streams are compared as received, round
+//! trips by the mean from transactions per second.
 
 mod stated;
 
@@ -37,7 +37,7 @@ fn test(case: &Case) -> Option<Test> {
     }
 }
 
-/// The value of a key of its answer, on a whole line.
+/// The value of a key; its line must be complete.
 fn word<'a>(text: &'a str, key: &str) -> Result<&'a str, String> {
     let whole = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
     let mut values = whole.filter_map(|line| line.split_once('='));
@@ -45,7 +45,6 @@ fn word<'a>(text: &'a str, key: &str) -> Result<&'a str, String> {
     value.ok_or_else(|| format!("its output has no line {key}="))
 }
 
-/// The same as a number.
 fn value(text: &str, key: &str) -> Result<f64, String> {
     let value = word(text, key)?;
     value.parse().map_err(|_| format!("its {key} is '{}'", crate::text::shown_within(value, 40)))
@@ -90,7 +89,7 @@ impl Peer for Netperf {
         let message = ask.case.number("message").ok_or("the case has no message size")?;
         let (name, option, size) = match test {
             Test::Up => ("TCP_STREAM", "-m", message.to_string()),
-            // The other end's, which sends.
+            // The server sends.
             Test::Down => ("TCP_MAERTS", "-m", format!(",{message}")),
             Test::TcpRoundTrip => ("TCP_RR", "-r", format!("{message},{message}")),
             Test::UdpRoundTrip => ("UDP_RR", "-r", format!("{message},{message}")),

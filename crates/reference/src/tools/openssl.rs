@@ -1,7 +1,7 @@
-//! `openssl speed`: the same calls on blocks as long, by OpenSSL's own code.
+//! `openssl speed`: the same calls on blocks of the same length, by OpenSSL's code.
 //!
-//! With `-aead` a call takes a nonce in, 13 bytes of header and the block, in place, and makes the tag; a digest is made of a
-//! whole message. It prints how many calls it made in how many seconds, a line for each process.
+//! With `-aead` a call includes nonce, 13 bytes of header, the block in place, and the tag; a
+//! digest covers a whole message. It prints calls and seconds, one line per process.
 
 use super::super::{
     Account, Ask, Invocation, Match, Output, Package, Pairing, Peer, Reading, Seconds, Tool, fact,
@@ -23,16 +23,15 @@ const TOOL: Tool = Tool {
     ..Tool::NONE
 };
 
-/// Operations that are called for one message each, with header and tag.
+/// Operations with header and tag per message.
 const SEALED: &[&str] = &["aes-128-gcm", "chacha20-poly1305"];
 
-/// What a line of counts says.
 struct Counted {
     calls: f64,
     seconds: Seconds,
 }
 
-/// The numbers of a line `+R:CALLS:NAME:SECONDS`; none where it is another line, or was cut.
+/// Parses a line `+R:CALLS:NAME:SECONDS`; `None` for other or incomplete lines.
 fn counted(line: &str) -> Option<Result<Counted, String>> {
     let fields = line.strip_suffix('\n')?.strip_prefix("+R:")?;
     let [calls, _, seconds] = fields.split(':').collect::<Vec<_>>()[..] else { return None };
@@ -41,7 +40,7 @@ fn counted(line: &str) -> Option<Result<Counted, String>> {
     Some(calls.and_then(|calls| Ok(Counted { calls: calls as f64, seconds: Seconds::printed(seconds)? })))
 }
 
-/// Bytes of a block as it says them: `+DT:NAME:SECONDS:BYTES`.
+/// Block size in bytes, from `+DT:NAME:SECONDS:BYTES`.
 fn bytes(text: &str) -> Option<f64> {
     let line = text.split_inclusive('\n').find_map(|line| line.strip_suffix('\n')?.strip_prefix("+DT:"))?;
     line.rsplit(':').next()?.trim_end().parse::<u32>().ok().map(f64::from)

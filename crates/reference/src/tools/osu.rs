@@ -1,7 +1,8 @@
-//! The OSU micro-benchmarks: `osu_latency`, `osu_bw`, `osu_allreduce`, `osu_barrier`. They define what `mpi.*` measures.
+//! The OSU micro-benchmarks: `osu_latency`, `osu_bw`, `osu_allreduce`, `osu_barrier`. They define
+//! what `mpi.*` measures.
 //!
-//! Their output is a head of lines that begin with `#` and a line for each size: bytes, then microseconds or MB/s (10⁶).
-//! They are MPI programs, so MPI's launcher starts them on the machines of the run.
+//! They print lines that start with `#`, then a line per size: bytes, then microseconds or MB/s
+//! (10⁶). The MPI launcher starts them on the nodes of the run.
 
 mod stated;
 
@@ -15,14 +16,14 @@ pub(super) struct Osu {
     tool: &'static Tool,
     benchmark: &'static str,
     metric: &'static str,
-    /// What the first line of its head says it is.
+    /// Start of the first line of its output.
     title: &'static str,
 }
 
 const fn tool(programs: &'static [&'static str; 1], checks: &'static str) -> Tool {
     const COMMAND: &str = "curl -L https://mvapich.cse.ohio-state.edu/download/mvapich/osu-micro-benchmarks-7.5.1.tar.gz | tar xz && cd osu-micro-benchmarks-7.5.1 && ./configure CC=mpicc CXX=mpicxx && make";
     let package = Package::Source(COMMAND);
-    // It takes MPI to be asked; the version stands above its results.
+    // It needs MPI to print its version, which is above its results.
     Tool {
         name: programs[0],
         checks,
@@ -63,17 +64,16 @@ pub(super) static BARRIER: Osu = Osu {
 };
 
 impl Osu {
-    /// Whether it has no messages, and so no sizes.
     fn is_barrier(&self) -> bool {
         self.benchmark == "mpi.barrier"
     }
 
-    /// Whether it tells MB/s of windows of messages; the others tell microseconds.
+    /// Whether it prints MB/s instead of microseconds.
     fn is_bandwidth(&self) -> bool {
         self.metric == "throughput"
     }
 
-    /// How often, so that a reading moves 64 MiB or so, and not timed before.
+    /// Timed iterations, about 64 MiB in all, and warm-up iterations.
     fn times(&self, case: &Case) -> (u64, u64) {
         const MOVED: u64 = 64 << 20;
         let bytes = case.number("message").unwrap_or(1).max(1);
@@ -117,7 +117,7 @@ impl Peer for Osu {
             return Err(format!("its output has no line '{}'", self.title));
         }
         let size = case.number("message");
-        // What the last line holds may have been cut.
+        // The last line may be cut off.
         let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
         let figure = |line: &str| {
             let words: Vec<&str> = line.split_whitespace().collect();

@@ -1,7 +1,8 @@
-//! ping: ICMP echo, answered by the kernel of the server's machine.
+//! ping: ICMP echo, answered by the kernel of the server.
 //!
-//! No process wakes on the far side, so it is only related to round trips of TCP and UDP, and the same as ours by ICMP.
-//! The statistics of iputils, busybox, GNU inetutils and the BSDs are read: they differ in words, not in order.
+//! No process wakes on the server, so it is only related to TCP and UDP round trips, and equal to
+//! plimsoll's ICMP ones. Reads the statistics of iputils, busybox, GNU inetutils and the BSDs,
+//! which differ in words, not in order.
 
 mod stated;
 
@@ -14,14 +15,13 @@ use crate::machine::Machine;
 
 pub(super) struct Ping;
 
-/// Echoes of one reading: as many as fit the least interval that every user may ask for in a second.
+/// Echoes per reading: a fifth of a second at the interval of 2 ms.
 const ECHOES: &str = "100";
 
-/// Its least payload with a time: it keeps a `struct timeval` of 16 bytes in the echo, and prints no times where that does
-/// not fit.
+/// Least payload with a time: ping stores a `struct timeval` of 16 bytes in the echo.
 const SMALLEST: u64 = 16;
 
-/// Largest payload that fits an IPv4 packet.
+/// Largest payload of an IPv4 packet.
 const LARGEST: u64 = 65_507;
 
 const TOOL: Tool = Tool {
@@ -57,7 +57,7 @@ impl Peer for Ping {
     fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
         let message = ask.case.number("message").ok_or("the case has no message size")?;
         let bytes = message.max(SMALLEST).to_string();
-        // 2 ms is the least interval that iputils lets everybody ask for.
+        // iputils allows intervals from 2 ms without privileges.
         let arguments = words(&["-n", "-q", "-c", ECHOES, "-i", "0.002", "-s", &bytes, ask.far.host()]);
         Ok(Invocation { program: "ping", arguments, cpus: ask.offer.cpus.clone(), ..Invocation::default() })
     }
@@ -87,7 +87,7 @@ impl Peer for Ping {
                 "its mean {mean} ms is not between its minimum {least} ms and maximum {most} ms"
             ));
         }
-        // The next echo may leave before the last one is back; so only one is known to fit its life.
+        // An echo may leave before the last one is back, so only one is known to fit the lifetime.
         let mut reading = Reading::of(mean * 1e-3, Account::of(1.0, Seconds::OF_ITS_LIFE))?;
         if received < sent {
             reading.differs.push(format!("it lost {} of {sent} packets", sent - received));
@@ -115,14 +115,13 @@ impl Peer for Ping {
     }
 }
 
-/// What it sent, and what came back.
 struct Counts {
     sent: u64,
     received: u64,
 }
 
 impl Counts {
-    /// `100 packets transmitted, 100 received, …` (iputils), `3 packets transmitted, 3 packets received, …` (the others).
+    /// Parses `3 packets transmitted, 3 received, …` (iputils) or `…, 3 packets received, …`.
     fn of(line: &str) -> Option<Self> {
         let (sent, rest) = line.split_once(" packets transmitted, ")?;
         let mut words = rest.split_whitespace();
@@ -133,7 +132,7 @@ impl Counts {
     }
 }
 
-/// Bytes of its messages: `PING 127.0.0.1 (127.0.0.1) 56(84) bytes of data.`, `PING localhost (127.0.0.1): 56 data bytes`.
+/// Payload in `PING 127.0.0.1 (127.0.0.1) 56(84) bytes of data.` or `…: 56 data bytes`.
 fn payload(line: &str) -> Option<u64> {
     let line = line.strip_prefix("PING ")?;
     let (before, _) = line.split_once(" bytes of data").or_else(|| line.split_once(" data bytes"))?;
@@ -141,7 +140,7 @@ fn payload(line: &str) -> Option<u64> {
     word.split('(').next()?.parse().ok()
 }
 
-/// Least, mean and most in ms: `rtt min/avg/max/mdev = 0.004/0.008/0.037/0.006 ms, pipe 2`, `round-trip min/avg/max = … ms`.
+/// Minimum, mean and maximum in ms: `rtt min/avg/max/mdev = 0.004/0.008/0.037/0.006 ms, pipe 2`.
 fn times(line: &str) -> Option<Result<[f64; 3], String>> {
     let (head, values) = line.split_once(" = ")?;
     let names = head.strip_prefix("rtt ").or_else(|| head.strip_prefix("round-trip "))?;
@@ -178,7 +177,7 @@ mod tests {
         }
     }
 
-    /// Written after what other versions print, not recorded.
+    /// Written from documentation, not recorded.
     const OTHERS: &str = include_str!("../../tests/fixtures/peers/ping-others-documented.txt");
 
     #[test]

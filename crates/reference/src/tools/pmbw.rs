@@ -1,7 +1,7 @@
-//! pmbw: scans and permutation walks in assembly, over sizes of its own table.
+//! pmbw: scans and permutation walks in assembly, over the sizes of a fixed table.
 //!
-//! Its size is that of all threads together; it measures each area once for about 1.5 s, and pins nothing, so it is
-//! bound from outside. Rates are in bytes and seconds.
+//! The size is that of all threads together. It measures each size once for about 1.5 s and pins
+//! nothing, so it is bound from outside. Rates are in bytes/s.
 
 use super::super::{
     Account, Ask, Invocation, Match, Output, Package, Pairing, Peer, Reading, Seconds, Tool, fact,
@@ -16,13 +16,11 @@ use plimsoll_model::job::{MemorySite, MemoryStream, PointerChase};
 
 pub(super) struct Pmbw;
 
-/// Where it writes its results.
 const ANSWER: &str = "stats.txt";
 
-/// Blocks up to this size are single accesses of ours, and have a latency.
+/// Largest block that plimsoll accesses at once, and that has a latency.
 const SMALL: u64 = 8;
 
-/// What its kernel does.
 #[derive(Clone, Copy, PartialEq)]
 enum Walk {
     Read,
@@ -31,7 +29,7 @@ enum Walk {
 }
 
 impl Walk {
-    /// That of the case. It has no copies: beside those stand its reads.
+    /// The walk for a case. It has no copies: those of `memory.block` are paired with reads.
     fn of(case: &Case) -> Option<Self> {
         if let Ok(stream) = MemoryStream::of(case) {
             return match stream.op {
@@ -51,7 +49,7 @@ impl Walk {
         }
     }
 
-    /// What the names of its kernels begin with: a case alone does not tell how wide they are.
+    /// Start of its kernels' names; how wide they are depends on the machine.
     fn lead(self) -> &'static str {
         match self {
             Self::Read => "ScanRead",
@@ -60,7 +58,7 @@ impl Walk {
         }
     }
 
-    /// How it differs from blocks.
+    /// Difference from blocks.
     fn beside_blocks(self) -> &'static str {
         match self {
             Self::Read => {
@@ -84,7 +82,7 @@ impl Walk {
     }
 }
 
-/// Whether its time of an access is compared, and not its bytes a second.
+/// Whether the time of an access is compared instead of bytes/s.
 fn is_time(case: &Case) -> bool {
     let small = case.number("block").is_some_and(|block| block <= SMALL);
     case.benchmark() == "memory.latency" || case.benchmark() == "memory.block" && small
@@ -95,29 +93,29 @@ fn area(case: &Case) -> u64 {
     MemorySite::of(case).total()
 }
 
-/// Areas that it measures, in KiB up to 64 MiB; above these are the powers of two up to 1 TiB (its `areasize_list`).
+/// Sizes in KiB up to 64 MiB; above, powers of two up to 1 TiB (its `areasize_list`).
 const AREAS_KIB: [u64; 49] = [
     1, 2, 3, 4, 6, 8, 12, 16, 20, 24, 28, 32, 40, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1280, 1536,
     1792, 2048, 2304, 2560, 2816, 3072, 4096, 5120, 6144, 7168, 8192, 9216, 10240, 12288, 14336, 16384,
     20480, 24576, 28672, 32768, 40960, 49152, 57344, 65536,
 ];
 
-/// The nearest area that it measures.
+/// The nearest size that it measures.
 fn nearest(bytes: u64) -> u64 {
     let areas = AREAS_KIB.iter().map(|kib| kib << 10).chain((27..=40).map(|power| 1 << power));
     areas.min_by_key(|area| area.abs_diff(bytes)).unwrap_or(bytes)
 }
 
-/// The least bytes from one thread's part of an area to the next one's.
+/// Least distance between the parts of two threads, in bytes.
 const LEAST_APART: u64 = (4 << 20) + (16 << 10);
-/// A thread's part is a multiple of what an unrolled loop does in a turn: 16 accesses of at most 32 bytes.
+/// A thread's part is a multiple of an unrolled iteration: 16 accesses of at most 32 bytes.
 const TURN: u64 = 16 * 32;
-/// Loads that each thread makes in a walk, whatever the area: it begins with 1 GiB of 8 bytes each.
+/// Loads of each thread in a walk, for any size: it starts with 1 GiB of 8 bytes each.
 const LOADS: f64 = (1_u64 << 27) as f64;
-/// A load of memory in a walk takes about as long.
+/// Estimated seconds of a load from memory.
 const LOAD_SECONDS: f64 = 100e-9;
 
-/// Bytes that it must allocate to measure an area: a power of two, and it measures nothing where that is too small.
+/// Bytes that it must allocate for a size: a power of two, else it measures nothing.
 fn allocated(area: u64, threads: u64) -> u64 {
     let part = area.div_ceil(threads.max(1)).next_multiple_of(TURN).max(LEAST_APART);
     part.saturating_mul(threads).next_power_of_two()
@@ -128,7 +126,7 @@ const TOOL: Tool = Tool {
     checks: "memory reads and writes, latency of a random walk",
     programs: &["pmbw"],
     package: Package::Source("git clone https://github.com/bingmann/pmbw && cd pmbw && ./configure && make"),
-    // It tells its version with its results only.
+    // It prints its version only with results.
     version_arguments: &["-h"],
     version_after: "version=",
     ..Tool::NONE
@@ -170,7 +168,7 @@ impl Peer for Pmbw {
             let allocated = Quantity::new(allocated as f64, Unit::Byte);
             return Err(format!("it allocates {allocated} for this size, more than half of the memory"));
         }
-        // It allocates half of the limit that it is given.
+        // It allocates half of this limit.
         let (limit, area) = ((2 * allocated).to_string(), area.to_string());
         let threads = ask.case.threads().to_string();
         let arguments =
@@ -200,7 +198,7 @@ impl Peer for Pmbw {
         let result = ours.find(|r| number(r, "areasize").is_ok_and(|n| n as u64 == measured));
         let result = result.ok_or("it has no RESULT of this kernel, area and number of threads")?;
         let (key, work) = if is_time(case) { ("rate", "testaccess") } else { ("bandwidth", "testvol") };
-        // Its time of an access is divided by all threads.
+        // The time of an access is divided by the number of threads.
         let each = if is_time(case) { number(&result, "nthreads")?.max(1.0) } else { 1.0 };
         let account = Account::of(number(&result, work)? / each, Seconds::of(number(&result, "time")?));
         let mut reading = Reading::of(number(&result, key)? * each, account)?;
@@ -214,7 +212,7 @@ impl Peer for Pmbw {
     }
 }
 
-/// `key=value` pairs of a line of results.
+/// `key=value` pairs of a result line.
 fn fields(line: &str) -> Vec<(&str, &str)> {
     line.split('\t').filter_map(|field| field.split_once('=')).collect()
 }
@@ -243,7 +241,7 @@ mod tests {
         }
     }
 
-    /// What pmbw 0.6.3 does with its limit: half of the next power of two is allocated, and an area is left out whose parts do not fit.
+    /// pmbw 0.6.3 allocates half of its limit's next power of two, and skips sizes that do not fit.
     #[test]
     fn each_area_fits_in_what_it_allocates() {
         let areas: Vec<u64> =

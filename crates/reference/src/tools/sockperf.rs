@@ -1,7 +1,7 @@
 //! sockperf: round trips of one message by TCP or UDP, ping-pong.
 //!
-//! `--full-rtt` gives the whole round trip (without it, half); its figure is the mean, as ours is. The smallest
-//! message that it knows has 14 bytes, so a 1-byte case is only related.
+//! `--full-rtt` prints the mean of whole round trips (otherwise of halves). The smallest message
+//! has 14 bytes, so a 1-byte case is only related.
 
 mod stated;
 
@@ -14,7 +14,7 @@ use crate::machine::Machine;
 
 pub(super) struct Sockperf;
 
-/// Its header: no message is smaller.
+/// Header size in bytes.
 const SMALLEST: u64 = 14;
 
 fn protocol(case: &Case) -> Option<&'static str> {
@@ -29,8 +29,8 @@ fn protocol(case: &Case) -> Option<&'static str> {
     }
 }
 
-/// What it counted: `[Valid Duration] RunTime=0.550 sec; SentMessages=29457; ReceivedMessages=29457`. One message is on its
-/// way at a time, and between two there is little.
+/// Counts in `[Valid Duration] RunTime=0.550 sec; SentMessages=29457; ReceivedMessages=29457`. One
+/// message is in flight, with short pauses.
 fn account(text: &str) -> Result<Account, String> {
     const BUSY: f64 = 0.3;
     let (_, line) = text.split_once("[Valid Duration]").ok_or("its output has no '[Valid Duration]'")?;

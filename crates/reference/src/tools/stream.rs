@@ -1,8 +1,8 @@
-//! STREAM (J. D. McCalpin), built by the user: the size of its arrays is fixed when it is compiled.
+//! STREAM (J. D. McCalpin), built by the user: the size of its arrays is fixed at compile time.
 //!
-//! It counts as our `program` does, and reports the best rate of its repetitions, where a sample of ours is the rate of all
-//! of them. So the mean time that it prints is taken, and the rate follows from it; its arrays need not be ours, and what
-//! they were is said.
+//! It counts bytes like plimsoll's `program` count. It prints the best rate of its repetitions, but
+//! plimsoll's samples are means, so the rate is computed from the mean time. A difference in the
+//! size of arrays is reported.
 
 mod stated;
 
@@ -19,13 +19,13 @@ use plimsoll_model::job::MemoryStream;
 pub(super) struct Stream;
 
 pub(super) struct Kernel {
-    /// What its line begins with.
+    /// Start of its line.
     row: &'static str,
-    /// Its arrays: for each element a number of 8 bytes is read or written in every one.
+    /// Arrays read or written: 8 bytes of each per element.
     arrays: u64,
 }
 
-/// Its kernel of the same operation.
+/// The kernel of the case's operation.
 pub(super) fn kernel(case: &Case) -> Option<Kernel> {
     let op = MemoryStream::of(case).ok()?.op;
     let row = match op {
@@ -39,19 +39,19 @@ pub(super) fn kernel(case: &Case) -> Option<Kernel> {
 }
 
 impl Kernel {
-    /// Its name, as it stands in the table.
+    /// Name in the table.
     pub(super) fn name(&self) -> &'static str {
         self.row.trim_end_matches(':')
     }
 }
 
-/// What a line of its table says of the best repetition: MB/s, and its time.
+/// Best repetition of a kernel: MB/s and time.
 struct Line {
     best: f64,
     least: Seconds,
 }
 
-/// A line of its table, `Copy: BEST-RATE AVG-TIME MIN-TIME MAX-TIME`.
+/// A table line, `Copy: BEST-RATE AVG-TIME MIN-TIME MAX-TIME`.
 pub(super) struct Row {
     /// Bytes of one repetition.
     bytes: f64,
@@ -62,10 +62,8 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// The line of a kernel on arrays of so many elements; `unit` is what a rate of one is in bytes a second.
-    ///
-    /// # Errors
-    /// The table has no whole line of the kernel, or its best rate is not that of its shortest time.
+    /// Reads the line of a kernel on arrays of `elements`; `unit` converts its rates to bytes/s.
+    /// Fails if the line is incomplete, or the best rate is not that of the shortest time.
     pub(super) fn of(table: &str, kernel: &Kernel, elements: f64, unit: f64) -> Result<Self, String> {
         const WORD: f64 = 8.0;
         let Kernel { row, arrays } = *kernel;
@@ -84,12 +82,9 @@ impl Row {
         }
     }
 
-    /// The rate of all repetitions; of the best one where the mean time has too few digits or is none of them.
-    ///
-    /// # Errors
-    /// A figure that is none.
+    /// The mean rate; the best one if the mean time is imprecise or inconsistent.
     pub(super) fn mean(&self) -> Result<Reading, String> {
-        /// How far the last digit of the time may decide.
+        /// Largest rounding of the mean time.
         const ROUNDING: f64 = 0.02;
         let Self { bytes, mean, least, most, .. } = *self;
         let between = least.value() <= mean.value() && mean.value() <= most.value();
@@ -100,9 +95,6 @@ impl Row {
     }
 
     /// The rate of the best repetition.
-    ///
-    /// # Errors
-    /// A figure that is none.
     pub(super) fn best(&self) -> Result<Reading, String> {
         Ok(Reading::of(self.best, Account::of(self.bytes, self.least))?.best())
     }
@@ -115,7 +107,7 @@ const TOOL: Tool = Tool {
     package: Package::Source(
         "curl -LO https://www.cs.virginia.edu/stream/FTP/Code/stream.c && gcc -O3 -march=native -fopenmp stream.c -o stream",
     ),
-    // It takes none and would measure.
+    // It has no arguments, and would start to measure.
     version_after: "$Revision: ",
     results: Some("its text"),
     ..Tool::NONE
@@ -157,7 +149,7 @@ impl Peer for Stream {
             return Err("its solution does not validate".to_owned());
         }
         reading.tell(&fact::ELEMENTS, elements);
-        // Built without OpenMP it says nothing of threads.
+        // Without OpenMP it prints no threads.
         let threads = number_after(text, "Number of Threads counted = ").unwrap_or(1.0);
         reading.tell(&fact::THREADS, threads);
         if (threads - case.threads() as f64).abs() > 0.5 {

@@ -1,7 +1,8 @@
 //! sysbench cpu: prime numbers by trial division.
 //!
-//! An event tests every number from 3 to 10000 with the divisors from 2 to its root, one integer remainder each; the
-//! count of those is computed here. Remainders of integers beside our quotients: only related.
+//! An event tests the numbers from 3 to 10000 with the divisors from 2 to their roots, one integer
+//! remainder each, which are counted here. plimsoll measures quotients, so the tool is only
+//! related.
 
 mod stated;
 
@@ -14,14 +15,14 @@ use crate::machine::Machine;
 
 pub(super) struct Sysbench;
 
-/// The largest number that an event tests: its default.
+/// Largest number that an event tests: the default.
 const LARGEST: u64 = 10_000;
 
-/// Integer remainders that an event takes which tests the numbers below `largest`.
+/// Integer remainders of an event that tests the numbers below `largest`.
 fn remainders(largest: u64) -> u64 {
     let tried = |number: u64| -> u64 {
         let divisors = (2..).take_while(|divisor| divisor * divisor <= number);
-        // It stops behind the first that divides.
+        // It stops after the first divisor.
         divisors
             .clone()
             .position(|divisor| number.is_multiple_of(divisor))

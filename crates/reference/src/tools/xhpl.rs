@@ -1,4 +1,4 @@
-//! HPL's own program, built by the user with an MPI and a BLAS library.
+//! HPL's own program, built by the user with MPI and BLAS libraries.
 
 mod stated;
 
@@ -17,7 +17,7 @@ const TOOL: Tool = Tool {
     package: Package::Source(
         "curl -L https://netlib.org/benchmark/hpl/hpl-2.3.tar.gz | tar xz && cd hpl-2.3 && ./configure && make",
     ),
-    // It takes none: it says its version above its results, or that it has no input.
+    // It has no such arguments, but prints its version above its results and with an error.
     version_after: "HPLinpack ",
     only_with: hpl::BENCHMARKS,
     library: Some("blas"),

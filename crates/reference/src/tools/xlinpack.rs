@@ -1,8 +1,7 @@
 //! Intel's Optimized LINPACK Benchmark, `xlinpack_xeon64`: a dense system solved with MKL.
 //!
-//! It takes its parameters from a file that it is given, or asks for them on its standard input when it is given none.
-//! Both are offered to it, because builds differ in which they heed. It counts 2/3·N³ + 2·N² operations, where HPL and
-//! ours count 2/3·N³ + 3/2·N²: the figure is brought to ours.
+//! It reads its parameters from a file or standard input; builds differ in which, so it gets both.
+//! It counts 2/3·N³ + 2·N² operations, HPL and plimsoll 2/3·N³ + 3/2·N²: the figure is converted.
 
 use super::super::{Account, Ask, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Tool, fact};
 use super::hpl;
@@ -12,20 +11,19 @@ use plimsoll_bench_cpu::operations;
 
 pub(super) struct Xlinpack;
 
-/// Its input file.
 const INPUT: &str = "lininput_plimsoll";
-/// KiB that its arrays are aligned to, as in the file that comes with it.
+/// Alignment of arrays in KiB, as in its sample file.
 const ALIGNMENT: u64 = 4;
 /// Columns of its table: Size LDA Align. Time(s) GFlops Residual Residual(norm) Check.
 const COLUMNS: usize = 8;
 
-/// A leading dimension that is a multiple of 8 and not of 16, as its file chooses them.
+/// A leading dimension that is a multiple of 8 but not of 16, as in its sample file.
 fn leading(n: u64) -> u64 {
     let multiple = n.next_multiple_of(8);
     if multiple.is_multiple_of(16) { multiple + 8 } else { multiple }
 }
 
-/// What our count of operations is of its own.
+/// Ratio of plimsoll's operation count to its own.
 fn factor(n: f64) -> f64 {
     (2.0 / 3.0 * n + 1.5) / (2.0 / 3.0 * n + 2.0)
 }
@@ -70,7 +68,7 @@ impl Peer for Xlinpack {
                 ("MKL_NUM_THREADS", threads),
                 ("KMP_AFFINITY", "nowarnings,compact".to_owned()),
             ],
-            // Its questions: data or help, equations, leading dimension, trials, alignment, and whether to go on.
+            // Prompts: data or help, equations, leading dimension, trials, alignment, continue.
             stdin: Some(format!("data\n{n}\n{lda}\n1\n{ALIGNMENT}\nno\n")),
             cpus: ask.offer.cpus.clone(),
             ..Invocation::default()

@@ -4,7 +4,6 @@ use plimsoll_result::fixture;
 use super::*;
 use proptest::prelude::*;
 
-/// The run of a machine of this name.
 fn of(name: &str) -> Run {
     let mut run = fixture::run();
     run.id = plimsoll_system::wall::run_id();

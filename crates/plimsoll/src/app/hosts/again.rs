@@ -1,4 +1,4 @@
-//! Machines that stand out measure those cases again, one at a time, each with a machine whose figure is usual.
+//! Retests outlier nodes, one at a time, each together with a node with a usual figure as control.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -10,12 +10,12 @@ use plimsoll_result::finding::{self, Suspect, Tried};
 
 use super::Together;
 
-/// After this time, and so much more for each machine, what is left is not measured again.
+/// Time limit for retests: this, and [`MORE`] per node.
 const MAX_RETEST_TIME: Duration = Duration::from_secs(30);
 const MORE: Duration = Duration::from_millis(500);
 
-/// Measures again what stands out, as often as it takes to rule out chance, and writes into the run's findings what came of it. Whether it
-/// was interrupted.
+/// Retests outliers as often as needed to rule out chance, and adds the outcome to the run's
+/// findings. Returns whether it was interrupted.
 pub(super) fn measured(run: &mut Run, together: &Together<'_, '_>, connected: &mut Connected<'_>) -> bool {
     let numbers = together.names.iter().enumerate().map(|(number, name)| (name.as_str(), number));
     let most = MAX_RETEST_TIME + MORE * u32::try_from(together.names.len()).unwrap_or(u32::MAX);
@@ -40,7 +40,6 @@ pub(super) fn measured(run: &mut Run, together: &Together<'_, '_>, connected: &m
                 tried.extend(machines.tried(suspect));
             }
         });
-        // No machine answers any more.
         if tried.len() == before {
             break;
         }
@@ -49,16 +48,15 @@ pub(super) fn measured(run: &mut Run, together: &Together<'_, '_>, connected: &m
     interrupted
 }
 
-/// Those that can be asked.
 struct Machines<'a, 'b> {
     connected: &'a mut Connected<'b>,
     numbers: BTreeMap<&'a str, usize>,
-    /// What usual machines have measured in this round, by machine and case.
+    /// Figures of control nodes in this repetition, by node and case.
     controls: BTreeMap<(String, String), Measurement>,
 }
 
 impl Machines<'_, '_> {
-    /// Both of them, one after the other; none where one cannot.
+    /// Measures the outlier, then its control; `None` if one fails.
     fn tried(&mut self, suspect: Suspect) -> Option<Tried> {
         let own = self.again(&suspect.node, &suspect.case)?;
         let key = (suspect.control.clone(), suspect.case.clone());
@@ -70,7 +68,7 @@ impl Machines<'_, '_> {
         Some(Tried { suspect, own, control })
     }
 
-    /// A machine that is lost meanwhile is told of when all have ended.
+    /// A lost node is reported when all have ended.
     fn again(&mut self, node: &str, case: &str) -> Option<Measurement> {
         let session = self.connected.get_mut(self.numbers.get(node)?)?;
         let run = session.again(vec![case.to_owned()], node).ok()?;

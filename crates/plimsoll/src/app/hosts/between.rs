@@ -1,5 +1,4 @@
-//! The plan's network cases between machines: a server that lives as long as the run, the cases measured to another
-//! machine's, and the document's measurements of all pairs.
+//! Measures the plan's network cases between nodes: server, client, and measurements of all pairs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -32,21 +31,20 @@ use serde_json::Value;
 use super::super::prepared::Prepared;
 use super::super::{Failure, Seat};
 
-/// Samples of each case between two machines.
+/// Samples of each case between two nodes.
 const SAMPLES_PER_PAIR: u32 = 3;
-/// The longest of them, in seconds: each pair has them in both directions.
+/// Longest sample in seconds: each pair is measured in both directions.
 const SAMPLE_TIME: f64 = 0.1;
-/// How long an address may take to answer.
+/// Time limit of a connection attempt.
 const REACH: Duration = Duration::from_secs(2);
-/// Addresses of a machine that are tried.
+/// Most addresses of a node that are tried.
 const ADDRESSES: usize = 16;
-/// Pairs that are measured again, and those of them of one machine.
+/// Most retested pairs, in all and per slow node.
 const MAX_RETESTED_PAIRS: usize = 8;
 const MAX_RETESTS_PER_MACHINE: usize = 2;
-/// Pairs without a figure that are named.
 const MAX_PAIRS_NAMED: usize = 8;
 
-/// The network cases that name no far end of their own: alone they are measured over loopback.
+/// The network cases without a server, which a single machine measures over loopback.
 pub(in crate::app) fn cases(prepared: &Prepared) -> Vec<Planned> {
     let meant = |planned: &&Planned| {
         let case = &planned.candidate.case;
@@ -62,17 +60,17 @@ pub(in crate::app) fn cases(prepared: &Prepared) -> Vec<Planned> {
     prepared.planned.iter().filter(meant).map(short).collect()
 }
 
-/// A machine that measures the plan's network cases to others.
+/// A node that measures the plan's network cases to other nodes.
 pub(in crate::app) struct Neighbour {
     prepared: Prepared,
     document: Run,
     interrupts: Receiver<()>,
-    /// The server ends with this.
+    /// The server ends when this is dropped.
     server: Option<UnixStream>,
 }
 
 impl Neighbour {
-    /// `None` if there is nothing to measure between machines. `document` is that of the run before anything is measured.
+    /// `None` if there is nothing to measure. `document` is that of the run before the measurement.
     pub(in crate::app) fn new(prepared: &Prepared, document: &Run, interrupts: Receiver<()>) -> Option<Self> {
         let planned = cases(prepared);
         if planned.is_empty() {
@@ -83,12 +81,12 @@ impl Neighbour {
         Some(Self { prepared, document: document.clone(), interrupts, server: None })
     }
 
-    /// The cases that it measures, in the order of its answers.
+    /// The measured cases, in the order of the answers.
     pub(in crate::app) fn cases(&self) -> impl Iterator<Item = &Case> {
         self.prepared.planned.iter().map(|planned| &planned.candidate.case)
     }
 
-    /// Measures every case to the machine that serves.
+    /// Measures every case to the node that serves.
     pub(in crate::app) fn measure(&self, place: &Result<Place, CannotMeasure>) -> Vec<Answer> {
         let found = place.as_ref().map_err(Clone::clone).and_then(|place| self.over_network(place));
         found.unwrap_or_else(|why| vec![Err(why); self.prepared.planned.len()])
@@ -116,10 +114,7 @@ impl Neighbour {
         Ok(prepared.planned.iter().map(answer).collect())
     }
 
-    /// Serves network benchmarks on this machine until the value is dropped.
-    ///
-    /// # Errors
-    /// Why that cannot be.
+    /// Serves network benchmarks on this node until the value is dropped.
     pub(in crate::app) fn serve(&mut self) -> Result<Place, CannotMeasure> {
         let key = Key::random().map_err(|e| CannotMeasure::environment(e.to_string()))?;
         let machine = &self.prepared.machine;
@@ -136,7 +131,7 @@ impl Neighbour {
         let server = Server::bind_any(0, settings).map_err(|e| cannot(e.to_string()))?;
         let port = server.addresses().first().map_or(0, SocketAddr::port);
         let (own, until) = UnixStream::pair().map_err(|e| cannot(e.to_string()))?;
-        // A server that fails is what the others tell, who cannot reach it.
+        // If the server fails, the other nodes report that they cannot reach it.
         let serve = move || drop(server.run(&until, &|_| ()));
         let thread = std::thread::Builder::new().name("server".to_owned()).spawn(serve);
         thread.map_err(|e| cannot(e.to_string()))?;
@@ -150,7 +145,7 @@ fn too_early() -> CannotMeasure {
     CannotMeasure::new(Cause::Interrupted, "the run ended before its turn")
 }
 
-/// The headline of what was measured, if it is to be believed.
+/// The headline figure, if it is valid.
 fn answer_of(found: Option<&Measurement>) -> Answer {
     let Some(found) = found else { return Err(too_early()) };
     match found.metrics.first().filter(|_| found.status == Status::Ok) {
@@ -166,7 +161,7 @@ fn answer_of(found: Option<&Measurement>) -> Answer {
     }
 }
 
-/// This machine's addresses that others may reach, those of the fastest interface first.
+/// This node's addresses for other nodes, fastest interface first.
 fn own_addresses(root: &Root, machine: &Machine) -> Vec<IpAddr> {
     let mut found = route::own(root);
     let speed = |address: &IpAddr| {
@@ -178,11 +173,11 @@ fn own_addresses(root: &Root, machine: &Machine) -> Vec<IpAddr> {
     found
 }
 
-/// The first of the other machine's addresses that answers.
+/// The first address of the other node that answers.
 fn reached(place: &Place) -> Result<SocketAddr, CannotMeasure> {
     let mut tried = Vec::new();
     for address in place.addresses.iter().take(ADDRESSES) {
-        // Hosts have networks of their own, such as those of containers, with the same addresses.
+        // Hosts may have local networks with the same addresses, such as those of containers.
         let address = SocketAddr::new(*address, place.port);
         if route::is_local(address) {
             continue;
@@ -203,7 +198,7 @@ fn reached(place: &Place) -> Result<SocketAddr, CannotMeasure> {
     }
 }
 
-/// The network path of each pair as both ends report it, by case.
+/// The network path of each pair, by case.
 pub(super) fn paths(prepared: &Prepared, made: &[Between]) -> BTreeMap<CaseId, Vec<PairPath>> {
     let number = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
     let of_case = |index: usize| {
@@ -218,7 +213,7 @@ pub(super) fn paths(prepared: &Prepared, made: &[Between]) -> BTreeMap<CaseId, V
     cases(prepared).iter().enumerate().map(|(index, planned)| (named(planned), of_case(index))).collect()
 }
 
-/// The measurements of all pairs: a matrix for each case, and what all pairs of the bisection carry together.
+/// The measurements of all pairs: a matrix per case, and sums over simultaneous pairs.
 pub(super) fn measurements(prepared: &Prepared, names: &[String], between: &[Between]) -> Vec<Measurement> {
     let maker = prepared.maker(names.first().map(String::as_str).unwrap_or_default());
     let mut made = Vec::new();
@@ -238,8 +233,7 @@ pub(super) fn measurements(prepared: &Prepared, names: &[String], between: &[Bet
     made
 }
 
-/// Pairs that stand out, the furthest of each case first: what slowed them for a moment does so once. Of a machine that is slow two
-/// are enough.
+/// Outlier pairs to retest, the furthest of each case first; for a slow node, two pairs suffice.
 pub(super) fn suspects(prepared: &Prepared, names: &[String], made: &[Between]) -> Vec<Pair> {
     let measured = measurements(prepared, names, made);
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -261,8 +255,7 @@ pub(super) fn suspects(prepared: &Prepared, names: &[String], made: &[Between]) 
     found
 }
 
-/// Adds what was measured between the machines of a run, and what it says of them. Findings that say who is lost stay the
-/// first; what each machine shows by itself comes last.
+/// Adds measurements between nodes; their findings follow those about lost nodes.
 pub(super) fn added(run: &mut Run, shared: Vec<Measurement>, paths: &BTreeMap<CaseId, Vec<PairPath>>) {
     let names: Vec<&str> = run.nodes.iter().map(|node| node.name.as_str()).collect();
     let slow = shared.iter().flat_map(|measurement| {
@@ -279,7 +272,7 @@ pub(super) fn headline(case: &Case) -> Option<Metric> {
     plimsoll_bench::find(case.benchmark())?.metrics(case).first().copied()
 }
 
-/// What has samples, or the first reason why it has none.
+/// An outcome with samples, or with the first reason for none.
 fn outcome(case: Case, samples: Vec<Sample>, facts: Facts, all: &[(&Between, &Answer)]) -> Outcome {
     let why = all.iter().find_map(|(_, answer)| answer.as_ref().err());
     let ended = why.filter(|_| samples.is_empty()).cloned();
@@ -310,16 +303,15 @@ pub(super) fn each(case: Case, all: &[(&Between, &Answer)], names: &[String]) ->
     (!all.is_empty()).then(|| outcome(case, samples, facts, all))
 }
 
-/// What is the same on the way of every pair: the limit rests on it.
+/// Conditions that all pairs share; the limit depends on them.
 fn alike(figures: &[(&Between, &Figure)]) -> Conditions {
     let all: Vec<&Conditions> = figures.iter().map(|(_, figure)| &figure.conditions).collect();
     Conditions::alike(&all)
 }
 
-/// Pairs that measured at once.
 const PAIRS_AT_ONCE: Fact<usize> = Fact::new("pairs", "pairs of machines that measured at once");
 
-/// The sum over the pairs; only rates add up. Nothing where a pair is missing: less would be told than there is.
+/// The sum over the pairs, for rates only; `None` if a pair is missing.
 fn at_once(case: Case, all: &[(&Between, &Answer)]) -> Option<Outcome> {
     let metric = headline(&case).filter(|metric| metric.better == Better::Higher && !all.is_empty())?;
     let name = metric.name;
@@ -340,7 +332,6 @@ fn at_once(case: Case, all: &[(&Between, &Answer)]) -> Option<Outcome> {
     Some(outcome(case, samples, facts, all))
 }
 
-/// Names the pairs that have no figure.
 fn without(all: &[(&Between, &Answer)], names: &[String]) -> Option<WithoutFigure> {
     let name = |index: usize| names.get(index).map_or("?", String::as_str);
     let failed: Vec<String> = all
@@ -353,7 +344,7 @@ fn without(all: &[(&Between, &Answer)], names: &[String]) -> Option<WithoutFigur
     (!failed.is_empty()).then_some(WithoutFigure { failed, of: all.len() })
 }
 
-/// That pairs have no figure: each that failed with its reason, of so many.
+/// Pairs without a figure, with their reasons, and the number of all pairs.
 struct WithoutFigure {
     failed: Vec<String>,
     of: usize,

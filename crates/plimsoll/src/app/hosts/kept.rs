@@ -1,4 +1,4 @@
-//! Machines' results are in the history as soon as each machine ends: a controller that is killed loses none of them.
+//! Stores each node's result when the node ends: a killed launcher loses none of them.
 
 use std::time::Instant;
 
@@ -6,21 +6,21 @@ use plimsoll_result::document::{Run, RunStatus};
 
 use crate::output::{Begins, Outputs};
 
-/// The run of all machines as far as it is known.
+/// The run of all nodes, as far as it is known.
 pub(super) struct Kept<'a> {
     outputs: &'a mut Outputs,
-    /// Without measurements; none before the first machine has ended.
+    /// Without measurements; `None` before the first node has ended.
     header: Option<Run>,
     begins: Begins,
     id: String,
     started: String,
     began: Instant,
-    /// Seconds that it took before it was interrupted.
+    /// Seconds before the run was interrupted.
     before_s: f64,
 }
 
 impl<'a> Kept<'a> {
-    /// A run that begins now, or `earlier`, which goes on.
+    /// A new run, or `earlier` resumed.
     pub(super) fn new(outputs: &'a mut Outputs, id: String, earlier: Option<&Run>) -> Self {
         Self {
             outputs,
@@ -34,7 +34,6 @@ impl<'a> Kept<'a> {
         }
     }
 
-    /// Enters what a machine has measured.
     pub(super) fn ended(&mut self, part: &Run) {
         let elapsed_s = self.elapsed_s();
         let header = self.header.get_or_insert_with(|| Run {
@@ -62,7 +61,7 @@ impl<'a> Kept<'a> {
         }
     }
 
-    /// Gives the whole run the identity under which its parts were entered, and shows it.
+    /// Gives the joined run the id under which its parts were stored, and shows it.
     pub(super) fn complete(self, run: &mut Run) -> &'a mut Outputs {
         run.elapsed_s = self.elapsed_s();
         (run.id, run.started) = (self.id, self.started);

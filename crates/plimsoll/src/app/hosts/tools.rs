@@ -1,5 +1,5 @@
-//! Tools that run on several machines at once: HPL by `xhpl` or `hpcc`, MPI by the OSU micro-benchmarks, started by the
-//! machine's `mpirun` or `srun`.
+//! Tools that run on several nodes at once: HPL by `xhpl` or `hpcc`, MPI by the OSU
+//! micro-benchmarks, started by `mpirun` or `srun`.
 
 use std::ffi::OsStr;
 
@@ -25,49 +25,49 @@ use super::super::peers;
 use super::super::prepared::Prepared;
 use super::between;
 
-/// Samples of a case of MPI: the least that have an interval.
+/// Samples of an MPI case: the fewest with a confidence interval.
 const MPI_SAMPLES: u32 = 5;
-/// Seconds that a tool for MPI may take.
+/// Time limit of an MPI tool, in seconds.
 const TOOL_LIMIT: f64 = 120.0;
-/// How the names of variables begin that belong to MPI's launchers.
+/// Prefixes of the environment variables of MPI launchers.
 const OF_LAUNCHERS: [&str; 4] = ["SLURM_", "OMPI_", "PMIX_", "PRTE_"];
-/// Most machines of which every pair measures MPI.
+/// Most nodes for which every pair measures MPI.
 const ALL_PAIRS: usize = 4;
-/// Share of the available memory that the matrix takes.
+/// Share of the available memory for the matrix.
 const OF_MEMORY: f64 = 0.8;
-/// Share of the limit that is assumed when time is estimated.
+/// Assumed share of the limit for estimates of time.
 const ASSUMED: f64 = 0.6;
-/// The assumed rate of a thread in FLOP/s if no limit of its CPU is known.
+/// Assumed FLOP/s of a thread if its CPU's limit is unknown.
 const ASSUMED_EACH: f64 = 10e9;
-/// So many times the estimate it may take.
+/// Time limit as a multiple of the estimate.
 const MAX_TIMES_ESTIMATE: f64 = 5.0;
-/// Seconds for which the tool runs whatever the order.
+/// Seconds of the tool beside the solution, for any order.
 const BESIDE: f64 = 60.0;
-/// The tools, the better first: `hpcc` measures other things as well, which takes its time.
+/// The tools, preferred ones first: `hpcc` also measures other things, which takes time.
 const TOOLS: [&str; 6] = ["xhpl", "hpcc", "osu_latency", "osu_bw", "osu_allreduce", "osu_barrier"];
-/// The tool has nothing to put in order and is ended without a delay, so that the run can be stored before its own launcher
-/// ends it; the launcher's last words are why it ended.
+/// The tool needs no clean-up and is killed without delay, so that the run can be stored before its
+/// own launcher ends it; the launcher's last message explains the end.
 const PLAINLY: [&str; 6] =
     ["--mca", "odls_base_sigkill_timeout", "0", "--mca", "orte_base_help_aggregate", "0"];
-/// The machines of a run with what a tool needs to measure on them.
+/// The nodes of a run, and what a tool needs to run on them.
 pub(super) struct OnMachines<'a> {
     pub(super) prepared: &'a Prepared,
     pub(super) common: &'a Common,
     pub(super) interrupts: &'a Receiver<()>,
     pub(super) launcher: &'a Launcher,
-    /// The machines, in the order of the run.
+    /// In the order of the run.
     pub(super) hosts: Vec<&'a Host>,
     pub(super) names: &'a [String],
 }
 
-/// Whether a tool measures the case on several machines at once, so that no machine measures it alone.
+/// Whether a tool measures the case on several nodes at once, so that no node measures it alone.
 pub(in crate::app) fn is_on_machines(planned: &Planned) -> bool {
     plimsoll_bench::find(planned.candidate.case.benchmark())
         .is_some_and(|found| found.descriptor().of_all_machines)
 }
 
 impl OnMachines<'_> {
-    /// The measurements of the plan's cases of that kind. Whether it was interrupted.
+    /// Measures such cases of the plan. Returns whether it was interrupted.
     pub(super) fn measured(&self, run: &Run) -> (Vec<Measurement>, bool) {
         let maker = self.prepared.maker(self.names.first().map(String::as_str).unwrap_or_default());
         let mut made = Vec::new();
@@ -115,10 +115,7 @@ impl OnMachines<'_> {
         between::each(case, &all, self.names).ok_or_else(|| CannotMeasure::not_here("there is no pair"))
     }
 
-    /// Measures a case between two machines.
-    ///
-    /// # Errors
-    /// An interruption, which ends the run; any other failure is the result of the pair.
+    /// Measures a case between two nodes. Only an interruption is an error.
     fn between(&self, case: &Case, pair: Pair, times: u32) -> Result<Between, CannotMeasure> {
         let hosts = [self.hosts[pair.from], self.hosts[pair.to]];
         let answer = match self.by_tool(case, &hosts, times, None) {
@@ -132,7 +129,7 @@ impl OnMachines<'_> {
         Ok(Between { pair, kind: EACH, answers: vec![answer] })
     }
 
-    /// Samples by the first tool that can measure the case on these machines.
+    /// Samples by the first tool that can measure the case on these nodes.
     fn by_tool(
         &self,
         case: &Case,
@@ -177,7 +174,7 @@ fn empty(case: Case) -> Outcome {
     Outcome { case, repeat: 0, samples: Vec::new(), facts: Facts::default(), peers: Vec::new(), ended: None }
 }
 
-/// Pairs that measure one after the other: all of up to 4 machines, of more each machine with the next.
+/// Pairs to measure in turn: all of up to [`ALL_PAIRS`] nodes, else each node with the next.
 fn pairs(machines: usize) -> Vec<Pair> {
     let ordered = |from: usize| (0..machines).map(move |to| Pair { from, to });
     match machines {
@@ -186,7 +183,6 @@ fn pairs(machines: usize) -> Vec<Pair> {
     }
 }
 
-/// The program that measured.
 const PROGRAM: Fact<String> = Fact::new("program", "command of the program that measured it");
 
 struct Measured {
@@ -194,7 +190,7 @@ struct Measured {
     facts: Facts,
 }
 
-/// One solution. The tool's check of the residual has passed when there is a figure.
+/// One solution. The tool gives a figure only if its residual check has passed.
 fn sample(tool: &mut dyn plimsoll_bench::Prepared, case: &Case) -> Result<Sample, CannotMeasure> {
     let mut sample = tool.sample(Amount::Work(1))?;
     let rate = sample.values.get(RATE).copied().unwrap_or(f64::NAN);
@@ -205,20 +201,18 @@ fn sample(tool: &mut dyn plimsoll_bench::Prepared, case: &Case) -> Result<Sample
     Ok(sample)
 }
 
-/// The system of equations that HPL solves, and the grid of processes.
 #[derive(Debug, PartialEq)]
 struct System {
-    /// With order, blocks, grid of processes and threads.
+    /// With order, blocks, grid and threads.
     case: Case,
     machines: usize,
-    /// Seconds that it is expected to take.
     seconds: f64,
-    /// The sum of the machines' limits.
+    /// Sum of the nodes' limits.
     peak: Option<f64>,
 }
 
 impl System {
-    /// A process a machine, with as many threads as the machine with the fewest CPUs has.
+    /// One process per node, with as many threads as the node with the fewest CPUs has.
     fn of(planned: &Planned, machines: &[&Machine], peak: Option<f64>) -> Result<Self, CannotMeasure> {
         let case = planned.candidate.case.clone();
         let nb = case.number("nb").unwrap_or(1).max(1);
@@ -270,8 +264,8 @@ impl System {
     }
 }
 
-/// The order of the system: the largest multiple of `nb` that fits into the smallest memory of all machines times their number,
-/// and that takes at most `most` operations to solve.
+/// The order of the system: the largest multiple of `nb` that fits into the smallest memory of a
+/// node times their number, and takes at most `most` operations.
 fn order(machines: &[&Machine], nb: u64, most: Option<f64>) -> Result<u64, CannotMeasure> {
     let each = machines.iter().map(|machine| machine.memory_available_bytes());
     let least = each.collect::<Option<Vec<u64>>>().and_then(|all| all.into_iter().min());
@@ -283,14 +277,13 @@ fn order(machines: &[&Machine], nb: u64, most: Option<f64>) -> Result<u64, Canno
     Ok((memory.min(time) as u64 / nb * nb).max(nb))
 }
 
-/// Rows and columns of processes: as near to a square as their number allows, the fewer rows.
+/// Rows and columns of the process grid: as square as possible, with fewer rows.
 fn grid(processes: u64) -> [u64; 2] {
     let rows = (1..=processes.isqrt()).rev().find(|rows| processes.is_multiple_of(*rows)).unwrap_or(1);
     [rows, processes / rows]
 }
 
-/// The sum over the machines of the derived limit of multiply-adds in f64, the highest that each has measured to; none
-/// if one has none.
+/// The sum of the nodes' highest derived limits of f64 FMA; `None` if a node has none.
 fn peak(run: &Run) -> Option<f64> {
     let of_node = |node: &Node| {
         let own = || run.measurements.iter().filter(|measurement| measurement.node == node.name);
@@ -308,7 +301,7 @@ fn peak(run: &Run) -> Option<f64> {
     run.nodes.iter().map(of_node).sum()
 }
 
-/// The command that starts a tool with one process on each of these machines, and ends it after `limit` seconds.
+/// The command that starts one process of a tool on each node, and its time limit.
 fn through(search: &Search, launcher: &str, hosts: &[&Host], limit: f64) -> Result<Through, CannotMeasure> {
     let (name, export, arguments) = match launcher {
         "ssh" | "mpirun" => ("mpirun", Some("-x"), words_of_mpirun(&addresses(hosts)?)),
@@ -326,7 +319,7 @@ fn through(search: &Search, launcher: &str, hosts: &[&Host], limit: f64) -> Resu
     Ok(Through { program, arguments, export, variables, limit })
 }
 
-/// The addresses without users, as MPI's launchers take them.
+/// Addresses without user and port, as MPI launchers require.
 fn addresses(hosts: &[&Host]) -> Result<Vec<String>, CannotMeasure> {
     let plain = |name: &str| name.bytes().all(|b| b.is_ascii_alphanumeric() || b".-_".contains(&b));
     let address = |host: &&Host| match host.destination.as_str() {

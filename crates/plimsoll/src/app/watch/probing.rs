@@ -1,4 +1,4 @@
-//! The process that watches: waits, probes, writes what it found.
+//! The process of a watch: waits, probes, and writes the results to the journal.
 
 use std::time::Duration;
 
@@ -22,28 +22,24 @@ use super::super::prepared::Prepared;
 use super::super::progress::Progress;
 use crate::output::complain;
 
-/// The longest wait without a look at the clock that counts sleep, which no wait does.
+/// Longest wait before the clock that counts sleep is read again; a wait does not count it.
 const MAX_SLEEP_LOOK_TIME: Duration = Duration::from_secs(20);
-/// How long it is looked whether others use the machine.
+/// Duration of a check whether other processes use the machine.
 const OBSERVED: Duration = Duration::from_secs(1);
-/// CPUs that others keep busy, from which on they use the machine.
+/// CPUs that other processes keep busy from which on the machine is in use.
 const BUSY_CPUS: f64 = 0.25;
-/// Share of the time in which somebody waits for I/O, from which on others use the machine.
+/// Share of the time with a task that waits for I/O from which on the machine is in use.
 const WAITING: f64 = 0.1;
 
-/// Seconds that a network case sends at most beside its samples and warming up.
+/// Most seconds that a network case sends in addition to its samples and warm-up.
 const BESIDE: f64 = 5.0;
 
-/// Why probing ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
-    /// The time is over.
     Over,
-    /// Somebody asked.
     Asked,
 }
 
-/// A process that watches.
 pub(super) struct Probing<'a> {
     prepared: &'a Prepared,
     journal: Journal,
@@ -54,21 +50,20 @@ pub(super) struct Probing<'a> {
     idle_only: bool,
     run: String,
     node: String,
-    /// Seconds of the watch at a time since the boot.
+    /// A time of the watch, and the same time since boot, in seconds.
     origin: (f64, f64),
-    /// When the last probe began, if there was one.
+    /// Start of the last probe.
     last: Option<f64>,
     probes: usize,
     state: Watch,
     snapshot: Snapshot,
     /// Seconds of sleep until the last probe.
     slept: f64,
-    /// CPU time that is accounted for.
+    /// CPU seconds accounted for.
     cpu: f64,
 }
 
 impl<'a> Probing<'a> {
-    /// Goes on after what is kept.
     pub(super) fn new(
         prepared: &'a Prepared,
         kept: &Kept,
@@ -80,7 +75,7 @@ impl<'a> Probing<'a> {
         let state = Watch::new(&Root::live());
         let last = kept.probes.last();
         let begun = &kept.begun;
-        // Each session has times of its own.
+        // Each session has its own random times.
         let seed = begun.run.seed.wrapping_add(kept.sessions.len() as u64);
         let spent = last.map(|probe| probe.spent).unwrap_or_default();
         Self {
@@ -103,18 +98,16 @@ impl<'a> Probing<'a> {
         }
     }
 
-    /// Writes that this process watches no more.
     pub(super) fn stopped(&mut self) {
         let spent = Spent { cpu: self.cpu_spent(), ..Spent::default() };
         self.write(&Line::Stopped(Stopped { at: self.now(), spent }));
     }
 
-    /// The journal, which is still this process's.
     pub(super) fn journal(self) -> Journal {
         self.journal
     }
 
-    /// Probes until the time is over or somebody asks for the end.
+    /// Probes until time is over or a signal requests the end.
     pub(super) fn all(&mut self) -> Ending {
         loop {
             let now = self.now();
@@ -138,13 +131,13 @@ impl<'a> Probing<'a> {
         }
     }
 
-    /// Seconds since the watch began, sleep included.
+    /// Seconds since the watch started, sleep included.
     fn now(&self) -> f64 {
         let (at, since_boot) = self.origin;
         at + wall::since_boot() - since_boot
     }
 
-    /// Waits until so many seconds have passed since the watch began; why it must end before that.
+    /// Waits until `until` seconds of the watch; returns the reason if it must end before.
     fn waited(&self, until: f64, next: Option<f64>) -> Option<Ending> {
         self.shown(next);
         loop {
@@ -165,7 +158,7 @@ impl<'a> Probing<'a> {
         }
     }
 
-    /// CPUs that others keep busy, where they are too many for a watch that gives way; what asks for the end.
+    /// The CPUs that other processes use, if that is too much for an `--idle-only` watch.
     fn busy(&self) -> Result<Option<f64>, Ending> {
         if !self.idle_only {
             return Ok(None);
@@ -189,14 +182,13 @@ impl<'a> Probing<'a> {
         None
     }
 
-    /// Adds a line. One that cannot be written is lost, and the watch goes on: a disk that is full now may have room later.
+    /// Writes a line. A line that fails is lost; a full disk may have room later.
     fn write(&mut self, line: &Line) {
         if let Err(e) = self.journal.add(line) {
             complain(&format!("{e}; this probe is lost, and the watch goes on"));
         }
     }
 
-    /// CPU seconds since the last call.
     fn cpu_spent(&mut self) -> f64 {
         let now = cpu_seconds_with_children();
         let spent = now - self.cpu;
@@ -241,7 +233,7 @@ impl<'a> Probing<'a> {
         interrupted.then_some(Ending::Asked)
     }
 
-    /// Says at once what fails in the first probe: somebody may still be there to mend it.
+    /// Prints failures of the first probe at once, as the user may still be there to fix them.
     fn told(&self, outcomes: &[Outcome]) {
         for outcome in outcomes.iter().filter(|_| self.probes == 0) {
             if let Some(why) = &outcome.ended {
@@ -292,7 +284,6 @@ impl<'a> Probing<'a> {
         Measured { outcomes: ran.outcomes, seconds, left_out, interrupted }
     }
 
-    /// How far it is, on stderr.
     fn shown(&self, next: Option<f64>) {
         let left = plimsoll_output::report::watch::lasting(self.seconds - self.now());
         let next = next.map_or_else(String::new, |next| {
@@ -307,31 +298,29 @@ impl<'a> Probing<'a> {
     }
 }
 
-/// What came of the cases of a probe.
 #[derive(Default)]
 struct Measured {
     outcomes: Vec<Outcome>,
-    /// What each outcome took, its set-up included.
+    /// Seconds of each outcome, set-up included.
     seconds: Vec<f64>,
-    /// What a budget did not allow.
+    /// Cases without budget.
     left_out: Vec<Case>,
     interrupted: bool,
 }
 
-/// Seconds that the machine has slept since its boot.
 fn asleep() -> f64 {
     wall::since_boot() - wall::monotonic()
 }
 
-/// Bytes that this process and its children that have ended have read from and written to disks (proc_pid_io(5)).
+/// Disk bytes of this process and its ended children, read and written (proc_pid_io(5)).
 fn transferred() -> Option<f64> {
     let text = Root::live().text("proc/self/io").ok()?;
     let value = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)?.trim().parse::<f64>().ok());
     Some(value("read_bytes:")? + value("write_bytes:")?)
 }
 
-/// What a case has sent and received at most, in bytes; 0 where it has no figure. To warm up, to choose CPUs and to look for a shaper it sends as well, but
-/// not while it waits for a server.
+/// Upper bound of the bytes that a case has sent and received; 0 if it has no figure. It also sends
+/// to warm up, to choose CPUs and to detect a shaper, but not while it waits for a server.
 fn sent(outcome: &Outcome, seconds: f64) -> f64 {
     if !subsystem_of(&outcome.case).uses_interfaces {
         return 0.0;

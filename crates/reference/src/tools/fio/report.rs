@@ -1,7 +1,7 @@
-//! What fio prints as JSON: 3.x, and 2.x with its other names and units.
+//! fio's JSON output: 3.x, and 2.x with other names and units.
 //!
-//! 2.x has bytes in KiB and latencies in µs (`io_bytes`, `clat`), 3.x bytes and ns (`bw_bytes`, `clat_ns`); a client has
-//! `client_stats` in place of `jobs` (fio's stat.c and client.c).
+//! 2.x writes KiB and µs (`io_bytes`, `clat`), 3.x bytes and ns (`bw_bytes`, `clat_ns`); a client
+//! writes `client_stats` instead of `jobs` (fio's stat.c and client.c).
 
 use std::collections::BTreeMap;
 
@@ -11,12 +11,11 @@ use serde_json::Value;
 use crate::quantity::significant;
 use crate::{Account, Seconds, json};
 
-/// The document.
 #[derive(Deserialize)]
 pub(super) struct Report {
     #[serde(default, rename = "fio version")]
     pub(super) version: Option<String>,
-    /// Seconds since 1970, and the same in milliseconds.
+    /// Seconds since 1970.
     #[serde(default)]
     pub(super) timestamp: Option<f64>,
     #[serde(default)]
@@ -31,19 +30,19 @@ pub(super) struct Report {
     pub(super) disk_util: Vec<Disk>,
 }
 
-/// A job, or a group of them.
+/// A job, or a group of jobs.
 #[derive(Deserialize)]
 pub(super) struct Measured {
     #[serde(default)]
     pub(super) jobname: String,
     #[serde(default)]
     pub(super) groupid: Option<i64>,
-    /// Milliseconds of all jobs in it together.
+    /// Sum over its jobs, in milliseconds.
     #[serde(default)]
     pub(super) job_runtime: Option<f64>,
     #[serde(default)]
     pub(super) error: i64,
-    /// Whole seconds since fio began, rounded up.
+    /// Whole seconds since fio started, rounded up.
     #[serde(default)]
     pub(super) elapsed: Option<f64>,
     #[serde(default)]
@@ -65,7 +64,7 @@ pub(super) struct Measured {
 }
 
 impl Measured {
-    /// Mean latency, submission included, over both directions.
+    /// Mean latency of both directions, submission included.
     pub(super) fn latency_ns(&self) -> f64 {
         let all = [&self.read, &self.write];
         let count: f64 = all.iter().map(|side| side.transfers()).sum();
@@ -73,8 +72,7 @@ impl Measured {
         all.iter().map(|side| side.transfers() * latency(side)).sum::<f64>() / count
     }
 
-    /// What it did, and in how many of its milliseconds. As latencies its transfers fill that time so often as there are of
-    /// them in flight, but for what it does between two.
+    /// Work and runtime. Transfers in flight share the runtime and fill it only in part.
     pub(super) fn account(&self, metric: &str, in_flight: f64) -> Account {
         const BUSY: f64 = 0.02;
         let Self { read, write, .. } = self;
@@ -93,10 +91,10 @@ impl Measured {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Side {
-    /// Bytes a second (3.x).
+    /// Bytes/s (3.x).
     #[serde(deserialize_with = "json::number")]
     pub(super) bw_bytes: Option<f64>,
-    /// KiB a second.
+    /// KiB/s.
     #[serde(deserialize_with = "json::number")]
     pub(super) bw: Option<f64>,
     #[serde(deserialize_with = "json::number")]
@@ -120,12 +118,11 @@ pub(super) struct Side {
 }
 
 impl Side {
-    /// Transfers that it made.
     pub(super) fn transfers(&self) -> f64 {
         self.total_ios.unwrap_or(0.0)
     }
 
-    /// Mean nanoseconds of a transfer, submission included.
+    /// Mean latency, submission included.
     pub(super) fn latency_ns(&self) -> Option<f64> {
         let mean = |times: &Option<Times>| times.as_ref()?.mean;
         match (mean(&self.slat_ns).filter(|ns| ns.is_finite()), mean(&self.clat_ns)) {
@@ -134,7 +131,7 @@ impl Side {
         }
     }
 
-    /// Why its counts or its rates are no possible ones. Versions of 2.x write -nan for a direction without transfers.
+    /// Why a count or rate is impossible. 2.x writes -nan for a direction without transfers.
     pub(super) fn impossible_count(&self) -> Option<String> {
         let counts = [
             ("io_bytes", self.io_bytes),
@@ -150,7 +147,7 @@ impl Side {
         })
     }
 
-    /// Why a latency of it is no possible one.
+    /// Why a latency is impossible.
     pub(super) fn impossible_latency(&self) -> Option<String> {
         let all = [
             ("slat_ns", &self.slat_ns),
@@ -161,7 +158,7 @@ impl Side {
         all.into_iter().find_map(|(name, times)| times.as_ref()?.impossible(name))
     }
 
-    /// Mean nanoseconds from submission to the end.
+    /// Mean time from submission to completion.
     pub(super) fn completion_ns(&self) -> Option<f64> {
         self.clat_ns.as_ref()?.mean
     }
@@ -181,10 +178,10 @@ pub(super) struct Times {
 }
 
 impl Times {
-    /// Why no transfers have these times. The most is 0 where nothing was timed; the mean of real files may be below the least,
-    /// since fio counts writes whose time it does not take.
+    /// Why these times are impossible. The maximum is 0 if nothing was timed. In real files the
+    /// mean may be below the minimum, as fio counts writes that it does not time.
     fn impossible(&self, name: &str) -> Option<String> {
-        /// The most is a whole number, and the mean is summed up with rounding.
+        /// The maximum is a whole number, and the mean is a rounded sum.
         const ROUNDING: f64 = 1e-3;
         let (mean, most) = (self.mean?, self.max.unwrap_or(0.0));
         if mean < 0.0 || most > 0.0 && !mean.is_finite() {
@@ -198,7 +195,7 @@ impl Times {
     }
 }
 
-/// What the kernel counted at a disk meanwhile. Sectors, of 512 bytes, since 3.37.
+/// The kernel's counts for a disk during the run. Sectors of 512 bytes, since 3.37.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Disk {

@@ -1,4 +1,4 @@
-//! What a document of fio states: of every job and direction its bandwidth, IOPS and latency, and of jobs that ran at once their sum.
+//! Reads fio's JSON: bandwidth, IOPS and latency per job and direction, and sums.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,20 +12,20 @@ use crate::stated::{Counted, DiskUse, Figure, Like, MAX_FIGURES, Stated, Subject
 use crate::text::shown_within;
 use crate::{Account, Seconds, json};
 
-/// The entry of a client that sums over all servers (client.c).
+/// Name of a client's entry that sums over all servers (client.c).
 const ALL_CLIENTS: &str = "All clients";
-/// Bytes of a sector, as the kernel counts (Documentation/block/stat.rst).
+/// Bytes of a sector in the kernel's counts (Documentation/block/stat.rst).
 const SECTOR: f64 = 512.0;
-/// Engines that make one transfer at a time.
+/// Engines with one transfer at a time.
 const ONE_AT_A_TIME: &[&str] = &["sync", "psync", "vsync", "pvsync", "pvsync2", "mmap"];
-/// Engines whose transfers go through the page cache unless direct=1.
+/// Engines that use the page cache unless direct=1.
 const CACHED: &[&str] =
     &["sync", "psync", "vsync", "pvsync", "pvsync2", "libaio", "io_uring", "posixaio", "mmap", "splice"];
-/// Options by which a job waits for what it wrote.
+/// Options by which a job waits until its data is on the device.
 const SYNCS: &[&str] =
     &["fsync", "fdatasync", "end_fsync", "fsync_on_close", "sync_file_range", "sync", "write_barrier"];
 
-/// Options by which a job's blocks need not be of its one size.
+/// Options by which blocks differ in size, or jobs are reported as one.
 const MIXES: &[&str] =
     &["group_reporting", "bssplit", "bsrange", "blocksize_range", "bs_unaligned", "bs_is_seq_rand"];
 
@@ -35,7 +35,7 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
             "it is fio's text for people; fio --output-format=json writes what can be read".to_owned()
         );
     }
-    // With --status-interval there is a document for each interval, and the last has all.
+    // With --status-interval there is a document per interval; the last one has all results.
     let report = json::documents::<Report>(text)?.pop().ok_or("its output is no JSON")?;
     let all: Vec<&Measured> = report.jobs.iter().chain(&report.client_stats).collect();
     if all.is_empty() {
@@ -62,14 +62,13 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
     Ok(stated)
 }
 
-/// Whether a document goes on with the run of the one before it: with --status-interval there is one for each interval, and the
-/// last has all.
+/// Whether a document continues a run: --status-interval writes one per interval.
 pub(super) fn continues(before: &str, document: &str) -> bool {
-    /// A time is rounded up to a second.
+    /// Times are rounded up to a second.
     const ROUNDING: f64 = 1.05;
-    /// Between the end of the jobs and the last document.
+    /// Seconds between the end of the jobs and the last document.
     const END: f64 = 0.7;
-    /// The least share of an interval by which the longest runtime grows: one job may end in it and the next begin.
+    /// Least growth of the longest runtime per interval, in which a job may end and another start.
     const LEAST_GROWTH: f64 = 0.25;
     let (Ok(before), Ok(after)) = (json::document::<Report>(before), json::document::<Report>(document))
     else {
@@ -110,7 +109,7 @@ pub(super) fn is_plain(text: &str) -> bool {
     text.contains("(groupid=") && text.contains("err=") || text.lines().any(terse)
 }
 
-/// The jobs' names; one that several have is followed by its number among them.
+/// The names of the jobs; a repeated name is followed by a number.
 fn names(all: &[&Measured]) -> Vec<String> {
     let mut counts: HashMap<&str, [usize; 2]> = HashMap::new();
     for job in all {
@@ -129,7 +128,7 @@ fn names(all: &[&Measured]) -> Vec<String> {
     all.iter().map(name).collect()
 }
 
-/// The options that all jobs of a report share, in each direction.
+/// Sums over all jobs, per direction.
 struct Totals {
     moved: [f64; WAYS.len()],
     counted: [Vec<Counted>; WAYS.len()],
@@ -146,7 +145,7 @@ impl Totals {
 
 /// A direction.
 struct Way {
-    /// The index in [`WAYS`].
+    /// Index in [`WAYS`].
     index: usize,
     name: &'static str,
     op: &'static str,
@@ -257,13 +256,14 @@ impl Told<'_> {
         figures
     }
 
-    /// The case of ours of the same transfers.
+    /// The case of plimsoll with the same transfers.
     fn case(&self, way: &Way, side: &Side) -> Case {
         let pattern = if self.is_random() { "random" } else { "sequential" };
         let block = bytes(side).unwrap_or(0.0) / side.transfers();
         let mut case = Case::of("disk.io").with_word("op", way.op).with_word("pattern", pattern);
         if way.op == "mixed" {
-            // Of an unknown share no more than of halves, each with a direction of its own.
+            // An unknown share is taken as half, which moves most: each direction has its own
+            // limit.
             case = case.with_count("read-share", 50);
         }
         if block.is_finite() && block >= 1.0 {
@@ -291,15 +291,15 @@ impl Told<'_> {
         self.option("ioengine")
     }
 
-    /// What the figure can be checked with: the first that speaks against it, else bytes and time.
+    /// Work and time: the first pair that contradicts the figure, else bytes and runtime.
     fn account(&self, side: &Side, bandwidth: f64) -> Option<Account> {
-        /// Below, the whole KiB of `bw` round too much.
+        /// Below this, `bw` in whole KiB/s is too coarse.
         const LEAST: f64 = 100.0;
         let by_bytes = bytes(side).zip(duration(side)).map(|(bytes, time)| Account::of(bytes, time));
         if self.job.jobname == ALL_CLIENTS {
             return None;
         }
-        // Of jobs that are reported as one, the options are those of the first.
+        // Jobs that are reported as one have only the options of the first.
         let one_block = !MIXES.iter().any(|key| self.options.contains_key(*key));
         let block = self.option("bs").or_else(|| self.option("blocksize")).and_then(size);
         let block = block.filter(|_| one_block);
@@ -313,13 +313,13 @@ impl Told<'_> {
         all.iter().flatten().find(speaks).or_else(|| all.iter().flatten().next()).copied()
     }
 
-    /// Why a mean latency cannot be true at the rate beside it: by Little's law no more transfers are in flight than were requested.
+    /// Checks a mean latency by Little's law: in flight is at most the requested number.
     fn in_flight(&self, side: &Side, latency: f64) -> Option<String> {
-        /// Of fewer transfers, or in a shorter time, what is in flight at the ends counts for too much.
+        /// With fewer transfers, those in flight at start and end matter too much.
         const LEAST: f64 = 1000.0;
-        /// How many times as many as were requested contradict it.
+        /// Tolerated ratio of transfers in flight to the requested number.
         const SPARE: f64 = 1.5;
-        // Latencies that begin before the transfer.
+        // Options by which a latency starts before the transfer.
         const OTHERS: [&str; 4] = ["io_submit_mode", "read_iolog", "verify", "replay_redirect"];
         let told = !self.job.options.is_empty() && !OTHERS.iter().any(|key| self.options.contains_key(*key));
         if !told || self.job.jobname == ALL_CLIENTS || side.transfers() < LEAST {
@@ -342,7 +342,7 @@ impl Told<'_> {
         })
     }
 
-    /// A number that an option has, from 1.
+    /// The number of an option, 1 by default; `None` if it is less or no number.
     fn number(&self, key: &str) -> Option<f64> {
         match self.option(key) {
             Some(value) => value.parse().ok().filter(|number: &f64| *number >= 1.0),
@@ -350,13 +350,13 @@ impl Told<'_> {
         }
     }
 
-    /// The number of jobs that the entry sums up; `None` if the file does not show it.
+    /// The number of jobs in the entry; `None` if unknown.
     fn jobs(&self, seconds: f64) -> Option<f64> {
         let jobs = self.number("numjobs")?;
         if !self.options.contains_key("group_reporting") {
             return Some(jobs);
         }
-        // Also the jobs of other sections are in it: the runtimes of all add up.
+        // Includes jobs of other sections, as the runtimes of all are added.
         let all = self.job.job_runtime.map(|ms| (ms * 1e-3 / seconds).ceil());
         match all {
             Some(all) => Some(all.max(jobs)),
@@ -368,7 +368,7 @@ impl Told<'_> {
         let cached = self.cached();
         let by_calls = CACHED.contains(&self.engine().unwrap_or("psync"));
         let reads_directly = way.name == "read" && by_calls && cached == Some(false);
-        // Neighbouring transfers that wait together may be merged; at random places each takes its time at the disk.
+        // Neighbouring requests in a queue may be merged; those at random offsets are not.
         let lone = self.is_random() || self.is_one_at_a_time() && reads_directly;
         DiskUse {
             cached,
@@ -391,9 +391,9 @@ impl Told<'_> {
         }
     }
 
-    /// Whether transfers went through the page cache. Options are only in the document where the version writes them.
+    /// Whether transfers went through the page cache. Some versions do not write the options.
     fn cached(&self) -> Option<bool> {
-        // Global options alone may be some of them (a client of 2.6 writes unified_rw_reporting and no other).
+        // Global options may be incomplete (a client of 2.6 writes only unified_rw_reporting).
         let told = ["direct", "buffered", "rw", "readwrite", "ioengine"];
         if self.job.options.is_empty() && !told.iter().any(|key| self.options.contains_key(*key)) {
             return None;
@@ -410,9 +410,9 @@ impl Told<'_> {
         SYNCS.iter().any(|key| self.option(key).is_some_and(|value| value != "0"))
     }
 
-    /// Whether at least one in a few writes waits until it is on the device.
+    /// Whether at least one in `FEW_WRITES` writes waits until it is on the device.
     fn syncs_each(&self) -> bool {
-        /// Writes that a rotating disk may gather.
+        /// Writes that a rotating disk may combine.
         const FEW_WRITES: f64 = 4.0;
         let few = |key: &&str| {
             let writes = self.option(key).and_then(|value| value.parse::<f64>().ok());
@@ -425,7 +425,7 @@ impl Told<'_> {
     fn paths(&self) -> Vec<String> {
         let of =
             |key| self.option(key).unwrap_or_default().split(':').filter(|path| !path.is_empty()).take(16);
-        // A file's name is below the directory, where one is given.
+        // A file name is relative to the directory, if that is given.
         match self.option("directory") {
             Some(_) => of("directory").map(|path| format!("{path}/")).collect(),
             None => of("filename").map(str::to_owned).collect(),
@@ -458,12 +458,12 @@ impl Told<'_> {
     }
 }
 
-/// As fio reads a boolean: an option without a value is on.
+/// fio's boolean: an option without a value is on.
 fn is_on(value: &str) -> bool {
     matches!(value, "" | "null" | "1" | "true")
 }
 
-/// A size as fio reads it: powers of 1024 (kb_base).
+/// A size in fio's syntax: powers of 1024 (kb_base).
 fn size(text: &str) -> Option<f64> {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let number: f64 = text.get(..digits)?.parse().ok()?;
@@ -483,9 +483,9 @@ fn bandwidth(side: &Side) -> Option<f64> {
     side.bw_bytes.or_else(|| side.bw.map(|kib| kib * 1024.0))
 }
 
-/// Bytes moved. Versions that do not write KiB beside them wrote KiB in their place, or bytes: their own rate tells.
+/// Bytes moved. Versions without `io_kbytes` write KiB or bytes: their rate shows which.
 fn bytes(side: &Side) -> Option<f64> {
-    /// Between the two, which differ by 1024.
+    /// Threshold between the two, which differ by 1024.
     const EITHER: f64 = 32.0;
     let stated = side.io_bytes.filter(|bytes| *bytes > 0.0 && bytes.is_finite())?;
     let kib = side.bw.zip(side.runtime).map(|(bw, ms)| bw * ms * 1e-3).filter(|kib| *kib > 0.0);
@@ -497,14 +497,13 @@ fn duration(side: &Side) -> Option<Seconds> {
     side.runtime.filter(|ms| *ms > 0.0).map(|ms| Seconds::whole(ms).times(1e-3))
 }
 
-/// Bytes that all jobs moved in a direction.
 fn moved(report: &Report, way: &Way) -> f64 {
     let all = report.jobs.iter().chain(&report.client_stats).filter(|job| job.jobname != ALL_CLIENTS);
     all.filter_map(|job| bytes((way.side)(job))).sum()
 }
 
 fn counted(report: &Report, way: &Way) -> Vec<Counted> {
-    /// A job has few.
+    /// Most disks that are read; a job has few.
     const MOST: usize = 64;
     let count = |disk: &Disk| {
         let [requests, merged] = (way.requests)(disk)?;
@@ -519,7 +518,7 @@ fn counted(report: &Report, way: &Way) -> Vec<Counted> {
     report.disk_util.iter().take(MOST).filter_map(count).collect()
 }
 
-/// The bandwidth of jobs of one group, which run at once unless told to wait.
+/// The bandwidth of the jobs of a group, which run simultaneously unless an option makes one wait.
 fn sums(report: &Report, totals: &Totals) -> Vec<Figure> {
     const WAITS: [&str; 4] = ["startdelay", "start_delay", "wait_for", "wait_for_previous"];
     let mut groups: BTreeMap<i64, Vec<Told<'_>>> = BTreeMap::new();
@@ -617,7 +616,7 @@ mod tests {
         assert!(!contradicted(&format!("{grouped}, \"numjobs\": \"2\""), 7.0e6));
         let why = reason(four, 400.0e6).unwrap();
         assert!(why.contains("= 400 transfers") && why.contains("allow 4"), "{why}");
-        // One transfer at a time whatever the depth.
+        // One transfer at a time at any depth.
         assert!(contradicted("\"rw\": \"read\", \"ioengine\": \"psync\", \"iodepth\": \"64\"", 40.0e6));
     }
 

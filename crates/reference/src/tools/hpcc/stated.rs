@@ -1,4 +1,4 @@
-//! What the summary of hpcc's hpccoutf.txt states.
+//! Reads the summary of hpcc's hpccoutf.txt.
 
 use super::{TOOL, summary};
 use crate::case::Case;
@@ -9,7 +9,7 @@ use crate::stated::{AS_MANY_AS_CPUS, CoreUse, Figure, Like, MemoryUse, Origin, S
 use crate::text::shown_within;
 use crate::{Account, Seconds};
 
-/// Figures that no limit of ours holds for: key, factor, unit.
+/// Figures without a limit: key, factor, unit.
 const OTHERS: [(&str, f64, Unit); 8] = [
     ("PTRANS_GBs", 1e9, Unit::BytePerSecond),
     ("MPIRandomAccess_GUPs", 1e9, Unit::PerSecond),
@@ -25,7 +25,7 @@ pub(super) fn recognises(text: &str) -> bool {
     text.contains("HPC Challenge Benchmark") || text.contains("Begin of Summary section.")
 }
 
-/// hpcc adds the results of each run to the same file.
+/// hpcc appends the results of each run to the same file.
 pub(super) fn starts(text: &str) -> Vec<usize> {
     line_starts(text, |line| line.contains("HPC Challenge Benchmark version"))
 }

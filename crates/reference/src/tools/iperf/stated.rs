@@ -1,4 +1,4 @@
-//! Results of iperf 2, its text and its CSV (`-y C`): the whole time of each stream, or of all together.
+//! Reads results of iperf 2, text or CSV (`-y C`): whole tests of streams and sums.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use crate::stated::{Figure, Like, LinkUse, Stated, Subject};
 use crate::text::shown_within;
 use crate::{Account, Seconds};
 
-/// Bytes of a datagram unless asked otherwise.
+/// Default size of a datagram in bytes.
 const DATAGRAM: f64 = 1470.0;
 
 pub(super) fn recognises(text: &str) -> bool {
@@ -21,7 +21,7 @@ pub(super) fn recognises(text: &str) -> bool {
     any(&is_its) || any(&is_heading) && any(&|line| Row::of(line).is_some())
 }
 
-/// Banners and the first of each block of CSV; client and server in one process have a banner each before their rows.
+/// Results start at a banner (one each for client and server) or a first line of CSV.
 pub(super) fn starts(text: &str) -> Vec<usize> {
     let (mut has_rows, mut is_in_csv) = (true, false);
     let mut last_banner = None;
@@ -53,11 +53,11 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
     }
 }
 
-/// The rows of a text, and what stands around them.
+/// The rows of a text, and facts from the lines around them.
 #[derive(Default)]
 struct Run {
     rows: Vec<Row>,
-    /// Both ends of each connection, by the number of its stream, and of the last one.
+    /// Both ends of each connection, by stream number.
     ends: BTreeMap<String, [String; 2]>,
     last_ends: Option<[String; 2]>,
     is_udp: bool,
@@ -102,8 +102,8 @@ impl Run {
         }
     }
 
-    /// The rows of whole tests: the next row of the same stream starts at 0 too. The sum of both directions is none, and what a
-    /// server reports of a stream takes the place of what its client sent.
+    /// The rows of whole tests: the next row of the same stream also starts at 0. Sums of both
+    /// directions are skipped, and a server report replaces what its client sent.
     fn totals(&self) -> Vec<&Row> {
         let mut later: BTreeMap<&str, &Row> = BTreeMap::new();
         let mut has_report = false;
@@ -121,18 +121,17 @@ impl Run {
         found
     }
 
-    /// Whole tests that the intervals of their stream contradict, each with the reason: bytes that are not theirs, if they cover all
-    /// of it. By the address of the row.
+    /// Whole tests that contradict the intervals of their stream, by the address of the row.
     fn other_intervals(&self, totals: &[&Row]) -> BTreeMap<*const Row, String> {
-        /// Bytes after the last whole interval may have a row or not.
+        /// Bytes after the last whole interval may lack a row.
         const NEAR: f64 = 0.05;
-        /// Intervals up to a row of the stream: where they end, what they moved, and how far its rounding may be off.
+        /// Sum of a stream's intervals so far, with end, bytes and rounding.
         #[derive(Clone, Copy, Default)]
         struct Added {
             end: f64,
             moved: f64,
             rounding: f64,
-            /// Whether an interval is missing, so that the sum is not known.
+            /// An interval is missing, so the sum is unknown.
             has_gap: bool,
         }
         let totals: BTreeSet<*const Row> = totals.iter().map(|row| std::ptr::from_ref(*row)).collect();
@@ -162,7 +161,7 @@ impl Run {
         found
     }
 
-    /// The sum of streams that a client ran at once, where the file has none: older versions write it in some reports alone.
+    /// The sum of a client's simultaneous streams, if the file has none (older versions).
     fn added(&self, totals: &[&Row]) -> Option<Row> {
         let is_one_way = |row: &&&Row| !row.id.starts_with('*');
         let is_at_once = self.is_client && !self.is_server && !self.is_reverse;
@@ -190,7 +189,7 @@ impl Run {
         })
     }
 
-    /// A figure for each sum, and for each stream that is in no sum.
+    /// A figure for each sum, and for each stream without a sum.
     fn figures(&self) -> Vec<Figure> {
         let mut found: Vec<Figure> = Vec::new();
         let mut streams: Vec<&Row> = Vec::new();
@@ -198,7 +197,7 @@ impl Run {
         let intervals = self.other_intervals(&totals);
         let added = self.added(&totals);
         totals.extend(&added);
-        // A sum of both directions is no figure of one.
+        // A sum of both directions is not the figure of one.
         let is_duplex = totals.iter().any(|row| row.id.starts_with('*'));
         for row in totals.into_iter().filter(|row| !(is_duplex && row.is_sum())) {
             if !row.is_sum() {
@@ -208,8 +207,8 @@ impl Run {
             let added = streams.len() - summed(&streams, row.bytes).unwrap_or(streams.len());
             let mut figure = self.figure(row, added.max(1) as u64, &intervals);
             let all: f64 = streams.iter().map(|stream| stream.bytes).sum();
-            // Where both directions ran at once, a sum may be that of both.
-            // A server of iperf 2.0 that prints intervals adds the first of each stream twice.
+            // If both directions ran at once, a sum may be that of both. A server of iperf 2.0 that
+            // prints intervals adds the first of each stream twice.
             let has_first_twice = row.bytes > all && self.rows.len() > streams.len() + 1;
             let is_of_both_ends = self.is_client && self.is_server;
             let is_other = added == 0 && !(streams.is_empty() || is_of_both_ends || has_first_twice);
@@ -226,7 +225,7 @@ impl Run {
         found
     }
 
-    /// What a row counts of datagrams; only the client's text has their size.
+    /// Counts of datagrams; only the client's text has their size.
     fn datagrams(&self, row: &Row) -> Messages {
         let size = self.datagram.filter(|_| self.is_client && !row.is_sum());
         Messages {
@@ -271,7 +270,7 @@ impl Run {
             segment: self.segment,
             is_v6: row.ends.as_ref().is_some_and(|[_, far]| far.contains(':')),
             seconds: Some(seconds),
-            // Datagrams are always sent at a rate that was asked for, which the text may not have.
+            // Datagrams always have a target rate, which the text may lack.
             asked: self.is_udp.then_some(f64::INFINITY),
             is_sent: !is_received,
             datagram,
@@ -281,9 +280,9 @@ impl Run {
     }
 }
 
-/// The index of the first of the last streams that a sum of `bytes` adds up.
+/// Index of the first of the last streams that add up to `bytes`.
 fn summed(streams: &[&Row], bytes: f64) -> Option<usize> {
-    /// How far a sum may be from its streams: all are rounded to three digits.
+    /// All numbers are rounded to three digits.
     const NEAR: f64 = 0.03;
     let mut all = 0.0;
     let mut found = None;
@@ -296,7 +295,7 @@ fn summed(streams: &[&Row], bytes: f64) -> Option<usize> {
     found
 }
 
-/// The payload of a full segment: `(icwnd/mss/irtt=14/1448/228)`, or `MSS size 1448 bytes (MTU 1500 bytes, ethernet)`.
+/// MSS in bytes: `(icwnd/mss/irtt=14/1448/228)` or `MSS size 1448 bytes (MTU 1500 bytes…)`.
 fn segment(line: &str) -> Option<f64> {
     let word = match line.split_once("(icwnd/mss/irtt=") {
         Some((_, rest)) => rest.split('/').nth(1)?,
@@ -308,7 +307,6 @@ fn segment(line: &str) -> Option<f64> {
 /// A test that starts within these seconds starts at 0.
 const MOMENT: f64 = 0.005;
 
-/// A row of a stream.
 #[derive(Debug)]
 struct Row {
     id: String,
@@ -316,20 +314,20 @@ struct Row {
     end: f64,
     seconds: Seconds,
     bytes: f64,
-    /// How far the bytes may be off, as they are rounded.
+    /// Rounding error of the bytes.
     rounding: f64,
-    /// Whether bytes and rate have digits enough to be held against each other.
+    /// Whether bytes and rate have enough digits to be compared.
     is_exact: bool,
     /// Bit/s.
     rate: f64,
-    /// Datagrams that were lost, and all.
+    /// Lost datagrams, and all.
     lost: Option<(f64, f64)>,
     is_reported: bool,
     ends: Option<[String; 2]>,
 }
 
 impl Row {
-    /// `[  3]  0.0-10.0 sec  1.10 GBytes   941 Mbits/sec   0.012 ms    0/  893 (0%)`.
+    /// Parses `[  3]  0.0-10.0 sec  1.10 GBytes   941 Mbits/sec   0.012 ms    0/  893 (0%)`.
     fn of(line: &str) -> Option<Self> {
         let (id, rest) = line.strip_prefix('[')?.split_once(']')?;
         let (interval, rest) = rest.split_once(" sec ")?;
@@ -354,7 +352,8 @@ impl Row {
         })
     }
 
-    /// `20260101000000,192.0.2.1,42012,192.0.2.2,5001,3,0.0-10.0,1180000000,944000000`; five more fields of what arrived of datagrams.
+    /// Parses `20260101000000,192.0.2.1,42012,192.0.2.2,5001,3,0.0-10.0,1180000000,944000000`;
+    /// received datagrams have five more fields.
     fn of_csv(line: &str) -> Option<Self> {
         let cells: Vec<&str> = line.split(',').map(str::trim).collect();
         let [date, near, _, far, _, id, interval, bytes, rate, more @ ..] = cells.as_slice() else {
@@ -388,15 +387,15 @@ impl Row {
     }
 }
 
-/// Half of the last digit of a number as printed.
+/// Half of the last digit of a printed number.
 fn half_digit(number: &str) -> f64 {
     let decimals = number.split_once('.').map_or(0, |(_, decimals)| decimals.len());
     0.5 / 10_f64.powi(i32::try_from(decimals).unwrap_or(0))
 }
 
-/// Whether a number has three digits, but for a unit that must fit all of them: `-f g` prints 0.01.
+/// Whether a number has three digits; with a fixed unit it may have fewer (`-f g` prints 0.01).
 fn is_exact(number: &str) -> bool {
-    /// Half of the last of three digits, as a share of the smallest number that has them.
+    /// Half of the last of three digits, relative to the smallest such number.
     const SHARE: f64 = 0.005;
     number.parse::<f64>().is_ok_and(|value| half_digit(number) <= value.abs() * SHARE)
 }
@@ -408,7 +407,7 @@ fn lost(text: &str) -> Option<(f64, f64)> {
     Some((lost.parse().ok()?, all.parse().ok()?))
 }
 
-/// Whether a unit counts bytes, and the factor: bytes by powers of 1024, bits by powers of 1000.
+/// Whether a unit counts bytes, and its factor: powers of 1024 for bytes, of 1000 for bits.
 fn unit(word: &str) -> Option<(bool, f64)> {
     let (prefix, is_bytes) = match word.strip_suffix("Bytes").or_else(|| word.strip_suffix("Byte")) {
         Some(prefix) => (prefix, true),
@@ -471,7 +470,7 @@ mod tests {
             |rows: &str| read(&format!("{CLIENT}{rows}")).unwrap().figures.remove(0).contradiction;
         assert_eq!(contradiction(rows), None);
         assert!(contradiction(&rows.replace("224", "448")).is_some());
-        // The next test of a server has the number of the one before it, and other units have fewer digits.
+        // A server's next test may have the same number, and other units have fewer digits.
         let again = rows.replace("112", "56").replace("224", "112");
         let both = read(&format!("{CLIENT}{rows}{again}")).unwrap().figures;
         assert!(both.iter().all(|figure| figure.contradiction.is_none()), "{both:?}");
@@ -482,7 +481,7 @@ mod tests {
             [  3]  0.0- 2.0 sec  0.03 GBytes  0.09 Gbits/sec\n";
         let figure = read(&format!("{CLIENT}{coarse}")).unwrap().figures.remove(0);
         assert_eq!((figure.contradiction, figure.account), (None, None));
-        // Without one of its intervals, nothing is known.
+        // Without one of its intervals, the sum is unknown.
         let missing = rows.replacen("[  3]  0.0- 1.0 sec   112 MBytes   940 Mbits/sec\n", "", 1);
         assert_eq!(contradiction(&missing.replace("224", "448")), None);
         let row = |id: &str, from: u8, to: u8, mbytes: u32| {

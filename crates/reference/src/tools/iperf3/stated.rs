@@ -1,7 +1,8 @@
-//! What a document of iperf3 states: what arrived in each direction, of all its streams together.
+//! Reads iperf3's JSON: the received data of each direction, summed over streams.
 //!
-//! 3.1 to 3.20: TCP has `sum_sent` and `sum_received`, and for `--bidir` both again with `_bidir_reverse`; UDP has `sum` with
-//! what was sent and the share that was lost, and since 3.7 the others too (iperf_api.c, `iperf_json_finish`).
+//! 3.1 to 3.20: TCP has `sum_sent` and `sum_received`, with `--bidir` also with `_bidir_reverse`;
+//! UDP has `sum` with the sent data and the lost share, and since 3.7 also the other sums
+//! (iperf_api.c, `iperf_json_finish`).
 
 mod agreement;
 
@@ -23,7 +24,7 @@ struct Report {
     end: End,
 }
 
-/// What a part of a stream of documents is.
+/// An event of `--json-stream`.
 #[derive(Deserialize)]
 struct Event {
     #[serde(default)]
@@ -72,7 +73,7 @@ struct TestStart {
     target_bitrate: Option<f64>,
 }
 
-/// What is reported while a test runs.
+/// An interim report.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Interval {
@@ -137,8 +138,8 @@ impl Sum {
     }
 }
 
-/// Whether a text is what iperf3 prints for people: up to 3.2 its heading has the word Bandwidth, as that of iperf 2 has, and its totals
-/// end with `sender` or `receiver`.
+/// Whether a text is iperf3's text output: up to 3.2 the heading has the word Bandwidth, as in
+/// iperf 2, and totals end with `sender` or `receiver`.
 fn is_plain(text: &str) -> bool {
     let heading = |line: &str| line.trim_start().starts_with("[ ID] Interval");
     let is_its_heading = |line: &str| heading(line) && line.contains("Bitrate");
@@ -170,7 +171,7 @@ pub(super) fn recognises(text: &str) -> bool {
             && text.len() < 4096
 }
 
-/// An event of a stream that another one began.
+/// An event that continues a stream of events.
 pub(super) fn continues(_: &str, document: &str) -> bool {
     let event = json::document::<Event>(document).ok().and_then(|event| event.event);
     event.is_some_and(|event| event != "start")
@@ -192,7 +193,7 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
     Ok(stated)
 }
 
-/// The document; with `--json-stream` its parts are documents of their own.
+/// The document; with `--json-stream` its parts are separate documents.
 fn report(text: &str) -> Result<Report, String> {
     let texts = json::texts(text)?;
     let mut whole = Report::default();
@@ -209,8 +210,8 @@ fn report(text: &str) -> Result<Report, String> {
     Ok(whole)
 }
 
-/// `Linux HOST RELEASE VERSION ARCHITECTURE`: the fields of `uname`, or what `uname -a` prints, which may end with the processor and
-/// `GNU/Linux`.
+/// Parses `Linux HOST RELEASE VERSION ARCHITECTURE`, the fields of `uname`, or the output of `uname
+/// -a`, which may end with the processor and `GNU/Linux`.
 fn origin(uname: &str) -> Origin {
     let words: Vec<&str> = uname.split_whitespace().collect();
     let [system, host, rest @ ..] = words.as_slice() else { return Origin::default() };
@@ -219,7 +220,7 @@ fn origin(uname: &str) -> Origin {
     Origin { system: Some(kept(system)), host: Some(kept(host)), architecture: architecture.map(kept) }
 }
 
-/// Whether a word is a machine's name of `uname -m`.
+/// Whether a word is an architecture of `uname -m`.
 fn is_architecture(word: &str) -> bool {
     const FAMILIES: [&str; 16] = [
         "x86_64",
@@ -256,7 +257,6 @@ fn figures(report: &Report) -> Vec<Figure> {
     [forward, back].iter().filter_map(|sums| direction(report, sums)).collect()
 }
 
-/// The sums of one direction.
 struct Sums<'a> {
     suffix: &'static str,
     sent: &'a Option<Sum>,
@@ -274,7 +274,7 @@ impl<'a> Sums<'a> {
     }
 }
 
-/// The figure of one direction: what arrived, else what was sent.
+/// The figure of one direction: received data, else sent data.
 fn direction(report: &Report, sums: &Sums<'_>) -> Option<Figure> {
     let Sums { suffix, sent, received, sum } = sums;
     let arrived = received.as_ref().filter(|sum| sum.rate().is_some());
@@ -285,7 +285,7 @@ fn direction(report: &Report, sums: &Sums<'_>) -> Option<Figure> {
     }
     let figure = match (arrived, sent, sum) {
         (Some(received), _, _) => figure(report, &format!("sum_received{suffix}"), received, false),
-        // What was sent of UDP, less what was lost.
+        // Sent UDP data, less the lost share.
         (None, _, Some(sum)) if is_udp(report) => {
             figure(report, &format!("sum{suffix} less lost"), &arrived_of(sum), false)
         }
@@ -302,7 +302,7 @@ fn direction(report: &Report, sums: &Sums<'_>) -> Option<Figure> {
     (figure.value != 0.0).then(|| with_ways(report, figure, sums.is_back()))
 }
 
-/// Why a run is no figure that ended in an error; what an interrupt ended has counted until then.
+/// Why a run that ended in an error gives no figure; an interrupted run is valid.
 fn ended_early(report: &Report) -> Option<String> {
     let error = report.error.as_deref()?.trim();
     (!error.starts_with("interrupt"))
@@ -316,7 +316,7 @@ fn is_udp(report: &Report) -> bool {
         || losses.into_iter().flatten().any(|sum| sum.lost_percent.is_some())
 }
 
-/// What arrived, where a sum counts what was sent and the share that was lost.
+/// Received data from sent data and the lost share.
 fn arrived_of(sum: &Sum) -> Sum {
     let share = 1.0 - sum.lost_percent.unwrap_or(0.0).clamp(0.0, 100.0) / 100.0;
     let less = |value: Option<f64>| value.map(|value| value * share);
@@ -355,10 +355,10 @@ fn used(report: &Report, sum: &Sum, streams: u64, is_sent: bool) -> LinkUse {
     let start = &report.start;
     let ends = start.connected.first().map(|c| [c.local_host.clone(), c.remote_host.clone()]);
     let to = start.connecting_to.as_ref().or(start.accepted_connection.as_ref());
-    // iperf3's own target is of each stream.
+    // iperf3's target rate is per stream.
     let is_udp = is_udp(report);
     let target = start.test_start.target_bitrate.or(start.target_bitrate);
-    // Versions before 3.10 do not write it, and datagrams are sent at 1 Mbit/s unless asked otherwise.
+    // Versions before 3.10 do not write it; the default for datagrams is 1 Mbit/s.
     let target = target.or(is_udp.then_some(1e6)).filter(|rate| *rate > 0.0);
     let asked = target.map(|rate| rate * streams as f64);
     LinkUse {
@@ -375,7 +375,7 @@ fn used(report: &Report, sum: &Sum, streams: u64, is_sent: bool) -> LinkUse {
     }
 }
 
-/// The figure with what the streams of each direction say, where both ran at once (`--bidir`, which 3.12 does not write down itself).
+/// Adds the rates of both directions if they ran at once (3.12 does not record `--bidir`).
 fn with_ways(report: &Report, mut figure: Figure, is_back: bool) -> Figure {
     let rate = |stream: &Stream| {
         let udp = stream.udp.as_ref().map(arrived_of);

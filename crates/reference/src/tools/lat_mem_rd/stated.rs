@@ -1,4 +1,4 @@
-//! Results of lmbench's lat_mem_rd: MiB and nanoseconds of each working set, below a line with the stride.
+//! Reads results of lmbench's lat_mem_rd: a line with the stride, then MiB and nanoseconds.
 
 use super::{MIB, TOOL};
 use crate::documents::line_starts;

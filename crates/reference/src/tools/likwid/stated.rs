@@ -1,4 +1,4 @@
-//! What likwid-bench prints for one of its kernels.
+//! Reads the output of likwid-bench.
 
 use super::TOOL;
 use crate::case::Case;
@@ -41,7 +41,7 @@ fn figures(text: &str) -> Result<Vec<Figure>, String> {
         figure.subject = Subject::Cores(CoreUse { threads, ..CoreUse::default() });
         figures.push(figure);
     }
-    // A peak kernel goes over a few bytes in the first cache.
+    // A peak kernel uses a few bytes in the first-level cache.
     if let Some(rate) = other_than_zero(text, "MByte/s:").filter(|_| !kernel.starts_with("peakflops")) {
         let bytes = other_than_zero(text, "Size (Byte):");
         let each = bytes.map(|bytes| (bytes / threads) as u64);
@@ -58,12 +58,12 @@ fn figures(text: &str) -> Result<Vec<Figure>, String> {
     Ok(figures)
 }
 
-/// A number that is not 0, which stands for what the kernel does not do.
+/// A number other than 0, which marks an operation that the kernel lacks.
 fn other_than_zero(text: &str, label: &str) -> Option<f64> {
     number_after(text, label).ok().filter(|number| *number != 0.0)
 }
 
-/// The operation of ours with as many loads and stores; what has none moves no more through the channels.
+/// The operation with as many loads and stores; by default a copy, which moves as much or more.
 fn op(kernel: &str) -> &'static str {
     let first = kernel.split('_').next().unwrap_or_default();
     match first {
@@ -75,7 +75,7 @@ fn op(kernel: &str) -> &'static str {
     }
 }
 
-/// The peak of its kernel of multiply-adds; others mix operations as ours do not.
+/// The peak of its FMA kernels; the other kernels mix operations differently.
 fn peak(kernel: &str, threads: f64) -> Result<Like, String> {
     let no = || "plimsoll derives no limit for the operations of this kernel".to_owned();
     let rest = kernel.strip_prefix("peakflops").ok_or_else(no)?;

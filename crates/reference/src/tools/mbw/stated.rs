@@ -1,4 +1,4 @@
-//! Results of mbw: a line for each run of a method, and a line of their means.
+//! Reads results of mbw: a line per run of a method, and a line of means.
 
 use super::{BOTH_WAYS, MIB, TOOL};
 use crate::case::Case;
@@ -12,7 +12,7 @@ pub(super) fn recognises(text: &str) -> bool {
     text.lines().any(is_row)
 }
 
-/// The heading, or the first row where `-q` leaves it out.
+/// Results start at the heading, or with `-q` at the first row.
 pub(super) fn starts(text: &str) -> Vec<usize> {
     let mut is_inside = false;
     line_starts(text, |line| {
@@ -41,14 +41,14 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
     Ok(stated)
 }
 
-/// For each line of means the reason why it is not the mean of the runs above it, of its method and size.
+/// For each line of means, why it is not the mean of the runs of its method and size above it.
 fn other_means<'a>(rows: impl Iterator<Item = &'a str>) -> Vec<Option<String>> {
     let mut runs: Vec<(&str, f64)> = Vec::new();
     let mut found = Vec::new();
     let mut size = None;
     for line in rows {
         let Some((method, seconds)) = elapsed(line) else { continue };
-        // Another size starts another program.
+        // Another size is another run of the program.
         let its = number_after(line, "MiB:").ok();
         if its != size {
             runs.clear();
@@ -65,12 +65,12 @@ fn other_means<'a>(rows: impl Iterator<Item = &'a str>) -> Vec<Option<String>> {
     found
 }
 
-/// The method and the seconds of a line.
+/// The method and seconds of a line.
 fn elapsed(line: &str) -> Option<(&str, f64)> {
     Some((word_after(line, "Method:").ok()?, number_after(line, "Elapsed:").ok()?))
 }
 
-/// The reason why a mean time is not that of the runs of its method: it is below or above all of them.
+/// Why a mean time is not that of the runs: it is below or above all of them.
 fn other_mean((method, mean): (&str, f64), runs: &[(&str, f64)]) -> Option<String> {
     /// Times are rounded to 10 µs.
     const ROUNDED: f64 = 1.1e-5;
@@ -82,8 +82,8 @@ fn other_mean((method, mean): (&str, f64), runs: &[(&str, f64)]) -> Option<Strin
         .then(|| format!("its mean time is {mean} s, and its runs took {least} to {most} s"))
 }
 
-/// The figure of a line. A copied byte counts when it is read and when it is written; MCBLOCK may copy one block, which a cache
-/// holds, again and again, so only its writes count.
+/// The figure of a line. A copied byte counts as read and as written; MCBLOCK may copy one cached
+/// block repeatedly, so only its writes count.
 fn copied(line: &str) -> Result<Figure, String> {
     let method = word_after(line, "Method:")?;
     let (op, times, note) = match method {

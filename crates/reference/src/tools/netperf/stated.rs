@@ -1,4 +1,4 @@
-//! What netperf prints: the tables of its classic tests, and the table, the lines of KEY=VALUE and the CSV of its omni tests.
+//! Reads netperf's tables of classic tests, and tables, KEY=VALUE lines and CSV of omni tests.
 
 mod fields;
 
@@ -15,7 +15,7 @@ use crate::tools::NO_ECHO;
 use crate::{Account, Seconds};
 use fields::Fields;
 
-/// How far what arrived may be above what was sent: both ends round, and stop at other moments.
+/// Tolerated ratio of received to sent data: both ends round, and stop at different times.
 const TOLERANCE: f64 = 1.1;
 
 pub(super) fn recognises(text: &str) -> bool {
@@ -25,7 +25,7 @@ pub(super) fn recognises(text: &str) -> bool {
         || is_bare(text)
 }
 
-/// Banners, and keys that do not belong to the banner or the keys before them.
+/// Results start at banners, and at keys that belong to no earlier banner or keys.
 pub(super) fn starts(text: &str) -> Vec<usize> {
     let mut seen: BTreeSet<&str> = BTreeSet::new();
     let (mut is_in_keys, mut has_banner) = (false, false);
@@ -74,14 +74,15 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
     }
 }
 
-/// `MIGRATED TCP STREAM TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to HOST () port 0 AF_INET`; the first versions have the host alone.
+/// `MIGRATED TCP STREAM TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to HOST () port 0 AF_INET`; the
+/// first versions have only the host.
 fn is_banner(line: &str) -> bool {
     const TESTS: [&str; 6] = ["STREAM", "SEND", "RESPONSE", "MAERTS", "SENDFILE", "OMNI"];
     let name = line.split_once(" TEST from ").or_else(|| line.split_once(" TEST to "));
     name.is_some_and(|(name, _)| TESTS.iter().any(|test| name.contains(test)))
 }
 
-/// What `-P 0` leaves of a classic test: rows of numbers as it prints them, without headings.
+/// Whether a text is a classic test with `-P 0`: rows of numbers without headings.
 fn is_bare(text: &str) -> bool {
     let rows: Vec<Vec<&str>> = text
         .lines()
@@ -93,7 +94,7 @@ fn is_bare(text: &str) -> bool {
         word.and_then(|word| word.split_once('.')).is_some_and(|(_, decimals)| decimals.len() == 2)
     };
     let whole = |row: &[&str]| row.iter().take_while(is_whole).count();
-    // Sizes, the time, and behind it the throughput; of UDP the counts too, and a row of the receiver.
+    // Sizes, time and throughput; UDP also has counts, and a row of the receiver.
     let is_row = |row: &Vec<&str>| match (whole(row), row.len()) {
         (3, 5 | 9) => is_fixed(row.get(3)) && is_fixed(row.get(4)),
         (4, 6 | 10) => is_fixed(row.get(4)) && is_fixed(row.get(5)),
@@ -108,9 +109,9 @@ fn is_bare(text: &str) -> bool {
     rows.first().is_some_and(is_row) && rows.iter().all(|row| is_row(row) || is_second(row))
 }
 
-/// What a unit of its tables and keys is in bit/s.
+/// Converts a unit of tables and keys to bit/s.
 fn unit(text: &str) -> Option<f64> {
-    // `-f` chooses: bits by powers of 1000, bytes by powers of 1024 (netlib.c, `format_units`).
+    // `-f` selects powers of 1000 for bits, of 1024 for bytes (netlib.c, `format_units`).
     let units = [
         ("10^9bits/s", 1e9),
         ("10^6bits/s", 1e6),
@@ -119,12 +120,12 @@ fn unit(text: &str) -> Option<f64> {
         ("MBytes/s", 8.0 * 1024_f64.powi(2)),
         ("KBytes/s", 8.0 * 1024.0),
     ];
-    // Tables with columns for the CPU have `MBytes  /s`.
+    // Tables with CPU columns have `MBytes  /s`.
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ").replace(" /s", "/s");
     units.into_iter().find(|(name, _)| words.contains(name)).map(|(_, bits)| bits)
 }
 
-/// The other end, and whether it is called by an address of IPv6: `to HOST (ADDRESS) port 0 AF_INET`.
+/// The server, and whether its address is IPv6: `to HOST (ADDRESS) port 0 AF_INET`.
 fn server(banner: &str) -> (Option<String>, bool) {
     let to = banner.split_once(" to ").map(|(_, rest)| rest.split(" port ").next().unwrap_or(rest));
     let address = to.map(|to| match to.split_once('(') {
@@ -179,13 +180,13 @@ fn table(text: &str, banner: &str) -> Vec<Figure> {
     }
 }
 
-/// The numbers of a line that has nothing else.
+/// The numbers of a line that has only numbers.
 fn numbers(line: &str) -> Option<Vec<f64>> {
     let all: Option<Vec<f64>> = line.split_whitespace().map(|word| word.parse().ok()).collect();
     all.filter(|all| !all.is_empty())
 }
 
-/// The throughput in the table of an omni test and its unit, which stands behind it in the same row.
+/// Throughput and unit in the table of an omni test; the unit follows in the same row.
 fn omni_row(text: &str) -> Option<(f64, &str)> {
     let is_unit = |word: &str| word == "Trans/s" || word.ends_with("bits/s") || word.ends_with("Bytes/s");
     text.lines().filter(|line| !line.contains("Interim")).find_map(|line| {
@@ -215,7 +216,7 @@ trait Counting {
 }
 
 impl Counting for Figure {
-    /// The figure with what was counted apart from it.
+    /// Adds separately counted data to the figure.
     fn counted(mut self, bits: f64, seconds: f64) -> Self {
         self.account = (bits > 0.0 && seconds > 0.0).then(|| Account::of(bits, Seconds::of(seconds)));
         self
@@ -228,10 +229,7 @@ fn round_trips(banner: &str, rate: f64) -> Figure {
     Figure { absurd: Event::RoundTrip.too_short(rate.recip()), ..figure }
 }
 
-/// The figures of an omni test.
-///
-/// # Errors
-/// Its unit is not known.
+/// The figures of an omni test. Fails if the unit is unknown.
 fn of_fields(fields: &Fields, banner: &str) -> Result<Vec<Figure>, String> {
     let number = |key: &str| fields.number(key);
     if let Some(seconds) = number("RT_LATENCY").filter(|micros| *micros != 0.0).map(|micros| micros * 1e-6) {
@@ -273,7 +271,7 @@ fn of_fields(fields: &Fields, banner: &str) -> Result<Vec<Figure>, String> {
     Ok(match (some.as_slice(), received.first(), number("THROUGHPUT")) {
         // An end that does not receive in this test has 0.
         ([], None, Some(rate)) | ([], Some(_), Some(rate)) if direction.is_empty() || received.is_empty() => {
-            // Datagrams that were lost count too.
+            // Lost datagrams are included.
             let used = LinkUse { is_sent: is_udp, ..used.clone() };
             vec![stream("THROUGHPUT", rate * bits, message, used, is_udp)]
         }
@@ -282,7 +280,7 @@ fn of_fields(fields: &Fields, banner: &str) -> Result<Vec<Figure>, String> {
     })
 }
 
-/// The keys of what one end receives.
+/// Keys of the data that one end receives.
 struct Way {
     direction: &'static str,
     rate: &'static str,

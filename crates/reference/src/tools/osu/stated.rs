@@ -1,4 +1,4 @@
-//! Results of a program of the OSU micro-benchmarks: a line for each size of message.
+//! Reads results of the OSU micro-benchmarks: a line per message size.
 
 use super::Osu;
 use crate::documents::line_starts;
@@ -7,7 +7,8 @@ use crate::quantity::Unit;
 use crate::stated::{Figure, Stated};
 
 impl Osu {
-    /// Whether a line is the heading of this program: `# OSU MPI Bandwidth Test v5.8`, `# OSU MPI-CUDA Bandwidth Test v5.6`.
+    /// Whether a line is the heading of this program: `# OSU MPI Bandwidth Test v5.8` or `# OSU
+    /// MPI-CUDA Bandwidth Test v5.6`.
     fn is_heading(&self, line: &str) -> bool {
         let name = self.title.trim_start_matches("# OSU MPI");
         line.strip_prefix("# OSU MPI").is_some_and(|rest| {
@@ -36,7 +37,7 @@ impl Osu {
         }
     }
 
-    /// The figure of a line: its size, which a barrier does not have, and its first figure.
+    /// The figure of a line: size (not for a barrier), then value.
     fn figure(&self, line: &str) -> Option<Figure> {
         let numbers: Vec<f64> = line.split_whitespace().map_while(|word| word.parse().ok()).collect();
         let (name, value) = match numbers.as_slice() {

@@ -1,4 +1,4 @@
-//! Results of ping, in any language: the counts below the line of its statistics, and the least, mean and most time.
+//! Reads results of ping in any language: counts and times below the statistics' heading.
 
 use super::TOOL;
 use crate::documents::line_starts;
@@ -6,7 +6,6 @@ use crate::plausible::{Event, Messages};
 use crate::quantity::Unit;
 use crate::stated::{Figure, Stated};
 
-/// Why the figure cannot be judged.
 const NO_LIMIT: &str = "plimsoll derives no limit of a round trip: the path between both ends sets it";
 
 pub(super) fn recognises(text: &str) -> bool {
@@ -29,17 +28,17 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
     }
 }
 
-/// The end of a run.
+/// The statistics of a run.
 struct Summary {
     sent: f64,
     received: f64,
-    /// Share that was lost, in percent.
+    /// Lost share, in percent.
     lost_percent: Option<f64>,
-    /// Least, mean and most in ms.
+    /// Minimum, mean and maximum in ms.
     times: Option<[f64; 3]>,
 }
 
-/// The ends of all runs in a text: a line `--- HOST ping statistics ---`, a line of counts, and later one of times.
+/// All statistics: `--- HOST ping statistics ---`, a line of counts, later one of times.
 fn summaries(text: &str) -> Vec<Summary> {
     let mut found: Vec<Summary> = Vec::new();
     let mut is_below_heading = false;
@@ -57,14 +56,14 @@ fn summaries(text: &str) -> Vec<Summary> {
     found
 }
 
-/// The first two numbers of `3 packets transmitted, 3 received, 0% packet loss`, whose words are in the user's language.
+/// The first two numbers of `3 packets transmitted, 3 received, 0% packet loss`, in any language.
 fn counts(line: &str) -> Option<(f64, f64)> {
     let mut numbers =
         line.split(|c: char| !(c.is_ascii_digit() || c == '-')).filter_map(|word| word.parse().ok());
     line.contains('%').then_some((numbers.next()?, numbers.next()?))
 }
 
-/// The number before the sign of percent; some languages write it behind the sign, or with other digits.
+/// The number before the percent sign, which some languages write behind it.
 fn percent(line: &str) -> Option<f64> {
     let (before, _) = line.split_once('%')?;
     let before = before.trim_end();
@@ -74,7 +73,7 @@ fn percent(line: &str) -> Option<f64> {
     before[from..].replace(',', ".").parse().ok()
 }
 
-/// `rtt min/avg/max/mdev = 0.004/0.008/0.037/0.006 ms, pipe 2`, `round-trip min/avg/max = 0.004/0.008/0.037 ms`.
+/// Parses `rtt min/avg/max/mdev = 0.004/0.008/0.037/0.006 ms, pipe 2`.
 fn times(line: &str) -> Option<[f64; 3]> {
     let (_, values) = line.split_once(" = ").filter(|(names, _)| names.contains('/'))?;
     let mut values = values.split_whitespace().next()?.split('/').map(|value| value.parse::<f64>().ok());

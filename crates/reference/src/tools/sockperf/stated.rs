@@ -1,4 +1,4 @@
-//! Results of sockperf: the mean time of its messages, or their rate.
+//! Reads results of sockperf: the mean time of its messages, or their rate.
 
 use super::TOOL;
 use crate::case::Case;
@@ -26,7 +26,7 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
         ("Latency", "avg-latency=", "latency (half a round trip)", Event::Message),
         ("Round trip", "avg-rtt=", "round trip", Event::RoundTrip),
     ] {
-        // A log of every message (`--full-log`) has the mean alone.
+        // With `--full-log` only the mean is printed.
         let micros = summary(label).or_else(|_| number_after(text, mean)).ok();
         stated.figures.extend(micros.map(|micros| time(text, name, micros, event)));
     }
@@ -41,7 +41,7 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
     }
 }
 
-/// The mean time of messages, with what the text counts of them.
+/// The mean time of messages, with their counts.
 fn time(text: &str, name: &str, micros: f64, event: Event) -> Figure {
     let mut figure = Figure::new(name, micros * 1e-6, Unit::Second, Err(NO_ECHO.to_owned()));
     let counted = text.split_once("[Valid Duration]").map_or("", |(_, line)| line);
@@ -49,7 +49,7 @@ fn time(text: &str, name: &str, micros: f64, event: Event) -> Figure {
     let messages = Messages {
         what: "messages",
         sent: count("SentMessages="),
-        // Members of a group each answer a message, and a network may copy one.
+        // Each member of a multicast group answers, and a network may duplicate a message.
         received: count("ReceivedMessages=").filter(|_| count("duplicated messages = ") == Some(0.0)),
         lost: count("dropped messages = "),
         ..Messages::default()
@@ -59,7 +59,7 @@ fn time(text: &str, name: &str, micros: f64, event: Event) -> Figure {
     figure
 }
 
-/// The reason why a mean of `micros` is not that of the observations: it is below or above all of them.
+/// Why a mean of `micros` is not that of the observations: it is below or above all of them.
 fn other_mean(text: &str, micros: f64) -> Option<String> {
     let [least, most] =
         ["<MIN>", "<MAX>"].map(|end| number_after(text, &format!("{end} observation =")).ok());
@@ -68,8 +68,8 @@ fn other_mean(text: &str, micros: f64) -> Option<String> {
         .then(|| format!("its mean is {micros} us, and its observations took {least} to {most} us"))
 }
 
-/// The rate of a throughput test, as sent; its MB have 2²⁰ bytes, and its GB (`--giga-size`) 1000 of them. With nine decimals an older
-/// one prints MB under the name of GB.
+/// The rate of a throughput test, as sent. MB are 2²⁰ bytes, GB (`--giga-size`) 1000 MB. Older
+/// versions print MB, with nine decimals, as GB.
 fn throughput(text: &str, rate: f64) -> Figure {
     let word = word_after(text, "Summary: BandWidth is ").unwrap_or_default();
     let is_short = word.split_once('.').is_some_and(|(_, decimals)| decimals.len() <= 3);

@@ -1,4 +1,4 @@
-//! What STREAM prints, 5.8 to 5.10: the best rate of each kernel, and the size of its arrays.
+//! Reads the output of STREAM 5.8 to 5.10: best rate per kernel, and size of arrays.
 
 use super::{Kernel, Line, TOOL};
 use crate::case::Case;
@@ -8,7 +8,7 @@ use crate::stated::{Figure, Like, MemoryUse, Stated, Subject};
 use crate::tools::number_after;
 use crate::{Account, Seconds};
 
-/// Its kernels, and our words for them.
+/// Kernels, and the names of their operations.
 const KERNELS: [(Kernel, &str); 4] = [
     (Kernel { row: "Copy:", arrays: 2 }, "copy"),
     (Kernel { row: "Scale:", arrays: 2 }, "scale"),
@@ -46,7 +46,7 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
         let array = elements.map(|elements| elements * word);
         figure.account = array.map(|bytes| Account::of(bytes * kernel.arrays as f64, least));
         figure.void = failed.then(|| "its solution does not validate".to_owned());
-        // All three arrays are gone over in turn.
+        // All three arrays are used in turn.
         let footprint = array.map(|bytes| bytes * 3.0);
         figure.subject = Subject::Memory(MemoryUse { footprint, array, may_be_cache: false });
         stated.figures.push(figure);
@@ -58,7 +58,7 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
 }
 
 impl Line {
-    /// Rate and shortest time of a kernel, as they stand in the table.
+    /// Rate and shortest time of a kernel in the table.
     fn of(table: &str, kernel: &Kernel) -> Result<Self, String> {
         let line = table.lines().find_map(|line| line.strip_prefix(kernel.row)).ok_or("no line")?;
         let words: Vec<&str> = line.split_whitespace().collect();

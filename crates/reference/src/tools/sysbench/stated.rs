@@ -1,7 +1,8 @@
-//! What sysbench prints for its tests cpu, memory and fileio, 0.4.12 to 1.1.
+//! Reads the output of sysbench's tests cpu, memory and fileio, 0.4.12 to 1.1.
 //!
-//! The buffer of its memory test is one block (`--memory-block-size`, 1 KiB unless asked otherwise): of all threads where the
-//! scope is global, of each where it is local (sb_memory.c). Its latencies sum up to what its threads were busy.
+//! The buffer of the memory test is one block (`--memory-block-size`, 1 KiB by default), shared by
+//! all threads if the scope is global, one per thread if it is local (sb_memory.c). The sum of
+//! latencies is the busy time of all threads.
 
 use super::TOOL;
 use crate::case::Case;
@@ -11,7 +12,7 @@ use crate::tools::{number_after, word_after};
 use crate::{Account, Seconds};
 
 const MIB: f64 = (1 << 20) as f64;
-/// The largest number whose event's remainders are counted: counting them takes time.
+/// Largest number whose remainders are counted, as counting takes time.
 const MOST_COUNTED: u64 = 20_000;
 
 pub(super) fn recognises(text: &str) -> bool {
@@ -19,7 +20,7 @@ pub(super) fn recognises(text: &str) -> bool {
 }
 
 pub(super) fn starts(text: &str) -> Vec<usize> {
-    /// How far before its options the version stands: a line of its own, and an empty one.
+    /// Lines from the version to the options: the version, and an empty line.
     const BANNER_LINES: usize = 3;
     let mut recent = [0; BANNER_LINES];
     let mut at = 0;
@@ -57,12 +58,12 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
     Ok(stated)
 }
 
-/// What every test prints.
+/// Values that every test prints.
 struct General {
     threads: f64,
     seconds: Option<Seconds>,
     events: Option<f64>,
-    /// Threads that its times add up to.
+    /// Number of busy threads that the times add up to.
     busy: Option<f64>,
 }
 
@@ -83,7 +84,7 @@ impl General {
 fn cpu(text: &str, general: &General) -> Vec<Figure> {
     let counted = general.events.zip(general.seconds).map(|(events, time)| Account::of(events, time));
     let stated = number_after(text, "events per second:").ok();
-    // Old versions print the number and the time alone.
+    // Old versions print only the number of events and the time.
     let rate = stated.or_else(|| counted.map(|account| account.amount / account.seconds.value()));
     let Some(rate) = rate else { return Vec::new() };
     let no = "its largest number to test is not in the file".to_owned();
@@ -92,7 +93,7 @@ fn cpu(text: &str, general: &General) -> Vec<Figure> {
     let largest = ["Prime numbers limit:", "Maximum prime number checked in CPU test:"];
     let largest =
         largest.iter().find_map(|label| number_after(text, label).ok()).filter(|number| *number >= 3.0);
-    // An event with a larger number takes no fewer.
+    // An event with a larger number takes at least as many.
     let remainders = largest.map(|number| super::remainders((number as u64).min(MOST_COUNTED)) as f64);
     figure.subject = Subject::Cores(CoreUse {
         threads: general.threads,
@@ -122,12 +123,12 @@ fn memory(text: &str, general: &General) -> Result<Vec<Figure>, String> {
     Ok(vec![figure])
 }
 
-/// `10240.00 MiB`, `1KiB`, `1K`, `8388608`: powers of 1024, also where an old version writes MB.
+/// Parses `10240.00 MiB`, `1KiB`, `1K` or `8388608`: powers of 1024, also for MB in old versions.
 fn bytes(text: &str) -> Option<f64> {
     let text = text.trim();
     let word = text.split_whitespace().next()?;
     let digits = text.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | '-' | '+'));
-    // A number apart from its unit may be any, also nan.
+    // A number separate from its unit may be any, also nan.
     let digits = if word.parse::<f64>().is_ok() { word.len() } else { text.len() - digits.len() };
     let number: f64 = text.get(..digits)?.parse().ok()?;
     let unit = text.get(digits..)?.split_whitespace().next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Recorded output of every tool, whole and damaged: one table, and what must hold for each of its lines.
+//! Recorded output of every tool, whole and damaged.
 
 use super::PEERS;
 use crate::case::Case;
@@ -6,12 +6,12 @@ use crate::machine::{Machine, Root};
 use crate::quantity::Unit;
 use crate::{Peer, Reading, find};
 
-/// What a tool once said beside a case.
+/// Recorded output of a tool for a case.
 struct Recording {
     tool: &'static str,
     case: &'static str,
     text: &'static str,
-    /// The figure in it, in our unit.
+    /// The figure in plimsoll's unit.
     value: f64,
 }
 
@@ -106,12 +106,12 @@ const RECORDINGS: &[Recording] = recordings![
     "osu_barrier", "osu-documented-barrier-7.txt", "mpi.barrier", 4.91e-6;
 ];
 
-/// A recording without its head: the first lines, which begin with `# `, tell tool, version and command.
+/// A recording without its leading `# ` lines, which contain tool, version and command.
 pub(super) fn body(recording: &str) -> String {
     recording.split_inclusive('\n').skip_while(|line| line.starts_with("# ")).collect()
 }
 
-/// A recording with all that a test of it needs.
+/// A recording with everything that a test needs.
 struct Heard {
     peer: &'static dyn Peer,
     case: Case,
@@ -139,16 +139,15 @@ fn every_recording_gives_its_figure_and_what_was_asked() {
     }
 }
 
-/// Unit of the metric that a tool is paired with.
 fn unit(heard: &Heard) -> Unit {
     let machine = Machine::discover(&Root::at("/nonexistent"));
-    // The kernel of some depends on the machine; the metric does not.
+    // The kernel of some tools depends on the machine; the metric does not.
     let metric = heard.peer.pairing(&heard.case, &machine).map_or("bandwidth", |pairing| pairing.metric);
     let metrics = crate::bench::find(heard.case.benchmark()).unwrap().metrics(&heard.case);
     metrics.iter().find(|m| m.name == metric).unwrap_or(&metrics[0]).unit
 }
 
-/// The time of a run that was long enough for anything.
+/// Lifetime in seconds, long enough for any run.
 const LONG: f64 = 1e6;
 
 #[test]
@@ -159,7 +158,7 @@ fn no_recording_contradicts_its_own_work_and_time() {
     }
 }
 
-/// Those that print no time, and those of which one at a time is known to be on its way only in part.
+/// Tools that print no time, or whose number of transfers in flight is not fully known.
 const ONE_SIDED: &[&str] =
     &["bw_mem", "lat_mem_rd", "iozone", "ping", "osu_latency", "osu_bw", "osu_allreduce", "osu_barrier"];
 
@@ -168,13 +167,13 @@ fn a_figure_of_another_column_or_unit_contradicts_work_and_time() {
     for heard in heard() {
         let Reading { value, account, .. } = &heard.good;
         let (unit, tool) = (unit(&heard), heard.peer.tool().name);
-        // A time of one digit says little (hpcc on arrays of 3 MB).
+        // A time with one digit is too coarse (hpcc on arrays of 3 MB).
         if tool == "hpcc" && account.seconds.rounding() > 0.3 {
             continue;
         }
         let off = |factor: f64, life| account.contradicts(value * factor, unit, life).is_some();
         if ONE_SIDED.contains(&tool) {
-            // Its work took this long, so a process that lived no longer cannot have done it more slowly.
+            // The work took this long, so a process with this lifetime cannot have been slower.
             let takes = if unit == Unit::Second { account.amount * value } else { account.amount / value };
             let slower = if unit == Unit::Second { 1e5 } else { 1e-5 };
             assert!(off(slower, takes.max(0.01)), "{}", heard.about);
@@ -199,7 +198,7 @@ fn every_tool_has_two_recordings_with_their_heads() {
     }
 }
 
-/// No figure, or the same one: never another.
+/// Checks that a text gives an error or the same figure.
 #[track_caller]
 fn no_other_figure(heard: &Heard, text: &str, how: &str) {
     match heard.peer.parse(&heard.case, text) {
@@ -219,7 +218,7 @@ fn no_other_figure(heard: &Heard, text: &str, how: &str) {
 fn cut_output_gives_a_line_or_the_same_figure() {
     for heard in heard() {
         let whole = &heard.text;
-        // Every place of what is short; of what is long five hundred.
+        // Every position of a short text; five hundred of a long one.
         let step = 1 + whole.len() / 500;
         for cut in (0..whole.len()).filter(|at| whole.is_char_boundary(*at)).step_by(step) {
             no_other_figure(&heard, &whole[..cut], "cut");
@@ -281,7 +280,7 @@ fn figures_that_are_none_are_refused() {
 }
 
 proptest::proptest! {
-    /// Whatever a tool prints: a figure that is one, or a line.
+    /// Any output gives a finite positive figure or an error.
     #[test]
     fn any_text_is_survived(text in "(\\PC|\n|[0-9.]{1,9}|MByte/s:|RESULT\t|WR1 |Gflops|SUM|bits/sec|\"stride=|AVG){0,60}") {
         for recording in RECORDINGS {

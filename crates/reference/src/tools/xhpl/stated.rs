@@ -1,4 +1,4 @@
-//! Results of HPL (HPL.out): a line and a check of its residual for each system that it solved.
+//! Reads results of HPL (HPL.out): a line and a residual check per solved system.
 
 use super::{TOOL, hpl};
 use crate::case::Case;
@@ -9,10 +9,10 @@ use crate::text::shown_within;
 use crate::{Account, Seconds};
 use plimsoll_bench_cpu::operations;
 
-/// Words, in lower case, that only results of builds for accelerators have.
+/// Lower-case words that occur only in results of builds for accelerators.
 const ACCELERATED: [&str; 6] = ["nvidia", "rochpl", "cuda", "gpu", "hpl-mxp", "tesla"];
 
-/// hpcc has the same lines in its own results.
+/// hpcc's results contain the same lines.
 pub(super) fn recognises(text: &str) -> bool {
     !text.contains("HPC Challenge") && (text.contains("HPLinpack") || text.lines().any(is_result))
 }

@@ -69,7 +69,7 @@ fn a_pair_is_a_cell_and_one_that_failed_is_named() {
     assert_eq!((made.samples.len(), made.values("goodput")[0], made.ended), (3, 75.0, None));
     let cells: Vec<_> = made.samples[0].matrix.iter().map(|c| (c.row, c.column, c.value)).collect();
     assert_eq!(cells, [(0, 1, 100.0), (0, 2, 50.0)]);
-    // The interfaces differ in their speed, so it is nothing that a limit could rest on.
+    // The interfaces differ in speed, so no limit can depend on it.
     assert_eq!(made.samples[0].conditions.more, [("path_loopback".to_owned(), 0.0)].into());
     let told = made.facts.warnings[0].to_string();
     assert_eq!(told, r"1 of 3 pairs have no figure: n2 to n3: no\u{a}route");

@@ -1,14 +1,14 @@
-//! Whether the sums of a document of iperf3 agree with each other, with their streams and with their intervals.
+//! Checks whether sums of an iperf3 document agree with each other, with streams and intervals.
 
 use super::{Report, Stream, Sum, Sums, arrived_of, is_udp};
 use crate::plausible::{Messages, impossible_beside};
 use crate::quantity::{Quantity, Unit};
 
-/// How far sums of the same bytes may be apart: both ends start and stop counting at other moments.
+/// Tolerated ratio between counts of the same bytes at both ends.
 const TOLERANCE: f64 = 1.05;
-/// Bytes that the buffers of a stream hold, which only one end has counted.
+/// Bytes in the buffers of a stream, which only one end has counted.
 const BUFFERED_BYTES: f64 = (8 << 20) as f64;
-/// How near the seconds of two sums of the same time are.
+/// Tolerated relative difference between the times of two sums.
 const SAME_TIME: f64 = 0.03;
 
 /// Why nothing arrived in a direction, as far as the document shows.
@@ -21,7 +21,7 @@ pub(super) fn nothing_arrived(report: &Report, sums: &Sums<'_>) -> Option<String
     let is_none = |sum: &Option<Sum>| sum.as_ref().is_some_and(|sum| sum.bits_per_second == Some(0.0));
     let has_some = |sum: &Option<Sum>| sum.as_ref().is_some_and(|sum| sum.rate().is_some());
     let ended = report.error.is_none();
-    // A server does not learn what its client received.
+    // A server does not learn how much its client received.
     if ended && report.start.connecting_to.is_some() && is_none(received) && has_some(sent) && !has_some(sum)
     {
         return Some("nothing was received of what was sent".to_owned());
@@ -31,7 +31,7 @@ pub(super) fn nothing_arrived(report: &Report, sums: &Sums<'_>) -> Option<String
         .then(|| "nothing was sent and nothing was received".to_owned())
 }
 
-/// Which number of the sums of a direction cannot be true on any machine.
+/// Which number of a direction's sums is impossible on any machine.
 pub(super) fn absurd(sums: &Sums<'_>) -> Option<String> {
     sums.all().find_map(|sum| {
         let in_no_time = sum.seconds == Some(0.0) && sum.bytes.is_some_and(|bytes| bytes > 0.0);
@@ -44,7 +44,7 @@ pub(super) fn absurd(sums: &Sums<'_>) -> Option<String> {
     })
 }
 
-/// What a sum counts of datagrams: those that its end knows of.
+/// Counts of datagrams that the sum's end knows.
 fn datagrams(sum: &Sum) -> Messages {
     Messages {
         what: "datagrams",
@@ -55,13 +55,13 @@ fn datagrams(sum: &Sum) -> Messages {
     }
 }
 
-/// Datagrams that do not hold the bytes of their sum, or of which another share was lost than their counts give.
+/// Datagrams that do not match the bytes of their sum, or the lost share.
 fn other_than_datagrams(report: &Report, sums: &Sums<'_>) -> Option<String> {
     let size = report.start.test_start.blksize.filter(|_| is_udp(report));
     sums.all().find_map(|sum| Messages { bytes: sum.bytes.zip(size), ..datagrams(sum) }.contradiction())
 }
 
-/// More than twice the rate that the document says was asked for.
+/// A rate of more than twice the target rate.
 fn more_than_asked(report: &Report, sums: &Sums<'_>, buffers: f64) -> Option<String> {
     const TIMES: f64 = 2.0;
     let start = &report.start;
@@ -77,8 +77,9 @@ fn more_than_asked(report: &Report, sums: &Sums<'_>, buffers: f64) -> Option<Str
     Some(format!("it moved {rate} where {asked} was asked for"))
 }
 
-/// A stream of TCP that sent many times what its congestion window lets it send in a round trip. Both are looked at once an
-/// interval, so the window may have been larger in between; only Linux counts them in bytes and microseconds.
+/// A TCP stream that sent far more than its congestion window allows per round trip. Both are
+/// sampled once per interval, so the window may have been larger in between; only Linux counts them
+/// in bytes and microseconds.
 fn more_than_window(report: &Report, sums: &Sums<'_>) -> Option<String> {
     const TIMES: f64 = 20.0;
     let is_linux = report.start.system_info.as_deref().is_some_and(|uname| uname.starts_with("Linux "));
@@ -99,7 +100,7 @@ fn more_than_window(report: &Report, sums: &Sums<'_>) -> Option<String> {
     })
 }
 
-/// What in the document contradicts the sums of a direction.
+/// The first contradiction to the sums of a direction.
 pub(super) fn contradiction(report: &Report, sums: &Sums<'_>) -> Option<String> {
     let buffers = report.start.test_start.num_streams.unwrap_or(1.0).max(1.0) * BUFFERED_BYTES;
     more_than_sent(sums, buffers)
@@ -116,7 +117,7 @@ fn more_than_sent(sums: &Sums<'_>, buffers: f64) -> Option<String> {
     is_more.then(|| format!("its sender sent {} and its receiver received {}", moved(sent), moved(received)))
 }
 
-/// The streams of TCP, of which each end counts its own bytes.
+/// For TCP, each end of a stream counts its own bytes.
 fn other_than_streams(report: &Report, sums: &Sums<'_>, buffers: f64) -> Option<String> {
     let streams = &report.end.streams;
     if is_udp(report) || is_both_ways(report) || sums.is_back() || streams.is_empty() {
@@ -166,13 +167,13 @@ fn is_both_ways(report: &Report) -> bool {
     back.into_iter().any(Option::is_some) || directions.contains(&true) && directions.contains(&false)
 }
 
-/// Whether two counts of the same bytes agree; what is no number contradicts nothing.
+/// Whether two counts of the same bytes agree; NaN contradicts nothing.
 fn agree(one: f64, other: f64, buffers: f64) -> bool {
     let (least, most) = (one.min(other), one.max(other));
     most <= least * TOLERANCE + buffers
 }
 
-/// The bytes of a sum and its rate.
+/// The bytes and rate of a sum.
 fn moved(sum: &Sum) -> String {
     let rate = sum.bits_per_second.map(|rate| format!(" ({})", Quantity::new(rate, Unit::BitPerSecond)));
     format!("{}{}", bytes(sum.bytes.unwrap_or(f64::NAN)), rate.unwrap_or_default())

@@ -1,17 +1,16 @@
-//! The fields of an omni test of netperf, by key: from lines of KEY=VALUE (`-k`) or from CSV (`-o`).
+//! Fields of netperf's omni tests, by key: from KEY=VALUE lines (`-k`) or CSV (`-o`).
 
 use std::collections::BTreeMap;
 
-/// Fields by the keys of `-k`.
 pub(super) struct Fields(BTreeMap<String, String>);
 
 impl Fields {
-    /// The fields of the first result of a text; `None` if it has none.
+    /// The fields of the first result of a text.
     pub(super) fn of(text: &str) -> Option<Self> {
         Self::all(text).into_iter().next()
     }
 
-    /// The fields of each result: a text of keys is one, of CSV each row below a heading is.
+    /// The fields of each result: all KEY=VALUE lines, or a row of CSV below a heading.
     pub(super) fn all(text: &str) -> Vec<Self> {
         let lines = text.lines().filter_map(key_value);
         let known: BTreeMap<String, String> =
@@ -36,7 +35,7 @@ impl Fields {
         found
     }
 
-    /// Whether they are netperf's, and no other program's keys.
+    /// Whether the keys are netperf's, not another program's.
     pub(super) fn is_of_netperf(&self) -> bool {
         let has = |key: &str| self.0.contains_key(key);
         has("THROUGHPUT")
@@ -55,7 +54,7 @@ impl Fields {
     }
 }
 
-/// A line of KEY=VALUE.
+/// Parses a line KEY=VALUE.
 pub(super) fn key_value(line: &str) -> Option<(&str, &str)> {
     let (key, value) = line.split_once('=')?;
     let is_key = |b: u8| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_';
@@ -63,7 +62,7 @@ pub(super) fn key_value(line: &str) -> Option<(&str, &str)> {
         .then_some((key, value.trim()))
 }
 
-/// The cells of a line of CSV; a quoted one may have commas.
+/// The cells of a line of CSV; a quoted cell may contain commas.
 fn cells(line: &str) -> impl Iterator<Item = &str> {
     let mut is_quoted = false;
     line.split(move |c: char| {
@@ -73,7 +72,7 @@ fn cells(line: &str) -> impl Iterator<Item = &str> {
     .map(|cell| cell.trim().trim_matches('"'))
 }
 
-/// The key of `-k` whose field has this name in CSV.
+/// The key of `-k` for a column name in CSV.
 fn key(name: &str) -> String {
     let words = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
     let key = words.map(str::to_ascii_uppercase).collect::<Vec<_>>().join("_");
