@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::quantity::{self, Mix};
+use plimsoll_units::quantity::{self, Mix};
 
 pub use key::{Amount, Axis, KEYS, Key, Kind, SWEEP, Spacing};
 pub use pattern::{Pattern, glob};
@@ -267,7 +267,7 @@ impl FromStr for Case {
     type Err = CaseError;
 
     fn from_str(id: &str) -> Result<Self, CaseError> {
-        let bad = |why| CaseError::BadId { id: crate::text::shown(id), why };
+        let bad = |why| CaseError::BadId { id: plimsoll_units::text::shown(id), why };
         if id.len() > MAX_ID {
             return Err(bad("longer than 1024 bytes"));
         }

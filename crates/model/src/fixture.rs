@@ -3,15 +3,16 @@
 
 use std::collections::BTreeMap;
 
+use plimsoll_machine::disk::{Disk, DiskKind};
+use plimsoll_machine::{Machine, Root, Storage, storage};
+use plimsoll_stats::{Samples, Seed};
+use plimsoll_units::quantity::Unit;
+
 use crate::case::Case;
 use crate::limit::{Input, Kind, Limit, Source};
-use crate::machine::disk::{Disk, DiskKind};
-use crate::machine::{Machine, Root, Storage, storage};
 use crate::measurement::{Measurement, MetricResult, Point, Status};
 use crate::metric::Better;
-use crate::quantity::Unit;
 use crate::sample::{Beside, Conditions, Match, Paired};
-use crate::stats::{Samples, Seed};
 
 /// A small machine.
 pub fn machine() -> Machine {

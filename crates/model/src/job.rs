@@ -6,10 +6,10 @@ pub mod memory;
 
 pub use memory::{ArrayLayout, MemorySite, MemoryStream, PointerChase};
 
+use plimsoll_units::text::shown;
 use serde::{Deserialize, Serialize};
 
 use crate::case::Case;
-use crate::text::shown;
 
 /// Scope of a fixed amount of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

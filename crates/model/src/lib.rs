@@ -17,7 +17,3 @@ pub mod sample;
 pub mod view;
 pub mod warning;
 pub mod words;
-
-use plimsoll_machine as machine;
-use plimsoll_stats as stats;
-use plimsoll_units::{quantity, text};

@@ -13,14 +13,14 @@ pub use crate::warning::Note;
 
 use std::collections::BTreeMap;
 
+use plimsoll_stats::{ALL_BUT_EXCLUDED, Excluded, Samples, Seed, Summary, Timed};
+use plimsoll_units::quantity::{Unit, apart, percent};
 use serde::{Deserialize, Serialize};
 
 use crate::case::Case;
 use crate::limit::Limit;
 use crate::metric::Better;
-use crate::quantity::{Unit, apart, percent};
 use crate::sample::{self, Achieved, CannotMeasure, Cause, Conditions, Outcome, Sample, WrongAnswer};
-use crate::stats::{ALL_BUT_EXCLUDED, Excluded, Samples, Seed, Summary, Timed};
 
 /// Outcome of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::quantity::Unit;
+use plimsoll_units::quantity::Unit;
 
 /// Direction of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,10 +3,10 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
+use plimsoll_machine::{CpuSet, Machine};
 use serde::{Deserialize, Serialize};
 
 use crate::case::Case;
-use crate::machine::{CpuSet, Machine};
 use crate::plan::Group;
 
 /// Order in which threads take CPUs; after the last it restarts.
@@ -39,7 +39,7 @@ impl Placement {
             "compact" => return Ok(Self::Compact),
             list => list.parse::<CpuSet>(),
         };
-        let shown = crate::text::shown(word);
+        let shown = plimsoll_units::text::shown(word);
         match cpus {
             Err(_) => Err(format!("affinity must be spread, compact or CPUs such as 0-3: '{shown}' is not")),
             Ok(cpus) if cpus.is_empty() => Err("affinity: no CPU is named".to_owned()),
@@ -162,9 +162,10 @@ fn seats(machine: &Machine) -> Vec<Seat> {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_machine::Root;
+    use plimsoll_machine::cpu::Logical;
+
     use super::*;
-    use crate::machine::Root;
-    use crate::machine::cpu::Logical;
 
     /// Two sockets, two cores each: siblings are 0 and 4, 1 and 5 (socket 0), 2 and 6, 3 and 7.
     fn machine() -> Machine {

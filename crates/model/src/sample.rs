@@ -112,7 +112,7 @@ pub struct Offer {
     #[serde(default)]
     pub far_cpus: Vec<usize>,
     /// Filled test file, as a path that another process can open.
-    #[serde(default, with = "crate::text::path::option")]
+    #[serde(default, with = "plimsoll_units::text::path::option")]
     pub file: Option<PathBuf>,
     /// Size of the test file in bytes.
     #[serde(default)]

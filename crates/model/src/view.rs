@@ -3,11 +3,11 @@
 //! A finding is a pure function of the measurements. It exists only if the figures support it, and
 //! contains the figures that it rests on.
 
+use plimsoll_stats::{Rate, Scaling, scaling};
 use serde_json::Value;
 
 use crate::measurement::Measurement;
 use crate::metric::Better;
-use crate::stats::{Rate, Scaling, scaling};
 use crate::warning::Warning;
 
 /// Topics of findings, in the order of presentation.

@@ -10,9 +10,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::quantity::{apart, percent};
-use crate::stats::{EndedBy, MAX_SAMPLES, MOST_ROUNDS, MOSTLY_EXCLUDED};
-use crate::text::counted;
+use plimsoll_stats::{EndedBy, MAX_SAMPLES, MOST_ROUNDS, MOSTLY_EXCLUDED};
+use plimsoll_units::quantity::{apart, percent};
+use plimsoll_units::text::counted;
 
 pub use codes::{ENTRIES, Entry};
 

@@ -3,8 +3,9 @@
 //! Each benchmark declares the parts of its labels. Other parameters are appended as `name value`
 //! unless they have their usual value, so that different cases of a run have different labels.
 
+use plimsoll_units::quantity::{Quantity, Unit};
+
 use crate::case::{AT_ONCE, AT_ONCE_BACK, Case, EACH, Key, Value};
-use crate::quantity::{Quantity, Unit};
 
 /// A part of a label.
 #[derive(Clone, Copy, Debug)]

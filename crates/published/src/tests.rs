@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
-use plimsoll_bench as bench;
 use plimsoll_command::cli::{Common, What};
 use plimsoll_command::resolve;
 use plimsoll_machine::fixture::Fixture;
@@ -44,7 +43,7 @@ fn every_row_is_matched_to_a_case_or_says_why_not() {
             if CONDITIONS.contains(&matched.metric) {
                 continue;
             }
-            let metrics = bench::find(case.benchmark()).unwrap().metrics(case);
+            let metrics = plimsoll_bench::find(case.benchmark()).unwrap().metrics(case);
             let metric = metrics.iter().find(|metric| metric.name == matched.metric);
             let metric = metric.unwrap_or_else(|| panic!("{name}: {case} has no {}", matched.metric));
             let unit = matched.value.map_or(metric.unit, |(_, unit)| unit);

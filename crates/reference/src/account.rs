@@ -1,7 +1,7 @@
 //! Checks whether a tool's figure is possible, given its work and time. A misread column or unit
 //! gives a figure that contradicts them, and is refused.
 
-use crate::quantity::{Quantity, Unit, significant};
+use plimsoll_units::quantity::{Quantity, Unit, significant};
 
 /// Tolerated ratio between a figure and its work and time: set-up, rounding.
 const TOLERANCE: f64 = 1.1;
@@ -27,7 +27,7 @@ impl Seconds {
 
     /// Parses printed seconds, give or take half of the last digit. Fails if it is no number.
     pub fn printed(word: &str) -> Result<Self, String> {
-        let shown = || format!("its time is '{}'", crate::text::shown_within(word, 40));
+        let shown = || format!("its time is '{}'", plimsoll_units::text::shown_within(word, 40));
         let value: f64 = word.parse().map_err(|_| shown())?;
         let (digits, power) = word.split_once(['e', 'E']).unwrap_or((word, "0"));
         let decimals = digits.split_once('.').map_or(0, |(_, behind)| behind.len());

@@ -7,6 +7,13 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use crossbeam_channel::{Receiver, after, select, tick};
+use plimsoll_bench::{Prepared, subsystem_of};
+use plimsoll_bench_network::Address;
+use plimsoll_machine::Machine;
+use plimsoll_model::case::Case;
+use plimsoll_model::sample::{Amount, Beside, CannotMeasure, Cause, Facts, Offer, Sample};
+use plimsoll_model::warning::{Note, Warn};
+use plimsoll_system::leftover::{Registry, Scratch};
 
 use super::choice::{Choice, chosen};
 use super::fact;
@@ -18,13 +25,6 @@ use super::{
     Account, Against, Ask, Far, Found, Invocation, Listens, Output, Pairing, Pass, Peer, Reading, Search,
     Through, patience,
 };
-use crate::bench::{Prepared, subsystem_of};
-use crate::case::Case;
-use crate::leftover::{Registry, Scratch};
-use crate::machine::Machine;
-use crate::sample::{Amount, Beside, CannotMeasure, Cause, Facts, Offer, Sample};
-use crate::warning::{Note, Warn};
-use plimsoll_bench_network::Address;
 
 const SERVER_PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
 
@@ -248,7 +248,7 @@ impl Companions {
         let usual = tool.port.unwrap_or(1);
         let address =
             Address::parse_with(native.unwrap_or(far), usual).map_err(|why| format!("--server {why}"))?;
-        let (name, host) = (tool.name, crate::text::shown(address.host()));
+        let (name, host) = (tool.name, plimsoll_units::text::shown(address.host()));
         match (named, native) {
             (Some(server), _) if server.host == address.host() => return Ok(Some(server.clone())),
             (Some(_), _) => {
@@ -291,7 +291,7 @@ fn enough_space(directory: &Path, bytes: u64) -> Result<(), String> {
     if bytes > free {
         return Err(format!(
             "its file of {} would leave too little space on the disk; use a --dir with more",
-            crate::quantity::format_size(bytes)
+            plimsoll_units::quantity::format_size(bytes)
         ));
     }
     Ok(())
@@ -377,8 +377,10 @@ impl Runs {
         if !self.order.cpus.is_empty() {
             words.extend(bound(&self.order.cpus));
         }
-        words.push(crate::text::shown_bytes(self.order.program.as_os_str().as_encoded_bytes()));
-        words.extend(self.order.arguments.iter().map(|a| crate::text::shown_bytes(a.as_encoded_bytes())));
+        words.push(plimsoll_units::text::shown_bytes(self.order.program.as_os_str().as_encoded_bytes()));
+        words.extend(
+            self.order.arguments.iter().map(|a| plimsoll_units::text::shown_bytes(a.as_encoded_bytes())),
+        );
         words
     }
 
@@ -430,8 +432,10 @@ impl Runs {
         let text = match self.invocation.output {
             Output::Stdout => done.stdout,
             Output::Stderr => done.stderr.clone(),
-            Output::File(name) => crate::text::read_small(&self.scratch.path().join(name), MOST_BYTES)
-                .map_err(|why| CannotMeasure::environment(format!("its output {name}: {why}")))?,
+            Output::File(name) => {
+                plimsoll_units::text::read_small(&self.scratch.path().join(name), MOST_BYTES)
+                    .map_err(|why| CannotMeasure::environment(format!("its output {name}: {why}")))?
+            }
         };
         Ok(Answer { text, stderr: done.stderr, life })
     }
@@ -440,7 +444,7 @@ impl Runs {
     fn plausible(&self, answer: &Answer) -> Result<Reading, String> {
         let case = &self.making.case;
         let mut reading = self.found.peer.parse(case, &answer.text)?;
-        let metrics = crate::bench::find(case.benchmark()).map(|benchmark| benchmark.metrics(case));
+        let metrics = plimsoll_bench::find(case.benchmark()).map(|benchmark| benchmark.metrics(case));
         let metric = metrics.into_iter().flatten().find(|metric| metric.name == self.metric);
         let unit = metric.ok_or_else(|| format!("the case has no metric {}", self.metric))?.unit;
         let is_wrong = |value: f64, account: &Account| account.contradicts(value, unit, answer.life);

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use plimsoll_machine::Machine;
+use plimsoll_model::case::{Case, nearest};
+
 use super::search::NOT_INSTALLED;
 use super::{Found, Match, PEERS, Package, Pairing, Peer, Search};
-use crate::case::{Case, nearest};
-use crate::machine::Machine;
 
 /// Which tools `--against` selects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,7 +46,7 @@ fn known(name: &str) -> Result<&'static str, String> {
         if ["installed", "all"].contains(&name) {
             return format!("--against {name} and names of tools are mutually exclusive");
         }
-        let shown = crate::text::shown(name);
+        let shown = plimsoll_units::text::shown(name);
         let near = nearest(name, names()).map(|near| format!("did you mean '{near}'?"));
         let list = || format!("tools are {}, or installed, or all", names().collect::<Vec<_>>().join(", "));
         format!("--against must name reference tools: '{shown}' is not one; {}", near.unwrap_or_else(list))
@@ -143,7 +144,7 @@ fn asked_for(peer: &'static dyn Peer, search: &Search, case: &Case, machine: &Ma
     }
     let declined = peer.declines(case)?;
     let why = if of_a_node(case) { "its memory is that of its threads' own nodes" } else { declined };
-    let metric = crate::bench::find(case.benchmark())?.metrics(case).first()?.name;
+    let metric = plimsoll_bench::find(case.benchmark())?.metrics(case).first()?.name;
     let pairing = Pairing { metric, definition: Match::Related, note: "", seconds: 0.0, pairs: 0 };
     Some(Choice { pairing, found: Err(Absent { name: peer.tool().name, why: why.to_owned() }) })
 }
@@ -204,8 +205,9 @@ pub fn how_to_get(package: Package) -> String {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_machine::Root;
+
     use super::*;
-    use crate::machine::Root;
 
     #[test]
     fn a_named_tool_that_fits_no_case_is_told() {

@@ -1,7 +1,7 @@
 //! Facts that reference tools report about their runs: the parameters they used, and what decides
 //! their performance. Values are as printed.
 
-use crate::sample::Fact;
+use plimsoll_model::sample::Fact;
 
 const fn row(name: &'static str, about: &'static str) -> Fact<String> {
     Fact::new(name, about)

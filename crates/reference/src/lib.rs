@@ -2,17 +2,17 @@
 //! and one line in [`PEERS`].
 //!
 //! The code of a tool is pure: it turns a case into an [`Invocation`] and a text into a
-//! [`Reading`]. Paired with a case, a tool is a [`crate::bench::Prepared`] like the case itself.
+//! [`Reading`]. Paired with a case, a tool is a [`plimsoll_bench::Prepared`] like the case itself.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::case::Case;
-use crate::machine::Machine;
-pub use crate::sample::Match;
-use crate::sample::{Achieved, Fact, Offer};
+use plimsoll_machine::Machine;
+use plimsoll_model::case::Case;
+pub use plimsoll_model::sample::Match;
+use plimsoll_model::sample::{Achieved, Fact, Offer};
 
 mod account;
 mod beside;
@@ -31,18 +31,12 @@ mod through;
 mod tools;
 mod version;
 
-use plimsoll_bench as bench;
-use plimsoll_machine as machine;
-use plimsoll_model::{case, sample, warning};
-use plimsoll_system::{leftover, trust};
-use plimsoll_units::{quantity, text};
-
-pub use crate::trust::Trust;
 pub use account::{Account, Seconds};
 pub use beside::{Companion, Companions, Selection, Server as FarServer};
 pub use choice::{Against, how_to_get, idle, passed_over, remedy};
 pub use documents::read_all;
 pub use plausible::impossible;
+pub use plimsoll_system::trust::Trust;
 pub use search::Search;
 pub use stated::Stated;
 pub use through::Through;
@@ -240,7 +234,7 @@ impl Reading {
     /// Records a reported parameter.
     pub fn tell(&mut self, fact: &Fact<String>, value: impl ToString) {
         const MOST: usize = 200;
-        self.achieved.set(fact, text::shown_within(&value.to_string(), MOST));
+        self.achieved.set(fact, plimsoll_units::text::shown_within(&value.to_string(), MOST));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Checks whether numbers in results of any tool can be true: values, times, counts of messages.
 
-use crate::quantity::{Quantity, Unit, significant};
+use plimsoll_units::quantity::{Quantity, Unit, significant};
 
 /// Returns why no machine can have this value; `None` if one can.
 pub fn impossible(value: f64, unit: Unit) -> Option<String> {

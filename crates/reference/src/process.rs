@@ -279,13 +279,13 @@ pub fn failed(done: &Done) -> Option<String> {
     let words = |line: &&str| line.contains(char::is_alphanumeric);
     let last = |text: &str| text.lines().map(str::trim).rfind(words).map(str::to_owned);
     match last(&done.stderr).or_else(|| last(&done.stdout)) {
-        Some(said) => Some(format!("{how}: {}", crate::text::shown_within(&said, 200))),
+        Some(said) => Some(format!("{how}: {}", plimsoll_units::text::shown_within(&said, 200))),
         None => Some(how),
     }
 }
 
 fn shown(path: &Path) -> String {
-    crate::text::shown_bytes(path.as_os_str().as_encoded_bytes())
+    plimsoll_units::text::shown_bytes(path.as_os_str().as_encoded_bytes())
 }
 
 /// Replaces this process by another program, bound to `cpus` (empty: unchanged) and killed when its

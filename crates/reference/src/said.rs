@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use crate::case::Case;
+use plimsoll_model::case::Case;
 
 /// The answers of a run, by command. Clones share them.
 pub(super) struct Said<A>(Rc<RefCell<ByCommand<A>>>);

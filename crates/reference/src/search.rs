@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::trust::Trust;
+use plimsoll_system::trust::Trust;
 
 const ANYBODY_MAY_RUN: u32 = 0o111;
 

@@ -2,10 +2,11 @@
 //! plimsoll that has the same figure, so that the limits of that case apply. Whether a figure is
 //! possible is checked elsewhere.
 
-use crate::case::Case;
-use crate::quantity::Unit;
-use crate::sample::Sample;
-use crate::text::shown_within;
+use plimsoll_model::case::Case;
+use plimsoll_model::sample::Sample;
+use plimsoll_units::quantity::Unit;
+use plimsoll_units::text::shown_within;
+
 use crate::{Account, PEERS, Peer, other_tools};
 
 /// Most figures in one file.

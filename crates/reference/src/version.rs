@@ -4,11 +4,11 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use crossbeam_channel::never;
+use plimsoll_system::leftover::Registry;
 use sha2::{Digest, Sha256};
 
 use super::process::{Launcher, Order};
 use super::{Found, Package, Trust};
-use crate::leftover::Registry;
 
 /// Longest time to print a version. An interrupt waits: received here, the run would miss it.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
@@ -41,7 +41,7 @@ pub(super) fn ask_version(
         let done = ask(&Trust::here().program(Path::new("/usr/bin/dpkg-query")).ok()?, query)?;
         (done.status.success() && !done.stdout.is_empty()).then_some(done.stdout)
     };
-    told.or_else(packaged).map(|version| crate::text::shown_within(&version, 60))
+    told.or_else(packaged).map(|version| plimsoll_units::text::shown_within(&version, 60))
 }
 
 /// SHA-256 of a program's file in hexadecimal; `None` if the file cannot be read.
@@ -68,7 +68,7 @@ pub(super) fn libraries(order: &Order, part: &str, launcher: &Launcher) -> Vec<S
     let paths = done.stdout.lines().filter_map(|line| line.split_once(" => ")?.1.split_whitespace().next());
     let named = paths.filter(|path| path.contains(part));
     let real = named.filter_map(|path| std::fs::canonicalize(path).ok());
-    real.map(|path| crate::text::shown_bytes(path.as_os_str().as_encoded_bytes())).collect()
+    real.map(|path| plimsoll_units::text::shown_bytes(path.as_os_str().as_encoded_bytes())).collect()
 }
 
 #[cfg(test)]

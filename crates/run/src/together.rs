@@ -1,6 +1,5 @@
 //! Joins many short runs of a case into one outcome.
 
-use plimsoll_bench as bench;
 use plimsoll_model::sample::{Cause, Outcome, Sample};
 use plimsoll_model::warning::{Note, Warning};
 use plimsoll_stats::Outcome as Ending;
@@ -23,9 +22,9 @@ pub fn together(parts: Vec<Outcome>, cpus: usize) -> Option<Outcome> {
     let mut taken = Taken { samples, facts: source.facts.clone(), ..Taken::default() };
     taken.facts.warnings = warnings(&usable);
     let case = last.case.clone();
-    let headline = bench::find(case.benchmark()).and_then(|b| b.metrics(&case).first().copied());
+    let headline = plimsoll_bench::find(case.benchmark()).and_then(|b| b.metrics(&case).first().copied());
     taken.note_energy(headline);
-    let second = bench::subsystem_of(&case).second_cost;
+    let second = plimsoll_bench::subsystem_of(&case).second_cost;
     taken.remark(Ending::Fixed, ANY, second, cpus > 0 && case.crowding(cpus) > 0.0);
     // A run over time has no option that gives it more samples.
     taken.facts.warnings.retain(|note| note.code() != Warning::FEW);

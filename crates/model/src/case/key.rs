@@ -1,7 +1,8 @@
 //! Parameters: [`KEYS`] is the one list of their names, for flags, plan files and ids.
 
+use plimsoll_units::quantity::{self, Sizes};
+
 use super::{CaseError, Value, nearest};
-use crate::quantity::{self, Sizes};
 
 /// Kind of a parameter's values, which defines their syntax.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -313,7 +314,7 @@ impl Key {
     /// Returns the parameter with this name; the error suggests the nearest.
     pub fn find(name: &str) -> Result<&'static Key, CaseError> {
         KEYS.iter().find(|k| k.name == name).ok_or_else(|| CaseError::UnknownKey {
-            name: crate::text::shown(name),
+            name: plimsoll_units::text::shown(name),
             nearest: nearest(name, KEYS.iter().map(|k| k.name)),
         })
     }
@@ -339,7 +340,9 @@ impl Key {
             Kind::Time => quantity::parse_duration(text).map(Value::Time).map_err(|e| bad(e.to_string())),
             Kind::Rate => quantity::parse_rate(text).map(Value::Rate).map_err(|e| bad(e.to_string())),
             Kind::Switch if text == "on" || text == "off" => Ok(Value::Word(text.to_owned())),
-            Kind::Switch => Err(bad(format!("must be on or off: '{}' is neither", crate::text::shown(text)))),
+            Kind::Switch => {
+                Err(bad(format!("must be on or off: '{}' is neither", plimsoll_units::text::shown(text))))
+            }
             Kind::Word if text.is_empty() => Err(bad("must be a name: it is empty".to_owned())),
             Kind::Word if text.len() > 256 => Err(bad("must have at most 256 bytes".to_owned())),
             Kind::Word => Ok(Value::Word(text.to_owned())),

@@ -43,7 +43,7 @@ impl Pattern {
 /// Parses a glob on case ids; `*` also matches `/`. The error is safe to print.
 pub fn glob(text: &str) -> Result<GlobMatcher, String> {
     let glob = GlobBuilder::new(text).literal_separator(false).build();
-    glob.map(|glob| glob.compile_matcher()).map_err(|e| crate::text::shown(&e.to_string()))
+    glob.map(|glob| glob.compile_matcher()).map_err(|e| plimsoll_units::text::shown(&e.to_string()))
 }
 
 #[cfg(test)]

@@ -6,12 +6,12 @@ use std::fmt;
 use std::time::Duration;
 
 use plimsoll_metal::uring::Polling;
+use plimsoll_units::quantity::{Mix, format_duration, format_size, parse_duration};
+use plimsoll_units::text::shown;
 use serde::{Deserialize, Serialize};
 
 use super::{Scaling, meaning, scaling};
 use crate::case::{Case, Value};
-use crate::quantity::{Mix, format_duration, format_size, parse_duration};
-use crate::text::shown;
 
 pub use order::{BlockOrder, FileZones, STRIDE_BLOCKS};
 

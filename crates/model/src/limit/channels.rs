@@ -3,14 +3,15 @@
 
 use std::collections::BTreeSet;
 
+use plimsoll_machine::Machine;
+use plimsoll_machine::smbios::Module;
+use plimsoll_machine::virtualisation::{NITRO, Virtualisation};
+use plimsoll_units::text::counted;
+
 use super::microarchitecture::SocketMemory;
 use super::{Input, Kind, Limit, Source};
 use crate::case::Case;
-use crate::machine::Machine;
-use crate::machine::smbios::Module;
-use crate::machine::virtualisation::{NITRO, Virtualisation};
 use crate::place::placed;
-use crate::text::counted;
 
 /// Name of the input that every limit of channels has, and no other.
 pub const CHANNELS: &str = "channels";
@@ -216,8 +217,9 @@ fn sockets(machine: &Machine, case: &Case) -> Result<(f64, f64), String> {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_machine::fixture::{Fault, Fixture, Slot, table};
+
     use super::*;
-    use crate::machine::fixture::{Fault, Fixture, Slot, table};
 
     const TABLE: &str = "sys/firmware/dmi/tables/DMI";
     const SPEED: u16 = 2666;
@@ -348,7 +350,7 @@ mod tests {
     fn memory_without_cpus_is_on_no_sockets_channels() -> Result<(), Fault> {
         let mut machine = xeon(|_| true)?;
         let node = machine.memory.nodes.last_mut().ok_or("no node")?;
-        node.cpus = crate::machine::CpuSet::default();
+        node.cpus = plimsoll_machine::CpuSet::default();
         let id = node.id as u64;
         let why = carried(&machine, &on(1).with_count("node", id)).unwrap_err();
         assert!(why.contains("has no CPUs"), "{why}");

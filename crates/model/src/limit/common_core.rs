@@ -1,7 +1,8 @@
 //! Limits of a guest's CPUs that shared a core before the run: the host may have moved them since.
 
+use plimsoll_machine::CpuSet;
+
 use super::{Limit, Question, Source};
-use crate::machine::CpuSet;
 use crate::place::placed;
 
 /// Returns the limits of CPUs that may share a core. If some shared one before the run, these are
@@ -39,10 +40,11 @@ pub fn wherever_they_run<E>(
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_machine::{Machine, Root};
+
     use super::*;
     use crate::case::Case;
     use crate::limit::{Evidence, Kind};
-    use crate::machine::{Machine, Root};
 
     fn of(hidden: &[&str]) -> Vec<Limit> {
         let mut machine = Machine::discover(&Root::at("/nonexistent"));

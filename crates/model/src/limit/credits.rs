@@ -2,9 +2,10 @@
 //! see how many are left, so the limit assumes the most that the instance type can hold and only
 //! the time that this case was busy. If earlier work used them up, steal time shows it.
 
+use plimsoll_units::quantity::{Quantity, Unit, percent};
+
 use super::device::Burstable;
 use super::{Input, Kind, Limit, Question, Source, median};
-use crate::quantity::{Quantity, Unit, percent};
 
 /// Name of the input that limits by credits have, and no other: the time until they are used up.
 pub(super) const LASTS: &str = "lasts";
@@ -58,10 +59,11 @@ fn said(row: &Burstable, lasts: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_machine::fixture::Fixture;
+
     use super::*;
     use crate::case::Case;
     use crate::limit::Evidence;
-    use crate::machine::fixture::Fixture;
     use crate::sample::Sample;
 
     #[test]
@@ -71,7 +73,7 @@ mod tests {
         let hour = |_| Sample { elapsed: 3600.0, ..Sample::default() };
         let samples: Vec<Sample> = (0..4).map(hour).collect();
         let full = Limit::fixed(Kind::Ceiling, Source::Derived, 48e9, "", Vec::new());
-        let of = |machine: &crate::machine::Machine| {
+        let of = |machine: &plimsoll_machine::Machine| {
             let evidence = Evidence::default();
             credits(&Question { machine, case: &case, metric: "rate", samples: &samples, evidence }, &full)
         };

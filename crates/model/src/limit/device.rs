@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use crate::machine::{Disk, Virtualisation};
+use plimsoll_machine::{Disk, Virtualisation};
 
 const DEVICES: &str = include_str!("../../../../data/devices.toml");
 const INSTANCES: &str = include_str!("../../../../data/instances.toml");
@@ -225,8 +225,9 @@ impl<'a> Promise<'a> {
 mod tests {
     use std::collections::HashSet;
 
+    use plimsoll_machine::fixture::Fixture;
+
     use super::*;
-    use crate::machine::fixture::Fixture;
 
     /// From the lists that the file names: Graviton4 as r8g, the rest from 8xlarge.
     #[test]

@@ -30,7 +30,7 @@ pub fn evaluate(text: &str, inputs: &BTreeMap<String, f64>) -> Result<f64, Strin
 }
 
 fn shown(text: &str) -> String {
-    crate::text::shown_within(text, 40)
+    plimsoll_units::text::shown_within(text, 40)
 }
 
 struct Parser<'a> {

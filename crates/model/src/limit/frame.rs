@@ -1,7 +1,8 @@
 //! Sizes of packet and frame headers, in bytes.
 
+use plimsoll_machine::Machine;
+
 use super::Limit;
-use crate::machine::Machine;
 
 /// Explanation of a figure past the limit of the link.
 pub const PASSED_BY: &str = "the traffic did not cross the link";

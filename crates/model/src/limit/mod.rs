@@ -19,11 +19,11 @@ use serde::{Deserialize, Serialize};
 
 pub use channels::CHANNELS;
 
-pub use crate::stats::median;
+use plimsoll_machine::Machine;
+pub use plimsoll_stats::median;
+use plimsoll_units::quantity::{Quantity, Unit};
 
 use crate::case::Case;
-use crate::machine::Machine;
-use crate::quantity::{Quantity, Unit};
 use crate::sample::{Condition, Outcome, Sample};
 
 /// Side of the figure on which the limit is.

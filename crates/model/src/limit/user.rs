@@ -15,12 +15,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use plimsoll_units::quantity::Unit;
 use serde::Deserialize;
 
 use super::{Input, Kind, Limit, Source, formula};
 use crate::case::{Case, Pattern};
 use crate::metric::Metric;
-use crate::quantity::Unit;
 
 /// Advice for limits of virtual disks and links, which software cannot see.
 pub const OF_VIRTUAL_DEVICES: &str = "give it with --limits FILE, such as examples/limits-vm.toml";
@@ -69,9 +69,9 @@ struct Row {
 impl UserLimits {
     /// Reads a limits file. The error is one line, with line and column if possible.
     pub fn read(path: &Path) -> Result<Self, String> {
-        let file = crate::text::shown_bytes(path.as_os_str().as_encoded_bytes());
-        let text =
-            crate::text::read_small(path, MAX_BYTES).map_err(|why| format!("--limits {file}: {why}"))?;
+        let file = plimsoll_units::text::shown_bytes(path.as_os_str().as_encoded_bytes());
+        let text = plimsoll_units::text::read_small(path, MAX_BYTES)
+            .map_err(|why| format!("--limits {file}: {why}"))?;
         Self::parse(&text).map_err(|why| format!("--limits {file}{why}"))
     }
 
@@ -84,11 +84,11 @@ impl UserLimits {
     pub fn parse(text: &str) -> Result<Self, String> {
         let file: File = toml::from_str(text).map_err(|e| {
             let start = e.span().map_or(0, |span| span.start);
-            let (line, column) = crate::text::Lines::new(text).position(start);
+            let (line, column) = plimsoll_units::text::Lines::new(text).position(start);
             let key =
                 text.lines().nth(line - 1).and_then(|line| line.split_once('=')).map(|(key, _)| key.trim());
             let why = told(e.message(), key.unwrap_or("limit"));
-            format!(", line {line}, column {column}: {}", crate::text::shown(&why))
+            format!(", line {line}, column {column}: {}", plimsoll_units::text::shown(&why))
         })?;
         let given = file
             .limit
@@ -124,7 +124,7 @@ impl Given {
 
     fn fit(&self, benchmarks: &[(&str, &[Metric])]) -> Result<(), String> {
         let Row { glob, metric, unit, .. } = &self.row;
-        let (glob, metric) = (crate::text::shown(glob), crate::text::shown(metric));
+        let (glob, metric) = (plimsoll_units::text::shown(glob), plimsoll_units::text::shown(metric));
         // Pattern of the benchmark; if it is invalid by itself, any benchmark may match.
         let before = Pattern::parse(self.row.glob.split('/').next().unwrap_or_default());
         let meant = |name: &str| before.as_ref().map_or(true, |before| before.matches(name));
@@ -181,7 +181,10 @@ impl Row {
     /// Returns the given value or the result of the formula.
     fn known_value(&self) -> Result<f64, String> {
         if let Some((name, value)) = self.inputs.iter().find(|(_, value)| !value.is_finite()) {
-            return Err(format!("inputs: {} = {value} is not a finite number", crate::text::shown(name)));
+            return Err(format!(
+                "inputs: {} = {value} is not a finite number",
+                plimsoll_units::text::shown(name)
+            ));
         }
         match (self.value, &self.formula) {
             (Some(_), Some(_)) => Err("it has a value and a formula; give one of them".to_owned()),
@@ -198,17 +201,19 @@ impl Row {
     }
 
     fn limit(&self, value: f64) -> Limit {
-        let from = crate::text::shown(&self.source);
-        let input = |name: &str, value, unit: &str| Input::new(&crate::text::shown(name), value, unit, &from);
+        let from = plimsoll_units::text::shown(&self.source);
+        let input = |name: &str, value, unit: &str| {
+            Input::new(&plimsoll_units::text::shown(name), value, unit, &from)
+        };
         let (formula, inputs) = match &self.formula {
             Some(text) => {
                 let inputs = self.inputs.iter().map(|(name, value)| input(name, *value, "1"));
-                (crate::text::shown(text), inputs.collect())
+                (plimsoll_units::text::shown(text), inputs.collect())
             }
             None => ("as given".to_owned(), vec![input("value", value, self.unit.name())]),
         };
         let mut limit = Limit::fixed(self.kind, Source::User, value, &formula, inputs);
-        limit.reason = self.note.as_deref().map(crate::text::shown);
+        limit.reason = self.note.as_deref().map(plimsoll_units::text::shown);
         limit
     }
 }

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use plimsoll_stats::{Ratio, Verdict};
 use serde::{Deserialize, Serialize};
 
 use super::Note;
 use crate::limit::Limit;
 use crate::sample::{Achieved, Beside, Match};
-use crate::stats::{Ratio, Verdict};
 
 /// Whether a tool gave figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -10,12 +10,12 @@ mod value;
 use std::ops::Range;
 use std::path::Path;
 
+use plimsoll_units::text::Lines;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::case::nearest;
 use crate::plan::{Group, How, Places};
-use crate::text::Lines;
 use value::{bounded, count, text, texts};
 
 pub use group::GROUP_KEYS;
@@ -158,9 +158,9 @@ enum Origin {
 
 /// Reads a plan file; see [`parse`] for errors.
 pub fn read(path: &Path) -> Result<PlanFile, Vec<FileError>> {
-    let file = crate::text::shown_bytes(path.as_os_str().as_encoded_bytes());
+    let file = plimsoll_units::text::shown_bytes(path.as_os_str().as_encoded_bytes());
     let unreadable = |why: String| vec![FileError::Unreadable { file: file.clone(), why }];
-    let text = crate::text::read_small(path, MAX_BYTES).map_err(unreadable)?;
+    let text = plimsoll_units::text::read_small(path, MAX_BYTES).map_err(unreadable)?;
     parse(&file, &text)
 }
 
@@ -185,7 +185,7 @@ fn parsed(file: &str, text: &str, origin: Origin) -> Result<PlanFile, Vec<FileEr
     let not_toml = |message: &str| {
         format!(
             "{}; a plan is a TOML file: write text in quotes and lists in brackets",
-            crate::text::shown(message)
+            plimsoll_units::text::shown(message)
         )
     };
     let table = DeTable::parse(text)
@@ -241,7 +241,7 @@ impl Wrong {
     fn key(name: &str, candidates: &[&'static str]) -> Self {
         let known = spelled(name);
         let refused = REFUSED.iter().find(|(names, _)| names.contains(&known.as_str()));
-        let name = crate::text::shown(name);
+        let name = plimsoll_units::text::shown(name);
         let hint = match (refused, nearest(&name, candidates.iter().copied())) {
             (Some((_, why)), _) => (*why).to_owned(),
             (None, Some(near)) => format!("did you mean '{near}'?"),

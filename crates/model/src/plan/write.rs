@@ -2,10 +2,11 @@
 
 use std::fmt::Write as _;
 
+use plimsoll_units::quantity::format_duration;
+
 use super::file::PlanFile;
 use super::{Exclude, Group, How};
 use crate::case::Value;
-use crate::quantity::format_duration;
 
 /// Returns the plan as TOML.
 pub fn text(plan: &PlanFile) -> String {

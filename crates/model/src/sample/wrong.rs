@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::text::counted;
+use plimsoll_units::text::counted;
 
 /// A wrong result, which voids the measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

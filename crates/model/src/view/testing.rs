@@ -1,12 +1,13 @@
 //! Synthetic measurements for tests of findings, also of other crates (feature `testing`).
 #![allow(clippy::unwrap_used)]
 
+use plimsoll_stats::{Samples, Seed};
+use plimsoll_units::quantity::Unit;
+
 use crate::case::Case;
 use crate::measurement::{Measurement, MetricResult, Note, Status};
 use crate::metric::Better;
-use crate::quantity::Unit;
 use crate::sample::Conditions;
-use crate::stats::{Samples, Seed};
 
 /// A successful measurement of `id` whose headline has these samples.
 pub fn measured(id: &str, unit: Unit, better: Better, samples: &[f64]) -> Measurement {

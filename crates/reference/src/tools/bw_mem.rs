@@ -3,14 +3,15 @@
 //! It prints 10⁶ bytes and 10⁶ bytes/s of all processes to standard error, and counts a copied byte
 //! once. `rd` and `wr` touch a quarter of the words, so the variants that touch all are used.
 
+use plimsoll_machine::Machine;
+use plimsoll_metal::stream::StreamOp;
+use plimsoll_model::case::Case;
+use plimsoll_model::job::MemoryStream;
+
 use super::super::{
     Account, Ask, Invocation, Match, Output, Package, Pairing, Peer, Reading, Seconds, Tool, fact,
 };
 use super::words;
-use crate::case::Case;
-use crate::machine::Machine;
-use plimsoll_metal::stream::StreamOp;
-use plimsoll_model::job::MemoryStream;
 
 pub(super) struct BwMem;
 

@@ -13,16 +13,16 @@ mod stated;
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
-
-use super::super::{Ask, Invocation, Match, Package, Pairing, Peer, Reading, Stated, Tool, fact, json};
-use super::{only, words};
-use crate::case::Case;
-use crate::machine::Machine;
+use plimsoll_machine::Machine;
+use plimsoll_model::case::Case;
 use plimsoll_model::job::disk::{
     ArrivalProcess, BlockOrder, BlockSizes, CacheMode, DiskEngine, DiskOperation, DiskTransfers, Flush,
     FsyncLoad, MAX_SMALL_BLOCK_BYTES, STRIDE_BLOCKS, SyncCall, WriteThrough,
 };
+use serde_json::Value;
+
+use super::super::{Ask, Invocation, Match, Package, Pairing, Peer, Reading, Stated, Tool, fact, json};
+use super::{only, words};
 use report::Report;
 
 pub(super) struct Fio;
@@ -563,7 +563,7 @@ mod tests {
 
     #[test]
     fn what_it_cannot_do_alike_is_declined_with_a_reason() {
-        let machine = Machine::discover(&crate::machine::Root::at("/nonexistent"));
+        let machine = Machine::discover(&plimsoll_machine::Root::at("/nonexistent"));
         for id in [
             "op=copy/pattern=sequential/block=1M/depth=1",
             "op=trim/pattern=random/block=1M/depth=1",

@@ -6,14 +6,15 @@
 
 mod stated;
 
+use plimsoll_machine::Machine;
+use plimsoll_model::case::Case;
+use plimsoll_model::job::MemoryStream;
+use plimsoll_model::sample::Fact;
+
 use super::super::{
     Account, Ask, Invocation, Match, Output, Package, Pairing, Peer, Reading, Seconds, Stated, Tool, fact,
 };
 use super::{hpl, number_after, stream};
-use crate::case::Case;
-use crate::machine::Machine;
-use crate::sample::Fact;
-use plimsoll_model::job::MemoryStream;
 
 pub(super) struct Hpcc;
 
@@ -91,7 +92,10 @@ fn of_all(section: &str, op: &str, processes: f64, of_one: &Reading) -> Result<R
 fn summary(text: &str, key: &str) -> Result<f64, String> {
     let value = text.split_inclusive('\n').find_map(|line| line.strip_prefix(key)?.strip_suffix('\n'));
     let value = value.ok_or_else(|| format!("its summary has no {}", key.trim_end_matches('=')))?;
-    value.trim().parse().map_err(|_| format!("its {key} is '{}'", crate::text::shown_within(value, 40)))
+    value
+        .trim()
+        .parse()
+        .map_err(|_| format!("its {key} is '{}'", plimsoll_units::text::shown_within(value, 40)))
 }
 
 /// Elements of each of the case's arrays.
@@ -259,8 +263,8 @@ mod tests {
 
     #[test]
     fn all_operations_are_asked_for_by_one_command_and_too_large_arrays_are_shortened() {
-        let machine = crate::machine::fixture::Fixture::open("firecracker-zen4").unwrap().machine();
-        let offer = crate::sample::Offer::default();
+        let machine = plimsoll_machine::fixture::Fixture::open("firecracker-zen4").unwrap().machine();
+        let offer = plimsoll_model::sample::Offer::default();
         let invoked = |id: &str| {
             let case: Case = id.parse().unwrap();
             let far = crate::Far::Here(1);

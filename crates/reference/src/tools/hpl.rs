@@ -5,10 +5,11 @@
 //! measured; `cpu.hpl` has one process per node. OpenBLAS gets the core type of the case's
 //! instruction set.
 
-use super::super::{Account, Ask, Match, Pairing, Reading, Seconds, fact};
-use crate::case::Case;
-use crate::sample::Fact;
 use plimsoll_bench_cpu::operations;
+use plimsoll_model::case::Case;
+use plimsoll_model::sample::Fact;
+
+use super::super::{Account, Ask, Match, Pairing, Reading, Seconds, fact};
 
 /// Benchmarks that solve the same system.
 pub(super) const BENCHMARKS: &[&str] = &["cpu.linpack", "cpu.hpl"];
@@ -103,7 +104,9 @@ pub(super) fn input(case: &Case) -> Result<String, String> {
 /// OpenBLAS's core type, from standard error.
 pub(super) fn core_type(stderr: &str) -> Vec<(Fact<String>, String)> {
     let core = stderr.lines().find_map(|line| line.strip_prefix("Core: "));
-    core.map(|core| (fact::BLAS_CORE, crate::text::shown_within(core.trim(), 40))).into_iter().collect()
+    core.map(|core| (fact::BLAS_CORE, plimsoll_units::text::shown_within(core.trim(), 40)))
+        .into_iter()
+        .collect()
 }
 
 /// The words of a result line, `WR11C2R4 N NB P Q Time Gflops`; builds for accelerators have more.
@@ -127,7 +130,7 @@ pub(super) fn parse(case: &Case, text: &str) -> Result<Reading, String> {
     let words = result.next().ok_or("its output has no line of result (T/V N NB P Q Time Gflops)")?;
     let number = |at: usize, name: &str| -> Result<f64, String> {
         let word = words.get(at).copied().unwrap_or_default();
-        word.parse().map_err(|_| format!("its {name} is '{}'", crate::text::shown_within(word, 40)))
+        word.parse().map_err(|_| format!("its {name} is '{}'", plimsoll_units::text::shown_within(word, 40)))
     };
     let checked = text.lines().find(|line| line.starts_with("||Ax-b||"));
     let residual = checked.and_then(|line| line.split('=').next_back()?.split_whitespace().next());

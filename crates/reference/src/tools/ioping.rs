@@ -4,13 +4,14 @@
 //! `-B` prints one line (manual, "Raw statistics"): requests, their time in ns, requests/s,
 //! bytes/s, minimum, mean, maximum and deviation in ns, then count and time of the whole run.
 
-use super::super::{Account, Ask, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Tool, fact};
-use super::words;
-use crate::case::Case;
-use crate::machine::Machine;
+use plimsoll_machine::Machine;
+use plimsoll_model::case::Case;
 use plimsoll_model::job::disk::{
     BlockOrder, BlockSizes, CacheMode, DiskEngine, DiskOperation, DiskTransfers,
 };
+
+use super::super::{Account, Ask, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Tool, fact};
+use super::words;
 
 pub(super) struct Ioping;
 

@@ -7,15 +7,16 @@
 //! are allocated already, and the other gives a separate figure. Several threads use the throughput
 //! mode: a process and a file each, and the sum is printed.
 
+use plimsoll_machine::Machine;
+use plimsoll_model::case::Case;
+use plimsoll_model::job::disk::{
+    BlockOrder, BlockSizes, CacheMode, DiskEngine, DiskOperation, DiskTransfers, TransferAmount,
+};
+
 use super::super::{
     Account, Ask, Invocation, Match, Package, Pairing, Pass, Peer, Reading, Seconds, Tool, fact,
 };
 use super::{only, words};
-use crate::case::Case;
-use crate::machine::Machine;
-use plimsoll_model::job::disk::{
-    BlockOrder, BlockSizes, CacheMode, DiskEngine, DiskOperation, DiskTransfers, TransferAmount,
-};
 
 pub(super) struct Iozone;
 
@@ -430,8 +431,8 @@ mod tests {
 
     #[test]
     fn several_processes_answer_for_both_directions_in_one_call() {
-        let machine = crate::machine::fixture::Fixture::open("firecracker-zen4").unwrap().machine();
-        let offer = crate::sample::Offer::default();
+        let machine = plimsoll_machine::fixture::Fixture::open("firecracker-zen4").unwrap().machine();
+        let offer = plimsoll_model::sample::Offer::default();
         let arguments = |what: &str, threads: u8| {
             let (op, pattern) = what.split_once(' ').unwrap();
             let id = format!(

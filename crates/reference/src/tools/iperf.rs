@@ -5,12 +5,13 @@
 
 mod stated;
 
+use plimsoll_machine::Machine;
+use plimsoll_model::case::Case;
+
 use super::super::{
     Account, Ask, Invocation, Listens, Match, Package, Pairing, Peer, Reading, Seconds, Stated, Tool, fact,
 };
 use super::{Call, only, rate, two_ends, words};
-use crate::case::Case;
-use crate::machine::Machine;
 
 pub(super) struct Iperf;
 

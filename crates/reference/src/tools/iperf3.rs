@@ -5,14 +5,14 @@
 
 mod stated;
 
+use plimsoll_machine::Machine;
+use plimsoll_model::case::{Case, Value};
 use serde::Deserialize;
 
 use super::super::{
     Account, Ask, Invocation, Listens, Match, Package, Pairing, Peer, Reading, Seconds, Stated, Tool, fact,
 };
 use super::{Call, only, rate, two_ends, whole_seconds, words};
-use crate::case::{Case, Value};
-use crate::machine::Machine;
 
 pub(super) struct Iperf3;
 
@@ -103,7 +103,7 @@ impl Peer for Iperf3 {
         let report: Report =
             serde_json::from_str(&text[start..]).map_err(|e| format!("its JSON cannot be read: {e}"))?;
         if let Some(error) = report.error {
-            return Err(crate::text::shown_within(&error, 200));
+            return Err(plimsoll_units::text::shown_within(&error, 200));
         }
         let end = report.end.ok_or("its JSON has no end")?;
         let there = end.sum_received.ok_or("its JSON has no end.sum_received")?;

@@ -5,13 +5,14 @@
 //! only by name. Starting it takes longer than a loop, so one call runs the loops of several cases.
 //! A runtime without a compiler (JRE) cannot run a source file.
 
+use plimsoll_machine::Machine;
+use plimsoll_model::case::Case;
+use plimsoll_model::job::disk::{BlockSizes, CacheMode, DiskEngine, DiskTransfers};
+
 use super::super::{
     Account, Ask, Far, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Tool, fact,
 };
 use super::only;
-use crate::case::Case;
-use crate::machine::Machine;
-use plimsoll_model::job::disk::{BlockSizes, CacheMode, DiskEngine, DiskTransfers};
 
 pub(super) struct Java;
 
@@ -176,7 +177,7 @@ impl Peer for Java {
         };
         let number = |key: &str| {
             let text = word(key).ok_or_else(|| format!("its line has no {key}"))?;
-            let shown = || format!("its {key} is '{}'", crate::text::shown_within(text, 40));
+            let shown = || format!("its {key} is '{}'", plimsoll_units::text::shown_within(text, 40));
             text.parse::<f64>().map_err(|_| shown())
         };
         let block = file.as_ref().filter(|_| metric == "throughput").map_or(1.0, |file| file.block as f64);

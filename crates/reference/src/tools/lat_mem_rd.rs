@@ -7,16 +7,17 @@
 
 mod stated;
 
+use plimsoll_machine::Machine;
+use plimsoll_metal::buffer::Pages;
+use plimsoll_model::case::Case;
+use plimsoll_model::job::PointerChase;
+
 use super::super::{
     Account, Ask, Invocation, Match, Output, Package, Pairing, Peer, Reading, Seconds, Stated, Tool, fact,
 };
 use super::bw_mem::{DIRECTORIES, environment};
 use super::last_level_bytes;
 use super::words;
-use crate::case::Case;
-use crate::machine::Machine;
-use plimsoll_metal::buffer::Pages;
-use plimsoll_model::job::PointerChase;
 
 pub(super) struct LatMemRd;
 

@@ -5,14 +5,15 @@
 
 mod stated;
 
+use plimsoll_machine::Machine;
+use plimsoll_metal::stream::StreamOp;
+use plimsoll_model::case::Case;
+use plimsoll_model::job::{MemorySite, MemoryStream};
+
 use super::super::{
     Account, Ask, Invocation, Match, Output, Package, Pairing, Peer, Reading, Seconds, Stated, Tool, fact,
 };
 use super::{last_level_bytes, number_after, word_after};
-use crate::case::Case;
-use crate::machine::Machine;
-use plimsoll_metal::stream::StreamOp;
-use plimsoll_model::job::{MemorySite, MemoryStream};
 
 pub(super) struct LikwidBench;
 

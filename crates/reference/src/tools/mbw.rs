@@ -4,14 +4,15 @@
 
 mod stated;
 
+use plimsoll_machine::Machine;
+use plimsoll_metal::stream::StreamOp;
+use plimsoll_model::case::Case;
+use plimsoll_model::job::MemoryStream;
+
 use super::super::{
     Account, Ask, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Stated, Tool, fact,
 };
 use super::{number_after, word_after};
-use crate::case::Case;
-use crate::machine::Machine;
-use plimsoll_metal::stream::StreamOp;
-use plimsoll_model::job::MemoryStream;
 
 pub(super) struct Mbw;
 

@@ -27,9 +27,10 @@ mod xlinpack;
 #[path = "tests/golden.rs"]
 mod golden;
 
+use plimsoll_model::case::{Case, Value};
+use plimsoll_model::sample::Offer;
+
 use super::{Ask, Invocation, Listens, Peer, Server};
-use crate::case::{Case, Value};
-use crate::sample::Offer;
 
 /// All reference tools, in the order of subsystems; a new one is one file and one line here.
 pub const PEERS: &[&dyn Peer] = &[
@@ -91,7 +92,7 @@ fn number_after(text: &str, label: &str) -> Result<f64, String> {
         format!(
             "'{}' is followed by '{}', which is no number",
             label.trim(),
-            crate::text::shown_within(word, 40)
+            plimsoll_units::text::shown_within(word, 40)
         )
     })
 }
@@ -145,7 +146,7 @@ fn rate(case: &Case) -> Option<f64> {
     }
 }
 
-fn last_level_bytes(machine: &crate::machine::Machine) -> Option<u64> {
+fn last_level_bytes(machine: &plimsoll_machine::Machine) -> Option<u64> {
     machine.cpu.last_level_bytes()
 }
 

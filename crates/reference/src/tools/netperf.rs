@@ -5,13 +5,14 @@
 
 mod stated;
 
+use plimsoll_machine::Machine;
+use plimsoll_model::case::Case;
+
 use super::super::{
     Account, Ask, Far, Invocation, Listens, Match, Package, Pairing, Peer, Reading, Seconds, Stated, Tool,
     fact,
 };
 use super::{Call, only, two_ends, whole_seconds, words};
-use crate::case::Case;
-use crate::machine::Machine;
 
 pub(super) struct Netperf;
 
@@ -47,7 +48,7 @@ fn word<'a>(text: &'a str, key: &str) -> Result<&'a str, String> {
 
 fn value(text: &str, key: &str) -> Result<f64, String> {
     let value = word(text, key)?;
-    value.parse().map_err(|_| format!("its {key} is '{}'", crate::text::shown_within(value, 40)))
+    value.parse().map_err(|_| format!("its {key} is '{}'", plimsoll_units::text::shown_within(value, 40)))
 }
 
 const TOOL: Tool = Tool {

@@ -3,12 +3,13 @@
 //! With `-aead` a call includes nonce, 13 bytes of header, the block in place, and the tag; a
 //! digest covers a whole message. It prints calls and seconds, one line per process.
 
+use plimsoll_machine::Machine;
+use plimsoll_model::case::Case;
+
 use super::super::{
     Account, Ask, Invocation, Match, Output, Package, Pairing, Peer, Reading, Seconds, Tool, fact,
 };
 use super::{only, whole_seconds, words};
-use crate::case::Case;
-use crate::machine::Machine;
 
 pub(super) struct Openssl;
 
@@ -35,7 +36,7 @@ struct Counted {
 fn counted(line: &str) -> Option<Result<Counted, String>> {
     let fields = line.strip_suffix('\n')?.strip_prefix("+R:")?;
     let [calls, _, seconds] = fields.split(':').collect::<Vec<_>>()[..] else { return None };
-    let wrong = || format!("its number of calls is '{}'", crate::text::shown_within(calls, 40));
+    let wrong = || format!("its number of calls is '{}'", plimsoll_units::text::shown_within(calls, 40));
     let calls = calls.parse::<u64>().map_err(|_| wrong());
     Some(calls.and_then(|calls| Ok(Counted { calls: calls as f64, seconds: Seconds::printed(seconds)? })))
 }

@@ -6,10 +6,11 @@
 
 mod stated;
 
-use super::super::{Account, Ask, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Stated, Tool};
-use crate::case::Case;
-use crate::machine::Machine;
 use plimsoll_bench_mpi::WINDOW;
+use plimsoll_machine::Machine;
+use plimsoll_model::case::Case;
+
+use super::super::{Account, Ask, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Stated, Tool};
 
 /// One of the programs.
 pub(super) struct Osu {
@@ -129,7 +130,7 @@ impl Peer for Osu {
         };
         let mut rows = whole.filter(|line| !line.starts_with('#')).filter_map(figure);
         let word = rows.next().ok_or("its output has no line for this size")?;
-        let shown = || crate::text::shown_within(&word, 40);
+        let shown = || plimsoll_units::text::shown_within(&word, 40);
         let value: f64 = word.parse().map_err(|_| format!("'{}' is no number", shown()))?;
         let (times, _) = self.times(case);
         let bytes = size.unwrap_or(1) as f64 * WINDOW as f64;
@@ -141,7 +142,7 @@ impl Peer for Osu {
         if let Some(summed) = text.lines().find_map(|line| line.strip_prefix("# Datatype: ")) {
             let summed = summed.trim_end_matches('.');
             if case.word("type").is_some() && summed != "MPI_FLOAT" {
-                reading.differs.push(format!("it summed {}", crate::text::shown_within(summed, 32)));
+                reading.differs.push(format!("it summed {}", plimsoll_units::text::shown_within(summed, 32)));
             }
         }
         Ok(reading)
@@ -162,11 +163,12 @@ impl Peer for Osu {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_machine::Root;
+    use plimsoll_model::sample::Offer;
+
     use super::super::golden;
     use super::*;
     use crate::Far;
-    use crate::machine::Root;
-    use crate::sample::Offer;
 
     const SUMS: &str = include_str!("../../tests/fixtures/peers/osu-documented-allreduce.txt");
 

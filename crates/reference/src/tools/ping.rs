@@ -6,12 +6,13 @@
 
 mod stated;
 
+use plimsoll_machine::Machine;
+use plimsoll_model::case::Case;
+
 use super::super::{
     Account, Ask, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Stated, Tool, fact,
 };
 use super::{only, words};
-use crate::case::Case;
-use crate::machine::Machine;
 
 pub(super) struct Ping;
 
@@ -212,10 +213,10 @@ mod tests {
 
     #[test]
     fn a_message_too_small_for_a_time_is_sent_with_16_bytes_and_only_related() {
-        let machine = Machine::discover(&crate::machine::Root::at("/nonexistent"));
+        let machine = Machine::discover(&plimsoll_machine::Root::at("/nonexistent"));
         let definition = |m| Ping.pairing(&case(m), &machine).unwrap().definition;
         assert_eq!((definition(1), definition(16)), (Match::Related, Match::Exact));
-        let (case, offer) = (case(1), crate::sample::Offer::default());
+        let (case, offer) = (case(1), plimsoll_model::sample::Offer::default());
         let far = super::super::super::Far::Here(1);
         let ask = Ask { case: &case, machine: &machine, offer: &offer, seconds: 1.0, far };
         assert!(Ping.invocation(&ask).unwrap().arguments.join(" ").contains("-s 16 "));

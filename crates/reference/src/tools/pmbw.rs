@@ -3,16 +3,17 @@
 //! The size is that of all threads together. It measures each size once for about 1.5 s and pins
 //! nothing, so it is bound from outside. Rates are in bytes/s.
 
+use plimsoll_machine::Machine;
+use plimsoll_metal::stream::StreamOp;
+use plimsoll_model::case::Case;
+use plimsoll_model::job::{MemorySite, MemoryStream, PointerChase};
+use plimsoll_units::quantity::{Quantity, Unit};
+
 use super::super::{
     Account, Ask, Invocation, Match, Output, Package, Pairing, Peer, Reading, Seconds, Tool, fact,
 };
 use super::last_level_bytes;
 use super::words;
-use crate::case::Case;
-use crate::machine::Machine;
-use crate::quantity::{Quantity, Unit};
-use plimsoll_metal::stream::StreamOp;
-use plimsoll_model::job::{MemorySite, MemoryStream, PointerChase};
 
 pub(super) struct Pmbw;
 
@@ -220,7 +221,7 @@ fn fields(line: &str) -> Vec<(&str, &str)> {
 fn number(fields: &[(&str, &str)], key: &str) -> Result<f64, String> {
     let value = fields.iter().find(|(name, _)| *name == key).map(|(_, value)| *value);
     let value = value.ok_or_else(|| format!("its result has no {key}"))?;
-    value.parse().map_err(|_| format!("its {key} is '{}'", crate::text::shown_within(value, 40)))
+    value.parse().map_err(|_| format!("its {key} is '{}'", plimsoll_units::text::shown_within(value, 40)))
 }
 
 #[cfg(test)]

@@ -5,12 +5,13 @@
 
 mod stated;
 
+use plimsoll_machine::Machine;
+use plimsoll_model::case::Case;
+
 use super::super::{
     Account, Ask, Invocation, Listens, Match, Package, Pairing, Peer, Reading, Seconds, Stated, Tool,
 };
 use super::{Call, number_after, only, two_ends, whole_seconds, word_after, words};
-use crate::case::Case;
-use crate::machine::Machine;
 
 pub(super) struct Sockperf;
 
@@ -139,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_message_below_its_header_is_only_related() {
-        let machine = Machine::discover(&crate::machine::Root::at("/nonexistent"));
+        let machine = Machine::discover(&plimsoll_machine::Root::at("/nonexistent"));
         let definition = |m| Sockperf.pairing(&case("tcp", m), &machine).unwrap().definition;
         assert_eq!((definition(1), definition(14)), (Match::Related, Match::Exact));
     }

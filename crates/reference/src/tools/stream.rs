@@ -6,15 +6,16 @@
 
 mod stated;
 
+use plimsoll_machine::Machine;
+use plimsoll_metal::stream::StreamOp;
+use plimsoll_model::case::Case;
+use plimsoll_model::job::MemoryStream;
+use plimsoll_units::quantity::Unit;
+
 use super::super::{
     Account, Ask, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Stated, Tool, fact,
 };
 use super::number_after;
-use crate::case::Case;
-use crate::machine::Machine;
-use crate::quantity::Unit;
-use plimsoll_metal::stream::StreamOp;
-use plimsoll_model::job::MemoryStream;
 
 pub(super) struct Stream;
 

@@ -6,12 +6,13 @@
 
 mod stated;
 
+use plimsoll_machine::Machine;
+use plimsoll_model::case::Case;
+
 use super::super::{
     Account, Ask, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Stated, Tool, fact,
 };
 use super::{number_after, word_after, words};
-use crate::case::Case;
-use crate::machine::Machine;
 
 pub(super) struct Sysbench;
 

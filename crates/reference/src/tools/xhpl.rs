@@ -2,11 +2,12 @@
 
 mod stated;
 
+use plimsoll_machine::Machine;
+use plimsoll_model::case::Case;
+use plimsoll_model::sample::Fact;
+
 use super::super::{Ask, Invocation, Package, Pairing, Peer, Reading, Stated, Tool};
 use super::hpl;
-use crate::case::Case;
-use crate::machine::Machine;
-use crate::sample::Fact;
 
 pub(super) struct Xhpl;
 

@@ -3,11 +3,12 @@
 //! It reads its parameters from a file or standard input; builds differ in which, so it gets both.
 //! It counts 2/3·N³ + 2·N² operations, HPL and plimsoll 2/3·N³ + 3/2·N²: the figure is converted.
 
+use plimsoll_bench_cpu::operations;
+use plimsoll_machine::Machine;
+use plimsoll_model::case::Case;
+
 use super::super::{Account, Ask, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Tool, fact};
 use super::hpl;
-use crate::case::Case;
-use crate::machine::Machine;
-use plimsoll_bench_cpu::operations;
 
 pub(super) struct Xlinpack;
 

@@ -1,9 +1,9 @@
 //! Order in which transfers visit the blocks of a file.
 
+use plimsoll_units::text::shown;
 use serde::{Deserialize, Serialize};
 
 use crate::job::unknown_word;
-use crate::text::shown;
 
 /// Stride in blocks: IOzone's `-j` default; a prime favours no power-of-two stripe or bank.
 pub const STRIDE_BLOCKS: u64 = 17;

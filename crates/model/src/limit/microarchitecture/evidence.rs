@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use plimsoll_machine::Cpu;
+use plimsoll_machine::cpu::{Ability, CacheKind, Capability};
 use plimsoll_metal::kernel::rate;
+use plimsoll_units::quantity::format::significant;
+use plimsoll_units::quantity::{Quantity, Unit};
 
 use super::table::{Caches, Microarchitecture};
-use crate::machine::Cpu;
-use crate::machine::cpu::{Ability, CacheKind, Capability};
-use crate::quantity::format::significant;
-use crate::quantity::{Quantity, Unit};
 
 /// Reliability of a processor's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

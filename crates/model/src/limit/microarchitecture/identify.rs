@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use plimsoll_machine::{Cpu, Machine};
 use plimsoll_metal::kernel::{Rate, rate};
 
 use super::Unknown;
 use super::evidence::{Evidence, Name};
 use super::table::{Caches, Microarchitecture, table};
 use crate::limit::{Limit, Source};
-use crate::machine::{Cpu, Machine};
 
 /// Maximum number of chips in a sentence.
 const MOST_NAMED: usize = 4;

@@ -1,11 +1,11 @@
 //! Maximum memory bandwidth of a server chip's socket.
 
+use plimsoll_machine::Machine;
 use serde::Deserialize;
 
 use super::Unknown;
 use super::identify::{Core, Identity};
 use super::table::{Chip, table};
-use crate::machine::Machine;
 
 /// Memory of a socket of a server chip with all channels filled.
 #[derive(Debug, Deserialize)]

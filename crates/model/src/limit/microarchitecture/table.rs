@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::sync::LazyLock;
 
+use plimsoll_machine::Cpu;
+use plimsoll_machine::cpu::ArmId;
 use plimsoll_metal::kernel::Rate;
 use serde::Deserialize;
 
 use super::Unknown;
 use super::memory::SocketMemory;
 use crate::limit::work::{Fact, Widths};
-use crate::machine::Cpu;
-use crate::machine::cpu::ArmId;
 
 const FILE: &str = include_str!("../../../../../data/microarchitectures.toml");
 

@@ -3,14 +3,14 @@
 mod elsewhere;
 mod machines;
 
+use plimsoll_machine::cpu::{Ability, ArmId, Capability, CoreKind};
+use plimsoll_machine::cpuid::{Answers, Leaf, is_feature};
+use plimsoll_machine::fixture::{Fault, Fixture};
+use plimsoll_machine::{Cpu, CpuSet, Cpuid, Machine, Root};
 use plimsoll_metal::kernel::{rate, rates};
 
 use super::table::{Chip, table};
 use super::*;
-use crate::machine::cpu::{Ability, ArmId, Capability, CoreKind};
-use crate::machine::cpuid::{Answers, Leaf, is_feature};
-use crate::machine::fixture::{Fault, Fixture};
-use crate::machine::{Cpu, CpuSet, Cpuid, Machine, Root};
 
 const AMD: &str = "AuthenticAMD";
 const INTEL: &str = "GenuineIntel";

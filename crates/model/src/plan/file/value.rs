@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use plimsoll_units::quantity;
 use toml::de::DeValue;
 
 use super::{MAX_LIST, Node, Wrong};
 use crate::plan::How;
-use crate::quantity;
 
 const MAX_NOTE: usize = 2000;
 
@@ -72,7 +72,7 @@ pub(super) fn note(value: &Node<'_>) -> Result<String, Wrong> {
     let DeValue::String(note) = value.get_ref() else { return Err(Wrong::value("a note must be a string")) };
     let words = note.split_whitespace().collect::<Vec<_>>().join(" ");
     match words.len() {
-        1..=MAX_NOTE => Ok(crate::text::shown_within(&words, MAX_NOTE)),
+        1..=MAX_NOTE => Ok(plimsoll_units::text::shown_within(&words, MAX_NOTE)),
         _ => Err(Wrong::value("a note must have 1 to 2000 bytes")),
     }
 }
@@ -84,7 +84,7 @@ pub(super) fn count(key: &str, value: &Node<'_>) -> Result<u64, Wrong> {
 /// Reads a whole number from 1 to `most`.
 pub(super) fn bounded(key: &str, value: &Node<'_>, most: u32) -> Result<u32, Wrong> {
     let text = text(value)?;
-    let shown = crate::text::shown_within(&text, 40);
+    let shown = plimsoll_units::text::shown_within(&text, 40);
     let wrong = |why: &str| Wrong::value(format!("{key} must be between 1 and {most}: '{shown}' is {why}"));
     let n = quantity::parse_count(&text).map_err(|_| wrong("not a whole number"))?;
     let n = u32::try_from(n).ok().filter(|n| (1..=most).contains(n));

@@ -5,10 +5,10 @@
 
 use std::collections::BTreeMap;
 
+use plimsoll_units::quantity::significant;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::quantity::significant;
 use crate::{Account, Seconds, json};
 
 #[derive(Deserialize)]

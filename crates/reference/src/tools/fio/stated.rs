@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use plimsoll_model::case::Case;
+use plimsoll_units::quantity::{Quantity, Unit, significant};
+use plimsoll_units::text::shown_within;
 use serde_json::Value;
 
 use super::TOOL;
 use super::report::{Disk, Measured, Report, Side};
-use crate::case::Case;
-use crate::quantity::{Quantity, Unit, significant};
 use crate::stated::{Counted, DiskUse, Figure, Like, MAX_FIGURES, Stated, Subject, too_many};
-use crate::text::shown_within;
 use crate::{Account, Seconds, json};
 
 /// Name of a client's entry that sums over all servers (client.c).

@@ -1,12 +1,13 @@
 //! Reads the summary of hpcc's hpccoutf.txt.
 
+use plimsoll_model::case::Case;
+use plimsoll_units::quantity::Unit;
+use plimsoll_units::text::shown_within;
+
 use super::{TOOL, summary};
-use crate::case::Case;
 use crate::documents::line_starts;
 use crate::plausible::Event;
-use crate::quantity::Unit;
 use crate::stated::{AS_MANY_AS_CPUS, CoreUse, Figure, Like, MemoryUse, Origin, Stated, Subject};
-use crate::text::shown_within;
 use crate::{Account, Seconds};
 
 /// Figures without a limit: key, factor, unit.

@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use plimsoll_model::case::Case;
+use plimsoll_units::quantity::{Quantity, Unit};
+use plimsoll_units::text::shown_within;
+
 use super::TOOL;
-use crate::case::Case;
 use crate::documents::line_starts;
 use crate::plausible::Messages;
-use crate::quantity::{Quantity, Unit};
 use crate::stated::{Figure, Like, LinkUse, Stated, Subject};
-use crate::text::shown_within;
 use crate::{Account, Seconds};
 
 /// Default size of a datagram in bytes.

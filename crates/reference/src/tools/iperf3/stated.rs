@@ -6,13 +6,13 @@
 
 mod agreement;
 
+use plimsoll_model::case::Case;
+use plimsoll_units::quantity::Unit;
+use plimsoll_units::text::shown_within;
 use serde::Deserialize;
 
 use super::TOOL;
-use crate::case::Case;
-use crate::quantity::Unit;
 use crate::stated::{Figure, Like, LinkUse, Origin, Stated, Subject};
-use crate::text::shown_within;
 use crate::{Account, Seconds, json};
 
 #[derive(Default, Deserialize)]

@@ -1,9 +1,10 @@
 //! Reads results of lmbench's lat_mem_rd: a line with the stride, then MiB and nanoseconds.
 
+use plimsoll_units::quantity::Unit;
+
 use super::{MIB, TOOL};
 use crate::documents::line_starts;
 use crate::plausible::Event;
-use crate::quantity::Unit;
 use crate::stated::{Figure, Stated};
 
 /// Start of the line above the table.
@@ -28,7 +29,7 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
         .map_while(row)
         .map(|(mib, ns)| {
             let no = "its loads may be fetched ahead, so plimsoll derives no limit".to_owned();
-            let bytes = crate::quantity::Quantity::new((mib * MIB).round(), Unit::Byte);
+            let bytes = plimsoll_units::quantity::Quantity::new((mib * MIB).round(), Unit::Byte);
             let figure = Figure::new(&format!("load of {bytes}"), ns * 1e-9, Unit::Second, Err(no));
             Figure { absurd: Event::Load.too_short(figure.value), ..figure }
         })

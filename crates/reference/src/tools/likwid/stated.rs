@@ -1,9 +1,10 @@
 //! Reads the output of likwid-bench.
 
+use plimsoll_model::case::Case;
+use plimsoll_units::quantity::Unit;
+
 use super::TOOL;
-use crate::case::Case;
 use crate::documents::line_starts;
-use crate::quantity::Unit;
 use crate::stated::{CoreUse, Figure, Like, MemoryUse, Stated, Subject};
 use crate::tools::{number_after, word_after};
 use crate::{Account, Seconds};

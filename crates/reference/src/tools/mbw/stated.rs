@@ -1,9 +1,10 @@
 //! Reads results of mbw: a line per run of a method, and a line of means.
 
+use plimsoll_model::case::Case;
+use plimsoll_units::quantity::Unit;
+
 use super::{BOTH_WAYS, MIB, TOOL};
-use crate::case::Case;
 use crate::documents::line_starts;
-use crate::quantity::Unit;
 use crate::stated::{Figure, Like, MemoryUse, Stated, Subject};
 use crate::tools::{number_after, word_after};
 use crate::{Account, Seconds};

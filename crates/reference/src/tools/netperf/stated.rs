@@ -5,12 +5,13 @@ mod fields;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
+use plimsoll_model::case::Case;
+use plimsoll_units::quantity::Unit;
+use plimsoll_units::text::shown_within;
+
 use super::TOOL;
-use crate::case::Case;
 use crate::plausible::Event;
-use crate::quantity::Unit;
 use crate::stated::{Figure, Like, LinkUse, Stated, Subject};
-use crate::text::shown_within;
 use crate::tools::NO_ECHO;
 use crate::{Account, Seconds};
 use fields::Fields;

@@ -1,9 +1,10 @@
 //! Reads results of the OSU micro-benchmarks: a line per message size.
 
+use plimsoll_units::quantity::Unit;
+
 use super::Osu;
 use crate::documents::line_starts;
 use crate::plausible::Event;
-use crate::quantity::Unit;
 use crate::stated::{Figure, Stated};
 
 impl Osu {

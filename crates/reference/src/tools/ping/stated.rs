@@ -1,9 +1,10 @@
 //! Reads results of ping in any language: counts and times below the statistics' heading.
 
+use plimsoll_units::quantity::Unit;
+
 use super::TOOL;
 use crate::documents::line_starts;
 use crate::plausible::{Event, Messages};
-use crate::quantity::Unit;
 use crate::stated::{Figure, Stated};
 
 const NO_LIMIT: &str = "plimsoll derives no limit of a round trip: the path between both ends sets it";

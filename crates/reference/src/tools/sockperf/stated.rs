@@ -1,10 +1,11 @@
 //! Reads results of sockperf: the mean time of its messages, or their rate.
 
+use plimsoll_model::case::Case;
+use plimsoll_units::quantity::Unit;
+
 use super::TOOL;
-use crate::case::Case;
 use crate::documents::line_starts;
 use crate::plausible::{Event, Messages};
-use crate::quantity::Unit;
 use crate::stated::{Figure, Like, LinkUse, Stated, Subject};
 use crate::tools::{NO_ECHO, number_after, word_after};
 

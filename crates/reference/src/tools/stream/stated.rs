@@ -1,9 +1,10 @@
 //! Reads the output of STREAM 5.8 to 5.10: best rate per kernel, and size of arrays.
 
+use plimsoll_model::case::Case;
+use plimsoll_units::quantity::Unit;
+
 use super::{Kernel, Line, TOOL};
-use crate::case::Case;
 use crate::documents::line_starts;
-use crate::quantity::Unit;
 use crate::stated::{Figure, Like, MemoryUse, Stated, Subject};
 use crate::tools::number_after;
 use crate::{Account, Seconds};

@@ -4,9 +4,10 @@
 //! all threads if the scope is global, one per thread if it is local (sb_memory.c). The sum of
 //! latencies is the busy time of all threads.
 
+use plimsoll_model::case::Case;
+use plimsoll_units::quantity::Unit;
+
 use super::TOOL;
-use crate::case::Case;
-use crate::quantity::Unit;
 use crate::stated::{CoreUse, DiskUse, Figure, Like, MemoryUse, Stated, Subject};
 use crate::tools::{number_after, word_after};
 use crate::{Account, Seconds};

@@ -1,9 +1,10 @@
 //! Recorded output of every tool, whole and damaged.
 
+use plimsoll_machine::{Machine, Root};
+use plimsoll_model::case::Case;
+use plimsoll_units::quantity::Unit;
+
 use super::PEERS;
-use crate::case::Case;
-use crate::machine::{Machine, Root};
-use crate::quantity::Unit;
 use crate::{Peer, Reading, find};
 
 /// Recorded output of a tool for a case.
@@ -143,7 +144,7 @@ fn unit(heard: &Heard) -> Unit {
     let machine = Machine::discover(&Root::at("/nonexistent"));
     // The kernel of some tools depends on the machine; the metric does not.
     let metric = heard.peer.pairing(&heard.case, &machine).map_or("bandwidth", |pairing| pairing.metric);
-    let metrics = crate::bench::find(heard.case.benchmark()).unwrap().metrics(&heard.case);
+    let metrics = plimsoll_bench::find(heard.case.benchmark()).unwrap().metrics(&heard.case);
     metrics.iter().find(|m| m.name == metric).unwrap_or(&metrics[0]).unit
 }
 

@@ -1,15 +1,15 @@
 //! Identification of the machines in `tests/fixtures/machines/processors.toml`.
 
+use plimsoll_machine::cpu::CoreKind;
+use plimsoll_machine::cpuid::{Answers, Leaf, with_features};
+use plimsoll_machine::fixture::Fixture;
+use plimsoll_machine::{Cpu, CpuSet, Cpuid, Machine};
 use plimsoll_metal::kernel::rates;
 use proptest::prelude::*;
 use serde::Deserialize;
 
 use super::super::table::{Microarchitecture, table};
 use super::super::{Core, Identity};
-use crate::machine::cpu::CoreKind;
-use crate::machine::cpuid::{Answers, Leaf, with_features};
-use crate::machine::fixture::Fixture;
-use crate::machine::{Cpu, CpuSet, Cpuid, Machine};
 use crate::place::place;
 
 const FILE: &str = include_str!("../../../../tests/fixtures/machines/processors.toml");

@@ -1,8 +1,9 @@
 //! Checks whether sums of an iperf3 document agree with each other, with streams and intervals.
 
+use plimsoll_units::quantity::{Quantity, Unit};
+
 use super::{Report, Stream, Sum, Sums, arrived_of, is_udp};
 use crate::plausible::{Messages, impossible_beside};
-use crate::quantity::{Quantity, Unit};
 
 /// Tolerated ratio between counts of the same bytes at both ends.
 const TOLERANCE: f64 = 1.05;
