@@ -7,7 +7,7 @@
 
 use std::sync::OnceLock;
 
-use plimsoll_check::{Cause, Place, Verdict, check};
+use plimsoll_check::{CheckedMachine, ImpossibleCause, Plausibility, check};
 use plimsoll_machine::Machine;
 use plimsoll_machine::fixture::Fixture;
 use plimsoll_model::limit::user::UserLimits;
@@ -47,15 +47,15 @@ fn judge_result(stated: &Stated) {
     let (machine, kept) = machine();
     for is_named in [false, true] {
         let limits = UserLimits::default();
-        let place = Place { machine, root: &kept.root, is_named, limits: &limits };
+        let place = CheckedMachine { machine, root: &kept.root, is_named, limits: &limits };
         let checked = check("x", None, stated, &place);
         assert_eq!(checked.rows.len(), stated.figures.len());
         for row in &checked.rows {
             assert!(is_safe(&row.name) && is_safe(&row.reason), "{row:?}");
-            assert!(row.value.is_finite() || row.cause == Some(Cause::Absurd), "{row:?}");
+            assert!(row.value.is_finite() || row.cause == Some(ImpossibleCause::Absurd), "{row:?}");
             assert!(row.of_limit.is_none_or(f64::is_finite), "{row:?}");
-            assert_eq!(row.verdict == Verdict::Impossible, row.cause.is_some(), "{row:?}");
-            assert!(row.verdict != Verdict::Unjudged || !row.reason.is_empty(), "{row:?}");
+            assert_eq!(row.verdict == Plausibility::Impossible, row.cause.is_some(), "{row:?}");
+            assert!(row.verdict != Plausibility::Unjudged || !row.reason.is_empty(), "{row:?}");
         }
     }
 }

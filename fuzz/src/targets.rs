@@ -7,7 +7,7 @@
 
 use plimsoll_server::wire::frame::{FrameError, Inbox, MAX, seal};
 use plimsoll_server::wire::handshake::{HandshakeError, Initiator, LENGTH, respond};
-use plimsoll_server::wire::{Key, Message};
+use plimsoll_server::wire::{Message, SharedKey};
 
 /// The first bytes of an unauthenticated peer, to the server and to the client.
 ///
@@ -15,7 +15,7 @@ use plimsoll_server::wire::{Key, Message};
 /// exclusive or with a valid message, so that every stage after the authentication is reached.
 pub(crate) fn before_handshake(bytes: &[u8]) {
     let Some((choice, rest)) = bytes.split_first() else { return };
-    let key = Key::open();
+    let key = SharedKey::open();
     let (near, first) = Initiator::new(&key).expect("a first message");
     if choice & 1 == 0 {
         let message = laid_over(first, rest, choice & 2 != 0);
@@ -104,7 +104,7 @@ fn read(text: &[u8]) {
 }
 
 fn ends() -> (snow::TransportState, snow::TransportState) {
-    let key = Key::open();
+    let key = SharedKey::open();
     let (near, first) = Initiator::new(&key).expect("a first message");
     let answer = respond(&key, &first).expect("an answer");
     let far = answer.transport.expect("one version");

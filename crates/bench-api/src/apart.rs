@@ -8,7 +8,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use plimsoll_metal::handover::{Exchange, Pair};
+use plimsoll_metal::handover::{HandoverMethod, ThreadPair};
 
 use plimsoll_machine::Machine;
 use plimsoll_model::sample::Conditions;
@@ -32,7 +32,7 @@ pub enum Stay {
 impl Stay {
     /// Whether the topology differs between two probes.
     #[must_use]
-    pub fn has_moved(self, one: Look, other: Look) -> bool {
+    pub fn has_moved(self, one: CpuDistances, other: CpuDistances) -> bool {
         const ANOTHER_CACHE: f64 = 1.5;
         match self {
             Self::OnCores => one.is_of_one_core() != other.is_of_one_core(),
@@ -43,14 +43,14 @@ impl Stay {
 
 /// Distance between CPUs: latency from one to the next, and the core clock.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Look {
+pub struct CpuDistances {
     /// One-way latency in seconds.
     pub seconds: f64,
     /// Core clock in Hz; `None` if unknown.
     pub clock_hz: Option<f64>,
 }
 
-impl Look {
+impl CpuDistances {
     /// Returns the probe of a sample or case; `None` without one.
     #[must_use]
     pub fn of(conditions: &Conditions) -> Option<Self> {
@@ -77,14 +77,14 @@ impl Look {
 }
 
 /// Probes the distance between neighbouring CPUs of a case.
-pub struct Apart {
+pub struct NeighbourDistances {
     stay: Stay,
-    pairs: Vec<Pair>,
+    pairs: Vec<ThreadPair>,
     shown_apart: bool,
-    seen: Option<[Look; 2]>,
+    seen: Option<[CpuDistances; 2]>,
 }
 
-impl Apart {
+impl NeighbourDistances {
     /// Creates threads for neighbouring pairs of `cpus`; none on bare metal, where CPUs do not
     /// move.
     pub fn of(machine: &Machine, stay: Stay, cpus: &[usize]) -> Self {
@@ -93,7 +93,7 @@ impl Apart {
         cpus.dedup();
         let virtually = machine.virtualisation.is_virtual == Some(true);
         let neighbours = cpus.windows(2).filter(|_| virtually).take(MOST_PAIRS);
-        let pairs = neighbours.filter_map(|pair| Pair::new([pair[0], pair[1]]).ok()).collect();
+        let pairs = neighbours.filter_map(|pair| ThreadPair::new([pair[0], pair[1]]).ok()).collect();
         let shown_apart = machine.cpu.cores_of(&cpus.iter().copied().collect()) == Some(cpus.len());
         Self { stay, pairs, shown_apart, seen: None }
     }
@@ -103,38 +103,38 @@ impl Apart {
     pub fn look(&mut self, clock_hz: Option<f64>) -> Option<f64> {
         let mut times = Vec::with_capacity(self.pairs.len());
         self.pairs.retain_mut(|pair| {
-            let bounced = pair.bounce(Exchange::CompareAndSwap, PAIR_LOOK_TIME).ok();
+            let bounced = pair.bounce(HandoverMethod::CompareAndSwap, PAIR_LOOK_TIME).ok();
             // The fastest burst: interruptions only slow bursts down.
             let time = bounced.and_then(|bounced| bounced.one_way.into_iter().reduce(f64::min));
             times.extend(time);
             time.is_some()
         });
         let seconds = (!times.is_empty()).then(|| times.iter().sum::<f64>() / times.len() as f64)?;
-        self.see(Look { seconds, clock_hz });
+        self.see(CpuDistances { seconds, clock_hz });
         Some(seconds)
     }
 
-    fn see(&mut self, look: Look) {
+    fn see(&mut self, look: CpuDistances) {
         let [near, far] = self.seen.unwrap_or([look; 2]);
-        let nearer = |a: Look, b: Look| if a.seconds <= b.seconds { [a, b] } else { [b, a] };
+        let nearer = |a: CpuDistances, b: CpuDistances| if a.seconds <= b.seconds { [a, b] } else { [b, a] };
         self.seen = Some([nearer(near, look)[0], nearer(far, look)[1]]);
     }
 
     /// Returns a warning if the CPUs moved during the case or shared a core throughout.
-    pub fn warning(&self) -> Option<Elsewhere> {
+    pub fn warning(&self) -> Option<MovedCpus> {
         let [near, far] = self.seen?;
         let together = self.stay == Stay::OnCores && self.shown_apart && far.is_of_one_core();
         if self.stay.has_moved(near, far) {
-            Some(Elsewhere::Moved { least: near.seconds, most: far.seconds })
+            Some(MovedCpus::Moved { least: near.seconds, most: far.seconds })
         } else {
-            together.then_some(Elsewhere::OnOneCore { most: far.seconds })
+            together.then_some(MovedCpus::OnOneCore { most: far.seconds })
         }
     }
 }
 
 /// A topology other than the one shown by the hypervisor. Values: one-way latency in seconds.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Elsewhere {
+pub enum MovedCpus {
     /// The CPUs moved during the case.
     Moved {
         /// Shortest latency.
@@ -149,14 +149,14 @@ pub enum Elsewhere {
     },
 }
 
-impl Elsewhere {
+impl MovedCpus {
     const MOVED: &str = Warning::CPUS_MOVED;
     const ON_ONE_CORE: &str = "cpus-on-one-core";
     /// Both warning codes.
     pub const WARNING_CODES: [&str; 2] = [Self::MOVED, Self::ON_ONE_CORE];
 }
 
-impl Warn for Elsewhere {
+impl Warn for MovedCpus {
     fn code(&self) -> &'static str {
         match self {
             Self::Moved { .. } => Self::MOVED,
@@ -165,7 +165,7 @@ impl Warn for Elsewhere {
     }
 }
 
-impl fmt::Display for Elsewhere {
+impl fmt::Display for MovedCpus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let time = |seconds: f64| Quantity::new(seconds, Unit::Second);
         match self {
@@ -199,19 +199,19 @@ mod tests {
     #[test]
     fn neighbours_of_a_guest_are_looked_at_and_told_apart() {
         let allowed: Vec<usize> = Machine::discover(&Root::live()).cpu.allowed.iter().take(2).collect();
-        let mut apart = Apart::of(&machine(Some(true)), Stay::AtCaches, &allowed);
+        let mut apart = NeighbourDistances::of(&machine(Some(true)), Stay::AtCaches, &allowed);
         assert_eq!(apart.pairs.len(), allowed.len() - 1);
         if let Some(seconds) = apart.look(None) {
-            assert!(seconds > 0.0 && apart.seen == Some([Look { seconds, clock_hz: None }; 2]));
+            assert!(seconds > 0.0 && apart.seen == Some([CpuDistances { seconds, clock_hz: None }; 2]));
             assert_eq!(apart.warning(), None, "one place is no move");
         }
-        assert!(Apart::of(&machine(Some(false)), Stay::AtCaches, &allowed).pairs.is_empty());
-        assert!(Apart::of(&machine(Some(true)), Stay::AtCaches, &[0, 0]).pairs.is_empty());
+        assert!(NeighbourDistances::of(&machine(Some(false)), Stay::AtCaches, &allowed).pairs.is_empty());
+        assert!(NeighbourDistances::of(&machine(Some(true)), Stay::AtCaches, &[0, 0]).pairs.is_empty());
     }
 
-    fn seen(stay: Stay, times: &[f64], clock_hz: Option<f64>) -> Option<Elsewhere> {
-        let mut apart = Apart { stay, pairs: Vec::new(), shown_apart: true, seen: None };
-        times.iter().for_each(|seconds| apart.see(Look { seconds: *seconds, clock_hz }));
+    fn seen(stay: Stay, times: &[f64], clock_hz: Option<f64>) -> Option<MovedCpus> {
+        let mut apart = NeighbourDistances { stay, pairs: Vec::new(), shown_apart: true, seen: None };
+        times.iter().for_each(|seconds| apart.see(CpuDistances { seconds: *seconds, clock_hz }));
         apart.warning()
     }
 
@@ -219,7 +219,7 @@ mod tests {
     fn a_move_is_told_with_both_times() {
         assert_eq!(seen(Stay::AtCaches, &[50e-9, 60e-9], None), None);
         assert_eq!(seen(Stay::OnCores, &[27e-9, 110e-9], None), None);
-        assert!(matches!(seen(Stay::OnCores, &[10e-9, 27e-9], None), Some(Elsewhere::Moved { .. })));
+        assert!(matches!(seen(Stay::OnCores, &[10e-9, 27e-9], None), Some(MovedCpus::Moved { .. })));
         let told = seen(Stay::AtCaches, &[130e-9, 60e-9, 50e-9], None).expect("moved").to_string();
         assert!(told.contains("50") && told.contains("130"), "{told}");
     }
@@ -227,13 +227,13 @@ mod tests {
     #[test]
     fn threads_of_one_core_are_known_by_cycles() {
         let one_core = |times: &[f64], hz| {
-            matches!(seen(Stay::OnCores, times, Some(hz)), Some(Elsewhere::OnOneCore { .. }))
+            matches!(seen(Stay::OnCores, times, Some(hz)), Some(MovedCpus::OnOneCore { .. }))
         };
         // Measured on one core of a busy host, and between cores of two chips.
         assert!(one_core(&[15.6e-9, 15.9e-9], 3.9e9));
         assert!(one_core(&[10e-9, 15.6e-9], 3.9e9) && one_core(&[25e-9], 2.5e9));
         assert!(!one_core(&[17e-9], 5.5e9) && !one_core(&[27e-9], 3.9e9) && !one_core(&[42e-9], 2.5e9));
-        assert!(matches!(seen(Stay::OnCores, &[15.6e-9, 27e-9], Some(3.9e9)), Some(Elsewhere::Moved { .. })));
+        assert!(matches!(seen(Stay::OnCores, &[15.6e-9, 27e-9], Some(3.9e9)), Some(MovedCpus::Moved { .. })));
         assert_eq!(seen(Stay::AtCaches, &[15.6e-9], Some(3.9e9)), None, "memory does not depend on it");
     }
 }

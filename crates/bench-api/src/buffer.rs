@@ -3,15 +3,15 @@
 use plimsoll_machine::Machine;
 use plimsoll_metal::buffer::{Pages, Resident};
 use plimsoll_model::job::memory::{LARGE_PAGES, SMALL_PAGES, THP};
-use plimsoll_model::sample::{Fact, Facts};
+use plimsoll_model::sample::{CaseFact, Facts};
 use plimsoll_units::quantity::percent;
 
 use crate::warning::PagesDiffer;
 
 /// Bytes of a case's memory in huge pages.
-pub const HUGE_BYTES: Fact<u64> = Fact::new("huge_bytes", "bytes that lie in huge pages");
+pub const HUGE_BYTES: CaseFact<u64> = CaseFact::new("huge_bytes", "bytes that lie in huge pages");
 /// Page sizes that the kernel gave for a case's memory.
-pub const PAGES: Fact<String> = Fact::new("pages", "pages that the kernel gave");
+pub const PAGES: CaseFact<String> = CaseFact::new("pages", "pages that the kernel gave");
 
 /// Largest share of other pages than requested without a warning (unaligned ends).
 const OTHER_PAGES: f64 = 0.02;

@@ -6,7 +6,7 @@ pub use plimsoll_model::job::{Scaling, scaling};
 
 /// Throughput of an average machine, for rough time estimates.
 #[derive(Clone, Copy, Debug)]
-pub struct Pace {
+pub struct AveragePace {
     /// Bytes per second.
     pub bytes: f64,
     /// Operations, messages or transfers per second.
@@ -14,7 +14,7 @@ pub struct Pace {
 }
 
 /// Estimated seconds of one sample of fixed amount; `None` if the case has no fixed amount.
-pub fn seconds(case: &Case, pace: Pace) -> Option<f64> {
+pub fn seconds(case: &Case, pace: AveragePace) -> Option<f64> {
     let of = |key: &str| case.number(key).map(|number| number as f64);
     let threads = of("threads").or(of("streams")).unwrap_or(1.0);
     let each = of("block").or(of("message")).unwrap_or(1.0).max(1.0);
@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn an_amount_takes_as_long_as_its_bytes_or_its_operations() {
-        let pace = Pace { bytes: 1e9, operations: 1e5 };
+        let pace = AveragePace { bytes: 1e9, operations: 1e5 };
         let of = |id: &str| seconds(&id.parse().unwrap(), pace);
         let disk = "disk.io/op=read/block";
         assert_eq!(of(&format!("{disk}=1000/threads=4/volume=10000000000/scaling=strong")), Some(100.0));

@@ -4,7 +4,7 @@
 use plimsoll_metal::capability::{Probed, clock_for, loops, per_cycle, quickest};
 use plimsoll_metal::clock::CoreClock;
 use plimsoll_metal::isa::Isa;
-use plimsoll_metal::kernel::{Element, Kernel, Op, find, rate};
+use plimsoll_metal::kernel::{ComputeKernel, Element, Op, find, rate};
 use plimsoll_metal::team::Team;
 
 use plimsoll_machine::Machine;
@@ -77,7 +77,7 @@ fn loads_and_latencies(cpu: usize, isa: Isa, clock: &CoreClock) -> Vec<Capabilit
     each.collect()
 }
 
-fn ability(kernel: &Kernel) -> Ability {
+fn ability(kernel: &ComputeKernel) -> Ability {
     let key = kernel.rate().map_or("", |rate| rate.key);
     let abilities = [
         (rate::FMA, Ability::Fma),

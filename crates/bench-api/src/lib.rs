@@ -17,11 +17,11 @@ use plimsoll_model::case::{Case, Value};
 use plimsoll_model::limit::{self, Limit, Question};
 use plimsoll_model::measurement::Measurement;
 use plimsoll_model::plan::Group;
-use plimsoll_model::sample::{Amount, CannotMeasure, Facts, Offer, Point, Sample, Writable};
-use plimsoll_model::view::{Finding, RunView};
+use plimsoll_model::sample::{CannotMeasure, CurvePoint, Facts, Offer, Sample, SampleAmount, Writable};
+use plimsoll_model::view::{PlainFinding, RunView};
 use plimsoll_model::warning::Loss;
 use plimsoll_model::words;
-use plimsoll_server::wire::Key;
+use plimsoll_server::wire::SharedKey;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -34,16 +34,16 @@ pub mod setting;
 mod target;
 mod warning;
 
-pub use crate::apart::{Look, Stay};
+pub use crate::apart::{CpuDistances, Stay};
 pub use crate::help::help_of;
 pub use crate::setting::Setting;
 pub use crate::target::{Consent, RawTarget, RequestedSize};
 pub use plimsoll_model::metric::{Better, Curve, Metric, OfTransfers, Role, Roofline};
-pub use plimsoll_model::place::{Placement, place, placed, places};
+pub use plimsoll_model::place::{ThreadOrder, place, placed, places};
 pub use plimsoll_model::words::{PATTERN, Say};
 
 /// Returns the CPUs of a case on a machine.
-pub type Cpus = fn(&Machine, &Case) -> Vec<usize>;
+pub type CpusOfCase = fn(&Machine, &Case) -> Vec<usize>;
 
 /// Properties shared by the benchmarks of one subsystem.
 pub struct Subsystem {
@@ -64,7 +64,7 @@ pub struct Subsystem {
     /// Parameters whose value applies per thread, so that all threads together use a multiple.
     pub of_each_thread: &'static [&'static str],
     /// CPUs that its threads usually use, for a reference tool; empty if threads are not pinned.
-    pub cpus: Cpus,
+    pub cpus: CpusOfCase,
     /// Whether it is a command, `plimsoll NAME`.
     pub is_command: bool,
     /// Whether its cases use test files or a target device (`--dir`, `--target`).
@@ -206,13 +206,13 @@ pub struct Descriptor {
     /// measuring code does not know limits.
     pub limits: fn(&Question<'_>) -> Vec<Limit>,
     /// Findings specific to this benchmark on one machine; general rules are in the crate `result`.
-    pub findings: fn(&RunView<'_>) -> Vec<Finding>,
+    pub findings: fn(&RunView<'_>) -> Vec<PlainFinding>,
     /// Text in the row for the memory level that served the accesses.
     pub answered: fn(&Measurement) -> Option<String>,
     /// Explanation of a name in the row, printed once below all rows that have it.
     pub remark: fn(&Measurement) -> Option<&'static str>,
     /// Text for a point of the headline's curve in the row.
-    pub point: fn(&Point) -> Option<String>,
+    pub point: fn(&CurvePoint) -> Option<String>,
 }
 
 impl Descriptor {
@@ -317,16 +317,16 @@ pub trait Benchmark: Sync {
     }
 
     /// Sets a case up (memory, files, threads), untimed. `parsed` comes from [`Benchmark::cases`].
-    fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready;
+    fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> PreparedCase;
 }
 
 /// A prepared case, or the reason why it cannot be measured here and now.
-pub type Ready = Result<Box<dyn Prepared>, CannotMeasure>;
+pub type PreparedCase = Result<Box<dyn Prepared>, CannotMeasure>;
 
 /// A case ready for sampling. Dropping it releases everything.
 pub trait Prepared {
     /// Takes one sample, or returns why there is none. The run loop may use the first as warm-up.
-    fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure>;
+    fn sample(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure>;
 
     /// Resources that a reference tool may use to measure the same thing.
     fn offer(&self) -> Offer {
@@ -379,7 +379,7 @@ pub struct Options {
     pub target: Option<RawTarget>,
     /// Key of the server for network benchmarks.
     #[serde(default)]
-    pub key: Option<Key>,
+    pub key: Option<SharedKey>,
     /// Deadline for preparing the case, if the run has a time budget; local to each worker.
     #[serde(skip)]
     pub until: Option<Instant>,

@@ -8,7 +8,7 @@ use plimsoll_units::quantity::Quantity;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Setting {
     /// Kind of the limit.
-    pub kind: Kind,
+    pub kind: SettingKind,
     /// Rate, in the unit of the case's headline; transfers per second if that is a latency.
     pub rate: Quantity,
     /// Best possible headline under the limit: the rate itself, or the lowest latency.
@@ -17,7 +17,7 @@ pub struct Setting {
 
 /// Kind of a rate limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum SettingKind {
     /// Queueing discipline for outgoing traffic.
     Shaper,
     /// Policer for incoming traffic.
@@ -26,7 +26,7 @@ pub enum Kind {
     IoLimit,
 }
 
-impl Kind {
+impl SettingKind {
     /// Stable identifier.
     pub const fn code(self) -> &'static str {
         match self {
@@ -54,7 +54,7 @@ const PASSED_AS_USUAL: f64 = 1.05;
 
 impl Setting {
     /// Creates a limit in the unit of the headline.
-    pub fn of_rate(kind: Kind, rate: Quantity) -> Self {
+    pub fn of_rate(kind: SettingKind, rate: Quantity) -> Self {
         Self { kind, rate, bound: rate }
     }
 
@@ -63,8 +63,8 @@ impl Setting {
     pub fn is_refuted_by(&self, figure: f64, is_low: bool) -> bool {
         let passed = if is_low { PASSED } else { PASSED_AS_USUAL };
         match self.kind {
-            Kind::Shaper | Kind::Policer => figure > self.rate.value * passed,
-            Kind::IoLimit => false,
+            SettingKind::Shaper | SettingKind::Policer => figure > self.rate.value * passed,
+            SettingKind::IoLimit => false,
         }
     }
 }
@@ -73,9 +73,9 @@ impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { kind, rate, .. } = self;
         match kind {
-            Kind::Shaper => write!(f, "a shaper limits the interface to {rate}"),
-            Kind::Policer => write!(f, "a policer limits the interface to {rate}"),
-            Kind::IoLimit => write!(f, "a control group limits the device to {rate}"),
+            SettingKind::Shaper => write!(f, "a shaper limits the interface to {rate}"),
+            SettingKind::Policer => write!(f, "a policer limits the interface to {rate}"),
+            SettingKind::IoLimit => write!(f, "a control group limits the device to {rate}"),
         }
     }
 }

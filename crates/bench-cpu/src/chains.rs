@@ -8,9 +8,9 @@
 use std::fmt;
 
 use plimsoll_metal::isa::Isa;
-use plimsoll_metal::kernel::{self, Element, Kernel, Op};
+use plimsoll_metal::kernel::{self, ComputeKernel, Element, Op};
 
-use super::matrix::{Pair, one, row};
+use super::matrix::{TypedOp, one, row};
 use plimsoll_bench_api::within;
 use plimsoll_model::case::Case;
 use plimsoll_model::plan::Group;
@@ -22,13 +22,13 @@ const FULL: &str = "full";
 const SCALAR: &str = "scalar";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Width {
+enum VectorWidth {
     Scalar,
     Bits(u32),
 }
 
-impl Width {
-    fn of(kernel: &Kernel) -> Self {
+impl VectorWidth {
+    fn of(kernel: &ComputeKernel) -> Self {
         if kernel.is_scalar() { Self::Scalar } else { Self::Bits(kernel.vector_bits()) }
     }
 
@@ -45,7 +45,7 @@ impl Width {
     }
 }
 
-impl fmt::Display for Width {
+impl fmt::Display for VectorWidth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Scalar => f.write_str(SCALAR),
@@ -54,13 +54,13 @@ impl fmt::Display for Width {
     }
 }
 
-pub(super) struct Asked {
+pub(super) struct RequestedChains {
     isas: Vec<String>,
     widths: Vec<String>,
     chains: Option<Vec<u64>>,
 }
 
-impl Asked {
+impl RequestedChains {
     /// Fails for too many chains, an invalid width, or a width without chains.
     pub(super) fn of(group: &Group) -> Result<Self, String> {
         let chains = group.asked_numbers("chains");
@@ -77,7 +77,7 @@ impl Asked {
             within(1..=u64::from(most), "chains", *n)?;
         }
         for word in widths.iter().filter(|word| ![ALL, FULL].contains(&word.as_str())) {
-            Width::read(word)?;
+            VectorWidth::read(word)?;
         }
         Ok(Self { isas: group.words("isa", &["best"]), widths, chains })
     }
@@ -95,7 +95,7 @@ impl Asked {
     }
 
     /// Cases of a pair, without affinity and threads.
-    pub(super) fn cases(&self, pair: Pair) -> Result<Vec<Case>, String> {
+    pub(super) fn cases(&self, pair: TypedOp) -> Result<Vec<Case>, String> {
         let named = |isa: Isa| {
             Case::of("cpu.peak")
                 .with_word("op", pair.op.name())
@@ -113,11 +113,12 @@ impl Asked {
         Ok(cases)
     }
 
-    fn kinds(&self, pair: Pair) -> Result<Vec<(Isa, Width)>, String> {
+    fn kinds(&self, pair: TypedOp) -> Result<Vec<(Isa, VectorWidth)>, String> {
         let mut kinds = Vec::new();
         for word in &self.widths {
             for width in widths(pair, word)? {
-                let with = |isa: Isa| of_pair(pair).filter(move |kernel| kernel.isa == isa).map(Width::of);
+                let with =
+                    |isa: Isa| of_pair(pair).filter(move |kernel| kernel.isa == isa).map(VectorWidth::of);
                 let fits = |isa: Isa| match width {
                     Some(width) => with(isa).find(|other| *other == width),
                     None => with(isa).max(),
@@ -142,40 +143,43 @@ impl Asked {
     }
 }
 
-fn of_pair(pair: Pair) -> impl Iterator<Item = &'static Kernel> {
+fn of_pair(pair: TypedOp) -> impl Iterator<Item = &'static ComputeKernel> {
     kernel::chained().filter(move |kernel| (kernel.op, kernel.element) == (pair.op, pair.element))
 }
 
 /// Widths of a word, the widest first; `None` is the full width of a set.
-fn widths(pair: Pair, word: &str) -> Result<Vec<Option<Width>>, String> {
+fn widths(pair: TypedOp, word: &str) -> Result<Vec<Option<VectorWidth>>, String> {
     Ok(match word {
         FULL => vec![None],
         ALL => {
-            let all: std::collections::BTreeSet<Width> = of_pair(pair).map(Width::of).collect();
+            let all: std::collections::BTreeSet<VectorWidth> = of_pair(pair).map(VectorWidth::of).collect();
             all.into_iter().rev().map(Some).collect()
         }
-        word => vec![Some(Width::read(word)?)],
+        word => vec![Some(VectorWidth::read(word)?)],
     })
 }
 
 /// Best set with the pair in this width (or any): of this processor, else of any.
-fn best(pair: Pair, width: Option<Width>) -> Option<Isa> {
-    let fits = || of_pair(pair).filter(move |kernel| width.is_none_or(|width| Width::of(kernel) == width));
+fn best(pair: TypedOp, width: Option<VectorWidth>) -> Option<Isa> {
+    let fits =
+        || of_pair(pair).filter(move |kernel| width.is_none_or(|width| VectorWidth::of(kernel) == width));
     let here = fits().filter(|kernel| kernel.available().is_ok()).map(|kernel| kernel.isa).max();
     here.or_else(|| fits().map(|kernel| kernel.isa).max())
 }
 
 /// Returns the kernel of a case, even if this processor cannot run it; the error is one line.
-pub fn kernel_of(case: &Case) -> Result<&'static Kernel, String> {
+pub fn kernel_of(case: &Case) -> Result<&'static ComputeKernel, String> {
     let word = |key| case.word(key).unwrap_or_default();
     let (op, element) = (one::<Op>("op", word("op"))?, one::<Element>("type", word("type"))?);
     let isa = one::<Isa>("isa", word("isa"))?;
     let Some(chains) = case.number("chains") else {
         return kernel::find(op, element, isa).ok_or_else(|| format!("{isa} has no {op} of {element}"));
     };
-    let width = Width::read(word("width"))?;
-    let alike =
-        || of_pair(Pair { op, element }).filter(|kernel| kernel.isa == isa && Width::of(kernel) == width);
+    let width = VectorWidth::read(word("width"))?;
+    let alike = || {
+        of_pair(TypedOp { op, element })
+            .filter(|kernel| kernel.isa == isa && VectorWidth::of(kernel) == width)
+    };
     let found = alike().find(|kernel| u64::from(kernel.accumulators) == chains);
     found.ok_or_else(|| match alike().map(|kernel| kernel.accumulators).max() {
         None => format!("{isa} has no chains of {op} of {element} of width {width}"),
@@ -189,13 +193,13 @@ pub fn kernel_of(case: &Case) -> Result<&'static Kernel, String> {
 }
 
 /// The kernel of a case, if it exists and this processor can run it.
-pub(super) fn runnable(case: &Case) -> Result<&'static Kernel, CannotMeasure> {
+pub(super) fn runnable(case: &Case) -> Result<&'static ComputeKernel, CannotMeasure> {
     if case.number("chains").is_none() {
         let word = |key| case.word(key).unwrap_or_default();
         let bad = CannotMeasure::not_here;
         let op = one::<Op>("op", word("op")).map_err(bad)?;
         let element = one::<Element>("type", word("type")).map_err(bad)?;
-        return row(Pair { op, element }, one::<Isa>("isa", word("isa")).map_err(bad)?);
+        return row(TypedOp { op, element }, one::<Isa>("isa", word("isa")).map_err(bad)?);
     }
     let kernel = kernel_of(case).map_err(CannotMeasure::not_here)?;
     kernel.available().map_err(|absence| CannotMeasure::not_here(absence.to_string()))?;
@@ -215,7 +219,7 @@ mod tests {
     }
 
     fn ids(op: Op, element: Element, group: &Group) -> Vec<String> {
-        let cases = Asked::of(group).unwrap().cases(Pair { op, element }).unwrap();
+        let cases = RequestedChains::of(group).unwrap().cases(TypedOp { op, element }).unwrap();
         cases.iter().map(|case| case.to_string().replace("cpu.peak/op=", "")).collect()
     }
 
@@ -251,7 +255,7 @@ mod tests {
                 .with_word("op", kernel.op.name())
                 .with_word("type", kernel.element.name())
                 .with_word("isa", kernel.isa.name())
-                .with_word("width", &Width::of(kernel).to_string())
+                .with_word("width", &VectorWidth::of(kernel).to_string())
                 .with_count("chains", kernel.accumulators.into());
             assert!(std::ptr::eq(kernel_of(&case).unwrap(), kernel), "{case}");
             assert_eq!(runnable(&case).is_ok(), kernel.available().is_ok(), "{case}");
@@ -260,7 +264,8 @@ mod tests {
 
     #[test]
     fn what_does_not_exist_is_named_with_the_reason() {
-        let why = |chains: &[u64], lists: &[(&str, &[&str])]| Asked::of(&group(chains, lists)).err();
+        let why =
+            |chains: &[u64], lists: &[(&str, &[&str])]| RequestedChains::of(&group(chains, lists)).err();
         if Isa::best() == Isa::Portable {
             assert!(why(&[1], &[]).is_some_and(|why| why.contains("is not supported on")));
             return;
@@ -269,7 +274,7 @@ mod tests {
         assert!(why(&[1, 4000], &[]).is_some_and(|why| why.ends_with(": 4000 is not")));
         assert!(why(&[1], &[("width", &["wide\n"])]).is_some_and(|why| why.starts_with("width must be")));
         let alone = Group::default().with("width", vec![Value::Word("128".to_owned())]);
-        assert!(Asked::of(&alone).is_err_and(|why| why.starts_with("--width requires --chains")));
+        assert!(RequestedChains::of(&alone).is_err_and(|why| why.starts_with("--width requires --chains")));
         let isa = kernel::chained().find(|kernel| kernel.vector_bits() == 128).unwrap().isa;
         let kernel = |rest: &str| kernel_of(&format!("cpu.peak/{rest}").parse().unwrap()).unwrap_err();
         let odd = kernel(&format!("op=mix/type=f64/isa={isa}/width=128/chains=3"));

@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use plimsoll_metal::handover::{Bounced, Exchange, HandoverError, Pair};
+use plimsoll_metal::handover::{Bounced, HandoverError, HandoverMethod, ThreadPair};
 
 use super::LATENCY;
 use super::fact::PAIRS;
@@ -14,13 +14,15 @@ use super::findings;
 use super::pairs::{chosen, pairs_of, shared};
 use super::warning::CpuWarning;
 use plimsoll_bench_api::{
-    Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, Ready, Say,
+    Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, PreparedCase, Say,
 };
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
-use plimsoll_model::limit::{Kind, Limit, Question};
+use plimsoll_model::limit::{Limit, LimitKind, Question};
 use plimsoll_model::plan::Group;
-use plimsoll_model::sample::{Amount, CannotMeasure, Cell, Facts, Origin, Sample, WrongAnswer};
+use plimsoll_model::sample::{
+    CannotMeasure, Cell, Facts, Sample, SampleAmount, WrongAnswer, WrongAnswerSource,
+};
 use plimsoll_stats::Samples;
 use plimsoll_units::quantity::Unit;
 
@@ -28,7 +30,8 @@ use plimsoll_units::quantity::Unit;
 const LEAST_FOR_A_PAIR: Duration = Duration::from_millis(2);
 const MAX_SECONDS: f64 = 1e6;
 
-const OPS: &[(&str, Exchange)] = &[("cas", Exchange::CompareAndSwap), ("store", Exchange::Store)];
+const OPS: &[(&str, HandoverMethod)] =
+    &[("cas", HandoverMethod::CompareAndSwap), ("store", HandoverMethod::Store)];
 
 /// The benchmark `cpu.core-to-core`.
 pub struct CoreToCore;
@@ -70,10 +73,10 @@ impl Benchmark for CoreToCore {
     fn limits(&self, _: &Question<'_>) -> Vec<Limit> {
         let why = "no maker documents how long a cache line takes from core to core, and distance alone bounds nothing near \
                    it; give --limits FILE";
-        vec![Limit::unknown(Kind::Floor, why)]
+        vec![Limit::unknown(LimitKind::Floor, why)]
     }
 
-    fn prepare(&self, _: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
+    fn prepare(&self, _: &Case, parsed: &Parsed, cx: &Context<'_>) -> PreparedCase {
         enough(cx.machine)?;
         Ok(Box::new(Pairs::new(cx.machine, parsed.read()?, cx.options.seed, bounce)))
     }
@@ -89,15 +92,15 @@ fn enough(machine: &Machine) -> Result<(), CannotMeasure> {
     )))
 }
 
-type Bounce = fn([usize; 2], Exchange, Duration) -> Result<Bounced, HandoverError>;
+type Bounce = fn([usize; 2], HandoverMethod, Duration) -> Result<Bounced, HandoverError>;
 
 /// Threads exist only while their pair is measured: hundreds of pairs would need thousands.
-fn bounce(cpus: [usize; 2], exchange: Exchange, time: Duration) -> Result<Bounced, HandoverError> {
-    Pair::new(cpus)?.bounce(exchange, time)
+fn bounce(cpus: [usize; 2], exchange: HandoverMethod, time: Duration) -> Result<Bounced, HandoverError> {
+    ThreadPair::new(cpus)?.bounce(exchange, time)
 }
 
 struct Pairs {
-    exchange: Exchange,
+    exchange: HandoverMethod,
     bounce: Bounce,
     pairs: Vec<Marked>,
     /// Number of all pairs.
@@ -118,7 +121,7 @@ struct Stalled {
 }
 
 impl Pairs {
-    fn new(machine: &Machine, exchange: Exchange, seed: u64, bounce: Bounce) -> Self {
+    fn new(machine: &Machine, exchange: HandoverMethod, seed: u64, bounce: Bounce) -> Self {
         let cpu = &machine.cpu;
         let marked = |cpus| Marked { cpus, mark: shared(cpu, cpus) };
         let pairs = chosen(cpu, &cpu.allowed, seed).into_iter().map(marked).collect();
@@ -137,7 +140,7 @@ impl Pairs {
             Err(HandoverError::Miscounted { cpus, turns }) => {
                 let got = format!("{} of {} turns", turns[1], turns[0]);
                 let operation = "handing a cache line over";
-                self.wrong = Some(WrongAnswer::new(Origin::Cpus(cpus.to_vec()), operation, got));
+                self.wrong = Some(WrongAnswer::new(WrongAnswerSource::Cpus(cpus.to_vec()), operation, got));
                 Ok(None)
             }
             Err(other) => Err(CannotMeasure::environment(other.to_string())),
@@ -158,8 +161,8 @@ fn cells(pair: &Marked, value: f64) -> Option<[Cell; 2]> {
 }
 
 impl Prepared for Pairs {
-    fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
-        let Amount::Seconds(seconds) = amount else {
+    fn sample(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
+        let SampleAmount::Seconds(seconds) = amount else {
             return Err(CannotMeasure::not_here(
                 "requires --sample-time: --work, --volume and --count are not supported",
             ));
@@ -213,7 +216,7 @@ mod tests {
     use plimsoll_bench_api::{Keep, Options};
     use plimsoll_machine::Root;
     use plimsoll_model::case::Value;
-    use plimsoll_model::sample::Cause;
+    use plimsoll_model::sample::FailureCause;
 
     fn machine(allowed: &str) -> Machine {
         let mut machine = Machine::discover(&Root::at("/nonexistent"));
@@ -226,25 +229,33 @@ mod tests {
     }
 
     /// 10 ns per step between the CPU numbers; one burst in three is disturbed.
-    fn by_distance(cpus: [usize; 2], exchange: Exchange, _: Duration) -> Result<Bounced, HandoverError> {
-        let near = if exchange == Exchange::Store { 20e-9 } else { 10e-9 };
+    fn by_distance(
+        cpus: [usize; 2],
+        exchange: HandoverMethod,
+        _: Duration,
+    ) -> Result<Bounced, HandoverError> {
+        let near = if exchange == HandoverMethod::Store { 20e-9 } else { 10e-9 };
         let one_way = near * (cpus[1] - cpus[0]) as f64;
         Ok(Bounced { one_way: vec![one_way, 1e-3, one_way], rounds: 600 })
     }
 
-    fn without_2(cpus: [usize; 2], exchange: Exchange, time: Duration) -> Result<Bounced, HandoverError> {
+    fn without_2(
+        cpus: [usize; 2],
+        exchange: HandoverMethod,
+        time: Duration,
+    ) -> Result<Bounced, HandoverError> {
         match cpus.contains(&2) {
             true => Err(HandoverError::Stalled { cpus, patience: Duration::from_secs(2) }),
             false => by_distance(cpus, exchange, time),
         }
     }
 
-    fn miscounted(cpus: [usize; 2], _: Exchange, _: Duration) -> Result<Bounced, HandoverError> {
+    fn miscounted(cpus: [usize; 2], _: HandoverMethod, _: Duration) -> Result<Bounced, HandoverError> {
         Err(HandoverError::Miscounted { cpus, turns: [7, 6] })
     }
 
     fn pairs(allowed: &str, bounce: Bounce) -> Pairs {
-        Pairs::new(&machine(allowed), Exchange::CompareAndSwap, 1, bounce)
+        Pairs::new(&machine(allowed), HandoverMethod::CompareAndSwap, 1, bounce)
     }
 
     #[test]
@@ -264,14 +275,14 @@ mod tests {
     fn one_cpu_has_no_pair() {
         let candidates = CoreToCore.cases(&machine("5"), &Group::default()).unwrap();
         let refusal = candidates[0].feasible.clone().unwrap_err();
-        assert_eq!(refusal.cause, Cause::NotHere);
+        assert_eq!(refusal.cause, FailureCause::NotHere);
         assert!(refusal.reason.contains("may use only '5'"), "{refusal}");
     }
 
     #[test]
     fn each_pair_has_the_median_of_its_bursts_in_both_directions() {
         let mut pairs = pairs("0-2", by_distance);
-        let sample = pairs.sample(Amount::Seconds(0.0)).unwrap();
+        let sample = pairs.sample(SampleAmount::Seconds(0.0)).unwrap();
         assert_eq!(sample.values["latency"], 10e-9);
         let found: Vec<[f64; 3]> = sample
             .matrix
@@ -289,14 +300,14 @@ mod tests {
     #[test]
     fn a_cpu_that_does_not_answer_costs_its_own_pairs() {
         let mut some = pairs("0-3", without_2);
-        let sample = some.sample(Amount::Seconds(0.1)).unwrap();
+        let sample = some.sample(SampleAmount::Seconds(0.1)).unwrap();
         assert!(sample.matrix.len() == 6 && sample.matrix.iter().all(|c| c.row != 2 && c.column != 2));
         let warnings = some.facts().warnings;
         assert_eq!(warnings[0].code(), "pairs-stalled");
         assert!(warnings[0].to_string().contains("left out of a sample 3 times"), "{}", warnings[0]);
-        let none = pairs("1-2", without_2).sample(Amount::Seconds(0.1)).unwrap_err();
+        let none = pairs("1-2", without_2).sample(SampleAmount::Seconds(0.1)).unwrap_err();
         assert!(
-            none.cause == Cause::Environment && none.reason.contains("CPUs 1 and 2: no hand-over"),
+            none.cause == FailureCause::Environment && none.reason.contains("CPUs 1 and 2: no hand-over"),
             "{none}"
         );
     }
@@ -304,15 +315,15 @@ mod tests {
     #[test]
     fn turns_that_do_not_add_up_void_the_measurement() {
         let mut broken = pairs("0-1", miscounted);
-        let cannot = broken.sample(Amount::Seconds(0.1)).unwrap_err();
+        let cannot = broken.sample(SampleAmount::Seconds(0.1)).unwrap_err();
         assert_eq!(cannot.wrong.unwrap().got, "6 of 7 turns");
-        assert_eq!(broken.verify().unwrap_err().cause, Cause::WrongAnswer);
+        assert_eq!(broken.verify().unwrap_err().cause, FailureCause::WrongAnswer);
     }
 
     #[test]
     fn of_many_cpus_only_some_pairs_are_measured_and_that_is_said() {
         let mut many = pairs("0-127", by_distance);
-        let sample = many.sample(Amount::Seconds(0.1)).unwrap();
+        let sample = many.sample(SampleAmount::Seconds(0.1)).unwrap();
         assert_eq!(sample.matrix.len(), 2 * pairs_of(64));
         let warnings = many.facts().warnings;
         assert_eq!(warnings[0].code(), "pairs-chosen");
@@ -321,7 +332,7 @@ mod tests {
 
     #[test]
     fn an_amount_of_work_is_refused() {
-        let refused = pairs("0-1", by_distance).sample(Amount::Work(5)).unwrap_err();
+        let refused = pairs("0-1", by_distance).sample(SampleAmount::Work(5)).unwrap_err();
         assert!(refused.reason.contains("--sample-time"), "{refused}");
     }
 
@@ -338,7 +349,7 @@ mod tests {
         let cx = Context { machine: &machine, options: &options, keep: &keep };
         for candidate in CoreToCore.cases(&machine, &Group::default()).unwrap() {
             let mut prepared = CoreToCore.prepare(&candidate.case, &candidate.parsed, &cx).unwrap();
-            let sample = prepared.sample(Amount::Seconds(0.01)).unwrap();
+            let sample = prepared.sample(SampleAmount::Seconds(0.01)).unwrap();
             assert!(sample.values["latency"] > 1e-10, "{sample:?}");
             assert_eq!(sample.matrix.len() % 2, 0);
             assert!(sample.matrix.iter().all(|cell| cell.value > 1e-10 && cell.row != cell.column));

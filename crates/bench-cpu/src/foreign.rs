@@ -20,7 +20,7 @@ pub(super) fn check(group: &Group) -> Result<(), String> {
 mod tests {
     use super::*;
     use plimsoll_model::case::Value;
-    use plimsoll_model::plan::Place;
+    use plimsoll_model::plan::KeyPosition;
 
     #[test]
     fn sets_of_another_architecture_alone_are_refused_where_they_were_typed() {
@@ -36,7 +36,7 @@ mod tests {
         assert!(error.starts_with(&format!("--isa {other} is not supported on ")), "{error}");
         assert!(error.contains(own) && !error.ends_with(other), "{error}");
         let mut of_a_plan = typed(&[other]);
-        of_a_plan.places.keys.insert("isa".to_owned(), Place::default());
+        of_a_plan.places.keys.insert("isa".to_owned(), KeyPosition::default());
         assert!(check(&of_a_plan).is_ok());
     }
 }

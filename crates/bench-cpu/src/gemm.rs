@@ -7,18 +7,18 @@
 use std::time::Instant;
 
 use plimsoll_metal::buffer::{Buffer, BufferError, Pages};
-use plimsoll_metal::gemm::{Gemm, GemmError, Matrix, MatrixMut, Real, Shape, ShapeError, Update};
+use plimsoll_metal::gemm::{Gemm, GemmError, MatrixMut, MatrixView, ProductShape, Real, ShapeError, Update};
 use plimsoll_metal::isa::Isa;
 use plimsoll_metal::kernel::Element;
 use plimsoll_metal::team::Team;
 use serde::{Deserialize, Serialize};
 
 use super::dense::matrix::{Sequence, THRESHOLD, greater};
-use super::dense::{self, Held, Wanted, caches, fits, human, isas};
+use super::dense::{self, HeldClocks, OrderTarget, caches, fits, human, isas};
 use super::fact::{DEPTH, KERNEL, ROWS};
 use plimsoll_bench_api::buffer::note_pages;
 use plimsoll_bench_api::{
-    Benchmark, Candidate, Context, Descriptor, Metric, Parsed, Prepared, Ready, Roofline, Say, counts,
+    Benchmark, Candidate, Context, Descriptor, Metric, Parsed, Prepared, PreparedCase, Roofline, Say, counts,
     default_threads,
 };
 use plimsoll_machine::Machine;
@@ -26,11 +26,11 @@ use plimsoll_machine::cpu::CoreKind;
 use plimsoll_model::case::Case;
 use plimsoll_model::place::Threads;
 use plimsoll_model::plan::Group;
-use plimsoll_model::sample::{Amount, CannotMeasure, Facts, Sample};
+use plimsoll_model::sample::{CannotMeasure, Facts, Sample, SampleAmount};
 
 const MOST_ROWS: u64 = i32::MAX as u64;
 /// About a second per sample, three matrices plus a tenth for packed strips.
-const WANTED: Wanted = Wanted { work: 2.0, seconds: 1.0, cases: 1, bytes_per_element: 3.3 * 8.0 };
+const WANTED: OrderTarget = OrderTarget { work: 2.0, seconds: 1.0, cases: 1, bytes_per_element: 3.3 * 8.0 };
 /// Elements of a cache line, at most.
 const LINE: usize = 16;
 
@@ -65,7 +65,7 @@ impl Benchmark for MatrixProduct {
         let elements = words.iter().map(|word| element(word)).collect::<Result<Vec<_>, _>>()?;
         let isas = isas(group)?;
         let seats = dense::seats(machine, group, &default_threads(machine))?;
-        let wanted = Wanted { cases: elements.len() * isas.len() * seats.len(), ..WANTED };
+        let wanted = OrderTarget { cases: elements.len() * isas.len() * seats.len(), ..WANTED };
         let mut candidates = Vec::new();
         for element in elements {
             for &isa in &isas {
@@ -77,7 +77,7 @@ impl Benchmark for MatrixProduct {
                             .with_count("n", n)
                             .with_word("isa", isa.name());
                         let case = seat.taken(case);
-                        let job = Job { element, isa, n: n as usize, threads: Threads::of(&case) };
+                        let job = GemmJob { element, isa, n: n as usize, threads: Threads::of(&case) };
                         let feasible = job.fits(machine);
                         Candidate::new(case, feasible).parsed(&job)
                     }));
@@ -87,18 +87,18 @@ impl Benchmark for MatrixProduct {
         Ok(candidates)
     }
 
-    fn prepare(&self, _: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
-        let job: Job = parsed.read()?;
+    fn prepare(&self, _: &Case, parsed: &Parsed, cx: &Context<'_>) -> PreparedCase {
+        let job: GemmJob = parsed.read()?;
         job.fits(cx.machine)?;
         match job.element {
-            Element::F32 => Ok(Box::new(Running::<f32>::new(&job, cx.machine)?)),
-            _ => Ok(Box::new(Running::<f64>::new(&job, cx.machine)?)),
+            Element::F32 => Ok(Box::new(GemmTeam::<f32>::new(&job, cx.machine)?)),
+            _ => Ok(Box::new(GemmTeam::<f64>::new(&job, cx.machine)?)),
         }
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Job {
+struct GemmJob {
     element: Element,
     isa: Isa,
     n: usize,
@@ -117,11 +117,11 @@ fn stride(rows: usize) -> usize {
     (rows.div_ceil(LINE) | 1).saturating_mul(LINE)
 }
 
-fn square(rows: usize) -> Shape {
-    Shape { rows, columns: rows, depth: rows }
+fn square(rows: usize) -> ProductShape {
+    ProductShape { rows, columns: rows, depth: rows }
 }
 
-impl Job {
+impl GemmJob {
     fn fits(&self, machine: &Machine) -> Result<(), CannotMeasure> {
         let &Self { element, isa, n, ref threads } = self;
         let (shape, caches, threads) = (square(n), caches(machine, threads), threads.count);
@@ -148,7 +148,7 @@ fn no_memory(error: BufferError) -> CannotMeasure {
     CannotMeasure::environment(error.to_string())
 }
 
-struct Running<T: Real> {
+struct GemmTeam<T: Real> {
     team: Team,
     gemm: Gemm<T>,
     rows: usize,
@@ -162,9 +162,9 @@ struct Running<T: Real> {
     facts: Facts,
 }
 
-impl<T: Real> Running<T> {
-    fn new(job: &Job, machine: &Machine) -> Result<Self, CannotMeasure> {
-        let &Job { isa, n: rows, ref threads, .. } = job;
+impl<T: Real> GemmTeam<T> {
+    fn new(job: &GemmJob, machine: &Machine) -> Result<Self, CannotMeasure> {
+        let &GemmJob { isa, n: rows, ref threads, .. } = job;
         let mut team = dense::team(machine, threads)?;
         let gemm = Gemm::new(isa, caches(machine, threads), square(rows), &mut team).map_err(broken)?;
         let bytes = rows.saturating_mul(stride(rows)).saturating_mul(size_of::<T>());
@@ -259,11 +259,11 @@ impl From<Failed> for CannotMeasure {
     }
 }
 
-impl<T: Real> Prepared for Running<T> {
-    fn sample(&mut self, _: Amount) -> Result<Sample, CannotMeasure> {
+impl<T: Real> Prepared for GemmTeam<T> {
+    fn sample(&mut self, _: SampleAmount) -> Result<Sample, CannotMeasure> {
         let (rows, stride) = (self.rows, stride(self.rows));
-        let a = Matrix::new(T::of(&self.a), rows, rows, stride).map_err(Failed::Shape)?;
-        let b = Matrix::new(T::of(&self.b), rows, rows, stride).map_err(Failed::Shape)?;
+        let a = MatrixView::new(T::of(&self.a), rows, rows, stride).map_err(Failed::Shape)?;
+        let b = MatrixView::new(T::of(&self.b), rows, rows, stride).map_err(Failed::Shape)?;
         let mut c = MatrixMut::new(T::of_mut(&mut self.c), rows, rows, stride).map_err(Failed::Shape)?;
         let begun = Instant::now();
         let multiplied =
@@ -271,7 +271,7 @@ impl<T: Real> Prepared for Running<T> {
         let elapsed = begun.elapsed().as_secs_f64();
         let residual = self.residual();
         self.worst = greater(residual, self.worst);
-        let held = Held { cpus: self.team.cpus(), clocks: &multiplied.clocks, kinds: &self.kinds };
+        let held = HeldClocks { cpus: self.team.cpus(), clocks: &multiplied.clocks, kinds: &self.kinds };
         Ok(dense::sample(2.0 * (rows as f64).powi(3), elapsed, residual, held))
     }
 
@@ -298,8 +298,8 @@ mod tests {
     use plimsoll_bench_api::{Keep, Options};
     use plimsoll_machine::Root;
     use plimsoll_model::case::Value;
-    use plimsoll_model::place::Placement;
-    use plimsoll_model::sample::Cause;
+    use plimsoll_model::place::ThreadOrder;
+    use plimsoll_model::sample::FailureCause;
 
     fn here() -> Machine {
         Machine::discover(&Root::live())
@@ -330,7 +330,7 @@ mod tests {
         assert_eq!(candidates.len(), 2);
         let Candidate { case, parsed, .. } = &candidates[1];
         assert!(case.to_string().ends_with(&format!("/affinity={last}/threads=1")), "{case}");
-        let running = Running::<f64>::new(&parsed.read().unwrap(), &machine).unwrap();
+        let running = GemmTeam::<f64>::new(&parsed.read().unwrap(), &machine).unwrap();
         assert_eq!(running.facts().achieved.get(&super::super::fact::CPUS), Some(vec![last]));
         let error = MatrixProduct.cases(&machine, &words("affinity", &["8191"])).unwrap_err();
         assert!(error.starts_with("affinity: CPU 8191"), "{error}");
@@ -349,7 +349,7 @@ mod tests {
         let huge = Group::default().with("n", vec![Value::Count(1 << 30)]);
         for candidate in MatrixProduct.cases(&here(), &huge).unwrap() {
             let refusal = candidate.feasible.unwrap_err();
-            assert_eq!(refusal.cause, Cause::Environment);
+            assert_eq!(refusal.cause, FailureCause::Environment);
             assert!(refusal.reason.contains("3 matrices of"), "{refusal}");
         }
     }
@@ -357,18 +357,18 @@ mod tests {
     #[test]
     fn every_kernel_here_multiplies_and_a_wrong_element_is_noticed() {
         fn check<T: Real>(isa: Isa, rows: usize) {
-            let threads = Threads { count: 2, place: Placement::Spread };
-            let job = Job { element: Element::F64, isa, n: rows, threads };
-            let mut running = Running::<T>::new(&job, &here()).unwrap();
-            let sample = running.sample(Amount::Seconds(0.1)).unwrap();
+            let threads = Threads { count: 2, place: ThreadOrder::Spread };
+            let job = GemmJob { element: Element::F64, isa, n: rows, threads };
+            let mut running = GemmTeam::<T>::new(&job, &here()).unwrap();
+            let sample = running.sample(SampleAmount::Seconds(0.1)).unwrap();
             assert!(sample.values["rate"] > 0.0 && sample.elapsed > 0.0);
             assert!(sample.values["residual"] < THRESHOLD && sample.values["time"] == sample.elapsed);
             running.verify().unwrap_or_else(|wrong| panic!("{isa} {rows}: {wrong}"));
             // Changes B, so that the next product is wrong.
             let place = &mut T::of_mut(&mut running.b)[0];
             *place = T::from_f64(place.to_f64() + 0.5);
-            running.sample(Amount::Seconds(0.1)).unwrap();
-            assert_eq!(running.verify().unwrap_err().cause, Cause::WrongAnswer);
+            running.sample(SampleAmount::Seconds(0.1)).unwrap();
+            assert_eq!(running.verify().unwrap_err().cause, FailureCause::WrongAnswer);
             *place_of::<T>(&mut running.c) = T::from_f64(f64::NAN);
             assert!(running.residual().is_nan());
         }
@@ -392,7 +392,7 @@ mod tests {
         let group = words("type", &["f32"]).with("n", vec![Value::Count(200)]);
         for candidate in MatrixProduct.cases(&machine, &group).unwrap() {
             let mut running = MatrixProduct.prepare(&candidate.case, &candidate.parsed, &cx).unwrap();
-            running.sample(Amount::Seconds(0.1)).unwrap();
+            running.sample(SampleAmount::Seconds(0.1)).unwrap();
             running.verify().unwrap();
             assert!(running.facts().achieved.get(&KERNEL).unwrap().starts_with("gemm_f32"));
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use plimsoll_metal::isa::Isa;
 use plimsoll_metal::kernel::{Element, Op, find};
-use plimsoll_metal::one_core::{Trial, trial};
+use plimsoll_metal::one_core::{SiblingTrial, trial};
 
 use plimsoll_machine::{CpuSet, Machine};
 
@@ -63,9 +63,9 @@ fn pairs(machine: &Machine) -> Vec<[usize; 2]> {
     neighbours.chain(apart.filter(|_| half > 1)).collect()
 }
 
-fn are_siblings(trials: impl Iterator<Item = Trial>) -> bool {
+fn are_siblings(trials: impl Iterator<Item = SiblingTrial>) -> bool {
     let mut agreeing = 0;
-    for Trial { alone, both } in trials {
+    for SiblingTrial { alone, both } in trials {
         let slower = alone.iter().zip(both).map(|(alone, both)| both / alone);
         if !slower.into_iter().all(|times| TWICE.contains(&times)) {
             return false;
@@ -85,8 +85,8 @@ mod tests {
 
     const SLICE: f64 = 25e-6;
 
-    fn of(alone: [f64; 2], both: [f64; 2]) -> Trial {
-        Trial { alone: alone.map(|times| times * SLICE), both: both.map(|times| times * SLICE) }
+    fn of(alone: [f64; 2], both: [f64; 2]) -> SiblingTrial {
+        SiblingTrial { alone: alone.map(|times| times * SLICE), both: both.map(|times| times * SLICE) }
     }
 
     #[test]

@@ -6,15 +6,15 @@ use plimsoll_machine::cpu::CoreKind;
 use plimsoll_machine::{CpuSet, Machine};
 use plimsoll_model::case::Case;
 use plimsoll_model::plan::Group;
-use plimsoll_model::sample::{Condition, Numbers};
+use plimsoll_model::sample::{Numbers, OwnCondition};
 
-pub(super) struct How {
+pub(super) struct ThreadOptions {
     place: Option<String>,
     work: Option<u64>,
     scaling: Option<String>,
 }
 
-impl How {
+impl ThreadOptions {
     pub(super) fn named(&self, case: Case, threads: u64) -> Case {
         let case = seated(case, self.place.as_deref(), threads);
         let case = match self.work {
@@ -37,7 +37,7 @@ pub(super) fn seated(case: Case, place: Option<&str>, threads: u64) -> Case {
 }
 
 /// Product of the requested affinities, amounts and scalings; at least one entry.
-pub(super) fn hows(machine: &Machine, group: &Group) -> Result<Vec<How>, String> {
+pub(super) fn hows(machine: &Machine, group: &Group) -> Result<Vec<ThreadOptions>, String> {
     let words = |key: &str| -> Vec<Option<String>> {
         let words = group.words(key, &[]);
         if words.is_empty() { vec![None] } else { words.into_iter().map(Some).collect() }
@@ -51,7 +51,7 @@ pub(super) fn hows(machine: &Machine, group: &Group) -> Result<Vec<How>, String>
     for place in places(machine, group)? {
         for &work in &works {
             for word in words("scaling") {
-                let how = How { place: place.clone(), work, scaling: word };
+                let how = ThreadOptions { place: place.clone(), work, scaling: word };
                 if scaling(&how.named(Case::of("cpu.peak"), 1))? == Scaling::Strong && work.is_none() {
                     let why = "--scaling strong requires --work, such as 1e12";
                     return Err(why.to_owned());
@@ -64,7 +64,8 @@ pub(super) fn hows(machine: &Machine, group: &Group) -> Result<Vec<How>, String>
 }
 
 /// Mean clock of the CPUs of one kind, with a name per kind from [`word_of`].
-pub const KIND_CLOCK: Condition = Condition::new("clock_hz_{}", "Hz", "mean clock of the CPUs of a kind");
+pub const KIND_CLOCK: OwnCondition =
+    OwnCondition::new("clock_hz_{}", "Hz", "mean clock of the CPUs of a kind");
 
 /// Name of a kind of core in conditions.
 pub fn word_of(kind: &CoreKind) -> String {

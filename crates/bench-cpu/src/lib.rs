@@ -31,17 +31,17 @@ pub use linpack::{Linpack, operations};
 pub use part::SUBSYSTEM;
 pub use peak::{PER_CYCLE, Peak, STEPS_PER_CYCLE};
 
-use plimsoll_metal::kernel::{Counted, Element, Op};
+use plimsoll_metal::kernel::{Element, Op, RateUnit};
 
 use plimsoll_machine::Machine;
 use plimsoll_units::quantity::Unit;
 
 /// Unit of the rate of an operation on an element type.
 pub fn counted_in(op: Option<Op>, element: Option<Element>) -> Unit {
-    match op.map_or(Counted::Operations, |op| op.row().counted) {
-        Counted::Bytes => Unit::BytePerSecond,
-        Counted::Operations if element.is_some_and(|element| !element.is_float()) => Unit::OpPerSecond,
-        Counted::Operations => Unit::FlopPerSecond,
+    match op.map_or(RateUnit::Operations, |op| op.row().counted) {
+        RateUnit::Bytes => Unit::BytePerSecond,
+        RateUnit::Operations if element.is_some_and(|element| !element.is_float()) => Unit::OpPerSecond,
+        RateUnit::Operations => Unit::FlopPerSecond,
     }
 }
 

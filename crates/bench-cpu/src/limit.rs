@@ -1,5 +1,5 @@
 use plimsoll_machine::{Cpu, CpuSet, Machine};
-use plimsoll_model::limit::microarchitecture::{Core, Unknown};
+use plimsoll_model::limit::microarchitecture::{Core, UnknownChip};
 use plimsoll_model::limit::{Input, Question, median};
 
 pub(super) struct Clocks {
@@ -11,12 +11,12 @@ pub(super) struct Clocks {
 
 impl Clocks {
     /// Fails if a sample has no clock.
-    pub(super) fn of(question: &Question<'_>) -> Result<Self, Unknown> {
+    pub(super) fn of(question: &Question<'_>) -> Result<Self, UnknownChip> {
         let each: Option<Vec<f64>> =
             question.samples.iter().map(|sample| sample.conditions.clock_hz).collect();
-        let each = each.ok_or_else(|| Unknown("the core clock could not be measured".to_owned()))?;
+        let each = each.ok_or_else(|| UnknownChip("the core clock could not be measured".to_owned()))?;
         let median =
-            median(each.clone()).ok_or_else(|| Unknown("there is no sample with a clock".to_owned()))?;
+            median(each.clone()).ok_or_else(|| UnknownChip("there is no sample with a clock".to_owned()))?;
         Ok(Self { each, median })
     }
 
@@ -27,13 +27,13 @@ impl Clocks {
 }
 
 /// Type of core of all these CPUs; fails if unknown or mixed.
-pub(super) fn core_of(machine: &Machine, cpus: &CpuSet) -> Result<Core, Unknown> {
+pub(super) fn core_of(machine: &Machine, cpus: &CpuSet) -> Result<Core, UnknownChip> {
     let mut cores = cpus.iter().map(|number| Core::of(machine, number));
     let core =
-        cores.next().ok_or_else(|| Unknown("no CPU is known that the threads ran on".to_owned()))??;
+        cores.next().ok_or_else(|| UnknownChip("no CPU is known that the threads ran on".to_owned()))??;
     for other in cores {
         if other?.name != core.name {
-            return Err(Unknown(
+            return Err(UnknownChip(
                 "the threads ran on cores of several kinds; choose the CPUs of one kind with --affinity"
                     .to_owned(),
             ));

@@ -7,29 +7,30 @@
 use std::time::Instant;
 
 use plimsoll_metal::isa::Isa;
-use plimsoll_metal::lu::{Lu, LuError, MOST_BLOCK, System};
+use plimsoll_metal::lu::{Lu, LuError, MOST_BLOCK, SystemSize};
 use plimsoll_metal::team::Team;
 use serde::{Deserialize, Serialize};
 
 use super::RESIDUAL_UNSCALED;
 use super::dense::matrix::{Sequence, THRESHOLD, greater, residual};
-use super::dense::{self, BLOCK, Held, MOST_ROWS, Wanted, fits, human, isas};
+use super::dense::{self, BLOCK, HeldClocks, MOST_ROWS, OrderTarget, fits, human, isas};
 use super::fact::{BYTES, NB};
 use super::warning::CpuWarning;
 use plimsoll_bench_api::buffer::note_pages;
 use plimsoll_bench_api::{
-    Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, Ready, Roofline, Say, counts,
+    Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, PreparedCase, Roofline, Say,
+    counts,
 };
 use plimsoll_machine::Machine;
 use plimsoll_machine::cpu::CoreKind;
 use plimsoll_model::case::Case;
 use plimsoll_model::place::Threads;
 use plimsoll_model::plan::Group;
-use plimsoll_model::sample::{Amount, CannotMeasure, Facts, Sample};
+use plimsoll_model::sample::{CannotMeasure, Facts, Sample, SampleAmount};
 use plimsoll_units::quantity::Unit;
 
 /// Some seconds per sample, the matrix plus a tenth for buffers.
-const WANTED: Wanted = Wanted { work: 2.0 / 3.0, seconds: 2.5, cases: 1, bytes_per_element: 8.8 };
+const WANTED: OrderTarget = OrderTarget { work: 2.0 / 3.0, seconds: 2.5, cases: 1, bytes_per_element: 8.8 };
 
 /// The benchmark `cpu.linpack`.
 pub struct Linpack;
@@ -76,7 +77,7 @@ impl Benchmark for Linpack {
         let isas = isas(group)?;
         let blocks = counts(group, "nb", &[BLOCK], MOST_BLOCK as u64)?;
         let seats = dense::seats(machine, group, &[machine.most_threads() as u64])?;
-        let wanted = Wanted { cases: isas.len() * blocks.len() * seats.len(), ..WANTED };
+        let wanted = OrderTarget { cases: isas.len() * blocks.len() * seats.len(), ..WANTED };
         let mut candidates = Vec::new();
         for isa in isas {
             let order = dense::default_order(machine, group, isa, wanted);
@@ -89,7 +90,7 @@ impl Benchmark for Linpack {
                             .with_word("isa", isa.name());
                         let case = seat.taken(case);
                         let threads = Threads::of(&case);
-                        let job = Job { isa, n: n as usize, nb: *nb as usize, threads };
+                        let job = LinpackJob { isa, n: n as usize, nb: *nb as usize, threads };
                         let feasible = job.system(machine).map(|_| ());
                         Candidate::new(case, feasible).parsed(&job)
                     }));
@@ -99,8 +100,8 @@ impl Benchmark for Linpack {
         Ok(candidates)
     }
 
-    fn prepare(&self, _: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
-        let job: Job = parsed.read()?;
+    fn prepare(&self, _: &Case, parsed: &Parsed, cx: &Context<'_>) -> PreparedCase {
+        let job: LinpackJob = parsed.read()?;
         let system = job.system(cx.machine)?;
         let mut team = dense::team(cx.machine, &job.threads)?;
         let unlimited = cx.machine.cpu_capacity() >= team.count() as f64;
@@ -111,34 +112,34 @@ impl Benchmark for Linpack {
         facts.achieved.set(&BYTES, system.bytes(team.count()));
         job.note_size(&mut facts, cx.machine, system);
         let kinds = dense::kinds_of(cx.machine, &team);
-        Ok(Box::new(Running { team, lu, sequence: Sequence::new(), worst: 0.0, kinds, facts }))
+        Ok(Box::new(LinpackTeam { team, lu, sequence: Sequence::new(), worst: 0.0, kinds, facts }))
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Job {
+struct LinpackJob {
     isa: Isa,
     n: usize,
     nb: usize,
     threads: Threads,
 }
 
-impl Job {
-    fn system(&self, machine: &Machine) -> Result<System, CannotMeasure> {
+impl LinpackJob {
+    fn system(&self, machine: &Machine) -> Result<SystemSize, CannotMeasure> {
         let n = self.n;
         let matrix = n.saturating_mul(n).saturating_mul(size_of::<f64>());
         let sum = format!("8 B × {n}² = {} for the matrix", human(matrix as u64));
         fits(machine, matrix, &sum)?;
         let caches = dense::caches(machine, &self.threads);
-        let system = System::new(self.isa, caches, n, self.nb)
+        let system = SystemSize::new(self.isa, caches, n, self.nb)
             .map_err(|error| CannotMeasure::not_here(error.to_string()))?;
         let bytes = system.bytes(self.threads.count);
         fits(machine, bytes, &format!("{sum}, and {} more", human(bytes.saturating_sub(matrix) as u64)))?;
         Ok(system)
     }
 
-    fn note_size(&self, facts: &mut Facts, machine: &Machine, system: System) {
-        let endless = Wanted { seconds: f64::INFINITY, ..WANTED };
+    fn note_size(&self, facts: &mut Facts, machine: &Machine, system: SystemSize) {
+        let endless = OrderTarget { seconds: f64::INFINITY, ..WANTED };
         let order = |wanted| dense::default_order(machine, &Group::default(), self.isa, wanted);
         let (chosen, most) = (order(WANTED), order(endless));
         if self.n as u64 == chosen && chosen < most {
@@ -157,7 +158,7 @@ pub fn operations(n: f64) -> f64 {
     2.0 / 3.0 * n.powi(3) + 1.5 * n.powi(2)
 }
 
-struct Running {
+struct LinpackTeam {
     team: Team,
     lu: Lu,
     sequence: Sequence,
@@ -166,8 +167,8 @@ struct Running {
     facts: Facts,
 }
 
-impl Prepared for Running {
-    fn sample(&mut self, _: Amount) -> Result<Sample, CannotMeasure> {
+impl Prepared for LinpackTeam {
+    fn sample(&mut self, _: SampleAmount) -> Result<Sample, CannotMeasure> {
         let Self { team, lu, sequence, .. } = self;
         let rows = lu.system().rows();
         let filled = lu.fill(team, |row, column, numbers| sequence.column(rows, row, column, numbers));
@@ -178,7 +179,7 @@ impl Prepared for Running {
         let residual = residual(team, sequence, lu.solution())
             .map_err(|error| CannotMeasure::environment(error.to_string()))?;
         self.worst = greater(residual.scaled, self.worst);
-        let held = Held { cpus: team.cpus(), clocks: &solved.clocks, kinds: &self.kinds };
+        let held = HeldClocks { cpus: team.cpus(), clocks: &solved.clocks, kinds: &self.kinds };
         let mut sample = dense::sample(operations(rows as f64), elapsed, residual.scaled, held);
         sample.values.insert(RESIDUAL_UNSCALED.to_owned(), residual.unscaled);
         Ok(sample)

@@ -2,7 +2,7 @@
 //! from a product of lists, and is an error if nothing else is left.
 
 use plimsoll_metal::isa::Isa;
-use plimsoll_metal::kernel::{self, Element, Kernel, Op, kernels};
+use plimsoll_metal::kernel::{self, ComputeKernel, Element, Op, kernels};
 
 use plimsoll_model::plan::Group;
 use plimsoll_model::sample::CannotMeasure;
@@ -10,14 +10,14 @@ use plimsoll_model::sample::CannotMeasure;
 const ALL: &str = "all";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Pair {
+pub(super) struct TypedOp {
     pub(super) op: Op,
     pub(super) element: Element,
 }
 
-impl Pair {
-    fn kernels(self) -> impl Iterator<Item = &'static Kernel> {
-        let own = move |kernel: &&Kernel| kernel.op == self.op && kernel.element == self.element;
+impl TypedOp {
+    fn kernels(self) -> impl Iterator<Item = &'static ComputeKernel> {
+        let own = move |kernel: &&ComputeKernel| kernel.op == self.op && kernel.element == self.element;
         kernels().filter(own).filter(|kernel| !kernel.is_variant())
     }
 
@@ -49,13 +49,13 @@ impl Pair {
 
 /// Pairs requested by a group; by default fma of f64 and f32. A default that does not fit a typed
 /// value is replaced by all that fit. Fails if no pair is left.
-pub(super) fn pairs(group: &Group) -> Result<Vec<Pair>, String> {
+pub(super) fn pairs(group: &Group) -> Result<Vec<TypedOp>, String> {
     super::foreign::check(group)?;
     let typed = |key| group.lists.contains_key(key);
     let ops = chosen(group, "op", Op::ALL, &[Op::FMA])?;
     let elements = chosen::<Element>(group, "type", &Element::ALL, &[Element::F64, Element::F32])?;
-    let product = |ops: &[Op], elements: &[Element]| -> Vec<Pair> {
-        let pairs = ops.iter().flat_map(|&op| elements.iter().map(move |&element| Pair { op, element }));
+    let product = |ops: &[Op], elements: &[Element]| -> Vec<TypedOp> {
+        let pairs = ops.iter().flat_map(|&op| elements.iter().map(move |&element| TypedOp { op, element }));
         pairs.filter(|pair| pair.exists()).collect()
     };
     let mut pairs = Vec::new();
@@ -78,10 +78,10 @@ pub(super) fn pairs(group: &Group) -> Result<Vec<Pair>, String> {
             let lonely_op = ops.iter().find(|op| !pairs.iter().any(|pair| pair.op == **op));
             let lonely_element = elements.iter().find(|e| !pairs.iter().any(|pair| pair.element == **e));
             if let (Some(&op), false) = (lonely_op, all("op")) {
-                return Err(missing(Pair { op, element: elements[0] }));
+                return Err(missing(TypedOp { op, element: elements[0] }));
             }
             if let (Some(&element), false) = (lonely_element, all("type")) {
-                return Err(missing(Pair { op: ops[0], element }));
+                return Err(missing(TypedOp { op: ops[0], element }));
             }
         }
     }
@@ -106,10 +106,10 @@ where
     words.iter().map(|word| one(key, word)).collect()
 }
 
-fn missing(pair: Pair) -> String {
-    let Pair { op, element } = pair;
-    let elements = Element::ALL.into_iter().filter(|&element| Pair { op, element }.exists());
-    let ops = Op::ALL.iter().filter(|&&op| Pair { op, element }.exists());
+fn missing(pair: TypedOp) -> String {
+    let TypedOp { op, element } = pair;
+    let elements = Element::ALL.into_iter().filter(|&element| TypedOp { op, element }.exists());
+    let ops = Op::ALL.iter().filter(|&&op| TypedOp { op, element }.exists());
     let elements: Vec<&str> = elements.map(Element::name).collect();
     let ops: Vec<&str> = ops.map(|op| op.name()).collect();
     let or_none = |names: Vec<&str>| if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
@@ -122,9 +122,9 @@ fn missing(pair: Pair) -> String {
 }
 
 /// The kernel of a case, if it exists and this processor can run it.
-pub(super) fn row(pair: Pair, isa: Isa) -> Result<&'static Kernel, CannotMeasure> {
+pub(super) fn row(pair: TypedOp, isa: Isa) -> Result<&'static ComputeKernel, CannotMeasure> {
     let absent = |absence: plimsoll_metal::isa::Absence| CannotMeasure::not_here(absence.to_string());
-    let Pair { op, element } = pair;
+    let TypedOp { op, element } = pair;
     let kernel = kernel::find(op, element, isa);
     // A missing kernel is reported before a missing feature, a foreign instruction set as foreign.
     let Some(kernel) = kernel else {
@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn the_best_instruction_set_is_one_that_has_the_pair() {
         for kernel in kernels() {
-            let pair = Pair { op: kernel.op, element: kernel.element };
+            let pair = TypedOp { op: kernel.op, element: kernel.element };
             let best = pair.best();
             assert!(kernel::find(pair.op, pair.element, best).is_some(), "{pair:?} {best}");
             let here = pair.kernels().any(|kernel| kernel.available().is_ok());

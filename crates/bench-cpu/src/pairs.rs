@@ -62,7 +62,7 @@ pub(super) fn shared(cpu: &Cpu, [a, b]: [usize; 2]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_machine::cpu::{Cache, CacheKind, Logical};
+    use plimsoll_machine::cpu::{CacheKind, CpuCache, Logical};
 
     /// Two threads per core: CPU n and n + cores; four cores per L3, two packages.
     fn cpu(cores: usize) -> Cpu {
@@ -76,7 +76,7 @@ mod tests {
             capacity: None,
         });
         let l3 = |group: usize| (0..2 * cores).filter(|id| id % cores / 4 == group).collect::<CpuSet>();
-        let cache = Cache {
+        let cache = CpuCache {
             level: 3,
             kind: CacheKind::Unified,
             size_bytes: None,

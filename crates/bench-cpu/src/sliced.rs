@@ -3,17 +3,17 @@
 use std::time::Duration;
 
 use plimsoll_metal::clock::named_maximum_hz;
-use plimsoll_metal::sliced::{Load, Outcome, Sliced, SlicedError, Until};
-use plimsoll_metal::team::{Member, Team};
+use plimsoll_metal::sliced::{SliceEnd, Sliced, SlicedError, SlicedLoad, TeamOutcome};
+use plimsoll_metal::team::{Team, TeamMember};
 
 use super::fact::CPUS;
 use super::how::{clocks_of, kinds, siblings};
 use super::warning::CpuWarning;
-use plimsoll_bench_api::apart::Apart;
+use plimsoll_bench_api::apart::NeighbourDistances;
 use plimsoll_machine::cgroup::CpuQuota;
 use plimsoll_machine::cpu::CoreKind;
 use plimsoll_machine::{CpuSet, Machine};
-use plimsoll_model::sample::{Amount, CannotMeasure, Conditions, ExcludedBy, Facts};
+use plimsoll_model::sample::{CannotMeasure, Conditions, ExcludedBy, Facts, SampleAmount};
 use plimsoll_model::warning::{Note, Warning};
 
 const MAX_SECONDS: f64 = 1e6;
@@ -37,7 +37,7 @@ pub(super) struct Slices<L> {
     turns: Turns,
     /// A quota below the time of the CPUs.
     quota: Option<CpuQuota>,
-    apart: Option<Apart>,
+    apart: Option<NeighbourDistances>,
     warm: bool,
     cores: usize,
     siblings: Vec<CpuSet>,
@@ -48,12 +48,12 @@ pub(super) struct Slices<L> {
     fastest: Option<f64>,
 }
 
-impl<L: Load> Slices<L> {
+impl<L: SlicedLoad> Slices<L> {
     pub(super) fn prepare(
         machine: &Machine,
         cpus: &[usize],
         turns: Turns,
-        make: impl Fn(Member<'_>) -> L + Sync,
+        make: impl Fn(TeamMember<'_>) -> L + Sync,
     ) -> Result<Self, CannotMeasure> {
         let team = Team::new(cpus).map_err(|error| CannotMeasure::environment(error.to_string()))?;
         let sliced =
@@ -64,7 +64,7 @@ impl<L: Load> Slices<L> {
             sliced,
             turns,
             // A probe would use time of the quota.
-            apart: quota.is_none().then(|| Apart::of(machine, crate::SUBSYSTEM.stay, cpus)),
+            apart: quota.is_none().then(|| NeighbourDistances::of(machine, crate::SUBSYSTEM.stay, cpus)),
             quota,
             warm: false,
             cores: machine.cpu.cores_of(&set).unwrap_or(set.len()),
@@ -84,7 +84,7 @@ impl<L: Load> Slices<L> {
         self.sliced.cpus().iter().copied().zip(self.sliced.loads())
     }
 
-    pub(super) fn measure(&mut self, amount: Amount) -> Result<Outcome, CannotMeasure> {
+    pub(super) fn measure(&mut self, amount: SampleAmount) -> Result<TeamOutcome, CannotMeasure> {
         let until = self.until(amount);
         let mut outcome = self.sliced.measure(until);
         for _ in 0..AGAIN {
@@ -99,21 +99,21 @@ impl<L: Load> Slices<L> {
     }
 
     /// Undisturbed rate per second; under an effective quota the delivered rate.
-    pub(super) fn rate(&self, outcome: &Outcome) -> f64 {
+    pub(super) fn rate(&self, outcome: &TeamOutcome) -> f64 {
         if self.quota.is_some() { self.delivered(outcome) } else { self.undisturbed(outcome) }
     }
 
     /// Rate without interruptions.
-    pub(super) fn undisturbed(&self, outcome: &Outcome) -> f64 {
+    pub(super) fn undisturbed(&self, outcome: &TeamOutcome) -> f64 {
         outcome.turns_per_second() * self.turns.counted as f64
     }
 
     /// Rate including disturbed slices.
-    fn delivered(&self, outcome: &Outcome) -> f64 {
+    fn delivered(&self, outcome: &TeamOutcome) -> f64 {
         outcome.delivered_turns_per_second * self.turns.counted as f64
     }
 
-    pub(super) fn conditions(&mut self, outcome: &Outcome) -> Conditions {
+    pub(super) fn conditions(&mut self, outcome: &TeamOutcome) -> Conditions {
         let clocks: Vec<_> = outcome.cpus.iter().map(|cpu| (cpu.cpu, cpu.clock_hz)).collect();
         Conditions {
             clock_hz: outcome.clock_hz(),
@@ -133,7 +133,7 @@ impl<L: Load> Slices<L> {
         let cpus: CpuSet = self.sliced.cpus().iter().copied().collect();
         let distinct = cpus.len();
         facts.achieved.set(&CPUS, cpus.iter().collect::<Vec<_>>());
-        facts.warnings.extend(self.apart.as_ref().and_then(Apart::warning).map(Note::from));
+        facts.warnings.extend(self.apart.as_ref().and_then(NeighbourDistances::warning).map(Note::from));
         if threads > distinct {
             facts.warnings.push(Warning::MoreThreadsThanCpus { threads, cpus: distinct }.into());
         }
@@ -164,12 +164,12 @@ impl<L: Load> Slices<L> {
         Duration::from_secs_f64(if period > 0.0 { (seconds / period).ceil() * period } else { seconds })
     }
 
-    fn until(&mut self, amount: Amount) -> Until {
+    fn until(&mut self, amount: SampleAmount) -> SliceEnd {
         let first = !std::mem::replace(&mut self.warm, true);
         match (amount, self.turns.fixed) {
-            (_, Some(turns)) if !first => Until::Turns(turns),
-            (Amount::Work(amount), _) => Until::Turns(self.turns(amount)),
-            (Amount::Seconds(seconds), _) => Until::Elapsed(self.whole_periods(seconds)),
+            (_, Some(turns)) if !first => SliceEnd::Turns(turns),
+            (SampleAmount::Work(amount), _) => SliceEnd::Turns(self.turns(amount)),
+            (SampleAmount::Seconds(seconds), _) => SliceEnd::Elapsed(self.whole_periods(seconds)),
         }
     }
 

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use plimsoll_metal::mapped::{Access, Mapped, Use};
-use plimsoll_metal::ticks::Clock;
-use plimsoll_metal::uring::{Completion, Op, Patience, Polling, Request, Ring, RingError};
+use plimsoll_metal::mapped::{AccessOrder, Mapped, MappingUse};
+use plimsoll_metal::ticks::TickClock;
+use plimsoll_metal::uring::{Completion, Polling, Request, RequestKind, Ring, RingError, WaitEnd};
 use plimsoll_model::job::disk::DiskEngine;
 use rustix::io::Errno;
 
@@ -50,7 +50,7 @@ pub trait Engine {
     ///
     /// # Errors
     /// The kernel refuses the call; earlier completions are still available.
-    fn wait(&mut self, patience: Patience) -> Result<(), RingError>;
+    fn wait(&mut self, patience: WaitEnd) -> Result<(), RingError>;
 
     /// Returns the completions of the last wait, until the next push. Not copied, because a copy
     /// would wait for the pieces just written.
@@ -127,7 +127,7 @@ pub struct Opened {
 /// # Errors
 /// No memory for the buffers, or an invalid geometry.
 pub fn open(kind: DiskEngine, file: &Arc<TestFile>, depth: usize, block: usize) -> Result<Opened, RingError> {
-    open_on(kind, std::slice::from_ref(file), depth, block, Access::Sequential, Clock::system())
+    open_on(kind, std::slice::from_ref(file), depth, block, AccessOrder::Sequential, TickClock::system())
 }
 
 /// Like [`open`], on several files, with an access pattern and a clock for completions.
@@ -139,8 +139,8 @@ pub fn open_on(
     files: &[Arc<TestFile>],
     depth: usize,
     block: usize,
-    access: Access,
-    clock: Clock,
+    access: AccessOrder,
+    clock: TickClock,
 ) -> Result<Opened, RingError> {
     let whole = |engine| Ok(Opened { engine, fell_back: None });
     let calls =
@@ -180,19 +180,19 @@ pub fn open_on(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backing::cache::Cache;
+    use crate::backing::cache::PageCacheMode;
     use crate::backing::dir::check_dir;
-    use crate::backing::regular_file::End;
+    use crate::backing::regular_file::AllocationEffect;
 
     fn file(dir: &std::path::Path) -> Arc<TestFile> {
         let facts = check_dir(dir).expect("usable");
-        let file = TestFile::create(&facts, Cache::Buffered).expect("create");
-        file.allocate(1 << 16, End::Moves).expect("allocate");
+        let file = TestFile::create(&facts, PageCacheMode::Buffered).expect("create");
+        file.allocate(1 << 16, AllocationEffect::Moves).expect("allocate");
         Arc::new(file)
     }
 
     fn waited(engine: &mut dyn Engine) -> Vec<Completion> {
-        engine.wait(Patience::Endless).expect("wait");
+        engine.wait(WaitEnd::Endless).expect("wait");
         engine.done().to_vec()
     }
 
@@ -217,7 +217,7 @@ mod tests {
                 write.buffer(0).expect("idle").fill(block ^ 0x55);
                 let offset = u64::from(block) * 512;
                 write
-                    .push(Request { slot: 0, op: Op::Write, file: 0, offset, start: 0, len: 512 })
+                    .push(Request { slot: 0, op: RequestKind::Write, file: 0, offset, start: 0, len: 512 })
                     .expect("push");
                 done.extend(waited(write));
             }
@@ -225,7 +225,7 @@ mod tests {
             let read = read.as_dyn();
             for block in 0..8_u8 {
                 let offset = u64::from(block) * 512;
-                read.push(Request { slot: 0, op: Op::Read, file: 0, offset, start: 0, len: 512 })
+                read.push(Request { slot: 0, op: RequestKind::Read, file: 0, offset, start: 0, len: 512 })
                     .expect("push");
                 done.extend(waited(read));
                 assert!(read.buffer(0).expect("idle").iter().all(|byte| *byte == block ^ 0x55));
@@ -242,7 +242,7 @@ mod tests {
         let mut engine = open(DiskEngine::Psync, &file(dir.path()), 32, 512).expect("open").engine;
         let engine = engine.as_dyn();
         assert_eq!(engine.depth(), 1);
-        let read = Request { slot: 0, op: Op::Read, file: 0, offset: 0, start: 0, len: 512 };
+        let read = Request { slot: 0, op: RequestKind::Read, file: 0, offset: 0, start: 0, len: 512 };
         engine.push(read).expect("push");
         assert_eq!(engine.push(read), Err(RingError::Slot { slot: 0, depth: 1 }));
         engine.submit().expect("submit");
@@ -261,8 +261,14 @@ mod tests {
         for (_, kind) in DiskEngine::ALL.iter().filter(|(word, _)| !word.contains("iopoll")) {
             let mut engine = open(*kind, &file, 1, 4096).expect("open").engine;
             let engine = engine.as_dyn();
-            let read =
-                Request { slot: 0, op: Op::Read, file: 0, offset: (1 << 16) - 512, start: 0, len: 4096 };
+            let read = Request {
+                slot: 0,
+                op: RequestKind::Read,
+                file: 0,
+                offset: (1 << 16) - 512,
+                start: 0,
+                len: 4096,
+            };
             engine.push(read).expect("push");
             assert_eq!(waited(engine).first().map(|completion| completion.outcome), Some(Ok(512)));
         }

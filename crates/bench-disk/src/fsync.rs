@@ -14,30 +14,32 @@ use crossbeam_channel::{bounded, unbounded};
 use plimsoll_metal::uring::monotonic_ns;
 use rustix::io::Errno;
 
-use crate::backing::cache::Cache;
+use crate::backing::cache::PageCacheMode;
 use crate::backing::dir::check_dir;
-use crate::backing::regular_file::{End, TestFile, hint};
+use crate::backing::regular_file::{AllocationEffect, TestFile, hint};
 use crate::device::demand::DeviceDemand;
 use crate::device::io_limit;
 use crate::display::human;
 use crate::fact::{self, CACHE, COMMITS, DEVICE, ENGINE, FILE_SYSTEM, LOGS, SYNC};
 use crate::job::MAX_THREADS;
-use crate::load::data::Noise;
+use crate::load::data::TestData;
 use crate::metrics::{LATENCY, RATE};
 use crate::storage::file::{cannot_use, in_memory, memory_behind, named};
 use plimsoll_bench_api::RequestedSize;
 use plimsoll_bench_api::{
-    Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, Ready, Say, counts,
+    Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, PreparedCase, Say, counts,
     whole_sizes,
 };
 use plimsoll_machine::Machine;
 use plimsoll_machine::storage::Medium;
 use plimsoll_model::case::Case;
 use plimsoll_model::job::disk::FsyncLoad;
-use plimsoll_model::limit::{Kind, Limit, Question};
+use plimsoll_model::limit::{Limit, LimitKind, Question};
 use plimsoll_model::metric::OfTransfers;
 use plimsoll_model::plan::Group;
-use plimsoll_model::sample::{Achieved, Amount, CannotMeasure, Facts, Origin, Sample, WrongAnswer};
+use plimsoll_model::sample::{
+    Achieved, CannotMeasure, Facts, Sample, SampleAmount, WrongAnswer, WrongAnswerSource,
+};
 use plimsoll_model::warning::Note;
 use plimsoll_stats::Times;
 use plimsoll_units::quantity::Unit;
@@ -109,14 +111,16 @@ impl Benchmark for DiskFsync {
             Some((demand, most))
         });
         let (kind, limit) = match question.metric {
-            LATENCY => (Kind::Floor, most.and_then(|(demand, most)| io_limit::floor(question, demand, most))),
-            RATE => (Kind::Ceiling, most.map(|(_, most)| most)),
+            LATENCY => {
+                (LimitKind::Floor, most.and_then(|(demand, most)| io_limit::floor(question, demand, most)))
+            }
+            RATE => (LimitKind::Ceiling, most.map(|(_, most)| most)),
             _ => return Vec::new(),
         };
         vec![limit.unwrap_or_else(|| Limit::unknown(kind, UNKNOWN))]
     }
 
-    fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
+    fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> PreparedCase {
         let FsyncLoad { block, threads } = parsed.read()?;
         let logs = (0..threads).map(|thread| Log::new(block, thread, case, cx)).collect::<Result<_, _>>()?;
         Ok(Box::new(Logs(logs)))
@@ -136,14 +140,14 @@ struct Logs(Vec<Log>);
 
 /// Time span of a thread's commits, in ns of the monotonic clock.
 #[derive(Clone, Copy, Debug)]
-struct Span {
+struct CommitSpan {
     start_ns: u64,
     end_ns: u64,
     /// Nanoseconds of the span spent on restarting segments.
     aside_ns: u64,
 }
 
-impl Span {
+impl CommitSpan {
     /// Returns the included time. With several threads a restart is included, because the other
     /// threads have the journal to themselves during it.
     fn counted_ns(self, threads: usize) -> u64 {
@@ -166,7 +170,7 @@ impl Span {
 
 struct Log {
     file: TestFile,
-    noise: Noise,
+    noise: TestData,
     block: Vec<u8>,
     /// Offset of the next commit.
     end: u64,
@@ -183,12 +187,12 @@ impl Log {
             return Err(in_memory(facts.file_system.name.unwrap_or("memory")));
         }
         facts.file_size(FILE_SIZE).map_err(|e| failed(&e))?;
-        let file = TestFile::create(&facts, Cache::Buffered).map_err(cannot_use)?;
-        file.allocate(SEGMENT, End::Stays).map_err(cannot_use)?;
+        let file = TestFile::create(&facts, PageCacheMode::Buffered).map_err(cannot_use)?;
+        file.allocate(SEGMENT, AllocationEffect::Stays).map_err(cannot_use)?;
         let len = usize::try_from(block).map_err(|e| failed(&e))?;
         let warnings = [named(&file), memory_behind(cx.machine.storage.as_ref())];
         let mut log = Log {
-            noise: Noise::new(cx.options.seed, &format!("{}#{thread}", case.id().as_str())),
+            noise: TestData::new(cx.options.seed, &format!("{}#{thread}", case.id().as_str())),
             block: vec![0; len],
             path: crate::display::path_of(cx),
             end: 0,
@@ -205,16 +209,16 @@ impl Log {
     }
 
     /// Commits for `amount`, concurrently with `threads` threads in all.
-    fn commits(&mut self, amount: Amount, threads: usize) -> Result<Span, CannotMeasure> {
+    fn commits(&mut self, amount: SampleAmount, threads: usize) -> Result<CommitSpan, CannotMeasure> {
         if let Some(why) = self.file.facts().crowded(&self.file) {
             return Err(CannotMeasure::environment(why));
         }
         self.latency.clear();
         let start_ns = monotonic_ns();
-        let (mut commits, mut span) = (0_u64, Span { start_ns, end_ns: start_ns, aside_ns: 0 });
+        let (mut commits, mut span) = (0_u64, CommitSpan { start_ns, end_ns: start_ns, aside_ns: 0 });
         let unfinished = |commits: u64, counted_ns: u64| match amount {
-            Amount::Work(most) => commits < most,
-            Amount::Seconds(seconds) => (counted_ns as f64) < seconds * 1e9 || commits == 0,
+            SampleAmount::Work(most) => commits < most,
+            SampleAmount::Seconds(seconds) => (counted_ns as f64) < seconds * 1e9 || commits == 0,
         };
         while unfinished(commits, span.counted_ns(threads)) {
             self.make_room()?;
@@ -266,7 +270,7 @@ impl Log {
         if found == self.block {
             Ok(())
         } else {
-            let origin = Origin::Storage { path: self.path.clone(), offset };
+            let origin = WrongAnswerSource::Storage { path: self.path.clone(), offset };
             let wrong = WrongAnswer::new(origin, "the log", "other data");
             let wrong = wrong.detail("the last commit is not in the log");
             Err(wrong.into())
@@ -279,7 +283,7 @@ impl Log {
         }
         self.end = 0;
         self.file.set_len(0).map_err(cannot_use)?;
-        self.file.allocate(SEGMENT, End::Stays).map_err(cannot_use)?;
+        self.file.allocate(SEGMENT, AllocationEffect::Stays).map_err(cannot_use)?;
         self.file.sync().map_err(cannot_use)
     }
 }
@@ -304,11 +308,11 @@ fn failed(what: &str, offset: u64, errno: Errno) -> CannotMeasure {
 }
 
 impl Logs {
-    fn commits(&mut self, amount: Amount) -> Result<Vec<Span>, CannotMeasure> {
+    fn commits(&mut self, amount: SampleAmount) -> Result<Vec<CommitSpan>, CannotMeasure> {
         let threads = self.0.len() as u64;
         let portion = |thread: u64| match amount {
-            Amount::Work(all) => Amount::Work(all / threads + u64::from(thread < all % threads)),
-            time @ Amount::Seconds(_) => time,
+            SampleAmount::Work(all) => SampleAmount::Work(all / threads + u64::from(thread < all % threads)),
+            time @ SampleAmount::Seconds(_) => time,
         };
         let (ready, readies) = unbounded::<()>();
         // Closed until all threads run: dropping the sender opens it.
@@ -343,8 +347,8 @@ impl Logs {
 }
 
 impl Prepared for Logs {
-    fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
-        let elapsed = Span::whole(&self.commits(amount)?);
+    fn sample(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
+        let elapsed = CommitSpan::whole(&self.commits(amount)?);
         let mut latency = Times::default();
         self.0.iter().for_each(|log| latency.add(&log.latency));
         let values = BTreeMap::from([
@@ -372,7 +376,7 @@ mod tests {
     use plimsoll_bench_api::{Keep, Options};
     use plimsoll_machine::Root;
     use plimsoll_model::case::Value;
-    use plimsoll_model::sample::Cause;
+    use plimsoll_model::sample::FailureCause;
 
     /// Logs on the disk of the sources; `None` if there is too little space.
     fn logs(dir: &std::path::Path, threads: usize) -> Option<Logs> {
@@ -383,7 +387,7 @@ mod tests {
         match (0..threads).map(|thread| Log::new(BLOCK, thread as u64, &case, &cx)).collect() {
             Ok(logs) => Some(Logs(logs)),
             Err(why) => {
-                assert!(why.cause == Cause::NotHere || why.reason.contains("needs 64 MiB"), "{why}");
+                assert!(why.cause == FailureCause::NotHere || why.reason.contains("needs 64 MiB"), "{why}");
                 None
             }
         }
@@ -397,7 +401,7 @@ mod tests {
     fn commits_append_are_counted_and_can_be_read_back() {
         let dir = directory();
         let Some(mut logs) = logs(dir.path(), 1) else { return };
-        let sample = logs.sample(Amount::Work(5)).expect("sample");
+        let sample = logs.sample(SampleAmount::Work(5)).expect("sample");
         assert_eq!(length(&logs.0[0]), 5 * BLOCK);
         assert_eq!(sample.histograms[0].buckets.iter().map(|(_, count)| count).sum::<u64>(), 5);
         let (latency, rate) = (sample.values["latency"], sample.values["rate"]);
@@ -405,7 +409,7 @@ mod tests {
         assert!(latency > 0.0 && rate * latency <= 1.0 + 1e-9, "{latency} {rate}");
         assert!((rate * sample.elapsed - 5.0).abs() < 1e-9);
         assert_eq!(logs.verify(), Ok(()));
-        assert!(logs.sample(Amount::Seconds(0.0)).expect("sample").values["rate"] > 0.0);
+        assert!(logs.sample(SampleAmount::Seconds(0.0)).expect("sample").values["rate"] > 0.0);
         assert_eq!(std::fs::read_dir(dir.path()).expect("list").count(), 0);
     }
 
@@ -413,7 +417,7 @@ mod tests {
     fn threads_have_a_log_each_and_share_the_commits() {
         let dir = directory();
         let Some(mut logs) = logs(dir.path(), 3) else { return };
-        let sample = logs.sample(Amount::Work(8)).expect("sample");
+        let sample = logs.sample(SampleAmount::Work(8)).expect("sample");
         assert_eq!(logs.0.iter().map(length).collect::<Vec<_>>(), [3 * BLOCK, 3 * BLOCK, 2 * BLOCK]);
         assert_eq!(sample.histograms[0].buckets.iter().map(|(_, count)| count).sum::<u64>(), 8);
         assert!((sample.values["rate"] * sample.elapsed - 8.0).abs() < 1e-9);
@@ -429,10 +433,10 @@ mod tests {
 
     #[test]
     fn several_threads_take_from_the_first_start_to_the_last_end() {
-        let span = |start_ns, end_ns, aside_ns| Span { start_ns, end_ns, aside_ns };
-        assert!((Span::whole(&[span(10, 110, 40)]) - 60e-9).abs() < 1e-15);
+        let span = |start_ns, end_ns, aside_ns| CommitSpan { start_ns, end_ns, aside_ns };
+        assert!((CommitSpan::whole(&[span(10, 110, 40)]) - 60e-9).abs() < 1e-15);
         // The second restarted its segment while the first had the journal to itself.
-        assert!((Span::whole(&[span(10, 110, 0), span(20, 210, 90)]) - 200e-9).abs() < 1e-15);
+        assert!((CommitSpan::whole(&[span(10, 110, 0), span(20, 210, 90)]) - 200e-9).abs() < 1e-15);
         // Both stop by the same time, so that neither commits alone.
         assert_eq!((span(20, 210, 90).counted_ns(2), span(20, 210, 90).counted_ns(1)), (190, 100));
     }
@@ -442,9 +446,9 @@ mod tests {
         let dir = directory();
         let Some(mut logs) = logs(dir.path(), 1) else { return };
         logs.0[0].end = SEGMENT - BLOCK;
-        logs.sample(Amount::Work(1)).expect("sample");
+        logs.sample(SampleAmount::Work(1)).expect("sample");
         assert_eq!(length(&logs.0[0]), SEGMENT);
-        logs.sample(Amount::Work(2)).expect("sample");
+        logs.sample(SampleAmount::Work(2)).expect("sample");
         assert_eq!(length(&logs.0[0]), 2 * BLOCK);
         assert_eq!(logs.verify(), Ok(()));
     }
@@ -453,7 +457,7 @@ mod tests {
     fn a_commit_that_is_not_there_is_found_out() {
         let dir = directory();
         let Some(mut logs) = logs(dir.path(), 1) else { return };
-        logs.sample(Amount::Work(3)).expect("sample");
+        logs.sample(SampleAmount::Work(3)).expect("sample");
         let log = &mut logs.0[0];
         rustix::io::pwrite(&log.file, b"X", log.end - 1).expect("write");
         log.block[4095] = b'Y';

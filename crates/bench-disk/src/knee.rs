@@ -10,7 +10,8 @@ use crate::metrics::{CPU, DEPTH, LATENCY, RATE, THREADS, THROUGHPUT};
 use crate::storage::file::requested_size;
 use crate::words;
 use plimsoll_bench_api::{
-    Benchmark, Better, Candidate, Context, Descriptor, Metric, PATTERN, Parsed, Ready, Say, default_threads,
+    Benchmark, Better, Candidate, Context, Descriptor, Metric, PATTERN, Parsed, PreparedCase, Say,
+    default_threads,
 };
 use plimsoll_machine::Machine;
 use plimsoll_model::case::{Case, Value};
@@ -96,7 +97,7 @@ impl Benchmark for DiskKnee {
             .collect())
     }
 
-    fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
+    fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> PreparedCase {
         let most = default_threads(cx.machine).into_iter().max().unwrap_or(1);
         let doublings = std::iter::successors(Some(1), |threads| Some(threads * 2));
         let mut threads: Vec<u64> = doublings.take_while(|threads| *threads < most).collect();

@@ -6,14 +6,14 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use plimsoll_metal::uring::{Op, Patience, Request};
+use plimsoll_metal::uring::{Request, RequestKind, WaitEnd};
 use rustix::time::ClockId;
 
 use crate::backing::regular_file::TestFile;
 use crate::engine::{AnyEngine, Engine, with_engine};
-use crate::load::data::Noise;
+use crate::load::data::TestData;
 use crate::load::ledger::Ledger;
-use crate::load::source::Source;
+use crate::load::source::TransferSource;
 
 mod check;
 mod checked;
@@ -30,12 +30,12 @@ pub mod source;
 mod tally;
 pub(crate) mod threads;
 
-use evidence::Suspect;
-pub use fault::{Fault, LoadError, What, rest};
+use evidence::SuspectSector;
+pub use fault::{LoadError, TransferFault, What, rest};
 use plimsoll_model::job::disk::{DiskOperation, Flush, SyncCall};
-pub use schedule::Schedule;
+pub use schedule::StartSchedule;
 use settle::{Slot, Whole};
-pub use tally::{Directions, Parts, Tally};
+pub use tally::{Directions, Parts, TransferTally};
 
 /// Batches per queue. One leaves the device idle during submission, one per transfer costs a system
 /// call each; an eighth of the depth was fastest with the least CPU time on a virtio disk.
@@ -44,10 +44,12 @@ const BATCHES: usize = 8;
 /// Longest sample in ns; longer ones are cut, so that a slow device does not block a run.
 pub const CAP_NS: u64 = 60_000_000_000;
 
-fn flush_op(flush: Flush) -> Op {
+fn flush_op(flush: Flush) -> RequestKind {
     match flush {
-        Flush::Every { call: SyncCall::Sync, .. } | Flush::AtEnd { call: SyncCall::Sync } => Op::Sync,
-        _ => Op::DataSync,
+        Flush::Every { call: SyncCall::Sync, .. } | Flush::AtEnd { call: SyncCall::Sync } => {
+            RequestKind::Sync
+        }
+        _ => RequestKind::DataSync,
     }
 }
 
@@ -59,7 +61,7 @@ pub struct Manner {
     /// When data is flushed.
     pub flush: Flush,
     /// Intended starts of an open loop.
-    pub schedule: Option<Schedule>,
+    pub schedule: Option<StartSchedule>,
     /// Prepares the file again, for operations that use it up.
     pub renew: Option<Renew>,
     /// Expected contents, if every read is verified.
@@ -85,7 +87,7 @@ impl Manner {
 }
 
 /// A load of transfers from one source. Errors contain the first failed transfer with its offset.
-pub trait Load {
+pub trait DiskLoad {
     /// Limits the transfers in flight to `limit`, from 1 to the engine's depth.
     fn set_limit(&mut self, limit: usize);
 
@@ -93,20 +95,25 @@ pub trait Load {
     /// or since the queue was full. Later counts go to `next`.
     ///
     /// # Errors
-    /// See [`Load`].
-    fn interval(&mut self, ns: u64, next: Tally) -> Result<Tally, LoadError>;
+    /// See [`DiskLoad`].
+    fn interval(&mut self, ns: u64, next: TransferTally) -> Result<TransferTally, LoadError>;
 
     /// Does `transfers` transfers and returns the counts from the first start to the last end, cut
     /// after `cap_ns` nanoseconds.
     ///
     /// # Errors
-    /// See [`Load`].
-    fn amount(&mut self, transfers: u64, cap_ns: u64, next: Tally) -> Result<Tally, LoadError>;
+    /// See [`DiskLoad`].
+    fn amount(
+        &mut self,
+        transfers: u64,
+        cap_ns: u64,
+        next: TransferTally,
+    ) -> Result<TransferTally, LoadError>;
 
     /// Keeps the load up between intervals, for at least one completion, if it is up.
     ///
     /// # Errors
-    /// See [`Load`].
+    /// See [`DiskLoad`].
     fn keep_up(&mut self) -> Result<(), LoadError>;
 
     /// Returns the ns since the last interval ended; `None` if the load is not up.
@@ -115,7 +122,7 @@ pub trait Load {
     /// Waits for all transfers in flight and discards the counts.
     ///
     /// # Errors
-    /// See [`Load`].
+    /// See [`DiskLoad`].
     fn stop(&mut self) -> Result<(), LoadError>;
 
     /// Verifies the data of the last transfers, or of all if there is a ledger.
@@ -126,15 +133,21 @@ pub trait Load {
 }
 
 /// Creates a load on an engine and fills the buffers of writes.
-pub fn on(engine: AnyEngine, source: Source, noise: Noise, manner: Manner, tally: Tally) -> Box<dyn Load> {
+pub fn on(
+    engine: AnyEngine,
+    source: TransferSource,
+    noise: TestData,
+    manner: Manner,
+    tally: TransferTally,
+) -> Box<dyn DiskLoad> {
     with_engine!(engine, engine => Box::new(Loop::new(engine, source, noise, manner, tally)))
 }
 
 /// The loop, compiled for each engine.
 struct Loop<E> {
     engine: E,
-    source: Source,
-    noise: Noise,
+    source: TransferSource,
+    noise: TestData,
     manner: Manner,
     /// Whether a transfer is a read and a write.
     halves: bool,
@@ -148,37 +161,42 @@ struct Loop<E> {
     /// Rest of partly completed transfers.
     again: Vec<Request>,
     unflushed: u64,
-    tally: Tally,
+    tally: TransferTally,
     /// Whether the load is up and the tally counts since its `from_ns`.
     up: bool,
     /// First sector with wrong data.
-    suspect: Option<Suspect>,
+    suspect: Option<SuspectSector>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Counting {
+enum TallyMode {
     Yes,
     No,
 }
 
-impl<E: Engine> Load for Loop<E> {
+impl<E: Engine> DiskLoad for Loop<E> {
     fn set_limit(&mut self, limit: usize) {
         self.limit = limit.clamp(1, self.slots.len());
         self.batch = (self.limit / BATCHES).max(1);
     }
 
-    fn interval(&mut self, ns: u64, next: Tally) -> Result<Tally, LoadError> {
+    fn interval(&mut self, ns: u64, next: TransferTally) -> Result<TransferTally, LoadError> {
         let counted = self.count_interval(ns, next);
         self.examined(counted)
     }
 
-    fn amount(&mut self, transfers: u64, cap_ns: u64, next: Tally) -> Result<Tally, LoadError> {
+    fn amount(
+        &mut self,
+        transfers: u64,
+        cap_ns: u64,
+        next: TransferTally,
+    ) -> Result<TransferTally, LoadError> {
         let counted = self.count_amount(transfers, cap_ns, next);
         self.examined(counted)
     }
 
     fn keep_up(&mut self) -> Result<(), LoadError> {
-        let kept = if self.up { self.step(Counting::Yes).map(|_| ()) } else { Ok(()) };
+        let kept = if self.up { self.step(TallyMode::Yes).map(|_| ()) } else { Ok(()) };
         self.examined(kept)
     }
 
@@ -198,13 +216,13 @@ impl<E: Engine> Load for Loop<E> {
 }
 
 impl<E: Engine> Loop<E> {
-    fn count_interval(&mut self, ns: u64, next: Tally) -> Result<Tally, LoadError> {
+    fn count_interval(&mut self, ns: u64, next: TransferTally) -> Result<TransferTally, LoadError> {
         if !self.up {
             self.open(ns)?;
         }
         let mut until = self.after(ns);
         loop {
-            let at_ns = self.step(Counting::Yes)?;
+            let at_ns = self.step(TallyMode::Yes)?;
             if at_ns < until {
                 continue;
             }
@@ -221,7 +239,12 @@ impl<E: Engine> Loop<E> {
         }
     }
 
-    fn count_amount(&mut self, transfers: u64, cap_ns: u64, next: Tally) -> Result<Tally, LoadError> {
+    fn count_amount(
+        &mut self,
+        transfers: u64,
+        cap_ns: u64,
+        next: TransferTally,
+    ) -> Result<TransferTally, LoadError> {
         self.end()?;
         self.tally.clear();
         let begun_ns = self.engine.now_ns();
@@ -234,10 +257,10 @@ impl<E: Engine> Loop<E> {
             if self.tally.cut {
                 break;
             }
-            at_ns = self.step_within(left, Counting::Yes)?;
+            at_ns = self.step_within(left, TallyMode::Yes)?;
         }
         while self.in_flight > 0 {
-            at_ns = self.reap(Patience::Endless, Counting::Yes)?.unwrap_or(at_ns);
+            at_ns = self.reap(WaitEnd::Endless, TallyMode::Yes)?.unwrap_or(at_ns);
         }
         if self.manner.flush != Flush::Never && self.unflushed > 0 {
             at_ns = self.flush()?;
@@ -249,10 +272,16 @@ impl<E: Engine> Loop<E> {
 
     fn end(&mut self) -> Result<(), LoadError> {
         self.up = false;
-        self.drain(Counting::No)
+        self.drain(TallyMode::No)
     }
 
-    fn new(mut engine: E, source: Source, mut noise: Noise, manner: Manner, tally: Tally) -> Self {
+    fn new(
+        mut engine: E,
+        source: TransferSource,
+        mut noise: TestData,
+        manner: Manner,
+        tally: TransferTally,
+    ) -> Self {
         let depth = engine.depth();
         for slot in 0..depth {
             if let Some(buffer) = engine.buffer(slot).filter(|_| source.doing().writes()) {
@@ -287,7 +316,7 @@ impl<E: Engine> Loop<E> {
         let wanted = if self.manner.schedule.is_some() { 1 } else { self.limit };
         let mut through = 0;
         loop {
-            let at_ns = self.step(Counting::No)?;
+            let at_ns = self.step(TallyMode::No)?;
             through += self.limit.saturating_sub(self.in_flight).max(1);
             if through >= wanted || (through > 0 && at_ns.saturating_sub(begun) >= ns) {
                 self.tally.clear();
@@ -308,7 +337,7 @@ impl<E: Engine> Loop<E> {
         }
     }
 
-    fn close(&mut self, at_ns: u64, next: Tally) -> Tally {
+    fn close(&mut self, at_ns: u64, next: TransferTally) -> TransferTally {
         let mut tally = std::mem::replace(&mut self.tally, next);
         self.tally.clear();
         self.tally.from_ns = at_ns;
@@ -319,13 +348,13 @@ impl<E: Engine> Loop<E> {
 
     /// Submits transfers and waits for a completion; returns the time of the last one.
     #[inline(always)]
-    fn step(&mut self, counting: Counting) -> Result<u64, LoadError> {
+    fn step(&mut self, counting: TallyMode) -> Result<u64, LoadError> {
         self.step_within(u64::MAX, counting)
     }
 
     /// Like [`Loop::step`], with at most `most` new transfers.
     #[inline(always)]
-    fn step_within(&mut self, most: u64, counting: Counting) -> Result<u64, LoadError> {
+    fn step_within(&mut self, most: u64, counting: TallyMode) -> Result<u64, LoadError> {
         if let Flush::Every { writes, .. } = self.manner.flush
             && self.unflushed >= writes
         {
@@ -337,7 +366,7 @@ impl<E: Engine> Loop<E> {
         }
         self.refill(most)?;
         while self.in_flight > 0 {
-            if let Some(at_ns) = self.reap(Patience::Endless, counting)? {
+            if let Some(at_ns) = self.reap(WaitEnd::Endless, counting)? {
                 return Ok(at_ns);
             }
         }
@@ -386,7 +415,7 @@ impl<E: Engine> Loop<E> {
     /// Prepares the file for another pass; this time is excluded.
     #[cold]
     fn renew(&mut self) -> Result<(), LoadError> {
-        self.drain(Counting::Yes)?;
+        self.drain(TallyMode::Yes)?;
         let (begun_ns, begun_cpu_ns) = (self.engine.now_ns(), cpu_of_this_thread_ns());
         self.engine.release_pages();
         if let Some(renew) = &mut self.manner.renew {
@@ -399,9 +428,9 @@ impl<E: Engine> Loop<E> {
     }
 
     #[cold]
-    fn drain(&mut self, counting: Counting) -> Result<(), LoadError> {
+    fn drain(&mut self, counting: TallyMode) -> Result<(), LoadError> {
         while self.in_flight > 0 {
-            self.reap(Patience::Endless, counting)?;
+            self.reap(WaitEnd::Endless, counting)?;
         }
         Ok(())
     }
@@ -409,13 +438,13 @@ impl<E: Engine> Loop<E> {
     /// Waits for all transfers in flight and flushes; returns the time of completion.
     #[cold]
     fn flush(&mut self) -> Result<u64, LoadError> {
-        self.drain(Counting::Yes)?;
+        self.drain(TallyMode::Yes)?;
         self.unflushed = 0;
         let Some(slot) = self.idle.last().copied() else { return Ok(self.engine.now_ns()) };
         let op = flush_op(self.manner.flush);
         self.engine.push(Request { slot, op, file: 0, offset: 0, start: 0, len: 0 })?;
         loop {
-            self.engine.wait(Patience::Endless)?;
+            self.engine.wait(WaitEnd::Endless)?;
             let Some(completion) = self.engine.done().first() else { continue };
             rest(completion).map_err(LoadError::Fault)?;
             self.tally.sync.record(completion.completed_ns.saturating_sub(completion.submitted_ns), 1);

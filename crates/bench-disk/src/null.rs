@@ -4,24 +4,24 @@
 //! `engine=psync` does one transfer within the submitting call, like fio's null engine at depth 1;
 //! `engine=io_uring` submits and reaps separately, with one more clock reading.
 
-use plimsoll_metal::mapped::Access;
-use plimsoll_metal::ticks::Clock;
+use plimsoll_metal::mapped::AccessOrder;
+use plimsoll_metal::ticks::TickClock;
 
 use crate::engine::open_on;
 use crate::job::MAX_DEPTH;
-use crate::load::data::Noise;
-use crate::load::pattern::{Extent, derive};
-use crate::load::source::Source;
-use crate::load::{self, Directions, Load, LoadError, Manner, Tally};
+use crate::load::data::TestData;
+use crate::load::pattern::{WalkExtent, derive};
+use crate::load::source::TransferSource;
+use crate::load::{self, Directions, DiskLoad, LoadError, Manner, TransferTally};
 use crate::metrics::LATENCY;
 use plimsoll_bench_api::{
-    Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, Ready, counts,
+    Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, PreparedCase, counts,
 };
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 use plimsoll_model::job::disk::{BlockOrder, BlockSizes, DiskEngine, DiskOperation, WriteThrough};
 use plimsoll_model::plan::Group;
-use plimsoll_model::sample::{Amount, CannotMeasure, Sample};
+use plimsoll_model::sample::{CannotMeasure, Sample, SampleAmount};
 use plimsoll_units::quantity::Unit;
 
 /// The benchmark `disk.null`.
@@ -82,17 +82,17 @@ impl Benchmark for DiskNull {
         }
     }
 
-    fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
+    fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> PreparedCase {
         let (kind, depth): (DiskEngine, usize) = parsed.read()?;
         let load = load(kind, depth, derive(cx.options.seed, case.id().as_str()))
             .map_err(|error| CannotMeasure::environment(error.to_string()))?;
-        Ok(Box::new(Floor { load, counted: 0, done: 0 }))
+        Ok(Box::new(NullFloor { load, counted: 0, done: 0 }))
     }
 }
 
-fn load(kind: DiskEngine, depth: usize, seed: u64) -> Result<Box<dyn Load>, LoadError> {
-    let extent = Extent { start: 0, bytes: BYTES, unit: BLOCK, largest: BLOCK };
-    let source = Source::new(
+fn load(kind: DiskEngine, depth: usize, seed: u64) -> Result<Box<dyn DiskLoad>, LoadError> {
+    let extent = WalkExtent { start: 0, bytes: BYTES, unit: BLOCK, largest: BLOCK };
+    let source = TransferSource::new(
         DiskOperation::Read,
         WriteThrough::No,
         BlockSizes::One(BLOCK),
@@ -100,30 +100,30 @@ fn load(kind: DiskEngine, depth: usize, seed: u64) -> Result<Box<dyn Load>, Load
         extent,
         seed,
     );
-    let engine = open_on(kind, &[], depth, BLOCK as usize, Access::Random, Clock::fastest())?.engine;
+    let engine = open_on(kind, &[], depth, BLOCK as usize, AccessOrder::Random, TickClock::fastest())?.engine;
     Ok(load::on(
         engine,
         source,
-        Noise::new(seed, "null"),
+        TestData::new(seed, "null"),
         Manner::plain(),
-        Tally::empty(Directions::Together),
+        TransferTally::empty(Directions::Together),
     ))
 }
 
-struct Floor {
-    load: Box<dyn Load>,
+struct NullFloor {
+    load: Box<dyn DiskLoad>,
     counted: u64,
     done: u64,
 }
 
-impl Prepared for Floor {
-    fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
+impl Prepared for NullFloor {
+    fn sample(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
         let failed = |error: LoadError| CannotMeasure::environment(error.to_string());
-        let next = Tally::empty(Directions::Together);
+        let next = TransferTally::empty(Directions::Together);
         let tally = match amount {
             // The cast saturates.
-            Amount::Seconds(seconds) => self.load.interval((seconds * 1e9) as u64, next),
-            Amount::Work(transfers) => self.load.amount(transfers, u64::MAX, next),
+            SampleAmount::Seconds(seconds) => self.load.interval((seconds * 1e9) as u64, next),
+            SampleAmount::Work(transfers) => self.load.amount(transfers, u64::MAX, next),
         };
         let tally = tally.map_err(failed)?;
         self.counted += tally.latency.count();
@@ -151,11 +151,11 @@ mod tests {
     #[test]
     fn every_transfer_is_counted_and_timed() {
         for (kind, depth) in [(DiskEngine::Null, 32), (DiskEngine::Null, 1), (DiskEngine::NullCall, 1)] {
-            let mut floor = Floor { load: load(kind, depth, 1).expect("load"), counted: 0, done: 0 };
+            let mut floor = NullFloor { load: load(kind, depth, 1).expect("load"), counted: 0, done: 0 };
             assert!(floor.verify().is_err(), "nothing was done yet");
-            let sample = floor.sample(Amount::Work(1000)).expect("sample");
+            let sample = floor.sample(SampleAmount::Work(1000)).expect("sample");
             assert!((sample.values["latency"] * 1000.0 / sample.elapsed - 1.0).abs() < 1e-9);
-            assert!(floor.sample(Amount::Seconds(0.001)).expect("sample").elapsed >= 0.001);
+            assert!(floor.sample(SampleAmount::Seconds(0.001)).expect("sample").elapsed >= 0.001);
             assert_eq!(floor.verify(), Ok(()));
             assert!(floor.done > 1000);
         }

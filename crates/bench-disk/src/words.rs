@@ -5,7 +5,7 @@ use crate::metrics::{DEPTH, LATENCY, RATE, THREADS};
 use plimsoll_bench_api::Curve;
 use plimsoll_model::job::disk::{DiskEngine, DiskTransfers};
 use plimsoll_model::measurement::Measurement;
-use plimsoll_model::sample::Point;
+use plimsoll_model::sample::CurvePoint;
 use plimsoll_units::quantity::{Quantity, Unit};
 use plimsoll_units::text::counted;
 
@@ -16,7 +16,7 @@ pub(super) const CURVES: &[Curve] = &[
 ];
 
 /// Formats the rate at a point of a search.
-pub(super) fn point(point: &Point) -> Option<String> {
+pub(super) fn point(point: &CurvePoint) -> Option<String> {
     let (threads, depth, rate) = (*point.get(THREADS)?, *point.get(DEPTH)?, *point.get(RATE)?);
     let times = if threads > 1.0 { format!(" ×{threads}") } else { String::new() };
     Some(format!("depth {depth}{times} {}", Quantity::new(rate, Unit::IoPerSecond)))

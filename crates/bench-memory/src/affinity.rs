@@ -163,11 +163,11 @@ pub(super) fn note_elsewhere(facts: &mut Facts, wanted: usize, found: &BTreeMap<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Bandwidth, Block, Latency};
+    use crate::{Bandwidth, Block, MemoryLatency};
     use plimsoll_bench_api::Benchmark;
     use plimsoll_machine::fixture::{Fault, Fixture};
     use plimsoll_model::case::Value;
-    use plimsoll_model::sample::Cause;
+    use plimsoll_model::sample::FailureCause;
 
     fn asking(node: u64, size: u64) -> Group {
         let pages = vec![Value::Word("4k".to_owned())];
@@ -176,7 +176,7 @@ mod tests {
     }
 
     fn all() -> [&'static dyn Benchmark; 3] {
-        [&Bandwidth, &Block, &Latency]
+        [&Bandwidth, &Block, &MemoryLatency]
     }
 
     #[test]
@@ -202,13 +202,13 @@ mod tests {
             for candidate in benchmark.cases(&machine, &asking(2, 64 << 20)).unwrap() {
                 let why = candidate.feasible.unwrap_err();
                 assert!(
-                    why.cause == Cause::NotHere && why.reason.starts_with("node 2 has no memory"),
+                    why.cause == FailureCause::NotHere && why.reason.starts_with("node 2 has no memory"),
                     "{why}"
                 );
             }
         }
         machine.memory.nodes.clear();
-        assert!(Latency.cases(&machine, &asking(0, 64 << 20)).unwrap_err().contains("no NUMA nodes"));
+        assert!(MemoryLatency.cases(&machine, &asking(0, 64 << 20)).unwrap_err().contains("no NUMA nodes"));
         Ok(())
     }
 
@@ -248,12 +248,12 @@ mod tests {
         let feasible = |node: u64, gib: u64| {
             let pages = vec![Value::Word("1g".to_owned())];
             let group = asking(node, gib << 30).with("pages", pages);
-            Latency.cases(&machine, &group).unwrap().remove(0).feasible
+            MemoryLatency.cases(&machine, &group).unwrap().remove(0).feasible
         };
         assert_eq!(feasible(0, 7), Ok(()));
         let why = feasible(1, 1).unwrap_err();
         let pool = "/sys/devices/system/node/node1/hugepages/hugepages-1048576kB/nr_hugepages";
-        assert!(why.cause == Cause::NotHere && why.reason.contains(pool), "{why}");
+        assert!(why.cause == FailureCause::NotHere && why.reason.contains(pool), "{why}");
         assert!(feasible(2, 1).unwrap_err().reason.contains("0 are free"), "a node that shows no pool");
         Ok(())
     }

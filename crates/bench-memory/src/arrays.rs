@@ -3,16 +3,16 @@
 use std::time::Instant;
 
 use plimsoll_metal::buffer::{Buffer, BufferError, Pages, Resident};
-use plimsoll_metal::clock::{Clocks, thread_cpu_time};
+use plimsoll_metal::clock::{WorkClocks, thread_cpu_time};
 use plimsoll_metal::stream::{Arrays, LoadedStream, StreamOp, WrongElement};
-use plimsoll_metal::team::{Member, Team};
+use plimsoll_metal::team::{Team, TeamMember};
 use plimsoll_model::job::ArrayLayout;
 
 use super::affinity;
 use super::broken;
-use super::lap::{PASS, Round, Schedule, Turn};
-use super::window::Span;
-use plimsoll_model::sample::{CannotMeasure, Origin, WrongAnswer};
+use super::lap::{LapRound, LapSchedule, PASS, ThreadSpans};
+use super::window::ThreadSpan;
+use plimsoll_model::sample::{CannotMeasure, WrongAnswer, WrongAnswerSource};
 
 #[derive(Clone, Copy)]
 pub(super) struct Shape {
@@ -30,8 +30,8 @@ pub(super) struct Shape {
 /// Filled arrays for every thread of a team.
 pub(super) struct ThreadArrays {
     op: StreamOp,
-    memory: Memory,
-    tallies: Vec<Tally>,
+    memory: ArrayMemory,
+    tallies: Vec<ArrayTally>,
     /// Position of all threads in a pass, in parts of it.
     at: u64,
     /// Kernel of the unfinished pass.
@@ -40,13 +40,13 @@ pub(super) struct ThreadArrays {
     alone: bool,
 }
 
-enum Memory {
+enum ArrayMemory {
     Private(Vec<Buffer>),
     Shared(Buffer),
 }
 
 /// Record of a thread's work, for verification.
-struct Tally {
+struct ArrayTally {
     seed: u64,
     /// Expected result of each reading pass.
     checksum: u64,
@@ -57,15 +57,15 @@ struct Tally {
     passes: u64,
     /// First wrong element at the end of a lap.
     strayed: Option<WrongElement>,
-    clocks: Clocks,
+    clocks: WorkClocks,
 }
 
-struct Field<'a> {
+struct TalliedArrays<'a> {
     arrays: Arrays<'a>,
-    tally: &'a mut Tally,
+    tally: &'a mut ArrayTally,
 }
 
-impl Memory {
+impl ArrayMemory {
     fn new(team: &mut Team, shape: Shape) -> Result<Self, CannotMeasure> {
         fn environment(error: BufferError) -> CannotMeasure {
             CannotMeasure::environment(error.to_string())
@@ -101,30 +101,34 @@ impl Memory {
 impl ThreadArrays {
     /// Maps the arrays; the thread that will work on each one touches and fills it first.
     pub(super) fn new(team: &mut Team, shape: Shape) -> Result<Self, CannotMeasure> {
-        let mut memory = Memory::new(team, shape)?;
+        let mut memory = ArrayMemory::new(team, shape)?;
         let mut parts = memory.parts(shape.op, team.count());
         let filled = team.run_each(&mut parts, |member, arrays| {
             let seed = shape.seed.wrapping_add(member.index as u64);
             affinity::within(shape.node, || arrays.fill(seed))?;
             let checksum = arrays.checksum(seed);
-            Ok(Tally {
+            Ok(ArrayTally {
                 seed,
                 checksum,
                 sum: 0,
                 wrong: 0,
                 passes: 0,
                 strayed: None,
-                clocks: Clocks::default(),
+                clocks: WorkClocks::default(),
             })
         });
-        let tallies: Result<Vec<Tally>, CannotMeasure> = filled.map_err(broken)?.into_iter().collect();
+        let tallies: Result<Vec<ArrayTally>, CannotMeasure> = filled.map_err(broken)?.into_iter().collect();
         let tallies = tallies?;
         Ok(Self { op: shape.op, memory, tallies, at: 0, last: None, alone: shape.alone })
     }
 
-    fn arrays(&mut self) -> Vec<Field<'_>> {
+    fn arrays(&mut self) -> Vec<TalliedArrays<'_>> {
         let parts = self.memory.parts(self.op, self.tallies.len());
-        parts.into_iter().zip(&mut self.tallies).map(|(arrays, tally)| Field { arrays, tally }).collect()
+        parts
+            .into_iter()
+            .zip(&mut self.tallies)
+            .map(|(arrays, tally)| TalliedArrays { arrays, tally })
+            .collect()
     }
 
     /// Runs the work of all threads, lap by lap, from the end of the last round.
@@ -132,20 +136,21 @@ impl ThreadArrays {
         &mut self,
         team: &mut Team,
         kernel: LoadedStream,
-        schedule: Schedule,
-    ) -> Result<Round, CannotMeasure> {
+        schedule: LapSchedule,
+    ) -> Result<LapRound, CannotMeasure> {
         let (at, laps) = (self.at, schedule.laps(self.at));
-        let work = |member: Member<'_>, field: &mut Field<'_>| field.work(kernel, at, &laps, member);
+        let work =
+            |member: TeamMember<'_>, field: &mut TalliedArrays<'_>| field.work(kernel, at, &laps, member);
         let turns = team.run_each(&mut self.arrays(), work).map_err(broken)?;
         self.at = (at + laps.iter().sum::<u64>()) % PASS;
         self.last = Some(kernel);
-        Ok(Round::of_all(&laps, &turns, self.alone))
+        Ok(LapRound::of_all(&laps, &turns, self.alone))
     }
 
     pub(super) fn end_pass(&mut self, team: &mut Team) -> Result<(), CannotMeasure> {
         let rest = PASS - self.at;
         match self.last.filter(|_| rest < PASS) {
-            Some(kernel) => self.round(team, kernel, Schedule { parts: rest, per_lap: rest }).map(|_| ()),
+            Some(kernel) => self.round(team, kernel, LapSchedule { parts: rest, per_lap: rest }).map(|_| ()),
             None => Ok(()),
         }
     }
@@ -161,15 +166,15 @@ impl ThreadArrays {
 
     pub(super) fn resident(&self) -> Vec<Resident> {
         match &self.memory {
-            Memory::Private(buffers) => Buffer::resident_of(buffers).unwrap_or_default(),
-            Memory::Shared(buffer) => buffer.resident().ok().into_iter().collect(),
+            ArrayMemory::Private(buffers) => Buffer::resident_of(buffers).unwrap_or_default(),
+            ArrayMemory::Shared(buffer) => buffer.resident().ok().into_iter().collect(),
         }
     }
 
     pub(super) fn memory(&self) -> impl Iterator<Item = &[u8]> {
         match &self.memory {
-            Memory::Private(buffers) => buffers.as_slice(),
-            Memory::Shared(buffer) => std::slice::from_ref(buffer),
+            ArrayMemory::Private(buffers) => buffers.as_slice(),
+            ArrayMemory::Shared(buffer) => std::slice::from_ref(buffer),
         }
         .iter()
         .map(Buffer::bytes)
@@ -184,17 +189,23 @@ impl ThreadArrays {
     }
 }
 
-impl Field<'_> {
-    fn work(&mut self, kernel: LoadedStream, mut at: u64, laps: &[u64], member: Member<'_>) -> Turn {
+impl TalliedArrays<'_> {
+    fn work(
+        &mut self,
+        kernel: LoadedStream,
+        mut at: u64,
+        laps: &[u64],
+        member: TeamMember<'_>,
+    ) -> ThreadSpans {
         let tally = &mut *self.tally;
-        let mut turn = Turn { spans: Vec::with_capacity(laps.len()), clock_hz: None };
+        let mut turn = ThreadSpans { spans: Vec::with_capacity(laps.len()), clock_hz: None };
         for &lap in laps {
             let mut part = self.arrays.part(at, at.saturating_add(lap));
             let passes = (lap / PASS).max(1);
             member.barrier();
             let (on_cpu, start) = (thread_cpu_time(), Instant::now());
             let sum = kernel.run(&mut part, passes);
-            turn.spans.push(Span::since(start, on_cpu));
+            turn.spans.push(ThreadSpan::since(start, on_cpu));
             let written =
                 self.arrays.verify_last_block(at.saturating_add(lap), tally.seed, tally.passes + passes);
             tally.strayed = tally.strayed.or(written.err());
@@ -211,14 +222,15 @@ impl Field<'_> {
     }
 
     fn verify(&self, cpu: usize) -> Result<(), CannotMeasure> {
-        let Tally { seed, wrong, passes, strayed, .. } = *self.tally;
+        let ArrayTally { seed, wrong, passes, strayed, .. } = *self.tally;
         if wrong > 0 {
-            let answer = WrongAnswer::new(Origin::Cpu(cpu), "reading memory", "a wrong checksum");
+            let answer = WrongAnswer::new(WrongAnswerSource::Cpu(cpu), "reading memory", "a wrong checksum");
             return Err(WrongAnswer { count: wrong, ..answer }.into());
         }
         strayed.map_or_else(|| self.arrays.verify(seed, passes), Err).map_err(|wrong| {
             let WrongElement { op, array, element, got, wanted } = wrong;
-            let answer = WrongAnswer::new(Origin::Cpu(cpu), format!("memory {op}"), format!("{got:e}"));
+            let answer =
+                WrongAnswer::new(WrongAnswerSource::Cpu(cpu), format!("memory {op}"), format!("{got:e}"));
             answer
                 .expected(format!("{wanted:e}"))
                 .detail(format!("element {element} of array {array}"))

@@ -5,10 +5,12 @@
 
 use std::time::{Duration, Instant};
 
-use plimsoll_metal::block::{BlockKernel, BlockOp, MOST_DRAWN, Order, Region, Shape, available, candidates};
+use plimsoll_metal::block::{
+    BlockKernel, BlockOp, BlockShape, BlockTraversal, MOST_DRAWN, Region, available, candidates,
+};
 use plimsoll_metal::buffer::Resident;
-use plimsoll_metal::clock::{Clocks, thread_cpu_time, timer_overhead};
-use plimsoll_metal::team::{Member, Team};
+use plimsoll_metal::clock::{WorkClocks, thread_cpu_time, timer_overhead};
+use plimsoll_metal::team::{Team, TeamMember};
 use serde::{Deserialize, Serialize};
 
 use super::affinity;
@@ -17,15 +19,17 @@ use super::fact::{CPUS, DRAW_SECONDS_PER_BLOCK, LEVEL, SIZE, VARIANT};
 use super::lap::OFF_CPU;
 use super::passes::{alone, note_threads};
 use super::warning::MemoryWarning;
-use super::window::{Span, Window};
+use super::window::{ThreadSpan, Window};
 use super::{LATENCY, LATENCY_PER_BYTE, THROUGHPUT, answers, broken, note_caches, note_nodes, seed};
-use plimsoll_bench_api::apart::Apart;
+use plimsoll_bench_api::apart::NeighbourDistances;
 use plimsoll_bench_api::buffer::note_pages;
 use plimsoll_bench_api::fixed::{Scaling, share};
 use plimsoll_bench_api::{Context, Prepared};
 use plimsoll_model::case::Case;
 use plimsoll_model::job::MemorySite;
-use plimsoll_model::sample::{Amount, CannotMeasure, Conditions, ExcludedBy, Facts, Origin, Sample};
+use plimsoll_model::sample::{
+    CannotMeasure, Conditions, ExcludedBy, Facts, Sample, SampleAmount, WrongAnswerSource,
+};
 use plimsoll_model::warning::Note;
 
 /// Shortest batch, if that many blocks can be drawn at once.
@@ -38,38 +42,38 @@ const LONGEST: Duration = Duration::from_secs(60);
 
 /// Fixed amount of each sample.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Fixed {
+pub(super) struct FixedBlocks {
     pub(super) blocks: u64,
     /// Whether `blocks` is per thread (weak) or in total (strong).
     pub(super) scaling: Scaling,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Job {
+pub(super) struct BlockJob {
     pub(super) op: BlockOp,
-    pub(super) order: Order,
+    pub(super) order: BlockTraversal,
     /// Block size in bytes.
     pub(super) block: u64,
     /// Name of the kernel; [`BEST`] for the fastest one.
     pub(super) variant: String,
-    pub(super) fixed: Option<Fixed>,
+    pub(super) fixed: Option<FixedBlocks>,
     pub(super) site: MemorySite,
 }
 
 pub(super) struct Batches {
     team: Team,
-    arrays: Vec<Field>,
+    arrays: Vec<ThreadRegion>,
     kernel: Option<Chosen<BlockKernel>>,
     random: bool,
     bytes_per_block: u64,
-    fixed: Option<Fixed>,
+    fixed: Option<FixedBlocks>,
     alone: bool,
     /// Seconds that reading the clock adds to each batch.
     overhead: f64,
     longest: Duration,
     drawn: Drawn,
     cut: Option<Cut>,
-    apart: Apart,
+    apart: NeighbourDistances,
     facts: Facts,
 }
 
@@ -87,15 +91,15 @@ struct Cut {
     wanted: u64,
 }
 
-struct Field {
+struct ThreadRegion {
     region: Region,
-    clocks: Clocks,
+    clocks: WorkClocks,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Part {
+struct BatchPart {
     blocks: u64,
-    span: Span,
+    span: ThreadSpan,
     /// Time to draw the blocks before it.
     drawing: Duration,
 }
@@ -110,14 +114,14 @@ struct Batch {
     off_cpu: f64,
 }
 
-struct Turn {
-    parts: Vec<Part>,
+struct ThreadBatches {
+    parts: Vec<BatchPart>,
     clock_hz: Option<f64>,
 }
 
 /// Included part of a sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Counted {
+struct CountedBlocks {
     blocks: u64,
     seconds: f64,
     all_seconds: f64,
@@ -127,15 +131,15 @@ struct Counted {
 
 impl Batch {
     /// Combines the parts of all threads. `alone`: each has a CPU; `overhead`: seconds to subtract.
-    fn of(parts: &[Part], alone: bool, overhead: f64) -> Option<Self> {
-        let spans: Vec<Span> = parts.iter().map(|part| part.span).collect();
+    fn of(parts: &[BatchPart], alone: bool, overhead: f64) -> Option<Self> {
+        let spans: Vec<ThreadSpan> = parts.iter().map(|part| part.span).collect();
         let Window { seconds, disturbed, off_cpu } = Window::of(&spans, alone)?;
         let blocks = parts.iter().map(|part| part.blocks).sum();
         Some(Self { blocks, seconds: (seconds - overhead).max(0.0), disturbed, off_cpu })
     }
 }
 
-impl Counted {
+impl CountedBlocks {
     /// Adds the batches disturbed by at most `tolerated` (0 to 1); without any, the least
     /// disturbed.
     fn add(&mut self, batches: &[Batch], tolerated: f64) {
@@ -160,15 +164,15 @@ impl Counted {
     }
 }
 
-impl Field {
+impl ThreadRegion {
     fn work(
         &mut self,
         kernel: BlockKernel,
         blocks: u64,
         per_batch: u64,
         batches: u64,
-        member: Member<'_>,
-    ) -> Turn {
+        member: TeamMember<'_>,
+    ) -> ThreadBatches {
         let mut left = blocks;
         let mut parts = Vec::new();
         for _ in 0..batches {
@@ -180,11 +184,11 @@ impl Field {
             member.barrier();
             let (on_cpu, start) = (thread_cpu_time(), Instant::now());
             let blocks = self.region.work(kernel);
-            parts.push(Part { blocks, span: Span::since(start, on_cpu), drawing });
+            parts.push(BatchPart { blocks, span: ThreadSpan::since(start, on_cpu), drawing });
             // No thread draws while another works: the other would have the memory to itself.
             member.barrier();
         }
-        Turn { parts, clock_hz: self.clocks.probe(kernel.work()) }
+        ThreadBatches { parts, clock_hz: self.clocks.probe(kernel.work()) }
     }
 }
 
@@ -194,19 +198,19 @@ fn blocks_in(seconds: f64, block_seconds: f64) -> u64 {
 
 impl Batches {
     /// Allocates and fills regions on each thread's own memory node, and chooses the kernel.
-    pub(super) fn new(job: &Job, case: &Case, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
-        let &Job { op, order, block, fixed, ref variant, ref site } = job;
+    pub(super) fn new(job: &BlockJob, case: &Case, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
+        let &BlockJob { op, order, block, fixed, ref variant, ref site } = job;
         let block = usize::try_from(block).unwrap_or(usize::MAX);
         let (pages, node, seed) = (site.pages, site.node, seed(cx, case));
-        let shape = Shape { op, order, block, bytes: affinity::bytes(site), pages, seed };
+        let shape = BlockShape { op, order, block, bytes: affinity::bytes(site), pages, seed };
         let mut team = affinity::team(site, cx.machine)?;
         let made = team.run(|member| {
-            let shape = Shape { seed: seed.wrapping_add((member.index as u64) << 32), ..shape };
+            let shape = BlockShape { seed: seed.wrapping_add((member.index as u64) << 32), ..shape };
             let region = affinity::within(node, || Region::new(shape))?;
             let region = region.map_err(|e| CannotMeasure::environment(e.to_string()))?;
-            Ok(Field { region, clocks: Clocks::default() })
+            Ok(ThreadRegion { region, clocks: WorkClocks::default() })
         });
-        let arrays: Result<Vec<Field>, CannotMeasure> = made.map_err(broken)?.into_iter().collect();
+        let arrays: Result<Vec<ThreadRegion>, CannotMeasure> = made.map_err(broken)?.into_iter().collect();
         let arrays = arrays?;
         let region = arrays.first().map(|field| &field.region);
         let bytes = region.map_or(0, Region::bytes);
@@ -222,13 +226,13 @@ impl Batches {
         facts.achieved.set(&LEVEL, level.to_string());
         facts.achieved.set(&CPUS, team.cpus());
         let alone = alone(team.cpus());
-        let apart = Apart::of(cx.machine, crate::SUBSYSTEM.stay, team.cpus());
+        let apart = NeighbourDistances::of(cx.machine, crate::SUBSYSTEM.stay, team.cpus());
         let mut batches = Self {
             bytes_per_block: region.map_or(1, Region::bytes_per_block),
             team,
             arrays,
             kernel: None,
-            random: order == Order::Random,
+            random: order == BlockTraversal::Random,
             fixed,
             alone,
             overhead: timer_overhead(),
@@ -290,16 +294,18 @@ impl Batches {
         left: &mut [u64],
         per_batch: u64,
         batches: u64,
-    ) -> Result<Round, CannotMeasure> {
+    ) -> Result<BatchRound, CannotMeasure> {
         let shares: &[u64] = left;
-        let work = |member: Member<'_>, field: &mut Field| {
+        let work = |member: TeamMember<'_>, field: &mut ThreadRegion| {
             let blocks = shares.get(member.index).copied().unwrap_or(0);
             field.work(kernel, blocks, per_batch, batches, member)
         };
         let turns = self.team.run_each(&mut self.arrays, work).map_err(broken)?;
-        let mut round = Round { batches: Vec::new(), clock_hz: mean(turns.iter().map(|turn| turn.clock_hz)) };
+        let mut round =
+            BatchRound { batches: Vec::new(), clock_hz: mean(turns.iter().map(|turn| turn.clock_hz)) };
         for index in 0..batches as usize {
-            let parts: Vec<Part> = turns.iter().filter_map(|turn| turn.parts.get(index)).copied().collect();
+            let parts: Vec<BatchPart> =
+                turns.iter().filter_map(|turn| turn.parts.get(index)).copied().collect();
             round.batches.extend(Batch::of(&parts, self.alone, self.overhead));
         }
         for (turn, left) in turns.iter().zip(left) {
@@ -311,14 +317,14 @@ impl Batches {
         Ok(round)
     }
 
-    fn shares(&self, amount: Amount, block_seconds: f64) -> Vec<u64> {
+    fn shares(&self, amount: SampleAmount, block_seconds: f64) -> Vec<u64> {
         let threads = self.arrays.len() as u64;
         match (amount, self.fixed) {
-            (Amount::Seconds(seconds), _) => vec![blocks_in(seconds, block_seconds); self.arrays.len()],
-            (Amount::Work(_), Some(Fixed { blocks, scaling })) => {
+            (SampleAmount::Seconds(seconds), _) => vec![blocks_in(seconds, block_seconds); self.arrays.len()],
+            (SampleAmount::Work(_), Some(FixedBlocks { blocks, scaling })) => {
                 (0..threads).map(|index| share(scaling, blocks, threads, index)).collect()
             }
-            (Amount::Work(bytes), None) => {
+            (SampleAmount::Work(bytes), None) => {
                 let each = bytes as f64 / (self.bytes_per_block * threads.max(1)) as f64;
                 vec![each.round().clamp(1.0, 1e15) as u64; self.arrays.len()]
             }
@@ -326,7 +332,7 @@ impl Batches {
     }
 }
 
-struct Round {
+struct BatchRound {
     batches: Vec<Batch>,
     clock_hz: Option<f64>,
 }
@@ -337,7 +343,7 @@ fn mean(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
 }
 
 impl Prepared for Batches {
-    fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
+    fn sample(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
         let Chosen { kernel, pass_seconds: block_seconds } =
             self.kernel.ok_or_else(|| CannotMeasure::environment("no kernel was chosen"))?;
         let mut left = self.shares(amount, block_seconds);
@@ -345,7 +351,7 @@ impl Prepared for Batches {
         let wanted = total(&left);
         let per_batch = self.per_batch(blocks_in(BATCH_SECONDS, block_seconds));
         let in_a_round = (ROUND_SECONDS / (per_batch as f64 * block_seconds)).ceil().max(1.0) as u64;
-        let (begin, mut counted, mut clocks) = (Instant::now(), Counted::default(), Vec::new());
+        let (begin, mut counted, mut clocks) = (Instant::now(), CountedBlocks::default(), Vec::new());
         loop {
             let most = left.iter().copied().max().unwrap_or(0);
             if most == 0 || (!clocks.is_empty() && begin.elapsed() >= self.longest) {
@@ -390,7 +396,7 @@ impl Prepared for Batches {
 
     fn verify(&mut self) -> Result<(), CannotMeasure> {
         let checked = self.team.run_each(&mut self.arrays, |member, field| {
-            let wrong = |e| super::wrong_blocks(Origin::Cpu(member.cpu), &e);
+            let wrong = |e| super::wrong_blocks(WrongAnswerSource::Cpu(member.cpu), &e);
             field.region.verify().map_err(wrong)
         });
         let checked = checked.map_err(|e| CannotMeasure::environment(e.to_string()))?;
@@ -425,8 +431,8 @@ mod tests {
     fn a_batch_is_all_that_its_threads_did_less_the_reading_of_the_clock() {
         let now = Instant::now();
         let part = |from: u32, to: u32, off_cpu| {
-            let span = Span { start: now + MS * from, end: now + MS * to, off_cpu };
-            Part { blocks: 10, span, drawing: MS }
+            let span = ThreadSpan { start: now + MS * from, end: now + MS * to, off_cpu };
+            BatchPart { blocks: 10, span, drawing: MS }
         };
         let together = Batch::of(&[part(0, 5, 0.0), part(0, 7, 0.3)], true, 1e-3).unwrap();
         assert_eq!((together.blocks, together.off_cpu), (20, 0.3));
@@ -443,13 +449,13 @@ mod tests {
     #[test]
     fn disturbed_batches_are_set_aside_and_the_least_disturbed_one_never() {
         let batch = |blocks, seconds, off_cpu| Batch { blocks, seconds, disturbed: off_cpu, off_cpu };
-        let mut counted = Counted::default();
+        let mut counted = CountedBlocks::default();
         counted.add(&[batch(10, 1.0, 0.0), batch(10, 3.0, 0.5)], 0.02);
         assert_eq!((counted.blocks, counted.seconds, counted.set_aside()), (10, 1.0, 0.75));
         assert_eq!(counted.off_cpu(), 1.5 / 4.0);
         counted.add(&[batch(5, 1.0, 0.4), batch(5, 5.0, 0.5)], 0.02);
         assert_eq!((counted.blocks, counted.seconds), (15, 2.0));
-        assert_eq!(Counted::default().set_aside(), 0.0);
+        assert_eq!(CountedBlocks::default().set_aside(), 0.0);
     }
 
     #[test]
@@ -458,11 +464,11 @@ mod tests {
         let case = Case::of("memory.block").with_size("block", 64).with_size("size", 1 << 20);
         let options = Options { dir: ".".into(), seed: 7, ..Options::default() };
         let cx = Context { machine: &machine, options: &options, keep: &Keep::default() };
-        let fixed = Some(Fixed { blocks: 1 << 40, scaling: Scaling::Strong });
+        let fixed = Some(FixedBlocks { blocks: 1 << 40, scaling: Scaling::Strong });
         let site = MemorySite::of(&case);
-        let job = Job {
+        let job = BlockJob {
             op: BlockOp::Write,
-            order: Order::Random,
+            order: BlockTraversal::Random,
             block: 64,
             variant: BEST.to_owned(),
             fixed,
@@ -471,7 +477,7 @@ mod tests {
         let mut batches = Batches::new(&job, &case, &cx).unwrap();
         assert!(batches.facts().warnings.iter().all(|warning| warning.code() != "volume-cut"));
         batches.longest = Duration::ZERO;
-        let sample = batches.sample(Amount::Work(1)).unwrap();
+        let sample = batches.sample(SampleAmount::Work(1)).unwrap();
         assert!(sample.work.unwrap() < 64 << 40 && sample.values["throughput"] > 0.0);
         batches.verify().unwrap();
         let warning = batches.facts().warnings.pop().unwrap();

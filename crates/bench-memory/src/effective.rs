@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use plimsoll_metal::buffer::Pages;
-use plimsoll_metal::chase::{Chase, LINE_BYTES, Shape};
+use plimsoll_metal::chase::{Chase, ChaseShape, LINE_BYTES};
 use plimsoll_metal::clock::thread_cpu_time;
 
 use plimsoll_bench_api::place;
@@ -43,7 +43,7 @@ const OF_MEMORY: f64 = 85e-9;
 const GROUP: usize = 64 * 4096;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Step {
+struct AreaTime {
     bytes: u64,
     seconds: f64,
 }
@@ -82,7 +82,7 @@ fn sharers(machine: &Machine, cpu: usize) -> u64 {
 }
 
 /// Returns the load time in each area, and the highest fill rate in bytes per second.
-fn looked(largest: u64) -> (Vec<Step>, Option<f64>) {
+fn looked(largest: u64) -> (Vec<AreaTime>, Option<f64>) {
     let (begun, on_cpu) = (Instant::now(), thread_cpu_time());
     let (mut steps, mut rate) = (Vec::new(), None::<f64>);
     let areas = std::iter::successors(Some(AREAS[0]), |bytes| bytes.checked_mul(2));
@@ -105,10 +105,10 @@ fn looked(largest: u64) -> (Vec<Step>, Option<f64>) {
 }
 
 /// Sets up a chase through every line and times loads, beginning with the lines set up first.
-fn one(bytes: u64) -> Option<Step> {
+fn one(bytes: u64) -> Option<AreaTime> {
     const STEPS: u64 = 4096;
     let bytes_here = usize::try_from(bytes).ok()?;
-    let shape = Shape {
+    let shape = ChaseShape {
         bytes: bytes_here,
         stride: LINE_BYTES,
         group: Some(GROUP),
@@ -125,12 +125,12 @@ fn one(bytes: u64) -> Option<Step> {
         times.push(start.elapsed().as_secs_f64() / STEPS as f64);
     }
     times.sort_by(f64::total_cmp);
-    times.get(times.len() / 2).map(|seconds| Step { bytes, seconds: *seconds })
+    times.get(times.len() / 2).map(|seconds| AreaTime { bytes, seconds: *seconds })
 }
 
 /// Returns the first area with slow loads (above the geometric mean of fastest and slowest), as the
 /// cache may end within the step. `None` if a cache answers all areas, or without steps.
-fn knee(steps: &[Step]) -> Option<u64> {
+fn knee(steps: &[AreaTime]) -> Option<u64> {
     let least = steps.iter().map(|step| step.seconds).reduce(f64::min)?;
     let most = steps.iter().map(|step| step.seconds).reduce(f64::max)?;
     if most < least * TWO_LEVELS {
@@ -153,9 +153,9 @@ mod tests {
     const MIB: u64 = 1 << 20;
     const NS: f64 = 1e-9;
 
-    fn steps(times: &[f64]) -> Vec<Step> {
+    fn steps(times: &[f64]) -> Vec<AreaTime> {
         let areas = std::iter::successors(Some(AREAS[0]), |bytes| bytes.checked_mul(2));
-        areas.zip(times).map(|(bytes, ns)| Step { bytes, seconds: ns * NS }).collect()
+        areas.zip(times).map(|(bytes, ns)| AreaTime { bytes, seconds: ns * NS }).collect()
     }
 
     #[test]

@@ -8,7 +8,7 @@ use plimsoll_metal::stream::Arrays;
 
 use plimsoll_stats::median;
 
-use super::window::{Span, Window};
+use super::window::{ThreadSpan, Window};
 
 /// Parts of a pass.
 pub(super) const PASS: u64 = Arrays::PASS;
@@ -23,7 +23,7 @@ const FEW: usize = 8;
 
 /// Amount of work, and amount from one common start to the next, in parts of a pass (see [`PASS`]).
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Schedule {
+pub(super) struct LapSchedule {
     pub(super) parts: u64,
     pub(super) per_lap: u64,
 }
@@ -41,19 +41,19 @@ pub(super) struct Lap {
     pub(super) off_cpu: f64,
 }
 
-pub(super) struct Turn {
-    pub(super) spans: Vec<Span>,
+pub(super) struct ThreadSpans {
+    pub(super) spans: Vec<ThreadSpan>,
     pub(super) clock_hz: Option<f64>,
 }
 
-pub(super) struct Round {
+pub(super) struct LapRound {
     pub(super) laps: Vec<Lap>,
     pub(super) clock_hz: Option<f64>,
 }
 
 /// Included part of a round.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Counted {
+pub(super) struct CountedPasses {
     pub(super) passes: f64,
     pub(super) seconds: f64,
     /// Share of the time in excluded laps.
@@ -64,7 +64,7 @@ pub(super) struct Counted {
     pub(super) slow: f64,
 }
 
-impl Schedule {
+impl LapSchedule {
     /// Returns the lengths of the laps from part `at` of a pass on: windows that end with the pass,
     /// or whole passes after the rest of the current one.
     pub(super) fn laps(self, at: u64) -> Vec<u64> {
@@ -85,13 +85,14 @@ impl Schedule {
     }
 }
 
-impl Round {
+impl LapRound {
     /// Combines the turns of all threads, which did the same `laps`. `alone`: each has its own CPU.
-    pub(super) fn of_all(laps: &[u64], turns: &[Turn], alone: bool) -> Self {
+    pub(super) fn of_all(laps: &[u64], turns: &[ThreadSpans], alone: bool) -> Self {
         let clocks: Option<Vec<f64>> = turns.iter().map(|turn| turn.clock_hz).collect();
         let clock_hz = clocks.map(|clocks| clocks.iter().sum::<f64>() / turns.len().max(1) as f64);
         let laps = laps.iter().enumerate().filter_map(|(index, parts)| {
-            let spans: Vec<Span> = turns.iter().filter_map(|turn| turn.spans.get(index)).copied().collect();
+            let spans: Vec<ThreadSpan> =
+                turns.iter().filter_map(|turn| turn.spans.get(index)).copied().collect();
             let Window { seconds, disturbed, off_cpu } = Window::of(&spans, alone)?;
             Some(Lap { parts: *parts, seconds, disturbed, off_cpu })
         });
@@ -108,10 +109,10 @@ impl Round {
 
     /// Returns the laps disturbed by at most `tolerated` (0 to 1); without any, the least
     /// disturbed.
-    pub(super) fn counted(&self, tolerated: f64) -> Counted {
+    pub(super) fn counted(&self, tolerated: f64) -> CountedPasses {
         let least = self.laps.iter().map(|lap| lap.disturbed).fold(f64::INFINITY, f64::min);
         let bound = tolerated.max(least);
-        let mut counted = Counted::default();
+        let mut counted = CountedPasses::default();
         let (laps, disturbed): (Vec<&Lap>, Vec<&Lap>) =
             self.laps.iter().partition(|lap| lap.disturbed <= bound);
         for lap in &laps {
@@ -188,7 +189,7 @@ mod tests {
         fn windows_follow_one_another_and_never_cross_the_end_of_a_pass(
             parts in 1_u64..5 * PASS, per_lap in PASS / 300..PASS, at in 0..PASS,
         ) {
-            let laps = Schedule { parts, per_lap }.laps(at);
+            let laps = LapSchedule { parts, per_lap }.laps(at);
             prop_assert_eq!(laps.iter().sum::<u64>(), parts);
             let mut place = at;
             for lap in laps {
@@ -199,7 +200,7 @@ mod tests {
 
         #[test]
         fn laps_of_whole_passes_end_a_pass_that_was_begun(passes in 1_u64..1000, per_lap in 1_u64..300, at in 0..PASS) {
-            let mut laps = Schedule { parts: passes * PASS, per_lap: per_lap * PASS }.laps(at);
+            let mut laps = LapSchedule { parts: passes * PASS, per_lap: per_lap * PASS }.laps(at);
             if at > 0 {
                 prop_assert_eq!(laps.remove(0), PASS - at);
             }
@@ -212,26 +213,26 @@ mod tests {
     fn a_lap_lasts_from_the_first_start_to_the_last_end() {
         let now = std::time::Instant::now();
         let ms = Duration::from_millis;
-        let span = |from, to, off_cpu| Span { start: now + ms(from), end: now + ms(to), off_cpu };
-        let turn = |spans: Vec<Span>, hz| Turn { spans, clock_hz: Some(hz) };
+        let span = |from, to, off_cpu| ThreadSpan { start: now + ms(from), end: now + ms(to), off_cpu };
+        let turn = |spans: Vec<ThreadSpan>, hz| ThreadSpans { spans, clock_hz: Some(hz) };
         let turns = [
             turn(vec![span(0, 1000, 0.5), span(2000, 2500, 0.0)], 2e9),
             turn(vec![span(0, 1500, 0.0), span(2100, 2600, 0.1)], 4e9),
         ];
-        let all = Round::of_all(&[2 * PASS, PASS], &turns, true);
+        let all = LapRound::of_all(&[2 * PASS, PASS], &turns, true);
         assert_eq!(all.laps.first(), Some(&lap(2, 1.5, 0.5)));
         let late = all.laps[1];
         assert!((late.seconds - 0.6).abs() < 1e-9 && (late.disturbed - 0.1 / 0.6).abs() < 1e-9, "{late:?}");
         assert_eq!(late.off_cpu, 0.1);
         assert_eq!(all.clock_hz, Some(3e9));
         assert!((all.seconds() - 2.1).abs() < 1e-9);
-        assert!((Round::of_all(&[2 * PASS, PASS], &turns, false).laps[1].disturbed - 0.1).abs() < 1e-12);
-        assert!(Round::of_all(&[], &[], true).laps.is_empty());
+        assert!((LapRound::of_all(&[2 * PASS, PASS], &turns, false).laps[1].disturbed - 0.1).abs() < 1e-12);
+        assert!(LapRound::of_all(&[], &[], true).laps.is_empty());
     }
 
     #[test]
     fn disturbed_laps_are_set_aside_and_the_least_disturbed_one_never() {
-        let round = |laps: &[Lap]| Round { laps: laps.to_vec(), clock_hz: None };
+        let round = |laps: &[Lap]| LapRound { laps: laps.to_vec(), clock_hz: None };
         let laps = [lap(1, 1.0, 0.0), lap(1, 4.0, 0.75), lap(2, 3.0, 0.01)];
         let counted = round(&laps).counted(0.02);
         assert_eq!((counted.passes, counted.seconds), (3.0, 4.0));
@@ -239,11 +240,14 @@ mod tests {
             (counted.set_aside - 0.5).abs() < 1e-12 && (counted.off_cpu - 3.0 / 8.0).abs() < 1e-12,
             "{counted:?}"
         );
-        assert_eq!(round(&laps).counted(1.0), Counted { passes: 4.0, seconds: 8.0, ..Counted::default() });
+        assert_eq!(
+            round(&laps).counted(1.0),
+            CountedPasses { passes: 4.0, seconds: 8.0, ..CountedPasses::default() }
+        );
         let counted = round(&[lap(1, 2.0, 0.4), lap(1, 8.0, 0.8)]).counted(0.02);
         assert_eq!((counted.passes, counted.seconds), (1.0, 2.0));
         assert!((counted.set_aside - 0.8).abs() < 1e-12);
-        assert_eq!(round(&[]).counted(0.02), Counted::default());
+        assert_eq!(round(&[]).counted(0.02), CountedPasses::default());
         // A thread that starts late was not off its CPU: the lap is excluded without such a cause.
         let late = Lap { disturbed: 0.5, ..lap(1, 4.0, 0.0) };
         let counted = round(&[lap(1, 4.0, 0.0), late]).counted(0.02);
@@ -256,12 +260,12 @@ mod tests {
             let mut laps = vec![lap(1, 1.0, 0.0); 10 - slow];
             laps.extend(vec![lap(1, 1.6, 0.0); slow]);
             laps.push(lap(1, 9.0, 0.9));
-            Round { laps, clock_hz: None }.counted(0.02).slow
+            LapRound { laps, clock_hz: None }.counted(0.02).slow
         };
         assert_eq!(laps(0), 0.0);
         assert!((laps(2) - 0.2).abs() < 1e-9);
         assert_eq!(
-            Round { laps: vec![lap(1, 1.0, 0.0), lap(1, 2.0, 0.0)], clock_hz: None }.counted(0.02).slow,
+            LapRound { laps: vec![lap(1, 1.0, 0.0), lap(1, 2.0, 0.0)], clock_hz: None }.counted(0.02).slow,
             0.0
         );
     }

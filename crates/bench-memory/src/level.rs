@@ -6,7 +6,7 @@ use super::working_set;
 
 /// A level of the memory hierarchy, as seen from one CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Level {
+pub(crate) struct MemoryLevel {
     /// 1 is nearest to the core.
     pub(crate) number: u8,
     pub(crate) bytes: u64,
@@ -14,7 +14,7 @@ pub(crate) struct Level {
 
 /// Level that answers the accesses to a working set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Answers {
+pub(crate) enum AnsweringLevel {
     /// A cache of this level: each thread's share fits in the cache that its CPU uses.
     Cache(u8),
     /// A cache of this level in part: larger than the caches, but too small to neglect them.
@@ -23,7 +23,7 @@ pub(crate) enum Answers {
     Unknown,
 }
 
-impl std::fmt::Display for Answers {
+impl std::fmt::Display for AnsweringLevel {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Cache(level) => write!(f, "L{level}"),
@@ -35,13 +35,13 @@ impl std::fmt::Display for Answers {
 }
 
 /// Returns the data caches of `cpu`, nearest first, if their sizes are known and ascend.
-pub(crate) fn levels(machine: &Machine, cpu: usize) -> Vec<Level> {
-    let mut found: Vec<Level> = Vec::new();
+pub(crate) fn levels(machine: &Machine, cpu: usize) -> Vec<MemoryLevel> {
+    let mut found: Vec<MemoryLevel> = Vec::new();
     for number in 1..=4 {
         let bytes = machine.cpu.cache_of(cpu, number).and_then(|cache| cache.size_bytes);
         let Some(bytes) = bytes else { continue };
         if found.last().is_none_or(|inner| inner.bytes < bytes) {
-            found.push(Level { number, bytes });
+            found.push(MemoryLevel { number, bytes });
         }
     }
     found
@@ -66,7 +66,7 @@ pub(crate) fn answering(machine: &Machine, cpus: &[usize], size: u64) -> Option<
 }
 
 /// Returns the level that answers if a thread on each CPU works on `size` bytes of `arrays` arrays.
-pub(crate) fn answers(machine: &Machine, cpus: &[usize], size: u64, arrays: u64) -> Answers {
+pub(crate) fn answers(machine: &Machine, cpus: &[usize], size: u64, arrays: u64) -> AnsweringLevel {
     answers_lines(machine, cpus, [size, size], arrays)
 }
 
@@ -76,14 +76,14 @@ pub(crate) fn answers_lines(
     cpus: &[usize],
     [size, lines]: [u64; 2],
     arrays: u64,
-) -> Answers {
+) -> AnsweringLevel {
     let last = cpus.first().and_then(|cpu| levels(machine, *cpu).pop());
     let total = lines.saturating_mul(cpus.len() as u64);
     match (answering(machine, cpus, size), last) {
-        (Some(level), _) => Answers::Cache(level),
-        (None, _) if total >= working_set::least(machine, cpus, arrays) => Answers::Memory,
-        (None, None) => Answers::Unknown,
-        (None, Some(last)) => Answers::CacheAndMemory(last.number),
+        (Some(level), _) => AnsweringLevel::Cache(level),
+        (None, _) if total >= working_set::least(machine, cpus, arrays) => AnsweringLevel::Memory,
+        (None, None) => AnsweringLevel::Unknown,
+        (None, Some(last)) => AnsweringLevel::CacheAndMemory(last.number),
     }
 }
 
@@ -108,12 +108,12 @@ mod tests {
         assert_eq!(level(&[0, 1], 32 * MIB), "L3 and memory", "both share the third level");
         assert_eq!(level(&[0, 1], 67 * MIB), "L3 and memory", "level 2 counts as well");
         assert_eq!(level(&[0, 1], 68 * MIB), "memory");
-        assert_eq!(answers(&zen4, &[0, 1], 64 * MIB, 2), Answers::CacheAndMemory(3));
+        assert_eq!(answers(&zen4, &[0, 1], 64 * MIB, 2), AnsweringLevel::CacheAndMemory(3));
         let chase = |lines| answers_lines(&zen4, &[0], [512 * MIB, lines], 1);
-        assert_eq!(chase(132 * MIB), Answers::Memory);
+        assert_eq!(chase(132 * MIB), AnsweringLevel::Memory);
         assert_eq!(
             chase(131 * MIB),
-            Answers::CacheAndMemory(3),
+            AnsweringLevel::CacheAndMemory(3),
             "a quarter of the lines may be in the cache"
         );
         assert_eq!(level(&[], MIB), "unknown");
@@ -133,8 +133,8 @@ mod tests {
         assert_eq!(answering(&zen4, &[0, 1], 16 * KIB), Some(1));
         assert_eq!(answering(&zen4, &[0, 1], 32 * KIB), Some(2));
         zen4.cpu.caches.clear();
-        assert_eq!(answers(&zen4, &[0], 16 * KIB, 1), Answers::Unknown);
-        assert_eq!(answers(&zen4, &[0], 1 << 30, 1), Answers::Memory);
+        assert_eq!(answers(&zen4, &[0], 16 * KIB, 1), AnsweringLevel::Unknown);
+        assert_eq!(answers(&zen4, &[0], 1 << 30, 1), AnsweringLevel::Memory);
         Ok(())
     }
 }

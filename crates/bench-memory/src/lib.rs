@@ -31,14 +31,14 @@ use plimsoll_metal::team::{Team, TeamError};
 pub use bandwidth::Bandwidth;
 pub use block::Block;
 use fact::EFFECTIVE_CACHE;
-pub use latency::Latency;
+pub use latency::MemoryLatency;
 use latency::first_cpu;
-use level::Level;
+use level::MemoryLevel;
 use level::answers_lines;
-pub(crate) use level::{Answers, answers, levels};
+pub(crate) use level::{AnsweringLevel, answers, levels};
 pub use loaded::LoadedLatency;
 pub use numa::Numa;
-use pages::{Asked, are_here, pages, reserved_page};
+use pages::{RequestedPages, are_here, pages, reserved_page};
 pub use part::SUBSYSTEM;
 use warning::MemoryWarning;
 
@@ -49,7 +49,7 @@ use plimsoll_machine::memory::HugePages;
 use plimsoll_model::case::Case;
 use plimsoll_model::job::MemoryStream;
 use plimsoll_model::plan::Group;
-use plimsoll_model::sample::{CannotMeasure, Facts, Origin, WrongAnswer};
+use plimsoll_model::sample::{CannotMeasure, Facts, WrongAnswer, WrongAnswerSource};
 use plimsoll_units::quantity::{Quantity, Unit, format_size};
 
 /// Metric: bytes per second that the program loads and stores.
@@ -106,7 +106,7 @@ fn sweep(machine: &Machine) -> impl Iterator<Item = u64> {
 }
 
 /// Returns the level that answers a case of `memory.bandwidth`.
-pub(crate) fn answers_stream(machine: &Machine, stream: &MemoryStream) -> Answers {
+pub(crate) fn answers_stream(machine: &Machine, stream: &MemoryStream) -> AnsweringLevel {
     let site = &stream.site;
     answers(machine, &site.threads.cpus(machine), site.size, stream.op.arrays())
 }
@@ -238,7 +238,7 @@ fn seed(cx: &Context<'_>, case: &Case) -> u64 {
 }
 
 /// Wrong answer of blocks that do not hold, or did not return, the written data.
-fn wrong_blocks(origin: Origin, wrong: &WrongBlocks) -> CannotMeasure {
+fn wrong_blocks(origin: WrongAnswerSource, wrong: &WrongBlocks) -> CannotMeasure {
     let WrongBlocks { what, blocks } = wrong;
     let answer = WrongAnswer::new(origin, "memory blocks", "a wrong checksum");
     answer.detail(format!("{what} after {blocks} blocks")).into()
@@ -252,8 +252,8 @@ fn wrong_chase(cpus: Vec<usize>, error: &ChaseError) -> CannotMeasure {
         _ => return CannotMeasure::environment(error.to_string()),
     };
     let origin = match cpus.as_slice() {
-        [cpu] => Origin::Cpu(*cpu),
-        _ => Origin::Cpus(cpus),
+        [cpu] => WrongAnswerSource::Cpu(*cpu),
+        _ => WrongAnswerSource::Cpus(cpus),
     };
     WrongAnswer::new(origin, "the pointer chase", got).into()
 }

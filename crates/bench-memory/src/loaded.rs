@@ -8,25 +8,27 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use plimsoll_metal::block::{BlockError, BlockKernel, BlockOp, Order, Region, Shape, candidates};
+use plimsoll_metal::block::{
+    BlockError, BlockKernel, BlockOp, BlockShape, BlockTraversal, Region, candidates,
+};
 use plimsoll_metal::team::Team;
 use serde::{Deserialize, Serialize};
 
 use super::fact::{LOAD_BYTES, LOAD_CPUS, LOAD_VARIANT};
 use super::findings;
-use super::latency::{self, Chasing, Latency};
+use super::latency::{self, Chasing, MemoryLatency};
 use super::{
     BANDWIDTH, HUGE_PAGE, LATENCY, are_here, broken, fits, pages, seed, sizes, team_on, working_set,
 };
 use plimsoll_bench_api::{
-    Benchmark, Better, Candidate, Context, Curve, Descriptor, Metric, Parsed, Prepared, Ready, Say, counts,
-    place,
+    Benchmark, Better, Candidate, Context, Curve, Descriptor, Metric, Parsed, Prepared, PreparedCase, Say,
+    counts, place,
 };
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 use plimsoll_model::job::MemorySite;
 use plimsoll_model::plan::Group;
-use plimsoll_model::sample::{Amount, CannotMeasure, Facts, Origin, Point, Sample};
+use plimsoll_model::sample::{CannotMeasure, CurvePoint, Facts, Sample, SampleAmount, WrongAnswerSource};
 use plimsoll_units::quantity::{self, Quantity, Unit, format_duration};
 
 /// Values of `op`: work of the loading threads.
@@ -68,7 +70,7 @@ impl Benchmark for LoadedLatency {
             by_default: false,
             curves: &[Curve { x: BANDWIDTH, x_unit: "B/s", log: false, y: LATENCY, y_unit: "s" }],
             look: super::look,
-            limits: |question| Latency.limits(question),
+            limits: |question| MemoryLatency.limits(question),
             findings: findings::loaded,
             point: in_words,
             ..Descriptor::USUAL
@@ -112,7 +114,7 @@ impl Benchmark for LoadedLatency {
                             let load = region.saturating_mul(threads.saturating_sub(1));
                             fits(machine, 1, size.saturating_add(load), pages.pages)
                         });
-                        let job = Job { draws, delays: delays.clone(), site: MemorySite::of(&case) };
+                        let job = LoadedJob { draws, delays: delays.clone(), site: MemorySite::of(&case) };
                         candidates.push(Candidate::new(case, feasible).parsed(&job));
                     }
                 }
@@ -121,17 +123,17 @@ impl Benchmark for LoadedLatency {
         Ok(candidates)
     }
 
-    fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
-        let job: Job = parsed.read()?;
+    fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> PreparedCase {
+        let job: LoadedJob = parsed.read()?;
         possible(cx.machine, job.site.threads.count as u64)?;
         let chase = Chasing::new(&latency::alone(&job.site), seed(cx, case), cx.machine)?;
-        let load = Load::new(&job, case, cx)?;
-        Ok(Box::new(Loaded { chase, load, delays: job.delays }))
+        let load = MemoryLoad::new(&job, case, cx)?;
+        Ok(Box::new(LoadedChase { chase, load, delays: job.delays }))
     }
 }
 
 /// Formats a point: bandwidth of the load, and latency.
-fn in_words(point: &Point) -> Option<String> {
+fn in_words(point: &CurvePoint) -> Option<String> {
     let (latency, load) = (*point.get(LATENCY)?, *point.get(BANDWIDTH)?);
     let latency = Quantity::new(latency, Unit::Second);
     Some(match load > 0.0 {
@@ -141,7 +143,7 @@ fn in_words(point: &Point) -> Option<String> {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Job {
+struct LoadedJob {
     draws: BlockOp,
     delays: Vec<Duration>,
     /// Memory of the chase, and the threads of both.
@@ -219,13 +221,13 @@ fn region_bytes(machine: &Machine, threads: u64) -> u64 {
     share.min(quarter / HUGE_PAGE * HUGE_PAGE).max(LEAST_REGION)
 }
 
-struct Loaded {
+struct LoadedChase {
     chase: Chasing,
-    load: Load,
+    load: MemoryLoad,
     delays: Vec<Duration>,
 }
 
-struct Load {
+struct MemoryLoad {
     team: Team,
     regions: Vec<Region>,
     kernel: BlockKernel,
@@ -234,19 +236,20 @@ struct Load {
 /// Bytes moved by one thread, on a pair of cache lines of its own (they are fetched in pairs).
 #[derive(Default)]
 #[repr(align(128))]
-struct Moved(AtomicU64);
+struct ThreadBytes(AtomicU64);
 
-impl Load {
+impl MemoryLoad {
     /// Allocates regions on each loading thread's own memory node.
-    fn new(job: &Job, case: &Case, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
-        let &Job { draws: op, site: MemorySite { ref threads, pages, .. }, .. } = job;
+    fn new(job: &LoadedJob, case: &Case, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
+        let &LoadedJob { draws: op, site: MemorySite { ref threads, pages, .. }, .. } = job;
         let cpus: Vec<usize> = threads.cpus(cx.machine).into_iter().skip(1).collect();
         let mut team = team_on(&cpus)?;
         let bytes = usize::try_from(region_bytes(cx.machine, threads.count as u64)).unwrap_or(0);
         let seed = seed(cx, case);
-        let shape = Shape { op, order: Order::Sequential, block: BURST, bytes, pages, seed };
-        let made = team
-            .run(|member| Region::new(Shape { seed: seed.wrapping_add(1 + member.index as u64), ..shape }));
+        let shape = BlockShape { op, order: BlockTraversal::Sequential, block: BURST, bytes, pages, seed };
+        let made = team.run(|member| {
+            Region::new(BlockShape { seed: seed.wrapping_add(1 + member.index as u64), ..shape })
+        });
         let regions: Result<Vec<Region>, BlockError> = made.map_err(broken)?.into_iter().collect();
         let regions = regions.map_err(|e| CannotMeasure::environment(e.to_string()))?;
         let mut load = Self { team, regions, kernel: candidates(op, BURST)[0] };
@@ -281,7 +284,7 @@ impl Load {
     ) -> Result<(T, f64), CannotMeasure> {
         let kernel = self.kernel;
         let (stop, begun) = (AtomicBool::new(false), AtomicU64::new(0));
-        let moved: Vec<Moved> = self.regions.iter().map(|_| Moved::default()).collect();
+        let moved: Vec<ThreadBytes> = self.regions.iter().map(|_| ThreadBytes::default()).collect();
         let Self { team, regions, .. } = self;
         let threads = regions.len() as u64;
         let total = || moved.iter().map(|moved| moved.0.load(Ordering::Relaxed)).sum::<u64>();
@@ -320,7 +323,7 @@ impl Load {
     fn verify(&self) -> Result<(), CannotMeasure> {
         let mut pairs = self.regions.iter().zip(self.team.cpus());
         pairs.try_for_each(|(region, cpu)| {
-            region.verify().map_err(|e| super::wrong_blocks(Origin::Cpu(*cpu), &e))
+            region.verify().map_err(|e| super::wrong_blocks(WrongAnswerSource::Cpu(*cpu), &e))
         })
     }
 }
@@ -344,7 +347,7 @@ fn spin(time: Duration) {
     }
 }
 
-fn point(delay: Option<Duration>, latency: f64, program: f64) -> Point {
+fn point(delay: Option<Duration>, latency: f64, program: f64) -> CurvePoint {
     let figures = [(LATENCY, latency), (BANDWIDTH, program)];
     let delay = delay.map(|delay| ("delay", delay.as_secs_f64()));
     figures.into_iter().chain(delay).map(|(name, value)| (name.to_owned(), value)).collect()
@@ -355,12 +358,12 @@ fn latency_of(sample: &Sample) -> Result<f64, CannotMeasure> {
     latency.ok_or_else(|| CannotMeasure::environment("memory.latency gave no latency"))
 }
 
-impl Prepared for Loaded {
-    fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
-        let Amount::Seconds(seconds) = amount else {
+impl Prepared for LoadedChase {
+    fn sample(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
+        let SampleAmount::Seconds(seconds) = amount else {
             return Err(CannotMeasure::not_here("requires --sample-time: a fixed amount is not supported"));
         };
-        let each = Amount::Seconds((seconds / (self.delays.len() + 1) as f64).max(SHORTEST_STEP));
+        let each = SampleAmount::Seconds((seconds / (self.delays.len() + 1) as f64).max(SHORTEST_STEP));
         let begun = Instant::now();
         let unloaded = self.chase.sample(each)?;
         let mut curve = vec![point(None, latency_of(&unloaded)?, 0.0)];
@@ -406,7 +409,7 @@ mod tests {
     use plimsoll_machine::Root;
     use plimsoll_machine::fixture::{Fault, Fixture};
     use plimsoll_model::case::Key;
-    use plimsoll_model::sample::Cause;
+    use plimsoll_model::sample::FailureCause;
 
     fn group(lists: &[(&str, &[&str])]) -> Group {
         lists.iter().fold(Group::default(), |group, (key, texts)| {
@@ -455,7 +458,7 @@ mod tests {
         assert!(why(&machine, &["3"]).reason.contains("3 threads on 2 CPUs"));
         machine.cpu.allowed = "1".parse().unwrap();
         let alone = why(&machine, &["2"]);
-        assert!(alone.cause == Cause::NotHere && alone.reason.contains("may use only '1'"), "{alone}");
+        assert!(alone.cause == FailureCause::NotHere && alone.reason.contains("may use only '1'"), "{alone}");
         let candidates = LoadedLatency.cases(&machine, &Group::default()).unwrap();
         assert_eq!(candidates[0].feasible, Err(alone));
         machine.cpu.allowed = "0-1".parse().unwrap();
@@ -467,7 +470,10 @@ mod tests {
         );
         let asked = LoadedLatency.cases(&machine, &group(&[("threads", &["2"]), ("size", &["1G"])])).unwrap();
         let no_room = asked[0].feasible.clone().unwrap_err();
-        assert!(no_room.cause == Cause::Environment && no_room.reason.starts_with("needs 1 × "), "{no_room}");
+        assert!(
+            no_room.cause == FailureCause::Environment && no_room.reason.starts_with("needs 1 × "),
+            "{no_room}"
+        );
         let error = |lists: &[(&str, &[&str])]| LoadedLatency.cases(&machine, &group(lists)).unwrap_err();
         assert!(error(&[("op", &["triad"])]).contains("one of read, write, read-write"));
         assert!(error(&[("threads", &["0"])]).contains("between 1 and"));
@@ -495,11 +501,11 @@ mod tests {
             let options = Options { dir: ".".into(), seed: 7, ..Options::default() };
             let cx = Context { machine: &machine, options: &options, keep: &Keep::default() };
             let delays = read_delays(["1us", "0"].into_iter()).unwrap();
-            let job = Job { draws: *draws, delays, site: MemorySite::of(&case) };
+            let job = LoadedJob { draws: *draws, delays, site: MemorySite::of(&case) };
             let parsed = Candidate::new(case.clone(), Ok(())).parsed(&job).parsed;
             let mut prepared = LoadedLatency.prepare(&case, &parsed, &cx).unwrap();
             // On a busy machine a step may lack any load, or any undisturbed slice of the chase.
-            let mut samples = (0..50).filter_map(|_| prepared.sample(Amount::Seconds(0.0)).ok());
+            let mut samples = (0..50).filter_map(|_| prepared.sample(SampleAmount::Seconds(0.0)).ok());
             let sample = samples.find(|sample| sample.curve[1]["bandwidth"] > 0.0).expect("some load");
             assert_eq!(sample.curve.len(), 3);
             assert_eq!((sample.curve[0]["bandwidth"], sample.curve[0].get("delay")), (0.0, None));
@@ -509,7 +515,7 @@ mod tests {
             assert_eq!(sample.values["bandwidth"], sample.curve[2]["bandwidth"]);
             prepared.verify().unwrap();
             assert!(prepared.facts().achieved.get(&LOAD_VARIANT).is_some());
-            assert!(prepared.sample(Amount::Work(1)).is_err());
+            assert!(prepared.sample(SampleAmount::Work(1)).is_err());
         }
     }
 }

@@ -7,26 +7,26 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use plimsoll_metal::block::{BlockKernel, BlockOp, Order, Region, Shape, candidates};
-use plimsoll_metal::chase::{Chase, Shape as Cycle};
+use plimsoll_metal::block::{BlockKernel, BlockOp, BlockShape, BlockTraversal, Region, candidates};
+use plimsoll_metal::chase::{Chase, ChaseShape as Cycle};
 use plimsoll_metal::clock::thread_cpu_time;
-use plimsoll_metal::team::{Member, Team};
+use plimsoll_metal::team::{Team, TeamMember};
 use serde::{Deserialize, Serialize};
 
 use super::affinity::{self, lies, note_elsewhere};
 use super::fact::{CPU_NODES, MEMORY_NODES};
 use super::lap::OFF_CPU;
-use super::window::{Span, Window};
+use super::window::{ThreadSpan, Window};
 use super::{BANDWIDTH, LATENCY, are_here, broken, fits, pages, seed, team_on, working_set};
 use plimsoll_bench_api::{
-    Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, Ready, Roofline, Say,
+    Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, PreparedCase, Roofline, Say,
 };
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 use plimsoll_model::job::MemorySite;
-use plimsoll_model::limit::{Kind, Limit, Question};
+use plimsoll_model::limit::{Limit, LimitKind, Question};
 use plimsoll_model::plan::Group;
-use plimsoll_model::sample::{Amount, CannotMeasure, Cell, Facts, Origin, Sample};
+use plimsoll_model::sample::{CannotMeasure, Cell, Facts, Sample, SampleAmount, WrongAnswerSource};
 use plimsoll_stats::Samples;
 use plimsoll_units::quantity::Unit;
 use plimsoll_units::text::counted;
@@ -104,7 +104,7 @@ impl Benchmark for Numa {
                     let feasible = enough(machine)
                         .and_then(|()| are_here(machine, pages))
                         .and_then(|()| fits(machine, nodes, size, pages.pages));
-                    let job = Job { latency: op == "latency", site: MemorySite::of(&case) };
+                    let job = NumaJob { latency: op == "latency", site: MemorySite::of(&case) };
                     candidates.push(Candidate::new(case, feasible).parsed(&job));
                 }
             }
@@ -114,21 +114,21 @@ impl Benchmark for Numa {
 
     fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
         let (kind, what) = match question.metric {
-            LATENCY => (Kind::Floor, "how long the memory of a node takes"),
-            _ => (Kind::Ceiling, "how much a node's channels and the links between nodes carry"),
+            LATENCY => (LimitKind::Floor, "how long the memory of a node takes"),
+            _ => (LimitKind::Ceiling, "how much a node's channels and the links between nodes carry"),
         };
         let why = format!("{what} is not documented for the machine as it was built; give it by --limits");
         vec![Limit::unknown(kind, why)]
     }
 
-    fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
+    fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> PreparedCase {
         enough(cx.machine)?;
         Ok(Box::new(Between::new(&parsed.read()?, case, cx)?))
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Job {
+struct NumaJob {
     /// Whether dependent loads are timed instead of reads.
     latency: bool,
     site: MemorySite,
@@ -139,9 +139,9 @@ fn with_memory(machine: &Machine) -> Vec<usize> {
     nodes.filter(|node| node.total_bytes.is_some_and(|bytes| bytes > 0)).map(|node| node.id).collect()
 }
 
-fn with_cpus(machine: &Machine) -> Vec<Row> {
+fn with_cpus(machine: &Machine) -> Vec<WorkingNode> {
     let allowed = &machine.cpu.allowed;
-    let rows = machine.memory.nodes.iter().map(|node| Row {
+    let rows = machine.memory.nodes.iter().map(|node| WorkingNode {
         node: node.id,
         cpus: node.cpus.iter().filter(|cpu| allowed.contains(*cpu)).collect(),
     });
@@ -174,13 +174,13 @@ fn default_size(machine: &Machine, group: &Group, op: &str) -> u64 {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-struct Row {
+struct WorkingNode {
     node: usize,
     cpus: Vec<usize>,
 }
 
 /// Memory of a node, accessed from all nodes.
-enum Memory {
+enum NodeMemory {
     Chase(Chase),
     /// One region per CPU of the node with most CPUs.
     Regions(Vec<Region>),
@@ -188,11 +188,11 @@ enum Memory {
 
 struct Column {
     node: usize,
-    memory: Memory,
+    memory: NodeMemory,
 }
 
 struct Between {
-    rows: Vec<(Row, Team)>,
+    rows: Vec<(WorkingNode, Team)>,
     columns: Vec<Column>,
     machine: Machine,
     kernel: BlockKernel,
@@ -200,7 +200,7 @@ struct Between {
 }
 
 impl Between {
-    fn new(job: &Job, case: &Case, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
+    fn new(job: &NumaJob, case: &Case, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
         let (latency, size, pages) = (job.latency, affinity::bytes(&job.site), job.site.pages);
         let mut rows = Vec::new();
         for row in with_cpus(cx.machine) {
@@ -223,19 +223,19 @@ impl Between {
                         seed,
                         node: Some(node),
                     };
-                    Chase::new(cycle).map(Memory::Chase).map_err(|e| e.to_string())
+                    Chase::new(cycle).map(NodeMemory::Chase).map_err(|e| e.to_string())
                 }
                 false => {
-                    let shape = Shape {
+                    let shape = BlockShape {
                         op: BlockOp::Read,
-                        order: Order::Sequential,
+                        order: BlockTraversal::Sequential,
                         block: BLOCK.min(size / most / 64 * 64),
                         bytes: size / most,
                         pages,
                         seed,
                     };
                     let made = || (0..most).map(|_| Region::new(shape)).collect::<Result<Vec<Region>, _>>();
-                    affinity::within(Some(node), made)?.map(Memory::Regions).map_err(|e| e.to_string())
+                    affinity::within(Some(node), made)?.map(NodeMemory::Regions).map_err(|e| e.to_string())
                 }
             };
             let memory = memory.map_err(environment)?;
@@ -259,11 +259,11 @@ impl Between {
             return Err(CannotMeasure::environment("no such pair of nodes"));
         };
         match &mut column.memory {
-            Memory::Chase(chase) => {
+            NodeMemory::Chase(chase) => {
                 let slices = team.run_each(&mut [chase], |_, chase| steps(chase, time)).map_err(broken)?;
                 middle(slices.into_iter().flatten().collect())
             }
-            Memory::Regions(regions) => {
+            NodeMemory::Regions(regions) => {
                 let regions = regions.get_mut(..team.count()).unwrap_or_default();
                 let bytes = regions.first().map_or(0, Region::bytes_per_block) * regions.len() as u64;
                 let laps = team
@@ -287,8 +287,8 @@ impl Between {
 impl Column {
     fn lies(&self) -> BTreeMap<usize, usize> {
         match &self.memory {
-            Memory::Chase(chase) => lies(std::iter::once(chase.memory())),
-            Memory::Regions(regions) => lies(regions.iter().map(Region::memory)),
+            NodeMemory::Chase(chase) => lies(std::iter::once(chase.memory())),
+            NodeMemory::Regions(regions) => lies(regions.iter().map(Region::memory)),
         }
     }
 }
@@ -319,13 +319,18 @@ fn steps(chase: &mut Chase, time: Duration) -> Vec<f64> {
 }
 
 /// Returns this thread's span of each lap; all threads do the same number.
-fn blocks(region: &mut Region, kernel: BlockKernel, time: Duration, member: Member<'_>) -> Vec<Span> {
+fn blocks(
+    region: &mut Region,
+    kernel: BlockKernel,
+    time: Duration,
+    member: TeamMember<'_>,
+) -> Vec<ThreadSpan> {
     let mut timed = |blocks: u64| {
         region.draw(blocks);
         member.barrier();
         let (on_cpu, start) = (thread_cpu_time(), Instant::now());
         region.work(kernel);
-        Span::since(start, on_cpu)
+        ThreadSpan::since(start, on_cpu)
     };
     timed(1);
     // The number of laps must be equal on all threads, so it depends on no thread's own timing.
@@ -334,10 +339,10 @@ fn blocks(region: &mut Region, kernel: BlockKernel, time: Duration, member: Memb
 }
 
 /// Returns the seconds of the laps that all threads started together; without any, of all laps.
-fn together(laps: &[Vec<Span>]) -> Vec<f64> {
+fn together(laps: &[Vec<ThreadSpan>]) -> Vec<f64> {
     let count = laps.iter().map(Vec::len).min().unwrap_or(0);
     let windows = (0..count).filter_map(|lap| {
-        let spans: Vec<Span> = laps.iter().filter_map(|laps| laps.get(lap)).copied().collect();
+        let spans: Vec<ThreadSpan> = laps.iter().filter_map(|laps| laps.get(lap)).copied().collect();
         Window::of(&spans, true)
     });
     let windows: Vec<Window> = windows.collect();
@@ -350,8 +355,8 @@ fn together(laps: &[Vec<Span>]) -> Vec<f64> {
 const BLOCKS_A_LAP: u64 = 64;
 
 impl Prepared for Between {
-    fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
-        let Amount::Seconds(seconds) = amount else {
+    fn sample(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
+        let SampleAmount::Seconds(seconds) = amount else {
             return Err(CannotMeasure::not_here("requires --sample-time: a fixed amount is not supported"));
         };
         let pairs = (self.rows.len() * self.columns.len()).max(1);
@@ -368,7 +373,7 @@ impl Prepared for Between {
             }
         }
         let name = match self.columns.first().map(|column| &column.memory) {
-            Some(Memory::Chase(_)) => LATENCY,
+            Some(NodeMemory::Chase(_)) => LATENCY,
             _ => BANDWIDTH,
         };
         Ok(Sample {
@@ -381,9 +386,9 @@ impl Prepared for Between {
 
     fn verify(&mut self) -> Result<(), CannotMeasure> {
         self.columns.iter().try_for_each(|column| match &column.memory {
-            Memory::Chase(chase) => chase.verify().map_err(|e| super::wrong_chase(Vec::new(), &e)),
-            Memory::Regions(regions) => regions.iter().try_for_each(|region| {
-                region.verify().map_err(|e| super::wrong_blocks(Origin::Cpus(Vec::new()), &e))
+            NodeMemory::Chase(chase) => chase.verify().map_err(|e| super::wrong_chase(Vec::new(), &e)),
+            NodeMemory::Regions(regions) => regions.iter().try_for_each(|region| {
+                region.verify().map_err(|e| super::wrong_blocks(WrongAnswerSource::Cpus(Vec::new()), &e))
             }),
         })
     }
@@ -400,7 +405,7 @@ mod tests {
     use plimsoll_machine::Root;
     use plimsoll_machine::fixture::{Fault, Fixture};
     use plimsoll_model::case::Value;
-    use plimsoll_model::sample::Cause;
+    use plimsoll_model::sample::FailureCause;
 
     #[test]
     fn machines_with_several_nodes_have_a_case_of_each_kind() -> Result<(), Fault> {
@@ -436,7 +441,7 @@ mod tests {
             node.total_bytes = None;
         }
         let why = Numa.cases(&machine, &Group::default()).unwrap()[0].feasible.clone().unwrap_err();
-        assert!(why.cause == Cause::NotHere && why.reason.contains("1 have memory"), "{why}");
+        assert!(why.cause == FailureCause::NotHere && why.reason.contains("1 have memory"), "{why}");
         let wrong = Group::default().with("op", vec![Value::Word("triad".to_owned())]);
         assert!(Numa.cases(&machine, &wrong).unwrap_err().contains("one of latency, read"));
         Ok(())
@@ -455,9 +460,9 @@ mod tests {
             let case = Case::of("memory.numa").with_word("op", op).with_size("size", 8 << 20);
             let options = Options { dir: ".".into(), seed: 7, ..Options::default() };
             let cx = Context { machine: &machine, options: &options, keep: &Keep::default() };
-            let job = Job { latency: *op == "latency", site: MemorySite::of(&case) };
+            let job = NumaJob { latency: *op == "latency", site: MemorySite::of(&case) };
             let mut between = Between::new(&job, &case, &cx).unwrap();
-            let sample = between.sample(Amount::Seconds(0.0)).unwrap();
+            let sample = between.sample(SampleAmount::Seconds(0.0)).unwrap();
             let (rows, columns) = (between.rows.len(), between.columns.len());
             assert_eq!(sample.matrix.len(), rows * columns);
             assert!(sample.matrix.iter().all(|cell| cell.value > 0.0));
@@ -466,7 +471,7 @@ mod tests {
             assert_eq!(sample.values.len(), 1);
             assert!(between.facts().warnings.is_empty(), "{:?}", between.facts().warnings);
             between.verify().unwrap();
-            assert!(between.sample(Amount::Work(1)).is_err());
+            assert!(between.sample(SampleAmount::Work(1)).is_err());
         }
     }
 }

@@ -12,12 +12,12 @@ use plimsoll_units::text::shown;
 
 /// Pages of a case, and their name in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Asked {
+pub(super) struct RequestedPages {
     pub(super) pages: Pages,
     pub(super) word: &'static str,
 }
 
-impl Asked {
+impl RequestedPages {
     /// The ordinary pages of this machine's kernel.
     pub(super) fn small(machine: &Machine) -> Self {
         Self { pages: Pages::Small, word: small_page_name(machine.memory.page_bytes) }
@@ -38,9 +38,9 @@ impl Asked {
 ///
 /// # Errors
 /// A word that is no page size.
-pub(super) fn pages(machine: &Machine, group: &Group) -> Result<Vec<Asked>, String> {
-    let usual = if thp_is_usual(machine) { Asked::thp() } else { Asked::small(machine) };
-    let small = Asked::small(machine).word;
+pub(super) fn pages(machine: &Machine, group: &Group) -> Result<Vec<RequestedPages>, String> {
+    let usual = if thp_is_usual(machine) { RequestedPages::thp() } else { RequestedPages::small(machine) };
+    let small = RequestedPages::small(machine).word;
     let read = |word: &String| match find(&word.to_ascii_lowercase()) {
         Some(found) => Ok(found),
         None => Err(format!("pages must be {small}, thp, 2m or 1g: '{}' is not", shown(word))),
@@ -48,10 +48,10 @@ pub(super) fn pages(machine: &Machine, group: &Group) -> Result<Vec<Asked>, Stri
     group.words("pages", &[usual.word]).iter().map(read).collect()
 }
 
-fn find(word: &str) -> Option<Asked> {
-    let small = SMALL_PAGES.iter().map(|(name, _)| Asked { pages: Pages::Small, word: name });
+fn find(word: &str) -> Option<RequestedPages> {
+    let small = SMALL_PAGES.iter().map(|(name, _)| RequestedPages { pages: Pages::Small, word: name });
     small
-        .chain(LARGE_PAGES.iter().map(|(name, pages)| Asked { pages: *pages, word: name }))
+        .chain(LARGE_PAGES.iter().map(|(name, pages)| RequestedPages { pages: *pages, word: name }))
         .find(|one| one.word == word)
 }
 
@@ -59,8 +59,8 @@ fn find(word: &str) -> Option<Asked> {
 ///
 /// # Errors
 /// The kernel has a different page size.
-pub(super) fn are_here(machine: &Machine, named: Asked) -> Result<(), CannotMeasure> {
-    let own = Asked::small(machine);
+pub(super) fn are_here(machine: &Machine, named: RequestedPages) -> Result<(), CannotMeasure> {
+    let own = RequestedPages::small(machine);
     match named.pages == Pages::Small && named != own {
         true => Err(CannotMeasure::not_here(format!(
             "the kernel's ordinary pages are {}, not {}; use --pages {0} or thp",

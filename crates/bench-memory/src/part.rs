@@ -3,13 +3,19 @@
 use super::human;
 use plimsoll_bench_api::Subsystem;
 use plimsoll_machine::Machine;
-use plimsoll_model::limit::Source;
+use plimsoll_model::limit::LimitSource;
 use plimsoll_model::measurement::Measurement;
 
 /// The memory benchmarks.
 pub static SUBSYSTEM: Subsystem = Subsystem {
     name: "memory",
-    benchmarks: &[&crate::Bandwidth, &crate::Latency, &crate::Block, &crate::LoadedLatency, &crate::Numa],
+    benchmarks: &[
+        &crate::Bandwidth,
+        &crate::MemoryLatency,
+        &crate::Block,
+        &crate::LoadedLatency,
+        &crate::Numa,
+    ],
     title: "Memory",
     about: "Bandwidth, latency, loaded latency",
     help: &[(
@@ -40,5 +46,5 @@ fn context(machine: &Machine) -> Vec<String> {
 /// Whether the limit is that of a fully populated socket: a guest may have less.
 fn of_the_socket(measurement: &Measurement) -> bool {
     let limit = measurement.metrics.first().and_then(|metric| metric.limit.as_ref());
-    limit.is_some_and(|limit| limit.source == Source::Rated)
+    limit.is_some_and(|limit| limit.source == LimitSource::Rated)
 }

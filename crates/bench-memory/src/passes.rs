@@ -13,19 +13,19 @@ use super::affinity;
 use super::arrays::{Shape, ThreadArrays};
 use super::choose::{self, Chosen};
 use super::fact::{CPUS, LEVEL, SIZE, VARIANT};
-use super::lap::{OFF_CPU, PASS, Round, Schedule, lap_of, parts_in};
+use super::lap::{LapRound, LapSchedule, OFF_CPU, PASS, lap_of, parts_in};
 use super::warning::MemoryWarning;
 use super::{
-    Answers, BANDWIDTH, BUS_BANDWIDTH, HUGE_PAGE, answers, note_caches, note_effective, note_nodes, seed,
-    working_set,
+    AnsweringLevel, BANDWIDTH, BUS_BANDWIDTH, HUGE_PAGE, answers, note_caches, note_effective, note_nodes,
+    seed, working_set,
 };
-use plimsoll_bench_api::apart::Apart;
+use plimsoll_bench_api::apart::NeighbourDistances;
 use plimsoll_bench_api::buffer::note_pages;
 use plimsoll_bench_api::{Context, Prepared};
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 use plimsoll_model::job::MemoryStream;
-use plimsoll_model::sample::{Amount, CannotMeasure, Conditions, ExcludedBy, Facts, Sample};
+use plimsoll_model::sample::{CannotMeasure, Conditions, ExcludedBy, Facts, Sample, SampleAmount};
 use plimsoll_model::warning::{Note, Warning};
 
 /// Shortest lap while kernels are compared, so that previous cache contents do not matter.
@@ -46,7 +46,7 @@ pub(super) struct Passes {
     chosen: Option<Chosen>,
     /// Whether each thread has a CPU of its own, so that time off the CPU is a disturbance.
     alone: bool,
-    apart: Apart,
+    apart: NeighbourDistances,
     facts: Facts,
 }
 
@@ -71,7 +71,7 @@ impl Passes {
         note_effective(&mut facts, cx.machine, team.cpus());
         note_level(&mut facts, cx.machine, op, team.cpus(), level);
         facts.achieved.set(&CPUS, team.cpus());
-        let apart = Apart::of(cx.machine, crate::SUBSYSTEM.stay, team.cpus());
+        let apart = NeighbourDistances::of(cx.machine, crate::SUBSYSTEM.stay, team.cpus());
         Ok(Self { team, arrays, op, chosen: None, alone, apart, facts })
     }
 
@@ -82,7 +82,7 @@ impl Passes {
         let mut per_lap = FIRST_LOOK;
         if let Some(first) = kernels.first() {
             let mut took = |per_lap| -> Result<f64, CannotMeasure> {
-                let schedule = Schedule { parts: per_lap, per_lap };
+                let schedule = LapSchedule { parts: per_lap, per_lap };
                 let round = self.arrays.round(&mut self.team, *first, schedule)?;
                 // The last lap: an unfinished pass is completed first.
                 Ok(round.laps.last().map_or(0.0, |lap| lap.seconds / lap.passes()))
@@ -98,7 +98,7 @@ impl Passes {
         let (arrays, team) = (&mut self.arrays, &mut self.team);
         let passes = per_lap as f64 / PASS as f64;
         let quickest = choose::quickest(kernels, passes, |kernel| {
-            let round = arrays.round(team, kernel, Schedule { parts: per_lap, per_lap })?;
+            let round = arrays.round(team, kernel, LapSchedule { parts: per_lap, per_lap })?;
             Ok::<f64, CannotMeasure>(round.seconds() / round.passes())
         })?;
         let chosen = quickest.ok_or_else(|| {
@@ -114,24 +114,29 @@ impl Passes {
         Ok(())
     }
 
-    fn round(&mut self, chosen: Chosen, amount: Amount, program: u64) -> Result<Round, CannotMeasure> {
+    fn round(
+        &mut self,
+        chosen: Chosen,
+        amount: SampleAmount,
+        program: u64,
+    ) -> Result<LapRound, CannotMeasure> {
         let lap = lap_of(LAP_SECONDS, chosen.pass_seconds);
         let parts = match amount {
-            Amount::Work(bytes) => {
+            SampleAmount::Work(bytes) => {
                 let parts = (bytes as f64 / program as f64 * PASS as f64).round().clamp(1.0, 1e18) as u64;
                 // Laps of whole passes require an amount of whole passes.
                 if lap > PASS { parts.div_ceil(PASS) * PASS } else { parts }
             }
-            Amount::Seconds(wanted) => parts_in(wanted, chosen.pass_seconds),
+            SampleAmount::Seconds(wanted) => parts_in(wanted, chosen.pass_seconds),
         };
         // Waking threads that share CPUs takes longer than a lap: once per sample.
         let per_lap = if self.alone { lap } else { parts };
-        self.arrays.round(&mut self.team, chosen.kernel, Schedule { parts, per_lap })
+        self.arrays.round(&mut self.team, chosen.kernel, LapSchedule { parts, per_lap })
     }
 }
 
 impl Prepared for Passes {
-    fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
+    fn sample(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
         let chosen = self.chosen.ok_or_else(|| CannotMeasure::environment("no kernel was chosen"))?;
         let elements = self.arrays.elements();
         let kernel = chosen.kernel.kernel();
@@ -197,8 +202,8 @@ pub(super) fn note_threads(facts: &mut Facts, machine: &Machine, on: &[usize]) {
 }
 
 /// Warns of arrays larger than the caches but too small to measure memory alone.
-fn note_level(facts: &mut Facts, machine: &Machine, op: StreamOp, cpus: &[usize], level: Answers) {
-    if let Answers::CacheAndMemory(_) = level {
+fn note_level(facts: &mut Facts, machine: &Machine, op: StreamOp, cpus: &[usize], level: AnsweringLevel) {
+    if let AnsweringLevel::CacheAndMemory(_) = level {
         let each = working_set::least(machine, cpus, op.arrays()).div_ceil(cpus.len().max(1) as u64);
         let (cache, size) = (working_set::caches(machine, cpus), each.next_multiple_of(HUGE_PAGE));
         facts.warnings.push(MemoryWarning::ArraysInCache { cache, size }.into());

@@ -7,7 +7,7 @@ use plimsoll_machine::fixture::{Fault, Fixture};
 use plimsoll_metal::buffer::Resident;
 use plimsoll_model::case::Value;
 use plimsoll_model::job::{MemorySite, MemoryStream, PointerChase};
-use plimsoll_model::sample::{Amount, Cause};
+use plimsoll_model::sample::{FailureCause, SampleAmount};
 use proptest::prelude::*;
 
 const KIB: u64 = 1 << 10;
@@ -50,7 +50,7 @@ fn parsed(case: &Case) -> Parsed {
     let candidate = Candidate::new(case.clone(), Ok(()));
     let candidate = match case.benchmark() {
         "memory.bandwidth" => candidate.parsed(&MemoryStream::of(case).unwrap()),
-        "memory.block" => candidate.parsed(&batches::Job::of(case)),
+        "memory.block" => candidate.parsed(&batches::BlockJob::of(case)),
         _ => candidate.parsed(&PointerChase::of(case).unwrap()),
     };
     candidate.parsed
@@ -70,10 +70,10 @@ fn each_array_over_all_threads_is_four_times_the_caches_of_their_cpus() -> Resul
 
 #[test]
 fn a_chase_has_half_of_each_cache_and_memory_by_the_lines_it_touches() -> Result<(), Fault> {
-    let zen4 = ids(&Latency, &machine("firecracker-zen4")?, &list("pages", ["4k"]));
+    let zen4 = ids(&MemoryLatency, &machine("firecracker-zen4")?, &list("pages", ["4k"]));
     let sizes = ["16K", "512K", "16M", "528M"];
     assert_eq!(zen4, sizes.map(|size| format!("memory.latency/size={size}/pages=4k")));
-    let epyc = ids(&Latency, &machine("epyc-7543-nps4")?, &list("pages", ["thp"]));
+    let epyc = ids(&MemoryLatency, &machine("epyc-7543-nps4")?, &list("pages", ["thp"]));
     // One CPU uses one of the eight caches.
     assert_eq!(epyc.last().map(String::as_str), Some("memory.latency/size=520M/pages=thp"));
     Ok(())
@@ -81,7 +81,7 @@ fn a_chase_has_half_of_each_cache_and_memory_by_the_lines_it_touches() -> Result
 
 #[test]
 fn small_pages_are_measured_beside_huge_ones_where_they_matter() -> Result<(), Fault> {
-    let ids = ids(&Latency, &machine("firecracker-zen4")?, &Group::default());
+    let ids = ids(&MemoryLatency, &machine("firecracker-zen4")?, &Group::default());
     let wanted =
         [("16K", "thp"), ("512K", "thp"), ("16M", "thp"), ("528M", "thp"), ("16M", "4k"), ("528M", "4k")];
     assert_eq!(ids, wanted.map(|(size, pages)| format!("memory.latency/size={size}/pages={pages}")));
@@ -91,11 +91,11 @@ fn small_pages_are_measured_beside_huge_ones_where_they_matter() -> Result<(), F
 #[test]
 fn several_chases_are_cases_of_their_own() {
     let machine = this_machine();
-    let small = Asked::small(&machine).word;
+    let small = RequestedPages::small(&machine).word;
     let chases = |counts: &[u64]| {
         let counts = counts.iter().map(|n| Value::Count(*n)).collect();
         let group = list("pages", [small]).with("size", vec![Value::Size(4 * KIB), Value::Size(MIB)]);
-        Latency.cases(&machine, &group.with("chases", counts))
+        MemoryLatency.cases(&machine, &group.with("chases", counts))
     };
     let found = chases(&[1, 10]).unwrap();
     let ids: Vec<String> = found.iter().map(|candidate| candidate.case.id().to_string()).collect();
@@ -107,8 +107,8 @@ fn several_chases_are_cases_of_their_own() {
     for wrong in [0, 11] {
         assert!(chases(&[wrong]).unwrap_err().contains("between 1 and 10"));
     }
-    let mut prepared = prepared(&Latency, &found[3].case, &machine).unwrap();
-    let sample = prepared.sample(Amount::Seconds(0.01)).unwrap();
+    let mut prepared = prepared(&MemoryLatency, &found[3].case, &machine).unwrap();
+    let sample = prepared.sample(SampleAmount::Seconds(0.01)).unwrap();
     let loads = sample.conditions.more.get(&LOADS_PER_SECOND).unwrap();
     assert!((loads * sample.values["latency"] - 10.0).abs() < 1e-6);
     prepared.verify().unwrap();
@@ -119,7 +119,7 @@ fn unknown_caches_are_assumed_and_said() -> Result<(), Fault> {
     let mut machine = machine("firecracker-zen4")?;
     machine.cpu.caches.clear();
     let both = ["memory.latency/size=1G/pages=thp", "memory.latency/size=1G/pages=4k"];
-    assert_eq!(ids(&Latency, &machine, &Group::default()), both);
+    assert_eq!(ids(&MemoryLatency, &machine, &Group::default()), both);
     assert!(ids(&Bandwidth, &machine, &Group::default())[0].contains("size=256M"));
     let mut facts = Facts::default();
     note_caches(&mut facts, &machine);
@@ -132,9 +132,11 @@ fn defaults_shrink_to_half_of_what_is_free_and_are_always_measured() -> Result<(
     let mut machine = machine("firecracker-zen4")?;
     let one = list("threads", ["1"]);
     let triad = |machine: &Machine| Bandwidth.cases(machine, &one).unwrap().remove(2);
-    for (available, wanted, level) in
-        [(GIB, 396, Answers::Memory), (385, 192, Answers::CacheAndMemory(3)), (20, 8, Answers::Cache(3))]
-    {
+    for (available, wanted, level) in [
+        (GIB, 396, AnsweringLevel::Memory),
+        (385, 192, AnsweringLevel::CacheAndMemory(3)),
+        (20, 8, AnsweringLevel::Cache(3)),
+    ] {
         machine.memory.available_bytes = Some(if available == GIB { GIB } else { available * MIB });
         let candidate = triad(&machine);
         assert_eq!((candidate.case.number("size"), candidate.feasible.is_ok()), (Some(wanted * MIB), true));
@@ -144,7 +146,7 @@ fn defaults_shrink_to_half_of_what_is_free_and_are_always_measured() -> Result<(
             "so it is marked"
         );
     }
-    let chase = Latency.cases(&machine, &Group::default())?.pop().unwrap();
+    let chase = MemoryLatency.cases(&machine, &Group::default())?.pop().unwrap();
     assert_eq!((chase.case.number("size"), chase.feasible.is_ok()), (Some(8 * MIB), true));
     Ok(())
 }
@@ -164,7 +166,7 @@ fn default_cases_can_be_measured_on_any_machine() -> Result<(), Fault> {
                 for c in machine.cpu.caches.iter_mut().filter(|c| c.level == 3) {
                     c.size_bytes = Some(cache);
                 }
-                for benchmark in [&Bandwidth as &dyn Benchmark, &Latency] {
+                for benchmark in [&Bandwidth as &dyn Benchmark, &MemoryLatency] {
                     for Candidate { case, feasible, .. } in benchmark.cases(&machine, &group)? {
                         let each = case.number("size").unwrap();
                         let taken = whole(each, MemorySite::of(&case).pages).unwrap();
@@ -189,8 +191,11 @@ fn what_does_not_fit_is_refused_with_the_sum_before_it_is_allocated() -> Result<
     assert_eq!(refused.len(), 3, "three operations, with three threads each");
     let wanted = "needs 3 × 300 MiB of memory, and only 896 MiB can be used: 1 GiB are available, of which 128 MiB stay free; \
                   use a smaller --size or fewer --threads";
-    assert!(refused.iter().all(|why| why.cause == Cause::Environment && why.reason == wanted), "{refused:?}");
-    let candidates = Latency.cases(&machine, &list("size", ["1G"]))?;
+    assert!(
+        refused.iter().all(|why| why.cause == FailureCause::Environment && why.reason == wanted),
+        "{refused:?}"
+    );
+    let candidates = MemoryLatency.cases(&machine, &list("size", ["1G"]))?;
     assert!(self::refused(&candidates)[0].reason.starts_with("needs 1 × 1 GiB of memory"));
     Ok(())
 }
@@ -221,17 +226,18 @@ fn wrong_values_are_named_with_what_is_right() {
     assert!(error(&Bandwidth, list("size", ["8"])).contains("at least 4K"));
     assert!(error(&Bandwidth, list("pages", ["3m"])).contains("4k, thp, 2m or 1g"));
     assert!(error(&Bandwidth, list("layout", ["spread"])).contains("private or shared"));
-    assert!(error(&Latency, list("size", ["0"])).contains("at least 1K"));
-    assert!(error(&Latency, list("pages", ["huge"])).contains("4k, thp, 2m or 1g"));
+    assert!(error(&MemoryLatency, list("size", ["0"])).contains("at least 1K"));
+    assert!(error(&MemoryLatency, list("pages", ["huge"])).contains("4k, thp, 2m or 1g"));
 }
 
 #[test]
 fn a_size_for_a_chase_alone_leaves_bandwidth_out() {
     let candidates = Bandwidth.cases(&this_machine(), &list("size", ["2K"])).unwrap();
     assert!(
-        candidates
-            .iter()
-            .all(|candidate| candidate.feasible.as_ref().is_err_and(|why| why.cause == Cause::NotHere))
+        candidates.iter().all(|candidate| candidate
+            .feasible
+            .as_ref()
+            .is_err_and(|why| why.cause == FailureCause::NotHere))
     );
     assert!(refused(&candidates)[0].reason.contains("must be at least 4K"));
 }
@@ -258,8 +264,8 @@ fn every_operation_is_measured_and_verified() {
         let case =
             Case::of("memory.bandwidth").with_word("op", op).with_size("size", MIB).with_count("threads", 2);
         let mut prepared = prepared(&Bandwidth, &case, &machine).unwrap();
-        let sample = prepared.sample(Amount::Work(10 * MIB)).unwrap();
-        let again = prepared.sample(Amount::Work(sample.work.unwrap())).unwrap();
+        let sample = prepared.sample(SampleAmount::Work(10 * MIB)).unwrap();
+        let again = prepared.sample(SampleAmount::Work(sample.work.unwrap())).unwrap();
         assert_eq!(again.work, sample.work, "{op}: an amount repeats exactly");
         assert!(
             sample.values["bandwidth"] > 0.0 && sample.values["bandwidth"] <= sample.values["bus_bandwidth"],
@@ -301,11 +307,11 @@ fn a_sweep_is_every_power_of_two_to_eight_times_the_last_level_cache() -> Result
     };
     let wanted: Vec<u64> = (12..=28).map(|power| 1 << power).collect();
     let group = list("size", ["sweep"]).with("pages", vec![Value::Word("4k".to_owned())]);
-    assert_eq!(sizes(&Latency, group.clone()), wanted);
+    assert_eq!(sizes(&MemoryLatency, group.clone()), wanted);
     let group = group.with("op", vec![Value::Word("read".to_owned())]).with("threads", vec![Value::Count(1)]);
     assert_eq!(sizes(&Bandwidth, group), wanted);
     let both = list("size", ["sweep", "5G", "8K"]).with("pages", vec![Value::Word("4k".to_owned())]);
-    let found = sizes(&Latency, both);
+    let found = sizes(&MemoryLatency, both);
     assert_eq!((found.len(), found.last()), (wanted.len() + 1, Some(&(5 * GIB))));
     Ok(())
 }
@@ -320,7 +326,7 @@ fn a_shared_array_has_every_threads_part_in_it() {
             .with_word("layout", "shared")
             .with_count("threads", 3);
         let mut prepared = prepared(&Bandwidth, &case, &machine).unwrap();
-        let sample = prepared.sample(Amount::Work(30 * MIB)).unwrap();
+        let sample = prepared.sample(SampleAmount::Work(30 * MIB)).unwrap();
         assert!(sample.values["bandwidth"] > 0.0, "{op}");
         prepared.verify().unwrap();
         let size = prepared.facts().achieved.get(&SIZE).unwrap();
@@ -337,14 +343,14 @@ fn reserved_pages_that_are_not_there_are_refused_with_the_number_and_the_rest_go
     let mut machine = machine("firecracker-zen4")?;
     let group = list("pages", ["thp", "2m", "1g"]).with("size", vec![Value::Size(100 * MIB)]);
     let feasible = |machine: &Machine| -> Vec<bool> {
-        let candidates = Latency.cases(machine, &group).unwrap();
+        let candidates = MemoryLatency.cases(machine, &group).unwrap();
         candidates.iter().map(|candidate| candidate.feasible.is_ok()).collect()
     };
     machine.memory.huge_pages.clear();
     assert_eq!(feasible(&machine), [true, false, false]);
-    let candidates = Latency.cases(&machine, &group).unwrap();
+    let candidates = MemoryLatency.cases(&machine, &group).unwrap();
     let why = refused(&candidates);
-    assert_eq!(why[0].cause, Cause::NotHere);
+    assert_eq!(why[0].cause, FailureCause::NotHere);
     let wanted = "needs 50 reserved pages of 2 MiB, and 0 are free \
                   (/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages); use --pages thp";
     assert_eq!(why[0].reason, wanted);
@@ -365,16 +371,16 @@ fn a_named_variant_is_the_one_that_runs() {
     let prepared_portable = prepared(&Bandwidth, &portable, &machine).unwrap();
     assert_eq!(prepared_portable.facts().achieved.get(&VARIANT).as_deref(), Some("portable"));
     let unknown = prepared(&Bandwidth, &case.with_word("variant", "magic"), &machine).err().unwrap();
-    assert_eq!(unknown.cause, Cause::NotHere);
+    assert_eq!(unknown.cause, FailureCause::NotHere);
 }
 
 #[test]
 fn a_chase_is_measured_and_verified() {
     let machine = this_machine();
-    for (size, pages) in [(16 * KIB, Asked::small(&this_machine()).word), (3 * MIB, "thp")] {
+    for (size, pages) in [(16 * KIB, RequestedPages::small(&this_machine()).word), (3 * MIB, "thp")] {
         let case = Case::of("memory.latency").with_size("size", size).with_word("pages", pages);
-        let mut prepared = prepared(&Latency, &case, &machine).unwrap();
-        let sample = prepared.sample(Amount::Seconds(0.01)).unwrap();
+        let mut prepared = prepared(&MemoryLatency, &case, &machine).unwrap();
+        let sample = prepared.sample(SampleAmount::Seconds(0.01)).unwrap();
         assert!(sample.values["latency"] > 0.0 && sample.work.unwrap() > 0);
         let cycles = sample.conditions.more.get(&CYCLES);
         assert_eq!(cycles.is_some(), sample.conditions.clock_hz.is_some());
@@ -389,15 +395,15 @@ fn memory_that_cannot_be_had_is_said_and_nothing_breaks() {
     let machine = this_machine();
     let case = Case::of("memory.bandwidth").with_word("op", "read").with_size("size", 1 << 60);
     let why = prepared(&Bandwidth, &case, &machine).err().unwrap();
-    assert!(why.cause == Cause::Environment && why.reason.contains("choose a smaller size"), "{why}");
+    assert!(why.cause == FailureCause::Environment && why.reason.contains("choose a smaller size"), "{why}");
     let case = Case::of("memory.latency").with_size("size", 1 << 39);
-    let why = prepared(&Latency, &case, &machine).err().unwrap();
-    assert_eq!(why.cause, Cause::Environment, "{why}");
+    let why = prepared(&MemoryLatency, &case, &machine).err().unwrap();
+    assert_eq!(why.cause, FailureCause::Environment, "{why}");
 }
 
 #[test]
 fn pages_other_than_asked_for_are_told() {
-    let small = Asked::small(&this_machine()).word.to_owned();
+    let small = RequestedPages::small(&this_machine()).word.to_owned();
     let told = |asked, bytes, huge_bytes| {
         let mut facts = Facts::default();
         note_pages(&mut facts, asked, &[Resident { bytes, huge_bytes, reserved_bytes: 0 }]);
@@ -425,7 +431,7 @@ fn pages_have_the_name_of_what_the_kernel_has() -> Result<(), Fault> {
         assert_eq!(pages(&Group::default()), Ok(usual), "{huge}");
         assert_eq!(pages(&list("pages", [own])), Ok(own));
         let other = if own == "4k" { "64k" } else { "4k" };
-        for benchmark in [&Bandwidth as &dyn Benchmark, &Latency] {
+        for benchmark in [&Bandwidth as &dyn Benchmark, &MemoryLatency] {
             let cases = benchmark.cases(&machine, &list("pages", [other]))?;
             let all = refused(&cases);
             assert_eq!(all.len(), cases.len());
@@ -456,17 +462,17 @@ fn threads_of_a_node_without_memory_are_told_that_they_use_anothers() -> Result<
 #[test]
 fn a_chase_stays_within_the_group_asked_for() {
     let machine = this_machine();
-    let small = Asked::small(&machine).word;
+    let small = RequestedPages::small(&machine).word;
     let groups = |texts: [&str; 2]| {
         let group = list("group", texts).with("pages", vec![Value::Word(small.to_owned())]);
-        Latency.cases(&machine, &group.with("size", vec![Value::Size(4 * MIB)]))
+        MemoryLatency.cases(&machine, &group.with("size", vec![Value::Size(4 * MIB)]))
     };
     let found = groups(["256K", "1G"]).unwrap();
     let ids: Vec<String> = found.iter().map(|candidate| candidate.case.id().to_string()).collect();
     assert_eq!(ids, ["", "/group=1G"].map(|rest| format!("memory.latency/size=4M/pages={small}{rest}")));
     for candidate in found {
-        let mut prepared = prepared(&Latency, &candidate.case, &machine).unwrap();
-        assert!(prepared.sample(Amount::Seconds(0.01)).unwrap().values["latency"] > 0.0);
+        let mut prepared = prepared(&MemoryLatency, &candidate.case, &machine).unwrap();
+        assert!(prepared.sample(SampleAmount::Seconds(0.01)).unwrap().values["latency"] > 0.0);
         prepared.verify().unwrap();
     }
     for wrong in ["0", "100", "5000"] {
@@ -502,7 +508,7 @@ fn memory_of_a_node_is_taken_from_it() {
     for case in cases {
         let benchmark = SUBSYSTEM.find(case.benchmark()).unwrap();
         let mut there = prepared(benchmark, &case.clone().with_count("node", 0), &machine).unwrap();
-        assert!(there.sample(Amount::Seconds(0.01)).unwrap().elapsed > 0.0);
+        assert!(there.sample(SampleAmount::Seconds(0.01)).unwrap().elapsed > 0.0);
         there.verify().unwrap();
         let facts = there.facts();
         assert!(

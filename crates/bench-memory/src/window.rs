@@ -13,7 +13,7 @@ use super::lap::off_cpu;
 const LATE: Duration = Duration::from_micros(1);
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Span {
+pub(super) struct ThreadSpan {
     pub(super) start: Instant,
     pub(super) end: Instant,
     /// Share of it that the thread was off its CPU, 0 to 1.
@@ -29,7 +29,7 @@ pub(super) struct Window {
     pub(super) off_cpu: f64,
 }
 
-impl Span {
+impl ThreadSpan {
     /// Returns the span from `start`, when the thread's CPU time was `on_cpu`, until now. `off_cpu`
     /// is 0 if the kernel counts CPU time too coarsely.
     pub(super) fn since(start: Instant, on_cpu: Duration) -> Self {
@@ -46,7 +46,7 @@ impl Span {
 impl Window {
     /// Combines the spans of all threads; `None` without spans. With a CPU for each thread
     /// (`alone`), a late start is a disturbance; threads that share a CPU start when it is free.
-    pub(super) fn of(spans: &[Span], alone: bool) -> Option<Self> {
+    pub(super) fn of(spans: &[ThreadSpan], alone: bool) -> Option<Self> {
         let first = spans.iter().map(|span| span.start).min()?;
         let late = spans.iter().map(|span| span.start).max()?.saturating_duration_since(first);
         let whole = spans.iter().map(|span| span.end).max()?.saturating_duration_since(first);
@@ -64,21 +64,21 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn span(from_us: u64, to_us: u64, off_cpu: f64) -> impl Fn(Instant) -> Span {
+    fn span(from_us: u64, to_us: u64, off_cpu: f64) -> impl Fn(Instant) -> ThreadSpan {
         let us = Duration::from_micros;
-        move |now| Span { start: now + us(from_us), end: now + us(to_us), off_cpu }
+        move |now| ThreadSpan { start: now + us(from_us), end: now + us(to_us), off_cpu }
     }
 
-    fn of(spans: &[&dyn Fn(Instant) -> Span], alone: bool) -> Window {
+    fn of(spans: &[&dyn Fn(Instant) -> ThreadSpan], alone: bool) -> Window {
         let now = Instant::now();
-        let spans: Vec<Span> = spans.iter().map(|span| span(now)).collect();
+        let spans: Vec<ThreadSpan> = spans.iter().map(|span| span(now)).collect();
         Window::of(&spans, alone).unwrap()
     }
 
     #[test]
     fn who_did_not_work_was_off_its_cpu() {
         let begun = Instant::now().checked_sub(Duration::from_secs(1)).unwrap();
-        let span = Span::since(begun, thread_cpu_time());
+        let span = ThreadSpan::since(begun, thread_cpu_time());
         assert!(!thread_cpu_time_is_fine() || (span.off_cpu > 0.5 && span.off_cpu <= 1.0), "{span:?}");
     }
 
@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn who_begins_late_lengthens_the_window_and_disturbs_it() {
         // Each had the memory to itself for 4 of its 5 or 7 ms.
-        let spans: [&dyn Fn(Instant) -> Span; 2] = [&span(0, 5_000, 0.0), &span(4_000, 11_000, 0.0)];
+        let spans: [&dyn Fn(Instant) -> ThreadSpan; 2] = [&span(0, 5_000, 0.0), &span(4_000, 11_000, 0.0)];
         let late = of(&spans, true);
         assert!((late.seconds - 11e-3).abs() < 1e-9, "{late:?}");
         assert!((late.disturbed - 4.0 / 11.0).abs() < 1e-9 && late.off_cpu == 0.0, "{late:?}");
@@ -107,7 +107,7 @@ mod tests {
             parts in prop::collection::vec((0_u64..5_000, 1_u64..5_000, 0.0_f64..1.0), 1..9), alone: bool
         ) {
             let now = Instant::now();
-            let spans: Vec<Span> =
+            let spans: Vec<ThreadSpan> =
                 parts.iter().map(|(from, length, off)| span(*from, from + length, *off)(now)).collect();
             let window = Window::of(&spans, alone).unwrap();
             for span in &spans {

@@ -6,11 +6,11 @@
 #![forbid(unsafe_code)]
 
 use plimsoll_bench_api::{
-    Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Ready, Say, Subsystem,
+    Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, PreparedCase, Say, Subsystem,
 };
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
-use plimsoll_model::limit::{Kind, Limit, Question};
+use plimsoll_model::limit::{Limit, LimitKind, Question};
 use plimsoll_model::plan::Group;
 use plimsoll_model::sample::CannotMeasure;
 use plimsoll_units::quantity::Unit;
@@ -147,7 +147,8 @@ pub fn is_between_two(case: &Case) -> bool {
 }
 
 fn limits(question: &Question<'_>) -> Vec<Limit> {
-    let kind = if question.case.benchmark() == BANDWIDTH.name() { Kind::Ceiling } else { Kind::Floor };
+    let kind =
+        if question.case.benchmark() == BANDWIDTH.name() { LimitKind::Ceiling } else { LimitKind::Floor };
     vec![Limit::unknown(kind, "the way that MPI's messages take is not known: give it by --limits")]
 }
 
@@ -172,7 +173,7 @@ impl Benchmark for Mpi {
         Ok(made.into_iter().map(|case| Candidate::new(case, Err(alone()))).collect())
     }
 
-    fn prepare(&self, _: &Case, _: &Parsed, _: &Context<'_>) -> Ready {
+    fn prepare(&self, _: &Case, _: &Parsed, _: &Context<'_>) -> PreparedCase {
         Err(alone())
     }
 }

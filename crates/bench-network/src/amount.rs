@@ -67,14 +67,14 @@ pub(super) fn fits(server: &Welcome, streams: u16, message: u32) -> Result<(), C
 
 /// The fixed amount of a case and how much its samples moved.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Fixed {
+pub(super) struct FixedTransfer {
     /// Messages per sample, over all streams.
     pub(super) messages: u64,
     /// Fewest messages that a sample moved.
     moved: u64,
 }
 
-impl Fixed {
+impl FixedTransfer {
     pub(super) fn new(messages: u64) -> Self {
         Self { messages, moved: messages }
     }
@@ -95,15 +95,19 @@ impl Fixed {
 }
 
 /// Returns the amount to request: the fixed one, else that of the run loop.
-pub(super) fn of_sample(fixed: Option<Fixed>, wanted: sample::Amount, streams: u16) -> wire::Amount {
+pub(super) fn of_sample(
+    fixed: Option<FixedTransfer>,
+    wanted: sample::SampleAmount,
+    streams: u16,
+) -> wire::OrderedAmount {
     let streams = u64::from(streams);
     match (fixed, wanted) {
-        (Some(fixed), _) => wire::Amount::Messages(fixed.messages),
-        (None, sample::Amount::Work(messages)) => wire::Amount::Messages(messages.max(streams)),
-        (None, sample::Amount::Seconds(s)) if s > 0.0 => {
-            wire::Amount::Nanos(nanos(Duration::from_secs_f64(s.min(86_400.0))))
+        (Some(fixed), _) => wire::OrderedAmount::Messages(fixed.messages),
+        (None, sample::SampleAmount::Work(messages)) => wire::OrderedAmount::Messages(messages.max(streams)),
+        (None, sample::SampleAmount::Seconds(s)) if s > 0.0 => {
+            wire::OrderedAmount::Nanos(nanos(Duration::from_secs_f64(s.min(86_400.0))))
         }
-        (None, sample::Amount::Seconds(_)) => wire::Amount::Messages(streams),
+        (None, sample::SampleAmount::Seconds(_)) => wire::OrderedAmount::Messages(streams),
     }
 }
 
@@ -153,18 +157,18 @@ mod tests {
 
     #[test]
     fn a_fixed_amount_stands_over_what_the_run_wants() {
-        let wanted = sample::Amount::Seconds(0.5);
-        let nine = Some(Fixed::new(9));
-        assert_eq!(of_sample(nine, wanted, 4), wire::Amount::Messages(9));
-        assert_eq!(of_sample(None, wanted, 4), wire::Amount::Nanos(500_000_000));
-        assert_eq!(of_sample(None, sample::Amount::Seconds(0.0), 4), wire::Amount::Messages(4));
-        assert_eq!(of_sample(None, sample::Amount::Work(2), 4), wire::Amount::Messages(4));
+        let wanted = sample::SampleAmount::Seconds(0.5);
+        let nine = Some(FixedTransfer::new(9));
+        assert_eq!(of_sample(nine, wanted, 4), wire::OrderedAmount::Messages(9));
+        assert_eq!(of_sample(None, wanted, 4), wire::OrderedAmount::Nanos(500_000_000));
+        assert_eq!(of_sample(None, sample::SampleAmount::Seconds(0.0), 4), wire::OrderedAmount::Messages(4));
+        assert_eq!(of_sample(None, sample::SampleAmount::Work(2), 4), wire::OrderedAmount::Messages(4));
     }
 
     #[test]
     fn what_was_cut_is_told_and_what_was_not_has_no_warning() {
-        let mut fixed = Fixed::new(28);
-        let told = |fixed: &Fixed| {
+        let mut fixed = FixedTransfer::new(28);
+        let told = |fixed: &FixedTransfer| {
             let mut facts = Facts::default();
             fixed.note(&mut facts);
             (facts.achieved.get(&MESSAGES), facts.warnings)

@@ -5,15 +5,15 @@ use super::condition::{
     END_FULLEST_CPU_BUSY, END_NIC_DROPS, END_NIC_ERRORS, END_TCP_RETRANSMITS, TCP_BUFFER_LIMITED, TCP_CWND,
     TCP_MSS, TCP_RECEIVER_LIMITED, TCP_RETRANSMITS, TCP_RTT, TCP_TIMESTAMPS,
 };
-use plimsoll_model::sample::{Condition, Numbers, Point};
-use plimsoll_server::traffic::tcp::Outcome;
-use plimsoll_server::wire::{Look, Report, Sent, Tcp};
+use plimsoll_model::sample::{CurvePoint, Numbers, OwnCondition};
+use plimsoll_server::traffic::tcp::TcpOutcome;
+use plimsoll_server::wire::{FarEndReport, SendingReport, TcpLook, TcpOrder};
 
-pub(super) fn conditions(work: &Tcp, outcome: &Outcome, there: &Report) -> Numbers {
+pub(super) fn conditions(work: &TcpOrder, outcome: &TcpOutcome, there: &FarEndReport) -> Numbers {
     let here = &outcome.here;
     let mut more = Numbers::default();
     for (end, report) in [("near", here), ("far", there)] {
-        let mut put = |row: &Condition, value: f64| {
+        let mut put = |row: &OwnCondition, value: f64| {
             if value.is_finite() {
                 more.set_of(row, end, value);
             }
@@ -38,7 +38,7 @@ pub(super) fn conditions(work: &Tcp, outcome: &Outcome, there: &Report) -> Numbe
 }
 
 /// Busy share of an end's threads, mean over the threads.
-fn busy(work: &Tcp, report: &Report) -> f64 {
+fn busy(work: &TcpOrder, report: &FarEndReport) -> f64 {
     let sent = report.sent.as_ref().map(|s| (s.cpu_nanos, s.nanos));
     let received = report.received.as_ref().map(|r| (r.cpu_nanos, r.nanos.saturating_add(work.omit)));
     let shares = [sent, received].into_iter().flatten();
@@ -47,7 +47,7 @@ fn busy(work: &Tcp, report: &Report) -> f64 {
     shares.iter().sum::<f64>() / shares.len() as f64
 }
 
-fn of_sender(sent: &Sent) -> [(Condition, f64); 8] {
+fn of_sender(sent: &SendingReport) -> [(OwnCondition, f64); 8] {
     let busy = sent.busy_nanos as f64;
     [
         (TCP_RTT, sent.rtt_nanos as f64 * 1e-9),
@@ -63,12 +63,12 @@ fn of_sender(sent: &Sent) -> [(Condition, f64); 8] {
 
 /// TCP statistics of the first sender over time. Counters are differences; times are shares of the
 /// time between two looks.
-pub(super) fn course(senders: &[&Sent]) -> Vec<Point> {
+pub(super) fn course(senders: &[&SendingReport]) -> Vec<CurvePoint> {
     let Some(sent) = senders.first() else { return Vec::new() };
-    let mut before = Look::default();
+    let mut before = TcpLook::default();
     let mut points = Vec::new();
     for look in &sent.looks {
-        let since = |field: fn(&Look) -> u64| field(look).saturating_sub(field(&before)) as f64;
+        let since = |field: fn(&TcpLook) -> u64| field(look).saturating_sub(field(&before)) as f64;
         let time = since(|l| l.at).max(1.0);
         let point = [
             ("t", look.at as f64 * 1e-9),

@@ -7,8 +7,8 @@ use super::Tcp;
 use crate::condition::{END_CPU, END_FULLEST_CPU, PATH_LOOPBACK, TCP_BUFFER_LIMITED, TCP_RECEIVER_LIMITED};
 use plimsoll_bench_api::Benchmark;
 use plimsoll_model::measurement::Measurement;
-use plimsoll_model::sample::Condition;
-use plimsoll_model::view::{Finding, RunView, Topic};
+use plimsoll_model::sample::OwnCondition;
+use plimsoll_model::view::{PlainFinding, RunView, Topic};
 use plimsoll_units::quantity::percent;
 
 /// Busy share from which a thread counts as saturated.
@@ -18,20 +18,20 @@ const HELD: f64 = 0.5;
 /// Share of its limit from which a link counts as full.
 const FULL: f64 = 0.9;
 
-pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
+pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
     run.of(Tcp.name()).filter_map(held_back).collect()
 }
 
-fn held_back(measurement: &Measurement) -> Option<Finding> {
+fn held_back(measurement: &Measurement) -> Option<PlainFinding> {
     let metric = measurement.headline()?;
     let finite = |share: &f64| share.is_finite();
-    let told = |row: &Condition| measurement.conditions.more.get(row).filter(finite);
-    let of = |row: &Condition, end: &str| measurement.conditions.more.get_of(row, end).filter(finite);
+    let told = |row: &OwnCondition| measurement.conditions.more.get(row).filter(finite);
+    let of = |row: &OwnCondition, end: &str| measurement.conditions.more.get_of(row, end).filter(finite);
     let busy = |end: &str| of(&END_CPU, end).filter(|share| (BUSY..=1.1).contains(share));
     let (near, far) = (busy("near"), busy("far"));
     let loopback = told(&PATH_LOOPBACK).is_some_and(|on| on > 0.5);
     let full = metric.of_limit.filter(|share| *share >= FULL && !loopback);
-    let held = |row: &Condition| told(row).filter(|share| *share >= HELD);
+    let held = |row: &OwnCondition| told(row).filter(|share| *share >= HELD);
     let what = if let Some(share) = near.into_iter().chain(far).reduce(f64::max) {
         let end = if near >= far { "near" } else { "far" };
         // The server receives in an upload and sends in a download.
@@ -57,7 +57,7 @@ fn held_back(measurement: &Measurement) -> Option<Finding> {
         "of_limit": metric.of_limit,
     });
     let text = format!("{}: the bottleneck is {what}", crate::SUBSYSTEM.label(&measurement.case));
-    Some(Finding { topic: Topic::Limit, code: "bottleneck", text, evidence })
+    Some(PlainFinding { topic: Topic::Limit, code: "bottleneck", text, evidence })
 }
 
 #[cfg(test)]
@@ -67,7 +67,7 @@ mod tests {
     use plimsoll_model::view::testing::measured;
     use plimsoll_units::quantity::Unit;
 
-    fn find(measurements: &[Measurement]) -> Vec<Finding> {
+    fn find(measurements: &[Measurement]) -> Vec<PlainFinding> {
         super::find(&RunView::new(measurements))
     }
 

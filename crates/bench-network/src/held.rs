@@ -1,8 +1,8 @@
 //! Rate limits of a path below its link, and warnings about those that results reach or refute.
 
 use super::condition::{FAR_POLICED, FAR_SHAPED, POLICED, SERVER_CAP, SHAPED};
-use super::job::Job;
-use super::warning::{Holder, Kernel, NetworkWarning};
+use super::job::NetworkJob;
+use super::warning::{Holder, KernelSide, NetworkWarning};
 use plimsoll_model::sample::Numbers;
 use plimsoll_server::serve::Caps;
 use plimsoll_server::wire::{Direction, Shaping, Welcome};
@@ -19,7 +19,7 @@ const REFUTED: f64 = 1.05;
 
 /// The rate limits of a case and the rates that arrived. Rates in bit/s.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Held {
+pub(super) struct RateBounds {
     direction: Option<Direction>,
     /// Target rate of the user, per direction.
     asked: Option<f64>,
@@ -34,17 +34,17 @@ pub(super) struct Held {
     warm: bool,
 }
 
-struct Bound {
+struct RateBound {
     rate: f64,
     came: f64,
     reached: f64,
     holder: Holder,
 }
 
-impl Held {
+impl RateBounds {
     /// Creates the limits of a case over `interface`, which this kernel limits to `near`.
-    pub(super) fn of(job: &Job, interface: &str, near: Shaping, server: Option<&Welcome>) -> Self {
-        Held {
+    pub(super) fn of(job: &NetworkJob, interface: &str, near: Shaping, server: Option<&Welcome>) -> Self {
+        RateBounds {
             direction: Some(job.direction),
             asked: job.rate,
             streams: f64::from(job.streams),
@@ -52,7 +52,7 @@ impl Held {
             far: server.map(|welcome| welcome.shaping).unwrap_or_default(),
             cap: server.map_or(f64::INFINITY, |welcome| welcome.max_rate as f64),
             interface: interface.to_owned(),
-            ..Held::default()
+            ..RateBounds::default()
         }
     }
 
@@ -120,7 +120,7 @@ impl Held {
         known.into_iter().collect()
     }
 
-    fn bounds(&self) -> Vec<Vec<Bound>> {
+    fn bounds(&self) -> Vec<Vec<RateBound>> {
         let ways = match self.direction {
             Some(Direction::Up) => vec![(true, middle(&self.up))],
             Some(Direction::Down) => vec![(false, middle(&self.down))],
@@ -130,22 +130,22 @@ impl Held {
         ways.into_iter().map(|(up, came)| self.of_way(up, came)).collect()
     }
 
-    fn of_way(&self, up: bool, came: f64) -> Vec<Bound> {
+    fn of_way(&self, up: bool, came: f64) -> Vec<RateBound> {
         let dev = &self.interface;
         let (sender, receiver) = if up { (&self.near, &self.far) } else { (&self.far, &self.near) };
         let here = |near: bool| match near {
-            true => Kernel::Ours { interface: dev.clone() },
-            false => Kernel::Servers,
+            true => KernelSide::Ours { interface: dev.clone() },
+            false => KernelSide::Servers,
         };
         let mut bounds = Vec::new();
         if let Some(rate) = self.out(sender) {
-            bounds.push(Bound { rate, came, reached: PACKETS, holder: Holder::Shaper(here(up)) });
+            bounds.push(RateBound { rate, came, reached: PACKETS, holder: Holder::Shaper(here(up)) });
         }
         if let Some(rate) = receiver.into.map(|rate| rate as f64) {
-            bounds.push(Bound { rate, came, reached: PACKETS, holder: Holder::Policer(here(!up)) });
+            bounds.push(RateBound { rate, came, reached: PACKETS, holder: Holder::Policer(here(!up)) });
         }
         if let Some(rate) = self.cap() {
-            bounds.push(Bound { rate, came, reached: PAYLOAD, holder: Holder::ServerCap });
+            bounds.push(RateBound { rate, came, reached: PAYLOAD, holder: Holder::ServerCap });
         }
         bounds
     }
@@ -164,8 +164,8 @@ impl Held {
         found
     }
 
-    fn warning(&self, bound: &Bound, tightest: f64) -> Option<NetworkWarning> {
-        let Bound { rate, came, reached, holder } = bound;
+    fn warning(&self, bound: &RateBound, tightest: f64) -> Option<NetworkWarning> {
+        let RateBound { rate, came, reached, holder } = bound;
         let own = self.asked.is_some_and(|asked| asked <= *rate);
         let held = |refuted_by| NetworkWarning::Held { holder: holder.clone(), rate: *rate, refuted_by };
         if *came > REFUTED * rate {
@@ -194,19 +194,19 @@ mod tests {
         Welcome { session, server: session, max_streams: 1, max_nanos: 1, max_rate, shaping, carrier: None }
     }
 
-    fn job(direction: &str) -> Job {
+    fn job(direction: &str) -> NetworkJob {
         let case = Case::of("network.udp").with_count("streams", 2).with_word("direction", direction);
-        Job::of(&fixture::machine(), &case, 1).unwrap()
+        NetworkJob::of(&fixture::machine(), &case, 1).unwrap()
     }
 
-    fn codes(held: &Held) -> Vec<String> {
+    fn codes(held: &RateBounds) -> Vec<String> {
         held.warnings().iter().map(|warning| warning.code().to_owned()).collect()
     }
 
     #[test]
     fn a_cap_is_named_where_it_is_reached_and_is_a_condition_where_it_was_set() {
         let server = welcome(50_000_000, Shaping::default());
-        let mut held = Held::of(&job("up"), "eth0", Shaping::default(), Some(&server));
+        let mut held = RateBounds::of(&job("up"), "eth0", Shaping::default(), Some(&server));
         assert_eq!((codes(&held), held.conditions().get(&SERVER_CAP)), (vec![], Some(50e6)));
         held.came(&[45e6]);
         assert_eq!(codes(&held), Vec::<String>::new());
@@ -222,14 +222,14 @@ mod tests {
         assert_eq!(codes(&held), ["server-cap-refuted"]);
         // The default cap of a server is no limit of a slow path.
         let usual = welcome(100_000_000_000, Shaping::default());
-        let held = Held::of(&job("up"), "eth0", Shaping::default(), Some(&usual));
+        let held = RateBounds::of(&job("up"), "eth0", Shaping::default(), Some(&usual));
         assert_eq!(held.conditions().get(&SERVER_CAP), None);
     }
 
     #[test]
     fn what_came_while_it_warmed_up_is_no_part_of_the_figure() {
         let server = welcome(50_000_000, Shaping::default());
-        let mut held = Held::of(&job("up"), "eth0", Shaping::default(), Some(&server));
+        let mut held = RateBounds::of(&job("up"), "eth0", Shaping::default(), Some(&server));
         for came in [20e6, 49e6, 49e6] {
             held.came(&[came]);
             held.sampled();
@@ -244,7 +244,7 @@ mod tests {
         let far = Shaping { out: Some(200), into: Some(90), each_out: None };
         let server = welcome(1_000_000, far);
         let with = |direction: &str, came: &[f64]| {
-            let mut held = Held::of(&job(direction), "eth0", near, Some(&server));
+            let mut held = RateBounds::of(&job(direction), "eth0", near, Some(&server));
             held.came(came);
             codes(&held)
         };
@@ -253,7 +253,7 @@ mod tests {
         assert_eq!(with("down", &[190.0]), ["shaped"]);
         assert_eq!(with("down", &[100.0]), Vec::<String>::new());
         assert_eq!(with("both", &[89.0, 190.0]), ["policed", "shaped"]);
-        let held = Held::of(&job("up"), "eth0", Shaping { each_out: Some(40), ..near }, None);
+        let held = RateBounds::of(&job("up"), "eth0", Shaping { each_out: Some(40), ..near }, None);
         assert_eq!(held.conditions().get(&SHAPED), Some(80.0), "two connections of 40");
     }
 
@@ -261,8 +261,8 @@ mod tests {
     fn a_rate_that_the_user_asked_for_stays_what_it_is() {
         let server = welcome(50_000_000, Shaping::default());
         let asked = |rate: f64| {
-            let job = Job { rate: Some(rate), ..job("up") };
-            let mut held = Held::of(&job, "eth0", Shaping::default(), Some(&server));
+            let job = NetworkJob { rate: Some(rate), ..job("up") };
+            let mut held = RateBounds::of(&job, "eth0", Shaping::default(), Some(&server));
             held.came(&[rate.min(50e6)]);
             codes(&held)
         };

@@ -19,21 +19,21 @@ use serde_json::{Value, json};
 
 use super::condition::{END_CPU, OFFERED, TCP_RETRANSMITS};
 use super::fact::FAR_END_PROGRAM;
-use super::job::Job;
+use super::job::NetworkJob;
 use super::lost_link::{self, lost_links};
 use super::near_end::dropped_here;
 use super::path::Path;
 use super::server::{Address, SCHEME};
-use super::{CPU, GOODPUT, JITTER, LOSS, MESSAGES, Placement, random_bytes};
+use super::{CPU, EndPlacement, GOODPUT, JITTER, LOSS, MESSAGES, random_bytes};
 use plimsoll_bench_api::Prepared;
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
-use plimsoll_model::sample::{Amount, CannotMeasure, Conditions, Facts, Sample};
+use plimsoll_model::sample::{CannotMeasure, Conditions, Facts, Sample, SampleAmount};
 use plimsoll_server::traffic::link_watch::LinkWatch;
 use plimsoll_server::traffic::socket::{dial, source};
-use plimsoll_server::traffic::udp::account::{Account, Layout, Tally};
-use plimsoll_server::traffic::udp::flow::{self, Shape, UNKNOWN_COUNT, Until};
-use plimsoll_server::traffic::udp::pace::Pace;
+use plimsoll_server::traffic::udp::account::{DatagramLayout, DatagramTally, StreamAccount};
+use plimsoll_server::traffic::udp::flow::{self, FlowEnd, FlowShape, UNKNOWN_COUNT};
+use plimsoll_server::traffic::udp::pace::DatagramPace;
 use plimsoll_server::traffic::{is_dropped_here, thread_cpu};
 use plimsoll_server::wire::{Direction, Gone, HANDSHAKE, RESULTS, Sockets, read_by};
 
@@ -228,10 +228,10 @@ impl Control {
 
     /// Ends the test and exchanges results. Waits for the close, since the server accepts no test
     /// before.
-    fn finish(mut self, own: &[Moved]) -> Result<ServerResults, TestError> {
+    fn finish(mut self, own: &[StreamTotals]) -> Result<ServerResults, TestError> {
         self.send_state(TestState::End)?;
         self.expect(TestState::Exchange)?;
-        let stream = |(place, moved): (usize, &Moved)| {
+        let stream = |(place, moved): (usize, &StreamTotals)| {
             json!({
                 "id": stream_id(place), "bytes": moved.bytes, "packets": moved.datagrams, "retransmits": -1, "jitter": 0, "errors": 0,
                 "start_time": 0, "end_time": moved.elapsed.as_secs_f64(),
@@ -258,26 +258,26 @@ impl Control {
 }
 
 #[derive(Debug)]
-enum Stream {
+enum DataConnection {
     Tcp(TcpStream),
     Udp(UdpSocket),
 }
 
 #[derive(Debug)]
-struct Running {
-    until: Until,
+struct Iperf3Streams {
+    until: FlowEnd,
     started: Instant,
     stop: AtomicBool,
 }
 
 /// Bytes that one stream moved, and the time from the start of the test to the last byte.
 #[derive(Debug, Default)]
-struct Moved {
+struct StreamTotals {
     bytes: u64,
     datagrams: u64,
     elapsed: Duration,
     cpu: Duration,
-    received: Option<Account>,
+    received: Option<StreamAccount>,
 }
 
 /// Client that runs one test per sample against an iperf3 server.
@@ -287,7 +287,7 @@ pub(super) struct Client {
     path: Path,
     links: LinkWatch,
     from: Option<IpAddr>,
-    placement: Placement,
+    placement: EndPlacement,
     datagrams: bool,
     streams: u16,
     down: bool,
@@ -298,7 +298,7 @@ pub(super) struct Client {
 impl Client {
     pub(super) fn new(
         address: &Address,
-        job: &Job,
+        job: &NetworkJob,
         datagrams: bool,
         seed: u64,
         machine: &Machine,
@@ -313,7 +313,7 @@ impl Client {
             links: LinkWatch::of_route(server),
             path: Path::to(server, Some(machine)).with_copy_rate(),
             from,
-            placement: Placement::apart(machine),
+            placement: EndPlacement::apart(machine),
             datagrams,
             streams: job.streams,
             down: job.direction == Direction::Down,
@@ -356,11 +356,11 @@ impl Client {
         all
     }
 
-    fn stream(&self, cookie: &[u8]) -> io::Result<Stream> {
+    fn stream(&self, cookie: &[u8]) -> io::Result<DataConnection> {
         if !self.datagrams {
             let mut stream = dial(self.server, self.from, &Sockets::default(), HANDSHAKE)?;
             stream.write_all(cookie)?;
-            return Ok(Stream::Tcp(stream));
+            return Ok(DataConnection::Tcp(stream));
         }
         let any: IpAddr = if self.server.is_ipv4() { [0, 0, 0, 0].into() } else { [0u16; 8].into() };
         let socket = flow::open(source(self.from.unwrap_or(any), self.server))?;
@@ -373,7 +373,7 @@ impl Client {
             let mut answer = [0; 64];
             match socket.recv(&mut answer) {
                 Ok(4) if HELLO_ANSWERS.iter().any(|a| answer[..4] == a.to_ne_bytes()) => {
-                    return Ok(Stream::Udp(socket));
+                    return Ok(DataConnection::Udp(socket));
                 }
                 // Data of an earlier stream.
                 Ok(_) => {}
@@ -385,43 +385,53 @@ impl Client {
     }
 
     /// Moves the data of one stream; downwards until `stop` or `total` datagrams.
-    fn moved(&self, stream: &Stream, test: &Running, total: &AtomicU64) -> io::Result<Moved> {
-        let Running { until, started, stop } = test;
+    fn moved(
+        &self,
+        stream: &DataConnection,
+        test: &Iperf3Streams,
+        total: &AtomicU64,
+    ) -> io::Result<StreamTotals> {
+        let Iperf3Streams { until, started, stop } = test;
         let size = self.message.len();
         match (stream, self.down) {
-            (Stream::Tcp(stream), false) => write(stream, &self.message, test),
-            (Stream::Tcp(stream), true) => read(stream, test),
-            (Stream::Udp(socket), false) => {
-                let pace = self.rate.and_then(|rate| Pace::new(rate, size, usize::from(self.streams)));
-                let shape = Shape { size, pace, layout: Layout::Iperf3, tag: 0, until: *until };
+            (DataConnection::Tcp(stream), false) => write(stream, &self.message, test),
+            (DataConnection::Tcp(stream), true) => read(stream, test),
+            (DataConnection::Udp(socket), false) => {
+                let pace =
+                    self.rate.and_then(|rate| DatagramPace::new(rate, size, usize::from(self.streams)));
+                let shape = FlowShape { size, pace, layout: DatagramLayout::Iperf3, tag: 0, until: *until };
                 let sent = flow::send(socket, shape, &self.message, stop)?;
                 let (datagrams, cpu) = (sent.datagrams, sent.cpu);
                 let elapsed = (sent.began + sent.elapsed).saturating_duration_since(*started);
-                Ok(Moved { bytes: datagrams * size as u64, datagrams, elapsed, cpu, received: None })
+                Ok(StreamTotals { bytes: datagrams * size as u64, datagrams, elapsed, cpu, received: None })
             }
-            (Stream::Udp(socket), true) => {
-                let account = Account::with_layout(Layout::Iperf3, size, 0);
+            (DataConnection::Udp(socket), true) => {
+                let account = StreamAccount::with_layout(DatagramLayout::Iperf3, size, 0);
                 let received = flow::receive(socket, account, size, total, *started, stop)?;
-                Ok(Moved { cpu: received.cpu, received: Some(received.account), ..Moved::default() })
+                Ok(StreamTotals {
+                    cpu: received.cpu,
+                    received: Some(received.account),
+                    ..StreamTotals::default()
+                })
             }
         }
     }
 
     /// Runs one test. Returns the amount that each stream moved and the server's results.
-    fn test(&self, until: Until) -> Result<(Vec<Moved>, ServerResults), TestError> {
+    fn test(&self, until: FlowEnd) -> Result<(Vec<StreamTotals>, ServerResults), TestError> {
         let time = match until {
-            Until::Elapsed(time) => time,
+            FlowEnd::Elapsed(time) => time,
             // The server aborts longer tests.
-            Until::Datagrams(_) => Duration::from_secs(60),
+            FlowEnd::Datagrams(_) => Duration::from_secs(60),
         };
         let mut control = self.admitted()?;
         control.send(&self.parameters(time))?;
         control.expect(TestState::Streams)?;
-        let streams: Vec<Stream> =
+        let streams: Vec<DataConnection> =
             (0..self.streams).map(|_| self.stream(&control.cookie)).collect::<io::Result<_>>()?;
         control.expect(TestState::Start)?;
         control.expect(TestState::Running)?;
-        let running = Running { until, started: Instant::now(), stop: AtomicBool::new(false) };
+        let running = Iperf3Streams { until, started: Instant::now(), stop: AtomicBool::new(false) };
         let totals: Vec<AtomicU64> = streams.iter().map(|_| AtomicU64::new(UNKNOWN_COUNT)).collect();
         std::thread::scope(|scope| {
             let spawn = |(number, (stream, total))| {
@@ -432,7 +442,7 @@ impl Client {
                 })
             };
             let threads: Vec<_> = streams.iter().zip(&totals).enumerate().map(spawn).collect();
-            let joined = || -> io::Result<Vec<Moved>> {
+            let joined = || -> io::Result<Vec<StreamTotals>> {
                 let panicked =
                     "a thread of plimsoll panicked: this is a bug, please report it with the output above";
                 let joined = threads.into_iter().map(|thread| thread.join());
@@ -444,7 +454,7 @@ impl Client {
                 return Ok((own, theirs));
             }
             std::thread::sleep(time);
-            let none = |_| Moved { elapsed: time, ..Moved::default() };
+            let none = |_| StreamTotals { elapsed: time, ..StreamTotals::default() };
             let theirs = control.finish(&streams.iter().map(none).collect::<Vec<_>>());
             if let Ok(theirs) = &theirs {
                 for (place, total) in totals.iter().enumerate() {
@@ -467,7 +477,7 @@ impl Client {
         }
     }
 
-    fn figures(&self, own: Vec<Moved>, theirs: &ServerResults) -> Result<Sample, TestError> {
+    fn figures(&self, own: Vec<StreamTotals>, theirs: &ServerResults) -> Result<Sample, TestError> {
         let size = self.message.len() as f64;
         let cpu = own.iter().map(|moved| moved.cpu).sum::<Duration>().as_secs_f64();
         let elapsed = own.iter().map(|moved| moved.elapsed).max().unwrap_or_default().as_secs_f64();
@@ -483,7 +493,7 @@ impl Client {
                 (sent, reported, of_server.max(elapsed), Some(jitter))
             }
             (true, true) => {
-                let mut all = Tally::default();
+                let mut all = DatagramTally::default();
                 for (place, account) in own.into_iter().filter_map(|moved| moved.received).enumerate() {
                     let tally = account.conclude(theirs.datagrams(place));
                     all = all.and(tally.map_err(|e| TestError::results(&e.to_string()))?);
@@ -526,13 +536,13 @@ fn is_waiting(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
 
-fn write(mut stream: &TcpStream, message: &[u8], test: &Running) -> io::Result<Moved> {
+fn write(mut stream: &TcpStream, message: &[u8], test: &Iperf3Streams) -> io::Result<StreamTotals> {
     stream.set_write_timeout(Some(POLL_INTERVAL))?;
     let cpu = thread_cpu();
     let (mut bytes, mut offset) = (0, 0);
     let is_over = |bytes: u64| match test.until {
-        Until::Elapsed(time) => test.started.elapsed() >= time,
-        Until::Datagrams(count) => bytes >= count.saturating_mul(message.len() as u64),
+        FlowEnd::Elapsed(time) => test.started.elapsed() >= time,
+        FlowEnd::Datagrams(count) => bytes >= count.saturating_mul(message.len() as u64),
     };
     while !test.stop.load(Ordering::Relaxed) && !is_over(bytes) {
         match stream.write(&message[offset..]) {
@@ -545,21 +555,21 @@ fn write(mut stream: &TcpStream, message: &[u8], test: &Running) -> io::Result<M
         }
     }
     let cpu = thread_cpu().saturating_sub(cpu);
-    Ok(Moved { bytes, elapsed: test.started.elapsed(), cpu, ..Moved::default() })
+    Ok(StreamTotals { bytes, elapsed: test.started.elapsed(), cpu, ..StreamTotals::default() })
 }
 
 /// Reads until the time is over, then without counting until `stop`, so that the server can finish.
-fn read(mut stream: &TcpStream, test: &Running) -> io::Result<Moved> {
+fn read(mut stream: &TcpStream, test: &Iperf3Streams) -> io::Result<StreamTotals> {
     stream.set_read_timeout(Some(POLL_INTERVAL))?;
     let mut buffer = vec![0; 128 << 10];
     let cpu = thread_cpu();
-    let mut moved = Moved::default();
+    let mut moved = StreamTotals::default();
     while !test.stop.load(Ordering::Relaxed) {
         match stream.read(&mut buffer) {
             Ok(0) => break,
             Ok(count) => {
                 let elapsed = test.started.elapsed();
-                if !matches!(test.until, Until::Elapsed(time) if elapsed > time) {
+                if !matches!(test.until, FlowEnd::Elapsed(time) if elapsed > time) {
                     moved.bytes += count as u64;
                     (moved.elapsed, moved.cpu) = (elapsed, thread_cpu().saturating_sub(cpu));
                 }
@@ -574,15 +584,17 @@ fn read(mut stream: &TcpStream, test: &Running) -> io::Result<Moved> {
 }
 
 impl Prepared for Client {
-    fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
+    fn sample(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
         let until = match amount {
-            Amount::Seconds(s) => Until::Elapsed(Duration::from_secs_f64(s.clamp(0.01, 86_400.0))),
-            Amount::Work(_) if self.down => {
+            SampleAmount::Seconds(s) => FlowEnd::Elapsed(Duration::from_secs_f64(s.clamp(0.01, 86_400.0))),
+            SampleAmount::Work(_) if self.down => {
                 return Err(CannotMeasure::not_here(
                     "--direction down with an iperf3 server requires --sample-time: a fixed amount is not supported",
                 ));
             }
-            Amount::Work(messages) => Until::Datagrams(messages.div_ceil(u64::from(self.streams)).max(1)),
+            SampleAmount::Work(messages) => {
+                FlowEnd::Datagrams(messages.div_ceil(u64::from(self.streams)).max(1))
+            }
         };
         let tested = self.test(until).and_then(|(own, theirs)| self.figures(own, &theirs));
         tested.map_err(|e| self.failed(&e))

@@ -6,11 +6,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::amount;
-use super::server::{Server, source_address};
+use super::server::{ServerAddress, source_address};
 use plimsoll_bench_api::Candidate;
 use plimsoll_machine::Machine;
 use plimsoll_model::case::{Case, Value};
-use plimsoll_model::place::Placement;
+use plimsoll_model::place::ThreadOrder;
 use plimsoll_model::sample::CannotMeasure;
 use plimsoll_server::traffic::probe::path::Wait;
 use plimsoll_server::wire::{Direction, MAX_MESSAGE, Receiving, Sending, Sockets};
@@ -29,8 +29,8 @@ pub(super) enum Protocol {
 
 /// A parsed case. Parameters that a benchmark does not have keep their defaults.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Job {
-    pub(super) server: Option<Server>,
+pub struct NetworkJob {
+    pub(super) server: Option<ServerAddress>,
     /// Source address.
     pub(super) from: Option<IpAddr>,
     /// Message size, bytes.
@@ -56,10 +56,10 @@ pub struct Job {
     /// Direction of a concurrent TCP stream that loads the path.
     pub(super) load: Option<Direction>,
     /// Affinity of both ends.
-    pub(super) place: Option<Placement>,
+    pub(super) place: Option<ThreadOrder>,
 }
 
-impl Job {
+impl NetworkJob {
     /// Parses a case. `usual` is the default message size in bytes.
     pub fn of(machine: &Machine, case: &Case, usual: u32) -> Result<Self, String> {
         let number = |key| case.number(key);
@@ -101,7 +101,7 @@ impl Job {
             timeout: time("timeout").unwrap_or(TIMEOUT),
             interval: time("interval").unwrap_or_default(),
             load: case.word("load").map(direction),
-            place: case.word("affinity").map(|word| Placement::read(word, machine)).transpose()?,
+            place: case.word("affinity").map(|word| ThreadOrder::read(word, machine)).transpose()?,
         })
     }
 }
@@ -114,14 +114,14 @@ fn direction(word: &str) -> Direction {
     }
 }
 
-fn named(name: &str) -> Result<Server, String> {
-    Server::parse(name).map_err(|why| format!("server {why}"))
+fn named(name: &str) -> Result<ServerAddress, String> {
+    ServerAddress::parse(name).map_err(|why| format!("server {why}"))
 }
 
 /// Returns the candidate for another server. Fails for an invalid name or a case of another
 /// subsystem.
 pub fn to_server(candidate: &Candidate, name: &str) -> Result<Candidate, CannotMeasure> {
-    let mut job: Job = candidate.parsed.read()?;
+    let mut job: NetworkJob = candidate.parsed.read()?;
     job.server = Some(named(name).map_err(CannotMeasure::far_end)?);
     let case = candidate.case.clone().with_word("server", name);
     Ok(Candidate::new(case, candidate.feasible.clone()).parsed(&job))

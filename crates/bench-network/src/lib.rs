@@ -32,12 +32,12 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use fact::{FAR_END, FAR_END_CPUS, LINK, NEAR_END_CPUS};
-pub use job::{Job, to_server};
-pub use latency::{Latency, RoundTrips};
-pub use near_end::{FarEnd, Place};
+pub use job::{NetworkJob, to_server};
+pub use latency::{NetworkLatency, RoundTrips};
+pub use near_end::{FarEnd, ServerLocation};
 pub use part::SUBSYSTEM;
 pub use server::Address;
-pub use setup::Setup;
+pub use setup::NetworkSetup;
 pub use tcp::{Streams, Tcp};
 pub use udp::{Datagrams, Udp};
 use warning::NetworkWarning;
@@ -50,8 +50,8 @@ use plimsoll_model::metric::{Better, Form, Metric};
 use plimsoll_model::plan::Group;
 use plimsoll_model::sample::{CannotMeasure, Facts, Offer};
 use plimsoll_model::warning::Note;
-use plimsoll_server::traffic::{Cpus, Fnv};
-use plimsoll_system::program::Own;
+use plimsoll_server::traffic::{Fnv, PinnedCpus};
+use plimsoll_system::program::OwnProgram;
 use plimsoll_units::quantity::{Unit, format_size};
 
 /// Label of TCP and UDP cases: bytes that flow one way.
@@ -78,7 +78,7 @@ const LOSS: Metric = Metric::new("loss", Unit::One, Better::Lower)
 
 /// Returns the path of this program, even if its file was replaced since the start.
 fn own_program() -> Result<PathBuf, CannotMeasure> {
-    let own = Own::find().map_err(|e| {
+    let own = OwnProgram::find().map_err(|e| {
         CannotMeasure::environment(format!("cannot find this program's own file: {e}; mount /proc"))
     })?;
     Ok(own.path)
@@ -116,34 +116,37 @@ fn random_bytes(count: usize, seed: u64) -> Vec<u8> {
 
 /// CPUs of the threads of both ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Placement {
+pub struct EndPlacement {
     /// CPUs of the client's threads, in turn.
-    pub near: Cpus,
+    pub near: PinnedCpus,
     /// CPUs of a private server's threads; empty for a remote server.
-    pub far: Cpus,
+    pub far: PinnedCpus,
 }
 
-impl Placement {
+impl EndPlacement {
     /// Returns the placement for two ends on this machine that each use all CPUs.
     pub fn together(machine: &Machine) -> Self {
-        let cpus = Cpus(place(machine, machine.cpu.allowed.len()));
-        Placement { near: cpus.clone(), far: cpus }
+        let cpus = PinnedCpus(place(machine, machine.cpu.allowed.len()));
+        EndPlacement { near: cpus.clone(), far: cpus }
     }
 
     /// Returns the placement of two local ends with one stream: two cores if possible.
     pub fn on_two_cores(machine: &Machine) -> Self {
-        let cpus = Cpus(place(machine, machine.cpu.allowed.len()));
-        Placement { far: cpus.from(1), near: cpus }
+        let cpus = PinnedCpus(place(machine, machine.cpu.allowed.len()));
+        EndPlacement { far: cpus.from(1), near: cpus }
     }
 
     /// Returns the placement for a remote server: the client uses all CPUs.
     pub fn apart(machine: &Machine) -> Self {
-        Placement { near: Cpus(place(machine, machine.cpu.allowed.len())), far: Cpus::default() }
+        EndPlacement {
+            near: PinnedCpus(place(machine, machine.cpu.allowed.len())),
+            far: PinnedCpus::default(),
+        }
     }
 
     /// Returns the CPUs that `streams` streams use, for a reference tool.
     fn offer(&self, streams: usize) -> Offer {
-        let used = |cpus: &Cpus| {
+        let used = |cpus: &PinnedCpus| {
             let mut used: Vec<usize> = cpus.0.iter().copied().take(streams.max(1)).collect();
             used.sort_unstable();
             used

@@ -16,7 +16,7 @@ use crate::{GOODPUT, MESSAGES};
 use plimsoll_model::limit::device::{Burstable, NetworkPromise};
 use plimsoll_model::limit::frame::{ETHERNET, IPV4_HEADER, IPV6_HEADER, PASSED_BY, stated};
 use plimsoll_model::limit::user::OF_VIRTUAL_DEVICES;
-use plimsoll_model::limit::{Input, Kind, Limit, Question, Source};
+use plimsoll_model::limit::{Input, Limit, LimitKind, LimitSource, Question};
 use plimsoll_units::quantity::{Quantity, Unit};
 
 /// Returns the limits of a stream of bytes. `framed` is the payload share of a link.
@@ -31,7 +31,7 @@ pub(super) fn throughput(question: &Question<'_>, framed: Framed) -> Vec<Limit> 
         }
         None => {
             let why = "nothing was measured, so the way to the server is unknown";
-            vec![Limit::unknown(Kind::Ceiling, why)]
+            vec![Limit::unknown(LimitKind::Ceiling, why)]
         }
     };
     let goodput = || goodput().into_iter().map(|limit| limit.passed_by(PASSED_BY));
@@ -78,7 +78,7 @@ pub(super) fn headers(ip: f64) -> [Input; 2] {
 }
 
 fn framing(question: &Question<'_>, framed: &Framed) -> Limit {
-    let unknown = |why: &str| Limit::unknown(Kind::Ceiling, why);
+    let unknown = |why: &str| Limit::unknown(LimitKind::Ceiling, why);
     let Some(speed) = question.condition(&PATH_SPEED) else {
         let stated = Burstable::unstated(&question.machine.virtualisation).unwrap_or_default();
         return unknown(&format!(
@@ -95,7 +95,7 @@ fn framing(question: &Question<'_>, framed: &Framed) -> Limit {
     let both = if directions(question) > 1.0 { "2 × " } else { "" };
     let formula = format!("{both}speed × {}", framed.formula);
     let value = directions(question) * speed * share;
-    stated(Limit::fixed(Kind::Ceiling, Source::Derived, value, &formula, inputs), question.machine)
+    stated(Limit::fixed(LimitKind::Ceiling, LimitSource::Derived, value, &formula, inputs), question.machine)
 }
 
 /// The promise of the instance type, per direction; none without a line: packets may stay local.
@@ -112,7 +112,7 @@ fn promised(question: &Question<'_>, framed: &Framed) -> Option<Limit> {
     let both = if directions(question) > 1.0 { "2 × " } else { "" };
     let value = directions(question) * promise.burst * share;
     let formula = format!("{both}promise × {}", framed.formula);
-    let mut limit = Limit::fixed(Kind::Ceiling, Source::Rated, value, &formula, inputs);
+    let mut limit = Limit::fixed(LimitKind::Ceiling, LimitSource::Rated, value, &formula, inputs);
     let lasting = Quantity::new(promise.baseline, Unit::BitPerSecond);
     limit.reason = match promise.baseline < promise.burst {
         true => Some(format!(
@@ -128,10 +128,16 @@ fn promised(question: &Question<'_>, framed: &Framed) -> Option<Limit> {
 fn copying(question: &Question<'_>) -> Limit {
     let on = |key| question.case.word(key) == Some("on");
     if on("zerocopy") && on("discard") {
-        return Limit::unknown(Kind::Ceiling, "no physical link, and neither end copies: nothing bounds it");
+        return Limit::unknown(
+            LimitKind::Ceiling,
+            "no physical link, and neither end copies: nothing bounds it",
+        );
     }
     let Some(copied) = question.condition(&PATH_COPY) else {
-        return Limit::unknown(Kind::Ceiling, "no physical link; and how fast a CPU copies was not measured");
+        return Limit::unknown(
+            LimitKind::Ceiling,
+            "no physical link; and how fast a CPU copies was not measured",
+        );
     };
     let streams = question.case.number("streams").unwrap_or(1) as f64 * directions(question);
     let cpus = question.machine.cpu.allowed.len().max(1) as f64;
@@ -146,7 +152,8 @@ fn copying(question: &Question<'_>) -> Limit {
         Input::new("CPUs", senders, "1", "CPUs that send: one a stream and direction, at most those allowed"),
     ];
     let value = copied * 8.0 * senders;
-    let mut limit = Limit::fixed(Kind::Ceiling, Source::Derived, value, "copy rate × 8 bit × CPUs", inputs);
+    let mut limit =
+        Limit::fixed(LimitKind::Ceiling, LimitSource::Derived, value, "copy rate × 8 bit × CPUs", inputs);
     limit.reason = Some(
         "over loopback a CPU copies each byte that it sends; each case measures the copy rate itself, with data in the CPU's cache"
             .to_owned(),
@@ -160,7 +167,7 @@ mod tests {
     use crate::SUBSYSTEM;
     use plimsoll_machine::{Machine, Root};
     use plimsoll_model::case::Case;
-    use plimsoll_model::limit::Evidence;
+    use plimsoll_model::limit::LimitEvidence;
     use plimsoll_model::sample::{Conditions, Sample};
 
     fn limit_of(case: &Case, metric: &str, conditions: &[(&str, f64)]) -> Limit {
@@ -168,8 +175,13 @@ mod tests {
         let samples =
             [Sample { conditions: Conditions { more, ..Conditions::default() }, ..Sample::default() }];
         let machine = Machine::discover(&Root::live());
-        let question =
-            Question { machine: &machine, case, metric, samples: &samples, evidence: Evidence::default() };
+        let question = Question {
+            machine: &machine,
+            case,
+            metric,
+            samples: &samples,
+            evidence: LimitEvidence::default(),
+        };
         SUBSYSTEM.limits(&question).remove(0)
     }
 
@@ -193,7 +205,7 @@ mod tests {
         // 1448 of 1538 bytes: 941.5 Mbit/s, the well-known payload rate of gigabit Ethernet.
         let found = limit_of(&case(), "goodput", &GIGABIT);
         assert!((found.value.unwrap() - 941.482_4e6).abs() < 1e3, "{found:?}");
-        assert_eq!(found.source, Source::Derived);
+        assert_eq!(found.source, LimitSource::Derived);
         let mut v6 = GIGABIT;
         v6[2].1 = 1.0;
         v6[3].1 = 1428.0;
@@ -209,7 +221,7 @@ mod tests {
         let found = limit_of(&case(), "goodput", &[("path_loopback", 0.0), ("tcp_mss", 1448.0)]);
         assert!(found.value.is_none() && found.reason.unwrap().contains(OF_VIRTUAL_DEVICES));
         let found = limit_of(&case(), "goodput", &[]);
-        assert_eq!(found.source, Source::Unknown);
+        assert_eq!(found.source, LimitSource::Unknown);
         let found = limit_of(&case(), "messages", &[("path_loopback", 0.0), ("path_speed", 1e9)]);
         assert!(found.reason.unwrap().contains("segment size"));
     }
@@ -217,7 +229,7 @@ mod tests {
     #[test]
     fn over_loopback_the_copy_bounds_and_says_that_it_is_no_link() {
         let found = limit_of(&case(), "goodput", &[("path_loopback", 1.0), ("path_copy", 100e9)]);
-        assert_eq!((found.value, found.source), (Some(800e9), Source::Derived));
+        assert_eq!((found.value, found.source), (Some(800e9), LimitSource::Derived));
         assert!(found.reason.unwrap().starts_with("over loopback a CPU copies each byte"));
         let neither = case().with_word("zerocopy", "on").with_word("discard", "on");
         let found = limit_of(&neither, "goodput", &[("path_loopback", 1.0), ("path_copy", 100e9)]);
@@ -236,7 +248,7 @@ mod tests {
             let more = more.map(|(name, value)| ((*name).to_owned(), *value)).collect();
             let samples =
                 [Sample { conditions: Conditions { more, ..Conditions::default() }, ..Sample::default() }];
-            let evidence = Evidence::default();
+            let evidence = LimitEvidence::default();
             SUBSYSTEM.limits(&Question {
                 machine: &machine,
                 case: &case,
@@ -247,7 +259,10 @@ mod tests {
         };
         assert_eq!(by(0.0).len(), 1, "a bridge or a tunnel is none of the promise's");
         let found = by(1.0);
-        assert_eq!((found.len(), found[0].source, found[1].source), (2, Source::Unknown, Source::Rated));
+        assert_eq!(
+            (found.len(), found[0].source, found[1].source),
+            (2, LimitSource::Unknown, LimitSource::Rated)
+        );
         assert!((found[1].value.unwrap() / (12.5e9 * 1448.0 / 1538.0) - 1.0).abs() < 1e-9);
         assert!(found[1].reason.as_ref().unwrap().contains("781 Mbit/s"), "{found:?}");
         assert!(found[1].is_promise && !found[0].is_promise, "what passes a promise is not invalid");

@@ -8,19 +8,21 @@ use std::time::{Duration, Instant};
 
 use super::lost_link::{LostLink, lost_links};
 use super::path_fault::{self, PathFault, PathWay};
-use super::process::Process;
+use super::process::ServerProcess;
 use super::server::Address;
 use plimsoll_machine::Root;
 use plimsoll_model::sample::CannotMeasure;
-use plimsoll_server::traffic::account::Ledger;
+use plimsoll_server::traffic::account::CounterSource;
 use plimsoll_server::traffic::link_watch::LinkLoss;
 use plimsoll_server::traffic::socket::{self, dial};
-use plimsoll_server::traffic::tcp::{Means, Outcome, transfer};
-use plimsoll_server::traffic::{self, Cpus, End, Lost, is_out_of_descriptors, raise_descriptors, route, udp};
+use plimsoll_server::traffic::tcp::{TcpMeans, TcpOutcome, transfer};
+use plimsoll_server::traffic::{
+    self, LostTransfer, PinnedCpus, TransferEnd, is_out_of_descriptors, raise_descriptors, route, udp,
+};
 use plimsoll_server::wire::handshake::HandshakeError;
 use plimsoll_server::wire::{
-    Account, Channel, Echoed, HANDSHAKE, Hex128, Join, Key, Message, RESULTS, Sockets, Tcp, Udp, Welcome,
-    WireError,
+    Channel, Echoed, EndAccount, HANDSHAKE, Hex128, Join, Message, RESULTS, SharedKey, Sockets, TcpOrder,
+    UdpOrder, Welcome, WireError,
 };
 
 /// Longest total wait while the server works for other clients.
@@ -40,20 +42,20 @@ struct Session {
 
 /// Location of a server.
 #[derive(Clone, Debug)]
-pub enum Place {
+pub enum ServerLocation {
     /// A private server process, `program far-end`, with its threads on `cpus`.
     Private {
         /// Path of the program.
         program: PathBuf,
         /// CPUs of its threads.
-        cpus: Cpus,
+        cpus: PinnedCpus,
     },
     /// A running server.
     Server {
         /// Host and port.
         address: Address,
         /// Key of the server.
-        key: Key,
+        key: SharedKey,
     },
 }
 
@@ -62,34 +64,34 @@ pub enum Place {
 pub struct FarEnd {
     channel: Channel,
     address: SocketAddr,
-    key: Key,
+    key: SharedKey,
     welcome: Welcome,
     streams: Vec<TcpStream>,
-    process: Option<Process>,
+    process: Option<ServerProcess>,
     from: Option<IpAddr>,
-    ledger: Ledger,
+    ledger: CounterSource,
     server_links: Vec<LinkLoss>,
 }
 
 impl FarEnd {
     /// Opens a session, from the address `from` if given. Fails if the server cannot be started or
     /// reached, refuses the key, or is busy.
-    pub fn open(place: &Place, from: Option<IpAddr>) -> Result<Self, CannotMeasure> {
+    pub fn open(place: &ServerLocation, from: Option<IpAddr>) -> Result<Self, CannotMeasure> {
         // Each stream needs a descriptor.
         raise_descriptors();
         let (mut process, key, addresses) = match place {
-            Place::Private { program, cpus } => {
-                let key = Key::random().map_err(|e| CannotMeasure::environment(e.to_string()))?;
-                let mut process = Process::start(program, &key, cpus)?;
+            ServerLocation::Private { program, cpus } => {
+                let key = SharedKey::random().map_err(|e| CannotMeasure::environment(e.to_string()))?;
+                let mut process = ServerProcess::start(program, &key, cpus)?;
                 let address = process.address()?;
                 (Some(process), key, vec![address])
             }
-            Place::Server { address, key } => (None, key.clone(), address.resolve()?),
+            ServerLocation::Server { address, key } => (None, key.clone(), address.resolve()?),
         };
         let opened = reach(&addresses, from).and_then(|(address, stream)| {
             let opened = open_session(stream, &key, None);
             opened.map(|(channel, welcome)| (address, channel, welcome)).map_err(|why| {
-                let end = process.as_mut().map(Process::end).unwrap_or_default();
+                let end = process.as_mut().map(ServerProcess::end).unwrap_or_default();
                 CannotMeasure::far_end(format!(
                     "cannot open a session with the server at {address}{end}: {why}"
                 ))
@@ -102,12 +104,12 @@ impl FarEnd {
     fn with(
         session: Session,
         address: SocketAddr,
-        key: Key,
+        key: SharedKey,
         from: Option<IpAddr>,
-        process: Option<Process>,
+        process: Option<ServerProcess>,
     ) -> Self {
         let Session { channel, welcome } = session;
-        let ledger = Ledger::new(Root::live(), route::outgoing(address));
+        let ledger = CounterSource::new(Root::live(), route::outgoing(address));
         let (streams, server_links) = (Vec::new(), Vec::new());
         FarEnd { channel, address, key, welcome, streams, process, from, ledger, server_links }
     }
@@ -145,7 +147,7 @@ impl FarEnd {
 
     /// Returns the process id of a private server.
     pub fn pid(&self) -> Option<u32> {
-        self.process.as_ref().map(Process::pid)
+        self.process.as_ref().map(ServerProcess::pid)
     }
 
     /// Returns the address of the server.
@@ -181,26 +183,35 @@ impl FarEnd {
         Ok(())
     }
 
-    fn joined(&self, stream: u16, sockets: &Sockets, from: Option<IpAddr>) -> Result<TcpStream, Lost> {
-        let socket = socket::made(self.address, from, sockets).map_err(Lost::Here)?;
+    fn joined(
+        &self,
+        stream: u16,
+        sockets: &Sockets,
+        from: Option<IpAddr>,
+    ) -> Result<TcpStream, LostTransfer> {
+        let socket = socket::made(self.address, from, sockets).map_err(LostTransfer::Here)?;
         let socket = socket::reach(socket, self.address, HANDSHAKE).map_err(WireError::from)?;
         let mut channel = Channel::connect(socket, &self.key).map_err(|e| match e {
             // A refusal, although the same key opened the session.
-            WireError::Handshake(HandshakeError::Refused) if self.meets_several() => Lost::OtherServer,
+            WireError::Handshake(HandshakeError::Refused) if self.meets_several() => {
+                LostTransfer::OtherServer
+            }
             e => e.into(),
         })?;
         let join = Join { session: self.welcome.session, stream, sockets: sockets.clone() };
         match channel.ask(&Message::Join(join))? {
             Message::Joined => {}
-            Message::NoSession { server } if server != self.welcome.server => return Err(Lost::OtherServer),
-            Message::NoSession { .. } => return Err(Lost::NoSession),
-            Message::Refused(why) => return Err(Lost::Refused(plimsoll_units::text::shown(&why))),
+            Message::NoSession { server } if server != self.welcome.server => {
+                return Err(LostTransfer::OtherServer);
+            }
+            Message::NoSession { .. } => return Err(LostTransfer::NoSession),
+            Message::Refused(why) => return Err(LostTransfer::Refused(plimsoll_units::text::shown(&why))),
             _ => return Err(WireError::OutOfTurn.into()),
         }
         let stream = channel.into_stream();
         // The handshake disabled Nagle's algorithm for its small messages.
-        stream.set_nodelay(sockets.nodelay).map_err(Lost::Here)?;
-        stream.set_read_timeout(None).map_err(Lost::Here)?;
+        stream.set_nodelay(sockets.nodelay).map_err(LostTransfer::Here)?;
+        stream.set_read_timeout(None).map_err(LostTransfer::Here)?;
         Ok(stream)
     }
 
@@ -240,10 +251,15 @@ impl FarEnd {
     }
 
     /// Performs one TCP transfer over all streams.
-    pub fn transfer(&mut self, work: &Tcp, message: &[u8], cpus: &Cpus) -> Result<Outcome, CannotMeasure> {
+    pub fn transfer(
+        &mut self,
+        work: &TcpOrder,
+        message: &[u8],
+        cpus: &PinnedCpus,
+    ) -> Result<TcpOutcome, CannotMeasure> {
         self.begin(&Message::Tcp(work.clone()))?;
-        let means = Means {
-            end: End::Near,
+        let means = TcpMeans {
+            end: TransferEnd::Near,
             sockets: &self.streams,
             cpus,
             message,
@@ -282,14 +298,14 @@ impl FarEnd {
     /// Performs one transfer of datagrams over `sockets`.
     pub fn transfer_udp(
         &mut self,
-        work: &Udp,
+        work: &UdpOrder,
         sockets: &[UdpSocket],
         filler: &[u8],
-        cpus: &Cpus,
-    ) -> Result<udp::Outcome, CannotMeasure> {
+        cpus: &PinnedCpus,
+    ) -> Result<udp::UdpOutcome, CannotMeasure> {
         self.begin(&Message::Udp(work.clone()))?;
-        let means = udp::Means {
-            end: End::Near,
+        let means = udp::UdpMeans {
+            end: TransferEnd::Near,
             sockets,
             cpus,
             filler,
@@ -303,7 +319,7 @@ impl FarEnd {
         Ok(done)
     }
 
-    fn note_account(&mut self, account: Option<&Account>) {
+    fn note_account(&mut self, account: Option<&EndAccount>) {
         if let Some(account) = account {
             self.server_links.clone_from(&account.lost_links);
         }
@@ -324,17 +340,19 @@ impl FarEnd {
     }
 
     /// Returns the error for a failure; `during` names the step.
-    pub fn lost(&mut self, during: &str, error: &Lost) -> CannotMeasure {
+    pub fn lost(&mut self, during: &str, error: &LostTransfer) -> CannotMeasure {
         if let Some(fault) = self.path_fault(error) {
             return fault.of_server(self.address);
         }
-        let end = self.process.as_mut().map(Process::end).unwrap_or_default();
+        let end = self.process.as_mut().map(ServerProcess::end).unwrap_or_default();
         let (what, remedy) = match error {
-            Lost::Thread(_) | Lost::Here(_) => return CannotMeasure::environment(error.to_string()),
-            Lost::Refused(why) => {
+            LostTransfer::Thread(_) | LostTransfer::Here(_) => {
+                return CannotMeasure::environment(error.to_string());
+            }
+            LostTransfer::Refused(why) => {
                 return self.refusal(why);
             }
-            Lost::Dropped => return dropped_here(self.address),
+            LostTransfer::Dropped => return dropped_here(self.address),
             _ if self.process.is_some() => {
                 ("the server", "run the case again, and see `dmesg` if it was killed")
             }
@@ -348,15 +366,18 @@ impl FarEnd {
 }
 
 impl FarEnd {
-    fn path_fault(&mut self, error: &Lost) -> Option<PathFault> {
+    fn path_fault(&mut self, error: &LostTransfer) -> Option<PathFault> {
         match error {
             _ if self.process.is_some() => None,
-            Lost::Thread(_) | Lost::Here(_) | Lost::Refused(_) | Lost::Dropped => None,
-            Lost::NoDatagram { port } => Some(PathFault::NoDatagram { port: *port }),
-            Lost::OtherServer => Some(PathFault::SeveralServers),
-            Lost::NoSession => Some(PathFault::SeveralAddresses),
+            LostTransfer::Thread(_)
+            | LostTransfer::Here(_)
+            | LostTransfer::Refused(_)
+            | LostTransfer::Dropped => None,
+            LostTransfer::NoDatagram { port } => Some(PathFault::NoDatagram { port: *port }),
+            LostTransfer::OtherServer => Some(PathFault::SeveralServers),
+            LostTransfer::NoSession => Some(PathFault::SeveralAddresses),
             _ if self.lost_link().is_some() => self.lost_link(),
-            Lost::Unacknowledged { segment, sender } => {
+            LostTransfer::Unacknowledged { segment, sender } => {
                 let way = PathWay::from(*sender);
                 let unknown = PathFault::BlackHole { way, segment: *segment, passes: None };
                 Some(match path_fault::black_hole(self, way, *segment) {
@@ -364,9 +385,9 @@ impl FarEnd {
                     Err(_) => unknown,
                 })
             }
-            Lost::Silent | Lost::Wire(WireError::Silent) => self.after_the_loss(true),
-            Lost::Wire(_) | Lost::Stream(_) => self.after_the_loss(false),
-            Lost::TooLong(_) => None,
+            LostTransfer::Silent | LostTransfer::Wire(WireError::Silent) => self.after_the_loss(true),
+            LostTransfer::Wire(_) | LostTransfer::Stream(_) => self.after_the_loss(false),
+            LostTransfer::TooLong(_) => None,
         }
     }
 
@@ -448,10 +469,14 @@ fn reach(addresses: &[SocketAddr], from: Option<IpAddr>) -> Result<(SocketAddr, 
     )))
 }
 
-fn open_session(stream: TcpStream, key: &Key, beside: Option<Hex128>) -> Result<(Channel, Welcome), String> {
+fn open_session(
+    stream: TcpStream,
+    key: &SharedKey,
+    beside: Option<Hex128>,
+) -> Result<(Channel, Welcome), String> {
     let refused = |e: WireError| {
         match e {
-        WireError::Handshake(HandshakeError::Refused) if *key == Key::open() => {
+        WireError::Handshake(HandshakeError::Refused) if *key == SharedKey::open() => {
             "it requires a key, or it is not a plimsoll server: give the key that plimsoll serve prints with --key FILE or PLIMSOLL_KEY"
                 .to_owned()
         }

@@ -2,7 +2,7 @@
 
 use super::condition::{POLICED, SHAPED};
 use super::fact::LINK;
-use plimsoll_bench_api::setting::{Kind, Setting};
+use plimsoll_bench_api::setting::{Setting, SettingKind};
 use plimsoll_bench_api::{Subsystem, place};
 use plimsoll_model::measurement::Measurement;
 use plimsoll_units::quantity::{Quantity, Unit};
@@ -10,7 +10,7 @@ use plimsoll_units::quantity::{Quantity, Unit};
 /// The network benchmarks.
 pub static SUBSYSTEM: Subsystem = Subsystem {
     name: "network",
-    benchmarks: &[&crate::Tcp, &crate::Udp, &crate::Latency],
+    benchmarks: &[&crate::Tcp, &crate::Udp, &crate::NetworkLatency],
     title: "Network",
     about: "TCP, UDP, latency (like iperf3)",
     context: |_, first| context(first),
@@ -44,8 +44,8 @@ fn context(first: &Measurement) -> Vec<String> {
 fn setting(measurement: &Measurement) -> Option<Setting> {
     let unit = measurement.headline()?.unit;
     let (kind, condition) = match measurement.case.word("direction") {
-        Some("up") | None => (Kind::Shaper, SHAPED),
-        Some("down") => (Kind::Policer, POLICED),
+        Some("up") | None => (SettingKind::Shaper, SHAPED),
+        Some("down") => (SettingKind::Policer, POLICED),
         Some(_) => return None,
     };
     let rate = measurement.conditions.more.get(&condition).filter(|_| unit == Unit::BitPerSecond)?;

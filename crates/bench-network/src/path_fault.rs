@@ -10,8 +10,10 @@ use plimsoll_metal::tcp::TcpInfo;
 use super::lost_link::LostLink;
 use super::near_end::FarEnd;
 use plimsoll_model::sample::CannotMeasure;
-use plimsoll_server::traffic::{Cpus, End};
-use plimsoll_server::wire::{Amount, Direction, Message, Receiving, Sending, Sockets, Tcp, Udp};
+use plimsoll_server::traffic::{PinnedCpus, TransferEnd};
+use plimsoll_server::wire::{
+    Direction, Message, OrderedAmount, Receiving, Sending, Sockets, TcpOrder, UdpOrder,
+};
 
 /// Segment sizes of the probe, bytes: smallest path, common tunnels, Ethernet, jumbo frames.
 const SEGMENTS: [u16; 12] = [536, 1000, 1200, 1300, 1340, 1360, 1380, 1400, 1420, 1440, 4000, 8000];
@@ -118,11 +120,11 @@ impl PathFault {
     }
 }
 
-impl From<End> for PathWay {
-    fn from(sender: End) -> Self {
+impl From<TransferEnd> for PathWay {
+    fn from(sender: TransferEnd) -> Self {
         match sender {
-            End::Near => Self::Up,
-            End::Far => Self::Down,
+            TransferEnd::Near => Self::Up,
+            TransferEnd::Far => Self::Down,
         }
     }
 }
@@ -178,11 +180,11 @@ fn carried_up(streams: &[TcpStream]) -> Vec<bool> {
 fn carried_down(probe: &mut FarEnd, streams: usize) -> Result<Vec<bool>, CannotMeasure> {
     // At most the number of sizes.
     let count = streams as u16;
-    probe.begin(&Message::Tcp(Tcp {
+    probe.begin(&Message::Tcp(TcpOrder {
         streams: count,
         message: CARRIED as u32,
         direction: Direction::Down,
-        amount: Amount::Messages(u64::from(count)),
+        amount: OrderedAmount::Messages(u64::from(count)),
         omit: 0,
         sending: Sending::Copy,
         receiving: Receiving::Copy,
@@ -213,16 +215,16 @@ pub(super) fn large_datagrams(
         let direction = if way == PathWay::Up { Direction::Up } else { Direction::Down };
         let datagrams = DATAGRAM_COUNT * sockets.len() as u64;
         let bits = (datagrams * u64::from(size) * 8) as f64;
-        let work = Udp {
+        let work = UdpOrder {
             // At most the limit of a session.
             streams: sockets.len() as u16,
             datagram: size,
             direction,
-            amount: Amount::Messages(datagrams),
+            amount: OrderedAmount::Messages(datagrams),
             rate: Some((bits / DATAGRAM_SECONDS) as u64),
             tag: u32::from_ne_bytes(plimsoll_system::random::distinct()),
         };
-        let done = far_end.transfer_udp(&work, sockets, &vec![0; size as usize], &Cpus::default())?;
+        let done = far_end.transfer_udp(&work, sockets, &vec![0; size as usize], &PinnedCpus::default())?;
         let received = match way {
             PathWay::Up => done.there.and_then(|there| there.received),
             PathWay::Down => done.here.received,

@@ -10,21 +10,21 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use plimsoll_model::sample::CannotMeasure;
-use plimsoll_server::serve::{Orders, Ready};
-use plimsoll_server::traffic::{Cpus, is_out_of_descriptors, plain};
-use plimsoll_server::wire::{HANDSHAKE, Key};
+use plimsoll_server::serve::{PrivateOrder, PrivateReply};
+use plimsoll_server::traffic::{PinnedCpus, is_out_of_descriptors, plain};
+use plimsoll_server::wire::{HANDSHAKE, SharedKey};
 
 const MAX_LINE: u64 = 4096;
 
 /// The process of a private server; killed and reaped on drop.
 #[derive(Debug)]
-pub(super) struct Process {
+pub(super) struct ServerProcess {
     child: Child,
     /// Kept open: its end shows the child that the parent is gone.
     _orders: Option<ChildStdin>,
 }
 
-impl Drop for Process {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         // The process may have ended already; reaping it is what matters.
         let _ = self.child.kill();
@@ -32,8 +32,8 @@ impl Drop for Process {
     }
 }
 
-impl Process {
-    pub(super) fn start(program: &Path, key: &Key, cpus: &Cpus) -> Result<Self, CannotMeasure> {
+impl ServerProcess {
+    pub(super) fn start(program: &Path, key: &SharedKey, cpus: &PinnedCpus) -> Result<Self, CannotMeasure> {
         Self::spawn(program, key, cpus).map_err(|e| {
             let (why, remedy) = match is_out_of_descriptors(&e) {
                 true => (plain(&e, "this process"), ""),
@@ -43,7 +43,7 @@ impl Process {
         })
     }
 
-    fn spawn(program: &Path, key: &Key, cpus: &Cpus) -> io::Result<Self> {
+    fn spawn(program: &Path, key: &SharedKey, cpus: &PinnedCpus) -> io::Result<Self> {
         let mut child = Command::new(program)
             .arg0("plimsoll")
             .arg("far-end")
@@ -52,8 +52,8 @@ impl Process {
             .stderr(Stdio::null())
             .spawn()?;
         let pipe = child.stdin.take();
-        let mut process = Process { child, _orders: pipe };
-        let orders = serde_json::to_string(&Orders { key: key.to_hex(), cpus: cpus.0.clone() })?;
+        let mut process = ServerProcess { child, _orders: pipe };
+        let orders = serde_json::to_string(&PrivateOrder { key: key.to_hex(), cpus: cpus.0.clone() })?;
         if let Some(pipe) = &mut process._orders {
             // If the process has ended already, its missing answer shows that.
             let _ = writeln!(pipe, "{orders}");
@@ -64,8 +64,8 @@ impl Process {
     /// Waits for the line that contains the port.
     pub(super) fn address(&mut self) -> Result<SocketAddr, CannotMeasure> {
         match serde_json::from_str(&self.first_line().unwrap_or_default()) {
-            Ok(Ready::Port(port)) => Ok(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)),
-            Ok(Ready::Error(why)) => Err(CannotMeasure::far_end(plimsoll_units::text::shown(&why))),
+            Ok(PrivateReply::Port(port)) => Ok(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)),
+            Ok(PrivateReply::Error(why)) => Err(CannotMeasure::far_end(plimsoll_units::text::shown(&why))),
             Err(_) => Err(CannotMeasure::far_end(format!(
                 "the private server did not start within {} s{}: check that the loopback interface is up",
                 HANDSHAKE.as_secs(),

@@ -11,12 +11,12 @@ pub(super) const SCHEME: &str = "iperf3://";
 const IPERF3_PORT: u16 = 5201;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Server {
+pub(super) enum ServerAddress {
     Plimsoll(Address),
     Iperf3(Address),
 }
 
-impl Server {
+impl ServerAddress {
     /// Parses `HOST[:PORT]` or `iperf3://HOST[:PORT]`.
     pub(super) fn parse(name: &str) -> Result<Self, String> {
         match name.strip_prefix(SCHEME) {
@@ -149,7 +149,7 @@ mod tests {
             assert!(error.contains("%INTERFACE"), "{error}");
         }
         let error = Address::parse("fe80::1%no-such").unwrap().resolve().unwrap_err();
-        assert_eq!(error.cause, plimsoll_model::sample::Cause::Environment);
+        assert_eq!(error.cause, plimsoll_model::sample::FailureCause::Environment);
         let found = Address::parse("fe80::1%lo").unwrap().resolve().unwrap();
         assert!(matches!(found.as_slice(), [SocketAddr::V6(v6)] if v6.scope_id() > 0), "{found:?}");
     }
@@ -170,7 +170,7 @@ mod tests {
     fn a_name_without_an_address_is_a_far_end_failure() {
         // Reserved for this (RFC 6761).
         let error = Address::parse("no-such-host.invalid").unwrap().resolve().unwrap_err();
-        assert_eq!(error.cause, plimsoll_model::sample::Cause::FarEnd);
+        assert_eq!(error.cause, plimsoll_model::sample::FailureCause::FarEnd);
         assert!(error.reason.contains("no-such-host.invalid has no address"), "{error}");
         assert!(Address::parse("127.0.0.1").unwrap().resolve().unwrap()[0].ip().is_loopback());
     }

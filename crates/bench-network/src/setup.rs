@@ -3,48 +3,53 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-use super::job::Job;
-use super::near_end::Place;
+use super::job::NetworkJob;
+use super::near_end::ServerLocation;
 use super::path::Path;
-use super::server::{Server, source_address};
-use super::{Placement, amount};
+use super::server::{ServerAddress, source_address};
+use super::{EndPlacement, amount};
 use plimsoll_bench_api::{Context, counts};
 use plimsoll_machine::Machine;
 use plimsoll_model::case::{Case, Value};
 use plimsoll_model::plan::Group;
 use plimsoll_model::sample::CannotMeasure;
-use plimsoll_server::wire::Key;
+use plimsoll_server::wire::SharedKey;
 
 /// Location and affinity of both ends of a case.
 #[derive(Clone, Debug)]
-pub struct Setup {
+pub struct NetworkSetup {
     /// Location of the server.
-    pub place: Place,
+    pub place: ServerLocation,
     /// Source address of the client.
     pub from: Option<IpAddr>,
     /// CPUs of the threads.
-    pub placement: Placement,
+    pub placement: EndPlacement,
     machine: Option<Machine>,
 }
 
-impl Setup {
+impl NetworkSetup {
     /// Creates the setup of a case. Fails if this program's own file is not found.
-    pub fn of(job: &Job, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
-        let key = cx.options.key.clone().unwrap_or_else(Key::open);
+    pub fn of(job: &NetworkJob, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
+        let key = cx.options.key.clone().unwrap_or_else(SharedKey::open);
         let setup = match job.server.clone() {
-            Some(Server::Plimsoll(address) | Server::Iperf3(address)) => {
-                let placement = Placement::apart(cx.machine);
-                Setup { place: Place::Server { address, key }, from: None, placement, machine: None }
+            Some(ServerAddress::Plimsoll(address) | ServerAddress::Iperf3(address)) => {
+                let placement = EndPlacement::apart(cx.machine);
+                NetworkSetup {
+                    place: ServerLocation::Server { address, key },
+                    from: None,
+                    placement,
+                    machine: None,
+                }
             }
-            None => Setup::private(super::own_program()?, Placement::on_two_cores(cx.machine)),
+            None => NetworkSetup::private(super::own_program()?, EndPlacement::on_two_cores(cx.machine)),
         };
-        Ok(Setup { from: job.from, machine: Some(cx.machine.clone()), ..setup })
+        Ok(NetworkSetup { from: job.from, machine: Some(cx.machine.clone()), ..setup })
     }
 
     /// Replaces the placement if the server is private; a remote server places its threads itself.
     #[must_use]
-    pub fn placed(mut self, placement: Placement) -> Self {
-        if let Place::Private { cpus, .. } = &mut self.place {
+    pub fn placed(mut self, placement: EndPlacement) -> Self {
+        if let ServerLocation::Private { cpus, .. } = &mut self.place {
             *cpus = placement.far.clone();
             self.placement = placement;
         }
@@ -60,9 +65,9 @@ impl Setup {
     }
 
     /// Creates the setup with a private server that runs `program`.
-    pub fn private(program: PathBuf, placement: Placement) -> Self {
-        Setup {
-            place: Place::Private { program, cpus: placement.far.clone() },
+    pub fn private(program: PathBuf, placement: EndPlacement) -> Self {
+        NetworkSetup {
+            place: ServerLocation::Private { program, cpus: placement.far.clone() },
             from: None,
             placement,
             machine: None,
@@ -115,7 +120,7 @@ fn check(key: &str, value: &Value) -> Result<(), String> {
         false => Err(format!("must be between {} and {}: {n} is not", range.start(), range.end())),
     };
     match (key, value) {
-        ("server", Value::Word(word)) => Server::parse(word).map(|_| ()),
+        ("server", Value::Word(word)) => ServerAddress::parse(word).map(|_| ()),
         ("bind", Value::Word(word)) => match source_address(word) {
             Some(_) => Ok(()),
             None => Err(format!(

@@ -9,7 +9,7 @@ use super::warning::NetworkWarning;
 use plimsoll_model::sample::{CannotMeasure, Facts, Numbers};
 use plimsoll_server::traffic::nanos;
 use plimsoll_server::wire::{Course, Direction};
-use plimsoll_stats::{Bucket, Stretch};
+use plimsoll_stats::{ArrivalStretch, Bucket};
 
 const PAUSE: Duration = Duration::from_millis(250);
 /// Share of the refilled tokens that must be seen again.
@@ -32,7 +32,7 @@ pub(super) struct Watch {
     direction: Direction,
     /// Whether the path may have a bucket. Loopback without a shaper has none.
     watches: bool,
-    ways: [Vec<Vec<Stretch>>; 2],
+    ways: [Vec<Vec<ArrivalStretch>>; 2],
     found: [Option<Bucket>; 2],
     tried: usize,
     /// Samples whose result still contains the burst.
@@ -40,9 +40,9 @@ pub(super) struct Watch {
 }
 
 /// Returns the arrivals of one direction of a transfer that started at `at` seconds.
-fn stretches(course: &Course, at: f64) -> impl Iterator<Item = Stretch> {
+fn stretches(course: &Course, at: f64) -> impl Iterator<Item = ArrivalStretch> {
     let seconds = course.width as f64 * 1e-9;
-    course.bytes.iter().enumerate().map(move |(number, bytes)| Stretch {
+    course.bytes.iter().enumerate().map(move |(number, bytes)| ArrivalStretch {
         from: at + number as f64 * seconds,
         seconds,
         amount: *bytes as f64 * 8.0,
@@ -128,7 +128,7 @@ impl Watch {
         }
         let one = |(found, (course, whole)): (&Option<Bucket>, &(&Course, f64))| match found {
             Some(found) => {
-                let course: Vec<Stretch> = stretches(course, 0.0).collect();
+                let course: Vec<ArrivalStretch> = stretches(course, 0.0).collect();
                 plimsoll_stats::sustained(&course, found.base)
             }
             None => Some(*whole),
@@ -177,7 +177,7 @@ fn filled(step: &Bucket) -> f64 {
 }
 
 /// Returns the bucket that the transfers show, all with their pauses or the last one alone.
-fn step(transfers: &[Vec<Stretch>]) -> Option<Bucket> {
+fn step(transfers: &[Vec<ArrivalStretch>]) -> Option<Bucket> {
     plimsoll_stats::bucket(&transfers.concat()).or_else(|| plimsoll_stats::bucket(transfers.last()?))
 }
 
@@ -196,7 +196,7 @@ fn proofs(
     before: Option<[Option<f64>; 2]>,
 ) -> [Option<f64>; 2] {
     let one = |way: usize| {
-        let again: Vec<Stretch> = stretches(courses.get(way)?, 0.0).collect();
+        let again: Vec<ArrivalStretch> = stretches(courses.get(way)?, 0.0).collect();
         let base = proof(&steps[way]?, &again)?;
         match before {
             Some(before) => Some(base.max(before[way]?)),
@@ -207,7 +207,7 @@ fn proofs(
 }
 
 /// Base rate, if a transfer after a pause shows the refilled tokens and then the base rate again.
-fn proof(step: &Bucket, again: &[Stretch]) -> Option<f64> {
+fn proof(step: &Bucket, again: &[ArrivalStretch]) -> Option<f64> {
     let burst = plimsoll_stats::burst(again, step.base)?;
     let rate = plimsoll_stats::sustained(again, step.base)?;
     let is_same = (rate / step.base - 1.0).abs() <= SAME;
@@ -327,7 +327,7 @@ mod tests {
     }
 
     fn finds(rounds: usize, mut next: impl FnMut(bool) -> Course) -> bool {
-        let first: Vec<Stretch> = stretches(&next(true), 0.0).collect();
+        let first: Vec<ArrivalStretch> = stretches(&next(true), 0.0).collect();
         let steps = [step(&[first]), None];
         let mut bases = steps[0].map(|step| [Some(step.base), None]);
         for round in 0..rounds {

@@ -19,7 +19,7 @@ fn lists_become_cases() {
     let group = Group::default();
     assert_eq!(ids(&Tcp, &group).unwrap(), ["network.tcp/message=128K/streams=1/direction=up"]);
     assert_eq!(
-        ids(&Latency, &group).unwrap(),
+        ids(&NetworkLatency, &group).unwrap(),
         ["network.latency/protocol=tcp/message=1/streams=1/mode=block"]
     );
     let group = Group::default()
@@ -33,11 +33,16 @@ fn lists_become_cases() {
 fn messages_up_to_the_largest_datagram_are_cases_and_larger_ones_are_refused() {
     let sized = |bytes| Group::default().with("message", vec![Value::Size(bytes)]);
     let by = |protocol, bytes| sized(bytes).with("protocol", vec![word(protocol)]);
-    assert!(ids(&Udp, &sized(65_507)).is_ok() && ids(&Latency, &by("udp", 65_507)).is_ok());
-    assert!(ids(&Latency, &by("tcp", 1 << 20)).is_ok() && ids(&Latency, &by("connect", 1 << 20)).is_ok());
-    for error in
-        [ids(&Udp, &sized(65_536)), ids(&Latency, &by("udp", 65_508)), ids(&Latency, &by("icmp", 65_536))]
-    {
+    assert!(ids(&Udp, &sized(65_507)).is_ok() && ids(&NetworkLatency, &by("udp", 65_507)).is_ok());
+    assert!(
+        ids(&NetworkLatency, &by("tcp", 1 << 20)).is_ok()
+            && ids(&NetworkLatency, &by("connect", 1 << 20)).is_ok()
+    );
+    for error in [
+        ids(&Udp, &sized(65_536)),
+        ids(&NetworkLatency, &by("udp", 65_508)),
+        ids(&NetworkLatency, &by("icmp", 65_536)),
+    ] {
         let error = error.unwrap_err();
         assert!(error.starts_with("message") && error.contains("between 1 and 65507"), "{error}");
     }
@@ -83,34 +88,34 @@ fn wrong_values_are_refused_with_what_would_be_right() {
         ("timeout", Value::Time(std::time::Duration::ZERO)),
         ("interval", Value::Time(std::time::Duration::ZERO)),
     ] {
-        let error = ids(&Latency, &Group::default().with(key, vec![value])).unwrap_err();
+        let error = ids(&NetworkLatency, &Group::default().with(key, vec![value])).unwrap_err();
         assert!(error.starts_with(key) && error.contains(" must be "), "{error}");
     }
     let both = Group::default().with("search", vec![word("lossless")]).with("rate", vec![Value::Rate(1e6)]);
     assert!(ids(&Udp, &both).unwrap_err().contains("--search"));
     let loaded = Group::default().with("protocol", vec![word("icmp")]).with("load", vec![word("up")]);
-    assert!(ids(&Latency, &loaded).unwrap_err().starts_with("--load"));
+    assert!(ids(&NetworkLatency, &loaded).unwrap_err().starts_with("--load"));
 }
 
 #[test]
 fn a_far_end_that_is_none_is_a_far_end_failure() {
     let open = |program: &str| {
-        FarEnd::open(&Setup::private(program.into(), Placement::default()).place, None).unwrap_err()
+        FarEnd::open(&NetworkSetup::private(program.into(), EndPlacement::default()).place, None).unwrap_err()
     };
     // `true` ignores its input and prints nothing; `cat` returns the orders.
     for program in ["/bin/true", "/bin/cat"] {
         let error = open(program);
-        assert_eq!(error.cause, plimsoll_model::sample::Cause::FarEnd, "{error}");
+        assert_eq!(error.cause, plimsoll_model::sample::FailureCause::FarEnd, "{error}");
         assert_eq!(error.reason.lines().count(), 1);
     }
-    assert_eq!(open("/nonexistent").cause, plimsoll_model::sample::Cause::Environment);
+    assert_eq!(open("/nonexistent").cause, plimsoll_model::sample::FailureCause::Environment);
 }
 
 #[test]
 fn both_ends_on_one_cpu_are_told_of() {
-    let one = Placement { near: Cpus(vec![0]), far: Cpus(vec![0]) };
+    let one = EndPlacement { near: PinnedCpus(vec![0]), far: PinnedCpus(vec![0]) };
     let address = SocketAddr::from(([127, 0, 0, 1], 1));
     assert_eq!(one.facts("loopback", address).warnings[0].code(), "ends-share-cpu");
-    let two = Placement { near: Cpus(vec![0]), far: Cpus(vec![1]) };
+    let two = EndPlacement { near: PinnedCpus(vec![0]), far: PinnedCpus(vec![1]) };
     assert!(two.facts("loopback", address).warnings.is_empty());
 }

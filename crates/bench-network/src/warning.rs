@@ -30,15 +30,15 @@ pub(super) enum NetworkWarning {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Holder {
     /// A queueing discipline for outgoing packets.
-    Shaper(Kernel),
+    Shaper(KernelSide),
     /// A policer of incoming packets.
-    Policer(Kernel),
+    Policer(KernelSide),
     /// The server's `--max-rate`.
     ServerCap,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Kernel {
+pub(super) enum KernelSide {
     /// This machine, with the interface.
     Ours { interface: String },
     /// The server.
@@ -134,7 +134,7 @@ impl Holder {
     }
 }
 
-impl Kernel {
+impl KernelSide {
     fn whose(&self) -> &'static str {
         match self {
             Self::Ours { .. } => "this machine's kernel",

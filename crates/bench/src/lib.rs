@@ -187,7 +187,7 @@ mod tests {
         for benchmark in benchmarks() {
             for Candidate { case, .. } in benchmark.cases(&machine, &Group::default()).unwrap() {
                 let metric = benchmark.metrics(&case)[0].name;
-                let evidence = limit::Evidence::default();
+                let evidence = limit::LimitEvidence::default();
                 let question =
                     Question { machine: &machine, case: &case, metric, samples: &samples, evidence };
                 let limits = limits(&question);

@@ -5,12 +5,12 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use plimsoll_bench_api::{
-    Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, Ready,
+    Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, PreparedCase,
 };
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 use plimsoll_model::plan::Group;
-use plimsoll_model::sample::{Amount, CannotMeasure, Sample};
+use plimsoll_model::sample::{CannotMeasure, Sample, SampleAmount};
 use plimsoll_units::quantity::Unit;
 
 const LATENCY: &str = "latency";
@@ -40,7 +40,7 @@ impl Benchmark for Null {
         Ok(vec![Candidate::new(Case::of(self.name()), Ok(()))])
     }
 
-    fn prepare(&self, _: &Case, _: &Parsed, _: &Context<'_>) -> Ready {
+    fn prepare(&self, _: &Case, _: &Parsed, _: &Context<'_>) -> PreparedCase {
         Ok(Box::new(Idle { done: 0 }))
     }
 }
@@ -58,7 +58,7 @@ impl Idle {
 }
 
 impl Prepared for Idle {
-    fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
+    fn sample(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
         const BATCH: u64 = 1024;
         let begun = Instant::now();
         let before = self.done;
@@ -67,8 +67,8 @@ impl Prepared for Idle {
                 self.nothing();
             }
             let enough = match amount {
-                Amount::Work(n) => self.done - before >= n,
-                Amount::Seconds(s) => begun.elapsed().as_secs_f64() >= s,
+                SampleAmount::Work(n) => self.done - before >= n,
+                SampleAmount::Seconds(s) => begun.elapsed().as_secs_f64() >= s,
             };
             if enough {
                 break;

@@ -2,10 +2,10 @@
 
 use plimsoll_machine::Machine;
 use plimsoll_model::limit::user::UserLimits;
-use plimsoll_model::limit::{Evidence, Kind, Limit, Question, Source};
-use plimsoll_reference::stated::{Figure, Like, Subject};
+use plimsoll_model::limit::{Limit, LimitEvidence, LimitKind, LimitSource, Question};
+use plimsoll_reference::stated::{Like, StatedFigure, Subject};
 
-use crate::{Cause, Place};
+use crate::{CheckedMachine, ImpossibleCause};
 
 /// Highest clock in Hz of any processor sold (Intel Core i9-14900KS, 6.2 GHz, 2024). Files do not
 /// contain the clock, and a limit at a lower one could wrongly make a figure impossible.
@@ -15,13 +15,13 @@ pub(crate) const HIGHEST_CLOCK: f64 = 6.2e9;
 const MOST_THREADS: u64 = 1 << 16;
 
 #[derive(Debug, Default)]
-pub(crate) struct Held {
+pub(crate) struct HeldFigure {
     pub(crate) limit: Option<Limit>,
     pub(crate) why_not: Option<String>,
     /// Cause and reason that the file proves, whatever the limit.
-    pub(crate) sure: Option<(Cause, String)>,
+    pub(crate) sure: Option<(ImpossibleCause, String)>,
     /// Cause and reason that the file suggests if the figure is past the limit.
-    pub(crate) likely: Option<(Cause, String)>,
+    pub(crate) likely: Option<(ImpossibleCause, String)>,
     /// Possible causes if the file shows none.
     pub(crate) possible: &'static str,
     /// Reason why the figure cannot be judged though it is within the limit.
@@ -33,43 +33,51 @@ pub(crate) struct Held {
     pub(crate) spare: f64,
 }
 
-impl Held {
+impl HeldFigure {
     pub(crate) fn unknown(why: impl Into<String>) -> Self {
         Self { why_not: Some(why.into()), ..Self::default() }
     }
 }
 
 /// Derives the limit of a figure: the most permissive one of the cases that `alternatives` returns.
-pub(crate) fn ask(figure: &Figure, place: &Place<'_>, alternatives: impl Fn(&Like) -> Vec<Like>) -> Held {
+pub(crate) fn ask(
+    figure: &StatedFigure,
+    place: &CheckedMachine<'_>,
+    alternatives: impl Fn(&Like) -> Vec<Like>,
+) -> HeldFigure {
     ask_of(figure, place.machine, alternatives)
 }
 
-pub(crate) fn ask_of(figure: &Figure, machine: &Machine, alternatives: impl Fn(&Like) -> Vec<Like>) -> Held {
+pub(crate) fn ask_of(
+    figure: &StatedFigure,
+    machine: &Machine,
+    alternatives: impl Fn(&Like) -> Vec<Like>,
+) -> HeldFigure {
     let like = match &figure.like {
         Ok(like) if like.case.threads() as u64 > MOST_THREADS => {
-            return Held::unknown("it states more threads than any machine runs");
+            return HeldFigure::unknown("it states more threads than any machine runs");
         }
         Ok(like) => like,
-        Err(why) => return Held::unknown(why.clone()),
+        Err(why) => return HeldFigure::unknown(why.clone()),
     };
     let found: Vec<Limit> =
         alternatives(like).iter().filter_map(|like| physical(limits(machine, like))).collect();
     let known = found.iter().filter(|limit| limit.value.is_some_and(|value| value > 0.0));
     let room = |limit: &&Limit| match limit.kind {
-        Kind::Ceiling => limit.value.unwrap_or(0.0),
-        Kind::Floor => -limit.value.unwrap_or(0.0),
+        LimitKind::Ceiling => limit.value.unwrap_or(0.0),
+        LimitKind::Floor => -limit.value.unwrap_or(0.0),
     };
     match known.max_by(|a, b| room(a).total_cmp(&room(b))) {
-        Some(limit) => Held { limit: Some(limit.clone()), ..Held::default() },
+        Some(limit) => HeldFigure { limit: Some(limit.clone()), ..HeldFigure::default() },
         None => {
             let reason = found.into_iter().find_map(|limit| limit.reason);
-            Held::unknown(reason.unwrap_or_else(|| "plimsoll derives no limit for it".to_owned()))
+            HeldFigure::unknown(reason.unwrap_or_else(|| "plimsoll derives no limit for it".to_owned()))
         }
     }
 }
 
 /// Returns the user's limit for a figure; of several the one with the highest share.
-pub(crate) fn given(figure: &Figure, limits: &UserLimits) -> Option<Limit> {
+pub(crate) fn given(figure: &StatedFigure, limits: &UserLimits) -> Option<Limit> {
     let like = figure.like.as_ref().ok()?;
     let metric = plimsoll_bench::metric(&like.case, like.metric)?;
     let share = |limit: &Limit| limit.value.map_or(0.0, |value| limit.share(figure.value, value));
@@ -78,7 +86,7 @@ pub(crate) fn given(figure: &Figure, limits: &UserLimits) -> Option<Limit> {
 
 fn limits(machine: &Machine, like: &Like) -> Vec<Limit> {
     let samples = [like.sample.clone()];
-    let evidence = Evidence::default();
+    let evidence = LimitEvidence::default();
     plimsoll_bench::limits(&Question {
         machine,
         case: &like.case,
@@ -98,25 +106,25 @@ fn physical(limits: Vec<Limit>) -> Option<Limit> {
 /// Returns `Ok` if a figure past this limit is impossible, else what else can explain it.
 pub(crate) fn binding(
     limit: &Limit,
-    figure: &Figure,
+    figure: &StatedFigure,
     share: f64,
     explained: bool,
-    place: &Place<'_>,
+    place: &CheckedMachine<'_>,
 ) -> Result<(), String> {
     /// Sockets of the host per socket that a guest sees, at most.
     const HIDDEN_SOCKETS: f64 = 2.0;
-    if limit.source == Source::User {
+    if limit.source == LimitSource::User {
         return Ok(());
     }
     if limit.is_promise {
         return Err("past a rating, which is a promise and no physical limit".to_owned());
     }
-    if limit.source == Source::Inferred {
+    if limit.source == LimitSource::Inferred {
         return Err("past the limit, which is inferred and may be wrong".to_owned());
     }
     let guest = place.machine.virtualisation.is_virtual != Some(false);
     match figure.subject {
-        Subject::Disk(_) if limit.kind == Kind::Floor => {
+        Subject::Disk(_) if limit.kind == LimitKind::Floor => {
             Err("below the mean time of half a turn, which the disk's own cache passes too".to_owned())
         }
         Subject::Disk(_) | Subject::Link(_) if guest => Err(

@@ -1,17 +1,17 @@
 //! Core figures: limited by what the cores start per cycle at [`HIGHEST_CLOCK`].
 
 use plimsoll_metal::isa::Isa;
-use plimsoll_model::limit::{Input, Kind, Limit, Source};
-use plimsoll_reference::stated::{CoreUse, Figure, Like};
+use plimsoll_model::limit::{Input, Limit, LimitKind, LimitSource};
+use plimsoll_reference::stated::{CoreUse, Like, StatedFigure};
 use plimsoll_units::quantity::significant;
 
-use crate::ask::{HIGHEST_CLOCK, Held, ask};
-use crate::{Cause, Place};
+use crate::ask::{HIGHEST_CLOCK, HeldFigure, ask};
+use crate::{CheckedMachine, ImpossibleCause};
 
 /// Tolerated ratio of busy threads, by the times in a file, to the threads that it states.
 const THREADS_TOLERANCE: f64 = 1.15;
 
-pub(crate) fn held(figure: &Figure, used: &CoreUse, place: &Place<'_>) -> Held {
+pub(crate) fn held(figure: &StatedFigure, used: &CoreUse, place: &CheckedMachine<'_>) -> HeldFigure {
     let mut held = match used.remainders.filter(|remainders| *remainders > 0.0) {
         Some(remainders) => of_remainders(figure, used.threads, remainders, place),
         None => ask(figure, place, alternatives),
@@ -20,13 +20,21 @@ pub(crate) fn held(figure: &Figure, used: &CoreUse, place: &Place<'_>) -> Held {
     held.possible = "work that was counted twice, the figure of many threads taken for one, an accelerator, bits and bytes confused";
     held.sure = used.by_time.filter(|busy| *busy > used.threads * THREADS_TOLERANCE + 0.1).map(|busy| {
         let (busy, threads) = (significant(busy, 3), significant(used.threads, 3));
-        (Cause::ManyThreads, format!("the latencies show {busy} busy threads; the file states {threads}"))
+        (
+            ImpossibleCause::ManyThreads,
+            format!("the latencies show {busy} busy threads; the file states {threads}"),
+        )
     });
     held
 }
 
 /// Limit of work in integer remainders: at most one integer division starts per cycle.
-fn of_remainders(figure: &Figure, threads: f64, remainders: f64, place: &Place<'_>) -> Held {
+fn of_remainders(
+    figure: &StatedFigure,
+    threads: f64,
+    remainders: f64,
+    place: &CheckedMachine<'_>,
+) -> HeldFigure {
     let cpus = threads.max(1.0).min(place.machine.cpu.allowed.len().max(1) as f64);
     let inputs = vec![
         Input::new("cpus", cpus, "1", "threads of the file, at most the CPUs of this machine"),
@@ -40,10 +48,10 @@ fn of_remainders(figure: &Figure, threads: f64, remainders: f64, place: &Place<'
         "{rate} events a second of {each} integer remainders each are more than a remainder a cycle: the loop was optimised away, \
          or its events were not counted by their work"
     );
-    Held {
-        limit: Some(Limit::fixed(Kind::Ceiling, Source::Derived, value, formula, inputs)),
-        likely: Some((Cause::NotDone, not_done)),
-        ..Held::default()
+    HeldFigure {
+        limit: Some(Limit::fixed(LimitKind::Ceiling, LimitSource::Derived, value, formula, inputs)),
+        likely: Some((ImpossibleCause::NotDone, not_done)),
+        ..HeldFigure::default()
     }
 }
 

@@ -2,14 +2,14 @@
 
 mod place;
 
-use plimsoll_machine::disk::{DiskKind, Link};
+use plimsoll_machine::disk::{DiskKind, DiskLink};
 use plimsoll_machine::{Disk, Machine};
-use plimsoll_reference::stated::{Counted, DiskUse, Figure, Like};
+use plimsoll_reference::stated::{DiskCounters, DiskUse, Like, StatedFigure};
 use plimsoll_units::quantity::{Quantity, Unit, percent, significant};
 
-use crate::ask::{Held, ask_of};
-use crate::{Cause, Place};
-use place::{Behind, Nothing};
+use crate::ask::{HeldFigure, ask_of};
+use crate::{CheckedMachine, ImpossibleCause};
+use place::{Behind, UnknownDisk};
 
 /// Least assumed maximum request of a disk in bytes, which may have been set differently then. The
 /// kernel's default is 1.25 MiB, 4 MiB since 6.16 (`BLK_DEF_MAX_SECTORS_CAP`).
@@ -28,13 +28,13 @@ const SOONEST: f64 = 2e-6;
 /// Maximum random transfers/s of a rotating disk: four per rotation at 15,000 rpm, by reordering.
 const MOST_MOVES: f64 = 1000.0;
 
-pub(crate) fn held(figure: &Figure, used: &DiskUse, place: &Place<'_>) -> Held {
+pub(crate) fn held(figure: &StatedFigure, used: &DiskUse, place: &CheckedMachine<'_>) -> HeldFigure {
     if let Some(client) = &used.client {
-        let counts = Shown { figure, used, place, behind: None }.by_counts();
+        let counts = FigureOfDisks { figure, used, place, behind: None }.by_counts();
         let why = format!(
             "its job ran on {client}: check it there, or name that machine's saved file with --machine"
         );
-        let held = Held { sure: counts, ..Held::unknown(why) };
+        let held = HeldFigure { sure: counts, ..HeldFigure::unknown(why) };
         if !place.is_named || held.sure.is_some() {
             return held;
         }
@@ -42,11 +42,11 @@ pub(crate) fn held(figure: &Figure, used: &DiskUse, place: &Place<'_>) -> Held {
     let behind = place::behind(used, place);
     let mut held = match &behind {
         Ok(Behind { machine, .. }) => ask_of(figure, machine, |like: &Like| vec![like.clone()]),
-        Err(Nothing { why, .. }) => Held::unknown(why.clone()),
+        Err(UnknownDisk { why, .. }) => HeldFigure::unknown(why.clone()),
     };
-    let shown = Shown { figure, used, place, behind: behind.as_ref().ok() };
+    let shown = FigureOfDisks { figure, used, place, behind: behind.as_ref().ok() };
     held.sure = match &behind {
-        Err(Nothing { is: Some(cause), why }) => Some((*cause, why.clone())),
+        Err(UnknownDisk { is: Some(cause), why }) => Some((*cause, why.clone())),
         _ => shown.by_counts(),
     };
     held.likely = likely(used, behind.as_ref().ok());
@@ -58,16 +58,16 @@ pub(crate) fn held(figure: &Figure, used: &DiskUse, place: &Place<'_>) -> Held {
     held
 }
 
-struct Shown<'a> {
-    figure: &'a Figure,
+struct FigureOfDisks<'a> {
+    figure: &'a StatedFigure,
     used: &'a DiskUse,
-    place: &'a Place<'a>,
+    place: &'a CheckedMachine<'a>,
     behind: Option<&'a Behind>,
 }
 
-impl Shown<'_> {
-    fn by_counts(&self) -> Option<(Cause, String)> {
-        let Self { used, place: Place { machine, .. }, .. } = self;
+impl FigureOfDisks<'_> {
+    fn by_counts(&self) -> Option<(ImpossibleCause, String)> {
+        let Self { used, place: CheckedMachine { machine, .. }, .. } = self;
         self.cached().or_else(|| compressed(used, machine)).or_else(|| self.unwritten())
     }
 
@@ -79,32 +79,32 @@ impl Shown<'_> {
             return 0.0;
         };
         let speeds: Option<f64> =
-            behind.disks().iter().map(|disk| disk.link.as_ref().map(Link::coded_bit_per_s)).sum();
+            behind.disks().iter().map(|disk| disk.link.as_ref().map(DiskLink::coded_bit_per_s)).sum();
         let speed = speeds.filter(|speed| *speed > 0.0).map(|speed| speed / 8.0);
         speed.zip(self.used.block).map_or(0.0, |(speed, block)| block / speed)
     }
 
     /// Detects answers of the page cache by the disk's counts or a latency.
-    fn cached(&self) -> Option<(Cause, String)> {
-        let Self { figure, used, place: Place { machine, .. }, .. } = self;
+    fn cached(&self) -> Option<(ImpossibleCause, String)> {
+        let Self { figure, used, place: CheckedMachine { machine, .. }, .. } = self;
         // Persistent memory may be read without the page cache even without O_DIRECT (DAX).
-        if used.cached != Some(true) || used.counted.iter().any(Counted::is_memory) {
+        if used.cached != Some(true) || used.counted.iter().any(DiskCounters::is_memory) {
             return None;
         }
         if let Some(Short::Sure(text)) = short(figure, used, machine) {
-            return Some((Cause::PageCache, format!("buffered (direct=0): {text}")));
+            return Some((ImpossibleCause::PageCache, format!("buffered (direct=0): {text}")));
         }
         // A rate includes the wait for the disk, a latency does not.
         let waits = used.writes && used.syncs && figure.unit != Unit::Second;
         let took = sooner(used, self.crossing())
-            .filter(|_| !waits && Counts::of(used, machine).is_none_or(|_| is_short(used)))?;
-        Some((Cause::PageCache, format!("buffered (direct=0), and {took}")))
+            .filter(|_| !waits && DiskCounts::of(used, machine).is_none_or(|_| is_short(used)))?;
+        Some((ImpossibleCause::PageCache, format!("buffered (direct=0), and {took}")))
     }
 
     /// Detects direct reads that reached no disk.
-    fn unwritten(&self) -> Option<(Cause, String)> {
+    fn unwritten(&self) -> Option<(ImpossibleCause, String)> {
         let Self { figure, used, place, .. } = self;
-        if !used.reads_directly || used.counted.iter().any(Counted::is_memory) {
+        if !used.reads_directly || used.counted.iter().any(DiskCounters::is_memory) {
             return None;
         }
         // Without the tool's counts, the user must have named a machine whose disks are known.
@@ -118,7 +118,7 @@ impl Shown<'_> {
         let text = format!(
             "direct=1, but {shown}: reads of what was never written (a hole, or space that is only allocated) ask no disk"
         );
-        Some((Cause::Unwritten, text))
+        Some((ImpossibleCause::Unwritten, text))
     }
 
     fn has_disks(&self) -> bool {
@@ -165,9 +165,9 @@ impl Shown<'_> {
 
     /// Detects data that the page cache may hold if no disk counts are available.
     fn answered_by_memory(&self) -> Option<String> {
-        let Self { used, place: Place { machine, .. }, .. } = self;
+        let Self { used, place: CheckedMachine { machine, .. }, .. } = self;
         let waits = used.writes && used.syncs;
-        if used.cached != Some(true) || waits || Counts::of(used, machine).is_some() {
+        if used.cached != Some(true) || waits || DiskCounts::of(used, machine).is_some() {
             return None;
         }
         let memory = machine.memory.total_bytes.map(|bytes| bytes as f64);
@@ -220,8 +220,8 @@ fn is_short(used: &DiskUse) -> bool {
 }
 
 /// Detects that the disks did too little. Their counts are of all jobs and may lack the run's end.
-fn short(figure: &Figure, used: &DiskUse, machine: &Machine) -> Option<Short> {
-    let Counts { disks, bytes, requests } = Counts::of(used, machine)?;
+fn short(figure: &StatedFigure, used: &DiskUse, machine: &Machine) -> Option<Short> {
+    let DiskCounts { disks, bytes, requests } = DiskCounts::of(used, machine)?;
     let verb = if used.writes { "wrote" } else { "read" };
     let waits = used.writes && used.syncs;
     let late = used.seconds.map_or(1.0, |seconds| (LAG / seconds).min(1.0));
@@ -254,9 +254,9 @@ fn short(figure: &Figure, used: &DiskUse, machine: &Machine) -> Option<Short> {
 }
 
 /// Detects that compressible data made the disk move less than counted.
-fn compressed(used: &DiskUse, machine: &Machine) -> Option<(Cause, String)> {
+fn compressed(used: &DiskUse, machine: &Machine) -> Option<(ImpossibleCause, String)> {
     let option = used.compressible.as_ref()?;
-    let Counts { disks, bytes, .. } = Counts::of(used, machine)?;
+    let DiskCounts { disks, bytes, .. } = DiskCounts::of(used, machine)?;
     let late = used.seconds.map_or(1.0, |seconds| (LAG / seconds).min(1.0));
     let few = bytes + used.own * late < used.own * LEAST_SHARE;
     let less = used.own >= LEAST_MOVED && bytes > 0.0 && few && !is_short(used);
@@ -266,12 +266,12 @@ fn compressed(used: &DiskUse, machine: &Machine) -> Option<(Cause, String)> {
             shown(used.own),
             shown(bytes)
         );
-        (Cause::Compressed, text)
+        (ImpossibleCause::Compressed, text)
     })
 }
 
 /// Kernel counts of the disks in a figure's direction.
-struct Counts {
+struct DiskCounts {
     disks: String,
     /// Upper bound of the bytes moved.
     bytes: f64,
@@ -279,11 +279,11 @@ struct Counts {
     requests: f64,
 }
 
-impl Counts {
+impl DiskCounts {
     /// Returns `None` if the kernel does not count all transfers.
     fn of(used: &DiskUse, machine: &Machine) -> Option<Self> {
         // Multipath NVMe devices count nothing; persistent memory may be read without requests.
-        let blind = |disk: &Counted| disk.is_memory() || disk.silent && disk.name.starts_with("nvme");
+        let blind = |disk: &DiskCounters| disk.is_memory() || disk.silent && disk.name.starts_with("nvme");
         if used.counted.is_empty() || used.counted.iter().any(blind) {
             return None;
         }
@@ -291,7 +291,7 @@ impl Counts {
             let own = machine.disks.iter().find(|disk| disk.name == name)?.max_request_bytes?;
             Some(own as f64)
         };
-        let most = |disk: &Counted| {
+        let most = |disk: &DiskCounters| {
             disk.bytes
                 .unwrap_or_else(|| disk.requests * request(&disk.name).unwrap_or(0.0).max(LARGEST_REQUEST))
         };
@@ -305,26 +305,26 @@ impl Counts {
 }
 
 /// Returns the probable cause for a figure past the limit.
-fn likely(used: &DiskUse, behind: Option<&Behind>) -> Option<(Cause, String)> {
+fn likely(used: &DiskUse, behind: Option<&Behind>) -> Option<(ImpossibleCause, String)> {
     if used.cached == Some(true) {
         let text = "past the disk's link, and buffered (direct=0): the page cache answered".to_owned();
-        return Some((Cause::PageCache, text));
+        return Some((ImpossibleCause::PageCache, text));
     }
     if let Some(layer) = behind.and_then(|behind| behind.looped.as_ref()) {
         let text = format!(
             "past the disk's link, and {layer} is a loop device: the page cache of the file behind it answered"
         );
-        return Some((Cause::PageCache, text));
+        return Some((ImpossibleCause::PageCache, text));
     }
     if let Some(option) = behind.and_then(|behind| behind.compresses.as_ref()) {
         let text = format!(
             "past the disk's link, and the file system is mounted with {option}: less was moved than counted"
         );
-        return Some((Cause::Compressed, text));
+        return Some((ImpossibleCause::Compressed, text));
     }
     let option = used.compressible.as_ref()?;
     let text = format!("past the disk's link, and {option}: less was moved than counted");
-    Some((Cause::Compressed, text))
+    Some((ImpossibleCause::Compressed, text))
 }
 
 fn shown(bytes: f64) -> Quantity {

@@ -18,23 +18,25 @@ mod verdict;
 use plimsoll_reference::Account;
 use plimsoll_reference::impossible;
 
-use ask::Held;
+use ask::HeldFigure;
 use plimsoll_machine::{Machine, Root};
-use plimsoll_model::limit::Kind;
+use plimsoll_model::limit::LimitKind;
 use plimsoll_model::limit::user::UserLimits;
-use plimsoll_reference::stated::{Figure, Origin, Stated, Subject};
+use plimsoll_reference::stated::{Stated, StatedFigure, StatedMachine, Subject};
 use plimsoll_units::quantity::{Quantity, Unit, significant};
 
 pub use own::check_measurements;
 pub use read::{MOST_BYTES, contents};
-pub use verdict::{Bound, Cause, Checked, Document, Row, Unread, Verdict};
+pub use verdict::{
+    CheckDocument, Checked, CheckedFigure, ImpossibleCause, LimitShown, Plausibility, UnreadResult,
+};
 
 /// Ratio to a limit above which a figure is past it, as in `result::evaluate`.
 const LIMIT_TOLERANCE: f64 = 1.02;
 
 /// Machine that figures are checked against.
 #[derive(Clone, Copy)]
-pub struct Place<'a> {
+pub struct CheckedMachine<'a> {
     /// Discovered description.
     pub machine: &'a Machine,
     /// Root of the file tree that the description was read from.
@@ -46,9 +48,9 @@ pub struct Place<'a> {
 }
 
 /// Checks all figures of a result; `document` is its number, from 1, in a file with several.
-pub fn check(file: &str, document: Option<usize>, stated: &Stated, place: &Place<'_>) -> Checked {
+pub fn check(file: &str, document: Option<usize>, stated: &Stated, place: &CheckedMachine<'_>) -> Checked {
     let foreign = foreign(&stated.origin, place);
-    let of_another = |figure: &Figure| foreign.clone().or_else(|| crowded(figure, place.machine));
+    let of_another = |figure: &StatedFigure| foreign.clone().or_else(|| crowded(figure, place.machine));
     let rows =
         stated.figures.iter().map(|figure| judged(figure, place, of_another(figure).as_deref())).collect();
     Checked {
@@ -62,7 +64,7 @@ pub fn check(file: &str, document: Option<usize>, stated: &Stated, place: &Place
 }
 
 /// Returns why the file comes from another machine, if it shows its origin.
-fn foreign(origin: &Origin, place: &Place<'_>) -> Option<String> {
+fn foreign(origin: &StatedMachine, place: &CheckedMachine<'_>) -> Option<String> {
     const SYSTEM: &str = "Linux";
     let Machine { host, kernel, .. } = place.machine;
     if let Some(system) = origin.system.as_deref().filter(|system| *system != SYSTEM) {
@@ -82,7 +84,7 @@ fn foreign(origin: &Origin, place: &Place<'_>) -> Option<String> {
 }
 
 /// Returns why a figure needs another machine: more threads than CPUs, or more data than memory.
-fn crowded(figure: &Figure, machine: &Machine) -> Option<String> {
+fn crowded(figure: &StatedFigure, machine: &Machine) -> Option<String> {
     let (threads, working_set) = match &figure.subject {
         Subject::Cores(used) => (used.threads, used.working_set),
         Subject::Memory(used) => {
@@ -106,15 +108,19 @@ fn crowded(figure: &Figure, machine: &Machine) -> Option<String> {
     Some(format!("{why}: it may be of another, or of several"))
 }
 
-fn judged(figure: &Figure, place: &Place<'_>, foreign: Option<&str>) -> Row {
+fn judged(figure: &StatedFigure, place: &CheckedMachine<'_>, foreign: Option<&str>) -> CheckedFigure {
     if let Some(why) = &figure.void {
-        return Row::unjudged(figure, None, why.clone());
+        return CheckedFigure::unjudged(figure, None, why.clone());
     }
     if let Some(why) = impossible(figure.value, figure.unit).or_else(|| figure.absurd.clone()) {
-        return Row::impossible(figure, None, Cause::Absurd, true, why);
+        return CheckedFigure::impossible(figure, None, ImpossibleCause::Absurd, true, why);
     }
     if figure.value == 0.0 && figure.unit != Unit::Second {
-        return Row::unjudged(figure, None, "the rate is 0: nothing was done or nothing arrived".to_owned());
+        return CheckedFigure::unjudged(
+            figure,
+            None,
+            "the rate is 0: nothing was done or nothing arrived".to_owned(),
+        );
     }
     let mut held = match &figure.subject {
         Subject::Disk(used) => disk::held(figure, used, place),
@@ -126,7 +132,7 @@ fn judged(figure: &Figure, place: &Place<'_>, foreign: Option<&str>) -> Row {
     // `link::held` takes the user's limit into account itself.
     let is_link = matches!(figure.subject, Subject::Link(_));
     if let Some(limit) = ask::given(figure, place.limits).filter(|_| !is_link) {
-        held = Held { limit: Some(limit), why_not: None, incomplete: None, ..held };
+        held = HeldFigure { limit: Some(limit), why_not: None, incomplete: None, ..held };
     }
     // A verdict by this machine's caches is not certain on another machine.
     if foreign.is_some()
@@ -137,8 +143,8 @@ fn judged(figure: &Figure, place: &Place<'_>, foreign: Option<&str>) -> Row {
     if held.sure.is_none()
         && let Some(why) = &figure.contradiction
     {
-        let row = Row::unjudged(figure, held.limit.as_ref(), why.clone());
-        return Row { contradicts_itself: true, ..row };
+        let row = CheckedFigure::unjudged(figure, held.limit.as_ref(), why.clone());
+        return CheckedFigure { contradicts_itself: true, ..row };
     }
     if held.sure.is_none()
         && let Some(account) = &figure.account
@@ -150,7 +156,12 @@ fn judged(figure: &Figure, place: &Place<'_>, foreign: Option<&str>) -> Row {
 }
 
 /// Judges a figure that its own work and time contradict.
-fn contradicted(figure: &Figure, account: &Account, held: &Held, foreign: bool) -> Option<Row> {
+fn contradicted(
+    figure: &StatedFigure,
+    account: &Account,
+    held: &HeldFigure,
+    foreign: bool,
+) -> Option<CheckedFigure> {
     /// Tolerated relative difference of a factor to 8 or 1/8.
     const FACTOR_OF_8_TOLERANCE: f64 = 0.06;
     let why = account.contradicts(figure.value, figure.unit, f64::INFINITY)?;
@@ -158,58 +169,63 @@ fn contradicted(figure: &Figure, account: &Account, held: &Held, foreign: bool) 
     let is = |wanted: f64| (factor / wanted - 1.0).abs() < FACTOR_OF_8_TOLERANCE;
     let limit = held.limit.as_ref();
     let past = limit.filter(|_| !foreign).and_then(|limit| Some(limit.share(figure.value, limit.value?)));
-    let row = |cause, why| Row::impossible(figure, limit, cause, true, why);
-    let bits = |how: &str| row(Cause::BitsForBytes, format!("{why}, which is {how}"));
+    let row = |cause, why| CheckedFigure::impossible(figure, limit, cause, true, why);
+    let bits = |how: &str| row(ImpossibleCause::BitsForBytes, format!("{why}, which is {how}"));
     let found = match () {
         () if figure.unit != Unit::Second && is(8.0) => bits("an eighth of it"),
         () if figure.unit != Unit::Second && is(0.125) => bits("8 times as much"),
         () if past.is_some_and(|share| share > LIMIT_TOLERANCE) => row(
-            Cause::Unexplained,
+            ImpossibleCause::Unexplained,
             format!("above the limit, and contradicts its own bytes and seconds: {why}"),
         ),
         () if factor.is_finite() && figure.unit != Unit::Second => {
             let times = significant(factor, 3);
             let text = format!("{why}: the figure is {times} times what its file says otherwise");
-            Row::unjudged(figure, limit, text)
+            CheckedFigure::unjudged(figure, limit, text)
         }
-        () => Row::unjudged(figure, limit, why.clone()),
+        () => CheckedFigure::unjudged(figure, limit, why.clone()),
     };
-    Some(Row { contradicts_itself: true, ..found })
+    Some(CheckedFigure { contradicts_itself: true, ..found })
 }
 
 /// Judges a figure that its own file does not contradict.
-fn decided(figure: &Figure, held: Held, place: &Place<'_>, foreign: Option<&str>) -> Row {
-    let Held { limit, why_not, sure, likely, possible, doubt, incomplete, note, spare } = held;
+fn decided(
+    figure: &StatedFigure,
+    held: HeldFigure,
+    place: &CheckedMachine<'_>,
+    foreign: Option<&str>,
+) -> CheckedFigure {
+    let HeldFigure { limit, why_not, sure, likely, possible, doubt, incomplete, note, spare } = held;
     if let Some((cause, why)) = sure {
-        return Row::impossible(figure, limit.as_ref(), cause, true, why);
+        return CheckedFigure::impossible(figure, limit.as_ref(), cause, true, why);
     }
     let Some(limit) = limit else {
         let why = why_not.unwrap_or_else(|| "no limit is known".to_owned());
         let also = note.map(|note| format!("; {note}")).unwrap_or_default();
-        return Row::unjudged(figure, None, why + &also);
+        return CheckedFigure::unjudged(figure, None, why + &also);
     };
     let value = limit.value.unwrap_or(f64::NAN);
     let share = limit.share((figure.value - spare).max(0.0), value);
     if let Some(foreign) = foreign {
-        return Row::unjudged(figure, Some(&limit), foreign.to_owned());
+        return CheckedFigure::unjudged(figure, Some(&limit), foreign.to_owned());
     }
     if share <= LIMIT_TOLERANCE {
         return match doubt {
-            Some(doubt) => Row::unjudged(figure, Some(&limit), doubt),
-            None => Row::fine(figure, &limit, note),
+            Some(doubt) => CheckedFigure::unjudged(figure, Some(&limit), doubt),
+            None => CheckedFigure::fine(figure, &limit, note),
         };
     }
     if let Some(incomplete) = incomplete.filter(|_| likely.is_none()) {
-        return Row::unjudged(figure, Some(&limit), format!("past the limit, but {incomplete}"));
+        return CheckedFigure::unjudged(figure, Some(&limit), format!("past the limit, but {incomplete}"));
     }
     match ask::binding(&limit, figure, share, likely.is_some(), place) {
-        Err(why) => Row::unjudged(figure, Some(&limit), why),
+        Err(why) => CheckedFigure::unjudged(figure, Some(&limit), why),
         Ok(()) => match likely {
-            Some((cause, why)) => Row::impossible(figure, Some(&limit), cause, true, why),
+            Some((cause, why)) => CheckedFigure::impossible(figure, Some(&limit), cause, true, why),
             None => {
                 let past = match limit.kind {
-                    Kind::Ceiling => "above the limit",
-                    Kind::Floor => "below the limit",
+                    LimitKind::Ceiling => "above the limit",
+                    LimitKind::Floor => "below the limit",
                 };
                 let causes = if possible.is_empty() {
                     String::new()
@@ -217,7 +233,7 @@ fn decided(figure: &Figure, held: Held, place: &Place<'_>, foreign: Option<&str>
                     format!("; possible causes: {possible}")
                 };
                 let why = format!("{past}{causes}");
-                Row::impossible(figure, Some(&limit), Cause::Unexplained, false, why)
+                CheckedFigure::impossible(figure, Some(&limit), ImpossibleCause::Unexplained, false, why)
             }
         },
     }

@@ -5,12 +5,12 @@ use plimsoll_bench_network::condition::{
 };
 use plimsoll_machine::{Machine, Nic};
 use plimsoll_model::limit::Limit;
-use plimsoll_reference::stated::{Figure, Like, LinkUse};
+use plimsoll_reference::stated::{Like, LinkUse, StatedFigure};
 use plimsoll_units::quantity::{Quantity, Unit};
 use plimsoll_units::text::shown_within;
 
-use crate::ask::{self, Held, ask};
-use crate::{Cause, Place};
+use crate::ask::{self, HeldFigure, ask};
+use crate::{CheckedMachine, ImpossibleCause};
 
 /// Maximum bytes in a stream's buffers, which count as moved at one end only: several times the
 /// kernel's defaults (`tcp_wmem`, `tcp_rmem`: 4 and 6 MiB).
@@ -26,14 +26,14 @@ const JUMBO_MTU: f64 = 9000.0;
 /// Bytes of the smallest IP and TCP headers; IP and UDP take less.
 const HEADERS: f64 = 40.0;
 
-pub(crate) fn held(figure: &Figure, used: &LinkUse, place: &Place<'_>) -> Held {
+pub(crate) fn held(figure: &StatedFigure, used: &LinkUse, place: &CheckedMachine<'_>) -> HeldFigure {
     let speed = speed(place.machine);
     let given = ask::given(figure, place.limits);
     let is_given = given.is_some();
     let mut held = match (given, &speed) {
-        (Some(limit), _) => Held { limit: Some(limit), ..Held::default() },
+        (Some(limit), _) => HeldFigure { limit: Some(limit), ..HeldFigure::default() },
         (None, Ok(speed)) => ask(figure, place, |like| vec![asked(like, used, speed)]),
-        (None, Err(why)) => Held::unknown(why.clone()),
+        (None, Err(why)) => HeldFigure::unknown(why.clone()),
     };
     held.possible = "bits and bytes confused, the sum of both directions, both ends on one machine, such as two containers, or a link that is not this machine's";
     held.spare = buffered(figure, used);
@@ -47,7 +47,7 @@ pub(crate) fn held(figure: &Figure, used: &LinkUse, place: &Place<'_>) -> Held {
         let said = format!("both ends are this machine ({}), so no link was crossed", end.name);
         let paced = used.asked.is_some_and(|asked| figure.value <= asked * PACED);
         if paced {
-            return Held::unknown(format!(
+            return HeldFigure::unknown(format!(
                 "{said}, and the rate is the one that was asked for: it says nothing of a link"
             ));
         }
@@ -65,10 +65,10 @@ pub(crate) fn held(figure: &Figure, used: &LinkUse, place: &Place<'_>) -> Held {
             held.why_not = Some(why);
             return held;
         }
-        held.sure = held.sure.or(Some((Cause::Loopback, format!("{said}: not a link's figure"))));
+        held.sure = held.sure.or(Some((ImpossibleCause::Loopback, format!("{said}: not a link's figure"))));
     }
     if used.is_sent && used.datagram.is_some() && held.sure.is_none() {
-        return Held::unknown(
+        return HeldFigure::unknown(
             "it counts datagrams that were sent, also those that were lost on the way: the file does not show how many arrived",
         );
     }
@@ -76,7 +76,7 @@ pub(crate) fn held(figure: &Figure, used: &LinkUse, place: &Place<'_>) -> Held {
 }
 
 /// Returns why the limit may be higher: the packets may have been larger than this machine's.
-fn larger_packets(figure: &Figure, used: &LinkUse, crossed: &Crossed) -> Option<String> {
+fn larger_packets(figure: &StatedFigure, used: &LinkUse, crossed: &Crossed) -> Option<String> {
     let payload = match used.datagram {
         Some(datagram) => datagram,
         None if used.segment.is_none() => crossed.mtu,
@@ -88,7 +88,7 @@ fn larger_packets(figure: &Figure, used: &LinkUse, crossed: &Crossed) -> Option<
     })
 }
 
-fn both_ways(figure: &Figure, used: &LinkUse) -> Option<(Cause, String)> {
+fn both_ways(figure: &StatedFigure, used: &LinkUse) -> Option<(ImpossibleCause, String)> {
     /// Streams are rounded and start and end at other moments than their sum.
     const STREAM_SUM_TOLERANCE: f64 = 0.05;
     let [own, other] = used.each_way?;
@@ -102,25 +102,25 @@ fn both_ways(figure: &Figure, used: &LinkUse) -> Option<(Cause, String)> {
             shown(own),
             shown(other)
         );
-        (Cause::BothDirections, text)
+        (ImpossibleCause::BothDirections, text)
     })
 }
 
 /// Returns the end that shows that both ends are one machine.
-fn loopback(used: &LinkUse) -> Option<End> {
+fn loopback(used: &LinkUse) -> Option<StreamEnd> {
     let is_own = |end: &str| {
         let end = end.trim_start_matches("::ffff:");
         end == "::1" || end.starts_with("127.") || end.eq_ignore_ascii_case("localhost")
     };
     if let Some([near, far]) = &used.ends {
         let is_reserved = is_own(far) && is_own(near);
-        return (near == far || is_reserved).then(|| End { name: shown_within(far, 64), is_reserved });
+        return (near == far || is_reserved).then(|| StreamEnd { name: shown_within(far, 64), is_reserved });
     }
     let end = used.to.as_deref().filter(|end| is_own(end))?;
-    Some(End { name: shown_within(end, 64), is_reserved: true })
+    Some(StreamEnd { name: shown_within(end, 64), is_reserved: true })
 }
 
-struct End {
+struct StreamEnd {
     name: String,
     /// Whether the address is a loopback address, on which a tunnel may listen.
     is_reserved: bool,
@@ -173,7 +173,7 @@ fn asked(like: &Like, used: &LinkUse, crossed: &Crossed) -> Like {
 }
 
 /// Bit/s that buffers at the ends may add to the figure: data counts while they fill.
-fn buffered(figure: &Figure, used: &LinkUse) -> f64 {
+fn buffered(figure: &StatedFigure, used: &LinkUse) -> f64 {
     let seconds = used.seconds.filter(|seconds| *seconds > 0.0).unwrap_or(1.0);
     let most = figure.value * MOST_BUFFERED;
     (used.streams as f64 * BUFFERS * 8.0 / seconds).min(most)

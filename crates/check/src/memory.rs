@@ -2,12 +2,12 @@
 
 use plimsoll_bench_memory::{BANDWIDTH, BUS_BANDWIDTH};
 use plimsoll_machine::Machine;
-use plimsoll_reference::stated::{Figure, Like, MemoryUse};
+use plimsoll_reference::stated::{Like, MemoryUse, StatedFigure};
 use plimsoll_units::quantity::{Quantity, Unit};
 
-use crate::ask::{HIGHEST_CLOCK, Held, ask};
+use crate::ask::{HIGHEST_CLOCK, HeldFigure, ask};
 use crate::cores::at_highest_clock;
-use crate::{Cause, Place};
+use crate::{CheckedMachine, ImpossibleCause};
 
 /// Working set beyond any cache, to derive the limit of main memory.
 const BEYOND_CACHES: u64 = 1 << 44;
@@ -18,7 +18,7 @@ const FIRST_LEVEL: f64 = (16 << 10) as f64;
 /// Four times the largest last-level cache sold (AMD EPYC 9684X, 1152 MiB, 2023).
 const SURELY_MEMORY: f64 = 4.0 * (1152 << 20) as f64;
 
-pub(crate) fn held(figure: &Figure, used: &MemoryUse, place: &Place<'_>) -> Held {
+pub(crate) fn held(figure: &StatedFigure, used: &MemoryUse, place: &CheckedMachine<'_>) -> HeldFigure {
     let fits = used.footprint.and_then(|bytes| fits(place.machine, figure, bytes));
     if used.may_be_cache && fits.is_some() {
         return of_a_cache(figure, place);
@@ -36,14 +36,14 @@ pub(crate) fn held(figure: &Figure, used: &MemoryUse, place: &Place<'_>) -> Held
             "the working set of {} fits in {cache}: this is not memory bandwidth",
             bytes(used.footprint)
         );
-        held.sure = Some((Cause::CacheAnswered, answered));
+        held.sure = Some((ImpossibleCause::CacheAnswered, answered));
     } else if array < least(place.machine) {
         let small = format!(
             "its arrays of {} are below 4 times the caches of level 2 and the last level ({}), so caches answer in part",
             bytes(used.array),
             bytes(caches(place.machine)),
         );
-        held.likely = Some((Cause::CacheAnswered, small.clone()));
+        held.likely = Some((ImpossibleCause::CacheAnswered, small.clone()));
         held.doubt = Some(small);
     }
     held
@@ -55,7 +55,7 @@ pub(crate) fn rests_on_the_machine(used: &MemoryUse) -> bool {
 }
 
 /// Judges a figure that the tool openly declares as cache bandwidth.
-fn of_a_cache(figure: &Figure, place: &Place<'_>) -> Held {
+fn of_a_cache(figure: &StatedFigure, place: &CheckedMachine<'_>) -> HeldFigure {
     let mut held = ask(figure, place, |like| vec![asked(figure, like, None)]);
     held.limit = held.limit.map(at_highest_clock);
     held.possible = "bits and bytes confused, the figure of many threads taken for one";
@@ -64,7 +64,7 @@ fn of_a_cache(figure: &Figure, place: &Place<'_>) -> Held {
 }
 
 /// Returns the case with a working set of `size` bytes and the lowest possible bus traffic.
-fn asked(figure: &Figure, like: &Like, size: Option<u64>) -> Like {
+fn asked(figure: &StatedFigure, like: &Like, size: Option<u64>) -> Like {
     let mut like = like.clone();
     if let Some(size) = size {
         like.case = like.case.with_size("size", size);
@@ -77,7 +77,7 @@ fn asked(figure: &Figure, like: &Like, size: Option<u64>) -> Like {
 }
 
 /// Names the cache that holds `footprint` bytes with room to spare, if any.
-fn fits(machine: &Machine, figure: &Figure, footprint: f64) -> Option<String> {
+fn fits(machine: &Machine, figure: &StatedFigure, footprint: f64) -> Option<String> {
     if footprint <= FIRST_LEVEL {
         return Some("a first-level cache".to_owned());
     }

@@ -4,7 +4,7 @@ use plimsoll_model::measurement::{Measurement, Status};
 use plimsoll_units::quantity::Unit;
 use plimsoll_units::text;
 
-use crate::verdict::{Bound, Cause, Checked, Row, Verdict};
+use crate::verdict::{Checked, CheckedFigure, ImpossibleCause, LimitShown, Plausibility};
 
 /// Judges the measurements of a run document: wrong answers and invalid figures are impossible,
 /// figures with a limit fine, all else unjudged. `document` is its number in the file, from 1.
@@ -24,20 +24,20 @@ pub fn check_measurements(
     }
 }
 
-fn row(made: &Measurement) -> Row {
+fn row(made: &Measurement) -> CheckedFigure {
     let metric = made.metrics.first();
-    let limit = metric.and_then(|metric| metric.limit.as_ref()).and_then(Bound::of);
+    let limit = metric.and_then(|metric| metric.limit.as_ref()).and_then(LimitShown::of);
     let (verdict, cause) = match made.status {
-        _ if made.wrong_answer.is_some() => (Verdict::Impossible, Some(Cause::WrongAnswer)),
-        Status::Invalid => (Verdict::Impossible, Some(Cause::Unexplained)),
-        Status::Ok if limit.is_some() => (Verdict::Fine, None),
-        Status::Ok | Status::Failed | Status::Skipped => (Verdict::Unjudged, None),
+        _ if made.wrong_answer.is_some() => (Plausibility::Impossible, Some(ImpossibleCause::WrongAnswer)),
+        Status::Invalid => (Plausibility::Impossible, Some(ImpossibleCause::Unexplained)),
+        Status::Ok if limit.is_some() => (Plausibility::Fine, None),
+        Status::Ok | Status::Failed | Status::Skipped => (Plausibility::Unjudged, None),
     };
     let reason = match &made.wrong_answer {
         Some(wrong) => wrong.headline(),
         None => made.reason.clone().unwrap_or_default(),
     };
-    Row {
+    CheckedFigure {
         name: text::shown(&format!("{}: {}", made.node, made.case.id())),
         value: metric.map_or(f64::NAN, |metric| metric.summary.median),
         unit: metric.map_or_else(|| unit_of(made), |metric| metric.unit),
@@ -45,7 +45,7 @@ fn row(made: &Measurement) -> Row {
         of_limit: metric.and_then(|metric| metric.of_limit),
         verdict,
         cause,
-        certain: cause.map(|cause| cause == Cause::WrongAnswer),
+        certain: cause.map(|cause| cause == ImpossibleCause::WrongAnswer),
         reason: text::shown(&reason),
         contradicts_itself: false,
     }
@@ -59,17 +59,17 @@ fn unit_of(made: &Measurement) -> Unit {
 #[cfg(test)]
 mod tests {
     use plimsoll_model::fixture;
-    use plimsoll_model::limit::Kind;
-    use plimsoll_model::sample::{Origin, WrongAnswer};
+    use plimsoll_model::limit::LimitKind;
+    use plimsoll_model::sample::{WrongAnswer, WrongAnswerSource};
 
     use super::*;
 
     #[test]
     fn a_wrong_answer_is_impossible_and_a_figure_without_a_limit_is_not_fine() {
-        let limit = fixture::derived(120e9, Kind::Ceiling, "a formula");
+        let limit = fixture::derived(120e9, LimitKind::Ceiling, "a formula");
         let known = fixture::measured("cpu.peak/op=fma", "rate", Unit::FlopPerSecond, 100e9).limited(limit);
         let unknown = fixture::measured("cpu.peak/op=fma", "rate", Unit::FlopPerSecond, 100e9);
-        let wrong = WrongAnswer::new(Origin::Cpu(57), "fma_f64_avx2", "9.25");
+        let wrong = WrongAnswer::new(WrongAnswerSource::Cpu(57), "fma_f64_avx2", "9.25");
         let wrong = Measurement {
             status: Status::Failed,
             metrics: Vec::new(),
@@ -78,8 +78,8 @@ mod tests {
         };
         let checked = check_measurements("run.json", None, "0.1.0", &[known, unknown, wrong]);
         let verdicts: Vec<_> = checked.rows.iter().map(|row| (row.verdict, row.cause)).collect();
-        let impossible = (Verdict::Impossible, Some(Cause::WrongAnswer));
-        assert_eq!(verdicts, [(Verdict::Fine, None), (Verdict::Unjudged, None), impossible]);
+        let impossible = (Plausibility::Impossible, Some(ImpossibleCause::WrongAnswer));
+        assert_eq!(verdicts, [(Plausibility::Fine, None), (Plausibility::Unjudged, None), impossible]);
         assert!(!checked.passes() && checked.rows[2].reason.contains("CPU 57"), "{checked:?}");
     }
 }

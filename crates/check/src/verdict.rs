@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use plimsoll_machine::Machine;
-use plimsoll_model::limit::{Kind, Limit};
-use plimsoll_reference::stated::Figure;
+use plimsoll_model::limit::{Limit, LimitKind};
+use plimsoll_reference::stated::StatedFigure;
 use plimsoll_units::quantity::Unit;
 
 const CHECK_SCHEMA: &str = "plimsoll.check/1";
@@ -12,7 +12,7 @@ const CHECK_SCHEMA: &str = "plimsoll.check/1";
 /// Whether a figure can be true.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Verdict {
+pub enum Plausibility {
     /// Possible on this machine.
     Fine,
     /// Impossible.
@@ -24,7 +24,7 @@ pub enum Verdict {
 /// Why a figure is impossible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Cause {
+pub enum ImpossibleCause {
     /// The page cache answered instead of the disk.
     PageCache,
     /// The target is in memory, not on a disk.
@@ -55,7 +55,7 @@ pub enum Cause {
     Unexplained,
 }
 
-impl Cause {
+impl ImpossibleCause {
     /// Short description.
     pub const fn word(self) -> &'static str {
         match self {
@@ -79,7 +79,7 @@ impl Cause {
 
 /// A figure with its verdict. All texts are safe to print.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Row {
+pub struct CheckedFigure {
     /// Name of the figure.
     pub name: String,
     /// Value in the base unit; null in JSON if not finite.
@@ -87,13 +87,13 @@ pub struct Row {
     /// Unit.
     pub unit: Unit,
     /// Limit; null if unknown.
-    pub limit: Option<Bound>,
+    pub limit: Option<LimitShown>,
     /// Ratio of the figure to the limit, 1 at the limit.
     pub of_limit: Option<f64>,
     /// Verdict.
-    pub verdict: Verdict,
+    pub verdict: Plausibility,
     /// Cause, if impossible.
-    pub cause: Option<Cause>,
+    pub cause: Option<ImpossibleCause>,
     /// Whether the file itself shows the cause; null without a cause.
     pub certain: Option<bool>,
     /// Reason in a sentence; may be empty.
@@ -105,18 +105,18 @@ pub struct Row {
 
 /// Limit of a row.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Bound {
+pub struct LimitShown {
     /// Value in the unit of the figure.
     pub value: f64,
     /// Ceiling or floor.
-    pub kind: Kind,
+    pub kind: LimitKind,
     /// Formula of the value.
     pub formula: String,
     /// Inputs of the formula, in words.
     pub inputs: Vec<String>,
 }
 
-impl Bound {
+impl LimitShown {
     /// Returns `None` if the value of the limit is unknown.
     pub(crate) fn of(limit: &Limit) -> Option<Self> {
         let input = |input: &plimsoll_model::limit::Input| {
@@ -147,12 +147,12 @@ pub struct Checked {
     pub trouble: Option<String>,
     /// Judged figures.
     #[serde(rename = "figures")]
-    pub rows: Vec<Row>,
+    pub rows: Vec<CheckedFigure>,
 }
 
 /// A file, or a result in it, that cannot be read.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Unread {
+pub struct UnreadResult {
     /// File name as given by the user.
     pub file: String,
     /// Number of the result in the file, from 1; `None` if the file has only one.
@@ -163,7 +163,7 @@ pub struct Unread {
 
 /// Document with all results; its form is described in docs/check.md.
 #[derive(Debug, Serialize)]
-pub struct Document<'a> {
+pub struct CheckDocument<'a> {
     schema: &'static str,
     /// Id of the machine's hardware.
     machine: &'a str,
@@ -171,19 +171,19 @@ pub struct Document<'a> {
     fine: usize,
     unjudged: usize,
     files: &'a [Checked],
-    unread: &'a [Unread],
+    unread: &'a [UnreadResult],
 }
 
-impl<'a> Document<'a> {
+impl<'a> CheckDocument<'a> {
     /// Creates the document for the results on a machine.
-    pub fn new(machine: &'a Machine, files: &'a [Checked], unread: &'a [Unread]) -> Self {
+    pub fn new(machine: &'a Machine, files: &'a [Checked], unread: &'a [UnreadResult]) -> Self {
         let count = |verdict| files.iter().map(|file| file.count(verdict)).sum();
         Self {
             schema: CHECK_SCHEMA,
             machine: &machine.id,
-            impossible: count(Verdict::Impossible),
-            fine: count(Verdict::Fine),
-            unjudged: count(Verdict::Unjudged),
+            impossible: count(Plausibility::Impossible),
+            fine: count(Plausibility::Fine),
+            unjudged: count(Plausibility::Unjudged),
             files,
             unread,
         }
@@ -192,20 +192,20 @@ impl<'a> Document<'a> {
 
 impl Checked {
     /// Returns the number of figures with this verdict.
-    pub fn count(&self, verdict: Verdict) -> usize {
+    pub fn count(&self, verdict: Plausibility) -> usize {
         self.rows.iter().filter(|row| row.verdict == verdict).count()
     }
 
     /// Returns whether a figure is fine and none is impossible or contradicted by its own file.
     pub fn passes(&self) -> bool {
         let contradicted = self.rows.iter().any(|row| row.contradicts_itself);
-        !contradicted && self.count(Verdict::Impossible) == 0 && self.count(Verdict::Fine) > 0
+        !contradicted && self.count(Plausibility::Impossible) == 0 && self.count(Plausibility::Fine) > 0
     }
 }
 
-impl Row {
-    fn of(figure: &Figure, limit: Option<&Limit>, verdict: Verdict, reason: String) -> Self {
-        let bound = limit.and_then(Bound::of);
+impl CheckedFigure {
+    fn of(figure: &StatedFigure, limit: Option<&Limit>, verdict: Plausibility, reason: String) -> Self {
+        let bound = limit.and_then(LimitShown::of);
         let share = limit.and_then(|limit| Some(limit.share(figure.value, limit.value?)));
         Self {
             name: figure.name.clone(),
@@ -221,22 +221,22 @@ impl Row {
         }
     }
 
-    pub(crate) fn unjudged(figure: &Figure, limit: Option<&Limit>, why: String) -> Self {
-        Self::of(figure, limit, Verdict::Unjudged, why)
+    pub(crate) fn unjudged(figure: &StatedFigure, limit: Option<&Limit>, why: String) -> Self {
+        Self::of(figure, limit, Plausibility::Unjudged, why)
     }
 
-    pub(crate) fn fine(figure: &Figure, limit: &Limit, note: Option<String>) -> Self {
-        Self::of(figure, Some(limit), Verdict::Fine, note.unwrap_or_default())
+    pub(crate) fn fine(figure: &StatedFigure, limit: &Limit, note: Option<String>) -> Self {
+        Self::of(figure, Some(limit), Plausibility::Fine, note.unwrap_or_default())
     }
 
     pub(crate) fn impossible(
-        figure: &Figure,
+        figure: &StatedFigure,
         limit: Option<&Limit>,
-        cause: Cause,
+        cause: ImpossibleCause,
         certain: bool,
         why: String,
     ) -> Self {
-        let row = Self::of(figure, limit, Verdict::Impossible, why);
+        let row = Self::of(figure, limit, Plausibility::Impossible, why);
         Self { cause: Some(cause), certain: Some(certain), ..row }
     }
 }

@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use plimsoll_check::{Cause, Checked, Place, Verdict, check};
+use plimsoll_check::{Checked, CheckedMachine, ImpossibleCause, Plausibility, check};
 use plimsoll_machine::fixture::Fixture;
 use plimsoll_machine::{Machine, Root};
 use plimsoll_model::limit::user::UserLimits;
@@ -19,12 +19,12 @@ enum Made {
     /// Right, on a machine with unknown limits: no figure is impossible.
     Open,
     /// Wrong for this reason.
-    Wrong(Cause),
+    Wrong(ImpossibleCause),
     /// Without a figure.
     NoFigure,
 }
 
-use Cause::*;
+use ImpossibleCause::*;
 use Made::*;
 
 /// File, machine, name of the recording's disk there, how the file was made.
@@ -178,13 +178,18 @@ fn checked_text(file: &str, text: &str, saved: &Saved) -> Checked {
         file,
         None,
         &stated,
-        &Place { machine: &saved.machine, root: &saved.root, is_named: true, limits: &UserLimits::default() },
+        &CheckedMachine {
+            machine: &saved.machine,
+            root: &saved.root,
+            is_named: true,
+            limits: &UserLimits::default(),
+        },
     )
 }
 
 /// Returns the verdicts as an error if they do not match how the file was made.
 fn agrees(checked: &Checked, made: Made) -> Result<(), String> {
-    let accused: Vec<Cause> = checked.rows.iter().filter_map(|row| row.cause).collect();
+    let accused: Vec<ImpossibleCause> = checked.rows.iter().filter_map(|row| row.cause).collect();
     let found = || {
         let rows = checked
             .rows
@@ -193,7 +198,7 @@ fn agrees(checked: &Checked, made: Made) -> Result<(), String> {
         rows.collect::<Vec<_>>().join("\n    ")
     };
     let holds = match made {
-        Right => accused.is_empty() && checked.count(Verdict::Fine) > 0 && checked.passes(),
+        Right => accused.is_empty() && checked.count(Plausibility::Fine) > 0 && checked.passes(),
         Open => accused.is_empty(),
         Wrong(cause) => accused.contains(&cause) && accused.iter().all(|other| *other == cause),
         NoFigure => checked.rows.is_empty() && checked.trouble.is_some() && !checked.passes(),
@@ -234,7 +239,7 @@ fn only_what_the_file_shows_of_a_job_is_held_against_it() {
     let accused = |file: &str| -> Vec<String> {
         let checked = checked(file, "vda", &guest);
         assert!(!checked.passes(), "{file}");
-        let rows = checked.rows.iter().filter(|row| row.verdict == Verdict::Impossible);
+        let rows = checked.rows.iter().filter(|row| row.verdict == Plausibility::Impossible);
         rows.map(|row| row.name.clone()).collect()
     };
     let warm = accused("fio-slowed-cold-and-warm.json");
@@ -249,7 +254,7 @@ fn a_file_that_contradicts_itself_does_not_pass() {
     let desk = saved("desk");
     for file in ["fio-edited-iops.json", "fio-edited-kib.json"] {
         let checked = checked(file, "nvme0n1", &desk);
-        assert!(checked.count(Verdict::Fine) > 0 && !checked.passes(), "{file}");
+        assert!(checked.count(Plausibility::Fine) > 0 && !checked.passes(), "{file}");
         assert!(checked.rows.iter().any(|row| row.contradicts_itself), "{file}");
     }
 }
@@ -305,8 +310,12 @@ fn absurdly_many_threads_are_survived() {
     assert!(text.contains(counted), "{text}");
     let text = text.replace(counted, "Number of Threads counted = 18446744073709551615");
     let stated = stated::read(&text, None).unwrap();
-    let place =
-        Place { machine: &desk.machine, root: &desk.root, is_named: true, limits: &UserLimits::default() };
+    let place = CheckedMachine {
+        machine: &desk.machine,
+        root: &desk.root,
+        is_named: true,
+        limits: &UserLimits::default(),
+    };
     assert!(!check("x", None, &stated, &place).passes());
 }
 
@@ -331,21 +340,29 @@ fn a_file_of_another_machine_is_not_judged_by_its_limits() {
     let text = fs::read_to_string(folder("corpus").join("iperf3-gigabit-tcp.json")).unwrap();
     let stated = stated::read(&text, None).unwrap();
     let verdict = |desk: &Saved, is_named| {
-        let place =
-            Place { machine: &desk.machine, root: &desk.root, is_named, limits: &UserLimits::default() };
+        let place = CheckedMachine {
+            machine: &desk.machine,
+            root: &desk.root,
+            is_named,
+            limits: &UserLimits::default(),
+        };
         check("x", None, &stated, &place).rows.remove(0)
     };
-    assert_eq!(verdict(&desk, true).verdict, Verdict::Fine);
+    assert_eq!(verdict(&desk, true).verdict, Plausibility::Fine);
     let row = verdict(&desk, false);
-    assert_eq!(row.verdict, Verdict::Unjudged);
+    assert_eq!(row.verdict, Plausibility::Unjudged);
     assert!(row.reason.contains("it says box, this is desk"), "{}", row.reason);
     // The caches of another machine do not count either.
     let text = fs::read_to_string(folder("corpus").join("hpcc-small.txt")).unwrap();
     let stated = stated::read(&text, None).unwrap();
-    let place =
-        Place { machine: &desk.machine, root: &desk.root, is_named: false, limits: &UserLimits::default() };
+    let place = CheckedMachine {
+        machine: &desk.machine,
+        root: &desk.root,
+        is_named: false,
+        limits: &UserLimits::default(),
+    };
     let checked = check("x", None, &stated, &place);
-    assert!(checked.rows.iter().all(|row| row.verdict != Verdict::Impossible), "{:?}", checked.rows);
+    assert!(checked.rows.iter().all(|row| row.verdict != Plausibility::Impossible), "{:?}", checked.rows);
     desk.machine.kernel.architecture = Some("aarch64".to_owned());
-    assert_eq!(verdict(&desk, true).verdict, Verdict::Unjudged);
+    assert_eq!(verdict(&desk, true).verdict, Plausibility::Unjudged);
 }

@@ -93,7 +93,7 @@ proptest! {
         let stated = plimsoll_reference::stated::read(&text, None).unwrap();
         let root = plimsoll_machine::Root::at("/nonexistent");
         let machine = plimsoll_machine::Machine::discover(&root);
-        let place = plimsoll_check::Place { machine: &machine, root: &root, is_named: true, limits: &plimsoll_model::limit::user::UserLimits::default() };
+        let place = plimsoll_check::CheckedMachine { machine: &machine, root: &root, is_named: true, limits: &plimsoll_model::limit::user::UserLimits::default() };
         let row = plimsoll_check::check("x", None, &stated, &place).rows.remove(0);
         prop_assert_eq!(row.cause, None, "{}", row.reason);
     }

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use plimsoll_check::{Cause, Checked, Place, Verdict, check};
+use plimsoll_check::{Checked, CheckedMachine, ImpossibleCause, Plausibility, check};
 use plimsoll_machine::fixture::Fixture;
 use plimsoll_model::limit::user::UserLimits;
 use plimsoll_reference::read_all;
@@ -22,19 +22,24 @@ fn checked(text: &str) -> Vec<Checked> {
     let tree = fs::read_to_string(folder("machines").join("host.tree")).unwrap();
     let kept = Fixture::unpack(&tree).unwrap();
     let machine = kept.machine();
-    let place = Place { machine: &machine, root: &kept.root, is_named: true, limits: &UserLimits::default() };
+    let place = CheckedMachine {
+        machine: &machine,
+        root: &kept.root,
+        is_named: true,
+        limits: &UserLimits::default(),
+    };
     let results = read_all(text, None);
     results.into_iter().map(|stated| check("x", None, &stated.unwrap(), &place)).collect()
 }
 
 /// Returns causes and reasons of all rows, of which none is fine.
-fn judged(text: &str) -> Vec<(Option<Cause>, String)> {
+fn judged(text: &str) -> Vec<(Option<ImpossibleCause>, String)> {
     let rows: Vec<_> = checked(text).into_iter().flat_map(|checked| checked.rows).collect();
-    assert!(!rows.is_empty() && rows.iter().all(|row| row.verdict != Verdict::Fine), "{rows:#?}");
+    assert!(!rows.is_empty() && rows.iter().all(|row| row.verdict != Plausibility::Fine), "{rows:#?}");
     rows.into_iter().map(|row| (row.cause, row.reason)).collect()
 }
 
-fn assert_cause(text: &str, cause: Cause) {
+fn assert_cause(text: &str, cause: ImpossibleCause) {
     let rows = judged(text);
     assert!(rows.iter().all(|(found, _)| *found == Some(cause)), "{rows:#?}");
 }
@@ -61,7 +66,7 @@ fn a_path_below_dev_that_is_absent_is_a_device_of_another_machine() {
         assert_unjudged(&other, "which this machine does not have");
     }
     let shared = text("device-path-lvm.json").replace("/dev/vg0/data", "/dev/shm/f");
-    assert_cause(&shared, Cause::Memory);
+    assert_cause(&shared, ImpossibleCause::Memory);
     let windows = text("device-path-lvm.json").replace("/dev/vg0/data", "\\\\\\\\.\\\\PhysicalDrive1");
     assert_unjudged(&windows, "Windows");
 }
@@ -69,7 +74,7 @@ fn a_path_below_dev_that_is_absent_is_a_device_of_another_machine() {
 #[test]
 fn both_documents_of_a_file_are_judged() {
     let found = checked(&text("two-documents.json"));
-    let counts: Vec<_> = found.iter().map(|checked| checked.count(Verdict::Impossible) > 0).collect();
+    let counts: Vec<_> = found.iter().map(|checked| checked.count(Plausibility::Impossible) > 0).collect();
     assert_eq!(counts, [true, false]);
     assert!(found[1].passes());
 }
@@ -93,21 +98,21 @@ fn what_a_rotating_disk_cannot_do_is_not_fine() {
 
 #[test]
 fn what_a_cache_or_a_hole_answered_is_named_without_counts_of_the_disk() {
-    assert_cause(&text("direct-qd1-no-disk-util.json"), Cause::Unwritten);
-    assert_cause(&text("nfs-direct-qd1.json"), Cause::Memory);
-    assert_cause(&text("nvme-buffered-qd1.json"), Cause::PageCache);
+    assert_cause(&text("direct-qd1-no-disk-util.json"), ImpossibleCause::Unwritten);
+    assert_cause(&text("nfs-direct-qd1.json"), ImpossibleCause::Memory);
+    assert_cause(&text("nvme-buffered-qd1.json"), ImpossibleCause::PageCache);
     let on = |path: &str| text("nfs-direct-qd1.json").replace("/nfs/f", path);
-    assert_cause(&on("/tank/f"), Cause::PageCache);
+    assert_cause(&on("/tank/f"), ImpossibleCause::PageCache);
     // Slower than memory, but above the only link.
     let slow = |mean: &str| on("/nfs/f").replace("1404.0", mean).replace("1560.0", mean);
-    assert_cause(&slow("9000.0"), Cause::Memory);
+    assert_cause(&slow("9000.0"), ImpossibleCause::Memory);
 }
 
 #[test]
 fn the_options_and_devices_of_a_mount_are_named() {
     let rows = judged(&text("btrfs-compress-mount.json"));
     let first = &rows[0];
-    assert!(first.0 == Some(Cause::Compressed) && first.1.contains("compress=zstd:3"), "{rows:#?}");
+    assert!(first.0 == Some(ImpossibleCause::Compressed) && first.1.contains("compress=zstd:3"), "{rows:#?}");
     assert_unjudged(&text("btrfs-two-devices.json"), "more devices");
 }
 
@@ -133,7 +138,7 @@ fn many_jobs_are_refused_before_they_are_judged() {
 #[test]
 fn counts_and_times_that_no_job_has_are_impossible() {
     let sound = text("one-disk.json");
-    assert!(checked(&sound)[0].rows.iter().all(|row| row.verdict != Verdict::Impossible));
+    assert!(checked(&sound)[0].rows.iter().all(|row| row.verdict != Plausibility::Impossible));
     for (from, to, rows) in [
         ("\"io_bytes\": 24576000", "\"io_bytes\": -100", 3),
         ("\"runtime\": 30000,", "\"runtime\": -30000,", 3),
@@ -147,7 +152,7 @@ fn counts_and_times_that_no_job_has_are_impossible() {
     ] {
         assert!(sound.contains(from), "{from}");
         let checked = checked(&sound.replacen(from, to, 1));
-        let impossible = checked[0].rows.iter().filter(|row| row.verdict == Verdict::Impossible).count();
+        let impossible = checked[0].rows.iter().filter(|row| row.verdict == Plausibility::Impossible).count();
         assert_eq!(impossible, rows, "{to}: {:#?}", checked[0].rows);
     }
 }
@@ -160,12 +165,12 @@ fn a_transfer_at_a_random_place_takes_its_time_at_any_depth() {
         .replace("160002000", "1100")
         .replace("\"mean\": 2000", "\"mean\": 100");
     let quick = quick.replace("80000000", "600").replace("1440000000", "90000");
-    assert_cause(&quick, Cause::Unwritten);
+    assert_cause(&quick, ImpossibleCause::Unwritten);
 }
 
 #[test]
 fn buffered_figures_of_memory_and_of_what_is_written_again_cannot_be_judged() {
     assert_unjudged(&text("pmem-buffered.json"), "");
     let rows = checked(&text("rewritten-buffered.json")).remove(0).rows;
-    assert!(rows.iter().all(|row| row.verdict != Verdict::Fine), "{rows:#?}");
+    assert!(rows.iter().all(|row| row.verdict != Plausibility::Fine), "{rows:#?}");
 }

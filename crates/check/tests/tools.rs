@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use plimsoll_check::{Cause, Checked, Place, Verdict, check};
+use plimsoll_check::{Checked, CheckedMachine, ImpossibleCause, Plausibility, check};
 use plimsoll_machine::fixture::Fixture;
 use plimsoll_model::limit::user::UserLimits;
 use plimsoll_reference::read_all;
@@ -15,7 +15,7 @@ enum Expected {
     /// It passes, and its first figure has this value.
     Fine(f64),
     /// A figure is impossible for this reason.
-    Impossible(Cause),
+    Impossible(ImpossibleCause),
     /// A figure contradicts its own file; the reason has this text.
     Contradicted(&'static str),
     /// No figure is impossible or fine; a reason has this text.
@@ -24,8 +24,8 @@ enum Expected {
     Unread(&'static str),
 }
 
-use Cause::{Absurd, CacheAnswered, Loopback, NotDone, Unexplained};
 use Expected::*;
+use ImpossibleCause::{Absurd, CacheAnswered, Loopback, NotDone, Unexplained};
 
 /// File and expected verdict of each of its results.
 const CASES: &[(&str, &[Expected])] = &[
@@ -81,7 +81,7 @@ fn checked_with(text: &str, limits: &str) -> Vec<Result<Checked, String>> {
     let tree = fs::read_to_string(folder("machines").join("desk.tree")).unwrap();
     let kept = Fixture::unpack(&tree).unwrap();
     let machine = kept.machine();
-    let place = Place { machine: &machine, root: &kept.root, is_named: true, limits: &limits };
+    let place = CheckedMachine { machine: &machine, root: &kept.root, is_named: true, limits: &limits };
     let results = read_all(text, None).into_iter();
     results.map(|stated| stated.map(|stated| check("x", None, &stated, &place))).collect()
 }
@@ -101,8 +101,8 @@ fn a_limit_of_the_user_binds() {
         let row = checked_with(text, limits).remove(0).unwrap().rows.remove(0);
         (row.verdict, row.limit.map(|limit| limit.value))
     };
-    assert_eq!(verdict(&limits("1e9")), (Verdict::Fine, Some(1e9)));
-    assert_eq!(verdict(&limits("5e8")), (Verdict::Impossible, Some(5e8)));
+    assert_eq!(verdict(&limits("1e9")), (Plausibility::Fine, Some(1e9)));
+    assert_eq!(verdict(&limits("5e8")), (Plausibility::Impossible, Some(5e8)));
     // Verdicts on loopback and on datagrams with unknown loss do not depend on the limit.
     let of = |text: &str, limits: &str| {
         let row = checked_with(text, limits).remove(0).unwrap().rows.remove(0);
@@ -112,10 +112,10 @@ fn a_limit_of_the_user_binds() {
         "[  3]  0.0",
         "[  3] local 127.0.0.1 port 42012 connected with 127.0.0.1 port 5001\n[  3]  0.0",
     );
-    assert_eq!(of(&loopback, &limits("5e8")), (Verdict::Impossible, Some(Loopback)));
+    assert_eq!(of(&loopback, &limits("5e8")), (Plausibility::Impossible, Some(Loopback)));
     let sent = text.replace("TCP port", "UDP port");
     let udp = limits("5e8").replace("network.tcp", "network.udp");
-    assert_eq!(of(&sent, &udp), (Verdict::Unjudged, None));
+    assert_eq!(of(&sent, &udp), (Plausibility::Unjudged, None));
 }
 
 fn is_as_expected(found: &Result<Checked, String>, expected: Expected) -> bool {
@@ -131,11 +131,11 @@ fn is_as_expected(found: &Result<Checked, String>, expected: Expected) -> bool {
             checked.passes() && rows.first().is_some_and(|row| (row.value / value - 1.0).abs() < 0.01)
         }
         Impossible(cause) => {
-            let causes: Vec<Cause> = rows.iter().filter_map(|row| row.cause).collect();
+            let causes: Vec<ImpossibleCause> = rows.iter().filter_map(|row| row.cause).collect();
             causes.contains(&cause) && causes.iter().all(|other| *other == cause) && !checked.passes()
         }
         Contradicted(part) => rows.iter().any(|row| row.contradicts_itself && row.reason.contains(part)),
-        Unjudged(part) => rows.iter().all(|row| row.verdict == Verdict::Unjudged) && has_reason(part),
+        Unjudged(part) => rows.iter().all(|row| row.verdict == Plausibility::Unjudged) && has_reason(part),
         Unread(_) => false,
     }
 }

@@ -21,7 +21,7 @@ pub use crate::case::{AT_ONCE, AT_ONCE_BACK, EACH};
 
 /// Address and key of a serving node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Place {
+pub struct ServingPlace {
     /// All addresses of the node; the client finds out which of them it reaches.
     pub addresses: Vec<IpAddr>,
     /// TCP port.
@@ -32,7 +32,7 @@ pub struct Place {
 
 /// Result of a case between two nodes: its headline metric.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Figure {
+pub struct PairFigure {
     /// One value per sample, in the metric's unit.
     pub samples: Vec<f64>,
     /// Conditions of the measurement.
@@ -40,11 +40,11 @@ pub struct Figure {
 }
 
 /// A result, or the reason why there is none.
-pub type Answer = Result<Figure, CannotMeasure>;
+pub type PairAnswer = Result<PairFigure, CannotMeasure>;
 
 /// One node that measures to another, as indices of nodes in the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Pair {
+pub struct MachinePair {
     /// Index of the measuring node.
     pub from: usize,
     /// Index of the serving node.
@@ -53,26 +53,26 @@ pub struct Pair {
 
 /// Pairs that are measured at the same time.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Round {
+pub struct PairRound {
     /// The pairs; each node is in at most one.
-    pub pairs: Vec<Pair>,
+    pub pairs: Vec<MachinePair>,
     /// Kind of the round: [`EACH`], [`AT_ONCE`] or [`AT_ONCE_BACK`].
     pub kind: &'static str,
 }
 
 /// Results between two nodes.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Between {
+pub struct PairResults {
     /// The two nodes.
-    pub pair: Pair,
-    /// Kind of the round: see [`Round::kind`].
+    pub pair: MachinePair,
+    /// Kind of the round: see [`PairRound::kind`].
     pub kind: &'static str,
     /// One result per case.
-    pub answers: Vec<Answer>,
+    pub answers: Vec<PairAnswer>,
 }
 
 /// Replaces the results of a pair by those of its retest. A result stays if the retest has none.
-pub fn replace(made: &mut [Between], again: Between) {
+pub fn replace(made: &mut [PairResults], again: PairResults) {
     let same = made.iter_mut().find(|one| (one.pair, one.kind) == (again.pair, again.kind));
     for (before, now) in same.into_iter().flat_map(|one| &mut one.answers).zip(again.answers) {
         if now.is_ok() {
@@ -82,17 +82,17 @@ pub fn replace(made: &mut [Between], again: Between) {
 }
 
 /// Returns the rounds of measurements among `machines` nodes.
-pub fn rounds(machines: usize) -> Vec<Round> {
+pub fn rounds(machines: usize) -> Vec<PairRound> {
     let matchings = if machines <= MAX_MACHINES_ONE_PAIR_AT_A_TIME {
         one_at_a_time(machines)
     } else {
         matchings(machines)
     };
-    let both = |pairs: Vec<Pair>, [there, back]: [&'static str; 2]| {
-        let turned = pairs.iter().map(|pair| Pair { from: pair.to, to: pair.from }).collect();
-        [Round { pairs, kind: there }, Round { pairs: turned, kind: back }]
+    let both = |pairs: Vec<MachinePair>, [there, back]: [&'static str; 2]| {
+        let turned = pairs.iter().map(|pair| MachinePair { from: pair.to, to: pair.from }).collect();
+        [PairRound { pairs, kind: there }, PairRound { pairs: turned, kind: back }]
     };
-    let mut rounds: Vec<Round> = matchings.into_iter().flat_map(|pairs| both(pairs, [EACH; 2])).collect();
+    let mut rounds: Vec<PairRound> = matchings.into_iter().flat_map(|pairs| both(pairs, [EACH; 2])).collect();
     // The bisection of a single pair is that pair.
     if machines > 3 {
         rounds.extend(both(bisection(machines), [AT_ONCE, AT_ONCE_BACK]));
@@ -100,29 +100,29 @@ pub fn rounds(machines: usize) -> Vec<Round> {
     rounds
 }
 
-fn one_at_a_time(machines: usize) -> Vec<Vec<Pair>> {
-    let from = |from| (from + 1..machines).map(move |to| vec![Pair { from, to }]);
+fn one_at_a_time(machines: usize) -> Vec<Vec<MachinePair>> {
+    let from = |from| (from + 1..machines).map(move |to| vec![MachinePair { from, to }]);
     (0..machines).flat_map(from).collect()
 }
 
 /// Circle method: one node is fixed, all other nodes rotate. With an odd number one pauses.
-fn matchings(machines: usize) -> Vec<Vec<Pair>> {
+fn matchings(machines: usize) -> Vec<Vec<MachinePair>> {
     let places = machines.next_multiple_of(2);
     let turns = places - 1;
     let rounds = turns.min(MAX_MATCHINGS);
-    let matching = |round: usize| -> Vec<Pair> {
+    let matching = |round: usize| -> Vec<MachinePair> {
         let turn = round * turns / rounds;
         let at = |place: usize| if place == 0 { 0 } else { (place - 1 + turn) % turns + 1 };
-        let pairs = (0..places / 2).map(|k| Pair { from: at(k), to: at(places - 1 - k) });
+        let pairs = (0..places / 2).map(|k| MachinePair { from: at(k), to: at(places - 1 - k) });
         pairs.filter(|pair| pair.from < machines && pair.to < machines).collect()
     };
     (0..rounds).map(matching).collect()
 }
 
 /// Pairs the first half with the second; an odd node in the middle pauses.
-fn bisection(machines: usize) -> Vec<Pair> {
+fn bisection(machines: usize) -> Vec<MachinePair> {
     let half = machines / 2;
-    (0..half).map(|from| Pair { from, to: machines - half + from }).collect()
+    (0..half).map(|from| MachinePair { from, to: machines - half + from }).collect()
 }
 
 #[cfg(test)]
@@ -137,7 +137,7 @@ mod tests {
             let mut seen = BTreeSet::new();
             for round in rounds(machines) {
                 let mut busy = BTreeSet::new();
-                for Pair { from, to } in round.pairs {
+                for MachinePair { from, to } in round.pairs {
                     prop_assert!(from < machines && to < machines && from != to);
                     prop_assert!(busy.insert(from) && busy.insert(to));
                     prop_assert!(round.kind != EACH || seen.insert([from, to]));
@@ -173,8 +173,8 @@ mod tests {
 
     #[test]
     fn a_pair_that_is_measured_again_keeps_what_it_has_no_figure_for_now() {
-        let figure = |value: f64| Ok(Figure { samples: vec![value], ..Figure::default() });
-        let one = |to, answers| Between { pair: Pair { from: 0, to }, kind: EACH, answers };
+        let figure = |value: f64| Ok(PairFigure { samples: vec![value], ..PairFigure::default() });
+        let one = |to, answers| PairResults { pair: MachinePair { from: 0, to }, kind: EACH, answers };
         let mut made = vec![one(1, vec![figure(1.0), figure(2.0)]), one(2, vec![figure(3.0), figure(4.0)])];
         replace(&mut made, one(2, vec![figure(5.0), Err(CannotMeasure::far_end("gone"))]));
         assert_eq!(made, [one(1, vec![figure(1.0), figure(2.0)]), one(2, vec![figure(5.0), figure(4.0)])]);
@@ -184,8 +184,10 @@ mod tests {
     fn the_bisection_goes_both_ways() {
         let rounds = rounds(5);
         let of = |kind| rounds.iter().find(|round| round.kind == kind).unwrap().pairs.clone();
-        let turned: Vec<Pair> =
-            of(AT_ONCE_BACK).into_iter().map(|Pair { from, to }| Pair { from: to, to: from }).collect();
+        let turned: Vec<MachinePair> = of(AT_ONCE_BACK)
+            .into_iter()
+            .map(|MachinePair { from, to }| MachinePair { from: to, to: from })
+            .collect();
         assert_eq!(of(AT_ONCE), turned);
     }
 }

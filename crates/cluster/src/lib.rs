@@ -5,7 +5,7 @@
 pub mod between;
 pub mod ssh;
 
-pub use between::{Answer, Between, Figure, Place};
+pub use between::{PairAnswer, PairFigure, PairResults, ServingPlace};
 
 use plimsoll_model::{case, sample};
 use plimsoll_result::document;

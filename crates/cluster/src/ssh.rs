@@ -1,4 +1,4 @@
-//! A run on nodes that a [`Launcher`] reaches, such as `ssh`: plimsoll is copied to the node,
+//! A run on nodes that a [`NodeLauncher`] reaches, such as `ssh`: plimsoll is copied to the node,
 //! receives an order and returns a run document. Then pairs of nodes measure.
 //!
 //! A node needs a POSIX shell with `mktemp`, `head` and `wc`. Names, plans and options are sent as
@@ -23,11 +23,13 @@ use crate::document::Run;
 use crate::text::shown_within;
 use hold::Heeded;
 pub use hold::Hold;
-pub use launcher::Launcher;
-use names::Host;
-pub use programs::{Program, own_digest};
-pub use wire::{Ask, Ended, Order, Progress, alive, ending, hello, measured_between, progress, serving};
-use wire::{Line, Lines};
+pub use launcher::NodeLauncher;
+use names::HostName;
+pub use programs::{ProgramCopy, own_digest};
+pub use wire::{
+    FollowUp, MachineProgress, RunEnd, RunOrder, alive, ending, hello, measured_between, progress, serving,
+};
+use wire::{ReceivedLine, ReceivedLines};
 
 /// Script for the shell on the node: receives the program into a new directory, runs it, and
 /// removes both at the end. It is one command on one line, and nothing follows until the shell
@@ -63,58 +65,58 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 /// Result of a node.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct MeasuredByMachine {
     /// The run, with the node named as the user names it.
     pub run: Run,
     /// How the run ended.
-    pub ended: Ended,
+    pub ended: RunEnd,
 }
 
 /// A connected node.
-pub struct Session<'a> {
-    launcher: &'a Launcher,
-    lines: Lines<BufReader<Heeded<'a>>>,
+pub struct Connection<'a> {
+    launcher: &'a NodeLauncher,
+    lines: ReceivedLines<BufReader<Heeded<'a>>>,
     hold: &'a Hold,
-    programs: &'a [Program],
+    programs: &'a [ProgramCopy],
     complained: Arc<Mutex<Vec<u8>>>,
     silent: Receiver<()>,
     lost: Option<String>,
 }
 
-/// Runs the order on one node. The session accepts more requests if [`Order::stays`] is set. Errors
+/// Runs the order on one node. The session accepts more requests if [`RunOrder::stays`] is set. Errors
 /// are one line.
 pub fn measured<'a>(
-    launcher: &'a Launcher,
-    host: &Host,
-    programs: &'a [Program],
-    order: &Order,
+    launcher: &'a NodeLauncher,
+    host: &HostName,
+    programs: &'a [ProgramCopy],
+    order: &RunOrder,
     hold: &'a Hold,
-) -> Result<(Answer, Session<'a>), String> {
+) -> Result<(MeasuredByMachine, Connection<'a>), String> {
     let (mut session, stdin) = connected(launcher, host, programs, hold)?;
     let (run, ended) = session.talk(stdin, order).map_err(|wrong| session.told(wrong))?;
     hold.rests();
-    Ok((Answer { run: named(run, &host.name)?, ended }, session))
+    Ok((MeasuredByMachine { run: named(run, &host.name)?, ended }, session))
 }
 
 /// Runs a command on one node. Returns its output and how it ended. Errors are one line.
 pub fn said(
-    launcher: &Launcher,
-    host: &Host,
-    programs: &[Program],
-    order: &Order,
+    launcher: &NodeLauncher,
+    host: &HostName,
+    programs: &[ProgramCopy],
+    order: &RunOrder,
     hold: &Hold,
-) -> Result<(String, Ended), String> {
+) -> Result<(String, RunEnd), String> {
     let (mut session, stdin) = connected(launcher, host, programs, hold)?;
     let said = session.ordered(stdin, order).and_then(|()| session.text());
     said.map_err(|wrong| session.told(wrong))
 }
 
 fn connected<'a>(
-    launcher: &'a Launcher,
-    host: &Host,
-    programs: &'a [Program],
+    launcher: &'a NodeLauncher,
+    host: &HostName,
+    programs: &'a [ProgramCopy],
     hold: &'a Hold,
-) -> Result<(Session<'a>, ChildStdin), String> {
+) -> Result<(Connection<'a>, ChildStdin), String> {
     let started = launcher.command(host).spawn();
     let mut child = started.map_err(|e| format!("cannot start {}: {e}", launcher.program().display()))?;
     let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
@@ -123,39 +125,43 @@ fn connected<'a>(
         return Err(format!("{} was started without its pipes", launcher.name()));
     };
     let (complained, silent) = listened(stderr);
-    let lines = Lines::new(BufReader::new(Heeded::new(stdout, hold)));
-    Ok((Session { launcher, lines, hold, programs, complained, silent, lost: None }, stdin))
+    let lines = ReceivedLines::new(BufReader::new(Heeded::new(stdout, hold)));
+    Ok((Connection { launcher, lines, hold, programs, complained, silent, lost: None }, stdin))
 }
 
-enum Wrong {
+enum NoResult {
     /// The node sent something wrong.
     There(String),
     /// The node sent nothing more.
     Gone,
 }
 
-impl From<String> for Wrong {
+impl From<String> for NoResult {
     fn from(why: String) -> Self {
         Self::There(why)
     }
 }
 
-impl Session<'_> {
+impl Connection<'_> {
     /// Sends a request. `answer` returns `Some` for the line that answers it. Errors are one line.
-    fn asked<T>(&mut self, ask: &Ask, answer: impl FnMut(Line) -> Option<T>) -> Result<T, String> {
+    fn asked<T>(
+        &mut self,
+        ask: &FollowUp,
+        answer: impl FnMut(ReceivedLine) -> Option<T>,
+    ) -> Result<T, String> {
         self.answered(ask, |session| session.until(answer))
     }
 
-    /// As [`Session::asked`], if an answer is more than a line.
+    /// As [`Connection::asked`], if an answer is more than a line.
     fn answered<T>(
         &mut self,
-        ask: &Ask,
-        answer: impl FnOnce(&mut Self) -> Result<T, Wrong>,
+        ask: &FollowUp,
+        answer: impl FnOnce(&mut Self) -> Result<T, NoResult>,
     ) -> Result<T, String> {
         if let Some(why) = &self.lost {
             return Err(why.clone());
         }
-        let said = self.hold.say(&wire::asked(ask)).map_err(|_| Wrong::Gone);
+        let said = self.hold.say(&wire::asked(ask)).map_err(|_| NoResult::Gone);
         let found = said.and_then(|()| answer(self));
         self.hold.rests();
         found.map_err(|wrong| self.told(wrong))
@@ -163,7 +169,7 @@ impl Session<'_> {
 
     /// Measures cases of the node again; the run names the node `name`. Errors are one line.
     pub fn again(&mut self, cases: Vec<String>, name: &str) -> Result<Run, String> {
-        let (run, ended) = self.answered(&Ask::Again(cases), Self::document)?;
+        let (run, ended) = self.answered(&FollowUp::Again(cases), Self::document)?;
         named(run.ok_or_else(|| without_document(&ended, ""))?, name)
     }
 
@@ -172,76 +178,76 @@ impl Session<'_> {
         self.lost.as_deref()
     }
 
-    fn talk(&mut self, stdin: ChildStdin, order: &Order) -> Result<(Run, Ended), Wrong> {
+    fn talk(&mut self, stdin: ChildStdin, order: &RunOrder) -> Result<(Run, RunEnd), NoResult> {
         self.ordered(stdin, order)?;
         self.result()
     }
 
     /// Copies the program and sends the order after the node has confirmed the checksum.
-    fn ordered(&mut self, mut stdin: ChildStdin, order: &Order) -> Result<(), Wrong> {
-        stdin.write_all(SCRIPT.as_bytes()).and_then(|()| stdin.flush()).map_err(|_| Wrong::Gone)?;
+    fn ordered(&mut self, mut stdin: ChildStdin, order: &RunOrder) -> Result<(), NoResult> {
+        stdin.write_all(SCRIPT.as_bytes()).and_then(|()| stdin.flush()).map_err(|_| NoResult::Gone)?;
         let architecture = self.until(|line| match line {
-            Line::Here(architecture) => Some(architecture),
+            ReceivedLine::Here(architecture) => Some(architecture),
             _ => None,
         })?;
-        let program = Program::of(self.programs, &architecture)?;
-        self.sent(&mut stdin, &program.bytes).map_err(|_| Wrong::Gone)?;
+        let program = ProgramCopy::of(self.programs, &architecture)?;
+        self.sent(&mut stdin, &program.bytes).map_err(|_| NoResult::Gone)?;
         let hello = self.until(|line| match line {
-            Line::Hello(hello) => Some(hello),
+            ReceivedLine::Hello(hello) => Some(hello),
             _ => None,
         })?;
         if hello.sha256 != program.sha256 {
-            return Err(Wrong::There(
+            return Err(NoResult::There(
                 "the copy of plimsoll there is not what was sent: its checksum differs".to_owned(),
             ));
         }
         let order = serde_json::to_string(order).map_err(|e| e.to_string())?;
-        writeln!(stdin, "{order}").and_then(|()| stdin.flush()).map_err(|_| Wrong::Gone)?;
+        writeln!(stdin, "{order}").and_then(|()| stdin.flush()).map_err(|_| NoResult::Gone)?;
         self.hold.opened(stdin);
         Ok(())
     }
 
-    fn text(&mut self) -> Result<(String, Ended), Wrong> {
+    fn text(&mut self) -> Result<(String, RunEnd), NoResult> {
         let mut said = String::new();
         let ended = self.until(|line| match line {
-            Line::Other(line) if said.len() + line.len() < LARGEST_TEXT => {
+            ReceivedLine::Other(line) if said.len() + line.len() < LARGEST_TEXT => {
                 said += &line;
                 said.push('\n');
                 None
             }
-            Line::Ended(ended) => Some(ended),
+            ReceivedLine::Ended(ended) => Some(ended),
             _ => None,
         })?;
         Ok((said, ended))
     }
 
-    fn result(&mut self) -> Result<(Run, Ended), Wrong> {
+    fn result(&mut self) -> Result<(Run, RunEnd), NoResult> {
         let (run, ended) = self.document()?;
         match run {
             Some(run) => Ok((run, ended)),
-            None => Err(Wrong::There(without_document(&ended, &last_line(&locked(&self.complained))))),
+            None => Err(NoResult::There(without_document(&ended, &last_line(&locked(&self.complained))))),
         }
     }
 
     /// Returns the document, if the node sends one, and how its run ended.
-    fn document(&mut self) -> Result<(Option<Run>, Ended), Wrong> {
+    fn document(&mut self) -> Result<(Option<Run>, RunEnd), NoResult> {
         let mut run = None;
         let ended = self.until(|line| match line {
-            Line::Document(document) => {
+            ReceivedLine::Document(document) => {
                 run = Some(*document);
                 None
             }
-            Line::Ended(ended) => Some(ended),
+            ReceivedLine::Ended(ended) => Some(ended),
             _ => None,
         })?;
         Ok((run, ended))
     }
 
     /// Reads lines until `meant` returns a value.
-    fn until<T>(&mut self, mut meant: impl FnMut(Line) -> Option<T>) -> Result<T, Wrong> {
+    fn until<T>(&mut self, mut meant: impl FnMut(ReceivedLine) -> Option<T>) -> Result<T, NoResult> {
         loop {
-            let line = self.lines.next()?.ok_or(Wrong::Gone)?;
-            if let Line::Progress(progress) = line {
+            let line = self.lines.next()?.ok_or(NoResult::Gone)?;
+            if let ReceivedLine::Progress(progress) = line {
                 self.hold.progressed(progress);
                 continue;
             }
@@ -262,12 +268,12 @@ impl Session<'_> {
     }
 
     /// Ends the session and returns the reason.
-    fn told(&mut self, wrong: Wrong) -> String {
+    fn told(&mut self, wrong: NoResult) -> String {
         let status = self.end();
         let why = match (wrong, self.hold.why()) {
-            (Wrong::There(why), _) => why,
-            (Wrong::Gone, Some(why)) => why,
-            (Wrong::Gone, None) => gone(self.launcher, status, &locked(&self.complained), self.programs),
+            (NoResult::There(why), _) => why,
+            (NoResult::Gone, Some(why)) => why,
+            (NoResult::Gone, None) => gone(self.launcher, status, &locked(&self.complained), self.programs),
         };
         self.lost.insert(why).clone()
     }
@@ -282,14 +288,14 @@ impl Session<'_> {
     }
 }
 
-impl Drop for Session<'_> {
+impl Drop for Connection<'_> {
     fn drop(&mut self) {
         self.end();
     }
 }
 
 /// Reason why a node sent no document: its message, or its last printed line.
-fn without_document(ended: &Ended, printed: &str) -> String {
+fn without_document(ended: &RunEnd, printed: &str) -> String {
     let why = ended.line.clone().unwrap_or_else(|| match printed {
         "" => "it sent no run document".to_owned(),
         printed => format!("it sent no run document: {printed}"),
@@ -323,7 +329,12 @@ fn last_line(complained: &[u8]) -> String {
     last.map(|line| shown_within(line, 200)).unwrap_or_default()
 }
 
-fn gone(launcher: &Launcher, status: Option<ExitStatus>, complained: &[u8], programs: &[Program]) -> String {
+fn gone(
+    launcher: &NodeLauncher,
+    status: Option<ExitStatus>,
+    complained: &[u8],
+    programs: &[ProgramCopy],
+) -> String {
     let said = last_line(complained);
     let after = |text: &str| if said.is_empty() { text.to_owned() } else { format!("{text}: {said}") };
     let libraries =
@@ -390,7 +401,7 @@ mod tests {
 
     #[test]
     fn the_reason_is_what_ssh_said_last_without_its_control_characters() {
-        let ssh = Launcher::parse(None).unwrap();
+        let ssh = NodeLauncher::parse(None).unwrap();
         let of =
             |code: i32, text: &str| gone(&ssh, Some(ExitStatus::from_raw(code << 8)), text.as_bytes(), &[]);
         assert_eq!(

@@ -6,11 +6,11 @@ use plimsoll_model::case::Case;
 use plimsoll_result::document::{Run, RunStatus};
 use serde::Serialize;
 
-use super::Side;
+use super::ComparedSide;
 
 /// A fact that differs between the sides.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Difference {
+pub struct ConditionDifference {
     /// Stable code for programs.
     pub code: &'static str,
     /// Description.
@@ -20,21 +20,22 @@ pub struct Difference {
 }
 
 /// Returns the facts that differ between the sides, and the number of partial runs per side.
-pub(super) fn differences(sides: &[Side]) -> Vec<Difference> {
-    let one = |fact: &Fact| {
+pub(super) fn differences(sides: &[ComparedSide]) -> Vec<ConditionDifference> {
+    let one = |fact: &ConditionFact| {
         let values: Vec<BTreeSet<String>> = sides.iter().map(|side| values(side, fact.read)).collect();
         let differ = values.windows(2).any(|pair| pair[0] != pair[1]);
-        differ.then(|| Difference {
+        differ.then(|| ConditionDifference {
             code: fact.code,
             what: fact.what,
             values: values.iter().map(said).collect(),
         })
     };
     let is_partial = |run: &&Run| run.status == RunStatus::Partial;
-    let partial =
-        |side: &Side| format!("{} of {}", side.runs.iter().filter(is_partial).count(), side.runs.len());
+    let partial = |side: &ComparedSide| {
+        format!("{} of {}", side.runs.iter().filter(is_partial).count(), side.runs.len())
+    };
     let has_partial = sides.iter().flat_map(|side| &side.runs).any(|run| is_partial(&run));
-    let partial = has_partial.then(|| Difference {
+    let partial = has_partial.then(|| ConditionDifference {
         code: "partial",
         what: "partial runs",
         values: sides.iter().map(partial).collect(),
@@ -42,33 +43,37 @@ pub(super) fn differences(sides: &[Side]) -> Vec<Difference> {
     FACTS.iter().filter_map(one).chain(partial).collect()
 }
 
-struct Fact {
+struct ConditionFact {
     code: &'static str,
     what: &'static str,
     read: fn(&Run) -> String,
 }
 
-const FACTS: &[Fact] = &[
-    Fact { code: "machine", what: "different machines", read: machine },
-    Fact {
+const FACTS: &[ConditionFact] = &[
+    ConditionFact { code: "machine", what: "different machines", read: machine },
+    ConditionFact {
         code: "version",
         what: "different versions of plimsoll, whose kernels may measure otherwise",
         read: |run| run.version.clone(),
     },
-    Fact {
+    ConditionFact {
         code: "kernel",
         what: "different operating system kernels",
         read: |run| run.machine.kernel.release.clone().unwrap_or_else(|| "unknown".to_owned()),
     },
-    Fact {
+    ConditionFact {
         code: "microcode",
         what: "different microcode",
         read: |run| run.machine.cpu.microcode.clone().unwrap_or_else(|| "unknown".to_owned()),
     },
-    Fact { code: "cpus", what: "different CPUs allowed", read: |run| run.machine.cpu.allowed.to_string() },
-    Fact { code: "quota", what: "different CPU quotas", read: quota },
-    Fact { code: "turbo", what: "turbo differs", read: |run| switch(run.machine.state.turbo) },
-    Fact {
+    ConditionFact {
+        code: "cpus",
+        what: "different CPUs allowed",
+        read: |run| run.machine.cpu.allowed.to_string(),
+    },
+    ConditionFact { code: "quota", what: "different CPU quotas", read: quota },
+    ConditionFact { code: "turbo", what: "turbo differs", read: |run| switch(run.machine.state.turbo) },
+    ConditionFact {
         code: "sampling",
         what: "different lengths of a sample",
         read: |run| format!("{} s", run.plan.sample_time),
@@ -96,7 +101,7 @@ fn switch(on: Option<bool>) -> String {
     .to_owned()
 }
 
-fn values(side: &Side, read: fn(&Run) -> String) -> BTreeSet<String> {
+fn values(side: &ComparedSide, read: fn(&Run) -> String) -> BTreeSet<String> {
     side.runs.iter().map(read).collect()
 }
 

@@ -3,32 +3,32 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ptr;
 
-use plimsoll_bench::Look;
+use plimsoll_bench::CpuDistances;
 use plimsoll_machine::Machine;
 use plimsoll_model::case::{Case, Key};
 use plimsoll_model::limit::median;
 use plimsoll_model::measurement::{Measurement, MetricResult, Status};
 use plimsoll_result::document::Run;
-use plimsoll_stats::Excluded;
+use plimsoll_stats::ExcludedShare;
 
 use super::judge::OfRun;
-use super::{Side, alike};
+use super::{ComparedSide, alike};
 
 /// The measurements of one case in the runs of one side.
-pub(super) struct Figures<'a> {
+pub(super) struct SideFigures<'a> {
     pub(super) case: &'a Case,
     /// Node, if a side has several.
     pub(super) node: Option<&'a str>,
     /// Case id, after the node if there are several.
     pub(super) name: String,
-    pub(super) all: Vec<Taken<'a>>,
+    pub(super) all: Vec<TakenRuns<'a>>,
     pub(super) without: Vec<Without<'a>>,
     /// Whether the case uses all CPUs of its machine, and more than one.
     on_all_cpus: bool,
 }
 
 #[derive(Clone, Copy)]
-pub(super) struct Taken<'a> {
+pub(super) struct TakenRuns<'a> {
     pub(super) run: &'a Run,
     pub(super) measurement: &'a Measurement,
     /// CPUs that its machine allows.
@@ -47,26 +47,26 @@ pub(super) struct Without<'a> {
 impl Without<'_> {
     /// Whether too much time was excluded for a result.
     pub(super) fn is_interrupted(&self) -> bool {
-        let excluded = Excluded::of(self.measurement.conditions.excluded);
-        self.status == Status::Invalid && matches!(excluded, Excluded::AllBut(_))
+        let excluded = ExcludedShare::of(self.measurement.conditions.excluded);
+        self.status == Status::Invalid && matches!(excluded, ExcludedShare::AllBut(_))
     }
 }
 
 /// Returns the cases of each side, by node if a side has several nodes and shares one.
-pub(super) fn of_sides(sides: &[Side]) -> Vec<Vec<Figures<'_>>> {
-    let names = |side: &Side| -> BTreeSet<String> {
+pub(super) fn of_sides(sides: &[ComparedSide]) -> Vec<Vec<SideFigures<'_>>> {
+    let names = |side: &ComparedSide| -> BTreeSet<String> {
         side.runs.iter().flat_map(|run| &run.nodes).map(|node| node.name.clone()).collect()
     };
     let names: Vec<BTreeSet<String>> = sides.iter().map(names).collect();
     let several = sides.iter().flat_map(|side| &side.runs).any(|run| run.nodes.len() > 1);
     let shared =
         names.iter().enumerate().any(|(at, all)| names[..at].iter().any(|known| !known.is_disjoint(all)));
-    sides.iter().map(|side| Figures::of(side, several && shared)).collect()
+    sides.iter().map(|side| SideFigures::of(side, several && shared)).collect()
 }
 
-impl<'a> Figures<'a> {
+impl<'a> SideFigures<'a> {
     /// Groups by case, and by node if `many`.
-    fn of(side: &'a Side, many: bool) -> Vec<Self> {
+    fn of(side: &'a ComparedSide, many: bool) -> Vec<Self> {
         let mut found: Vec<Self> = Vec::new();
         let mut places = HashMap::new();
         for run in &side.runs {
@@ -83,7 +83,7 @@ impl<'a> Figures<'a> {
                 let [cpus, most] =
                     nodes.get(measurement.node.as_str()).copied().unwrap_or(cpus(&run.machine));
                 match measurement.standing() {
-                    (Status::Ok, _) => found[place].all.push(Taken { run, measurement, cpus, most }),
+                    (Status::Ok, _) => found[place].all.push(TakenRuns { run, measurement, cpus, most }),
                     (status, reason) => {
                         found[place].without.push(Without { run, measurement, status, reason });
                     }
@@ -105,7 +105,7 @@ impl<'a> Figures<'a> {
     }
 
     /// Returns the runs of the side without the case. A published table lacks nothing.
-    pub(super) fn absent<'s>(&self, side: &'s Side) -> Vec<&'s Run> {
+    pub(super) fn absent<'s>(&self, side: &'s ComparedSide) -> Vec<&'s Run> {
         let runs = self.all.iter().map(|taken| taken.run).chain(self.without.iter().map(|one| one.run));
         let has: HashSet<*const Run> = runs.map(ptr::from_ref).collect();
         let lacks = |run: &&Run| !side.is_published() && !has.contains(&ptr::from_ref(*run));
@@ -118,7 +118,7 @@ impl<'a> Figures<'a> {
     }
 
     /// Whether each run of the side has a result, or lost it to interruptions.
-    pub(super) fn lacks_only_interrupted(&self, side: &Side) -> bool {
+    pub(super) fn lacks_only_interrupted(&self, side: &ComparedSide) -> bool {
         self.absent(side).is_empty() && self.without.iter().all(Without::is_interrupted)
     }
 
@@ -147,13 +147,13 @@ impl<'a> Figures<'a> {
     }
 
     /// Returns the median core-to-core latency over the runs that recorded it.
-    pub(super) fn look(&self) -> Option<Look> {
-        Look::median(self.all.iter().map(|taken| &taken.measurement.conditions))
+    pub(super) fn look(&self) -> Option<CpuDistances> {
+        CpuDistances::median(self.all.iter().map(|taken| &taken.measurement.conditions))
     }
 
     /// Returns the share of time taken by other work (without a CPU quota), median over the runs.
     pub(super) fn disturbed(&self) -> f64 {
-        let share = |t: &Taken<'a>| t.measurement.conditions.disturbed(self.case, t.cpus);
+        let share = |t: &TakenRuns<'a>| t.measurement.conditions.disturbed(self.case, t.cpus);
         median(self.all.iter().map(share).collect()).unwrap_or(0.0)
     }
 
@@ -164,16 +164,16 @@ impl<'a> Figures<'a> {
     }
 
     /// Returns the classification of the excluded share of time, median over the runs.
-    pub(super) fn excluded(&self) -> Excluded {
-        let share = |t: &Taken<'a>| t.measurement.conditions.excluded.unwrap_or(0.0);
-        Excluded::of(median(self.all.iter().map(share).collect()))
+    pub(super) fn excluded(&self) -> ExcludedShare {
+        let share = |t: &TakenRuns<'a>| t.measurement.conditions.excluded.unwrap_or(0.0);
+        ExcludedShare::of(median(self.all.iter().map(share).collect()))
     }
 }
 
 /// Returns the number of threads that uses all CPUs, if it is the same for a whole side: the number
 /// of CPUs, or that of a quota if no case has a thread per CPU.
-fn all_cpus(side: &[Figures<'_>]) -> Option<usize> {
-    let same = |of: fn(&Taken<'_>) -> usize| {
+fn all_cpus(side: &[SideFigures<'_>]) -> Option<usize> {
+    let same = |of: fn(&TakenRuns<'_>) -> usize| {
         let mut all = side.iter().flat_map(|figures| &figures.all).map(of);
         let first = all.next()?;
         all.all(|one| one == first).then_some(first)
@@ -184,16 +184,16 @@ fn all_cpus(side: &[Figures<'_>]) -> Option<usize> {
 }
 
 /// One case on two sides, or two similar cases; both have results.
-pub(super) struct Pair<'f, 'r> {
-    pub(super) a: &'f Figures<'r>,
-    pub(super) b: &'f Figures<'r>,
+pub(super) struct CasePair<'f, 'r> {
+    pub(super) a: &'f SideFigures<'r>,
+    pub(super) b: &'f SideFigures<'r>,
 }
 
 /// The results of one case, with the index of the side; each side at most once, in order.
-pub(super) type Members<'f, 'r> = Vec<(usize, &'f Figures<'r>)>;
+pub(super) type Members<'f, 'r> = Vec<(usize, &'f SideFigures<'r>)>;
 
 /// Matches cases across sides. Different cases match only if each side lacks the other's case.
-pub(super) fn together<'f, 'r>(sides: &'f [Vec<Figures<'r>>]) -> Vec<Members<'f, 'r>> {
+pub(super) fn together<'f, 'r>(sides: &'f [Vec<SideFigures<'r>>]) -> Vec<Members<'f, 'r>> {
     let mut found: Vec<Members<'f, 'r>> = Vec::new();
     for (side, all) in sides.iter().enumerate() {
         let own: HashSet<&str> = all.iter().map(|figures| figures.name.as_str()).collect();
@@ -227,7 +227,7 @@ pub(super) fn together<'f, 'r>(sides: &'f [Vec<Figures<'r>>]) -> Vec<Members<'f,
 }
 
 /// Whether two cases differ in a single parameter, or only in those that follow the machine.
-fn near(a: &Figures<'_>, b: &Figures<'_>) -> bool {
+fn near(a: &SideFigures<'_>, b: &SideFigures<'_>) -> bool {
     let follows = |name: &&str| match *name {
         "threads" => a.on_all_cpus && b.on_all_cpus,
         name => {

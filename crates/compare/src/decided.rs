@@ -6,11 +6,11 @@ use plimsoll_bench::Better;
 use plimsoll_units::quantity::percent;
 use serde::Serialize;
 
-use super::{Compared, Doubt, Kind, Uncompared, Verdict};
+use super::{ComparedMetric, DifferenceVerdict, Uncompared, UncomparedKind, Undecided};
 
 /// Number of judged metrics per verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Decided {
+pub struct Decisions {
     /// Judged metrics.
     pub of: usize,
     /// Regressions.
@@ -42,24 +42,24 @@ pub enum Tone {
     Poor,
 }
 
-impl Decided {
-    pub(super) fn of(compared: &[Compared], uncompared: &[Uncompared]) -> Self {
+impl Decisions {
+    pub(super) fn of(compared: &[ComparedMetric], uncompared: &[Uncompared]) -> Self {
         let count = |verdict| compared.iter().filter(|c| c.verdict == verdict).count();
-        let doubts = |doubts: &[Doubt]| {
+        let doubts = |doubts: &[Undecided]| {
             compared.iter().filter(|c| c.doubt.is_some_and(|doubt| doubts.contains(&doubt))).count()
         };
         let of_kind = |kind| uncompared.iter().filter(|one| one.kind == kind).count();
-        let interrupted = of_kind(Kind::Interrupted);
+        let interrupted = of_kind(UncomparedKind::Interrupted);
         Self {
-            of: compared.len() - count(Verdict::Informative) + interrupted,
-            regressions: count(Verdict::Regression),
-            improvements: count(Verdict::Improvement),
-            no_change: count(Verdict::NoChange),
-            noisy: doubts(&[Doubt::Noise, Doubt::Interval, Doubt::Many]),
-            interrupted: doubts(&[Doubt::Interrupted, Doubt::Migrated]) + interrupted,
-            zero: doubts(&[Doubt::Zero]),
-            unknown: doubts(&[Doubt::Unknown]),
-            lost: of_kind(Kind::Lost),
+            of: compared.len() - count(DifferenceVerdict::Informative) + interrupted,
+            regressions: count(DifferenceVerdict::Regression),
+            improvements: count(DifferenceVerdict::Improvement),
+            no_change: count(DifferenceVerdict::NoChange),
+            noisy: doubts(&[Undecided::Noise, Undecided::Interval, Undecided::Many]),
+            interrupted: doubts(&[Undecided::Interrupted, Undecided::Migrated]) + interrupted,
+            zero: doubts(&[Undecided::Zero]),
+            unknown: doubts(&[Undecided::Unknown]),
+            lost: of_kind(UncomparedKind::Lost),
         }
     }
 
@@ -90,7 +90,7 @@ impl Decided {
 }
 
 /// `1 regression, 2 improvements, 3 no change, 4 inconclusive (too noisy); 1 lost`
-impl fmt::Display for Decided {
+impl fmt::Display for Decisions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = |n: usize, one: &str, many: &str| match n {
             0 => None,
@@ -116,7 +116,7 @@ impl fmt::Display for Decided {
 
 /// Result of the gate `--fail-on`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Gate {
+pub struct FailureRule {
     /// Largest loss that passes, as a share.
     pub fail_on: f64,
     /// Metrics that fail.
@@ -126,30 +126,31 @@ pub struct Gate {
     /// Inconclusive metrics, which could lose more without failing.
     pub blind: usize,
     /// Number of inconclusive metrics per cause.
-    pub causes: Vec<Blind>,
+    pub causes: Vec<UnjudgedMetrics>,
     /// Largest loss that could go undetected; null if there is none, or if any loss could.
     pub up_to: Option<f64>,
 }
 
 /// Metrics that a gate cannot judge for the same cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Blind {
+pub struct UnjudgedMetrics {
     /// Cause.
-    pub doubt: Doubt,
+    pub doubt: Undecided,
     /// Number of metrics.
     pub count: usize,
 }
 
-impl Gate {
-    pub(super) fn of(fail_on: f64, compared: &[Compared], uncompared: &[Uncompared]) -> Self {
-        let blind: Vec<&Compared> = compared.iter().filter(|c| c.verdict == Verdict::Inconclusive).collect();
-        let interrupted = uncompared.iter().filter(|one| one.kind == Kind::Interrupted).count();
+impl FailureRule {
+    pub(super) fn of(fail_on: f64, compared: &[ComparedMetric], uncompared: &[Uncompared]) -> Self {
+        let blind: Vec<&ComparedMetric> =
+            compared.iter().filter(|c| c.verdict == DifferenceVerdict::Inconclusive).collect();
+        let interrupted = uncompared.iter().filter(|one| one.kind == UncomparedKind::Interrupted).count();
         let doubts = blind.iter().filter_map(|c| c.doubt);
-        let mut causes: Vec<Blind> = Vec::new();
-        for doubt in doubts.chain(std::iter::repeat_n(Doubt::Interrupted, interrupted)) {
+        let mut causes: Vec<UnjudgedMetrics> = Vec::new();
+        for doubt in doubts.chain(std::iter::repeat_n(Undecided::Interrupted, interrupted)) {
             match causes.iter_mut().find(|known| known.doubt == doubt) {
                 Some(known) => known.count += 1,
-                None => causes.push(Blind { doubt, count: 1 }),
+                None => causes.push(UnjudgedMetrics { doubt, count: 1 }),
             }
         }
         causes.sort_by_key(|cause| cause.doubt);
@@ -159,9 +160,9 @@ impl Gate {
             fail_on,
             failed: compared
                 .iter()
-                .filter(|c| c.verdict == Verdict::Regression && c.loss() > fail_on)
+                .filter(|c| c.verdict == DifferenceVerdict::Regression && c.loss() > fail_on)
                 .count(),
-            of: compared.iter().filter(|c| c.verdict != Verdict::Informative).count() + interrupted,
+            of: compared.iter().filter(|c| c.verdict != DifferenceVerdict::Informative).count() + interrupted,
             blind: blind.len() + interrupted,
             causes,
             up_to: unseen.and_then(|all| all.into_iter().reduce(f64::max)),
@@ -174,7 +175,7 @@ impl Gate {
         let share = share.replace(' ', "");
         let size =
             self.up_to.map_or("of any size".to_owned(), |up_to| format!("of up to {}", percent(up_to, 2)));
-        let causes: Vec<String> = self.causes.iter().map(Blind::said).collect();
+        let causes: Vec<String> = self.causes.iter().map(UnjudgedMetrics::said).collect();
         (blind > 0).then(|| {
             format!(
                 "undetectable: regressions {size} in {blind} of {of} metrics pass --fail-on {share}: {}",
@@ -184,23 +185,25 @@ impl Gate {
     }
 }
 
-impl Blind {
+impl UnjudgedMetrics {
     fn said(&self) -> String {
         let n = self.count;
         match self.doubt {
-            Doubt::Noise => format!("{n} too noisy (run plimsoll doctor, or compare more runs)"),
-            Doubt::Unknown => format!("{n} without a known noise floor (run plimsoll doctor)"),
-            Doubt::Interval => format!("{n} with too wide a CI (take more samples)"),
-            Doubt::Many => format!("{n} not significant among so many metrics (compare more runs)"),
-            Doubt::Interrupted => format!("{n} interrupted by other work (measure again on an idle machine)"),
-            Doubt::Migrated => format!("{n} with vCPUs that the hypervisor migrated (measure again)"),
-            Doubt::Zero => format!("{n} with 0 on one side, so no ratio (give a bound with --require)"),
+            Undecided::Noise => format!("{n} too noisy (run plimsoll doctor, or compare more runs)"),
+            Undecided::Unknown => format!("{n} without a known noise floor (run plimsoll doctor)"),
+            Undecided::Interval => format!("{n} with too wide a CI (take more samples)"),
+            Undecided::Many => format!("{n} not significant among so many metrics (compare more runs)"),
+            Undecided::Interrupted => {
+                format!("{n} interrupted by other work (measure again on an idle machine)")
+            }
+            Undecided::Migrated => format!("{n} with vCPUs that the hypervisor migrated (measure again)"),
+            Undecided::Zero => format!("{n} with 0 on one side, so no ratio (give a bound with --require)"),
         }
     }
 }
 
 /// Largest loss of a metric that would not be a regression; `None` if it is unlimited.
-fn unseen(one: &Compared) -> Option<f64> {
+fn unseen(one: &ComparedMetric) -> Option<f64> {
     let [low, high] = one.interval?;
     let worst = match one.better? {
         Better::Higher => -low,
@@ -216,8 +219,8 @@ mod tests {
 
     use super::*;
 
-    fn inconclusive(doubt: Doubt, unseen: Option<f64>) -> Compared {
-        Compared {
+    fn inconclusive(doubt: Undecided, unseen: Option<f64>) -> ComparedMetric {
+        ComparedMetric {
             sides: [0, 1],
             row: 0,
             case: Case::of("null"),
@@ -236,7 +239,7 @@ mod tests {
             noise: None,
             outliers: 0,
             p: None,
-            verdict: Verdict::Inconclusive,
+            verdict: DifferenceVerdict::Inconclusive,
             why: None,
             doubt: Some(doubt),
             differs: Vec::new(),
@@ -247,15 +250,15 @@ mod tests {
     #[test]
     fn a_blind_gate_names_each_cause_with_its_remedy() {
         let causes = [
-            (Doubt::Noise, "too noisy", "doctor"),
-            (Doubt::Unknown, "without a known noise floor", "doctor"),
-            (Doubt::Interval, "with too wide a CI", "take more samples"),
-            (Doubt::Many, "not significant among so many metrics", "compare more runs"),
-            (Doubt::Interrupted, "interrupted by other work", "idle machine"),
-            (Doubt::Migrated, "with vCPUs that the hypervisor migrated", "measure again"),
-            (Doubt::Zero, "with 0 on one side", "--require"),
+            (Undecided::Noise, "too noisy", "doctor"),
+            (Undecided::Unknown, "without a known noise floor", "doctor"),
+            (Undecided::Interval, "with too wide a CI", "take more samples"),
+            (Undecided::Many, "not significant among so many metrics", "compare more runs"),
+            (Undecided::Interrupted, "interrupted by other work", "idle machine"),
+            (Undecided::Migrated, "with vCPUs that the hypervisor migrated", "measure again"),
+            (Undecided::Zero, "with 0 on one side", "--require"),
         ];
-        let line = |all: &[Compared]| Gate::of(0.05, all, &[]).blindness().unwrap();
+        let line = |all: &[ComparedMetric]| FailureRule::of(0.05, all, &[]).blindness().unwrap();
         for (doubt, why, helps) in causes {
             let one = line(&[inconclusive(doubt, Some(0.08))]);
             let begins = "undetectable: regressions of up to 8.0 % in 1 of 1 metrics pass --fail-on 5.0%: 1 ";
@@ -264,9 +267,9 @@ mod tests {
         }
         // Mixed causes in any order; one metric that could lose any share makes the whole line
         // unlimited.
-        let mut all: Vec<Compared> =
+        let mut all: Vec<ComparedMetric> =
             causes.iter().map(|(doubt, ..)| inconclusive(*doubt, Some(0.08))).collect();
-        all.push(inconclusive(Doubt::Zero, None));
+        all.push(inconclusive(Undecided::Zero, None));
         let forwards = line(&all);
         all.reverse();
         assert_eq!(forwards, line(&all));
@@ -277,17 +280,21 @@ mod tests {
         assert!(causes.iter().all(|(_, why, _)| forwards.contains(why)), "{forwards}");
         assert!(forwards.contains("2 with 0 on one side"), "{forwards}");
         // The interval may reach further than the detectable loss.
-        let wide = [Compared { interval: Some([-0.3, 0.4]), ..inconclusive(Doubt::Interval, Some(0.08)) }];
+        let wide =
+            [ComparedMetric { interval: Some([-0.3, 0.4]), ..inconclusive(Undecided::Interval, Some(0.08)) }];
         assert!(line(&wide).contains("of up to 40 % in"), "{}", line(&wide));
-        let higher = wide.map(|wide| Compared { better: Some(Better::Higher), ..wide });
+        let higher = wide.map(|wide| ComparedMetric { better: Some(Better::Higher), ..wide });
         assert!(line(&higher).contains("of up to 30 % in"), "{}", line(&higher));
     }
 
     #[test]
     fn a_gate_that_sees_everything_says_nothing() {
-        let seen =
-            Compared { verdict: Verdict::NoChange, doubt: None, ..inconclusive(Doubt::Noise, Some(0.01)) };
-        assert_eq!(Gate::of(0.05, &[seen], &[]).blindness(), None);
-        assert_eq!(Gate::of(0.05, &[], &[]).blindness(), None);
+        let seen = ComparedMetric {
+            verdict: DifferenceVerdict::NoChange,
+            doubt: None,
+            ..inconclusive(Undecided::Noise, Some(0.01))
+        };
+        assert_eq!(FailureRule::of(0.05, &[seen], &[]).blindness(), None);
+        assert_eq!(FailureRule::of(0.05, &[], &[]).blindness(), None);
     }
 }

@@ -7,7 +7,7 @@ use plimsoll_stats::holm;
 use plimsoll_units::quantity::Unit;
 use serde::Serialize;
 
-use super::{Compared, Known, Verdict};
+use super::{ComparedMetric, DifferenceVerdict, KnownNoise};
 
 /// Probability that a comparison of two identical sides finds any difference, over all its metrics.
 pub const FAMILY: f64 = 0.01;
@@ -26,7 +26,7 @@ pub const MOST_TAKEN: f64 = 0.1;
 /// Cause of an inconclusive difference, which determines the remedy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Doubt {
+pub enum Undecided {
     /// The noise between runs hides the difference.
     Noise,
     /// The noise between runs is unknown.
@@ -45,16 +45,16 @@ pub enum Doubt {
 
 #[derive(Clone, Debug)]
 pub(super) struct Why {
-    pub(super) doubt: Doubt,
+    pub(super) doubt: Undecided,
     pub(super) text: String,
 }
 
 impl Why {
-    pub(super) fn new(doubt: Doubt, text: impl Into<String>) -> Self {
+    pub(super) fn new(doubt: Undecided, text: impl Into<String>) -> Self {
         Self { doubt, text: text.into() }
     }
 
-    fn enter(self, into: &mut Compared) {
+    fn enter(self, into: &mut ComparedMetric) {
         (into.doubt, into.why) = (Some(self.doubt), Some(self.text));
     }
 }
@@ -87,7 +87,7 @@ impl OfRun {
 
 /// Result of one side as a logarithm.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Evidence {
+pub(super) struct SideLogarithm {
     /// Median over the runs; `None` if at least half of them are not positive.
     centre: Option<f64>,
     /// Whether at least half of the runs are not positive.
@@ -97,7 +97,7 @@ pub(super) struct Evidence {
     pub(super) runs: f64,
 }
 
-impl Evidence {
+impl SideLogarithm {
     pub(super) fn of(runs: &[OfRun]) -> Self {
         // Values that are not positive count as minus infinity.
         let log = |run: &OfRun| match run.median {
@@ -118,10 +118,10 @@ impl Evidence {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Judged {
-    pub(super) a: Evidence,
-    pub(super) b: Evidence,
-    pub(super) known: Option<Known>,
+pub(super) struct JudgedDifference {
+    pub(super) a: SideLogarithm,
+    pub(super) b: SideLogarithm,
+    pub(super) known: Option<KnownNoise>,
     /// Share of time taken by other work, on the worse side.
     pub(super) disturbed: f64,
     /// External cause of a difference between the sides, if there is one.
@@ -132,13 +132,13 @@ pub(super) struct Judged {
     pub(super) fail_on: Option<f64>,
 }
 
-impl Judged {
+impl JudgedDifference {
     /// Fills in the difference, its interval, the uncorrected probability and the verdict.
-    pub(super) fn enter(self, mut blank: Compared) -> Compared {
+    pub(super) fn enter(self, mut blank: ComparedMetric) -> ComparedMetric {
         let centres = self.a.centre.zip(self.b.centre);
         let Some(better) = blank.better else {
             blank.difference = centres.map(|(a, b)| (b - a).exp_m1());
-            blank.verdict = Verdict::Informative;
+            blank.verdict = DifferenceVerdict::Informative;
             return blank;
         };
         let Some((a, b)) = centres else {
@@ -148,7 +148,7 @@ impl Judged {
         blank.difference = Some(difference.exp_m1());
         let Some(known) = self.known else {
             let unknown = "the noise floor is unknown: run plimsoll doctor on this machine";
-            self.excluded.unwrap_or_else(|| Why::new(Doubt::Unknown, unknown)).enter(&mut blank);
+            self.excluded.unwrap_or_else(|| Why::new(Undecided::Unknown, unknown)).enter(&mut blank);
             return blank;
         };
         let noise = known.noise;
@@ -173,14 +173,16 @@ impl Judged {
         let blind = self.fail_on.is_some_and(|share| unseen > share);
         let far = difference.abs() > LARGEST_FOR_SAME.ln_1p();
         blank.verdict = match () {
-            () if self.excluded.is_some() => Verdict::Inconclusive,
+            () if self.excluded.is_some() => DifferenceVerdict::Inconclusive,
             // Confirmed when all probabilities are corrected.
             () if difference.abs() > smallest && self.foreign.is_none() => direction(better, difference),
-            () if far || blind || smallest > LARGEST_UNSEEN_FOR_SAME.ln_1p() => Verdict::Inconclusive,
-            () if difference.abs() + NORMAL_95 * within <= smallest => Verdict::NoChange,
-            () => Verdict::Inconclusive,
+            () if far || blind || smallest > LARGEST_UNSEEN_FOR_SAME.ln_1p() => {
+                DifferenceVerdict::Inconclusive
+            }
+            () if difference.abs() + NORMAL_95 * within <= smallest => DifferenceVerdict::NoChange,
+            () => DifferenceVerdict::Inconclusive,
         };
-        if blank.verdict == Verdict::Inconclusive {
+        if blank.verdict == DifferenceVerdict::Inconclusive {
             let cause = self.excluded.or(self.foreign.filter(|_| difference.abs() > smallest || far));
             // With such a cause any loss would be inconclusive.
             blank.unseen = blank.unseen.filter(|_| cause.is_none());
@@ -192,7 +194,7 @@ impl Judged {
 
     /// Verdict if one side has no logarithm: a result that dropped to zero is a regression, and so
     /// is a share that rose from zero beyond `--fail-on`.
-    fn without_ratio(self, mut blank: Compared, better: Better) -> Compared {
+    fn without_ratio(self, mut blank: ComparedMetric, better: Better) -> ComparedMetric {
         let (a, b) = (blank.a, blank.b);
         let share = self.fail_on.filter(|_| better == Better::Lower && blank.unit == Unit::One);
         let gone = better == Better::Higher && self.a.centre.is_some() && self.b.at_zero;
@@ -201,13 +203,14 @@ impl Judged {
         // Other work never takes all of a result.
         let cause = self.excluded.or(self.foreign.filter(|_| !gone));
         let (verdict, why) = match cause {
-            _ if a == b => (Verdict::NoChange, None),
-            Some(cause) => (Verdict::Inconclusive, Some(cause)),
-            None if gone || risen => (Verdict::Regression, None),
-            None if fallen => (Verdict::Improvement, None),
-            None => {
-                (Verdict::Inconclusive, Some(Why::new(Doubt::Zero, "one side is 0, so there is no ratio")))
-            }
+            _ if a == b => (DifferenceVerdict::NoChange, None),
+            Some(cause) => (DifferenceVerdict::Inconclusive, Some(cause)),
+            None if gone || risen => (DifferenceVerdict::Regression, None),
+            None if fallen => (DifferenceVerdict::Improvement, None),
+            None => (
+                DifferenceVerdict::Inconclusive,
+                Some(Why::new(Undecided::Zero, "one side is 0, so there is no ratio")),
+            ),
         };
         blank.verdict = verdict;
         if let Some(why) = why {
@@ -222,39 +225,40 @@ impl Judged {
 /// the loss that the user wants to detect.
 fn hidden(noise: f64, others: bool, blind: bool) -> Why {
     match () {
-        () if noise > LARGEST_FOR_SAME.ln_1p() => {
-            Why::new(Doubt::Noise, "the noise floor is above 10 %: run plimsoll doctor on an idle machine")
-        }
+        () if noise > LARGEST_FOR_SAME.ln_1p() => Why::new(
+            Undecided::Noise,
+            "the noise floor is above 10 %: run plimsoll doctor on an idle machine",
+        ),
         () if others => Why::new(
-            Doubt::Interrupted,
+            Undecided::Interrupted,
             "other work took as much of the CPU time (steal, or waiting for a CPU): measure again on an idle machine",
         ),
         () if blind => Why::new(
-            Doubt::Noise,
+            Undecided::Noise,
             "the noise floor is above --fail-on: run plimsoll doctor, or compare more runs",
         ),
-        () => Why::new(Doubt::Interval, "the 95 % CI is wider than the noise floor: take more samples"),
+        () => Why::new(Undecided::Interval, "the 95 % CI is wider than the noise floor: take more samples"),
     }
 }
 
-fn direction(better: Better, difference: f64) -> Verdict {
+fn direction(better: Better, difference: f64) -> DifferenceVerdict {
     match (better, difference > 0.0) {
-        (Better::Higher, true) | (Better::Lower, false) => Verdict::Improvement,
-        _ => Verdict::Regression,
+        (Better::Higher, true) | (Better::Lower, false) => DifferenceVerdict::Improvement,
+        _ => DifferenceVerdict::Regression,
     }
 }
 
 /// Applies Holm's correction. Verdicts that are then not significant become inconclusive.
-pub(super) fn correct(compared: Vec<&mut Compared>) {
+pub(super) fn correct(compared: Vec<&mut ComparedMetric>) {
     let known: Vec<f64> = compared.iter().filter_map(|c| c.p).collect();
     let mut corrected = holm(&known).into_iter();
     for one in compared.into_iter().filter(|c| c.p.is_some()) {
         one.p = corrected.next();
-        let real = matches!(one.verdict, Verdict::Improvement | Verdict::Regression);
+        let real = matches!(one.verdict, DifferenceVerdict::Improvement | DifferenceVerdict::Regression);
         if real && one.p.is_none_or(|p| p >= FAMILY) {
-            one.verdict = Verdict::Inconclusive;
+            one.verdict = DifferenceVerdict::Inconclusive;
             Why::new(
-                Doubt::Many,
+                Undecided::Many,
                 "not significant among so many metrics (Holm's correction): compare more runs",
             )
             .enter(one);

@@ -7,7 +7,7 @@ use plimsoll_model::case::Case;
 use plimsoll_model::limit::median;
 use plimsoll_stats::MIN_SEGMENT;
 
-use super::{Compared, Comparison, ENOUGH_RUNS, Floors, Noise, direction_of};
+use super::{ComparedMetric, Comparison, ENOUGH_RUNS, Floors, RunNoise, direction_of};
 
 /// Shortest lasting loss, in runs; a shorter one that ended by itself is noise.
 const LASTING: usize = MIN_SEGMENT;
@@ -17,7 +17,7 @@ const LEFT: f64 = 0.5;
 
 /// One metric of one case in the runs of a plan.
 #[derive(Clone, Debug)]
-pub struct Series {
+pub struct MetricSeries {
     /// The case.
     pub case: Case,
     /// Name of the metric.
@@ -30,7 +30,7 @@ pub struct Series {
 
 /// A metric that has been worse since a run and was not accepted.
 #[derive(Clone, Debug, PartialEq)]
-pub struct OpenLoss {
+pub struct LastingLoss {
     /// The case.
     pub case: Case,
     /// Name of the metric.
@@ -47,16 +47,16 @@ pub struct Earlier {
     /// Indices of the runs of the baseline, ascending.
     pub baseline: Vec<usize>,
     /// Losses that last to the latest run, oldest first.
-    pub open: Vec<OpenLoss>,
+    pub open: Vec<LastingLoss>,
 }
 
 /// Returns a baseline of at most `count` of the runs `0..runs`, and the losses that are still open.
-pub fn baseline(all: &[Series], runs: usize, count: usize, floors: Option<&Floors>) -> Earlier {
+pub fn baseline(all: &[MetricSeries], runs: usize, count: usize, floors: Option<&Floors>) -> Earlier {
     let mut left_out = vec![false; runs];
     let mut open = Vec::new();
     for series in all {
         let Some(better) = direction_of(&series.case, &series.metric, series.better) else { continue };
-        let mut walk = Walk { series, better, count, floors, usual: Vec::new(), loss: Vec::new() };
+        let mut walk = SeriesWalk { series, better, count, floors, usual: Vec::new(), loss: Vec::new() };
         for (run, value) in &series.figures {
             for ended in walk.enter(*run, *value) {
                 left_out.get_mut(ended).into_iter().for_each(|out| *out = true);
@@ -73,12 +73,12 @@ pub fn baseline(all: &[Series], runs: usize, count: usize, floors: Option<&Floor
 
 /// Whether a run still has more than half of a loss of `change`.
 pub fn is_still_lost(comparison: &Comparison, case: &Case, metric: &str, change: f64) -> bool {
-    let same = |one: &&Compared| one.case == *case && one.metric == metric;
+    let same = |one: &&ComparedMetric| one.case == *case && one.metric == metric;
     comparison.compared.iter().filter(same).any(|one| one.loss() > LEFT * change.abs())
 }
 
-struct Walk<'a> {
-    series: &'a Series,
+struct SeriesWalk<'a> {
+    series: &'a MetricSeries,
     better: Better,
     count: usize,
     floors: Option<&'a Floors>,
@@ -88,7 +88,7 @@ struct Walk<'a> {
     loss: Vec<(usize, f64)>,
 }
 
-impl Walk<'_> {
+impl SeriesWalk<'_> {
     /// Adds the result of the next run. Returns the runs of a lasting loss that it ended.
     fn enter(&mut self, run: usize, value: f64) -> Vec<usize> {
         if !(value.is_finite() && value > 0.0) {
@@ -141,25 +141,30 @@ impl Walk<'_> {
         let noise = match latest.len() >= ENOUGH_RUNS {
             true => {
                 let values: Vec<f64> = latest.iter().map(|log| log.exp()).collect();
-                Noise::of_runs(&values).map(|(noise, _)| noise)
+                RunNoise::of_runs(&values).map(|(noise, _)| noise)
             }
             false => self.floors.and_then(|floors| floors.find(case, metric)).or_else(|| {
                 let declared =
                     plimsoll_bench::find(case.benchmark()).and_then(|found| found.noise(metric))?;
-                Some(Noise::declared(declared))
+                Some(RunNoise::declared(declared))
             }),
         };
         noise.is_some_and(|noise| lost > noise.smallest())
     }
 
-    fn open(&self) -> Option<OpenLoss> {
+    fn open(&self) -> Option<LastingLoss> {
         let (since, _) = *self.loss.first()?;
         let lost = self.lost_so_far();
         let change = match self.better {
             Better::Higher => (-lost).exp_m1(),
             Better::Lower => lost.exp_m1(),
         };
-        Some(OpenLoss { case: self.series.case.clone(), metric: self.series.metric.clone(), since, change })
+        Some(LastingLoss {
+            case: self.series.case.clone(),
+            metric: self.series.metric.clone(),
+            since,
+            change,
+        })
     }
 }
 
@@ -168,9 +173,9 @@ mod tests {
     use super::*;
 
     /// Results of a case whose metric is better higher: one level per run, with a little noise.
-    fn series(levels: &[f64]) -> Series {
+    fn series(levels: &[f64]) -> MetricSeries {
         let figure = |(run, level): (usize, &f64)| (run, level * (1.0 + 0.004 * (run % 4) as f64));
-        Series {
+        MetricSeries {
             case: "memory.bandwidth/op=read/threads=2".parse().unwrap(),
             metric: "bandwidth".to_owned(),
             better: Better::Higher,

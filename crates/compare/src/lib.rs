@@ -18,21 +18,21 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-pub use alike::Difference;
-use cases::{Members, Pair, Taken};
-pub use decided::{Blind, Decided, Gate, Tone};
-pub use judge::{Doubt, FAMILY, MOST_TAKEN};
-use judge::{Evidence, Judged, OfRun, Why};
-pub use noise::{Floor, Floors, Noise};
-use rank::Metric;
-pub use rank::{Place, Prices, Ranked, Score, Unweighed};
+pub use alike::ConditionDifference;
+use cases::{CasePair, Members, TakenRuns};
+pub use decided::{Decisions, FailureRule, Tone, UnjudgedMetrics};
+pub use judge::{FAMILY, MOST_TAKEN, Undecided};
+use judge::{JudgedDifference, OfRun, SideLogarithm, Why};
+pub use noise::{Floors, NoiseFloor, RunNoise};
+use rank::RankedMetric;
+pub use rank::{Prices, Ranked, RankedSide, Score, Unweighed};
 pub use require::{Holds, Requirement};
-pub use uncompared::{Has, Kind, Missing, Standing, Uncompared};
+pub use uncompared::{Has, Missing, Standing, Uncompared, UncomparedKind};
 
 use plimsoll_bench::Better;
 use plimsoll_model::case::Case;
 use plimsoll_result::document::Run;
-use plimsoll_stats::{Excluded, MOSTLY_EXCLUDED};
+use plimsoll_stats::{ExcludedShare, MOSTLY_EXCLUDED};
 use plimsoll_units::quantity::{Quantity, Unit, apart, percent};
 
 /// Prefix of the name of a side that is a published table.
@@ -40,7 +40,7 @@ pub const PUBLISHED: &str = "published:";
 
 /// One side of a comparison.
 #[derive(Clone, Debug)]
-pub struct Side {
+pub struct ComparedSide {
     /// Name given by the user.
     pub name: String,
     /// Runs, oldest first.
@@ -50,20 +50,20 @@ pub struct Side {
 /// Verdict on a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Verdict {
+pub enum DifferenceVerdict {
     /// Real, in the metric's good direction.
     Improvement,
     /// Real, in the metric's bad direction.
     Regression,
     /// Within the noise between runs.
     NoChange,
-    /// Undecided; [`Compared::why`] has the reason.
+    /// Undecided; [`ComparedMetric::why`] has the reason.
     Inconclusive,
     /// Not judged: the metric has no direction.
     Informative,
 }
 
-impl Verdict {
+impl DifferenceVerdict {
     /// Returns the word for documents.
     pub fn code(self) -> &'static str {
         match self {
@@ -78,7 +78,7 @@ impl Verdict {
 
 /// Difference of one metric of one case between two sides.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Compared {
+pub struct ComparedMetric {
     /// Indices of the two sides, A and B.
     pub sides: [usize; 2],
     /// Index of the metric in [`Comparison::ranked`].
@@ -111,17 +111,17 @@ pub struct Compared {
     /// Largest loss that would not be a regression, as a share; null if unlimited or not judged.
     pub unseen: Option<f64>,
     /// Source of the noise between runs.
-    pub noise: Option<Origin>,
+    pub noise: Option<NoiseOrigin>,
     /// Outlier runs that the noise leaves out.
     pub outliers: usize,
     /// Probability of such a difference without a cause, corrected for the number of metrics.
     pub p: Option<f64>,
     /// Verdict.
-    pub verdict: Verdict,
+    pub verdict: DifferenceVerdict,
     /// Reason of an inconclusive verdict.
     pub why: Option<String>,
     /// Cause of an inconclusive verdict; null if it is decided.
-    pub doubt: Option<Doubt>,
+    pub doubt: Option<Undecided>,
     /// Parameters that differ: `threads 2 → 1`.
     pub differs: Vec<String>,
 }
@@ -129,7 +129,7 @@ pub struct Compared {
 /// Source of a noise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Origin {
+pub enum NoiseOrigin {
     /// Spread of a side's own runs.
     Runs,
     /// `plimsoll doctor` on this machine.
@@ -148,19 +148,19 @@ pub struct Comparison {
     /// Price of each side; null without prices.
     pub prices: Option<Prices>,
     /// Differences between the sides besides their results.
-    pub differs: Vec<Difference>,
+    pub differs: Vec<ConditionDifference>,
     /// Remarks on a baseline, each a sentence.
     pub notes: Vec<String>,
     /// Metrics that at least two sides have, with the possible ranks.
     pub ranked: Vec<Ranked>,
     /// Metrics that the first side and another side have.
-    pub compared: Vec<Compared>,
+    pub compared: Vec<ComparedMetric>,
     /// Cases, and metrics of compared cases, without a result on one or both sides.
     pub uncompared: Vec<Uncompared>,
     /// Summary of the differences from the first side.
-    pub decided: Decided,
+    pub decided: Decisions,
     /// Result of the gate; null without `--fail-on`.
-    pub gate: Option<Gate>,
+    pub gate: Option<FailureRule>,
     /// Scores, best first; empty without weights.
     pub scores: Vec<Score>,
     /// Weighted cases that are in no score.
@@ -169,7 +169,7 @@ pub struct Comparison {
 
 /// Options of a comparison.
 #[derive(Clone, Debug, Default)]
-pub struct Wanted {
+pub struct CompareOptions {
     /// Loss that the user wants to detect, as a share.
     pub fail_on: Option<f64>,
     /// Price of each side.
@@ -191,21 +191,22 @@ pub fn letter(side: usize) -> String {
 }
 
 /// Compares every two sides. `floors` has the noise floors that doctor measured, one per machine.
-pub fn compare(sides: &[Side], floors: &[Floors], wanted: &Wanted) -> Comparison {
+pub fn compare(sides: &[ComparedSide], floors: &[Floors], wanted: &CompareOptions) -> Comparison {
     let figures = cases::of_sides(sides);
     let cases: Vec<Members<'_, '_>> = cases::together(&figures);
     let prices = wanted.prices.as_ref().map(|prices| prices.values.as_slice());
-    let judged = |members| Metric::all(members, floors, prices, wanted.fail_on);
-    let mut metrics: Vec<Vec<Metric<'_, '_>>> = cases.iter().map(judged).collect();
+    let judged = |members| RankedMetric::all(members, floors, prices, wanted.fail_on);
+    let mut metrics: Vec<Vec<RankedMetric<'_, '_>>> = cases.iter().map(judged).collect();
     let all = metrics.iter_mut().flatten().flat_map(|one| one.compared.iter_mut().chain(&mut one.by_price));
     judge::correct(all.collect());
     let ranked: Vec<Ranked> = metrics.iter().flatten().map(|one| one.ranked(floors, prices)).collect();
     let uncompared = uncompared::find(sides, &cases, &metrics);
-    let with_first = |(row, metric): (usize, Metric<'_, '_>)| {
+    let with_first = |(row, metric): (usize, RankedMetric<'_, '_>)| {
         let all = metric.compared.into_iter().filter(|one| one.sides[0] == 0);
-        all.map(move |one| Compared { row, ..one }).collect::<Vec<_>>()
+        all.map(move |one| ComparedMetric { row, ..one }).collect::<Vec<_>>()
     };
-    let compared: Vec<Compared> = metrics.into_iter().flatten().enumerate().flat_map(with_first).collect();
+    let compared: Vec<ComparedMetric> =
+        metrics.into_iter().flatten().enumerate().flat_map(with_first).collect();
     let (scores, unweighed) = rank::scores(&ranked, sides.len(), &wanted.weights);
     Comparison {
         sides: sides.iter().map(|side| side.name.clone()).collect(),
@@ -214,8 +215,8 @@ pub fn compare(sides: &[Side], floors: &[Floors], wanted: &Wanted) -> Comparison
         differs: alike::differences(sides),
         notes: Vec::new(),
         ranked,
-        decided: Decided::of(&compared, &uncompared),
-        gate: wanted.fail_on.map(|share| Gate::of(share, &compared, &uncompared)),
+        decided: Decisions::of(&compared, &uncompared),
+        gate: wanted.fail_on.map(|share| FailureRule::of(share, &compared, &uncompared)),
         compared,
         uncompared,
         scores,
@@ -223,7 +224,7 @@ pub fn compare(sides: &[Side], floors: &[Floors], wanted: &Wanted) -> Comparison
     }
 }
 
-impl Side {
+impl ComparedSide {
     /// Whether the side is a published table, which lacks unpublished results.
     pub fn is_published(&self) -> bool {
         self.name.starts_with(PUBLISHED)
@@ -232,17 +233,17 @@ impl Side {
 
 impl Comparison {
     /// Returns the number of metrics with this verdict.
-    pub fn count(&self, verdict: Verdict) -> usize {
+    pub fn count(&self, verdict: DifferenceVerdict) -> usize {
         self.compared.iter().filter(|c| c.verdict == verdict).count()
     }
 
     /// Returns the regressions with a loss above `share`.
-    pub fn worse_than(&self, share: f64) -> impl Iterator<Item = &Compared> {
-        self.compared.iter().filter(move |c| c.verdict == Verdict::Regression && c.loss() > share)
+    pub fn worse_than(&self, share: f64) -> impl Iterator<Item = &ComparedMetric> {
+        self.compared.iter().filter(move |c| c.verdict == DifferenceVerdict::Regression && c.loss() > share)
     }
 }
 
-impl Compared {
+impl ComparedMetric {
     /// Returns the lost share, whichever direction is better: 0.1 is a tenth less work in the same
     /// time. For a share that was zero it is the share itself.
     pub fn loss(&self) -> f64 {
@@ -256,20 +257,20 @@ impl Compared {
 }
 
 /// Reason why the results of a named side decide nothing: too much time is excluded.
-fn excluded(pair: &Pair<'_, '_>, [a, b]: &[String; 2]) -> Option<Why> {
+fn excluded(pair: &CasePair<'_, '_>, [a, b]: &[String; 2]) -> Option<Why> {
     let sides = [(a, pair.a.excluded()), (b, pair.b.excluded())];
     sides.into_iter().find_map(|(side, excluded)| {
-        let (Excluded::Mostly(share) | Excluded::AllBut(share)) = excluded else { return None };
+        let (ExcludedShare::Mostly(share) | ExcludedShare::AllBut(share)) = excluded else { return None };
         let [share, most] = apart([share, MOSTLY_EXCLUDED], 2, percent);
         let text = format!(
             "{share} of the time of {side} is excluded (interrupted slices), more than {most}: measure {side} again on an idle machine"
         );
-        Some(Why::new(Doubt::Interrupted, text))
+        Some(Why::new(Undecided::Interrupted, text))
     })
 }
 
 /// External cause of a difference: moved vCPUs, or other work that took CPU time.
-fn foreign(pair: &Pair<'_, '_>, [a, b]: &[String; 2]) -> Option<Why> {
+fn foreign(pair: &CasePair<'_, '_>, [a, b]: &[String; 2]) -> Option<Why> {
     let taken = [(a, pair.a.disturbed()), (b, pair.b.disturbed())];
     let [(side, share), _] = if taken[0].1 >= taken[1].1 { taken } else { [taken[1], taken[0]] };
     let disturbed = || {
@@ -277,12 +278,12 @@ fn foreign(pair: &Pair<'_, '_>, [a, b]: &[String; 2]) -> Option<Why> {
         let text = format!(
             "other work took {share} of the CPU time of {side} (steal, or waiting for a CPU): measure {side} again on an idle machine"
         );
-        Why::new(Doubt::Interrupted, text)
+        Why::new(Undecided::Interrupted, text)
     };
     moved(pair).or_else(|| (share > MOST_TAKEN).then(disturbed))
 }
 
-fn moved(pair: &Pair<'_, '_>) -> Option<Why> {
+fn moved(pair: &CasePair<'_, '_>) -> Option<Why> {
     let (case, a, b) = (pair.b.case, pair.a.look()?, pair.b.look()?);
     let time = |seconds| Quantity::new(seconds, Unit::Second);
     plimsoll_bench::subsystem_of(case).stay.has_moved(a, b).then(|| {
@@ -291,7 +292,7 @@ fn moved(pair: &Pair<'_, '_>) -> Option<Why> {
             time(a.seconds),
             time(b.seconds)
         );
-        Why::new(Doubt::Migrated, text)
+        Why::new(Undecided::Migrated, text)
     })
 }
 
@@ -304,47 +305,52 @@ fn direction_of(case: &Case, metric: &str, by_document: Better) -> Option<Better
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Known {
-    noise: Noise,
+struct KnownNoise {
+    noise: RunNoise,
     /// Smallest difference of the sides that may be real, as a logarithm.
     smallest: f64,
-    origin: Origin,
+    origin: NoiseOrigin,
     outliers: usize,
 }
 
-impl Known {
-    fn new(noise: Noise, origin: Origin) -> Self {
+impl KnownNoise {
+    fn new(noise: RunNoise, origin: NoiseOrigin) -> Self {
         Self { noise, smallest: noise.smallest(), origin, outliers: 0 }
     }
 }
 
 /// Spread of a side's runs and the number of outliers; `None` for fewer than [`ENOUGH_RUNS`].
-fn spread(all: &[OfRun]) -> Option<(Noise, usize)> {
+fn spread(all: &[OfRun]) -> Option<(RunNoise, usize)> {
     let values: Vec<f64> = all.iter().map(|run| run.median).collect();
-    (values.len() >= ENOUGH_RUNS).then(|| Noise::of_runs(&values)).flatten()
+    (values.len() >= ENOUGH_RUNS).then(|| RunNoise::of_runs(&values)).flatten()
 }
 
 /// Returns the noise between runs for this metric from the best source.
-fn noise_of(pair: &Pair<'_, '_>, metric: &str, sides: [&[OfRun]; 2], floors: &[Floors]) -> Option<Known> {
+fn noise_of(
+    pair: &CasePair<'_, '_>,
+    metric: &str,
+    sides: [&[OfRun]; 2],
+    floors: &[Floors],
+) -> Option<KnownNoise> {
     match sides.map(spread) {
         [Some((a, n)), Some((b, m))] => {
-            let (noise, smallest) = Noise::of_sides([a, b], sides.map(|runs| runs.len() as f64));
-            return Some(Known { noise, smallest, origin: Origin::Runs, outliers: n + m });
+            let (noise, smallest) = RunNoise::of_sides([a, b], sides.map(|runs| runs.len() as f64));
+            return Some(KnownNoise { noise, smallest, origin: NoiseOrigin::Runs, outliers: n + m });
         }
         [Some((noise, outliers)), None] | [None, Some((noise, outliers))] => {
-            return Some(Known { outliers, ..Known::new(noise, Origin::Runs) });
+            return Some(KnownNoise { outliers, ..KnownNoise::new(noise, NoiseOrigin::Runs) });
         }
         [None, None] => {}
     }
-    let measured = |t: &Taken<'_>| {
+    let measured = |t: &TakenRuns<'_>| {
         floors.iter().find(|f| f.machine == t.run.machine.id)?.find(&t.measurement.case, metric)
     };
-    let of_doctor: Option<Vec<Noise>> = pair.a.all.iter().chain(&pair.b.all).map(measured).collect();
-    if let Some(noise) = of_doctor.and_then(|all| all.into_iter().reduce(Noise::worse)) {
-        return Some(Known::new(noise, Origin::Doctor));
+    let of_doctor: Option<Vec<RunNoise>> = pair.a.all.iter().chain(&pair.b.all).map(measured).collect();
+    if let Some(noise) = of_doctor.and_then(|all| all.into_iter().reduce(RunNoise::worse)) {
+        return Some(KnownNoise::new(noise, NoiseOrigin::Doctor));
     }
     let declared = plimsoll_bench::find(pair.b.case.benchmark()).and_then(|b| b.noise(metric))?;
-    Some(Known::new(Noise::declared(declared), Origin::Declared))
+    Some(KnownNoise::new(RunNoise::declared(declared), NoiseOrigin::Declared))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-use plimsoll_bench::{Look, subsystem_of};
+use plimsoll_bench::{CpuDistances, subsystem_of};
 use plimsoll_model::case::Case;
 use plimsoll_model::limit::median;
 use plimsoll_model::measurement::{Measurement, Status};
@@ -43,7 +43,7 @@ const LEAST_ROUNDS: usize = 4;
 
 /// Noise between runs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Noise {
+pub struct RunNoise {
     /// Standard deviation of one run's result, as a logarithm (0.01 is 1 %).
     pub deviation: f64,
     /// Degrees of freedom of that estimate.
@@ -52,7 +52,7 @@ pub struct Noise {
     pub largest: f64,
 }
 
-impl Noise {
+impl RunNoise {
     /// Estimates the noise from results grouped by case; `None` if no group has two positive ones.
     pub fn of<'a>(groups: impl IntoIterator<Item = &'a [f64]>) -> Option<Self> {
         let (mut squares, mut freedom, mut largest) = (0.0, 0.0, 0.0f64);
@@ -135,7 +135,7 @@ impl Noise {
         self.smallest_of(self.deviation * std::f64::consts::SQRT_2)
     }
 
-    /// As [`Noise::smallest`], for a difference with standard error `error`.
+    /// As [`RunNoise::smallest`], for a difference with standard error `error`.
     fn smallest_of(&self, error: f64) -> f64 {
         (self.quantile(1.0 - TWO_RUN_TAIL / 2.0) * error)
             .max(self.largest * NOISE_RESERVE_FACTOR)
@@ -170,7 +170,7 @@ impl Noise {
 
 /// Noise of one metric of a benchmark: in one case, or over all repeated cases.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Floor {
+pub struct NoiseFloor {
     /// Name of the benchmark.
     pub benchmark: String,
     /// Name of the metric.
@@ -179,7 +179,7 @@ pub struct Floor {
     #[serde(default)]
     pub case: Option<String>,
     /// The noise.
-    pub noise: Noise,
+    pub noise: RunNoise,
 }
 
 /// Noise floors of a machine, measured by `plimsoll doctor`.
@@ -195,21 +195,23 @@ pub struct Floors {
     #[serde(default)]
     pub left_out: usize,
     /// Floors per metric: one per case, preceded by one for all cases if there are at least three.
-    pub floors: Vec<Floor>,
+    pub floors: Vec<NoiseFloor>,
 }
 
 impl Floors {
     /// Computes the noise between runs of one plan on one unchanged machine, without disturbed
     /// rounds.
     pub fn of(runs: &[Run]) -> Self {
-        let settled = Settled::of(runs);
-        let mut figures: BTreeMap<Named, BTreeMap<String, Vec<f64>>> = BTreeMap::new();
-        let mut order: Vec<Named> = Vec::new();
+        let settled = QuietMeasurements::of(runs);
+        let mut figures: BTreeMap<NamedNoise, BTreeMap<String, Vec<f64>>> = BTreeMap::new();
+        let mut order: Vec<NamedNoise> = Vec::new();
         let all = || runs.iter().flat_map(|run| &run.measurements).filter(|m| m.status == Status::Ok);
         for measurement in all().filter(|m| settled.has(m)) {
             for metric in &measurement.metrics {
-                let named =
-                    Named { benchmark: measurement.case.benchmark().to_owned(), metric: metric.name.clone() };
+                let named = NamedNoise {
+                    benchmark: measurement.case.benchmark().to_owned(),
+                    metric: metric.name.clone(),
+                };
                 if !figures.contains_key(&named) {
                     order.push(named.clone());
                 }
@@ -228,10 +230,11 @@ impl Floors {
     }
 
     /// Returns the noise of a metric in this case, else over all cases of the benchmark.
-    pub fn find(&self, case: &Case, metric: &str) -> Option<Noise> {
+    pub fn find(&self, case: &Case, metric: &str) -> Option<RunNoise> {
         let of = |id: Option<&str>| {
-            let same =
-                |f: &&Floor| f.benchmark == case.benchmark() && f.metric == metric && f.case.as_deref() == id;
+            let same = |f: &&NoiseFloor| {
+                f.benchmark == case.benchmark() && f.metric == metric && f.case.as_deref() == id
+            };
             self.floors.iter().find(same).map(|floor| floor.noise)
         };
         of(Some(case.id().as_str())).or_else(|| of(None))
@@ -239,15 +242,15 @@ impl Floors {
 }
 
 /// Measurements that show the machine at rest: undisturbed, with the CPUs at their usual distance.
-struct Settled {
+struct QuietMeasurements {
     /// Usual core-to-core latency by case, and whether to leave out other measurements.
-    cases: BTreeMap<String, Place>,
+    cases: BTreeMap<String, CpuPlace>,
     cpus: usize,
 }
 
 #[derive(Default)]
-struct Place {
-    look: Option<Look>,
+struct CpuPlace {
+    look: Option<CpuDistances>,
     picks: bool,
 }
 
@@ -257,15 +260,15 @@ struct On<'a> {
     cpus: usize,
 }
 
-impl Place {
+impl CpuPlace {
     fn has(&self, on: On<'_>, conditions: &Conditions) -> bool {
-        let apart = Look::of(conditions).zip(self.look);
+        let apart = CpuDistances::of(conditions).zip(self.look);
         let moved = apart.is_some_and(|(here, mostly)| subsystem_of(on.case).stay.has_moved(here, mostly));
         conditions.disturbed(on.case, on.cpus) <= DISTURBED && !moved
     }
 }
 
-impl Settled {
+impl QuietMeasurements {
     fn of(runs: &[Run]) -> Self {
         let mut cases: BTreeMap<String, (&Case, Vec<&Conditions>)> = BTreeMap::new();
         for measurement in runs.iter().flat_map(|run| &run.measurements).filter(|m| m.status == Status::Ok) {
@@ -275,7 +278,7 @@ impl Settled {
         }
         let cpus = runs.first().map_or(0, |run| run.machine.cpu.allowed.len());
         let place = |case: &Case, all: Vec<&Conditions>| {
-            let mut place = Place { look: Look::median(all.iter().copied()), picks: false };
+            let mut place = CpuPlace { look: CpuDistances::median(all.iter().copied()), picks: false };
             place.picks = all.iter().filter(|c| place.has(On { case, cpus }, c)).count() >= LEAST_ROUNDS;
             place
         };
@@ -291,24 +294,24 @@ impl Settled {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Named {
+struct NamedNoise {
     benchmark: String,
     metric: String,
 }
 
-impl Named {
+impl NamedNoise {
     /// Returns the floor over all cases, if there are enough, then one per case.
-    fn floors(&self, cases: &BTreeMap<String, Vec<f64>>) -> Vec<Floor> {
-        let floor = |case: Option<&String>, noise| Floor {
+    fn floors(&self, cases: &BTreeMap<String, Vec<f64>>) -> Vec<NoiseFloor> {
+        let floor = |case: Option<&String>, noise| NoiseFloor {
             benchmark: self.benchmark.clone(),
             metric: self.metric.clone(),
             case: case.cloned(),
             noise,
         };
-        let own = |values: &Vec<f64>| Noise::of([values.as_slice()]);
-        let typical = Noise::typical(&cases.values().filter_map(own).collect::<Vec<_>>());
+        let own = |values: &Vec<f64>| RunNoise::of([values.as_slice()]);
+        let typical = RunNoise::typical(&cases.values().filter_map(own).collect::<Vec<_>>());
         // Few cases may not be typical of other cases.
-        let of_all = typical.and_then(|_| Noise::of(cases.values().map(Vec::as_slice)));
+        let of_all = typical.and_then(|_| RunNoise::of(cases.values().map(Vec::as_slice)));
         let of_all = of_all.map(|noise| floor(None, noise));
         let of_case = |(case, values): (&String, &Vec<f64>)| {
             let noise = own(values)?;
@@ -329,47 +332,47 @@ mod tests {
     #[test]
     fn groups_are_pooled_about_their_own_means() {
         let (slow, fast) = ([1.0, 1.0f64.exp()], [5.0, 5.0, 5.0]);
-        let noise = Noise::of([slow.as_slice(), &fast, &[7.0]]).unwrap();
+        let noise = RunNoise::of([slow.as_slice(), &fast, &[7.0]]).unwrap();
         // Squares 0.25 + 0.25 over 1 + 2 degrees of freedom.
         assert!((noise.deviation - (0.5f64 / 3.0).sqrt()).abs() < 1e-12);
         assert_eq!((noise.freedom, noise.largest), (3.0, 1.0));
-        assert_eq!(Noise::of([[1.0].as_slice(), &[0.0, -3.0], &[]]), None);
+        assert_eq!(RunNoise::of([[1.0].as_slice(), &[0.0, -3.0], &[]]), None);
     }
 
     #[test]
     fn the_smallest_real_difference_is_beyond_all_that_was_seen() {
-        let quiet = Noise { deviation: 0.0, freedom: 10.0, largest: 0.0 };
+        let quiet = RunNoise { deviation: 0.0, freedom: 10.0, largest: 0.0 };
         assert_eq!(quiet.smallest(), MIN_REAL_DIFFERENCE);
-        let seen = Noise { largest: 0.04, ..quiet };
+        let seen = RunNoise { largest: 0.04, ..quiet };
         assert!((seen.smallest() - 0.06).abs() < 1e-12);
         // t(0.9995, 10) = 4.587 (any table).
-        let noisy = Noise { deviation: 0.02, ..quiet };
+        let noisy = RunNoise { deviation: 0.02, ..quiet };
         assert!((noisy.smallest() - 4.587 * 0.02 * 2f64.sqrt()).abs() < 1e-4);
         assert_eq!(noisy.worse(seen), noisy);
     }
 
     #[test]
     fn of_two_sides_the_noisier_one_counts_more() {
-        let of = |deviation, freedom| Noise { deviation, freedom, largest: deviation };
-        let (alike, smallest) = Noise::of_sides([of(0.02, 5.0); 2], [6.0; 2]);
+        let of = |deviation, freedom| RunNoise { deviation, freedom, largest: deviation };
+        let (alike, smallest) = RunNoise::of_sides([of(0.02, 5.0); 2], [6.0; 2]);
         assert!((alike.freedom - 10.0).abs() < 1e-9 && alike.deviation > 0.02 && alike.largest == 0.02);
         assert!(smallest < alike.smallest(), "medians of six differ less than single runs: {smallest}");
-        let (unlike, _) = Noise::of_sides([of(0.02, 5.0), of(0.0, 3.0)], [6.0; 2]);
+        let (unlike, _) = RunNoise::of_sides([of(0.02, 5.0), of(0.0, 3.0)], [6.0; 2]);
         assert_eq!(unlike.freedom, 5.0, "of what is not there nothing is known");
-        assert_eq!(Noise::of_sides([of(0.0, 5.0); 2], [6.0; 2]).1, MIN_REAL_DIFFERENCE);
+        assert_eq!(RunNoise::of_sides([of(0.0, 5.0); 2], [6.0; 2]).1, MIN_REAL_DIFFERENCE);
     }
 
     #[test]
     fn one_disturbed_run_of_ten_is_no_noise_and_two_are() {
         let quiet = [100.0, 101.0, 99.0, 100.5, 99.6, 100.2, 99.1, 100.9];
-        let noise = |more: &[f64]| Noise::of_runs(&[quiet.as_slice(), more].concat()).unwrap();
+        let noise = |more: &[f64]| RunNoise::of_runs(&[quiet.as_slice(), more].concat()).unwrap();
         let (all, none) = noise(&[100.1, 99.8]);
         assert_eq!(none, 0);
         for far in [5.0, 60.0, 140.0, 1600.0] {
             let (noise, left_out) = noise(&[100.1, far]);
             assert_eq!(left_out, 1, "{far}");
             assert!(noise.smallest() < 1.5 * all.smallest() && noise.smallest() < 0.08, "{far}: {noise:?}");
-            let Noise { deviation, freedom, largest } = noise;
+            let RunNoise { deviation, freedom, largest } = noise;
             assert!(deviation < 0.01 && freedom == 8.0 && largest < 0.025);
         }
         let (two, left_out) = noise(&[60.0, 61.0]);
@@ -378,7 +381,7 @@ mod tests {
 
     #[test]
     fn a_declared_share_is_the_smallest_real_difference() {
-        assert!((Noise::declared(0.05).smallest() - 1.05f64.ln()).abs() < 0.01);
+        assert!((RunNoise::declared(0.05).smallest() - 1.05f64.ln()).abs() < 0.01);
     }
 
     #[test]
@@ -450,21 +453,21 @@ mod tests {
 
     #[test]
     fn a_lucky_case_is_not_held_to_be_quieter_than_its_like() {
-        let of = |deviation| Noise { deviation, freedom: 5.0, largest: 2.0 * deviation };
-        let typical = Noise::typical(&[of(0.0), of(0.02), of(0.3)]).unwrap();
+        let of = |deviation| RunNoise { deviation, freedom: 5.0, largest: 2.0 * deviation };
+        let typical = RunNoise::typical(&[of(0.0), of(0.02), of(0.3)]).unwrap();
         assert_eq!((typical.deviation, typical.largest), (0.02, 0.04));
         let lucky = of(0.0).moderated(&typical);
         assert!((lucky.deviation - (4.0 * 0.0004f64 / 9.0).sqrt()).abs() < 1e-12);
         assert_eq!((lucky.freedom, lucky.largest), (9.0, 0.04));
         assert_eq!(of(0.3).moderated(&typical).largest, 0.6);
-        assert_eq!(Noise::typical(&[of(0.1), of(0.2)]), None);
+        assert_eq!(RunNoise::typical(&[of(0.1), of(0.2)]), None);
     }
 
     proptest! {
         #[test]
         fn noise_does_not_depend_on_the_unit(values in prop::collection::vec(0.5f64..2.0, 2..12), unit in 1e-9f64..1e9) {
             let scaled: Vec<f64> = values.iter().map(|v| v * unit).collect();
-            let (a, b) = (Noise::of([values.as_slice()]).unwrap(), Noise::of([scaled.as_slice()]).unwrap());
+            let (a, b) = (RunNoise::of([values.as_slice()]).unwrap(), RunNoise::of([scaled.as_slice()]).unwrap());
             prop_assert!((a.deviation - b.deviation).abs() < 1e-9 && (a.largest - b.largest).abs() < 1e-9);
             prop_assert!(a.smallest() >= a.largest);
         }

@@ -11,8 +11,10 @@ use plimsoll_model::measurement::MetricResult;
 use plimsoll_units::quantity::Unit;
 use serde::Serialize;
 
-use super::cases::{Figures, Members, Pair};
-use super::{Compared, Doubt, Evidence, Floors, Judged, Noise, OfRun, Verdict};
+use super::cases::{CasePair, Members, SideFigures};
+use super::{
+    ComparedMetric, DifferenceVerdict, Floors, JudgedDifference, OfRun, RunNoise, SideLogarithm, Undecided,
+};
 use super::{alike, direction_of, excluded, foreign, letter, noise_of, spread};
 
 /// Price of each side.
@@ -26,7 +28,7 @@ pub struct Prices {
 
 /// A side in one metric.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Place {
+pub struct RankedSide {
     /// Index of the side.
     pub side: usize,
     /// Result: the median over its runs.
@@ -65,7 +67,7 @@ pub struct Ranked {
     /// Better direction; null for a metric without one.
     pub better: Option<Better>,
     /// Sides with a result, best first.
-    pub places: Vec<Place>,
+    pub places: Vec<RankedSide>,
     /// External cause why some sides are in no order.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unordered: Option<String>,
@@ -92,25 +94,25 @@ pub struct Unweighed {
 }
 
 #[derive(Clone)]
-struct Entry<'f, 'r> {
+struct RankEntry<'f, 'r> {
     side: usize,
-    figures: &'f Figures<'r>,
+    figures: &'f SideFigures<'r>,
     runs: Vec<OfRun>,
 }
 
 /// A metric of one case on the sides that have it, and the difference of every two of them.
-pub(super) struct Metric<'f, 'r> {
+pub(super) struct RankedMetric<'f, 'r> {
     result: &'r MetricResult,
     headline: bool,
     better: Option<Better>,
-    entries: Vec<Entry<'f, 'r>>,
+    entries: Vec<RankEntry<'f, 'r>>,
     /// Differences by result.
-    pub(super) compared: Vec<Compared>,
+    pub(super) compared: Vec<ComparedMetric>,
     /// Differences by result per price; empty without prices.
-    pub(super) by_price: Vec<Compared>,
+    pub(super) by_price: Vec<ComparedMetric>,
 }
 
-impl<'f, 'r> Metric<'f, 'r> {
+impl<'f, 'r> RankedMetric<'f, 'r> {
     pub(super) fn all(
         members: &Members<'f, 'r>,
         floors: &[Floors],
@@ -126,11 +128,11 @@ impl<'f, 'r> Metric<'f, 'r> {
         let first = members.iter().flat_map(|(_, figures)| &figures.all).next();
         let headline = first.and_then(|taken| taken.measurement.metrics.first());
         let one = |result: &'r MetricResult| {
-            let entry = |(side, figures): &(usize, &'f Figures<'r>)| {
+            let entry = |(side, figures): &(usize, &'f SideFigures<'r>)| {
                 let runs = figures.metric(result).filter(|runs| !runs.is_empty())?;
-                Some(Entry { side: *side, figures, runs })
+                Some(RankEntry { side: *side, figures, runs })
             };
-            let entries: Vec<Entry<'f, 'r>> = members.iter().filter_map(entry).collect();
+            let entries: Vec<RankEntry<'f, 'r>> = members.iter().filter_map(entry).collect();
             let case = entries.first()?.figures.case;
             let headline = headline.is_some_and(|headline| headline.name == result.name);
             let better = direction_of(case, &result.name, result.better);
@@ -147,7 +149,7 @@ impl<'f, 'r> Metric<'f, 'r> {
         if self.better == Some(Better::Lower) { value * price } else { value / price }
     }
 
-    fn paid(&self, prices: &[f64]) -> Vec<Entry<'f, 'r>> {
+    fn paid(&self, prices: &[f64]) -> Vec<RankEntry<'f, 'r>> {
         let mut entries = self.entries.clone();
         for entry in &mut entries {
             let price = prices.get(entry.side).copied().unwrap_or(1.0);
@@ -158,34 +160,34 @@ impl<'f, 'r> Metric<'f, 'r> {
 
     fn differences(
         &self,
-        entries: &[Entry<'f, 'r>],
+        entries: &[RankEntry<'f, 'r>],
         floors: &[Floors],
         fail_on: Option<f64>,
-    ) -> Vec<Compared> {
+    ) -> Vec<ComparedMetric> {
         let pairs = entries.iter().enumerate().flat_map(|(at, b)| entries[..at].iter().map(move |a| [a, b]));
         pairs.filter_map(|pair| self.difference(pair, floors, fail_on)).collect()
     }
 
     fn difference(
         &self,
-        [a, b]: [&Entry<'f, 'r>; 2],
+        [a, b]: [&RankEntry<'f, 'r>; 2],
         floors: &[Floors],
         fail_on: Option<f64>,
-    ) -> Option<Compared> {
-        let pair = Pair { a: a.figures, b: b.figures };
+    ) -> Option<ComparedMetric> {
+        let pair = CasePair { a: a.figures, b: b.figures };
         let letters = [a, b].map(|entry| letter(entry.side));
         let known = noise_of(&pair, &self.result.name, [&a.runs, &b.runs], floors);
-        let judged = Judged {
-            a: Evidence::of(&a.runs),
-            b: Evidence::of(&b.runs),
+        let judged = JudgedDifference {
+            a: SideLogarithm::of(&a.runs),
+            b: SideLogarithm::of(&b.runs),
             known,
             disturbed: pair.a.disturbed().max(pair.b.disturbed()),
             foreign: foreign(&pair, &letters),
             excluded: excluded(&pair, &letters),
             fail_on,
         };
-        let delivered = |entry: &Entry<'_, '_>| entry.figures.delivered().filter(|_| self.headline);
-        let blank = Compared {
+        let delivered = |entry: &RankEntry<'_, '_>| entry.figures.delivered().filter(|_| self.headline);
+        let blank = ComparedMetric {
             sides: [a.side, b.side],
             row: 0,
             case: pair.b.case.clone(),
@@ -204,7 +206,7 @@ impl<'f, 'r> Metric<'f, 'r> {
             noise: known.map(|known| known.origin),
             outliers: known.map_or(0, |known| known.outliers),
             p: None,
-            verdict: Verdict::Inconclusive,
+            verdict: DifferenceVerdict::Inconclusive,
             why: None,
             doubt: None,
             differs: alike::difference(pair.a.case, pair.b.case),
@@ -216,14 +218,14 @@ impl<'f, 'r> Metric<'f, 'r> {
     pub(super) fn ranked(&self, floors: &[Floors], prices: Option<&[f64]>) -> Ranked {
         let cases: Vec<&Case> = self.entries.iter().map(|entry| entry.figures.case).collect();
         let names: BTreeSet<&str> = cases.iter().flat_map(|case| alike::differing(cases[0], case)).collect();
-        let place = |entry: &Entry<'_, '_>| {
+        let place = |entry: &RankEntry<'_, '_>| {
             let of_runs = entry.figures.all.iter().flat_map(|taken| &taken.measurement.metrics);
             let shares = of_runs.filter(|m| m.name == self.result.name).filter_map(|m| m.of_limit);
             let value = entry.value()?;
             let price = prices.and_then(|all| all.get(entry.side).copied());
             let with = |name: &&str| Some(format!("{name} {}", entry.figures.case.get(name)?));
-            let ranks = |all: &[Compared]| ranks(all, entry.side, self.entries.len());
-            Some(Place {
+            let ranks = |all: &[ComparedMetric]| ranks(all, entry.side, self.entries.len());
+            Some(RankedSide {
                 side: entry.side,
                 value,
                 half: self.half(entry, floors),
@@ -235,13 +237,13 @@ impl<'f, 'r> Metric<'f, 'r> {
                 ranks_per_price: price.map(|_| ranks(&self.by_price)),
             })
         };
-        let mut places: Vec<Place> = self.entries.iter().filter_map(place).collect();
+        let mut places: Vec<RankedSide> = self.entries.iter().filter_map(place).collect();
         match self.better {
             Some(Better::Higher) => places.sort_by(|a, b| b.value.total_cmp(&a.value)),
             Some(Better::Lower) => places.sort_by(|a, b| a.value.total_cmp(&b.value)),
             None => {}
         }
-        let came_between = [Some(Doubt::Interrupted), Some(Doubt::Migrated)];
+        let came_between = [Some(Undecided::Interrupted), Some(Undecided::Migrated)];
         let unordered = self.compared.iter().find(|one| came_between.contains(&one.doubt));
         Ranked {
             case: cases[0].clone(),
@@ -256,36 +258,36 @@ impl<'f, 'r> Metric<'f, 'r> {
     }
 
     /// Half of the 95 % interval of a side's result, as a share.
-    fn half(&self, entry: &Entry<'_, '_>, floors: &[Floors]) -> Option<f64> {
-        let pair = Pair { a: entry.figures, b: entry.figures };
+    fn half(&self, entry: &RankEntry<'_, '_>, floors: &[Floors]) -> Option<f64> {
+        let pair = CasePair { a: entry.figures, b: entry.figures };
         let noise = match spread(&entry.runs) {
             // The variance of a median is larger than that of a mean.
-            Some((noise, _)) => Noise { deviation: noise.deviation * FRAC_PI_2.sqrt(), ..noise },
+            Some((noise, _)) => RunNoise { deviation: noise.deviation * FRAC_PI_2.sqrt(), ..noise },
             None => noise_of(&pair, &self.result.name, [&entry.runs, &entry.runs], floors)?.noise,
         };
-        let evidence = Evidence::of(&entry.runs);
+        let evidence = SideLogarithm::of(&entry.runs);
         let error = noise.deviation.hypot(evidence.error) / evidence.runs.sqrt();
         Some((noise.quantile(0.975) * error).exp_m1())
     }
 }
 
-impl Entry<'_, '_> {
+impl RankEntry<'_, '_> {
     fn value(&self) -> Option<f64> {
         median(self.runs.iter().map(|run| run.median).collect())
     }
 }
 
 /// Returns the best and worst possible rank of a side among `of` sides.
-fn ranks(compared: &[Compared], side: usize, of: usize) -> [usize; 2] {
-    let is_better = |one: &Compared| {
+fn ranks(compared: &[ComparedMetric], side: usize, of: usize) -> [usize; 2] {
+    let is_better = |one: &ComparedMetric| {
         let second = match one.sides {
             [a, _] if a == side => false,
             [_, b] if b == side => true,
             _ => return None,
         };
         match one.verdict {
-            Verdict::Improvement => Some(second),
-            Verdict::Regression => Some(!second),
+            DifferenceVerdict::Improvement => Some(second),
+            DifferenceVerdict::Regression => Some(!second),
             _ => None,
         }
     };
@@ -299,7 +301,7 @@ const NOT_ALL: &str = "not all sides have it";
 impl Ranked {
     /// Returns the reason why the metric is in no score; `None` if it may be.
     fn unfit(&self, sides: usize) -> Option<String> {
-        let has_ratio = |place: &Place| place.value.is_finite() && place.value > 0.0;
+        let has_ratio = |place: &RankedSide| place.value.is_finite() && place.value > 0.0;
         match &self.unordered {
             _ if self.places.len() != sides => Some(NOT_ALL.to_owned()),
             Some(why) => Some(format!("its sides are not all ordered ({why})")),

@@ -23,7 +23,7 @@ pub struct Requirement {
     /// Name of the metric; the headline if none is given.
     metric: Option<String>,
     relation: Relation,
-    bound: Bound,
+    bound: RequiredBound,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ enum Relation {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Bound {
+enum RequiredBound {
     /// Share of the limit; 1 is best for ceilings and floors.
     OfLimit(f64),
     OfBaseline(f64),
@@ -113,7 +113,7 @@ impl Requirement {
         let Some(percent) = percent.filter(|p| p.is_finite() && *p >= 0.0) else {
             return Some(Err("within must be followed by a share, such as 5%".to_owned()));
         };
-        let bound = Bound::OfMachines(percent / 100.0);
+        let bound = RequiredBound::OfMachines(percent / 100.0);
         let made =
             |pattern| Self { text: shown.to_owned(), pattern, metric, relation: Relation::AtMost, bound };
         Some(Pattern::parse(pattern).map(made))
@@ -121,12 +121,12 @@ impl Requirement {
 
     /// Whether the requirement needs a baseline.
     pub fn needs_baseline(&self) -> bool {
-        matches!(self.bound, Bound::OfBaseline(_))
+        matches!(self.bound, RequiredBound::OfBaseline(_))
     }
 
     /// Whether the requirement needs several nodes.
     pub fn needs_machines(&self) -> bool {
-        matches!(self.bound, Bound::OfMachines(_))
+        matches!(self.bound, RequiredBound::OfMachines(_))
     }
 
     /// Checks before the measurement whether the requirement fits these cases. Returns a warning if
@@ -147,7 +147,7 @@ impl Requirement {
             let (benchmark, names) = (plimsoll_units::text::shown(first.benchmark()), names.join(", "));
             return Err(wrong(format!("{benchmark} has no metric '{name}'; it has {names}")));
         }
-        if let Bound::Figure(_, Some(unit)) = self.bound
+        if let RequiredBound::Figure(_, Some(unit)) = self.bound
             && let Some(row) = rows.iter().find(|row| row.unit != unit)
         {
             return Err(wrong(format!("{name} must be given in {}: {unit} is another unit", row.unit)));
@@ -240,7 +240,7 @@ impl Requirement {
     /// Whether the requirement applies: "within" does not apply to measurements between nodes.
     fn is_for(&self, measurement: &Measurement, run: &Run) -> bool {
         let other = |m: &Measurement| m.case == measurement.case && m.node != measurement.node;
-        let of_machines = matches!(self.bound, Bound::OfMachines(_)) && run.nodes.len() > 1;
+        let of_machines = matches!(self.bound, RequiredBound::OfMachines(_)) && run.nodes.len() > 1;
         !of_machines || run.measurements.iter().any(other)
     }
 
@@ -303,21 +303,23 @@ impl Requirement {
         let value = metric.summary.median;
         let shown = Quantity::new(value, metric.unit).to_string();
         Some(match self.bound {
-            Bound::OfLimit(bound) => match metric.of_limit {
+            RequiredBound::OfLimit(bound) => match metric.of_limit {
                 Some(share) => holds(
                     self.relation.holds(share, bound),
                     format!("{shown}, {} of limit", beside(share, bound)),
                 ),
                 None => holds(false, format!("{shown}, and {}", unknown_limit(metric))),
             },
-            Bound::OfBaseline(bound) => match baseline(measurement, metric).filter(|base| *base > 0.0) {
-                Some(base) => {
-                    let found = format!("{shown}, {} of the baseline", beside(value / base, bound));
-                    holds(self.relation.holds(value / base, bound), found)
+            RequiredBound::OfBaseline(bound) => {
+                match baseline(measurement, metric).filter(|base| *base > 0.0) {
+                    Some(base) => {
+                        let found = format!("{shown}, {} of the baseline", beside(value / base, bound));
+                        holds(self.relation.holds(value / base, bound), found)
+                    }
+                    None => holds(false, format!("{shown}, but the baseline has no such figure")),
                 }
-                None => holds(false, format!("{shown}, but the baseline has no such figure")),
-            },
-            Bound::OfMachines(bound) => match self.others(measurement, run) {
+            }
+            RequiredBound::OfMachines(bound) => match self.others(measurement, run) {
                 Some(middle) => {
                     let away = (value / middle - 1.0).abs();
                     let side = if value < middle { "below" } else { "above" };
@@ -326,10 +328,10 @@ impl Requirement {
                 }
                 None => holds(false, format!("{shown}, but no other machine has such a figure")),
             },
-            Bound::Figure(_, Some(unit)) if unit != metric.unit => {
+            RequiredBound::Figure(_, Some(unit)) if unit != metric.unit => {
                 holds(false, format!("{shown}, which is not in {unit}"))
             }
-            Bound::Figure(bound, _) => {
+            RequiredBound::Figure(bound, _) => {
                 let human = |value, digits| Quantity::new(value, metric.unit).human(digits);
                 let [shown, _] = apart([value, bound], USUAL_DIGITS, human);
                 holds(self.relation.holds(value, bound), shown)
@@ -369,7 +371,7 @@ fn misspelt(text: &str) -> Option<String> {
     if plimsoll_bench::find(name).is_some() { None } else { plimsoll_bench::nearest_name(name) }
 }
 
-fn bound(text: &str) -> Result<Bound, String> {
+fn bound(text: &str) -> Result<RequiredBound, String> {
     let (number, rest) = split_number(text);
     let value: f64 = number.parse().map_err(|_| "the bound must begin with a number".to_owned())?;
     if !value.is_finite() {
@@ -377,14 +379,14 @@ fn bound(text: &str) -> Result<Bound, String> {
     }
     let words: Vec<&str> = rest.split_whitespace().collect();
     match words.as_slice() {
-        [] => Ok(Bound::Figure(value, None)),
-        ["%", "of", "limit"] => Ok(Bound::OfLimit(value / 100.0)),
-        ["%", "of", "baseline"] => Ok(Bound::OfBaseline(value / 100.0)),
+        [] => Ok(RequiredBound::Figure(value, None)),
+        ["%", "of", "limit"] => Ok(RequiredBound::OfLimit(value / 100.0)),
+        ["%", "of", "baseline"] => Ok(RequiredBound::OfBaseline(value / 100.0)),
         ["%"] => Err("a percentage must be 'of limit' or 'of baseline'".to_owned()),
         [unit] => {
             let (factor, unit) = scaled_unit(unit)
                 .ok_or_else(|| format!("'{}' is not a unit", plimsoll_units::text::shown(unit)))?;
-            Ok(Bound::Figure(value * factor, Some(unit)))
+            Ok(RequiredBound::Figure(value * factor, Some(unit)))
         }
         _ => Err("the bound must be a number with a unit, 'N% of limit' or 'N% of baseline'".to_owned()),
     }
@@ -644,8 +646,8 @@ mod tests {
         #[test]
         fn numbers_come_through(value in 1e-12f64..1e15) {
             let read = |text: String| bound(&text).unwrap();
-            prop_assert_eq!(read(format!("{value}")), Bound::Figure(value, None));
-            prop_assert_eq!(read(format!("{value:e} s")), Bound::Figure(value, Some(Unit::Second)));
+            prop_assert_eq!(read(format!("{value}")), RequiredBound::Figure(value, None));
+            prop_assert_eq!(read(format!("{value:e} s")), RequiredBound::Figure(value, Some(Unit::Second)));
         }
     }
 }

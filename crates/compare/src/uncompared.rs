@@ -9,9 +9,9 @@ use plimsoll_result::document::{Run, RunStatus};
 use plimsoll_units::quantity::Unit;
 use serde::Serialize;
 
-use super::cases::{Figures, Members, Pair, Without};
-use super::rank::Metric;
-use super::{Compared, Side, Verdict, alike};
+use super::cases::{CasePair, Members, SideFigures, Without};
+use super::rank::RankedMetric;
+use super::{ComparedMetric, ComparedSide, DifferenceVerdict, alike};
 
 /// A case, or a metric of a compared case, without a result on one or both sides, or in some runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -27,7 +27,7 @@ pub struct Uncompared {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metric: Option<String>,
     /// Effect on a gate.
-    pub kind: Kind,
+    pub kind: UncomparedKind,
     /// State on the first side.
     pub a: Standing,
     /// State on the second side.
@@ -37,7 +37,7 @@ pub struct Uncompared {
 /// Effect of an uncompared case or metric on a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum UncomparedKind {
     /// The first side has a result, and the second side or one of its runs does not: `--fail-on`
     /// fails.
     Lost,
@@ -121,9 +121,9 @@ impl From<Status> for Has {
 /// Returns what is not fully compared between the first side and each other one. `cases` and
 /// `metrics` are parallel.
 pub(super) fn find(
-    sides: &[Side],
+    sides: &[ComparedSide],
     cases: &[Members<'_, '_>],
-    metrics: &[Vec<Metric<'_, '_>>],
+    metrics: &[Vec<RankedMetric<'_, '_>>],
 ) -> Vec<Uncompared> {
     let [first, others @ ..] = sides else { return Vec::new() };
     let mut found = Vec::new();
@@ -132,11 +132,11 @@ pub(super) fn find(
             let on = |side: usize| members.iter().find(|(one, _)| *one == side).map(|(_, figures)| *figures);
             let all = match [on(0), on(side)] {
                 [Some(a), Some(b)] if !a.all.is_empty() && !b.all.is_empty() => {
-                    let own = |metric: &Metric<'_, '_>| {
+                    let own = |metric: &RankedMetric<'_, '_>| {
                         metric.compared.iter().find(|one| one.sides == [0, side]).cloned()
                     };
-                    let compared: Vec<Compared> = metrics.iter().filter_map(own).collect();
-                    of_pair(&Pair { a, b }, &compared, [first, second])
+                    let compared: Vec<ComparedMetric> = metrics.iter().filter_map(own).collect();
+                    of_pair(&CasePair { a, b }, &compared, [first, second])
                 }
                 on => of_one(on, [first, second]).into_iter().collect(),
             };
@@ -146,36 +146,40 @@ pub(super) fn find(
     found
 }
 
-fn of_one([a, b]: [Option<&Figures<'_>>; 2], [first, second]: [&Side; 2]) -> Option<Uncompared> {
-    let on = |figures: Option<&Figures<'_>>, side| {
+fn of_one([a, b]: [Option<&SideFigures<'_>>; 2], [first, second]: [&ComparedSide; 2]) -> Option<Uncompared> {
+    let on = |figures: Option<&SideFigures<'_>>, side| {
         figures.map_or_else(|| Standing::missing(side), |figures| Standing::of(figures, side))
     };
     let one = Uncompared::of_case(a.or(b)?, on(a, first), on(b, second));
     let interrupted = a.zip(b).is_some_and(|(a, b)| is_interrupted([a, b], second));
     let kind = match one.kind {
-        Kind::Lost if b.is_none() && second.is_published() => Kind::Neither,
-        Kind::Lost if interrupted => Kind::Interrupted,
+        UncomparedKind::Lost if b.is_none() && second.is_published() => UncomparedKind::Neither,
+        UncomparedKind::Lost if interrupted => UncomparedKind::Interrupted,
         kind => kind,
     };
     Some(Uncompared { kind, ..one })
 }
 
-fn of_pair(pair: &Pair<'_, '_>, compared: &[Compared], sides: [&Side; 2]) -> Vec<Uncompared> {
+fn of_pair(
+    pair: &CasePair<'_, '_>,
+    compared: &[ComparedMetric],
+    sides: [&ComparedSide; 2],
+) -> Vec<Uncompared> {
     let whole = replaced(pair, compared, sides).into_iter().chain(partly(pair, sides));
     whole.chain(metrics(pair, compared, sides[1])).collect()
 }
 
 /// Whether the second side lacks results only due to interruptions on both sides.
-fn is_interrupted([a, b]: [&Figures<'_>; 2], second: &Side) -> bool {
+fn is_interrupted([a, b]: [&SideFigures<'_>; 2], second: &ComparedSide) -> bool {
     a.has_interrupted() && b.lacks_only_interrupted(second)
 }
 
 impl Uncompared {
-    fn of_case(figures: &Figures<'_>, a: Standing, b: Standing) -> Self {
+    fn of_case(figures: &SideFigures<'_>, a: Standing, b: Standing) -> Self {
         let kind = match (a.status, b.status) {
-            (Has::Ok, _) => Kind::Lost,
-            (_, Has::Ok) => Kind::New,
-            _ => Kind::Neither,
+            (Has::Ok, _) => UncomparedKind::Lost,
+            (_, Has::Ok) => UncomparedKind::New,
+            _ => UncomparedKind::Neither,
         };
         let node = figures.node.map(str::to_owned);
         Self { side: 1, case: figures.case.clone(), node, metric: None, kind, a, b }
@@ -183,9 +187,17 @@ impl Uncompared {
 }
 
 /// A case that was compared with a different one without a verdict on its headline counts as lost.
-fn replaced(pair: &Pair<'_, '_>, compared: &[Compared], [first, second]: [&Side; 2]) -> Option<Uncompared> {
-    let judged = |c: &Compared| {
-        c.headline && matches!(c.verdict, Verdict::Improvement | Verdict::Regression | Verdict::NoChange)
+fn replaced(
+    pair: &CasePair<'_, '_>,
+    compared: &[ComparedMetric],
+    [first, second]: [&ComparedSide; 2],
+) -> Option<Uncompared> {
+    let judged = |c: &ComparedMetric| {
+        c.headline
+            && matches!(
+                c.verdict,
+                DifferenceVerdict::Improvement | DifferenceVerdict::Regression | DifferenceVerdict::NoChange
+            )
     };
     let differs = alike::difference(pair.a.case, pair.b.case);
     if differs.is_empty() || second.is_published() || compared.iter().any(judged) {
@@ -198,7 +210,7 @@ fn replaced(pair: &Pair<'_, '_>, compared: &[Compared], [first, second]: [&Side;
 }
 
 /// A compared case with measurements that lack a result; lost if a run of the second side has none.
-fn partly(pair: &Pair<'_, '_>, [first, second]: [&Side; 2]) -> Option<Uncompared> {
+fn partly(pair: &CasePair<'_, '_>, [first, second]: [&ComparedSide; 2]) -> Option<Uncompared> {
     let has: HashSet<*const Run> = pair.b.all.iter().map(|taken| ptr::from_ref(taken.run)).collect();
     let interrupted = is_interrupted([pair.a, pair.b], second);
     let lost = !second.is_published()
@@ -208,17 +220,17 @@ fn partly(pair: &Pair<'_, '_>, [first, second]: [&Side; 2]) -> Option<Uncompared
         return None;
     }
     let of_case = Uncompared::of_case(pair.b, Standing::of(pair.a, first), Standing::of(pair.b, second));
-    Some(Uncompared { kind: if lost { Kind::Lost } else { Kind::Partly }, ..of_case })
+    Some(Uncompared { kind: if lost { UncomparedKind::Lost } else { UncomparedKind::Partly }, ..of_case })
 }
 
 /// Metrics of a compared case that were not compared.
-fn metrics(pair: &Pair<'_, '_>, compared: &[Compared], second: &Side) -> Vec<Uncompared> {
+fn metrics(pair: &CasePair<'_, '_>, compared: &[ComparedMetric], second: &ComparedSide) -> Vec<Uncompared> {
     let known = |metric: &MetricResult| compared.iter().any(|c| c.metric == metric.name);
     let (a, b) = (pair.a.metrics(), pair.b.metrics());
     let mut lone: Vec<&MetricResult> = a.iter().copied().filter(|m| !known(m)).collect();
     lone.extend(b.iter().copied().filter(|m| !known(m) && !a.iter().any(|known| known.name == m.name)));
     let one = |metric: &MetricResult| {
-        let on = |all: &[&MetricResult], figures: &Figures<'_>| {
+        let on = |all: &[&MetricResult], figures: &SideFigures<'_>| {
             let own = all.iter().copied().find(|m| m.name == metric.name);
             Standing::of_metric(own, metric, figures)
         };
@@ -226,13 +238,17 @@ fn metrics(pair: &Pair<'_, '_>, compared: &[Compared], second: &Side) -> Vec<Unc
         let one = Uncompared { metric: Some(metric.name.clone()), ..Uncompared::of_case(pair.b, a, b) };
         // A metric without a direction never fails a gate.
         let ungated = plimsoll_bench::is_informative(pair.b.case, &metric.name) || second.is_published();
-        if ungated && one.kind == Kind::Lost { Uncompared { kind: Kind::Partly, ..one } } else { one }
+        if ungated && one.kind == UncomparedKind::Lost {
+            Uncompared { kind: UncomparedKind::Partly, ..one }
+        } else {
+            one
+        }
     };
     lone.into_iter().map(one).collect()
 }
 
 impl Standing {
-    fn of(figures: &Figures<'_>, side: &Side) -> Self {
+    fn of(figures: &SideFigures<'_>, side: &ComparedSide) -> Self {
         let absent = figures.absent(side);
         let (ok, of) = (figures.all.len(), figures.all.len() + figures.without.len() + absent.len());
         let last = figures.without.last();
@@ -262,7 +278,7 @@ impl Standing {
         }
     }
 
-    fn missing(side: &Side) -> Self {
+    fn missing(side: &ComparedSide) -> Self {
         let reason = match side.is_published() {
             true => "not published",
             false => lacks(&side.runs.iter().collect::<Vec<_>>()),
@@ -271,7 +287,7 @@ impl Standing {
     }
 
     /// State of a metric; `wanted` is the metric of the side that has it.
-    fn of_metric(own: Option<&MetricResult>, wanted: &MetricResult, figures: &Figures<'_>) -> Self {
+    fn of_metric(own: Option<&MetricResult>, wanted: &MetricResult, figures: &SideFigures<'_>) -> Self {
         let usable = |m: &&MetricResult| {
             m.unit == wanted.unit && !figures.metric(wanted).unwrap_or_default().is_empty()
         };

@@ -7,11 +7,11 @@ use plimsoll_machine::{Machine, Root};
 use plimsoll_units::quantity::{format_size, percent};
 use plimsoll_units::text::counted;
 
-use super::Check;
+use super::MachineCheck;
 
 /// Runs all checks, in the order of display.
-pub fn checks(root: &Root, machine: &Machine) -> Vec<Check> {
-    const CHECKS: &[fn(&Root, &Machine) -> Check] = &[
+pub fn checks(root: &Root, machine: &Machine) -> Vec<MachineCheck> {
+    const CHECKS: &[fn(&Root, &Machine) -> MachineCheck] = &[
         governor,
         turbo,
         smt,
@@ -36,17 +36,17 @@ pub fn checks(root: &Root, machine: &Machine) -> Vec<Check> {
 /// Share of stolen time above which results are noisy.
 const STEAL: f64 = 0.005;
 
-fn governor(_: &Root, machine: &Machine) -> Check {
+fn governor(_: &Root, machine: &Machine) -> MachineCheck {
     let clock = &machine.cpu.clock;
     let names: Vec<&str> = clock.governors.iter().map(String::as_str).collect();
     match names.as_slice() {
-        [] => Check::unknown(
+        [] => MachineCheck::unknown(
             "governor",
             "the kernel shows no clock policy",
             "nothing where a hypervisor decides; the clock is measured during each case all the same",
         ),
-        ["performance"] => Check::good("governor", "performance"),
-        _ => Check::costs(
+        ["performance"] => MachineCheck::good("governor", "performance"),
+        _ => MachineCheck::costs(
             "governor",
             names.join(", "),
             "the first samples may be slower until the clock rises; with the governor 'performance' they are not",
@@ -54,31 +54,31 @@ fn governor(_: &Root, machine: &Machine) -> Check {
     }
 }
 
-fn turbo(_: &Root, machine: &Machine) -> Check {
+fn turbo(_: &Root, machine: &Machine) -> MachineCheck {
     match machine.state.turbo {
-        Some(false) => Check::good("turbo", "off: the clock does not depend on the neighbours' load"),
-        Some(true) => Check::costs(
+        Some(false) => MachineCheck::good("turbo", "off: the clock does not depend on the neighbours' load"),
+        Some(true) => MachineCheck::costs(
             "turbo",
             "on",
             "the clock depends on temperature and on how many cores work; limits follow the clock that was held, figures vary with it",
         ),
-        None => Check::unknown("turbo", "not visible", "each figure says which clock was held"),
+        None => MachineCheck::unknown("turbo", "not visible", "each figure says which clock was held"),
     }
 }
 
-fn smt(root: &Root, machine: &Machine) -> Check {
+fn smt(root: &Root, machine: &Machine) -> MachineCheck {
     let cpu = &machine.cpu;
     let shared = cpu.logical.iter().any(|l| l.siblings.len() > 1);
     match (shared, cpu.cores) {
         (true, cores) => {
             let cores = cores.map_or("fewer cores".to_owned(), |n| counted(n, "core"));
-            Check::costs(
+            MachineCheck::costs(
                 "SMT",
                 format!("on: {} on {cores}", counted(cpu.threads, "CPU")),
                 "two threads on one core share its pipes: use --affinity spread with as many threads as cores to have a core each",
             )
         }
-        (false, None) => Check::unknown(
+        (false, None) => MachineCheck::unknown(
             "SMT",
             "the kernel does not show which CPUs share a core",
             "threads may share pipes unseen",
@@ -92,77 +92,81 @@ fn smt(root: &Root, machine: &Machine) -> Check {
                 control
             };
             match guest {
-                true => Check::unknown(
+                true => MachineCheck::unknown(
                     "SMT",
                     found,
                     "a guest may not see that its CPUs share cores: see the finding of a run on two threads",
                 ),
-                false => Check::good("SMT", found),
+                false => MachineCheck::good("SMT", found),
             }
         }
     }
 }
 
-fn virtual_machine(_: &Root, machine: &Machine) -> Check {
+fn virtual_machine(_: &Root, machine: &Machine) -> MachineCheck {
     let what = &machine.virtualisation;
     let container = what.container.as_deref().map(|c| format!(" in a container ({c})")).unwrap_or_default();
     match what.is_virtual {
-        Some(true) => Check::costs(
+        Some(true) => MachineCheck::costs(
             "hypervisor",
             format!("{}{container}", what.hypervisor.as_deref().unwrap_or("a virtual machine")),
             "neighbours share caches, memory and disk; counters, clock policy and memory modules are not shown",
         ),
-        Some(false) => Check::good("hypervisor", format!("none{container}")),
-        None => Check::unknown("hypervisor", "not known", "neighbours may share this machine"),
+        Some(false) => MachineCheck::good("hypervisor", format!("none{container}")),
+        None => MachineCheck::unknown("hypervisor", "not known", "neighbours may share this machine"),
     }
 }
 
-fn steal(_: &Root, machine: &Machine) -> Check {
+fn steal(_: &Root, machine: &Machine) -> MachineCheck {
     match machine.state.steal_since_boot {
-        Some(share) if share > STEAL => Check::costs(
+        Some(share) if share > STEAL => MachineCheck::costs(
             "steal",
             format!("{} of the CPU time since boot", percent(share, 2)),
             "other guests of this host take CPU time; each row says how much",
         ),
-        Some(share) => Check::good("steal", format!("{} of the CPU time since boot", percent(share, 2))),
-        None => Check::unknown("steal", "/proc/stat does not tell", "time that the host takes goes unseen"),
+        Some(share) => {
+            MachineCheck::good("steal", format!("{} of the CPU time since boot", percent(share, 2)))
+        }
+        None => {
+            MachineCheck::unknown("steal", "/proc/stat does not tell", "time that the host takes goes unseen")
+        }
     }
 }
 
-fn load(_: &Root, machine: &Machine) -> Check {
+fn load(_: &Root, machine: &Machine) -> MachineCheck {
     let Some(load) = machine.state.load else {
-        return Check::unknown("load", "/proc/loadavg does not tell", "other work goes unseen");
+        return MachineCheck::unknown("load", "/proc/loadavg does not tell", "other work goes unseen");
     };
     let found = format!("{:.2} runnable in the last minute", load.minute_1);
     match load.minute_1 > 0.3 {
-        true => Check::costs(
+        true => MachineCheck::costs(
             "load",
             found,
             "something else runs: interrupted slices are excluded where that is possible, and figures vary; see top",
         ),
-        false => Check::good("load", found),
+        false => MachineCheck::good("load", found),
     }
 }
 
-fn quota(_: &Root, machine: &Machine) -> Check {
+fn quota(_: &Root, machine: &Machine) -> MachineCheck {
     match &machine.cgroup.cpu_quota {
-        Some(quota) => Check::costs(
+        Some(quota) => MachineCheck::costs(
             "CPU quota",
             format!("{:.2} CPUs ({})", quota.cpus(), plimsoll_units::text::shown(&quota.group)),
             "threads are stopped in each period: figures of all CPUs are those of the quota; outside of the group the machine has more",
         ),
-        None => Check::good("CPU quota", "none"),
+        None => MachineCheck::good("CPU quota", "none"),
     }
 }
 
-fn io_limit(_: &Root, machine: &Machine) -> Check {
+fn io_limit(_: &Root, machine: &Machine) -> MachineCheck {
     const NAME: &str = "I/O limit";
     let limits = machine.cgroup.io.iter();
     let limits = limits
         .map(|limit| format!("{}: {limit}", plimsoll_units::text::shown(machine.device_name(&limit.device))));
     match limits.collect::<Vec<_>>().join("; ") {
-        none if none.is_empty() => Check::good(NAME, "none"),
-        found => Check::costs(
+        none if none.is_empty() => MachineCheck::good(NAME, "none"),
+        found => MachineCheck::costs(
             NAME,
             found,
             "figures of these devices are those of the control group's limit; raise it (io.max, or blkio.throttle in version 1) to measure the device",
@@ -170,19 +174,19 @@ fn io_limit(_: &Root, machine: &Machine) -> Check {
     }
 }
 
-fn affinity(_: &Root, machine: &Machine) -> Check {
+fn affinity(_: &Root, machine: &Machine) -> MachineCheck {
     let (allowed, online) = (machine.cpu.allowed.len(), machine.cpu.online.len());
     match allowed < online {
-        true => Check::costs(
+        true => MachineCheck::costs(
             "affinity",
             format!("{allowed} of {} allowed", counted(online, "CPU")),
             "figures of all CPUs are those of the allowed ones",
         ),
-        false => Check::good("affinity", format!("{} allowed, none left out", counted(online, "CPU"))),
+        false => MachineCheck::good("affinity", format!("{} allowed, none left out", counted(online, "CPU"))),
     }
 }
 
-fn huge_pages(_: &Root, machine: &Machine) -> Check {
+fn huge_pages(_: &Root, machine: &Machine) -> MachineCheck {
     let memory = &machine.memory;
     let reserved = memory.huge_pages.iter().filter(|p| p.free.unwrap_or(0) > 0);
     let sizes: Vec<String> =
@@ -190,16 +194,16 @@ fn huge_pages(_: &Root, machine: &Machine) -> Check {
     let kept =
         if sizes.is_empty() { "none reserved".to_owned() } else { format!("reserved: {}", sizes.join(", ")) };
     match memory.transparent_huge_pages.as_deref() {
-        Some("always" | "madvise") => Check::good(
+        Some("always" | "madvise") => MachineCheck::good(
             "huge pages",
             format!("THP {}; {kept}", memory.transparent_huge_pages.as_deref().unwrap_or_default()),
         ),
-        Some(other) => Check::costs(
+        Some(other) => MachineCheck::costs(
             "huge pages",
             format!("THP {}; {kept}", plimsoll_units::text::shown(other)),
             "memory.latency has the cost of the TLB in it, unless transparent huge pages are madvise or always",
         ),
-        None => Check::unknown(
+        None => MachineCheck::unknown(
             "huge pages",
             format!("THP not shown; {kept}"),
             "pages are those that the kernel gives; each figure names them",
@@ -207,120 +211,123 @@ fn huge_pages(_: &Root, machine: &Machine) -> Check {
     }
 }
 
-fn swap(_: &Root, machine: &Machine) -> Check {
+fn swap(_: &Root, machine: &Machine) -> MachineCheck {
     let memory = &machine.memory;
     let used =
         memory.swap_total_bytes.zip(memory.swap_free_bytes).map(|(total, free)| total.saturating_sub(free));
     match used {
-        Some(0) => Check::good("swap", "nothing swapped out"),
-        Some(bytes) => Check::costs(
+        Some(0) => MachineCheck::good("swap", "nothing swapped out"),
+        Some(bytes) => MachineCheck::costs(
             "swap",
             format!("{} swapped out", format_size(bytes)),
             "pages may come back during a case; measure when more memory is free",
         ),
-        None => Check::unknown("swap", "not shown", "pages may move unseen"),
+        None => MachineCheck::unknown("swap", "not shown", "pages may move unseen"),
     }
 }
 
-fn clock_source(root: &Root, _: &Machine) -> Check {
+fn clock_source(root: &Root, _: &Machine) -> MachineCheck {
     const CLOCK_SOURCE_FILE: &str = "sys/devices/system/clocksource/clocksource0/current_clocksource";
     match root.line(CLOCK_SOURCE_FILE) {
         Ok(name)
             if ["tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_page"]
                 .contains(&name.as_str()) =>
         {
-            Check::good("time source", name)
+            MachineCheck::good("time source", name)
         }
-        Ok(name) => Check::costs(
+        Ok(name) => MachineCheck::costs(
             "time source",
             name,
             "each reading of the time is a system call or a slow register: figures of single operations have it in them",
         ),
-        Err(_) => Check::unknown("time source", "not shown", "what a reading costs is measured below"),
+        Err(_) => MachineCheck::unknown("time source", "not shown", "what a reading costs is measured below"),
     }
 }
 
-fn counters(root: &Root, _: &Machine) -> Check {
+fn counters(root: &Root, _: &Machine) -> MachineCheck {
     let hardware = root.exists("sys/bus/event_source/devices/cpu")
         || root.exists("sys/bus/event_source/devices/armv8_pmuv3_0");
     let paranoid = root.line("proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
     // plimsoll measures the clock with a chain of additions, so missing counters add no noise.
     match (hardware, paranoid.as_str()) {
-        (true, "-1" | "0" | "1" | "2") => Check::good("hardware counters", "allowed"),
-        (true, _) => Check::good(
+        (true, "-1" | "0" | "1" | "2") => MachineCheck::good("hardware counters", "allowed"),
+        (true, _) => MachineCheck::good(
             "hardware counters",
             format!(
                 "not allowed (perf_event_paranoid = {paranoid}); plimsoll needs none, likwid-perfctr and perf do"
             ),
         ),
-        (false, _) => {
-            Check::good("hardware counters", "none shown; plimsoll needs none, likwid-perfctr and perf do")
-        }
+        (false, _) => MachineCheck::good(
+            "hardware counters",
+            "none shown; plimsoll needs none, likwid-perfctr and perf do",
+        ),
     }
 }
 
-fn firmware(root: &Root, machine: &Machine) -> Check {
+fn firmware(root: &Root, machine: &Machine) -> MachineCheck {
     let table = root.head(Path::new("sys/firmware/dmi/tables/DMI"), 1);
     modules(machine, table.map(drop))
 }
 
 /// Checks the source of the memory bandwidth limit; `table` is the result of reading the firmware's
 /// DMI table.
-fn modules(machine: &Machine, table: Result<(), ReadError>) -> Check {
+fn modules(machine: &Machine, table: Result<(), ReadError>) -> MachineCheck {
     const NAME: &str = "memory modules";
     const INSTEAD: &str = "the limit of memory bandwidth is that of sockets with every channel filled, or unknown; give --limits FILE";
     let described = machine.memory.modules.as_ref().is_some_and(|modules| !modules.is_empty());
     match (described, machine.virtualisation.is_virtual, table) {
-        (true, Some(false), _) => Check::good(NAME, "described by the firmware"),
-        (true, _, _) => Check::unknown(NAME, "described by a hypervisor, which makes them up", INSTEAD),
-        (false, _, Err(ReadError::Denied(_))) => Check::costs(
+        (true, Some(false), _) => MachineCheck::good(NAME, "described by the firmware"),
+        (true, _, _) => {
+            MachineCheck::unknown(NAME, "described by a hypervisor, which makes them up", INSTEAD)
+        }
+        (false, _, Err(ReadError::Denied(_))) => MachineCheck::costs(
             NAME,
             "/sys/firmware/dmi/tables is readable by root alone",
             format!("{INSTEAD}, or measure as root"),
         ),
-        (false, _, Ok(())) => Check::unknown(NAME, "the firmware's table names none", INSTEAD),
-        (false, _, Err(_)) => Check::unknown(NAME, "no firmware table here", INSTEAD),
+        (false, _, Ok(())) => MachineCheck::unknown(NAME, "the firmware's table names none", INSTEAD),
+        (false, _, Err(_)) => MachineCheck::unknown(NAME, "no firmware table here", INSTEAD),
     }
 }
 
-fn io_uring(root: &Root, _: &Machine) -> Check {
+fn io_uring(root: &Root, _: &Machine) -> MachineCheck {
     match root.line("proc/sys/kernel/io_uring_disabled").as_deref() {
-        Ok("1" | "2") => Check::costs(
+        Ok("1" | "2") => MachineCheck::costs(
             "io_uring",
             "switched off by kernel.io_uring_disabled",
             "disk.io falls back to psync, one transfer a thread: deep queues cannot be reached without io_uring",
         ),
-        Ok(_) | Err(_) => Check::good("io_uring", "not switched off"),
+        Ok(_) | Err(_) => MachineCheck::good("io_uring", "not switched off"),
     }
 }
 
-fn locked_memory(root: &Root, _: &Machine) -> Check {
+fn locked_memory(root: &Root, _: &Machine) -> MachineCheck {
     let limits = root.text("proc/self/limits").unwrap_or_default();
     let line = limits.lines().find_map(|l| l.strip_prefix("Max locked memory"));
     match line.and_then(|l| l.split_whitespace().next()) {
-        Some("unlimited") => Check::good("locked memory", "no limit"),
+        Some("unlimited") => MachineCheck::good("locked memory", "no limit"),
         Some(text) => match text.parse::<u64>() {
-            Ok(bytes) if bytes < 64 << 20 => Check::costs(
+            Ok(bytes) if bytes < 64 << 20 => MachineCheck::costs(
                 "locked memory",
                 format!("limit {}", format_size(bytes)),
                 "deep queues with large blocks may not register their buffers; raise ulimit -l",
             ),
-            Ok(bytes) => Check::good("locked memory", format!("limit {}", format_size(bytes))),
-            Err(_) => Check::unknown("locked memory", "not shown", "registering buffers may fail"),
+            Ok(bytes) => MachineCheck::good("locked memory", format!("limit {}", format_size(bytes))),
+            Err(_) => MachineCheck::unknown("locked memory", "not shown", "registering buffers may fail"),
         },
-        None => Check::unknown("locked memory", "not shown", "registering buffers may fail"),
+        None => MachineCheck::unknown("locked memory", "not shown", "registering buffers may fail"),
     }
 }
 
-fn echo(root: &Root, _: &Machine) -> Check {
+fn echo(root: &Root, _: &Machine) -> MachineCheck {
     let root_user = rustix::process::geteuid().is_root();
     let range = root.line("proc/sys/net/ipv4/ping_group_range").unwrap_or_default();
     let bounds: Vec<u32> = range.split_whitespace().filter_map(|n| n.parse().ok()).collect();
     let group = rustix::process::getegid().as_raw();
     let allowed = matches!(bounds.as_slice(), [low, high] if (*low..=*high).contains(&group));
     match root_user || allowed {
-        true => Check::good("ICMP echo", "allowed"),
-        false => Check::costs(
+        true => MachineCheck::good("ICMP echo", "allowed"),
+        false => MachineCheck::costs(
             "ICMP echo",
             "this group is not in net.ipv4.ping_group_range",
             "network.latency --protocol icmp is skipped; --protocol tcp and udp need no right",
@@ -338,9 +345,9 @@ mod tests {
     use plimsoll_result::fixture;
 
     use super::*;
-    use crate::State;
+    use crate::CheckState;
 
-    fn of<'a>(all: &'a [Check], name: &str) -> &'a Check {
+    fn of<'a>(all: &'a [MachineCheck], name: &str) -> &'a MachineCheck {
         all.iter().find(|c| c.name == name).unwrap()
     }
 
@@ -348,7 +355,7 @@ mod tests {
     fn nothing_known_is_said_and_never_called_good() {
         let all = checks(&Root::at("/nonexistent"), &Machine::discover(&Root::at("/nonexistent")));
         for name in ["governor", "turbo", "steal", "load", "huge pages", "memory modules", "locked memory"] {
-            assert_eq!(of(&all, name).state, State::Unknown, "{name}");
+            assert_eq!(of(&all, name).state, CheckState::Unknown, "{name}");
         }
     }
 
@@ -387,7 +394,7 @@ mod tests {
             "locked memory",
         ] {
             let check = of(&all, name);
-            assert_eq!(check.state, State::Costs, "{check:?}");
+            assert_eq!(check.state, CheckState::Costs, "{check:?}");
             assert!(check.cost.as_ref().is_some_and(|c| c.len() > 20), "{check:?}");
         }
         assert!(of(&all, "steal").found.contains("20 %"));
@@ -401,13 +408,13 @@ mod tests {
         root.write("sys/firmware/dmi/tables/DMI", &table(&slots))?;
         let mut machine = root.machine();
         machine.virtualisation.is_virtual = Some(false);
-        assert_eq!(firmware(&root.root, &machine).state, State::Good);
+        assert_eq!(firmware(&root.root, &machine).state, CheckState::Good);
         machine.virtualisation.is_virtual = Some(true);
         assert!(firmware(&root.root, &machine).found.contains("hypervisor"));
         machine.memory.modules = None;
-        assert_eq!(firmware(&root.root, &machine).state, State::Unknown);
+        assert_eq!(firmware(&root.root, &machine).state, CheckState::Unknown);
         let denied = modules(&machine, Err(ReadError::Denied("/x".to_owned())));
-        assert_eq!(denied.state, State::Costs);
+        assert_eq!(denied.state, CheckState::Costs);
         assert!(denied.cost.is_some_and(|cost| cost.ends_with("measure as root")));
         Ok(())
     }
@@ -430,7 +437,7 @@ mod tests {
             "huge pages",
             "hardware counters",
         ] {
-            assert_eq!(of(&all, name).state, State::Good, "{name}");
+            assert_eq!(of(&all, name).state, CheckState::Good, "{name}");
         }
     }
 }

@@ -2,13 +2,13 @@
 
 use plimsoll_system::leftover::{Leftover, Reaped};
 
-use super::Check;
+use super::MachineCheck;
 
 /// Reports leftovers of killed runs. `reaped` is `None` if the search timed out.
-pub fn leftovers(reaped: Option<&Reaped>) -> Check {
+pub fn leftovers(reaped: Option<&Reaped>) -> MachineCheck {
     const NAME: &str = "left by killed runs";
     let Some(Reaped { removed, left }) = reaped else {
-        return Check::unknown(
+        return MachineCheck::unknown(
             NAME,
             "looking took too long",
             "a file system that held a directory of a tool does not answer; see dmesg",
@@ -20,9 +20,9 @@ pub fn leftovers(reaped: Option<&Reaped>) -> Check {
         found.into_iter().filter(|(_, all)| !all.is_empty()).map(|(what, all)| format!("{what}{all}"));
     let found = found.collect::<Vec<_>>().join("; ");
     match left.is_empty() {
-        true if found.is_empty() => Check::good(NAME, "nothing"),
-        true => Check::good(NAME, found),
-        false => Check::costs(
+        true if found.is_empty() => MachineCheck::good(NAME, "nothing"),
+        true => MachineCheck::good(NAME, found),
+        false => MachineCheck::costs(
             NAME,
             found,
             "files that are not removed take space there, each for the reason named",
@@ -32,15 +32,15 @@ pub fn leftovers(reaped: Option<&Reaped>) -> Check {
 
 /// Reports programs of reference tools on `PATH` that are skipped, each entry with its reason.
 /// Returns `None` if there are none.
-pub fn passed_over(each: &[String]) -> Option<Check> {
+pub fn passed_over(each: &[String]) -> Option<MachineCheck> {
     let cost = "another program of that name is taken, or none; name a trusted one with --reference-path";
-    (!each.is_empty()).then(|| Check::costs("PATH", each.join("; "), cost))
+    (!each.is_empty()).then(|| MachineCheck::costs("PATH", each.join("; "), cost))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::State;
+    use crate::CheckState;
 
     #[test]
     fn what_was_removed_and_what_stays_is_named() {
@@ -50,10 +50,10 @@ mod tests {
             left: stays.iter().map(|path| left(path)).collect(),
         };
         let nothing = leftovers(Some(&all(&[], &[])));
-        assert_eq!((nothing.state, nothing.found.as_str()), (State::Good, "nothing"));
+        assert_eq!((nothing.state, nothing.found.as_str()), (CheckState::Good, "nothing"));
         assert_eq!(leftovers(Some(&all(&["/a", "/b"], &[]))).found, "removed now: /a, /b");
         let both = leftovers(Some(&all(&["/a"], &["/c"])));
         assert_eq!(both.found, "removed now: /a; not removed: /c: busy");
-        assert_eq!((both.state, leftovers(None).state), (State::Costs, State::Unknown));
+        assert_eq!((both.state, leftovers(None).state), (CheckState::Costs, CheckState::Unknown));
     }
 }

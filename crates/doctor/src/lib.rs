@@ -14,14 +14,14 @@ pub use checks::checks;
 pub use leftovers::{leftovers, passed_over};
 pub use shapers::shapers;
 
-use plimsoll_compare::{Floor, Floors};
+use plimsoll_compare::{Floors, NoiseFloor};
 
 /// Outcome of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum CheckState {
     /// No problem.
     Good,
-    /// A problem; [`Check::cost`] describes its effect.
+    /// A problem; [`MachineCheck::cost`] describes its effect.
     Costs,
     /// Cannot be determined on this machine.
     Unknown,
@@ -29,28 +29,28 @@ pub enum State {
 
 /// One checked fact about the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Check {
+pub struct MachineCheck {
     /// Name of the checked fact.
     pub name: &'static str,
     /// Outcome.
-    pub state: State,
+    pub state: CheckState,
     /// Value found, as text.
     pub found: String,
     /// Effect on results, and the remedy.
     pub cost: Option<String>,
 }
 
-impl Check {
+impl MachineCheck {
     fn good(name: &'static str, found: impl Into<String>) -> Self {
-        Self { name, state: State::Good, found: found.into(), cost: None }
+        Self { name, state: CheckState::Good, found: found.into(), cost: None }
     }
 
     fn costs(name: &'static str, found: impl Into<String>, cost: impl Into<String>) -> Self {
-        Self { name, state: State::Costs, found: found.into(), cost: Some(cost.into()) }
+        Self { name, state: CheckState::Costs, found: found.into(), cost: Some(cost.into()) }
     }
 
     fn unknown(name: &'static str, found: impl Into<String>, cost: impl Into<String>) -> Self {
-        Self { name, state: State::Unknown, found: found.into(), cost: Some(cost.into()) }
+        Self { name, state: CheckState::Unknown, found: found.into(), cost: Some(cost.into()) }
     }
 }
 
@@ -71,7 +71,7 @@ pub struct Smallest {
 
 /// Returns the noise floors of each benchmark's first metric and of metrics marked `floor`.
 pub fn smallest(floors: &Floors) -> Vec<Smallest> {
-    let shown = |f: &&Floor| {
+    let shown = |f: &&NoiseFloor| {
         let all =
             plimsoll_bench::find(&f.benchmark).map(|benchmark| benchmark.all_metrics()).unwrap_or_default();
         let place = all.iter().position(|metric| metric.name == f.metric);
@@ -121,17 +121,17 @@ pub fn by_subsystem(all: &[Smallest]) -> Vec<Smallest> {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_compare::Noise;
+    use plimsoll_compare::RunNoise;
 
     use super::*;
 
     #[test]
     fn a_subsystem_is_as_noisy_as_its_noisiest_case() {
-        let floor = |benchmark: &str, metric: &str, deviation| Floor {
+        let floor = |benchmark: &str, metric: &str, deviation| NoiseFloor {
             benchmark: benchmark.to_owned(),
             metric: metric.to_owned(),
             case: None,
-            noise: Noise { deviation, freedom: 10.0, largest: 0.0 },
+            noise: RunNoise { deviation, freedom: 10.0, largest: 0.0 },
         };
         let floors = Floors {
             floors: vec![
@@ -140,8 +140,8 @@ mod tests {
                 floor("disk.fsync", "latency", 0.02),
                 floor("disk.io", "slat", 0.5),
                 floor("memory.block", "throughput", 0.4),
-                Floor { case: Some("quiet".to_owned()), ..floor("memory.block", "throughput", 0.0) },
-                Floor { case: Some("noisy".to_owned()), ..floor("memory.block", "throughput", 0.6) },
+                NoiseFloor { case: Some("quiet".to_owned()), ..floor("memory.block", "throughput", 0.0) },
+                NoiseFloor { case: Some("noisy".to_owned()), ..floor("memory.block", "throughput", 0.6) },
             ],
             ..Floors::default()
         };

@@ -3,14 +3,14 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use plimsoll_machine::clocks::{ClockWatch, HIGHEST_CORE_HZ, Reference, WrongRate};
+use plimsoll_machine::clocks::{ClockWatch, HIGHEST_CORE_HZ, ReferenceClock, WrongRate};
 use plimsoll_machine::{CpuSet, Root};
 use plimsoll_metal::clock::{CoreClock, ProbeWork, timer_overhead};
-use plimsoll_metal::ticks::Clock;
+use plimsoll_metal::ticks::TickClock;
 use plimsoll_units::quantity::{Quantity, Unit};
 use plimsoll_units::text::counted;
 
-use super::Check;
+use super::MachineCheck;
 
 const READINGS_PER_CPU: u32 = 50_000;
 
@@ -32,7 +32,7 @@ pub struct Race {
 
 /// Races a clock on up to 64 of these CPUs, one thread per CPU. Returns `None` if no thread could
 /// be started.
-pub fn race(clock: Clock, cpus: &CpuSet) -> Option<Race> {
+pub fn race(clock: TickClock, cpus: &CpuSet) -> Option<Race> {
     let latest = AtomicU64::new(0);
     let one = |cpu: usize| {
         // On a CPU that went offline, the thread runs unpinned.
@@ -59,11 +59,11 @@ pub fn race(clock: Clock, cpus: &CpuSet) -> Option<Race> {
 }
 
 /// Returns the clock checks: rate, races on these CPUs, cost of a reading, core clock.
-pub fn clock(root: &Root, cpus: &CpuSet) -> Vec<Check> {
+pub fn clock(root: &Root, cpus: &CpuSet) -> Vec<MachineCheck> {
     let mut clocks = ClockWatch::new(root);
-    let mut checks = vec![raced("system clock", race(Clock::system(), cpus))];
+    let mut checks = vec![raced("system clock", race(TickClock::system(), cpus))];
     // Disk transfers are stamped with this clock.
-    let counter = Clock::fastest();
+    let counter = TickClock::fastest();
     clocks.look();
     if counter.is_counter() {
         checks.push(raced("CPU counter", race(counter, cpus)));
@@ -74,37 +74,38 @@ pub fn clock(root: &Root, cpus: &CpuSet) -> Vec<Check> {
     checks
 }
 
-fn clock_rate(wrong: Option<WrongRate>, confirmed_by: &[Reference]) -> Check {
+fn clock_rate(wrong: Option<WrongRate>, confirmed_by: &[ReferenceClock]) -> MachineCheck {
     const NAME: &str = "clock rate";
-    let same: Vec<String> = confirmed_by.iter().map(Reference::to_string).collect();
+    let same: Vec<String> = confirmed_by.iter().map(ReferenceClock::to_string).collect();
     match wrong {
-        Some(wrong) => Check::costs(NAME, wrong.to_string(), "every row of a run is invalid"),
+        Some(wrong) => MachineCheck::costs(NAME, wrong.to_string(), "every row of a run is invalid"),
         None if same.is_empty() => {
-            Check::unknown(NAME, "no other clock to compare with", "a wrong rate is not noticed")
+            MachineCheck::unknown(NAME, "no other clock to compare with", "a wrong rate is not noticed")
         }
-        None => Check::good(NAME, format!("the same as {}", same.join(" and "))),
+        None => MachineCheck::good(NAME, format!("the same as {}", same.join(" and "))),
     }
 }
 
-fn raced(name: &'static str, race: Option<Race>) -> Check {
+fn raced(name: &'static str, race: Option<Race>) -> MachineCheck {
     match race {
-        Some(Race { cpus, readings, backwards: 0 }) => {
-            Check::good(name, format!("{readings} readings on {}, none went backwards", counted(cpus, "CPU")))
-        }
-        Some(Race { cpus, readings, backwards }) => Check::costs(
+        Some(Race { cpus, readings, backwards: 0 }) => MachineCheck::good(
+            name,
+            format!("{readings} readings on {}, none went backwards", counted(cpus, "CPU")),
+        ),
+        Some(Race { cpus, readings, backwards }) => MachineCheck::costs(
             name,
             format!("{backwards} of {readings} readings on {} went backwards", counted(cpus, "CPU")),
             "times between CPUs cannot be trusted: boot with another clocksource, and tell the host's owner",
         ),
-        None => Check::unknown(name, "no thread could be started", "see ulimit -u"),
+        None => MachineCheck::unknown(name, "no thread could be started", "see ulimit -u"),
     }
 }
 
-fn reading(seconds: f64) -> Check {
+fn reading(seconds: f64) -> MachineCheck {
     let found = Quantity::new(seconds, Unit::Second).to_string();
     match seconds < 200e-9 {
-        true => Check::good("cost of a clock reading", found),
-        false => Check::costs(
+        true => MachineCheck::good("cost of a clock reading", found),
+        false => MachineCheck::costs(
             "cost of a clock reading",
             found,
             "single operations of less than a microsecond have it in their figure",
@@ -117,12 +118,12 @@ fn probes() -> Vec<f64> {
     (0..PROBES).filter_map(|_| clock.probe()).collect()
 }
 
-fn core_clock(probes: &[f64]) -> Check {
+fn core_clock(probes: &[f64]) -> MachineCheck {
     let mut sorted = probes.to_vec();
     sorted.sort_by(f64::total_cmp);
     let at = |share: f64| sorted.get(((sorted.len() as f64 - 1.0) * share) as usize).copied();
     match (at(0.05), at(0.5), at(0.95)) {
-        (_, Some(middle), _) if middle > HIGHEST_CORE_HZ => Check::costs(
+        (_, Some(middle), _) if middle > HIGHEST_CORE_HZ => MachineCheck::costs(
             "core clock",
             format!("{}, which no core reaches", Quantity::new(middle, Unit::Hertz)),
             "the monotonic clock runs too slowly: no time or rate is right; check LD_PRELOAD and the clocksource",
@@ -136,15 +137,15 @@ fn core_clock(probes: &[f64]) -> Check {
                 plimsoll_units::quantity::percent(spread, 2)
             );
             match spread < 0.02 {
-                true => Check::good("core clock", found),
-                false => Check::costs(
+                true => MachineCheck::good("core clock", found),
+                false => MachineCheck::costs(
                     "core clock",
                     found,
                     "figures vary with it; their limits follow the clock that was held",
                 ),
             }
         }
-        _ => Check::unknown(
+        _ => MachineCheck::unknown(
             "core clock",
             "no chain of additions could be timed",
             "limits that need the clock are unknown",
@@ -155,12 +156,12 @@ fn core_clock(probes: &[f64]) -> Check {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::State;
+    use crate::CheckState;
 
     #[test]
     fn the_race_reads_on_every_cpu() {
         let allowed = plimsoll_machine::Machine::discover(&Root::live()).cpu.allowed;
-        for clock in [Clock::system(), Clock::fastest()] {
+        for clock in [TickClock::system(), TickClock::fastest()] {
             let race = race(clock, &allowed).unwrap();
             assert_eq!(race.cpus, allowed.len().min(MOST_CPUS));
             assert_eq!(race.readings, u64::from(READINGS_PER_CPU) * race.cpus as u64);
@@ -172,21 +173,21 @@ mod tests {
     #[test]
     fn time_that_goes_backwards_is_told() {
         let check = raced("time", Some(Race { cpus: 64, readings: 100, backwards: 3 }));
-        assert_eq!(check.state, State::Costs);
+        assert_eq!(check.state, CheckState::Costs);
         assert!(check.found.starts_with("3 of 100 readings on 64 CPUs"));
     }
 
     #[test]
     fn a_steady_clock_is_good_and_a_moving_one_costs() {
-        assert_eq!(core_clock(&[3e9; 20]).state, State::Good);
+        assert_eq!(core_clock(&[3e9; 20]).state, CheckState::Good);
         let moving: Vec<f64> = (0..20).map(|i| 3e9 + f64::from(i) * 1e7).collect();
-        assert_eq!(core_clock(&moving).state, State::Costs);
-        assert_eq!(core_clock(&[]).state, State::Unknown);
-        assert_eq!(reading(1e-6).state, State::Costs);
-        assert_eq!(core_clock(&[32e9; 20]).state, State::Costs);
-        let wrong = WrongRate { reference: Reference::Kernel, ratio: 0.1 };
-        assert_eq!(clock_rate(Some(wrong), &[]).state, State::Costs);
-        assert_eq!(clock_rate(None, &[Reference::Kernel]).state, State::Good);
-        assert_eq!(clock_rate(None, &[]).state, State::Unknown);
+        assert_eq!(core_clock(&moving).state, CheckState::Costs);
+        assert_eq!(core_clock(&[]).state, CheckState::Unknown);
+        assert_eq!(reading(1e-6).state, CheckState::Costs);
+        assert_eq!(core_clock(&[32e9; 20]).state, CheckState::Costs);
+        let wrong = WrongRate { reference: ReferenceClock::Kernel, ratio: 0.1 };
+        assert_eq!(clock_rate(Some(wrong), &[]).state, CheckState::Costs);
+        assert_eq!(clock_rate(None, &[ReferenceClock::Kernel]).state, CheckState::Good);
+        assert_eq!(clock_rate(None, &[]).state, CheckState::Unknown);
     }
 }

@@ -3,10 +3,10 @@
 use plimsoll_server::wire::Shaping;
 use plimsoll_units::quantity::{Quantity, Unit};
 
-use super::Check;
+use super::MachineCheck;
 
 /// Reports shapers and policers per interface name.
-pub fn shapers(held: &[(String, Shaping)]) -> Check {
+pub fn shapers(held: &[(String, Shaping)]) -> MachineCheck {
     const NAME: &str = "shapers";
     let rate = |bits: u64| Quantity::new(bits as f64, Unit::BitPerSecond);
     let of = |(name, shaping): &(String, Shaping)| {
@@ -21,8 +21,8 @@ pub fn shapers(held: &[(String, Shaping)]) -> Check {
     };
     let found: Vec<String> = held.iter().filter_map(of).collect();
     match found.is_empty() {
-        true => Check::good(NAME, "none on any network interface"),
-        false => Check::costs(
+        true => MachineCheck::good(NAME, "none on any network interface"),
+        false => MachineCheck::costs(
             NAME,
             found.join("; "),
             "network figures over these interfaces are those of the rate; see tc qdisc show and tc filter show",
@@ -33,14 +33,14 @@ pub fn shapers(held: &[(String, Shaping)]) -> Check {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::State;
+    use crate::CheckState;
 
     #[test]
     fn each_rate_is_named_with_its_interface() {
         let eth0 = Shaping { out: Some(20_000_000), into: Some(10_000_000), ..Shaping::default() };
         let found = shapers(&[("lo".to_owned(), Shaping::default()), ("eth0".to_owned(), eth0)]);
-        assert_eq!(found.state, State::Costs);
+        assert_eq!(found.state, CheckState::Costs);
         assert_eq!(found.found, "eth0 sends at most 20.0 Mbit/s, receives at most 10.0 Mbit/s");
-        assert_eq!(shapers(&[("lo".to_owned(), Shaping::default())]).state, State::Good);
+        assert_eq!(shapers(&[("lo".to_owned(), Shaping::default())]).state, CheckState::Good);
     }
 }

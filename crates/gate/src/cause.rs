@@ -24,7 +24,7 @@ pub(super) enum Quota {
 
 /// Cause of a low figure.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Cause {
+pub enum LowCause {
     /// A CPU quota stopped the threads.
     Quota {
         /// CPUs that the quota allows, if known.
@@ -51,7 +51,7 @@ pub enum Cause {
     },
 }
 
-impl Cause {
+impl LowCause {
     /// Returns the cause observed during a measurement whose figure is low.
     pub(super) fn of(measurement: &Measurement, others: &Others, quota: Quota) -> Option<Self> {
         let conditions = &measurement.conditions;
@@ -107,7 +107,7 @@ pub(super) fn throttled(measurement: &Measurement) -> Option<f64> {
     conditions.throttled.map(|share| share.min(most))
 }
 
-impl fmt::Display for Cause {
+impl fmt::Display for LowCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Quota { cpus: Some(cpus), share } => {

@@ -2,15 +2,15 @@
 
 use plimsoll_machine::Others;
 use plimsoll_model::case::Case;
-use plimsoll_model::limit::Source as LimitSource;
+use plimsoll_model::limit::LimitSource;
 use plimsoll_model::measurement::{Measurement, MetricResult};
 use plimsoll_model::view::NOTABLE;
-use plimsoll_stats::{Decided, Sequential};
+use plimsoll_stats::{Sequential, SequentialDecision};
 use plimsoll_units::quantity::Unit;
 
-use crate::cause::{Cause, Quota, throttled};
-use crate::threshold::{Source, Threshold};
-use crate::usual::Usual;
+use crate::cause::{LowCause, Quota, throttled};
+use crate::threshold::{Threshold, ThresholdSource};
+use crate::usual::UsualFigures;
 use crate::{IN_VAIN, MISSED, Unjudged};
 
 /// Reason for a check that has no figure although its case was measured.
@@ -18,7 +18,7 @@ const NO_FIGURE: &str = "this machine does not report it";
 
 /// Figure of a case that is compared with a threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum CheckedQuantity {
     /// Headline metric, in its own unit.
     Figure,
     /// Share of the limit at the measured clock, 0 to 1.
@@ -29,28 +29,28 @@ pub enum What {
 
 /// One further measurement.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Round {
+pub struct Retest {
     /// Measured figure.
     pub value: f64,
     /// Whether the figure is low.
     pub is_low: bool,
     /// Cause observed during the measurement, if the figure is low.
-    pub cause: Option<Cause>,
+    pub cause: Option<LowCause>,
     /// Whether no other user of the measured resource can have gone unseen.
     pub is_alone: bool,
 }
 
-impl Round {
+impl Retest {
     /// Whether the figure is evidence about this machine. A low one is not if the resource was
     /// taken by other work, or may have been taken unseen (disk, link).
     fn counts(&self) -> bool {
-        self.cause.as_ref().map_or(!self.is_low || self.is_alone, Cause::is_own)
+        self.cause.as_ref().map_or(!self.is_low || self.is_alone, LowCause::is_own)
     }
 }
 
 /// Progress of a check.
 #[derive(Clone, Debug, PartialEq)]
-pub enum State {
+pub enum CheckProgress {
     /// Not measured yet.
     Waiting,
     /// The figure is usual.
@@ -69,19 +69,19 @@ pub enum State {
 
 /// One figure of a case under test.
 #[derive(Clone, Debug)]
-pub struct Check {
+pub struct FigureCheck {
     /// The case.
     pub case: Case,
     /// Figure that is compared.
-    pub what: What,
+    pub what: CheckedQuantity,
     /// Threshold of the figure.
     pub threshold: Threshold,
     /// Progress.
-    pub state: State,
+    pub state: CheckProgress,
     /// Figure of the first measurement.
     pub first: Option<f64>,
     /// Further measurements.
-    pub rounds: Vec<Round>,
+    pub rounds: Vec<Retest>,
     test: Sequential,
 }
 
@@ -91,24 +91,27 @@ pub struct Check {
 /// Reason why the case cannot be judged.
 pub(super) fn thresholds(
     case: &Case,
-    usual: &[Usual],
+    usual: &[UsualFigures],
     quota: Quota,
     loss: f64,
-) -> Result<Vec<(What, Threshold)>, String> {
+) -> Result<Vec<(CheckedQuantity, Threshold)>, String> {
     let headline =
         plimsoll_bench::find(case.benchmark()).and_then(|benchmark| benchmark.metrics(case).first().copied());
     let Some(headline) = headline else { return Err("its benchmark has no figure".to_owned()) };
     let known = usual.iter().find_map(|usual| usual.threshold(case, headline.better, loss));
     let mut all = Vec::new();
     if let Some(share) = headline.reaches {
-        all.push((What::OfLimit, Threshold::reached(1.0, share, loss, Source::Limit)));
+        all.push((CheckedQuantity::OfLimit, Threshold::reached(1.0, share, loss, ThresholdSource::Limit)));
         // Under the usual quota no thread has all of the time.
         if quota != Quota::Usual {
-            all.push((What::CpuTime, Threshold::reached(1.0, share, loss, Source::Whole)));
+            all.push((
+                CheckedQuantity::CpuTime,
+                Threshold::reached(1.0, share, loss, ThresholdSource::Whole),
+            ));
         }
     }
     match known {
-        Some(Ok(threshold)) => all.push((What::Figure, threshold)),
+        Some(Ok(threshold)) => all.push((CheckedQuantity::Figure, threshold)),
         Some(Err(why)) if all.is_empty() => return Err(why),
         None if all.is_empty() => return Err("no earlier run and no fleet says what is usual".to_owned()),
         _ => {}
@@ -116,14 +119,14 @@ pub(super) fn thresholds(
     Ok(all)
 }
 
-impl Check {
+impl FigureCheck {
     /// Creates the check of a figure. `false_alarms` is the highest probability of a wrong "low".
     ///
     /// # Errors
     /// The measurements cannot distinguish a loss from chance.
     pub(super) fn new(
         case: Case,
-        what: What,
+        what: CheckedQuantity,
         threshold: Threshold,
         false_alarms: f64,
     ) -> Result<Self, Unjudged> {
@@ -132,7 +135,7 @@ impl Check {
                 case,
                 what,
                 threshold,
-                state: State::Waiting,
+                state: CheckProgress::Waiting,
                 first: None,
                 rounds: Vec::new(),
                 test,
@@ -149,22 +152,22 @@ impl Check {
     /// Returns the unit of the figures; `None` if they are shares.
     pub fn unit(&self) -> Option<Unit> {
         let headline = plimsoll_bench::find(self.case.benchmark())?.metrics(&self.case).first().copied()?;
-        (self.what == What::Figure).then_some(headline.unit)
+        (self.what == CheckedQuantity::Figure).then_some(headline.unit)
     }
 
     /// Returns the figure of a measurement.
     ///
     /// # Errors
     /// State of the check if the measurement lacks the figure.
-    fn value(&self, measurement: &Measurement) -> Result<f64, State> {
+    fn value(&self, measurement: &Measurement) -> Result<f64, CheckProgress> {
         let Some(headline) = measurement.headline() else {
             let reason = measurement.standing().1.unwrap_or_default();
-            return Err(State::Failed(format!("{}: {reason}", measurement.status.word())));
+            return Err(CheckProgress::Failed(format!("{}: {reason}", measurement.status.word())));
         };
         match self.what {
-            What::Figure => Ok(headline.summary.median),
-            What::OfLimit => of_limit(headline, measurement).map_err(State::NotHere),
-            What::CpuTime => cpu_time(measurement).ok_or(State::NotHere(NO_FIGURE)),
+            CheckedQuantity::Figure => Ok(headline.summary.median),
+            CheckedQuantity::OfLimit => of_limit(headline, measurement).map_err(CheckProgress::NotHere),
+            CheckedQuantity::CpuTime => cpu_time(measurement).ok_or(CheckProgress::NotHere(NO_FIGURE)),
         }
     }
 
@@ -177,12 +180,12 @@ impl Check {
             Ok(value) => {
                 self.first = Some(value);
                 let is_low = self.threshold.is_low(value);
-                let cause = is_low.then(|| Cause::of(measurement, &Others::default(), quota)).flatten();
+                let cause = is_low.then(|| LowCause::of(measurement, &Others::default(), quota)).flatten();
                 // Other CPU use is not known yet; it may use up a quota of unknown size.
-                if matches!(cause, Some(Cause::Quota { cpus: Some(_), .. })) {
-                    self.rounds.push(Round { value, is_low, cause, is_alone });
+                if matches!(cause, Some(LowCause::Quota { cpus: Some(_), .. })) {
+                    self.rounds.push(Retest { value, is_low, cause, is_alone });
                 }
-                if is_low { State::Suspect } else { State::Passed }
+                if is_low { CheckProgress::Suspect } else { CheckProgress::Passed }
             }
         };
     }
@@ -193,17 +196,17 @@ impl Check {
             Err(state) => return self.state = state,
         };
         let is_low = self.threshold.is_low(value);
-        let cause = is_low.then(|| Cause::of(measurement, others, quota)).flatten();
-        self.rounds.push(Round { value, is_low, cause, is_alone });
+        let cause = is_low.then(|| LowCause::of(measurement, others, quota)).flatten();
+        self.rounds.push(Retest { value, is_low, cause, is_alone });
         let counted = self.rounds.iter().filter(|round| round.counts());
         let stated = counted.clone().filter(|round| round.cause.is_some()).count();
         let (low, all) = (counted.clone().filter(|round| round.is_low).count(), counted.count());
         let in_vain = self.rounds.iter().rev().take_while(|round| !round.counts()).count();
         self.state = match self.test.decided(low, stated, all) {
-            Decided::Usual => State::Passed,
-            Decided::Low => State::Low,
-            Decided::Open if in_vain >= IN_VAIN => State::InVain,
-            Decided::Open => State::Suspect,
+            SequentialDecision::Usual => CheckProgress::Passed,
+            SequentialDecision::Low => CheckProgress::Low,
+            SequentialDecision::Open if in_vain >= IN_VAIN => CheckProgress::InVain,
+            SequentialDecision::Open => CheckProgress::Suspect,
         };
     }
 
@@ -215,13 +218,13 @@ impl Check {
 
     /// Whether the last measurement was low by a stated cause of this machine, not by chance.
     pub(super) fn is_stated(&self) -> bool {
-        self.rounds.last().and_then(|round| round.cause.as_ref()).is_some_and(Cause::is_own)
+        self.rounds.last().and_then(|round| round.cause.as_ref()).is_some_and(LowCause::is_own)
     }
 
     /// Whether the check is open and none of its further measurements counts.
     pub(super) fn is_in_vain(&self) -> bool {
-        let is_open = matches!(self.state, State::InVain | State::Suspect);
-        is_open && !self.rounds.is_empty() && !self.rounds.iter().any(Round::counts)
+        let is_open = matches!(self.state, CheckProgress::InVain | CheckProgress::Suspect);
+        is_open && !self.rounds.is_empty() && !self.rounds.iter().any(Retest::counts)
     }
 
     /// Returns the least number of low measurements that show the loss.
@@ -230,18 +233,19 @@ impl Check {
     }
 
     /// Returns the most frequent cause among the low measurements.
-    pub fn cause(&self) -> Option<&Cause> {
+    pub fn cause(&self) -> Option<&LowCause> {
         let low = || self.rounds.iter().filter(|round| round.is_low);
-        let count =
-            |code: Option<&str>| low().filter(|round| round.cause.as_ref().map(Cause::code) == code).count();
-        let most = low().max_by_key(|round| count(round.cause.as_ref().map(Cause::code)))?;
+        let count = |code: Option<&str>| {
+            low().filter(|round| round.cause.as_ref().map(LowCause::code) == code).count()
+        };
+        let most = low().max_by_key(|round| count(round.cause.as_ref().map(LowCause::code)))?;
         most.cause.as_ref()
     }
 
     /// Whether the check shows that this machine is sick. On shared hardware (`shares`), only a
     /// cause of this machine itself counts.
     pub(super) fn accuses(&self, shares: bool) -> bool {
-        self.state == State::Low && self.cause().map_or(!shares, Cause::is_own)
+        self.state == CheckProgress::Low && self.cause().map_or(!shares, LowCause::is_own)
     }
 
     /// Returns the median of the low figures, or the first figure if none was low.

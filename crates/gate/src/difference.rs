@@ -17,7 +17,7 @@ pub(super) const TIGHTER: f64 = 0.99;
 
 /// A resource that a machine has less of than usual.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Difference {
+pub enum MachineLoss {
     /// CPUs that it may use.
     Cpus {
         /// CPUs now.
@@ -54,7 +54,7 @@ pub enum Difference {
     },
 }
 
-impl Difference {
+impl MachineLoss {
     /// Returns the resources that `machine` has less of; `of` is "before" or "in the fleet".
     pub(super) fn between(usual: &Machine, machine: &Machine, of: &'static str) -> Vec<Self> {
         let cpus_of = |machine: &Machine| machine.cpu.allowed.len();
@@ -90,7 +90,7 @@ impl Difference {
     }
 }
 
-impl fmt::Display for Difference {
+impl fmt::Display for MachineLoss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cpus { now, usual, of } => {

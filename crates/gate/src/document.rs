@@ -4,16 +4,16 @@ use plimsoll_model::metric::Better;
 use plimsoll_model::sample::WrongAnswer;
 use serde::Serialize;
 
-use crate::check::{Check, State, What};
-use crate::verdict::Answer;
-use crate::{Gate, MISSED, Source};
+use crate::check::{CheckProgress, CheckedQuantity, FigureCheck};
+use crate::verdict::GateAnswer;
+use crate::{Gate, MISSED, ThresholdSource};
 
 /// Name and version of the schema.
 pub const GATE_SCHEMA: &str = "plimsoll.gate.v1";
 
 /// JSON document of a gate.
 #[derive(Debug, Serialize)]
-pub struct Document<'a> {
+pub struct GateDocument<'a> {
     schema: &'static str,
     version: &'a str,
     started: &'a str,
@@ -21,23 +21,23 @@ pub struct Document<'a> {
     host: Option<&'a str>,
     machine: &'a str,
     level: u8,
-    answer: Answer,
+    answer: GateAnswer,
     line: String,
     cause: Option<&'static str>,
     /// Probability that a gate on a usual machine answers "sick".
     false_alarms: f64,
     /// Probability that a loss which a check can find is missed.
     missed: f64,
-    differences: Vec<Differs>,
-    faults: Vec<Differs>,
+    differences: Vec<LossInDocument>,
+    faults: Vec<LossInDocument>,
     wrong_answers: &'a [WrongAnswer],
-    checks: Vec<Row<'a>>,
+    checks: Vec<CheckInDocument<'a>>,
     not_judged: Vec<NotJudged<'a>>,
 }
 
 /// Time and place of a gate.
 #[derive(Clone, Copy, Debug)]
-pub struct About<'a> {
+pub struct GateAbout<'a> {
     /// Version of this program.
     pub version: &'a str,
     /// Start, RFC 3339.
@@ -53,7 +53,7 @@ pub struct About<'a> {
 }
 
 #[derive(Debug, Serialize)]
-struct Differs {
+struct LossInDocument {
     code: &'static str,
     text: String,
 }
@@ -65,7 +65,7 @@ struct NotJudged<'a> {
 }
 
 #[derive(Debug, Serialize)]
-struct Row<'a> {
+struct CheckInDocument<'a> {
     case: String,
     what: &'static str,
     state: &'static str,
@@ -85,9 +85,9 @@ struct Row<'a> {
     evidence: Option<String>,
 }
 
-impl<'a> Document<'a> {
+impl<'a> GateDocument<'a> {
     /// Creates the document of a gate.
-    pub fn of(gate: &'a Gate, about: About<'a>) -> Self {
+    pub fn of(gate: &'a Gate, about: GateAbout<'a>) -> Self {
         let verdict = gate.verdict();
         Self {
             schema: GATE_SCHEMA,
@@ -105,9 +105,13 @@ impl<'a> Document<'a> {
             differences: gate
                 .differences
                 .iter()
-                .map(|it| Differs { code: it.code(), text: it.to_string() })
+                .map(|it| LossInDocument { code: it.code(), text: it.to_string() })
                 .collect(),
-            faults: gate.faults.iter().map(|it| Differs { code: it.code(), text: it.to_string() }).collect(),
+            faults: gate
+                .faults
+                .iter()
+                .map(|it| LossInDocument { code: it.code(), text: it.to_string() })
+                .collect(),
             wrong_answers: &gate.wrong,
             checks: gate.checks.iter().map(row).collect(),
             not_judged: gate
@@ -119,15 +123,15 @@ impl<'a> Document<'a> {
     }
 }
 
-fn row(check: &Check) -> Row<'_> {
+fn row(check: &FigureCheck) -> CheckInDocument<'_> {
     let (state, reason) = check.state.words();
     let (from, figures) = match check.threshold.source {
-        Source::Limit => ("limit", None),
-        Source::History { runs } => ("history", Some(runs)),
-        Source::Fleet { machines } => ("fleet", Some(machines)),
-        Source::Whole => ("whole", None),
+        ThresholdSource::Limit => ("limit", None),
+        ThresholdSource::History { runs } => ("history", Some(runs)),
+        ThresholdSource::Fleet { machines } => ("fleet", Some(machines)),
+        ThresholdSource::Whole => ("whole", None),
     };
-    Row {
+    CheckInDocument {
         case: check.case.id().to_string(),
         what: check.what.code(),
         state,
@@ -143,12 +147,12 @@ fn row(check: &Check) -> Row<'_> {
         measured_again: check.rounds.len(),
         low: check.rounds.iter().filter(|round| round.is_low).count(),
         fewest: check.fewest(),
-        cause: check.cause().map(crate::Cause::code),
+        cause: check.cause().map(crate::LowCause::code),
         evidence: check.cause().map(ToString::to_string),
     }
 }
 
-impl What {
+impl CheckedQuantity {
     /// Returns the identifier in the document.
     pub fn code(self) -> &'static str {
         match self {
@@ -159,7 +163,7 @@ impl What {
     }
 }
 
-impl State {
+impl CheckProgress {
     /// Returns the identifier in the document, and the reason if the state has one.
     pub fn words(&self) -> (&'static str, Option<&str>) {
         match self {

@@ -1,13 +1,13 @@
 //! Whether a machine does what it usually does: `plimsoll gate`.
 //!
-//! A low measurement of a [`Check`] is repeated until Wald's sequential test
+//! A low measurement of a [`FigureCheck`] is repeated until Wald's sequential test
 //! ([`plimsoll_stats::Sequential`]) decides between "usual" and "real loss". Thresholds come from
-//! the derived limit, from this machine's history or from its fleet ([`Usual`]). Pure: measurements
+//! the derived limit, from this machine's history or from its fleet ([`UsualFigures`]). Pure: measurements
 //! in, a verdict out.
 //!
 //! A machine is sick if a loss is real, and either a new quota causes it or no other guest or
 //! container can have taken what is missing; if it has less of something than is usual
-//! ([`Difference`]); if it has a fault; or if an answer is wrong. Other possible causes give
+//! ([`MachineLoss`]); if it has a fault; or if an answer is wrong. Other possible causes give
 //! "unknown".
 #![forbid(unsafe_code)]
 
@@ -19,19 +19,19 @@ mod threshold;
 mod usual;
 mod verdict;
 
-pub use cause::Cause;
-pub use check::{Check, State, What};
-pub use difference::Difference;
-pub use document::{About, Document, GATE_SCHEMA};
-use plimsoll_machine::health::{Fault, Health};
+pub use cause::LowCause;
+pub use check::{CheckProgress, CheckedQuantity, FigureCheck};
+pub use difference::MachineLoss;
+pub use document::{GATE_SCHEMA, GateAbout, GateDocument};
+use plimsoll_machine::health::{HardwareFault, Health};
 use plimsoll_machine::{Machine, Others};
 use plimsoll_model::case::Case;
 use plimsoll_model::measurement::{Measurement, Status};
-use plimsoll_model::sample::{Cause as Lost, WrongAnswer};
+use plimsoll_model::sample::{FailureCause as Lost, WrongAnswer};
 pub use plimsoll_stats::MISSED;
-pub use threshold::{Source, Threshold};
-pub use usual::{Usual, is_same};
-pub use verdict::{Answer, Verdict};
+pub use threshold::{Threshold, ThresholdSource};
+pub use usual::{UsualFigures, is_same};
+pub use verdict::{GateAnswer, GateVerdict};
 
 use crate::cause::Quota;
 
@@ -67,15 +67,15 @@ pub struct Unjudged {
 #[derive(Clone, Debug)]
 pub struct Gate {
     /// Checks, in the order of the cases.
-    pub checks: Vec<Check>,
+    pub checks: Vec<FigureCheck>,
     /// Cases without a check.
     pub unjudged: Vec<Unjudged>,
     /// Error rates.
     pub rates: Rates,
     /// Differences from the usual machine that need no measurement, and new settings.
-    pub differences: Vec<Difference>,
+    pub differences: Vec<MachineLoss>,
     /// Hardware faults that the system reports.
-    pub faults: Vec<Fault>,
+    pub faults: Vec<HardwareFault>,
     /// Wrong answers that this machine computed.
     pub wrong: Vec<WrongAnswer>,
     /// Health recorded by the latest earlier run of this machine.
@@ -84,17 +84,17 @@ pub struct Gate {
     shares: bool,
     quota: Quota,
     /// Known usual figures, in order of preference.
-    usual: Vec<Usual>,
+    usual: Vec<UsualFigures>,
     machine: Machine,
 }
 
 impl Gate {
     /// Creates the checks of `cases` on `machine`. For each case, the first element of `usual` that
     /// has figures of it gives the threshold.
-    pub fn new(cases: &[Case], machine: &Machine, usual: &[Usual], rates: Rates) -> Self {
-        let mut made: Vec<(Case, What, Threshold)> = Vec::new();
+    pub fn new(cases: &[Case], machine: &Machine, usual: &[UsualFigures], rates: Rates) -> Self {
+        let mut made: Vec<(Case, CheckedQuantity, Threshold)> = Vec::new();
         let mut unjudged = Vec::new();
-        let quota = usual.first().unwrap_or(&Usual::default()).quota(machine);
+        let quota = usual.first().unwrap_or(&UsualFigures::default()).quota(machine);
         for case in cases {
             match check::thresholds(case, usual, quota, rates.loss) {
                 Ok(thresholds) => {
@@ -109,7 +109,7 @@ impl Gate {
         let each = rates.false_alarms / made.len().max(1) as f64;
         let mut checks = Vec::new();
         for (case, what, threshold) in made {
-            match Check::new(case, what, threshold, each) {
+            match FigureCheck::new(case, what, threshold, each) {
                 Ok(check) => checks.push(check),
                 Err(it) => unjudged.push(it),
             }
@@ -151,7 +151,7 @@ impl Gate {
                 Some(measurement) => {
                     check.screen(measurement, self.quota, is_alone(measurement, &self.machine));
                 }
-                None => check.state = State::Failed(missing.to_owned()),
+                None => check.state = CheckProgress::Failed(missing.to_owned()),
             }
         }
         for measurement in measurements {
@@ -171,7 +171,7 @@ impl Gate {
     fn add_setting(&mut self, measurement: &Measurement) {
         let (loss, machine) = (self.rates.loss, &self.machine);
         let held = self.usual.iter().find_map(|usual| usual.newly_held(measurement, machine, loss)).flatten();
-        let is_told = |held: &Difference| self.differences.iter().any(|told| told.code() == held.code());
+        let is_told = |held: &MachineLoss| self.differences.iter().any(|told| told.code() == held.code());
         self.differences.extend(held.filter(|held| !is_told(held)));
     }
 
@@ -184,22 +184,22 @@ impl Gate {
         self.nearest().map(|check| &check.case)
     }
 
-    fn nearest(&self) -> Option<&Check> {
-        let open = self.checks.iter().filter(|check| check.state == State::Suspect);
+    fn nearest(&self) -> Option<&FigureCheck> {
+        let open = self.checks.iter().filter(|check| check.state == CheckProgress::Suspect);
         open.min_by_key(|check| if check.rounds.is_empty() { 0 } else { check.needed() })
     }
 
     /// Returns the number of further measurements of the next case to spread over time, so that one
     /// disturbance does not hit all of them. 0 if spreading makes no difference.
     pub fn spread(&self) -> usize {
-        self.nearest().filter(|check| !check.is_stated()).map_or(0, Check::needed)
+        self.nearest().filter(|check| !check.is_stated()).map_or(0, FigureCheck::needed)
     }
 
     /// Takes a further measurement of a case. `others` is the CPU use of other processes during it.
     pub fn add(&mut self, measurement: &Measurement, others: &Others) {
         self.add_wrong(measurement);
         for check in &mut self.checks {
-            if check.case == measurement.case && check.state == State::Suspect {
+            if check.case == measurement.case && check.state == CheckProgress::Suspect {
                 check.add(measurement, others, self.quota, is_alone(measurement, &self.machine));
             }
         }
@@ -213,28 +213,29 @@ impl Gate {
     }
 
     /// Returns a fault for which a machine should get no work. Wear and narrow slots do not count.
-    fn accusing_fault(&self) -> Option<&Fault> {
+    fn accusing_fault(&self) -> Option<&HardwareFault> {
         self.faults.iter().find(|fault| DRAINING.contains(&fault.code()) || self.is_new(fault))
     }
 
     /// Whether a narrow link or lost data is new since the latest run. A slot may have fewer lanes
     /// by design, and a drive keeps its error count for life, so an earlier record is required.
-    fn is_new(&self, fault: &Fault) -> bool {
+    fn is_new(&self, fault: &HardwareFault) -> bool {
         let Some(before) = &self.before else { return false };
         match fault {
             // The kernel may give a device another address, and an idle link may be slower: links
             // of one kind with as few lanes are counted. A bridge that lost its GPU no longer saves
             // power, so the earlier count includes links that save power.
-            Fault::PcieLink { what, now, possible, saves_power: false, .. } => {
-                let is_such = |of: &Fault, all: bool| {
-                    matches!(of, Fault::PcieLink { what: a, now: b, possible: c, saves_power, .. }
+            HardwareFault::PcieLink { what, now, possible, saves_power: false, .. } => {
+                let is_such = |of: &HardwareFault, all: bool| {
+                    matches!(of, HardwareFault::PcieLink { what: a, now: b, possible: c, saves_power, .. }
                         if (a, c.lanes) == (what, possible.lanes) && b.lanes <= now.lanes && (all || !saves_power))
                 };
-                let count = |faults: &[Fault], all| faults.iter().filter(|one| is_such(one, all)).count();
+                let count =
+                    |faults: &[HardwareFault], all| faults.iter().filter(|one| is_such(one, all)).count();
                 count(&self.faults, false) > count(&before.faults(), true)
             }
             // The kernel renumbers drives at each boot, so no drive may have had this count.
-            Fault::NvmeMediaErrors { drive, count } => {
+            HardwareFault::NvmeMediaErrors { drive, count } => {
                 before.drives.iter().any(|one| one.name == *drive)
                     && before.drives.iter().all(|one| one.smart.media_errors < *count)
             }
@@ -243,7 +244,7 @@ impl Gate {
     }
 
     /// Returns the verdict from what is known so far.
-    pub fn verdict(&self) -> Verdict {
+    pub fn verdict(&self) -> GateVerdict {
         verdict::of(self)
     }
 

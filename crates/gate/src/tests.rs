@@ -1,10 +1,10 @@
 #![allow(clippy::unwrap_used)]
 
-use plimsoll_machine::Busy;
+use plimsoll_machine::BusyProcess;
 use plimsoll_machine::fixture::Fixture;
-use plimsoll_machine::health::{Drive, Pace, PcieLink, Smart};
+use plimsoll_machine::health::{Drive, LinkPace, PcieLink, Smart};
 use plimsoll_model::measurement::Status;
-use plimsoll_model::sample::Origin;
+use plimsoll_model::sample::WrongAnswerSource;
 use plimsoll_model::view::testing::peak;
 use plimsoll_result::document::Run;
 use plimsoll_result::fixture::run_of;
@@ -38,8 +38,8 @@ fn made(share: f64, stopped: impl Fn(&mut Measurement)) -> Measurement {
     let mut measurement = peak(1, 100.0 * share);
     measurement.metrics[0].of_limit = Some(share);
     let limit = plimsoll_model::limit::Limit::fixed(
-        plimsoll_model::limit::Kind::Ceiling,
-        plimsoll_model::limit::Source::Derived,
+        plimsoll_model::limit::LimitKind::Ceiling,
+        plimsoll_model::limit::LimitSource::Derived,
         100.0,
         "",
         Vec::new(),
@@ -55,13 +55,13 @@ fn nobody() -> Others {
 }
 
 fn hog() -> Others {
-    Others { cpus: 1.0, most: Some(Busy { id: 4711, name: "stress-ng".to_owned(), cpus: 1.0 }) }
+    Others { cpus: 1.0, most: Some(BusyProcess { id: 4711, name: "stress-ng".to_owned(), cpus: 1.0 }) }
 }
 
 /// A gate of one case that measures `first` and then `then` until it is decided.
 fn gated(
     machine: &Machine,
-    usual: &[Usual],
+    usual: &[UsualFigures],
     first: &Measurement,
     then: &Measurement,
     others: &Others,
@@ -77,21 +77,21 @@ fn gated(
     panic!("it does not end: {:?}", gate.verdict());
 }
 
-fn answer(machine: &Machine, measurement: &Measurement, others: &Others) -> Verdict {
+fn answer(machine: &Machine, measurement: &Measurement, others: &Others) -> GateVerdict {
     gated(machine, &[], measurement, measurement, others).verdict()
 }
 
 #[test]
 fn what_reaches_its_limit_is_healthy() {
     let verdict = answer(&bare(), &made(0.995, |_| {}), &nobody());
-    assert_eq!((verdict.answer, verdict.line.as_str()), (Answer::Healthy, "healthy: 2 checks passed"));
+    assert_eq!((verdict.answer, verdict.line.as_str()), (GateAnswer::Healthy, "healthy: 2 checks passed"));
 }
 
 #[test]
 fn what_is_low_once_is_measured_again() {
     let (low, good) = (made(0.5, |_| {}), made(0.99, |_| {}));
     let gate = gated(&bare(), &[], &low, &good, &nobody());
-    assert_eq!(gate.verdict().answer, Answer::Healthy);
+    assert_eq!(gate.verdict().answer, GateAnswer::Healthy);
     assert_eq!(gate.checks[0].rounds.len(), 1);
 }
 
@@ -100,11 +100,11 @@ fn a_case_that_cannot_be_measured_again_is_unknown() {
     let (low, mut failed) = (made(0.5, |_| {}), made(0.5, |_| {}));
     (failed.status, failed.reason) = (Status::Failed, Some("the worker was killed".to_owned()));
     let gate = gated(&bare(), &[], &low, &failed, &nobody());
-    assert_eq!((gate.verdict().answer, gate.verdict().cause), (Answer::Unknown, Some("not-measured")));
+    assert_eq!((gate.verdict().answer, gate.verdict().cause), (GateAnswer::Unknown, Some("not-measured")));
     assert!(gate.verdict().line.ends_with("failed: the worker was killed"), "{}", gate.verdict().line);
 }
 
-fn wrong(origin: Origin) -> Measurement {
+fn wrong(origin: WrongAnswerSource) -> Measurement {
     let answer = WrongAnswer::new(origin, "fma_f64_avx2", "9.25");
     let mut failed = made(0.5, |_| {});
     failed.metrics.clear();
@@ -116,14 +116,14 @@ fn wrong(origin: Origin) -> Measurement {
 
 #[test]
 fn a_wrong_answer_is_sick_at_once_also_on_a_guest_beside_other_work() {
-    let storage = Origin::Storage { path: "/dev/sdb".to_owned(), offset: 4096 };
-    for origin in [Origin::Cpu(57), Origin::Cpus(vec![0, 1]), storage] {
+    let storage = WrongAnswerSource::Storage { path: "/dev/sdb".to_owned(), offset: 4096 };
+    for origin in [WrongAnswerSource::Cpu(57), WrongAnswerSource::Cpus(vec![0, 1]), storage] {
         let failed = wrong(origin);
         let named = failed.wrong_answer.as_deref().unwrap().headline();
         let at_once = gated(&guest(), &[], &failed, &failed, &hog());
         let later = gated(&guest(), &[], &made(0.5, |_| {}), &failed, &hog());
         for verdict in [at_once.verdict(), later.verdict()] {
-            assert_eq!((verdict.answer, verdict.cause), (Answer::Sick, Some("wrong-answer")), "{named}");
+            assert_eq!((verdict.answer, verdict.cause), (GateAnswer::Sick, Some("wrong-answer")), "{named}");
             assert!(verdict.line.contains(&named), "{}", verdict.line);
         }
         assert_eq!(at_once.checks[0].rounds.len(), 0);
@@ -132,8 +132,8 @@ fn a_wrong_answer_is_sick_at_once_also_on_a_guest_beside_other_work() {
 
 #[test]
 fn what_a_network_path_changed_is_unknown() {
-    let verdict = answer(&bare(), &wrong(Origin::Network), &nobody());
-    assert_eq!(verdict.answer, Answer::Unknown);
+    let verdict = answer(&bare(), &wrong(WrongAnswerSource::Network), &nobody());
+    assert_eq!(verdict.answer, GateAnswer::Unknown);
 }
 
 #[test]
@@ -144,8 +144,8 @@ fn a_quota_does_not_make_a_known_limit_unknown() {
     });
     let mut gate = Gate::new(&[case()], &bare(), &[], RATES);
     gate.screen(&[throttled], false);
-    let of_limit = gate.checks.iter().find(|check| check.what == What::OfLimit).unwrap();
-    let State::NotHere(why) = of_limit.state else { panic!("{:?}", of_limit.state) };
+    let of_limit = gate.checks.iter().find(|check| check.what == CheckedQuantity::OfLimit).unwrap();
+    let CheckProgress::NotHere(why) = of_limit.state else { panic!("{:?}", of_limit.state) };
     assert!(why.contains("quota") && !why.contains("not known"), "{why}");
 }
 
@@ -191,7 +191,7 @@ fn a_quota_makes_it_sick_with_its_cause_also_on_a_guest() {
     for others in [nobody(), hog()] {
         let verdict = answer(&half, &stopped, &others);
         assert_eq!(verdict.line, "sick: CPU quota of 0.50 CPUs, throttled 49 % of the time");
-        assert_eq!((verdict.answer, verdict.cause), (Answer::Sick, Some("cpu-quota")));
+        assert_eq!((verdict.answer, verdict.cause), (GateAnswer::Sick, Some("cpu-quota")));
     }
     assert_eq!(gated(&half, &[], &stopped, &stopped, &nobody()).checks[1].rounds.len(), 3);
     // A namespace may hide the size of its quota; other processes may then use it up.
@@ -214,7 +214,7 @@ fn a_quota_that_others_of_the_group_use_up_is_no_reason() {
     assert_eq!(answer(&machine, &stopped(0.02), &hog()).line, "healthy: 2 checks passed");
     for (others, cause) in [(nobody(), "preempted"), (hog(), "busy")] {
         let verdict = answer(&machine, &stopped(0.3), &others);
-        assert_eq!((verdict.answer, verdict.cause), (Answer::Unknown, Some(cause)), "{}", verdict.line);
+        assert_eq!((verdict.answer, verdict.cause), (GateAnswer::Unknown, Some(cause)), "{}", verdict.line);
     }
 }
 
@@ -236,7 +236,7 @@ fn a_disk_of_its_own_that_is_low_is_sick_where_nobody_shares_the_machine() {
     // Other work during one measurement and a stray write in another do not count.
     let mut disturbed = now.clone();
     disturbed.metrics[1].samples.pop();
-    let usual = [Usual::of_history(&runs, &machine).unwrap()];
+    let usual = [UsualFigures::of_history(&runs, &machine).unwrap()];
     let answer = |machine: &Machine| {
         let mut gate = Gate::new(std::slice::from_ref(&now.case), machine, &usual, RATES);
         gate.screen(std::slice::from_ref(&now), false);
@@ -249,7 +249,7 @@ fn a_disk_of_its_own_that_is_low_is_sick_where_nobody_shares_the_machine() {
     };
     assert_eq!(answer(&machine).line, "sick: disk read 1 MiB 30 % below usual; cause unknown");
     machine.virtualisation.is_virtual = Some(true);
-    assert_eq!(answer(&machine).answer, Answer::Unknown);
+    assert_eq!(answer(&machine).answer, GateAnswer::Unknown);
 }
 
 #[test]
@@ -263,7 +263,7 @@ fn a_case_that_is_broken_off_is_unknown_also_where_nothing_says_what_is_usual() 
         let mut gate = Gate::new(&[case(), broken.clone()], &bare(), &[], RATES);
         gate.screen(&measured, false);
         let verdict = gate.verdict();
-        assert_eq!((verdict.answer, verdict.cause), (Answer::Unknown, Some("not-measured")));
+        assert_eq!((verdict.answer, verdict.cause), (GateAnswer::Unknown, Some("not-measured")));
         assert!(verdict.line.ends_with("TCP writes: the time of the gate was over"), "{}", verdict.line);
     }
 }
@@ -282,7 +282,7 @@ fn a_disk_or_link_that_others_may_use_is_not_sick_for_a_low_figure() {
         let mut gate = Gate::new(
             std::slice::from_ref(&now.case),
             &bare(),
-            &[Usual::of_history(&runs, &bare()).unwrap()],
+            &[UsualFigures::of_history(&runs, &bare()).unwrap()],
             RATES,
         );
         gate.screen(std::slice::from_ref(&now), false);
@@ -290,7 +290,7 @@ fn a_disk_or_link_that_others_may_use_is_not_sick_for_a_low_figure() {
             gate.add(&now, &nobody());
         }
         let verdict = gate.verdict();
-        assert_eq!(verdict.answer, Answer::Unknown, "{}", verdict.line);
+        assert_eq!(verdict.answer, GateAnswer::Unknown, "{}", verdict.line);
         assert!(verdict.line.contains("30 % below usual"), "{}", verdict.line);
     }
 }
@@ -310,7 +310,7 @@ fn figures_of_another_disk_say_nothing_of_this_one() {
         .map(|run| Run { machine: on("fast"), nodes: Vec::new(), ..run })
         .collect();
     let judged = |machine: &Machine| {
-        let usual = [Usual::of_history(&runs, machine).unwrap()];
+        let usual = [UsualFigures::of_history(&runs, machine).unwrap()];
         Gate::new(std::slice::from_ref(&now.case), machine, &usual, RATES).unjudged.is_empty()
     };
     assert!(judged(&on("fast")) && !judged(&on("slow")));
@@ -323,7 +323,7 @@ fn what_others_take_is_never_sick() {
     let verdict = answer(&bare(), &crowded(0.99), &hog());
     assert_eq!(verdict.line, "healthy: 1 check passed; others use 1.0 CPUs, most of it stress-ng (pid 4711)");
     let verdict = answer(&bare(), &crowded(0.7), &hog());
-    assert_eq!((verdict.answer, verdict.cause), (Answer::Unknown, Some("busy")));
+    assert_eq!((verdict.answer, verdict.cause), (GateAnswer::Unknown, Some("busy")));
     assert!(
         verdict.line.starts_with("unknown: others use 1.0 CPUs, most of it stress-ng (pid 4711)"),
         "{}",
@@ -350,7 +350,12 @@ fn a_machine_that_may_be_shared_is_not_sick_for_a_loss_without_a_cause() {
     let mut container = bare();
     container.virtualisation.container = Some("docker".to_owned());
     for machine in [not_known, container] {
-        assert_eq!(answer(&machine, &low, &nobody()).answer, Answer::Unknown, "{:?}", machine.virtualisation);
+        assert_eq!(
+            answer(&machine, &low, &nobody()).answer,
+            GateAnswer::Unknown,
+            "{:?}",
+            machine.virtualisation
+        );
     }
 }
 
@@ -359,20 +364,20 @@ fn what_cannot_be_measured_or_judged_is_unknown() {
     let mut failed = made(0.9, |_| {});
     (failed.status, failed.reason) = (Status::Failed, Some("the worker was killed".to_owned()));
     let verdict = answer(&bare(), &failed, &nobody());
-    assert_eq!((verdict.answer, verdict.cause), (Answer::Unknown, Some("not-measured")));
+    assert_eq!((verdict.answer, verdict.cause), (GateAnswer::Unknown, Some("not-measured")));
     assert!(verdict.line.contains("cpu fma f64 avx2: failed: the worker was killed"), "{}", verdict.line);
     let mut gate = Gate::new(&[], &bare(), &[], RATES);
     gate.screen(&[], false);
     assert_eq!(gate.verdict().cause, Some("not-judged"));
     let mut unmeasured = Gate::new(&[case()], &bare(), &[], RATES);
     unmeasured.screen(&[], false);
-    assert_eq!(unmeasured.verdict().answer, Answer::Unknown);
+    assert_eq!(unmeasured.verdict().answer, GateAnswer::Unknown);
 }
 
-fn history(values: &[f64], machine: &Machine) -> Usual {
+fn history(values: &[f64], machine: &Machine) -> UsualFigures {
     let run = |value: &f64| Run { machine: machine.clone(), ..run_of(vec![peak(1, *value)]) };
     let runs: Vec<Run> = values.iter().map(run).collect();
-    Usual::of_history(&runs, &bare()).unwrap()
+    UsualFigures::of_history(&runs, &bare()).unwrap()
 }
 
 #[test]
@@ -389,7 +394,7 @@ fn fewer_cpus_and_less_memory_than_before_need_no_measurement() {
     assert_eq!(verdict.line, "sick: 1 CPU usable, 2 before; memory 4 GiB, 8 GiB before");
     assert_eq!(
         gated(&before, &usual, &made(0.99, |_| {}), &made(0.99, |_| {}), &nobody()).verdict().answer,
-        Answer::Healthy
+        GateAnswer::Healthy
     );
 }
 
@@ -402,7 +407,7 @@ fn a_quota_of_more_cpus_than_there_are_is_none() {
         machine
     };
     let codes = |usual: &Machine, now: &Machine| -> Vec<&str> {
-        Difference::between(usual, now, "before").iter().map(Difference::code).collect()
+        MachineLoss::between(usual, now, "before").iter().map(MachineLoss::code).collect()
     };
     assert_eq!(codes(&of(4, 8), &of(4, 5)), Vec::<&str>::new());
     assert_eq!(codes(&of(4, 8), &of(4, 3)), ["cpu-quota"]);
@@ -416,7 +421,7 @@ fn memory_that_a_kernel_reserves_is_not_missing() {
         memory: plimsoll_machine::Memory { total_bytes: Some((gib * GIB as f64) as u64), ..bare().memory },
         ..bare()
     };
-    let missing = |usual, now| !Difference::between(&of(usual), &of(now), "before").is_empty();
+    let missing = |usual, now| !MachineLoss::between(&of(usual), &of(now), "before").is_empty();
     // Large share but little memory; much memory but a small share; both.
     assert!(!missing(4.0, 3.1) && !missing(64.0, 62.0) && !missing(8.0, 16.0));
     assert!(missing(16.0, 14.9) && missing(64.0, 60.0));
@@ -444,9 +449,9 @@ fn figure(case: &str, unit: Unit, value: f64, shaped: Option<f64>) -> Measuremen
 }
 
 /// Verdict about `now` after figures that differ too much to be usual.
-fn after(before: &[Measurement], was: &Machine, now: &Measurement, is: &Machine) -> Verdict {
+fn after(before: &[Measurement], was: &Machine, now: &Measurement, is: &Machine) -> GateVerdict {
     let run = |it: &Measurement| Run { machine: was.clone(), ..run_of(vec![it.clone()]) };
-    let usual = [Usual::of_history(&before.iter().map(run).collect::<Vec<_>>(), is).unwrap()];
+    let usual = [UsualFigures::of_history(&before.iter().map(run).collect::<Vec<_>>(), is).unwrap()];
     let mut gate = Gate::new(std::slice::from_ref(&now.case), is, &usual, RATES);
     assert_eq!((gate.checks.len(), gate.unjudged.len()), (0, 1));
     gate.screen(std::slice::from_ref(now), false);
@@ -464,17 +469,17 @@ fn a_shaper_below_what_is_usual_is_a_reason_where_it_is_new() {
     };
     let verdict = of(None, link(0.97e9, Some(1e9)));
     assert_eq!(verdict.line, "sick: a shaper limits the interface to 1.00 Gbit/s, usual is 6.00 Gbit/s");
-    assert_eq!((verdict.answer, verdict.cause), (Answer::Sick, Some("shaper")));
+    assert_eq!((verdict.answer, verdict.cause), (GateAnswer::Sick, Some("shaper")));
     // The shaper was there before; it allows the usual figure; the sent data does not exceed it.
-    assert_eq!(of(Some(1e9), link(0.97e9, Some(1e9))).answer, Answer::Unknown);
-    assert_eq!(of(None, link(5.8e9, Some(5.9e9))).answer, Answer::Unknown);
-    assert_eq!(of(None, link(5.8e9, Some(1e9))).answer, Answer::Unknown);
-    assert_eq!(of(Some(4e9), link(0.97e9, Some(1e9))).answer, Answer::Sick);
+    assert_eq!(of(Some(1e9), link(0.97e9, Some(1e9))).answer, GateAnswer::Unknown);
+    assert_eq!(of(None, link(5.8e9, Some(5.9e9))).answer, GateAnswer::Unknown);
+    assert_eq!(of(None, link(5.8e9, Some(1e9))).answer, GateAnswer::Unknown);
+    assert_eq!(of(Some(4e9), link(0.97e9, Some(1e9))).answer, GateAnswer::Sick);
     // One earlier run under the shaper does not make it usual.
     let before = [link(2e9, None), link(6e9, None), link(0.97e9, Some(1e9))];
     assert_eq!(after(&before, &bare(), &link(0.97e9, Some(1e9)), &bare()).cause, Some("shaper"));
     // A usual figure has exceeded the limit.
-    assert_eq!(of(None, link(5.8e9, Some(5e9))).answer, Answer::Unknown);
+    assert_eq!(of(None, link(5.8e9, Some(5e9))).answer, GateAnswer::Unknown);
 }
 
 #[test]
@@ -499,9 +504,9 @@ fn a_limit_of_the_group_is_a_reason_for_a_latency_above_what_is_usual() {
     };
     let before = [5e-5, 1e-4, 3e-4].map(read);
     let of = |was: Option<u64>, now| after(&before, &limited(was), &read(5e-3), &limited(now));
-    assert_eq!((of(None, Some(200)).answer, of(None, Some(200)).cause), (Answer::Sick, Some("io-limit")));
-    assert_eq!(of(Some(200), Some(200)).answer, Answer::Unknown, "it is usual");
-    assert_eq!(of(None, Some(50_000)).answer, Answer::Unknown, "it allows what is usual");
+    assert_eq!((of(None, Some(200)).answer, of(None, Some(200)).cause), (GateAnswer::Sick, Some("io-limit")));
+    assert_eq!(of(Some(200), Some(200)).answer, GateAnswer::Unknown, "it is usual");
+    assert_eq!(of(None, Some(50_000)).answer, GateAnswer::Unknown, "it allows what is usual");
 }
 
 #[test]
@@ -525,10 +530,10 @@ fn a_limit_of_the_group_below_what_is_usual_is_a_reason_whatever_short_samples_s
     let of = |before, now| after(&[2e8, 5e8, 9e8].map(read), &limited(before), &read(5e8), &limited(now));
     let verdict = of(None, Some(250_000_000));
     assert_eq!(verdict.line, "sick: a control group limits the device to 250 MB/s, usual is 500 MB/s");
-    assert_eq!((verdict.answer, verdict.cause), (Answer::Sick, Some("io-limit")));
-    assert_eq!(of(Some(250_000_000), Some(250_000_000)).answer, Answer::Unknown);
-    assert_eq!(of(None, Some(500_000_000)).answer, Answer::Unknown);
-    assert_eq!(of(None, None).answer, Answer::Unknown);
+    assert_eq!((verdict.answer, verdict.cause), (GateAnswer::Sick, Some("io-limit")));
+    assert_eq!(of(Some(250_000_000), Some(250_000_000)).answer, GateAnswer::Unknown);
+    assert_eq!(of(None, Some(500_000_000)).answer, GateAnswer::Unknown);
+    assert_eq!(of(None, None).answer, GateAnswer::Unknown);
 }
 
 #[test]
@@ -561,13 +566,13 @@ fn a_quota_that_is_usual_is_no_reason() {
     assert_eq!(two.verdict().cause, Some("cpu-quota"));
     assert_eq!(of(&with(None), &with(Some(50_000))).cause, Some("cpu-quota"));
     assert_eq!(of(&with(Some(80_000)), &with(Some(50_000))).cause, Some("cpu-quota"));
-    assert_eq!(of(&with(Some(50_000)), &with(Some(50_000))).answer, Answer::Healthy);
+    assert_eq!(of(&with(Some(50_000)), &with(Some(50_000))).answer, GateAnswer::Healthy);
     // A figure that is low under the usual quota has another cause, possibly other processes.
     let mut lower = stopped.clone();
     lower.metrics[0].summary.median = 60.0;
     let usual = [history(&[100.0, 100.5, 99.5], &with(Some(50_000)))];
     let verdict = gated(&with(Some(50_000)), &usual, &lower, &lower, &nobody()).verdict();
-    assert_eq!((verdict.answer, verdict.cause), (Answer::Unknown, None));
+    assert_eq!((verdict.answer, verdict.cause), (GateAnswer::Unknown, None));
 }
 
 #[test]
@@ -582,7 +587,7 @@ fn what_half_of_a_fleet_has_is_not_what_is_usual_of_it() {
     let differences = |large_ones: usize| {
         let kind = |n: usize| if n < large_ones { &large } else { &small };
         let machines: Vec<_> = (0..6).map(|n| (names[n].as_str(), kind(n), 100.0)).collect();
-        Usual::of_fleet(&fleet_of(&machines), &small).unwrap().differences(&small)
+        UsualFigures::of_fleet(&fleet_of(&machines), &small).unwrap().differences(&small)
     };
     assert!(differences(3).is_empty());
     assert_eq!(differences(4).len(), 1);
@@ -595,8 +600,8 @@ fn what_half_of_a_fleet_has_is_not_what_is_usual_of_it() {
     let (one, other) = (held(Some(8)), held(None));
     let machines: Vec<_> =
         (0..6).map(|n| (names[n].as_str(), if n % 2 == 0 { &one } else { &other }, 100.0)).collect();
-    let found = Usual::of_fleet(&fleet_of(&machines), &small).unwrap().differences(&small);
-    assert_eq!(found.iter().map(Difference::code).collect::<Vec<_>>(), ["fewer-cpus"]);
+    let found = UsualFigures::of_fleet(&fleet_of(&machines), &small).unwrap().differences(&small);
+    assert_eq!(found.iter().map(MachineLoss::code).collect::<Vec<_>>(), ["fewer-cpus"]);
 }
 
 /// A gathered run of machines, each with a figure.
@@ -621,15 +626,15 @@ fn a_fleet_says_what_is_usual_for_its_kind() {
         let rate = |n: usize| if n <= 4 { 10.0 } else { 100.0 + (n % 3) as f64 * 0.1 };
         (0..count).map(|n| (names[n].as_str(), kind(n), rate(n))).collect()
     };
-    assert!(Usual::of_fleet(&fleet_of(&made_of(9)), &here).is_err(), "four of its kind");
-    let usual = [Usual::of_fleet(&fleet_of(&made_of(12)), &here).unwrap()];
+    assert!(UsualFigures::of_fleet(&fleet_of(&made_of(9)), &here).is_err(), "four of its kind");
+    let usual = [UsualFigures::of_fleet(&fleet_of(&made_of(12)), &here).unwrap()];
     let mut slower = made(0.99, |_| {});
     slower.metrics[0].summary.median = 80.0;
     let verdict = gated(&here, &usual, &slower, &slower, &nobody()).verdict();
     assert_eq!(verdict.line, "sick: cpu fma f64 avx2 20 % below its fleet; cause unknown");
     let mut as_usual = slower;
     as_usual.metrics[0].summary.median = 100.0;
-    assert_eq!(gated(&here, &usual, &as_usual, &as_usual, &nobody()).verdict().answer, Answer::Healthy);
+    assert_eq!(gated(&here, &usual, &as_usual, &as_usual, &nobody()).verdict().answer, GateAnswer::Healthy);
 }
 
 #[test]
@@ -642,21 +647,25 @@ fn a_machine_that_lost_memory_since_its_fleet_was_gathered_is_of_the_kind_that_i
     let (before, now) = (of(64, "a"), of(32, "b"));
     let names: Vec<String> = (0..6).map(|n| format!("n{n}")).collect();
     let machines: Vec<_> = names.iter().map(|name| (name.as_str(), &before, 100.0)).collect();
-    let usual = [Usual::of_fleet(&fleet_of(&machines), &now).unwrap()];
+    let usual = [UsualFigures::of_fleet(&fleet_of(&machines), &now).unwrap()];
     let verdict = gated(&now, &usual, &made(0.99, |_| {}), &made(0.99, |_| {}), &nobody()).verdict();
     assert_eq!(verdict.line, "sick: memory 32 GiB, 64 GiB in the fleet");
     // A matching host name is enough to leave a node out, whatever the user called it: four remain.
     // It does not identify a machine that had more memory: many may have the host name of an image.
     let mut renamed = fleet_of(&machines[..5]);
-    assert!(Usual::of_fleet(&fleet_of(&machines[1..]), &before).is_ok());
+    assert!(UsualFigures::of_fleet(&fleet_of(&machines[1..]), &before).is_ok());
     renamed.nodes[0].name = "10.0.0.1".to_owned();
-    assert!(Usual::of_fleet(&renamed, &before).is_err() && Usual::of_fleet(&renamed, &now).is_err());
+    assert!(
+        UsualFigures::of_fleet(&renamed, &before).is_err() && UsualFigures::of_fleet(&renamed, &now).is_err()
+    );
     let mut renamed = fleet_of(&machines);
     renamed.nodes[0].name = "10.0.0.1".to_owned();
-    assert!(Usual::of_fleet(&renamed, &before).is_ok() && Usual::of_fleet(&renamed, &now).is_err());
+    assert!(
+        UsualFigures::of_fleet(&renamed, &before).is_ok() && UsualFigures::of_fleet(&renamed, &now).is_err()
+    );
     let nameless = |machine: &Machine| Machine { host: Some("localhost".to_owned()), ..machine.clone() };
     renamed.nodes[0].name = "localhost".to_owned();
-    assert!(Usual::of_fleet(&renamed, &nameless(&now)).is_err());
+    assert!(UsualFigures::of_fleet(&renamed, &nameless(&now)).is_err());
     // Several nodes with the same host name.
     let mut copies = fleet_of(&machines);
     copies.nodes.iter_mut().for_each(|node| {
@@ -664,15 +673,17 @@ fn a_machine_that_lost_memory_since_its_fleet_was_gathered_is_of_the_kind_that_i
         node.machine.as_mut().unwrap().host = Some("n0".to_owned());
     });
     copies.measurements.iter_mut().for_each(|measurement| measurement.node.insert(0, 'x'));
-    assert!(Usual::of_fleet(&copies, &before).is_ok() && Usual::of_fleet(&copies, &now).is_err());
+    assert!(
+        UsualFigures::of_fleet(&copies, &before).is_ok() && UsualFigures::of_fleet(&copies, &now).is_err()
+    );
     // The wording of the evidence may have changed.
     let mut reworded = now.clone();
     reworded.virtualisation.evidence.push("another".to_owned());
-    assert!(Usual::of_fleet(&fleet_of(&machines), &reworded).is_ok());
+    assert!(UsualFigures::of_fleet(&fleet_of(&machines), &reworded).is_ok());
     // A machine in a container now, or with another instance type, is another.
     let mut contained = now.clone();
     contained.virtualisation.container = Some("lxc".to_owned());
-    assert!(Usual::of_fleet(&fleet_of(&machines), &contained).is_err());
+    assert!(UsualFigures::of_fleet(&fleet_of(&machines), &contained).is_err());
     let typed = |machine: &Machine, instance: &str| {
         let mut machine = machine.clone();
         machine.virtualisation.instance = Some(instance.to_owned());
@@ -682,16 +693,16 @@ fn a_machine_that_lost_memory_since_its_fleet_was_gathered_is_of_the_kind_that_i
     assert!(is_same(&typed(&before, "m4.xlarge"), &typed(&now, "m4.xlarge")));
     assert!(!is_same(&typed(&before, "m4.2xlarge"), &typed(&now, "m4.xlarge")));
     // Without a node of its own, or with one of another processor, its kind has too few machines.
-    assert!(Usual::of_fleet(&fleet_of(&machines[1..]), &now).is_err());
+    assert!(UsualFigures::of_fleet(&fleet_of(&machines[1..]), &now).is_err());
     let mut other = now;
     other.cpu.model_name = Some("another".to_owned());
-    assert!(Usual::of_fleet(&fleet_of(&machines), &other).is_err());
+    assert!(UsualFigures::of_fleet(&fleet_of(&machines), &other).is_err());
 }
 
 #[test]
 fn lines_have_80_characters_at_most() {
     let mut most = hog();
-    most.most = Some(Busy { id: u32::MAX, name: "a very long name".repeat(9), cpus: 1.0 });
+    most.most = Some(BusyProcess { id: u32::MAX, name: "a very long name".repeat(9), cpus: 1.0 });
     let verdict = answer(&bare(), &made(0.5, |_| {}), &most);
     assert!(verdict.line.chars().count() <= 80 && verdict.line.ends_with('…'), "{}", verdict.line);
 }
@@ -721,7 +732,7 @@ fn of_a_thousand_gates_on_a_healthy_machine_none_is_sick_and_a_loss_is_found() {
             while gate.next().is_some() {
                 gate.add(&figure(), &nobody());
             }
-            gate.verdict().answer == Answer::Sick
+            gate.verdict().answer == GateAnswer::Sick
         };
         (0..count).filter(|_| one()).count()
     };
@@ -733,33 +744,39 @@ fn of_a_thousand_gates_on_a_healthy_machine_none_is_sick_and_a_loss_is_found() {
 fn a_fault_that_the_system_tells_is_a_reason_and_wear_is_not() {
     let mut gate = Gate::new(&[case()], &bare(), &[], RATES);
     gate.screen(&[made(0.99, |_| {})], false);
-    let all = Fault::FAULT_CODES;
+    let all = HardwareFault::FAULT_CODES;
     assert!(DRAINING.iter().all(|code| all.contains(code)), "{all:?}");
-    gate.faults = vec![Fault::NvmeWorn { drive: "nvme0".to_owned(), percent: 104 }];
-    assert_eq!((gate.next(), gate.verdict().answer), (None, Answer::Healthy));
+    gate.faults = vec![HardwareFault::NvmeWorn { drive: "nvme0".to_owned(), percent: 104 }];
+    assert_eq!((gate.next(), gate.verdict().answer), (None, GateAnswer::Healthy));
     // CPUs work at their critical temperature by design; slots may have fewer lanes than both ends.
-    gate.faults.push(Fault::TooHot { sensor: "coretemp".to_owned(), celsius: 100.0, critical: 100.0 });
+    gate.faults.push(HardwareFault::TooHot {
+        sensor: "coretemp".to_owned(),
+        celsius: 100.0,
+        critical: 100.0,
+    });
     gate.faults.push(narrow(4));
     gate.faults.push(lost(1));
-    assert_eq!(gate.verdict().answer, Answer::Healthy);
-    gate.faults.push(Fault::EdacUncorrected { controller: "mc0".to_owned(), count: 2 });
-    assert_eq!((gate.verdict().answer, gate.verdict().cause), (Answer::Sick, Some("edac-uncorrected")));
+    assert_eq!(gate.verdict().answer, GateAnswer::Healthy);
+    gate.faults.push(HardwareFault::EdacUncorrected { controller: "mc0".to_owned(), count: 2 });
+    assert_eq!((gate.verdict().answer, gate.verdict().cause), (GateAnswer::Sick, Some("edac-uncorrected")));
 }
 
-fn narrow(lanes: u32) -> Fault {
-    let pace = |lanes| Pace { transfers_per_s: 8_000_000_000, lanes };
+fn narrow(lanes: u32) -> HardwareFault {
+    let pace = |lanes| LinkPace { transfers_per_s: 8_000_000_000, lanes };
     let device = "0000:41:00.0".to_owned();
     let what = "NIC".to_owned();
-    Fault::PcieLink { what, device, now: pace(lanes), possible: pace(16), saves_power: false }
+    HardwareFault::PcieLink { what, device, now: pace(lanes), possible: pace(16), saves_power: false }
 }
 
-fn lost(count: u64) -> Fault {
-    Fault::NvmeMediaErrors { drive: "nvme0".to_owned(), count }
+fn lost(count: u64) -> HardwareFault {
+    HardwareFault::NvmeMediaErrors { drive: "nvme0".to_owned(), count }
 }
 
 /// Health of a machine with a link of `lanes` lanes and a drive with `lost` media errors.
 fn health(lanes: u32, lost: Option<u64>) -> Health {
-    let Fault::PcieLink { what, device, now, possible, saves_power } = narrow(lanes) else { panic!() };
+    let HardwareFault::PcieLink { what, device, now, possible, saves_power } = narrow(lanes) else {
+        panic!()
+    };
     let links = vec![PcieLink { device, what, now, possible, saves_power }];
     let mut page = [0; 512];
     page[3] = 100;
@@ -771,19 +788,20 @@ fn health(lanes: u32, lost: Option<u64>) -> Health {
 
 #[test]
 fn narrow_links_and_lost_data_are_a_reason_where_they_are_new() {
-    let answer = |before: Option<Health>, fault: Fault| {
+    let answer = |before: Option<Health>, fault: HardwareFault| {
         let shown = |shown| plimsoll_result::document::NodeHealth { node: "localhost".to_owned(), shown };
         let run = Run {
             health: before.map(shown).into_iter().collect(),
             machine: bare(),
             ..run_of(vec![peak(1, 100.0)])
         };
-        let mut gate = Gate::new(&[case()], &bare(), &[Usual::of_history(&[run], &bare()).unwrap()], RATES);
+        let mut gate =
+            Gate::new(&[case()], &bare(), &[UsualFigures::of_history(&[run], &bare()).unwrap()], RATES);
         gate.screen(&[made(0.99, |_| {})], false);
         gate.faults = vec![fault];
         gate.verdict()
     };
-    let (sick, healthy) = (Answer::Sick, Answer::Healthy);
+    let (sick, healthy) = (GateAnswer::Sick, GateAnswer::Healthy);
     assert_eq!(answer(Some(health(4, Some(1))), narrow(4)).answer, healthy);
     assert_eq!(answer(Some(health(4, Some(1))), lost(1)).answer, healthy);
     assert_eq!(answer(Some(health(4, Some(1))), lost(2)).line, "sick: nvme0: media errors: 2; not so before");
@@ -791,16 +809,16 @@ fn narrow_links_and_lost_data_are_a_reason_where_they_are_new() {
     assert_eq!(answer(Some(health(16, Some(0))), narrow(4)).answer, sick);
     // Faster than when idle, at another address, with more lanes; one such link more.
     let other = |lanes: u32, address: &str| {
-        let Fault::PcieLink { what, mut now, possible, .. } = narrow(lanes) else { panic!() };
+        let HardwareFault::PcieLink { what, mut now, possible, .. } = narrow(lanes) else { panic!() };
         now.transfers_per_s *= 2;
-        Fault::PcieLink { what, now, possible, device: address.to_owned(), saves_power: false }
+        HardwareFault::PcieLink { what, now, possible, device: address.to_owned(), saves_power: false }
     };
     assert_eq!(answer(Some(health(4, None)), other(4, "0000:42:00.0")).answer, healthy);
     assert_eq!(answer(Some(health(4, None)), other(8, "0000:41:00.0")).answer, healthy);
     assert_eq!(answer(Some(health(8, None)), other(4, "0000:41:00.0")).answer, sick);
     // An idle GPU may save power by fewer lanes.
-    let Fault::PcieLink { what, device, now, possible, .. } = narrow(4) else { panic!() };
-    let idle = Fault::PcieLink { what, device, now, possible, saves_power: true };
+    let HardwareFault::PcieLink { what, device, now, possible, .. } = narrow(4) else { panic!() };
+    let idle = HardwareFault::PcieLink { what, device, now, possible, saves_power: true };
     assert_eq!(answer(Some(health(16, None)), idle.clone()).answer, healthy);
     let mut gate = Gate::new(&[case()], &bare(), &[], RATES);
     (gate.before, gate.faults) = (Some(health(4, None)), vec![idle, narrow(4)]);
@@ -829,6 +847,6 @@ fn a_case_that_fails_is_unknown_also_where_nothing_says_what_is_usual() {
     assert_eq!(gate.unjudged.len(), 1);
     gate.screen(&[made(0.995, |_| {}), failed], false);
     let verdict = gate.verdict();
-    assert_eq!((verdict.answer, verdict.cause), (Answer::Unknown, Some("not-measured")));
+    assert_eq!((verdict.answer, verdict.cause), (GateAnswer::Unknown, Some("not-measured")));
     assert!(verdict.line.contains("connection refused"), "{}", verdict.line);
 }

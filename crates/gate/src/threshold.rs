@@ -1,6 +1,6 @@
 //! Thresholds below which a measurement is low, and how often that happens by chance.
 
-use plimsoll_compare::Noise;
+use plimsoll_compare::RunNoise;
 use plimsoll_model::metric::Better;
 use plimsoll_stats::median;
 
@@ -8,7 +8,7 @@ use crate::MISSED;
 
 /// Origin of a threshold.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Source {
+pub enum ThresholdSource {
     /// Derived limit of the figure.
     Limit,
     /// Earlier runs of this machine.
@@ -25,7 +25,7 @@ pub enum Source {
     Whole,
 }
 
-impl Source {
+impl ThresholdSource {
     /// Describes the origin: "12 earlier runs".
     pub fn words(&self) -> String {
         match self {
@@ -53,7 +53,7 @@ pub struct Threshold {
     /// Probability that a measurement is low if the loss is real.
     pub of_a_loss: f64,
     /// Origin.
-    pub source: Source,
+    pub source: ThresholdSource,
 }
 
 /// Losses tried until one exceeds the noise.
@@ -69,7 +69,7 @@ const UNKNOWN_LOSS: f64 = 0.98;
 impl Threshold {
     /// Returns the threshold of a figure that reaches `share` of `whole` on a sound machine: the
     /// geometric mean of that and of the loss.
-    pub(super) fn reached(whole: f64, share: f64, loss: f64, source: Source) -> Self {
+    pub(super) fn reached(whole: f64, share: f64, loss: f64, source: ThresholdSource) -> Self {
         Self {
             usual: whole,
             low: whole * (share * (1.0 - loss)).sqrt(),
@@ -90,7 +90,7 @@ impl Threshold {
         values: &[f64],
         better: Better,
         loss: f64,
-        source: impl Fn(usize) -> Source,
+        source: impl Fn(usize) -> ThresholdSource,
     ) -> Result<Self, String> {
         let values: Vec<f64> =
             values.iter().copied().filter(|value| value.is_finite() && *value > 0.0).collect();
@@ -101,11 +101,11 @@ impl Threshold {
                 plimsoll_units::text::counted(n, "earlier figure")
             )
         };
-        let (noise, _) = Noise::of_runs(&values).filter(|_| n >= MIN_USUAL_COUNT).ok_or_else(few)?;
+        let (noise, _) = RunNoise::of_runs(&values).filter(|_| n >= MIN_USUAL_COUNT).ok_or_else(few)?;
         let middle = median(values.clone()).ok_or_else(few)?;
         // The next figure differs from the median of n by its own noise and by theirs.
         let spread = 1.0 + 1.0 / n as f64;
-        let wider = Noise { deviation: noise.deviation * spread.sqrt(), ..noise };
+        let wider = RunNoise { deviation: noise.deviation * spread.sqrt(), ..noise };
         let losses = std::iter::once(loss).chain(LOSSES.into_iter().filter(|larger| *larger > loss));
         for loss in losses {
             let half = -(1.0 - loss).ln() / 2.0;
@@ -161,14 +161,14 @@ mod tests {
     use proptest::prelude::*;
 
     fn of(values: &[f64], better: Better) -> Result<Threshold, String> {
-        Threshold::usual(values, better, 0.1, |runs| Source::History { runs })
+        Threshold::usual(values, better, 0.1, |runs| ThresholdSource::History { runs })
     }
 
     #[test]
     fn quiet_figures_find_the_loss_that_was_asked_for() {
         let values: Vec<f64> = (0..12).map(|n| 100.0 + f64::from(n % 5) * 0.4).collect();
         let it = of(&values, Better::Higher).unwrap();
-        assert_eq!((it.loss, it.source.clone()), (0.1, Source::History { runs: 12 }));
+        assert_eq!((it.loss, it.source.clone()), (0.1, ThresholdSource::History { runs: 12 }));
         assert!(it.is_low(90.0) && !it.is_low(97.0), "{it:?}");
         assert!(it.by_chance >= 1.0 / 14.0 && it.of_a_loss > 0.99, "{it:?}");
         let it = of(&values, Better::Lower).unwrap();

@@ -11,15 +11,15 @@ use plimsoll_result::document::{Node, Run};
 use plimsoll_units::quantity::Quantity;
 
 use crate::cause::Quota;
-use crate::difference::{Difference, TIGHTER};
-use crate::threshold::{MIN_USUAL_COUNT, Source, Threshold};
+use crate::difference::{MachineLoss, TIGHTER};
+use crate::threshold::{MIN_USUAL_COUNT, Threshold, ThresholdSource};
 
 /// Least number of machines of a kind that define what is usual.
 const LEAST_MACHINES: usize = 5;
 
 /// Usual figures by case, and usual resources of the machine.
 #[derive(Clone, Debug, Default)]
-pub struct Usual {
+pub struct UsualFigures {
     figures: BTreeMap<String, Vec<f64>>,
     /// Rates that settings limited each case to; infinite without a setting.
     settings: BTreeMap<String, Vec<f64>>,
@@ -30,7 +30,7 @@ pub struct Usual {
     is_fleet: bool,
 }
 
-impl Usual {
+impl UsualFigures {
     /// Collects the figures of `runs` of `machine`, the oldest first. `None` without any.
     pub fn of_history(runs: &[Run], machine: &Machine) -> Option<Self> {
         let latest = runs.last()?;
@@ -86,8 +86,8 @@ impl Usual {
     ) -> Option<Result<Threshold, String>> {
         let values = self.figures.get(case.id().as_str())?;
         let source = |count| match self.is_fleet {
-            true => Source::Fleet { machines: count },
-            false => Source::History { runs: count },
+            true => ThresholdSource::Fleet { machines: count },
+            false => ThresholdSource::History { runs: count },
         };
         Some(Threshold::usual(values, better, loss, source))
     }
@@ -103,7 +103,7 @@ impl Usual {
         measurement: &Measurement,
         machine: &Machine,
         loss: f64,
-    ) -> Option<Option<Difference>> {
+    ) -> Option<Option<MachineLoss>> {
         let id = measurement.case.id().to_string();
         let figures = self.figures.get(id.as_str()).filter(|figures| figures.len() >= MIN_USUAL_COUNT)?;
         let usual = plimsoll_stats::median(figures.clone())?;
@@ -121,7 +121,7 @@ impl Usual {
             let is_refuted = now.is_refuted_by(figure, as_usual(figure) < low);
             let usual = Quantity { value: usual, unit: headline.unit };
             (is_tighter && as_usual(now.bound.value) < low && !is_refuted)
-                .then_some(Difference::Setting { now, usual })
+                .then_some(MachineLoss::Setting { now, usual })
         };
         Some(held())
     }
@@ -136,12 +136,12 @@ impl Usual {
         }
     }
 
-    pub(super) fn differences(&self, machine: &Machine) -> Vec<Difference> {
+    pub(super) fn differences(&self, machine: &Machine) -> Vec<MachineLoss> {
         let before = if self.is_fleet { "in the fleet" } else { "before" };
-        let all = self.machine.iter().flat_map(|usual| Difference::between(usual, machine, before));
+        let all = self.machine.iter().flat_map(|usual| MachineLoss::between(usual, machine, before));
         // One earlier run without the quota does not make it new.
         let is_usual = self.quota(machine) == Quota::Usual;
-        all.filter(|one| !is_usual || !matches!(one, Difference::Quota { .. })).collect()
+        all.filter(|one| !is_usual || !matches!(one, MachineLoss::Quota { .. })).collect()
     }
 }
 

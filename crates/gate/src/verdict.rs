@@ -4,10 +4,10 @@ use plimsoll_bench::label;
 use plimsoll_units::quantity::percent;
 use plimsoll_units::text::{counted, shown_within};
 
-use crate::check::{Check, State, What};
-use crate::difference::Difference;
-use crate::threshold::Source;
-use crate::{Cause, Gate};
+use crate::check::{CheckProgress, CheckedQuantity, FigureCheck};
+use crate::difference::MachineLoss;
+use crate::threshold::ThresholdSource;
+use crate::{Gate, LowCause};
 
 const VERDICT_COLUMNS: usize = 80;
 
@@ -20,7 +20,7 @@ const WRONG_ANSWER: &str = "wrong-answer";
 /// Answer of a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Answer {
+pub enum GateAnswer {
     /// No judged figure is low.
     Healthy,
     /// A loss, difference, fault or wrong answer is attributed to this machine.
@@ -29,7 +29,7 @@ pub enum Answer {
     Unknown,
 }
 
-impl Answer {
+impl GateAnswer {
     /// Returns the answer in lower case.
     pub fn word(self) -> &'static str {
         match self {
@@ -42,24 +42,29 @@ impl Answer {
 
 /// Answer with its one-line explanation.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Verdict {
+pub struct GateVerdict {
     /// The answer.
-    pub answer: Answer,
+    pub answer: GateAnswer,
     /// Answer, cause and evidence, in at most 80 characters.
     pub line: String,
     /// Stable identifier of the cause, if known.
     pub cause: Option<&'static str>,
 }
 
-pub(super) fn of(gate: &Gate) -> Verdict {
+pub(super) fn of(gate: &Gate) -> GateVerdict {
     sick(gate).or_else(|| unknown(gate)).unwrap_or_else(|| healthy(gate))
 }
 
-fn verdict(answer: Answer, cause: Option<&'static str>, first: &str, then: Option<String>) -> Verdict {
+fn verdict(
+    answer: GateAnswer,
+    cause: Option<&'static str>,
+    first: &str,
+    then: Option<String>,
+) -> GateVerdict {
     let short = format!("{}: {first}", answer.word());
     let long =
         then.map(|then| format!("{short}; {then}")).filter(|long| long.chars().count() <= VERDICT_COLUMNS);
-    Verdict { answer, cause, line: cut(&long.unwrap_or(short)) }
+    GateVerdict { answer, cause, line: cut(&long.unwrap_or(short)) }
 }
 
 fn cut(line: &str) -> String {
@@ -70,11 +75,11 @@ fn cut(line: &str) -> String {
     }
 }
 
-fn sick(gate: &Gate) -> Option<Verdict> {
+fn sick(gate: &Gate) -> Option<GateVerdict> {
     // A wrong answer is wrong at any speed.
     if let Some(wrong) = gate.wrong.iter().find(|wrong| wrong.cpu().is_some()).or(gate.wrong.first()) {
         let then = Some(wrong.conclusion()).filter(|then| !then.is_empty());
-        return Some(verdict(Answer::Sick, Some(WRONG_ANSWER), &wrong.headline(), then));
+        return Some(verdict(GateAnswer::Sick, Some(WRONG_ANSWER), &wrong.headline(), then));
     }
     let found = gate
         .checks
@@ -85,87 +90,97 @@ fn sick(gate: &Gate) -> Option<Verdict> {
     if let Some(check) = found {
         return Some(match check.cause() {
             Some(cause) => {
-                verdict(Answer::Sick, Some(cause.code()), &cause.to_string(), Some(evidence(check)))
+                verdict(GateAnswer::Sick, Some(cause.code()), &cause.to_string(), Some(evidence(check)))
             }
-            None => verdict(Answer::Sick, None, &evidence(check), Some("cause unknown".to_owned())),
+            None => verdict(GateAnswer::Sick, None, &evidence(check), Some("cause unknown".to_owned())),
         });
     }
     if let Some(fault) = gate.accusing_fault() {
         let then = gate.is_new(fault).then(|| "not so before".to_owned());
-        return Some(verdict(Answer::Sick, Some(fault.code()), &fault.to_string(), then));
+        return Some(verdict(GateAnswer::Sick, Some(fault.code()), &fault.to_string(), then));
     }
-    let all: Vec<String> = gate.differences.iter().map(Difference::to_string).collect();
+    let all: Vec<String> = gate.differences.iter().map(MachineLoss::to_string).collect();
     let (first, rest) = all.split_first()?;
     let rest = Some(rest.join("; ")).filter(|rest| !rest.is_empty());
-    Some(verdict(Answer::Sick, gate.differences.first().map(Difference::code), first, rest))
+    Some(verdict(GateAnswer::Sick, gate.differences.first().map(MachineLoss::code), first, rest))
 }
 
-fn unknown(gate: &Gate) -> Option<Verdict> {
-    let of = |is: fn(&Check) -> bool| gate.checks.iter().find(|check| is(check));
-    if let Some(check) = of(|check| check.state == State::Low) {
+fn unknown(gate: &Gate) -> Option<GateVerdict> {
+    let of = |is: fn(&FigureCheck) -> bool| gate.checks.iter().find(|check| is(check));
+    if let Some(check) = of(|check| check.state == CheckProgress::Low) {
         return Some(verdict(
-            Answer::Unknown,
+            GateAnswer::Unknown,
             None,
             &evidence(check),
             Some(OTHERS_MAY_BE_THE_CAUSE.to_owned()),
         ));
     }
-    let passed = gate.checks.iter().any(|check| check.state == State::Passed);
+    let passed = gate.checks.iter().any(|check| check.state == CheckProgress::Passed);
     // CPU time taken by other work does not cast doubt on figures that passed.
-    let is_theirs = |check: &Check| passed && check.what == What::CpuTime && check.is_in_vain();
-    if let Some(check) = gate.checks.iter().find(|check| check.state == State::InVain && !is_theirs(check)) {
+    let is_theirs =
+        |check: &FigureCheck| passed && check.what == CheckedQuantity::CpuTime && check.is_in_vain();
+    if let Some(check) =
+        gate.checks.iter().find(|check| check.state == CheckProgress::InVain && !is_theirs(check))
+    {
         return Some(match check.cause() {
             Some(cause) => {
-                verdict(Answer::Unknown, Some(cause.code()), &cause.to_string(), Some(evidence(check)))
+                verdict(GateAnswer::Unknown, Some(cause.code()), &cause.to_string(), Some(evidence(check)))
             }
             None => {
-                verdict(Answer::Unknown, None, &evidence(check), Some(OTHERS_MAY_BE_THE_CAUSE.to_owned()))
+                verdict(GateAnswer::Unknown, None, &evidence(check), Some(OTHERS_MAY_BE_THE_CAUSE.to_owned()))
             }
         });
     }
-    if let Some(check) = gate.checks.iter().find(|check| check.state == State::Suspect && !is_theirs(check)) {
-        let first = check.cause().filter(|cause| !cause.is_own()).map(Cause::to_string);
+    if let Some(check) =
+        gate.checks.iter().find(|check| check.state == CheckProgress::Suspect && !is_theirs(check))
+    {
+        let first = check.cause().filter(|cause| !cause.is_own()).map(LowCause::to_string);
         let then = Some("not decided in time".to_owned());
-        return Some(verdict(Answer::Unknown, Some("not-decided"), &first.unwrap_or(evidence(check)), then));
+        return Some(verdict(
+            GateAnswer::Unknown,
+            Some("not-decided"),
+            &first.unwrap_or(evidence(check)),
+            then,
+        ));
     }
     let failed = gate.checks.iter().find_map(|check| match &check.state {
-        State::Failed(why) => Some((check, why)),
+        CheckProgress::Failed(why) => Some((check, why)),
         _ => None,
     });
     // An unreachable server is no evidence about the health of this machine.
     let tried = gate.unjudged.iter().find(|one| one.failed).map(|one| (&one.case, &one.why));
     if let Some((case, why)) = failed.map(|(check, why)| (&check.case, why)).or(tried) {
         let first = format!("{}: {why}", label::full(case));
-        return Some(verdict(Answer::Unknown, Some("not-measured"), &first, None));
+        return Some(verdict(GateAnswer::Unknown, Some("not-measured"), &first, None));
     }
     let nothing = "no figure can be judged here; runs of the gate's plan make a history";
-    (!passed).then(|| verdict(Answer::Unknown, Some("not-judged"), nothing, None))
+    (!passed).then(|| verdict(GateAnswer::Unknown, Some("not-judged"), nothing, None))
 }
 
-fn healthy(gate: &Gate) -> Verdict {
-    let passed = gate.checks.iter().filter(|check| check.state == State::Passed).count();
+fn healthy(gate: &Gate) -> GateVerdict {
+    let passed = gate.checks.iter().filter(|check| check.state == CheckProgress::Passed).count();
     let first = format!("{} passed", counted(passed, "check"));
-    let busy = gate.checks.iter().filter(|check| check.is_in_vain()).find_map(Check::cause);
+    let busy = gate.checks.iter().filter(|check| check.is_in_vain()).find_map(FigureCheck::cause);
     // The line has room for one of them.
     let then = match (busy, gate.unjudged.len()) {
         (Some(cause), _) => Some(cause.to_string()),
         (None, 0) => None,
         (None, n) => Some(format!("{} not judged", counted(n, "case"))),
     };
-    verdict(Answer::Healthy, None, &first, then)
+    verdict(GateAnswer::Healthy, None, &first, then)
 }
 
-fn lost(check: &Check) -> f64 {
+fn lost(check: &FigureCheck) -> f64 {
     check.value_shown().map_or(0.0, |value| check.threshold.lost(value))
 }
 
 /// Describes a loss: "cpu fma f64 avx512 49 % below its limit".
-fn evidence(check: &Check) -> String {
+fn evidence(check: &FigureCheck) -> String {
     let of = match check.threshold.source {
-        Source::Limit => "its limit",
-        Source::History { .. } => "usual",
-        Source::Fleet { .. } => "its fleet",
-        Source::Whole => {
+        ThresholdSource::Limit => "its limit",
+        ThresholdSource::History { .. } => "usual",
+        ThresholdSource::Fleet { .. } => "its fleet",
+        ThresholdSource::Whole => {
             let share = check.value_shown().unwrap_or_default();
             return format!("{} had {} of the CPU time", label::full(&check.case), percent(share, 2));
         }

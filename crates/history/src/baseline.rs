@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
-use plimsoll_compare::lasting::{self, Series};
+use plimsoll_compare::lasting::{self, MetricSeries};
 use plimsoll_model::case::Case;
 use plimsoll_model::limit::median;
 use plimsoll_result::document::{Run, RunStatus};
 
-use super::index::{Facts, Index};
+use super::index::{Index, RunFacts};
 use super::{Store, StoreError};
 
 /// Largest number of runs of a baseline.
@@ -21,7 +21,7 @@ pub const ACCEPTED: &str = "accepted";
 
 /// Number of runs excluded from every baseline, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PassedOver {
+pub struct SkippedRuns {
     /// Runs of another machine or from a file.
     pub imported: usize,
     /// Interrupted runs.
@@ -47,7 +47,7 @@ pub struct OpenLoss {
 
 /// The runs with which a later run is compared.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Baseline {
+pub struct BaselineRuns {
     /// Run IDs, the oldest first.
     pub runs: Vec<String>,
     /// Open regressions, the oldest first; runs since then are excluded.
@@ -55,7 +55,7 @@ pub struct Baseline {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Until {
+enum SearchEnd {
     /// Runs before the run, and the run itself if it was accepted.
     Before,
     /// Runs up to and including the run.
@@ -65,16 +65,16 @@ enum Until {
 impl Store {
     /// Returns the last finished run before `run` of its plan and machine that measured anything.
     pub fn run_before(&self, run: &Run) -> Result<Option<String>, StoreError> {
-        let candidates = self.candidates(run, Until::Before)?;
+        let candidates = self.candidates(run, SearchEnd::Before)?;
         Ok(candidates.iter().map(|one| one.id.clone()).rfind(|id| *id != run.id))
     }
 
     /// Returns at most `count` finished runs before `run` of its plan and machine, since the last
     /// accepted one, without runs since a lasting regression.
-    pub fn baseline(&self, run: &Run, count: usize) -> Result<Baseline, StoreError> {
-        let candidates = self.candidates(run, Until::Before)?;
+    pub fn baseline(&self, run: &Run, count: usize) -> Result<BaselineRuns, StoreError> {
+        let candidates = self.candidates(run, SearchEnd::Before)?;
         let found = self.earlier(run, &candidates, count)?;
-        let open = |loss: lasting::OpenLoss| {
+        let open = |loss: lasting::LastingLoss| {
             let since = candidates.get(loss.since)?;
             Some(OpenLoss {
                 case: loss.case,
@@ -85,12 +85,12 @@ impl Store {
             })
         };
         let runs = found.baseline.into_iter().filter_map(|index| Some(candidates.get(index)?.id.clone()));
-        Ok(Baseline { runs: runs.collect(), open: found.open.into_iter().filter_map(open).collect() })
+        Ok(BaselineRuns { runs: runs.collect(), open: found.open.into_iter().filter_map(open).collect() })
     }
 
     /// Accepts the level of a run for baselines. Returns the ID of the first run with that level.
     pub fn accept(&mut self, run: &Run) -> Result<String, StoreError> {
-        let candidates = self.candidates(run, Until::Through)?;
+        let candidates = self.candidates(run, SearchEnd::Through)?;
         let found = self.earlier(run, &candidates, MOST_BASELINE)?;
         let first = found.open.last().and_then(|loss| candidates.get(loss.since));
         let first = first.map_or_else(|| run.id.clone(), |first| first.id.clone());
@@ -101,7 +101,7 @@ impl Store {
     fn earlier(
         &self,
         run: &Run,
-        candidates: &[&Facts],
+        candidates: &[&RunFacts],
         count: usize,
     ) -> Result<lasting::Earlier, StoreError> {
         let floors = self.floors(&run.machine.id)?;
@@ -111,27 +111,27 @@ impl Store {
     }
 
     /// Whether the run was measured here on the machine of `of`, as far as is known.
-    fn is_own(&self, facts: &Facts, of: &Run) -> bool {
+    fn is_own(&self, facts: &RunFacts, of: &Run) -> bool {
         facts.host == of.machine.host && !self.remarks().is_imported(&facts.id)
     }
 
     /// Runs with the plan and machine ID of `of`, up to and including `of`.
-    fn like(&self, of: &Run) -> Result<Vec<&Facts>, StoreError> {
+    fn like(&self, of: &Run) -> Result<Vec<&RunFacts>, StoreError> {
         let index = self.index()?;
         let end =
             index.runs.iter().position(|run| run.facts.id == of.id).map_or(index.runs.len(), |at| at + 1);
-        let same = |run: &&Facts| run.machine == of.machine.id && run.plan == of.plan.name;
+        let same = |run: &&RunFacts| run.machine == of.machine.id && run.plan == of.plan.name;
         Ok(index.runs[..end].iter().map(|run| &run.facts).filter(same).collect())
     }
 
     /// Candidates for a baseline, the oldest first.
-    fn candidates(&self, run: &Run, until: Until) -> Result<Vec<&Facts>, StoreError> {
+    fn candidates(&self, run: &Run, until: SearchEnd) -> Result<Vec<&RunFacts>, StoreError> {
         let remarks = self.remarks();
         let mut found = Vec::new();
         for facts in self.like(run)?.into_iter().rev() {
             let is_accepted = remarks.has(&facts.id, ACCEPTED);
             let is_whole = facts.status == RunStatus::Complete && facts.counts.ok > 0;
-            let is_meant = facts.id != run.id || until == Until::Through || is_accepted;
+            let is_meant = facts.id != run.id || until == SearchEnd::Through || is_accepted;
             if is_whole && is_meant && self.is_own(facts, run) {
                 found.push(facts);
             }
@@ -144,8 +144,8 @@ impl Store {
     }
 
     /// Counts the earlier runs of the same plan and machine that no baseline takes.
-    pub fn not_in_baseline(&self, of: &Run) -> Result<PassedOver, StoreError> {
-        let mut found = PassedOver::default();
+    pub fn not_in_baseline(&self, of: &Run) -> Result<SkippedRuns, StoreError> {
+        let mut found = SkippedRuns::default();
         for facts in self.like(of)?.into_iter().filter(|facts| facts.id != of.id) {
             match (self.is_own(facts, of), facts.status) {
                 (false, _) => found.imported += 1,
@@ -158,7 +158,7 @@ impl Store {
 }
 
 /// Results of these runs by series; the median if a run has several of one case.
-fn figures(index: &Index, candidates: &[&Facts]) -> Vec<Series> {
+fn figures(index: &Index, candidates: &[&RunFacts]) -> Vec<MetricSeries> {
     let mut all: HashMap<usize, Vec<(usize, f64)>> = HashMap::new();
     for (run, facts) in candidates.iter().enumerate() {
         let mut values: HashMap<usize, Vec<f64>> = HashMap::new();
@@ -172,7 +172,7 @@ fn figures(index: &Index, candidates: &[&Facts]) -> Vec<Series> {
     let one = |(number, figures): (usize, Vec<(usize, f64)>)| {
         let known = index.series.get(number)?;
         let case: Case = known.case.parse().ok()?;
-        Some(Series { case, metric: known.metric.clone(), better: known.better, figures })
+        Some(MetricSeries { case, metric: known.metric.clone(), better: known.better, figures })
     };
     let mut numbers: Vec<_> = all.into_iter().collect();
     numbers.sort_unstable_by_key(|(number, _)| *number);

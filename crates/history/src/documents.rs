@@ -94,14 +94,14 @@ fn packed(document: &impl Serialize, to: &File) -> io::Result<()> {
 }
 
 #[derive(Debug)]
-pub(super) enum Unread {
+pub(super) enum UnreadDocument {
     /// The content is damaged or foreign.
     Damaged(String),
     /// A system call failed.
     Refused(io::Error),
 }
 
-impl From<io::Error> for Unread {
+impl From<io::Error> for UnreadDocument {
     /// System errors have a number, errors of unpacking have none.
     fn from(error: io::Error) -> Self {
         match error.raw_os_error() {
@@ -112,34 +112,34 @@ impl From<io::Error> for Unread {
 }
 
 /// Reads a compressed document, without following links or blocking.
-pub(super) fn text(path: &Path) -> Result<String, Unread> {
+pub(super) fn text(path: &Path) -> Result<String, UnreadDocument> {
     let mut text = String::new();
     let unpacking =
         MultiGzDecoder::new(BufReader::with_capacity(1 << 16, regular(path)?)).take(MAX_BYTES + 1);
     BufReader::with_capacity(1 << 16, unpacking).read_to_string(&mut text)?;
     match text.len() as u64 > MAX_BYTES {
-        true => Err(Unread::Damaged(format!("it is larger than {} MiB unpacked", MAX_BYTES >> 20))),
+        true => Err(UnreadDocument::Damaged(format!("it is larger than {} MiB unpacked", MAX_BYTES >> 20))),
         false => Ok(text),
     }
 }
 
-pub(super) fn regular(path: &Path) -> Result<File, Unread> {
+pub(super) fn regular(path: &Path) -> Result<File, UnreadDocument> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let opened = OpenOptions::new().read(true).custom_flags(flags).open(path);
     let file = opened.map_err(|e| match e.raw_os_error() {
         Some(number) if number == Errno::LOOP.raw_os_error() => {
-            Unread::Damaged("it is a symbolic link".to_owned())
+            UnreadDocument::Damaged("it is a symbolic link".to_owned())
         }
-        _ => Unread::from(e),
+        _ => UnreadDocument::from(e),
     })?;
     match file.metadata()?.is_file() {
         true => Ok(file),
-        false => Err(Unread::Damaged("it is not a regular file".to_owned())),
+        false => Err(UnreadDocument::Damaged("it is not a regular file".to_owned())),
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct DocumentFile {
     /// Path below [`RUNS_DIRECTORY`].
     pub(super) file: String,
     pub(super) size: u64,
@@ -149,7 +149,7 @@ pub(super) struct Entry {
 
 #[derive(Debug, Default)]
 pub(super) struct Listing {
-    pub(super) entries: Vec<Entry>,
+    pub(super) entries: Vec<DocumentFile>,
     pub(super) problems: Vec<StoreError>,
 }
 
@@ -185,7 +185,7 @@ impl Listing {
                 // The file was deleted just now.
                 let Ok(about) = entry.metadata() else { continue };
                 let modified = (about.mtime(), about.mtime_nsec());
-                self.entries.push(Entry { file, size: about.len(), modified });
+                self.entries.push(DocumentFile { file, size: about.len(), modified });
             } else if kind.is_symlink() && path.is_dir() {
                 let why = "it is a symbolic link; put the directory itself in its place";
                 self.problems.push(StoreError::unused(&path, why));

@@ -16,17 +16,17 @@ use plimsoll_units::quantity::Unit;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
-use super::Counts;
-use super::documents::{self, Entry, Listing, RUNS_DIRECTORY, Unread, put};
+use super::CaseCounts;
+use super::documents::{self, DocumentFile, Listing, RUNS_DIRECTORY, UnreadDocument, put};
 use super::error::{StoreError, name};
-use super::unfinished::{self, Left};
+use super::unfinished::{self, UnfinishedRun};
 
 /// Format version of the index file; other versions are ignored.
 const FORM: &str = "plimsoll.index/1";
 
 /// Properties common to all values of a metric of a case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Series {
+pub(super) struct IndexedSeries {
     pub(super) case: String,
     pub(super) metric: String,
     pub(super) unit: Unit,
@@ -36,10 +36,10 @@ pub(super) struct Series {
 }
 
 /// A result: index of its series, median, share of the limit.
-pub(super) type Figure = (usize, f64, Option<f64>);
+pub(super) type IndexedFigure = (usize, f64, Option<f64>);
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Facts {
+pub(super) struct RunFacts {
     pub(super) id: String,
     pub(super) started: String,
     /// `started` in ms since 1970, the sort key.
@@ -50,13 +50,13 @@ pub(super) struct Facts {
     pub(super) host: Option<String>,
     pub(super) nodes: usize,
     pub(super) status: RunStatus,
-    pub(super) counts: Counts,
+    pub(super) counts: CaseCounts,
     pub(super) cache: Option<EffectiveCache>,
     /// Results of measured cases, in the order of the document.
-    pub(super) figures: Vec<Figure>,
+    pub(super) figures: Vec<IndexedFigure>,
 }
 
-impl Facts {
+impl RunFacts {
     /// Sort key: IDs are ascending among runs that started in the same millisecond.
     fn place(&self) -> (i64, &str) {
         (self.began_ms, &self.id)
@@ -65,7 +65,7 @@ impl Facts {
 
 #[derive(Clone, Debug)]
 pub(super) struct Indexed {
-    pub(super) facts: Facts,
+    pub(super) facts: RunFacts,
     pub(super) path: PathBuf,
     pub(super) is_unfinished: bool,
 }
@@ -81,28 +81,28 @@ impl Indexed {
 #[derive(Debug, Default)]
 pub(super) struct Index {
     pub(super) runs: Vec<Indexed>,
-    pub(super) series: Vec<Series>,
+    pub(super) series: Vec<IndexedSeries>,
     pub(super) problems: Vec<StoreError>,
 }
 
 #[derive(Serialize, Deserialize)]
 struct Stored {
     form: String,
-    series: Vec<Series>,
+    series: Vec<IndexedSeries>,
     /// Documents by path below [`RUNS_DIRECTORY`].
-    files: BTreeMap<String, File>,
+    files: BTreeMap<String, IndexedFile>,
 }
 
 #[derive(Clone, Serialize, Deserialize)]
-struct File {
+struct IndexedFile {
     size: u64,
     modified: (i64, i64),
     /// Facts, or the damage of the document.
-    found: Result<Facts, String>,
+    found: Result<RunFacts, String>,
 }
 
-impl File {
-    fn is_of(&self, entry: &Entry) -> bool {
+impl IndexedFile {
+    fn is_of(&self, entry: &DocumentFile) -> bool {
         (self.size, self.modified) == (entry.size, entry.modified)
     }
 }
@@ -111,7 +111,7 @@ impl Index {
     pub(super) fn load(directory: &Path, registry: &Registry) -> Result<Self, StoreError> {
         let Listing { entries, mut problems } = documents::listed(directory)?;
         let stored = stored(directory);
-        let mut numbers = Numbers::of(stored.series);
+        let mut numbers = SeriesNumbers::of(stored.series);
         let mut known = stored.files;
         let number_known = known.len();
         let mut files = BTreeMap::new();
@@ -126,15 +126,15 @@ impl Index {
         for (entry, read) in read_all(&directory.join(RUNS_DIRECTORY), fresh) {
             let found = match read {
                 Ok(read) => Ok(numbers.facts(read)),
-                Err(Unread::Damaged(why)) => Err(why),
+                Err(UnreadDocument::Damaged(why)) => Err(why),
                 // The document may be sound: it is read again next time.
-                Err(Unread::Refused(e)) => {
+                Err(UnreadDocument::Refused(e)) => {
                     let path = directory.join(RUNS_DIRECTORY).join(&entry.file);
                     problems.push(StoreError::not_readable(&path, &e));
                     continue;
                 }
             };
-            files.insert(entry.file, File { size: entry.size, modified: entry.modified, found });
+            files.insert(entry.file, IndexedFile { size: entry.size, modified: entry.modified, found });
         }
         let stored = Stored { form: FORM.to_owned(), series: numbers.series, files };
         if !is_current {
@@ -152,7 +152,7 @@ impl Index {
     fn take(&mut self, directory: &Path, stored: Stored) {
         let runs = directory.join(RUNS_DIRECTORY);
         let mut places: HashMap<String, usize> = HashMap::new();
-        for (file, File { found, .. }) in stored.files {
+        for (file, IndexedFile { found, .. }) in stored.files {
             let path = runs.join(file);
             let mut found = match found {
                 Ok(facts) => Indexed { facts, path, is_unfinished: false },
@@ -179,9 +179,9 @@ impl Index {
     /// Enters unfinished runs, unless an equally complete document exists: a run may be killed
     /// between writing its document and removing its other file.
     fn add_unfinished(&mut self, directory: &Path) {
-        let mut numbers = Numbers::of(std::mem::take(&mut self.series));
+        let mut numbers = SeriesNumbers::of(std::mem::take(&mut self.series));
         for left in unfinished::all(directory) {
-            let Left { run, path, problem } = match left {
+            let UnfinishedRun { run, path, problem } = match left {
                 Ok(left) => left,
                 Err(e) => {
                     self.problems.push(e);
@@ -221,7 +221,7 @@ fn stored(directory: &Path) -> Stored {
         let mut text = Vec::new();
         io::Read::read_to_end(&mut BufReader::new(file), &mut text).ok()?;
         let stored: Stored = serde_json::from_slice(&text).ok()?;
-        let figures = |file: &File| {
+        let figures = |file: &IndexedFile| {
             file.found.iter().flat_map(|facts| &facts.figures).all(|f| f.0 < stored.series.len())
         };
         (stored.form == FORM && stored.files.values().all(figures)).then_some(stored)
@@ -234,13 +234,13 @@ fn keep(directory: &Path, stored: &Stored, registry: &Registry) -> io::Result<()
     put(&path_of(directory), registry, |mut file| file.write_all(&text))
 }
 
-struct Numbers {
-    series: Vec<Series>,
+struct SeriesNumbers {
+    series: Vec<IndexedSeries>,
     by_name: HashMap<(String, String), Vec<usize>>,
 }
 
-impl Numbers {
-    fn of(series: Vec<Series>) -> Self {
+impl SeriesNumbers {
+    fn of(series: Vec<IndexedSeries>) -> Self {
         let mut by_name: HashMap<_, Vec<usize>> = HashMap::new();
         for (number, one) in series.iter().enumerate() {
             by_name.entry((one.case.clone(), one.metric.clone())).or_default().push(number);
@@ -248,7 +248,7 @@ impl Numbers {
         Self { series, by_name }
     }
 
-    fn number(&mut self, series: Series) -> usize {
+    fn number(&mut self, series: IndexedSeries) -> usize {
         let numbers = self.by_name.entry((series.case.clone(), series.metric.clone())).or_default();
         let same = |number: &&usize| {
             let known = &self.series[**number];
@@ -268,7 +268,7 @@ impl Numbers {
         }
     }
 
-    fn facts(&mut self, (mut facts, figures): Outline) -> Facts {
+    fn facts(&mut self, (mut facts, figures): Outline) -> RunFacts {
         let figures =
             figures.into_iter().map(|(series, median, of_limit)| (self.number(series), median, of_limit));
         facts.figures = figures.collect();
@@ -277,9 +277,9 @@ impl Numbers {
 }
 
 /// Facts without results, and the results with their series.
-type Outline = (Facts, Vec<(Series, f64, Option<f64>)>);
+type Outline = (RunFacts, Vec<(IndexedSeries, f64, Option<f64>)>);
 
-fn read_all(runs: &Path, entries: Vec<Entry>) -> Vec<(Entry, Result<Outline, Unread>)> {
+fn read_all(runs: &Path, entries: Vec<DocumentFile>) -> Vec<(DocumentFile, Result<Outline, UnreadDocument>)> {
     const MAX_THREADS: usize = 8;
     let threads =
         std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS).min(entries.len());
@@ -288,7 +288,7 @@ fn read_all(runs: &Path, entries: Vec<Entry>) -> Vec<(Entry, Result<Outline, Unr
     let work = || {
         while let Some(entry) = entries.get(next.fetch_add(1, Ordering::Relaxed)) {
             let text = documents::text(&runs.join(&entry.file));
-            let read = text.and_then(|text| outline(&text).map_err(Unread::Damaged));
+            let read = text.and_then(|text| outline(&text).map_err(UnreadDocument::Damaged));
             if let Ok(mut found) = found.lock() {
                 found.push((entry.clone(), read));
             }
@@ -307,70 +307,70 @@ fn read_all(runs: &Path, entries: Vec<Entry>) -> Vec<(Entry, Result<Outline, Unr
 
 /// The parts of a document that the index needs.
 #[derive(Deserialize)]
-struct Document {
+struct DocumentParts {
     schema: String,
     id: String,
     started: String,
     elapsed_s: f64,
     status: RunStatus,
-    plan: Plan,
-    machine: Machine,
+    plan: PlanPart,
+    machine: MachinePart,
     nodes: Vec<IgnoredAny>,
-    measurements: Vec<Measured>,
+    measurements: Vec<MeasurementPart>,
 }
 
 #[derive(Deserialize)]
-struct Plan {
+struct PlanPart {
     name: String,
 }
 
 #[derive(Deserialize)]
-struct Machine {
+struct MachinePart {
     id: String,
     host: Option<String>,
-    cpu: Cpu,
+    cpu: CpuPart,
 }
 
 #[derive(Deserialize)]
-struct Cpu {
+struct CpuPart {
     effective_cache: Option<EffectiveCache>,
 }
 
 #[derive(Deserialize)]
-struct Measured {
-    case: CaseId,
+struct MeasurementPart {
+    case: CaseIdPart,
     status: Status,
-    metrics: Vec<Metric>,
+    metrics: Vec<MetricPart>,
 }
 
 #[derive(Deserialize)]
-struct CaseId {
+struct CaseIdPart {
     id: String,
 }
 
 #[derive(Deserialize)]
-struct Metric {
+struct MetricPart {
     name: String,
     unit: Unit,
     better: Better,
-    summary: Summary,
+    summary: SummaryPart,
     of_limit: Option<f64>,
 }
 
 #[derive(Deserialize)]
-struct Summary {
+struct SummaryPart {
     median: f64,
 }
 
 /// Reads the facts of a document. Fails if it is no run document of this version.
 fn outline(text: &str) -> Result<Outline, String> {
-    let document: Document = serde_json::from_str(text)
+    let document: DocumentParts = serde_json::from_str(text)
         .map_err(|e| format!("not a run document (JSON): {}", plimsoll_units::text::shown(&e.to_string())))?;
     if document.schema != RUN_SCHEMA {
         let schema = plimsoll_units::text::shown_within(&document.schema, 60);
         return Err(format!("has schema '{schema}', and this plimsoll reads {RUN_SCHEMA}"));
     }
-    let mut counts = Counts::default();
+    let mut counts = CaseCounts::default();
     let mut figures = Vec::new();
     for measured in document.measurements {
         counts.add(measured.status);
@@ -378,12 +378,12 @@ fn outline(text: &str) -> Result<Outline, String> {
             continue;
         }
         for (rank, metric) in measured.metrics.into_iter().enumerate() {
-            let Metric { name, unit, better, summary, of_limit } = metric;
-            let series = Series { case: measured.case.id.clone(), metric: name, unit, better, rank };
+            let MetricPart { name, unit, better, summary, of_limit } = metric;
+            let series = IndexedSeries { case: measured.case.id.clone(), metric: name, unit, better, rank };
             figures.push((series, summary.median, of_limit));
         }
     }
-    let facts = Facts {
+    let facts = RunFacts {
         began_ms: documents::began(&document.id, &document.started)?.as_millisecond(),
         id: document.id,
         started: document.started,

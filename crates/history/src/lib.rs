@@ -22,7 +22,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use documents::Unread;
+use documents::UnreadDocument;
 use index::{Index, Indexed};
 use place::Make;
 use plimsoll_compare::Floors;
@@ -31,12 +31,12 @@ use plimsoll_model::measurement::{Measurement, Status};
 use plimsoll_result::document::{Run, RunStatus};
 use plimsoll_system::leftover::Registry;
 use remarks::Remarks;
-use unfinished::Journal;
+use unfinished::RunJournal;
 
-pub use baseline::{ACCEPTED, Baseline, MOST_BASELINE, OpenLoss, PassedOver};
+pub use baseline::{ACCEPTED, BaselineRuns, MOST_BASELINE, OpenLoss, SkippedRuns};
 pub use error::StoreError;
-pub use place::{Location, Surroundings};
-pub use query::{Asked, Began, Point, Trend};
+pub use place::{HistoryEnvironment, Location};
+pub use query::{Began, MetricTrend, TrendPoint, TrendQuery};
 
 /// An open history.
 #[derive(Debug)]
@@ -44,14 +44,14 @@ pub struct Store {
     directory: PathBuf,
     registry: Registry,
     /// Journal of the run that this process adds to.
-    journal: Option<Journal>,
+    journal: Option<RunJournal>,
     index: OnceCell<Index>,
     remarks: OnceCell<Remarks>,
 }
 
 /// Number of cases by status.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counts {
+pub struct CaseCounts {
     /// Measured.
     pub ok: usize,
     /// Measured, but invalid.
@@ -62,7 +62,7 @@ pub struct Counts {
     pub skipped: usize,
 }
 
-impl Counts {
+impl CaseCounts {
     /// Counts the statuses of measurements.
     pub fn of(measurements: &[Measurement]) -> Self {
         let mut counts = Self::default();
@@ -109,14 +109,14 @@ pub struct RunLine {
     /// Complete or partial.
     pub status: RunStatus,
     /// Number of cases by status.
-    pub counts: Counts,
+    pub counts: CaseCounts,
     /// Tags and note of the user.
-    pub said: Said,
+    pub said: RunRemarks,
 }
 
 /// A stored run with its machine.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
+pub struct StoredRun {
     /// Summary of the run.
     pub line: RunLine,
     /// Fingerprint of the machine, or of the first of several nodes.
@@ -127,14 +127,14 @@ pub struct Entry {
 
 /// Tags and note of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Said {
+pub struct RunRemarks {
     /// Tags in alphabetical order.
     pub tags: Vec<String>,
     /// Note of the user.
     pub note: Option<String>,
 }
 
-impl Said {
+impl RunRemarks {
     /// Returns `before-upgrade · a note`, or `None` without tags and note.
     pub fn line(&self) -> Option<String> {
         let tags = (!self.tags.is_empty()).then(|| self.tags.join(", "));
@@ -200,7 +200,7 @@ impl Store {
     /// Enters a run that starts now. `run` is its document as far as known.
     pub fn begin(&mut self, run: &Run) -> Result<(), StoreError> {
         self.index.take();
-        self.journal = Some(Journal::start(&self.directory, run, &self.registry)?);
+        self.journal = Some(RunJournal::start(&self.directory, run, &self.registry)?);
         Ok(())
     }
 
@@ -245,9 +245,9 @@ impl Store {
     }
 
     /// Returns all runs with their machines, the oldest first.
-    pub fn entries(&self) -> Result<Vec<Entry>, StoreError> {
+    pub fn entries(&self) -> Result<Vec<StoredRun>, StoreError> {
         let remarks = self.remarks();
-        let entry = |run: &Indexed| Entry {
+        let entry = |run: &Indexed| StoredRun {
             line: line(run, remarks),
             machine: run.facts.machine.clone(),
             nodes: run.facts.nodes.max(1),
@@ -264,8 +264,8 @@ impl Store {
             return Ok(left.run);
         }
         let text = documents::text(path).map_err(|unread| match unread {
-            Unread::Damaged(why) => StoreError::damaged(path, why),
-            Unread::Refused(e) => StoreError::not_readable(path, &e),
+            UnreadDocument::Damaged(why) => StoreError::damaged(path, why),
+            UnreadDocument::Refused(e) => StoreError::not_readable(path, &e),
         })?;
         let run = Run::parse(&text).map_err(|why| StoreError::damaged(path, why))?;
         match run.id == found.facts.id {
@@ -335,14 +335,14 @@ impl Store {
     }
 
     /// Returns the tags and the note of a run.
-    pub fn said(&self, run: &str) -> Result<Said, StoreError> {
+    pub fn said(&self, run: &str) -> Result<RunRemarks, StoreError> {
         Ok(self.remarks().said(&self.wanted(run)?.facts.id))
     }
 
     fn remark<T>(
         &mut self,
         run: &str,
-        change: impl FnOnce(&mut remarks::Remark) -> T,
+        change: impl FnOnce(&mut remarks::StoredRemark) -> T,
     ) -> Result<T, StoreError> {
         let id = self.wanted(run)?.facts.id.clone();
         self.change(|remarks| change(remarks.runs.entry(id).or_default()))

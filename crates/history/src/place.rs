@@ -26,14 +26,14 @@ pub enum Location {
 
 /// Environment variables that determine the default directory.
 #[derive(Clone, Debug, Default)]
-pub struct Surroundings {
+pub struct HistoryEnvironment {
     /// `$XDG_DATA_HOME`.
     pub data_home: Option<OsString>,
     /// `$HOME`.
     pub home: Option<OsString>,
 }
 
-impl Surroundings {
+impl HistoryEnvironment {
     /// Reads the environment of this process.
     pub fn of_process() -> Self {
         Self {
@@ -45,7 +45,7 @@ impl Surroundings {
 
 impl Location {
     /// Returns the default directory. Fails with [`StoreError::NoPlace`] without a home directory.
-    pub fn usual(around: &Surroundings) -> Result<Self, StoreError> {
+    pub fn usual(around: &HistoryEnvironment) -> Result<Self, StoreError> {
         let absolute =
             |value: &Option<OsString>| value.as_ref().map(PathBuf::from).filter(|p| p.is_absolute());
         let data = absolute(&around.data_home).or_else(|| Some(absolute(&around.home)?.join(".local/share")));
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     fn usual(data_home: Option<&str>, home: Option<&str>) -> Option<PathBuf> {
-        let around = Surroundings { data_home: data_home.map(Into::into), home: home.map(Into::into) };
+        let around = HistoryEnvironment { data_home: data_home.map(Into::into), home: home.map(Into::into) };
         Location::usual(&around).ok().map(|l| l.directory().to_owned())
     }
 
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn without_a_home_there_is_merely_no_place() {
-        let error = Location::usual(&Surroundings::default()).unwrap_err();
+        let error = Location::usual(&HistoryEnvironment::default()).unwrap_err();
         assert!(error.is_no_place() && error.is_unplaced());
         assert!(error.to_string().contains("--store"), "{error}");
     }

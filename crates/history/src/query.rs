@@ -6,12 +6,12 @@ use plimsoll_model::case::Pattern;
 use plimsoll_model::metric::Better;
 use plimsoll_units::quantity::Unit;
 
-use super::index::{Facts, Series};
+use super::index::{IndexedSeries, RunFacts};
 use super::{Store, StoreError};
 
 /// Results of one metric of one case on one machine over time.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Trend {
+pub struct MetricTrend {
     /// Fingerprint of the machine.
     pub machine: String,
     /// Host name, if known.
@@ -25,12 +25,12 @@ pub struct Trend {
     /// Whether higher or lower is better.
     pub better: Better,
     /// At least one point, the oldest first.
-    pub points: Vec<Point>,
+    pub points: Vec<TrendPoint>,
 }
 
 /// Result of one run.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Point {
+pub struct TrendPoint {
     /// The run.
     pub run: Arc<Began>,
     /// Median of the samples, in the trend's unit.
@@ -50,7 +50,7 @@ pub struct Began {
 
 /// Selection of results.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct TrendQuery {
     /// Selected cases.
     pub cases: Pattern,
     /// Metric; `None` for the headline.
@@ -63,14 +63,14 @@ pub struct Asked {
     pub machine: Option<String>,
 }
 
-impl Asked {
-    fn is_of(&self, run: &Facts) -> bool {
+impl TrendQuery {
+    fn is_of(&self, run: &RunFacts) -> bool {
         let since = self.since.as_ref().is_none_or(|since| run.started >= *since);
         let is_machine = |machine: &String| run.machine == *machine || run.host.as_ref() == Some(machine);
         since && self.machine.as_ref().is_none_or(is_machine)
     }
 
-    fn is_about(&self, series: &Series) -> bool {
+    fn is_about(&self, series: &IndexedSeries) -> bool {
         let metric = match &self.metric {
             Some(metric) => series.metric == *metric,
             None => self.all || series.rank == 0,
@@ -81,15 +81,15 @@ impl Asked {
 
 impl Store {
     /// Returns the selected results by machine, in the order of first measurement of the cases.
-    pub fn trends(&self, asked: &Asked) -> Result<Vec<Trend>, StoreError> {
+    pub fn trends(&self, asked: &TrendQuery) -> Result<Vec<MetricTrend>, StoreError> {
         let index = self.index()?;
         let wanted: Vec<bool> = index.series.iter().map(|series| asked.is_about(series)).collect();
         let mut places: Vec<Vec<usize>> = vec![Vec::new(); wanted.len()];
-        let mut found: Vec<Trend> = Vec::new();
+        let mut found: Vec<MetricTrend> = Vec::new();
         for run in index.runs.iter().map(|run| &run.facts).filter(|run| asked.is_of(run)) {
             let began = Arc::new(Began { id: run.id.clone(), started: run.started.clone() });
             for &(number, median, of_limit) in run.figures.iter().filter(|figure| wanted[figure.0]) {
-                let point = Point { run: began.clone(), median, of_limit };
+                let point = TrendPoint { run: began.clone(), median, of_limit };
                 let same =
                     |place: &&usize| found[**place].machine == run.machine && found[**place].host == run.host;
                 match places[number].iter().find(same) {
@@ -106,8 +106,8 @@ impl Store {
     }
 }
 
-fn trend(run: &Facts, series: &Series, first: Point) -> Trend {
-    Trend {
+fn trend(run: &RunFacts, series: &IndexedSeries, first: TrendPoint) -> MetricTrend {
+    MetricTrend {
         machine: run.machine.clone(),
         host: run.host.clone(),
         case: series.case.clone(),

@@ -12,8 +12,8 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use super::Said;
-use super::documents::{Unread, put, regular};
+use super::RunRemarks;
+use super::documents::{UnreadDocument, put, regular};
 use super::error::StoreError;
 
 const MAX_BYTES: u64 = 64 << 20;
@@ -22,14 +22,14 @@ const LOCK_WAIT: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Remarks {
-    pub(super) runs: BTreeMap<String, Remark>,
+    pub(super) runs: BTreeMap<String, StoredRemark>,
     /// Latest noise floors of each machine.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) noise: Vec<Floors>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Remark {
+pub(super) struct StoredRemark {
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) tags: BTreeSet<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -45,9 +45,11 @@ impl Remarks {
         let path = path_of(directory);
         let file = match regular(&path) {
             Ok(file) => file,
-            Err(Unread::Refused(e)) if e.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
-            Err(Unread::Refused(e)) => return Err(StoreError::not_readable(&path, &e)),
-            Err(Unread::Damaged(why)) => return Err(StoreError::damaged(&path, why)),
+            Err(UnreadDocument::Refused(e)) if e.kind() == io::ErrorKind::NotFound => {
+                return Ok(Self::default());
+            }
+            Err(UnreadDocument::Refused(e)) => return Err(StoreError::not_readable(&path, &e)),
+            Err(UnreadDocument::Damaged(why)) => return Err(StoreError::damaged(&path, why)),
         };
         let text = plimsoll_units::text::read_small_file(file, MAX_BYTES)
             .map_err(|why| StoreError::damaged(&path, why))?;
@@ -66,15 +68,15 @@ impl Remarks {
         let _lock = locked(directory).map_err(failed)?;
         let mut remarks = Self::read(directory)?;
         let result = change(&mut remarks);
-        remarks.runs.retain(|_, remark| *remark != Remark::default());
+        remarks.runs.retain(|_, remark| *remark != StoredRemark::default());
         let text = serde_json::to_vec_pretty(&remarks).map_err(|e| failed(e.into()))?;
         put(&path, registry, |mut file| file.write_all(&text)).map_err(failed)?;
         Ok(result)
     }
 
-    pub(super) fn said(&self, id: &str) -> Said {
+    pub(super) fn said(&self, id: &str) -> RunRemarks {
         let remark = self.runs.get(id).cloned().unwrap_or_default();
-        Said { tags: remark.tags.into_iter().collect(), note: remark.note }
+        RunRemarks { tags: remark.tags.into_iter().collect(), note: remark.note }
     }
 
     pub(super) fn has(&self, id: &str, tag: &str) -> bool {

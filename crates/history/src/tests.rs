@@ -79,7 +79,7 @@ fn a_run_comes_back_as_it_was_from_a_file_that_gzip_unpacks() {
 #[test]
 fn the_usual_place_is_private() {
     let directory = temporary();
-    let around = Surroundings { data_home: Some(directory.path().join("share").into()), home: None };
+    let around = HistoryEnvironment { data_home: Some(directory.path().join("share").into()), home: None };
     let location = Location::usual(&around).unwrap();
     assert!(matches!(Store::read(&location), Err(StoreError::Missing { .. })));
     assert!(!directory.path().join("share").exists(), "reading makes nothing");
@@ -219,7 +219,7 @@ fn runs_are_listed_latest_first_and_found_by_prefix() {
     }
     let listed: Vec<String> = store.list().unwrap().into_iter().map(|l| l.id).collect();
     assert_eq!(listed, [ids[1], ids[0]]);
-    let counts = Counts { ok: 10, invalid: 1, failed: 1, skipped: 1 };
+    let counts = CaseCounts { ok: 10, invalid: 1, failed: 1, skipped: 1 };
     assert_eq!(store.list().unwrap()[0].counts, counts);
     assert_eq!(counts.total(), fixture::run().measurements.len());
     assert_eq!(store.load("last").unwrap().id, ids[1]);
@@ -250,7 +250,7 @@ fn the_index_may_be_missing_damaged_or_foreign_at_any_time() {
     (0..4).for_each(|n| stored(&mut store, &run(n)));
     let all = |location: &Location| {
         let store = Store::read(location).unwrap();
-        let asked = Asked { all: true, ..query::asked("*") };
+        let asked = TrendQuery { all: true, ..query::asked("*") };
         (store.list().unwrap(), store.trends(&asked).unwrap(), store.problems().unwrap())
     };
     let wanted = all(&at(&directory));

@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use plimsoll_model::measurement::Measurement;
 use plimsoll_result::document::{Node, NodeHealth, Run, RunStatus};
 use plimsoll_system::leftover::Registry;
-use plimsoll_system::wall::Step;
+use plimsoll_system::wall::ClockStep;
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
-use super::documents::{self, Unread, make, put, regular};
+use super::documents::{self, UnreadDocument, make, put, regular};
 use super::error::StoreError;
 
 const UNFINISHED: &str = "unfinished";
@@ -23,7 +23,7 @@ const MAX_BYTES: u64 = 2 << 30;
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Line<R, M, P> {
+enum JournalLine<R, M, P> {
     /// First line: the run without measurements.
     Run(R),
     /// Result of a case.
@@ -34,16 +34,16 @@ enum Line<R, M, P> {
 
 /// All results of one node; they replace its earlier ones.
 #[derive(Serialize, Deserialize)]
-struct Part {
+struct MachineFigures {
     elapsed_s: f64,
     node: Node,
     health: Vec<NodeHealth>,
-    clock_steps: Vec<Step>,
+    clock_steps: Vec<ClockStep>,
     measured: Vec<Measurement>,
 }
 
 #[derive(Debug)]
-pub(super) struct Journal {
+pub(super) struct RunJournal {
     file: File,
     path: PathBuf,
 }
@@ -52,15 +52,15 @@ pub(super) fn path_of(directory: &Path, id: &str) -> PathBuf {
     directory.join(UNFINISHED).join(format!("{id}{SUFFIX}"))
 }
 
-impl Journal {
+impl RunJournal {
     /// Creates the file of a run with its existing measurements.
     pub(super) fn start(directory: &Path, run: &Run, registry: &Registry) -> Result<Self, StoreError> {
         let path = path_of(directory, &run.id);
         let started = || -> io::Result<File> {
             make(&directory.join(UNFINISHED))?;
-            let mut text = line(&Line::<_, (), ()>::Run(run.header()))?;
+            let mut text = line(&JournalLine::<_, (), ()>::Run(run.header()))?;
             for measured in &run.measurements {
-                text.extend(line(&Line::<(), _, ()>::Measured(measured))?);
+                text.extend(line(&JournalLine::<(), _, ()>::Measured(measured))?);
             }
             put(&path, registry, |mut file| file.write_all(&text))?;
             let flags = OFlags::NOFOLLOW.bits().cast_signed();
@@ -72,7 +72,7 @@ impl Journal {
 
     /// Appends measurements durably.
     pub(super) fn add(&mut self, measured: &[Measurement]) -> Result<(), StoreError> {
-        let lines = measured.iter().map(|one| line(&Line::<(), _, ()>::Measured(one)));
+        let lines = measured.iter().map(|one| line(&JournalLine::<(), _, ()>::Measured(one)));
         let lines = lines.collect::<io::Result<Vec<_>>>();
         self.append(lines.map(|lines| lines.concat()))
     }
@@ -86,14 +86,14 @@ impl Journal {
     ) -> Result<(), StoreError> {
         let node = header.nodes.iter().find(|node| node.name == machine);
         let node = node.cloned().unwrap_or_else(|| Node { name: machine.to_owned(), machine: None });
-        let part = Part {
+        let part = MachineFigures {
             elapsed_s: header.elapsed_s,
             node,
             health: header.health.iter().filter(|one| one.node == machine).cloned().collect(),
             clock_steps: header.clock_steps.iter().filter(|one| one.node == machine).cloned().collect(),
             measured: measured.to_vec(),
         };
-        self.append(line(&Line::<(), (), _>::Machine(part)))
+        self.append(line(&JournalLine::<(), (), _>::Machine(part)))
     }
 
     fn append(&mut self, lines: io::Result<Vec<u8>>) -> Result<(), StoreError> {
@@ -114,14 +114,14 @@ pub(super) fn remove(directory: &Path, id: &str) -> Result<(), StoreError> {
 }
 
 #[derive(Debug)]
-pub(super) struct Left {
+pub(super) struct UnfinishedRun {
     pub(super) run: Run,
     pub(super) path: PathBuf,
     pub(super) problem: Option<StoreError>,
 }
 
 /// All unfinished runs, and errors of unreadable files.
-pub(super) fn all(directory: &Path) -> Vec<Result<Left, StoreError>> {
+pub(super) fn all(directory: &Path) -> Vec<Result<UnfinishedRun, StoreError>> {
     let files = fs::read_dir(directory.join(UNFINISHED)).into_iter().flatten().flatten();
     let files = files.map(|entry| entry.path()).filter(|path| {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -131,12 +131,12 @@ pub(super) fn all(directory: &Path) -> Vec<Result<Left, StoreError>> {
 }
 
 /// Reads an unfinished run; `None` if its file is gone because the run just ended.
-pub(super) fn read(path: &Path) -> Result<Option<Left>, StoreError> {
+pub(super) fn read(path: &Path) -> Result<Option<UnfinishedRun>, StoreError> {
     let file = match regular(path) {
         Ok(file) => file,
-        Err(Unread::Refused(e)) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(Unread::Refused(e)) => return Err(StoreError::not_readable(path, &e)),
-        Err(Unread::Damaged(why)) => return Err(StoreError::damaged(path, why)),
+        Err(UnreadDocument::Refused(e)) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(UnreadDocument::Refused(e)) => return Err(StoreError::not_readable(path, &e)),
+        Err(UnreadDocument::Damaged(why)) => return Err(StoreError::damaged(path, why)),
     };
     let mut lines = BufReader::new(file.take(MAX_BYTES));
     let (mut run, mut text, mut unused) = (None::<Run>, Vec::new(), 0);
@@ -144,10 +144,10 @@ pub(super) fn read(path: &Path) -> Result<Option<Left>, StoreError> {
         text.clear();
         lines.read_until(b'\n', &mut text).map_err(|e| StoreError::not_readable(path, &e))?;
         let is_ended = text.ends_with(b"\n");
-        match (serde_json::from_slice::<Line<Run, Measurement, Part>>(&text), &mut run) {
-            (Ok(Line::Run(header)), None) => run = Some(header),
-            (Ok(Line::Measured(measured)), Some(run)) => run.measurements.push(measured),
-            (Ok(Line::Machine(part)), Some(run)) => part.enter(run),
+        match (serde_json::from_slice::<JournalLine<Run, Measurement, MachineFigures>>(&text), &mut run) {
+            (Ok(JournalLine::Run(header)), None) => run = Some(header),
+            (Ok(JournalLine::Measured(measured)), Some(run)) => run.measurements.push(measured),
+            (Ok(JournalLine::Machine(part)), Some(run)) => part.enter(run),
             // A kill cuts off only the last line.
             (_, None) => break,
             _ if !is_ended => break,
@@ -168,10 +168,10 @@ pub(super) fn read(path: &Path) -> Result<Option<Left>, StoreError> {
         _ => Some(format!("{unused} of its lines are damaged; its other cases are used")),
     };
     let problem = why.map(|why| StoreError::damaged(path, why));
-    Ok(Some(Left { run, path: path.to_owned(), problem }))
+    Ok(Some(UnfinishedRun { run, path: path.to_owned(), problem }))
 }
 
-impl Part {
+impl MachineFigures {
     fn enter(self, run: &mut Run) {
         let name = self.node.name.clone();
         run.elapsed_s = self.elapsed_s;

@@ -28,7 +28,7 @@ const MAX_READ_SECONDS: f64 = 1e-3;
 
 /// A clock with which the monotonic clock is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reference {
+pub enum ReferenceClock {
     /// Monotonic clock read from the kernel, bypassing the C library.
     Kernel,
     /// Time counter of the processor at its stated rate.
@@ -39,7 +39,7 @@ pub enum Reference {
     Rtc,
 }
 
-impl Reference {
+impl ReferenceClock {
     const ALL: [Self; 4] = [Self::Kernel, Self::Counter, Self::Wall, Self::Rtc];
 
     fn is_continuous(self) -> bool {
@@ -62,7 +62,7 @@ impl Reference {
     }
 }
 
-impl fmt::Display for Reference {
+impl fmt::Display for ReferenceClock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Kernel => "the kernel's own clock",
@@ -77,7 +77,7 @@ impl fmt::Display for Reference {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct WrongRate {
     /// The clock that disagrees.
-    pub reference: Reference,
+    pub reference: ReferenceClock,
     /// Rate of the monotonic clock relative to the reference.
     pub ratio: f64,
 }
@@ -93,7 +93,7 @@ impl fmt::Display for WrongRate {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Reading {
+struct ClockReading {
     monotonic: f64,
     reference: f64,
 }
@@ -104,7 +104,7 @@ pub struct ClockWatch {
     root: Root,
     began: Instant,
     counter: Option<StatedCounter>,
-    readings: [Vec<Reading>; Reference::ALL.len()],
+    readings: [Vec<ClockReading>; ReferenceClock::ALL.len()],
     /// Time of the next RTC reading by the kernel's clock in s; infinite if the RTC is unusable.
     next_rtc: f64,
 }
@@ -145,10 +145,10 @@ impl ClockWatch {
         else {
             return;
         };
-        references[Reference::Rtc as usize] = self.rtc().map(|seconds| seconds - suspended);
+        references[ReferenceClock::Rtc as usize] = self.rtc().map(|seconds| seconds - suspended);
         for (readings, reference) in self.readings.iter_mut().zip(references) {
             if let Some(reference) = reference {
-                readings.push(Reading { monotonic, reference });
+                readings.push(ClockReading { monotonic, reference });
             }
             if readings.len() > MOST_READINGS {
                 let mut place = 0;
@@ -179,9 +179,12 @@ impl ClockWatch {
     }
 
     /// Returns the references that show an equal rate so far.
-    pub fn confirmed_by(&self) -> Vec<Reference> {
-        let known = |reference: &Reference| pace(*reference, &self.readings[*reference as usize]);
-        Reference::ALL.into_iter().filter(|reference| known(reference) == Some(Pace::Same)).collect()
+    pub fn confirmed_by(&self) -> Vec<ReferenceClock> {
+        let known = |reference: &ReferenceClock| pace(*reference, &self.readings[*reference as usize]);
+        ReferenceClock::ALL
+            .into_iter()
+            .filter(|reference| known(reference) == Some(ClockPace::Same))
+            .collect()
     }
 }
 
@@ -192,26 +195,28 @@ fn kernel(clock: ClockId) -> f64 {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Pace {
+enum ClockPace {
     Same,
     /// Rate of the monotonic clock relative to the reference.
     Differs(f64),
 }
 
 /// First reference with another rate. An RTC overrules the counter's stated rate.
-fn judge(readings: &[Vec<Reading>; Reference::ALL.len()]) -> Option<WrongRate> {
-    let shown = |reference: Reference| pace(reference, &readings[reference as usize]);
-    let overruled = |reference| reference == Reference::Counter && shown(Reference::Rtc) == Some(Pace::Same);
-    Reference::ALL.into_iter().filter(|reference| !overruled(*reference)).find_map(|reference| {
+fn judge(readings: &[Vec<ClockReading>; ReferenceClock::ALL.len()]) -> Option<WrongRate> {
+    let shown = |reference: ReferenceClock| pace(reference, &readings[reference as usize]);
+    let overruled = |reference| {
+        reference == ReferenceClock::Counter && shown(ReferenceClock::Rtc) == Some(ClockPace::Same)
+    };
+    ReferenceClock::ALL.into_iter().filter(|reference| !overruled(*reference)).find_map(|reference| {
         match shown(reference)? {
-            Pace::Differs(ratio) => Some(WrongRate { reference, ratio }),
-            Pace::Same => None,
+            ClockPace::Differs(ratio) => Some(WrongRate { reference, ratio }),
+            ClockPace::Same => None,
         }
     })
 }
 
 /// `None` if too little time passed, or the reference stands still or changed its rate.
-fn pace(reference: Reference, readings: &[Reading]) -> Option<Pace> {
+fn pace(reference: ReferenceClock, readings: &[ClockReading]) -> Option<ClockPace> {
     let (first, last) = (readings.first()?, readings.last()?);
     let span = last.monotonic - first.monotonic;
     let advanced = last.reference - first.reference;
@@ -223,18 +228,18 @@ fn pace(reference: Reference, readings: &[Reading]) -> Option<Pace> {
     };
     if (advanced - span).abs() <= margin(span, advanced) {
         // A margin of nearly the whole time confirms nothing.
-        return (margin(span, advanced) < 0.3 * span).then_some(Pace::Same);
+        return (margin(span, advanced) < 0.3 * span).then_some(ClockPace::Same);
     }
     if reference.is_continuous() {
-        return Some(Pace::Differs(span / advanced));
+        return Some(ClockPace::Differs(span / advanced));
     }
     const PARTS: usize = 3;
     let nearest = |part: usize| {
         let wanted = first.monotonic + span * part as f64 / PARTS as f64;
-        let far = |reading: &&Reading| (reading.monotonic - wanted).abs();
+        let far = |reading: &&ClockReading| (reading.monotonic - wanted).abs();
         readings.iter().min_by(|a, b| far(a).total_cmp(&far(b)))
     };
-    let bounds: Vec<&Reading> = (0..=PARTS).filter_map(nearest).collect();
+    let bounds: Vec<&ClockReading> = (0..=PARTS).filter_map(nearest).collect();
     let mut ratios: Vec<f64> = Vec::new();
     for part in bounds.windows(2) {
         let [from, to] = part else { return None };
@@ -246,7 +251,7 @@ fn pace(reference: Reference, readings: &[Reading]) -> Option<Pace> {
     }
     ratios.sort_by(f64::total_cmp);
     let is_one_way = ratios.iter().all(|ratio| *ratio < 1.0) || ratios.iter().all(|ratio| *ratio > 1.0);
-    ratios.get(PARTS / 2).filter(|_| is_one_way).map(|ratio| Pace::Differs(*ratio))
+    ratios.get(PARTS / 2).filter(|_| is_one_way).map(|ratio| ClockPace::Differs(*ratio))
 }
 
 #[cfg(test)]
@@ -254,12 +259,12 @@ mod tests {
     use super::*;
 
     /// Readings every `step` seconds; a part is its duration in s, the reference's rate and a step.
-    fn readings(step: f64, parts: &[(f64, f64, f64)]) -> Vec<Reading> {
-        let mut all = vec![Reading { monotonic: 0.0, reference: 1000.0 }];
+    fn readings(step: f64, parts: &[(f64, f64, f64)]) -> Vec<ClockReading> {
+        let mut all = vec![ClockReading { monotonic: 0.0, reference: 1000.0 }];
         for (seconds, rate, jump) in parts {
             let last = all.last().copied().unwrap();
             let count = (seconds / step) as usize;
-            all.extend((1..=count).map(|i| Reading {
+            all.extend((1..=count).map(|i| ClockReading {
                 monotonic: last.monotonic + i as f64 * step,
                 reference: last.reference + jump + i as f64 * step * rate,
             }));
@@ -270,9 +275,9 @@ mod tests {
     #[test]
     fn a_wrong_rate_shows_on_every_reference() {
         for factor in [0.1, 0.5, 2.0, 10.0] {
-            for reference in Reference::ALL {
+            for reference in ReferenceClock::ALL {
                 let readings = readings(0.5, &[(30.0, 1.0 / factor, 0.0)]);
-                let Some(Pace::Differs(ratio)) = pace(reference, &readings) else {
+                let Some(ClockPace::Differs(ratio)) = pace(reference, &readings) else {
                     panic!("{reference:?} {factor}")
                 };
                 assert!((ratio / factor - 1.0).abs() < 1e-9, "{reference:?} {factor} {ratio}");
@@ -285,33 +290,33 @@ mod tests {
         let step = readings(0.1, &[(1.0, 1.0, 0.0), (2.0, 1.0, 3600.0)]);
         let back = readings(0.1, &[(1.0, 1.0, 0.0), (2.0, 1.0, -3600.0)]);
         let slewed = readings(1.0, &[(60.0, 1.1, 0.0)]);
-        for reference in [Reference::Counter, Reference::Wall, Reference::Rtc] {
+        for reference in [ReferenceClock::Counter, ReferenceClock::Wall, ReferenceClock::Rtc] {
             assert_eq!(pace(reference, &step), None, "{reference:?}");
             assert_eq!(pace(reference, &back), None, "{reference:?}");
         }
         // A counter that restarts, and one that stands still.
         let anew = readings(0.1, &[(1.0, 1.0, 0.0), (1.0, 1.0, -1000.0), (1.0, 1.0, 0.0)]);
-        assert_eq!(pace(Reference::Counter, &anew), None);
-        assert_eq!(pace(Reference::Rtc, &readings(1.0, &[(60.0, 0.0, 0.0)])), None);
-        assert_eq!(pace(Reference::Rtc, &slewed), Some(Pace::Same));
+        assert_eq!(pace(ReferenceClock::Counter, &anew), None);
+        assert_eq!(pace(ReferenceClock::Rtc, &readings(1.0, &[(60.0, 0.0, 0.0)])), None);
+        assert_eq!(pace(ReferenceClock::Rtc, &slewed), Some(ClockPace::Same));
     }
 
     #[test]
     fn seconds_of_an_rtc_confirm_nothing_in_a_short_time() {
-        assert_eq!(pace(Reference::Rtc, &readings(1.0, &[(2.0, 1.0, 0.0)])), None);
-        assert_eq!(pace(Reference::Rtc, &readings(1.0, &[(20.0, 1.0, 0.0)])), Some(Pace::Same));
+        assert_eq!(pace(ReferenceClock::Rtc, &readings(1.0, &[(2.0, 1.0, 0.0)])), None);
+        assert_eq!(pace(ReferenceClock::Rtc, &readings(1.0, &[(20.0, 1.0, 0.0)])), Some(ClockPace::Same));
     }
 
     #[test]
     fn an_rtc_overrules_the_stated_rate_of_a_counter() {
         let same = readings(1.0, &[(30.0, 1.0, 0.0)]);
         let half = readings(1.0, &[(30.0, 0.5, 0.0)]);
-        let all = |counter: &Vec<Reading>, rtc: Vec<Reading>| {
+        let all = |counter: &Vec<ClockReading>, rtc: Vec<ClockReading>| {
             judge(&[same.clone(), counter.clone(), same.clone(), rtc])
         };
         assert_eq!(all(&half, same.clone()), None);
-        assert_eq!(all(&half, Vec::new()).map(|wrong| wrong.reference), Some(Reference::Counter));
-        assert_eq!(all(&same, half.clone()).map(|wrong| wrong.reference), Some(Reference::Rtc));
+        assert_eq!(all(&half, Vec::new()).map(|wrong| wrong.reference), Some(ReferenceClock::Counter));
+        assert_eq!(all(&same, half.clone()).map(|wrong| wrong.reference), Some(ReferenceClock::Rtc));
     }
 
     #[test]
@@ -321,6 +326,6 @@ mod tests {
             watch.look();
         }
         assert_eq!(watch.wrong_rate(), None);
-        assert!(watch.confirmed_by().contains(&Reference::Kernel));
+        assert!(watch.confirmed_by().contains(&ReferenceClock::Kernel));
     }
 }

@@ -6,8 +6,8 @@ mod cache;
 mod clock;
 mod cpuinfo;
 
-pub use cache::{Cache, CacheKind, EffectiveCache};
-pub use clock::Clock;
+pub use cache::{CacheKind, CpuCache, EffectiveCache};
+pub use clock::CpuClock;
 pub use cpuinfo::ArmId;
 pub(super) use cpuinfo::architecture as architecture_by_cpuinfo;
 
@@ -53,7 +53,7 @@ pub struct Cpu {
     /// Kinds of core if there are several (such as big.LITTLE), else empty.
     pub kinds: Vec<CoreKind>,
     /// Caches of the online CPUs, identical ones combined.
-    pub caches: Vec<Cache>,
+    pub caches: Vec<CpuCache>,
     /// Measured effective share of a last-level cache for one CPU, if measured for this run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effective_cache: Option<EffectiveCache>,
@@ -64,7 +64,7 @@ pub struct Cpu {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hidden_siblings: Vec<CpuSet>,
     /// Clock limits and policy.
-    pub clock: Clock,
+    pub clock: CpuClock,
     /// Raw CPUID (x86 only); empty if unread.
     #[serde(default, skip_serializing_if = "Cpuid::is_empty")]
     pub cpuid: Cpuid,
@@ -212,7 +212,7 @@ impl Cpu {
     }
 
     /// Returns the data or unified cache of this level used by `cpu`.
-    pub fn cache_of(&self, cpu: usize, level: u8) -> Option<&Cache> {
+    pub fn cache_of(&self, cpu: usize, level: u8) -> Option<&CpuCache> {
         self.caches.iter().find(|cache| cache.level == level && cache.holds_data() && cache.serves(cpu))
     }
 
@@ -262,7 +262,7 @@ impl Cpu {
             effective_cache: None,
             hidden_siblings: Vec::new(),
             capabilities: Vec::new(),
-            clock: Clock::discover(s, &allowed, info.model_name.as_deref()),
+            clock: CpuClock::discover(s, &allowed, info.model_name.as_deref()),
             threads: online.len(),
             model_name: info.model_name,
             vendor: info.vendor,
@@ -319,17 +319,17 @@ fn sys_cpu(id: usize) -> PathBuf {
 }
 
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-enum CoreKey<'a> {
+enum CoreIdentity<'a> {
     Siblings(&'a CpuSet),
     Numbers { package: u32, core: u32 },
 }
 
 /// Number of distinct cores, by siblings or else by package and core number.
 fn distinct_cores<'a>(cpus: impl Iterator<Item = &'a Logical>) -> Option<usize> {
-    let cores: Option<BTreeSet<CoreKey<'_>>> = cpus
+    let cores: Option<BTreeSet<CoreIdentity<'_>>> = cpus
         .map(|cpu| match cpu.siblings.is_empty() {
-            false => Some(CoreKey::Siblings(&cpu.siblings)),
-            true => Some(CoreKey::Numbers { package: cpu.package?, core: cpu.core? }),
+            false => Some(CoreIdentity::Siblings(&cpu.siblings)),
+            true => Some(CoreIdentity::Numbers { package: cpu.package?, core: cpu.core? }),
         })
         .collect();
     cores.map(|set| set.len()).filter(|&n| n > 0)

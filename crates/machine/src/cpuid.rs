@@ -35,7 +35,7 @@ pub struct Leaf {
 
 /// CPUID of a group of CPUs with identical results.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Answers {
+pub struct CpuidLeaves {
     /// The queried CPUs of the group.
     pub cpus: CpuSet,
     /// Results in the order of leaves.
@@ -45,9 +45,9 @@ pub struct Answers {
 /// CPUID of a machine: one entry per group of identical CPUs. Not every CPU need be queried.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Cpuid(pub Vec<Answers>);
+pub struct Cpuid(pub Vec<CpuidLeaves>);
 
-impl Answers {
+impl CpuidLeaves {
     /// Returns the registers of a leaf, if it was queried.
     pub fn get(&self, leaf: u32, subleaf: u32) -> Option<[u32; 4]> {
         self.leaves.iter().find(|l| (l.leaf, l.subleaf) == (leaf, subleaf)).map(|l| l.registers)
@@ -56,7 +56,7 @@ impl Answers {
 
 impl Cpuid {
     /// Returns the CPUID of `cpu`: its own, or the only group's if all cores are identical.
-    pub fn of(&self, cpu: usize) -> Option<&Answers> {
+    pub fn of(&self, cpu: usize) -> Option<&CpuidLeaves> {
         match self.0.as_slice() {
             [only] if !only.is_hybrid() => Some(only),
             several => several.iter().find(|answers| answers.cpus.contains(cpu)),
@@ -98,7 +98,7 @@ impl Cpuid {
         let Some(first) = allowed.first() else { return Self::default() };
         let mut found = Self::default();
         found.add(first, on(first));
-        if found.of(first).is_some_and(Answers::is_hybrid) {
+        if found.of(first).is_some_and(CpuidLeaves::is_hybrid) {
             for cpu in allowed.iter().skip(1) {
                 found.add(cpu, on(cpu));
             }
@@ -113,7 +113,7 @@ impl Cpuid {
         let is_full = self.0.len() >= MOST_KINDS;
         match self.0.iter_mut().find(|answers| answers.leaves == leaves) {
             Some(alike) => alike.cpus.insert(cpu),
-            None if !is_full => self.0.push(Answers { cpus: CpuSet::single(cpu), leaves }),
+            None if !is_full => self.0.push(CpuidLeaves { cpus: CpuSet::single(cpu), leaves }),
             None => {}
         }
     }

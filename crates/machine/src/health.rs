@@ -1,5 +1,5 @@
 //! Health of the hardware: wear, temperature, throttling and faults. [`Health::read`] reads
-//! everything, once per stored run; a [`Probe`] reads counters cheaply around a case. Values that
+//! everything, once per stored run; a [`CounterFiles`] reads counters cheaply around a case. Values that
 //! only root may read are listed in [`Health::missing`].
 
 mod counters;
@@ -9,10 +9,10 @@ mod link;
 mod sensor;
 mod smart;
 
-pub use counters::{Controller, Counters, HealthChange, Interface, Probe, Throttled};
+pub use counters::{Controller, CounterFiles, HealthChange, HealthCounters, Interface, Throttled};
 pub use energy::{Energy, Zone, used};
-pub use fault::Fault;
-pub use link::{Pace, PcieLink};
+pub use fault::HardwareFault;
+pub use link::{LinkPace, PcieLink};
 pub use sensor::Sensor;
 pub(crate) use smart::pages as smart_pages;
 pub use smart::{Drive, Smart};
@@ -45,8 +45,8 @@ pub struct Health {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drives: Vec<Drive>,
     /// Event counters since boot.
-    #[serde(default, skip_serializing_if = "Counters::is_empty")]
-    pub counters: Counters,
+    #[serde(default, skip_serializing_if = "HealthCounters::is_empty")]
+    pub counters: HealthCounters,
     /// Descriptions of existing values that this user may not read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
@@ -61,7 +61,7 @@ impl Health {
     /// Reads everything below `root`, without opening files for writing; queries live NVMe
     /// controllers for their SMART log page, if permitted.
     pub fn read(root: &Root) -> Self {
-        let probe = Probe::whole(root);
+        let probe = CounterFiles::whole(root);
         let mut missing: Vec<String> = probe.missing().map(str::to_owned).into_iter().collect();
         let (drives, refused) = smart::drives(root);
         missing.extend(refused.map(str::to_owned));
@@ -82,7 +82,7 @@ impl Health {
     }
 
     /// Returns the hardware faults, the most severe first.
-    pub fn faults(&self) -> Vec<Fault> {
+    pub fn faults(&self) -> Vec<HardwareFault> {
         fault::of(self)
     }
 

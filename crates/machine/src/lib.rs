@@ -31,9 +31,9 @@ pub use disk::Disk;
 pub use health::Health;
 pub use memory::Memory;
 pub use network::Nic;
-pub use processes::{Busy, Others, Processes};
+pub use processes::{BusyProcess, Others, Processes};
 pub use root::Root;
-pub use state::{Change, Snapshot, State, Watch};
+pub use state::{MachineState, StateChange, StateSnapshot, StateWatch};
 pub use storage::{Storage, storage_behind};
 pub use virtualisation::Virtualisation;
 
@@ -65,9 +65,9 @@ pub struct Machine {
     /// Hypervisor and container.
     pub virtualisation: Virtualisation,
     /// Activity of the machine at discovery.
-    pub state: State,
+    pub state: MachineState,
     /// Facts that could not be determined.
-    pub unknown: Vec<Unknown>,
+    pub unknown: Vec<UnknownFact>,
 }
 
 /// The running kernel.
@@ -83,7 +83,7 @@ pub struct Kernel {
 
 /// A fact that could not be determined.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Unknown {
+pub struct UnknownFact {
     /// Path of the fact in [`Machine`]: `cpu.clock.max_hz`, `network.eth0.speed`.
     pub what: String,
     /// Reason in one line.
@@ -106,13 +106,13 @@ impl Machine {
             storage: None,
             network: network::discover(s),
             virtualisation: Virtualisation::discover(s, &cpu),
-            state: State::default(),
+            state: MachineState::default(),
             unknown: Vec::new(),
             kernel,
             cpu,
         };
-        let snapshot = Watch::new(root).snapshot();
-        machine.state = State::discover(s, &snapshot, &machine.cpu);
+        let snapshot = StateWatch::new(root).snapshot();
+        machine.state = MachineState::discover(s, &snapshot, &machine.cpu);
         machine.id = fingerprint::of(&machine);
         machine.unknown = survey.unknown;
         machine
@@ -190,7 +190,7 @@ impl Kernel {
 
 pub(crate) struct Survey<'a> {
     pub(crate) root: &'a Root,
-    pub(crate) unknown: Vec<Unknown>,
+    pub(crate) unknown: Vec<UnknownFact>,
 }
 
 /// Most reasons kept: enough to recognize a machine of garbage.
@@ -204,7 +204,7 @@ impl<'a> Survey<'a> {
     pub(crate) fn note(&mut self, what: &str, why: impl Display) {
         let (what, why) = (plimsoll_units::text::shown(what), plimsoll_units::text::shown(&why.to_string()));
         if self.unknown.len() < MAX_UNKNOWN && !self.unknown.iter().any(|known| known.what == what) {
-            self.unknown.push(Unknown { what, why });
+            self.unknown.push(UnknownFact { what, why });
         }
     }
 

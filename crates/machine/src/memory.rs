@@ -37,7 +37,7 @@ pub struct Memory {
     /// Size of a transparent huge page in bytes.
     pub transparent_huge_page_bytes: Option<u64>,
     /// NUMA nodes; a node may lack memory or CPUs.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<NumaNode>,
     /// Memory modules described by the firmware.
     pub modules: Option<Vec<Module>>,
 }
@@ -55,7 +55,7 @@ pub struct HugePages {
 
 /// A NUMA node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Node {
+pub struct NumaNode {
     /// The kernel's number.
     pub id: usize,
     /// Online CPUs of the node.
@@ -73,7 +73,7 @@ pub struct Node {
 
 impl Memory {
     /// Returns the node of `cpu`.
-    pub fn node_of(&self, cpu: usize) -> Option<&Node> {
+    pub fn node_of(&self, cpu: usize) -> Option<&NumaNode> {
         self.nodes.iter().find(|node| node.cpus.contains(cpu))
     }
 
@@ -158,7 +158,7 @@ fn huge_pages(root: &Root, dir: &Path, names: &[String]) -> Vec<HugePages> {
     pools
 }
 
-fn nodes(s: &mut Survey) -> Vec<Node> {
+fn nodes(s: &mut Survey) -> Vec<NumaNode> {
     const NODES: &str = "sys/devices/system/node";
     let found = s.root.names(NODES);
     let names = s.keep("memory.nodes", found).unwrap_or_default();
@@ -175,7 +175,7 @@ fn nodes(s: &mut Survey) -> Vec<Node> {
 
 /// Gives a single node all memory: its count is short while the kernel initializes memory in the
 /// background (seen on Linux 6.18: 4.46 of 126 GiB).
-fn only_node_has_all(mut nodes: Vec<Node>, total: Option<u64>, available: Option<u64>) -> Vec<Node> {
+fn only_node_has_all(mut nodes: Vec<NumaNode>, total: Option<u64>, available: Option<u64>) -> Vec<NumaNode> {
     if let [only] = nodes.as_mut_slice() {
         // Option orders None first.
         only.total_bytes = only.total_bytes.max(total);
@@ -184,7 +184,7 @@ fn only_node_has_all(mut nodes: Vec<Node>, total: Option<u64>, available: Option
     nodes
 }
 
-fn node(s: &mut Survey, id: usize, ids: &[usize], dir: &Path) -> Node {
+fn node(s: &mut Survey, id: usize, ids: &[usize], dir: &Path) -> NumaNode {
     let what = |part: &str| format!("memory.nodes.{id}.{part}");
     let cpus = s.root.parse::<CpuSet>(dir.join("cpulist"), "a CPU list");
     let meminfo = dir.join("meminfo");
@@ -206,7 +206,7 @@ fn node(s: &mut Survey, id: usize, ids: &[usize], dir: &Path) -> Node {
     let pools = dir.join("hugepages");
     // A kernel without such pages lacks the directory.
     let names = s.root.names(&pools).unwrap_or_default();
-    Node {
+    NumaNode {
         id,
         huge_pages: huge_pages(s.root, &pools, &names),
         cpus: s.keep(&what("cpus"), cpus).unwrap_or_default(),

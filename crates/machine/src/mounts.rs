@@ -96,7 +96,7 @@ pub fn read(root: &Root) -> Result<Vec<Mount>, ReadError> {
 
 /// Mounts of one mount namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Table {
+pub struct MountTable {
     /// Process or thread in the namespace; `None` for this program's own.
     pub process: Option<u32>,
     /// Mounts in the order of the table.
@@ -107,14 +107,14 @@ pub struct Table {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tables {
     /// One table per namespace.
-    pub all: Vec<Table>,
+    pub all: Vec<MountTable>,
     /// Number of processes whose namespace this user may not examine.
     pub unseen: usize,
 }
 
 /// Reads the mount tables of all namespaces. Fails if this process's own table cannot be read.
 pub fn everywhere(root: &Root) -> Result<Tables, ReadError> {
-    let mut all = vec![Table { process: None, mounts: read(root)? }];
+    let mut all = vec![MountTable { process: None, mounts: read(root)? }];
     let mut seen: HashSet<PathBuf> = root.link_text("proc/self/ns/mnt").into_iter().collect();
     let mut unseen = HashSet::new();
     let threads = |process| root.threads(process).into_iter().map(move |thread| (process, thread));
@@ -125,7 +125,7 @@ pub fn everywhere(root: &Root) -> Result<Tables, ReadError> {
             Ok(namespace) => match root.bytes(Path::new(&of("mountinfo")), MOUNTS_CAP) {
                 Ok(bytes) => {
                     seen.insert(namespace);
-                    all.push(Table { process: Some(thread), mounts: parse(&bytes) });
+                    all.push(MountTable { process: Some(thread), mounts: parse(&bytes) });
                 }
                 Err(ReadError::TooLong { .. }) => {
                     // The table of the next process is as long and is not read.

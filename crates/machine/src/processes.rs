@@ -15,13 +15,13 @@ const MAX_PROCESS_NAME_CHARACTERS: usize = 24;
 pub struct Processes {
     at: Instant,
     /// Processes by ID.
-    all: BTreeMap<u32, Process>,
+    all: BTreeMap<u32, ProcessFacts>,
     /// Busy ticks of all CPUs, without steal.
     busy: Option<u64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Process {
+struct ProcessFacts {
     name: String,
     parent: u32,
     /// Start in ticks since boot, because IDs are reused.
@@ -38,12 +38,12 @@ pub struct Others {
     /// Mean number of CPUs busy with other processes.
     pub cpus: f64,
     /// Process with the highest usage; `None` if invisible, as in a container.
-    pub most: Option<Busy>,
+    pub most: Option<BusyProcess>,
 }
 
 /// CPU usage of a process.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Busy {
+pub struct BusyProcess {
     /// Process ID.
     pub id: u32,
     /// Sanitised name.
@@ -89,12 +89,12 @@ impl Processes {
         let unseen = all.map_or(0.0, |all| all.saturating_sub(ours) as f64 / whole);
         let most = most.filter(|(used, _)| *used > 0).and_then(|(used, id)| {
             let name = later.all.get(&id)?.name.clone();
-            Some(Busy { id, name, cpus: used as f64 / whole })
+            Some(BusyProcess { id, name, cpus: used as f64 / whole })
         });
         Others { cpus: seen.max(unseen), most }
     }
 
-    fn used(&self, id: u32, now: &Process) -> u64 {
+    fn used(&self, id: u32, now: &ProcessFacts) -> u64 {
         let before = self.all.get(&id).filter(|before| before.began == now.began);
         now.ticks.saturating_sub(before.map_or(0, |before| before.ticks))
     }
@@ -120,13 +120,13 @@ pub fn began(root: &Root, id: u32) -> Option<u64> {
 }
 
 /// Parses fields 2, 4, 14-17 and 22 of `4711 (a name) S 1 …` (proc_pid_stat(5)).
-fn process(text: &str) -> Option<Process> {
+fn process(text: &str) -> Option<ProcessFacts> {
     let (open, close) = (text.find('(')?, text.rfind(')')?);
     let name = text.get(open + 1..close)?;
     let fields: Vec<&str> = text.get(close + 1..)?.split_ascii_whitespace().collect();
     // The third field of the file is the first here.
     let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
-    Some(Process {
+    Some(ProcessFacts {
         name: shown_within(name, MAX_PROCESS_NAME_CHARACTERS),
         parent: u32::try_from(number(4)?).ok()?,
         began: number(22)?,
@@ -177,7 +177,7 @@ mod tests {
             1400,
         );
         let others = before.until(&after, 10, 100);
-        assert_eq!(others.most, Some(Busy { id: 20, name: "hog".to_owned(), cpus: 0.95 }));
+        assert_eq!(others.most, Some(BusyProcess { id: 20, name: "hog".to_owned(), cpus: 0.95 }));
         // 400 ticks were busy, 200 of them ours.
         assert_eq!(others.cpus, 1.0);
     }

@@ -12,7 +12,7 @@ use std::path::{Component, Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
-use super::tree::{Found, Tree};
+use super::tree::{FoundEntry, Tree};
 
 /// Largest size of a file in bytes.
 pub const FILE_CAP: u64 = 1 << 20;
@@ -25,17 +25,17 @@ const NAMES_CAP: usize = 16_384;
 
 /// The directory with `sys` and `proc` from which discovery reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Root(Files);
+pub struct Root(RootFiles);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Files {
+enum RootFiles {
     Below(PathBuf),
     Memory(Arc<Tree>),
 }
 
-enum Place<'a> {
+enum RootPath<'a> {
     Disk(PathBuf),
-    Memory(Found<'a>),
+    Memory(FoundEntry<'a>),
 }
 
 /// Reason why a file was not read. Paths are those on the machine, sanitised.
@@ -81,40 +81,40 @@ pub enum ReadError {
 impl Root {
     /// Returns the live machine.
     pub fn live() -> Self {
-        Self(Files::Below(PathBuf::from("/")))
+        Self(RootFiles::Below(PathBuf::from("/")))
     }
 
     /// Returns a saved tree below `path`.
     pub fn at(path: impl Into<PathBuf>) -> Self {
         let path = path.into();
         // Links are resolved against the canonical root; a missing root has no files.
-        Self(Files::Below(path.canonicalize().unwrap_or(path)))
+        Self(RootFiles::Below(path.canonicalize().unwrap_or(path)))
     }
 
     pub(super) fn in_memory(tree: Tree) -> Self {
-        Self(Files::Memory(Arc::new(tree)))
+        Self(RootFiles::Memory(Arc::new(tree)))
     }
 
     /// Returns whether this is the live machine, so that system calls refer to the same machine.
     pub fn is_live(&self) -> bool {
-        matches!(&self.0, Files::Below(root) if root == Path::new("/"))
+        matches!(&self.0, RootFiles::Below(root) if root == Path::new("/"))
     }
 
     /// Path on disk without following links; `None` for a tree in memory.
     fn on_disk(&self, path: &Path) -> Option<PathBuf> {
         match &self.0 {
-            Files::Below(root) => Some(root.join(below(path))),
-            Files::Memory(_) => None,
+            RootFiles::Below(root) => Some(root.join(below(path))),
+            RootFiles::Memory(_) => None,
         }
     }
 
     /// Resolves a path. Links of a saved tree, which is untrusted, must not leave it.
-    fn find(&self, path: &Path) -> Result<Place<'_>, ReadError> {
+    fn find(&self, path: &Path) -> Result<RootPath<'_>, ReadError> {
         match &self.0 {
-            Files::Below(root) if self.is_live() => Ok(Place::Disk(root.join(below(path)))),
-            Files::Below(root) => self.resolve(path).map(|real| Place::Disk(root.join(below(&real)))),
-            Files::Memory(tree) => match tree.find(&below(path)) {
-                Ok((_, found)) => Ok(Place::Memory(found)),
+            RootFiles::Below(root) if self.is_live() => Ok(RootPath::Disk(root.join(below(path)))),
+            RootFiles::Below(root) => self.resolve(path).map(|real| RootPath::Disk(root.join(below(&real)))),
+            RootFiles::Memory(tree) => match tree.find(&below(path)) {
+                Ok((_, found)) => Ok(RootPath::Memory(found)),
                 Err(e) => Err(failure(path, &e)),
             },
         }
@@ -144,12 +144,12 @@ impl Root {
     pub fn part(&self, path: &Path, start: u64, cap: u64) -> Result<Vec<u8>, ReadError> {
         let failed = |error: io::Error| failure(path, &error);
         let place = match self.find(path)? {
-            Place::Disk(place) => place,
-            Place::Memory(Found::File(bytes)) => {
+            RootPath::Disk(place) => place,
+            RootPath::Memory(FoundEntry::File(bytes)) => {
                 let [start, cap] = [start, cap].map(|n| usize::try_from(n).unwrap_or(usize::MAX));
                 return Ok(bytes.iter().skip(start).take(cap).copied().collect());
             }
-            Place::Memory(Found::Directory(_)) => return Err(ReadError::NotAFile(name_of(path))),
+            RootPath::Memory(FoundEntry::Directory(_)) => return Err(ReadError::NotAFile(name_of(path))),
         };
         // Non-blocking, so that a FIFO in an untrusted tree cannot block.
         let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
@@ -189,14 +189,14 @@ impl Root {
 
     fn entries(&self, path: &Path, most: usize) -> Result<Vec<OsString>, ReadError> {
         match self.find(path)? {
-            Place::Disk(place) => {
+            RootPath::Disk(place) => {
                 let entries = fs::read_dir(place).map_err(|e| failure(path, &e))?;
                 Ok(entries.take(most).filter_map(|entry| Some(entry.ok()?.file_name())).collect())
             }
-            Place::Memory(Found::Directory(tree)) => {
+            RootPath::Memory(FoundEntry::Directory(tree)) => {
                 Ok(tree.names().take(most).map(std::ffi::OsStr::to_owned).collect())
             }
-            Place::Memory(Found::File(_)) => Err(failure(path, &ErrorKind::NotADirectory.into())),
+            RootPath::Memory(FoundEntry::File(_)) => Err(failure(path, &ErrorKind::NotADirectory.into())),
         }
     }
 
@@ -225,11 +225,11 @@ impl Root {
     pub fn resolve(&self, path: impl AsRef<Path>) -> Result<PathBuf, ReadError> {
         let path = path.as_ref();
         let resolved = match &self.0 {
-            Files::Below(root) => root.join(below(path)).canonicalize().and_then(|real| {
+            RootFiles::Below(root) => root.join(below(path)).canonicalize().and_then(|real| {
                 let inside = real.strip_prefix(root).map(Path::to_owned);
                 inside.map_err(|_| io::Error::other(LEAVES))
             }),
-            Files::Memory(tree) => tree.find(&below(path)).map(|(real, _)| real),
+            RootFiles::Memory(tree) => tree.find(&below(path)).map(|(real, _)| real),
         };
         Ok(Path::new("/").join(resolved.map_err(|e| failure(path, &e))?))
     }
@@ -263,8 +263,8 @@ impl Root {
     pub fn link_text(&self, path: impl AsRef<Path>) -> Result<PathBuf, ReadError> {
         let path = path.as_ref();
         let text = match &self.0 {
-            Files::Below(root) => fs::read_link(root.join(below(path))),
-            Files::Memory(tree) => tree.link_text(&below(path)).map(Path::to_owned),
+            RootFiles::Below(root) => fs::read_link(root.join(below(path))),
+            RootFiles::Memory(tree) => tree.link_text(&below(path)).map(Path::to_owned),
         };
         text.map_err(|e| failure(path, &e))
     }
@@ -272,8 +272,8 @@ impl Root {
     /// Returns whether the path exists, links followed.
     pub fn exists(&self, path: impl AsRef<Path>) -> bool {
         match self.find(path.as_ref()) {
-            Ok(Place::Disk(place)) => place.exists(),
-            Ok(Place::Memory(_)) => true,
+            Ok(RootPath::Disk(place)) => place.exists(),
+            Ok(RootPath::Memory(_)) => true,
             Err(_) => false,
         }
     }

@@ -133,13 +133,13 @@ const MARKS: [&str; 2] = [".dockerenv", "run/.containerenv"];
 const BUSES: [&str; 2] = ["sys/bus/vmbus/devices", "sys/bus/xen/devices"];
 
 #[derive(Debug, Default)]
-struct Content {
+struct SavedContent {
     files: BTreeMap<PathBuf, Vec<u8>>,
     /// Links with their targets below the root.
     links: BTreeMap<PathBuf, PathBuf>,
 }
 
-impl Content {
+impl SavedContent {
     fn file(&mut self, path: impl AsRef<Path>, bytes: Vec<u8>) {
         self.files.insert(below(path.as_ref()), bytes);
     }
@@ -174,8 +174,8 @@ fn below(path: &Path) -> PathBuf {
     path.strip_prefix("/").unwrap_or(path).to_owned()
 }
 
-fn content(root: &Root, machine: &Machine) -> Content {
-    let mut content = Content::default();
+fn content(root: &Root, machine: &Machine) -> SavedContent {
+    let mut content = SavedContent::default();
     for pattern in SAVED {
         let mut places = vec![PathBuf::new()];
         for part in pattern.split('/') {
@@ -204,7 +204,7 @@ fn content(root: &Root, machine: &Machine) -> Content {
         content.file(cpuid::CPUID_FILE, cpuid::write(&machine.cpu.cpuid).into_bytes());
     }
     environment(root, machine, &mut content);
-    let mut names = rename::Names::default();
+    let mut names = rename::NumberedNames::default();
     groups::add(root, &mut names, &mut content);
     disks::add(root, machine, &mut names, &mut content);
     health::add(root, &mut names, &mut content);
@@ -212,7 +212,7 @@ fn content(root: &Root, machine: &Machine) -> Content {
 }
 
 /// Adds the environment: marks of containers and hypervisors, instance type, load and CPU times.
-fn environment(root: &Root, machine: &Machine, content: &mut Content) {
+fn environment(root: &Root, machine: &Machine, content: &mut SavedContent) {
     for mark in MARKS.into_iter().filter(|mark| root.exists(mark)) {
         content.file(mark, Vec::new());
     }

@@ -1,9 +1,9 @@
-//! Activity of the machine: a [`Snapshot`] takes a few small reads, two around a case give a
-//! [`Change`], and a [`State`] is the storable snapshot at discovery.
+//! Activity of the machine: a [`StateSnapshot`] takes a few small reads, two around a case give a
+//! [`StateChange`], and a [`MachineState`] is the storable snapshot at discovery.
 
 mod change;
 
-pub use change::Change;
+pub use change::StateChange;
 
 use super::cgroup::{self, Throttling};
 use super::root::{ReadError, Root, garbled};
@@ -15,9 +15,9 @@ use std::time::Instant;
 
 /// Activity of the machine at discovery.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct State {
+pub struct MachineState {
     /// Load averages.
-    pub load: Option<Load>,
+    pub load: Option<LoadAverage>,
     /// Share of the time since boot stolen from the allowed CPUs, 0 to 1.
     pub steal_since_boot: Option<f64>,
     /// Shares of the last 10 s with a stall.
@@ -28,7 +28,7 @@ pub struct State {
 
 /// Mean number of runnable or disk-waiting threads (proc_loadavg(5)).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Load {
+pub struct LoadAverage {
     /// Over 1 minute.
     pub minute_1: f64,
     /// Over 5 minutes.
@@ -50,16 +50,16 @@ pub struct Pressure {
 
 /// Located counters, for cheap snapshots.
 #[derive(Debug, Clone)]
-pub struct Watch {
+pub struct StateWatch {
     root: Root,
     groups: Option<cgroup::Groups>,
 }
 
 /// Counters at one moment.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Snapshot {
+pub struct StateSnapshot {
     at: Instant,
-    load: Option<Load>,
+    load: Option<LoadAverage>,
     times: BTreeMap<usize, CpuTime>,
     stalls: [Option<Stall>; 3],
     throttling: Option<Throttling>,
@@ -80,10 +80,10 @@ struct Stall {
     total_us: u64,
 }
 
-/// Pressure files, in the order of [`Snapshot::stalls`].
+/// Pressure files, in the order of [`StateSnapshot::stalls`].
 const PRESSURE: [&str; 3] = ["proc/pressure/cpu", "proc/pressure/memory", "proc/pressure/io"];
 
-impl Watch {
+impl StateWatch {
     /// Locates this process's control groups.
     pub fn new(root: &Root) -> Self {
         Self { root: root.clone(), groups: cgroup::cpu_groups(root) }
@@ -100,9 +100,9 @@ impl Watch {
     }
 
     /// Reads the counters.
-    pub fn snapshot(&self) -> Snapshot {
+    pub fn snapshot(&self) -> StateSnapshot {
         let root = &self.root;
-        Snapshot {
+        StateSnapshot {
             at: Instant::now(),
             load: load(root).ok(),
             times: cpu_times(root),
@@ -113,7 +113,7 @@ impl Watch {
     }
 }
 
-impl Snapshot {
+impl StateSnapshot {
     /// Returns the share of the time since boot stolen from `cpus`.
     pub fn steal_since_boot(&self, cpus: &CpuSet) -> Option<f64> {
         let mut sum = CpuTime::default();
@@ -131,8 +131,8 @@ impl Snapshot {
     }
 }
 
-impl State {
-    pub(super) fn discover(s: &mut Survey, snapshot: &Snapshot, cpu: &Cpu) -> Self {
+impl MachineState {
+    pub(super) fn discover(s: &mut Survey, snapshot: &StateSnapshot, cpu: &Cpu) -> Self {
         if snapshot.load.is_none() {
             let why = load(s.root).err().map_or_else(String::new, |e| e.to_string());
             s.note("state.load", why);
@@ -160,13 +160,15 @@ fn share(part: u64, whole: u64) -> Option<f64> {
 }
 
 /// Parses `0.89 0.43 0.24 2/105 9765`.
-fn load(root: &Root) -> Result<Load, ReadError> {
+fn load(root: &Root) -> Result<LoadAverage, ReadError> {
     const LOADAVG: &str = "proc/loadavg";
     let text = root.text(LOADAVG)?;
     let mut numbers =
         text.split(' ').map_while(|n| n.parse::<f64>().ok().filter(|n| n.is_finite() && *n >= 0.0));
     match (numbers.next(), numbers.next(), numbers.next()) {
-        (Some(minute_1), Some(minutes_5), Some(minutes_15)) => Ok(Load { minute_1, minutes_5, minutes_15 }),
+        (Some(minute_1), Some(minutes_5), Some(minutes_15)) => {
+            Ok(LoadAverage { minute_1, minutes_5, minutes_15 })
+        }
         _ => Err(garbled(LOADAVG, &text, "three load averages")),
     }
 }

@@ -3,7 +3,7 @@
 use super::disk::{Disk, DiskKind, place_of};
 use super::mounts::{self, DeviceNumber, Mount};
 use super::root::{ReadError, Root};
-use super::{Survey, Unknown};
+use super::{Survey, UnknownFact};
 use plimsoll_units::text::{shown, shown_bytes};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
@@ -21,7 +21,7 @@ pub struct Storage {
     /// The requested path without links.
     pub path: String,
     /// File system of the path; `None` for a block device.
-    pub file_system: Option<FileSystem>,
+    pub file_system: Option<MountedFileSystem>,
     /// Block device of the file system (or the path itself), possibly a partition.
     pub device: Option<String>,
     /// Number of the device.
@@ -30,11 +30,11 @@ pub struct Storage {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub members: Vec<Member>,
     /// Devices between the file system and the disks, top down.
-    pub layers: Vec<Layer>,
+    pub layers: Vec<DeviceLayer>,
     /// Distinct disks at the bottom; empty for memory, network and stacked file systems.
     pub disks: Vec<Disk>,
     /// Facts that could not be determined.
-    pub unknown: Vec<Unknown>,
+    pub unknown: Vec<UnknownFact>,
 }
 
 /// A device of a multi-device file system.
@@ -48,7 +48,7 @@ pub struct Member {
 
 /// A device composed of other devices.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Layer {
+pub struct DeviceLayer {
     /// The kernel's name: `dm-0`, `md127`, `loop3`.
     pub name: String,
     /// Kind of device.
@@ -60,7 +60,7 @@ pub struct Layer {
     pub medium: Option<Medium>,
 }
 
-impl Layer {
+impl DeviceLayer {
     /// Makes a layer on the devices below it.
     pub fn new(name: &str, kind: DiskKind) -> Self {
         Self { name: name.to_owned(), kind, detail: None, medium: None }
@@ -69,7 +69,7 @@ impl Layer {
 
 /// A mounted file system.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FileSystem {
+pub struct MountedFileSystem {
     /// Type: `ext4`, `xfs`, `tmpfs`, `nfs4` …
     pub fs_type: String,
     /// Mount point.
@@ -82,7 +82,7 @@ pub struct FileSystem {
     pub medium: Medium,
 }
 
-impl FileSystem {
+impl MountedFileSystem {
     /// Returns whether a process (FUSE) or a guest's host serves it, possibly from memory.
     pub fn is_served(&self) -> bool {
         let kind = self.fs_type.as_str();
@@ -140,7 +140,7 @@ const BCACHEFS: &str = "bcachefs";
 pub fn storage_behind(root: &Root, path: &Path) -> Storage {
     let mut survey = Survey::new(root);
     let mut storage = Storage { path: show(path), ..Storage::default() };
-    match Place::of(root, path) {
+    match StoragePath::of(root, path) {
         Ok(place) => storage.look(&mut survey, &place),
         Err(why) => survey.note("storage.path", why),
     }
@@ -148,7 +148,7 @@ pub fn storage_behind(root: &Root, path: &Path) -> Storage {
     storage
 }
 
-struct Place {
+struct StoragePath {
     path: PathBuf,
     /// Device of the path's file system; `None` in a saved tree.
     of_file_system: Option<DeviceNumber>,
@@ -156,7 +156,7 @@ struct Place {
     itself: Option<DeviceNumber>,
 }
 
-impl Place {
+impl StoragePath {
     fn of(root: &Root, path: &Path) -> Result<Self, ReadError> {
         if !root.is_live() {
             return Ok(Self { path: path.into(), of_file_system: None, itself: None });
@@ -186,7 +186,7 @@ impl Storage {
         }
     }
 
-    fn look(&mut self, s: &mut Survey, place: &Place) {
+    fn look(&mut self, s: &mut Survey, place: &StoragePath) {
         self.path = show(&place.path);
         if let Some(device) = place.itself {
             return self.follow(s, place_of(s.root, device));
@@ -203,7 +203,7 @@ impl Storage {
             return;
         };
         let medium = Medium::of_mount(s.root, &mounts, mount);
-        self.file_system = Some(FileSystem {
+        self.file_system = Some(MountedFileSystem {
             fs_type: mount.fs_type.clone(),
             mount_point: show(&mount.point),
             source: show(&mount.source),
@@ -295,19 +295,19 @@ impl Storage {
             DiskKind::Loop => behind_loop(s, place),
             _ => slaves(s, place),
         };
-        self.layers.push(Layer { name: disk.name, kind: disk.kind, ..layer });
+        self.layers.push(DeviceLayer { name: disk.name, kind: disk.kind, ..layer });
         below
     }
 }
 
 /// Layer of a loop device with file and medium, and the device below.
-fn behind_loop(s: &mut Survey, place: &Path) -> (Layer, Vec<PathBuf>) {
-    let layer = Layer::new("", DiskKind::Loop);
+fn behind_loop(s: &mut Survey, place: &Path) -> (DeviceLayer, Vec<PathBuf>) {
+    let layer = DeviceLayer::new("", DiskKind::Loop);
     let found = s.root.bytes(&place.join("loop/backing_file"), super::root::FILE_CAP);
     let Some(bytes) = s.keep("storage.loop", found) else { return (layer, Vec::new()) };
     let bytes = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
     let file = Path::new(OsStr::from_bytes(bytes));
-    let found = Place::of(s.root, file).and_then(|file_place| {
+    let found = StoragePath::of(s.root, file).and_then(|file_place| {
         let mounts = mounts::read(s.root)?;
         let missing = || ReadError::Missing(show(file));
         let mount = mounts::mount_of(&mounts, &file_place.path).ok_or_else(missing)?;
@@ -317,11 +317,11 @@ fn behind_loop(s: &mut Survey, place: &Path) -> (Layer, Vec<PathBuf>) {
         }
     });
     let (medium, below) = s.keep("storage.loop", found).unwrap_or_default();
-    (Layer { detail: Some(shown_bytes(bytes)), medium, ..layer }, below.into_iter().collect())
+    (DeviceLayer { detail: Some(shown_bytes(bytes)), medium, ..layer }, below.into_iter().collect())
 }
 
 /// Layer of a device-mapper or RAID device, and the devices below.
-fn slaves(s: &mut Survey, place: &Path) -> (Layer, Vec<PathBuf>) {
+fn slaves(s: &mut Survey, place: &Path) -> (DeviceLayer, Vec<PathBuf>) {
     let line = |name: &str| s.root.line(place.join(name)).ok();
     // The UUID starts with the type, "LVM-…"; the rest identifies the volume and stays private.
     let uuid = line("dm/uuid");
@@ -343,11 +343,11 @@ fn slaves(s: &mut Survey, place: &Path) -> (Layer, Vec<PathBuf>) {
     if below.is_empty() {
         s.note("storage.disks", format_args!("{} names no device below it", show(&dir)));
     }
-    (Layer { detail, ..Layer::new("", DiskKind::DeviceMapper) }, below)
+    (DeviceLayer { detail, ..DeviceLayer::new("", DiskKind::DeviceMapper) }, below)
 }
 
 /// Sysfs directory of a file system's device, by number or (btrfs, ZFS, bcachefs) by mount source.
-fn device_of(root: &Root, place: &Place, mount: &Mount) -> Result<PathBuf, ReadError> {
+fn device_of(root: &Root, place: &StoragePath, mount: &Mount) -> Result<PathBuf, ReadError> {
     let number = place.of_file_system.unwrap_or(mount.device);
     if number.major != 0 {
         return place_of(root, number);

@@ -16,10 +16,10 @@ const MAX_LINKS: usize = 40;
 const MAX_PATH: usize = 1024;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Tree(BTreeMap<OsString, Node>);
+pub(super) struct Tree(BTreeMap<OsString, TreeEntry>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Node {
+pub(super) enum TreeEntry {
     Directory(Tree),
     File(Vec<u8>),
     Link(PathBuf),
@@ -38,8 +38,8 @@ pub(super) enum Misplaced {
 impl Tree {
     /// Adds an entry and missing parent directories; returns the number of new entries. Fails if it
     /// exists or is too long, or leads out of the tree or through a non-directory.
-    pub(super) fn insert(&mut self, path: &Path, node: Node) -> Result<usize, Misplaced> {
-        let target = if let Node::Link(target) = &node { target.as_path() } else { path };
+    pub(super) fn insert(&mut self, path: &Path, node: TreeEntry) -> Result<usize, Misplaced> {
+        let target = if let TreeEntry::Link(target) = &node { target.as_path() } else { path };
         if [path, target].iter().any(|path| path.as_os_str().len() > MAX_PATH) {
             return Err(Misplaced::TooLong);
         }
@@ -51,7 +51,7 @@ impl Tree {
                 _ => return Err(Misplaced::Outside),
             }
         }
-        let is_directory = matches!(node, Node::Directory(_));
+        let is_directory = matches!(node, TreeEntry::Directory(_));
         let Some((name, above)) = names.split_last() else {
             return if is_directory { Ok(0) } else { Err(Misplaced::Taken) };
         };
@@ -59,10 +59,10 @@ impl Tree {
         for name in above {
             let below = here.0.entry((*name).to_owned()).or_insert_with(|| {
                 added += 1;
-                Node::Directory(Self::default())
+                TreeEntry::Directory(Self::default())
             });
             here = match below {
-                Node::Directory(tree) => tree,
+                TreeEntry::Directory(tree) => tree,
                 _ => return Err(Misplaced::Taken),
             };
         }
@@ -71,7 +71,9 @@ impl Tree {
                 free.insert(node);
                 Ok(added + 1)
             }
-            Entry::Occupied(same) if is_directory && matches!(same.get(), Node::Directory(_)) => Ok(added),
+            Entry::Occupied(same) if is_directory && matches!(same.get(), TreeEntry::Directory(_)) => {
+                Ok(added)
+            }
             Entry::Occupied(_) => Err(Misplaced::Taken),
         }
     }
@@ -79,7 +81,7 @@ impl Tree {
     /// Returns the only directory in this one if there is nothing else, otherwise this one.
     pub(super) fn only_directory(mut self) -> Self {
         match self.0.pop_first() {
-            Some((_, Node::Directory(only))) if self.0.is_empty() => only,
+            Some((_, TreeEntry::Directory(only))) if self.0.is_empty() => only,
             Some((name, node)) => {
                 self.0.insert(name, node);
                 self
@@ -97,8 +99,8 @@ impl Tree {
     }
 
     /// Returns the entry at `path` and its path without links; links must not leave the tree.
-    pub(super) fn find<'a>(&'a self, path: &Path) -> io::Result<(PathBuf, Found<'a>)> {
-        let mut way: Vec<(&OsStr, Found<'a>)> = Vec::new();
+    pub(super) fn find<'a>(&'a self, path: &Path) -> io::Result<(PathBuf, FoundEntry<'a>)> {
+        let mut way: Vec<(&OsStr, FoundEntry<'a>)> = Vec::new();
         let mut ahead: Vec<Component<'_>> = path.components().rev().collect();
         let mut links = 0;
         while let Some(part) = ahead.pop() {
@@ -108,38 +110,39 @@ impl Tree {
                 Component::ParentDir if way.pop().is_some() => continue,
                 _ => return Err(io::Error::other(LEAVES)),
             };
-            let Found::Directory(here) = way.last().map_or(Found::Directory(self), |(_, found)| *found)
+            let FoundEntry::Directory(here) =
+                way.last().map_or(FoundEntry::Directory(self), |(_, found)| *found)
             else {
                 return Err(ErrorKind::NotADirectory.into());
             };
             match here.0.get(name).ok_or(ErrorKind::NotFound)? {
-                Node::Directory(tree) => way.push((name, Found::Directory(tree))),
-                Node::File(bytes) => way.push((name, Found::File(bytes))),
-                Node::Link(target) if links < MAX_LINKS => {
+                TreeEntry::Directory(tree) => way.push((name, FoundEntry::Directory(tree))),
+                TreeEntry::File(bytes) => way.push((name, FoundEntry::File(bytes))),
+                TreeEntry::Link(target) if links < MAX_LINKS => {
                     links += 1;
                     ahead.extend(target.components().rev());
                 }
-                Node::Link(_) => return Err(Errno::LOOP.into()),
+                TreeEntry::Link(_) => return Err(Errno::LOOP.into()),
             }
         }
-        let found = way.last().map_or(Found::Directory(self), |(_, found)| *found);
+        let found = way.last().map_or(FoundEntry::Directory(self), |(_, found)| *found);
         Ok((way.iter().map(|(name, _)| *name).collect(), found))
     }
 
     pub(super) fn link_text(&self, path: &Path) -> io::Result<&Path> {
         let (parent, name) = path.parent().zip(path.file_name()).ok_or(ErrorKind::InvalidInput)?;
         match self.find(parent)?.1 {
-            Found::Directory(here) => match here.0.get(name).ok_or(ErrorKind::NotFound)? {
-                Node::Link(target) => Ok(target),
+            FoundEntry::Directory(here) => match here.0.get(name).ok_or(ErrorKind::NotFound)? {
+                TreeEntry::Link(target) => Ok(target),
                 _ => Err(ErrorKind::InvalidInput.into()),
             },
-            Found::File(_) => Err(ErrorKind::NotADirectory.into()),
+            FoundEntry::File(_) => Err(ErrorKind::NotADirectory.into()),
         }
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Found<'a> {
+pub(super) enum FoundEntry<'a> {
     Directory(&'a Tree),
     File(&'a [u8]),
 }
@@ -148,7 +151,7 @@ pub(super) enum Found<'a> {
 mod tests {
     use super::*;
 
-    fn tree(entries: &[(&str, Node)]) -> Tree {
+    fn tree(entries: &[(&str, TreeEntry)]) -> Tree {
         let mut tree = Tree::default();
         for (path, node) in entries {
             tree.insert(Path::new(path), node.clone()).unwrap();
@@ -156,20 +159,20 @@ mod tests {
         tree
     }
 
-    fn link(target: &str) -> Node {
-        Node::Link(target.into())
+    fn link(target: &str) -> TreeEntry {
+        TreeEntry::Link(target.into())
     }
 
     #[test]
     fn entries_are_added_once_and_inside() {
-        let mut tree = tree(&[("a/b", Node::File(vec![1])), ("l", link("a"))]);
-        let directory = || Node::Directory(Tree::default());
-        let mut add = |path: &str, node: Node| tree.insert(Path::new(path), node);
+        let mut tree = tree(&[("a/b", TreeEntry::File(vec![1])), ("l", link("a"))]);
+        let directory = || TreeEntry::Directory(Tree::default());
+        let mut add = |path: &str, node: TreeEntry| tree.insert(Path::new(path), node);
         assert_eq!(add("./a/", directory()), Ok(0));
         assert_eq!(add("./", directory()), Ok(0));
         assert_eq!(add("x/y/z", directory()), Ok(3));
         for path in ["a/b", "a/b/c", "l/c", "a", "l", "."] {
-            assert_eq!(add(path, Node::File(Vec::new())), Err(Misplaced::Taken), "{path}");
+            assert_eq!(add(path, TreeEntry::File(Vec::new())), Err(Misplaced::Taken), "{path}");
         }
         let long = "x/".repeat(600);
         assert_eq!(add(&long, directory()), Err(Misplaced::TooLong));
@@ -182,7 +185,7 @@ mod tests {
     #[test]
     fn links_are_followed_inside_alone() {
         let tree = tree(&[
-            ("a/b", Node::File(vec![1])),
+            ("a/b", TreeEntry::File(vec![1])),
             ("c/up", link("../a/./b")),
             ("c/out", link("../../a")),
             ("c/absolute", link("/a")),
@@ -198,16 +201,16 @@ mod tests {
         assert!(found("loop").is_err());
         assert_eq!(found("a/b/c"), Err(ErrorKind::NotADirectory));
         assert_eq!(found("a/c"), Err(ErrorKind::NotFound));
-        assert_eq!(tree.find(Path::new("d/up")).unwrap().1, Found::File(&[1]));
+        assert_eq!(tree.find(Path::new("d/up")).unwrap().1, FoundEntry::File(&[1]));
         assert_eq!(tree.link_text(Path::new("d/up")).unwrap(), Path::new("../a/./b"));
         assert!(tree.link_text(Path::new("a/b")).is_err());
     }
 
     #[test]
     fn one_directory_alone_is_taken_for_the_tree() {
-        let one = tree(&[("m/proc/x", Node::File(Vec::new()))]).only_directory();
+        let one = tree(&[("m/proc/x", TreeEntry::File(Vec::new()))]).only_directory();
         assert!(one.has("proc"));
-        let two = tree(&[("m/proc/x", Node::File(Vec::new())), ("n", link("m"))]);
+        let two = tree(&[("m/proc/x", TreeEntry::File(Vec::new())), ("n", link("m"))]);
         assert_eq!(two.clone().only_directory(), two);
     }
 }

@@ -7,8 +7,8 @@ use std::ptr::NonNull;
 use rustix::io::Errno;
 
 use crate::buffer::Buffer;
-use crate::ticks::Clock;
-use crate::uring::{Completion, Op, Patience, Request, RingError, laid_out, transfer_buffer};
+use crate::ticks::TickClock;
+use crate::uring::{Completion, Request, RequestKind, RingError, WaitEnd, laid_out, transfer_buffer};
 
 /// linux/aio_abi.h.
 const PREAD_COMMAND: u16 = 0;
@@ -17,7 +17,7 @@ const PWRITE_COMMAND: u16 = 1;
 /// `struct iocb` of linux/aio_abi.h on a little-endian machine: a request.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
-struct Block {
+struct ControlBlock {
     data: u64,
     key: u32,
     flags: i32,
@@ -35,7 +35,7 @@ struct Block {
 /// `struct io_event` of linux/aio_abi.h: a completion.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
-struct Event {
+struct CompletionEvent {
     data: u64,
     block: u64,
     result: i64,
@@ -46,7 +46,7 @@ struct Event {
 compile_error!("the halves of iocb's key and flags are the other way round on big-endian machines");
 
 #[derive(Debug, Clone, Copy)]
-enum Slot {
+enum AioSlot {
     Idle,
     Queued(Request),
     InFlight { request: Request, submitted_ns: u64, accepted_ns: u64 },
@@ -60,15 +60,15 @@ pub struct Aio<F> {
     files: Vec<F>,
     block: usize,
     stride: usize,
-    slots: Vec<Slot>,
+    slots: Vec<AioSlot>,
     queued: Vec<usize>,
     /// One per slot; io_submit(2) copies it.
-    blocks: Vec<Block>,
-    pointers: Vec<*mut Block>,
-    events: Vec<Event>,
+    blocks: Vec<ControlBlock>,
+    pointers: Vec<*mut ControlBlock>,
+    events: Vec<CompletionEvent>,
     ready: Vec<Completion>,
     in_flight: usize,
-    clock: Clock,
+    clock: TickClock,
     not_send: PhantomData<*const ()>,
 }
 
@@ -95,21 +95,21 @@ impl<F: AsFd> Aio<F> {
             files,
             block,
             stride,
-            slots: vec![Slot::Idle; depth],
+            slots: vec![AioSlot::Idle; depth],
             queued: Vec::with_capacity(depth),
-            blocks: vec![Block::default(); depth],
+            blocks: vec![ControlBlock::default(); depth],
             pointers: Vec::with_capacity(depth),
-            events: vec![Event::default(); depth],
+            events: vec![CompletionEvent::default(); depth],
             ready: Vec::new(),
             in_flight: 0,
-            clock: Clock::system(),
+            clock: TickClock::system(),
             not_send: PhantomData,
         })
     }
 
     /// Sets the clock that stamps completions.
     #[must_use]
-    pub fn stamped_by(mut self, clock: Clock) -> Self {
+    pub fn stamped_by(mut self, clock: TickClock) -> Self {
         self.clock = clock;
         self
     }
@@ -126,7 +126,7 @@ impl<F: AsFd> Aio<F> {
 
     /// Returns the buffer of an idle slot to fill or read it; `None` if the slot is busy.
     pub fn buffer_mut(&mut self, slot: usize) -> Option<&mut [u8]> {
-        if !matches!(self.slots.get(slot)?, Slot::Idle) {
+        if !matches!(self.slots.get(slot)?, AioSlot::Idle) {
             return None;
         }
         let data = self.address(slot, 0);
@@ -145,7 +145,7 @@ impl<F: AsFd> Aio<F> {
     /// Queues a request for [`Aio::submit`]; fails as [`crate::uring::Ring::push`], and for a trim.
     pub fn push(&mut self, request: Request) -> Result<(), RingError> {
         let Request { slot, op, file, offset, start, len } = request;
-        if !matches!(self.slots.get(slot), Some(Slot::Idle)) {
+        if !matches!(self.slots.get(slot), Some(AioSlot::Idle)) {
             return Err(RingError::Slot { slot, depth: self.depth() });
         }
         let out_of_range = RingError::Range { start, len, block: self.block };
@@ -156,14 +156,14 @@ impl<F: AsFd> Aio<F> {
         let chosen = self.files.get(file).ok_or(RingError::File { file, files })?;
         let descriptor = u32::try_from(chosen.as_fd().as_raw_fd()).map_err(|_| out_of_range)?;
         let (opcode, flags) = match op {
-            Op::Read => (PREAD_COMMAND, 0),
-            Op::Write => (PWRITE_COMMAND, 0),
-            Op::WriteThrough => (PWRITE_COMMAND, libc::RWF_DSYNC),
-            Op::WriteSync => (PWRITE_COMMAND, libc::RWF_SYNC),
-            Op::DataSync | Op::Sync => (PREAD_COMMAND, 0),
-            Op::Trim => return Err(RingError::Enter { errno: Errno::OPNOTSUPP }),
+            RequestKind::Read => (PREAD_COMMAND, 0),
+            RequestKind::Write => (PWRITE_COMMAND, 0),
+            RequestKind::WriteThrough => (PWRITE_COMMAND, libc::RWF_DSYNC),
+            RequestKind::WriteSync => (PWRITE_COMMAND, libc::RWF_SYNC),
+            RequestKind::DataSync | RequestKind::Sync => (PREAD_COMMAND, 0),
+            RequestKind::Trim => return Err(RingError::Enter { errno: Errno::OPNOTSUPP }),
         };
-        self.blocks[slot] = Block {
+        self.blocks[slot] = ControlBlock {
             data: slot as u64,
             flags,
             opcode,
@@ -171,9 +171,9 @@ impl<F: AsFd> Aio<F> {
             buffer: self.address(slot, start).as_ptr() as u64,
             len: len as u64,
             offset: i64::try_from(offset).map_err(|_| out_of_range)?,
-            ..Block::default()
+            ..ControlBlock::default()
         };
-        self.slots[slot] = Slot::Queued(request);
+        self.slots[slot] = AioSlot::Queued(request);
         self.queued.push(slot);
         Ok(())
     }
@@ -203,8 +203,8 @@ impl<F: AsFd> Aio<F> {
                 },
             };
             for slot in self.queued.drain(..count) {
-                if let Slot::Queued(request) = self.slots[slot] {
-                    self.slots[slot] = Slot::InFlight { request, submitted_ns, accepted_ns };
+                if let AioSlot::Queued(request) = self.slots[slot] {
+                    self.slots[slot] = AioSlot::InFlight { request, submitted_ns, accepted_ns };
                 }
             }
             self.in_flight += count;
@@ -217,13 +217,13 @@ impl<F: AsFd> Aio<F> {
     fn make_calls(&mut self) -> Result<(), RingError> {
         while let Some(at) = self.queued.iter().position(|slot| self.is_call(*slot)) {
             let slot = self.queued.remove(at);
-            let Slot::Queued(request) = std::mem::replace(&mut self.slots[slot], Slot::Idle) else {
+            let AioSlot::Queued(request) = std::mem::replace(&mut self.slots[slot], AioSlot::Idle) else {
                 continue;
             };
             let submitted_ns = self.clock.now_ns();
             let file = &self.files[request.file];
             let done = match request.op {
-                Op::Sync => rustix::fs::fsync(file),
+                RequestKind::Sync => rustix::fs::fsync(file),
                 _ => rustix::fs::fdatasync(file),
             };
             let completed_ns = self.clock.now_ns();
@@ -235,12 +235,12 @@ impl<F: AsFd> Aio<F> {
     }
 
     fn is_call(&self, slot: usize) -> bool {
-        matches!(self.slots[slot], Slot::Queued(request) if matches!(request.op, Op::DataSync | Op::Sync))
+        matches!(self.slots[slot], AioSlot::Queued(request) if matches!(request.op, RequestKind::DataSync | RequestKind::Sync))
     }
 
     /// Submits the queue, waits up to `patience` for a completion if a request is in flight, and
     /// appends all completions to `done`. A failed request has its error in its completion.
-    pub fn wait_within(&mut self, patience: Patience, done: &mut Vec<Completion>) -> Result<(), RingError> {
+    pub fn wait_within(&mut self, patience: WaitEnd, done: &mut Vec<Completion>) -> Result<(), RingError> {
         self.submit()?;
         let called = !self.ready.is_empty();
         done.append(&mut self.ready);
@@ -251,8 +251,8 @@ impl<F: AsFd> Aio<F> {
             let mut longest = libc::timespec { tv_sec: 0, tv_nsec: 0 };
             let (least, timeout) = match patience {
                 _ if called => (0, &raw mut longest),
-                Patience::Endless => (1, std::ptr::null_mut()),
-                Patience::Nanoseconds(ns) => {
+                WaitEnd::Endless => (1, std::ptr::null_mut()),
+                WaitEnd::Nanoseconds(ns) => {
                     longest.tv_sec = (ns / 1_000_000_000) as libc::time_t;
                     longest.tv_nsec = (ns % 1_000_000_000) as libc::c_long;
                     (libc::c_long::from(ns > 0), &raw mut longest)
@@ -291,8 +291,8 @@ impl<F: AsFd> Aio<F> {
             else {
                 continue;
             };
-            let Slot::InFlight { request, submitted_ns, accepted_ns } = *state else { continue };
-            *state = Slot::Idle;
+            let AioSlot::InFlight { request, submitted_ns, accepted_ns } = *state else { continue };
+            *state = AioSlot::Idle;
             self.in_flight -= 1;
             let outcome = usize::try_from(event.result).map_err(|_| {
                 let number = i32::try_from(event.result.saturating_neg()).unwrap_or(libc::EIO);
@@ -324,7 +324,7 @@ mod tests {
     fn waited(aio: &mut Aio<std::fs::File>, wanted: usize) -> Vec<Completion> {
         let mut done = Vec::new();
         while done.len() < wanted {
-            aio.wait_within(Patience::Endless, &mut done).expect("wait");
+            aio.wait_within(WaitEnd::Endless, &mut done).expect("wait");
         }
         done
     }
@@ -335,20 +335,23 @@ mod tests {
         for slot in 0..4 {
             aio.buffer_mut(slot).expect("idle").fill(slot as u8 + 1);
             let offset = slot as u64 * 4096;
-            aio.push(Request { slot, op: Op::Write, file: 0, offset, start: 0, len: 4096 }).expect("push");
+            aio.push(Request { slot, op: RequestKind::Write, file: 0, offset, start: 0, len: 4096 })
+                .expect("push");
         }
         assert!(aio.buffer_mut(0).is_none(), "it is in use");
-        let again = Request { slot: 0, op: Op::Read, file: 0, offset: 0, start: 0, len: 4096 };
+        let again = Request { slot: 0, op: RequestKind::Read, file: 0, offset: 0, start: 0, len: 4096 };
         assert!(aio.push(again).is_err());
         let done = waited(&mut aio, 4);
         assert!(done.iter().all(|one| one.outcome == Ok(4096)));
         assert!(done.iter().all(|c| c.submitted_ns <= c.accepted_ns && c.accepted_ns <= c.completed_ns));
-        aio.push(Request { slot: 0, op: Op::Sync, file: 0, offset: 0, start: 0, len: 0 }).expect("push");
+        aio.push(Request { slot: 0, op: RequestKind::Sync, file: 0, offset: 0, start: 0, len: 0 })
+            .expect("push");
         assert_eq!(waited(&mut aio, 1)[0].outcome, Ok(0));
         for slot in 0..4 {
             aio.buffer_mut(slot).expect("idle").fill(0);
             let offset = (3 - slot) as u64 * 4096;
-            aio.push(Request { slot, op: Op::Read, file: 0, offset, start: 0, len: 4096 }).expect("push");
+            aio.push(Request { slot, op: RequestKind::Read, file: 0, offset, start: 0, len: 4096 })
+                .expect("push");
         }
         waited(&mut aio, 4);
         for slot in 0..4 {
@@ -359,15 +362,15 @@ mod tests {
     #[test]
     fn the_end_of_the_file_is_short_and_what_cannot_be_is_refused() {
         let mut aio = Aio::new(vec![file(512)], 1, 4096).expect("context");
-        let read = Request { slot: 0, op: Op::Read, file: 0, offset: 0, start: 0, len: 4096 };
+        let read = Request { slot: 0, op: RequestKind::Read, file: 0, offset: 0, start: 0, len: 4096 };
         aio.push(read).expect("push");
         assert_eq!(waited(&mut aio, 1)[0].outcome, Ok(512));
         assert!(aio.push(Request { len: 4097, ..read }).is_err());
         assert!(aio.push(Request { slot: 1, ..read }).is_err());
         assert!(aio.push(Request { file: 1, ..read }).is_err());
-        assert!(aio.push(Request { op: Op::Trim, ..read }).is_err());
+        assert!(aio.push(Request { op: RequestKind::Trim, ..read }).is_err());
         let mut none = Vec::new();
-        aio.wait_within(Patience::Nanoseconds(0), &mut none).expect("nothing in flight");
+        aio.wait_within(WaitEnd::Nanoseconds(0), &mut none).expect("nothing in flight");
         assert!(none.is_empty());
         assert!(Aio::<std::fs::File>::new(Vec::new(), 1, 4096).is_err());
     }

@@ -13,9 +13,9 @@ use crate::clock::ProbeWork;
 use crate::isa::Isa;
 use crate::stream::{self, ELEMENT, LoadedStream, StreamKernel, StreamOp};
 
-pub use permutation::Permutation;
+pub use permutation::BlockPermutation;
 use permutation::mix;
-use units::{BYTES, PAIRS, QUADS, Unit, Units, WORDS, units_of, units_of_mut};
+use units::{BYTES, BlockFunctions, BlockUnit, PAIRS, QUADS, WORDS, units_of, units_of_mut};
 
 /// Unit of blocks above 8 bytes, in bytes.
 pub const LINE_BYTES: usize = 64;
@@ -37,7 +37,7 @@ pub enum BlockOp {
 
 /// Order of the blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Order {
+pub enum BlockTraversal {
     /// By ascending address.
     Sequential,
     /// Random: each pass visits every block once, in another order.
@@ -46,11 +46,11 @@ pub enum Order {
 
 /// Parameters of a [`Region`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shape {
+pub struct BlockShape {
     /// Operation.
     pub op: BlockOp,
     /// Order of the blocks.
-    pub order: Order,
+    pub order: BlockTraversal,
     /// Block size in bytes: 1, 2, 4, 8 or a multiple of [`LINE_BYTES`].
     pub block: usize,
     /// Size in bytes, rounded down to blocks; both regions together for [`BlockOp::ReadWrite`].
@@ -199,7 +199,7 @@ pub fn kernel_names(op: BlockOp, block: u64) -> Vec<String> {
 #[derive(Debug)]
 pub struct Region {
     buffer: Buffer,
-    shape: Shape,
+    shape: BlockShape,
     count: u64,
     target: usize,
     /// Indices of the next blocks in the order drawn; empty in sequential order.
@@ -212,7 +212,7 @@ pub struct Region {
 }
 
 #[derive(Clone, Copy)]
-struct Stretch {
+struct BlockStretch {
     pass: u64,
     first: u64,
     /// Index of the first block among those drawn.
@@ -222,8 +222,8 @@ struct Stretch {
 
 impl Region {
     /// Maps the region, makes it resident on the calling thread's NUMA node, and fills it.
-    pub fn new(shape: Shape) -> Result<Self, BlockError> {
-        let Shape { block, bytes, op, .. } = shape;
+    pub fn new(shape: BlockShape) -> Result<Self, BlockError> {
+        let BlockShape { block, bytes, op, .. } = shape;
         if !is_block(block) {
             return Err(BlockError::Block { block });
         }
@@ -290,13 +290,13 @@ impl Region {
     /// Selects the next `blocks` blocks; in random order at most [`MOST_DRAWN`]. Not to be timed.
     pub fn draw(&mut self, blocks: u64) {
         self.places.clear();
-        if self.shape.order == Order::Sequential {
+        if self.shape.order == BlockTraversal::Sequential {
             self.pending = blocks;
             return;
         }
         self.pending = blocks.min(MOST_DRAWN);
         let mut places = std::mem::take(&mut self.places);
-        for Stretch { pass, first, blocks, .. } in self.stretches() {
+        for BlockStretch { pass, first, blocks, .. } in self.stretches() {
             let order = self.order_of(pass);
             places.extend((first..first + blocks).map(|place| order.at(place)));
         }
@@ -320,7 +320,7 @@ impl Region {
         blocks
     }
 
-    fn stretches(&self) -> impl Iterator<Item = Stretch> + use<> {
+    fn stretches(&self) -> impl Iterator<Item = BlockStretch> + use<> {
         let (count, end) = (self.count, self.done + self.pending);
         let begin = self.done;
         let mut at = begin;
@@ -329,23 +329,23 @@ impl Region {
             let blocks = (count - first).min(end - at);
             let drawn = (at - begin) as usize;
             at += blocks;
-            (blocks > 0).then_some(Stretch { pass, first, drawn, blocks })
+            (blocks > 0).then_some(BlockStretch { pass, first, drawn, blocks })
         })
     }
 
-    fn order_of(&self, pass: u64) -> Permutation {
-        Permutation::new(self.count, self.shape.seed.wrapping_add(pass))
+    fn order_of(&self, pass: u64) -> BlockPermutation {
+        BlockPermutation::new(self.count, self.shape.seed.wrapping_add(pass))
     }
 
     /// Index of the block at position `number` of a pass; `None` for sequential order.
-    fn place(&self, order: Option<&Permutation>, number: u64) -> u64 {
+    fn place(&self, order: Option<&BlockPermutation>, number: u64) -> u64 {
         order.map_or(number, |order| order.at(number))
     }
 
-    fn units<T: Unit>(&mut self, units: &Units<T>, stretch: Stretch) {
+    fn units<T: BlockUnit>(&mut self, units: &BlockFunctions<T>, stretch: BlockStretch) {
         let length = self.count as usize;
         let (first, blocks) = (stretch.first as usize, stretch.blocks as usize);
-        let random = self.shape.order == Order::Random;
+        let random = self.shape.order == BlockTraversal::Random;
         let places = if random { &self.places[stretch.drawn..stretch.drawn + blocks] } else { &[] };
         let (source, target) = self.buffer.bytes_mut().split_at_mut(self.target);
         // With one region, the source is empty.
@@ -377,7 +377,7 @@ impl Region {
         }
     }
 
-    fn lines(&mut self, stretch: Stretch, method: Method) {
+    fn lines(&mut self, stretch: BlockStretch, method: Method) {
         let (op, block, s) = (self.shape.op.stream(), self.shape.block, line_value(stretch.pass));
         let elements = block / ELEMENT;
         for index in 0..stretch.blocks {

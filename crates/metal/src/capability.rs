@@ -7,7 +7,7 @@ use std::time::Instant;
 use crate::arch::native;
 use crate::clock::{CoreClock, ProbeWork};
 use crate::isa::Isa;
-use crate::kernel::{Kernel, LoadedKernel, variants};
+use crate::kernel::{ComputeKernel, LoadedKernel, variants};
 
 /// Number of valid slices wanted, and minimum.
 const SLICES: usize = 12;
@@ -20,7 +20,7 @@ const CLOCK_TOLERANCE: f64 = 0.01;
 const TRIAL_TURNS: u64 = 2_000;
 
 /// Calibrates a clock of the calling thread for the kind of instructions that `kernel` has.
-pub fn clock_for(kernel: &Kernel) -> Result<CoreClock, crate::clock::ClockUnknown> {
+pub fn clock_for(kernel: &ComputeKernel) -> Result<CoreClock, crate::clock::ClockUnknown> {
     CoreClock::calibrate(ProbeWork::of(kernel))
 }
 
@@ -58,7 +58,7 @@ fn rate(each: u32, clock: &CoreClock, mut time: impl FnMut(u64) -> f64) -> Optio
     (rates.len() >= FEWEST).then(|| rates.get(rates.len() * 3 / 4).copied()).flatten()
 }
 
-/// Quantity that a [`Loop`] measures.
+/// Quantity that a [`InstructionLoop`] measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Probed {
     /// Loads of whole vectors from the level-1 cache per cycle.
@@ -73,31 +73,31 @@ const PER_TURN: u32 = 16;
 
 #[derive(Debug)]
 #[repr(C, align(64))]
-struct Place([f64; 8 * PER_TURN as usize]);
+struct LoadVector([f64; 8 * PER_TURN as usize]);
 
 /// A loop of one repeated instruction.
 #[derive(Debug)]
-pub struct Loop {
+pub struct InstructionLoop {
     /// Instruction set of the loop.
     pub isa: Isa,
     /// Quantity that it measures.
     pub probed: Probed,
     /// Vector width in bits.
     pub bits: u32,
-    /// Runs `turns` > 0 iterations of [`PER_TURN`] instructions. Needs `isa` and a [`Place`].
+    /// Runs `turns` > 0 iterations of [`PER_TURN`] instructions. Needs `isa` and a [`LoadVector`].
     pub(crate) function: unsafe fn(turns: u64, place: *const u8),
 }
 
 /// Returns the loops of an instruction set; none if this processor does not have it.
-pub fn loops(isa: Isa) -> impl Iterator<Item = &'static Loop> {
+pub fn loops(isa: Isa) -> impl Iterator<Item = &'static InstructionLoop> {
     native::LOOPS.iter().filter(move |one| one.isa == isa && isa.available().is_ok())
 }
 
-impl Loop {
-    /// Measures [`Loop::probed`] on the calling thread's core; `None` as in [`per_cycle`].
+impl InstructionLoop {
+    /// Measures [`InstructionLoop::probed`] on the calling thread's core; `None` as in [`per_cycle`].
     pub fn measured(&self, clock: &CoreClock) -> Option<f64> {
         self.isa.available().ok()?;
-        let place = Place([1.0; 8 * PER_TURN as usize]);
+        let place = LoadVector([1.0; 8 * PER_TURN as usize]);
         let rate = rate(PER_TURN, clock, |turns| {
             let start = Instant::now();
             // SAFETY: the set is available, `turns` is positive, and the place fits every load.
@@ -115,7 +115,7 @@ const WORTH: f64 = 1.01;
 
 /// Returns the fastest variant of `kernel` ([`variants`]) on the calling thread's core, by medians
 /// over interleaved rounds that take some milliseconds.
-pub fn quickest(kernel: &'static Kernel) -> &'static Kernel {
+pub fn quickest(kernel: &'static ComputeKernel) -> &'static ComputeKernel {
     if kernel.chains {
         return kernel;
     }
@@ -144,7 +144,7 @@ pub fn quickest(kernel: &'static Kernel) -> &'static Kernel {
     });
     let mut each = loaded.iter().map(LoadedKernel::kernel).zip(medians);
     let first = each.next();
-    let better = |best: (&'static Kernel, f64), other: (&'static Kernel, f64)| {
+    let better = |best: (&'static ComputeKernel, f64), other: (&'static ComputeKernel, f64)| {
         if other.1 > best.1 * WORTH { other } else { best }
     };
     first.map_or(kernel, |first| each.fold(first, better).0)

@@ -9,7 +9,7 @@ use std::ptr;
 
 use crate::buffer::{Buffer, BufferError, Pages, Resident};
 use crate::numa::{NumaError, on_node};
-use crate::sliced::Load;
+use crate::sliced::SlicedLoad;
 
 /// Bytes of a cache line; on processors with longer lines choose a longer stride.
 pub const LINE_BYTES: usize = 64;
@@ -22,7 +22,7 @@ pub const MOST_CHASES: usize = 10;
 
 /// Parameters of a [`Chase`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shape {
+pub struct ChaseShape {
     /// Buffer size in bytes.
     pub bytes: usize,
     /// Bytes per node: a multiple of [`LINE_BYTES`]. 256 avoids adjacent-line prefetch.
@@ -115,7 +115,7 @@ struct Cycle {
 
 impl Chase {
     /// Maps the buffer, makes it resident on its NUMA node, and links the cycles.
-    pub fn new(shape: Shape) -> Result<Self, ChaseError> {
+    pub fn new(shape: ChaseShape) -> Result<Self, ChaseError> {
         let group = shape.group.unwrap_or(shape.stride);
         let even =
             shape.stride > 0 && shape.stride.is_multiple_of(LINE_BYTES) && group.is_multiple_of(shape.stride);
@@ -243,7 +243,7 @@ impl Cycle {
     }
 }
 
-/// A chase as a [`Load`], a step per iteration. Without effect if [`chase`](Self::chase) failed.
+/// A chase as a [`SlicedLoad`], a step per iteration. Without effect if [`chase`](Self::chase) failed.
 #[derive(Debug)]
 pub struct Chaser {
     chase: Result<Chase, ChaseError>,
@@ -251,9 +251,9 @@ pub struct Chaser {
 }
 
 impl Chaser {
-    /// Makes the chase. See [`Load::spread`] for `spread`.
+    /// Makes the chase. See [`SlicedLoad::spread`] for `spread`.
     #[must_use]
-    pub fn new(shape: Shape, spread: f64) -> Self {
+    pub fn new(shape: ChaseShape, spread: f64) -> Self {
         Self { chase: Chase::new(shape), spread }
     }
 
@@ -263,7 +263,7 @@ impl Chaser {
     }
 }
 
-impl Load for Chaser {
+impl SlicedLoad for Chaser {
     fn run(&mut self, turns: u64) {
         if let Ok(chase) = &mut self.chase {
             chase.walk(turns);

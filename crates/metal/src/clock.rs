@@ -17,11 +17,11 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::arch::chain::{VECTORS_PER_TURN, Weight, Woven};
 use crate::arch::native;
 use crate::isa::Isa;
-use crate::kernel::{Kernel, Op};
+use crate::kernel::{ComputeKernel, Op};
 
 use calibration::Calibration;
-pub use each::Clocks;
-use links::{Link, Operands};
+pub use each::WorkClocks;
+use links::{ChainLink, VectorOperands};
 pub use step::timer_step;
 
 /// Links per probe: enough that some escape interrupts, in about 15 µs.
@@ -79,7 +79,7 @@ impl ProbeWork {
 
     /// Returns the kind of work that a kernel does.
     #[must_use]
-    pub fn of(kernel: &Kernel) -> Self {
+    pub fn of(kernel: &ComputeKernel) -> Self {
         if kernel.is_general() {
             return Self::SCALAR;
         }
@@ -194,8 +194,8 @@ fn is_fine(used: Duration, elapsed: Duration) -> Option<bool> {
 #[derive(Debug, Clone)]
 pub struct CoreClock {
     /// Used in turn: additions in dense and sparser vector work, with multiplications after each.
-    links: Vec<Link>,
-    operands: Operands,
+    links: Vec<ChainLink>,
+    operands: VectorOperands,
     /// Step of the timer in seconds.
     step: f64,
     time: step::TimeKept,
@@ -203,7 +203,7 @@ pub struct CoreClock {
 
 /// Result of a clock probe.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Probe {
+pub struct ClockProbe {
     /// Core clock in Hz.
     pub hz: f64,
     /// Whether a sibling thread of the core used the vector units during the probe.
@@ -223,7 +223,7 @@ impl CoreClock {
     }
 
     /// Returns the current core clock, and whether a sibling used the core.
-    pub fn look(&self) -> Option<Probe> {
+    pub fn look(&self) -> Option<ClockProbe> {
         let mut stamps = [Instant::now(); LINKS_PER_PROBE + 1];
         for (stamp, link) in stamps.iter_mut().skip(1).zip(self.links.iter().cycle()) {
             link.run(&self.operands);
@@ -241,12 +241,12 @@ impl CoreClock {
         let (mean, near) = undisturbed(&additions, step)?;
         // The first and last link are additions in dense work: chance must disturb both.
         let dense = near.iter().step_by(self.links.len()).any(|near| *near);
-        Some(Probe { hz: 1.0 / mean, shared: self.links.len() > 1 && !dense })
+        Some(ClockProbe { hz: 1.0 / mean, shared: self.links.len() > 1 && !dense })
     }
 
     /// Whether there is vector work around the chain, if the core can execute enough of it.
     pub fn is_woven(&self) -> bool {
-        self.links.iter().any(Link::is_woven)
+        self.links.iter().any(ChainLink::is_woven)
     }
 
     /// Checks that time counter and monotonic clock have kept the same rate since the calibration.

@@ -8,15 +8,15 @@ use ctr::Ctr128BE;
 use ctr::cipher::{KeyIvInit, StreamCipher, StreamCipherSeek};
 
 /// AES-256-CTR keystream that continues from call to call.
-pub struct Counter(Ctr128BE<Aes256>);
+pub struct CounterKeystream(Ctr128BE<Aes256>);
 
-impl fmt::Debug for Counter {
+impl fmt::Debug for CounterKeystream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Counter").finish_non_exhaustive()
     }
 }
 
-impl Counter {
+impl CounterKeystream {
     /// Creates the keystream of `key`, starting at counter block `start`.
     #[must_use]
     pub fn new(key: &[u8; 32], start: &[u8; 16]) -> Self {

@@ -185,14 +185,14 @@ struct Arrived {
 
 #[derive(Clone, Copy, Debug)]
 #[repr(align(8))]
-struct Control([u8; CONTROL]);
+struct ControlBuffer([u8; CONTROL]);
 
 /// Datagrams received by one system call.
 #[derive(Debug)]
 pub struct ReceiveBatch {
     bytes: Vec<u8>,
     slot: usize,
-    control: Vec<Control>,
+    control: Vec<ControlBuffer>,
     arrived: Vec<Arrived>,
 }
 
@@ -205,7 +205,7 @@ impl ReceiveBatch {
         ReceiveBatch {
             bytes: vec![0; messages * slot],
             slot,
-            control: vec![Control([0; CONTROL]); messages],
+            control: vec![ControlBuffer([0; CONTROL]); messages],
             arrived: Vec::with_capacity(messages),
         }
     }

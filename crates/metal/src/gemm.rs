@@ -11,15 +11,15 @@ pub(crate) mod product;
 mod share;
 pub(crate) mod tile;
 
-pub use blocking::{Blocking, Caches};
-pub use matrix::{Matrix, MatrixMut, ShapeError};
-pub use product::{Gemm, GemmError, Multiplied, Shape};
+pub use blocking::{Blocking, CoreCaches};
+pub use matrix::{MatrixMut, MatrixView, ShapeError};
+pub use product::{Gemm, GemmError, Multiplied, ProductShape};
 pub use tile::Update;
 
 use crate::arch::{native, reference_gemm};
 use crate::buffer::Buffer;
 use crate::isa::{Absence, Isa};
-use tile::Tile;
+use tile::RegisterTile;
 
 mod sealed {
     pub trait Sealed {}
@@ -46,8 +46,8 @@ pub trait Real: Copy + Send + Sync + std::fmt::Debug + PartialEq + sealed::Seale
 /// Register tiles of an element type.
 #[derive(Debug, Clone, Copy)]
 pub struct Tiles<T: 'static> {
-    portable: &'static Tile<T>,
-    native: &'static [&'static Tile<T>],
+    portable: &'static RegisterTile<T>,
+    native: &'static [&'static RegisterTile<T>],
 }
 
 impl Real for f64 {
@@ -129,7 +129,7 @@ pub fn best_isa() -> Isa {
 }
 
 /// The tile of an instruction set that this processor has.
-pub(crate) fn tile_for<T: Real>(isa: Isa) -> Result<&'static Tile<T>, NoTile> {
+pub(crate) fn tile_for<T: Real>(isa: Isa) -> Result<&'static RegisterTile<T>, NoTile> {
     isa.available()?;
     let tiles = T::tiles();
     let mut all = std::iter::once(tiles.portable).chain(tiles.native.iter().copied());

@@ -27,7 +27,7 @@ const LAST_TURN: u64 = u64::MAX;
 
 /// Way in which the line is passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Exchange {
+pub enum HandoverMethod {
     /// Both spin on compare-and-swap: every attempt, failed or not, acquires the line exclusively.
     CompareAndSwap,
     /// Each spins on loads and stores in its turn: the line is shared until it is written.
@@ -80,44 +80,44 @@ pub struct Bounced {
 /// A pair of lines, because some processors fetch the neighbour as well.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Apart<T>(T);
+struct PaddedLine<T>(T);
 
 #[derive(Debug, Default)]
-struct Table {
+struct SharedLines {
     /// Turn counter: even for the first thread, odd for the second.
-    line: Apart<AtomicU64>,
-    given_up: Apart<AtomicBool>,
+    line: PaddedLine<AtomicU64>,
+    given_up: PaddedLine<AtomicBool>,
 }
 
 /// A thread pinned to each of two CPUs.
 #[derive(Debug)]
-pub struct Pair {
+pub struct ThreadPair {
     team: Team,
     cpus: [usize; 2],
-    table: Box<Table>,
+    table: Box<SharedLines>,
 }
 
-impl Pair {
+impl ThreadPair {
     /// Starts and pins the threads.
     pub fn new(cpus: [usize; 2]) -> Result<Self, HandoverError> {
         if cpus[0] == cpus[1] {
             return Err(HandoverError::SameCpu { cpu: cpus[0] });
         }
         let mut team = Team::new(&cpus)?;
-        let tables = team.run(|member| (member.index == 0).then(Box::<Table>::default))?;
+        let tables = team.run(|member| (member.index == 0).then(Box::<SharedLines>::default))?;
         let table = tables.into_iter().flatten().next().unwrap_or_default();
         Ok(Self { team, cpus, table })
     }
 
     /// Passes the line to and fro for `time`, after a warm-up of half a millisecond.
-    pub fn bounce(&mut self, exchange: Exchange, time: Duration) -> Result<Bounced, HandoverError> {
+    pub fn bounce(&mut self, exchange: HandoverMethod, time: Duration) -> Result<Bounced, HandoverError> {
         match exchange {
-            Exchange::CompareAndSwap => self.bounce_by::<CompareAndSwap>(time),
-            Exchange::Store => self.bounce_by::<Store>(time),
+            HandoverMethod::CompareAndSwap => self.bounce_by::<CompareAndSwap>(time),
+            HandoverMethod::Store => self.bounce_by::<StoreTurn>(time),
         }
     }
 
-    fn bounce_by<W: Way>(&mut self, time: Duration) -> Result<Bounced, HandoverError> {
+    fn bounce_by<W: TurnMethod>(&mut self, time: Duration) -> Result<Bounced, HandoverError> {
         let (cpus, table) = (self.cpus, &*self.table);
         table.line.0.store(0, Ordering::Relaxed);
         table.given_up.0.store(false, Ordering::Relaxed);
@@ -150,14 +150,14 @@ enum Attempt {
     Ended,
 }
 
-trait Way {
+trait TurnMethod {
     /// Replaces the value `from` of the line with `to`.
     fn attempt(line: &AtomicU64, from: u64, to: u64) -> Attempt;
 }
 
 struct CompareAndSwap;
 
-impl Way for CompareAndSwap {
+impl TurnMethod for CompareAndSwap {
     fn attempt(line: &AtomicU64, from: u64, to: u64) -> Attempt {
         match line.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => Attempt::Done,
@@ -167,9 +167,9 @@ impl Way for CompareAndSwap {
     }
 }
 
-struct Store;
+struct StoreTurn;
 
-impl Way for Store {
+impl TurnMethod for StoreTurn {
     fn attempt(line: &AtomicU64, from: u64, to: u64) -> Attempt {
         match line.load(Ordering::Acquire) {
             value if value == from => {
@@ -186,7 +186,7 @@ impl Way for Store {
 struct GivenUp;
 
 struct Player<'table, W> {
-    table: &'table Table,
+    table: &'table SharedLines,
     /// Value of the line in this thread's turn.
     mine: u64,
     seat: u64,
@@ -194,8 +194,8 @@ struct Player<'table, W> {
     way: std::marker::PhantomData<W>,
 }
 
-impl<'table, W: Way> Player<'table, W> {
-    fn new(table: &'table Table, seat: u64, patience: Duration) -> Self {
+impl<'table, W: TurnMethod> Player<'table, W> {
+    fn new(table: &'table SharedLines, seat: u64, patience: Duration) -> Self {
         Self { table, mine: seat, seat, patience, way: std::marker::PhantomData }
     }
 
@@ -287,9 +287,11 @@ mod tests {
     #[test]
     fn two_cpus_hand_the_line_over_both_ways() {
         let Some(cpus) = two_cpus("two_cpus_hand_the_line_over_both_ways") else { return };
-        let mut pair = Pair::new(cpus).unwrap();
+        let mut pair = ThreadPair::new(cpus).unwrap();
         assert_eq!(pair.cpus(), cpus);
-        for exchange in [Exchange::CompareAndSwap, Exchange::Store, Exchange::CompareAndSwap] {
+        for exchange in
+            [HandoverMethod::CompareAndSwap, HandoverMethod::Store, HandoverMethod::CompareAndSwap]
+        {
             let bounced = pair.bounce(exchange, Duration::from_millis(20)).unwrap();
             assert!((1..=MOST_BURSTS).contains(&bounced.one_way.len()));
             assert!(bounced.rounds >= BURST_ROUND_TRIPS * bounced.one_way.len() as u64);
@@ -303,44 +305,44 @@ mod tests {
     #[test]
     fn the_shortest_time_is_one_burst() {
         let Some(cpus) = two_cpus("the_shortest_time_is_one_burst") else { return };
-        let bounced = Pair::new(cpus).unwrap().bounce(Exchange::Store, Duration::ZERO).unwrap();
+        let bounced = ThreadPair::new(cpus).unwrap().bounce(HandoverMethod::Store, Duration::ZERO).unwrap();
         assert_eq!((bounced.one_way.len(), bounced.rounds), (1, BURST_ROUND_TRIPS));
     }
 
     #[test]
     fn one_cpu_twice_is_refused() {
-        assert!(matches!(Pair::new([0, 0]), Err(HandoverError::SameCpu { cpu: 0 })));
-        let error = Pair::new([0, crate::affinity::MAX_CPUS]).unwrap_err();
+        assert!(matches!(ThreadPair::new([0, 0]), Err(HandoverError::SameCpu { cpu: 0 })));
+        let error = ThreadPair::new([0, crate::affinity::MAX_CPUS]).unwrap_err();
         assert!(matches!(error, HandoverError::Team(TeamError::NotAllowed { .. })), "{error}");
     }
 
     #[test]
     fn whoever_waits_alone_gives_up() {
-        fn alone<W: Way>() {
-            let table = Table::default();
+        fn alone<W: TurnMethod>() {
+            let table = SharedLines::default();
             let mut leader = Player::<W>::new(&table, 0, SHORT);
             // The first turn can be taken; the second never comes.
             assert_eq!(leader.lead(SHORT), Err(GivenUp));
             assert_eq!(leader.turns(), 1);
             assert!(table.given_up.0.load(Ordering::Relaxed));
-            let table = Table::default();
+            let table = SharedLines::default();
             assert_eq!(Player::<W>::new(&table, 1, SHORT).follow(), Err(GivenUp));
         }
         alone::<CompareAndSwap>();
-        alone::<Store>();
+        alone::<StoreTurn>();
     }
 
     #[test]
     fn whoever_is_left_behind_gives_up_at_once() {
-        let table = Table::default();
+        let table = SharedLines::default();
         table.given_up.0.store(true, Ordering::Relaxed);
-        let mut follower = Player::<Store>::new(&table, 1, Duration::MAX);
+        let mut follower = Player::<StoreTurn>::new(&table, 1, Duration::MAX);
         assert_eq!(follower.follow(), Err(GivenUp));
     }
 
     #[test]
     fn a_turn_is_taken_only_when_it_has_come() {
-        fn turns<W: Way>() {
+        fn turns<W: TurnMethod>() {
             let line = AtomicU64::new(4);
             assert_eq!(W::attempt(&line, 5, 6), Attempt::NotYet);
             assert_eq!((W::attempt(&line, 4, 5), line.load(Ordering::Relaxed)), (Attempt::Done, 5));
@@ -348,12 +350,12 @@ mod tests {
             assert_eq!((W::attempt(&line, 6, 7), line.load(Ordering::Relaxed)), (Attempt::Ended, LAST_TURN));
         }
         turns::<CompareAndSwap>();
-        turns::<Store>();
+        turns::<StoreTurn>();
     }
 
     #[test]
     fn the_line_is_alone() {
-        let table = Table::default();
+        let table = SharedLines::default();
         let apart = (&raw const table.line).addr().abs_diff((&raw const table.given_up).addr());
         assert!(apart >= 128 && (&raw const table.line).addr().is_multiple_of(128));
     }

@@ -14,9 +14,9 @@ use crate::isa::{Absence, Feature, Isa};
 
 pub use names::{Element, UnknownName};
 pub use number::Number;
-pub use op::{Bound, Counted, Op, Operation, rates};
-pub use rate::Rate;
-pub(crate) use tile::Tile;
+pub use op::{KernelBound, Op, OperationRow, RateUnit, rates};
+pub use rate::CoreRate;
+pub(crate) use tile::TileSize;
 pub(crate) use vectors::Vectors;
 
 /// Operation on an accumulator x in one step, with the two constants a and b of its lane, or with
@@ -81,13 +81,13 @@ pub enum Recurrence {
     From,
     /// `From` for every second accumulator from the first, `Product` for the rest.
     FromOrProduct,
-    /// Defined by the operation ([`Operation::step`]).
+    /// Defined by the operation ([`OperationRow::step`]).
     Own,
 }
 
 /// Instructions of one kind per iteration of a kernel, compared with the disassembly by a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Part {
+pub struct InstructionCount {
     /// Mnemonic in the disassembly; empty if the compiler chooses.
     pub mnemonic: &'static str,
     /// Instructions per iteration.
@@ -100,7 +100,7 @@ const LEAST_VECTOR_BITS: u32 = 128;
 
 /// A compute kernel.
 #[derive(Debug)]
-pub struct Kernel {
+pub struct ComputeKernel {
     /// Unique name, also that of the symbol.
     pub name: &'static str,
     /// Operation.
@@ -122,12 +122,12 @@ pub struct Kernel {
     /// Recurrence of the accumulators.
     pub recurrence: Recurrence,
     /// Arithmetic instructions per iteration.
-    pub parts: &'static [Part],
+    pub parts: &'static [InstructionCount],
     /// Advances every accumulator. Needs `isa`, `needs`, `turns` > 0 and the vectors of this row.
     pub(crate) function: unsafe fn(turns: u64, vectors: &mut Vectors),
 }
 
-impl Kernel {
+impl ComputeKernel {
     /// Returns the operations (FLOP or OP) per iteration, over all lanes.
     pub fn operations_per_turn(&self) -> u64 {
         let per_lane: u32 = self.parts.iter().map(|part| part.count * part.operations).sum();
@@ -162,7 +162,7 @@ impl Kernel {
     }
 
     /// Returns the per-cycle rate of a core that limits it; `None` if no rate is defined.
-    pub fn rate(&self) -> Option<Rate> {
+    pub fn rate(&self) -> Option<CoreRate> {
         self.op.row().rates.iter().find(|bound| (bound.of)(self)).map(|bound| bound.rate)
     }
 
@@ -197,37 +197,37 @@ impl Kernel {
 }
 
 /// Returns every kernel of this architecture, whether or not this processor can run it.
-pub fn kernels() -> impl Iterator<Item = &'static Kernel> {
+pub fn kernels() -> impl Iterator<Item = &'static ComputeKernel> {
     reference::KERNELS.iter().chain(native::kernels().flatten())
 }
 
 /// Returns the first of the [`variants`], if any.
-pub fn find(op: Op, element: Element, isa: Isa) -> Option<&'static Kernel> {
+pub fn find(op: Op, element: Element, isa: Isa) -> Option<&'static ComputeKernel> {
     variants(op, element, isa).next()
 }
 
 /// Returns the kernels with the same operation, type and instruction set, in different orders of
 /// instructions. The fastest depends on the core ([`crate::capability::quickest`]).
-pub fn variants(op: Op, element: Element, isa: Isa) -> impl Iterator<Item = &'static Kernel> {
+pub fn variants(op: Op, element: Element, isa: Isa) -> impl Iterator<Item = &'static ComputeKernel> {
     kernels().filter(move |kernel| kernel.op == op && kernel.element == element && kernel.isa == isa)
 }
 
 /// Returns the kernels by number of independent dependency chains, in each vector width.
-pub fn chained() -> impl Iterator<Item = &'static Kernel> {
+pub fn chained() -> impl Iterator<Item = &'static ComputeKernel> {
     native::chained().flatten()
 }
 
 /// A kernel that this processor can run, with its operands.
 #[derive(Debug, Clone)]
 pub struct LoadedKernel {
-    kernel: &'static Kernel,
+    kernel: &'static ComputeKernel,
     seed: Vectors,
     vectors: Vectors,
 }
 
 /// State of a kernel's accumulators at one moment.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Snapshot(Vectors);
+pub struct AccumulatorSnapshot(Vectors);
 
 /// A kernel's result differs from the reference.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -252,7 +252,7 @@ pub struct WrongResult {
 
 impl LoadedKernel {
     /// Returns the kernel's row.
-    pub fn kernel(&self) -> &'static Kernel {
+    pub fn kernel(&self) -> &'static ComputeKernel {
         self.kernel
     }
 
@@ -271,17 +271,17 @@ impl LoadedKernel {
     }
 
     /// Returns the state of the accumulators.
-    pub fn snapshot(&self) -> Snapshot {
-        Snapshot(self.vectors.clone())
+    pub fn snapshot(&self) -> AccumulatorSnapshot {
+        AccumulatorSnapshot(self.vectors.clone())
     }
 
     /// Whether the accumulators equal `snapshot` bit by bit.
-    pub fn equals(&self, snapshot: &Snapshot) -> bool {
+    pub fn equals(&self, snapshot: &AccumulatorSnapshot) -> bool {
         self.vectors == snapshot.0
     }
 
     /// Compares `snapshot` bit by bit with `turns` iterations of the portable reference.
-    pub fn verify(&self, snapshot: &Snapshot, turns: u64) -> Result<(), WrongResult> {
+    pub fn verify(&self, snapshot: &AccumulatorSnapshot, turns: u64) -> Result<(), WrongResult> {
         let mut wanted = self.seed.clone();
         reference::advance(self.kernel, turns, &mut wanted);
         match snapshot.0.first_difference(&wanted) {

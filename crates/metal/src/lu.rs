@@ -20,17 +20,17 @@ use std::sync::{Mutex, PoisonError, RwLock};
 use crate::arch::{native, reference_lu};
 use crate::buffer::{Buffer, BufferError, Pages, Resident};
 use crate::clock::ProbeWork;
-use crate::gemm::{Caches, NoTile, tile_for};
+use crate::gemm::{CoreCaches, NoTile, tile_for};
 use crate::isa::Isa;
 use crate::team::{Team, TeamError};
-use crate::watch::{Clocks, Watch};
+use crate::watch::{TeamClocks, ThreadClock};
 use apply::{Strips, together};
 use back::Back;
 use crew::Crew;
-use gate::{Gate, Order, Taken};
+use gate::{MemberOrder, TakenTask, TaskGate};
 use grid::Grid;
-use panel::{Bench, Factored, Kernels, NoPivot, Place};
-use schedule::Task;
+use panel::{Bench, Factored, Kernels, NoPivot, PanelPlace};
+use schedule::BlockTask;
 
 /// Largest width of a block, in columns.
 pub const MOST_BLOCK: usize = 1024;
@@ -70,7 +70,7 @@ pub enum LuError {
 
 /// Size of a system and its division into blocks, for one instruction set.
 #[derive(Debug, Clone, Copy)]
-pub struct System {
+pub struct SystemSize {
     rows: usize,
     block: usize,
     kernels: Kernels,
@@ -78,11 +78,11 @@ pub struct System {
     together: usize,
 }
 
-impl System {
+impl SystemSize {
     /// Describes `rows` equations in blocks of `block` columns, rounded up to whole register tiles.
     /// `caches` are the cache sizes of one core. Fails without a kernel for `isa` or for a size out
     /// of range.
-    pub fn new(isa: Isa, caches: Caches, rows: usize, block: usize) -> Result<Self, LuError> {
+    pub fn new(isa: Isa, caches: CoreCaches, rows: usize, block: usize) -> Result<Self, LuError> {
         let kernels = kernels(isa)?;
         let (height, width) = (kernels.tile.rows, kernels.tile.columns);
         let size = LuError::Size { rows, block };
@@ -124,26 +124,26 @@ impl System {
 #[non_exhaustive]
 pub struct Solved {
     /// Core clock of each thread during the factorisation.
-    pub clocks: Clocks,
+    pub clocks: TeamClocks,
 }
 
 /// A system in memory, with the buffers needed to solve it.
 #[derive(Debug)]
 pub struct Lu {
-    system: System,
+    system: SystemSize,
     numbers: Buffer,
     solution: Vec<f64>,
     factored: Vec<RwLock<Factored>>,
-    workers: Vec<Worker>,
+    workers: Vec<LuWorker>,
     /// Whether idle threads may spin for work: each thread has its own CPU.
     alone: bool,
 }
 
 #[derive(Debug)]
-struct Worker {
+struct LuWorker {
     bench: Bench,
     strips: Strips,
-    watch: Watch,
+    watch: ThreadClock,
 }
 
 fn kernels(isa: Isa) -> Result<Kernels, NoTile> {
@@ -157,15 +157,15 @@ impl Lu {
     /// Allocates the system (all zeros until [`Lu::fill`]) and calibrates the core clock on each
     /// processor. If not `unlimited` (CPU quota), idle threads do not spin for shares of other
     /// threads' tasks.
-    pub fn new(system: System, team: &mut Team, unlimited: bool) -> Result<Self, LuError> {
+    pub fn new(system: SystemSize, team: &mut Team, unlimited: bool) -> Result<Self, LuError> {
         let numbers = Buffer::new(system.grid.elements() * size_of::<f64>(), Pages::Thp)?;
         let factored = (0..system.panels()).map(|_| Factored::new(system.block).map(RwLock::new));
         let factored = factored.collect::<Result<_, _>>()?;
-        let workers = team.run(|_| -> Result<Worker, BufferError> {
-            Ok(Worker {
+        let workers = team.run(|_| -> Result<LuWorker, BufferError> {
+            Ok(LuWorker {
                 bench: Bench::new(system.grid.order, system.block)?,
                 strips: Strips::new(system.block, system.together)?,
-                watch: Watch::new(ProbeWork::floating_point(system.kernels.tile.isa)),
+                watch: ThreadClock::new(ProbeWork::floating_point(system.kernels.tile.isa)),
             })
         })?;
         let workers = workers.into_iter().collect::<Result<_, _>>()?;
@@ -174,7 +174,7 @@ impl Lu {
     }
 
     /// The system this was set up for.
-    pub fn system(&self) -> System {
+    pub fn system(&self) -> SystemSize {
         self.system
     }
 
@@ -185,7 +185,7 @@ impl Lu {
     where
         F: Fn(usize, usize, &mut [f64]) + Sync,
     {
-        let System { rows, grid, .. } = self.system;
+        let SystemSize { rows, grid, .. } = self.system;
         let strips = (grid.order / grid.height).div_ceil(team.count());
         let mut shares: Vec<&mut [f64]> =
             self.numbers.floats_mut().chunks_mut(strips * grid.stride).collect();
@@ -222,7 +222,7 @@ impl Lu {
     /// [`LuError::Singular`], or [`LuError::Team`] if `team` is not the one given to [`Lu::new`].
     pub fn solve(&mut self, team: &mut Team) -> Result<Solved, LuError> {
         self.factor(team)?;
-        let System { rows, block, kernels, grid, .. } = self.system;
+        let SystemSize { rows, block, kernels, grid, .. } = self.system;
         let numbers = self.numbers.floats();
         for (row, y) in self.solution.iter_mut().enumerate() {
             *y = numbers[grid.row(row) + grid.order * grid.step()];
@@ -231,7 +231,7 @@ impl Lu {
         let back = Back { narrow: kernels.narrow, grid, numbers, block, parts };
         team.run(|member| back.run(member))?;
         debug_assert!(self.solution[rows..].iter().all(|x| *x == 0.0), "the identity's unknowns are zero");
-        Ok(Solved { clocks: Clocks::of(self.workers.iter().map(|worker| &worker.watch)) })
+        Ok(Solved { clocks: TeamClocks::of(self.workers.iter().map(|worker| &worker.watch)) })
     }
 
     /// The unknowns x, after [`Lu::solve`].
@@ -241,9 +241,9 @@ impl Lu {
 
     fn factor(&mut self, team: &mut Team) -> Result<(), LuError> {
         let system = self.system;
-        let gate = Gate::new(system.panels(), system.panels() + 1, team.count(), self.alone);
+        let gate = TaskGate::new(system.panels(), system.panels() + 1, team.count(), self.alone);
         let start = self.numbers.floats_mut().as_mut_ptr();
-        let run = Run { system, start, factored: &self.factored, gate };
+        let run = Factorisation { system, start, factored: &self.factored, gate };
         team.run_each(&mut self.workers, |member, worker| run.work(member.index, worker))?;
         match run.gate.failure() {
             Some(column) => Err(LuError::Singular { column }),
@@ -252,11 +252,11 @@ impl Lu {
     }
 }
 
-struct Run<'run> {
-    system: System,
+struct Factorisation<'run> {
+    system: SystemSize,
     start: *mut f64,
     factored: &'run [RwLock<Factored>],
-    gate: Gate,
+    gate: TaskGate,
 }
 
 // SAFETY: only `start` is not `Sync`. `Lu::factor` borrows the grid exclusively. A task writes the
@@ -264,46 +264,46 @@ struct Run<'run> {
 // two tasks for one block and none that writes a factored panel (its tests check any order of
 // threads). The gate's lock orders tasks. Helpers of a task work on disjoint parts, and the crew
 // orders phases.
-unsafe impl Sync for Run<'_> {}
+unsafe impl Sync for Factorisation<'_> {}
 
-impl Run<'_> {
-    fn work(&self, member: usize, worker: &mut Worker) {
+impl Factorisation<'_> {
+    fn work(&self, member: usize, worker: &mut LuWorker) {
         worker.watch.reset();
         while let Some(order) = self.gate.take(member) {
             worker.watch.glance();
             match order {
-                Order::Task(taken) => self.run(worker, &taken),
-                Order::Help(share) => share.help(),
+                MemberOrder::Task(taken) => self.run(worker, &taken),
+                MemberOrder::Help(share) => share.help(),
             }
         }
     }
 
-    fn run(&self, worker: &mut Worker, taken: &Taken<'_>) {
+    fn run(&self, worker: &mut LuWorker, taken: &TakenTask<'_>) {
         match **taken {
-            Task::Factor { panel } => {
+            BlockTask::Factor { panel } => {
                 if let Err(NoPivot(column)) = self.make(worker, panel, taken.crew()) {
                     self.gate.fail(column);
                 }
             }
-            Task::Apply { panel, block } => self.apply(worker, panel, block, taken.crew()),
+            BlockTask::Apply { panel, block } => self.apply(worker, panel, block, taken.crew()),
         }
     }
 
-    fn place(&self, panel: usize) -> Place {
-        let System { block, grid, .. } = self.system;
+    fn place(&self, panel: usize) -> PanelPlace {
+        let SystemSize { block, grid, .. } = self.system;
         let first = panel * block;
-        Place { grid, first, width: block.min(grid.order - first) }
+        PanelPlace { grid, first, width: block.min(grid.order - first) }
     }
 
-    fn make(&self, worker: &mut Worker, panel: usize, crew: &Crew) -> Result<(), NoPivot> {
+    fn make(&self, worker: &mut LuWorker, panel: usize, crew: &Crew) -> Result<(), NoPivot> {
         let mut factored = self.factored[panel].write().unwrap_or_else(PoisonError::into_inner);
         let place = self.place(panel);
         // SAFETY: kernels and grid fit this processor; this thread owns the panel's columns.
         unsafe { worker.bench.factor(self.system.kernels, place, self.start, &mut factored, crew) }
     }
 
-    fn apply(&self, worker: &mut Worker, panel: usize, block: usize, crew: &Crew) {
-        let System { kernels, grid, block: width, .. } = self.system;
+    fn apply(&self, worker: &mut LuWorker, panel: usize, block: usize, crew: &Crew) {
+        let SystemSize { kernels, grid, block: width, .. } = self.system;
         let factored = self.factored[panel].read().unwrap_or_else(PoisonError::into_inner);
         // The block after the last panel is the right-hand side.
         let (first, end) = if block < self.system.panels() {

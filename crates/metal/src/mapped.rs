@@ -12,7 +12,7 @@ use rustix::mm::{Advice, MapFlags, ProtFlags};
 pub struct Mapped {
     base: NonNull<u8>,
     len: usize,
-    purpose: Use,
+    purpose: MappingUse,
 }
 
 // SAFETY: the mapping is not tied to the thread that made it.
@@ -20,7 +20,7 @@ unsafe impl Send for Mapped {}
 
 /// Expected access pattern, which controls the kernel's read-ahead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
+pub enum AccessOrder {
     /// Ascending offsets.
     Sequential,
     /// Random offsets.
@@ -29,7 +29,7 @@ pub enum Access {
 
 /// Protection of the mapping. A file opened for reading only cannot be mapped for writing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Use {
+pub enum MappingUse {
     /// Reading.
     Read,
     /// Reading and writing.
@@ -38,10 +38,10 @@ pub enum Use {
 
 impl Mapped {
     /// Maps the first `len` bytes of `file`. Errors come from mmap(2) or madvise(2).
-    pub fn new(file: impl AsFd, len: usize, access: Access, purpose: Use) -> Result<Self, Errno> {
+    pub fn new(file: impl AsFd, len: usize, access: AccessOrder, purpose: MappingUse) -> Result<Self, Errno> {
         let protection = match purpose {
-            Use::Read => ProtFlags::READ,
-            Use::Write => ProtFlags::READ | ProtFlags::WRITE,
+            MappingUse::Read => ProtFlags::READ,
+            MappingUse::Write => ProtFlags::READ | ProtFlags::WRITE,
         };
         // SAFETY: a new mapping at an address chosen by the kernel aliases nothing of this process.
         let base = unsafe {
@@ -50,8 +50,8 @@ impl Mapped {
         let mapped =
             NonNull::new(base.cast::<u8>()).map(|base| Mapped { base, len, purpose }).ok_or(Errno::NOMEM)?;
         let advice = match access {
-            Access::Sequential => Advice::Sequential,
-            Access::Random => Advice::Random,
+            AccessOrder::Sequential => Advice::Sequential,
+            AccessOrder::Random => Advice::Random,
         };
         // SAFETY: the range is the new mapping; the advice does not change its content.
         unsafe { rustix::mm::madvise(base, len, advice) }?;
@@ -75,7 +75,7 @@ impl Mapped {
     /// Copies `bytes` to `offset` up to the end of the mapping; returns their number, 0 if
     /// read-only.
     pub fn write(&mut self, offset: usize, bytes: &[u8]) -> usize {
-        let count = if self.purpose == Use::Write { self.within(offset, bytes.len()) } else { 0 };
+        let count = if self.purpose == MappingUse::Write { self.within(offset, bytes.len()) } else { 0 };
         if count > 0 {
             // SAFETY: `count` bytes from `offset` are inside the mapping.
             let to = unsafe { self.base.add(offset) };
@@ -114,7 +114,7 @@ mod tests {
     fn what_is_written_is_in_the_file_and_read_back_and_nothing_beyond_the_end() {
         let file = tempfile::tempfile().expect("temporary file");
         file.set_len(10_000).expect("length");
-        let mut mapped = Mapped::new(&file, 10_000, Access::Random, Use::Write).expect("map");
+        let mut mapped = Mapped::new(&file, 10_000, AccessOrder::Random, MappingUse::Write).expect("map");
         assert_eq!(mapped.write(5_000, &[7; 100]), 100);
         let mut found = [0; 100];
         file.read_exact_at(&mut found, 5_000).expect("read");
@@ -135,8 +135,11 @@ mod tests {
         let named = tempfile::NamedTempFile::new().expect("temporary file");
         named.as_file().write_all_at(&[5; 100], 0).expect("write");
         let file = std::fs::File::open(named.path()).expect("open");
-        assert_eq!(Mapped::new(&file, 100, Access::Random, Use::Write).err(), Some(Errno::ACCESS));
-        let mut mapped = Mapped::new(&file, 100, Access::Random, Use::Read).expect("map");
+        assert_eq!(
+            Mapped::new(&file, 100, AccessOrder::Random, MappingUse::Write).err(),
+            Some(Errno::ACCESS)
+        );
+        let mut mapped = Mapped::new(&file, 100, AccessOrder::Random, MappingUse::Read).expect("map");
         let mut found = [0; 4];
         assert_eq!((mapped.read(0, &mut found), found), (4, [5; 4]));
         assert_eq!(mapped.write(0, &[1]), 0);
@@ -145,6 +148,9 @@ mod tests {
     #[test]
     fn no_bytes_cannot_be_mapped() {
         let file = tempfile::tempfile().expect("temporary file");
-        assert_eq!(Mapped::new(&file, 0, Access::Sequential, Use::Read).err(), Some(Errno::INVAL));
+        assert_eq!(
+            Mapped::new(&file, 0, AccessOrder::Sequential, MappingUse::Read).err(),
+            Some(Errno::INVAL)
+        );
     }
 }

@@ -36,14 +36,14 @@ pub fn on_node<T>(node: usize, work: impl FnOnce() -> T) -> Result<T, NumaError>
     *word = 1 << (node % 64);
     // The kernel subtracts one from the number of bits (mm/mempolicy.c, get_nodes).
     policy(libc::MPOL_BIND, mask.as_ptr(), MOST_NODES + 1).map_err(refused)?;
-    let _usual = Usual;
+    let _usual = UsualPolicy;
     Ok(work())
 }
 
 /// Restores the default policy on drop.
-struct Usual;
+struct UsualPolicy;
 
-impl Drop for Usual {
+impl Drop for UsualPolicy {
     fn drop(&mut self) {
         let _cannot_fail = policy(libc::MPOL_DEFAULT, ptr::null(), 0);
     }

@@ -20,7 +20,7 @@ const TIMEOUT_MS: u32 = 0;
 /// `struct nvme_passthru_cmd`, 72 bytes.
 #[repr(C)]
 #[derive(Default)]
-struct Command {
+struct NvmeCommand {
     opcode: u8,
     flags: u8,
     reserved: u16,
@@ -42,14 +42,14 @@ struct Command {
 /// ioctl(2) (EACCES without CAP_SYS_ADMIN, ENOTTY if it is no NVMe controller), or the NVMe status.
 pub fn smart_log(device: impl AsFd) -> io::Result<[u8; SMART_BYTES]> {
     let mut page = [0_u8; SMART_BYTES];
-    let mut command = Command {
+    let mut command = NvmeCommand {
         opcode: GET_LOG_PAGE,
         namespace: ALL_NAMESPACES,
         address: page.as_mut_ptr() as u64,
         bytes: SMART_BYTES as u32,
         word_10: SMART_PAGE,
         timeout_ms: TIMEOUT_MS,
-        ..Command::default()
+        ..NvmeCommand::default()
     };
     // SAFETY: the request reads and writes one `Command` and at most `bytes` bytes at `address`.
     let status =
@@ -68,9 +68,9 @@ mod tests {
     #[test]
     fn the_command_is_as_the_kernel_has_it() {
         // linux/nvme_ioctl.h: the size is part of the request number.
-        assert_eq!(size_of::<Command>(), 72);
+        assert_eq!(size_of::<NvmeCommand>(), 72);
         assert_eq!(
-            (std::mem::offset_of!(Command, address), std::mem::offset_of!(Command, word_10)),
+            (std::mem::offset_of!(NvmeCommand, address), std::mem::offset_of!(NvmeCommand, word_10)),
             (24, 40)
         );
         assert_eq!(SMART_PAGE, 0x007f_0002);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::capability::time;
 use crate::kernel::LoadedKernel;
-use crate::team::{Member, Team, TeamError};
+use crate::team::{Team, TeamError, TeamMember};
 
 /// Approximate duration of a slice.
 const SLICE_SECONDS: f64 = 25e-6;
@@ -15,7 +15,7 @@ const TRIAL_TURNS: u64 = 1_000;
 
 /// Median time of a slice on each of two CPUs, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Trial {
+pub struct SiblingTrial {
     /// While the other CPU did nothing.
     pub alone: [f64; 2],
     /// While the other CPU did the same work.
@@ -23,16 +23,16 @@ pub struct Trial {
 }
 
 /// Runs one trial on two pinned CPUs, about 10 ms; `cpus[first]` works alone first.
-pub fn trial(cpus: [usize; 2], first: usize, kernel: &LoadedKernel) -> Result<Trial, TeamError> {
+pub fn trial(cpus: [usize; 2], first: usize, kernel: &LoadedKernel) -> Result<SiblingTrial, TeamError> {
     let turns = Team::new(&cpus[..1])?.run(|_| turns_of_slice(&mut kernel.clone()))?;
     let turns = turns.first().copied().unwrap_or(1);
-    let work = |member: Member<'_>| {
+    let work = |member: TeamMember<'_>| {
         let mut kernel = kernel.clone();
         member.barrier();
         middle(&mut kernel, turns)
     };
     let on = |cpus: &[usize]| -> Result<Vec<f64>, TeamError> { Team::new(cpus)?.run(work) };
-    let mut found = Trial { alone: [0.0; 2], both: [0.0; 2] };
+    let mut found = SiblingTrial { alone: [0.0; 2], both: [0.0; 2] };
     let order = if first == 0 { [0, 1] } else { [1, 0] };
     for (step, place) in order.into_iter().enumerate() {
         found.alone[place] = on(&[cpus[place]])?.first().copied().unwrap_or(0.0);

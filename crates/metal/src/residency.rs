@@ -16,14 +16,14 @@ pub fn resident_bytes(file: BorrowedFd<'_>, len: u64) -> Result<u64, Errno> {
 
 /// `struct cachestat_range`, followed by `struct cachestat` (Linux `include/uapi/linux/mman.h`).
 #[repr(C)]
-struct Range {
+struct CachestatRange {
     off: u64,
     len: u64,
 }
 
 #[repr(C)]
 #[derive(Default)]
-struct Counts {
+struct CachestatCounts {
     cached: u64,
     dirty: u64,
     writeback: u64,
@@ -35,8 +35,8 @@ struct Counts {
 const SYS_CACHESTAT: libc::c_long = 451;
 
 fn by_cachestat(file: BorrowedFd<'_>, len: u64) -> Result<u64, Errno> {
-    let range = Range { off: 0, len };
-    let mut counts = Counts::default();
+    let range = CachestatRange { off: 0, len };
+    let mut counts = CachestatCounts::default();
     // SAFETY: both pointers are to live values with the documented layout; the kernel reads one and
     // writes the other.
     let told = unsafe {

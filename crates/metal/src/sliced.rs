@@ -14,11 +14,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::clock::{ClockUnknown, CoreClock, ProbeWork, timer_overhead, timer_step};
-use crate::kernel::{LoadedKernel, Snapshot, WrongResult};
-use crate::team::{Member, Team, TeamError};
+use crate::kernel::{AccumulatorSnapshot, LoadedKernel, WrongResult};
+use crate::team::{Team, TeamError, TeamMember};
 use crate::usage::thread_switches;
 
-use ledger::{Excluded, Ledger, Slice, Sum};
+use ledger::{ExcludedTime, Slice, SliceLedger, SliceSum};
 
 /// Shortest stretch (slices between two probes). A core may change its clock 1400 times a second
 /// (Emerald Rapids), and two changes between probes look like an interruption.
@@ -34,7 +34,7 @@ const SLICE_SECONDS: f64 = 25e-6;
 const TIMES_UNCERTAINTY: f64 = 500.0;
 /// Spread above which a load gets the longest slices.
 const STEADY_SPREAD: f64 = 0.05;
-/// Default [`Load::spread`]: undisturbed work in registers and near caches agrees to a few per
+/// Default [`SlicedLoad::spread`]: undisturbed work in registers and near caches agrees to a few per
 /// mille, and the ends of a slice are as uncertain.
 const SPREAD: f64 = 0.02;
 /// Shortest timing for calibration: 1000 × the timer step.
@@ -42,7 +42,7 @@ const CALIBRATION_SECONDS: f64 = 50e-6;
 const CALIBRATION_TIMINGS: usize = 5;
 
 /// Work that can be cut into slices. One turn is its smallest unit, such as a loop iteration.
-pub trait Load: Send {
+pub trait SlicedLoad: Send {
     /// Does exactly `turns` units of work (timed).
     fn run(&mut self, turns: u64);
 
@@ -69,7 +69,7 @@ pub trait Load: Send {
 
 /// Amount of work to count.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Until {
+pub enum SliceEnd {
     /// Turns per thread.
     Turns(u64),
     /// Time per thread.
@@ -122,7 +122,7 @@ pub struct Causes {
 
 /// Result of a team.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Outcome {
+pub struct TeamOutcome {
     /// From the start of the first counted slice to the end of the last one, on the slowest thread.
     pub elapsed: Duration,
     /// One entry per processor, in order of first appearance in the team.
@@ -132,7 +132,7 @@ pub struct Outcome {
     pub delivered_turns_per_second: f64,
 }
 
-impl Outcome {
+impl TeamOutcome {
     /// Undisturbed rate of all processors together, in turns per second.
     pub fn turns_per_second(&self) -> f64 {
         self.cpus.iter().map(|cpu| cpu.turns_per_second).sum()
@@ -196,16 +196,16 @@ pub enum SlicedError {
 #[derive(Debug)]
 pub struct Sliced<L> {
     team: Team,
-    stations: Vec<Station<L>>,
+    stations: Vec<MemberStation<L>>,
     turns_per_slice: u64,
     slices_per_stretch: u32,
 }
 
 #[derive(Debug)]
-struct Station<L> {
+struct MemberStation<L> {
     load: L,
     clock: Result<CoreClock, ClockUnknown>,
-    ledger: Ledger,
+    ledger: SliceLedger,
     turn_seconds: f64,
     probe_seconds: f64,
     /// Number of probes, and of those with shared vector units.
@@ -213,7 +213,7 @@ struct Station<L> {
 }
 
 /// Number of threads that started and that finished their part.
-struct Window {
+struct MeetingWindow {
     threads: usize,
     begun: AtomicUsize,
     done: AtomicUsize,
@@ -221,12 +221,12 @@ struct Window {
 
 /// A thread's part in a window, finished also by a panic so that no thread waits.
 struct Attendance<'run> {
-    window: &'run Window,
+    window: &'run MeetingWindow,
     finished: bool,
 }
 
 impl<'run> Attendance<'run> {
-    fn begin(window: &'run Window) -> Self {
+    fn begin(window: &'run MeetingWindow) -> Self {
         window.begun.fetch_add(1, Ordering::Relaxed);
         Self { window, finished: false }
     }
@@ -253,14 +253,14 @@ impl Drop for Attendance<'_> {
     }
 }
 
-impl<L: Load> Sliced<L> {
+impl<L: SlicedLoad> Sliced<L> {
     /// Creates a load on each thread, calibrates the clock there, and chooses the slice length.
     /// Fails if a thread panicked.
     pub fn prepare<F>(mut team: Team, make: F) -> Result<Self, SlicedError>
     where
-        F: Fn(Member<'_>) -> L + Sync,
+        F: Fn(TeamMember<'_>) -> L + Sync,
     {
-        let stations = team.run(|member| Station::calibrated(make(member)))?;
+        let stations = team.run(|member| MemberStation::calibrated(make(member)))?;
         // One number of turns for all, so that equal work leaves equal results; slower cores get
         // longer slices.
         let quickest = stations.iter().map(|station| station.turn_seconds).fold(f64::INFINITY, f64::min);
@@ -291,7 +291,8 @@ impl<L: Load> Sliced<L> {
                 let station = &mut self.stations[one];
                 station.clock.clone_from(&clock);
                 let reference = *reference.get_or_insert_with(|| station.cycles_per_turn());
-                station.ledger = Ledger::new(reference, station.load.spread(), station.load.shares_memory());
+                station.ledger =
+                    SliceLedger::new(reference, station.load.spread(), station.load.shares_memory());
             }
         }
     }
@@ -300,9 +301,12 @@ impl<L: Load> Sliced<L> {
     ///
     /// # Errors
     /// [`SlicedError::AllDisturbed`] if a processor was always disturbed; [`SlicedError::Team`].
-    pub fn measure(&mut self, until: Until) -> Result<Outcome, SlicedError> {
-        let window =
-            Window { threads: self.team.count(), begun: AtomicUsize::new(0), done: AtomicUsize::new(0) };
+    pub fn measure(&mut self, until: SliceEnd) -> Result<TeamOutcome, SlicedError> {
+        let window = MeetingWindow {
+            threads: self.team.count(),
+            begun: AtomicUsize::new(0),
+            done: AtomicUsize::new(0),
+        };
         let (turns_per_slice, slices) = (self.turns_per_slice, self.slices_per_stretch);
         let elapsed = self.team.run_each(&mut self.stations, |_, station| {
             station.ledger.clear();
@@ -310,9 +314,9 @@ impl<L: Load> Sliced<L> {
             station.work(Ration::new(until, turns_per_slice), slices, &window)
         })?;
         let drifted =
-            self.stations.iter_mut().map(Station::check_time).filter(|drifted| *drifted).count() > 0;
+            self.stations.iter_mut().map(MemberStation::check_time).filter(|drifted| *drifted).count() > 0;
         let cpus = self.settle_accounts()?;
-        let delivered = |station: &Station<L>| {
+        let delivered = |station: &MemberStation<L>| {
             let all = station.ledger.all();
             if all.seconds > 0.0 { all.turns / all.seconds } else { 0.0 }
         };
@@ -321,7 +325,7 @@ impl<L: Load> Sliced<L> {
             // The next measurement counts in seconds.
             self.open_books();
         }
-        Ok(Outcome {
+        Ok(TeamOutcome {
             elapsed: elapsed.into_iter().max().unwrap_or_default(),
             cpus,
             delivered_turns_per_second,
@@ -372,8 +376,13 @@ impl<L: Load> Sliced<L> {
     }
 }
 
-fn outcome(cpu: usize, threads: usize, books: &Ledger, clock_known: bool) -> Result<CpuOutcome, SlicedError> {
-    let Sum { slices, seconds, .. } = books.all();
+fn outcome(
+    cpu: usize,
+    threads: usize,
+    books: &SliceLedger,
+    clock_known: bool,
+) -> Result<CpuOutcome, SlicedError> {
+    let SliceSum { slices, seconds, .. } = books.all();
     let kept = books.kept();
     if kept.slices == 0 {
         return Err(SlicedError::AllDisturbed { cpu, slices });
@@ -395,8 +404,9 @@ fn outcome(cpu: usize, threads: usize, books: &Ledger, clock_known: bool) -> Res
     })
 }
 
-fn causes(excluded: &Excluded, set_aside: f64) -> Causes {
-    let Excluded { switched, clock, second, contended, other, taken, second_cost, second_work } = *excluded;
+fn causes(excluded: &ExcludedTime, set_aside: f64) -> Causes {
+    let ExcludedTime { switched, clock, second, contended, other, taken, second_cost, second_work } =
+        *excluded;
     let second = second - contended;
     let all = switched + clock + second + other;
     let part = |seconds: f64| if all > 0.0 { seconds / all * set_aside } else { 0.0 };
@@ -411,7 +421,7 @@ fn causes(excluded: &Excluded, set_aside: f64) -> Causes {
     }
 }
 
-impl<L: Load> Station<L> {
+impl<L: SlicedLoad> MemberStation<L> {
     fn calibrated(mut load: L) -> Self {
         let mut turns = 1_u64;
         let turn_seconds = loop {
@@ -422,7 +432,7 @@ impl<L: Load> Station<L> {
             }
             turns *= 2;
         };
-        let ledger = Ledger::new(1.0, load.spread(), load.shares_memory());
+        let ledger = SliceLedger::new(1.0, load.spread(), load.shares_memory());
         let clock = CoreClock::calibrate(load.work());
         let mut station = Self { load, clock, ledger, turn_seconds, probe_seconds: 0.0, probes: [0; 2] };
         station.probe_seconds = station.time_of_a_probe();
@@ -464,7 +474,7 @@ impl<L: Load> Station<L> {
     }
 
     /// Works until all threads are done; returns the duration of the counted slices.
-    fn work(&mut self, mut ration: Ration, slices: u32, window: &Window) -> Duration {
+    fn work(&mut self, mut ration: Ration, slices: u32, window: &MeetingWindow) -> Duration {
         let mut counted = Duration::ZERO;
         let mut started: Option<Instant> = None;
         let mut attendance = Attendance::begin(window);
@@ -510,7 +520,7 @@ fn stretch_seconds(probe: f64) -> f64 {
 }
 
 /// Runs and settles `turns` turns; returns start and end of the work.
-fn timed_run<L: Load>(load: &mut L, turns: u64) -> (Instant, Instant) {
+fn timed_run<L: SlicedLoad>(load: &mut L, turns: u64) -> (Instant, Instant) {
     let start = Instant::now();
     load.run(turns);
     let end = Instant::now();
@@ -518,7 +528,7 @@ fn timed_run<L: Load>(load: &mut L, turns: u64) -> (Instant, Instant) {
     (start, end)
 }
 
-fn time<L: Load>(load: &mut L, turns: u64) -> f64 {
+fn time<L: SlicedLoad>(load: &mut L, turns: u64) -> f64 {
     let (start, end) = timed_run(load, turns);
     end.saturating_duration_since(start).as_secs_f64()
 }
@@ -526,17 +536,17 @@ fn time<L: Load>(load: &mut L, turns: u64) -> f64 {
 /// Remaining work of one thread. A fixed amount is cut into slices that differ by at most one turn.
 #[derive(Debug)]
 struct Ration {
-    until: Until,
+    until: SliceEnd,
     turns_per_slice: u64,
     slices_left: u64,
     turns_left: u64,
 }
 
 impl Ration {
-    fn new(until: Until, turns_per_slice: u64) -> Self {
+    fn new(until: SliceEnd, turns_per_slice: u64) -> Self {
         let turns_left = match until {
-            Until::Turns(turns) => turns.max(1),
-            Until::Elapsed(_) => 0,
+            SliceEnd::Turns(turns) => turns.max(1),
+            SliceEnd::Elapsed(_) => 0,
         };
         Self { until, turns_per_slice, slices_left: turns_left.div_ceil(turns_per_slice), turns_left }
     }
@@ -557,8 +567,8 @@ impl Ration {
 
     fn is_used_up(&self, counted: Duration) -> bool {
         match self.until {
-            Until::Turns(_) => self.turns_left == 0,
-            Until::Elapsed(limit) => counted >= limit,
+            SliceEnd::Turns(_) => self.turns_left == 0,
+            SliceEnd::Elapsed(limit) => counted >= limit,
         }
     }
 }
@@ -579,7 +589,7 @@ pub struct KernelLoad {
 #[derive(Debug, Clone, PartialEq)]
 struct SliceResult {
     turns: u64,
-    accumulators: Snapshot,
+    accumulators: AccumulatorSnapshot,
 }
 
 impl KernelLoad {
@@ -612,7 +622,7 @@ impl KernelLoad {
 #[derive(Debug, Default)]
 pub struct Proven(Vec<SliceResult>);
 
-impl Load for KernelLoad {
+impl SlicedLoad for KernelLoad {
     fn work(&self) -> ProbeWork {
         ProbeWork::of(self.kernel.kernel())
     }

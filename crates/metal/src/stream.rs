@@ -46,7 +46,7 @@ pub enum StreamOp {
 
 /// Store instructions of a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Store {
+pub enum StoreKind {
     /// Through the caches; a line not cached is read first (write-allocate).
     Ordinary,
     /// Bypassing the caches, in whole lines.
@@ -65,7 +65,7 @@ pub struct StreamKernel {
     /// Instruction set.
     pub isa: Isa,
     /// Store instructions; ordinary if the kernel does not write.
-    pub store: Store,
+    pub store: StoreKind,
     /// Number of source arrays it prefetches; 0 = hardware prefetching only.
     pub prefetched: u32,
     /// Prefetch distances in bytes; only 0 without prefetching.
@@ -186,8 +186,8 @@ impl StreamKernel {
     /// Reference Manual, write streaming mode).
     pub fn bus_bytes(&self, elements: u64) -> u64 {
         let allocated = match self.store {
-            Store::Ordinary if native::READS_BEFORE_OVERWRITING => self.op.arrays() - self.op.loads(),
-            Store::Ordinary | Store::NonTemporal | Store::String => 0,
+            StoreKind::Ordinary if native::READS_BEFORE_OVERWRITING => self.op.arrays() - self.op.loads(),
+            StoreKind::Ordinary | StoreKind::NonTemporal | StoreKind::String => 0,
         };
         self.program_bytes(elements) + elements * ELEMENT as u64 * allocated
     }
@@ -421,7 +421,7 @@ impl LoadedStream {
     /// Kind of work for probing the clock; its registers hold the loaded data.
     pub fn work(&self) -> ProbeWork {
         match (self.kernel.store, self.kernel.op) {
-            (Store::String, _) => ProbeWork::SCALAR,
+            (StoreKind::String, _) => ProbeWork::SCALAR,
             (_, StreamOp::Read | StreamOp::Write | StreamOp::Copy) => ProbeWork::integers(self.kernel.isa),
             (_, StreamOp::Scale | StreamOp::Add | StreamOp::Triad | StreamOp::Update) => {
                 ProbeWork::floating_point(self.kernel.isa)

@@ -155,11 +155,11 @@ pub struct Returned {
 
 /// One extended error with address (`sock_extended_err`, `sockaddr_in6`), aligned like `cmsghdr`.
 #[repr(C, align(8))]
-struct Control([u8; 128]);
+struct ErrorRoom([u8; 128]);
 
 /// Reads one notification from the socket's error queue without waiting; `None` if there is none.
 pub fn returned(socket: impl AsFd) -> io::Result<Option<Returned>> {
-    let mut control = Control([0; 128]);
+    let mut control = ErrorRoom([0; 128]);
     // SAFETY: all zeros is a valid msghdr: no name, no vectors, no control.
     let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
     header.msg_control = control.0.as_mut_ptr().cast();

@@ -88,7 +88,7 @@ pub enum TeamError {
 
 /// A thread's view of its place in the team.
 #[derive(Debug, Clone, Copy)]
-pub struct Member<'team> {
+pub struct TeamMember<'team> {
     /// Index in the list of processors, from 0.
     pub index: usize,
     /// Processor this thread is pinned to.
@@ -98,7 +98,7 @@ pub struct Member<'team> {
     barrier: &'team Barrier,
 }
 
-impl Member<'_> {
+impl TeamMember<'_> {
     /// Waits until all threads that have not returned have arrived. If one panicked, unwinds to the
     /// end of the closure.
     pub fn barrier(&self) {
@@ -112,44 +112,44 @@ impl Member<'_> {
 #[derive(Debug)]
 pub struct Team {
     cpus: Vec<usize>,
-    shared: Arc<Shared>,
+    shared: Arc<TeamShared>,
     threads: Vec<JoinHandle<()>>,
 }
 
-type Task<'run> = dyn Fn(usize) + Sync + 'run;
+type MemberTask<'run> = dyn Fn(usize) + Sync + 'run;
 
-/// A [`Task`] whose lifetime is ensured by [`Team::dispatch`].
+/// A [`MemberTask`] whose lifetime is ensured by [`Team::dispatch`].
 #[derive(Clone, Copy)]
-struct Erased(*const Task<'static>);
+struct ErasedTask(*const MemberTask<'static>);
 
 // SAFETY: the pointee is Sync; `dispatch` keeps it alive while a thread can call it.
-unsafe impl Send for Erased {}
+unsafe impl Send for ErasedTask {}
 
 #[derive(Debug)]
-struct Shared {
-    orders: Mutex<Orders>,
+struct TeamShared {
+    orders: Mutex<TeamOrders>,
     start: Condvar,
     done: Condvar,
     barrier: Barrier,
 }
 
 #[derive(Default)]
-struct Orders {
+struct TeamOrders {
     run: u64,
-    task: Option<Erased>,
+    task: Option<ErasedTask>,
     busy: usize,
     dismissed: bool,
 }
 
-impl std::fmt::Debug for Orders {
+impl std::fmt::Debug for TeamOrders {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Orders").field("run", &self.run).field("busy", &self.busy).finish_non_exhaustive()
     }
 }
 
-impl Shared {
+impl TeamShared {
     /// Poison is ignored: the orders are consistent whenever the lock is free.
-    fn orders(&self) -> MutexGuard<'_, Orders> {
+    fn orders(&self) -> MutexGuard<'_, TeamOrders> {
         self.orders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -166,7 +166,7 @@ impl Shared {
             seen = orders.run;
             let task = orders.task;
             drop(orders);
-            if let Some(Erased(task)) = task {
+            if let Some(ErasedTask(task)) = task {
                 // SAFETY: `dispatch` holds the borrow until `busy` is zero. It counted this thread
                 // before it published the task, and this thread decrements it only below.
                 let task = unsafe { &*task };
@@ -191,8 +191,8 @@ impl Team {
             return Err(TeamError::NotAllowed { cpu, allowed: ranges(&allowed) });
         }
         room::check(cpus.len())?;
-        let shared = Arc::new(Shared {
-            orders: Mutex::new(Orders::default()),
+        let shared = Arc::new(TeamShared {
+            orders: Mutex::new(TeamOrders::default()),
             start: Condvar::new(),
             done: Condvar::new(),
             barrier: Barrier::new(has_duplicates(cpus)),
@@ -252,7 +252,7 @@ impl Team {
     pub fn run<T, F>(&mut self, work: F) -> Result<Vec<T>, TeamError>
     where
         T: Send,
-        F: Fn(Member<'_>) -> T + Sync,
+        F: Fn(TeamMember<'_>) -> T + Sync,
     {
         let mut nothing = vec![(); self.count()];
         self.run_each(&mut nothing, |member, ()| work(member))
@@ -264,7 +264,7 @@ impl Team {
     where
         S: Send,
         T: Send,
-        F: Fn(Member<'_>, &mut S) -> T + Sync,
+        F: Fn(TeamMember<'_>, &mut S) -> T + Sync,
     {
         if states.len() != self.count() {
             return Err(TeamError::StateCount { states: states.len(), members: self.count() });
@@ -275,7 +275,7 @@ impl Team {
         let task = |index: usize| {
             let (Some(desk), Some(&cpu)) = (desks.get(index), cpus.get(index)) else { return };
             let mut desk = desk.lock().unwrap_or_else(PoisonError::into_inner);
-            let member = Member { index, cpu, count, barrier };
+            let member = TeamMember { index, cpu, count, barrier };
             let outcome = catch_unwind(AssertUnwindSafe(|| {
                 member.barrier();
                 work(member, desk.state)
@@ -284,18 +284,20 @@ impl Team {
                 Ok(_) => barrier.leave(),
                 Err(_) => barrier.break_up(),
             }
-            desk.outcome = Some(outcome.map_err(Failure::from_payload));
+            desk.outcome = Some(outcome.map_err(TeamFailure::from_payload));
         };
         self.dispatch(&task);
         self.collect(desks)
     }
 
     /// Publishes `task` and returns when all threads have finished it. It must not unwind.
-    fn dispatch(&self, task: &Task<'_>) {
-        let pointer: *const Task<'_> = task;
+    fn dispatch(&self, task: &MemberTask<'_>) {
+        let pointer: *const MemberTask<'_> = task;
         // SAFETY: only the lifetime changes. Threads dereference the pointer before `busy` returns
         // to zero, which `Finish` waits for (also when unwinding) before `task` dies.
-        let erased = Erased(unsafe { std::mem::transmute::<*const Task<'_>, *const Task<'static>>(pointer) });
+        let erased = ErasedTask(unsafe {
+            std::mem::transmute::<*const MemberTask<'_>, *const MemberTask<'static>>(pointer)
+        });
         let _finish = Finish(&self.shared);
         self.shared.barrier.reset(self.threads.len());
         let mut orders = self.shared.orders();
@@ -315,8 +317,8 @@ impl Team {
                     results.push(result);
                     continue;
                 }
-                Some(Err(Failure::Released)) => continue,
-                Some(Err(Failure::Panicked(message))) => message,
+                Some(Err(TeamFailure::Released)) => continue,
+                Some(Err(TeamFailure::Panicked(message))) => message,
                 None => "it did not run".to_owned(),
             };
             failure.get_or_insert(TeamError::Panicked { index, cpu, message });
@@ -337,7 +339,7 @@ impl Drop for Team {
 }
 
 /// Waits on drop until no thread can use the task.
-struct Finish<'run>(&'run Shared);
+struct Finish<'run>(&'run TeamShared);
 
 impl Drop for Finish<'_> {
     fn drop(&mut self) {
@@ -352,15 +354,15 @@ impl Drop for Finish<'_> {
 /// State and outcome of one thread. The lock is never contended.
 struct Desk<'run, S, T> {
     state: &'run mut S,
-    outcome: Option<Result<T, Failure>>,
+    outcome: Option<Result<T, TeamFailure>>,
 }
 
-enum Failure {
+enum TeamFailure {
     Released,
     Panicked(String),
 }
 
-impl Failure {
+impl TeamFailure {
     fn from_payload(payload: Box<dyn Any + Send>) -> Self {
         let payload = match payload.downcast::<Broken>() {
             Ok(_) => return Self::Released,

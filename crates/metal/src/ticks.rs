@@ -18,12 +18,12 @@ const READINGS_PER_END: u32 = 64;
 
 /// Clock in nanoseconds with an origin near the monotonic clock's; copies agree with each other.
 #[derive(Debug, Clone, Copy)]
-pub struct Clock {
-    counter: Option<Counter>,
+pub struct TickClock {
+    counter: Option<TickCounter>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Counter {
+struct TickCounter {
     from_ticks: u64,
     from_ns: u64,
     /// Nanoseconds per tick × 2^32.
@@ -38,21 +38,21 @@ pub(crate) struct Ticks {
     pub(crate) fence: fn(),
 }
 
-impl Clock {
+impl TickClock {
     /// Returns the system's monotonic clock.
     #[must_use]
     pub fn system() -> Self {
-        Clock { counter: None }
+        TickClock { counter: None }
     }
 
-    /// Returns the processor's counter if the kernel uses it (10 ms), else [`Clock::system`].
+    /// Returns the processor's counter if the kernel uses it (10 ms), else [`TickClock::system`].
     #[must_use]
     pub fn fastest() -> Self {
         let trusted = || {
             let ticks = native::TICKS?;
             (std::fs::read_to_string(Path::new(SOURCE)).ok()?.trim() == ticks.name).then_some(ticks)
         };
-        Clock { counter: trusted().and_then(calibrated) }
+        TickClock { counter: trusted().and_then(calibrated) }
     }
 
     /// Whether it reads the processor's counter.
@@ -60,7 +60,7 @@ impl Clock {
         self.counter.is_some()
     }
 
-    /// Like [`Clock::now_ns`], but after all earlier instructions: for comparing several CPUs.
+    /// Like [`TickClock::now_ns`], but after all earlier instructions: for comparing several CPUs.
     pub fn ordered_now_ns(&self) -> u64 {
         if let (Some(_), Some(ticks)) = (self.counter, native::TICKS) {
             (ticks.fence)();
@@ -73,7 +73,7 @@ impl Clock {
     pub fn now_ns(&self) -> u64 {
         // Matches on the constant and not on a copy, so that the reading is inlined.
         match (self.counter, native::TICKS) {
-            (Some(Counter { from_ticks, from_ns, scale }), Some(ticks)) => {
+            (Some(TickCounter { from_ticks, from_ns, scale }), Some(ticks)) => {
                 let ticks = u128::from((ticks.read)().wrapping_sub(from_ticks));
                 // Fits for centuries after the shift; the cast could only wrap.
                 from_ns.wrapping_add(((ticks * u128::from(scale)) >> 32) as u64)
@@ -110,12 +110,12 @@ impl StatedCounter {
 }
 
 /// `None` if the counter does not advance as expected.
-fn calibrated(ticks: Ticks) -> Option<Counter> {
+fn calibrated(ticks: Ticks) -> Option<TickCounter> {
     let (from_ticks, from_ns) = pair_of(ticks.read);
     std::thread::sleep(std::time::Duration::from_nanos(CALIBRATION_NS));
     let (to_ticks, to_ns) = pair_of(ticks.read);
     let scale = scale_of(to_ticks.checked_sub(from_ticks)?, to_ns.checked_sub(from_ns)?)?;
-    Some(Counter { from_ticks, from_ns, scale })
+    Some(TickCounter { from_ticks, from_ns, scale })
 }
 
 /// Nanoseconds per tick × 2^32; `None` outside 1 MHz to 100 GHz.
@@ -141,13 +141,13 @@ pub(crate) fn pair_of(read: fn() -> u64) -> (u64, u64) {
 mod tests {
     use super::*;
 
-    fn between(clock: Clock) -> [u64; 3] {
+    fn between(clock: TickClock) -> [u64; 3] {
         let one = || [monotonic_ns(), clock.ordered_now_ns(), monotonic_ns()];
         (0..READINGS_PER_END).map(|_| one()).min_by_key(|[before, _, after]| after - before).unwrap()
     }
 
     /// Whether the clocks advance equally, within 0.1 % and a microsecond.
-    fn keeps_time(clock: Clock) -> bool {
+    fn keeps_time(clock: TickClock) -> bool {
         let [before, from, after] = between(clock);
         let mut last = from;
         while monotonic_ns() < before + 20_000_000 {
@@ -163,12 +163,15 @@ mod tests {
 
     #[test]
     fn it_keeps_the_systems_time() {
-        assert!(keeps_time(Clock::system()));
+        assert!(keeps_time(TickClock::system()));
         // Repeated because a calibration may be interrupted throughout.
-        let clock = (0..3).map(|_| Clock::fastest()).find(|clock| keeps_time(*clock)).unwrap();
+        let clock = (0..3).map(|_| TickClock::fastest()).find(|clock| keeps_time(*clock)).unwrap();
         let Some(counter) = clock.counter else { return };
         for scale in [counter.scale / 100 * 98, counter.scale / 100 * 102] {
-            assert!(!keeps_time(Clock { counter: Some(Counter { scale, ..counter }) }), "2 % are found");
+            assert!(
+                !keeps_time(TickClock { counter: Some(TickCounter { scale, ..counter }) }),
+                "2 % are found"
+            );
         }
     }
 

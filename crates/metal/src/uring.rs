@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use rustix::time::ClockId;
 
 use crate::buffer::Buffer;
-use crate::ticks::Clock;
+use crate::ticks::TickClock;
 
 mod error;
 mod request;
@@ -22,7 +22,7 @@ mod setup;
 mod tests;
 
 pub use error::{RingError, Unavailable};
-pub use request::{Completion, Delivery, Granted, Op, Patience, Polling, Request};
+pub use request::{Completion, Delivery, Granted, Polling, Request, RequestKind, WaitEnd};
 pub(crate) use setup::laid_out;
 pub use setup::transfer_buffer;
 use setup::{errno_of, register_buffers, set_up};
@@ -42,7 +42,7 @@ pub fn monotonic_ns() -> u64 {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Slot {
+enum UringSlot {
     Idle,
     /// Pushed, not yet submitted.
     Queued(Request),
@@ -71,12 +71,12 @@ pub struct Ring<F> {
     files: Vec<F>,
     block: usize,
     polling: Polling,
-    slots: Vec<Slot>,
+    slots: Vec<UringSlot>,
     /// Oldest first.
     queued: Vec<usize>,
     in_flight: usize,
     granted: Granted,
-    clock: Clock,
+    clock: TickClock,
     not_send: PhantomData<*const ()>,
 }
 
@@ -113,18 +113,18 @@ impl<F: AsFd> Ring<F> {
             files,
             block,
             polling,
-            slots: vec![Slot::Idle; depth],
+            slots: vec![UringSlot::Idle; depth],
             queued: Vec::with_capacity(depth),
             in_flight: 0,
             granted,
-            clock: Clock::system(),
+            clock: TickClock::system(),
             not_send: PhantomData,
         })
     }
 
     /// Sets the clock for timestamps.
     #[must_use]
-    pub fn stamped_by(mut self, clock: Clock) -> Self {
+    pub fn stamped_by(mut self, clock: TickClock) -> Self {
         self.clock = clock;
         self
     }
@@ -176,7 +176,7 @@ impl<F: AsFd> Ring<F> {
 
     fn idle_address(&self, slot: usize) -> Option<NonNull<u8>> {
         match self.slots.get(slot)? {
-            Slot::Idle => self.address(slot, 0),
+            UringSlot::Idle => self.address(slot, 0),
             _ => None,
         }
     }
@@ -196,7 +196,7 @@ impl<F: AsFd> Ring<F> {
     /// [`RingError::Slot`] if the slot does not exist or is in use; [`RingError::Range`].
     pub fn push(&mut self, request: Request) -> Result<(), RingError> {
         let Request { slot, start, len, .. } = request;
-        if !matches!(self.slots.get(slot), Some(Slot::Idle)) {
+        if !matches!(self.slots.get(slot), Some(UringSlot::Idle)) {
             return Err(RingError::Slot { slot, depth: self.depth() });
         }
         if start.checked_add(len).is_none_or(|end| end > self.block) {
@@ -209,7 +209,7 @@ impl<F: AsFd> Ring<F> {
         let pushed = unsafe { self.uring.0.submission().push(&entry) };
         // There are at least as many entries as slots, and a slot holds one request.
         pushed.map_err(|_| RingError::Slot { slot, depth: self.depth() })?;
-        self.slots[slot] = Slot::Queued(request);
+        self.slots[slot] = UringSlot::Queued(request);
         self.queued.push(slot);
         Ok(())
     }
@@ -226,8 +226,8 @@ impl<F: AsFd> Ring<F> {
         let buffer = self.granted.buffers.is_ok().then(|| u16::try_from(slot).ok()).flatten();
         let file = types::Fd(chosen.as_fd().as_raw_fd());
         let through = match op {
-            Op::WriteThrough => libc::RWF_DSYNC,
-            Op::WriteSync => libc::RWF_SYNC,
+            RequestKind::WriteThrough => libc::RWF_DSYNC,
+            RequestKind::WriteSync => libc::RWF_SYNC,
             _ => 0,
         };
         // Plain and registered files are two types, so each entry is built for both.
@@ -243,24 +243,24 @@ impl<F: AsFd> Ring<F> {
             };
         }
         Ok(match (op, buffer) {
-            (Op::Read, Some(index)) => {
+            (RequestKind::Read, Some(index)) => {
                 on_file!(file => opcode::ReadFixed::new(file, data, len, index).offset(offset))
             }
-            (Op::Read, None) => on_file!(file => opcode::Read::new(file, data, len).offset(offset)),
-            (Op::Write | Op::WriteThrough | Op::WriteSync, Some(index)) => {
+            (RequestKind::Read, None) => on_file!(file => opcode::Read::new(file, data, len).offset(offset)),
+            (RequestKind::Write | RequestKind::WriteThrough | RequestKind::WriteSync, Some(index)) => {
                 on_file!(file => opcode::WriteFixed::new(file, data, len, index).offset(offset).rw_flags(through))
             }
-            (Op::Write | Op::WriteThrough | Op::WriteSync, None) => {
+            (RequestKind::Write | RequestKind::WriteThrough | RequestKind::WriteSync, None) => {
                 on_file!(file => opcode::Write::new(file, data, len).offset(offset).rw_flags(through))
             }
-            (Op::Trim, _) => {
+            (RequestKind::Trim, _) => {
                 let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
                 on_file!(file => opcode::Fallocate::new(file, u64::from(len)).offset(offset).mode(mode))
             }
-            (Op::DataSync, _) => {
+            (RequestKind::DataSync, _) => {
                 on_file!(file => opcode::Fsync::new(file).flags(types::FsyncFlags::DATASYNC))
             }
-            (Op::Sync, _) => on_file!(file => opcode::Fsync::new(file)),
+            (RequestKind::Sync, _) => on_file!(file => opcode::Fsync::new(file)),
         })
     }
 
@@ -279,8 +279,8 @@ impl<F: AsFd> Ring<F> {
             let count = if self.polling.submission { self.queued.len() } else { count };
             let accepted_ns = self.clock.now_ns();
             for slot in self.queued.drain(..count) {
-                if let Slot::Queued(request) = self.slots[slot] {
-                    self.slots[slot] = Slot::InFlight { request, submitted_ns, accepted_ns };
+                if let UringSlot::Queued(request) = self.slots[slot] {
+                    self.slots[slot] = UringSlot::InFlight { request, submitted_ns, accepted_ns };
                 }
             }
             self.in_flight += count;
@@ -305,12 +305,8 @@ impl<F: AsFd> Ring<F> {
     }
 
     /// Like [`Ring::wait`] for one completion, limited by `patience`. May append none.
-    pub fn wait_within(
-        &mut self,
-        patience: Patience,
-        done: &mut Vec<Completion>,
-    ) -> Result<usize, RingError> {
-        let Patience::Nanoseconds(ns) = patience else { return self.wait(1, done) };
+    pub fn wait_within(&mut self, patience: WaitEnd, done: &mut Vec<Completion>) -> Result<usize, RingError> {
+        let WaitEnd::Nanoseconds(ns) = patience else { return self.wait(1, done) };
         self.submit()?;
         if self.in_flight == 0 || !self.uring.0.completion().is_empty() {
             return Ok(self.reap(done));
@@ -338,12 +334,12 @@ impl<F: AsFd> Ring<F> {
             else {
                 continue;
             };
-            let Slot::InFlight { request, submitted_ns, accepted_ns } = *state else { continue };
-            *state = Slot::Idle;
+            let UringSlot::InFlight { request, submitted_ns, accepted_ns } = *state else { continue };
+            *state = UringSlot::Idle;
             self.in_flight -= 1;
             let outcome = usize::try_from(entry.result())
                 // fallocate(2) returns only success or failure.
-                .map(|moved| if request.op == Op::Trim { request.len } else { moved })
+                .map(|moved| if request.op == RequestKind::Trim { request.len } else { moved })
                 .map_err(|_| Errno::from_raw_os_error(entry.result().saturating_neg()));
             done.push(Completion { request, outcome, submitted_ns, accepted_ns, completed_ns });
         }

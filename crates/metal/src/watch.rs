@@ -8,14 +8,14 @@ use crate::clock::{CoreClock, ProbeWork};
 const GLANCES: Duration = Duration::from_millis(20);
 
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub(crate) struct ThreadClock {
     clock: Option<CoreClock>,
     last: Option<Instant>,
     sum: f64,
     count: u32,
 }
 
-impl Watch {
+impl ThreadClock {
     /// Calibrates for the calling thread (pinned, doing this kind of work) in some milliseconds.
     pub(crate) fn new(work: ProbeWork) -> Self {
         Self { clock: CoreClock::calibrate(work).ok(), last: None, sum: 0.0, count: 0 }
@@ -44,14 +44,14 @@ impl Watch {
 
 /// Core clock of each thread of a team during its work.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Clocks {
+pub struct TeamClocks {
     /// Mean over time per thread, in the order of the team, in Hz; `None` if it cannot be measured.
     pub each_hz: Vec<Option<f64>>,
 }
 
-impl Clocks {
-    pub(crate) fn of<'a>(watches: impl Iterator<Item = &'a Watch>) -> Self {
-        Self { each_hz: watches.map(Watch::mean).collect() }
+impl TeamClocks {
+    pub(crate) fn of<'a>(watches: impl Iterator<Item = &'a ThreadClock>) -> Self {
+        Self { each_hz: watches.map(ThreadClock::mean).collect() }
     }
 
     /// Mean over threads in Hz; `None` if no thread measured it.
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn a_watch_sees_plausible_clocks_and_forgets_them() {
-        let mut watch = Watch::new(ProbeWork::SCALAR);
+        let mut watch = ThreadClock::new(ProbeWork::SCALAR);
         watch.glance();
         let seen = watch.mean();
         assert_eq!(seen.is_some(), watch.clock.is_some());
@@ -76,9 +76,9 @@ mod tests {
         watch.glance();
         assert_eq!(watch.count, count);
         watch.reset();
-        let clocks = Clocks::of([&watch].into_iter());
+        let clocks = TeamClocks::of([&watch].into_iter());
         assert_eq!((watch.mean(), clocks.mean_hz(), clocks.each_hz), (None, None, vec![None]));
-        let some = Clocks { each_hz: vec![Some(1.0), None, Some(3.0)] };
-        assert_eq!((some.mean_hz(), Clocks::default().mean_hz()), (Some(2.0), None));
+        let some = TeamClocks { each_hz: vec![Some(1.0), None, Some(3.0)] };
+        assert_eq!((some.mean_hz(), TeamClocks::default().mean_hz()), (Some(2.0), None));
     }
 }

@@ -6,12 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::process::Command;
 
-use plimsoll_metal::block::{self, BlockOp, Order, Region, Shape};
+use plimsoll_metal::block::{self, BlockOp, BlockShape, BlockTraversal, Region};
 use plimsoll_metal::buffer::Pages;
 use plimsoll_metal::clock::{ChainRow, chains};
 use plimsoll_metal::isa::Isa;
-use plimsoll_metal::kernel::{Kernel, Op, chained, kernels};
-use plimsoll_metal::stream::{self, Store, StreamKernel};
+use plimsoll_metal::kernel::{ComputeKernel, Op, chained, kernels};
+use plimsoll_metal::stream::{self, StoreKind, StreamKernel};
 
 struct Instruction {
     address: u64,
@@ -89,7 +89,7 @@ fn loop_start(instruction: &Instruction) -> Option<u64> {
 }
 
 /// Operations per lane of an instruction, defined here independently of the kernels.
-fn worth(mnemonic: &str, kernel: &Kernel) -> u32 {
+fn worth(mnemonic: &str, kernel: &ComputeKernel) -> u32 {
     let stem = mnemonic.trim_start_matches('v');
     match stem {
         "pdpbusd" | "sdot" => 2 * 4,
@@ -107,7 +107,7 @@ fn worth(mnemonic: &str, kernel: &Kernel) -> u32 {
     }
 }
 
-fn count(kernel: &Kernel, body: &[&Instruction]) -> BTreeMap<String, u32> {
+fn count(kernel: &ComputeKernel, body: &[&Instruction]) -> BTreeMap<String, u32> {
     let arrangements = match kernel.isa {
         Isa::Sve => [(8, ".d"), (4, ".s"), (2, ".h"), (1, ".b")],
         _ => [(8, ".2d"), (4, ".4s"), (2, ".8h"), (1, ".16b")],
@@ -154,7 +154,7 @@ fn count(kernel: &Kernel, body: &[&Instruction]) -> BTreeMap<String, u32> {
     found
 }
 
-fn promised(kernel: &Kernel) -> BTreeMap<String, u32> {
+fn promised(kernel: &ComputeKernel) -> BTreeMap<String, u32> {
     let mut counts = BTreeMap::new();
     for part in kernel.parts {
         assert_eq!(part.operations, worth(part.mnemonic, kernel), "{}: {}", kernel.name, part.mnemonic);
@@ -168,7 +168,7 @@ const TOUCH: &str = "prefetcht0";
 
 const CONTROL: [&str; 4] = ["dec", "jne", "subs", "b.ne"];
 
-fn destination<'a>(kernel: &Kernel, instruction: &'a Instruction) -> Option<&'a str> {
+fn destination<'a>(kernel: &ComputeKernel, instruction: &'a Instruction) -> Option<&'a str> {
     if CONTROL.contains(&instruction.mnemonic.as_str()) {
         return None;
     }
@@ -183,7 +183,7 @@ fn destination<'a>(kernel: &Kernel, instruction: &'a Instruction) -> Option<&'a 
     })
 }
 
-fn destinations(kernel: &Kernel, body: &[&Instruction]) -> usize {
+fn destinations(kernel: &ComputeKernel, body: &[&Instruction]) -> usize {
     body.iter().filter_map(|i| destination(kernel, i)).collect::<BTreeSet<_>>().len()
 }
 
@@ -218,7 +218,7 @@ fn chains_are_as_many_as_declared_and_none_reads_another() {
     let Some(disassembly) = disassembly_for("chains_are_as_many_as_declared_and_none_reads_another") else {
         return;
     };
-    let mut rows: BTreeMap<&str, Vec<&Kernel>> = BTreeMap::new();
+    let mut rows: BTreeMap<&str, Vec<&ComputeKernel>> = BTreeMap::new();
     for kernel in chained() {
         rows.entry(kernel.name.split("_chains").next().unwrap()).or_default().push(kernel);
     }
@@ -298,7 +298,7 @@ fn declared(kernel: &StreamKernel) -> Moved {
     Moved {
         loads: vectors(kernel.op.loads()),
         stores,
-        non_temporal: if kernel.store == Store::NonTemporal { stores } else { 0 },
+        non_temporal: if kernel.store == StoreKind::NonTemporal { stores } else { 0 },
         prefetches: kernel.prefetched * kernel.turn / 64,
     }
 }
@@ -339,7 +339,7 @@ fn bandwidth_kernels_load_and_store_what_their_rows_declare() {
     };
     for kernel in stream::kernels().filter(|kernel| kernel.isa != Isa::Portable) {
         let code = function(&disassembly, kernel.name);
-        if kernel.store == Store::String {
+        if kernel.store == StoreKind::String {
             let instruction = kernel.variant().replace("rep_", "rep ");
             let wanted = instruction.replace("stosb", "stos");
             let found = code.iter().any(|i| format!("{} {}", i.mnemonic, i.operands).starts_with(&wanted));
@@ -349,7 +349,7 @@ fn bandwidth_kernels_load_and_store_what_their_rows_declare() {
         let body = body(kernel.name, &code);
         assert_eq!(moved(&body), declared(kernel), "{}", kernel.name);
         let fenced = code.iter().any(|i| i.mnemonic == "sfence");
-        let needed = kernel.store == Store::NonTemporal && kernel.isa != Isa::Neon;
+        let needed = kernel.store == StoreKind::NonTemporal && kernel.isa != Isa::Neon;
         assert_eq!(fenced, needed, "{}: fence", kernel.name);
     }
 }
@@ -391,9 +391,9 @@ fn blocks_of_a_few_bytes_are_one_access_of_that_width_each() {
     const BLOCKS_A_TURN: usize = 16;
     const PLACES_A_TURN: usize = 8;
     // Keeps them in this program.
-    let shape = Shape {
+    let shape = BlockShape {
         op: BlockOp::Read,
-        order: Order::Random,
+        order: BlockTraversal::Random,
         block: 8,
         bytes: 4096,
         pages: Pages::Small,

@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use plimsoll_units::quantity::{self, Mix};
 
-pub use key::{Amount, Axis, KEYS, Key, Kind, SWEEP, Spacing};
+pub use key::{Axis, KEYS, Key, SWEEP, ScaledAmount, Spacing, ValueKind};
 pub use pattern::{Pattern, glob};
 
 /// Maximum length in bytes of a parsed id; plimsoll writes far shorter ones.

@@ -9,8 +9,8 @@ use plimsoll_stats::{Samples, Seed};
 use plimsoll_units::quantity::Unit;
 
 use crate::case::Case;
-use crate::limit::{Input, Kind, Limit, Source};
-use crate::measurement::{Measurement, MetricResult, Point, Status};
+use crate::limit::{Input, Limit, LimitKind, LimitSource};
+use crate::measurement::{Measurement, MetricResult, SamplePoint, Status};
 use crate::metric::Better;
 use crate::sample::{Beside, Conditions, Match, Paired};
 
@@ -47,7 +47,7 @@ pub fn machine() -> Machine {
     };
     machine.storage = Some(Storage {
         path: "/srv/data".to_owned(),
-        file_system: Some(storage::FileSystem {
+        file_system: Some(storage::MountedFileSystem {
             fs_type: "ext4".to_owned(),
             mount_point: "/".to_owned(),
             source: "/dev/vda".to_owned(),
@@ -87,7 +87,7 @@ pub fn metric(name: &str, unit: Unit, value: f64, spread: f64) -> MetricResult {
 
 /// A metric with these samples.
 pub fn metric_of(name: &str, unit: Unit, samples: Vec<f64>) -> MetricResult {
-    let point = |i: usize| Point { t: i as f64 * 0.1, steal: Some(0.0), ..Point::default() };
+    let point = |i: usize| SamplePoint { t: i as f64 * 0.1, steal: Some(0.0), ..SamplePoint::default() };
     let better = if unit == Unit::Second { Better::Lower } else { Better::Higher };
     let proved = Samples::new(samples.clone()).unwrap();
     MetricResult {
@@ -133,9 +133,9 @@ pub fn heard(tool: &str, pairs: &[(f64, f64)]) -> Beside {
 }
 
 /// A limit derived from the clock.
-pub fn derived(value: f64, kind: Kind, formula: &str) -> Limit {
+pub fn derived(value: f64, kind: LimitKind, formula: &str) -> Limit {
     let inputs = vec![Input::new("clock", 3.684e9, "Hz", "measured during the case")];
-    Limit::fixed(kind, Source::Derived, value, formula, inputs)
+    Limit::fixed(kind, LimitSource::Derived, value, formula, inputs)
 }
 
 /// A `cpu.peak` measurement of multiply-adds, with its limit.
@@ -143,7 +143,7 @@ pub fn cpu(kind: &str, threads: u64, value: f64, limit: f64) -> Measurement {
     let id = format!("cpu.peak/op=fma/type={kind}/isa=avx512/threads={threads}");
     let mut made = measured(&id, "rate", Unit::FlopPerSecond, value).limited(derived(
         limit,
-        Kind::Ceiling,
+        LimitKind::Ceiling,
         "pipes × lanes × 2 × clock × cores",
     ));
     made.conditions.clock_hz = Some(3.684e9);

@@ -6,21 +6,21 @@
 mod matrix;
 mod peers;
 
-pub use matrix::{Alike, Flow, Matrix, Measured};
+pub use matrix::{Alike, Flow, Matrix, MeasuredEntry};
 pub use peers::{Availability, Parity, PeerResult};
 
 pub use crate::warning::Note;
 
 use std::collections::BTreeMap;
 
-use plimsoll_stats::{ALL_BUT_EXCLUDED, Excluded, Samples, Seed, Summary, Timed};
+use plimsoll_stats::{ALL_BUT_EXCLUDED, ExcludedShare, Samples, Seed, Summary, TimedPoint};
 use plimsoll_units::quantity::{Unit, apart, percent};
 use serde::{Deserialize, Serialize};
 
 use crate::case::Case;
 use crate::limit::Limit;
 use crate::metric::Better;
-use crate::sample::{self, Achieved, CannotMeasure, Cause, Conditions, Outcome, Sample, WrongAnswer};
+use crate::sample::{self, Achieved, CannotMeasure, Conditions, FailureCause, Outcome, Sample, WrongAnswer};
 
 /// Outcome of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,7 +71,7 @@ pub struct Measurement {
     pub warnings: Vec<Note>,
     /// Cause if there is no figure; decides the exit code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cause: Option<Cause>,
+    pub cause: Option<FailureCause>,
     /// Wrong answer, if that is the cause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wrong_answer: Option<Box<WrongAnswer>>,
@@ -89,7 +89,7 @@ pub struct MetricResult {
     /// One value per sample.
     pub samples: Vec<f64>,
     /// Time and conditions of each sample.
-    pub series: Vec<Point>,
+    pub series: Vec<SamplePoint>,
     /// Statistics of the samples.
     pub summary: Summary,
     /// Percentiles over all operations, if they were timed individually.
@@ -103,7 +103,7 @@ pub struct MetricResult {
     pub matrix: Option<Matrix>,
     /// Points of a search or sweep; only for the headline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub curve: Option<Vec<sample::Point>>,
+    pub curve: Option<Vec<sample::CurvePoint>>,
     /// Tightest known limit, or the unknown one with its reason; null if no limit makes sense.
     pub limit: Option<Limit>,
     /// Other limits (looser, unknown or refuted), tightest first.
@@ -137,14 +137,18 @@ impl MetricResult {
     }
 
     /// Samples with their times.
-    pub fn timed(&self) -> Vec<Timed> {
-        self.series.iter().zip(&self.samples).map(|(point, &value)| Timed { t: point.t, value }).collect()
+    pub fn timed(&self) -> Vec<TimedPoint> {
+        self.series
+            .iter()
+            .zip(&self.samples)
+            .map(|(point, &value)| TimedPoint { t: point.t, value })
+            .collect()
     }
 }
 
 /// Time and conditions of the sample with the same index in `samples`. Shares are from 0 to 1.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Point {
+pub struct SamplePoint {
     /// Seconds since the start of the run.
     pub t: f64,
     /// Mean core clock in Hz.
@@ -222,7 +226,7 @@ impl Measurement {
 
     /// Returns whether more than half of the time is excluded, which makes a poor figure.
     pub fn is_mostly_excluded(&self) -> bool {
-        Excluded::of(self.conditions.excluded) != Excluded::Little
+        ExcludedShare::of(self.conditions.excluded) != ExcludedShare::Little
     }
 
     fn loss_cause(&self) -> LossCause {
@@ -244,13 +248,13 @@ impl Measurement {
 
     /// Returns whether it was skipped because it is unsafe.
     pub fn is_refused(&self) -> bool {
-        self.status == Status::Skipped && self.cause == Some(Cause::Unsafe)
+        self.status == Status::Skipped && self.cause == Some(FailureCause::Unsafe)
     }
 
     /// Returns the outcome with its reason. A document that marks a case as measured although
     /// almost all of its time was excluded is not trusted: the case is invalid.
     pub fn standing(&self) -> (Status, Option<String>) {
-        let excluded = all_but_excluded(Excluded::of(self.conditions.excluded));
+        let excluded = all_but_excluded(ExcludedShare::of(self.conditions.excluded));
         match (self.status, excluded) {
             (Status::Ok, Some(reason)) => (Status::Invalid, Some(reason)),
             (status, _) => (status, self.reason.clone()),
@@ -300,8 +304,8 @@ impl Measurement {
 }
 
 /// Returns the reason why there is no figure if almost all of the time was excluded.
-pub fn all_but_excluded(excluded: Excluded) -> Option<String> {
-    let Excluded::AllBut(share) = excluded else { return None };
+pub fn all_but_excluded(excluded: ExcludedShare) -> Option<String> {
+    let ExcludedShare::AllBut(share) = excluded else { return None };
     let [share, most] = apart([share, ALL_BUT_EXCLUDED], 3, percent);
     Some(format!(
         "{share} of the time was excluded (at most {most} may be); the other warnings name the cause"

@@ -11,7 +11,7 @@ use crate::plan::Group;
 
 /// Order in which threads take CPUs; after the last it restarts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Placement {
+pub enum ThreadOrder {
     /// Alternating sockets, one CPU per core before SMT siblings, the fastest kind of core first.
     Spread,
     /// All siblings of a core before the next core, all cores of a socket before the next socket.
@@ -20,7 +20,7 @@ pub enum Placement {
     Cpus(CpuSet),
 }
 
-impl Placement {
+impl ThreadOrder {
     /// Parses `spread`, `compact` or a list of CPUs; fails if this process may not use one.
     pub fn read(word: &str, machine: &Machine) -> Result<Self, String> {
         let placement = Self::parse(word)?;
@@ -57,7 +57,7 @@ impl Placement {
 
     /// Returns the CPU of each of `threads` threads; empty if no CPU is known.
     pub fn cpus(&self, machine: &Machine, threads: usize) -> Vec<usize> {
-        let mut order: Vec<Seat> = seats(machine);
+        let mut order: Vec<CpuPosition> = seats(machine);
         match self {
             Self::Spread => {
                 order.sort_by_key(|seat| {
@@ -77,7 +77,7 @@ impl Placement {
 /// Returns the affinities of a group, or one `None`; fails for CPUs that may not be used.
 pub fn places(machine: &Machine, group: &Group) -> Result<Vec<Option<String>>, String> {
     let words = group.words("affinity", &[]);
-    words.iter().try_for_each(|word| Placement::read(word, machine).map(|_| ()))?;
+    words.iter().try_for_each(|word| ThreadOrder::read(word, machine).map(|_| ()))?;
     Ok(if words.is_empty() { vec![None] } else { words.into_iter().map(Some).collect() })
 }
 
@@ -87,19 +87,19 @@ pub struct Threads {
     /// Number of threads.
     pub count: usize,
     /// Placement.
-    pub place: Placement,
+    pub place: ThreadOrder,
 }
 
 impl Threads {
     /// Returns the threads of a case; spread by default.
     pub fn of(case: &Case) -> Self {
-        let place = case.word("affinity").and_then(|word| Placement::parse(word).ok());
-        Self { count: case.threads(), place: place.unwrap_or(Placement::Spread) }
+        let place = case.word("affinity").and_then(|word| ThreadOrder::parse(word).ok());
+        Self { count: case.threads(), place: place.unwrap_or(ThreadOrder::Spread) }
     }
 
     /// Returns the CPU of each thread; spread if a listed CPU may not be used.
     pub fn cpus(&self, machine: &Machine) -> Vec<usize> {
-        let place = if self.place.foreign(machine).is_some() { &Placement::Spread } else { &self.place };
+        let place = if self.place.foreign(machine).is_some() { &ThreadOrder::Spread } else { &self.place };
         place.cpus(machine, self.count)
     }
 }
@@ -111,10 +111,10 @@ pub fn placed(machine: &Machine, case: &Case) -> Vec<usize> {
 
 /// Returns the CPUs of `threads` threads in the default placement (spread).
 pub fn place(machine: &Machine, threads: usize) -> Vec<usize> {
-    Placement::Spread.cpus(machine, threads)
+    ThreadOrder::Spread.cpus(machine, threads)
 }
 
-struct Seat {
+struct CpuPosition {
     cpu: usize,
     package: u32,
     /// Relative speed of its kind of core; 0 if unknown.
@@ -135,7 +135,7 @@ enum CoreKey {
     Numbers(u32, u32),
 }
 
-fn seats(machine: &Machine) -> Vec<Seat> {
+fn seats(machine: &Machine) -> Vec<CpuPosition> {
     let mut cores: HashMap<CoreKey, Vec<usize>> = HashMap::new();
     let mut taken: HashMap<(u32, usize), usize> = HashMap::new();
     let seat = |cpu: usize| {
@@ -155,7 +155,7 @@ fn seats(machine: &Machine) -> Vec<Seat> {
         let next = taken.entry((package, sibling)).or_default();
         *next += 1;
         let capacity = logical.and_then(|l| l.capacity).unwrap_or(0);
-        Seat { cpu, package, capacity, core, sibling, in_package: *next - 1 }
+        CpuPosition { cpu, package, capacity, core, sibling, in_package: *next - 1 }
     };
     machine.cpu.allowed.iter().map(seat).collect()
 }
@@ -187,8 +187,8 @@ mod tests {
     fn spread_takes_sockets_in_turn_and_siblings_last_compact_the_reverse() {
         let machine = machine();
         assert_eq!(place(&machine, 8), [0, 2, 1, 3, 4, 6, 5, 7]);
-        assert_eq!(Placement::Compact.cpus(&machine, 8), [0, 4, 1, 5, 2, 6, 3, 7]);
-        assert_eq!(Placement::read("6,0-1", &machine).unwrap().cpus(&machine, 5), [0, 1, 6, 0, 1]);
+        assert_eq!(ThreadOrder::Compact.cpus(&machine, 8), [0, 4, 1, 5, 2, 6, 3, 7]);
+        assert_eq!(ThreadOrder::read("6,0-1", &machine).unwrap().cpus(&machine, 5), [0, 1, 6, 0, 1]);
         let mut nowhere = machine;
         nowhere.cpu.allowed = CpuSet::default();
         assert!(place(&nowhere, 3).is_empty());
@@ -205,7 +205,7 @@ mod tests {
             cpu.capacity = Some(if cpu.id < 4 { 414 } else { 1024 });
         }
         assert_eq!(place(&machine, 8), [4, 5, 6, 7, 0, 1, 2, 3]);
-        assert_eq!(Placement::Compact.cpus(&machine, 5), [4, 5, 6, 7, 0]);
+        assert_eq!(ThreadOrder::Compact.cpus(&machine, 5), [4, 5, 6, 7, 0]);
     }
 
     #[test]
@@ -213,12 +213,12 @@ mod tests {
         let mut machine = machine();
         machine.cpu.logical.clear();
         assert_eq!(place(&machine, 3), [0, 1, 2]);
-        assert_eq!(Placement::Compact.cpus(&machine, 3), [0, 1, 2]);
+        assert_eq!(ThreadOrder::Compact.cpus(&machine, 3), [0, 1, 2]);
     }
 
     #[test]
     fn wrong_places_are_refused_in_one_line() {
-        let error = |word: &str| Placement::read(word, &machine()).unwrap_err();
+        let error = |word: &str| ThreadOrder::read(word, &machine()).unwrap_err();
         assert_eq!(error("0,9"), "affinity: CPU 9 may not be used: this process is allowed CPUs 0-7");
         assert!(
             error("wide\u{1b}\n").starts_with("affinity must be spread, compact or CPUs such as 0-3: 'wide")

@@ -15,14 +15,14 @@ use serde::{Deserialize, Serialize};
 use crate::case::Case;
 use crate::warning::Note;
 
-pub use achieved::{Achieved, Fact};
-pub use conditions::{Condition, Conditions, ExcludedBy, Numbers};
-pub use wrong::{AtFault, Elsewhere, Origin, Repeated, Trials, WrongAnswer};
+pub use achieved::{Achieved, CaseFact};
+pub use conditions::{Conditions, ExcludedBy, Numbers, OwnCondition};
+pub use wrong::{AtFault, Elsewhere, Repeated, Trials, WrongAnswer, WrongAnswerSource};
 
 /// Amount of one sample.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Amount {
+pub enum SampleAmount {
     /// Work in the benchmark's unit (operations, bytes, blocks or messages).
     Work(u64),
     /// Seconds.
@@ -50,7 +50,7 @@ pub struct Sample {
     pub matrix: Vec<Cell>,
     /// Points of a search or sweep, with parameters and figures by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub curve: Vec<Point>,
+    pub curve: Vec<CurvePoint>,
     /// Whether earlier samples must be dropped, as burst credits were used up since, for example.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub renewed: bool,
@@ -69,7 +69,7 @@ pub struct Histogram {
 }
 
 /// Point of a curve: name of a parameter or metric → value in base SI units.
-pub type Point = BTreeMap<String, f64>;
+pub type CurvePoint = BTreeMap<String, f64>;
 
 /// Headline metric of a pair.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -148,7 +148,7 @@ impl Offer {
 /// Kind of failure, which decides the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Cause {
+pub enum FailureCause {
     /// Not supported on this machine: the case is skipped.
     NotHere,
     /// The run's time is up: the case is skipped.
@@ -169,7 +169,7 @@ pub enum Cause {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CannotMeasure {
     /// Kind of failure.
-    pub cause: Cause,
+    pub cause: FailureCause,
     /// Reason in one line.
     pub reason: String,
     /// Wrong answer, if that is the cause.
@@ -180,39 +180,39 @@ pub struct CannotMeasure {
 impl From<WrongAnswer> for CannotMeasure {
     fn from(wrong: WrongAnswer) -> Self {
         let reason = wrong.to_string();
-        Self { wrong: Some(Box::new(wrong)), ..Self::new(Cause::WrongAnswer, reason) }
+        Self { wrong: Some(Box::new(wrong)), ..Self::new(FailureCause::WrongAnswer, reason) }
     }
 }
 
 impl CannotMeasure {
     /// Creates a failure of this kind.
-    pub fn new(cause: Cause, reason: impl Into<String>) -> Self {
+    pub fn new(cause: FailureCause, reason: impl Into<String>) -> Self {
         Self { cause, reason: reason.into(), wrong: None }
     }
 
     /// Creates a failure: not supported on this machine.
     pub fn not_here(reason: impl Into<String>) -> Self {
-        Self::new(Cause::NotHere, reason)
+        Self::new(FailureCause::NotHere, reason)
     }
 
     /// Creates a failure: out of time.
     pub fn out_of_time(reason: impl Into<String>) -> Self {
-        Self::new(Cause::OutOfTime, reason)
+        Self::new(FailureCause::OutOfTime, reason)
     }
 
     /// Creates a failure: refused as unsafe.
     pub fn refused(reason: impl Into<String>) -> Self {
-        Self::new(Cause::Unsafe, reason)
+        Self::new(FailureCause::Unsafe, reason)
     }
 
     /// Creates a failure of the environment.
     pub fn environment(reason: impl Into<String>) -> Self {
-        Self::new(Cause::Environment, reason)
+        Self::new(FailureCause::Environment, reason)
     }
 
     /// Creates a failure of the server or protocol.
     pub fn far_end(reason: impl Into<String>) -> Self {
-        Self::new(Cause::FarEnd, reason)
+        Self::new(FailureCause::FarEnd, reason)
     }
 }
 

@@ -3,7 +3,7 @@
 //! A finding is a pure function of the measurements. It exists only if the figures support it, and
 //! contains the figures that it rests on.
 
-use plimsoll_stats::{Rate, Scaling, scaling};
+use plimsoll_stats::{ScalingStep, ThreadRate, scaling};
 use serde_json::Value;
 
 use crate::measurement::Measurement;
@@ -37,7 +37,7 @@ pub enum Topic {
 
 /// A sentence derived from figures.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Finding {
+pub struct PlainFinding {
     /// Topic.
     pub topic: Topic,
     /// Stable code.
@@ -95,7 +95,7 @@ pub struct Compared<'a> {
     /// Measurement with more threads.
     pub this: &'a Measurement,
     /// Speed-up.
-    pub scaling: Scaling,
+    pub scaling: ScalingStep,
     /// Range of the speed-up over both 95 % confidence intervals; equal ends without intervals.
     pub between: [f64; 2],
 }
@@ -110,12 +110,12 @@ pub fn kind(measurement: &Measurement) -> String {
 
 fn compared_alike<'a>(alike: &[&'a Measurement]) -> Vec<Compared<'a>> {
     let threads = |m: &Measurement| u32::try_from(m.case.threads()).unwrap_or(u32::MAX);
-    let points: Vec<Rate> = alike
+    let points: Vec<ThreadRate> = alike
         .iter()
-        .filter_map(|m| Some(Rate { threads: threads(m), rate: m.headline()?.summary.median }))
+        .filter_map(|m| Some(ThreadRate { threads: threads(m), rate: m.headline()?.summary.median }))
         .collect();
     let with = |count: u32| alike.iter().copied().find(|m| threads(m) == count);
-    let compare = |scaling: Scaling| {
+    let compare = |scaling: ScalingStep| {
         let (base, this) = (with(scaling.base_threads)?, with(scaling.threads)?);
         Some(Compared { base, this, scaling, between: between(base, this, scaling.speed_up) })
     };

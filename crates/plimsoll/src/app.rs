@@ -36,31 +36,31 @@ mod site;
 mod watch;
 
 use plimsoll_bench::Candidate;
-use plimsoll_command::cli::{Common, Typed, What};
+use plimsoll_command::cli::{Common, Measurable, TypedCommand};
 use plimsoll_command::resolve;
 use plimsoll_history::{Location, StoreError};
 use plimsoll_machine::{Health, Machine, Root, saved};
 use plimsoll_model::measurement::Measurement;
 use plimsoll_model::plan::write;
 use plimsoll_output::report;
-use plimsoll_output::report::target::{Target, TargetError, Waits, is_stdout};
+use plimsoll_output::report::target::{OutputTarget, UnwritableTarget, Waits, is_stdout};
 use plimsoll_output::report::{Style, Wishes};
 use plimsoll_reference::Companions;
 use plimsoll_result::document::{Node, NodeHealth, PlanInfo, RUN_SCHEMA, Run, RunStatus};
 use plimsoll_result::evaluate::Maker;
-use plimsoll_result::event::Event;
+use plimsoll_result::event::RunEvent;
 use plimsoll_result::finding;
 use plimsoll_run::clock::SystemClock;
 use plimsoll_run::worker::{self, Workers};
-use plimsoll_run::{Alone, Harness, Pace, Ran};
-use plimsoll_server::wire::Key;
+use plimsoll_run::{Alone, Harness, MachinesInStep, Ran};
+use plimsoll_server::wire::SharedKey;
 use plimsoll_system::leftover::Registry;
-use plimsoll_system::program::Own;
+use plimsoll_system::program::OwnProgram;
 use plimsoll_system::wall;
 
 use crate::output::{Begins, OutputError, Outputs, complain};
-use prepared::Prepared;
-use resume::{Begun, Held};
+use prepared::PreparedRun;
+use resume::{ResumedRun, RunLock};
 use signals::{interrupts, interrupts_until};
 
 pub use formats::command;
@@ -106,57 +106,57 @@ impl Failure {
 }
 
 /// Carries out a parsed command line and returns its exit code, or fails with one line.
-pub fn execute(typed: Typed) -> Result<ExitCode, Failure> {
+pub fn execute(typed: TypedCommand) -> Result<ExitCode, Failure> {
     signals::settle();
     plimsoll_system::random::usable().map_err(|e| Failure::environment(e.to_string()))?;
     if matches!(
         typed,
-        Typed::Measure { .. }
-            | Typed::Plan(_)
-            | Typed::Peers { .. }
-            | Typed::Site(_)
-            | Typed::Gate(_)
-            | Typed::Watch(_)
-            | Typed::History(_)
+        TypedCommand::Measure { .. }
+            | TypedCommand::Plan(_)
+            | TypedCommand::Peers { .. }
+            | TypedCommand::Site(_)
+            | TypedCommand::Gate(_)
+            | TypedCommand::Watch(_)
+            | TypedCommand::History(_)
     ) {
         // `plimsoll doctor` names files that cannot be removed.
         let _ = peers::reaped();
     }
     match typed {
-        Typed::Measure { what, common, key } => {
+        TypedCommand::Measure { what, common, key } => {
             let key = far_end::key(key.as_deref())?;
             let what = plan_menu::named(what, &common)?;
             measure(&what, &plans::located(&what, *common)?, key)
         }
-        Typed::OnHosts { what, common, key, hosts, words } => {
+        TypedCommand::OnHosts { what, common, key, hosts, words } => {
             plans::places_nothing(&what, &common)?;
             hosts::measure((&what, &common, key.as_deref()), &hosts, words)
         }
-        Typed::SaidByHosts { hosts, words, quiet } => hosts::say(&hosts, words, quiet),
-        Typed::Hosted { directory } => hosted::measure(&directory),
-        Typed::Plan(work) => plans::execute(*work),
-        Typed::Serve(typed) => far_end::serve(&typed),
-        Typed::NewKey { file } => far_end::new_key(file.as_deref()),
-        Typed::Machine { json, save, from } => show_machine(json, save.as_deref(), from.as_deref()),
-        Typed::Check(typed) => check::check(&typed),
-        Typed::Compare(typed) => compare::compare(&typed),
-        Typed::Report(typed) => replay::report(&typed),
-        Typed::Export(typed) => export::export(&typed),
-        Typed::Gather(typed) => gather::gather(&typed),
-        Typed::Gate(typed) => gate::gate(&typed),
-        Typed::Watch(typed) => watch::watch(&typed),
-        Typed::Site(typed) => site::site(&typed),
-        Typed::Doctor(typed) => doctor::doctor(&typed),
-        Typed::History(typed) => history::history(&typed),
-        Typed::Worker => {
+        TypedCommand::SaidByHosts { hosts, words, quiet } => hosts::say(&hosts, words, quiet),
+        TypedCommand::Hosted { directory } => hosted::measure(&directory),
+        TypedCommand::Plan(work) => plans::execute(*work),
+        TypedCommand::Serve(typed) => far_end::serve(&typed),
+        TypedCommand::NewKey { file } => far_end::new_key(file.as_deref()),
+        TypedCommand::Machine { json, save, from } => show_machine(json, save.as_deref(), from.as_deref()),
+        TypedCommand::Check(typed) => check::check(&typed),
+        TypedCommand::Compare(typed) => compare::compare(&typed),
+        TypedCommand::Report(typed) => replay::report(&typed),
+        TypedCommand::Export(typed) => export::export(&typed),
+        TypedCommand::Gather(typed) => gather::gather(&typed),
+        TypedCommand::Gate(typed) => gate::gate(&typed),
+        TypedCommand::Watch(typed) => watch::watch(&typed),
+        TypedCommand::Site(typed) => site::site(&typed),
+        TypedCommand::Doctor(typed) => doctor::doctor(&typed),
+        TypedCommand::History(typed) => history::history(&typed),
+        TypedCommand::Worker => {
             let served = worker::serve(std::io::stdin().lock(), std::io::stdout().lock());
             served.map(|()| ExitCode::SUCCESS).map_err(|e| Failure::environment(e.to_string()))
         }
-        Typed::Peers { named, install } => peers::list(&named, install),
-        Typed::Launch { cpus, becomes: true, command } => Err(peers::become_tool(&cpus, &command)),
-        Typed::Launch { cpus, becomes: false, command } => peers::launch(&cpus, &command),
-        Typed::FarEnd => far_end::private(),
-        Typed::Generate { directory } => generate::generate(&directory),
+        TypedCommand::Peers { named, install } => peers::list(&named, install),
+        TypedCommand::Launch { cpus, becomes: true, command } => Err(peers::become_tool(&cpus, &command)),
+        TypedCommand::Launch { cpus, becomes: false, command } => peers::launch(&cpus, &command),
+        TypedCommand::FarEnd => far_end::private(),
+        TypedCommand::Generate { directory } => generate::generate(&directory),
     }
 }
 
@@ -249,7 +249,7 @@ fn all_different(places: &[(&'static str, PathBuf)]) -> Result<(), Failure> {
     Ok(())
 }
 
-fn measure(what: &What, common: &Common, key: Option<Key>) -> Result<ExitCode, Failure> {
+fn measure(what: &Measurable, common: &Common, key: Option<SharedKey>) -> Result<ExitCode, Failure> {
     let looks = common.list || common.dry_run;
     match plimsoll_cluster::started_with_others() {
         Some((number, _)) if looks && number > 0 => return Ok(ExitCode::SUCCESS),
@@ -262,15 +262,16 @@ fn measure(what: &What, common: &Common, key: Option<Key>) -> Result<ExitCode, F
 }
 
 /// Measures on this machine alone, or shows what would be measured. Returns the exit code.
-fn alone(what: &What, common: &Common, key: Option<Key>) -> Result<u8, Failure> {
+fn alone(what: &Measurable, common: &Common, key: Option<SharedKey>) -> Result<u8, Failure> {
     let begun = common.resume.as_deref().map(|run| resume::begun(run, common)).transpose()?;
     let kept = begun
         .as_ref()
-        .filter(|_| *what == What::Kept)
+        .filter(|_| *what == Measurable::Kept)
         .map(|begun| resume::plan_of(begun, common))
         .transpose()?;
     let before = begun.as_ref().map(|begun| &begun.run.machine);
-    let mut prepared = Prepared { key, ..Prepared::new(kept.as_ref().unwrap_or(what), common, before)? };
+    let mut prepared =
+        PreparedRun { key, ..PreparedRun::new(kept.as_ref().unwrap_or(what), common, before)? };
     if let Some(begun) = &begun {
         resume::same(&begun.run, &mut prepared)?;
     }
@@ -288,10 +289,10 @@ fn alone(what: &What, common: &Common, key: Option<Key>) -> Result<u8, Failure> 
 }
 
 fn carried_out(
-    prepared: &Prepared,
+    prepared: &PreparedRun,
     common: &Common,
     interrupts: Receiver<()>,
-    begun: Option<Begun>,
+    begun: Option<ResumedRun>,
 ) -> Result<u8, Failure> {
     let outputs = outputs(common, &interrupts)?;
     carried_out_into(outputs, prepared, common, interrupts, begun)
@@ -299,13 +300,13 @@ fn carried_out(
 
 fn carried_out_into(
     outputs: Outputs,
-    prepared: &Prepared,
+    prepared: &PreparedRun,
     common: &Common,
     interrupts: Receiver<()>,
-    begun: Option<Begun>,
+    begun: Option<ResumedRun>,
 ) -> Result<u8, Failure> {
     let companions = peers::companions(common, &own_program()?, interrupts.clone(), prepared)?;
-    Own::find().ok().and_then(|own| own.caution).iter().for_each(|line| complain(line));
+    OwnProgram::find().ok().and_then(|own| own.caution).iter().for_each(|line| complain(line));
     run(prepared, outputs, interrupts, companions, begun)
 }
 
@@ -317,32 +318,32 @@ fn outputs(common: &Common, interrupts: &Receiver<()>) -> Result<Outputs, Failur
 }
 
 /// The failure for a named file that cannot be written.
-fn unfit(error: &TargetError) -> Failure {
+fn unfit(error: &UnwritableTarget) -> Failure {
     let code = match error {
-        TargetError::Refused { .. } => code::REFUSED,
-        TargetError::Failed { cause, .. } if cause.kind() == std::io::ErrorKind::TimedOut => {
+        UnwritableTarget::Refused { .. } => code::REFUSED,
+        UnwritableTarget::Failed { cause, .. } if cause.kind() == std::io::ErrorKind::TimedOut => {
             code::INTERRUPTED
         }
-        TargetError::Failed { .. } => code::USAGE,
+        UnwritableTarget::Failed { .. } => code::USAGE,
     };
     Failure { line: error.to_string(), code }
 }
 
-fn target(path: &Path) -> Result<Target, Failure> {
+fn target(path: &Path) -> Result<OutputTarget, Failure> {
     let waits = Waits { registry: Registry::here(), ..Waits::forever(complain) };
-    Target::new(path, &waits).map_err(|e| unfit(&e))
+    OutputTarget::new(path, &waits).map_err(|e| unfit(&e))
 }
 
 /// The failure for an error while a document is written.
-fn unwritten(error: &TargetError) -> Failure {
+fn unwritten(error: &UnwritableTarget) -> Failure {
     match error {
-        TargetError::Refused { .. } => unfit(error),
-        TargetError::Failed { .. } => Failure::environment(error.to_string()),
+        UnwritableTarget::Refused { .. } => unfit(error),
+        UnwritableTarget::Failed { .. } => Failure::environment(error.to_string()),
     }
 }
 
 fn own_program() -> Result<PathBuf, Failure> {
-    let own = Own::find().map_err(|e| {
+    let own = OwnProgram::find().map_err(|e| {
         Failure::environment(format!(
             "cannot find plimsoll's own program file: {e}; mount /proc, or start plimsoll by its full path"
         ))
@@ -362,23 +363,23 @@ fn printed(text: &str) -> Result<ExitCode, Failure> {
 }
 
 fn run(
-    prepared: &Prepared,
+    prepared: &PreparedRun,
     mut outputs: Outputs,
     interrupts: Receiver<()>,
     companions: Option<Companions>,
-    earlier: Option<Begun>,
+    earlier: Option<ResumedRun>,
 ) -> Result<u8, Failure> {
     let begins = if earlier.is_some() { Begins::Again } else { Begins::Anew };
     let begun = match earlier {
         Some(begun) => begun,
         None => {
             let id = wall::run_id();
-            Begun { run: document(prepared, &id, None), held: Held::of(&id)?, imported: false }
+            ResumedRun { run: document(prepared, &id, None), held: RunLock::of(&id)?, imported: false }
         }
     };
-    let Begun { run: document, held: _held, .. } = begun;
+    let ResumedRun { run: document, held: _held, .. } = begun;
     let asked = interrupts.clone();
-    let mut seat = Seat::new(prepared, document, interrupts, companions)?;
+    let mut seat = MachineSeat::new(prepared, document, interrupts, companions)?;
     outputs.begin(&seat.document, begins);
     let interrupted = seat.carry_out(prepared, &mut Alone, &mut |event| outputs.event(&event));
     seat.keep_health();
@@ -390,15 +391,15 @@ fn run(
 }
 
 /// One machine's part of a run: workers and document.
-struct Seat {
+struct MachineSeat {
     station: Workers,
     document: Run,
 }
 
-impl Seat {
+impl MachineSeat {
     /// `document` is that of the run before anything is measured, or as far as it got.
     fn new(
-        prepared: &Prepared,
+        prepared: &PreparedRun,
         document: Run,
         interrupts: Receiver<()>,
         companions: Option<Companions>,
@@ -412,7 +413,12 @@ impl Seat {
 
     /// Measures the rest of the plan and completes the document, except the hardware's health.
     /// Returns whether it was interrupted.
-    fn carry_out(&mut self, prepared: &Prepared, pace: &mut dyn Pace, emit: &mut dyn FnMut(Event)) -> bool {
+    fn carry_out(
+        &mut self,
+        prepared: &PreparedRun,
+        pace: &mut dyn MachinesInStep,
+        emit: &mut dyn FnMut(RunEvent),
+    ) -> bool {
         let (plan, machine) = (&prepared.plan, &prepared.machine);
         let begun = wall::monotonic();
         let mut clock = SystemClock::new(&Root::live(), &machine.cpu.allowed);
@@ -447,7 +453,7 @@ impl Seat {
 }
 
 /// The run document before anything is measured; `name` is that of the node, by default the host.
-fn document(prepared: &Prepared, id: &str, name: Option<&str>) -> Run {
+fn document(prepared: &PreparedRun, id: &str, name: Option<&str>) -> Run {
     let (plan, machine) = (&prepared.plan, &prepared.machine);
     let name = name.or(machine.host.as_deref()).unwrap_or("localhost");
     Run {
@@ -527,7 +533,7 @@ fn show_machine(json: bool, save: Option<&Path>, from: Option<&Path>) -> Result<
 
 fn of_quick(machine: &Machine) -> Result<Vec<Candidate>, Failure> {
     let usage = |e: resolve::UsageError| Failure::usage(e.to_string());
-    let plan = resolve::plan(&What::Plan("quick".to_owned()), &Common::default()).map_err(usage)?;
+    let plan = resolve::plan(&Measurable::Plan("quick".to_owned()), &Common::default()).map_err(usage)?;
     let planned = resolve::planned(&plan, machine).map_err(usage)?;
     Ok(planned.into_iter().map(|p| p.candidate).collect())
 }

@@ -8,26 +8,26 @@ use std::path::{Path, PathBuf};
 use crossbeam_channel::Receiver;
 
 use plimsoll_command::cli::Common;
-use plimsoll_history::{Location, Store, StoreError, Surroundings};
+use plimsoll_history::{HistoryEnvironment, Location, Store, StoreError};
 use plimsoll_model::measurement::{Measurement, Status};
 use plimsoll_output::report::html;
 use plimsoll_output::report::json;
-use plimsoll_output::report::target::{Target, TargetError, Waits, is_stdout, lines};
-use plimsoll_output::report::terminal::{self, Kept, Live, SHORT_ID};
+use plimsoll_output::report::target::{OutputTarget, UnwritableTarget, Waits, is_stdout, lines};
+use plimsoll_output::report::terminal::{self, Live, RunPlace, SHORT_ID};
 use plimsoll_output::report::{Style, Wishes};
 use plimsoll_result::document::{Run, RunStatus};
-use plimsoll_result::event::Event;
+use plimsoll_result::event::RunEvent;
 use plimsoll_system::leftover::Registry;
 use plimsoll_units::text::counted;
 
 /// All outputs of one run.
 pub struct Outputs {
-    json: Option<Target>,
-    html: Option<Target>,
+    json: Option<OutputTarget>,
+    html: Option<OutputTarget>,
     style: Style,
     table: Option<Live<Stdout, Stderr>>,
     events: Option<Box<dyn Write>>,
-    history: Option<History>,
+    history: Option<RunHistory>,
     complaints: Vec<String>,
     lost: bool,
     /// Whether a document or the events are written to stdout.
@@ -49,7 +49,7 @@ pub enum Begins {
 }
 
 /// The history, and the id of the run that was entered.
-struct History {
+struct RunHistory {
     location: Location,
     store: Store,
     run: String,
@@ -60,7 +60,7 @@ struct History {
 pub enum OutputError {
     /// A requested file.
     #[error("{0}")]
-    File(#[from] TargetError),
+    File(#[from] UnwritableTarget),
     /// The history.
     #[error("{0}")]
     Store(#[from] StoreError),
@@ -73,10 +73,10 @@ pub fn waits(interrupts: &Receiver<()>) -> Waits {
 
 /// Writes a document; after an interrupt it does not wait for a reader.
 fn filled(
-    target: &Target,
+    target: &OutputTarget,
     run: &Run,
     fill: impl Fn(&mut dyn Write) -> io::Result<()>,
-) -> Result<(), TargetError> {
+) -> Result<(), UnwritableTarget> {
     match run.status {
         RunStatus::Complete => target.fill(fill),
         RunStatus::Partial => target.fill_at_last(fill),
@@ -98,7 +98,8 @@ impl Outputs {
             }
             Err(e) => return Err(e.into()),
         };
-        let target = |path: &Option<_>| path.as_deref().map(|path| Target::new(path, waits)).transpose();
+        let target =
+            |path: &Option<_>| path.as_deref().map(|path| OutputTarget::new(path, waits)).transpose();
         let outputs = [&common.json, &common.html, &common.events];
         let style = Style::detect(Wishes { no_color: common.no_color, quiet: common.quiet });
         Ok(Self {
@@ -160,14 +161,14 @@ impl Outputs {
     }
 
     /// Passes an event to the outputs.
-    pub fn event(&mut self, event: &Event) {
-        if let Event::Measured { .. } = event {
+    pub fn event(&mut self, event: &RunEvent) {
+        if let RunEvent::Measured { .. } = event {
             self.ended += 1;
             self.heard.iter().for_each(|heard| heard(self.ended));
         }
         match (&mut self.table, event) {
             (Some(table), _) => table.event(event),
-            (None, Event::Measured { measurement }) => {
+            (None, RunEvent::Measured { measurement }) => {
                 // With a document or events on stdout there is no table for the warnings.
                 let _ = io::stderr().write_all(terminal::warnings(measurement, &self.style).as_bytes());
             }
@@ -184,7 +185,7 @@ impl Outputs {
                 }
             }
         }
-        if let Event::Measured { measurement } = event {
+        if let RunEvent::Measured { measurement } = event {
             self.keep(std::slice::from_ref(measurement));
         }
     }
@@ -210,7 +211,7 @@ impl Outputs {
             self.complaints.push(e);
             self.lost = true;
         }
-        let kept = self.history.as_ref().map(|history| Kept {
+        let kept = self.history.as_ref().map(|history| RunPlace {
             location: &history.location,
             id: history.store.short(&run.id, SHORT_ID).unwrap_or_else(|_| run.id.clone()),
         });
@@ -238,7 +239,7 @@ impl Outputs {
         }
         let id: String = run.id.chars().take(SHORT_ID).collect();
         let path = PathBuf::from(format!("{}-{id}.html", run.plan.name));
-        match Target::new(&path, &Waits::forever(complain)) {
+        match OutputTarget::new(&path, &Waits::forever(complain)) {
             Ok(target) => {
                 self.html = Some(target);
                 Some(path)
@@ -265,7 +266,7 @@ impl Outputs {
                 )];
             }
         };
-        let document = |target: &Target| {
+        let document = |target: &OutputTarget| {
             let fill = |file: &mut dyn Write| json::write(&leaving, file);
             filled(target, run, fill).err().map(|e| format!("--json: {e}"))
         };
@@ -358,22 +359,22 @@ fn see_above(run: &Run) -> Option<String> {
 }
 
 /// Writes the report, with marks of the previous run in the history.
-fn page(target: &Target, run: &Run, leaving: &Run, history: Option<&History>) -> Result<(), String> {
+fn page(target: &OutputTarget, run: &Run, leaving: &Run, history: Option<&RunHistory>) -> Result<(), String> {
     let before = history.and_then(|h| {
         let id = h.store.run_before(run).ok()??;
         h.store.load(&id).ok()
     });
     let references = before.iter().flat_map(html::last_run).collect();
-    let page = html::page(std::slice::from_ref(leaving), &html::Beside { references });
+    let page = html::page(std::slice::from_ref(leaving), &html::PageCompanions { references });
     let page = page.map_err(|e| format!("--html: {e}"))?;
     let fill = |file: &mut dyn Write| file.write_all(page.as_bytes());
     filled(target, run, fill).map_err(|e| format!("--html: {e}"))
 }
 
-fn history_of(common: &Common) -> Result<Option<History>, StoreError> {
+fn history_of(common: &Common) -> Result<Option<RunHistory>, StoreError> {
     let Some(location) = location(common.store.as_deref())? else { return Ok(None) };
     let store = Store::open(&location, Registry::here())?;
-    Ok(Some(History { location, store, run: String::new() }))
+    Ok(Some(RunHistory { location, store, run: String::new() }))
 }
 
 /// Prints one line to stderr, for a message next to a result.
@@ -402,7 +403,7 @@ pub fn location(named: Option<&Path>) -> Result<Option<Location>, StoreError> {
     match named {
         Some(path) if path == Path::new("none") => Ok(None),
         Some(path) => Ok(Some(Location::named(path))),
-        None => Location::usual(&Surroundings::of_process()).map(Some),
+        None => Location::usual(&HistoryEnvironment::of_process()).map(Some),
     }
 }
 

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use plimsoll_bench::{Benchmark, Metric, Role, benchmarks};
-use plimsoll_model::case::{KEYS, Key, Kind};
+use plimsoll_model::case::{KEYS, Key, ValueKind};
 use plimsoll_model::plan::file::SERVER;
 
 fn file(name: &str) -> PathBuf {
@@ -42,13 +42,13 @@ A parameter is a flag (`--op fma`), a key of a plan's group (`op = \"fma\"`) and
 
 fn value(key: &Key) -> &'static str {
     match key.kind {
-        Kind::Size => "bytes: `4K`",
-        Kind::Sizes => "bytes: `4K`, or a mix",
-        Kind::Count => "number",
-        Kind::Time => "time: `200ms`",
-        Kind::Rate => "per second: `100M`",
-        Kind::Word => "word",
-        Kind::Switch => "`on`, `off`",
+        ValueKind::Size => "bytes: `4K`",
+        ValueKind::Sizes => "bytes: `4K`, or a mix",
+        ValueKind::Count => "number",
+        ValueKind::Time => "time: `200ms`",
+        ValueKind::Rate => "per second: `100M`",
+        ValueKind::Word => "word",
+        ValueKind::Switch => "`on`, `off`",
     }
 }
 

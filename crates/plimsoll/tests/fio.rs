@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use plimsoll_bench_disk::fio::option::{Means, OPTIONS};
+use plimsoll_bench_disk::fio::option::{OPTIONS, OptionMeaning};
 use serde_json::Value;
 
 use crate::common::skipped;
@@ -63,19 +63,19 @@ fn reason(line: &str) -> String {
     )
 }
 
-fn meaning(means: Means) -> Option<(&'static str, &'static str)> {
+fn meaning(means: OptionMeaning) -> Option<(&'static str, &'static str)> {
     match means {
-        Means::Taken | Means::Unknown => None,
-        Means::Nothing(why) => Some(("accepted", why)),
-        Means::Near(_, how) => Some(("accepted, and noted", how)),
-        Means::Refused(_, why) => Some(("refused", why)),
+        OptionMeaning::Taken | OptionMeaning::Unknown => None,
+        OptionMeaning::Nothing(why) => Some(("accepted", why)),
+        OptionMeaning::Near(_, how) => Some(("accepted, and noted", how)),
+        OptionMeaning::Refused(_, why) => Some(("refused", why)),
     }
 }
 
 /// The tables of options: supported ones, then the remaining ones by reason.
 fn options() -> String {
     let mut text = "| option | becomes |\n| --- | --- |\n".to_owned();
-    for row in OPTIONS.iter().filter(|row| row.means == Means::Taken) {
+    for row in OPTIONS.iter().filter(|row| row.means == OptionMeaning::Taken) {
         let also: Vec<String> = row.aliases.iter().map(|name| format!(", `{name}`")).collect();
         text += &format!("| `{}`{} | {} |\n", row.name, also.concat(), row.here);
     }

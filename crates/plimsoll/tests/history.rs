@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use plimsoll_history::{Location, Store};
-use plimsoll_output::report::format::Subject;
+use plimsoll_output::report::format::FormatSubject;
 use plimsoll_result::document::Run;
 use serde_json::Value;
 
@@ -117,7 +117,9 @@ fn what_leaves_the_machine_can_be_redacted() {
         .map(|f| fs::read_to_string(dir.path().join(f)).unwrap())
         .to_vec();
     texts.extend(
-        Subject::Run.formats().map(|format| exported(dir.path(), &["--redact", "--format", format.name])),
+        FormatSubject::Run
+            .formats()
+            .map(|format| exported(dir.path(), &["--redact", "--format", format.name])),
     );
     for (index, text) in texts.iter().enumerate() {
         // Data and scripts of the pages are one line each; a short name may be a part of their

@@ -12,10 +12,10 @@ use std::fs;
 use std::path::Path;
 
 use plimsoll_model::case::{Case, Pattern};
-use plimsoll_model::measurement::Point;
+use plimsoll_model::measurement::SamplePoint;
 use plimsoll_model::plan::built_in;
-use plimsoll_output::report::html::{Beside, page};
-use plimsoll_published::{Baseline, find, names};
+use plimsoll_output::report::html::{PageCompanions, page};
+use plimsoll_published::{PublishedReport, find, names};
 use plimsoll_result::fixture;
 use plimsoll_units::quantity::Unit;
 
@@ -42,7 +42,7 @@ fn items() -> Vec<Item<'static>> {
 
 /// A replay of a report: cases of its plan, and its document with figures, limits and tools.
 struct Replayed {
-    baseline: Baseline,
+    baseline: PublishedReport,
     cases: Vec<Case>,
     page: String,
 }
@@ -64,10 +64,10 @@ impl Replayed {
             let mut timed = fixture::measured(case.id().as_str(), "rate", Unit::OpPerSecond, 1e10);
             timed.metrics[0].samples = vec![1e10; 40];
             timed.metrics[0].series =
-                (0..40).map(|t| Point { t: f64::from(t), ..Point::default() }).collect();
+                (0..40).map(|t| SamplePoint { t: f64::from(t), ..SamplePoint::default() }).collect();
             run.measurements.push(timed);
         }
-        let page = page(&[run], &Beside::default()).unwrap();
+        let page = page(&[run], &PageCompanions::default()).unwrap();
         let (page, _) = page.split_once("id=\"d0-rest\"").unwrap();
         Self { baseline, cases, page: text(page) }
     }

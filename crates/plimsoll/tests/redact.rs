@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use plimsoll_output::report::format::Subject;
+use plimsoll_output::report::format::FormatSubject;
 use serde_json::{Value, json};
 
 use crate::support::{ended, plimsoll, scratch};
@@ -116,7 +116,7 @@ fn no_name_of_a_machine_leaves_in_any_format() {
     ended(plimsoll(dir.path()).args(["history", "import", "run.json"]).args(store), 0);
     ended(plimsoll(dir.path()).args(["history", "tag", "last", "zq7xtag"]).args(store), 0);
     ended(plimsoll(dir.path()).args(["history", "note", "last", "zq7x wrote this"]).args(store), 0);
-    for format in Subject::Run.formats().map(|format| format.name) {
+    for format in FormatSubject::Run.formats().map(|format| format.name) {
         let words = ["export", "last", "--redact", "--format", format];
         let (out, err) = ended(plimsoll(dir.path()).args(words).args(store), 0);
         tells_nothing(format, &out);

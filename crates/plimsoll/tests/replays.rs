@@ -4,10 +4,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use plimsoll_model::limit::{Input, Kind, Limit, Source};
+use plimsoll_model::limit::{Input, Limit, LimitKind, LimitSource};
 use plimsoll_model::measurement::{Measurement, PeerResult, Status};
-use plimsoll_output::report::html::{Beside, page};
-use plimsoll_published::{Baseline, find, names, tables};
+use plimsoll_output::report::html::{PageCompanions, page};
+use plimsoll_published::{PublishedReport, find, names, tables};
 use plimsoll_result::document::Run;
 use plimsoll_result::fixture;
 use plimsoll_units::quantity::Unit;
@@ -19,16 +19,16 @@ use crate::support::scratch;
 /// Greatest height of an unfolded page in pixels, at a width of 1440.
 const HIGHEST: u64 = 8000;
 
-pub(crate) fn replay(baseline: &Baseline) -> Run {
+pub(crate) fn replay(baseline: &PublishedReport) -> Run {
     let mut all: Vec<Measurement> = Vec::new();
     for matched in baseline.figures.iter().filter_map(|figure| figure.matched.as_ref()) {
         let (value, unit) = matched.value.unwrap_or((1e-6, Unit::Second));
         let value = value.max(1e-12) * 1.5;
         let mut metric = fixture::metric_of(matched.metric, unit, vec![value * 0.9, value, value * 1.1]);
-        let kind = if unit == Unit::Second { Kind::Floor } else { Kind::Ceiling };
+        let kind = if unit == Unit::Second { LimitKind::Floor } else { LimitKind::Ceiling };
         let limit = if unit == Unit::Second { value / 2.0 } else { value * 2.0 };
         let input = Input::new("clock", 3.7e9, "Hz", "measured");
-        let limit = Limit::fixed(kind, Source::Derived, limit, "clock × work in a cycle", vec![input]);
+        let limit = Limit::fixed(kind, LimitSource::Derived, limit, "clock × work in a cycle", vec![input]);
         let tool = fixture::heard("tool", &[(value, value * 0.8)]);
         metric.peers = vec![PeerResult::of(&tool, 0.03).with_shares(Some(&limit))];
         metric.limit = Some(limit);
@@ -51,7 +51,7 @@ pub(crate) fn replay(baseline: &Baseline) -> Run {
 
 fn written(dir: &Path, run: Run) -> PathBuf {
     let file = dir.join("page.html");
-    fs::write(&file, page(&[run], &Beside::default()).unwrap()).unwrap();
+    fs::write(&file, page(&[run], &PageCompanions::default()).unwrap()).unwrap();
     file.canonicalize().unwrap()
 }
 

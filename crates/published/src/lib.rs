@@ -21,7 +21,7 @@ use plimsoll_units::quantity::Unit;
 
 /// One published report.
 #[derive(Clone, Debug)]
-pub struct Baseline {
+pub struct PublishedReport {
     /// Name of the report and of its built-in plan.
     pub name: &'static str,
     /// Machine that the report measured.
@@ -29,12 +29,12 @@ pub struct Baseline {
     /// Year of the measurement, if known.
     pub year: &'static str,
     /// Numbers of the report, in its order.
-    pub figures: Vec<Figure>,
+    pub figures: Vec<PublishedFigure>,
 }
 
 /// One number of a report.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Figure {
+pub struct PublishedFigure {
     /// cpu, memory, disk or network.
     pub subsystem: &'static str,
     /// Operation, as named in the report.
@@ -63,7 +63,7 @@ pub struct Figure {
     /// Case that measures the same quantity.
     pub matched: Option<Matched>,
     /// Reason against a comparison; `None` if the number may be right.
-    pub doubt: Option<Doubt>,
+    pub doubt: Option<PublishedDoubt>,
     /// Why no case measures the same quantity, or why its result is not divided by this number;
     /// empty if one does.
     pub unmatched: &'static str,
@@ -77,16 +77,16 @@ pub struct Figure {
 
 /// Reason to exclude a published number from comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Doubt {
+pub struct PublishedDoubt {
     /// Kind of doubt.
-    pub verdict: Verdict,
+    pub verdict: PublishedVerdict,
     /// Reason, as a phrase.
     pub why: &'static str,
 }
 
 /// Kinds of doubt about a published number, the strongest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Verdict {
+pub enum PublishedVerdict {
     /// The machine cannot reach it, or other numbers of the report contradict it.
     Impossible,
     /// Possibly right, but a different quantity: another unit, another test, or computed instead of
@@ -96,7 +96,7 @@ pub enum Verdict {
     InNoTable,
 }
 
-impl Verdict {
+impl PublishedVerdict {
     const ALL: [Self; 3] = [Self::Impossible, Self::NotComparable, Self::InNoTable];
 
     /// Returns the verdict as displayed and exported.
@@ -109,7 +109,7 @@ impl Verdict {
     }
 }
 
-impl fmt::Display for Doubt {
+impl fmt::Display for PublishedDoubt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.verdict.word(), self.why)
     }
@@ -133,12 +133,12 @@ pub struct Matched {
     /// numbers without a unit.
     pub value: Option<(f64, Unit)>,
     /// Conversion from our result to the report's number.
-    pub counted: Counted,
+    pub counted: CountedAs,
 }
 
 /// Conversion from our result to a report's number.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Counted {
+pub enum CountedAs {
     /// Result ÷ this. The report's time per operation over all threads is our time ÷ threads.
     Per(f64),
     /// This ÷ result: the time that this amount takes at our rate.
@@ -151,9 +151,9 @@ impl Matched {
     /// Converts our result to the report's way of counting.
     pub fn as_published(&self, ours: f64) -> f64 {
         match self.counted {
-            Counted::Per(per) => ours / per,
-            Counted::TimeOf(amount) => amount / ours,
-            Counted::Times(times) => ours * times,
+            CountedAs::Per(per) => ours / per,
+            CountedAs::TimeOf(amount) => amount / ours,
+            CountedAs::Times(times) => ours * times,
         }
     }
 
@@ -161,15 +161,15 @@ impl Matched {
     pub fn as_ours(&self) -> Option<f64> {
         let (value, _) = self.value?;
         Some(match self.counted {
-            Counted::Per(per) => value * per,
-            Counted::TimeOf(amount) => amount / value,
-            Counted::Times(times) => value / times,
+            CountedAs::Per(per) => value * per,
+            CountedAs::TimeOf(amount) => amount / value,
+            CountedAs::Times(times) => value / times,
         })
     }
 
     /// Returns whether the report prints another unit than our metric has.
     pub fn is_derived(&self) -> bool {
-        !matches!(self.counted, Counted::Per(_))
+        !matches!(self.counted, CountedAs::Per(_))
     }
 
     /// Returns the matrix order at this scale and the published order, if they differ.
@@ -189,7 +189,7 @@ impl Matched {
     }
 }
 
-impl Figure {
+impl PublishedFigure {
     /// Returns whether this is the report's own result for a case, not a sample or a spread.
     pub fn is_own_point(&self) -> bool {
         self.source == "own" && matches!(self.statistic, "mean" | "single") && self.matched.is_some()
@@ -206,14 +206,15 @@ impl Figure {
     }
 
     /// Returns whether both numbers belong to the same measured point.
-    pub fn is_of_point(&self, other: &Figure) -> bool {
-        let key =
-            |f: &Figure| (f.subsystem, f.operation, f.pattern, f.precision, f.bytes, f.threads, f.metric);
+    pub fn is_of_point(&self, other: &PublishedFigure) -> bool {
+        let key = |f: &PublishedFigure| {
+            (f.subsystem, f.operation, f.pattern, f.precision, f.bytes, f.threads, f.metric)
+        };
         key(self) == key(other)
     }
 
     /// Returns whether a number of the report's text can refer to this one.
-    pub fn is_what(&self, text: &Figure) -> bool {
+    pub fn is_what(&self, text: &PublishedFigure) -> bool {
         let fits = |own: &str, of: &str| of.is_empty() || own == of;
         self.subsystem == text.subsystem
             && self.metric == text.metric
@@ -233,7 +234,7 @@ impl Figure {
     }
 }
 
-struct Report {
+struct ReportData {
     name: &'static str,
     machine: &'static str,
     year: &'static str,
@@ -241,32 +242,32 @@ struct Report {
 }
 
 /// All reports; two print a year. docs/plans.md names the sources of the data.
-const REPORTS: &[Report] = &[
-    Report {
+const REPORTS: &[ReportData] = &[
+    ReportData {
         name: "ec2-t2micro",
         machine: "EC2 t2.micro",
         year: "2016",
         text: include_str!("data/ec2-t2micro.tsv"),
     },
-    Report {
+    ReportData {
         name: "chameleon-baremetal",
         machine: "Chameleon bare metal",
         year: "year not stated",
         text: include_str!("data/chameleon-baremetal.tsv"),
     },
-    Report {
+    ReportData {
         name: "chameleon-kvm",
         machine: "Chameleon instance",
         year: "2017",
         text: include_str!("data/chameleon-kvm.tsv"),
     },
-    Report {
+    ReportData {
         name: "hyperion-prometheus",
         machine: "Hyperion, disk: Prometheus",
         year: "year not stated",
         text: include_str!("data/hyperion-prometheus.tsv"),
     },
-    Report {
+    ReportData {
         name: "ec2-t2micro-java",
         machine: "EC2 t2.micro, Java",
         year: "year not stated",
@@ -287,10 +288,10 @@ fn rows<const N: usize>(table: &'static str) -> impl Iterator<Item = [&'static s
     table.lines().skip(1).filter_map(|line| line.split('\t').collect::<Vec<_>>().try_into().ok())
 }
 
-fn doubt(name: &str) -> Option<Doubt> {
+fn doubt(name: &str) -> Option<PublishedDoubt> {
     let [_, verdict, why] = rows::<3>(DOUBTS).find(|[known, ..]| *known == name)?;
-    let verdict = Verdict::ALL.into_iter().find(|one| one.word() == verdict)?;
-    Some(Doubt { verdict, why })
+    let verdict = PublishedVerdict::ALL.into_iter().find(|one| one.word() == verdict)?;
+    Some(PublishedDoubt { verdict, why })
 }
 
 /// A question that a report leaves open, and the command that answers it.
@@ -325,14 +326,14 @@ pub fn names() -> Vec<&'static str> {
 }
 
 /// Returns the report with this name.
-pub fn find(name: &str) -> Option<Baseline> {
+pub fn find(name: &str) -> Option<PublishedReport> {
     let report = REPORTS.iter().find(|report| report.name == name)?;
     let figures = rows(report.text).map(figure).collect();
-    Some(Baseline { name: report.name, machine: report.machine, year: report.year, figures })
+    Some(PublishedReport { name: report.name, machine: report.machine, year: report.year, figures })
 }
 
 /// Parses a row: the report's twelve columns, then the added ones.
-fn figure(columns: [&'static str; 21]) -> Figure {
+fn figure(columns: [&'static str; 21]) -> PublishedFigure {
     let [
         subsystem,
         operation,
@@ -354,7 +355,7 @@ fn figure(columns: [&'static str; 21]) -> Figure {
     let counts_all = subsystem == "memory" && metric == LATENCY && source != "theoretical";
     let per = threads.parse().ok().filter(|_| counts_all).unwrap_or(1.0);
     let (ours, counted) = counted(ours, per);
-    Figure {
+    PublishedFigure {
         subsystem,
         operation,
         pattern,
@@ -378,18 +379,18 @@ fn figure(columns: [&'static str; 21]) -> Figure {
 
 /// Splits our metric from its conversion: `bandwidth for 160000000` is the time of 160000000 bytes,
 /// `goodput × 1.25` is 1.25 × our result.
-fn counted(ours: &'static str, per: f64) -> (&'static str, Counted) {
+fn counted(ours: &'static str, per: f64) -> (&'static str, CountedAs) {
     let number = |text: &str| text.trim().parse::<f64>().ok();
-    let parsed = |at: &str, counted: fn(f64) -> Counted| {
+    let parsed = |at: &str, counted: fn(f64) -> CountedAs| {
         let (metric, text) = ours.split_once(at)?;
         Some((metric, counted(number(text)?)))
     };
-    parsed(" for ", Counted::TimeOf)
-        .or_else(|| parsed(" × ", Counted::Times))
-        .unwrap_or((ours, Counted::Per(per)))
+    parsed(" for ", CountedAs::TimeOf)
+        .or_else(|| parsed(" × ", CountedAs::Times))
+        .unwrap_or((ours, CountedAs::Per(per)))
 }
 
-impl Baseline {
+impl PublishedReport {
     /// Returns the heading of the report's column.
     pub fn title(&self) -> String {
         format!("published ({}, {})", self.machine, self.year)
@@ -418,7 +419,7 @@ impl Baseline {
     }
 
     /// Returns the published number for a case and metric.
-    pub fn of(&self, case: &Case, metric: &str) -> Option<&Figure> {
+    pub fn of(&self, case: &Case, metric: &str) -> Option<&PublishedFigure> {
         self.figures.iter().find(|figure| {
             figure.is_own_point()
                 && figure.matched.as_ref().is_some_and(|m| m.metric == metric && m.is(case, 1.0))
@@ -429,12 +430,12 @@ impl Baseline {
     /// mean if no samples are printed.
     pub fn samples(&self, case: &Case, metric: &str) -> Vec<f64> {
         let of = |wanted: fn(&str) -> bool| -> Vec<f64> {
-            let same = |f: &&Figure| {
+            let same = |f: &&PublishedFigure| {
                 f.source == "own"
                     && wanted(f.statistic)
                     && f.matched.as_ref().is_some_and(|m| m.metric == metric && m.is(case, 1.0))
             };
-            self.figures.iter().filter(same).filter_map(Figure::believed).collect()
+            self.figures.iter().filter(same).filter_map(PublishedFigure::believed).collect()
         };
         let samples = of(|statistic| statistic.starts_with("sample"));
         if samples.is_empty() { of(|statistic| matches!(statistic, "mean" | "single")) } else { samples }

@@ -6,29 +6,29 @@
 #[cfg(test)]
 mod tests;
 
-use super::{Baseline, Figure, rows};
+use super::{PublishedFigure, PublishedReport, rows};
 
 /// Tables of all reports; `|` separates column labels.
 const TABLES: &str = include_str!("data/tables.tsv");
 
 /// One table of a report.
 #[derive(Clone, Debug)]
-pub struct Table<'a> {
+pub struct PublishedTable<'a> {
     /// Position in the report, from 1.
     pub number: usize,
     /// Description of its contents.
     pub title: String,
     /// Kind of contents.
-    pub kind: Kind,
+    pub kind: TableKind,
     /// Column labels.
     pub columns: Vec<String>,
     /// Rows, in order.
-    pub rows: Vec<Row<'a>>,
+    pub rows: Vec<PublishedRow<'a>>,
 }
 
 /// Kind of contents of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum TableKind {
     /// Results of the report's own measurement matrix.
     Own,
     /// Output of a reference tool only.
@@ -37,7 +37,7 @@ pub enum Kind {
     Text,
 }
 
-impl Kind {
+impl TableKind {
     const ALL: [Self; 3] = [Self::Own, Self::Program, Self::Text];
 
     /// Returns the kind as written in exports.
@@ -52,29 +52,29 @@ impl Kind {
 
 /// One row of a table.
 #[derive(Clone, Debug)]
-pub struct Row<'a> {
+pub struct PublishedRow<'a> {
     /// Row label.
     pub label: String,
     /// One number per column; `None` if the report has none.
-    pub cells: Vec<Option<&'a Figure>>,
+    pub cells: Vec<Option<&'a PublishedFigure>>,
 }
 
-impl<'a> Table<'a> {
+impl<'a> PublishedTable<'a> {
     /// Yields all numbers, row by row.
-    pub fn figures(&self) -> impl Iterator<Item = &'a Figure> + '_ {
+    pub fn figures(&self) -> impl Iterator<Item = &'a PublishedFigure> + '_ {
         self.rows.iter().flat_map(|row| row.cells.iter().copied().flatten())
     }
 
     /// Puts a number into its row, or into an added row below it if the cell is taken (a text with
     /// two numbers).
-    fn put(&mut self, figure: &'a Figure) {
+    fn put(&mut self, figure: &'a PublishedFigure) {
         let Some(at) = self.columns.iter().position(|column| column == figure.column) else { return };
-        let is_own = |row: &Row<'_>| row.label == figure.row;
+        let is_own = |row: &PublishedRow<'_>| row.label == figure.row;
         let free = self.rows.iter().position(|row| is_own(row) && row.cells[at].is_none());
         let place = free.unwrap_or_else(|| {
             let place = self.rows.iter().rposition(is_own).map_or(self.rows.len(), |last| last + 1);
             let cells = vec![None; self.columns.len()];
-            self.rows.insert(place, Row { label: figure.row.to_owned(), cells });
+            self.rows.insert(place, PublishedRow { label: figure.row.to_owned(), cells });
             place
         });
         self.rows[place].cells[at] = Some(figure);
@@ -82,13 +82,13 @@ impl<'a> Table<'a> {
 }
 
 /// Returns the tables of a report, in order; each number is in exactly one table.
-pub fn of(baseline: &Baseline) -> Vec<Table<'_>> {
+pub fn of(baseline: &PublishedReport) -> Vec<PublishedTable<'_>> {
     let own = rows::<5>(TABLES).filter(|[report, ..]| *report == baseline.name);
     let table = |[_, number, kind, title, columns]: [&'static str; 5]| {
-        let mut table = Table {
+        let mut table = PublishedTable {
             number: number.parse().ok()?,
             title: title.to_owned(),
-            kind: Kind::ALL.into_iter().find(|one| one.word() == kind)?,
+            kind: TableKind::ALL.into_iter().find(|one| one.word() == kind)?,
             columns: columns.split('|').map(str::to_owned).collect(),
             rows: Vec::new(),
         };

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
-use plimsoll_command::cli::{Common, What};
+use plimsoll_command::cli::{Common, Measurable};
 use plimsoll_command::resolve;
 use plimsoll_machine::fixture::Fixture;
 
 fn cases(name: &str) -> Vec<Case> {
-    let plan = resolve::plan(&What::Plan(name.to_owned()), &Common::default()).unwrap();
+    let plan = resolve::plan(&Measurable::Plan(name.to_owned()), &Common::default()).unwrap();
     let machine = Fixture::open("firecracker-zen4").unwrap().machine();
     resolve::planned(&plan, &machine).unwrap().into_iter().map(|p| p.candidate.case).collect()
 }
@@ -78,7 +78,7 @@ fn what_the_notes_doubt_has_its_verdict_and_is_never_divided_by() {
         let case: Case = id.parse().unwrap();
         find(name).unwrap().of(&case, metric).cloned().unwrap_or_else(|| panic!("{name}: nothing for {id}"))
     };
-    use Verdict::{Impossible, NotComparable};
+    use PublishedVerdict::{Impossible, NotComparable};
     let doubted = [
         (Impossible, "hyperion-prometheus", "network.tcp/message=32K/streams=4", "goodput"),
         (Impossible, "hyperion-prometheus", "network.latency/protocol=udp/message=1/streams=1", "rtt"),
@@ -126,7 +126,7 @@ fn a_selector_takes_further_parameters_and_no_other_values() {
         case: selector.parse().unwrap(),
         metric: "rate",
         value: None,
-        counted: Counted::Per(1.0),
+        counted: CountedAs::Per(1.0),
     };
     let case: Case =
         "cpu.peak/op=add/type=i8/isa=avx512/threads=2/work=1000000000000/scaling=strong".parse().unwrap();
@@ -237,7 +237,7 @@ fn round_trips_come_after_the_echoes_that_are_their_limit() {
 #[test]
 fn stated_numbers_of_samples_are_taken() {
     let samples = |name: &str, part: &str| -> Vec<Option<u32>> {
-        let plan = resolve::plan(&What::Plan(name.to_owned()), &Common::default()).unwrap();
+        let plan = resolve::plan(&Measurable::Plan(name.to_owned()), &Common::default()).unwrap();
         let machine = Fixture::open("firecracker-zen4").unwrap().machine();
         let all = resolve::planned(&plan, &machine).unwrap();
         let mut found: Vec<Option<u32>> = all
@@ -264,13 +264,14 @@ fn stated_numbers_of_samples_are_taken() {
 fn a_number_of_the_text_alone_is_neither_impossible_nor_not_comparable() {
     let report = find("ec2-t2micro").unwrap();
     let linpack = report.figures.iter().find(|f| f.value == "30.47").unwrap();
-    assert_eq!(linpack.doubt.map(|doubt| doubt.verdict), Some(Verdict::InNoTable));
+    assert_eq!(linpack.doubt.map(|doubt| doubt.verdict), Some(PublishedVerdict::InNoTable));
     let no_unit = find("chameleon-baremetal").unwrap();
     let no_unit = no_unit.figures.iter().filter(|f| f.metric == "latency" && f.unit.is_empty());
-    let verdicts: Vec<Option<Verdict>> = no_unit.map(|f| f.doubt.map(|doubt| doubt.verdict)).collect();
+    let verdicts: Vec<Option<PublishedVerdict>> =
+        no_unit.map(|f| f.doubt.map(|doubt| doubt.verdict)).collect();
     assert_eq!(
         verdicts,
-        [Some(Verdict::NotComparable); 24],
+        [Some(PublishedVerdict::NotComparable); 24],
         "eight latencies of memory, disk and network each"
     );
 }
@@ -288,8 +289,8 @@ fn every_doubt_is_one_of_the_list_and_every_one_of_the_list_is_had() {
     assert!(listed.into_iter().all(|name| doubt(name).is_some()));
     let figures = || names().into_iter().flat_map(|name| find(name).unwrap().figures);
     let doubted =
-        |wanted: Verdict| figures().filter(|f| f.doubt.is_some_and(|d| d.verdict == wanted)).count();
-    assert_eq!(Verdict::ALL.map(doubted), [634, 173, 5]);
+        |wanted: PublishedVerdict| figures().filter(|f| f.doubt.is_some_and(|d| d.verdict == wanted)).count();
+    assert_eq!(PublishedVerdict::ALL.map(doubted), [634, 173, 5]);
 }
 
 #[test]
@@ -298,18 +299,18 @@ fn a_time_for_each_operation_of_all_threads_is_ours_by_their_number() {
     let report = find("hyperion-prometheus").unwrap();
     let figure = report.of(&case, "latency").unwrap();
     let matched = figure.matched.as_ref().unwrap();
-    assert_eq!((figure.value, matched.counted), ("0.033241", Counted::Per(4.0)));
+    assert_eq!((figure.value, matched.counted), ("0.033241", CountedAs::Per(4.0)));
     assert!((figure.believed().unwrap() - 132.964e-9).abs() < 1e-15);
     assert!((matched.as_published(132.964e-9) - 33.241e-9).abs() < 1e-15);
     let theory = report.figures.iter().find(|f| f.source == "theoretical" && f.is_theory_of(&case)).unwrap();
-    assert_eq!(theory.matched.as_ref().unwrap().counted, Counted::Per(1.0), "a limit is of one access");
+    assert_eq!(theory.matched.as_ref().unwrap().counted, CountedAs::Per(1.0), "a limit is of one access");
 }
 
 #[test]
 fn amounts_and_times_follow_from_rates() {
     let report = find("chameleon-kvm").unwrap();
     let of = |pattern: &str, operation: &str, metric: &str| {
-        let is = |f: &&Figure| (f.pattern, f.operation, f.metric) == (pattern, operation, metric);
+        let is = |f: &&PublishedFigure| (f.pattern, f.operation, f.metric) == (pattern, operation, metric);
         report.figures.iter().find(is).unwrap().matched.clone().unwrap()
     };
     let second = of("iperf3;client;3-4s", "tcp", "transfer");
@@ -323,7 +324,7 @@ fn amounts_and_times_follow_from_rates() {
     assert_eq!((windows.metric, windows.value), ("tcp_cwnd", Some((3.25 * 1_048_576.0, Unit::Byte))));
 }
 
-impl Figure {
+impl PublishedFigure {
     fn is_theory_of(&self, case: &Case) -> bool {
         self.metric == "latency" && self.matched.as_ref().is_some_and(|matched| matched.is(case, 1.0))
     }

@@ -11,19 +11,19 @@ use plimsoll_bench::{Prepared, subsystem_of};
 use plimsoll_bench_network::Address;
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
-use plimsoll_model::sample::{Amount, Beside, CannotMeasure, Cause, Facts, Offer, Sample};
+use plimsoll_model::sample::{Beside, CannotMeasure, Facts, FailureCause, Offer, Sample, SampleAmount};
 use plimsoll_model::warning::{Note, Warn};
 use plimsoll_system::leftover::{Registry, Scratch};
 
 use super::choice::{Choice, chosen};
 use super::fact;
-use super::process::{Launcher, Order, ProcessError, Running, failed};
+use super::process::{Order, ProcessError, RunningProgram, SelfLauncher, failed};
 use super::said::Said;
 use super::tools::huge_pages;
 use super::version::{ask_version, digest, libraries};
 use super::{
-    Account, Against, Ask, Far, Found, Invocation, Listens, Output, Pairing, Pass, Peer, Reading, Search,
-    Through, patience,
+    Account, Against, Ask, Far, InstalledTool, Invocation, Listens, Output, Pairing, Pass, Peer,
+    ProgramSearch, Through, ToolFigure, patience,
 };
 
 const SERVER_PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
@@ -38,13 +38,13 @@ pub struct Companions {
     /// Selects the tools for each case.
     pub selection: Selection,
     /// Starts the tools.
-    pub launcher: Launcher,
+    pub launcher: SelfLauncher,
     /// Directory in which their private directories are made.
     pub parent: PathBuf,
     /// Directory for tools whose files must lie on the measured disk.
     pub disk: PathBuf,
     /// Servers on other hosts, by the name of their tool.
-    pub servers: BTreeMap<String, Server>,
+    pub servers: BTreeMap<String, RemoteServer>,
     /// Duration of a reading in seconds, for tools with an option for it.
     pub seconds: f64,
     /// Ends the running tool.
@@ -55,14 +55,14 @@ pub struct Companions {
     pub through: Option<Result<Through, String>>,
     versions: BTreeMap<&'static str, Option<String>>,
     hung: Hung,
-    said: Said<Answer>,
+    said: Said<ToolOutput>,
 }
 
 /// Selects the tools for each case of a run.
 #[derive(Clone, Debug)]
 pub struct Selection {
     /// Finds the tools' programs.
-    pub search: Search,
+    pub search: ProgramSearch,
     /// Names of the run's benchmarks.
     pub benchmarks: BTreeSet<String>,
     /// Takes at most one pair per tool, as in a scaled-down plan.
@@ -71,7 +71,7 @@ pub struct Selection {
 
 impl Selection {
     /// Selects from all tools, with all their pairs.
-    pub fn all(search: Search) -> Self {
+    pub fn all(search: ProgramSearch) -> Self {
         Self { search, benchmarks: BTreeSet::new(), has_few_pairs: false }
     }
 
@@ -96,7 +96,7 @@ type Hung = Rc<RefCell<BTreeMap<&'static str, String>>>;
 
 /// A tool's server on another host.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Server {
+pub struct RemoteServer {
     /// Host name or address.
     pub host: String,
     /// Port.
@@ -117,7 +117,12 @@ pub struct Companion {
 
 impl Companions {
     /// Prepares to run tools in directories below `parent`; looks for none of them yet.
-    pub fn new(selection: Selection, launcher: Launcher, parent: PathBuf, interrupts: Receiver<()>) -> Self {
+    pub fn new(
+        selection: Selection,
+        launcher: SelfLauncher,
+        parent: PathBuf,
+        interrupts: Receiver<()>,
+    ) -> Self {
         const SECONDS: f64 = 0.3;
         Self {
             selection,
@@ -195,7 +200,7 @@ impl Companions {
         case: &Case,
         machine: &Machine,
         offer: &Offer,
-        found: &Found,
+        found: &InstalledTool,
         pairing: &Pairing,
     ) -> Result<Runs, String> {
         let through = self.through.clone().transpose()?;
@@ -235,7 +240,7 @@ impl Companions {
     }
 
     /// The server on another host for this tool; `None` if it is started here or none is needed.
-    fn server(&self, peer: &dyn Peer, case: &Case) -> Result<Option<Server>, String> {
+    fn server(&self, peer: &dyn Peer, case: &Case) -> Result<Option<RemoteServer>, String> {
         let tool = peer.tool();
         let named = self.servers.get(tool.name);
         let Some(far) = case.server() else {
@@ -265,11 +270,11 @@ impl Companions {
                 ));
             }
         }
-        Ok(Some(Server { host: address.host().to_owned(), port: address.port() }))
+        Ok(Some(RemoteServer { host: address.host().to_owned(), port: address.port() }))
     }
 
     /// Returns the version of a tool; queries it once.
-    pub fn version(&mut self, found: &Found) -> Option<String> {
+    pub fn version(&mut self, found: &InstalledTool) -> Option<String> {
         if let Some(known) = self.versions.get(found.peer.tool().name) {
             return known.clone();
         }
@@ -308,7 +313,12 @@ fn of_pass(tool: &str, pass: &str) -> String {
     format!("{tool} {pass}")
 }
 
-fn order(found: &Found, invocation: &Invocation, scratch: &Scratch, seconds: f64) -> Result<Order, String> {
+fn order(
+    found: &InstalledTool,
+    invocation: &Invocation,
+    scratch: &Scratch,
+    seconds: f64,
+) -> Result<Order, String> {
     let program = found
         .program(invocation.program)
         .ok_or_else(|| format!("its program {} is not installed", invocation.program))?;
@@ -332,7 +342,7 @@ struct Making {
     case: Case,
     machine: Machine,
     offer: Offer,
-    server: Option<Server>,
+    server: Option<RemoteServer>,
     seconds: f64,
 }
 
@@ -340,7 +350,7 @@ impl Making {
     /// Makes the invocation; each one with a server on this host gets another free port.
     fn invocation(&self, peer: &dyn Peer) -> Result<Invocation, String> {
         let far = match &self.server {
-            Some(Server { host, port }) => Far::There(host, *port),
+            Some(RemoteServer { host, port }) => Far::There(host, *port),
             None => Far::Here(free_port().map_err(|e| format!("no free port: {e}"))?),
         };
         let Making { case, machine, offer, seconds, .. } = self;
@@ -351,18 +361,18 @@ impl Making {
 }
 
 struct Runs {
-    found: Found,
+    found: InstalledTool,
     making: Making,
     invocation: Invocation,
     order: Order,
     scratch: Scratch,
     metric: &'static str,
-    launcher: Launcher,
+    launcher: SelfLauncher,
     interrupts: Receiver<()>,
     libraries: Vec<String>,
     digest: Option<String>,
     hung: Hung,
-    said: Said<Answer>,
+    said: Said<ToolOutput>,
     facts: Facts,
 }
 
@@ -400,7 +410,7 @@ impl Runs {
     }
 
     /// Returns an answer, preferably a shared one of another case, with that case.
-    fn heard(&mut self) -> Result<(Answer, Option<Case>), CannotMeasure> {
+    fn heard(&mut self) -> Result<(ToolOutput, Option<Case>), CannotMeasure> {
         if !self.invocation.answers_others {
             return Ok((self.answer()?, None));
         }
@@ -413,7 +423,7 @@ impl Runs {
         Ok((answer, None))
     }
 
-    fn answer(&mut self) -> Result<Answer, CannotMeasure> {
+    fn answer(&mut self) -> Result<ToolOutput, CannotMeasure> {
         for (name, text) in &self.invocation.files {
             let path = self.scratch.path().join(name);
             std::fs::write(path, text).map_err(|e| CannotMeasure::environment(format!("{name}: {e}")))?;
@@ -437,11 +447,11 @@ impl Runs {
                     .map_err(|why| CannotMeasure::environment(format!("its output {name}: {why}")))?
             }
         };
-        Ok(Answer { text, stderr: done.stderr, life })
+        Ok(ToolOutput { text, stderr: done.stderr, life })
     }
 
     /// Parses the answer and checks it against its own work and time.
-    fn plausible(&self, answer: &Answer) -> Result<Reading, String> {
+    fn plausible(&self, answer: &ToolOutput) -> Result<ToolFigure, String> {
         let case = &self.making.case;
         let mut reading = self.found.peer.parse(case, &answer.text)?;
         let metrics = plimsoll_bench::find(case.benchmark()).map(|benchmark| benchmark.metrics(case));
@@ -459,7 +469,7 @@ impl Runs {
     fn told(&self, error: &ProcessError) -> CannotMeasure {
         match error {
             ProcessError::Interrupted => {
-                return CannotMeasure::new(Cause::Interrupted, "interrupted");
+                return CannotMeasure::new(FailureCause::Interrupted, "interrupted");
             }
             ProcessError::Hung { seconds, .. } => {
                 let case = self.making.case.id();
@@ -473,14 +483,14 @@ impl Runs {
     }
 
     /// Starts its server if it needs one here, on another port if the chosen one was taken since.
-    fn served(&mut self) -> Result<Option<Running>, CannotMeasure> {
+    fn served(&mut self) -> Result<Option<RunningProgram>, CannotMeasure> {
         const ATTEMPTS: usize = 3;
         let mut last = None;
         for attempt in 0..ATTEMPTS {
             let Some(server) = &self.invocation.server else { return Ok(None) };
             match self.serve(server) {
                 Ok(running) => return Ok(Some(running)),
-                Err(cannot) if cannot.cause == Cause::Interrupted => return Err(cannot),
+                Err(cannot) if cannot.cause == FailureCause::Interrupted => return Err(cannot),
                 Err(cannot) => last = Some(cannot),
             }
             if attempt + 1 < ATTEMPTS {
@@ -493,7 +503,7 @@ impl Runs {
     }
 
     /// Starts the tool's server and waits until it listens.
-    fn serve(&self, server: &super::Server) -> Result<Running, CannotMeasure> {
+    fn serve(&self, server: &super::ServerProgram) -> Result<RunningProgram, CannotMeasure> {
         let cannot =
             |why: String| CannotMeasure::environment(format!("its server {}: {why}", server.program));
         let program =
@@ -523,7 +533,7 @@ impl Runs {
 }
 
 #[derive(Clone)]
-struct Answer {
+struct ToolOutput {
     text: String,
     stderr: String,
     /// Lifetime of its process in seconds.
@@ -551,7 +561,7 @@ fn listens(at: Listens) -> bool {
 }
 
 impl Prepared for Runs {
-    fn sample(&mut self, _: Amount) -> Result<Sample, CannotMeasure> {
+    fn sample(&mut self, _: SampleAmount) -> Result<Sample, CannotMeasure> {
         let begun = std::time::Instant::now();
         let (answer, beside) = self.heard()?;
         let peer = self.found.peer;

@@ -6,7 +6,7 @@ use plimsoll_machine::Machine;
 use plimsoll_model::case::{Case, nearest};
 
 use super::search::NOT_INSTALLED;
-use super::{Found, Match, PEERS, Package, Pairing, Peer, Search};
+use super::{InstalledTool, Match, PEERS, Package, Pairing, Peer, ProgramSearch};
 
 /// Which tools `--against` selects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -72,7 +72,7 @@ pub fn idle<'a>(asked: impl Iterator<Item = (&'a Against, &'a Case)>, machine: &
 
 pub(super) struct Choice {
     pub pairing: Pairing,
-    pub found: Result<Found, Absent>,
+    pub found: Result<InstalledTool, Absent>,
 }
 
 pub(super) struct Absent {
@@ -83,7 +83,7 @@ pub(super) struct Absent {
 /// Selects the tools for a case, in the order of [`PEERS`]; `plan` names the benchmarks of the run.
 pub(super) fn chosen(
     against: &Against,
-    search: &Search,
+    search: &ProgramSearch,
     plan: &BTreeSet<String>,
     case: &Case,
     machine: &Machine,
@@ -138,7 +138,12 @@ fn of_a_node(case: &Case) -> bool {
 }
 
 /// A tool that was named, with its pairing or with why it cannot measure this case.
-fn asked_for(peer: &'static dyn Peer, search: &Search, case: &Case, machine: &Machine) -> Option<Choice> {
+fn asked_for(
+    peer: &'static dyn Peer,
+    search: &ProgramSearch,
+    case: &Case,
+    machine: &Machine,
+) -> Option<Choice> {
     if let Some(pairing) = pairing(peer, case, machine) {
         return Some(Choice { pairing, found: looked(peer, search) });
     }
@@ -149,18 +154,18 @@ fn asked_for(peer: &'static dyn Peer, search: &Search, case: &Case, machine: &Ma
     Some(Choice { pairing, found: Err(Absent { name: peer.tool().name, why: why.to_owned() }) })
 }
 
-fn there(peer: &'static dyn Peer, pairing: Pairing, search: &Search) -> Option<Choice> {
-    Found::look(peer, search).ok().map(|found| Choice { pairing, found: Ok(found) })
+fn there(peer: &'static dyn Peer, pairing: Pairing, search: &ProgramSearch) -> Option<Choice> {
+    InstalledTool::look(peer, search).ok().map(|found| Choice { pairing, found: Ok(found) })
 }
 
-fn looked(peer: &'static dyn Peer, search: &Search) -> Result<Found, Absent> {
+fn looked(peer: &'static dyn Peer, search: &ProgramSearch) -> Result<InstalledTool, Absent> {
     let tool = peer.tool();
-    Found::look(peer, search)
+    InstalledTool::look(peer, search)
         .map_err(|why| Absent { name: tool.name, why: format!("{why}; {}", remedy(tool, search, &why)) })
 }
 
 /// Returns how to make a tool usable: install it, unless it is installed or was named.
-pub fn remedy(tool: &super::Tool, search: &Search, why: &str) -> String {
+pub fn remedy(tool: &super::Tool, search: &ProgramSearch, why: &str) -> String {
     let name = tool.name;
     match why == NOT_INSTALLED {
         true => how_to_get(tool.package),
@@ -170,7 +175,7 @@ pub fn remedy(tool: &super::Tool, search: &Search, why: &str) -> String {
 }
 
 /// Returns why programs of reference tools on the search path are not used, one line each.
-pub fn passed_over(search: &Search) -> Vec<String> {
+pub fn passed_over(search: &ProgramSearch) -> Vec<String> {
     let programs: BTreeSet<&str> =
         PEERS.iter().flat_map(|peer| peer.tool().programs.iter().copied()).collect();
     programs.into_iter().flat_map(|program| search.refused(program)).collect()
@@ -235,7 +240,7 @@ mod tests {
         assert_eq!(paired(&case.with_count("node", 0).with_count("threads", 1)), 0);
     }
 
-    fn installed(programs: &[&str]) -> (tempfile::TempDir, Search) {
+    fn installed(programs: &[&str]) -> (tempfile::TempDir, ProgramSearch) {
         use std::os::unix::fs::PermissionsExt;
         let dir = tempfile::tempdir().unwrap();
         for program in programs {
@@ -243,7 +248,7 @@ mod tests {
             std::fs::write(&path, "").unwrap();
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
         }
-        let search = Search::new(dir.path().as_os_str(), BTreeMap::new(), super::super::Trust::here());
+        let search = ProgramSearch::new(dir.path().as_os_str(), BTreeMap::new(), super::super::Trust::here());
         (dir, search)
     }
 

@@ -7,7 +7,7 @@ use serde::de::IgnoredAny;
 use crate::stated::{MAX_FIGURES, Stated, read, readable, unrecognised};
 use crate::{Peer, json};
 
-struct Part {
+struct TextPart {
     /// `None` for a JSON document from no known tool.
     peer: Option<&'static dyn Peer>,
     range: Range<usize>,
@@ -38,8 +38,8 @@ pub fn read_all(text: &str, format: Option<&str>) -> Vec<Result<Stated, String>>
     results.collect()
 }
 
-fn parts(text: &str, peers: &[&'static dyn Peer]) -> Vec<Part> {
-    let mut documents: Vec<Part> = Vec::new();
+fn parts(text: &str, peers: &[&'static dyn Peer]) -> Vec<TextPart> {
+    let mut documents: Vec<TextPart> = Vec::new();
     for range in json::extents(text) {
         let document = &text[range.clone()];
         let recognised = peers.iter().copied().find(|peer| peer.recognises(document));
@@ -50,14 +50,14 @@ fn parts(text: &str, peers: &[&'static dyn Peer]) -> Vec<Part> {
             last.range.end = range.end;
             last.document = Some(range);
         } else if recognised.is_some() || peers.len() > 1 && is_object(document) {
-            documents.push(Part { peer: recognised, range: range.clone(), document: Some(range) });
+            documents.push(TextPart { peer: recognised, range: range.clone(), document: Some(range) });
         }
     }
     let is_json = |peer: &dyn Peer| {
         let name = peer.tool().name;
         documents.iter().any(|part| part.peer.is_some_and(|known| known.tool().name == name))
     };
-    let mut texts: Vec<Part> = Vec::new();
+    let mut texts: Vec<TextPart> = Vec::new();
     let mut from = 0;
     for end in documents.iter().map(|part| part.range.clone()).chain(std::iter::once(text.len()..text.len()))
     {
@@ -65,7 +65,7 @@ fn parts(text: &str, peers: &[&'static dyn Peer]) -> Vec<Part> {
         // With both formats, fio writes its normal output around its JSON.
         let found = found.filter(|part| part.peer.is_some_and(|peer| !is_json(peer)));
         let moved = |range: Range<usize>| range.start + from..range.end + from;
-        texts.extend(found.map(|part| Part { range: moved(part.range), ..part }));
+        texts.extend(found.map(|part| TextPart { range: moved(part.range), ..part }));
         from = end.end;
     }
     documents.extend(texts);
@@ -77,7 +77,7 @@ fn is_object(document: &str) -> bool {
     document.contains(':') && serde_json::from_str::<IgnoredAny>(document).is_ok()
 }
 
-fn text_parts(text: &str, peers: &[&'static dyn Peer]) -> Vec<Part> {
+fn text_parts(text: &str, peers: &[&'static dyn Peer]) -> Vec<TextPart> {
     if text.trim().is_empty() {
         return Vec::new();
     }
@@ -94,7 +94,7 @@ fn text_parts(text: &str, peers: &[&'static dyn Peer]) -> Vec<Part> {
     let pieces = starts.iter().zip(ends).map(|((start, peer), end)| {
         let piece = &text[*start..end];
         let peer = peer.or_else(|| peers.iter().copied().find(|peer| peer.recognises(piece)));
-        Part { peer, range: *start..end, document: None }
+        TextPart { peer, range: *start..end, document: None }
     });
     pieces.filter(|part| part.peer.is_some()).collect()
 }

@@ -22,7 +22,7 @@ pub(crate) fn texts(text: &str) -> Result<Vec<&str>, String> {
         return Err("its output is no JSON".to_owned());
     }
     let document = |range: Range<usize>| match extent(&text[range.clone()]) {
-        Extent::TooDeep => Err(format!("its JSON is nested deeper than {DEEPEST}")),
+        ObjectExtent::TooDeep => Err(format!("its JSON is nested deeper than {DEEPEST}")),
         _ => Ok(&text[range]),
     };
     found.into_iter().map(document).collect()
@@ -37,12 +37,12 @@ pub(crate) fn extents(text: &str) -> Vec<Range<usize>> {
     while let Some(start) = start(text, from) {
         let next = |from: usize| text[from..].find("\n{").map_or(text.len(), |at| from + at + 1);
         let end = match extent(&text[start..]) {
-            Extent::Whole(length) => start + length,
-            Extent::Open | Extent::TooDeep if broken < MAX_BROKEN => {
+            ObjectExtent::Whole(length) => start + length,
+            ObjectExtent::Open | ObjectExtent::TooDeep if broken < MAX_BROKEN => {
                 broken += 1;
                 next(start)
             }
-            Extent::Open | Extent::TooDeep => text.len(),
+            ObjectExtent::Open | ObjectExtent::TooDeep => text.len(),
         };
         found.push(start..end);
         from = end;
@@ -81,14 +81,14 @@ fn start(text: &str, from: usize) -> Option<usize> {
     None
 }
 
-enum Extent {
+enum ObjectExtent {
     Whole(usize),
     Open,
     TooDeep,
 }
 
 /// Finds the end of the object at the start of a text.
-fn extent(text: &str) -> Extent {
+fn extent(text: &str) -> ObjectExtent {
     let (mut depth, mut quoted, mut escaped) = (0_usize, false, false);
     for (at, byte) in text.bytes().enumerate() {
         match byte {
@@ -100,16 +100,16 @@ fn extent(text: &str) -> Extent {
             b'}' | b']' => {
                 depth = depth.saturating_sub(1);
                 if depth == 0 {
-                    return Extent::Whole(at + 1);
+                    return ObjectExtent::Whole(at + 1);
                 }
             }
             _ => {}
         }
         if depth > DEEPEST {
-            return Extent::TooDeep;
+            return ObjectExtent::TooDeep;
         }
     }
-    Extent::Open
+    ObjectExtent::Open
 }
 
 /// Deserializes a number, also from the words of C's printf and Python for non-finite values.

@@ -2,7 +2,7 @@
 //! and one line in [`PEERS`].
 //!
 //! The code of a tool is pure: it turns a case into an [`Invocation`] and a text into a
-//! [`Reading`]. Paired with a case, a tool is a [`plimsoll_bench::Prepared`] like the case itself.
+//! [`ToolFigure`]. Paired with a case, a tool is a [`plimsoll_bench::Prepared`] like the case itself.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use std::time::Duration;
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 pub use plimsoll_model::sample::Match;
-use plimsoll_model::sample::{Achieved, Fact, Offer};
+use plimsoll_model::sample::{Achieved, CaseFact, Offer};
 
 mod account;
 mod beside;
@@ -32,12 +32,12 @@ mod tools;
 mod version;
 
 pub use account::{Account, Seconds};
-pub use beside::{Companion, Companions, Selection, Server as FarServer};
+pub use beside::{Companion, Companions, RemoteServer as FarServer, Selection};
 pub use choice::{Against, how_to_get, idle, passed_over, remedy};
 pub use documents::read_all;
 pub use plausible::impossible;
 pub use plimsoll_system::trust::Trust;
-pub use search::Search;
+pub use search::ProgramSearch;
 pub use stated::Stated;
 pub use through::Through;
 pub use tools::PEERS;
@@ -125,7 +125,7 @@ impl Far<'_> {
     }
 
     /// Returns `server` if it must be started on this machine.
-    pub fn served(&self, server: Server) -> Option<Server> {
+    pub fn served(&self, server: ServerProgram) -> Option<ServerProgram> {
         matches!(self, Far::Here(_)).then_some(server)
     }
 }
@@ -144,7 +144,7 @@ pub enum Output {
 
 /// A server that must listen before the tool starts.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Server {
+pub struct ServerProgram {
     /// Name among the tool's programs.
     pub program: &'static str,
     /// Command-line arguments.
@@ -180,7 +180,7 @@ pub struct Invocation {
     /// Destination of the results.
     pub output: Output,
     /// Server that must listen first.
-    pub server: Option<Server>,
+    pub server: Option<ServerProgram>,
     /// CPUs it is bound to from outside; empty if it binds its own threads.
     pub cpus: Vec<usize>,
     /// Processes that the MPI launcher starts; 0 or 1: started without it.
@@ -196,7 +196,7 @@ pub const BEST: &str = "best";
 
 /// Parsed output of a tool.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Reading {
+pub struct ToolFigure {
     /// Figure in the unit of plimsoll's metric, any factor applied.
     pub value: f64,
     /// Work and time behind it.
@@ -209,7 +209,7 @@ pub struct Reading {
     pub differs: Vec<String>,
 }
 
-impl Reading {
+impl ToolFigure {
     /// A reading without parameters. Fails if `value` is not finite and positive.
     pub fn of(value: f64, account: Account) -> Result<Self, String> {
         match value {
@@ -232,7 +232,7 @@ impl Reading {
     }
 
     /// Records a reported parameter.
-    pub fn tell(&mut self, fact: &Fact<String>, value: impl ToString) {
+    pub fn tell(&mut self, fact: &CaseFact<String>, value: impl ToString) {
         const MOST: usize = 200;
         self.achieved.set(fact, plimsoll_units::text::shown_within(&value.to_string(), MOST));
     }
@@ -310,7 +310,7 @@ pub trait Peer: Sync {
     }
 
     /// Reads facts about the run from standard error, if results are written elsewhere.
-    fn aside(&self, _: &str) -> Vec<(Fact<String>, String)> {
+    fn aside(&self, _: &str) -> Vec<(CaseFact<String>, String)> {
         Vec::new()
     }
 
@@ -326,7 +326,7 @@ pub trait Peer: Sync {
     fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String>;
 
     /// Parses its output. Fails with what is wrong with the text, in one line.
-    fn parse(&self, case: &Case, text: &str) -> Result<Reading, String>;
+    fn parse(&self, case: &Case, text: &str) -> Result<ToolFigure, String>;
 
     /// Returns whether a text is output of this tool, from any run.
     fn recognises(&self, _: &str) -> bool {
@@ -356,16 +356,16 @@ pub fn find(name: &str) -> Option<&'static dyn Peer> {
 
 /// A tool that is installed.
 #[derive(Clone)]
-pub struct Found {
+pub struct InstalledTool {
     /// The tool.
     pub peer: &'static dyn Peer,
     /// Paths of its programs, in the order of [`Tool::programs`]; the first is `Some`.
     pub programs: Vec<Option<PathBuf>>,
 }
 
-impl Found {
+impl InstalledTool {
     /// Searches a tool's programs. Fails if the first one is not installed or not trusted.
-    pub fn look(peer: &'static dyn Peer, search: &Search) -> Result<Self, String> {
+    pub fn look(peer: &'static dyn Peer, search: &ProgramSearch) -> Result<Self, String> {
         let Tool { name, programs, directories, .. } = peer.tool();
         let (first, rest) = programs.split_first().ok_or("it has no program")?;
         let first = search.find(name, first, directories)?;

@@ -37,7 +37,7 @@ fn most(unit: Unit) -> f64 {
 
 /// An event with a lower bound of its duration on any machine.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Event {
+pub(crate) enum BoundedEvent {
     /// A load that depends on the one before it.
     Load,
     /// A message from one thread to another.
@@ -46,7 +46,7 @@ pub(crate) enum Event {
     RoundTrip,
 }
 
-impl Event {
+impl BoundedEvent {
     /// Clock cycles: a load hits the first-level cache; a message is stored and loaded there.
     const fn least_cycles(self) -> f64 {
         match self {
@@ -196,9 +196,11 @@ mod tests {
 
     #[test]
     fn times_below_some_clock_cycles_are_impossible() {
-        for (event, impossible, possible) in
-            [(Event::Load, 1e-12, 0.3e-9), (Event::Message, 0.3e-9, 90e-9), (Event::RoundTrip, 1e-9, 180e-9)]
-        {
+        for (event, impossible, possible) in [
+            (BoundedEvent::Load, 1e-12, 0.3e-9),
+            (BoundedEvent::Message, 0.3e-9, 90e-9),
+            (BoundedEvent::RoundTrip, 1e-9, 180e-9),
+        ] {
             assert!(event.too_short(impossible).is_some(), "{event:?}");
             assert_eq!((event.too_short(possible), event.too_short(0.0)), (None, None), "{event:?}");
         }

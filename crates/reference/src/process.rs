@@ -56,7 +56,7 @@ impl Order {
 
 /// Result of a program that ended.
 #[derive(Debug)]
-pub struct Done {
+pub struct ProgramEnd {
     /// Exit status.
     pub status: ExitStatus,
     /// Standard output; invalid UTF-8 is replaced.
@@ -96,7 +96,7 @@ pub enum ProcessError {
 }
 
 /// A running program; dropping it ends its process group.
-pub struct Running {
+pub struct RunningProgram {
     child: Child,
     program: String,
     /// Collected: its number may belong to another process.
@@ -106,18 +106,18 @@ pub struct Running {
 /// Re-executes plimsoll to start a program (`plimsoll launch`): one process supervises, and one
 /// binds to the CPUs, requests to be ended with its parent, and becomes the program.
 #[derive(Clone, Debug)]
-pub struct Launcher {
+pub struct SelfLauncher {
     /// Path of plimsoll.
     pub plimsoll: PathBuf,
 }
 
-impl Launcher {
+impl SelfLauncher {
     /// Starts a program whose output is discarded. Fails with [`ProcessError::Start`].
-    pub fn start_quiet(&self, order: &Order) -> Result<Running, ProcessError> {
+    pub fn start_quiet(&self, order: &Order) -> Result<RunningProgram, ProcessError> {
         self.start(order, Stdio::null)
     }
 
-    fn start(&self, order: &Order, end: fn() -> Stdio) -> Result<Running, ProcessError> {
+    fn start(&self, order: &Order, end: fn() -> Stdio) -> Result<RunningProgram, ProcessError> {
         let program = shown(&order.program);
         let cpus: Vec<String> = order.cpus.iter().map(usize::to_string).collect();
         let mut command = Command::new(&self.plimsoll);
@@ -136,17 +136,17 @@ impl Launcher {
         let child = command
             .spawn()
             .map_err(|e| ProcessError::Start { program: program.clone(), why: e.to_string() })?;
-        Ok(Running { child, program, collected: false })
+        Ok(RunningProgram { child, program, collected: false })
     }
 
     /// Runs a program until it ends. After an error, its process group has ended, too.
-    pub fn run(&self, order: &Order, interrupts: &Receiver<()>) -> Result<Done, ProcessError> {
+    pub fn run(&self, order: &Order, interrupts: &Receiver<()>) -> Result<ProgramEnd, ProcessError> {
         let mut running = self.start(order, Stdio::piped)?;
         let program = running.program.clone();
         let thread = |e: std::io::Error| ProcessError::Start { program: program.clone(), why: e.to_string() };
         let (said, hears) = bounded(2);
-        let stdout = listen(running.child.stdout.take(), Stream::Out, said.clone()).map_err(thread);
-        let stderr = listen(running.child.stderr.take(), Stream::Err, said).map_err(thread);
+        let stdout = listen(running.child.stdout.take(), OutputStream::Out, said.clone()).map_err(thread);
+        let stderr = listen(running.child.stderr.take(), OutputStream::Err, said).map_err(thread);
         stdout.and(stderr)?;
         feed(&mut running.child, order.stdin.as_deref()).map_err(thread)?;
         let (mut out, mut err) = (None, None);
@@ -155,8 +155,8 @@ impl Launcher {
             select! {
                 recv(hears) -> heard => match heard {
                     Ok(Heard { bytes: None, .. }) | Err(_) => return Err(ProcessError::TooMuch { program }),
-                    Ok(Heard { stream: Stream::Out, bytes }) => out = bytes,
-                    Ok(Heard { stream: Stream::Err, bytes }) => err = bytes,
+                    Ok(Heard { stream: OutputStream::Out, bytes }) => out = bytes,
+                    Ok(Heard { stream: OutputStream::Err, bytes }) => err = bytes,
                 },
                 recv(interrupts) -> _ => return Err(ProcessError::Interrupted),
                 recv(deadline) -> _ => {
@@ -166,24 +166,24 @@ impl Launcher {
         }
         let status = running.collect().map_err(thread)?;
         let text = |bytes: Option<Vec<u8>>| String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned();
-        Ok(Done { status, stdout: text(out), stderr: text(err) })
+        Ok(ProgramEnd { status, stdout: text(out), stderr: text(err) })
     }
 }
 
 #[derive(Clone, Copy)]
-enum Stream {
+enum OutputStream {
     Out,
     Err,
 }
 
 struct Heard {
-    stream: Stream,
+    stream: OutputStream,
     bytes: Option<Vec<u8>>,
 }
 
 fn listen(
     pipe: Option<impl Read + Send + 'static>,
-    stream: Stream,
+    stream: OutputStream,
     said: Sender<Heard>,
 ) -> std::io::Result<()> {
     let work = move || {
@@ -207,7 +207,7 @@ fn feed(child: &mut Child, text: Option<&str>) -> std::io::Result<()> {
     std::thread::Builder::new().name("reference input".to_owned()).spawn(work).map(drop)
 }
 
-impl Running {
+impl RunningProgram {
     /// Returns whether it has ended by itself.
     #[must_use]
     pub fn has_ended(&self) -> bool {
@@ -235,7 +235,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningProgram {
     fn drop(&mut self) {
         if !self.collected
             && let Some(group) = self.group()
@@ -267,7 +267,7 @@ pub(super) fn wait_for_end(process: Pid, patience: Duration) {
 }
 
 /// Returns how a program ended, in words; `None` if it succeeded.
-pub fn failed(done: &Done) -> Option<String> {
+pub fn failed(done: &ProgramEnd) -> Option<String> {
     if done.status.success() {
         return None;
     }

@@ -13,14 +13,14 @@ pub(super) const NOT_INSTALLED: &str = "not installed";
 
 /// Finds programs on PATH and at locations that the user named.
 #[derive(Clone, Debug, Default)]
-pub struct Search {
+pub struct ProgramSearch {
     directories: Vec<PathBuf>,
     /// Name of a tool → the file that the user named.
     named: BTreeMap<String, PathBuf>,
     trust: Trust,
 }
 
-impl Search {
+impl ProgramSearch {
     /// Searches the absolute directories of `path`; tools in `named` are taken from there. Refuses
     /// programs that other users can replace.
     pub fn new(path: &OsStr, named: BTreeMap<String, PathBuf>, trust: Trust) -> Self {
@@ -48,7 +48,7 @@ impl Search {
     }
 
     /// Returns the path of another program of `tool`, such as its server: next to the file that the
-    /// user named, else as [`Search::find`] does.
+    /// user named, else as [`ProgramSearch::find`] does.
     pub fn find_part(&self, tool: &str, program: &str, more: &[&str]) -> Result<PathBuf, String> {
         let beside = self.named.get(tool).and_then(|named| named.parent()).map(Path::to_owned);
         let directories = beside.into_iter().chain(self.directories.iter().cloned());
@@ -81,8 +81,8 @@ mod tests {
         path
     }
 
-    fn search(directory: &Path) -> Search {
-        Search::new(directory.as_os_str(), BTreeMap::new(), Trust::here())
+    fn search(directory: &Path) -> ProgramSearch {
+        ProgramSearch::new(directory.as_os_str(), BTreeMap::new(), Trust::here())
     }
 
     #[test]
@@ -91,7 +91,7 @@ mod tests {
         let path = program(dir.path(), "fio", 0o755);
         assert_eq!(search(dir.path()).find("fio", "fio", &[]), Ok(path.canonicalize().unwrap()));
         assert_eq!(search(dir.path()).find("x", "x", &[]).unwrap_err(), "not installed");
-        let relative = Search::new(OsStr::new(":.:bin"), BTreeMap::new(), Trust::here());
+        let relative = ProgramSearch::new(OsStr::new(":.:bin"), BTreeMap::new(), Trust::here());
         assert!(relative.directories.is_empty());
     }
 
@@ -111,7 +111,7 @@ mod tests {
         assert!(why.contains("is not run") && why.contains("other users may write"), "{why}");
         let good = program(own.path(), "fio", 0o755);
         let path = std::env::join_paths([open.path(), own.path()]).unwrap();
-        let found = Search::new(&path, BTreeMap::new(), Trust::here()).find("fio", "fio", &[]);
+        let found = ProgramSearch::new(&path, BTreeMap::new(), Trust::here()).find("fio", "fio", &[]);
         assert_eq!(found, Ok(good.canonicalize().unwrap()));
     }
 
@@ -121,7 +121,7 @@ mod tests {
         let client = program(own.path(), "my-netperf", 0o755);
         let elsewhere = program(path.path(), "netserver", 0o755);
         let named = BTreeMap::from([("netperf".to_owned(), client)]);
-        let search = Search::new(path.path().as_os_str(), named, Trust::here());
+        let search = ProgramSearch::new(path.path().as_os_str(), named, Trust::here());
         let find = || search.find_part("netperf", "netserver", &[]).unwrap();
         assert_eq!(find(), elsewhere.canonicalize().unwrap());
         let server = program(own.path(), "netserver", 0o755);
@@ -133,11 +133,16 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let own = program(dir.path(), "my-stream", 0o755);
         let named = |path: &Path| BTreeMap::from([("stream".to_owned(), path.to_owned())]);
-        let found =
-            Search::new(OsStr::new("/usr/bin"), named(&own), Trust::here()).find("stream", "stream", &[]);
+        let found = ProgramSearch::new(OsStr::new("/usr/bin"), named(&own), Trust::here()).find(
+            "stream",
+            "stream",
+            &[],
+        );
         assert_eq!(found, Ok(own.canonicalize().unwrap()));
         let gone = named(&dir.path().join("gone"));
-        let why = Search::new(OsStr::new(""), gone, Trust::here()).find("stream", "stream", &[]).unwrap_err();
+        let why = ProgramSearch::new(OsStr::new(""), gone, Trust::here())
+            .find("stream", "stream", &[])
+            .unwrap_err();
         assert!(why.starts_with("--reference-path stream: "), "{why}");
     }
 }

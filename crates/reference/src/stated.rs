@@ -23,16 +23,16 @@ pub struct Stated {
     /// Version of the tool, if the file has it.
     pub version: Option<String>,
     /// Machine it was made on.
-    pub origin: Origin,
+    pub origin: StatedMachine,
     /// Problem that the tool reports.
     pub trouble: Option<String>,
     /// Figures, in the order of the file.
-    pub figures: Vec<Figure>,
+    pub figures: Vec<StatedFigure>,
 }
 
 /// Machine that made a file, as far as the file names it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Origin {
+pub struct StatedMachine {
     /// Operating system, as `uname -s` prints it.
     pub system: Option<String>,
     /// Host name.
@@ -43,7 +43,7 @@ pub struct Origin {
 
 /// One figure of a file.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Figure {
+pub struct StatedFigure {
     /// Position in the file, and metric: `randread: read bw`. Safe to print.
     pub name: String,
     /// Value in the base unit, as in the file: may be negative, infinite or NaN.
@@ -114,7 +114,7 @@ pub struct DiskUse {
     /// Duration of the transfers in seconds.
     pub seconds: Option<f64>,
     /// The kernel's counts for each disk during the run.
-    pub counted: Vec<Counted>,
+    pub counted: Vec<DiskCounters>,
     /// Size of all files of the job in bytes, if known.
     pub file_bytes: Option<f64>,
     /// Option by which data is zero or compressible.
@@ -131,7 +131,7 @@ pub struct DiskUse {
 
 /// The kernel's counts for a disk.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Counted {
+pub struct DiskCounters {
     /// Name of the disk.
     pub name: String,
     /// Requests in this direction, merged ones included.
@@ -193,7 +193,7 @@ pub struct CoreUse {
     pub working_set: Option<f64>,
 }
 
-impl Counted {
+impl DiskCounters {
     /// Returns whether the disk is memory (persistent memory, RAM disk, null device), which may be
     /// read without requests and faster than a disk.
     pub fn is_memory(&self) -> bool {
@@ -201,7 +201,7 @@ impl Counted {
     }
 }
 
-impl Figure {
+impl StatedFigure {
     /// A figure without details; `name` is shortened and made safe to print.
     pub fn new(name: &str, value: f64, unit: Unit, like: Result<Like, String>) -> Self {
         let name = shown_within(name, LONGEST);

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::Search;
+use super::ProgramSearch;
 use super::process::Order;
 
 /// A launcher that starts a tool.
@@ -24,7 +24,7 @@ pub struct Through {
 
 impl Through {
     /// Open MPI's launcher on this machine; processes are bound from outside, like any tool.
-    pub(super) fn here(search: &Search, processes: usize) -> Result<Self, String> {
+    pub(super) fn here(search: &ProgramSearch, processes: usize) -> Result<Self, String> {
         let program = search.find("mpirun", "mpirun", &[]).map_err(|why| format!("mpirun: {why}"))?;
         // It counts cores, and there may be fewer of these than CPUs.
         let words = ["-n", &processes.to_string(), "--bind-to", "none", "--oversubscribe"];

@@ -7,16 +7,16 @@ use crossbeam_channel::never;
 use plimsoll_system::leftover::Registry;
 use sha2::{Digest, Sha256};
 
-use super::process::{Launcher, Order};
-use super::{Found, Package, Trust};
+use super::process::{Order, SelfLauncher};
+use super::{InstalledTool, Package, Trust};
 
 /// Longest time to print a version. An interrupt waits: received here, the run would miss it.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// The version that the tool prints, else that of its package.
 pub(super) fn ask_version(
-    found: &Found,
-    launcher: &Launcher,
+    found: &InstalledTool,
+    launcher: &SelfLauncher,
     parent: &Path,
     registry: &Registry,
 ) -> Option<String> {
@@ -53,7 +53,7 @@ pub(super) fn digest(program: &Path) -> Option<String> {
 
 /// Libraries with `part` in their name, as the dynamic linker lists them (ld.so(8), `--list`),
 /// links resolved: the file name holds the version.
-pub(super) fn libraries(order: &Order, part: &str, launcher: &Launcher) -> Vec<String> {
+pub(super) fn libraries(order: &Order, part: &str, launcher: &SelfLauncher) -> Vec<String> {
     const LINKERS: &[&str] = &["/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1"];
     let trust = Trust::here();
     let Some(linker) = LINKERS.iter().find_map(|linker| trust.program(Path::new(linker)).ok()) else {

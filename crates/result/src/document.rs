@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use plimsoll_machine::{Health, Machine};
 use plimsoll_model::measurement::Measurement;
 use plimsoll_model::view;
-use plimsoll_system::wall::Step;
+use plimsoll_system::wall::ClockStep;
 
 use bounded::at_most;
 pub use in_page::IN_PAGE;
@@ -110,8 +110,8 @@ pub struct Finding {
     pub evidence: serde_json::Value,
 }
 
-impl From<view::Finding> for Finding {
-    fn from(found: view::Finding) -> Self {
+impl From<view::PlainFinding> for Finding {
+    fn from(found: view::PlainFinding) -> Self {
         Self { code: found.code.to_owned(), text: found.text, evidence: found.evidence }
     }
 }
@@ -129,7 +129,7 @@ pub struct Run {
     pub elapsed_s: f64,
     /// Steps of the wall clock during the run. They affect times of day, not durations.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub clock_steps: Vec<Step>,
+    pub clock_steps: Vec<ClockStep>,
     /// Hardware health of each node whose system shows any.
     #[serde(
         default,

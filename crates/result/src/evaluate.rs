@@ -12,14 +12,14 @@ use std::fmt;
 use plimsoll_machine::Machine;
 use plimsoll_machine::clocks::HIGHEST_CORE_HZ;
 use plimsoll_model::limit::user::UserLimits;
-use plimsoll_model::limit::{self, Evidence, Kind, Limit, Question, Source};
+use plimsoll_model::limit::{self, Limit, LimitEvidence, LimitKind, LimitSource, Question};
 use plimsoll_model::measurement::{
-    Matrix, Measurement, MetricResult, Note, PeerResult, Point, Status, all_but_excluded,
+    Matrix, Measurement, MetricResult, Note, PeerResult, SamplePoint, Status, all_but_excluded,
 };
 use plimsoll_model::metric::Metric;
-use plimsoll_model::sample::{Cause, Conditions, ExcludedBy, Facts, Numbers, Outcome, Sample};
+use plimsoll_model::sample::{Conditions, ExcludedBy, Facts, FailureCause, Numbers, Outcome, Sample};
 use plimsoll_model::warning::{Warn, Warning};
-use plimsoll_stats::{Excluded, Samples, Seed};
+use plimsoll_stats::{ExcludedShare, Samples, Seed};
 use plimsoll_units::quantity::{Quantity, Unit};
 
 /// Share of its limit above which a result is invalid; clock and formula cannot explain more.
@@ -42,13 +42,18 @@ pub struct Maker<'a> {
 
 impl Maker<'_> {
     /// Evaluates one outcome with the evidence available so far.
-    pub fn measurement(&self, outcome: &Outcome, evidence: Evidence<'_>) -> Measurement {
+    pub fn measurement(&self, outcome: &Outcome, evidence: LimitEvidence<'_>) -> Measurement {
         let mut made = self.without_verdict(outcome, evidence);
         match &outcome.ended {
             Some(cannot) => {
                 made.status = match cannot.cause {
-                    Cause::NotHere | Cause::OutOfTime | Cause::Unsafe | Cause::Interrupted => Status::Skipped,
-                    Cause::Environment | Cause::FarEnd | Cause::WrongAnswer => Status::Failed,
+                    FailureCause::NotHere
+                    | FailureCause::OutOfTime
+                    | FailureCause::Unsafe
+                    | FailureCause::Interrupted => Status::Skipped,
+                    FailureCause::Environment | FailureCause::FarEnd | FailureCause::WrongAnswer => {
+                        Status::Failed
+                    }
                 };
                 (made.cause, made.reason) = (Some(cannot.cause), Some(cannot.reason.clone()));
                 made.wrong_answer = cannot.wrong.clone();
@@ -60,8 +65,8 @@ impl Maker<'_> {
                     // Shares of a wrong time are meaningless.
                     (made.conditions.excluded, made.conditions.delivered) = (None, None);
                 }
-                let excluded = Excluded::of(made.conditions.excluded);
-                if let Excluded::Mostly(share) = excluded {
+                let excluded = ExcludedShare::of(made.conditions.excluded);
+                if let ExcludedShare::Mostly(share) = excluded {
                     let crowded = made.warnings.iter().any(|note| note.code == Warning::CROWDED);
                     made.warnings.push(Warning::MostlyExcluded { share, crowded }.into());
                 }
@@ -87,7 +92,7 @@ impl Maker<'_> {
         made
     }
 
-    fn without_verdict(&self, outcome: &Outcome, evidence: Evidence<'_>) -> Measurement {
+    fn without_verdict(&self, outcome: &Outcome, evidence: LimitEvidence<'_>) -> Measurement {
         let named = plimsoll_bench::find(outcome.case.benchmark())
             .map(|b| b.metrics(&outcome.case))
             .unwrap_or_default();
@@ -121,7 +126,7 @@ impl Maker<'_> {
         metric: Metric,
         outcome: &Outcome,
         seed: Seed,
-        evidence: Evidence<'_>,
+        evidence: LimitEvidence<'_>,
     ) -> Option<MetricResult> {
         let samples: Vec<&Sample> =
             outcome.samples.iter().filter(|s| s.values.contains_key(metric.name)).collect();
@@ -275,24 +280,24 @@ fn wrong_time(facts: &Facts, samples: &[Sample]) -> Option<String> {
 fn past_limit(metric: &MetricResult) -> Option<String> {
     let (share, limit) = (metric.of_limit?, metric.limit.as_ref()?);
     // A documented or inferred limit is no physical bound.
-    let is_physical = !matches!(limit.source, Source::Documented | Source::Inferred);
+    let is_physical = !matches!(limit.source, LimitSource::Documented | LimitSource::Inferred);
     // Chip data are refuted instead, or the clock was imprecise.
     if share <= TOLERANCE || !is_physical || limit.fact.is_some() {
         return None;
     }
     let cause = match limit.kind {
-        _ if limit.source == Source::User => {
+        _ if limit.source == LimitSource::User => {
             "the limit that --limits or the plan gives is not this machine's"
         }
-        Kind::Floor => "something nearer than the thing measured answered (a cache)",
-        Kind::Ceiling => limit.passed_by.unwrap_or("a cache answered instead of the device"),
+        LimitKind::Floor => "something nearer than the thing measured answered (a cache)",
+        LimitKind::Ceiling => limit.passed_by.unwrap_or("a cache answered instead of the device"),
     };
     Some(format!("{} is {:.1} % of its limit: {cause}", metric.name, share * 100.0))
 }
 
-fn point(sample: &Sample) -> Point {
+fn point(sample: &Sample) -> SamplePoint {
     let conditions = &sample.conditions;
-    Point {
+    SamplePoint {
         t: sample.at,
         clock_hz: conditions.clock_hz,
         steal: conditions.steal,

@@ -8,7 +8,7 @@ use plimsoll_model::measurement::Measurement;
 /// An event of the run loop.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
-pub enum Event {
+pub enum RunEvent {
     /// The run starts.
     Started {
         /// Run id.

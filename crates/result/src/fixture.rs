@@ -3,9 +3,9 @@
 
 use std::sync::LazyLock;
 
-use plimsoll_model::limit::{Kind, Limit};
+use plimsoll_model::limit::{Limit, LimitKind};
 use plimsoll_model::measurement::{Measurement, Note, PeerResult, Status};
-use plimsoll_model::sample::{Beside, Cause};
+use plimsoll_model::sample::{Beside, FailureCause};
 use plimsoll_model::warning::Warning;
 use plimsoll_stats::EndedBy;
 use plimsoll_units::quantity::Unit;
@@ -98,12 +98,12 @@ fn varied() -> Run {
         disk_rate(),
         stopped(
             "disk.io/op=write/pattern=sequential/block=1M/depth=8/threads=1",
-            Cause::Environment,
+            FailureCause::Environment,
             "no space: needs 1 GiB, has 0.4 GiB below the reserve on /srv; free some or choose another --dir",
         ),
         stopped(
             "disk.fsync/block=4K/threads=1",
-            Cause::NotHere,
+            FailureCause::NotHere,
             "tmpfs has nothing to flush to; choose a --dir on a disk",
         ),
         network(),
@@ -127,7 +127,7 @@ fn memory(op: &str, value: f64) -> Measurement {
     let reason = "the memory's type and channels are not told to this virtual machine; give --limits FILE";
     let mut made = measured(&id, "bandwidth", Unit::BytePerSecond, value);
     made.achieved.put("variant", "avx512-nt");
-    made.limited(Limit::unknown(Kind::Ceiling, reason))
+    made.limited(Limit::unknown(LimitKind::Ceiling, reason))
 }
 
 fn warned(mut made: Measurement) -> Measurement {
@@ -140,7 +140,7 @@ fn warned(mut made: Measurement) -> Measurement {
         },
     ];
     let reason = "the memory's type and channels are not told to this virtual machine; give --limits FILE";
-    made.limited(Limit::unknown(Kind::Ceiling, reason))
+    made.limited(Limit::unknown(LimitKind::Ceiling, reason))
 }
 
 fn chase(bytes: u64, value: f64) -> Measurement {
@@ -148,7 +148,7 @@ fn chase(bytes: u64, value: f64) -> Measurement {
     let made =
         measured(&format!("memory.latency/size={size}/pages=thp/threads=1"), "latency", Unit::Second, value);
     match bytes < 1 << 20 {
-        true => made.limited(derived(3.8e-9, Kind::Floor, "14 cycles ÷ clock")),
+        true => made.limited(derived(3.8e-9, LimitKind::Floor, "14 cycles ÷ clock")),
         false => made,
     }
 }
@@ -156,7 +156,7 @@ fn chase(bytes: u64, value: f64) -> Measurement {
 fn disk_latency() -> Measurement {
     let id = "disk.io/op=read/pattern=random/block=4K/depth=1/engine=io_uring/cache=direct/threads=1";
     measured(id, "latency", Unit::Second, 87e-6).distributed(87e-6).limited(Limit::unknown(
-        Kind::Floor,
+        LimitKind::Floor,
         "nothing is known of the device behind vda (virtio); give --limits FILE",
     ))
 }
@@ -166,15 +166,15 @@ fn disk_rate() -> Measurement {
     let mut made = measured(id, "rate", Unit::IoPerSecond, 152_300.0);
     made.metrics.push(metric("latency", Unit::Second, 201e-6, 0.01));
     made.distributed(201e-6).limited(Limit::unknown(
-        Kind::Ceiling,
+        LimitKind::Ceiling,
         "nothing is known of the device behind vda (virtio); give --limits FILE",
     ))
 }
 
-fn stopped(id: &str, cause: Cause, reason: &str) -> Measurement {
+fn stopped(id: &str, cause: FailureCause, reason: &str) -> Measurement {
     let mut made = measured(id, "rate", Unit::PerSecond, 1.0);
     made.metrics.clear();
-    made.status = if cause == Cause::NotHere { Status::Skipped } else { Status::Failed };
+    made.status = if cause == FailureCause::NotHere { Status::Skipped } else { Status::Failed };
     (made.cause, made.reason) = (Some(cause), Some(reason.to_owned()));
     made
 }
@@ -183,7 +183,7 @@ fn network() -> Measurement {
     let mut made =
         measured("network.tcp/message=64K/streams=1/direction=up", "goodput", Unit::BitPerSecond, 31.4e9);
     made.achieved.put("link", "loopback");
-    let mut limit = derived(88.0e9, Kind::Ceiling, "copy bandwidth ÷ 2 copies");
+    let mut limit = derived(88.0e9, LimitKind::Ceiling, "copy bandwidth ÷ 2 copies");
     limit.reason = Some("loopback: memory, not a link".to_owned());
     made.limited(limit)
 }
@@ -193,7 +193,7 @@ fn round_trip() -> Measurement {
     let mut made = measured(id, "rtt", Unit::Second, 12.4e-6).distributed(12.4e-6);
     made.achieved.put("link", "loopback");
     made.limited(Limit::unknown(
-        Kind::Floor,
+        LimitKind::Floor,
         "loopback has no physical link; measure with a far end on another machine",
     ))
 }

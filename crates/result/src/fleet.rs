@@ -9,7 +9,7 @@ use plimsoll_units::quantity::{Quantity, Unit};
 use plimsoll_units::text::shown_within;
 
 use crate::document::{Finding, Node, Run, RunStatus};
-use crate::finding::{self, Known};
+use crate::finding::{self, NodeFacts};
 
 const NAME: usize = 64;
 
@@ -164,7 +164,7 @@ pub fn of_machines(run: &Run) -> Vec<Finding> {
     let names: Vec<BTreeSet<&str>> = kinds.values().cloned().collect();
     let machines = run.nodes.iter().map(|node| {
         let machine = run.machine_of(node);
-        (node.name.as_str(), Known { machine, device: device(machine) })
+        (node.name.as_str(), NodeFacts { machine, device: device(machine) })
     });
     let mut found = finding::by_kind(&run.measurements, &names, &machines.collect());
     if kinds.len() > 1 {
@@ -346,7 +346,11 @@ mod tests {
     #[test]
     fn machines_of_one_name_get_numbers_that_are_free() {
         let mut step = run_at("n", "z", 3);
-        step.clock_steps.push(plimsoll_system::wall::Step { node: "n".to_owned(), at_s: 1.0, by_s: 5.0 });
+        step.clock_steps.push(plimsoll_system::wall::ClockStep {
+            node: "n".to_owned(),
+            at_s: 1.0,
+            by_s: 5.0,
+        });
         step.health.push(fixture::node_health("n"));
         let mut runs = vec![run_at("n", "x", 1), run_at("n-2", "y", 2), step];
         assert_eq!(renamed(&mut runs), ["several machines have the name n: one is n-3 here"]);

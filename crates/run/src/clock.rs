@@ -1,8 +1,8 @@
 //! The run loop's real clock with steal, throttling, power and hardware events around samples.
 
 use plimsoll_machine::clocks::{ClockWatch, WrongRate};
-use plimsoll_machine::health::{Counters, Energy, HealthChange, Probe, Zone};
-use plimsoll_machine::{CpuSet, Root, Snapshot, Watch};
+use plimsoll_machine::health::{CounterFiles, Energy, HealthChange, HealthCounters, Zone};
+use plimsoll_machine::{CpuSet, Root, StateSnapshot, StateWatch};
 use plimsoll_model::sample::Conditions;
 use plimsoll_system::wall;
 
@@ -11,15 +11,15 @@ use crate::Clock;
 /// Monotonic clock and readings of the machine's counters.
 pub struct SystemClock {
     begun: f64,
-    wall: wall::Watch,
+    wall: wall::WallClockWatch,
     clocks: ClockWatch,
-    watch: Watch,
+    watch: StateWatch,
     cpus: CpuSet,
-    before: Option<Snapshot>,
-    probe: Probe,
+    before: Option<StateSnapshot>,
+    probe: CounterFiles,
     /// Start time and energy counters of a sample.
     energy: Option<(f64, Vec<Zone>)>,
-    counters: Option<Counters>,
+    counters: Option<HealthCounters>,
 }
 
 /// Shortest time in s for which power is computed: energy counters are updated once a millisecond.
@@ -30,12 +30,12 @@ impl SystemClock {
     pub fn new(root: &Root, cpus: &CpuSet) -> Self {
         Self {
             begun: wall::monotonic(),
-            wall: wall::Watch::new(),
+            wall: wall::WallClockWatch::new(),
             clocks: ClockWatch::new(root),
-            watch: Watch::new(root),
+            watch: StateWatch::new(root),
             cpus: cpus.clone(),
             before: None,
-            probe: Probe::new(root),
+            probe: CounterFiles::new(root),
             energy: None,
             counters: None,
         }
@@ -44,7 +44,7 @@ impl SystemClock {
 
 impl SystemClock {
     /// Returns the steps of the wall clock during the run on `node`.
-    pub fn steps(&mut self, node: &str) -> Vec<wall::Step> {
+    pub fn steps(&mut self, node: &str) -> Vec<wall::ClockStep> {
         self.wall.look(self.now());
         self.wall.steps(node)
     }

@@ -8,12 +8,12 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
 use plimsoll_bench::Prepared;
-use plimsoll_model::sample::{Amount, Beside, CannotMeasure, Cause, Paired, Sample};
+use plimsoll_model::sample::{Beside, CannotMeasure, FailureCause, Paired, Sample, SampleAmount};
 use plimsoll_model::warning::Warn;
 use plimsoll_reference::{Companion, fact};
 use plimsoll_stats::Seed;
 
-pub(super) struct Companions {
+pub(super) struct ReferenceRuns {
     all: Vec<Companion>,
     /// Results of this round by tool: the metric and any further passes.
     fresh: Vec<BTreeMap<String, f64>>,
@@ -27,7 +27,7 @@ pub(super) struct Companions {
 /// Pairs that are taken regardless of time: fewer give no confidence interval.
 const MIN_PAIRS: usize = 3;
 
-impl Companions {
+impl ReferenceRuns {
     /// `allowed` is the time limit for all tools in s; `None` is unlimited.
     pub(super) fn new(all: Vec<Companion>, seed: Seed, allowed: Option<f64>) -> Self {
         let fresh = vec![BTreeMap::new(); all.len()];
@@ -72,9 +72,9 @@ impl Companions {
     fn hear_one(&mut self, index: usize) -> Result<(), CannotMeasure> {
         let Companion { about, prepared, .. } = &mut self.all[index];
         let Some(tool) = prepared else { return Ok(()) };
-        match tool.sample(Amount::Seconds(0.0)) {
+        match tool.sample(SampleAmount::Seconds(0.0)) {
             Ok(sample) => self.fresh[index] = sample.values,
-            Err(interrupt) if interrupt.cause == Cause::Interrupted => return Err(interrupt),
+            Err(interrupt) if interrupt.cause == FailureCause::Interrupted => return Err(interrupt),
             Err(cannot) => {
                 about.unavailable = Some(cannot.reason);
                 *prepared = None;

@@ -9,7 +9,7 @@ use plimsoll_model::warning::{Warn, Warning};
 const MANY_DROPS: f64 = 10.0;
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Remark {
+pub(super) enum HealthRemark {
     /// Thermal throttling of the processor.
     ThermalThrottling { times: u64 },
     /// Corrected memory errors.
@@ -23,39 +23,45 @@ pub(super) enum Remark {
 }
 
 /// Notable events of a case of `seconds` s; interface events only if it `uses_interfaces`.
-pub(super) fn remarks(change: &HealthChange, seconds: f64, uses_interfaces: bool) -> Vec<Remark> {
+pub(super) fn remarks(change: &HealthChange, seconds: f64, uses_interfaces: bool) -> Vec<HealthRemark> {
     let mut told = Vec::new();
     let times = change.throttled();
-    told.extend((times > 0).then_some(Remark::ThermalThrottling { times }));
+    told.extend((times > 0).then_some(HealthRemark::ThermalThrottling { times }));
     let [corrected, uncorrected] = change.memory_errors();
     let controllers = || {
         let names: Vec<&str> = change.controllers.iter().map(|one| one.name.as_str()).take(4).collect();
         names.join(", ")
     };
     if uncorrected > 0 {
-        told.push(Remark::MemoryUncorrected { count: uncorrected, controllers: controllers() });
+        told.push(HealthRemark::MemoryUncorrected { count: uncorrected, controllers: controllers() });
     }
     if corrected > 0 {
-        told.push(Remark::MemoryCorrected { count: corrected, controllers: controllers() });
+        told.push(HealthRemark::MemoryCorrected { count: corrected, controllers: controllers() });
     }
     let interfaces = if uses_interfaces { change.interfaces.as_slice() } else { &[] };
     told.extend(interfaces.iter().flat_map(|one| of_interface(one, seconds)));
     told
 }
 
-fn of_interface(change: &Interface, seconds: f64) -> impl Iterator<Item = Remark> {
+fn of_interface(change: &Interface, seconds: f64) -> impl Iterator<Item = HealthRemark> {
     let interface = || change.name.clone();
-    let errors =
-        Remark::NicErrors { interface: interface(), received: change.rx_errors, sent: change.tx_errors };
-    let drops =
-        Remark::NicDrops { interface: interface(), received: change.rx_dropped, sent: change.tx_dropped };
+    let errors = HealthRemark::NicErrors {
+        interface: interface(),
+        received: change.rx_errors,
+        sent: change.tx_errors,
+    };
+    let drops = HealthRemark::NicDrops {
+        interface: interface(),
+        received: change.rx_dropped,
+        sent: change.tx_dropped,
+    };
     let has_errors = change.rx_errors > 0 || change.tx_errors > 0;
     let dropped = change.rx_dropped.saturating_add(change.tx_dropped) as f64;
     let has_drops = dropped > MANY_DROPS * seconds.max(1.0);
     has_errors.then_some(errors).into_iter().chain(has_drops.then_some(drops))
 }
 
-impl Warn for Remark {
+impl Warn for HealthRemark {
     fn code(&self) -> &'static str {
         match self {
             Self::ThermalThrottling { .. } => Warning::TOO_HOT,
@@ -67,7 +73,7 @@ impl Warn for Remark {
     }
 }
 
-impl fmt::Display for Remark {
+impl fmt::Display for HealthRemark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ThermalThrottling { times } => write!(

@@ -1,5 +1,5 @@
 //! The run loop: prepare, warm up, calibrate, sample, stop, verify. A [`Station`] prepares cases, a
-//! [`Clock`] gives the time, [`Event`]s show progress; the real ones are `worker` and [`clock`].
+//! [`Clock`] gives the time, [`RunEvent`]s show progress; the real ones are `worker` and [`clock`].
 #![forbid(unsafe_code)]
 
 mod causes;
@@ -24,24 +24,26 @@ use plimsoll_machine::Machine;
 use plimsoll_machine::clocks::WrongRate;
 use plimsoll_machine::health::HealthChange;
 use plimsoll_model::case::Case;
-use plimsoll_model::limit::Evidence;
+use plimsoll_model::limit::LimitEvidence;
 use plimsoll_model::measurement::Measurement;
 use plimsoll_model::plan::Sampling;
 use plimsoll_model::sample::energy::{self, ENERGY, ENERGY_PER_UNIT};
 use plimsoll_model::sample::{
-    Amount, Beside, CannotMeasure, Cause, Conditions, Fact, Facts, Offer, Outcome, Sample,
+    Beside, CannotMeasure, CaseFact, Conditions, Facts, FailureCause, Offer, Outcome, Sample, SampleAmount,
 };
 use plimsoll_model::warning::{Loss, Note, Warning};
 use plimsoll_reference::Companion;
 use plimsoll_result::evaluate::Maker;
-use plimsoll_result::event::Event;
-use plimsoll_stats::{Budget, Decision, EndedBy, MAX_SAMPLES, MIN_SAMPLES, Outcome as Ending, StopRule};
+use plimsoll_result::event::RunEvent;
+use plimsoll_stats::{
+    Budget, Decision, EndedBy, MAX_SAMPLES, MIN_SAMPLES, SamplingOutcome as Ending, StopRule,
+};
 use plimsoll_stats::{Samples, Seed};
 
-use companions::Companions;
+use companions::ReferenceRuns;
 use overrun::Overrun;
 
-const ENDED_BY: Fact<EndedBy> = Fact::new("ended_by", "what ended the sampling");
+const ENDED_BY: CaseFact<EndedBy> = CaseFact::new("ended_by", "what ended the sampling");
 
 /// Fewest samples that give a confidence interval.
 const MIN_FOR_INTERVAL: usize = 5;
@@ -123,18 +125,18 @@ pub trait Clock {
 }
 
 /// Keeps a run in step with other nodes that measure the same cases.
-pub trait Pace {
+pub trait MachinesInStep {
     /// Waits until all nodes are ready and agrees on the amount of work; `own` is `None` if this
     /// node cannot measure the case. Fails if the other nodes are gone or the end was requested.
-    fn agree(&mut self, own: Option<Amount>) -> Result<Option<Amount>, CannotMeasure>;
+    fn agree(&mut self, own: Option<SampleAmount>) -> Result<Option<SampleAmount>, CannotMeasure>;
 }
 
 /// The pace of a single node, which waits for no other.
 #[derive(Debug)]
 pub struct Alone;
 
-impl Pace for Alone {
-    fn agree(&mut self, own: Option<Amount>) -> Result<Option<Amount>, CannotMeasure> {
+impl MachinesInStep for Alone {
+    fn agree(&mut self, own: Option<SampleAmount>) -> Result<Option<SampleAmount>, CannotMeasure> {
         Ok(own)
     }
 }
@@ -146,9 +148,9 @@ pub struct Harness<'a> {
     /// Time and state of the machine.
     pub clock: &'a mut dyn Clock,
     /// Keeps in step with other nodes.
-    pub pace: &'a mut dyn Pace,
+    pub pace: &'a mut dyn MachinesInStep,
     /// Receives the events.
-    pub emit: &'a mut dyn FnMut(Event),
+    pub emit: &'a mut dyn FnMut(RunEvent),
     /// Turns outcomes into measurements.
     pub maker: Maker<'a>,
     /// Budget of the run in s; reference tools may take up to six times as long in addition.
@@ -171,7 +173,7 @@ pub struct Ran {
 impl Ran {
     /// Returns the measurements of this run, each with all outcomes as evidence.
     pub fn measurements(&self, maker: Maker<'_>) -> Vec<Measurement> {
-        let evidence = Evidence { outcomes: &self.outcomes };
+        let evidence = LimitEvidence { outcomes: &self.outcomes };
         self.outcomes.iter().skip(self.before).map(|o| maker.measurement(o, evidence)).collect()
     }
 }
@@ -239,7 +241,7 @@ impl Harness<'_> {
         };
         let expected_s = feasible(plan).min(self.budget.unwrap_or(f64::INFINITY))
             + all_tools(&tools_s, self.left_of_tools());
-        (self.emit)(Event::Started { run: run.to_owned(), cases: plan.len(), expected_s });
+        (self.emit)(RunEvent::Started { run: run.to_owned(), cases: plan.len(), expected_s });
         let mut outcomes = before;
         let done = outcomes.len();
         for (index, planned) in plan.iter().enumerate() {
@@ -249,20 +251,21 @@ impl Harness<'_> {
             let left_s = rest.min(self.left().unwrap_or(f64::INFINITY).max(0.0))
                 + all_tools(&tools_s[index..], left_of_tools);
             let case = planned.candidate.case.id();
-            (self.emit)(Event::Preparing { case, index, cases: plan.len(), left_s });
+            (self.emit)(RunEvent::Preparing { case, index, cases: plan.len(), left_s });
             let beside = left_of_tools.map(|left| left * share(&tools_s[index..]));
             let later = needed(&plan[index + 1..], 1);
-            let outcome = self.outcome(planned, Room { own: sooner(allowed, planned.budget), later, beside });
-            if outcome.ended.as_ref().is_some_and(|why| why.cause == Cause::Interrupted) {
-                (self.emit)(Event::Interrupted);
+            let outcome =
+                self.outcome(planned, CaseTime { own: sooner(allowed, planned.budget), later, beside });
+            if outcome.ended.as_ref().is_some_and(|why| why.cause == FailureCause::Interrupted) {
+                (self.emit)(RunEvent::Interrupted);
                 self.mark_wrong_rate(outcomes.iter_mut().skip(done));
                 return Ran { outcomes, before: done, interrupted: true };
             }
             outcomes.push(outcome);
-            let evidence = Evidence { outcomes: &outcomes };
+            let evidence = LimitEvidence { outcomes: &outcomes };
             if let Some(last) = outcomes.last() {
                 let measurement = Box::new(self.maker.measurement(last, evidence));
-                (self.emit)(Event::Measured { measurement });
+                (self.emit)(RunEvent::Measured { measurement });
             }
         }
         self.mark_wrong_rate(outcomes.iter_mut().skip(done));
@@ -303,13 +306,13 @@ impl Harness<'_> {
         Some(if late && share < own { 0.0 } else { share })
     }
 
-    fn outcome(&mut self, planned: &Planned, room: Room) -> Outcome {
+    fn outcome(&mut self, planned: &Planned, room: CaseTime) -> Outcome {
         let candidate = &planned.candidate;
         let case = candidate.case.clone();
-        let mut taken = Taken::default();
+        let mut taken = CaseSamples::default();
         let ended = match (&candidate.feasible, room.own) {
             (Err(why), _) => Err(why.clone()),
-            (Ok(()), Some(Own { seconds, .. })) if seconds <= 0.0 => Err(CannotMeasure::out_of_time(
+            (Ok(()), Some(OwnTime { seconds, .. })) if seconds <= 0.0 => Err(CannotMeasure::out_of_time(
                 "--budget was used up before this case's turn; use a larger --budget, or fewer cases with --only",
             )),
             (Ok(()), _) => self.measure(planned, room, &mut taken),
@@ -321,13 +324,13 @@ impl Harness<'_> {
         };
         self.beside_s += taken.beside_s;
         let ended = ended.map_err(|why| self.repeated(planned, why));
-        let Taken { samples, facts, peers, .. } = taken;
+        let CaseSamples { samples, facts, peers, .. } = taken;
         Outcome { case, repeat: planned.repeat, samples, facts, peers, ended: ended.err() }
     }
 
     /// Time limit of a case after its set-up: extended to the minimum of samples if set-up took
     /// longer than expected and no later case needs the time.
-    fn enough(&self, room: Room, sampling: &Sampling, begun: f64) -> Option<Own> {
+    fn enough(&self, room: CaseTime, sampling: &Sampling, begun: f64) -> Option<OwnTime> {
         let own = room.own?;
         if own.whose != EndedBy::Budget {
             return Some(own);
@@ -335,10 +338,15 @@ impl Harness<'_> {
         let used = self.clock.now() - begun;
         let spare = self.left()? + BUDGET_GRACE_SHARE * self.budget? - room.later;
         let wanted = used + (MIN_SAMPLES as f64 * sampling.sample_time).min(spare);
-        Some(Own { seconds: own.seconds.max(wanted), ..own })
+        Some(OwnTime { seconds: own.seconds.max(wanted), ..own })
     }
 
-    fn measure(&mut self, planned: &Planned, room: Room, taken: &mut Taken) -> Result<(), CannotMeasure> {
+    fn measure(
+        &mut self,
+        planned: &Planned,
+        room: CaseTime,
+        taken: &mut CaseSamples,
+    ) -> Result<(), CannotMeasure> {
         let begun = self.clock.now();
         let (case, sampling) = (&planned.candidate.case, &planned.sampling);
         // A case beyond the budget still has the time granted to it.
@@ -374,7 +382,7 @@ impl Harness<'_> {
             }
             taken.samples.push(sample);
             taken.headline.push(value);
-            (self.emit)(Event::Sampled { case: case.id(), n: taken.samples.len(), value });
+            (self.emit)(RunEvent::Sampled { case: case.id(), n: taken.samples.len(), value });
             let samples = Samples::new(taken.headline.clone());
             let samples = samples.map_err(|e| CannotMeasure::environment(e.to_string()))?;
             let used = self.clock.now() - begun - companions.seconds;
@@ -409,18 +417,18 @@ impl Harness<'_> {
         prepared: &mut dyn Prepared,
         seed: Seed,
         allowed: Option<f64>,
-    ) -> Companions {
+    ) -> ReferenceRuns {
         let looking = self.clock.now();
         let mut offer = prepared.offer();
         offer.writable = self.station.writes_beside(planned).then(|| prepared.lend());
         let beside = self.station.beside(planned, &offer);
-        let mut companions = Companions::new(beside, seed, allowed);
+        let mut companions = ReferenceRuns::new(beside, seed, allowed);
         companions.seconds = self.clock.now() - looking;
         companions
     }
 
     /// Returns the overrun of a case past its budget; `beside_s` is its tools' time.
-    fn overrun(&self, planned: &Planned, room: Room, begun: f64, beside_s: f64) -> Option<Overrun> {
+    fn overrun(&self, planned: &Planned, room: CaseTime, begun: f64, beside_s: f64) -> Option<Overrun> {
         let own = room.own?;
         let took = self.clock.now() - begun - beside_s;
         let (of, budget, past) = match own.whose {
@@ -441,8 +449,8 @@ impl Harness<'_> {
     fn round(
         &mut self,
         own: &mut dyn Prepared,
-        amount: Amount,
-        companions: &mut Companions,
+        amount: SampleAmount,
+        companions: &mut ReferenceRuns,
         headline: Option<&str>,
     ) -> Result<Sample, CannotMeasure> {
         let (before, after) = companions.order();
@@ -460,7 +468,7 @@ impl Harness<'_> {
         Ok(sample)
     }
 
-    fn sample(&mut self, prepared: &mut dyn Prepared, amount: Amount) -> Result<Sample, CannotMeasure> {
+    fn sample(&mut self, prepared: &mut dyn Prepared, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
         let at = self.clock.now();
         self.clock.watch();
         let mut sample = prepared.sample(amount)?;
@@ -480,29 +488,29 @@ impl Harness<'_> {
 
 /// Time limits of a case in s, `None` if unlimited.
 #[derive(Clone, Copy)]
-struct Room {
-    own: Option<Own>,
+struct CaseTime {
+    own: Option<OwnTime>,
     /// Seconds reserved for later cases.
     later: f64,
     beside: Option<f64>,
 }
 
 #[derive(Clone, Copy)]
-struct Own {
+struct OwnTime {
     seconds: f64,
     whose: EndedBy,
 }
 
 /// Returns the tighter of the limits set by the run's and the group's budget.
-fn sooner(run: Option<f64>, group: Option<f64>) -> Option<Own> {
-    let of_run = run.map(|seconds| Own { seconds, whose: EndedBy::Budget });
-    let of_group = group.map(|seconds| Own { seconds, whose: EndedBy::GroupBudget });
+fn sooner(run: Option<f64>, group: Option<f64>) -> Option<OwnTime> {
+    let of_run = run.map(|seconds| OwnTime { seconds, whose: EndedBy::Budget });
+    let of_group = group.map(|seconds| OwnTime { seconds, whose: EndedBy::GroupBudget });
     of_run.into_iter().chain(of_group).min_by(|a, b| a.seconds.total_cmp(&b.seconds))
 }
 
 /// Time used when the next sample ends, in s. If samples outlast their time, as searches do, a
 /// used-up budget counts twice, which ends sampling even below the minimum.
-fn with_next(used: f64, took: f64, sample_time: f64, own: Option<Own>) -> f64 {
+fn with_next(used: f64, took: f64, sample_time: f64, own: Option<OwnTime>) -> f64 {
     if took <= sample_time + LONGER {
         return used + sample_time;
     }
@@ -510,7 +518,7 @@ fn with_next(used: f64, took: f64, sample_time: f64, own: Option<Own>) -> f64 {
     own.filter(|own| next >= own.seconds).map_or(next, |own| next.max(2.0 * own.seconds))
 }
 
-fn rule(case: &Case, sampling: &Sampling, allowed: Option<Own>) -> StopRule {
+fn rule(case: &Case, sampling: &Sampling, allowed: Option<OwnTime>) -> StopRule {
     let budget = allowed.map_or(Budget::NONE, |own| Budget { time: seconds(own.seconds), whose: own.whose });
     match sampling.samples.and_then(|n| NonZeroUsize::new(n as usize)) {
         most if rounds::until_steady(case) => StopRule::Steady { most, budget },
@@ -520,18 +528,18 @@ fn rule(case: &Case, sampling: &Sampling, allowed: Option<Own>) -> StopRule {
 }
 
 /// Warms up, then returns the amount of work that takes the sample time.
-fn calibrated(prepared: &mut dyn Prepared, sampling: &Sampling) -> Result<Amount, CannotMeasure> {
+fn calibrated(prepared: &mut dyn Prepared, sampling: &Sampling) -> Result<SampleAmount, CannotMeasure> {
     let wanted = sampling.sample_time;
-    let first = prepared.sample(Amount::Seconds(warm_up(sampling)))?;
+    let first = prepared.sample(SampleAmount::Seconds(warm_up(sampling)))?;
     let Some(work) = first.work.filter(|w| *w > 0 && first.elapsed > 0.0) else {
-        return Ok(Amount::Seconds(wanted));
+        return Ok(SampleAmount::Seconds(wanted));
     };
     let scaled = work as f64 * wanted / first.elapsed;
-    Ok(Amount::Work(scaled.clamp(1.0, 1e18) as u64))
+    Ok(SampleAmount::Work(scaled.clamp(1.0, 1e18) as u64))
 }
 
 #[derive(Default)]
-struct Taken {
+struct CaseSamples {
     samples: Vec<Sample>,
     headline: Vec<f64>,
     facts: Facts,
@@ -541,7 +549,7 @@ struct Taken {
     beside_s: f64,
 }
 
-impl Taken {
+impl CaseSamples {
     fn note_end(&mut self, by: EndedBy) {
         self.facts.achieved.set(&ENDED_BY, by);
     }

@@ -2,7 +2,9 @@
 
 use plimsoll_bench::Candidate;
 use plimsoll_machine::Machine;
-use plimsoll_model::sample::{Amount, CannotMeasure, Cause, Elsewhere, Origin, Repeated, Trials};
+use plimsoll_model::sample::{
+    CannotMeasure, Elsewhere, FailureCause, Repeated, SampleAmount, Trials, WrongAnswerSource,
+};
 
 use crate::Harness;
 use crate::Planned;
@@ -25,12 +27,12 @@ impl Harness<'_> {
         let Some(wrong) = cannot.wrong.as_deref_mut() else { return cannot };
         let until = self.clock.now() + MAX_SECONDS;
         let (cpu, mut there) = match &wrong.origin {
-            Origin::Cpu(cpu) => (*cpu, Trials { wrong: 1, of: 1 }),
-            Origin::Cpus(cpus) => match self.first_wrong(planned, cpus, until) {
+            WrongAnswerSource::Cpu(cpu) => (*cpu, Trials { wrong: 1, of: 1 }),
+            WrongAnswerSource::Cpus(cpus) => match self.first_wrong(planned, cpus, until) {
                 Some(cpu) => (cpu, Trials { wrong: 1, of: 1 }),
                 None => return cannot,
             },
-            Origin::Storage { .. } | Origin::Network => return cannot,
+            WrongAnswerSource::Storage { .. } | WrongAnswerSource::Network => return cannot,
         };
         self.add_trials(planned, cpu, &mut there, until);
         let elsewhere = other_core(self.maker.machine, cpu).map(|cpu| {
@@ -38,7 +40,7 @@ impl Harness<'_> {
             self.add_trials(planned, cpu, &mut trials, until);
             Elsewhere { cpu, trials }
         });
-        wrong.origin = Origin::Cpu(cpu);
+        wrong.origin = WrongAnswerSource::Cpu(cpu);
         wrong.repeated = Some(Repeated { there, elsewhere: elsewhere.filter(|it| it.trials.of > 0) });
         wrong.clone().into()
     }
@@ -57,7 +59,7 @@ impl Harness<'_> {
         {
             match self.trial(planned, cpu) {
                 Ok(is_wrong) => trials.add(is_wrong),
-                Err(why) if why.cause == Cause::Interrupted => return,
+                Err(why) if why.cause == FailureCause::Interrupted => return,
                 Err(_) => failed += 1,
             }
         }
@@ -70,12 +72,12 @@ impl Harness<'_> {
         let candidate = plimsoll_bench::single_threaded(&machine, case)?;
         let mut tried = || {
             let mut prepared = self.station.prepare_on(&machine, &candidate)?;
-            prepared.sample(Amount::Seconds(planned.sampling.sample_time.min(MAX_SAMPLE)))?;
+            prepared.sample(SampleAmount::Seconds(planned.sampling.sample_time.min(MAX_SAMPLE)))?;
             prepared.verify()
         };
         match tried() {
             Ok(()) => Ok(false),
-            Err(why) if why.cause == Cause::WrongAnswer => Ok(true),
+            Err(why) if why.cause == FailureCause::WrongAnswer => Ok(true),
             Err(why) => Err(why),
         }
     }

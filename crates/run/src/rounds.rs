@@ -4,16 +4,18 @@ use std::fmt;
 
 use plimsoll_bench::{Better, Metric};
 use plimsoll_model::case::Case;
-use plimsoll_model::sample::Fact;
+use plimsoll_model::sample::CaseFact;
 use plimsoll_model::warning::{Note, Warn, more_rounds};
-use plimsoll_stats::{EndedBy, Outcome as Ending, Seed, Segment, Steadiness, Timed, WINDOW_ROUNDS, segments};
+use plimsoll_stats::{
+    EndedBy, SamplingOutcome as Ending, Seed, Segment, Steadiness, TimedPoint, WINDOW_ROUNDS, segments,
+};
 use plimsoll_units::quantity::{Quantity, percent};
 
-use super::Taken;
+use super::CaseSamples;
 
-const ROUNDS: Fact<usize> = Fact::new("rounds", "rounds that were made until the device was steady");
-const ROUND_VALUES: Fact<Vec<f64>> =
-    Fact::new("round_values", "the headline metric of each round, in its unit");
+const ROUNDS: CaseFact<usize> = CaseFact::new("rounds", "rounds that were made until the device was steady");
+const ROUND_VALUES: CaseFact<Vec<f64>> =
+    CaseFact::new("round_values", "the headline metric of each round, in its unit");
 
 /// A drop below this share of the first level is reported.
 const FALL: f64 = 0.9;
@@ -22,17 +24,18 @@ pub(super) fn until_steady(case: &Case) -> bool {
     case.is_steady()
 }
 
-impl Taken {
+impl CaseSamples {
     /// Keeps the last five rounds as samples, records all, and adds warnings.
     pub(super) fn keep_last_rounds(&mut self, ending: Ending, metric: Metric, seed: Seed) {
         let rounds = self.headline.len();
         self.facts.achieved.set(&ROUNDS, rounds);
         self.facts.achieved.set(&ROUND_VALUES, self.headline.clone());
         if let Ending::NotSteady { reached, by } = ending {
-            self.facts.warnings.push(Remark::NotSteady { rounds, reached, by }.into());
+            self.facts.warnings.push(RoundRemark::NotSteady { rounds, reached, by }.into());
         }
         let timed = self.samples.iter().zip(&self.headline);
-        let series: Vec<Timed> = timed.map(|(sample, value)| Timed { t: sample.at, value: *value }).collect();
+        let series: Vec<TimedPoint> =
+            timed.map(|(sample, value)| TimedPoint { t: sample.at, value: *value }).collect();
         self.facts.warnings.extend(burst(&segments(&series, seed), metric).map(Note::from));
         let before = rounds.saturating_sub(WINDOW_ROUNDS);
         self.samples.drain(..before);
@@ -41,12 +44,12 @@ impl Taken {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Remark {
+enum RoundRemark {
     NotSteady { rounds: usize, reached: Option<Steadiness>, by: EndedBy },
     Burst { seconds: f64, first: Quantity, last: Quantity },
 }
 
-impl Warn for Remark {
+impl Warn for RoundRemark {
     fn code(&self) -> &'static str {
         match self {
             Self::NotSteady { .. } => "not-steady",
@@ -55,7 +58,7 @@ impl Warn for Remark {
     }
 }
 
-impl fmt::Display for Remark {
+impl fmt::Display for RoundRemark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotSteady { rounds, reached: None, by } => {
@@ -82,14 +85,14 @@ impl fmt::Display for Remark {
 }
 
 /// Detects a device that was faster at first because of burst credit or a write cache.
-fn burst(levels: &[Segment], metric: Metric) -> Option<Remark> {
+fn burst(levels: &[Segment], metric: Metric) -> Option<RoundRemark> {
     let (first, last) = (levels.first()?, levels.last()?);
     let share = match metric.better {
         Better::Higher => last.median / first.median,
         Better::Lower => first.median / last.median,
     };
     let value = |value| Quantity { value, unit: metric.unit };
-    (levels.len() > 1 && share < FALL).then(|| Remark::Burst {
+    (levels.len() > 1 && share < FALL).then(|| RoundRemark::Burst {
         seconds: levels[1].from - first.from,
         first: value(first.median),
         last: value(last.median),
@@ -105,12 +108,12 @@ mod tests {
 
     const RATE: Metric = Metric::new("rate", Unit::IoPerSecond, Better::Higher);
 
-    fn taken(values: &[f64]) -> Taken {
+    fn taken(values: &[f64]) -> CaseSamples {
         let samples = (0..values.len()).map(|i| Sample { at: i as f64, ..Sample::default() }).collect();
-        Taken { samples, headline: values.to_vec(), ..Taken::default() }
+        CaseSamples { samples, headline: values.to_vec(), ..CaseSamples::default() }
     }
 
-    fn told(values: &[f64], ending: Ending) -> (Taken, Vec<String>) {
+    fn told(values: &[f64], ending: Ending) -> (CaseSamples, Vec<String>) {
         let mut taken = taken(values);
         taken.keep_last_rounds(ending, RATE, Seed::new(1, "case", "rate"));
         let codes = taken.facts.warnings.iter().map(|warning| warning.code().to_owned()).collect();

@@ -7,7 +7,7 @@ use plimsoll_bench::{Candidate, benchmarks};
 use plimsoll_machine::{Machine, Root};
 use plimsoll_model::limit::user::UserLimits;
 use plimsoll_model::measurement::Status;
-use plimsoll_model::sample::{AtFault, Elsewhere, Facts, Origin, Repeated, Trials, WrongAnswer};
+use plimsoll_model::sample::{AtFault, Elsewhere, Facts, Repeated, Trials, WrongAnswer, WrongAnswerSource};
 
 use super::*;
 
@@ -16,12 +16,12 @@ use super::*;
 struct Script {
     values: Vec<f64>,
     refuse: Option<CannotMeasure>,
-    break_after: Option<(usize, Cause)>,
+    break_after: Option<(usize, FailureCause)>,
     wrong: bool,
     /// CPUs that repeat the wrong answer.
     wrong_on: Vec<usize>,
     /// Cause of a failed check of the answer.
-    unchecked: Option<Cause>,
+    unchecked: Option<FailureCause>,
     work: bool,
     /// Excluded share of each sample.
     excluded: Option<f64>,
@@ -64,7 +64,7 @@ struct Log {
     /// Throttling events per case.
     throttled: Cell<u64>,
     now: Cell<f64>,
-    amounts: RefCell<Vec<Amount>>,
+    amounts: RefCell<Vec<SampleAmount>>,
     alive: Cell<i32>,
 }
 
@@ -136,7 +136,7 @@ struct MockTool {
 }
 
 impl Prepared for MockTool {
-    fn sample(&mut self, _: Amount) -> Result<Sample, CannotMeasure> {
+    fn sample(&mut self, _: SampleAmount) -> Result<Sample, CannotMeasure> {
         self.log.now.set(self.log.now.get() + self.seconds);
         Ok(Sample { values: [("latency".to_owned(), 1e-9)].into(), ..Sample::default() })
     }
@@ -147,14 +147,14 @@ impl Prepared for MockTool {
 }
 
 impl Prepared for MockCase {
-    fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
+    fn sample(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
         if let Some((_, cause)) = self.script.break_after.filter(|(n, _)| *n <= self.taken) {
             return Err(CannotMeasure::new(cause, "broke"));
         }
         // This machine does 1000 units of work per second.
         let (elapsed, work) = match amount {
-            Amount::Seconds(s) => (s * self.script.stretch, (s * 1000.0) as u64),
-            Amount::Work(n) => (n as f64 / 1000.0, n),
+            SampleAmount::Seconds(s) => (s * self.script.stretch, (s * 1000.0) as u64),
+            SampleAmount::Work(n) => (n as f64 / 1000.0, n),
         };
         self.log.amounts.borrow_mut().push(amount);
         self.log.now.set(self.log.now.get() + elapsed);
@@ -167,7 +167,7 @@ impl Prepared for MockCase {
     }
 
     fn verify(&mut self) -> Result<(), CannotMeasure> {
-        let wrong = || WrongAnswer::new(Origin::Cpu(0), "sum", "5").expected("4").into();
+        let wrong = || WrongAnswer::new(WrongAnswerSource::Cpu(0), "sum", "5").expected("4").into();
         match self.script.unchecked {
             Some(cause) => Err(CannotMeasure::new(cause, "no check")),
             None if self.script.wrong => Err(wrong()),
@@ -228,7 +228,7 @@ fn what_happens_to_the_hardware_is_a_warning_and_energy_a_fact() {
 struct Finished {
     ran: Ran,
     measurements: Vec<Measurement>,
-    events: Vec<Event>,
+    events: Vec<RunEvent>,
     log: Rc<Log>,
 }
 
@@ -279,14 +279,14 @@ fn a_fixed_number_of_samples_is_exact_and_the_warm_up_is_not_among_them() {
 fn work_is_calibrated_to_the_sample_time_and_the_same_for_all_samples() {
     let done = run_with(Script::steady(), Some(3), None, 1);
     let amounts = done.log.amounts.borrow();
-    assert_eq!(amounts[0], Amount::Seconds(0.05));
-    assert_eq!(amounts[1..], [Amount::Work(100); 3]);
+    assert_eq!(amounts[0], SampleAmount::Seconds(0.05));
+    assert_eq!(amounts[1..], [SampleAmount::Work(100); 3]);
 }
 
 #[test]
 fn without_an_amount_of_work_every_sample_is_a_time() {
     let done = run_with(Script { work: false, ..Script::steady() }, Some(3), None, 1);
-    assert_eq!(done.log.amounts.borrow()[1..], [Amount::Seconds(0.1); 3]);
+    assert_eq!(done.log.amounts.borrow()[1..], [SampleAmount::Seconds(0.1); 3]);
 }
 
 #[test]
@@ -401,7 +401,7 @@ fn a_short_budget_is_shared_by_the_first_and_the_last_cases() {
         .events
         .iter()
         .filter_map(|event| match event {
-            Event::Preparing { left_s, .. } => Some(*left_s),
+            RunEvent::Preparing { left_s, .. } => Some(*left_s),
             _ => None,
         })
         .collect();
@@ -427,7 +427,7 @@ fn a_wrong_answer_voids_the_figure() {
     let done = run_with(Script { wrong: true, ..Script::steady() }, Some(5), None, 1);
     assert_eq!(done.measurements[0].status, Status::Failed);
     assert!(done.measurements[0].metrics.is_empty());
-    assert_eq!(done.measurements[0].cause, Some(Cause::WrongAnswer));
+    assert_eq!(done.measurements[0].cause, Some(FailureCause::WrongAnswer));
 }
 
 #[test]
@@ -456,21 +456,24 @@ fn a_figure_that_is_not_finite_voids_the_measurement() {
 
 #[test]
 fn a_lost_worker_costs_its_own_case() {
-    let lost = Script { break_after: Some((2, Cause::Environment)), ..Script::steady() };
+    let lost = Script { break_after: Some((2, FailureCause::Environment)), ..Script::steady() };
     let done = run_with(lost, Some(5), None, 3);
     assert_eq!(done.measurements.len(), 3);
     for measurement in &done.measurements {
-        assert_eq!((measurement.status, measurement.cause), (Status::Failed, Some(Cause::Environment)));
+        assert_eq!(
+            (measurement.status, measurement.cause),
+            (Status::Failed, Some(FailureCause::Environment))
+        );
     }
 }
 
 #[test]
 fn an_interrupt_keeps_what_is_finished() {
-    let interrupted = Script { break_after: Some((0, Cause::Interrupted)), ..Script::steady() };
+    let interrupted = Script { break_after: Some((0, FailureCause::Interrupted)), ..Script::steady() };
     let done = run_with(interrupted, Some(5), None, 3);
     assert!(done.ran.interrupted);
     assert!(done.measurements.is_empty());
-    assert_eq!(done.events.last(), Some(&Event::Interrupted));
+    assert_eq!(done.events.last(), Some(&RunEvent::Interrupted));
 }
 
 #[test]
@@ -514,7 +517,7 @@ fn the_expected_time_has_the_tools_in_it_and_a_budget_bounds_them() {
     let expected = |budget| {
         let script = Script { tools: vec![100.0, 1.0], ..Script::steady() };
         match run_with(script, Some(20), budget, 2).events.first() {
-            Some(Event::Started { expected_s, .. }) => *expected_s,
+            Some(RunEvent::Started { expected_s, .. }) => *expected_s,
             other => panic!("{other:?}"),
         }
     };
@@ -580,9 +583,11 @@ fn a_stated_amount_is_expected_to_take_its_time() {
 
 #[test]
 fn an_answer_that_could_not_be_checked_is_not_called_wrong() {
-    let done = run_with(Script { unchecked: Some(Cause::Environment), ..Script::steady() }, Some(5), None, 1);
+    let done =
+        run_with(Script { unchecked: Some(FailureCause::Environment), ..Script::steady() }, Some(5), None, 1);
     assert_eq!(done.measurements[0].reason.as_deref(), Some("no check"));
     // An interrupt leaves the case out at this point, too.
-    let done = run_with(Script { unchecked: Some(Cause::Interrupted), ..Script::steady() }, Some(5), None, 1);
+    let done =
+        run_with(Script { unchecked: Some(FailureCause::Interrupted), ..Script::steady() }, Some(5), None, 1);
     assert!(done.measurements.is_empty());
 }

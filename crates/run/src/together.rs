@@ -1,10 +1,10 @@
 //! Joins many short runs of a case into one outcome.
 
-use plimsoll_model::sample::{Cause, Outcome, Sample};
+use plimsoll_model::sample::{FailureCause, Outcome, Sample};
 use plimsoll_model::warning::{Note, Warning};
-use plimsoll_stats::Outcome as Ending;
+use plimsoll_stats::SamplingOutcome as Ending;
 
-use super::Taken;
+use super::CaseSamples;
 
 /// Any precision is accepted: the spread over time is the result.
 const ANY: f64 = 1.0;
@@ -13,13 +13,14 @@ const ANY: f64 = 1.0;
 /// Failed runs are skipped unless all failed or an answer was wrong. `cpus` are usable CPUs.
 pub fn together(parts: Vec<Outcome>, cpus: usize) -> Option<Outcome> {
     let last = parts.last()?;
-    let is_wrong = |part: &&Outcome| part.ended.as_ref().is_some_and(|why| why.cause == Cause::WrongAnswer);
+    let is_wrong =
+        |part: &&Outcome| part.ended.as_ref().is_some_and(|why| why.cause == FailureCause::WrongAnswer);
     let wrong = parts.iter().find(is_wrong);
     let is_whole = |part: &&Outcome| part.ended.is_none() && part.facts.invalid.is_none();
     let usable: Vec<&Outcome> = parts.iter().filter(is_whole).collect();
     let source = wrong.or(usable.last().copied()).unwrap_or(last);
     let samples: Vec<Sample> = usable.iter().flat_map(|part| part.samples.clone()).collect();
-    let mut taken = Taken { samples, facts: source.facts.clone(), ..Taken::default() };
+    let mut taken = CaseSamples { samples, facts: source.facts.clone(), ..CaseSamples::default() };
     taken.facts.warnings = warnings(&usable);
     let case = last.case.clone();
     let headline = plimsoll_bench::find(case.benchmark()).and_then(|b| b.metrics(&case).first().copied());
@@ -29,7 +30,7 @@ pub fn together(parts: Vec<Outcome>, cpus: usize) -> Option<Outcome> {
     // A run over time has no option that gives it more samples.
     taken.facts.warnings.retain(|note| note.code() != Warning::FEW);
     let ended = if usable.is_empty() || wrong.is_some() { source.ended.clone() } else { None };
-    let Taken { samples, facts, .. } = taken;
+    let CaseSamples { samples, facts, .. } = taken;
     Some(Outcome { case, repeat: 0, samples, facts, peers: Vec::new(), ended })
 }
 
@@ -52,7 +53,7 @@ fn warnings(parts: &[&Outcome]) -> Vec<Note> {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use plimsoll_model::sample::{CannotMeasure, Conditions, Facts, Origin, WrongAnswer};
+    use plimsoll_model::sample::{CannotMeasure, Conditions, Facts, WrongAnswer, WrongAnswerSource};
 
     use super::*;
 
@@ -93,7 +94,7 @@ mod tests {
         let joined = together(vec![part(0.0, 0.0), failed(gone.clone()), part(2.0, 0.0)], 2).unwrap();
         assert_eq!((joined.samples.len(), joined.ended), (2, None));
         assert_eq!(together(vec![failed(gone.clone())], 2).unwrap().ended, Some(gone));
-        let wrong = CannotMeasure::from(WrongAnswer::new(Origin::Cpu(0), "2 + 2", "5"));
+        let wrong = CannotMeasure::from(WrongAnswer::new(WrongAnswerSource::Cpu(0), "2 + 2", "5"));
         let joined = together(vec![part(0.0, 0.0), failed(wrong.clone()), part(2.0, 0.0)], 2).unwrap();
         assert_eq!(joined.ended, Some(wrong));
     }

@@ -4,13 +4,13 @@
 //! Cruz, "A calculus for network delay", IEEE Trans. Inf. Theory 37, 1991). The excess over the
 //! base rate grows while there are tokens. Time without arrivals fills the bucket.
 
-use super::changepoint::Timed;
+use super::changepoint::TimedPoint;
 use super::samples::median;
 use super::trend::Trend;
 
 /// An amount that arrived in an interval of time.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Stretch {
+pub struct ArrivalStretch {
     /// Start in seconds.
     pub from: f64,
     /// Duration in seconds.
@@ -58,7 +58,7 @@ const USED_UP_SHARE: f64 = 0.95;
 const LEFT: f64 = 0.25;
 
 /// Detects a token bucket in chronological arrivals; `None` if no lower rate holds at the end.
-pub fn bucket(arrivals: &[Stretch]) -> Option<Bucket> {
+pub fn bucket(arrivals: &[ArrivalStretch]) -> Option<Bucket> {
     let arrivals = trimmed(arrivals);
     let pieces = pieces(arrivals)?;
     let all: f64 = pieces.amounts.iter().sum();
@@ -85,7 +85,7 @@ pub fn bucket(arrivals: &[Stretch]) -> Option<Bucket> {
 }
 
 /// Returns the largest burst of one transfer over a base rate; `None` if nothing exceeds it.
-pub fn burst(arrivals: &[Stretch], base: f64) -> Option<Bucket> {
+pub fn burst(arrivals: &[ArrivalStretch], base: f64) -> Option<Bucket> {
     let arrivals = trimmed(arrivals);
     let held = peak(arrivals, base);
     let used_up = used_up(arrivals, base, USED_UP_SHARE * held).filter(|_| held > 0.0)?;
@@ -93,7 +93,7 @@ pub fn burst(arrivals: &[Stretch], base: f64) -> Option<Bucket> {
 }
 
 /// Returns the rate of one transfer without its burst over `base`; `None` if that lasted too long.
-pub fn sustained(arrivals: &[Stretch], base: f64) -> Option<f64> {
+pub fn sustained(arrivals: &[ArrivalStretch], base: f64) -> Option<f64> {
     let arrivals = trimmed(arrivals);
     let (first, last) = (arrivals.first()?, arrivals.last()?);
     let seconds = last.from + last.seconds - first.from;
@@ -107,19 +107,19 @@ pub fn sustained(arrivals: &[Stretch], base: f64) -> Option<f64> {
     let after = arrivals.iter().find(|one| one.from - first.from >= burst.seconds + one.seconds / 2.0)?;
     let left = seconds - (after.from - first.from);
     let mut amount = 0.0;
-    let sum = |one: &Stretch| {
+    let sum = |one: &ArrivalStretch| {
         amount += one.amount;
-        Timed { t: one.from + one.seconds, value: amount }
+        TimedPoint { t: one.from + one.seconds, value: amount }
     };
-    let sums: Vec<Timed> = arrivals.iter().filter(|one| one.from >= after.from).map(sum).collect();
+    let sums: Vec<TimedPoint> = arrivals.iter().filter(|one| one.from >= after.from).map(sum).collect();
     // Remaining tokens come first, and the last stretch may be partial: neither affects the slope.
     let rate = Trend::of(&sums).map_or(amount / left, |trend| trend.slope);
     (left >= LEFT * seconds).then_some(rate)
 }
 
 /// Removes the stretches before the first and after the last arrival.
-fn trimmed(arrivals: &[Stretch]) -> &[Stretch] {
-    let some = |one: &Stretch| one.amount > 0.0;
+fn trimmed(arrivals: &[ArrivalStretch]) -> &[ArrivalStretch] {
+    let some = |one: &ArrivalStretch| one.amount > 0.0;
     let (first, last) = (arrivals.iter().position(some), arrivals.iter().rposition(some));
     first.zip(last).and_then(|(first, last)| arrivals.get(first..=last)).unwrap_or_default()
 }
@@ -130,7 +130,7 @@ struct Pieces {
 }
 
 /// Splits the whole time, including gaps between stretches, into equal pieces.
-fn pieces(arrivals: &[Stretch]) -> Option<Pieces> {
+fn pieces(arrivals: &[ArrivalStretch]) -> Option<Pieces> {
     let (first, last) = (arrivals.first()?, arrivals.last()?);
     let whole = last.from + last.seconds - first.from;
     let count = ((whole / PIECE) as usize).min(MAX_PIECES);
@@ -183,23 +183,23 @@ fn excess(pieces: &Pieces, base: f64) -> Vec<f64> {
     pieces.amounts.iter().map(beyond).collect()
 }
 
-fn peak(arrivals: &[Stretch], base: f64) -> f64 {
+fn peak(arrivals: &[ArrivalStretch], base: f64) -> f64 {
     walk(arrivals, base).map(|(_, excess)| excess).fold(0.0, f64::max)
 }
 
 /// The time and amount from the first arrival until the excess reaches `wanted`.
-fn used_up(arrivals: &[Stretch], base: f64, wanted: f64) -> Option<Stretch> {
+fn used_up(arrivals: &[ArrivalStretch], base: f64, wanted: f64) -> Option<ArrivalStretch> {
     let (upto, _) = walk(arrivals, base).find(|(_, excess)| *excess >= wanted)?;
     Some(upto)
 }
 
-fn walk(arrivals: &[Stretch], base: f64) -> impl Iterator<Item = (Stretch, f64)> {
+fn walk(arrivals: &[ArrivalStretch], base: f64) -> impl Iterator<Item = (ArrivalStretch, f64)> {
     let from = arrivals.first().map_or(0.0, |first| first.from);
     let mut amount = 0.0;
     arrivals.iter().map(move |one| {
         amount += one.amount;
         let seconds = one.from + one.seconds - from;
-        (Stretch { from, seconds, amount }, amount - base * seconds)
+        (ArrivalStretch { from, seconds, amount }, amount - base * seconds)
     })
 }
 
@@ -217,7 +217,7 @@ mod tests {
         width: f64,
         count: usize,
         late: impl Fn(usize) -> f64,
-    ) -> Vec<Stretch> {
+    ) -> Vec<ArrivalStretch> {
         let knee = held / (peak - base).max(1e-9);
         let upto = |t: f64| if t < knee { peak * t } else { held + base * t };
         let mut carried = 0.0;
@@ -226,7 +226,7 @@ mod tests {
                 let from = i as f64 * width;
                 let came = upto(from + width) - upto(from) + carried;
                 carried = came * late(i);
-                Stretch { from, seconds: width, amount: came - carried }
+                ArrivalStretch { from, seconds: width, amount: came - carried }
             })
             .collect()
     }
@@ -239,11 +239,11 @@ mod tests {
     }
 
     /// A second at a constant rate after `start`, with independent noise.
-    fn fluctuating(rate: f64, noise: f64, seed: u64, start: f64) -> Vec<Stretch> {
+    fn fluctuating(rate: f64, noise: f64, seed: u64, start: f64) -> Vec<ArrivalStretch> {
         let stretch = |i: usize| {
             let grown = (i as f64 / 100.0 / start.max(1e-3)).min(1.0);
             let amount = rate * grown * (1.0 + noise * (2.0 * chance(seed, i) - 1.0));
-            Stretch { from: i as f64 * 0.01, seconds: 0.01, amount }
+            ArrivalStretch { from: i as f64 * 0.01, seconds: 0.01, amount }
         };
         (0..100).map(stretch).collect()
     }
@@ -287,8 +287,8 @@ mod tests {
         fn anything_is_looked_at_without_harm(
             course in prop::collection::vec((0.0f64..1e6, 0.0f64..1e3, 0.0f64..1e12), 0..200), base in 0.0f64..1e12,
         ) {
-            let mut course: Vec<Stretch> =
-                course.into_iter().map(|(from, seconds, amount)| Stretch { from, seconds, amount }).collect();
+            let mut course: Vec<ArrivalStretch> =
+                course.into_iter().map(|(from, seconds, amount)| ArrivalStretch { from, seconds, amount }).collect();
             course.sort_by(|a, b| a.from.total_cmp(&b.from));
             bucket(&course);
             sustained(&course, base);
@@ -302,7 +302,9 @@ mod tests {
         for transfer in 0..10 {
             let held = if transfer == 0 { 60.0 } else { 10.0 };
             let one = through(1000.0, 100.0, held, 0.005, 40, |_| 0.0);
-            course.extend(one.into_iter().map(|s| Stretch { from: s.from + 0.3 * f64::from(transfer), ..s }));
+            course.extend(
+                one.into_iter().map(|s| ArrivalStretch { from: s.from + 0.3 * f64::from(transfer), ..s }),
+            );
         }
         let found = bucket(&course);
         assert!(found.is_none_or(|found| (found.base / 100.0 - 1.0).abs() < 0.15), "{found:?}");

@@ -40,7 +40,7 @@ const IMPOSSIBLE: f64 = 1e-6;
 
 /// A point of a series.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Timed {
+pub struct TimedPoint {
     /// Time in seconds.
     pub t: f64,
     /// Value in any unit.
@@ -64,8 +64,8 @@ pub struct Segment {
 
 /// Splits a chronological series into segments: one if nothing changes, none without points. Values
 /// that are not finite are ignored. `seed` determines the permutations.
-pub fn segments(series: &[Timed], seed: Seed) -> Vec<Segment> {
-    segments_at(series, seed, Level::of(LEVEL), &[])
+pub fn segments(series: &[TimedPoint], seed: Seed) -> Vec<Segment> {
+    segments_at(series, seed, StepLevel::of(LEVEL), &[])
 }
 
 /// Splits many series, controlling the false discovery rate: at most a share `false_share` of the
@@ -75,20 +75,25 @@ pub fn segments(series: &[Timed], seed: Seed) -> Vec<Segment> {
 ///
 /// A step at the time of one of `events`, known external changes, is accepted without permutations
 /// if it exceeds the noise around it.
-pub fn segments_of_many(all: &[(&[Timed], Seed)], false_share: f64, events: &[f64]) -> Vec<Vec<Segment>> {
+pub fn segments_of_many(
+    all: &[(&[TimedPoint], Seed)],
+    false_share: f64,
+    events: &[f64],
+) -> Vec<Vec<Segment>> {
     let tested = all.iter().filter(|(series, _)| series.len() >= 2 * MIN_SEGMENT).count();
     let each = false_share / tested.max(1) as f64;
     let finest = each.min(LEVEL);
-    let chance = |(series, seed): &(&[Timed], Seed)| {
+    let chance = |(series, seed): &(&[TimedPoint], Seed)| {
         let values = scaled(&Condensed::of(series).values);
-        observed(&values, &mut seed.generator(), Level::of(finest).telling()).map_or(1.0, |step| step.chance)
+        observed(&values, &mut seed.generator(), StepLevel::of(finest).telling())
+            .map_or(1.0, |step| step.chance)
     };
     let chances: Vec<f64> = all.iter().map(chance).collect();
     let level = discovered(&chances, each).min(LEVEL);
-    let judged = |((series, seed), chance): (&(&[Timed], Seed), &f64)| match *chance <= level {
-        true => segments_at(series, *seed, Level::of(level), events),
+    let judged = |((series, seed), chance): (&(&[TimedPoint], Seed), &f64)| match *chance <= level {
+        true => segments_at(series, *seed, StepLevel::of(level), events),
         // Only the events remain.
-        false => segments_at(series, *seed, Level::NONE, events),
+        false => segments_at(series, *seed, StepLevel::NONE, events),
     };
     all.iter().zip(&chances).map(judged).collect()
 }
@@ -113,7 +118,7 @@ struct Condensed {
 }
 
 impl Condensed {
-    fn of(series: &[Timed]) -> Self {
+    fn of(series: &[TimedPoint]) -> Self {
         let finite: Vec<usize> = (0..series.len()).filter(|&i| series[i].value.is_finite()).collect();
         let each = finite.len().div_ceil(MAX_POINTS).max(1);
         let level = |chunk: &[usize]| median(chunk.iter().map(|&i| series[i].value).collect()).unwrap_or(0.0);
@@ -124,7 +129,7 @@ impl Condensed {
     }
 }
 
-fn segments_at(series: &[Timed], seed: Seed, level: Level, events: &[f64]) -> Vec<Segment> {
+fn segments_at(series: &[TimedPoint], seed: Seed, level: StepLevel, events: &[f64]) -> Vec<Segment> {
     let condensed = Condensed::of(series);
     let known = events.iter().map(|event| {
         condensed.places.partition_point(|place| series.get(*place).is_some_and(|point| point.t < *event))
@@ -137,7 +142,7 @@ fn segments_at(series: &[Timed], seed: Seed, level: Level, events: &[f64]) -> Ve
     bounds.windows(2).filter_map(|pair| segment(series, pair[0]..pair[1])).collect()
 }
 
-fn segment(series: &[Timed], points: Range<usize>) -> Option<Segment> {
+fn segment(series: &[TimedPoint], points: Range<usize>) -> Option<Segment> {
     let within = series.get(points.clone())?;
     let mut sorted: Vec<f64> = within.iter().map(|p| p.value).filter(|v| v.is_finite()).collect();
     sorted.sort_by(f64::total_cmp);
@@ -147,7 +152,12 @@ fn segment(series: &[Timed], points: Range<usize>) -> Option<Segment> {
 }
 
 /// Indices at which a new level starts, ascending, found or in `known`. `values` are finite.
-fn change_points(values: &[f64], seed: Seed, level: Level, known: impl Iterator<Item = usize>) -> Vec<usize> {
+fn change_points(
+    values: &[f64],
+    seed: Seed,
+    level: StepLevel,
+    known: impl Iterator<Item = usize>,
+) -> Vec<usize> {
     let scaled = scaled(values);
     let mut generator = seed.generator();
     let mut found: Vec<usize> = Vec::new();
@@ -181,13 +191,13 @@ fn scaled(values: &[f64]) -> Vec<f64> {
 }
 
 #[derive(Clone, Copy)]
-struct Level {
+struct StepLevel {
     permutations: usize,
     /// Maximum number of permutations with a step as large.
     allowed: usize,
 }
 
-impl Level {
+impl StepLevel {
     const NONE: Self = Self { permutations: 0, allowed: 0 };
 
     /// With n permutations and one allowed, a share (1 + 1) ÷ (n + 1) of noise passes.
@@ -209,12 +219,12 @@ struct Observed {
     chance: f64,
 }
 
-fn step(values: &[f64], generator: &mut impl Rng, level: Level) -> Option<usize> {
+fn step(values: &[f64], generator: &mut impl Rng, level: StepLevel) -> Option<usize> {
     observed(values, generator, level).map(|step| step.at)
 }
 
 /// The largest step, if it is significant at `level`.
-fn observed(values: &[f64], generator: &mut impl Rng, level: Level) -> Option<Observed> {
+fn observed(values: &[f64], generator: &mut impl Rng, level: StepLevel) -> Option<Observed> {
     if values.len() < 2 * MIN_SEGMENT {
         return None;
     }

@@ -74,12 +74,12 @@ pub enum Decision {
     /// Take another sample.
     Continue,
     /// End sampling.
-    Stop(Outcome),
+    Stop(SamplingOutcome),
 }
 
 /// Result of sampling.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Outcome {
+pub enum SamplingOutcome {
     /// The fixed number was taken, without a precision target.
     Fixed,
     /// The target precision was reached.
@@ -102,14 +102,14 @@ pub enum Outcome {
     },
 }
 
-impl Outcome {
+impl SamplingOutcome {
     /// Returns the reason why sampling ended.
     pub fn ended_by(&self) -> EndedBy {
         match *self {
-            Outcome::Fixed => EndedBy::Samples,
-            Outcome::Converged => EndedBy::Precision,
-            Outcome::Steady => EndedBy::Steady,
-            Outcome::NotConverged { by, .. } | Outcome::NotSteady { by, .. } => by,
+            SamplingOutcome::Fixed => EndedBy::Samples,
+            SamplingOutcome::Converged => EndedBy::Precision,
+            SamplingOutcome::Steady => EndedBy::Steady,
+            SamplingOutcome::NotConverged { by, .. } | SamplingOutcome::NotSteady { by, .. } => by,
         }
     }
 }
@@ -119,7 +119,7 @@ impl StopRule {
     /// wall time since the first one started.
     pub fn decide(&self, samples: &Samples, seed: Seed, used: Duration) -> Decision {
         match *self {
-            StopRule::Exactly(n) if samples.count() >= n.get() => Decision::Stop(Outcome::Fixed),
+            StopRule::Exactly(n) if samples.count() >= n.get() => Decision::Stop(SamplingOutcome::Fixed),
             StopRule::Exactly(_) => Decision::Continue,
             StopRule::Converge { precision, budget } => {
                 converge(samples, seed, precision, spent(used, budget.time), budget.whose)
@@ -127,7 +127,7 @@ impl StopRule {
             StopRule::Steady { most, budget } => {
                 let reached = Steadiness::of_last(samples.points());
                 if reached.is_some_and(|reached| reached.is_steady()) {
-                    return Decision::Stop(Outcome::Steady);
+                    return Decision::Stop(SamplingOutcome::Steady);
                 }
                 let (most, cap) = match most {
                     Some(most) => (most.get(), EndedBy::Samples),
@@ -135,40 +135,40 @@ impl StopRule {
                 };
                 let by = (samples.count() >= most).then_some(cap);
                 let by = by.or_else(|| (used >= budget.time).then_some(budget.whose));
-                by.map_or(Decision::Continue, |by| Decision::Stop(Outcome::NotSteady { reached, by }))
+                by.map_or(Decision::Continue, |by| Decision::Stop(SamplingOutcome::NotSteady { reached, by }))
             }
         }
     }
 }
 
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
-enum Spent {
+enum SpentTime {
     Within,
     Once,
     Twice,
 }
 
-fn spent(used: Duration, budget: Duration) -> Spent {
+fn spent(used: Duration, budget: Duration) -> SpentTime {
     match used {
-        used if used >= budget.saturating_mul(2) => Spent::Twice,
-        used if used >= budget => Spent::Once,
-        _ => Spent::Within,
+        used if used >= budget.saturating_mul(2) => SpentTime::Twice,
+        used if used >= budget => SpentTime::Once,
+        _ => SpentTime::Within,
     }
 }
 
-fn converge(samples: &Samples, seed: Seed, precision: f64, spent: Spent, whose: EndedBy) -> Decision {
+fn converge(samples: &Samples, seed: Seed, precision: f64, spent: SpentTime, whose: EndedBy) -> Decision {
     let enough = samples.count() >= MIN_SAMPLES;
-    if !enough && spent < Spent::Twice {
+    if !enough && spent < SpentTime::Twice {
         return Decision::Continue;
     }
     let half_width = Summary::new(samples, seed).relative_half_width();
     if enough && half_width.is_some_and(|width| width <= precision) {
-        Decision::Stop(Outcome::Converged)
+        Decision::Stop(SamplingOutcome::Converged)
     } else if samples.count() >= MAX_SAMPLES {
         // Regardless of the budget, because more of it would not help.
-        Decision::Stop(Outcome::NotConverged { half_width, by: EndedBy::SampleCap })
-    } else if spent >= Spent::Once {
-        Decision::Stop(Outcome::NotConverged { half_width, by: whose })
+        Decision::Stop(SamplingOutcome::NotConverged { half_width, by: EndedBy::SampleCap })
+    } else if spent >= SpentTime::Once {
+        Decision::Stop(SamplingOutcome::NotConverged { half_width, by: whose })
     } else {
         Decision::Continue
     }
@@ -195,22 +195,22 @@ mod tests {
         };
         let falling: Vec<f64> = (0..25).map(|i| 1000.0 * 0.8_f64.powi(i)).collect();
         assert_eq!(decide(&[100.0; 4], None), Decision::Continue);
-        assert_eq!(decide(&[100.0; 5], None), Decision::Stop(Outcome::Steady));
+        assert_eq!(decide(&[100.0; 5], None), Decision::Stop(SamplingOutcome::Steady));
         assert_eq!(decide(&falling[..24], None), Decision::Continue);
         assert!(matches!(
             decide(&falling, None),
-            Decision::Stop(Outcome::NotSteady { reached: Some(_), by: EndedBy::RoundCap })
+            Decision::Stop(SamplingOutcome::NotSteady { reached: Some(_), by: EndedBy::RoundCap })
         ));
         assert!(matches!(
             decide(&falling[..3], Some(3)),
-            Decision::Stop(Outcome::NotSteady { reached: None, by: EndedBy::Samples })
+            Decision::Stop(SamplingOutcome::NotSteady { reached: None, by: EndedBy::Samples })
         ));
         let rule = StopRule::Steady { most: None, budget: BOUND };
         let samples = Samples::new(falling[..6].to_vec()).unwrap();
         let late = rule.decide(&samples, Seed::new(1, "case", "rate"), BUDGET);
-        assert!(matches!(late, Decision::Stop(Outcome::NotSteady { by: EndedBy::Budget, .. })));
+        assert!(matches!(late, Decision::Stop(SamplingOutcome::NotSteady { by: EndedBy::Budget, .. })));
         let settled = [&falling[..10], &[100.0; 5]].concat();
-        assert_eq!(decide(&settled, None), Decision::Stop(Outcome::Steady));
+        assert_eq!(decide(&settled, None), Decision::Stop(SamplingOutcome::Steady));
     }
 
     fn noisy(n: usize) -> Samples {
@@ -228,20 +228,20 @@ mod tests {
             if n > 1 {
                 assert_eq!(decide(rule, &noisy(n - 1), BUDGET * 100), Decision::Continue);
             }
-            assert_eq!(decide(rule, &noisy(n), Duration::ZERO), Decision::Stop(Outcome::Fixed));
+            assert_eq!(decide(rule, &noisy(n), Duration::ZERO), Decision::Stop(SamplingOutcome::Fixed));
         }
     }
 
     #[test]
     fn steady_samples_stop_at_the_least_number() {
         assert_eq!(decide(RULE, &steady(5), BUDGET / 2), Decision::Continue);
-        assert_eq!(decide(RULE, &steady(6), BUDGET / 2), Decision::Stop(Outcome::Converged));
+        assert_eq!(decide(RULE, &steady(6), BUDGET / 2), Decision::Stop(SamplingOutcome::Converged));
     }
 
     #[test]
     fn noisy_samples_go_on_to_the_greatest_number() {
         assert_eq!(decide(RULE, &noisy(29), Duration::ZERO), Decision::Continue);
-        let Decision::Stop(Outcome::NotConverged { half_width: Some(width), by: EndedBy::SampleCap }) =
+        let Decision::Stop(SamplingOutcome::NotConverged { half_width: Some(width), by: EndedBy::SampleCap }) =
             decide(RULE, &noisy(30), BUDGET)
         else {
             panic!("30 noisy samples must end without convergence");
@@ -252,15 +252,21 @@ mod tests {
     #[test]
     fn a_used_budget_ends_it_at_six_and_twice_the_budget_at_once() {
         assert_eq!(decide(RULE, &noisy(5), BUDGET), Decision::Continue);
-        assert!(matches!(decide(RULE, &noisy(6), BUDGET), Decision::Stop(Outcome::NotConverged { .. })));
+        assert!(matches!(
+            decide(RULE, &noisy(6), BUDGET),
+            Decision::Stop(SamplingOutcome::NotConverged { .. })
+        ));
         let alone = decide(RULE, &steady(1), BUDGET * 2);
-        assert_eq!(alone, Decision::Stop(Outcome::NotConverged { half_width: None, by: EndedBy::Budget }));
-        assert_eq!(decide(RULE, &steady(6), BUDGET * 2), Decision::Stop(Outcome::Converged));
+        assert_eq!(
+            alone,
+            Decision::Stop(SamplingOutcome::NotConverged { half_width: None, by: EndedBy::Budget })
+        );
+        assert_eq!(decide(RULE, &steady(6), BUDGET * 2), Decision::Stop(SamplingOutcome::Converged));
     }
 
     #[test]
     fn all_zero_samples_converge() {
         let zeros = Samples::new(vec![0.0; 6]).unwrap();
-        assert_eq!(decide(RULE, &zeros, Duration::ZERO), Decision::Stop(Outcome::Converged));
+        assert_eq!(decide(RULE, &zeros, Duration::ZERO), Decision::Stop(SamplingOutcome::Converged));
     }
 }

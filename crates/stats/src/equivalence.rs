@@ -13,7 +13,7 @@ pub const MIN_PAIRS: usize = 3;
 /// Result of comparing pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Verdict {
+pub enum EquivalenceVerdict {
     /// The 90 % interval of the ratio is within the margin.
     Equivalent,
     /// The 95 % interval is above 1.
@@ -50,17 +50,19 @@ impl Ratio {
     }
 
     /// Returns the verdict for a margin: with 0.03 a ratio between 1 ÷ 1.03 and 1.03 is equivalent.
-    pub fn verdict(&self, margin: f64) -> Verdict {
-        let (Some([low, high]), Some(tost)) = (self.ci95, self.tost) else { return Verdict::Inconclusive };
+    pub fn verdict(&self, margin: f64) -> EquivalenceVerdict {
+        let (Some([low, high]), Some(tost)) = (self.ci95, self.tost) else {
+            return EquivalenceVerdict::Inconclusive;
+        };
         let edge = 1.0 + margin.max(0.0);
         if tost[0] > 1.0 / edge && tost[1] < edge {
-            Verdict::Equivalent
+            EquivalenceVerdict::Equivalent
         } else if low > 1.0 {
-            Verdict::Higher
+            EquivalenceVerdict::Higher
         } else if high < 1.0 {
-            Verdict::Lower
+            EquivalenceVerdict::Lower
         } else {
-            Verdict::Inconclusive
+            EquivalenceVerdict::Inconclusive
         }
     }
 }
@@ -91,11 +93,11 @@ mod tests {
     #[test]
     fn close_pairs_are_equivalent_and_far_ones_are_not() {
         let verdict = |ratios: &[f64]| Ratio::of(&pairs(ratios)).unwrap().verdict(0.03);
-        assert_eq!(verdict(&[1.0, 1.01, 0.995, 1.002, 1.0]), Verdict::Equivalent);
-        assert_eq!(verdict(&[1.2, 1.21, 1.19, 1.2, 1.22]), Verdict::Higher);
-        assert_eq!(verdict(&[0.5, 0.51, 0.49, 0.5, 0.5]), Verdict::Lower);
-        assert_eq!(verdict(&[0.9, 1.2, 0.8, 1.1, 1.0]), Verdict::Inconclusive);
-        assert_eq!(verdict(&[1.0, 1.0]), Verdict::Inconclusive, "two pairs decide nothing");
+        assert_eq!(verdict(&[1.0, 1.01, 0.995, 1.002, 1.0]), EquivalenceVerdict::Equivalent);
+        assert_eq!(verdict(&[1.2, 1.21, 1.19, 1.2, 1.22]), EquivalenceVerdict::Higher);
+        assert_eq!(verdict(&[0.5, 0.51, 0.49, 0.5, 0.5]), EquivalenceVerdict::Lower);
+        assert_eq!(verdict(&[0.9, 1.2, 0.8, 1.1, 1.0]), EquivalenceVerdict::Inconclusive);
+        assert_eq!(verdict(&[1.0, 1.0]), EquivalenceVerdict::Inconclusive, "two pairs decide nothing");
     }
 
     #[test]
@@ -122,8 +124,8 @@ mod tests {
         ) {
             let swapped: Vec<_> = pairs.iter().map(|(a, b)| (*b, *a)).collect();
             let mirrored = match Ratio::of(&swapped).unwrap().verdict(margin) {
-                Verdict::Higher => Verdict::Lower,
-                Verdict::Lower => Verdict::Higher,
+                EquivalenceVerdict::Higher => EquivalenceVerdict::Lower,
+                EquivalenceVerdict::Lower => EquivalenceVerdict::Higher,
                 same => same,
             };
             prop_assert_eq!(Ratio::of(&pairs).unwrap().verdict(margin), mirrored);

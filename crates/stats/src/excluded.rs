@@ -13,7 +13,7 @@ pub const ALL_BUT_EXCLUDED: f64 = 0.9;
 
 /// Effect of the excluded share of time on a result.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Excluded {
+pub enum ExcludedShare {
     /// No effect.
     Little,
     /// The result is not converged; the share.
@@ -22,8 +22,8 @@ pub enum Excluded {
     AllBut(f64),
 }
 
-impl Excluded {
-    /// Classifies a share from 0 to 1; `None` counts as [`Excluded::Little`].
+impl ExcludedShare {
+    /// Classifies a share from 0 to 1; `None` counts as [`ExcludedShare::Little`].
     pub fn of(share: Option<f64>) -> Self {
         match share {
             Some(share) if share > ALL_BUT_EXCLUDED => Self::AllBut(share),
@@ -39,12 +39,12 @@ mod tests {
 
     #[test]
     fn both_bounds_are_still_within() {
-        let of = |share| Excluded::of(Some(share));
+        let of = |share| ExcludedShare::of(Some(share));
         assert_eq!(
-            (of(0.0), of(0.5), Excluded::of(None)),
-            (Excluded::Little, Excluded::Little, Excluded::Little)
+            (of(0.0), of(0.5), ExcludedShare::of(None)),
+            (ExcludedShare::Little, ExcludedShare::Little, ExcludedShare::Little)
         );
-        assert_eq!((of(0.51), of(0.9)), (Excluded::Mostly(0.51), Excluded::Mostly(0.9)));
-        assert_eq!((of(0.901), of(1.0)), (Excluded::AllBut(0.901), Excluded::AllBut(1.0)));
+        assert_eq!((of(0.51), of(0.9)), (ExcludedShare::Mostly(0.51), ExcludedShare::Mostly(0.9)));
+        assert_eq!((of(0.901), of(1.0)), (ExcludedShare::AllBut(0.901), ExcludedShare::AllBut(1.0)));
     }
 }

@@ -2,7 +2,7 @@
 
 /// Rate with a number of threads.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Rate {
+pub struct ThreadRate {
     /// Number of threads.
     pub threads: u32,
     /// Total amount per second, in any unit.
@@ -11,7 +11,7 @@ pub struct Rate {
 
 /// Speed-up of one rate over that with the fewest threads.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Scaling {
+pub struct ScalingStep {
     /// Number of threads.
     pub threads: u32,
     /// Number of threads of the base: the fewest measured.
@@ -24,18 +24,18 @@ pub struct Scaling {
 
 /// Compares each rate with that of the fewest threads, ascending by threads, the base first.
 /// Ignores repeated thread counts and invalid rates; empty with fewer than two thread counts.
-pub fn scaling(rates: &[Rate]) -> Vec<Scaling> {
-    let usable = |r: &&Rate| r.threads > 0 && r.rate.is_finite() && r.rate > 0.0;
-    let mut rates: Vec<Rate> = rates.iter().filter(usable).copied().collect();
+pub fn scaling(rates: &[ThreadRate]) -> Vec<ScalingStep> {
+    let usable = |r: &&ThreadRate| r.threads > 0 && r.rate.is_finite() && r.rate > 0.0;
+    let mut rates: Vec<ThreadRate> = rates.iter().filter(usable).copied().collect();
     rates.sort_by_key(|r| r.threads);
     rates.dedup_by_key(|r| r.threads);
     let &[base, _, ..] = rates.as_slice() else {
         return Vec::new();
     };
-    let compare = |r: &Rate| {
+    let compare = |r: &ThreadRate| {
         let speed_up = r.rate / base.rate;
         let efficiency = speed_up * f64::from(base.threads) / f64::from(r.threads);
-        Scaling { threads: r.threads, base_threads: base.threads, speed_up, efficiency }
+        ScalingStep { threads: r.threads, base_threads: base.threads, speed_up, efficiency }
     };
     // A quotient of extreme rates may overflow.
     rates.iter().map(compare).filter(|s| s.speed_up.is_finite() && s.efficiency.is_finite()).collect()
@@ -46,8 +46,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn rate(threads: u32, rate: f64) -> Rate {
-        Rate { threads, rate }
+    fn rate(threads: u32, rate: f64) -> ThreadRate {
+        ThreadRate { threads, rate }
     }
 
     #[test]
@@ -75,7 +75,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_rates_give_a_number_that_is_none(points in prop::collection::vec((any::<u32>(), any::<f64>()), 0..8)) {
-            let rates: Vec<Rate> = points.iter().map(|&(t, r)| rate(t, r)).collect();
+            let rates: Vec<ThreadRate> = points.iter().map(|&(t, r)| rate(t, r)).collect();
             for s in scaling(&rates) {
                 prop_assert!(s.speed_up.is_finite() && s.efficiency.is_finite() && s.threads >= s.base_threads);
             }

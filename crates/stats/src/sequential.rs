@@ -4,7 +4,7 @@
 
 /// Result of the measurements so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Decided {
+pub enum SequentialDecision {
     /// No regression.
     Usual,
     /// Regression.
@@ -72,15 +72,15 @@ impl Sequential {
     }
 
     /// Returns the result of `low` low measurements of `all`, `stated` with a reported cause.
-    pub fn decided(&self, low: usize, stated: usize, all: usize) -> Decided {
+    pub fn decided(&self, low: usize, stated: usize, all: usize) -> SequentialDecision {
         let stated = stated.min(low);
         let ratio = (low - stated) as f64 * self.low
             + stated as f64 * self.stated
             + all.saturating_sub(low) as f64 * self.usual;
         match ratio {
-            _ if ratio >= self.upper => Decided::Low,
-            _ if ratio <= self.lower => Decided::Usual,
-            _ => Decided::Open,
+            _ if ratio >= self.upper => SequentialDecision::Low,
+            _ if ratio <= self.lower => SequentialDecision::Usual,
+            _ => SequentialDecision::Open,
         }
     }
 
@@ -105,8 +105,8 @@ mod tests {
                 low += usize::from(generator.random_range(0.0..1.0) < probability);
                 all += 1;
                 match test.decided(low, 0, all) {
-                    Decided::Open => {}
-                    other => break other == Decided::Low,
+                    SequentialDecision::Open => {}
+                    other => break other == SequentialDecision::Low,
                 }
             }
         };
@@ -127,11 +127,11 @@ mod tests {
     #[test]
     fn one_that_is_not_low_is_enough_where_a_loss_shows_nearly_always() {
         let test = Sequential::new(5e-6, 0.05, 0.5, 0.98).unwrap();
-        assert_eq!(test.decided(0, 0, 1), Decided::Usual);
-        assert_eq!(test.decided(test.fewest(), 0, test.fewest()), Decided::Low);
-        assert_eq!(test.decided(test.fewest() - 1, 0, test.fewest() - 1), Decided::Open);
-        assert_eq!(test.decided(3, 3, 3), Decided::Low);
-        assert_eq!(test.decided(2, 2, 2), Decided::Open);
+        assert_eq!(test.decided(0, 0, 1), SequentialDecision::Usual);
+        assert_eq!(test.decided(test.fewest(), 0, test.fewest()), SequentialDecision::Low);
+        assert_eq!(test.decided(test.fewest() - 1, 0, test.fewest() - 1), SequentialDecision::Open);
+        assert_eq!(test.decided(3, 3, 3), SequentialDecision::Low);
+        assert_eq!(test.decided(2, 2, 2), SequentialDecision::Open);
         assert_eq!(test.fewest(), 19);
         assert_eq!(Sequential::new(1e-4, 0.05, 0.9, 0.5), None);
     }
@@ -152,7 +152,7 @@ mod tests {
         assert_eq!(fewest(of_outlier(1.0, 0, allowed)), 6);
         // The first retest that is no outlier refutes it.
         for by_chance in [allowed, 2.0, 100.0] {
-            assert_eq!(of_outlier(by_chance, 200, allowed).decided(0, 0, 1), Decided::Usual);
+            assert_eq!(of_outlier(by_chance, 200, allowed).decided(0, 0, 1), SequentialDecision::Usual);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Linear trend, robust against 29 % outliers: the median slope of all pairs (Theil 1950; Sen,
 //! "Estimates of the regression coefficient based on Kendall's tau", J. Am. Stat. Assoc. 63, 1968).
 
-use super::changepoint::Timed;
+use super::changepoint::TimedPoint;
 use super::samples::median;
 
 const MIN_TREND_POINTS: usize = 5;
@@ -19,7 +19,7 @@ pub struct Trend {
 
 impl Trend {
     /// Fits points at different times; `None` with fewer than five.
-    pub fn of(points: &[Timed]) -> Option<Self> {
+    pub fn of(points: &[TimedPoint]) -> Option<Self> {
         let count = points.len();
         let (first, last) = (points.first()?, points.last()?);
         let seconds = last.t - first.t;
@@ -44,7 +44,7 @@ mod tests {
     proptest! {
         #[test]
         fn outliers_do_not_turn_the_line(slope in -5.0f64..5.0, far in 1.0f64..1e3, count in 20usize..64) {
-            let point = |i: usize| Timed { t: i as f64 * 0.01, value: slope * i as f64 * 0.01 + if i % 5 == 2 { far } else { 0.0 } };
+            let point = |i: usize| TimedPoint { t: i as f64 * 0.01, value: slope * i as f64 * 0.01 + if i % 5 == 2 { far } else { 0.0 } };
             let found = Trend::of(&(0..count).map(point).collect::<Vec<_>>()).unwrap();
             prop_assert!((found.slope - slope).abs() < 1e-6 + 1e-9 * far, "{found:?}");
         }
@@ -52,10 +52,10 @@ mod tests {
 
     #[test]
     fn few_points_have_none_and_noise_has_its_error() {
-        let at = |t: f64, value: f64| Timed { t, value };
+        let at = |t: f64, value: f64| TimedPoint { t, value };
         assert_eq!(Trend::of(&[at(0.0, 1.0), at(1.0, 2.0)]), None);
         assert_eq!(Trend::of(&[at(1.0, 1.0); 9]), None, "no time passes");
-        let noisy: Vec<Timed> = (0..50).map(|i| at(f64::from(i) * 0.02, f64::from(i * 7 % 5))).collect();
+        let noisy: Vec<TimedPoint> = (0..50).map(|i| at(f64::from(i) * 0.02, f64::from(i * 7 % 5))).collect();
         let found = Trend::of(&noisy).unwrap();
         assert!(found.slope.abs() < 3.0 * found.error && found.error > 0.1, "{found:?}");
     }

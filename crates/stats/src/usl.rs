@@ -21,7 +21,7 @@ const DEPENDENT: f64 = 1e-9;
 
 /// Samples of a rate with a number of threads.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Load {
+pub struct LoadPoint {
     /// Number of threads.
     pub threads: u32,
     /// Total amount per second, in any unit.
@@ -54,18 +54,19 @@ pub struct Usl {
 impl Usl {
     /// Fits the law to the median rates. `None` with fewer than four thread counts with a positive
     /// median. `seed` determines the bootstrap.
-    pub fn fit(loads: &[Load], seed: Seed) -> Option<Self> {
-        let mut loads: Vec<&Load> =
+    pub fn fit(loads: &[LoadPoint], seed: Seed) -> Option<Self> {
+        let mut loads: Vec<&LoadPoint> =
             loads.iter().filter(|l| l.threads > 0 && l.rates.median() > 0.0).collect();
         loads.sort_by_key(|l| l.threads);
         loads.dedup_by_key(|l| l.threads);
         if loads.len() < LEAST_POINTS {
             return None;
         }
-        let medians: Vec<Point> = loads.iter().map(|l| Point::new(l.threads, l.rates.median())).collect();
-        let law = Law::fit(&medians)?;
+        let medians: Vec<RatePoint> =
+            loads.iter().map(|l| RatePoint::new(l.threads, l.rates.median())).collect();
+        let law = LawCoefficients::fit(&medians)?;
         let resampled = resampled(&loads, seed);
-        let coefficient = |read: fn(&Law) -> f64| Coefficient {
+        let coefficient = |read: fn(&LawCoefficients) -> f64| Coefficient {
             value: read(&law),
             ci95: interval(resampled.iter().map(read).collect()),
         };
@@ -91,26 +92,26 @@ impl Usl {
     }
 }
 
-struct Point {
+struct RatePoint {
     threads: f64,
     rate: f64,
 }
 
-impl Point {
+impl RatePoint {
     fn new(threads: u32, rate: f64) -> Self {
         Self { threads: f64::from(threads), rate }
     }
 }
 
-struct Law {
+struct LawCoefficients {
     lambda: f64,
     sigma: f64,
     kappa: f64,
 }
 
-impl Law {
+impl LawCoefficients {
     /// Coefficients with the least squares of relative errors of N ÷ C.
-    fn fit(points: &[Point]) -> Option<Self> {
+    fn fit(points: &[RatePoint]) -> Option<Self> {
         let per_thread: Vec<f64> = points.iter().map(|p| p.rate / p.threads).collect();
         let largest = per_thread.iter().copied().fold(0.0, f64::max);
         let column = |term: fn(f64) -> f64| {
@@ -195,17 +196,17 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
 }
 
 /// The law fitted to medians of resamples; empty if a point has too few samples.
-fn resampled(loads: &[&Load], seed: Seed) -> Vec<Law> {
+fn resampled(loads: &[&LoadPoint], seed: Seed) -> Vec<LawCoefficients> {
     if loads.iter().any(|l| l.rates.count() < LEAST_SAMPLES) {
         return Vec::new();
     }
     let mut generator = seed.generator();
     let mut drawn = || {
-        let medians: Vec<Point> = loads
+        let medians: Vec<RatePoint> = loads
             .iter()
-            .map(|load| Point::new(load.threads, resampled_median(load.rates.points(), &mut generator)))
+            .map(|load| RatePoint::new(load.threads, resampled_median(load.rates.points(), &mut generator)))
             .collect();
-        Law::fit(&medians)
+        LawCoefficients::fit(&medians)
     };
     (0..RESAMPLES).filter_map(|_| drawn()).collect()
 }
@@ -236,11 +237,11 @@ mod tests {
     }
 
     /// Loads at these thread counts that follow the law, with errors up to `noise`.
-    fn loads(n: u64, threads: &[u32], law: &Law, noise: f64) -> Vec<Load> {
+    fn loads(n: u64, threads: &[u32], law: &LawCoefficients, noise: f64) -> Vec<LoadPoint> {
         let mut generator = Seed::new(n, "noise", "value").generator();
         let mut off = || 1.0 + noise * (f64::from(generator.next_u32()) / 2_147_483_648.0 - 1.0);
         let mut rates = |n| (0..15).map(|_| law.rate(f64::from(n)) * off()).collect::<Vec<f64>>();
-        threads.iter().map(|&n| Load { threads: n, rates: Samples::new(rates(n)).unwrap() }).collect()
+        threads.iter().map(|&n| LoadPoint { threads: n, rates: Samples::new(rates(n)).unwrap() }).collect()
     }
 
     fn near(a: f64, b: f64, tolerance: f64) -> bool {
@@ -249,7 +250,7 @@ mod tests {
 
     #[test]
     fn the_law_is_found_again_where_it_holds() {
-        let law = Law { lambda: 58e9, sigma: 0.03, kappa: 0.0007 };
+        let law = LawCoefficients { lambda: 58e9, sigma: 0.03, kappa: 0.0007 };
         let found = Usl::fit(&loads(9, &[1, 2, 4, 8, 16, 32], &law, 0.0), seed()).unwrap();
         assert!(near(found.lambda.value / law.lambda, 1.0, 1e-9), "{found:?}");
         assert!(near(found.sigma.value, law.sigma, 1e-9) && near(found.kappa.value, law.kappa, 1e-9));
@@ -266,9 +267,9 @@ mod tests {
         // package usl, versions 1 and 3) deviate at small loads, unlike relative errors.
         let measured =
             [(1, 64.9), (18, 995.9), (36, 1652.4), (72, 1853.2), (108, 1828.9), (144, 1775.0), (216, 1702.2)];
-        let quadratic = Law { lambda: 64.9, sigma: 0.01705, kappa: 7.892e-5 };
-        let absolute = Law { lambda: 89.995, sigma: 0.02773, kappa: 1.044e-4 };
-        let load = |&(threads, rate)| Load { threads, rates: Samples::new(vec![rate]).unwrap() };
+        let quadratic = LawCoefficients { lambda: 64.9, sigma: 0.01705, kappa: 7.892e-5 };
+        let absolute = LawCoefficients { lambda: 89.995, sigma: 0.02773, kappa: 1.044e-4 };
+        let load = |&(threads, rate)| LoadPoint { threads, rates: Samples::new(vec![rate]).unwrap() };
         let found = Usl::fit(&measured.iter().map(load).collect::<Vec<_>>(), seed()).unwrap();
         for published in [quadratic, absolute] {
             let misses = measured.iter().map(|(n, rate)| (published.rate(f64::from(*n)) / rate - 1.0).abs());
@@ -282,7 +283,7 @@ mod tests {
 
     #[test]
     fn intervals_hold_the_truth_about_95_times_in_100_and_narrow_with_the_noise() {
-        let law = Law { lambda: 10.0, sigma: 0.1, kappa: 0.002 };
+        let law = LawCoefficients { lambda: 10.0, sigma: 0.1, kappa: 0.002 };
         let fitted = |n: u64, noise: f64| {
             let loads = loads(n, &[1, 2, 4, 8, 16], &law, noise);
             let sigma = Usl::fit(&loads, seed()).unwrap().sigma;
@@ -301,9 +302,9 @@ mod tests {
 
     #[test]
     fn perfect_and_superlinear_scaling_cost_nothing() {
-        let rows = |power: f64| -> Vec<Load> {
+        let rows = |power: f64| -> Vec<LoadPoint> {
             let rate = |n: u32| Samples::new(vec![f64::from(n).powf(power); 6]).unwrap();
-            [1, 2, 4, 8].map(|threads| Load { threads, rates: rate(threads) }).into()
+            [1, 2, 4, 8].map(|threads| LoadPoint { threads, rates: rate(threads) }).into()
         };
         for power in [1.0, 1.1] {
             let found = Usl::fit(&rows(power), seed()).unwrap();
@@ -316,7 +317,7 @@ mod tests {
 
     #[test]
     fn three_thread_counts_are_too_few() {
-        let law = Law { lambda: 1.0, sigma: 0.0, kappa: 0.0 };
+        let law = LawCoefficients { lambda: 1.0, sigma: 0.0, kappa: 0.0 };
         assert_eq!(Usl::fit(&loads(9, &[1, 2, 4], &law, 0.0), seed()), None);
         assert_eq!(Usl::fit(&loads(9, &[1, 2, 4, 4, 0], &law, 0.0), seed()), None);
         assert!(Usl::fit(&loads(9, &[3, 2, 4, 9], &law, 0.0), seed()).is_some());
@@ -328,9 +329,9 @@ mod tests {
         fn whatever_the_rates_the_coefficients_are_sane(
             rows in prop::collection::vec((any::<u32>(), prop::collection::vec(1e-300f64..1e300, 1..7)), 0..7),
         ) {
-            let loads: Vec<Load> = rows
+            let loads: Vec<LoadPoint> = rows
                 .into_iter()
-                .map(|(threads, rates)| Load { threads, rates: Samples::new(rates).unwrap() })
+                .map(|(threads, rates)| LoadPoint { threads, rates: Samples::new(rates).unwrap() })
                 .collect();
             if let Some(found) = Usl::fit(&loads, seed()) {
                 prop_assert!(found.lambda.value > 0.0 && found.sigma.value >= 0.0 && found.kappa.value >= 0.0);
@@ -345,20 +346,20 @@ mod tests {
 
         #[test]
         fn no_other_law_is_nearer(sigma in 0.0f64..0.5, kappa in 0.0f64..0.05, step in -0.1f64..0.1) {
-            let law = Law { lambda: 5.0, sigma, kappa };
-            let points: Vec<Point> = [1, 2, 3, 5, 8]
+            let law = LawCoefficients { lambda: 5.0, sigma, kappa };
+            let points: Vec<RatePoint> = [1, 2, 3, 5, 8]
                 .into_iter()
-                .map(|n| Point::new(n, law.rate(f64::from(n)) * (1.0 + 0.05 * f64::from(n % 3))))
+                .map(|n| RatePoint::new(n, law.rate(f64::from(n)) * (1.0 + 0.05 * f64::from(n % 3))))
                 .collect();
-            let error = |law: &Law| -> f64 {
+            let error = |law: &LawCoefficients| -> f64 {
                 points.iter().map(|p| (p.rate / law.rate(p.threads) - 1.0).powi(2)).sum()
             };
-            let best = Law::fit(&points).unwrap();
+            let best = LawCoefficients::fit(&points).unwrap();
             let least = error(&best);
             for other in [
-                Law { lambda: best.lambda * (1.0 + step), ..best },
-                Law { sigma: (best.sigma + step).max(0.0), ..best },
-                Law { kappa: (best.kappa + step / 10.0).max(0.0), ..best },
+                LawCoefficients { lambda: best.lambda * (1.0 + step), ..best },
+                LawCoefficients { sigma: (best.sigma + step).max(0.0), ..best },
+                LawCoefficients { kappa: (best.kappa + step / 10.0).max(0.0), ..best },
             ] {
                 prop_assert!(error(&other) >= least - 1e-12);
             }

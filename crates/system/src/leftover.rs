@@ -55,7 +55,7 @@ pub struct Registry {
 
 /// First line of an entry, written before the file is created. The second line is its inode.
 #[derive(Debug, Serialize, Deserialize)]
-struct Content {
+struct EntryContent {
     /// Host name: several machines may share a home.
     host: String,
     #[serde(with = "crate::text::path")]
@@ -83,13 +83,13 @@ pub struct Leftover {
 
 /// A locked entry. Its drop removes it, unless the file still exists for the next start.
 #[derive(Debug)]
-struct Entry {
+struct RegistryEntry {
     file: File,
     path: PathBuf,
     thing: PathBuf,
 }
 
-impl Drop for Entry {
+impl Drop for RegistryEntry {
     fn drop(&mut self) {
         if self.thing.symlink_metadata().is_err() {
             let _ = fs::remove_file(&self.path);
@@ -101,7 +101,7 @@ impl Drop for Entry {
 #[derive(Debug)]
 pub struct Scratch {
     directory: TempDir,
-    _entry: Option<Entry>,
+    _entry: Option<RegistryEntry>,
 }
 
 impl Scratch {
@@ -115,7 +115,7 @@ impl Scratch {
 #[derive(Debug)]
 pub struct Unfinished {
     file: NamedTempFile,
-    _entry: Option<Entry>,
+    _entry: Option<RegistryEntry>,
 }
 
 impl Unfinished {
@@ -170,7 +170,7 @@ impl Registry {
         let mut entry = self.enter(&parent, &name);
         let mode = Permissions::from_mode(0o700);
         let directory = Builder::new().prefix(&name).rand_bytes(0).permissions(mode).tempdir_in(&parent)?;
-        entry.iter_mut().for_each(Entry::record);
+        entry.iter_mut().for_each(RegistryEntry::record);
         Ok(Scratch { directory, _entry: entry })
     }
 
@@ -186,13 +186,13 @@ impl Registry {
             // A rejected O_DIRECT can leave the empty file behind (open(2)).
             let _ = fs::remove_file(directory.join(&name));
         }
-        entry.iter_mut().for_each(Entry::record);
+        entry.iter_mut().for_each(RegistryEntry::record);
         Ok(Unfinished { file: made?, _entry: entry })
     }
 
     /// Registers a file to be created in `parent`; `None` if no directory is writable.
-    fn enter(&self, parent: &Path, name: &str) -> Option<Entry> {
-        self.directories.iter().find_map(|directory| Entry::new(directory, parent, name).ok())
+    fn enter(&self, parent: &Path, name: &str) -> Option<RegistryEntry> {
+        self.directories.iter().find_map(|directory| RegistryEntry::new(directory, parent, name).ok())
     }
 
     /// Removes the files and directories whose creators have ended, and continues after failures.
@@ -220,11 +220,11 @@ impl Registry {
     }
 }
 
-impl Entry {
+impl RegistryEntry {
     fn new(directory: &Path, parent: &Path, name: &str) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
         let content =
-            Content { host: host(), parent: parent.to_owned(), parent_inode: parent.metadata()?.ino() };
+            EntryContent { host: host(), parent: parent.to_owned(), parent_inode: parent.metadata()?.ino() };
         let path = directory.join(format!("{name}{ENTRY}"));
         let file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path)?;
         // A reaper that sees it now ignores new and empty entries.
@@ -273,7 +273,7 @@ fn removed(file: &File, name: &str) -> (String, Fate) {
     (thing, remove(&content, name, inode).unwrap_or_else(Fate::Stays))
 }
 
-fn remove(content: &Content, name: &str, inode: Option<u64>) -> Result<Fate, String> {
+fn remove(content: &EntryContent, name: &str, inode: Option<u64>) -> Result<Fate, String> {
     if content.host != host() {
         return Err(format!("it is on host {}", crate::text::shown(&content.host)));
     }
@@ -333,7 +333,7 @@ fn is_mounted_below(name: &str) -> io::Result<bool> {
         .any(|point| point.split('/').any(|part| part == name)))
 }
 
-fn read(file: &File) -> Option<(Content, Option<u64>)> {
+fn read(file: &File) -> Option<(EntryContent, Option<u64>)> {
     let mut text = String::new();
     file.take(MAX_ENTRY_BYTES).read_to_string(&mut text).ok()?;
     let mut lines = text.split_inclusive('\n').map_while(|line| line.strip_suffix('\n'));

@@ -26,18 +26,18 @@ const LOOK_FLAGS: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 
 /// The directory of a path's last name.
 #[derive(Debug)]
-pub struct Place {
+pub struct PathPlace {
     /// The open directory.
     pub directory: OwnedFd,
     /// Name in the directory.
     pub name: OsString,
     /// File of that name.
-    pub found: Found,
+    pub found: FoundName,
 }
 
 /// File of a name.
 #[derive(Debug)]
-pub enum Found {
+pub enum FoundName {
     /// No file.
     Nothing,
     /// A file that is not a link.
@@ -64,31 +64,31 @@ impl From<Errno> for LinkError {
 }
 
 /// Resolves a path to its last name; fails for an untrusted link, and for `/` with `EISDIR`.
-pub fn locate(path: &Path) -> Result<Place, LinkError> {
-    let real = follow(path, Until::Name, trusted_link(Until::Name))?;
+pub fn locate(path: &Path) -> Result<PathPlace, LinkError> {
+    let real = follow(path, FollowEnd::Name, trusted_link(FollowEnd::Name))?;
     let (Some(parent), Some(name)) = (real.parent(), real.file_name()) else {
         return Err(Errno::ISDIR.into());
     };
     let directory = open_directory(parent)?;
     let found = match statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW) {
-        Err(Errno::NOENT) => Found::Nothing,
+        Err(Errno::NOENT) => FoundName::Nothing,
         found => match found? {
             about if FileType::from_raw_mode(about.st_mode) != FileType::Symlink => {
-                Found::Something(Box::new(about))
+                FoundName::Something(Box::new(about))
             }
-            _ if is_of_proc(parent) => Found::Open,
+            _ if is_of_proc(parent) => FoundName::Open,
             // Created just now.
             _ => return Err(Errno::LOOP.into()),
         },
     };
-    Ok(Place { directory, name: name.to_owned(), found })
+    Ok(PathPlace { directory, name: name.to_owned(), found })
 }
 
 /// Resolves a path to a directory without links; fails for an untrusted link.
 ///
 /// Root also follows the link of a user in a directory that only this user may write.
 pub fn directory(path: &Path) -> Result<PathBuf, LinkError> {
-    let real = follow(path, Until::Directory, trusted_link(Until::Directory))?;
+    let real = follow(path, FollowEnd::Directory, trusted_link(FollowEnd::Directory))?;
     open_directory(&real)?;
     Ok(real)
 }
@@ -106,7 +106,7 @@ pub fn open_directory(path: &Path) -> Result<OwnedFd, Errno> {
 
 /// End of the resolution of a path.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Until {
+pub(crate) enum FollowEnd {
     /// At the last name, of any kind; also at a kernel link to an open file.
     Name,
     /// At a directory.
@@ -117,7 +117,7 @@ pub(crate) enum Until {
 /// path, and its metadata. The last name may be missing.
 pub(crate) fn follow(
     path: &Path,
-    until: Until,
+    until: FollowEnd,
     judge: impl Fn(&Path, &Path, &Metadata) -> Result<(), LinkError>,
 ) -> Result<PathBuf, LinkError> {
     let mut rest = Vec::new();
@@ -147,7 +147,7 @@ pub(crate) fn follow(
         }
         if is_of_proc(&here) {
             // The open file may have no path.
-            if rest.is_empty() && until == Until::Name {
+            if rest.is_empty() && until == FollowEnd::Name {
                 return Ok(next);
             }
             here = next.canonicalize()?;
@@ -171,7 +171,7 @@ fn push(rest: &mut Vec<OsString>, path: &Path) {
     rest.extend(parts);
 }
 
-fn trusted_link(until: Until) -> impl Fn(&Path, &Path, &Metadata) -> Result<(), LinkError> {
+fn trusted_link(until: FollowEnd) -> impl Fn(&Path, &Path, &Metadata) -> Result<(), LinkError> {
     let owners = owners();
     let is_root = rustix::process::geteuid().is_root();
     move |directory, name, found| {
@@ -179,7 +179,7 @@ fn trusted_link(until: Until) -> impl Fn(&Path, &Path, &Metadata) -> Result<(), 
             return Ok(());
         }
         let about = directory.symlink_metadata()?;
-        let same = !is_root || (until == Until::Directory && about.mode() & 0o022 == 0);
+        let same = !is_root || (until == FollowEnd::Directory && about.mode() & 0o022 == 0);
         if may_follow(&owners, same, found.uid(), about.uid()) {
             return Ok(());
         }
@@ -202,11 +202,11 @@ fn is_of_proc(directory: &Path) -> bool {
     statfs(directory).is_ok_and(|fs| fs.f_type == rustix::fs::PROC_SUPER_MAGIC)
 }
 
-impl Place {
+impl PathPlace {
     /// Refuses a file that another user created in a shared sticky directory, like the kernel
     /// with `fs.protected_regular` and `fs.protected_fifos` at 2; the error has the owner.
     pub fn is_nobody_elses(&self) -> Result<(), LinkError> {
-        let Found::Something(found) = &self.found else { return Ok(()) };
+        let FoundName::Something(found) = &self.found else { return Ok(()) };
         let directory = fstat(&self.directory)?;
         let me = rustix::process::geteuid().as_raw();
         if is_planted(me, found.st_uid, directory.st_uid, directory.st_mode) {
@@ -235,7 +235,7 @@ mod tests {
 
     fn same(path: &Path) {
         let place = locate(path).unwrap();
-        let Found::Something(found) = place.found else { panic!("{path:?}: {:?}", place.found) };
+        let FoundName::Something(found) = place.found else { panic!("{path:?}: {:?}", place.found) };
         assert_eq!(found.st_ino, fs::metadata(path).unwrap().ino(), "{path:?}");
     }
 
@@ -253,8 +253,8 @@ mod tests {
         }
         same(Path::new("/proc/self/stat"));
         same(Path::new("/etc/../etc/passwd"));
-        assert!(matches!(locate(&at("a/new")).unwrap().found, Found::Nothing));
-        assert!(matches!(locate(Path::new("/proc/self/fd/0")).unwrap().found, Found::Open));
+        assert!(matches!(locate(&at("a/new")).unwrap().found, FoundName::Nothing));
+        assert!(matches!(locate(Path::new("/proc/self/fd/0")).unwrap().found, FoundName::Open));
     }
 
     #[test]
@@ -271,9 +271,9 @@ mod tests {
         assert_eq!(errno("file/under"), Some(Errno::NOTDIR));
         assert_eq!(errno("none/under"), Some(Errno::NOENT));
         assert_eq!(errno("/"), Some(Errno::ISDIR));
-        assert!(matches!(locate(&at("..")).unwrap().found, Found::Something(_)));
+        assert!(matches!(locate(&at("..")).unwrap().found, FoundName::Something(_)));
         symlink("none", at("dangling")).unwrap();
-        assert!(matches!(locate(&at("dangling")).unwrap().found, Found::Nothing));
+        assert!(matches!(locate(&at("dangling")).unwrap().found, FoundName::Nothing));
     }
 
     #[test]

@@ -10,14 +10,14 @@ const EXECUTED: &str = "/proc/self/exe";
 
 /// The way to execute this program again.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Own {
+pub struct OwnProgram {
     /// Path to execute.
     pub path: PathBuf,
     /// Warning for the user if the file at the path may change during the run.
     pub caution: Option<String>,
 }
 
-impl Own {
+impl OwnProgram {
     /// Finds it by the kernel's link, or by the executed path if /proc is not mounted.
     pub fn find() -> std::io::Result<Self> {
         Self::of(Path::new(EXECUTED), OsStr::from_bytes(rustix::param::linux_execfn().to_bytes()).as_ref())
@@ -47,8 +47,8 @@ mod tests {
 
     #[test]
     fn the_running_program_is_found_whatever_its_name_leads_to() {
-        let own = Own::find().unwrap();
-        assert_eq!(own, Own { path: EXECUTED.into(), caution: None });
+        let own = OwnProgram::find().unwrap();
+        assert_eq!(own, OwnProgram { path: EXECUTED.into(), caution: None });
         let same = |path: &Path| std::os::unix::fs::MetadataExt::ino(&path.metadata().unwrap());
         assert_eq!(same(&own.path), same(&std::env::current_exe().unwrap()));
     }
@@ -58,9 +58,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let program = dir.path().join("plimsoll");
         std::fs::write(&program, "").unwrap();
-        let own = Own::of(&dir.path().join("exe"), &program).unwrap();
+        let own = OwnProgram::of(&dir.path().join("exe"), &program).unwrap();
         assert_eq!(own.path, program.canonicalize().unwrap());
         assert!(own.caution.unwrap().contains("do not replace it"));
-        assert!(Own::of(&dir.path().join("exe"), &dir.path().join("gone")).is_err());
+        assert!(OwnProgram::of(&dir.path().join("exe"), &dir.path().join("gone")).is_err());
     }
 }

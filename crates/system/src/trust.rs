@@ -14,7 +14,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::links::{LinkError, Until, follow};
+use crate::links::{FollowEnd, LinkError, follow};
 
 /// Mode bits: writable for group or world, names removable only by their owners, executable.
 const GROUP_WRITES: u32 = 0o020;
@@ -91,7 +91,7 @@ impl Trust {
 
     fn real(&self, path: &Path) -> Result<PathBuf, String> {
         let judge = |directory: &Path, name: &Path, found: &Metadata| self.judge(directory, name, found);
-        let real = follow(path, Until::Name, judge).map_err(|error| match error {
+        let real = follow(path, FollowEnd::Name, judge).map_err(|error| match error {
             LinkError::Refused(why) => {
                 format!("{} is not run{}: {why}", shown(path), if self.user == 0 { " as root" } else { "" })
             }

@@ -41,7 +41,7 @@ fn id(now: Timestamp, random: &[u8; 10]) -> String {
 
 /// A step of the wall clock during a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Step {
+pub struct ClockStep {
     /// Name of the node in the run.
     pub node: String,
     /// Time of detection in seconds of the node's run.
@@ -83,13 +83,13 @@ fn ahead() -> f64 {
 
 /// Detector of wall clock steps.
 #[derive(Debug)]
-pub struct Watch {
+pub struct WallClockWatch {
     read: fn() -> f64,
     ahead: f64,
     steps: Vec<(f64, f64)>,
 }
 
-impl Watch {
+impl WallClockWatch {
     /// Starts watching now.
     pub fn new() -> Self {
         Self::by(ahead)
@@ -110,13 +110,13 @@ impl Watch {
     }
 
     /// Returns the steps so far, labelled with `node`.
-    pub fn steps(&self, node: &str) -> Vec<Step> {
-        let step = |&(at_s, by_s): &(f64, f64)| Step { node: node.to_owned(), at_s, by_s };
+    pub fn steps(&self, node: &str) -> Vec<ClockStep> {
+        let step = |&(at_s, by_s): &(f64, f64)| ClockStep { node: node.to_owned(), at_s, by_s };
         self.steps.iter().map(step).collect()
     }
 }
 
-impl Default for Watch {
+impl Default for WallClockWatch {
     fn default() -> Self {
         Self::new()
     }
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn a_step_is_seen_once_and_slow_drift_of_reading_is_none() {
-        let mut watch = Watch::by(|| AHEAD.get());
+        let mut watch = WallClockWatch::by(|| AHEAD.get());
         let mut set = |ahead: f64, at: f64| {
             AHEAD.set(ahead);
             watch.look(at);
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn the_real_clocks_agree() {
-        let mut watch = Watch::new();
+        let mut watch = WallClockWatch::new();
         watch.look(0.0);
         assert_eq!(watch.steps("n"), []);
         let before = monotonic();

@@ -13,9 +13,9 @@ pub const MAX_CHARACTERS: usize = 256;
 
 /// Wraps an outside text; `Display` sanitises it with [`shown`].
 #[derive(Debug, Clone, Copy)]
-pub struct Shown<'a>(pub &'a str);
+pub struct SafeText<'a>(pub &'a str);
 
-impl Display for Shown<'_> {
+impl Display for SafeText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&shown(self.0))
     }
@@ -39,13 +39,13 @@ pub fn counted<N: Display + PartialEq + From<u8>>(n: N, one: &str) -> String {
 
 /// Line index of a text, to convert byte offsets to lines and columns.
 #[derive(Debug)]
-pub struct Lines<'t> {
+pub struct LinePositions<'t> {
     text: &'t str,
     begins: Vec<usize>,
     is_ascii: bool,
 }
 
-impl<'t> Lines<'t> {
+impl<'t> LinePositions<'t> {
     /// Indexes the lines of `text`.
     pub fn new(text: &'t str) -> Self {
         let begins = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();

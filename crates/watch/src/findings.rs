@@ -6,15 +6,15 @@ use plimsoll_model::limit::median;
 use plimsoll_model::measurement::{Measurement, MetricResult};
 use plimsoll_model::view::NOTABLE;
 use plimsoll_result::document::Finding;
-use plimsoll_result::finding::{Step, steps};
-use plimsoll_stats::Timed;
+use plimsoll_result::finding::{LevelStep, steps};
+use plimsoll_stats::TimedPoint;
 use plimsoll_units::quantity::{Quantity, format_cpus, percent, significant};
 use plimsoll_units::text::counted;
 use serde_json::json;
 
-use crate::held::{self, Held};
+use crate::held::{self, SettingAtProbe};
 use crate::hours::{self, after};
-use crate::journal::{Kept, Probe};
+use crate::journal::{JournalContent, WatchProbe};
 
 /// Chance that a watch of pure noise reports any step.
 const FALSE_SHARE: f64 = 0.01;
@@ -37,8 +37,9 @@ const BYTES_PER_MIB: f64 = 1_048_576.0;
 const MIN_FIGURES: usize = 20;
 
 /// Returns the findings of a journal and its measurements, the most general first.
-pub fn findings(kept: &Kept, measurements: &[Measurement]) -> Vec<Finding> {
-    let watch = Watched { kept, begun: kept.begun.run.started.parse().unwrap_or(Timestamp::UNIX_EPOCH) };
+pub fn findings(kept: &JournalContent, measurements: &[Measurement]) -> Vec<Finding> {
+    let watch =
+        FindingsContext { kept, begun: kept.begun.run.started.parse().unwrap_or(Timestamp::UNIX_EPOCH) };
     let changed = steps(
         measurements,
         FALSE_SHARE,
@@ -62,12 +63,12 @@ pub fn findings(kept: &Kept, measurements: &[Measurement]) -> Vec<Finding> {
     found
 }
 
-struct Watched<'a> {
-    kept: &'a Kept,
+struct FindingsContext<'a> {
+    kept: &'a JournalContent,
     begun: Timestamp,
 }
 
-impl Watched<'_> {
+impl FindingsContext<'_> {
     fn time(&self, at: f64) -> Timestamp {
         after(self.begun, at)
     }
@@ -78,7 +79,7 @@ impl Watched<'_> {
     }
 
     fn watched(&self) -> Finding {
-        let Kept { begun, probes, passed, .. } = self.kept;
+        let JournalContent { begun, probes, passed, .. } = self.kept;
         let (reached, spent) = (self.kept.reached(), self.kept.spent());
         let share = spent.cpu / reached.max(1.0);
         let left_out = match passed.len() {
@@ -147,9 +148,9 @@ impl Watched<'_> {
         ))
     }
 
-    fn changes(&self, measurement: &Measurement, steps: &[Step]) -> Vec<Finding> {
-        let size = |step: &Step| step.ratio.max(1.0 / step.ratio);
-        let mut largest: Vec<&Step> = steps.iter().collect();
+    fn changes(&self, measurement: &Measurement, steps: &[LevelStep]) -> Vec<Finding> {
+        let size = |step: &LevelStep| step.ratio.max(1.0 / step.ratio);
+        let mut largest: Vec<&LevelStep> = steps.iter().collect();
         largest.sort_by(|a, b| size(b).total_cmp(&size(a)));
         largest.truncate(MOST_STEPS);
         largest.sort_by(|a, b| a.after.total_cmp(&b.after));
@@ -168,7 +169,7 @@ impl Watched<'_> {
         found
     }
 
-    fn step(&self, measurement: &Measurement, step: &Step) -> Finding {
+    fn step(&self, measurement: &Measurement, step: &LevelStep) -> Finding {
         let text = format!(
             "{}: {} between {} and {}{}",
             full(&measurement.case),
@@ -183,10 +184,12 @@ impl Watched<'_> {
         told("level-changed", text, evidence)
     }
 
-    fn limits(&self, measurement: &Measurement, settings: &[Held]) -> Vec<Finding> {
-        let rate = |held: Held| held.by.map_or_else(|| "none".to_owned(), |setting| setting.rate.to_string());
-        let value = |held: Held| held.by.map(|setting| setting.rate.value);
-        let finding = |(before, after): (Held, Held)| {
+    fn limits(&self, measurement: &Measurement, settings: &[SettingAtProbe]) -> Vec<Finding> {
+        let rate = |held: SettingAtProbe| {
+            held.by.map_or_else(|| "none".to_owned(), |setting| setting.rate.to_string())
+        };
+        let value = |held: SettingAtProbe| held.by.map(|setting| setting.rate.value);
+        let finding = |(before, after): (SettingAtProbe, SettingAtProbe)| {
             let kind = after.by.or(before.by)?.kind;
             let text = format!(
                 "{}: the {} changed between {} and {}: {} before, {} after",
@@ -207,14 +210,20 @@ impl Watched<'_> {
     }
 
     /// Finding on a drop without a local cause, typical of a used-up burst credit.
-    fn credit(&self, measurement: &Measurement, steps: &[Step], settings: &[Held]) -> Option<Finding> {
+    fn credit(
+        &self,
+        measurement: &Measurement,
+        steps: &[LevelStep],
+        settings: &[SettingAtProbe],
+    ) -> Option<Finding> {
         let metric = measurement.headline()?;
-        let fall = |step: &Step| step.ratio.min(1.0 / step.ratio);
+        let fall = |step: &LevelStep| step.ratio.min(1.0 / step.ratio);
         let step = steps.first().filter(|step| step.is_worse && !step.is_own && fall(step) < FALL)?;
         let later = |level: f64| hours::worse(level, step.levels[0], metric.better) >= 1.0 - FALL;
         let subsystem = subsystem_of(&measurement.case);
         let can_have = subsystem.on_files || subsystem.uses_interfaces || step.evidence["cause"] == "steal";
-        let is_within = |from: Held, to: Held| from.at < step.after && to.at > step.before;
+        let is_within =
+            |from: SettingAtProbe, to: SettingAtProbe| from.at < step.after && to.at > step.before;
         let is_set = held::changes(settings).any(|(from, to)| is_within(from, to) && to.rate() < from.rate());
         if !can_have || is_set || !steps.iter().all(|step| later(step.levels[1])) {
             return None;
@@ -292,7 +301,7 @@ impl Watched<'_> {
             Some(cpus) => format_cpus(cpus, 3),
             None => "none".to_owned(),
         };
-        let finding = |(before, after): (&Probe, &Probe)| {
+        let finding = |(before, after): (&WatchProbe, &WatchProbe)| {
             let text = format!(
                 "the CPU quota changed between {} and {}: {} before, {} after",
                 self.shown(before.at),
@@ -311,13 +320,13 @@ impl Watched<'_> {
         self.quota_changes().map(finding).collect()
     }
 
-    fn quota_changes(&self) -> impl Iterator<Item = (&Probe, &Probe)> {
+    fn quota_changes(&self) -> impl Iterator<Item = (&WatchProbe, &WatchProbe)> {
         let pairs = self.kept.probes.iter().zip(self.kept.probes.iter().skip(1));
         pairs.filter(|(before, after)| before.quota != after.quota)
     }
 
     fn failed(&self) -> Option<Finding> {
-        let ended = |probe: &Probe| {
+        let ended = |probe: &WatchProbe| {
             let reason = probe.cases.iter().find_map(|case| case.ended.as_ref().map(|end| (case, end)))?;
             Some(format!("{}: {}", full(&reason.0.case), reason.1))
         };
@@ -372,7 +381,7 @@ impl Watched<'_> {
     }
 
     fn unwatched(&self) -> Option<Finding> {
-        let Kept { sessions, probes, stopped, .. } = self.kept;
+        let JournalContent { sessions, probes, stopped, .. } = self.kept;
         let last = |before: f64| {
             let ended =
                 probes.iter().map(|probe| probe.at + probe.took).chain(stopped.iter().map(|stop| stop.at));
@@ -408,13 +417,14 @@ impl Watched<'_> {
     }
 }
 
-fn delivered(metric: &MetricResult) -> Vec<Timed> {
-    let known = metric.series.iter().filter_map(|point| Some(Timed { t: point.t, value: point.delivered? }));
+fn delivered(metric: &MetricResult) -> Vec<TimedPoint> {
+    let known =
+        metric.series.iter().filter_map(|point| Some(TimedPoint { t: point.t, value: point.delivered? }));
     known.filter(|point| point.value.is_finite()).collect()
 }
 
 /// Delivered values of a metric, or its own values if none are known.
-fn by_wall_clock(metric: &MetricResult) -> Vec<Timed> {
+fn by_wall_clock(metric: &MetricResult) -> Vec<TimedPoint> {
     let delivered = delivered(metric);
     if delivered.is_empty() { metric.timed() } else { delivered }
 }
@@ -455,20 +465,20 @@ fn told(code: &str, text: String, evidence: serde_json::Value) -> Finding {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use plimsoll_machine::Change;
+    use plimsoll_machine::StateChange;
     use plimsoll_machine::cgroup::IoLimit;
-    use plimsoll_model::measurement::Point;
+    use plimsoll_model::measurement::SamplePoint;
     use plimsoll_model::sample::{CannotMeasure, Facts, Sample};
     use plimsoll_result::fixture::{self, run_of};
     use plimsoll_units::quantity::Unit;
 
     use super::*;
-    use crate::journal::{Begun, Probed, Session, Shares, Spent};
+    use crate::journal::{ProbedCase, SpentShares, WatchOrder, WatchSession, WatchShares};
 
     const EVERY: f64 = 300.0;
 
     /// A watch with a probe every 5 min and its measurement; `value` maps hours to the metric.
-    fn watched(hours: f64, id: &str, value: impl Fn(f64) -> f64) -> (Kept, Measurement) {
+    fn watched(hours: f64, id: &str, value: impl Fn(f64) -> f64) -> (JournalContent, Measurement) {
         let count = (hours * 3600.0 / EVERY) as usize;
         let times: Vec<f64> = (0..count).map(|i| i as f64 * EVERY).collect();
         let noise = |i: usize| 1.0 + 0.002 * ((i * 7919 % 101) as f64 / 50.0 - 1.0);
@@ -476,49 +486,49 @@ mod tests {
         measurement.case = id.parse().unwrap();
         let metric = &mut measurement.metrics[0];
         metric.samples = times.iter().enumerate().map(|(i, t)| value(t / 3600.0) * noise(i)).collect();
-        metric.series = times.iter().map(|t| Point { t: *t, ..Point::default() }).collect();
+        metric.series = times.iter().map(|t| SamplePoint { t: *t, ..SamplePoint::default() }).collect();
         metric.summary.median = median(metric.samples.clone()).unwrap();
         let mut run = run_of(Vec::new());
         run.started = "2026-11-26T09:00:00Z".to_owned();
-        let probe = |t: &f64| Probe {
+        let probe = |t: &f64| WatchProbe {
             at: *t,
             took: 1.0,
-            spent: Spent { cpu: 0.5, disk: 1e6, network: 0.0 },
-            before: Change { elapsed_s: EVERY - 1.0, steal_share: Some(0.0), ..Change::default() },
+            spent: SpentShares { cpu: 0.5, disk: 1e6, network: 0.0 },
+            before: StateChange { elapsed_s: EVERY - 1.0, steal_share: Some(0.0), ..StateChange::default() },
             slept: 0.0,
             quota: None,
             io_limits: Vec::new(),
             celsius: Some(50.0),
             left_out: Vec::new(),
-            cases: vec![Probed {
+            cases: vec![ProbedCase {
                 case: measurement.case.clone(),
                 samples: vec![Sample { at: *t, elapsed: 0.1, ..Sample::default() }],
                 facts: Facts::default(),
                 ended: None,
             }],
         };
-        let begun = Begun {
+        let begun = WatchOrder {
             schema: String::new(),
             seconds: hours * 3600.0,
             every: EVERY,
-            shares: Shares { cpu: 0.02, disk: 1e10, network: 1e10 },
+            shares: WatchShares { cpu: 0.02, disk: 1e10, network: 1e10 },
             idle_only: false,
             dir: None,
             server: None,
             only: Vec::new(),
             run,
         };
-        let session = Session {
+        let session = WatchSession {
             pid: 7,
             pid_began: 7,
             boot: "a".to_owned(),
             since_boot: 100.0,
             at: 0.0,
-            spent: Spent::default(),
+            spent: SpentShares::default(),
         };
         let probes = times.iter().map(probe).collect();
         (
-            Kept {
+            JournalContent {
                 begun,
                 sessions: vec![session],
                 probes,
@@ -533,12 +543,12 @@ mod tests {
     const CPU: &str = "cpu.peak/op=fma/type=f64/threads=1";
     const DISK: &str = "disk.io/op=read/pattern=random/block=4K/depth=1/size=16M";
 
-    fn texts(kept: &Kept, measurement: &Measurement) -> Vec<(String, String)> {
+    fn texts(kept: &JournalContent, measurement: &Measurement) -> Vec<(String, String)> {
         let found = findings(kept, std::slice::from_ref(measurement));
         found.into_iter().map(|finding| (finding.code, finding.text)).collect()
     }
 
-    fn codes(kept: &Kept, measurement: &Measurement) -> Vec<String> {
+    fn codes(kept: &JournalContent, measurement: &Measurement) -> Vec<String> {
         texts(kept, measurement).into_iter().map(|(code, _)| code).collect()
     }
 
@@ -609,7 +619,7 @@ mod tests {
         }
         kept.probes[60].slept = 7200.0;
         kept.probes[70].cases[0].ended = Some(CannotMeasure::far_end("no answer"));
-        kept.sessions.push(Session {
+        kept.sessions.push(WatchSession {
             boot: "b".to_owned(),
             at: kept.probes[200].at - 10.0,
             ..kept.sessions[0].clone()

@@ -3,17 +3,17 @@
 use plimsoll_bench::{Setting, subsystem_of};
 use plimsoll_model::measurement::Measurement;
 
-use crate::journal::{Kept, Probe};
+use crate::journal::{JournalContent, WatchProbe};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Held {
+pub(crate) struct SettingAtProbe {
     /// Time of the sample in s from the start of the watch.
     pub(crate) at: f64,
     pub(crate) by: Option<Setting>,
 }
 
 /// Returns the rate limit of a case at each probe; empty for cases of neither disk nor network.
-pub(crate) fn settings(kept: &Kept, measurement: &Measurement) -> Vec<Held> {
+pub(crate) fn settings(kept: &JournalContent, measurement: &Measurement) -> Vec<SettingAtProbe> {
     let subsystem = subsystem_of(&measurement.case);
     if !subsystem.on_files && !subsystem.uses_interfaces {
         return Vec::new();
@@ -23,17 +23,17 @@ pub(crate) fn settings(kept: &Kept, measurement: &Measurement) -> Vec<Held> {
     for metric in &mut then.metrics {
         (metric.samples, metric.series) = (Vec::new(), Vec::new());
     }
-    let of = |probe: &Probe| {
+    let of = |probe: &WatchProbe| {
         let probed = probe.cases.iter().find(|probed| probed.case == measurement.case)?;
         let sample = probed.samples.first()?;
         then.conditions.clone_from(&sample.conditions);
         machine.cgroup.io.clone_from(&probe.io_limits);
-        Some(Held { at: sample.at, by: (subsystem.setting)(&then, &machine) })
+        Some(SettingAtProbe { at: sample.at, by: (subsystem.setting)(&then, &machine) })
     };
     kept.probes.iter().filter_map(of).collect()
 }
 
-impl Held {
+impl SettingAtProbe {
     /// The rate; infinite without a limit.
     pub(crate) fn rate(self) -> f64 {
         self.by.map_or(f64::INFINITY, |setting| setting.rate.value)
@@ -41,7 +41,7 @@ impl Held {
 }
 
 /// Returns neighbouring entries with different limits.
-pub(crate) fn changes(settings: &[Held]) -> impl Iterator<Item = (Held, Held)> {
+pub(crate) fn changes(settings: &[SettingAtProbe]) -> impl Iterator<Item = (SettingAtProbe, SettingAtProbe)> {
     let pairs = settings.iter().copied().zip(settings.iter().skip(1).copied());
     pairs.filter(|(before, after)| before.by != after.by)
 }

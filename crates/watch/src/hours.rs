@@ -3,7 +3,7 @@
 use jiff::{Timestamp, Unit as Span};
 
 use plimsoll_model::metric::Better;
-use plimsoll_stats::Timed;
+use plimsoll_stats::TimedPoint;
 
 const HOUR: f64 = 3600.0;
 /// Fewest probes of an hour that is compared.
@@ -38,7 +38,7 @@ pub(crate) fn after(from: Timestamp, seconds: f64) -> Timestamp {
 }
 
 /// Returns the hours with enough probes, in the order of time; `begun` is the start of the watch.
-pub(crate) fn hours(series: &[Timed], begun: Timestamp) -> Vec<Hour> {
+pub(crate) fn hours(series: &[TimedPoint], begun: Timestamp) -> Vec<Hour> {
     let mut found: Vec<(Timestamp, Vec<f64>)> = Vec::new();
     for point in series {
         let at = after(begun, point.t);

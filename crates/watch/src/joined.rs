@@ -1,13 +1,13 @@
 //! Joins the probes of each case into one outcome.
 
 use plimsoll_model::case::Case;
-use plimsoll_model::sample::{Cause, Outcome};
+use plimsoll_model::sample::{FailureCause, Outcome};
 use plimsoll_run::together;
 
-use crate::journal::{Kept, Probed};
+use crate::journal::{JournalContent, ProbedCase};
 
 /// Returns one outcome per case that any probe reached; `cpus` is the number of usable CPUs.
-pub fn joined(kept: &Kept, cases: &[Case], cpus: usize) -> Vec<Outcome> {
+pub fn joined(kept: &JournalContent, cases: &[Case], cpus: usize) -> Vec<Outcome> {
     let of = |case: &Case| {
         let parts: Vec<Outcome> = kept
             .probes
@@ -21,10 +21,13 @@ pub fn joined(kept: &Kept, cases: &[Case], cpus: usize) -> Vec<Outcome> {
     cases.iter().filter_map(of).collect()
 }
 
-fn part(probed: Probed) -> Outcome {
-    let Probed { case, samples, facts, ended } = probed;
+fn part(probed: ProbedCase) -> Outcome {
+    let ProbedCase { case, samples, facts, ended } = probed;
     // A wrong answer voids the earlier samples of all probes.
-    let samples =
-        if ended.as_ref().is_some_and(|why| why.cause == Cause::WrongAnswer) { Vec::new() } else { samples };
+    let samples = if ended.as_ref().is_some_and(|why| why.cause == FailureCause::WrongAnswer) {
+        Vec::new()
+    } else {
+        samples
+    };
     Outcome { case, repeat: 0, samples, facts, peers: Vec::new(), ended }
 }

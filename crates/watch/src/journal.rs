@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use serde::{Deserialize, Serialize};
 
-use plimsoll_machine::Change;
+use plimsoll_machine::StateChange;
 use plimsoll_machine::cgroup::IoLimit;
 use plimsoll_model::case::Case;
 use plimsoll_model::sample::{CannotMeasure, Facts, Outcome, Sample};
@@ -28,22 +28,22 @@ const JOURNAL_SCHEMA: &str = "plimsoll-watch-journal/1";
 /// A line of the journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Line {
+pub enum JournalEntry {
     /// First line: the parameters of the watch.
-    Watch(Box<Begun>),
+    Watch(Box<WatchOrder>),
     /// A process started or resumed the watch.
-    Session(Session),
+    Session(WatchSession),
     /// A probe was made.
-    Probe(Box<Probe>),
+    Probe(Box<WatchProbe>),
     /// A probe was skipped.
-    Passed(PassedOver),
+    Passed(SkippedProbe),
     /// A process ended its session regularly.
     Stopped(Stopped),
 }
 
 /// Parameters of a watch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Begun {
+pub struct WatchOrder {
     /// Format of the journal.
     pub schema: String,
     /// Duration of the watch in s.
@@ -51,7 +51,7 @@ pub struct Begun {
     /// Mean interval between two probes in s.
     pub every: f64,
     /// Resource budget of the watch.
-    pub shares: Shares,
+    pub shares: WatchShares,
     /// Whether probes are made only while the machine is idle.
     pub idle_only: bool,
     /// Directory whose disk is measured.
@@ -69,7 +69,7 @@ pub struct Begun {
 
 /// Mean resource budget of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Shares {
+pub struct WatchShares {
     /// Share of the time of one CPU: 0.02 is 2 %.
     pub cpu: f64,
     /// Disk reads and writes in bytes per day.
@@ -80,7 +80,7 @@ pub struct Shares {
 
 /// Resources consumed by a watch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Spent {
+pub struct SpentShares {
     /// CPU time in s.
     pub cpu: f64,
     /// Disk traffic in bytes.
@@ -91,7 +91,7 @@ pub struct Spent {
 
 /// Session of a watching process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Session {
+pub struct WatchSession {
     /// Process ID.
     pub pid: u32,
     /// Start of the process in ticks since boot, because IDs are reused.
@@ -103,21 +103,21 @@ pub struct Session {
     /// Start of the session in s since the start of the watch.
     pub at: f64,
     /// Resources consumed before the first probe.
-    pub spent: Spent,
+    pub spent: SpentShares,
 }
 
 /// A probe.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Probe {
+pub struct WatchProbe {
     /// Start of the probe in s since the start of the watch, sleep included.
     pub at: f64,
     /// Duration of the probe in s.
     pub took: f64,
     /// Resources consumed by the watch since the previous line, the probe included.
-    pub spent: Spent,
+    pub spent: SpentShares,
     /// Activity of the machine since the last probe, without that of probes.
     #[serde(default)]
-    pub before: Change,
+    pub before: StateChange,
     /// Time since the last probe in which the machine slept, in s.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub slept: f64,
@@ -134,7 +134,7 @@ pub struct Probe {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<Case>,
     /// Results of the measured cases.
-    pub cases: Vec<Probed>,
+    pub cases: Vec<ProbedCase>,
 }
 
 fn is_zero(seconds: &f64) -> bool {
@@ -143,7 +143,7 @@ fn is_zero(seconds: &f64) -> bool {
 
 /// Result of a case in a probe.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Probed {
+pub struct ProbedCase {
     /// The case.
     pub case: Case,
     /// Samples; times are relative to the start of the watch.
@@ -155,7 +155,7 @@ pub struct Probed {
     pub ended: Option<CannotMeasure>,
 }
 
-impl Probed {
+impl ProbedCase {
     /// Converts the outcome of a short run that started `at` seconds after the start of the watch.
     pub fn of(outcome: Outcome, at: f64) -> Self {
         let Outcome { case, samples, facts, ended, .. } = outcome;
@@ -166,13 +166,13 @@ impl Probed {
 
 /// A skipped probe.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct PassedOver {
+pub struct SkippedProbe {
     /// Time in s since the start of the watch.
     pub at: f64,
     /// CPUs that other processes kept busy.
     pub busy: f64,
     /// Resources consumed since the previous line.
-    pub spent: Spent,
+    pub spent: SpentShares,
 }
 
 /// The end of a session.
@@ -181,7 +181,7 @@ pub struct Stopped {
     /// Time in s since the start of the watch.
     pub at: f64,
     /// Resources consumed since the previous line.
-    pub spent: Spent,
+    pub spent: SpentShares,
 }
 
 /// Reason why a journal cannot be used, in one line.
@@ -247,28 +247,28 @@ impl JournalError {
 
 /// Contents of a journal.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Kept {
+pub struct JournalContent {
     /// Parameters of the watch.
-    pub begun: Begun,
+    pub begun: WatchOrder,
     /// Sessions in the order of time.
-    pub sessions: Vec<Session>,
+    pub sessions: Vec<WatchSession>,
     /// Probes in the order of time.
-    pub probes: Vec<Probe>,
+    pub probes: Vec<WatchProbe>,
     /// Skipped probes.
-    pub passed: Vec<PassedOver>,
+    pub passed: Vec<SkippedProbe>,
     /// Regular ends of sessions.
     pub stopped: Vec<Stopped>,
     /// End of the reported time in s since the start, if no process watched at the end.
     pub until: f64,
 }
 
-impl Kept {
+impl JournalContent {
     /// Returns the total resources consumed by the watch.
-    pub fn spent(&self) -> Spent {
+    pub fn spent(&self) -> SpentShares {
         let probes = self.probes.iter().map(|probe| &probe.spent).chain(self.passed.iter().map(|p| &p.spent));
         let around = self.sessions.iter().map(|s| &s.spent).chain(self.stopped.iter().map(|s| &s.spent));
         let all = probes.chain(around);
-        all.fold(Spent::default(), |sum, spent| sum + *spent)
+        all.fold(SpentShares::default(), |sum, spent| sum + *spent)
     }
 
     /// Returns the time of the last line in s since the start of the watch.
@@ -280,7 +280,7 @@ impl Kept {
     }
 }
 
-impl std::ops::Add for Spent {
+impl std::ops::Add for SpentShares {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
@@ -294,14 +294,14 @@ impl std::ops::Add for Spent {
 
 /// An open journal, locked by this process.
 #[derive(Debug)]
-pub struct Journal {
+pub struct WatchJournal {
     file: File,
     path: PathBuf,
 }
 
-impl Journal {
+impl WatchJournal {
     /// Creates a journal. Fails if one exists already or the file cannot be made.
-    pub fn make(path: &Path, begun: Begun) -> Result<Self, JournalError> {
+    pub fn make(path: &Path, begun: WatchOrder) -> Result<Self, JournalError> {
         let made = options().create_new(true).mode(0o600).open(path);
         let file = match made {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
@@ -312,8 +312,8 @@ impl Journal {
         };
         let mut journal = Self { file, path: path.to_owned() };
         journal.locked()?;
-        let begun = Begun { schema: JOURNAL_SCHEMA.to_owned(), ..begun };
-        if let Err(e) = journal.add(&Line::Watch(Box::new(begun))) {
+        let begun = WatchOrder { schema: JOURNAL_SCHEMA.to_owned(), ..begun };
+        if let Err(e) = journal.add(&JournalEntry::Watch(Box::new(begun))) {
             let _ = journal.remove();
             return Err(e);
         }
@@ -359,14 +359,14 @@ impl Journal {
     }
 
     /// Reads the contents and removes an incomplete last line from the file.
-    pub fn kept(&mut self) -> Result<Kept, JournalError> {
+    pub fn kept(&mut self) -> Result<JournalContent, JournalError> {
         let (kept, whole) = read(&self.path, &mut self.file)?;
         self.file.set_len(whole).map_err(|e| failed("write", &self.path, e))?;
         Ok(kept)
     }
 
     /// Appends a line and syncs it. On failure the earlier lines are unchanged.
-    pub fn add(&mut self, line: &Line) -> Result<(), JournalError> {
+    pub fn add(&mut self, line: &JournalEntry) -> Result<(), JournalError> {
         let mut bytes = serde_json::to_vec(line).map_err(|e| failed("write", &self.path, e.into()))?;
         bytes.push(b'\n');
         let before = self.file.seek(SeekFrom::End(0)).map_err(|e| failed("write", &self.path, e))?;
@@ -403,7 +403,7 @@ impl Journal {
     }
 }
 
-impl Kept {
+impl JournalContent {
     /// Reads a journal that another process may be writing. Fails if it is missing or invalid.
     pub fn read(path: &Path) -> Result<Self, JournalError> {
         let flags = i32::try_from((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits()).unwrap_or(0);
@@ -462,7 +462,7 @@ fn owned(path: &Path, file: &File) -> Result<(), JournalError> {
 }
 
 /// Returns all lines and the end of the last complete one in bytes.
-fn read(path: &Path, file: &mut File) -> Result<(Kept, u64), JournalError> {
+fn read(path: &Path, file: &mut File) -> Result<(JournalContent, u64), JournalError> {
     let mut bytes = Vec::new();
     file.rewind()
         .and_then(|()| Read::by_ref(file).take(MOST_BYTES).read_to_end(&mut bytes))
@@ -470,17 +470,17 @@ fn read(path: &Path, file: &mut File) -> Result<(Kept, u64), JournalError> {
     let mut whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
     let wrong = |number: usize, why: String| foreign(path, format!("line {}: {why}", number + 1));
     let parsed = |number: usize, line: &[u8]| {
-        let line = serde_json::from_slice::<Line>(line);
+        let line = serde_json::from_slice::<JournalEntry>(line);
         line.map_err(|e| wrong(number, plimsoll_units::text::shown_within(&e.to_string(), 200)))
     };
     let text = bytes.get(..whole).unwrap_or_default();
     let mut lines = text.split_inclusive(|byte| *byte == b'\n').enumerate().peekable();
     let Some((_, first)) = lines.next() else { return Err(foreign(path, "it is empty")) };
-    let Line::Watch(begun) = parsed(0, first)? else {
+    let JournalEntry::Watch(begun) = parsed(0, first)? else {
         return Err(wrong(0, "not the begin of a watch".to_owned()));
     };
     begun.checked().map_err(|why| wrong(0, why))?;
-    let mut kept = Kept::of(*begun);
+    let mut kept = JournalContent::of(*begun);
     while let Some((number, line)) = lines.next() {
         match parsed(number, line) {
             Ok(line) => kept.take(line).map_err(|why| wrong(number, why))?,
@@ -492,7 +492,7 @@ fn read(path: &Path, file: &mut File) -> Result<(Kept, u64), JournalError> {
     Ok((kept, u64::try_from(whole).unwrap_or(u64::MAX)))
 }
 
-impl Begun {
+impl WatchOrder {
     fn checked(&self) -> Result<(), String> {
         let Self { schema, seconds, every, shares, .. } = self;
         if schema != JOURNAL_SCHEMA {
@@ -506,19 +506,19 @@ impl Begun {
     }
 }
 
-impl Kept {
-    fn of(begun: Begun) -> Self {
+impl JournalContent {
+    fn of(begun: WatchOrder) -> Self {
         let (sessions, probes, passed, stopped) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         Self { begun, sessions, probes, passed, stopped, until: 0.0 }
     }
 
-    fn take(&mut self, line: Line) -> Result<(), String> {
+    fn take(&mut self, line: JournalEntry) -> Result<(), String> {
         let (at, spent) = match &line {
-            Line::Watch(_) => return Err("a second begin".to_owned()),
-            Line::Session(session) => (session.at, session.spent),
-            Line::Probe(probe) => (probe.at + probe.took, probe.spent),
-            Line::Passed(passed) => (passed.at, passed.spent),
-            Line::Stopped(stopped) => (stopped.at, stopped.spent),
+            JournalEntry::Watch(_) => return Err("a second begin".to_owned()),
+            JournalEntry::Session(session) => (session.at, session.spent),
+            JournalEntry::Probe(probe) => (probe.at + probe.took, probe.spent),
+            JournalEntry::Passed(passed) => (passed.at, passed.spent),
+            JournalEntry::Stopped(stopped) => (stopped.at, stopped.spent),
         };
         // Longer than any watch, and more than any machine has.
         let sensible = |number: f64| (0.0..1e15).contains(&number);
@@ -526,11 +526,11 @@ impl Kept {
             return Err("a time or an amount that cannot be".to_owned());
         }
         match line {
-            Line::Watch(_) => {}
-            Line::Session(session) => self.sessions.push(session),
-            Line::Probe(probe) => self.probes.push(*probe),
-            Line::Passed(passed) => self.passed.push(passed),
-            Line::Stopped(stopped) => self.stopped.push(stopped),
+            JournalEntry::Watch(_) => {}
+            JournalEntry::Session(session) => self.sessions.push(session),
+            JournalEntry::Probe(probe) => self.probes.push(*probe),
+            JournalEntry::Passed(passed) => self.passed.push(passed),
+            JournalEntry::Stopped(stopped) => self.stopped.push(stopped),
         }
         Ok(())
     }
@@ -544,12 +544,12 @@ mod tests {
 
     use super::*;
 
-    fn begun() -> Begun {
-        Begun {
+    fn begun() -> WatchOrder {
+        WatchOrder {
             schema: String::new(),
             seconds: 60.0,
             every: 5.0,
-            shares: Shares { cpu: 0.02, disk: 1e9, network: 1e9 },
+            shares: WatchShares { cpu: 0.02, disk: 1e9, network: 1e9 },
             idle_only: false,
             dir: Some(PathBuf::from("/data")),
             server: None,
@@ -558,15 +558,19 @@ mod tests {
         }
     }
 
-    fn passed(at: f64) -> Line {
-        Line::Passed(PassedOver { at, busy: 0.5, spent: Spent { cpu: 0.25, ..Spent::default() } })
+    fn passed(at: f64) -> JournalEntry {
+        JournalEntry::Passed(SkippedProbe {
+            at,
+            busy: 0.5,
+            spent: SpentShares { cpu: 0.25, ..SpentShares::default() },
+        })
     }
 
     #[test]
     fn what_was_added_is_there_and_half_a_line_is_none() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("h.db.watch");
-        let mut journal = Journal::make(&path, begun()).unwrap();
+        let mut journal = WatchJournal::make(&path, begun()).unwrap();
         for at in [1.0, 2.0] {
             journal.add(&passed(at)).unwrap();
         }
@@ -578,11 +582,11 @@ mod tests {
         for cut in lines[0]..whole.len() {
             std::fs::write(&path, &whole[..cut]).unwrap();
             let expected = lines[1..].iter().filter(|end| **end <= cut).count();
-            let mut journal = Journal::open(&path).unwrap();
+            let mut journal = WatchJournal::open(&path).unwrap();
             assert_eq!(journal.kept().unwrap().passed.len(), expected, "cut at {cut}");
             journal.add(&passed(9.0)).unwrap();
             drop(journal);
-            let kept = Kept::read(&path).unwrap();
+            let kept = JournalContent::read(&path).unwrap();
             assert_eq!(kept.passed.len(), expected + 1, "cut at {cut}");
             assert_eq!((kept.reached(), kept.begun.dir.clone()), (9.0, Some(PathBuf::from("/data"))));
             assert_eq!(kept.spent().cpu, 0.25 * (expected + 1) as f64);
@@ -593,21 +597,21 @@ mod tests {
     fn one_process_watches_and_nothing_is_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("h.db.watch");
-        assert!(matches!(Journal::open(&path), Err(JournalError::Missing { .. })));
-        let journal = Journal::make(&path, begun()).unwrap();
-        assert!(matches!(Journal::open(&path), Err(JournalError::Running { .. })));
-        assert!(matches!(Journal::make(&path, begun()), Err(JournalError::Running { .. })));
+        assert!(matches!(WatchJournal::open(&path), Err(JournalError::Missing { .. })));
+        let journal = WatchJournal::make(&path, begun()).unwrap();
+        assert!(matches!(WatchJournal::open(&path), Err(JournalError::Running { .. })));
+        assert!(matches!(WatchJournal::make(&path, begun()), Err(JournalError::Running { .. })));
         drop(journal);
-        assert!(matches!(Journal::make(&path, begun()), Err(JournalError::Unfinished { .. })));
-        Journal::open(&path).unwrap().remove().unwrap();
+        assert!(matches!(WatchJournal::make(&path, begun()), Err(JournalError::Unfinished { .. })));
+        WatchJournal::open(&path).unwrap().remove().unwrap();
         assert!(!path.exists());
         std::os::unix::fs::symlink("/etc/passwd", &path).unwrap();
-        assert!(matches!(Kept::read(&path), Err(JournalError::Foreign { .. })));
-        assert!(Journal::make(&path, begun()).is_err() && Journal::open(&path).is_err());
+        assert!(matches!(JournalContent::read(&path), Err(JournalError::Foreign { .. })));
+        assert!(WatchJournal::make(&path, begun()).is_err() && WatchJournal::open(&path).is_err());
         for foreign in ["", "hello\n", "{}\n", "{\"session\":{}}\n"] {
             std::fs::remove_file(&path).unwrap();
             std::fs::write(&path, foreign).unwrap();
-            let error = Kept::read(&path).unwrap_err();
+            let error = JournalContent::read(&path).unwrap_err();
             assert!(matches!(error, JournalError::Foreign { .. }), "{foreign}: {error}");
             assert_eq!(error.to_string().lines().count(), 1);
         }

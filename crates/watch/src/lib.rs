@@ -1,5 +1,5 @@
-//! `plimsoll watch`: short random probes over hours and days, each a line of a [`Journal`] that
-//! survives kill, reboot and sleep. A [`Schedule`] keeps the budget of CPU, disk and network.
+//! `plimsoll watch`: short random probes over hours and days, each a line of a [`WatchJournal`] that
+//! survives kill, reboot and sleep. A [`ProbeSchedule`] keeps the budget of CPU, disk and network.
 //! Probes of a case become one outcome ([`joined`]); their course gives [`findings`].
 #![forbid(unsafe_code)]
 
@@ -13,7 +13,7 @@ mod schedule;
 pub use findings::{findings, lasting};
 pub use joined::joined;
 pub use journal::{
-    Begun, Journal, JournalError, Kept, Line, MOST_PROBES, PassedOver, Probe, Probed, Session, Shares, Spent,
-    Stopped,
+    JournalContent, JournalEntry, JournalError, MOST_PROBES, ProbedCase, SkippedProbe, SpentShares, Stopped,
+    WatchJournal, WatchOrder, WatchProbe, WatchSession, WatchShares,
 };
-pub use schedule::Schedule;
+pub use schedule::ProbeSchedule;

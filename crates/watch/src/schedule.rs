@@ -4,7 +4,7 @@ use plimsoll_stats::Seed;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
 
-use crate::journal::{Shares, Spent};
+use crate::journal::{SpentShares, WatchShares};
 
 const DAY: f64 = 86_400.0;
 /// Intervals between probes are between 0.5 and 1.5 times the mean.
@@ -13,26 +13,26 @@ const WAIT_SPREAD: f64 = 1.0;
 
 /// Schedule of the probes of a watch.
 #[derive(Debug)]
-pub struct Schedule {
+pub struct ProbeSchedule {
     every: f64,
-    shares: Shares,
+    shares: WatchShares,
     /// Resources consumed so far, and for each resource by the last probe that used it.
-    spent: Spent,
-    last: Spent,
+    spent: SpentShares,
+    last: SpentShares,
     random: ChaCha8Rng,
 }
 
-impl Schedule {
+impl ProbeSchedule {
     /// Makes a schedule with mean interval `every` in s, after consumption of `spent`.
-    pub fn new(every: f64, shares: Shares, spent: Spent, last: Spent, seed: u64) -> Self {
+    pub fn new(every: f64, shares: WatchShares, spent: SpentShares, last: SpentShares, seed: u64) -> Self {
         Self { every, shares, spent, last, random: Seed::new(seed, "watch", "times").generator() }
     }
 
     /// Adds consumed resources.
-    pub fn took(&mut self, spent: Spent) {
+    pub fn took(&mut self, spent: SpentShares) {
         self.spent = self.spent + spent;
         let keep = |before: f64, now: f64| if now > 0.0 { now } else { before };
-        self.last = Spent {
+        self.last = SpentShares {
             cpu: keep(self.last.cpu, spent.cpu),
             disk: keep(self.last.disk, spent.disk),
             network: keep(self.last.network, spent.network),
@@ -69,17 +69,17 @@ mod tests {
 
     use super::*;
 
-    const SHARES: Shares = Shares { cpu: 0.02, disk: 8e9, network: 8e9 };
+    const SHARES: WatchShares = WatchShares { cpu: 0.02, disk: 8e9, network: 8e9 };
 
     proptest! {
         #[test]
         fn whatever_a_probe_takes_the_shares_are_kept(costs in prop::collection::vec(0.01..0.2f64, 2..200), every in 0.5..30.0f64, seed: u64) {
-            let mut schedule = Schedule::new(every, SHARES, Spent::default(), Spent::default(), seed);
+            let mut schedule = ProbeSchedule::new(every, SHARES, SpentShares::default(), SpentShares::default(), seed);
             let (mut at, mut used, mut first) = (0.0, 0.0, true);
             for cost in costs {
                 // A more expensive probe may exceed the share; the next one waits for it.
                 prop_assert!(first || used <= 0.02 * at + 1e-9, "{used} at {at}");
-                schedule.took(Spent { cpu: cost, ..Spent::default() });
+                schedule.took(SpentShares { cpu: cost, ..SpentShares::default() });
                 used += cost;
                 let next = schedule.next(at);
                 prop_assert!(next >= at + 0.5 * every && (next - at <= 1.5 * every || next <= (used + cost) / 0.02 + 1e-9));
@@ -90,7 +90,8 @@ mod tests {
 
     #[test]
     fn probes_are_at_random_times_with_the_mean_that_was_asked_for() {
-        let mut schedule = Schedule::new(300.0, SHARES, Spent::default(), Spent::default(), 7);
+        let mut schedule =
+            ProbeSchedule::new(300.0, SHARES, SpentShares::default(), SpentShares::default(), 7);
         let times: Vec<f64> =
             std::iter::successors(Some(0.0), |last| Some(schedule.next(*last))).take(1001).collect();
         let mean = times[1000] / 1000.0;
@@ -101,16 +102,16 @@ mod tests {
 
     #[test]
     fn the_disk_and_the_network_have_budgets_of_their_own() {
-        let mut schedule = Schedule::new(1.0, SHARES, Spent::default(), Spent::default(), 1);
+        let mut schedule = ProbeSchedule::new(1.0, SHARES, SpentShares::default(), SpentShares::default(), 1);
         assert!(schedule.allows_disk(0.0) && schedule.allows_network(0.0));
-        schedule.took(Spent { cpu: 0.0, disk: 1e9, network: 0.0 });
+        schedule.took(SpentShares { cpu: 0.0, disk: 1e9, network: 0.0 });
         assert!(
             !schedule.allows_disk(DAY / 8.0)
                 && schedule.allows_disk(DAY / 4.0)
                 && schedule.allows_network(0.0)
         );
         // A probe without disk access does not make the next one cheaper.
-        schedule.took(Spent { cpu: 1.0, disk: 0.0, network: 0.0 });
+        schedule.took(SpentShares { cpu: 1.0, disk: 0.0, network: 0.0 });
         assert!(!schedule.allows_disk(DAY / 8.0));
     }
 }

@@ -5,13 +5,13 @@ use serde_json::json;
 use super::{Crypto, INSTRUCTIONS, NONE};
 use plimsoll_bench_api::Benchmark;
 use plimsoll_model::measurement::Measurement;
-use plimsoll_model::view::{Finding, RunView, Topic};
+use plimsoll_model::view::{PlainFinding, RunView, Topic};
 use plimsoll_units::quantity::percent;
 
 const WORTH_TELLING: f64 = 0.8;
 
 /// One finding per operation (its first case) that hidden instructions would speed up.
-pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
+pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
     let mut told: Vec<(&str, &str)> = Vec::new();
     let mut findings = Vec::new();
     for made in run.of(Crypto.name()) {
@@ -24,7 +24,7 @@ pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
     findings
 }
 
-fn hidden(made: &Measurement) -> Option<Finding> {
+fn hidden(made: &Measurement) -> Option<PlainFinding> {
     let none = made.achieved.get(&INSTRUCTIONS).is_some_and(|instructions| instructions == NONE);
     let share = made.headline()?.of_limit.filter(|share| none && *share < WORTH_TELLING)?;
     let op = made.case.word("op")?;
@@ -33,7 +33,7 @@ fn hidden(made: &Measurement) -> Option<Finding> {
         percent(share, 2)
     );
     let evidence = json!({ "case": made.case.id(), "of_limit": share });
-    Some(Finding { topic: Topic::Limit, code: "instructions-hidden", text, evidence })
+    Some(PlainFinding { topic: Topic::Limit, code: "instructions-hidden", text, evidence })
 }
 
 #[cfg(test)]
@@ -51,7 +51,7 @@ mod tests {
         made
     }
 
-    fn find(measurements: &[Measurement]) -> Vec<Finding> {
+    fn find(measurements: &[Measurement]) -> Vec<PlainFinding> {
         super::find(&RunView::new(measurements))
     }
 

@@ -14,26 +14,27 @@
 //!
 //! The rest of a call (Poly1305, loads, stores) only makes it slower.
 
-use plimsoll_metal::kernel::Rate;
+use plimsoll_metal::kernel::CoreRate;
 
 use super::THROUGHPUT;
-use super::op::{Means, Op};
+use super::op::{CryptoInstructions, CryptoOp};
 use crate::limit::{Clocks, Share, core_of, most_of_a_core};
 use plimsoll_machine::CpuSet;
 use plimsoll_model::limit::common_core::wherever_they_run;
 use plimsoll_model::limit::credits::credits;
-use plimsoll_model::limit::microarchitecture::{Core, Unknown};
-use plimsoll_model::limit::{Input, Kind, Limit, Question, Source, tightest_first};
+use plimsoll_model::limit::microarchitecture::{Core, UnknownChip};
+use plimsoll_model::limit::{Input, Limit, LimitKind, LimitSource, Question, tightest_first};
 use plimsoll_model::place::placed;
 use plimsoll_units::quantity::format::significant;
 
-const AES: Rate = Rate::new("aes", "AES rounds");
-const CARRYLESS: Rate = Rate::new("carryless_multiply", "CLMUL");
+const AES: CoreRate = CoreRate::new("aes", "AES rounds");
+const CARRYLESS: CoreRate = CoreRate::new("carryless_multiply", "CLMUL");
 /// SHA256RNDS2 on x86; SHA256H and SHA256H2 on Arm.
-const SHA256: Rate = Rate { in_cycles: true, ..Rate::new("sha256_cycles", "SHA-256 instructions") };
+const SHA256: CoreRate =
+    CoreRate { in_cycles: true, ..CoreRate::new("sha256_cycles", "SHA-256 instructions") };
 /// Latency of these instructions, in cycles.
 const SHA256_LATENCY: &str = "sha256_latency";
-const INTEGER: Rate = Rate::new("integer", "vector integer instructions");
+const INTEGER: CoreRate = CoreRate::new("integer", "vector integer instructions");
 
 /// Instructions per 32-bit word of ChaCha20.
 const OF_A_WORD: f64 = 80.0 * 16.0 / 16.0 + 2.0;
@@ -42,8 +43,8 @@ pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
     if question.metric != THROUGHPUT {
         return Vec::new();
     }
-    let Some(op) = question.case.word("op").and_then(|word| Op::find(word).ok()) else {
-        return vec![Limit::unknown(Kind::Ceiling, "this version does not know the operation")];
+    let Some(op) = question.case.word("op").and_then(|word| CryptoOp::find(word).ok()) else {
+        return vec![Limit::unknown(LimitKind::Ceiling, "this version does not know the operation")];
     };
     let block = question.case.number("block").unwrap_or(super::BLOCK);
     let (mut known, mut unknown) = (Vec::new(), Vec::new());
@@ -51,7 +52,7 @@ pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
         let of = |question: &Question<'_>| derived(question, op, block as f64, &needs);
         match wherever_they_run(question, of) {
             Ok(limits) => known.extend(limits),
-            Err(why) => unknown.push(Limit::unknown(Kind::Ceiling, why.0)),
+            Err(why) => unknown.push(Limit::unknown(LimitKind::Ceiling, why.0)),
         }
     }
     tightest_first(&mut known);
@@ -66,7 +67,7 @@ pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
 }
 
 struct Needs {
-    rate: Rate,
+    rate: CoreRate,
     /// Number of instructions on one lane.
     each: f64,
     /// Bits of a lane.
@@ -75,32 +76,32 @@ struct Needs {
     chained: bool,
 }
 
-fn needs(op: Op, block: u64) -> Vec<Needs> {
+fn needs(op: CryptoOp, block: u64) -> Vec<Needs> {
     let vectors = |rate, each: u64| Needs { rate, each: each as f64, lane_bits: 128, chained: false };
     match op {
-        Op::Gcm => {
+        CryptoOp::Gcm => {
             let blocks = block.div_ceil(16);
             vec![vectors(AES, (blocks + 1) * 10), vectors(CARRYLESS, (blocks + 2) * 3)]
         }
-        Op::Ctr => vec![vectors(AES, block.div_ceil(16) * 14)],
-        Op::Sha256 => {
+        CryptoOp::Ctr => vec![vectors(AES, block.div_ceil(16) * 14)],
+        CryptoOp::Sha256 => {
             // A bit and a 64-bit length follow the message.
             let blocks = (block + 9).div_ceil(64);
             vec![Needs { chained: true, ..vectors(SHA256, blocks * 32) }]
         }
-        Op::ChaCha => {
+        CryptoOp::ChaCha => {
             let words = (block.div_ceil(64) + 1) * 16;
             vec![Needs { rate: INTEGER, each: words as f64 * OF_A_WORD, lane_bits: 32, chained: false }]
         }
     }
 }
 
-fn derived(question: &Question<'_>, op: Op, block: f64, needs: &Needs) -> Result<Limit, Unknown> {
+fn derived(question: &Question<'_>, op: CryptoOp, block: f64, needs: &Needs) -> Result<Limit, UnknownChip> {
     let machine = question.machine;
     let cpus: CpuSet = placed(machine, question.case).into_iter().collect();
     let share = Share::of(question, &cpus);
     let threads = if share.is_quota { 1 } else { most_of_a_core(&machine.cpu, &cpus) };
-    let units = Units::of(question, op, needs, &core_of(machine, &cpus)?, threads)?;
+    let units = CryptoUnits::of(question, op, needs, &core_of(machine, &cpus)?, threads)?;
     let Clocks { each, median } = Clocks::of(question)?;
     let of_a_cycle = block / needs.each * units.per_cycle() * units.lanes * share.cpus;
     let of_a_call = format!("{} of a call", needs.rate.name);
@@ -112,18 +113,19 @@ fn derived(question: &Question<'_>, op: Op, block: f64, needs: &Needs) -> Result
     inputs.extend(more);
     inputs.extend([Clocks::input(median), Input::new(share.name, share.cpus, "1", &share.from)]);
     let formula = format!("block ÷ {of_a_call} × {of_the_core} × clock × {}", share.name);
-    let mut limit = Limit::fixed(Kind::Ceiling, Source::Derived, of_a_cycle * median, &formula, inputs);
+    let mut limit =
+        Limit::fixed(LimitKind::Ceiling, LimitSource::Derived, of_a_cycle * median, &formula, inputs);
     limit.per_sample = each.into_iter().map(|clock| of_a_cycle * clock).collect();
     limit.burst = share.burst;
     limit.reason = units.hidden(op);
     Ok(units.core.mark(limit).resting_on(units.fact()))
 }
 
-struct Units {
+struct CryptoUnits {
     core: Core,
-    rate: Rate,
+    rate: CoreRate,
     /// `None` if the processor shows no such instructions.
-    means: Option<Means>,
+    means: Option<CryptoInstructions>,
     bits: u32,
     /// Lanes per vector.
     lanes: f64,
@@ -133,25 +135,25 @@ struct Units {
     chained: Option<(f64, f64)>,
 }
 
-impl Units {
+impl CryptoUnits {
     fn of(
         question: &Question<'_>,
-        op: Op,
+        op: CryptoOp,
         needs: &Needs,
         core: &Core,
         threads: usize,
-    ) -> Result<Self, Unknown> {
+    ) -> Result<Self, UnknownChip> {
         let cpu = &question.machine.cpu;
-        let means = Means::of(op, cpu);
-        if op == Op::ChaCha && means.is_none() {
+        let means = CryptoInstructions::of(op, cpu);
+        if op == CryptoOp::ChaCha && means.is_none() {
             let why =
                 "its code for these processors computes in general registers too, of which no rate is listed";
-            return Err(Unknown(why.to_owned()));
+            return Err(UnknownChip(why.to_owned()));
         }
         let bits = means.map_or(128, |means| means.bits);
         let started = core.per_cycle(needs.rate, bits, cpu).map_err(|why| match means {
             Some(_) => why,
-            None => Unknown(format!("this processor shows no instructions for {}, and {why}", op.name())),
+            None => UnknownChip(format!("this processor shows no instructions for {}, and {why}", op.name())),
         })?;
         // Arm has instructions of four rounds; two of them are independent.
         let abreast = if cpu.arm.is_some() { 2 } else { 1 };
@@ -204,7 +206,7 @@ impl Units {
         }
     }
 
-    fn hidden(&self, op: Op) -> Option<String> {
+    fn hidden(&self, op: CryptoOp) -> Option<String> {
         self.means.is_none().then(|| {
             format!(
                 "{} has instructions for {} which this system does not show: it is computed without them",
@@ -221,7 +223,7 @@ mod tests {
     use plimsoll_machine::cpu::ArmId;
     use plimsoll_machine::fixture::two_cores;
     use plimsoll_machine::{Machine, Root};
-    use plimsoll_model::limit::Evidence;
+    use plimsoll_model::limit::LimitEvidence;
     use plimsoll_model::sample::{Conditions, Sample};
 
     const X86: &[&str] = &["sse2", "ssse3", "sse4_1", "aes", "pclmulqdq"];
@@ -245,7 +247,7 @@ mod tests {
         let case = format!("cpu.crypto/op={op}/{how}").parse().unwrap();
         let conditions = Conditions { clock_hz: Some(1.0), ..Conditions::default() };
         let samples = [Sample { conditions, ..Sample::default() }];
-        let evidence = Evidence::default();
+        let evidence = LimitEvidence::default();
         limits(&Question { machine, case: &case, metric: THROUGHPUT, samples: &samples, evidence })
     }
 
@@ -325,7 +327,7 @@ mod tests {
     fn instructions_that_are_not_there_bound_nothing_and_hidden_ones_are_told() {
         let haswell = machine("GenuineIntel", 6, 63, &[X86, AVX2]);
         let limit = &all(&haswell, "sha256", "block=16K/threads=1")[0];
-        assert_eq!((limit.value, limit.source), (None, Source::Unknown));
+        assert_eq!((limit.value, limit.source), (None, LimitSource::Unknown));
         assert_eq!(
             limit.reason.as_deref(),
             Some(
@@ -366,7 +368,7 @@ mod tests {
             ("GenuineIntel", 6, 173, full),
         ] {
             let machine = machine(vendor, family, model, flags);
-            for op in Op::ALL {
+            for op in CryptoOp::ALL {
                 let limits = all(&machine, op.name(), "block=16K/threads=1");
                 let value =
                     limits[0].value.unwrap_or_else(|| panic!("{vendor} {family} {model} {op:?}: {limits:?}"));

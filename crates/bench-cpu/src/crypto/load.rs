@@ -5,12 +5,12 @@ use std::ops::Range;
 
 use plimsoll_metal::clock::ProbeWork;
 use plimsoll_metal::isa::Isa;
-use plimsoll_metal::sliced::Load;
+use plimsoll_metal::sliced::SlicedLoad;
 use xxhash_rust::xxh3::xxh3_128;
 
-use super::op::{Cipher, Means, Op, Setup, Tag};
+use super::op::{Cipher, CryptoInstructions, CryptoOp, CryptoSetup, Tag};
 use super::reference;
-use plimsoll_model::sample::{CannotMeasure, Origin, WrongAnswer};
+use plimsoll_model::sample::{CannotMeasure, WrongAnswer, WrongAnswerSource};
 
 /// A full slice and the two lengths of a fixed amount.
 const RESULTS_KEPT: usize = 3;
@@ -22,8 +22,8 @@ const FAR_SPREAD: f64 = 0.25;
 
 #[derive(Debug)]
 pub(super) struct Blocks {
-    op: Op,
-    means: Option<Means>,
+    op: CryptoOp,
+    means: Option<CryptoInstructions>,
     /// `None` if the library refused the key.
     cipher: Option<Cipher<'static>>,
     initial: Vec<u8>,
@@ -49,12 +49,12 @@ fn initial(bytes: usize) -> Vec<u8> {
 }
 
 impl Blocks {
-    pub(super) fn new(op: Op, means: Option<Means>, bytes: usize) -> Self {
+    pub(super) fn new(op: CryptoOp, means: Option<CryptoInstructions>, bytes: usize) -> Self {
         let mut memory = vec![0; bytes + ALIGNMENT];
         let start = memory.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
         let (initial, place) = (initial(bytes), start..start + bytes);
         memory[place.clone()].copy_from_slice(&initial);
-        let cipher = Cipher::new(op, Setup::MEASURED).ok();
+        let cipher = Cipher::new(op, CryptoSetup::MEASURED).ok();
         let (results, left) = (Vec::with_capacity(RESULTS_KEPT), [0; 32]);
         Self { op, means, cipher, initial, memory, place, left, refused: false, results, deviant: None }
     }
@@ -63,18 +63,21 @@ impl Blocks {
     /// caches checked results.
     pub(super) fn verify(&self, cpu: usize, proven: &mut Vec<Left>) -> Result<(), CannotMeasure> {
         if self.refused {
-            return Err(WrongAnswer::new(Origin::Cpu(cpu), self.op.name(), "a rejected block").into());
+            return Err(
+                WrongAnswer::new(WrongAnswerSource::Cpu(cpu), self.op.name(), "a rejected block").into()
+            );
         }
         for left in self.deviant.iter().chain(&self.results) {
             if proven.contains(left) {
                 continue;
             }
             let mut block = self.initial.clone();
-            let tag = reference::after(self.op, Setup::MEASURED, &mut block, left.calls)?;
+            let tag = reference::after(self.op, CryptoSetup::MEASURED, &mut block, left.calls)?;
             let right = Left { calls: left.calls, tag, block: xxh3_128(&block) };
             if *left != right {
                 let (name, calls) = (self.op.name(), left.calls);
-                let wrong = WrongAnswer::new(Origin::Cpu(cpu), name, format!("tag {}", hex(&left.tag)));
+                let wrong =
+                    WrongAnswer::new(WrongAnswerSource::Cpu(cpu), name, format!("tag {}", hex(&left.tag)));
                 let wrong = wrong.expected(format!("tag {}", hex(&right.tag)));
                 let wrong = wrong.detail(format!("after {calls} calls"));
                 return Err(wrong.into());
@@ -89,7 +92,7 @@ fn hex(tag: &Tag) -> String {
     tag.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
-impl Load for Blocks {
+impl SlicedLoad for Blocks {
     fn run(&mut self, turns: u64) {
         let block = &mut self.memory[self.place.clone()];
         let Some(cipher) = &mut self.cipher else {
@@ -139,7 +142,7 @@ mod tests {
 
     #[test]
     fn slices_of_any_length_are_proven_and_a_wrong_one_is_found() {
-        for op in Op::ALL {
+        for op in CryptoOp::ALL {
             for bytes in [1, 16, 64, 1000, 16 << 10] {
                 let mut load = Blocks::new(op, None, bytes);
                 for turns in [1, 3, 1, 4, 3] {

@@ -11,20 +11,22 @@ mod op;
 mod reference;
 
 use load::Blocks;
-use op::{Means, Op};
+use op::{CryptoInstructions, CryptoOp};
 use serde::{Deserialize, Serialize};
 
 use super::dense::{fits_or, seats};
 use super::sliced::{Slices, Turns};
 use plimsoll_bench_api::{
-    Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, Ready, Say, default_threads,
-    whole_sizes,
+    Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, PreparedCase, Say,
+    default_threads, whole_sizes,
 };
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 use plimsoll_model::place::Threads;
 use plimsoll_model::plan::Group;
-use plimsoll_model::sample::{Amount, CannotMeasure, Fact, Facts, Origin, Sample, WrongAnswer};
+use plimsoll_model::sample::{
+    CannotMeasure, CaseFact, Facts, Sample, SampleAmount, WrongAnswer, WrongAnswerSource,
+};
 use plimsoll_units::quantity::{Unit, format_size};
 
 const THROUGHPUT: &str = "throughput";
@@ -34,7 +36,7 @@ const MOST_BYTES: u64 = 64 << 20;
 /// Blocks per thread: initial, working, and one for verification.
 const BLOCKS: usize = 3;
 
-const INSTRUCTIONS: Fact<String> = Fact::new(
+const INSTRUCTIONS: CaseFact<String> = CaseFact::new(
     "instructions",
     "the instructions that the operation is done by, or that there are none for it",
 );
@@ -71,9 +73,9 @@ impl Benchmark for Crypto {
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
-        let names = Op::ALL.map(Op::name);
+        let names = CryptoOp::ALL.map(CryptoOp::name);
         let ops = group.words_of("op", &names, &names);
-        let ops = ops.iter().map(|word| Op::find(word)).collect::<Result<Vec<_>, _>>()?;
+        let ops = ops.iter().map(|word| CryptoOp::find(word)).collect::<Result<Vec<_>, _>>()?;
         let (blocks, seats) = (blocks(group)?, seats(machine, group, &default_threads(machine))?);
         let mut cases = Vec::new();
         for op in ops {
@@ -81,7 +83,7 @@ impl Benchmark for Crypto {
                 let case = Case::of(self.name()).with_word("op", op.name()).with_size("block", *block);
                 cases.extend(seats.iter().map(|seat| {
                     let case = seat.taken(case.clone());
-                    let job = Job { op, block: *block as usize, threads: Threads::of(&case) };
+                    let job = CryptoJob { op, block: *block as usize, threads: Threads::of(&case) };
                     Candidate::new(case, Ok(())).parsed(&job)
                 }));
             }
@@ -93,22 +95,22 @@ impl Benchmark for Crypto {
         Some(0.05)
     }
 
-    fn prepare(&self, _: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
-        let Job { op, block, threads } = parsed.read()?;
+    fn prepare(&self, _: &Case, parsed: &Parsed, cx: &Context<'_>) -> PreparedCase {
+        let CryptoJob { op, block, threads } = parsed.read()?;
         let (counted, cpus, threads) = (block as u64, threads.cpus(cx.machine), threads.count);
         let needed = BLOCKS.saturating_mul(block).saturating_mul(threads);
         let sum = format!("{BLOCKS} blocks of {} for each of {threads} threads", format_size(counted));
         fits_or(cx.machine, needed, &sum, "a smaller --block or fewer --threads")?;
-        let means = Means::of(op, &cx.machine.cpu);
-        let make = |_: plimsoll_metal::team::Member<'_>| Blocks::new(op, means, block);
+        let means = CryptoInstructions::of(op, &cx.machine.cpu);
+        let make = |_: plimsoll_metal::team::TeamMember<'_>| Blocks::new(op, means, block);
         let slices = Slices::prepare(cx.machine, &cpus, Turns { counted, fixed: None }, make)?;
-        Ok(Box::new(Running { op, means, slices }))
+        Ok(Box::new(CryptoTeam { op, means, slices }))
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Job {
-    op: Op,
+struct CryptoJob {
+    op: CryptoOp,
     /// Block size in bytes.
     block: usize,
     threads: Threads,
@@ -126,14 +128,14 @@ fn blocks(group: &Group) -> Result<Vec<u64>, String> {
     }
 }
 
-struct Running {
-    op: Op,
-    means: Option<Means>,
+struct CryptoTeam {
+    op: CryptoOp,
+    means: Option<CryptoInstructions>,
     slices: Slices<Blocks>,
 }
 
-impl Prepared for Running {
-    fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
+impl Prepared for CryptoTeam {
+    fn sample(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
         let outcome = self.slices.measure(amount)?;
         let conditions = self.slices.conditions(&outcome);
         let values = [(THROUGHPUT.to_owned(), self.slices.rate(&outcome))].into();
@@ -143,7 +145,7 @@ impl Prepared for Running {
     fn verify(&mut self) -> Result<(), CannotMeasure> {
         let cpus: Vec<usize> = self.slices.loads().map(|(cpu, _)| cpu).collect();
         reference::check_vectors(self.op).map_err(|detail| {
-            let wrong = WrongAnswer::new(Origin::Cpus(cpus), self.op.name(), "another result");
+            let wrong = WrongAnswer::new(WrongAnswerSource::Cpus(cpus), self.op.name(), "another result");
             CannotMeasure::from(wrong.detail(detail))
         })?;
         let mut proven = Vec::new();
@@ -198,7 +200,7 @@ mod tests {
         let error = |lists: &[(&str, &[&str])]| ids(lists).unwrap_err();
         assert!(error(&[("op", &["md5"])]).starts_with("op must be one of aes-128-gcm"));
         assert_eq!(error(&[("block", &["0"])]), "block must be between 1 and 64M bytes: 0 is not");
-        assert_eq!(ids(&[("op", &["all"]), ("threads", &["1"])]).unwrap().len(), Op::ALL.len());
+        assert_eq!(ids(&[("op", &["all"]), ("threads", &["1"])]).unwrap().len(), CryptoOp::ALL.len());
         assert!(error(&[("block", &["1G"])]).contains("must be between 1 and 64M"));
         assert!(error(&[("block", &["4K@60+64K@40"])]).contains("must be one size"));
         assert!(error(&[("threads", &["0"])]).starts_with("threads must be"));
@@ -215,12 +217,15 @@ mod tests {
         for candidate in Crypto.cases(&machine, &group(&lists)).unwrap() {
             let mut running = Crypto.prepare(&candidate.case, &candidate.parsed, &cx).unwrap();
             // On a busy machine a sample may have no undisturbed slice.
-            let sample = (0..200).find_map(|_| running.sample(Amount::Seconds(0.002)).ok()).unwrap();
+            let sample = (0..200).find_map(|_| running.sample(SampleAmount::Seconds(0.002)).ok()).unwrap();
             assert!(sample.values[THROUGHPUT] > 1e4, "{}: {sample:?}", candidate.case);
             assert!(sample.conditions.delivered.unwrap() > 0.0);
             running.verify().unwrap();
             let facts = running.facts();
-            let means = Means::of(Op::find(candidate.case.word("op").unwrap()).unwrap(), &machine.cpu);
+            let means = CryptoInstructions::of(
+                CryptoOp::find(candidate.case.word("op").unwrap()).unwrap(),
+                &machine.cpu,
+            );
             assert_eq!(
                 facts.achieved.get(&INSTRUCTIONS).as_deref(),
                 Some(means.map_or(NONE, |means| means.name))

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use plimsoll_metal::counter::Counter;
+use plimsoll_metal::counter::CounterKeystream;
 use ring::aead::{AES_128_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::digest;
 use ring::error::Unspecified;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use plimsoll_machine::Cpu;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Op {
+pub(super) enum CryptoOp {
     /// AES-128-GCM: authenticated encryption.
     Gcm,
     /// AES-256-CTR: encryption only.
@@ -23,7 +23,7 @@ pub(super) enum Op {
     ChaCha,
 }
 
-impl Op {
+impl CryptoOp {
     pub(super) const ALL: [Self; 4] = [Self::Gcm, Self::Ctr, Self::Sha256, Self::ChaCha];
 
     /// Name as in `openssl`.
@@ -51,7 +51,7 @@ pub(super) type Tag = [u8; 32];
 pub(super) const KEY_BYTES: usize = 32;
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Setup<'a> {
+pub(super) struct CryptoSetup<'a> {
     pub(super) key: &'a [u8; KEY_BYTES],
     /// Nonce of the first call in the first 12 bytes; for AES-256-CTR the counter block.
     pub(super) start: &'a [u8; 16],
@@ -59,7 +59,7 @@ pub(super) struct Setup<'a> {
     pub(super) aad: &'a [u8],
 }
 
-impl Setup<'static> {
+impl CryptoSetup<'static> {
     /// The counter block ends like the first one of AES-GCM, which checks it. The authenticated
     /// data has the length of a TLS record header.
     pub(super) const MEASURED: Self = Self {
@@ -69,7 +69,7 @@ impl Setup<'static> {
     };
 }
 
-impl Setup<'_> {
+impl CryptoSetup<'_> {
     /// Nonce of a call, unique in a series.
     pub(super) fn nonce(&self, call: u64) -> [u8; NONCE_LEN] {
         let mut nonce = [0; NONCE_LEN];
@@ -82,13 +82,13 @@ impl Setup<'_> {
 }
 
 pub(super) struct Cipher<'a> {
-    setup: Setup<'a>,
+    setup: CryptoSetup<'a>,
     by: By,
 }
 
 enum By {
     Seal(LessSafeKey),
-    Counter(Counter),
+    Counter(CounterKeystream),
     Digest,
 }
 
@@ -99,16 +99,16 @@ impl fmt::Debug for Cipher<'_> {
 }
 
 impl<'a> Cipher<'a> {
-    pub(super) fn new(op: Op, setup: Setup<'a>) -> Result<Self, Unspecified> {
+    pub(super) fn new(op: CryptoOp, setup: CryptoSetup<'a>) -> Result<Self, Unspecified> {
         let sealing = |algorithm: &'static ring::aead::Algorithm| -> Result<By, Unspecified> {
             let key = UnboundKey::new(algorithm, &setup.key[..algorithm.key_len()])?;
             Ok(By::Seal(LessSafeKey::new(key)))
         };
         let by = match op {
-            Op::Gcm => sealing(&AES_128_GCM)?,
-            Op::ChaCha => sealing(&CHACHA20_POLY1305)?,
-            Op::Ctr => By::Counter(Counter::new(setup.key, setup.start)),
-            Op::Sha256 => By::Digest,
+            CryptoOp::Gcm => sealing(&AES_128_GCM)?,
+            CryptoOp::ChaCha => sealing(&CHACHA20_POLY1305)?,
+            CryptoOp::Ctr => By::Counter(CounterKeystream::new(setup.key, setup.start)),
+            CryptoOp::Sha256 => By::Digest,
         };
         Ok(Self { setup, by })
     }
@@ -143,29 +143,37 @@ impl<'a> Cipher<'a> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Means {
+pub(super) struct CryptoInstructions {
     pub(super) name: &'static str,
     pub(super) bits: u32,
 }
 
 /// Operation, required CPU flags, instructions; the first match applies (ring 0.17, aes 0.9).
-const MEANS: &[(Op, &[&str], Means)] = &[
-    (Op::Gcm, &["avx2", "vaes", "vpclmulqdq"], Means { name: "VAES and VPCLMULQDQ", bits: 256 }),
-    (Op::Gcm, &["aes", "pclmulqdq", "ssse3"], Means { name: "AESENC and PCLMULQDQ", bits: 128 }),
-    (Op::Gcm, &["aes", "pmull"], Means { name: "AESE and PMULL", bits: 128 }),
-    (Op::Ctr, &["avx512f", "vaes"], Means { name: "VAES", bits: 512 }),
-    (Op::Ctr, &["avx", "vaes"], Means { name: "VAES", bits: 256 }),
-    (Op::Ctr, &["aes", "sse2"], Means { name: "AESENC", bits: 128 }),
-    (Op::Ctr, &["aes", "asimd"], Means { name: "AESE", bits: 128 }),
-    (Op::Sha256, &["sha_ni", "ssse3"], Means { name: "SHA256RNDS2", bits: 128 }),
-    (Op::Sha256, &["sha2"], Means { name: "SHA256H", bits: 128 }),
-    (Op::ChaCha, &["avx2", "bmi2"], Means { name: "AVX2", bits: 256 }),
-    (Op::ChaCha, &["sse4_1"], Means { name: "SSE4.1", bits: 128 }),
+const MEANS: &[(CryptoOp, &[&str], CryptoInstructions)] = &[
+    (
+        CryptoOp::Gcm,
+        &["avx2", "vaes", "vpclmulqdq"],
+        CryptoInstructions { name: "VAES and VPCLMULQDQ", bits: 256 },
+    ),
+    (
+        CryptoOp::Gcm,
+        &["aes", "pclmulqdq", "ssse3"],
+        CryptoInstructions { name: "AESENC and PCLMULQDQ", bits: 128 },
+    ),
+    (CryptoOp::Gcm, &["aes", "pmull"], CryptoInstructions { name: "AESE and PMULL", bits: 128 }),
+    (CryptoOp::Ctr, &["avx512f", "vaes"], CryptoInstructions { name: "VAES", bits: 512 }),
+    (CryptoOp::Ctr, &["avx", "vaes"], CryptoInstructions { name: "VAES", bits: 256 }),
+    (CryptoOp::Ctr, &["aes", "sse2"], CryptoInstructions { name: "AESENC", bits: 128 }),
+    (CryptoOp::Ctr, &["aes", "asimd"], CryptoInstructions { name: "AESE", bits: 128 }),
+    (CryptoOp::Sha256, &["sha_ni", "ssse3"], CryptoInstructions { name: "SHA256RNDS2", bits: 128 }),
+    (CryptoOp::Sha256, &["sha2"], CryptoInstructions { name: "SHA256H", bits: 128 }),
+    (CryptoOp::ChaCha, &["avx2", "bmi2"], CryptoInstructions { name: "AVX2", bits: 256 }),
+    (CryptoOp::ChaCha, &["sse4_1"], CryptoInstructions { name: "SSE4.1", bits: 128 }),
 ];
 
-impl Means {
+impl CryptoInstructions {
     /// `None` for code not based on particular instructions.
-    pub(super) fn of(op: Op, cpu: &Cpu) -> Option<Self> {
+    pub(super) fn of(op: CryptoOp, cpu: &Cpu) -> Option<Self> {
         let has = |features: &[&str]| features.iter().all(|feature| cpu.flags.contains(*feature));
         MEANS.iter().find(|(of, features, _)| *of == op && has(features)).map(|(.., means)| *means)
     }
@@ -175,9 +183,9 @@ impl Means {
 mod tests {
     use super::*;
 
-    fn means(op: Op, flags: &[&str]) -> Option<u32> {
+    fn means(op: CryptoOp, flags: &[&str]) -> Option<u32> {
         let flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
-        Means::of(op, &Cpu { flags, ..Cpu::default() }).map(|means| means.bits)
+        CryptoInstructions::of(op, &Cpu { flags, ..Cpu::default() }).map(|means| means.bits)
     }
 
     #[test]
@@ -195,28 +203,28 @@ mod tests {
             "vaes",
             "vpclmulqdq",
         ];
-        assert_eq!(Op::ALL.map(|op| means(op, &zen5)), [Some(256), Some(512), None, Some(256)]);
+        assert_eq!(CryptoOp::ALL.map(|op| means(op, &zen5)), [Some(256), Some(512), None, Some(256)]);
         let haswell = ["sse2", "ssse3", "sse4_1", "aes", "pclmulqdq", "avx", "avx2", "bmi2"];
-        assert_eq!(Op::ALL.map(|op| means(op, &haswell)), [Some(128), Some(128), None, Some(256)]);
+        assert_eq!(CryptoOp::ALL.map(|op| means(op, &haswell)), [Some(128), Some(128), None, Some(256)]);
         let graviton = ["asimd", "aes", "pmull", "sha1", "sha2"];
-        assert_eq!(Op::ALL.map(|op| means(op, &graviton)), [Some(128), Some(128), Some(128), None]);
-        assert_eq!(Op::ALL.map(|op| means(op, &["sse2"])), [None; 4]);
+        assert_eq!(CryptoOp::ALL.map(|op| means(op, &graviton)), [Some(128), Some(128), Some(128), None]);
+        assert_eq!(CryptoOp::ALL.map(|op| means(op, &["sse2"])), [None; 4]);
     }
 
     #[test]
     fn no_two_calls_have_the_same_nonce() {
-        let nonces = [0, 1, 255, 256, u64::MAX].map(|call| Setup::MEASURED.nonce(call));
+        let nonces = [0, 1, 255, 256, u64::MAX].map(|call| CryptoSetup::MEASURED.nonce(call));
         assert!(nonces.iter().enumerate().all(|(at, nonce)| !nonces[..at].contains(nonce)));
-        assert_eq!(nonces[0], Setup::MEASURED.start[..12]);
+        assert_eq!(nonces[0], CryptoSetup::MEASURED.start[..12]);
     }
 
     #[test]
     fn an_unknown_operation_lists_those_there_are() {
-        let error = Op::find("rc4\n").unwrap_err();
+        let error = CryptoOp::find("rc4\n").unwrap_err();
         assert!(
             error.starts_with("op must be one of aes-128-gcm, aes-256-ctr, sha256, chacha20-poly1305: "),
             "{error}"
         );
-        assert!(!error.contains('\n') && Op::ALL.iter().all(|op| Op::find(op.name()) == Ok(*op)));
+        assert!(!error.contains('\n') && CryptoOp::ALL.iter().all(|op| CryptoOp::find(op.name()) == Ok(*op)));
     }
 }

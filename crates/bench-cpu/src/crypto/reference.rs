@@ -10,11 +10,16 @@ use chacha20poly1305::{ChaCha20Poly1305, Nonce as ChaChaNonce};
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use sha2::{Digest, Sha256};
 
-use super::op::{Cipher, KEY_BYTES, Op, Setup, Tag};
+use super::op::{Cipher, CryptoOp, CryptoSetup, KEY_BYTES, Tag};
 use plimsoll_model::sample::CannotMeasure;
 
 /// Applies `calls` calls to the block and returns the last tag.
-pub(super) fn after(op: Op, setup: Setup<'_>, block: &mut [u8], calls: u64) -> Result<Tag, CannotMeasure> {
+pub(super) fn after(
+    op: CryptoOp,
+    setup: CryptoSetup<'_>,
+    block: &mut [u8],
+    calls: u64,
+) -> Result<Tag, CannotMeasure> {
     let refused = || {
         CannotMeasure::environment(format!(
             "{}: the reference implementation refuses a block this long; use a smaller --block",
@@ -23,20 +28,20 @@ pub(super) fn after(op: Op, setup: Setup<'_>, block: &mut [u8], calls: u64) -> R
     };
     let mut left = [0; 32];
     match op {
-        Op::Gcm => {
+        CryptoOp::Gcm => {
             let aes = Gcm::new(setup.key);
             for call in 0..calls {
                 left[..16].copy_from_slice(&aes.seal(setup.nonce(call), setup.aad, block));
             }
         }
-        Op::Ctr => counter(setup, block, calls).ok_or_else(refused)?,
-        Op::Sha256 => {
+        CryptoOp::Ctr => counter(setup, block, calls).ok_or_else(refused)?,
+        CryptoOp::Sha256 => {
             for _ in 0..calls {
                 left = Sha256::digest(&*block).into();
                 block.iter_mut().zip(left).for_each(|(byte, digest)| *byte = digest);
             }
         }
-        Op::ChaCha => {
+        CryptoOp::ChaCha => {
             let cipher = ChaCha20Poly1305::new(setup.key.into());
             for call in 0..calls {
                 let nonce = ChaChaNonce::from(setup.nonce(call));
@@ -50,7 +55,7 @@ pub(super) fn after(op: Op, setup: Setup<'_>, block: &mut [u8], calls: u64) -> R
 }
 
 /// The counter starts like AES-256-GCM's: 2 in the last 32 bits.
-fn counter(setup: Setup<'_>, block: &mut [u8], calls: u64) -> Option<()> {
+fn counter(setup: CryptoSetup<'_>, block: &mut [u8], calls: u64) -> Option<()> {
     let mut keystream = vec![0; block.len().checked_mul(usize::try_from(calls).ok()?)?];
     let key = LessSafeKey::new(UnboundKey::new(&AES_256_GCM, setup.key).ok()?);
     let nonce = Nonce::assume_unique_for_key(setup.nonce(0));
@@ -119,7 +124,7 @@ fn product(x: u128, y: u128) -> u128 {
 
 /// A published test vector, in hexadecimal.
 struct Vector {
-    op: Op,
+    op: CryptoOp,
     source: &'static str,
     key: &'static str,
     start: &'static str,
@@ -132,7 +137,7 @@ struct Vector {
 
 const VECTORS: &[Vector] = &[
     Vector {
-        op: Op::Gcm,
+        op: CryptoOp::Gcm,
         source: "McGrew and Viega, The Galois/Counter Mode of Operation (the submission to NIST), test case 4",
         key: "feffe9928665731c6d6a8f9467308308",
         start: "cafebabefacedbaddecaf888",
@@ -144,7 +149,7 @@ const VECTORS: &[Vector] = &[
         tag: "5bc94fbc3221a5db94fae95ae7121a47",
     },
     Vector {
-        op: Op::Ctr,
+        op: CryptoOp::Ctr,
         source: "NIST SP 800-38A, F.5.5",
         key: "603deb1015ca71be2b73aef0857d77811f352c073b6108d72d9810a30914dff4",
         start: "f0f1f2f3f4f5f6f7f8f9fafbfcfdfeff",
@@ -156,7 +161,7 @@ const VECTORS: &[Vector] = &[
         tag: "",
     },
     Vector {
-        op: Op::Sha256,
+        op: CryptoOp::Sha256,
         source: "FIPS 180-4, examples: 'abc'",
         key: "",
         start: "",
@@ -166,7 +171,7 @@ const VECTORS: &[Vector] = &[
         tag: "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
     },
     Vector {
-        op: Op::ChaCha,
+        op: CryptoOp::ChaCha,
         source: "RFC 8439, 2.8.2",
         key: "808182838485868788898a8b8c8d8e8f909192939495969798999a9b9c9d9e9f",
         start: "070000004041424344454647",
@@ -195,10 +200,10 @@ fn filled<const N: usize>(text: &str) -> [u8; N] {
 }
 
 /// Checks the measured implementation; the error names the failing vector.
-pub(super) fn check_vectors(op: Op) -> Result<(), String> {
+pub(super) fn check_vectors(op: CryptoOp) -> Result<(), String> {
     for vector in VECTORS.iter().filter(|vector| vector.op == op) {
         let (key, start, aad) = (filled(vector.key), filled(vector.start), bytes(vector.aad));
-        let setup = Setup { key: &key, start: &start, aad: &aad };
+        let setup = CryptoSetup { key: &key, start: &start, aad: &aad };
         let mut block = bytes(vector.text);
         let wrong = || format!("it is not the result of the published test vector: {}", vector.source);
         let left = Cipher::new(op, setup).and_then(|mut cipher| cipher.call(0, &mut block));
@@ -219,7 +224,7 @@ mod tests {
 
     #[test]
     fn every_operation_is_as_published() {
-        for op in Op::ALL {
+        for op in CryptoOp::ALL {
             assert!(VECTORS.iter().any(|vector| vector.op == op), "{op:?}");
             assert_eq!(check_vectors(op), Ok(()));
         }
@@ -229,10 +234,10 @@ mod tests {
 
     #[test]
     fn the_reference_is_as_published_too() {
-        for vector in VECTORS.iter().filter(|vector| vector.op != Op::Ctr) {
+        for vector in VECTORS.iter().filter(|vector| vector.op != CryptoOp::Ctr) {
             let (key, start, aad) = (filled(vector.key), filled(vector.start), bytes(vector.aad));
             let mut block = bytes(vector.text);
-            let left = after(vector.op, Setup { key: &key, start: &start, aad: &aad }, &mut block, 1);
+            let left = after(vector.op, CryptoSetup { key: &key, start: &start, aad: &aad }, &mut block, 1);
             assert_eq!(left, Ok(filled(vector.tag)), "{}", vector.source);
             assert!(vector.sealed.is_empty() || block == bytes(vector.sealed), "{}", vector.source);
         }
@@ -249,8 +254,8 @@ mod tests {
         ) {
             let mut start = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2];
             start[..12].copy_from_slice(&nonce);
-            let setup = Setup { key: &key, start: &start, aad: &aad };
-            for op in Op::ALL {
+            let setup = CryptoSetup { key: &key, start: &start, aad: &aad };
+            for op in CryptoOp::ALL {
                 let (mut ours, mut theirs) = (text.clone(), text.clone());
                 let mut cipher = Cipher::new(op, setup).unwrap();
                 let left = (0..calls).map(|call| cipher.call(call, &mut ours).unwrap()).last().unwrap();

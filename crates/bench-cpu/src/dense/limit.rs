@@ -39,7 +39,7 @@ mod tests {
     use super::*;
     use plimsoll_machine::cpu::CoreKind;
     use plimsoll_machine::{Machine, Root};
-    use plimsoll_model::limit::{Evidence, Source};
+    use plimsoll_model::limit::{LimitEvidence, LimitSource};
     use plimsoll_model::sample::{Conditions, Sample};
 
     fn limit(id: &str, metric: &str) -> Vec<Limit> {
@@ -49,7 +49,7 @@ mod tests {
         machine.cpu.allowed = "0-1".parse().unwrap();
         let conditions = Conditions { clock_hz: Some(3.0e9), ..Conditions::default() };
         let samples = [Sample { conditions, ..Sample::default() }];
-        let (case, evidence) = (id.parse().unwrap(), Evidence::default());
+        let (case, evidence) = (id.parse().unwrap(), LimitEvidence::default());
         limits(&Question { machine: &machine, case: &case, metric, samples: &samples, evidence })
     }
 
@@ -57,10 +57,10 @@ mod tests {
     fn it_is_that_of_multiply_adds_at_the_clock_held() {
         let linpack = &limit("cpu.linpack/n=8000/nb=192/isa=avx512/threads=2", "rate")[0];
         if kernel::find(Op::FMA, Element::F64, Isa::Avx512).is_none() {
-            assert_eq!(linpack.source, Source::Unknown);
+            assert_eq!(linpack.source, LimitSource::Unknown);
             return;
         }
-        assert_eq!((linpack.value, linpack.source), (Some(2.0 * 16.0 * 3.0e9), Source::Derived));
+        assert_eq!((linpack.value, linpack.source), (Some(2.0 * 16.0 * 3.0e9), LimitSource::Derived));
         let clock = linpack.inputs.iter().find(|input| input.name == "clock").unwrap();
         assert!(clock.from.contains("every 20 ms"), "{clock:?}");
         // Both threads on one CPU have one core.
@@ -87,7 +87,7 @@ mod tests {
         for id in
             ["cpu.linpack/n=8000/nb=192/isa=avx2/threads=4", "cpu.gemm/type=f64/n=4000/isa=avx2/threads=4"]
         {
-            let (case, evidence) = (id.parse().unwrap(), Evidence::default());
+            let (case, evidence) = (id.parse().unwrap(), LimitEvidence::default());
             let question =
                 Question { machine: &hybrid, case: &case, metric: "rate", samples: &samples, evidence };
             let limit = &limits(&question)[0];
@@ -101,7 +101,7 @@ mod tests {
     fn a_residual_has_no_limit_and_portable_code_an_unknown_one() {
         assert!(limit("cpu.linpack/n=80/nb=24/isa=avx2/threads=1", "residual").is_empty());
         let portable = &limit("cpu.gemm/type=f64/n=80/isa=portable/threads=1", "rate")[0];
-        assert_eq!((portable.value, portable.source), (None, Source::Unknown));
+        assert_eq!((portable.value, portable.source), (None, LimitSource::Unknown));
         assert!(portable.reason.as_ref().unwrap().contains("portable"), "{portable:?}");
     }
 }

@@ -13,12 +13,12 @@ const PRECISION: f64 = f64::EPSILON / 2.0;
 const TOGETHER: usize = 64;
 
 #[derive(Clone, Copy, Debug)]
-struct Step {
+struct SequenceStep {
     a: u64,
     c: u64,
 }
 
-impl Step {
+impl SequenceStep {
     fn of(self, x: u64) -> u64 {
         self.a.wrapping_mul(x).wrapping_add(self.c)
     }
@@ -31,12 +31,12 @@ impl Step {
 #[derive(Clone, Debug)]
 pub(crate) struct Sequence {
     /// 1, 2, 4 … steps.
-    powers: [Step; 64],
+    powers: [SequenceStep; 64],
 }
 
 impl Sequence {
     pub(crate) fn new() -> Self {
-        let mut step = Step { a: MULTIPLIER, c: INCREMENT };
+        let mut step = SequenceStep { a: MULTIPLIER, c: INCREMENT };
         let powers = std::array::from_fn(|_| {
             let this = step;
             step = step.doubled();

@@ -1,9 +1,9 @@
 //! Common parts of `cpu.gemm` and `cpu.linpack`: sizes, instruction sets, memory, threads.
 
-use plimsoll_metal::gemm::{self, Caches};
+use plimsoll_metal::gemm::{self, CoreCaches};
 use plimsoll_metal::isa::Isa;
 use plimsoll_metal::team::Team;
-use plimsoll_metal::watch::Clocks;
+use plimsoll_metal::watch::TeamClocks;
 
 pub(super) mod limit;
 pub(super) mod matrix;
@@ -19,7 +19,7 @@ use plimsoll_machine::{CpuSet, Machine};
 use plimsoll_model::case::Case;
 use plimsoll_model::place::Threads;
 use plimsoll_model::plan::Group;
-use plimsoll_model::sample::{CannotMeasure, Conditions, Facts, Origin, Sample, WrongAnswer};
+use plimsoll_model::sample::{CannotMeasure, Conditions, Facts, Sample, WrongAnswer, WrongAnswerSource};
 use plimsoll_model::warning::Warning;
 use plimsoll_units::quantity::{Quantity, Unit};
 
@@ -32,22 +32,22 @@ const ROUND: u64 = 240;
 /// Samples per time budget, with warm-up and refilling.
 const SAMPLES_OF_A_BUDGET: f64 = 9.0;
 
-pub(super) struct Seat {
+pub(super) struct DenseThreads {
     place: Option<String>,
     threads: u64,
 }
 
-impl Seat {
+impl DenseThreads {
     pub(super) fn taken(&self, case: Case) -> Case {
         seated(case, self.place.as_deref(), self.threads)
     }
 }
 
-pub(super) fn seats(machine: &Machine, group: &Group, defaults: &[u64]) -> Result<Vec<Seat>, String> {
+pub(super) fn seats(machine: &Machine, group: &Group, defaults: &[u64]) -> Result<Vec<DenseThreads>, String> {
     let threads = counts(group, "threads", defaults, MAX_THREADS)?;
     let places = places(machine, group)?.into_iter();
     Ok(places
-        .flat_map(|place| threads.iter().map(move |&threads| Seat { place: place.clone(), threads }))
+        .flat_map(|place| threads.iter().map(move |&threads| DenseThreads { place: place.clone(), threads }))
         .collect())
 }
 
@@ -66,7 +66,7 @@ pub(super) const METRICS: [Metric; 3] = [
         .said("residual", ""),
 ];
 
-pub(super) fn sample(operations: f64, elapsed: f64, residual: f64, held: Held<'_>) -> Sample {
+pub(super) fn sample(operations: f64, elapsed: f64, residual: f64, held: HeldClocks<'_>) -> Sample {
     let named = [(RATE, operations / elapsed), (TIME, elapsed), (RESIDUAL, residual)];
     let clocks: Vec<_> = held.cpus.iter().copied().zip(held.clocks.each_hz.iter().copied()).collect();
     let more = clocks_of(held.kinds, &clocks);
@@ -79,9 +79,9 @@ pub(super) fn sample(operations: f64, elapsed: f64, residual: f64, held: Held<'_
 }
 
 #[derive(Clone, Copy)]
-pub(super) struct Held<'a> {
+pub(super) struct HeldClocks<'a> {
     pub(super) cpus: &'a [usize],
-    pub(super) clocks: &'a Clocks,
+    pub(super) clocks: &'a TeamClocks,
     /// Kinds of core among the CPUs; empty if the machine has one kind.
     pub(super) kinds: &'a [CoreKind],
 }
@@ -124,7 +124,7 @@ fn assumed_rate(isa: Isa) -> f64 {
 
 /// Order for which `work` × order³ operations take the wanted seconds on all allowed CPUs, limited
 /// by the run's time budget and by memory.
-pub(super) fn default_order(machine: &Machine, group: &Group, isa: Isa, wanted: Wanted) -> u64 {
+pub(super) fn default_order(machine: &Machine, group: &Group, isa: Isa, wanted: OrderTarget) -> u64 {
     let cpus = machine.cpu_capacity().max(1.0);
     let share =
         group.budget.map_or(f64::INFINITY, |budget| budget / wanted.cases as f64 / SAMPLES_OF_A_BUDGET);
@@ -136,7 +136,7 @@ pub(super) fn default_order(machine: &Machine, group: &Group, isa: Isa, wanted: 
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wanted {
+pub(super) struct OrderTarget {
     /// Operations ÷ order³.
     pub(super) work: f64,
     pub(super) seconds: f64,
@@ -176,8 +176,8 @@ pub(super) fn team(machine: &Machine, threads: &Threads) -> Result<Team, CannotM
 }
 
 /// Caches of the threads' first core; small defaults if unknown.
-pub(super) fn caches(machine: &Machine, threads: &Threads) -> Caches {
-    let modest = Caches::default();
+pub(super) fn caches(machine: &Machine, threads: &Threads) -> CoreCaches {
+    let modest = CoreCaches::default();
     let Some(cpu) = threads.cpus(machine).first().copied() else { return modest };
     let share = |level: u8| {
         let cache = machine.cpu.cache_of(cpu, level)?;
@@ -185,7 +185,7 @@ pub(super) fn caches(machine: &Machine, threads: &Threads) -> Caches {
         let cores = sharers.and_then(|set| machine.cpu.cores_of(set)).unwrap_or(1).max(1);
         usize::try_from(cache.size_bytes?).ok().map(|bytes| bytes / cores)
     };
-    Caches { first: share(1).unwrap_or(modest.first), second: share(2).unwrap_or(modest.second) }
+    CoreCaches { first: share(1).unwrap_or(modest.first), second: share(2).unwrap_or(modest.second) }
 }
 
 pub(super) fn note_threads(facts: &mut Facts, machine: &Machine, team: &Team) {
@@ -207,8 +207,8 @@ pub(super) fn note_threads(facts: &mut Facts, machine: &Machine, team: &Team) {
 
 pub(super) fn wrong(cpus: &[usize], operation: &str, residual: f64, detail: String) -> CannotMeasure {
     let origin = match *cpus {
-        [cpu] => Origin::Cpu(cpu),
-        _ => Origin::Cpus(cpus.to_vec()),
+        [cpu] => WrongAnswerSource::Cpu(cpu),
+        _ => WrongAnswerSource::Cpus(cpus.to_vec()),
     };
     WrongAnswer::new(origin, operation, format!("a residual of {residual:.3e}")).detail(detail).into()
 }
@@ -226,7 +226,8 @@ mod tests {
         machine
     }
 
-    const WANTED: Wanted = Wanted { work: 2.0 / 3.0, seconds: 2.5, cases: 1, bytes_per_element: 9.0 };
+    const WANTED: OrderTarget =
+        OrderTarget { work: 2.0 / 3.0, seconds: 2.5, cases: 1, bytes_per_element: 9.0 };
 
     #[test]
     fn the_default_order_follows_cpus_memory_and_budget() {
@@ -263,7 +264,7 @@ mod tests {
 
     #[test]
     fn caches_that_are_not_known_are_modest() {
-        let one = Threads { count: 1, place: plimsoll_bench_api::Placement::Spread };
-        assert_eq!(caches(&machine("0", 1 << 30), &one), Caches::default());
+        let one = Threads { count: 1, place: plimsoll_bench_api::ThreadOrder::Spread };
+        assert_eq!(caches(&machine("0", 1 << 30), &one), CoreCaches::default());
     }
 }

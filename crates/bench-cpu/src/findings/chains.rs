@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::{Peak, STEPS_PER_CYCLE};
 use plimsoll_bench_api::Benchmark;
 use plimsoll_model::measurement::Measurement;
-use plimsoll_model::view::{Finding, RunView, Topic};
+use plimsoll_model::view::{PlainFinding, RunView, Topic};
 use plimsoll_units::quantity::Quantity;
 use plimsoll_units::quantity::format::significant;
 
@@ -15,7 +15,7 @@ const LEAST_POINTS: usize = 3;
 /// Largest number of initial chains from which a latency follows; more may already saturate.
 const FEW: u64 = 2;
 
-pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
+pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
     let mut found = Vec::new();
     let of_chains: Vec<&Measurement> =
         run.of(Peak.name()).filter(|m| m.case.number("chains").is_some() && m.headline().is_some()).collect();
@@ -34,7 +34,7 @@ fn kind(measurement: &Measurement) -> (Vec<String>, &str, u32) {
     (params, &measurement.node, measurement.repeat)
 }
 
-struct At<'a> {
+struct ChainsPoint<'a> {
     chains: u64,
     rate: f64,
     /// Steps of all chains per cycle of a core.
@@ -42,7 +42,7 @@ struct At<'a> {
     measurement: &'a Measurement,
 }
 
-impl<'a> At<'a> {
+impl<'a> ChainsPoint<'a> {
     fn of(measurement: &'a Measurement) -> Option<Self> {
         let rate = measurement.headline()?.summary.median;
         let steps = measurement.conditions.more.get(&STEPS_PER_CYCLE);
@@ -51,8 +51,8 @@ impl<'a> At<'a> {
     }
 }
 
-fn told(alike: Vec<&Measurement>) -> Option<Finding> {
-    let mut curve: Vec<At<'_>> = alike.into_iter().filter_map(At::of).collect();
+fn told(alike: Vec<&Measurement>) -> Option<PlainFinding> {
+    let mut curve: Vec<ChainsPoint<'_>> = alike.into_iter().filter_map(ChainsPoint::of).collect();
     curve.sort_by_key(|at| at.chains);
     let (first, last) = (curve.first()?, curve.last()?);
     let most = curve.iter().max_by(|a, b| a.rate.total_cmp(&b.rate))?;
@@ -78,7 +78,8 @@ fn told(alike: Vec<&Measurement>) -> Option<Finding> {
             little.as_ref().map(|little| little.text(false)).unwrap_or_default()
         ),
     };
-    let point = |at: &At<'_>| json!({ "chains": at.chains, "rate": at.rate, "steps_per_cycle": at.steps });
+    let point =
+        |at: &ChainsPoint<'_>| json!({ "chains": at.chains, "rate": at.rate, "steps_per_cycle": at.steps });
     let evidence = json!({
         "case": first.measurement.case.id(),
         "saturation_point": saturated.map(|at| at.chains),
@@ -88,7 +89,7 @@ fn told(alike: Vec<&Measurement>) -> Option<Finding> {
         "in_flight": little.as_ref().map(Little::in_flight),
         "curve": curve.iter().map(point).collect::<Vec<Value>>(),
     });
-    Some(Finding { topic: Topic::Saturation, code: "chains-saturation", text, evidence })
+    Some(PlainFinding { topic: Topic::Saturation, code: "chains-saturation", text, evidence })
 }
 
 fn name(measurement: &Measurement) -> String {
@@ -103,7 +104,7 @@ struct Little {
 }
 
 /// Applies the law to a curve that starts limited by latency and rises from there.
-fn little(first: &At<'_>, most: Option<f64>) -> Option<Little> {
+fn little(first: &ChainsPoint<'_>, most: Option<f64>) -> Option<Little> {
     let (few, throughput) = (first.steps?, most?);
     let threads = first.measurement.case.threads();
     (first.chains <= FEW && threads == 1 && few < FLAT * throughput)
@@ -133,7 +134,7 @@ mod tests {
     use plimsoll_model::view::testing::measured;
     use plimsoll_units::quantity::Unit;
 
-    fn find(measurements: &[Measurement]) -> Vec<Finding> {
+    fn find(measurements: &[Measurement]) -> Vec<PlainFinding> {
         super::find(&RunView::new(measurements))
     }
 

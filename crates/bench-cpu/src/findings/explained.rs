@@ -5,9 +5,9 @@ use serde_json::json;
 
 use crate::Peak;
 use plimsoll_bench_api::Benchmark;
-use plimsoll_bench_api::apart::Elsewhere;
+use plimsoll_bench_api::apart::MovedCpus;
 use plimsoll_model::measurement::Measurement;
-use plimsoll_model::view::{Finding, RunView, Topic};
+use plimsoll_model::view::{PlainFinding, RunView, Topic};
 use plimsoll_model::warning::Warning;
 use plimsoll_units::quantity::{Quantity, Unit, percent};
 
@@ -23,7 +23,7 @@ const AS_MANY: f64 = 0.03;
 /// Findings for `cpu.peak` cases below 97 % of their limit. Either the operation reaches its limit
 /// with another instruction set (the kernel's other work limits it), or another operation reaches
 /// its limit at a lower clock with no more instructions per second (a trade of the core).
-pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
+pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
     let low = |m: &&Measurement| of_limit(m).is_some_and(|share| share < REACHED) && has_its_cores(m);
     let lows = run.of(Peak.name()).filter(low);
     lows.filter_map(|low| by_another_kernel(low, run).or_else(|| by_the_clock(low, run))).collect()
@@ -31,12 +31,12 @@ pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
 
 /// Excludes cases under a quota (own warning) and with chains (limited by latency).
 fn has_its_cores(low: &Measurement) -> bool {
-    let less = LESS_OF_A_CORE.iter().chain(&Elsewhere::WARNING_CODES).any(|code| low.warns(code));
+    let less = LESS_OF_A_CORE.iter().chain(&MovedCpus::WARNING_CODES).any(|code| low.warns(code));
     low.case.number("chains").is_none() && !less
 }
 
 /// Another operation with this instruction set, at its limit and at a lower clock.
-fn by_the_clock(low: &Measurement, run: &RunView<'_>) -> Option<Finding> {
+fn by_the_clock(low: &Measurement, run: &RunView<'_>) -> Option<PlainFinding> {
     let (share, clock) = (of_limit(low)?, low.conditions.clock_hz?);
     let same = |other: &Measurement, key: &str| low.case.word(key) == other.case.word(key);
     let trades = |other: &&Measurement| {
@@ -70,10 +70,10 @@ fn by_the_clock(low: &Measurement, run: &RunView<'_>) -> Option<Finding> {
         "of_limit": [share, of_limit(high)],
         "clock_hz": [clock, high.conditions.clock_hz],
     });
-    Some(Finding { topic: Topic::Limit, code: "below-limit-explained", text, evidence })
+    Some(PlainFinding { topic: Topic::Limit, code: "below-limit-explained", text, evidence })
 }
 
-fn by_another_kernel(low: &Measurement, run: &RunView<'_>) -> Option<Finding> {
+fn by_another_kernel(low: &Measurement, run: &RunView<'_>) -> Option<PlainFinding> {
     let share = of_limit(low)?;
     let high = run
         .of(Peak.name())
@@ -93,7 +93,7 @@ fn by_another_kernel(low: &Measurement, run: &RunView<'_>) -> Option<Finding> {
         "cases": [low.case.id(), high.case.id()],
         "of_limit": [share, of_limit(high)],
     });
-    Some(Finding { topic: Topic::Limit, code: "below-limit-explained", text, evidence })
+    Some(PlainFinding { topic: Topic::Limit, code: "below-limit-explained", text, evidence })
 }
 
 fn of_limit(measurement: &Measurement) -> Option<f64> {
@@ -115,7 +115,7 @@ mod tests {
     use plimsoll_model::metric::Better;
     use plimsoll_model::view::testing::{measured, warned};
 
-    fn find(measurements: &[Measurement]) -> Vec<Finding> {
+    fn find(measurements: &[Measurement]) -> Vec<PlainFinding> {
         super::find(&RunView::new(measurements))
     }
 

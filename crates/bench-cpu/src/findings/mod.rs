@@ -3,12 +3,12 @@ mod explained;
 mod shared_core;
 mod siblings;
 
-use plimsoll_model::view::{Finding, RunView};
+use plimsoll_model::view::{PlainFinding, RunView};
 
-pub(super) fn peak(run: &RunView<'_>) -> Vec<Finding> {
+pub(super) fn peak(run: &RunView<'_>) -> Vec<PlainFinding> {
     [shared_core::find, chains::find, explained::find].iter().flat_map(|find| find(run)).collect()
 }
 
-pub(super) fn core_to_core(run: &RunView<'_>) -> Vec<Finding> {
+pub(super) fn core_to_core(run: &RunView<'_>) -> Vec<PlainFinding> {
     siblings::find(run)
 }

@@ -6,7 +6,7 @@ use crate::Peak;
 use crate::fact::CPUS;
 use plimsoll_bench_api::Benchmark;
 use plimsoll_model::measurement::Measurement;
-use plimsoll_model::view::{Compared, Finding, NOTABLE, RunView, Topic, lost};
+use plimsoll_model::view::{Compared, NOTABLE, PlainFinding, RunView, Topic, lost};
 use plimsoll_model::warning::Warning;
 
 /// Largest speed-up of two threads that counts as none. Two cores give 2, siblings 1.
@@ -17,7 +17,7 @@ const OTHERWISE: &[&str] = &[Warning::CROWDED, Warning::QUOTA];
 
 /// A finding per node if two threads are no faster in any `cpu.peak` case, and nothing else took
 /// the time.
-pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
+pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
     let all = run.compared();
     let pair = |c: &&Compared<'_>| {
         c.this.case.benchmark() == Peak.name() && (c.scaling.base_threads, c.scaling.threads) == (1, 2)
@@ -30,7 +30,7 @@ pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
     nodes.into_iter().filter_map(|node| speak(&of(node))).collect()
 }
 
-fn speak(pairs: &[&Compared<'_>]) -> Option<Finding> {
+fn speak(pairs: &[&Compared<'_>]) -> Option<PlainFinding> {
     let fastest = pairs.iter().copied().max_by(|a, b| a.scaling.speed_up.total_cmp(&b.scaling.speed_up))?;
     if !pairs.iter().all(|pair| no_faster(pair)) {
         return None;
@@ -40,7 +40,7 @@ fn speak(pairs: &[&Compared<'_>]) -> Option<Finding> {
         format!("{} share one core: two threads do {speed_up:.2} × the work of one", cpus(fastest.this));
     let cases = [fastest.base.case.id(), fastest.this.case.id()];
     let evidence = json!({ "cases": cases, "speed_up": speed_up, "between": fastest.between });
-    Some(Finding { topic: Topic::Cores, code: "shared-core", text, evidence })
+    Some(PlainFinding { topic: Topic::Cores, code: "shared-core", text, evidence })
 }
 
 fn no_faster(pair: &Compared<'_>) -> bool {
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
     use plimsoll_model::view::testing::{peak, warned};
 
-    fn find(measurements: &[Measurement]) -> Vec<Finding> {
+    fn find(measurements: &[Measurement]) -> Vec<PlainFinding> {
         super::find(&RunView::new(measurements))
     }
 

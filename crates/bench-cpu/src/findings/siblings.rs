@@ -4,8 +4,8 @@ use serde_json::json;
 
 use crate::CoreToCore;
 use plimsoll_bench_api::Benchmark;
-use plimsoll_model::measurement::{Measured, Measurement};
-use plimsoll_model::view::{Finding, RunView, Topic};
+use plimsoll_model::measurement::{MeasuredEntry, Measurement};
+use plimsoll_model::view::{PlainFinding, RunView, Topic};
 use plimsoll_units::quantity::{Quantity, Unit};
 
 /// Largest one-way latency within a core by compare-and-swap, in seconds. Published: siblings 4.3
@@ -15,20 +15,20 @@ const WITHIN_A_CORE: f64 = 12.5e-9;
 const NAMED: usize = 4;
 
 /// A finding per case with pairs as near as siblings that are not marked as siblings.
-pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
+pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
     run.of(CoreToCore.name()).filter_map(hidden).collect()
 }
 
-fn hidden(measurement: &Measurement) -> Option<Finding> {
+fn hidden(measurement: &Measurement) -> Option<PlainFinding> {
     let case = &measurement.case;
     if case.word("op") != Some("cas") {
         return None;
     }
     let matrix = measurement.headline()?.matrix.as_ref()?;
-    let near = |place: &Measured<'_>| place.value < WITHIN_A_CORE && place.mark != Some("smt");
-    let pairs: Vec<Measured<'_>> = matrix.measured().filter(|p| p.row < p.column).filter(near).collect();
+    let near = |place: &MeasuredEntry<'_>| place.value < WITHIN_A_CORE && place.mark != Some("smt");
+    let pairs: Vec<MeasuredEntry<'_>> = matrix.measured().filter(|p| p.row < p.column).filter(near).collect();
     let slowest = pairs.iter().map(|p| p.value).reduce(f64::max)?;
-    let name = |p: &Measured<'_>| format!("{} and {}", p.row, p.column);
+    let name = |p: &MeasuredEntry<'_>| format!("{} and {}", p.row, p.column);
     let named: Vec<String> = pairs.iter().take(NAMED).map(name).collect();
     let more = match pairs.len() - named.len() {
         0 => String::new(),
@@ -44,7 +44,7 @@ fn hidden(measurement: &Measurement) -> Option<Finding> {
     let listed: Vec<_> =
         pairs.iter().map(|p| json!({ "cpus": [p.row, p.column], "latency": p.value })).collect();
     let evidence = json!({ "case": case.id(), "pairs": listed });
-    Some(Finding { topic: Topic::Cores, code: "shared-core", text, evidence })
+    Some(PlainFinding { topic: Topic::Cores, code: "shared-core", text, evidence })
 }
 
 #[cfg(test)]
@@ -55,7 +55,7 @@ mod tests {
     use plimsoll_model::sample::{Cell, Sample};
     use plimsoll_model::view::testing::measured;
 
-    fn find(measurements: &[Measurement]) -> Vec<Finding> {
+    fn find(measurements: &[Measurement]) -> Vec<PlainFinding> {
         super::find(&RunView::new(measurements))
     }
 

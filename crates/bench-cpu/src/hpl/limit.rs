@@ -2,24 +2,24 @@
 
 use super::{MACHINES, MACHINES_PEAK};
 use crate::RATE;
-use plimsoll_model::limit::{Input, Kind, Limit, Question, Source};
-use plimsoll_model::sample::Condition;
+use plimsoll_model::limit::{Input, Limit, LimitKind, LimitSource, Question};
+use plimsoll_model::sample::OwnCondition;
 
 pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
     if question.metric != RATE {
         return Vec::new();
     }
-    let condition = |row: &Condition| question.samples.first()?.conditions.more.get(row);
+    let condition = |row: &OwnCondition| question.samples.first()?.conditions.more.get(row);
     let (Some(machines), Some(peak)) = (condition(&MACHINES), condition(&MACHINES_PEAK)) else {
         let why = "not every machine has a derived limit of its own: also run cpu.peak with op=fma, type=f64 and all CPUs";
-        return vec![Limit::unknown(Kind::Ceiling, why)];
+        return vec![Limit::unknown(LimitKind::Ceiling, why)];
     };
     let from = "cpu.peak/op=fma/type=f64 with all CPUs, on each machine";
     let inputs = vec![
         Input::new("machines", machines, "1", "those of the run"),
         Input::new("mean limit", peak / machines, "FLOP/s", from),
     ];
-    let limit = Limit::fixed(Kind::Ceiling, Source::Derived, peak, "machines × mean limit", inputs);
+    let limit = Limit::fixed(LimitKind::Ceiling, LimitSource::Derived, peak, "machines × mean limit", inputs);
     vec![limit.passed_by("a machine did more than its own limit, see its cpu.peak")]
 }
 
@@ -27,7 +27,7 @@ pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
 mod tests {
     use super::*;
     use plimsoll_machine::{Machine, Root};
-    use plimsoll_model::limit::Evidence;
+    use plimsoll_model::limit::LimitEvidence;
     use plimsoll_model::sample::{Conditions, Sample};
 
     #[test]
@@ -43,12 +43,15 @@ mod tests {
                 case: &case,
                 metric,
                 samples,
-                evidence: Evidence::default(),
+                evidence: LimitEvidence::default(),
             })
         };
         let limit = &of(&known, "rate")[0];
-        assert_eq!((limit.value, limit.source, limit.inputs[1].value), (Some(4e11), Source::Derived, 2e11));
-        assert_eq!(of(&[Sample::default()], "rate")[0].source, Source::Unknown);
+        assert_eq!(
+            (limit.value, limit.source, limit.inputs[1].value),
+            (Some(4e11), LimitSource::Derived, 2e11)
+        );
+        assert_eq!(of(&[Sample::default()], "rate")[0].source, LimitSource::Unknown);
         assert!(of(&known, "residual").is_empty());
     }
 }

@@ -5,21 +5,22 @@ mod limit;
 
 use super::dense::{self, BLOCK, MOST_ROWS};
 use plimsoll_bench_api::{
-    Benchmark, Candidate, Context, Descriptor, Metric, Parsed, Ready, Roofline, Say, counts,
+    Benchmark, Candidate, Context, Descriptor, Metric, Parsed, PreparedCase, Roofline, Say, counts,
 };
 use plimsoll_machine::Machine;
 use plimsoll_model::case::{Case, Value};
 use plimsoll_model::plan::Group;
-use plimsoll_model::sample::{CannotMeasure, Condition};
+use plimsoll_model::sample::{CannotMeasure, OwnCondition};
 
 const MOST_BLOCK: u64 = 4096;
 
 const MOST_GRID: u64 = 1 << 16;
 
 /// Number of machines that solved a system together.
-pub const MACHINES: Condition = Condition::new("machines", "1", "machines that solved a system together");
+pub const MACHINES: OwnCondition =
+    OwnCondition::new("machines", "1", "machines that solved a system together");
 /// Sum of the FMA limits of the machines.
-pub const MACHINES_PEAK: Condition = Condition::new(
+pub const MACHINES_PEAK: OwnCondition = OwnCondition::new(
     "machines_peak",
     "FLOP/s",
     "sum over the machines of the limit of multiply-adds that each derived for itself",
@@ -68,7 +69,7 @@ impl Benchmark for Hpl {
         Ok(made.into_iter().map(|case| Candidate::new(case, Err(alone()))).collect())
     }
 
-    fn prepare(&self, _: &Case, _: &Parsed, _: &Context<'_>) -> Ready {
+    fn prepare(&self, _: &Case, _: &Parsed, _: &Context<'_>) -> PreparedCase {
         Err(alone())
     }
 }

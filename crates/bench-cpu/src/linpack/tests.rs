@@ -1,10 +1,10 @@
-use plimsoll_metal::gemm::{self, Caches};
+use plimsoll_metal::gemm::{self, CoreCaches};
 
 use super::*;
 use plimsoll_bench_api::{Keep, Options};
 use plimsoll_machine::Root;
 use plimsoll_model::case::Value;
-use plimsoll_model::sample::Cause;
+use plimsoll_model::sample::FailureCause;
 
 fn here() -> Machine {
     Machine::discover(&Root::live())
@@ -46,7 +46,7 @@ fn sizes_that_cannot_be_are_refused_in_one_line() {
 fn a_matrix_beyond_memory_is_refused_with_the_sum() {
     let candidates = Linpack.cases(&here(), &number_list("n", &[2_000_000_000])).unwrap();
     let refusal = candidates[0].feasible.clone().unwrap_err();
-    assert_eq!(refusal.cause, Cause::Environment);
+    assert_eq!(refusal.cause, FailureCause::Environment);
     assert!(refusal.reason.contains("8 B × 2000000000² = "), "{refusal}");
     assert!(refusal.reason.ends_with("use a smaller --n"), "{refusal}");
 }
@@ -66,7 +66,7 @@ fn every_instruction_set_here_solves_and_is_judged() {
     for Candidate { case, parsed, .. } in candidates {
         let mut running = Linpack.prepare(&case, &parsed, &cx).unwrap();
         for _ in 0..2 {
-            let sample = running.sample(Amount::Seconds(0.1)).unwrap();
+            let sample = running.sample(SampleAmount::Seconds(0.1)).unwrap();
             assert!(sample.values["rate"] > 0.0 && sample.elapsed > 0.0, "{case}");
             assert!(sample.values["residual"] < THRESHOLD, "{case}: {sample:?}");
         }
@@ -83,7 +83,7 @@ fn a_residual_that_is_not_small_voids_the_figure() {
     assert_eq!(judged(&[0], 15.9), Ok(()));
     for wrong in [16.0, 1e9, f64::INFINITY, f64::NAN] {
         let error = judged(&[0], wrong).unwrap_err();
-        assert_eq!(error.cause, Cause::WrongAnswer, "{wrong}");
+        assert_eq!(error.cause, FailureCause::WrongAnswer, "{wrong}");
         assert_eq!(error.wrong.unwrap().cpu(), Some(0));
     }
 }
@@ -91,17 +91,18 @@ fn a_residual_that_is_not_small_voids_the_figure() {
 #[test]
 fn one_wrong_solution_among_right_ones_is_not_forgotten() {
     let machine = here();
-    let one = Threads { count: 1, place: plimsoll_bench_api::Placement::Spread };
+    let one = Threads { count: 1, place: plimsoll_bench_api::ThreadOrder::Spread };
     let mut team = dense::team(&machine, &one).unwrap();
     let lu =
-        Lu::new(System::new(gemm::best_isa(), Caches::default(), 50, 24).unwrap(), &mut team, true).unwrap();
+        Lu::new(SystemSize::new(gemm::best_isa(), CoreCaches::default(), 50, 24).unwrap(), &mut team, true)
+            .unwrap();
     let sequence = Sequence::new();
     for worst in [17.0, f64::NAN] {
         let mut team = dense::team(&machine, &one).unwrap();
         let lu = Lu::new(lu.system(), &mut team, true).unwrap();
         let (sequence, kinds, facts) = (sequence.clone(), Vec::new(), Facts::default());
-        let mut running = Running { team, lu, sequence, worst, kinds, facts };
-        running.sample(Amount::Seconds(0.1)).unwrap();
+        let mut running = LinpackTeam { team, lu, sequence, worst, kinds, facts };
+        running.sample(SampleAmount::Seconds(0.1)).unwrap();
         assert!(running.verify().is_err(), "{worst}");
     }
 }

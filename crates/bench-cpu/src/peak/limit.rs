@@ -6,7 +6,7 @@
 //! instructions per cycle ≤ chains ÷ latency.
 
 use plimsoll_metal::isa::Isa;
-use plimsoll_metal::kernel::{Element, Kernel, Rate, rate};
+use plimsoll_metal::kernel::{ComputeKernel, CoreRate, Element, rate};
 
 use super::PER_CYCLE;
 use crate::limit::{Clocks, Share, core_of, most_of_a_core};
@@ -16,8 +16,8 @@ use plimsoll_machine::{CpuSet, Machine};
 use plimsoll_model::case::Case;
 use plimsoll_model::limit::common_core::wherever_they_run;
 use plimsoll_model::limit::credits::credits;
-use plimsoll_model::limit::microarchitecture::{Core, Unknown};
-use plimsoll_model::limit::{Input, Kind, Limit, Question, Source, median};
+use plimsoll_model::limit::microarchitecture::{Core, UnknownChip};
+use plimsoll_model::limit::{Input, Limit, LimitKind, LimitSource, Question, median};
 use plimsoll_model::place::placed;
 use plimsoll_model::sample::Sample;
 use plimsoll_units::quantity::format::significant;
@@ -32,7 +32,7 @@ pub(crate) fn limits(question: &Question<'_>) -> Vec<Limit> {
             let credits: Vec<Limit> = limits.iter().filter_map(|limit| credits(question, limit)).collect();
             limits.into_iter().chain(credits).collect()
         }
-        Err(why) => vec![Limit::unknown(Kind::Ceiling, why.0 + &measured_instead(question))],
+        Err(why) => vec![Limit::unknown(LimitKind::Ceiling, why.0 + &measured_instead(question))],
     }
 }
 
@@ -49,7 +49,7 @@ fn measured_instead(question: &Question<'_>) -> String {
     }
 }
 
-fn derived(question: &Question<'_>) -> Result<Limit, Unknown> {
+fn derived(question: &Question<'_>) -> Result<Limit, UnknownChip> {
     let kernel = kernel(question.case)?;
     let cpu = &question.machine.cpu;
     let cpus: CpuSet = placed(question.machine, question.case).into_iter().collect();
@@ -74,11 +74,11 @@ fn derived(question: &Question<'_>) -> Result<Limit, Unknown> {
     Ok(core.mark(limit).resting_on(fact(&units, kernel) + &cores))
 }
 
-fn mixed(question: &Question<'_>, kernel: &Kernel, cpus: &CpuSet) -> Result<Limit, Unknown> {
+fn mixed(question: &Question<'_>, kernel: &ComputeKernel, cpus: &CpuSet) -> Result<Limit, UnknownChip> {
     let machine = question.machine;
     if machine.cgroup.cpu_quota.as_ref().is_some_and(|quota| quota.cpus() < cpus.len() as f64) {
         let why = "under a CPU quota nothing tells which kinds of core the time is spent on; measure each kind alone";
-        return Err(Unknown(why.to_owned()));
+        return Err(UnknownChip(why.to_owned()));
     }
     let mut inputs = Vec::new();
     let mut per_sample = vec![0.0; question.samples.len()];
@@ -92,8 +92,9 @@ fn mixed(question: &Question<'_>, kernel: &Kernel, cpus: &CpuSet) -> Result<Limi
         let clock = |sample: &Sample| sample.conditions.more.get_of(&KIND_CLOCK, &word_of(kind));
         let clocks: Option<Vec<f64>> = question.samples.iter().map(clock).collect();
         let clocks = clocks.filter(|clocks| !clocks.is_empty());
-        let clocks = clocks
-            .ok_or_else(|| Unknown(format!("the clock of cores of kind {} was not measured", kind.name)))?;
+        let clocks = clocks.ok_or_else(|| {
+            UnknownChip(format!("the clock of cores of kind {} was not measured", kind.name))
+        })?;
         let cores = machine.cpu.cores_of(&here).unwrap_or(here.len()) as f64;
         let operations = units.per_cycle * f64::from(kernel.lanes) * units.operations;
         per_sample.iter_mut().zip(&clocks).for_each(|(sum, clock)| *sum += operations * cores * clock);
@@ -112,14 +113,17 @@ fn mixed(question: &Question<'_>, kernel: &Kernel, cpus: &CpuSet) -> Result<Limi
         facts.push(fact(&units, kernel));
         mark = mark.or(Some(units.core).filter(|core| core.note.is_some()));
     }
-    let value =
-        median(per_sample.clone()).ok_or_else(|| Unknown("there is no sample with a clock".to_owned()))?;
+    let value = median(per_sample.clone())
+        .ok_or_else(|| UnknownChip("there is no sample with a clock".to_owned()))?;
     let formula = "the sum over kinds of core: operations per cycle × clock × cores";
-    let limit = Limit { per_sample, ..Limit::fixed(Kind::Ceiling, Source::Derived, value, formula, inputs) };
+    let limit = Limit {
+        per_sample,
+        ..Limit::fixed(LimitKind::Ceiling, LimitSource::Derived, value, formula, inputs)
+    };
     Ok(mark.map_or(limit.clone(), |core| core.mark(limit)).resting_on(facts.join(" or ")))
 }
 
-fn fact(units: &Units, kernel: &Kernel) -> String {
+fn fact(units: &PeakUnits, kernel: &ComputeKernel) -> String {
     if let Chains::Few { latency, .. } = units.chains {
         return format!(
             "{} cycles from one of the {} to the next ({})",
@@ -135,11 +139,11 @@ fn fact(units: &Units, kernel: &Kernel) -> String {
 /// Limit of cores that start `instructions` of the kernel per cycle.
 fn at_the_clock(
     question: &Question<'_>,
-    kernel: &Kernel,
+    kernel: &ComputeKernel,
     share: &Share,
     instructions: f64,
     from: &str,
-) -> Result<Limit, Unknown> {
+) -> Result<Limit, UnknownChip> {
     let name = rate_of(kernel)?.name;
     let operations = operations(kernel);
     let Clocks { each, median } = Clocks::of(question)?;
@@ -147,8 +151,8 @@ fn at_the_clock(
     let per_cycle = instructions * lanes * operations * share.cpus;
     let times = if operations > 1.0 { format!("{operations} × ") } else { String::new() };
     let mut limit = Limit::fixed(
-        Kind::Ceiling,
-        Source::Derived,
+        LimitKind::Ceiling,
+        LimitSource::Derived,
         per_cycle * median,
         &format!("{name} per cycle × lanes × {times}clock × {}", share.name),
         vec![
@@ -191,7 +195,7 @@ fn capability(question: &Question<'_>) -> Option<Limit> {
     let limit = at_the_clock(question, kernel, &share, found.per_cycle()?, &from).ok()?;
     let reason = Some("measured capability of these cores".to_owned());
     // Other load may have slowed the measurement before the run: a higher result refutes it.
-    Some(Limit { source: Source::Inferred, reason, ..limit }.resting_on(from))
+    Some(Limit { source: LimitSource::Inferred, reason, ..limit }.resting_on(from))
 }
 
 /// Replaces instructions per cycle by chains ÷ latency.
@@ -213,14 +217,14 @@ pub struct PerCycle {
 }
 
 /// Returns the capability of a core like CPU `number` with a kernel, or why it is not known.
-pub fn per_cycle(machine: &Machine, number: usize, kernel: &Kernel) -> Result<PerCycle, Unknown> {
+pub fn per_cycle(machine: &Machine, number: usize, kernel: &ComputeKernel) -> Result<PerCycle, UnknownChip> {
     compiled_by_us(kernel)?;
     let units = units(machine, &[number].into_iter().collect(), kernel, 1)?;
     let operations = units.per_cycle * f64::from(kernel.lanes) * units.operations;
     Ok(PerCycle { instructions: units.per_cycle, operations })
 }
 
-struct Units {
+struct PeakUnits {
     core: Core,
     /// Vector instructions per cycle.
     per_cycle: f64,
@@ -249,40 +253,46 @@ impl Chains {
     }
 }
 
-fn kernel(case: &Case) -> Result<&'static Kernel, Unknown> {
-    let kernel = kernel_of(case).map_err(|_| Unknown(format!("this version has no kernel for {case}")))?;
+fn kernel(case: &Case) -> Result<&'static ComputeKernel, UnknownChip> {
+    let kernel =
+        kernel_of(case).map_err(|_| UnknownChip(format!("this version has no kernel for {case}")))?;
     compiled_by_us(kernel).map(|()| kernel)
 }
 
-fn compiled_by_us(kernel: &Kernel) -> Result<(), Unknown> {
+fn compiled_by_us(kernel: &ComputeKernel) -> Result<(), UnknownChip> {
     if kernel.isa != Isa::Portable {
         return Ok(());
     }
     let why = "the compiler chose the instructions of the portable kernel; name an instruction set (--isa)";
-    Err(Unknown(why.to_owned()))
+    Err(UnknownChip(why.to_owned()))
 }
 
 /// Units of the threads' cores, which must be of one kind; `threads` share a core at most.
-fn units(machine: &Machine, cpus: &CpuSet, kernel: &Kernel, threads: usize) -> Result<Units, Unknown> {
+fn units(
+    machine: &Machine,
+    cpus: &CpuSet,
+    kernel: &ComputeKernel,
+    threads: usize,
+) -> Result<PeakUnits, UnknownChip> {
     let core = core_of(machine, cpus)?;
     let rate = rate_of(kernel)?;
     if kernel.isa == Isa::Sve && !rate.is_alike_in_sve {
-        return Err(Unknown(format!("the rate of SVE {} of {} is not known", rate.name, core.name)));
+        return Err(UnknownChip(format!("the rate of SVE {} of {} is not known", rate.name, core.name)));
     }
     if kernel.is_scalar() && !rate.is_alike_in_scalars {
-        return Err(Unknown(format!("the rate of scalar {} of {} is not known", rate.name, core.name)));
+        return Err(UnknownChip(format!("the rate of scalar {} of {} is not known", rate.name, core.name)));
     }
     // A scalar occupies a 128-bit unit.
     let started = core.per_cycle(rate, kernel.vector_bits().max(LEAST_VECTOR_BITS), &machine.cpu)?;
     let (per_cycle, chains) = in_chains(&core, kernel, started, threads);
-    Ok(Units { per_cycle, core, operations: operations(kernel), name: rate.name, chains })
+    Ok(PeakUnits { per_cycle, core, operations: operations(kernel), name: rate.name, chains })
 }
 
 const LEAST_VECTOR_BITS: u32 = 128;
 
 /// Instructions per cycle with chains, each waiting for one latency (two if a step is a
 /// multiplication and an addition).
-fn in_chains(core: &Core, kernel: &Kernel, started: f64, threads: usize) -> (f64, Chains) {
+fn in_chains(core: &Core, kernel: &ComputeKernel, started: f64, threads: usize) -> (f64, Chains) {
     if !kernel.chains {
         return (started, Chains::Enough);
     }
@@ -297,13 +307,13 @@ fn in_chains(core: &Core, kernel: &Kernel, started: f64, threads: usize) -> (f64
     }
 }
 
-fn operations(kernel: &Kernel) -> f64 {
+fn operations(kernel: &ComputeKernel) -> f64 {
     f64::from(kernel.parts.iter().map(|part| part.operations).max().unwrap_or(0))
 }
 
-fn rate_of(kernel: &Kernel) -> Result<Rate, Unknown> {
+fn rate_of(kernel: &ComputeKernel) -> Result<CoreRate, UnknownChip> {
     let unlisted =
-        || Unknown(format!("no rate is listed for {} of {} in any row", kernel.op, kernel.element));
+        || UnknownChip(format!("no rate is listed for {} of {} in any row", kernel.op, kernel.element));
     kernel.rate().ok_or_else(unlisted)
 }
 
@@ -318,7 +328,7 @@ mod tests {
     use plimsoll_machine::cpu::CoreKind;
     use plimsoll_machine::fixture::two_cores;
     use plimsoll_machine::{Machine, Root};
-    use plimsoll_model::limit::Evidence;
+    use plimsoll_model::limit::LimitEvidence;
     use plimsoll_model::sample::Conditions;
 
     fn machine(model: u32) -> Machine {
@@ -345,7 +355,7 @@ mod tests {
             case: &case,
             metric: "rate",
             samples: &samples,
-            evidence: Evidence::default(),
+            evidence: LimitEvidence::default(),
         };
         limits(&question).remove(0)
     }
@@ -366,7 +376,7 @@ mod tests {
         let zen4 = machine(17);
         let clocks = [Some(3.0e9), Some(3.5e9), Some(3.2e9)];
         let one = limit(&zen4, "cpu.peak/op=fma/type=f64/isa=avx512/threads=1", &clocks);
-        assert_eq!((one.value, one.source), (Some(16.0 * 3.2e9), Source::Derived));
+        assert_eq!((one.value, one.source), (Some(16.0 * 3.2e9), LimitSource::Derived));
         assert_eq!(one.per_sample, [48.0e9, 56.0e9, 51.2e9]);
         assert!(one.inputs[0].from.contains("AMD 57647"), "{:?}", one.inputs[0]);
         let two = limit(&zen4, "cpu.peak/op=fma/type=f32/isa=avx2/threads=2", &clocks);
@@ -385,7 +395,8 @@ mod tests {
         let dot = value("dot", "i8", "avx512");
         assert_eq!(dot, (128.0, "dot products per cycle × lanes × 8 × clock × cores".to_owned()));
         let lacking = ["avx_vnni", "avx512_fp16", "amx_int8", "amx_bf16"];
-        let lacks = |kernel: &&Kernel| kernel.needs.is_some_and(|feature| lacking.contains(&feature.name));
+        let lacks =
+            |kernel: &&ComputeKernel| kernel.needs.is_some_and(|feature| lacking.contains(&feature.name));
         for kernel in kernel::kernels().filter(|k| k.isa != Isa::Portable && !lacks(k)) {
             value(kernel.op.name(), kernel.element.name(), kernel.isa.name());
         }
@@ -406,7 +417,7 @@ mod tests {
         let id = "cpu.peak/op=fma/type=f64/isa=avx2/threads=4";
         let ask = |samples: &[Sample]| {
             let case: Case = id.parse().unwrap();
-            let evidence = Evidence::default();
+            let evidence = LimitEvidence::default();
             limits(&Question { machine: &hybrid, case: &case, metric: "rate", samples, evidence }).remove(0)
         };
         assert!(ask(&samples).reason.is_some_and(|why| why.contains("clock of cores of kind cpu_core")));
@@ -487,9 +498,9 @@ mod tests {
         };
         assert_eq!(on(&guest, 2).value, Some(2.0 * 48.0e9));
         guest.cpu.hidden_siblings = vec!["0-1".parse().unwrap()];
-        assert_eq!((on(&guest, 1).source, on(&guest, 1).reason), (Source::Derived, None));
+        assert_eq!((on(&guest, 1).source, on(&guest, 1).reason), (LimitSource::Derived, None));
         let both = on(&guest, 2);
-        assert_eq!((both.value, both.source), (Some(48.0e9), Source::Inferred));
+        assert_eq!((both.value, both.source), (Some(48.0e9), LimitSource::Inferred));
         let why = both.reason.unwrap_or_default();
         assert_eq!(
             why,
@@ -497,7 +508,7 @@ mod tests {
         );
         let id = "cpu.peak/op=fma/type=f64/isa=avx512/threads=2".parse().unwrap();
         let samples = samples(&[Some(3.0e9)]);
-        let evidence = Evidence::default();
+        let evidence = LimitEvidence::default();
         let question = Question { machine: &guest, case: &id, metric: "rate", samples: &samples, evidence };
         let both = limits(&question);
         assert_eq!(both.iter().map(|limit| limit.value).collect::<Vec<_>>(), [Some(48.0e9), Some(96.0e9)]);
@@ -535,7 +546,7 @@ mod tests {
         let mut samples = samples(&[Some(3.0e9)]);
         samples[0].conditions.more.set(&PER_CYCLE, 15.97);
         let case: Case = format!("cpu.peak/op=fma/type=f64/isa={}/threads=1", Isa::best()).parse().unwrap();
-        let evidence = Evidence::default();
+        let evidence = LimitEvidence::default();
         let question =
             Question { machine: &unknown, case: &case, metric: "rate", samples: &samples, evidence };
         let reason = limits(&question).remove(0).reason.unwrap();
@@ -548,7 +559,7 @@ mod tests {
         let best = format!("cpu.peak/op=fma/type=f64/isa={}/threads=1", Isa::best());
         let reason = |machine: &Machine, id: &str, clocks: &[Option<f64>]| {
             let limit = limit(machine, id, clocks);
-            assert_eq!((limit.value, limit.source), (None, Source::Unknown));
+            assert_eq!((limit.value, limit.source), (None, LimitSource::Unknown));
             limit.reason.unwrap()
         };
         assert!(reason(&machine(17), portable, &[Some(3.0e9)]).contains("the compiler chose"));

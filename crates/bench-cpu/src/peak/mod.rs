@@ -5,30 +5,32 @@
 //! from the same numbers and must end in the same bits.
 
 use plimsoll_metal::capability::quickest;
-use plimsoll_metal::kernel::{Kernel, WrongResult, chained, kernels};
+use plimsoll_metal::kernel::{ComputeKernel, WrongResult, chained, kernels};
 use plimsoll_metal::sliced::{KernelLoad, Proven};
-use plimsoll_metal::team::{Member, Team};
+use plimsoll_metal::team::{Team, TeamMember};
 use serde::{Deserialize, Serialize};
 
 pub mod limit;
 
-use super::chains::{Asked, runnable};
+use super::chains::{RequestedChains, runnable};
 use super::fact::{KERNEL, WORK};
 use super::findings;
 use super::how::hows;
 use super::matrix::pairs;
 use super::sliced::{Slices, Turns};
 use super::{RATE, TIME};
-use plimsoll_bench_api::fixed::{self, Pace, Scaling, scaling};
+use plimsoll_bench_api::fixed::{self, AveragePace, Scaling, scaling};
 use plimsoll_bench_api::{
-    Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, Ready, Roofline, Say,
+    Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, PreparedCase, Roofline, Say,
     counts, default_threads,
 };
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 use plimsoll_model::place::Threads;
 use plimsoll_model::plan::Group;
-use plimsoll_model::sample::{Amount, CannotMeasure, Condition, Facts, Origin, Sample, WrongAnswer};
+use plimsoll_model::sample::{
+    CannotMeasure, Facts, OwnCondition, Sample, SampleAmount, WrongAnswer, WrongAnswerSource,
+};
 use plimsoll_units::quantity::Unit;
 
 const MAX_THREADS: u64 = 1 << 16;
@@ -69,7 +71,7 @@ impl Benchmark for Peak {
 
     fn sample_seconds(&self, case: &Case) -> Option<f64> {
         // Vector operations of a few cores.
-        fixed::seconds(case, Pace { bytes: f64::INFINITY, operations: 1e11 })
+        fixed::seconds(case, AveragePace { bytes: f64::INFINITY, operations: 1e11 })
     }
 
     fn roofline(&self, _: &Case) -> Roofline {
@@ -97,7 +99,7 @@ impl Benchmark for Peak {
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
         let pairs = pairs(group)?;
-        let asked = Asked::of(group)?;
+        let asked = RequestedChains::of(group)?;
         // Chains concern a single core.
         let usual = if asked.chains() { vec![1] } else { default_threads(machine) };
         let threads = counts(group, "threads", &usual, MAX_THREADS)?;
@@ -111,7 +113,7 @@ impl Benchmark for Peak {
                         let case = how.named(case.clone(), n);
                         match &kernel {
                             Ok(kernel) => {
-                                let job = Job::of(&case, kernel);
+                                let job = PeakJob::of(&case, kernel);
                                 Candidate::new(case, Ok(())).parsed(&job)
                             }
                             Err(why) => Candidate::new(case, Err(why.clone())),
@@ -132,29 +134,29 @@ impl Benchmark for Peak {
         Some(0.05)
     }
 
-    fn prepare(&self, _: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
-        let job: Job = parsed.read()?;
+    fn prepare(&self, _: &Case, parsed: &Parsed, cx: &Context<'_>) -> PreparedCase {
+        let job: PeakJob = parsed.read()?;
         let cpus = job.threads.cpus(cx.machine);
         let kernel = quickest_on(job.kernel()?, &cpus);
         let loaded = kernel.load().map_err(|absence| CannotMeasure::not_here(absence.to_string()))?;
         let counted = kernel.operations_per_turn();
         let fixed = job.work.map(|each| each.div_ceil(counted.max(1)).max(1));
-        let make = |_: Member<'_>| KernelLoad::new(loaded.clone());
+        let make = |_: TeamMember<'_>| KernelLoad::new(loaded.clone());
         let slices = Slices::prepare(cx.machine, &cpus, Turns { counted, fixed }, make)?;
-        Ok(Box::new(Running { kernel, fixed, slices }))
+        Ok(Box::new(PeakTeam { kernel, fixed, slices }))
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Job {
+struct PeakJob {
     kernel: String,
     threads: Threads,
     /// Operations per thread and sample, if fixed.
     work: Option<u64>,
 }
 
-impl Job {
-    fn of(case: &Case, kernel: &Kernel) -> Self {
+impl PeakJob {
+    fn of(case: &Case, kernel: &ComputeKernel) -> Self {
         let threads = Threads::of(case);
         let work = case.number("work").map(|work| match scaling(case) {
             Ok(Scaling::Strong) => work.div_ceil(threads.count.max(1) as u64),
@@ -163,21 +165,21 @@ impl Job {
         Self { kernel: kernel.name.to_owned(), threads, work }
     }
 
-    fn kernel(&self) -> Result<&'static Kernel, CannotMeasure> {
+    fn kernel(&self) -> Result<&'static ComputeKernel, CannotMeasure> {
         let found = kernels().chain(chained()).find(|kernel| kernel.name == self.kernel);
         found.ok_or_else(|| CannotMeasure::environment(format!("this version has no kernel {}", self.kernel)))
     }
 }
 
 /// Fastest of the equivalent kernels on the first of these CPUs, without moving this thread.
-fn quickest_on(kernel: &'static Kernel, cpus: &[usize]) -> &'static Kernel {
+fn quickest_on(kernel: &'static ComputeKernel, cpus: &[usize]) -> &'static ComputeKernel {
     let first = cpus.get(..1).unwrap_or_default();
     let chosen = Team::new(first).ok().and_then(|mut team| team.run(|_| quickest(kernel)).ok());
     chosen.and_then(|each| each.into_iter().next()).unwrap_or(kernel)
 }
 
-struct Running {
-    kernel: &'static Kernel,
+struct PeakTeam {
+    kernel: &'static ComputeKernel,
     /// Loop iterations per thread and sample, if fixed.
     fixed: Option<u64>,
     slices: Slices<KernelLoad>,
@@ -185,7 +187,8 @@ struct Running {
 
 fn wrong_answer(cpu: usize, load: &KernelLoad, wrong: &WrongResult) -> WrongAnswer {
     let WrongResult { kernel, accumulator, lane, turns, got, wanted } = wrong;
-    let made = WrongAnswer::new(Origin::Cpu(cpu), *kernel, got.to_string()).expected(wanted.to_string());
+    let made =
+        WrongAnswer::new(WrongAnswerSource::Cpu(cpu), *kernel, got.to_string()).expected(wanted.to_string());
     let made = made.detail(format!("accumulator {accumulator}, lane {lane}, after {turns} iterations"));
     WrongAnswer { count: load.deviations().max(1), ..made }
 }
@@ -203,16 +206,16 @@ fn width_in_words(case: &Case) -> Option<String> {
 }
 
 /// Operations per cycle of one core.
-pub const PER_CYCLE: Condition =
-    Condition::new("operations_per_cycle", "1", "operations in a cycle of one core");
+pub const PER_CYCLE: OwnCondition =
+    OwnCondition::new("operations_per_cycle", "1", "operations in a cycle of one core");
 
 /// Steps of all chains per cycle of one core. Without FMA a step is two instructions.
-pub const STEPS_PER_CYCLE: Condition =
-    Condition::new("chain_steps_per_cycle", "1", "steps of all chains in a cycle of one core");
+pub const STEPS_PER_CYCLE: OwnCondition =
+    OwnCondition::new("chain_steps_per_cycle", "1", "steps of all chains in a cycle of one core");
 
-impl Prepared for Running {
+impl Prepared for PeakTeam {
     /// Reports no work: a fixed duration keeps the time budget even if most time is stolen.
-    fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
+    fn sample(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
         let outcome = self.slices.measure(amount)?;
         let mut conditions = self.slices.conditions(&outcome);
         if let Some((clock, cores)) = outcome.clock_hz().zip(self.slices.cores()) {
@@ -256,7 +259,7 @@ mod tests {
     use plimsoll_bench_api::{Keep, Options};
     use plimsoll_machine::Root;
     use plimsoll_model::case::Value;
-    use plimsoll_model::sample::Cause;
+    use plimsoll_model::sample::FailureCause;
 
     fn words(key: &str, words: &[&str]) -> Group {
         Group::default().with(key, words.iter().map(|w| Value::Word((*w).to_owned())).collect())
@@ -302,7 +305,7 @@ mod tests {
             assert_eq!(Peak.metrics(&case)[1].name, "time");
             let mut running = Peak.prepare(&case, &parsed, &cx).unwrap();
             let taken: Vec<Sample> =
-                (0..40).filter_map(|_| running.sample(Amount::Seconds(0.01)).ok()).take(2).collect();
+                (0..40).filter_map(|_| running.sample(SampleAmount::Seconds(0.01)).ok()).take(2).collect();
             assert_eq!(taken.len(), 2);
             assert!(taken.iter().all(|sample| sample.values["time"] > 0.0), "{taken:?}");
             running.verify().unwrap();
@@ -339,7 +342,7 @@ mod tests {
         assert!(ids[1].ends_with("/width=128/chains=3/threads=1"), "{ids:?}");
         for candidate in candidates.iter().filter(|c| c.feasible.is_ok()) {
             let mut running = Peak.prepare(&candidate.case, &candidate.parsed, &cx).unwrap();
-            let sample = (0..200).find_map(|_| running.sample(Amount::Seconds(0.005)).ok()).unwrap();
+            let sample = (0..200).find_map(|_| running.sample(SampleAmount::Seconds(0.005)).ok()).unwrap();
             let more = &sample.conditions.more;
             let known = |row| more.get(row).is_some();
             assert_eq!(known(&STEPS_PER_CYCLE), known(&PER_CYCLE), "{more:?}");
@@ -369,7 +372,7 @@ mod tests {
         let absent = Isa::ALL.into_iter().find(|isa| isa.available().is_err()).unwrap();
         let candidates = Peak.cases(&machine, &words("isa", &[absent.name()])).unwrap();
         let reason = candidates[0].feasible.clone().unwrap_err();
-        assert_eq!(reason.cause, Cause::NotHere);
+        assert_eq!(reason.cause, FailureCause::NotHere);
         assert!(reason.reason.contains(absent.name()), "{reason}");
     }
 
@@ -398,7 +401,7 @@ mod tests {
         for candidate in feasible {
             let case = &candidate.case;
             let mut running = Peak.prepare(case, &candidate.parsed, &cx).unwrap();
-            for amount in [Amount::Seconds(0.005), Amount::Work(10_000_000)] {
+            for amount in [SampleAmount::Seconds(0.005), SampleAmount::Work(10_000_000)] {
                 // On a busy machine a sample may have no undisturbed slice.
                 let mut sample = running.sample(amount);
                 for _ in 0..200 {

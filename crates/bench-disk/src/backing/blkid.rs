@@ -32,7 +32,7 @@ const AMBIVALENT: i32 = 8;
 const ENDS: u64 = (4 << 20) + 4096;
 
 #[derive(Debug, PartialEq, Eq)]
-enum Answer {
+enum BlkidAnswer {
     Found(String),
     Nothing,
     /// Not installed, or failed.
@@ -49,14 +49,14 @@ pub(crate) fn contents(file: &File, bytes: u64) -> std::io::Result<Option<String
     let ends = read_ends(file, bytes)?;
     let answer = ask(file, &PLACES);
     Ok(match answer {
-        Answer::Found(what) => Some(what),
+        BlkidAnswer::Found(what) => Some(what),
         _ if ends == Ends::PartitionTable => {
             Some("a partition table (GPT), one of its two copies".to_owned())
         }
-        Answer::Unknown if ends != Ends::Empty => {
+        BlkidAnswer::Unknown if ends != Ends::Empty => {
             Some("data of an unknown format, because blkid (util-linux) did not answer".to_owned())
         }
-        Answer::Nothing | Answer::Unknown => None,
+        BlkidAnswer::Nothing | BlkidAnswer::Unknown => None,
     })
 }
 
@@ -90,8 +90,8 @@ fn read_ends(file: &File, bytes: u64) -> std::io::Result<Ends> {
     Ok(ends)
 }
 
-fn ask(file: &File, places: &[&str]) -> Answer {
-    run(file, places).map_or(Answer::Unknown, |(code, out, err)| read(code, &out, &err))
+fn ask(file: &File, places: &[&str]) -> BlkidAnswer {
+    run(file, places).map_or(BlkidAnswer::Unknown, |(code, out, err)| read(code, &out, &err))
 }
 
 /// Runs blkid; returns exit status, output and error output.
@@ -124,17 +124,17 @@ fn run(file: &File, places: &[&str]) -> Option<(i32, String, String)> {
 /// Interprets the output. A partition's entry in the table of its disk (`PART_ENTRY_…`) is not on
 /// the partition. A device that blkid cannot open has the status of "nothing found" with an error
 /// message; another program of that name may have other statuses.
-fn read(code: i32, out: &str, err: &str) -> Answer {
+fn read(code: i32, out: &str, err: &str) -> BlkidAnswer {
     let value = |key: &str| out.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
     match (code, value("TYPE"), value("PTTYPE")) {
-        (AMBIVALENT, ..) => Answer::Found("several formats at once (blkid -p)".to_owned()),
-        (0, Some(kind), _) => Answer::Found(format!("{} (blkid -p)", shown_within(kind, SHOWN))),
+        (AMBIVALENT, ..) => BlkidAnswer::Found("several formats at once (blkid -p)".to_owned()),
+        (0, Some(kind), _) => BlkidAnswer::Found(format!("{} (blkid -p)", shown_within(kind, SHOWN))),
         (0, None, Some(kind)) => {
-            Answer::Found(format!("a partition table of type {} (blkid -p)", shown_within(kind, SHOWN)))
+            BlkidAnswer::Found(format!("a partition table of type {} (blkid -p)", shown_within(kind, SHOWN)))
         }
-        (0, None, None) if value("PART_ENTRY_SCHEME").is_some() => Answer::Nothing,
-        (NOTHING_FOUND, ..) if out.is_empty() && err.is_empty() => Answer::Nothing,
-        _ => Answer::Unknown,
+        (0, None, None) if value("PART_ENTRY_SCHEME").is_some() => BlkidAnswer::Nothing,
+        (NOTHING_FOUND, ..) if out.is_empty() && err.is_empty() => BlkidAnswer::Nothing,
+        _ => BlkidAnswer::Unknown,
     }
 }
 
@@ -149,16 +149,16 @@ mod tests {
     #[test]
     fn types_and_tables_and_doubts_are_found_and_a_partitions_entry_is_nothing() {
         let of = |code, out| match read(code, out, "") {
-            Answer::Found(what) => what,
+            BlkidAnswer::Found(what) => what,
             other => panic!("{other:?}"),
         };
         assert!(of(0, "DEVNAME=/dev/x\nTYPE=ext4\nUSAGE=filesystem\n").contains("ext4"));
         assert!(of(0, "DEVNAME=/dev/x\nPTUUID=1\nPTTYPE=dos\n").contains("partition table of type dos"));
         assert!(of(8, "").contains("several"));
         assert!(!of(0, "TYPE=\u{1b}[31m\n").contains('\u{1b}'));
-        assert_eq!(read(2, "", ""), Answer::Nothing);
+        assert_eq!(read(2, "", ""), BlkidAnswer::Nothing);
         let entry = "DEVNAME=/dev/x\nPART_ENTRY_SCHEME=gpt\nPART_ENTRY_TYPE=0fc63daf\n";
-        assert_eq!(read(0, entry, ""), Answer::Nothing);
+        assert_eq!(read(0, entry, ""), BlkidAnswer::Nothing);
     }
 
     #[test]
@@ -172,7 +172,7 @@ mod tests {
             (0, "", ""),
             (0, "/proc/self/fd/0: TYPE=\"ext4\"\n", ""),
         ] {
-            assert_eq!(read(code, out, err), Answer::Unknown, "{code} {out} {err}");
+            assert_eq!(read(code, out, err), BlkidAnswer::Unknown, "{code} {out} {err}");
         }
     }
 
@@ -217,14 +217,14 @@ mod tests {
         std::fs::write(&failing, "#!/bin/sh\nexit 1\n").unwrap();
         std::fs::set_permissions(&failing, PermissionsExt::from_mode(0o755)).unwrap();
         for place in [missing, failing] {
-            assert_eq!(ask(&file, &[place.to_str().unwrap()]), Answer::Unknown);
+            assert_eq!(ask(&file, &[place.to_str().unwrap()]), BlkidAnswer::Unknown);
         }
     }
 
     /// Images made by mkfs, mkswap and sfdisk are recognised.
     #[test]
     fn what_the_real_tools_make_is_found() {
-        if ask(&image(1 << 20, 0, b""), &PLACES) == Answer::Unknown {
+        if ask(&image(1 << 20, 0, b""), &PLACES) == BlkidAnswer::Unknown {
             return;
         }
         let dir = tempfile::tempdir().unwrap();
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn what_a_run_leaves_is_nothing_to_blkid() {
-        if ask(&image(1 << 20, 0, b""), &PLACES) == Answer::Unknown {
+        if ask(&image(1 << 20, 0, b""), &PLACES) == BlkidAnswer::Unknown {
             return;
         }
         let mut noise = vec![0; 1 << 20];

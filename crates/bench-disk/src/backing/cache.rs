@@ -6,14 +6,14 @@ use serde::{Deserialize, Serialize};
 
 /// Use of the page cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Cache {
+pub enum PageCacheMode {
     /// Bypassed with `O_DIRECT`.
     Direct,
     /// Used.
     Buffered,
 }
 
-impl From<CacheMode> for Cache {
+impl From<CacheMode> for PageCacheMode {
     fn from(mode: CacheMode) -> Self {
         match mode {
             CacheMode::Direct => Self::Direct,
@@ -22,11 +22,11 @@ impl From<CacheMode> for Cache {
     }
 }
 
-impl Cache {
+impl PageCacheMode {
     pub(super) fn open_flags(self) -> OFlags {
         match self {
-            Cache::Direct => OFlags::DIRECT,
-            Cache::Buffered => OFlags::empty(),
+            PageCacheMode::Direct => OFlags::DIRECT,
+            PageCacheMode::Buffered => OFlags::empty(),
         }
     }
 }

@@ -16,10 +16,10 @@ use rustix::io::Errno;
 
 use crate::backing::blkid;
 use crate::backing::block_device::{Looked, RawError};
-use plimsoll_machine::disk::openers::{self, Seen};
+use plimsoll_machine::disk::openers::{self, VisibleProcesses};
 use plimsoll_machine::disk::stack::Stack;
 use plimsoll_machine::disk::thing::{FileId, Thing};
-use plimsoll_machine::disk::users::{self, Below, Use};
+use plimsoll_machine::disk::users::{self, DeviceUse, LowerDevice};
 use plimsoll_machine::mounts::DeviceNumber;
 use plimsoll_machine::root::Root;
 
@@ -73,7 +73,7 @@ impl Claim {
         self.found_unused(root, name, file).map(drop)
     }
 
-    fn found_unused(&self, root: &Root, name: &str, mut file: &File) -> Result<Found, RawError> {
+    fn found_unused(&self, root: &Root, name: &str, mut file: &File) -> Result<FreeDevice, RawError> {
         let now = unused(root, name, self.number)?;
         let unseen = held_by_nobody(root, name, &now)?;
         let bytes = file.seek(SeekFrom::End(0)).unwrap_or(0);
@@ -85,17 +85,17 @@ impl Claim {
                  to it"
             )));
         }
-        Ok(Found { below: now.below, unseen })
+        Ok(FreeDevice { below: now.below, unseen })
     }
 }
 
-struct Found {
-    below: Vec<Below>,
+struct FreeDevice {
+    below: Vec<LowerDevice>,
     /// Processes that this user could not inspect.
     unseen: Option<String>,
 }
 
-fn unused(root: &Root, name: &str, number: DeviceNumber) -> Result<Use, RawError> {
+fn unused(root: &Root, name: &str, number: DeviceNumber) -> Result<DeviceUse, RawError> {
     let found = users::examine(root, number);
     match found.sentence() {
         None => Ok(found),
@@ -104,7 +104,7 @@ fn unused(root: &Root, name: &str, number: DeviceNumber) -> Result<Use, RawError
 }
 
 /// Claims a lower device against mounts. `None` if it has no node here, or is a file.
-fn claimed(name: &str, below: &Below) -> Result<Option<File>, RawError> {
+fn claimed(name: &str, below: &LowerDevice) -> Result<Option<File>, RawError> {
     let (Thing::Block(number), Some(path)) = (below.thing, &below.path) else { return Ok(None) };
     match File::options().read(true).custom_flags(flags(OFlags::EXCL | OFlags::NONBLOCK)).open(path) {
         Ok(file) if is(&file, Thing::Block(number)) => Ok(Some(file)),
@@ -123,7 +123,7 @@ fn claimed(name: &str, below: &Below) -> Result<Option<File>, RawError> {
 
 /// Refuses a device if another process holds open anything that its bytes are stored in, even
 /// without a claim. Returns a remark on processes that this user could not inspect.
-fn held_by_nobody(root: &Root, name: &str, found: &Use) -> Result<Option<String>, RawError> {
+fn held_by_nobody(root: &Root, name: &str, found: &DeviceUse) -> Result<Option<String>, RawError> {
     let begun = Instant::now();
     loop {
         let seen = openers::holder(root, &found.watched);
@@ -145,7 +145,7 @@ fn held_by_nobody(root: &Root, name: &str, found: &Use) -> Result<Option<String>
 }
 
 /// Explains the refusal if a process holds, or may hold, the device.
-fn held(name: &str, found: &Use, seen: &Seen) -> Option<String> {
+fn held(name: &str, found: &DeviceUse, seen: &VisibleProcesses) -> Option<String> {
     if let Some((opener, place)) = &seen.holder {
         let what = match found.watched[*place].name.as_str() {
             "" => "is".to_owned(),
@@ -176,7 +176,7 @@ fn nothing_on_it(name: &str, file: &File, bytes: u64) -> Result<(), RawError> {
 }
 
 /// Refuses a partial device whose whole has such a signature, outside the visible part.
-fn nothing_below(name: &str, below: &Below) -> Result<(), RawError> {
+fn nothing_below(name: &str, below: &LowerDevice) -> Result<(), RawError> {
     if !below.partial {
         return Ok(());
     }

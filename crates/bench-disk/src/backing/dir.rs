@@ -8,7 +8,7 @@ use rustix::fs::{Access, AtFlags, CWD, StatVfsMountFlags, StatxFlags};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
-use crate::backing::filesystem::FileSystem;
+use crate::backing::filesystem::FileSystemKind;
 use crate::display::human;
 use plimsoll_bench_api::RequestedSize;
 use plimsoll_machine::storage::Medium;
@@ -94,7 +94,7 @@ pub struct DirFacts {
     /// Mount point of its file system.
     pub mount: PathBuf,
     /// File system.
-    pub file_system: FileSystem,
+    pub file_system: FileSystemKind,
     /// Bytes available to this user (`f_bavail`, without root's reserve).
     pub available: u64,
     /// Largest file that this process may write, in bytes (RLIMIT_FSIZE).
@@ -165,11 +165,11 @@ pub fn check_dir(dir: &Path) -> Result<DirFacts, DirError> {
 }
 
 /// Returns the file system of a path. An overlay on a live system also gets the medium memory.
-fn file_system(path: &Path) -> Result<FileSystem, Errno> {
+fn file_system(path: &Path) -> Result<FileSystemKind, Errno> {
     let of = |path: &Path| {
         let magic = rustix::fs::statfs(path)?.f_type;
         // The magic is 32 bits on every architecture; this cuts off a sign extension.
-        Ok::<_, Errno>(FileSystem::from_magic((magic as u64 & 0xffff_ffff) as u32))
+        Ok::<_, Errno>(FileSystemKind::from_magic((magic as u64 & 0xffff_ffff) as u32))
     };
     let own = of(path)?;
     let upper = || {
@@ -179,7 +179,7 @@ fn file_system(path: &Path) -> Result<FileSystem, Errno> {
         of(Path::new(upper)).ok().and_then(|upper| upper.medium)
     };
     let is_in_memory = own.name == Some("overlay") && upper() == Some(Medium::Memory);
-    Ok(if is_in_memory { FileSystem { medium: Some(Medium::Memory), ..own } } else { own })
+    Ok(if is_in_memory { FileSystemKind { medium: Some(Medium::Memory), ..own } } else { own })
 }
 
 fn may_create(dir: &Path) -> Result<(), Errno> {
@@ -247,7 +247,7 @@ impl DirFacts {
     /// Returns a reason to remove a test file if free space has fallen below half of the reserve,
     /// so other programs must have used it since [`check_dir`]. `None` for a device.
     pub fn crowded(&self, file: impl AsFd) -> Option<String> {
-        if self.file_system == FileSystem::NONE {
+        if self.file_system == FileSystemKind::NONE {
             return None;
         }
         let vfs = rustix::fs::fstatvfs(file).ok()?;
@@ -277,7 +277,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("temporary directory");
         let file = std::fs::File::create(dir.path().join("file")).expect("create");
         assert_eq!(facts(GIB, None).crowded(&file), None, "this test needs half a gibibyte of free space");
-        let device = DirFacts { file_system: FileSystem::NONE, ..facts(GIB, None) };
+        let device = DirFacts { file_system: FileSystemKind::NONE, ..facts(GIB, None) };
         assert_eq!(device.crowded(std::fs::File::open("/proc/self").expect("no space at all")), None);
         let full = facts(GIB, None).crowded(std::fs::File::open("/proc/self").expect("no space at all"));
         assert!(full.is_some_and(|text| text.contains("only 0 B are left on /data")));
@@ -293,7 +293,7 @@ mod tests {
         DirFacts {
             path: "/data/test".into(),
             mount: "/data".into(),
-            file_system: FileSystem::from_magic(0xef53),
+            file_system: FileSystemKind::from_magic(0xef53),
             available,
             file_size_limit,
         }
@@ -305,11 +305,11 @@ mod tests {
         let mut machine = Machine::discover(&Root::live());
         machine.memory.available_bytes = Some(3 * GIB);
         machine.cgroup.memory = None;
-        let tmpfs = FileSystem::from_magic(0x0102_1994);
+        let tmpfs = FileSystemKind::from_magic(0x0102_1994);
         let of = |file_system| DirFacts { file_system, ..facts(100 * GIB, None) }.within_memory(&machine);
         assert_eq!(of(tmpfs).file_size(RequestedSize::Exactly(2 * GIB)).map(|size| size.bytes), Ok(2 * GIB));
         assert!(of(tmpfs).file_size(RequestedSize::Exactly(2 * GIB + 1)).is_err());
-        let ext4 = FileSystem::from_magic(0xef53);
+        let ext4 = FileSystemKind::from_magic(0xef53);
         assert!(of(ext4).file_size(RequestedSize::Exactly(20 * GIB)).is_ok());
     }
 

@@ -6,7 +6,7 @@ use plimsoll_machine::storage::Medium;
 
 /// A kind of file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FileSystem {
+pub struct FileSystemKind {
     /// Name as in mount(8); `None` for an unknown number.
     pub name: Option<&'static str>,
     /// Location of its data; `None` for an unknown number.
@@ -55,21 +55,21 @@ const TABLE: &[(u32, &str, Medium)] = &[
     (0x786f_4256, "vboxsf", Medium::Stacked),
 ];
 
-impl FileSystem {
+impl FileSystemKind {
     /// A block device without a file system.
-    pub const NONE: FileSystem =
-        FileSystem { name: Some("block device"), medium: Some(Medium::Device), magic: 0 };
+    pub const NONE: FileSystemKind =
+        FileSystemKind { name: Some("block device"), medium: Some(Medium::Device), magic: 0 };
 
     /// Returns the kind of a magic number.
     pub fn from_magic(magic: u32) -> Self {
         match TABLE.iter().find(|(known, ..)| *known == magic) {
-            Some((_, name, medium)) => FileSystem { name: Some(name), medium: Some(*medium), magic },
-            None => FileSystem { name: None, medium: None, magic },
+            Some((_, name, medium)) => FileSystemKind { name: Some(name), medium: Some(*medium), magic },
+            None => FileSystemKind { name: None, medium: None, magic },
         }
     }
 }
 
-impl fmt::Display for FileSystem {
+impl fmt::Display for FileSystemKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.name {
             Some(name) => f.write_str(name),
@@ -99,7 +99,7 @@ mod tests {
             (0xdead, "file system 0xdead", None),
         ];
         for (magic, name, medium) in cases {
-            let found = FileSystem::from_magic(magic);
+            let found = FileSystemKind::from_magic(magic);
             assert_eq!((found.to_string().as_str(), found.medium), (name, medium));
         }
     }
@@ -107,6 +107,6 @@ mod tests {
     #[test]
     fn this_machines_proc_is_found_out() {
         let magic = rustix::fs::statfs("/proc").expect("statfs").f_type;
-        assert_eq!(FileSystem::from_magic(magic as u32).name, Some("proc"));
+        assert_eq!(FileSystemKind::from_magic(magic as u32).name, Some("proc"));
     }
 }

@@ -12,7 +12,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use crate::backing::block_device::{Looked, RawError, look, path};
-use crate::backing::cache::Cache;
+use crate::backing::cache::PageCacheMode;
 use crate::backing::claim::Claim;
 use plimsoll_bench_api::{Consent, RawTarget};
 use plimsoll_machine::disk::users;
@@ -67,7 +67,7 @@ impl RawDevice {
 ///
 /// # Errors
 /// Reason why it cannot be used.
-pub fn open(target: &RawTarget, root: &Root, cache: Cache) -> Result<RawDevice, RawError> {
+pub fn open(target: &RawTarget, root: &Root, cache: PageCacheMode) -> Result<RawDevice, RawError> {
     let name = path(&target.device);
     let looked = look(&target.device)?;
     let number = looked.number;
@@ -117,9 +117,9 @@ fn consented(target: &RawTarget, root: &Root, consent: &Consent, looked: &Looked
 }
 
 /// Opens for use; exclusively for writing, which fails if the device is claimed.
-fn reopen(device: &Path, cache: Cache, access: Access) -> std::io::Result<File> {
+fn reopen(device: &Path, cache: PageCacheMode, access: Access) -> std::io::Result<File> {
     let mut flags = OFlags::CLOEXEC;
-    flags.set(OFlags::DIRECT, cache == Cache::Direct);
+    flags.set(OFlags::DIRECT, cache == PageCacheMode::Direct);
     flags.set(OFlags::EXCL, access == Access::Destroy);
     let flags = i32::try_from(flags.bits()).unwrap_or(0);
     File::options().read(true).write(access == Access::Destroy).custom_flags(flags).open(device)
@@ -200,7 +200,7 @@ mod tests {
             (Path::new("/dev/none\u{1b}[31m"), "does not exist"),
         ] {
             let target = RawTarget { device: path.into(), consent: None };
-            let error = open(&target, &Root::live(), Cache::Direct).expect_err("no device");
+            let error = open(&target, &Root::live(), PageCacheMode::Direct).expect_err("no device");
             assert!(matches!(error, RawError::Usage(_)), "{error}");
             assert!(error.to_string().contains(why) && !error.to_string().contains('\u{1b}'), "{error}");
         }
@@ -208,21 +208,21 @@ mod tests {
 
     #[test]
     fn without_consent_only_reading_is_permitted_and_some_need_a_file() {
-        use plimsoll_model::sample::Cause;
+        use plimsoll_model::sample::FailureCause;
         let case = |op: &str| Case::of("disk.io").with_word("op", op);
         let mut target = target("/dev/sdx");
         let cause = |target: &RawTarget, case: &Case| permitted(target, case).err().map(|why| why.cause);
         assert_eq!(cause(&target, &case("read")), None);
         for op in ["write", "mixed", "trim"] {
-            assert_eq!(cause(&target, &case(op)), Some(Cause::Unsafe));
+            assert_eq!(cause(&target, &case(op)), Some(FailureCause::Unsafe));
         }
         target.consent = Some(Consent { device: "/dev/sdx".into(), serial: "1".to_owned() });
         for op in ["read", "write", "mixed", "trim"] {
             assert_eq!(cause(&target, &case(op)), None);
         }
         for op in ["append", "copy", "what comes next"] {
-            assert_eq!(cause(&target, &case(op)), Some(Cause::NotHere));
+            assert_eq!(cause(&target, &case(op)), Some(FailureCause::NotHere));
         }
-        assert_eq!(cause(&target, &Case::of("disk.fsync")), Some(Cause::NotHere));
+        assert_eq!(cause(&target, &Case::of("disk.fsync")), Some(FailureCause::NotHere));
     }
 }

@@ -13,9 +13,9 @@ use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags, SeekFrom, StatxFlags};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
-use crate::backing::cache::Cache;
+use crate::backing::cache::PageCacheMode;
 use crate::backing::dir::DirFacts;
-use crate::backing::filesystem::FileSystem;
+use crate::backing::filesystem::FileSystemKind;
 use crate::backing::raw::{Access, RawDevice};
 use crate::display::human;
 use plimsoll_system::leftover::{Registry, Unfinished};
@@ -83,16 +83,16 @@ pub fn hint(errno: Errno) -> String {
 #[derive(Debug)]
 pub struct TestFile {
     file: File,
-    cache: Cache,
+    cache: PageCacheMode,
     facts: DirFacts,
-    kind: Kind,
+    kind: TestFileKind,
     claim: Option<Arc<RawDevice>>,
     /// Whether the file had a name for a moment.
     pub named: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum TestFileKind {
     File,
     Device(Access),
 }
@@ -107,7 +107,7 @@ impl TestFile {
     ///
     /// # Errors
     /// The file system refuses it, or refuses direct I/O.
-    pub fn create(facts: &DirFacts, cache: Cache) -> Result<Self, TargetError> {
+    pub fn create(facts: &DirFacts, cache: PageCacheMode) -> Result<Self, TargetError> {
         let failed = |errno| failure("opened", facts, errno);
         let dir = open_directory(&facts.path).map_err(|errno| match errno {
             // The path was resolved before; a new link in it would redirect the writes.
@@ -124,11 +124,12 @@ impl TestFile {
             made => (made.map(File::from), false),
         };
         let file = made.map_err(|errno| match errno {
-            Errno::INVAL if cache == Cache::Direct => direct_refused(facts),
+            Errno::INVAL if cache == PageCacheMode::Direct => direct_refused(facts),
             errno => failed(errno),
         })?;
-        let file = TestFile { file, cache, facts: facts.clone(), kind: Kind::File, claim: None, named };
-        if cache == Cache::Direct && file.direct_alignment() == Some(0) {
+        let file =
+            TestFile { file, cache, facts: facts.clone(), kind: TestFileKind::File, claim: None, named };
+        if cache == PageCacheMode::Direct && file.direct_alignment() == Some(0) {
             return Err(direct_refused(file.facts()));
         }
         Ok(file)
@@ -138,16 +139,16 @@ impl TestFile {
     ///
     /// # Errors
     /// It cannot be opened again (no /proc), or refuses direct I/O.
-    pub fn of_device(device: &Arc<RawDevice>, cache: Cache) -> Result<Self, TargetError> {
+    pub fn of_device(device: &Arc<RawDevice>, cache: PageCacheMode) -> Result<Self, TargetError> {
         let facts = DirFacts {
             path: device.name.clone().into(),
             mount: device.name.clone().into(),
-            file_system: FileSystem::NONE,
+            file_system: FileSystemKind::NONE,
             available: device.bytes,
             file_size_limit: None,
         };
         let file = device.file.try_clone().map_err(|_| failure("opened", &facts, Errno::MFILE))?;
-        let kind = Kind::Device(device.access);
+        let kind = TestFileKind::Device(device.access);
         let claim = Some(Arc::clone(device));
         TestFile { file, cache, facts, kind, named: false, claim }.reopened(cache)
     }
@@ -155,24 +156,24 @@ impl TestFile {
     /// Marks the file as direct, for tests on file systems without O_DIRECT.
     #[cfg(test)]
     pub(crate) fn said_direct(self) -> Self {
-        TestFile { cache: Cache::Direct, ..self }
+        TestFile { cache: PageCacheMode::Direct, ..self }
     }
 
     /// Whether writes are permitted: not on a device without consent.
     pub fn is_writable(&self) -> bool {
-        self.kind != Kind::Device(Access::Read)
+        self.kind != TestFileKind::Device(Access::Read)
     }
 
     /// Whether it is a block device.
     pub fn is_device(&self) -> bool {
-        self.kind != Kind::File
+        self.kind != TestFileKind::File
     }
 
     /// Opens the file again with another use of the page cache.
     ///
     /// # Errors
     /// It cannot be opened again (no /proc), or refuses direct I/O.
-    pub fn reopened(&self, cache: Cache) -> Result<TestFile, TargetError> {
+    pub fn reopened(&self, cache: PageCacheMode) -> Result<TestFile, TargetError> {
         let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         let access = if self.is_writable() { OFlags::RDWR } else { OFlags::RDONLY };
         let file = rustix::fs::open(path, access | OFlags::CLOEXEC | cache.open_flags(), Mode::empty());
@@ -182,7 +183,7 @@ impl TestFile {
                 let claim = self.claim.clone();
                 Ok(TestFile { file, cache, facts, kind, claim, named: self.named })
             }
-            Err(Errno::INVAL) if cache == Cache::Direct => Err(direct_refused(&self.facts)),
+            Err(Errno::INVAL) if cache == PageCacheMode::Direct => Err(direct_refused(&self.facts)),
             Err(errno) => Err(failure("opened again", &self.facts, errno)),
         }
     }
@@ -191,13 +192,13 @@ impl TestFile {
     ///
     /// # Errors
     /// No space, no quota, or a file larger than allowed.
-    pub fn allocate(&self, bytes: u64, end: End) -> Result<(), TargetError> {
+    pub fn allocate(&self, bytes: u64, end: AllocationEffect) -> Result<(), TargetError> {
         if self.is_device() {
             return Ok(());
         }
         let flags = match end {
-            End::Moves => FallocateFlags::empty(),
-            End::Stays => FallocateFlags::KEEP_SIZE,
+            AllocationEffect::Moves => FallocateFlags::empty(),
+            AllocationEffect::Stays => FallocateFlags::KEEP_SIZE,
         };
         loop {
             return match rustix::fs::fallocate(&self.file, flags, 0, bytes) {
@@ -233,8 +234,8 @@ impl TestFile {
     pub fn length(&self) -> Result<u64, Errno> {
         match self.kind {
             // st_size of a block device is 0.
-            Kind::Device(_) => Ok(self.facts.available),
-            Kind::File => Ok(u64::try_from(rustix::fs::fstat(&self.file)?.st_size).unwrap_or(0)),
+            TestFileKind::Device(_) => Ok(self.facts.available),
+            TestFileKind::File => Ok(u64::try_from(rustix::fs::fstat(&self.file)?.st_size).unwrap_or(0)),
         }
     }
 
@@ -245,9 +246,9 @@ impl TestFile {
     /// The failure of fallocate(2) or ioctl(2).
     pub fn trim(&self, offset: u64, bytes: u64) -> Result<(), Errno> {
         match self.kind {
-            Kind::Device(_) => plimsoll_metal::discard::discard(&self.file, offset, bytes)
+            TestFileKind::Device(_) => plimsoll_metal::discard::discard(&self.file, offset, bytes)
                 .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO)),
-            Kind::File => {
+            TestFileKind::File => {
                 let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
                 rustix::fs::fallocate(&self.file, hole, offset, bytes)
             }
@@ -284,12 +285,12 @@ impl TestFile {
     }
 
     /// File system of the file.
-    pub fn file_system(&self) -> FileSystem {
+    pub fn file_system(&self) -> FileSystemKind {
         self.facts.file_system
     }
 
     /// Use of the page cache.
-    pub fn cache(&self) -> Cache {
+    pub fn cache(&self) -> PageCacheMode {
         self.cache
     }
 
@@ -309,7 +310,7 @@ impl AsFd for TestFile {
 
 /// Whether allocation moves the end of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub enum AllocationEffect {
     /// The file gets the allocated length.
     Moves,
     /// Only reserves the space.
@@ -330,13 +331,13 @@ pub fn direct_refused(facts: &DirFacts) -> TargetError {
 }
 
 /// `O_EXCL` forbids that the file ever gets a name.
-fn open_nameless(dir: &OwnedFd, cache: Cache) -> Result<OwnedFd, Errno> {
+fn open_nameless(dir: &OwnedFd, cache: PageCacheMode) -> Result<OwnedFd, Errno> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC | cache.open_flags();
     rustix::fs::openat(dir, ".", flags, Mode::RUSR | Mode::WUSR)
 }
 
 /// Creates a file and removes its name before anything is written.
-fn open_named(dir: &OwnedFd, cache: Cache, registry: &Registry) -> Result<File, Errno> {
+fn open_named(dir: &OwnedFd, cache: PageCacheMode, registry: &Registry) -> Result<File, Errno> {
     let directory = PathBuf::from(format!("/proc/self/fd/{}", dir.as_raw_fd()));
     let made = registry.file_in(&directory, 0o600, cache.open_flags());
     made.and_then(Unfinished::unnamed).map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))

@@ -3,11 +3,11 @@
 use crate::metrics::AWAIT;
 use plimsoll_machine::Disk;
 use plimsoll_machine::Machine;
-use plimsoll_machine::disk::{DiskKind, Link};
+use plimsoll_machine::disk::{DiskKind, DiskLink};
 use plimsoll_model::measurement::Measurement;
 
 /// Whether one disk of this machine moved exactly the bytes of the case in all samples; only then
-/// does each sample have the time of a request ([`crate::device::busy::Done::each`]).
+/// does each sample have the time of a request ([`crate::device::busy::DeviceWork::each`]).
 pub(crate) fn is_alone(measurement: &Measurement, machine: &Machine) -> bool {
     let Some(storage) = &machine.storage else { return false };
     let is_single = storage.layers.is_empty() && storage.disks.len() == 1;
@@ -32,7 +32,7 @@ fn is_own(disk: &Disk, all: &[Disk]) -> bool {
         || all.iter().any(|one| one.name != disk.name && controller(&one.name) == controller(&disk.name));
     match disk.kind {
         // NVMe over Fabrics has no PCI Express link.
-        DiskKind::Nvme => matches!(disk.link, Some(Link::Pcie { .. })) && !is_volume && !shares(),
+        DiskKind::Nvme => matches!(disk.link, Some(DiskLink::Pcie { .. })) && !is_volume && !shares(),
         DiskKind::Sata | DiskKind::Mmc => true,
         _ => false,
     }
@@ -75,7 +75,7 @@ mod tests {
         let disk = |name: &str, model: &str| {
             let mut disk = plimsoll_model::fixture::machine().storage.unwrap().disks.remove(0);
             (disk.name, disk.model, disk.kind) = (name.to_owned(), Some(model.to_owned()), DiskKind::Nvme);
-            let link = Link::Pcie {
+            let link = DiskLink::Pcie {
                 transfers_per_s: 8_000_000_000,
                 lanes: 4,
                 max_transfers_per_s: None,

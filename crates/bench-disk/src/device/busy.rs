@@ -46,7 +46,7 @@ struct Counters {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Done {
+pub(crate) struct DeviceWork {
     passed_ms: f64,
     counted: Counters,
 }
@@ -67,10 +67,10 @@ impl Busy {
         Some(Moment { at: Instant::now(), counted: Counters::of_all(&counters, &self.devices)? })
     }
 
-    pub(crate) fn since(&self, begun: Moment) -> Option<Done> {
+    pub(crate) fn since(&self, begun: Moment) -> Option<DeviceWork> {
         let now = self.now()?;
         let passed_ms = now.at.duration_since(begun.at).as_secs_f64() * 1e3;
-        Some(Done { passed_ms, counted: now.counted.since(begun.counted)? })
+        Some(DeviceWork { passed_ms, counted: now.counted.since(begun.counted)? })
     }
 }
 
@@ -111,7 +111,7 @@ impl Counters {
     }
 }
 
-impl Done {
+impl DeviceWork {
     /// Returns the utilization, 0 to 1.
     pub(crate) fn busy(&self) -> Option<f64> {
         (self.passed_ms > 0.0).then(|| (self.counted.busy_ms as f64 / self.passed_ms).min(1.0))
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn the_time_of_a_request_is_told_where_the_device_moved_just_these_bytes() {
         let counted = Counters { requests: 1000, sectors: 8000, taken_ms: 250, busy_ms: 90 };
-        let done = Done { passed_ms: 100.0, counted };
+        let done = DeviceWork { passed_ms: 100.0, counted };
         assert_eq!((done.busy(), done.each(4_096_000)), (Some(0.9), Some(250e-6)));
         assert_eq!(done.each(4_096_000 * 100 / 99), Some(250e-6));
         for others in [0, 4_000_000, 3_000_000, 40_960_000] {
@@ -166,13 +166,14 @@ mod tests {
         // A hundred large blocks, and small requests of another program: few bytes, many requests.
         let with = |foreign: u64| {
             let sectors = (100 * (1 << 20) + foreign * 4096) / SECTOR;
-            Done { counted: Counters { requests: 100 + foreign, sectors, ..counted }, ..done }.each(100 << 20)
+            DeviceWork { counted: Counters { requests: 100 + foreign, sectors, ..counted }, ..done }
+                .each(100 << 20)
         };
         assert!(with(4).is_some());
         assert_eq!(with(40), None, "a third of the requests");
         let few = Counters { taken_ms: 9, ..counted };
-        assert_eq!(Done { counted: few, ..done }.each(4_096_000), None, "too few milliseconds to tell");
-        let idle = Done { passed_ms: 100.0, counted: Counters::default() };
+        assert_eq!(DeviceWork { counted: few, ..done }.each(4_096_000), None, "too few milliseconds to tell");
+        let idle = DeviceWork { passed_ms: 100.0, counted: Counters::default() };
         assert_eq!((idle.busy(), idle.each(0)), (Some(0.0), None));
     }
 

@@ -4,7 +4,7 @@ use plimsoll_model::job::disk::{CacheMode, DiskOperation, DiskTransfers, FsyncLo
 
 /// Unit of a figure.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Counted {
+pub(crate) enum DemandUnit {
     Bytes,
     Transfers {
         /// Mean bytes per transfer.
@@ -12,20 +12,20 @@ pub(crate) enum Counted {
     },
 }
 
-impl Counted {
+impl DemandUnit {
     /// Bytes per unit.
     pub(crate) fn bytes(self) -> f64 {
         match self {
-            Counted::Bytes => 1.0,
-            Counted::Transfers { block } => block,
+            DemandUnit::Bytes => 1.0,
+            DemandUnit::Transfers { block } => block,
         }
     }
 
     /// Suffix of a formula that converts bytes to the unit.
     pub(crate) fn suffix(self) -> &'static str {
         match self {
-            Counted::Bytes => "",
-            Counted::Transfers { .. } => " ÷ block",
+            DemandUnit::Bytes => "",
+            DemandUnit::Transfers { .. } => " ÷ block",
         }
     }
 }
@@ -104,8 +104,8 @@ impl DeviceDemand {
     }
 
     /// Returns the unit "transfer" with the case's block; `None` if the block is unknown.
-    pub(crate) fn transfers(&self) -> Option<Counted> {
-        self.block.map(|block| Counted::Transfers { block })
+    pub(crate) fn transfers(&self) -> Option<DemandUnit> {
+        self.block.map(|block| DemandUnit::Transfers { block })
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use plimsoll_metal::residency::resident_bytes;
 
-use crate::backing::cache::Cache;
+use crate::backing::cache::PageCacheMode;
 use crate::backing::regular_file::TestFile;
 use crate::display::human;
 use crate::fact::{DEVICE_SHARE, PAGE_CACHE};
@@ -31,14 +31,14 @@ const SECTOR: u64 = 512;
 
 /// Transferred bytes by direction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Moved {
+pub(crate) struct DirectionBytes {
     pub(crate) read: u64,
     pub(crate) written: u64,
 }
 
-impl Moved {
+impl DirectionBytes {
     /// Transfers of a device since it appeared (Linux `Documentation/block/stat.rst`), if counted.
-    pub(crate) fn of(root: &Root, device: DeviceNumber) -> Option<Moved> {
+    pub(crate) fn of(root: &Root, device: DeviceNumber) -> Option<DirectionBytes> {
         let place = format!("sys/dev/block/{device}");
         if root.number(format!("{place}/queue/iostats")) == Ok(0) {
             return None;
@@ -47,26 +47,29 @@ impl Moved {
         let mut fields = text.split_whitespace();
         let mut sectors = |skipped: usize| fields.nth(skipped)?.parse::<u64>().ok();
         let (read, written) = (sectors(2)?, sectors(3)?);
-        Some(Moved { read: read.saturating_mul(SECTOR), written: written.saturating_mul(SECTOR) })
+        Some(DirectionBytes { read: read.saturating_mul(SECTOR), written: written.saturating_mul(SECTOR) })
     }
 
     /// Sums over devices; `None` if one has no counters, or without devices.
-    fn of_all(root: &Root, devices: &[DeviceNumber]) -> Option<Moved> {
-        let add =
-            |sum: Moved, one: Moved| Moved { read: sum.read + one.read, written: sum.written + one.written };
-        let all = devices.iter().map(|device| Moved::of(root, *device)).collect::<Option<Vec<_>>>()?;
+    fn of_all(root: &Root, devices: &[DeviceNumber]) -> Option<DirectionBytes> {
+        let add = |sum: DirectionBytes, one: DirectionBytes| DirectionBytes {
+            read: sum.read + one.read,
+            written: sum.written + one.written,
+        };
+        let all =
+            devices.iter().map(|device| DirectionBytes::of(root, *device)).collect::<Option<Vec<_>>>()?;
         all.into_iter().reduce(add)
     }
 
-    fn since(self, before: Moved) -> Moved {
-        Moved {
+    fn since(self, before: DirectionBytes) -> DirectionBytes {
+        DirectionBytes {
             read: self.read.saturating_sub(before.read),
             written: self.written.saturating_sub(before.written),
         }
     }
 
     /// Returns the smaller seen share of `claimed`; `None` if nothing was claimed.
-    fn share_of(self, claimed: Moved) -> Option<f64> {
+    fn share_of(self, claimed: DirectionBytes) -> Option<f64> {
         let shares = [(self.read, claimed.read), (self.written, claimed.written)];
         let shares = shares.iter().filter(|(_, claimed)| *claimed > 0);
         shares.map(|(seen, claimed)| *seen as f64 / *claimed as f64).reduce(f64::min)
@@ -88,26 +91,26 @@ pub(crate) struct DeviceCheck {
     file: Arc<TestFile>,
     bytes: u64,
     /// Devices that must have moved every byte: the file system's own, or the disks below it.
-    near: Counted,
+    near: DeviceCounts,
     /// Disks below a loop device, whose file may be cached by the lower file system.
-    far: Option<Counted>,
+    far: Option<DeviceCounts>,
 }
 
 #[derive(Debug)]
-struct Counted {
+struct DeviceCounts {
     devices: Vec<DeviceNumber>,
     names: String,
-    before: Option<Moved>,
+    before: Option<DirectionBytes>,
 }
 
-impl Counted {
+impl DeviceCounts {
     fn new(root: &Root, devices: Vec<DeviceNumber>, names: String) -> Self {
-        let before = Moved::of_all(root, &devices);
+        let before = DirectionBytes::of_all(root, &devices);
         Self { devices, names, before }
     }
 
-    fn seen(&self, root: &Root) -> Option<Moved> {
-        Some(Moved::of_all(root, &self.devices)?.since(self.before?))
+    fn seen(&self, root: &Root) -> Option<DirectionBytes> {
+        Some(DirectionBytes::of_all(root, &self.devices)?.since(self.before?))
     }
 }
 
@@ -118,13 +121,13 @@ impl DeviceCheck {
         let numbers: Vec<DeviceNumber> = disks.iter().filter_map(|disk| disk.number).collect();
         let complete = numbers.len() == disks.len();
         let names: Vec<&str> = disks.iter().map(|disk| disk.name.as_str()).collect();
-        let below = Counted::new(&root, if complete { numbers } else { Vec::new() }, names.join(" + "));
+        let below = DeviceCounts::new(&root, if complete { numbers } else { Vec::new() }, names.join(" + "));
         let looped =
             storage.is_some_and(|storage| storage.layers.iter().any(|layer| layer.kind == DiskKind::Loop));
         let (near, far) = match storage.filter(|_| looped) {
             Some(storage) => {
                 let top = storage.top().into_iter().collect::<Option<Vec<_>>>().unwrap_or_default();
-                (Counted::new(&root, top, storage.top_names().join(" + ")), Some(below))
+                (DeviceCounts::new(&root, top, storage.top_names().join(" + ")), Some(below))
             }
             None => (below, None),
         };
@@ -134,22 +137,22 @@ impl DeviceCheck {
         let passes =
             |option: &String| matches!(option.as_str(), "dax" | "dax=always") || option.starts_with("rtdev=");
         let near = match options.unwrap_or_default().iter().any(passes) {
-            true => Counted::new(&root, Vec::new(), near.names),
+            true => DeviceCounts::new(&root, Vec::new(), near.names),
             false => near,
         };
         Self { root, file, bytes, near, far }
     }
 
     /// Compares the counters with the transfers that the case claims.
-    pub(crate) fn judge(&self, claimed: Moved) -> DeviceTraffic {
+    pub(crate) fn judge(&self, claimed: DirectionBytes) -> DeviceTraffic {
         let mut told = DeviceTraffic::default();
-        if claimed == Moved::default() {
+        if claimed == DirectionBytes::default() {
             return told;
         }
         let cached = resident_bytes(self.file.as_fd(), self.bytes).ok();
         let cached = cached.map(|resident| resident as f64 / self.bytes.max(1) as f64);
         told.achieved.set_some(&PAGE_CACHE, cached);
-        if self.file.cache() != Cache::Direct {
+        if self.file.cache() != PageCacheMode::Direct {
             return told;
         }
         let near = self.near.seen(&self.root).and_then(|seen| seen.share_of(claimed));
@@ -181,10 +184,10 @@ mod tests {
 
     use super::*;
     use crate::backing::dir::check_dir;
-    use crate::backing::regular_file::End;
+    use crate::backing::regular_file::AllocationEffect;
     use plimsoll_machine::disk::Disk;
     use plimsoll_machine::fixture::{Fault, Fixture};
-    use plimsoll_machine::storage::{Layer, Member};
+    use plimsoll_machine::storage::{DeviceLayer, Member};
 
     const DISK: DeviceNumber = DeviceNumber { major: 8, minor: 0 };
     const LOOP: DeviceNumber = DeviceNumber { major: 7, minor: 1 };
@@ -197,7 +200,7 @@ mod tests {
         disks.truncate(1);
         disks[0].number = Some(DISK);
         disks[0].name = "sda".to_owned();
-        let layer = Layer::new("loop1", DiskKind::Loop);
+        let layer = DeviceLayer::new("loop1", DiskKind::Loop);
         Storage {
             device: Some(if looped { "loop1" } else { "sda1" }.to_owned()),
             number: Some(if looped { LOOP } else { DISK }),
@@ -207,21 +210,25 @@ mod tests {
         }
     }
 
-    fn file(cache: Cache) -> (tempfile::TempDir, Arc<TestFile>) {
+    fn file(cache: PageCacheMode) -> (tempfile::TempDir, Arc<TestFile>) {
         let dir = tempfile::tempdir().expect("temporary directory");
         let facts = check_dir(dir.path()).expect("usable");
-        let made = TestFile::create(&facts, Cache::Buffered).expect("create");
-        made.allocate(1 << 20, End::Moves).expect("allocate");
-        let made = if cache == Cache::Direct { made.said_direct() } else { made };
+        let made = TestFile::create(&facts, PageCacheMode::Buffered).expect("create");
+        made.allocate(1 << 20, AllocationEffect::Moves).expect("allocate");
+        let made = if cache == PageCacheMode::Direct { made.said_direct() } else { made };
         (dir, Arc::new(made))
     }
 
-    fn device_check(fixture: &Fixture, looped: bool, cache: Cache) -> (tempfile::TempDir, DeviceCheck) {
+    fn device_check(
+        fixture: &Fixture,
+        looped: bool,
+        cache: PageCacheMode,
+    ) -> (tempfile::TempDir, DeviceCheck) {
         let (dir, file) = file(cache);
         (dir, DeviceCheck::new(Root::at(fixture.dir.path()), Some(&storage(looped)), file, 1 << 20))
     }
 
-    const READ: Moved = Moved { read: 1 << 20, written: 0 };
+    const READ: DirectionBytes = DirectionBytes { read: 1 << 20, written: 0 };
 
     fn stat(read: u64, written: u64) -> String {
         format!("5 0 {} 1 2 0 {} 1 0 1 2\n", 20 + read / 512, 8 + written / 512)
@@ -230,24 +237,24 @@ mod tests {
     #[test]
     fn a_device_that_moved_all_of_it_and_more_is_believed() -> Result<(), Fault> {
         let fixture = Fixture::unpack(TREE)?;
-        let (_dir, device_check) = device_check(&fixture, false, Cache::Direct);
+        let (_dir, device_check) = device_check(&fixture, false, PageCacheMode::Direct);
         fixture.write("sys/dev/block/8:0/stat", stat(2 << 20, 0).as_bytes())?;
         let told = device_check.judge(READ);
         assert_eq!((told.invalid, told.warnings.len()), (None, 0));
         assert_eq!(told.achieved.get(&DEVICE_SHARE), Some(2.0));
-        assert_eq!(device_check.judge(Moved::default()), DeviceTraffic::default());
+        assert_eq!(device_check.judge(DirectionBytes::default()), DeviceTraffic::default());
         Ok(())
     }
 
     #[test]
     fn bytes_that_no_device_moved_came_from_a_cache() -> Result<(), Fault> {
         let fixture = Fixture::unpack(TREE)?;
-        let (_dir, device_check) = device_check(&fixture, false, Cache::Direct);
+        let (_dir, device_check) = device_check(&fixture, false, PageCacheMode::Direct);
         fixture.write("sys/dev/block/8:0/stat", stat(1 << 19, 1 << 30).as_bytes())?;
         let invalid = device_check.judge(READ).invalid.ok_or("half of it is missing")?;
         assert_eq!(invalid, "page cache or host cache: sda moved 50.0 % of the 1 MiB that were counted");
         // Reads and writes count separately.
-        let claimed = Moved { read: 1 << 19, written: 2 << 30 };
+        let claimed = DirectionBytes { read: 1 << 19, written: 2 << 30 };
         assert!(device_check.judge(claimed).invalid.is_some());
         Ok(())
     }
@@ -255,7 +262,7 @@ mod tests {
     #[test]
     fn buffered_transfers_claim_nothing_of_a_device() -> Result<(), Fault> {
         let fixture = Fixture::unpack(TREE)?;
-        let (_dir, device_check) = device_check(&fixture, false, Cache::Buffered);
+        let (_dir, device_check) = device_check(&fixture, false, PageCacheMode::Buffered);
         let told = device_check.judge(READ);
         assert_eq!((told.invalid, told.warnings), (None, vec![]));
         assert_eq!(told.achieved.names(), ["page_cache"]);
@@ -266,7 +273,7 @@ mod tests {
     fn behind_a_loop_device_the_cache_below_is_told_and_the_loop_itself_must_have_moved_it()
     -> Result<(), Fault> {
         let fixture = Fixture::unpack(TREE)?;
-        let (_dir, device_check) = device_check(&fixture, true, Cache::Direct);
+        let (_dir, device_check) = device_check(&fixture, true, PageCacheMode::Direct);
         fixture.write("sys/dev/block/7:1/stat", stat(1 << 20, 0).as_bytes())?;
         let told = device_check.judge(READ);
         assert_eq!(told.invalid, None);
@@ -286,7 +293,7 @@ mod tests {
         let member =
             |minor| Member { name: format!("loop{minor}"), number: Some(DeviceNumber { major: 7, minor }) };
         let storage = Storage { members: vec![member(1), member(2)], ..storage(true) };
-        let (_dir, file) = file(Cache::Direct);
+        let (_dir, file) = file(PageCacheMode::Direct);
         let check = DeviceCheck::new(Root::at(fixture.dir.path()), Some(&storage), file, 1 << 20);
         fixture.write("sys/dev/block/7:1/stat", stat(1 << 19, 0).as_bytes())?;
         let invalid = check.judge(READ).invalid.ok_or("half of it is missing")?;
@@ -302,7 +309,7 @@ mod tests {
             ["", "sys/dev/block/8:0/stat = what is this\n", "sys/dev/block/8:0/queue/iostats = 0\n"]
         {
             let fixture = Fixture::unpack(counters)?;
-            let (_dir, device_check) = device_check(&fixture, false, Cache::Direct);
+            let (_dir, device_check) = device_check(&fixture, false, PageCacheMode::Direct);
             assert_eq!(device_check.judge(READ).invalid, None, "{counters}");
             let path =
                 format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&device_check.file.as_fd()));

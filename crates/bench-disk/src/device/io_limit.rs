@@ -2,15 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use crate::device::demand::{Counted, DeviceDemand, Shares};
+use crate::device::demand::{DemandUnit, DeviceDemand, Shares};
 use crate::metrics::LATENCY;
 use plimsoll_bench_api::setting::{self, Setting};
 use plimsoll_machine::cgroup::IoLimit;
 use plimsoll_machine::disk::DiskKind;
 use plimsoll_machine::mounts::DeviceNumber;
-use plimsoll_machine::storage::{Layer, Medium};
+use plimsoll_machine::storage::{DeviceLayer, Medium};
 use plimsoll_machine::{Machine, Storage};
-use plimsoll_model::limit::{Input, Kind, Limit, Question, Source, median};
+use plimsoll_model::limit::{Input, Limit, LimitKind, LimitSource, Question, median};
 use plimsoll_model::measurement::Measurement;
 use plimsoll_units::quantity::{Quantity, Unit};
 
@@ -19,11 +19,13 @@ const REFUTED: f64 = 0.95;
 
 /// Returns the rate limit on the headline of a measurement.
 pub(crate) fn setting(measurement: &Measurement, machine: &Machine, demand: DeviceDemand) -> Option<Setting> {
-    let (kind, unit) = (setting::Kind::IoLimit, measurement.headline()?.unit);
+    let (kind, unit) = (setting::SettingKind::IoLimit, measurement.headline()?.unit);
     let most = |counted| ceiling(machine, demand, counted)?.value;
     let transfers = || most(demand.transfers()?);
     match unit {
-        Unit::BytePerSecond => Some(Setting::of_rate(kind, Quantity { value: most(Counted::Bytes)?, unit })),
+        Unit::BytePerSecond => {
+            Some(Setting::of_rate(kind, Quantity { value: most(DemandUnit::Bytes)?, unit }))
+        }
         Unit::IoPerSecond => Some(Setting::of_rate(kind, Quantity { value: transfers()?, unit })),
         Unit::Second => {
             let value = transfers()?;
@@ -35,7 +37,7 @@ pub(crate) fn setting(measurement: &Measurement, machine: &Machine, demand: Devi
 }
 
 /// Returns the tightest limit of this process's groups on the case, per byte or transfer.
-pub(crate) fn ceiling(machine: &Machine, demand: DeviceDemand, counted: Counted) -> Option<Limit> {
+pub(crate) fn ceiling(machine: &Machine, demand: DeviceDemand, counted: DemandUnit) -> Option<Limit> {
     let storage = machine.storage.as_ref().filter(|_| demand.reaches_the_device)?;
     let block = demand.block?;
     let stages = stages(storage, machine);
@@ -53,7 +55,7 @@ pub(crate) fn floor(question: &Question<'_>, demand: DeviceDemand, most: Limit) 
     let formula = format!("transfers in flight ÷ ({})", most.formula);
     let mut inputs = most.inputs;
     inputs.push(Input::new("transfers in flight", demand.in_flight, "1", "depth × threads of the case"));
-    let floor = Limit::fixed(Kind::Floor, Source::Documented, value, &formula, inputs);
+    let floor = Limit::fixed(LimitKind::Floor, LimitSource::Documented, value, &formula, inputs);
     holds.then_some(Limit { reason: most.reason, ..floor })
 }
 
@@ -77,7 +79,7 @@ fn stages(storage: &Storage, machine: &Machine) -> BTreeSet<Vec<String>> {
     let mut stages = vec![all(storage.top())];
     // Layers on several disks or files may be parallel.
     if storage.disks.len() == 1 && loops <= 1 {
-        let until_loop = |done: &mut bool, layer: &Layer| {
+        let until_loop = |done: &mut bool, layer: &DeviceLayer| {
             let is_above = !*done;
             *done |= layer.kind == DiskKind::Loop;
             is_above.then(|| all(vec![of_layer(&layer.name)]))
@@ -91,7 +93,7 @@ fn stages(storage: &Storage, machine: &Machine) -> BTreeSet<Vec<String>> {
 }
 
 /// One value of an [`IoLimit`].
-struct Way {
+struct IoLimitField {
     /// Limited quantity.
     name: &'static str,
     /// Names of its files, in version 2 and in version 1.
@@ -102,29 +104,29 @@ struct Way {
     value: fn(&IoLimit) -> Option<u64>,
 }
 
-const WAYS: [Way; 4] = [
-    Way {
+const WAYS: [IoLimitField; 4] = [
+    IoLimitField {
         name: "bytes read",
         files: "io.max rbps, blkio.throttle.read_bps_device",
         is_write: false,
         is_transfers: false,
         value: |limit| limit.read_bytes,
     },
-    Way {
+    IoLimitField {
         name: "bytes written",
         files: "io.max wbps, blkio.throttle.write_bps_device",
         is_write: true,
         is_transfers: false,
         value: |limit| limit.write_bytes,
     },
-    Way {
+    IoLimitField {
         name: "reads",
         files: "io.max riops, blkio.throttle.read_iops_device",
         is_write: false,
         is_transfers: true,
         value: |limit| limit.reads,
     },
-    Way {
+    IoLimitField {
         name: "writes",
         files: "io.max wiops, blkio.throttle.write_iops_device",
         is_write: true,
@@ -134,36 +136,36 @@ const WAYS: [Way; 4] = [
 ];
 
 /// Limit of a set of devices, per second.
-struct Bound<'a> {
-    way: &'a Way,
+struct IoBound<'a> {
+    way: &'a IoLimitField,
     value: f64,
     devices: String,
 }
 
-impl Way {
+impl IoLimitField {
     /// Sums over the devices; `None` unless each has a limit.
-    fn bound(&self, machine: &Machine, devices: &[String]) -> Option<Bound<'_>> {
+    fn bound(&self, machine: &Machine, devices: &[String]) -> Option<IoBound<'_>> {
         let tightest = |device: &String| {
             let of_device = machine.cgroup.io.iter().filter(|limit| limit.device == *device);
             of_device.filter_map(self.value).min()
         };
         let value = devices.iter().map(tightest).sum::<Option<u64>>()? as f64;
         let names: Vec<&str> = devices.iter().map(|device| machine.device_name(device)).collect();
-        Some(Bound { way: self, value, devices: names.join(" + ") })
+        Some(IoBound { way: self, value, devices: names.join(" + ") })
     }
 }
 
-impl Bound<'_> {
+impl IoBound<'_> {
     /// Converts to a limit of the counted unit; `None` if the case has no such transfers.
-    fn limit(&self, shares: Shares, counted: Counted, block: f64) -> Option<Limit> {
+    fn limit(&self, shares: Shares, counted: DemandUnit, block: f64) -> Option<Limit> {
         let Self { way, value, devices } = self;
         let share =
             Some(if way.is_write { shares.write } else { shares.read }).filter(|share| *share > 0.0)?;
         let (unit, as_counted, suffix) = match (way.is_transfers, counted) {
-            (true, Counted::Bytes) => ("IO/s", block, " × block"),
-            (true, Counted::Transfers { .. }) => ("IO/s", 1.0, ""),
-            (false, Counted::Bytes) => ("B/s", 1.0, ""),
-            (false, Counted::Transfers { .. }) => ("B/s", 1.0 / block, " ÷ block"),
+            (true, DemandUnit::Bytes) => ("IO/s", block, " × block"),
+            (true, DemandUnit::Transfers { .. }) => ("IO/s", 1.0, ""),
+            (false, DemandUnit::Bytes) => ("B/s", 1.0, ""),
+            (false, DemandUnit::Transfers { .. }) => ("B/s", 1.0 / block, " ÷ block"),
         };
         let name = format!("{} of {devices}", way.name);
         let by_share = if share < 1.0 { " ÷ share of this direction" } else { "" };
@@ -171,8 +173,13 @@ impl Bound<'_> {
         let mut inputs = vec![Input::new(&name, *value, unit, way.files)];
         inputs.extend((!suffix.is_empty()).then(|| Input::new("block", block, "B", "the case")));
         inputs.extend((share < 1.0).then(|| Input::new("share of this direction", share, "1", "the case")));
-        let limit =
-            Limit::fixed(Kind::Ceiling, Source::Documented, value * as_counted / share, &formula, inputs);
+        let limit = Limit::fixed(
+            LimitKind::Ceiling,
+            LimitSource::Documented,
+            value * as_counted / share,
+            &formula,
+            inputs,
+        );
         Some(Limit { reason: Some("the control group's, not the device's".to_owned()), ..limit })
     }
 }
@@ -250,7 +257,7 @@ mod tests {
     }
 
     fn limits(machine: &Machine, case: &str, metric: &str) -> Vec<Limit> {
-        let (case, evidence) = (case.parse().unwrap(), plimsoll_model::limit::Evidence::default());
+        let (case, evidence) = (case.parse().unwrap(), plimsoll_model::limit::LimitEvidence::default());
         crate::SUBSYSTEM.limits(&Question { machine, case: &case, metric, samples: &[], evidence })
     }
 
@@ -264,11 +271,11 @@ mod tests {
             assert_eq!(limits.len(), 1, "{limits:?}");
             (limits[0].value, limits[0].kind, limits[0].source)
         };
-        assert_eq!(only("rate"), (Some(200.0), Kind::Ceiling, Source::Documented));
-        assert_eq!(only("throughput"), (Some(200.0 * 4096.0), Kind::Ceiling, Source::Documented));
-        assert_eq!(only("latency"), (Some(0.04), Kind::Floor, Source::Documented));
+        assert_eq!(only("rate"), (Some(200.0), LimitKind::Ceiling, LimitSource::Documented));
+        assert_eq!(only("throughput"), (Some(200.0 * 4096.0), LimitKind::Ceiling, LimitSource::Documented));
+        assert_eq!(only("latency"), (Some(0.04), LimitKind::Floor, LimitSource::Documented));
         let open = limits(&machine, "disk.io/op=read/block=4K/depth=8/rate=100/cache=direct", "latency");
-        assert_eq!(open[0].source, Source::Unknown, "an open loop has no full queue");
+        assert_eq!(open[0].source, LimitSource::Unknown, "an open loop has no full queue");
     }
 
     #[test]
@@ -284,7 +291,7 @@ mod tests {
             let case: Case = "disk.io/op=read/block=4K/cache=direct".parse().unwrap();
             let demand = DeviceDemand::of(&DiskTransfers::try_from(&case).unwrap()).unwrap();
             let machine = machine(storage.clone(), limits);
-            ceiling(&machine, demand, Counted::Transfers { block: 4096.0 }).and_then(|limit| limit.value)
+            ceiling(&machine, demand, DemandUnit::Transfers { block: 4096.0 }).and_then(|limit| limit.value)
         };
         assert_eq!(of(&[("8:0", 100), ("8:16", 300)]), Some(400.0));
         assert_eq!(of(&[("8:0", 100)]), None, "the other disk may do the rest");

@@ -16,7 +16,7 @@ impl LinuxAio {
         files: &[Arc<TestFile>],
         depth: usize,
         block: usize,
-        clock: Clock,
+        clock: TickClock,
     ) -> Result<Self, RingError> {
         let aio = Aio::new(files.to_vec(), depth, block)?.stamped_by(clock);
         Ok(LinuxAio { aio, done: Vec::with_capacity(depth) })
@@ -49,7 +49,7 @@ impl Engine for LinuxAio {
         self.aio.submit()
     }
 
-    fn wait(&mut self, patience: Patience) -> Result<(), RingError> {
+    fn wait(&mut self, patience: WaitEnd) -> Result<(), RingError> {
         self.done.clear();
         self.aio.wait_within(patience, &mut self.done)
     }

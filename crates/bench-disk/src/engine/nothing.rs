@@ -10,7 +10,7 @@ use plimsoll_model::job::disk::DiskEngine;
 pub struct Nothing {
     buffer: Buffer,
     depth: usize,
-    clock: Clock,
+    clock: TickClock,
     /// Transfers with their results; the first `begun` are submitted.
     transfers: Vec<Completion>,
     begun: usize,
@@ -18,7 +18,7 @@ pub struct Nothing {
 }
 
 impl Nothing {
-    pub(super) fn new(depth: usize, block: usize, clock: Clock) -> Result<Self, RingError> {
+    pub(super) fn new(depth: usize, block: usize, clock: TickClock) -> Result<Self, RingError> {
         let (buffer, transfers) = (transfer_buffer(block)?, Vec::with_capacity(depth));
         Ok(Nothing { buffer, depth, clock, transfers, begun: 0, finished: false })
     }
@@ -71,7 +71,7 @@ impl Engine for Nothing {
     }
 
     #[inline]
-    fn wait(&mut self, _: Patience) -> Result<(), RingError> {
+    fn wait(&mut self, _: WaitEnd) -> Result<(), RingError> {
         self.begin_anew();
         self.submit()?;
         let completed_ns = self.clock.now_ns();
@@ -96,7 +96,7 @@ impl Transfer for NoCall {
         Ok(buffer.len())
     }
 
-    fn write(&mut self, _: usize, _: u64, bytes: &[u8], _: Op) -> Result<usize, Errno> {
+    fn write(&mut self, _: usize, _: u64, bytes: &[u8], _: RequestKind) -> Result<usize, Errno> {
         Ok(bytes.len())
     }
 

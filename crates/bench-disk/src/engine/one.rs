@@ -16,7 +16,7 @@ pub trait Transfer {
     fn read(&mut self, file: usize, offset: u64, buffer: &mut [u8]) -> Result<usize, Errno>;
 
     /// Writes `bytes`, with the durability of `op`; returns the bytes written.
-    fn write(&mut self, file: usize, offset: u64, bytes: &[u8], op: Op) -> Result<usize, Errno>;
+    fn write(&mut self, file: usize, offset: u64, bytes: &[u8], op: RequestKind) -> Result<usize, Errno>;
 
     /// Unmaps the pages of a mapping, if there is one.
     fn release_pages(&mut self) {}
@@ -36,10 +36,10 @@ impl Transfer for Calls {
         rustix::io::preadv2(self.file(file)?, &mut slices, offset, ReadWriteFlags::empty())
     }
 
-    fn write(&mut self, file: usize, offset: u64, bytes: &[u8], op: Op) -> Result<usize, Errno> {
+    fn write(&mut self, file: usize, offset: u64, bytes: &[u8], op: RequestKind) -> Result<usize, Errno> {
         let flags = match op {
-            Op::WriteThrough => ReadWriteFlags::DSYNC,
-            Op::WriteSync => ReadWriteFlags::SYNC,
+            RequestKind::WriteThrough => ReadWriteFlags::DSYNC,
+            RequestKind::WriteSync => ReadWriteFlags::SYNC,
             _ => ReadWriteFlags::empty(),
         };
         rustix::io::pwritev2(self.file(file)?, &[IoSlice::new(bytes)], offset, flags)
@@ -57,11 +57,11 @@ pub struct Mapping {
 }
 
 impl Mapping {
-    pub(super) fn new(files: &[Arc<TestFile>], access: Access) -> Result<Self, RingError> {
+    pub(super) fn new(files: &[Arc<TestFile>], access: AccessOrder) -> Result<Self, RingError> {
         let map = |file: &Arc<TestFile>| {
             let len = file.length().map(|bytes| usize::try_from(bytes).unwrap_or(0));
             let failed = |errno| RingError::Mapping { bytes: len.unwrap_or(0), errno };
-            let purpose = if file.is_writable() { Use::Write } else { Use::Read };
+            let purpose = if file.is_writable() { MappingUse::Write } else { MappingUse::Read };
             Mapped::new(file, len.map_err(failed)?, access, purpose).map_err(failed)
         };
         Ok(Mapping { files: files.to_vec(), mapped: files.iter().map(map).collect::<Result<_, _>>()? })
@@ -76,13 +76,13 @@ impl Transfer for Mapping {
         Ok(mapped.read(usize::try_from(offset).map_err(|_| Errno::OVERFLOW)?, buffer))
     }
 
-    fn write(&mut self, file: usize, offset: u64, bytes: &[u8], op: Op) -> Result<usize, Errno> {
+    fn write(&mut self, file: usize, offset: u64, bytes: &[u8], op: RequestKind) -> Result<usize, Errno> {
         let mapped = self.mapped.get_mut(file).ok_or(Errno::BADF)?;
         let written = mapped.write(usize::try_from(offset).map_err(|_| Errno::OVERFLOW)?, bytes);
         // Both also write dirty pages of mappings (fsync(2)).
         match op {
-            Op::WriteThrough => rustix::fs::fdatasync(self.file(file)?)?,
-            Op::WriteSync => rustix::fs::fsync(self.file(file)?)?,
+            RequestKind::WriteThrough => rustix::fs::fdatasync(self.file(file)?)?,
+            RequestKind::WriteSync => rustix::fs::fsync(self.file(file)?)?,
             _ => {}
         }
         Ok(written)
@@ -101,7 +101,7 @@ impl Transfer for Mapping {
 pub struct OneAtATime<T> {
     transfer: T,
     buffer: Buffer,
-    clock: Clock,
+    clock: TickClock,
     /// Current transfer with its result.
     at_hand: Completion,
     stage: Stage,
@@ -117,9 +117,9 @@ enum Stage {
 }
 
 impl<T: Transfer> OneAtATime<T> {
-    pub(super) fn new(transfer: T, block: usize, clock: Clock) -> Result<Self, RingError> {
+    pub(super) fn new(transfer: T, block: usize, clock: TickClock) -> Result<Self, RingError> {
         let buffer = transfer_buffer(block)?;
-        let request = Request { slot: 0, op: Op::Read, file: 0, offset: 0, start: 0, len: 0 };
+        let request = Request { slot: 0, op: RequestKind::Read, file: 0, offset: 0, start: 0, len: 0 };
         let at_hand =
             Completion { request, outcome: Ok(0), submitted_ns: 0, accepted_ns: 0, completed_ns: 0 };
         Ok(OneAtATime { transfer, buffer, clock, at_hand, stage: Stage::Idle })
@@ -129,11 +129,13 @@ impl<T: Transfer> OneAtATime<T> {
         let Request { op, file, offset, start, len, .. } = request;
         let buffer = &mut self.buffer.bytes_mut()[start..start + len];
         match op {
-            Op::Read => self.transfer.read(file, offset, buffer),
-            Op::Write | Op::WriteThrough | Op::WriteSync => self.transfer.write(file, offset, buffer, op),
-            Op::DataSync => rustix::fs::fdatasync(self.transfer.file(file)?).map(|()| 0),
-            Op::Sync => rustix::fs::fsync(self.transfer.file(file)?).map(|()| 0),
-            Op::Trim => self.transfer.file(file)?.trim(offset, len as u64).map(|()| len),
+            RequestKind::Read => self.transfer.read(file, offset, buffer),
+            RequestKind::Write | RequestKind::WriteThrough | RequestKind::WriteSync => {
+                self.transfer.write(file, offset, buffer, op)
+            }
+            RequestKind::DataSync => rustix::fs::fdatasync(self.transfer.file(file)?).map(|()| 0),
+            RequestKind::Sync => rustix::fs::fsync(self.transfer.file(file)?).map(|()| 0),
+            RequestKind::Trim => self.transfer.file(file)?.trim(offset, len as u64).map(|()| len),
         }
     }
 }
@@ -188,7 +190,7 @@ impl<T: Transfer> Engine for OneAtATime<T> {
     }
 
     #[inline]
-    fn wait(&mut self, _: Patience) -> Result<(), RingError> {
+    fn wait(&mut self, _: WaitEnd) -> Result<(), RingError> {
         self.submit()?;
         self.stage = if self.stage == Stage::CarriedOut { Stage::Done } else { Stage::Idle };
         Ok(())

@@ -16,7 +16,7 @@ impl Queue {
         depth: usize,
         block: usize,
         polling: Polling,
-        clock: Clock,
+        clock: TickClock,
     ) -> Result<Self, RingError> {
         let ring = Ring::on(files.to_vec(), depth, block, polling)?.stamped_by(clock);
         let mut queue = Queue { ring, done: Vec::with_capacity(depth) };
@@ -29,11 +29,11 @@ impl Queue {
     /// Reads a block, for which the device must poll. An empty file needs no device access, so a
     /// block is written first and cut off again; writes beyond the end are not polled.
     fn show_polling(&mut self, files: &[Arc<TestFile>]) -> Result<(), RingError> {
-        let mut outcome = self.first_block(Op::Read)?;
+        let mut outcome = self.first_block(RequestKind::Read)?;
         let writable = files.first().filter(|file| file.is_writable());
         if let (Ok(0), Some(file)) = (outcome, writable) {
-            outcome = match self.first_block(Op::Write)? {
-                Ok(_) => self.first_block(Op::Read)?,
+            outcome = match self.first_block(RequestKind::Write)? {
+                Ok(_) => self.first_block(RequestKind::Read)?,
                 refused @ Err(Errno::OPNOTSUPP | Errno::INVAL) => refused,
                 // Such as no space: the load will report it.
                 Err(_) => Ok(0),
@@ -43,7 +43,7 @@ impl Queue {
         outcome.map(|_| ()).map_err(|errno| RingError::Enter { errno })
     }
 
-    fn first_block(&mut self, op: Op) -> Result<Result<usize, Errno>, RingError> {
+    fn first_block(&mut self, op: RequestKind) -> Result<Result<usize, Errno>, RingError> {
         let len = self.ring.block();
         self.done.clear();
         self.ring.push(Request { slot: 0, op, file: 0, offset: 0, start: 0, len })?;
@@ -80,7 +80,7 @@ impl Engine for Queue {
         self.ring.submit().map(|_| ())
     }
 
-    fn wait(&mut self, patience: Patience) -> Result<(), RingError> {
+    fn wait(&mut self, patience: WaitEnd) -> Result<(), RingError> {
         self.done.clear();
         self.ring.wait_within(patience, &mut self.done).map(|_| ())
     }
@@ -102,7 +102,7 @@ impl Engine for Queue {
 mod tests {
     use super::super::{open, with_engine};
     use super::*;
-    use crate::backing::cache::Cache;
+    use crate::backing::cache::PageCacheMode;
     use crate::backing::dir::check_dir;
 
     /// Without polling queues, as on most machines, it must fall back before any measurement.
@@ -110,19 +110,19 @@ mod tests {
     fn on_an_empty_file_polling_works_or_is_given_up_at_once() {
         let dir = tempfile::tempdir().expect("temporary directory");
         let facts = check_dir(dir.path()).expect("usable");
-        let Ok(file) = TestFile::create(&facts, Cache::Direct) else { return };
+        let Ok(file) = TestFile::create(&facts, PageCacheMode::Direct) else { return };
         let file = Arc::new(file);
         let polling = Polling { completion: true, ..Polling::default() };
         let mut opened = open(DiskEngine::IoUring(polling), &file, 1, 4096).expect("open");
         assert_eq!(opened.engine.kind() != DiskEngine::IoUring(polling), opened.fell_back.is_some());
         assert_eq!(rustix::fs::fstat(&file).expect("stat").st_size, 0, "it is still to be appended to");
-        for op in [Op::Write, Op::Read] {
+        for op in [RequestKind::Write, RequestKind::Read] {
             let request = Request { slot: 0, op, file: 0, offset: 0, start: 0, len: 4096 };
             with_engine!(&mut opened.engine, engine => {
                 engine.push(request).expect("push");
-                engine.wait(Patience::Endless).expect("wait");
+                engine.wait(WaitEnd::Endless).expect("wait");
                 while engine.done().is_empty() {
-                    engine.wait(Patience::Endless).expect("wait");
+                    engine.wait(WaitEnd::Endless).expect("wait");
                 }
                 assert_eq!(engine.done().first().map(|done| done.outcome), Some(Ok(4096)), "{op:?}");
             });

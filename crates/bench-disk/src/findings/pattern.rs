@@ -6,14 +6,14 @@ use plimsoll_bench_api::Benchmark;
 use plimsoll_model::job::disk::{BlockOrder, DiskTransfers};
 use plimsoll_model::measurement::{Measurement, MetricResult};
 use plimsoll_model::metric::{Better, Role};
-use plimsoll_model::view::{Finding, RunView, Topic};
+use plimsoll_model::view::{PlainFinding, RunView, Topic};
 use plimsoll_units::quantity::{Quantity, percent};
 
 /// Share of the sequential rate from which on random access is fast enough for most programs.
 const FAR: f64 = 0.8;
 
 /// Random and sequential transfers with otherwise identical parameters.
-struct Pair<'a> {
+struct PatternPair<'a> {
     job: DiskTransfers,
     random: &'a Measurement,
     sequential: &'a Measurement,
@@ -24,10 +24,10 @@ struct Pair<'a> {
 }
 
 /// Returns one finding per operation of `transfers`, for the pair with the lowest ratio.
-pub(crate) fn find(run: &RunView<'_>, transfers: &dyn Benchmark) -> Vec<Finding> {
-    let mut furthest: Vec<Pair<'_>> = Vec::new();
+pub(crate) fn find(run: &RunView<'_>, transfers: &dyn Benchmark) -> Vec<PlainFinding> {
+    let mut furthest: Vec<PatternPair<'_>> = Vec::new();
     for pair in run.of(transfers.name()).filter_map(|random| pair(random, run, transfers)) {
-        let op = |pair: &Pair<'_>| pair.job.operation.word();
+        let op = |pair: &PatternPair<'_>| pair.job.operation.word();
         match furthest.iter_mut().find(|known| op(known) == op(&pair)) {
             Some(known) if known.ratio <= pair.ratio => {}
             Some(known) => *known = pair,
@@ -37,7 +37,11 @@ pub(crate) fn find(run: &RunView<'_>, transfers: &dyn Benchmark) -> Vec<Finding>
     furthest.iter().filter(|pair| pair.most < FAR).map(said).collect()
 }
 
-fn pair<'a>(random: &'a Measurement, run: &RunView<'a>, transfers: &dyn Benchmark) -> Option<Pair<'a>> {
+fn pair<'a>(
+    random: &'a Measurement,
+    run: &RunView<'a>,
+    transfers: &dyn Benchmark,
+) -> Option<PatternPair<'a>> {
     let job = DiskTransfers::try_from(&random.case).ok().filter(|job| job.order == BlockOrder::Random)?;
     let wanted = random.case.clone().with_word("pattern", "sequential");
     let same = |m: &&Measurement| m.case == wanted && m.node == random.node && m.repeat == random.repeat;
@@ -48,7 +52,7 @@ fn pair<'a>(random: &'a Measurement, run: &RunView<'a>, transfers: &dyn Benchmar
         [Some([_, high]), Some([low, _])] if low > 0.0 => high / low,
         _ => ratio,
     };
-    (ratio.is_finite() && ratio > 0.0).then_some(Pair { job, random, sequential, metric, ratio, most })
+    (ratio.is_finite() && ratio > 0.0).then_some(PatternPair { job, random, sequential, metric, ratio, most })
 }
 
 /// Returns the metric where higher is better; the headline may be a latency.
@@ -63,7 +67,7 @@ fn rate<'a>(measurement: &'a Measurement, transfers: &dyn Benchmark) -> Option<&
     measurement.metrics.iter().find(|m| m.better == Better::Higher && !told.contains(&m.name.as_str()))
 }
 
-fn said(pair: &Pair<'_>) -> Finding {
+fn said(pair: &PatternPair<'_>) -> PlainFinding {
     let figure = |m: &MetricResult| Quantity::new(m.summary.median, m.unit).to_string();
     let [random, sequential] = pair.metric.map(figure);
     let (op, blocks) = (pair.job.operation.word(), &pair.job.blocks);
@@ -77,7 +81,7 @@ fn said(pair: &Pair<'_>) -> Finding {
         "ratio": pair.ratio,
         "at_most": pair.most,
     });
-    Finding { topic: Topic::Order, code: "pattern", text, evidence }
+    PlainFinding { topic: Topic::Order, code: "pattern", text, evidence }
 }
 
 #[cfg(test)]
@@ -87,7 +91,7 @@ mod tests {
     use plimsoll_model::view::testing::measured;
     use plimsoll_units::quantity::Unit;
 
-    fn find(measurements: &[Measurement]) -> Vec<Finding> {
+    fn find(measurements: &[Measurement]) -> Vec<PlainFinding> {
         super::find(&RunView::new(measurements), &crate::io::DiskIo)
     }
 

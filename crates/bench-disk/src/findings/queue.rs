@@ -7,30 +7,34 @@ use crate::metrics::{DEPTH, LATENCY, RATE, THREADS};
 use plimsoll_bench_api::Benchmark;
 use plimsoll_model::job::disk::{DiskEngine, DiskTransfers};
 use plimsoll_model::measurement::Measurement;
-use plimsoll_model::sample::Point;
-use plimsoll_model::view::{Finding, RunView, Topic};
+use plimsoll_model::sample::CurvePoint;
+use plimsoll_model::view::{PlainFinding, RunView, Topic};
 use plimsoll_model::words;
 use plimsoll_units::quantity::{Quantity, Unit, percent, percent_below};
 
 const LEAST_POINTS: usize = 3;
 
 /// Returns a finding for each saturation point of `search` and each latency target of `transfers`.
-pub(crate) fn find(run: &RunView<'_>, search: &dyn Benchmark, transfers: &dyn Benchmark) -> Vec<Finding> {
+pub(crate) fn find(
+    run: &RunView<'_>,
+    search: &dyn Benchmark,
+    transfers: &dyn Benchmark,
+) -> Vec<PlainFinding> {
     let found = |made| knee(made, search).or_else(|| within(made, transfers));
     run.measurements().iter().filter_map(found).collect()
 }
 
-struct At<'a> {
-    point: &'a Point,
+struct DepthPoint<'a> {
+    point: &'a CurvePoint,
     threads: f64,
     depth: f64,
     rate: f64,
 }
 
-impl<'a> At<'a> {
-    fn of(point: &'a Point) -> Option<Self> {
+impl<'a> DepthPoint<'a> {
+    fn of(point: &'a CurvePoint) -> Option<Self> {
         let number = |name: &str| point.get(name).copied().filter(|value| value.is_finite());
-        Some(At { point, threads: number(THREADS)?, depth: number(DEPTH)?, rate: number(RATE)? })
+        Some(DepthPoint { point, threads: number(THREADS)?, depth: number(DEPTH)?, rate: number(RATE)? })
     }
 
     fn place(&self) -> String {
@@ -51,15 +55,16 @@ impl<'a> At<'a> {
     }
 }
 
-fn searched(measurement: &Measurement) -> Option<(Vec<At<'_>>, usize)> {
-    let points: Vec<At<'_>> = measurement.headline()?.curve.as_ref()?.iter().filter_map(At::of).collect();
+fn searched(measurement: &Measurement) -> Option<(Vec<DepthPoint<'_>>, usize)> {
+    let points: Vec<DepthPoint<'_>> =
+        measurement.headline()?.curve.as_ref()?.iter().filter_map(DepthPoint::of).collect();
     let (threads, depth) = (measurement.achieved.get(&fact::THREADS)?, measurement.achieved.get(&DEEPEST)??);
     let (threads, depth) = (threads as f64, depth as f64);
     let chosen = points.iter().position(|at| at.threads == threads && at.depth == depth)?;
     Some((points, chosen))
 }
 
-fn knee(measurement: &Measurement, search: &dyn Benchmark) -> Option<Finding> {
+fn knee(measurement: &Measurement, search: &dyn Benchmark) -> Option<PlainFinding> {
     if measurement.case.benchmark() != search.name() {
         return None;
     }
@@ -83,10 +88,10 @@ fn knee(measurement: &Measurement, search: &dyn Benchmark) -> Option<Finding> {
         one.time(LATENCY)?,
     );
     let evidence = evidence(measurement, knee, &points);
-    Some(Finding { topic: Topic::Queue, code: "queue-knee", text, evidence })
+    Some(PlainFinding { topic: Topic::Queue, code: "queue-knee", text, evidence })
 }
 
-fn within(measurement: &Measurement, transfers: &dyn Benchmark) -> Option<Finding> {
+fn within(measurement: &Measurement, transfers: &dyn Benchmark) -> Option<PlainFinding> {
     let target = DiskTransfers::try_from(&measurement.case).ok()?.target?;
     let (percentile, bound) = (target.percentile(), target.time());
     let (points, chosen) = searched(measurement)?;
@@ -116,15 +121,19 @@ fn within(measurement: &Measurement, transfers: &dyn Benchmark) -> Option<Findin
         None => format!("{case}: the search met {percentile} ≤ {bound} {beyond}"),
     };
     let evidence = evidence(measurement, found, &points);
-    Some(Finding { topic: Topic::Queue, code: "latency-target", text, evidence })
+    Some(PlainFinding { topic: Topic::Queue, code: "latency-target", text, evidence })
 }
 
 fn lone(measurement: &Measurement) -> Option<DiskEngine> {
     DiskEngine::lone(&measurement.achieved.get(&ENGINE)?)
 }
 
-fn evidence(measurement: &Measurement, chosen: &At<'_>, points: &[At<'_>]) -> serde_json::Value {
-    let curve: Vec<&Point> = points.iter().map(|at| at.point).collect();
+fn evidence(
+    measurement: &Measurement,
+    chosen: &DepthPoint<'_>,
+    points: &[DepthPoint<'_>],
+) -> serde_json::Value {
+    let curve: Vec<&CurvePoint> = points.iter().map(|at| at.point).collect();
     json!({ "case": measurement.case.id(), "chosen": chosen.point, "curve": curve })
 }
 
@@ -135,7 +144,7 @@ mod tests {
     use plimsoll_model::metric::Better;
     use plimsoll_model::view::testing::measured;
 
-    fn find(measurements: &[Measurement]) -> Vec<Finding> {
+    fn find(measurements: &[Measurement]) -> Vec<PlainFinding> {
         super::find(&RunView::new(measurements), &crate::knee::DiskKnee, &crate::io::DiskIo)
     }
 

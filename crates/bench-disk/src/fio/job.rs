@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::mistake::{Line, Mistake};
-use super::option::{self, Means};
-use super::syntax::{Given, Section, Surroundings};
-use super::value::{self, Base, Direction, SECOND};
+use super::mistake::{FileLine, Mistake};
+use super::option::{self, OptionMeaning};
+use super::syntax::{FileMachine, GivenOption, JobSection};
+use super::value::{self, Base, ListDirection, SECOND};
 use plimsoll_model::case::Value;
 use plimsoll_units::text::shown_within;
 
@@ -20,7 +20,7 @@ const BLOCK: u64 = 4096;
 const LONGEST_TIME: u64 = 366 * 86_400 * SECOND;
 /// Target of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum JobTarget {
     /// A test file in this directory.
     Directory(PathBuf),
     /// This block device.
@@ -41,16 +41,16 @@ pub(super) struct Files {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Job {
+pub(super) struct FioWorkload {
     pub(super) name: String,
-    pub(super) line: Line,
+    pub(super) line: FileLine,
     /// Parameters of the case, except size, layout and threads.
     pub(super) lists: BTreeMap<&'static str, Value>,
     /// Options that the parameters come from.
-    pub(super) given: BTreeMap<&'static str, Given>,
+    pub(super) given: BTreeMap<&'static str, GivenOption>,
     pub(super) threads: u64,
     pub(super) files: Files,
-    pub(super) place: Option<Place>,
+    pub(super) place: Option<JobTarget>,
     pub(super) samples: Option<u32>,
     pub(super) sample_time: Option<Duration>,
     pub(super) warm_up: Option<Duration>,
@@ -68,9 +68,9 @@ pub(super) struct Job {
     pub(super) left_out: bool,
 }
 
-impl Job {
+impl FioWorkload {
     /// Whether both are one load: more jobs of one kind.
-    pub(super) fn joins(&self, other: &Job) -> bool {
+    pub(super) fn joins(&self, other: &FioWorkload) -> bool {
         let like = self.lists.keys().eq(other.lists.keys())
             && self.lists.iter().all(|(key, value)| *key == "rate" || other.lists.get(key) == Some(value))
             && self.rate_of_one() == other.rate_of_one();
@@ -92,21 +92,22 @@ impl Job {
     }
 
     /// Whether the jobs share one named file, or have disjoint parts of equal size.
-    fn lies_beside(&self, other: &Job) -> bool {
+    fn lies_beside(&self, other: &FioWorkload) -> bool {
         let (Some(own), Some(its)) = (self.files.offset, other.files.offset) else { return false };
         if own == its {
             return !self.files.parted && !other.files.parted;
         }
-        let is_part = |job: &Job| job.files.parted || job.threads == 1;
-        let end =
-            |job: &Job, from: u64| Some(from.saturating_add(job.files.each?.saturating_mul(job.threads)));
+        let is_part = |job: &FioWorkload| job.files.parted || job.threads == 1;
+        let end = |job: &FioWorkload, from: u64| {
+            Some(from.saturating_add(job.files.each?.saturating_mul(job.threads)))
+        };
         let is_before = |end: Option<u64>, begin: u64| end.is_some_and(|end| end <= begin);
         let is_apart = is_before(end(self, own), its) || is_before(end(other, its), own);
         is_part(self) && is_part(other) && is_apart
     }
 
-    /// Merges a job for which [`Job::joins`] is true.
-    pub(super) fn join(&mut self, other: Job) {
+    /// Merges a job for which [`FioWorkload::joins`] is true.
+    pub(super) fn join(&mut self, other: FioWorkload) {
         if let (Some(Value::Rate(all)), Some(Value::Rate(more))) =
             (self.lists.get("rate"), other.lists.get("rate"))
         {
@@ -133,7 +134,7 @@ impl Job {
     }
 
     fn is_on_device(&self) -> bool {
-        matches!(self.place, Some(Place::Device(_)))
+        matches!(self.place, Some(JobTarget::Device(_)))
     }
 
     fn rate_of_one(&self) -> Option<u64> {
@@ -145,12 +146,12 @@ impl Job {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Load {
+struct JobLoad {
     op: &'static str,
     random: bool,
 }
 
-impl Load {
+impl JobLoad {
     fn mixed(self) -> bool {
         self.op == "mixed"
     }
@@ -160,33 +161,33 @@ impl Load {
     }
 
     /// Directions whose list values apply; a mix has those of reads and writes.
-    fn directions(self) -> &'static [Direction] {
+    fn directions(self) -> &'static [ListDirection] {
         match self.op {
-            "read" => &[Direction::Read],
-            "write" => &[Direction::Write],
-            "trim" => &[Direction::Trim],
-            _ => &[Direction::Read, Direction::Write],
+            "read" => &[ListDirection::Read],
+            "write" => &[ListDirection::Write],
+            "trim" => &[ListDirection::Trim],
+            _ => &[ListDirection::Read, ListDirection::Write],
         }
     }
 }
 
-struct Reading<'a> {
-    section: &'a Section,
-    around: &'a dyn Surroundings,
+struct JobReader<'a> {
+    section: &'a JobSection,
+    around: &'a dyn FileMachine,
     base: Base,
-    load: Load,
-    job: Job,
+    load: JobLoad,
+    job: FioWorkload,
     wrong: Vec<Mistake>,
 }
 
 /// Parses a job; errors and unsupported options go to `wrong`. `before`: names of the jobs above.
 pub(super) fn read(
-    section: &Section,
-    around: &dyn Surroundings,
+    section: &JobSection,
+    around: &dyn FileMachine,
     before: &[String],
     wrong: &mut Vec<Mistake>,
-) -> Job {
-    let job = Job {
+) -> FioWorkload {
+    let job = FioWorkload {
         name: section.name.clone(),
         line: section.line.clone(),
         lists: BTreeMap::new(),
@@ -204,14 +205,14 @@ pub(super) fn read(
         own: Vec::new(),
         left_out: false,
     };
-    let load = Load { op: "read", random: false };
-    let mut reading = Reading { section, around, base: Base::Compatible, load, job, wrong: Vec::new() };
+    let load = JobLoad { op: "read", random: false };
+    let mut reading = JobReader { section, around, base: Base::Compatible, load, job, wrong: Vec::new() };
     reading.all(before);
     wrong.append(&mut reading.wrong);
     reading.job
 }
 
-impl<'a> Reading<'a> {
+impl<'a> JobReader<'a> {
     fn all(&mut self, before: &[String]) {
         let engine = self.get("ioengine");
         if let Some(given) = engine.filter(|given| given.value.is_empty()) {
@@ -248,25 +249,25 @@ impl<'a> Reading<'a> {
     }
 
     /// Returns the last value of an option, the one that applies.
-    fn get(&self, name: &str) -> Option<&'a Given> {
+    fn get(&self, name: &str) -> Option<&'a GivenOption> {
         self.section.options.iter().rev().find(|given| given.row.name == name)
     }
 
-    fn line(&self, name: &str) -> Line {
+    fn line(&self, name: &str) -> FileLine {
         self.get(name).map_or(&self.section.line, |given| &given.line).clone()
     }
 
-    fn refuse(&mut self, given: &Given, why: &str) {
+    fn refuse(&mut self, given: &GivenOption, why: &str) {
         let text = format!("option {} has no counterpart: {why}", given.shown());
         self.wrong.push(Mistake::refused(&given.line, &text));
     }
 
-    fn refuse_job(&mut self, given: &Given, why: &str) {
+    fn refuse_job(&mut self, given: &GivenOption, why: &str) {
         let text = format!("option {} has no counterpart: {why}", given.shown());
         self.wrong.push(Mistake::refused_job(&given.line, &text));
     }
 
-    fn not(&mut self, given: &Given, wanted: &str) {
+    fn not(&mut self, given: &GivenOption, wanted: &str) {
         let written = shown_within(&given.written, 60);
         let found = match &given.unset {
             Some(variable) => {
@@ -280,7 +281,7 @@ impl<'a> Reading<'a> {
         self.wrong.push(Mistake::wrong(&given.line, &text));
     }
 
-    fn remark(&mut self, given: &Given, how: &str) {
+    fn remark(&mut self, given: &GivenOption, how: &str) {
         self.job.remarks.push(format!("{}: {how}", given.told()));
     }
 
@@ -290,7 +291,7 @@ impl<'a> Reading<'a> {
     }
 
     /// Records the option that a parameter comes from; a default of fio has none.
-    fn came_from(&mut self, key: &'static str, given: Option<&Given>) {
+    fn came_from(&mut self, key: &'static str, given: Option<&GivenOption>) {
         if let Some(given) = given {
             self.job.given.insert(key, given.clone());
         }
@@ -300,7 +301,7 @@ impl<'a> Reading<'a> {
         self.set(key, Value::Word(word.to_owned()), from);
     }
 
-    fn size(&mut self, given: &'a Given) -> Option<u64> {
+    fn size(&mut self, given: &'a GivenOption) -> Option<u64> {
         let size = value::size(&given.value, self.base);
         if size.is_none() {
             self.not(given, "a number of bytes such as 4k");
@@ -344,7 +345,7 @@ impl<'a> Reading<'a> {
     }
 
     /// Returns the values of a list `reads,writes,trims` that apply to this load.
-    fn own_of(&self, given: &'a Given) -> Vec<Option<&'a str>> {
+    fn own_of(&self, given: &'a GivenOption) -> Vec<Option<&'a str>> {
         self.load.directions().iter().map(|direction| value::of(&given.value, *direction)).collect()
     }
 
@@ -365,13 +366,17 @@ impl<'a> Reading<'a> {
                 continue;
             }
             match given.row.means {
-                Means::Unknown => {
+                OptionMeaning::Unknown => {
                     let engine = self.get("ioengine").map_or("psync", |engine| engine.value.as_str());
                     let why = option::unknown(&given.name, engine);
                     self.wrong.push(Mistake::wrong(&given.line, &why));
                 }
-                Means::Near(off, how) if !off.contains(&given.value.as_str()) => self.remark(given, how),
-                Means::Refused(off, why) if !off.contains(&given.value.as_str()) => self.refuse(given, why),
+                OptionMeaning::Near(off, how) if !off.contains(&given.value.as_str()) => {
+                    self.remark(given, how)
+                }
+                OptionMeaning::Refused(off, why) if !off.contains(&given.value.as_str()) => {
+                    self.refuse(given, why)
+                }
                 _ => {}
             }
         }

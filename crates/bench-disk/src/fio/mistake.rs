@@ -10,7 +10,7 @@ const LONGEST: usize = 400;
 
 /// A line of a job file or of an included file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Line {
+pub(super) struct FileLine {
     /// File name, escaped.
     pub(super) file: Rc<str>,
     /// Line number, from 1.
@@ -19,14 +19,14 @@ pub(super) struct Line {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mistake {
-    pub(super) line: Line,
+    pub(super) line: FileLine,
     /// The error, and what would be right.
     pub(super) why: String,
-    kind: Kind,
+    kind: MistakeKind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum MistakeKind {
     /// Invalid in fio too, or ambiguous.
     Wrong,
     /// Not supported; the job can be measured without it.
@@ -36,29 +36,29 @@ enum Kind {
 }
 
 impl Mistake {
-    pub(super) fn wrong(line: &Line, why: &str) -> Self {
-        Self::of(line, why, Kind::Wrong)
+    pub(super) fn wrong(line: &FileLine, why: &str) -> Self {
+        Self::of(line, why, MistakeKind::Wrong)
     }
 
-    pub(super) fn refused(line: &Line, why: &str) -> Self {
-        Self::of(line, why, Kind::Refused)
+    pub(super) fn refused(line: &FileLine, why: &str) -> Self {
+        Self::of(line, why, MistakeKind::Refused)
     }
 
-    pub(super) fn refused_job(line: &Line, why: &str) -> Self {
-        Self::of(line, why, Kind::RefusedJob)
+    pub(super) fn refused_job(line: &FileLine, why: &str) -> Self {
+        Self::of(line, why, MistakeKind::RefusedJob)
     }
 
-    fn of(line: &Line, why: &str, kind: Kind) -> Self {
+    fn of(line: &FileLine, why: &str, kind: MistakeKind) -> Self {
         Self { line: line.clone(), why: shown_within(why, LONGEST), kind }
     }
 
     /// Whether only plimsoll refuses it, so that it may be ignored on request.
     pub(super) fn is_of_plimsoll(&self) -> bool {
-        self.kind != Kind::Wrong
+        self.kind != MistakeKind::Wrong
     }
 
     pub(super) fn takes_the_job(&self) -> bool {
-        self.kind == Kind::RefusedJob
+        self.kind == MistakeKind::RefusedJob
     }
 
     /// Formats it as a remark, if it was ignored.

@@ -18,14 +18,14 @@ use std::time::Duration;
 use rustix::fs::{Mode, OFlags, ResolveFlags, open, openat2};
 use rustix::io::Errno;
 
-use job::Job;
-pub use job::Place;
-use mistake::{Line, Mistake};
+use job::FioWorkload;
+pub use job::JobTarget;
+use mistake::{FileLine, Mistake};
 use plimsoll_model::case::Value;
 use plimsoll_model::plan::file::PlanFile;
-use plimsoll_model::plan::{self, Group, How, Places, Position};
+use plimsoll_model::plan::{self, Group, Places, Position, SamplingOptions};
 use plimsoll_units::text::{read_small, read_small_file, shown_bytes, shown_within};
-pub use syntax::Surroundings;
+pub use syntax::FileMachine;
 
 /// Extension of a job file.
 pub const ENDING: &str = ".fio";
@@ -53,7 +53,7 @@ pub struct JobFile {
     /// The resulting plan.
     pub plan: PlanFile,
     /// Target of the jobs; `None`: plimsoll's default.
-    pub place: Option<Place>,
+    pub place: Option<JobTarget>,
     /// The first job that writes or trims, with its line.
     pub writes: Option<String>,
 }
@@ -75,7 +75,7 @@ fn is_job_text(text: &str) -> bool {
     let is_section = begins.is_some_and(|name| !name.starts_with('[') && !name.starts_with("limit"));
     let is_option = |line: &str| {
         let name = line.split_once('=').map_or(line, |(name, _)| name.trim());
-        option::find(name).means != option::Means::Unknown
+        option::find(name).means != option::OptionMeaning::Unknown
     };
     is_section && lines.any(is_option)
 }
@@ -97,13 +97,13 @@ pub fn read(path: &Path, unsupported: Unsupported) -> Result<JobFile, Vec<String
 pub fn parse(
     file: &str,
     text: &str,
-    around: &dyn Surroundings,
+    around: &dyn FileMachine,
     unsupported: Unsupported,
 ) -> Result<JobFile, Vec<String>> {
     let mut wrong = Vec::new();
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let sections = syntax::sections(file, text, around, &mut wrong);
-    let first = Line { file: file.into(), number: 1 };
+    let first = FileLine { file: file.into(), number: 1 };
     if sections.is_empty() && wrong.is_empty() {
         wrong.push(Mistake::wrong(
             &first,
@@ -138,7 +138,7 @@ pub fn parse(
         groups.iter().filter(|job| job.left_out).flat_map(|job| job.remarks.clone()).collect();
     let note =
         std::iter::once(format!("a fio job file: {file}")).chain(left_out).collect::<Vec<_>>().join("; ");
-    let writes = groups.iter().find(|job| !job.left_out && job.changes_data()).map(Job::told);
+    let writes = groups.iter().find(|job| !job.left_out && job.changes_data()).map(FioWorkload::told);
     let plan = PlanFile {
         note: Some(shown_within(&note, LONGEST_NOTE)),
         groups: groups.iter().filter(|job| !job.left_out).map(|job| group(job, file)).collect(),
@@ -152,8 +152,8 @@ pub fn parse(
 }
 
 /// Merges equal jobs that run at the same time; fio runs all jobs that do not wait for those above.
-fn together(jobs: Vec<Job>, unsupported: Unsupported, wrong: &mut Vec<Mistake>) -> Vec<Job> {
-    let mut all: Vec<Job> = Vec::new();
+fn together(jobs: Vec<FioWorkload>, unsupported: Unsupported, wrong: &mut Vec<Mistake>) -> Vec<FioWorkload> {
+    let mut all: Vec<FioWorkload> = Vec::new();
     // Start of the concurrent jobs, and the latest end of them after fio's start.
     let (mut stage, mut ends) = (0, Some(Duration::ZERO));
     for mut job in jobs {
@@ -193,7 +193,7 @@ fn together(jobs: Vec<Job>, unsupported: Unsupported, wrong: &mut Vec<Mistake>) 
     all
 }
 
-fn overlap(job: &Job, other: &Job) -> String {
+fn overlap(job: &FioWorkload, other: &FioWorkload) -> String {
     let how = match job.delay {
         Some(Duration::ZERO) => "runs at the same time as",
         _ => "may run at the same time as",
@@ -204,7 +204,7 @@ fn overlap(job: &Job, other: &Job) -> String {
     )
 }
 
-fn one_place(jobs: &[Job], wrong: &mut Vec<Mistake>) -> Option<Place> {
+fn one_place(jobs: &[FioWorkload], wrong: &mut Vec<Mistake>) -> Option<JobTarget> {
     let mut placed = jobs.iter().filter(|job| !job.left_out);
     let first = placed.next()?;
     for job in placed.filter(|job| job.place != first.place) {
@@ -217,7 +217,7 @@ fn one_place(jobs: &[Job], wrong: &mut Vec<Mistake>) -> Option<Place> {
     first.place.clone()
 }
 
-fn group(job: &Job, file: &str) -> Group {
+fn group(job: &FioWorkload, file: &str) -> Group {
     let mut lists: BTreeMap<&'static str, Vec<Value>> =
         job.lists.iter().map(|(key, value)| (*key, vec![value.clone()])).collect();
     lists.insert("threads", vec![Value::Count(job.threads)]);
@@ -229,14 +229,14 @@ fn group(job: &Job, file: &str) -> Group {
         let all = if shares { each } else { each.saturating_mul(job.threads) };
         lists.insert("size", vec![Value::Size(all)]);
     }
-    let here = |line: &Line| (&*line.file == file).then_some(Position { line: line.number, column: 1 });
+    let here = |line: &FileLine| (&*line.file == file).then_some(Position { line: line.number, column: 1 });
     let keys = lists.keys().map(|key| {
         let at = job
             .given
             .get(key)
             .and_then(|given| here(&given.line))
             .unwrap_or(Position { line: job.line.number, column: 1 });
-        ((*key).to_owned(), plan::Place { key: at, values: vec![at] })
+        ((*key).to_owned(), plan::KeyPosition { key: at, values: vec![at] })
     });
     let places = Places {
         file: file.to_owned(),
@@ -251,11 +251,11 @@ fn group(job: &Job, file: &str) -> Group {
         note,
         benchmarks: vec![BENCHMARK.to_owned()],
         lists,
-        how: How {
+        how: SamplingOptions {
             samples: job.samples,
             sample_time: job.sample_time,
             warm_up: job.warm_up,
-            ..How::default()
+            ..SamplingOptions::default()
         },
         job: job.own.clone(),
         places,
@@ -293,7 +293,7 @@ struct Here {
     folder: PathBuf,
 }
 
-impl Surroundings for Here {
+impl FileMachine for Here {
     fn variable(&self, name: &str) -> Option<String> {
         std::env::var(name).ok()
     }

@@ -5,7 +5,7 @@ use plimsoll_units::text::shown_within;
 
 /// Support of an option.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Means {
+pub enum OptionMeaning {
     /// Supported: converted to a parameter.
     Taken,
     /// No effect on measurements; the reason.
@@ -20,38 +20,43 @@ pub enum Means {
 
 /// An option.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Row {
+pub struct FioOption {
     /// Name.
     pub name: &'static str,
     /// Aliases in fio.
     pub aliases: &'static [&'static str],
     /// Support.
-    pub means: Means,
+    pub means: OptionMeaning,
     /// Parameter of the case that it sets, for the documentation.
     pub here: &'static str,
 }
 
-const fn row(name: &'static str, aliases: &'static [&'static str], means: Means, here: &'static str) -> Row {
-    Row { name, aliases, means, here }
+const fn row(
+    name: &'static str,
+    aliases: &'static [&'static str],
+    means: OptionMeaning,
+    here: &'static str,
+) -> FioOption {
+    FioOption { name, aliases, means, here }
 }
 
-const fn taken(name: &'static str, aliases: &'static [&'static str], here: &'static str) -> Row {
-    row(name, aliases, Means::Taken, here)
+const fn taken(name: &'static str, aliases: &'static [&'static str], here: &'static str) -> FioOption {
+    row(name, aliases, OptionMeaning::Taken, here)
 }
 
-const fn nothing(name: &'static str, why: &'static str) -> Row {
-    row(name, &[], Means::Nothing(why), "")
+const fn nothing(name: &'static str, why: &'static str) -> FioOption {
+    row(name, &[], OptionMeaning::Nothing(why), "")
 }
 
-const fn near(name: &'static str, off: &'static [&'static str], how: &'static str) -> Row {
-    row(name, &[], Means::Near(off, how), "")
+const fn near(name: &'static str, off: &'static [&'static str], how: &'static str) -> FioOption {
+    row(name, &[], OptionMeaning::Near(off, how), "")
 }
 
-const fn refused(name: &'static str, off: &'static [&'static str], why: &'static str) -> Row {
-    row(name, &[], Means::Refused(off, why), "")
+const fn refused(name: &'static str, off: &'static [&'static str], why: &'static str) -> FioOption {
+    row(name, &[], OptionMeaning::Refused(off, why), "")
 }
 
-impl Row {
+impl FioOption {
     /// Whether it is a boolean.
     pub fn is_switch(&self) -> bool {
         SWITCHES.contains(&self.name) || self.takes_any_number()
@@ -162,7 +167,7 @@ const SWITCHES: &[&str] = &[
 ];
 
 /// Every option in the manual page of fio 3.33, and those added up to version 3.42.
-pub const OPTIONS: &[Row] = &[
+pub const OPTIONS: &[FioOption] = &[
     taken("rw", &["readwrite"], "op, pattern"),
     taken("rwmixread", &[], "read-share"),
     taken("rwmixwrite", &[], "read-share"),
@@ -453,10 +458,10 @@ pub const OPTIONS: &[Row] = &[
 ];
 
 /// Row of every unknown name.
-static UNKNOWN: Row = row("an unknown option", &[], Means::Unknown, "");
+static UNKNOWN: FioOption = row("an unknown option", &[], OptionMeaning::Unknown, "");
 
 /// Finds the row of an option by any of its names.
-pub fn find(name: &str) -> &'static Row {
+pub fn find(name: &str) -> &'static FioOption {
     OPTIONS.iter().find(|row| row.name == name || row.aliases.contains(&name)).unwrap_or(&UNKNOWN)
 }
 
@@ -480,7 +485,7 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), all);
-        assert_eq!(find("bss").means, Means::Unknown);
+        assert_eq!(find("bss").means, OptionMeaning::Unknown);
         assert!(unknown("bss", "libaio").ends_with("did you mean 'bs'?"));
         assert_eq!(find("readwrite").name, "rw");
     }

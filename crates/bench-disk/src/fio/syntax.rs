@@ -1,8 +1,8 @@
 //! Parser of job files: sections, options, comments, includes and variables, as in fio's HOWTO. The
 //! text is untrusted: sizes, lines, options, expansions and includes are bounded.
 
-use super::mistake::{Line, Mistake};
-use super::option::{self, Means, Row};
+use super::mistake::{FileLine, Mistake};
+use super::option::{self, FioOption, OptionMeaning};
 use plimsoll_units::text::shown_within;
 
 /// Longest line, in bytes.
@@ -16,7 +16,7 @@ const MAX_VALUE: usize = 16_384;
 const MAX_NESTED: usize = 8;
 
 /// Environment of a job file on the machine that reads it.
-pub trait Surroundings {
+pub trait FileMachine {
     /// Returns an environment variable.
     fn variable(&self, name: &str) -> Option<String>;
 
@@ -35,8 +35,8 @@ pub trait Surroundings {
 
 /// An option as written in the file.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Given {
-    pub(super) row: &'static Row,
+pub(super) struct GivenOption {
+    pub(super) row: &'static FioOption,
     /// Name as written.
     pub(super) name: String,
     /// Value as written, for messages; `1` if it is omitted.
@@ -45,53 +45,59 @@ pub(super) struct Given {
     pub(super) value: String,
     /// First unset environment variable in the value.
     pub(super) unset: Option<String>,
-    pub(super) line: Line,
+    pub(super) line: FileLine,
 }
 
-impl Given {
+impl GivenOption {
     /// Formats the option: `bs=4k`.
     pub(super) fn shown(&self) -> String {
         format!("{}={}", self.name, shown_within(&self.written, 60))
     }
 
     pub(super) fn told(&self) -> String {
-        let Line { file, number } = &self.line;
+        let FileLine { file, number } = &self.line;
         format!("{file}:{number}: {}", self.shown())
     }
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Section {
+pub(super) struct JobSection {
     pub(super) name: String,
-    pub(super) line: Line,
+    pub(super) line: FileLine,
     /// Options, those of preceding global sections first.
-    pub(super) options: Vec<Given>,
+    pub(super) options: Vec<GivenOption>,
 }
 
 /// Parses the jobs of a text; errors go to `wrong`.
 pub(super) fn sections(
     file: &str,
     text: &str,
-    around: &dyn Surroundings,
+    around: &dyn FileMachine,
     wrong: &mut Vec<Mistake>,
-) -> Vec<Section> {
-    let mut reader =
-        Reader { around, wrong, global: Vec::new(), jobs: Vec::new(), at: At::Nowhere, options: 0 };
+) -> Vec<JobSection> {
+    let mut reader = Reader {
+        around,
+        wrong,
+        global: Vec::new(),
+        jobs: Vec::new(),
+        at: SectionContext::Nowhere,
+        options: 0,
+    };
     reader.read(file, text, 0);
     reader.jobs
 }
 
 /// Whether fio misreads a value after a blank; plain numbers and file names are not affected.
-fn is_misread(row: &Row, value: &str) -> bool {
+fn is_misread(row: &FioOption, value: &str) -> bool {
     let is_number = value.trim().bytes().all(|byte| byte.is_ascii_digit());
     value.starts_with(char::is_whitespace)
-        && row.means == Means::Taken
+        && row.means == OptionMeaning::Taken
         && !is_number
         && row.name != "filename"
 }
 
 /// Section of the next option.
-enum At {
+enum SectionContext {
     Nowhere,
     Global,
     Job,
@@ -100,11 +106,11 @@ enum At {
 }
 
 struct Reader<'a> {
-    around: &'a dyn Surroundings,
+    around: &'a dyn FileMachine,
     wrong: &'a mut Vec<Mistake>,
-    global: Vec<Given>,
-    jobs: Vec<Section>,
-    at: At,
+    global: Vec<GivenOption>,
+    jobs: Vec<JobSection>,
+    at: SectionContext,
     options: usize,
 }
 
@@ -112,10 +118,10 @@ impl Reader<'_> {
     fn read(&mut self, file: &str, text: &str, nested: usize) {
         let file: std::rc::Rc<str> = file.into();
         for (number, text) in text.lines().enumerate() {
-            if matches!(self.at, At::Ended) {
+            if matches!(self.at, SectionContext::Ended) {
                 return;
             }
-            let line = Line { file: file.clone(), number: number + 1 };
+            let line = FileLine { file: file.clone(), number: number + 1 };
             if text.len() > MAX_LINE {
                 self.wrong.push(Mistake::wrong(&line, "the line has more than 8192 bytes"));
                 continue;
@@ -134,24 +140,24 @@ impl Reader<'_> {
         }
     }
 
-    fn section(&mut self, text: &str, line: Line) {
+    fn section(&mut self, text: &str, line: FileLine) {
         let name = text.split(']').next().unwrap_or_default().trim();
         if name.is_empty() || !text.contains(']') {
             self.wrong.push(Mistake::wrong(&line, "a section must be written as [name]"));
         } else if self.jobs.len() == MAX_SECTIONS {
             self.wrong.push(Mistake::wrong(&line, "a job file must have at most 1000 jobs"));
-            self.at = At::Ended;
+            self.at = SectionContext::Ended;
         } else if name.eq_ignore_ascii_case("global") {
-            self.at = At::Global;
+            self.at = SectionContext::Global;
         } else {
             self.options += self.global.len();
             let options = self.global.clone();
-            self.jobs.push(Section { name: shown_within(name, 60), line, options });
-            self.at = At::Job;
+            self.jobs.push(JobSection { name: shown_within(name, 60), line, options });
+            self.at = SectionContext::Job;
         }
     }
 
-    fn include(&mut self, name: &str, line: &Line, nested: usize) {
+    fn include(&mut self, name: &str, line: &FileLine, nested: usize) {
         let text = match nested {
             MAX_NESTED => Err("files include files more than 8 deep".to_owned()),
             _ => self.around.included(name),
@@ -165,11 +171,11 @@ impl Reader<'_> {
         }
     }
 
-    fn option(&mut self, text: &str, line: Line) {
+    fn option(&mut self, text: &str, line: FileLine) {
         self.options += 1;
         if self.options > MAX_OPTIONS {
             self.wrong.push(Mistake::wrong(&line, "a job file must have at most 20000 options"));
-            self.at = At::Ended;
+            self.at = SectionContext::Ended;
             return;
         }
         let (name, spaced) = text.split_once('=').map_or((text, "1"), |(name, value)| (name.trim(), value));
@@ -183,25 +189,25 @@ impl Reader<'_> {
             return self.wrong.push(Mistake::wrong(&line, &why));
         }
         let (value, unset) = match row.means {
-            Means::Nothing(_) if !row.is_switch() => (written.to_owned(), None),
+            OptionMeaning::Nothing(_) if !row.is_switch() => (written.to_owned(), None),
             _ => match self.expanded(written) {
                 Ok(expanded) => expanded,
                 Err(why) => return self.wrong.push(Mistake::wrong(&line, why)),
             },
         };
         let name = shown_within(name, 60);
-        let given = Given { row, name, written: written.to_owned(), value, unset, line };
+        let given = GivenOption { row, name, written: written.to_owned(), value, unset, line };
         match self.at {
-            At::Global => self.global.push(given),
-            At::Job => {
+            SectionContext::Global => self.global.push(given),
+            SectionContext::Job => {
                 self.jobs.iter_mut().next_back().into_iter().for_each(|job| job.options.push(given.clone()))
             }
-            At::Nowhere => {
+            SectionContext::Nowhere => {
                 let why = "an option must be in a section: write [global] or the name of a job above it";
                 self.wrong.push(Mistake::wrong(&given.line, why));
-                self.at = At::Global;
+                self.at = SectionContext::Global;
             }
-            At::Ended => {}
+            SectionContext::Ended => {}
         }
     }
 

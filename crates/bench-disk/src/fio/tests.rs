@@ -5,7 +5,7 @@ use super::*;
 /// A machine with one device and one file to include.
 struct Made;
 
-impl Surroundings for Made {
+impl FileMachine for Made {
     fn variable(&self, name: &str) -> Option<String> {
         (name == "SIZE").then(|| "64m".to_owned())
     }
@@ -194,20 +194,20 @@ fn jobs_that_run_at_the_same_time_are_one_load_where_they_are_alike() {
 fn a_path_is_a_directory_or_a_device_and_never_a_file_to_write_to() {
     let place = |lines: &str| read(&format!("[a]\nrw=write\nsize=1g\ndirect=1\n{lines}\n")).unwrap().place;
     assert_eq!(place(""), None);
-    assert_eq!(place("directory=/mnt/x"), Some(Place::Directory("/mnt/x".into())));
-    assert_eq!(place("filename=/mnt/x/y"), Some(Place::Directory("/mnt/x".into())));
+    assert_eq!(place("directory=/mnt/x"), Some(JobTarget::Directory("/mnt/x".into())));
+    assert_eq!(place("filename=/mnt/x/y"), Some(JobTarget::Directory("/mnt/x".into())));
     assert_eq!(place("filename=y"), None);
-    assert_eq!(place("directory=/mnt\nfilename=y"), Some(Place::Directory("/mnt".into())));
-    assert_eq!(place("filename=/dev/nvme0n1"), Some(Place::Device("/dev/nvme0n1".into())));
+    assert_eq!(place("directory=/mnt\nfilename=y"), Some(JobTarget::Directory("/mnt".into())));
+    assert_eq!(place("filename=/dev/nvme0n1"), Some(JobTarget::Device("/dev/nvme0n1".into())));
     for lines in [
         "directory=/dev\nfilename=nvme0n1",
         "directory=/dev/\nfilename=nvme0n1",
         "directory=/\nfilename=/dev/sdx",
     ] {
-        assert!(matches!(place(lines), Some(Place::Device(_))), "{lines}");
+        assert!(matches!(place(lines), Some(JobTarget::Device(_))), "{lines}");
     }
-    assert_eq!(place("directory=/mnt\nfilename=/dev/sdx"), Some(Place::Directory("/mnt/dev".into())));
-    assert_eq!(place("filename=/dev/shm/x"), Some(Place::Directory("/dev/shm".into())));
+    assert_eq!(place("directory=/mnt\nfilename=/dev/sdx"), Some(JobTarget::Directory("/mnt/dev".into())));
+    assert_eq!(place("filename=/dev/shm/x"), Some(JobTarget::Directory("/dev/shm".into())));
     let two = refusals("[a]\nrw=read\nsize=1g\nfilename=/dev/sda:/dev/sdb\n");
     assert!(two[0].contains("there is one directory and one file"), "{two:?}");
     assert!(one("rw=randread\ndirect=1\nfilename=/dev/nvme0n1\nruntime=1\ntime_based").contains("size=1T"));
@@ -354,7 +354,7 @@ fn an_option_of_another_engine_or_version_has_a_true_reason() {
 fn what_the_environment_holds_is_in_no_text() {
     const SECRET: &str = "s3cret";
     struct Env;
-    impl Surroundings for Env {
+    impl FileMachine for Env {
         fn variable(&self, name: &str) -> Option<String> {
             (name == "KEY").then(|| SECRET.to_owned())
         }

@@ -70,14 +70,14 @@ pub(super) fn switch(text: &str, is_flag: bool) -> Option<bool> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Direction {
+pub(super) enum ListDirection {
     Read,
     Write,
     Trim,
 }
 
 /// Returns an element of a list `reads,writes,trims`; the last one repeats, an empty one is `None`.
-pub(super) fn of(list: &str, direction: Direction) -> Option<&str> {
+pub(super) fn of(list: &str, direction: ListDirection) -> Option<&str> {
     let place = direction as usize;
     let all: Vec<&str> = list.split(',').map(str::trim).collect();
     all.get(place).or(all.last()).copied().filter(|one| !one.is_empty())
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn a_list_holds_for_what_is_behind_it() {
-        use Direction::{Read, Trim, Write};
+        use ListDirection::{Read, Trim, Write};
         let all = |list| [Read, Write, Trim].map(|direction| of(list, direction));
         assert_eq!(all("256k"), [Some("256k"); 3]);
         assert_eq!(all("8k,32k"), [Some("8k"), Some("32k"), Some("32k")]);

@@ -4,16 +4,16 @@
 //! There is no device limit, but a reason, if the page cache, a loop device (whose file may be
 //! cached below), memory or a network is in between.
 
-use crate::device::demand::{Counted, DeviceDemand, Shares};
+use crate::device::demand::{DemandUnit, DeviceDemand, Shares};
 use crate::device::io_limit;
 use crate::metrics::{LATENCY, RATE, THROUGHPUT};
-use plimsoll_machine::disk::{DiskKind, Link};
+use plimsoll_machine::disk::{DiskKind, DiskLink};
 use plimsoll_machine::storage::{Medium, Storage};
 use plimsoll_machine::{Disk, Machine};
 use plimsoll_model::job::disk::{BlockOrder, CacheMode, DiskOperation, DiskTransfers};
 use plimsoll_model::limit::device::{Burstable, Device, Promise};
 use plimsoll_model::limit::user::OF_VIRTUAL_DEVICES;
-use plimsoll_model::limit::{Input, Kind, Limit, Question, Source, tightest_first};
+use plimsoll_model::limit::{Input, Limit, LimitKind, LimitSource, Question, tightest_first};
 
 /// Explanation of a figure above its link's limit.
 const PASSED_BY: &str = "the page cache or the host's cache answered instead of the device";
@@ -35,15 +35,15 @@ pub(crate) fn of_a_search(question: &Question<'_>) -> Vec<Limit> {
 fn limits(question: &Question<'_>, is_lone: fn(&DiskTransfers) -> bool) -> Vec<Limit> {
     let Ok(job) = DiskTransfers::try_from(question.case) else { return Vec::new() };
     match (question.metric, job.mean_block()) {
-        (THROUGHPUT, _) => ceilings(question, &job, Counted::Bytes),
-        (RATE, Some(block)) => ceilings(question, &job, Counted::Transfers { block }),
+        (THROUGHPUT, _) => ceilings(question, &job, DemandUnit::Bytes),
+        (RATE, Some(block)) => ceilings(question, &job, DemandUnit::Transfers { block }),
         (LATENCY, _) => floors(question, &job, is_lone(&job)),
         _ => Vec::new(),
     }
 }
 
 /// Returns all known ceilings, or one unknown with its reason.
-fn ceilings(question: &Question<'_>, job: &DiskTransfers, counted: Counted) -> Vec<Limit> {
+fn ceilings(question: &Question<'_>, job: &DiskTransfers, counted: DemandUnit) -> Vec<Limit> {
     let of_groups =
         DeviceDemand::of(job).ok().and_then(|demand| io_limit::ceiling(question.machine, demand, counted));
     let mut all = of_devices(question, job, counted);
@@ -55,11 +55,11 @@ fn ceilings(question: &Question<'_>, job: &DiskTransfers, counted: Counted) -> V
     all
 }
 
-fn of_devices(question: &Question<'_>, job: &DiskTransfers, counted: Counted) -> Vec<Limit> {
+fn of_devices(question: &Question<'_>, job: &DiskTransfers, counted: DemandUnit) -> Vec<Limit> {
     let known = Shares::of(job.operation).and_then(|shares| Ok((shares, disks(question, job)?)));
     let (shares, disks) = match known {
         Ok(known) => known,
-        Err(reason) => return vec![Limit::unknown(Kind::Ceiling, reason)],
+        Err(reason) => return vec![Limit::unknown(LimitKind::Ceiling, reason)],
     };
     let machine = question.machine;
     let link = links(machine, &disks).map(|links| {
@@ -77,12 +77,12 @@ fn of_devices(question: &Question<'_>, job: &DiskTransfers, counted: Counted) ->
     if let (Err(reason), true) = (link, all.is_empty()) {
         let virtualised = disks.iter().any(|disk| matches!(disk.kind, DiskKind::Xen | DiskKind::Nvme));
         let stated = Burstable::unstated(&question.machine.virtualisation).filter(|_| virtualised);
-        all.push(Limit::unknown(Kind::Ceiling, reason + &stated.unwrap_or_default()));
+        all.push(Limit::unknown(LimitKind::Ceiling, reason + &stated.unwrap_or_default()));
     }
     all.into_iter().map(|limit| limit.passed_by(PASSED_BY)).collect()
 }
 
-fn crossing(links: &[(&Disk, &Link)], shares: Shares, counted: Counted) -> Limit {
+fn crossing(links: &[(&Disk, &DiskLink)], shares: Shares, counted: DemandUnit) -> Limit {
     let (mut inputs, mut all) = (Vec::new(), 0.0);
     for (disk, link) in links {
         all += shares.within(link.coded_bit_per_s() / 8.0, link.is_duplex());
@@ -92,16 +92,16 @@ fn crossing(links: &[(&Disk, &Link)], shares: Shares, counted: Counted) -> Limit
     let formula =
         format!("({sum}line rate × lanes × line coding ÷ 8){}{}", counted.suffix(), shares.suffix());
     inputs.extend(block_input(counted));
-    Limit::fixed(Kind::Ceiling, Source::Derived, all / counted.bytes(), &formula, inputs)
+    Limit::fixed(LimitKind::Ceiling, LimitSource::Derived, all / counted.bytes(), &formula, inputs)
 }
 
-fn block_input(counted: Counted) -> Option<Input> {
-    let Counted::Transfers { block } = counted else { return None };
+fn block_input(counted: DemandUnit) -> Option<Input> {
+    let DemandUnit::Transfers { block } = counted else { return None };
     Some(Input::new("block", block, "B", "the case"))
 }
 
 /// Returns the makers' ratings, if all disks have one.
-fn rated(disks: &[&Disk], shares: Shares, counted: Counted) -> Option<Limit> {
+fn rated(disks: &[&Disk], shares: Shares, counted: DemandUnit) -> Option<Limit> {
     let mut sum = 0.0;
     let mut inputs = Vec::new();
     let mut any = None;
@@ -109,8 +109,8 @@ fn rated(disks: &[&Disk], shares: Shares, counted: Counted) -> Option<Limit> {
         let row = Device::of(disk)?;
         let by_bytes = shares.bound(row.read, row.write)? / counted.bytes();
         let by_transfers = match counted {
-            Counted::Bytes => None,
-            Counted::Transfers { .. } => shares.bound(row.read_io, row.write_io),
+            DemandUnit::Bytes => None,
+            DemandUnit::Transfers { .. } => shares.bound(row.read_io, row.write_io),
         };
         let own = by_transfers.map_or(by_bytes, |transfers| transfers.min(by_bytes));
         sum += own;
@@ -119,13 +119,18 @@ fn rated(disks: &[&Disk], shares: Shares, counted: Counted) -> Option<Limit> {
         inputs.push(Input {
             name: format!("rating of {}", disk.name),
             value: own,
-            unit: if counted == Counted::Bytes { "B/s" } else { "IO/s" }.to_owned(),
+            unit: if counted == DemandUnit::Bytes { "B/s" } else { "IO/s" }.to_owned(),
             from: format!("data/devices.toml, {}: {}{checked}", row.name, row.source),
         });
     }
     let formula = if disks.len() > 1 { "Σ disks: rating" } else { "rating" };
-    let mut limit =
-        Limit::fixed(Kind::Ceiling, Source::Rated, sum, &format!("{formula}{}", shares.suffix()), inputs);
+    let mut limit = Limit::fixed(
+        LimitKind::Ceiling,
+        LimitSource::Rated,
+        sum,
+        &format!("{formula}{}", shares.suffix()),
+        inputs,
+    );
     limit.reason = any.map(|row| {
         format!(
             "the type of the volume cannot be seen: that of the fastest {}; give yours with --limits",
@@ -136,24 +141,24 @@ fn rated(disks: &[&Disk], shares: Shares, counted: Counted) -> Option<Limit> {
 }
 
 /// Returns what the instance type promises its volumes.
-fn promised(question: &Question<'_>, disks: &[&Disk], shares: Shares, counted: Counted) -> Option<Limit> {
+fn promised(question: &Question<'_>, disks: &[&Disk], shares: Shares, counted: DemandUnit) -> Option<Limit> {
     let promise = Promise::of(&question.machine.virtualisation, disks)?;
     let by_bytes = shares.within(promise.bytes, false) / counted.bytes();
     let value = match counted {
-        Counted::Bytes => by_bytes,
-        Counted::Transfers { .. } => shares.within(promise.transfers, false).min(by_bytes),
+        DemandUnit::Bytes => by_bytes,
+        DemandUnit::Transfers { .. } => shares.within(promise.transfers, false).min(by_bytes),
     };
     let input = Input {
         name: format!("promise of {}", promise.product),
         value,
-        unit: if counted == Counted::Bytes { "B/s" } else { "IO/s" }.to_owned(),
+        unit: if counted == DemandUnit::Bytes { "B/s" } else { "IO/s" }.to_owned(),
         from: format!(
             "data/instances.toml by the firmware's product name; {}; not re-read for this file",
             promise.source
         ),
     };
     let formula = format!("promise of the instance to all its volumes{}", shares.suffix());
-    let mut limit = Limit::fixed(Kind::Ceiling, Source::Rated, value, &formula, vec![input]);
+    let mut limit = Limit::fixed(LimitKind::Ceiling, LimitSource::Rated, value, &formula, vec![input]);
     let small = "small sizes reach it for half an hour a day, and less for longer".to_owned();
     limit.reason = Some(std::iter::once(small).chain(promise.weighting).collect::<Vec<_>>().join("; "));
     Some(limit)
@@ -175,7 +180,7 @@ fn floors(question: &Question<'_>, job: &DiskTransfers, is_lone: bool) -> Vec<Li
 
 /// Returns the least mean time of a lone random read: half a turn of a spinning disk.
 fn access(question: &Question<'_>, job: &DiskTransfers, is_lone: bool) -> Limit {
-    let unknown = || Limit::unknown(Kind::Floor, "no vendor documents the access time");
+    let unknown = || Limit::unknown(LimitKind::Floor, "no vendor documents the access time");
     let is_lone = is_lone && job.operation == DiskOperation::Read && job.order == BlockOrder::Random;
     let Ok(disks) = disks(question, job) else { return unknown() };
     let turns =
@@ -184,7 +189,7 @@ fn access(question: &Question<'_>, job: &DiskTransfers, is_lone: bool) -> Limit 
     let real = question.machine.virtualisation.is_virtual == Some(false);
     let is_told = |disk: &Disk| {
         disk.kind == DiskKind::Sata
-            || (disk.kind == DiskKind::Scsi && matches!(disk.link, Some(Link::Sas { .. })))
+            || (disk.kind == DiskKind::Scsi && matches!(disk.link, Some(DiskLink::Sas { .. })))
     };
     let spins =
         |disk: &&Disk| disk.rotational == Some(true) && (turns(disk).is_some() || (real && is_told(disk)));
@@ -198,7 +203,13 @@ fn access(question: &Question<'_>, job: &DiskTransfers, is_lone: bool) -> Limit 
         "no disk ever sold turned faster; this one does not tell how fast it does",
     ));
     let input = Input::new("turns per minute", turns, "1/min", from);
-    Limit::fixed(Kind::Floor, Source::Derived, 60.0 / turns / 2.0, "60 s ÷ turns per minute ÷ 2", vec![input])
+    Limit::fixed(
+        LimitKind::Floor,
+        LimitSource::Derived,
+        60.0 / turns / 2.0,
+        "60 s ÷ turns per minute ÷ 2",
+        vec![input],
+    )
 }
 
 /// Returns the disks behind the test directory, or why there is no device limit.
@@ -237,7 +248,7 @@ fn mirrored(machine: &Machine) -> Option<String> {
 }
 
 /// Returns the links of all disks, or why one is unknown.
-fn links<'a>(machine: &Machine, disks: &[&'a Disk]) -> Result<Vec<(&'a Disk, &'a Link)>, String> {
+fn links<'a>(machine: &Machine, disks: &[&'a Disk]) -> Result<Vec<(&'a Disk, &'a DiskLink)>, String> {
     let is_guest = machine.virtualisation.is_virtual == Some(true);
     let link = |disk: &&'a Disk| {
         // Emulated controllers show the link of their original; only PCI Express may be passed
@@ -284,21 +295,21 @@ fn linkless(disk: &Disk) -> String {
     }
 }
 
-fn inputs_of(disk: &Disk, link: &Link) -> Vec<Input> {
+fn inputs_of(disk: &Disk, link: &DiskLink) -> Vec<Input> {
     let input = |what: &str, value: f64, unit: &str, from: &str| {
         Input::new(&format!("{what} of {}", disk.name), value, unit, from)
     };
     let (line, lanes, from) = match *link {
-        Link::Pcie { transfers_per_s, lanes, .. } => (
+        DiskLink::Pcie { transfers_per_s, lanes, .. } => (
             transfers_per_s as f64,
             f64::from(lanes),
             "sysfs current_link_speed, current_link_width: the slowest on the way",
         ),
-        Link::Sata { line_bit_per_s } => (line_bit_per_s as f64, 1.0, "sysfs sata_spd"),
-        Link::Sas { line_bit_per_s, lanes } => {
+        DiskLink::Sata { line_bit_per_s } => (line_bit_per_s as f64, 1.0, "sysfs sata_spd"),
+        DiskLink::Sas { line_bit_per_s, lanes } => {
             (line_bit_per_s as f64, f64::from(lanes), "sysfs negotiated_linkrate of the port's phys")
         }
-        Link::Usb { line_bit_per_s } => (line_bit_per_s as f64, 1.0, "sysfs speed"),
+        DiskLink::Usb { line_bit_per_s } => (line_bit_per_s as f64, 1.0, "sysfs speed"),
     };
     let coding = link.coded_bit_per_s() / (line * lanes);
     vec![

@@ -23,9 +23,10 @@ use crate::metrics::{
 };
 use crate::storage::file::{in_memory, requested_size};
 use crate::words;
-use plimsoll_bench_api::fixed::{self, Pace};
+use plimsoll_bench_api::fixed::{self, AveragePace};
 use plimsoll_bench_api::{
-    Benchmark, Better, Candidate, Context, Descriptor, Metric, OfTransfers, PATTERN, Parsed, Ready, Say,
+    Benchmark, Better, Candidate, Context, Descriptor, Metric, OfTransfers, PATTERN, Parsed, PreparedCase,
+    Say,
 };
 use plimsoll_machine::Machine;
 use plimsoll_machine::storage::Medium;
@@ -142,8 +143,8 @@ impl Benchmark for DiskIo {
     fn sample_seconds(&self, case: &Case) -> Option<f64> {
         // A flash disk with one thread; the page cache in memory.
         let pace = match DiskTransfers::try_from(case).ok()?.cache {
-            CacheMode::Buffered => Pace { bytes: 2e9, operations: 5e5 },
-            CacheMode::Direct | CacheMode::Cold => Pace { bytes: 5e8, operations: 2e4 },
+            CacheMode::Buffered => AveragePace { bytes: 2e9, operations: 5e5 },
+            CacheMode::Direct | CacheMode::Cold => AveragePace { bytes: 5e8, operations: 2e4 },
         };
         fixed::seconds(case, pace)
     }
@@ -203,7 +204,7 @@ impl Benchmark for DiskIo {
         }
     }
 
-    fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
+    fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> PreparedCase {
         let job: DiskTransfers = parsed.read()?;
         let target = job.target;
         let transfers = Transfers::new(case.id().as_str(), job, cx)?;

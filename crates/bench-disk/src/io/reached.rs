@@ -76,7 +76,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::load::Schedule;
+    use crate::load::StartSchedule;
     use plimsoll_model::job::disk::ArrivalProcess;
     use plimsoll_model::warning::Warn;
 
@@ -140,7 +140,7 @@ mod tests {
 
     /// A device without latency: a sample ends with the first completion after its time.
     fn as_they_arrive(per_second: f64, seconds: f64, seed: u64) -> Reached {
-        let mut schedule = Schedule::new(ArrivalProcess::Poisson, per_second, seed);
+        let mut schedule = StartSchedule::new(ArrivalProcess::Poisson, per_second, seed);
         schedule.begin(0);
         let (mut transfers, mut at_ns) = (0, 0);
         while (at_ns as f64) < seconds * 1e9 {

@@ -8,7 +8,7 @@ use crate::metrics;
 use crate::warning::{Missed, TransferWarning};
 use plimsoll_bench_api::Prepared;
 use plimsoll_model::job::disk::LatencyTarget;
-use plimsoll_model::sample::{Amount, CannotMeasure, Facts, Point, Sample};
+use plimsoll_model::sample::{CannotMeasure, CurvePoint, Facts, Sample, SampleAmount};
 use plimsoll_model::warning::Note;
 
 /// Returns the largest number up to `most` for which the monotonic `holds` is true, if any, by
@@ -67,7 +67,7 @@ pub(crate) struct Deepest {
     most: u64,
     /// Result of the search; `None` before it.
     found: Option<Option<u64>>,
-    curve: Vec<Point>,
+    curve: Vec<CurvePoint>,
     within: Within,
 }
 
@@ -78,7 +78,7 @@ impl Deepest {
         Deepest { transfers, target, asked, most, found: None, curve: Vec::new(), within: Within::default() }
     }
 
-    fn search(&mut self, amount: Amount) -> Result<(), CannotMeasure> {
+    fn search(&mut self, amount: SampleAmount) -> Result<(), CannotMeasure> {
         let Deepest { transfers, target, most, curve, .. } = self;
         let found = deepest(*most, |depth| {
             let probe = confirmed(target.ns, || transfers.probe(depth, amount, target.share))?;
@@ -96,7 +96,7 @@ impl Deepest {
     }
 }
 
-pub(crate) fn point(probe: &Probe, threads: u64, percentile: &str) -> Point {
+pub(crate) fn point(probe: &Probe, threads: u64, percentile: &str) -> CurvePoint {
     BTreeMap::from([
         (metrics::THREADS.to_owned(), threads as f64),
         (metrics::DEPTH.to_owned(), probe.depth as f64),
@@ -106,7 +106,7 @@ pub(crate) fn point(probe: &Probe, threads: u64, percentile: &str) -> Point {
     ])
 }
 
-struct Answer {
+struct SearchResult {
     /// Deepest queue that met the target in the search.
     deepest: Option<u64>,
     /// Share of the samples' transfers within the target, and whether that suffices.
@@ -114,11 +114,11 @@ struct Answer {
     held: bool,
 }
 
-impl Answer {
+impl SearchResult {
     fn of(target: &LatencyTarget, most: u64, found: Option<u64>, within: f64) -> Self {
         let held = within >= target.share;
         // If only depth 1 is possible, the samples decide.
-        Answer { deepest: found.or((held && most == 1).then_some(1)), within, held }
+        SearchResult { deepest: found.or((held && most == 1).then_some(1)), within, held }
     }
 
     /// Returns a warning if the target was missed or the search is inconclusive.
@@ -136,7 +136,7 @@ impl Answer {
 }
 
 impl Prepared for Deepest {
-    fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
+    fn sample(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
         let warms_up = self.found.is_none();
         if warms_up {
             self.search(amount)?;
@@ -161,7 +161,7 @@ impl Prepared for Deepest {
         let mut facts = self.transfers.facts();
         facts.achieved.set(&THREADS, self.transfers.threads());
         if let (Some(found), Some(within)) = (self.found, self.within.share()) {
-            let answer = Answer::of(&self.target, self.most, found, within);
+            let answer = SearchResult::of(&self.target, self.most, found, within);
             facts.achieved.set(&DEEPEST, answer.deepest);
             facts.achieved.set(&WITHIN_TARGET, answer.within);
             facts.achieved.set(&TARGET_HELD, answer.held);
@@ -251,14 +251,14 @@ mod tests {
         let answer = |found, samples: &[&[(u64, u64)]]| {
             let mut within = Within::default();
             samples.iter().for_each(|buckets| within.add(&latency(buckets), target.ns));
-            Answer::of(&target, 32, found, within.share().expect("samples"))
+            SearchResult::of(&target, 32, found, within.share().expect("samples"))
         };
         let (good, bad): (&[_], &[_]) = (&[(2_000_000, 99), (2_000_001, 1)], &[(1_000, 98), (9_000_000, 2)]);
         let held = answer(Some(24), &[good, good]);
         assert_eq!((held.deepest, held.held, held.within), (Some(24), true, 0.99));
         assert!(held.warning(&target).is_none());
 
-        let code = |answer: &Answer| match answer.warning(&target) {
+        let code = |answer: &SearchResult| match answer.warning(&target) {
             Some(warning) => (warning.code(), warning.to_string()),
             None => panic!("no warning"),
         };
@@ -278,7 +278,7 @@ mod tests {
         let disturbed = answer(None, &[good]);
         assert_eq!((disturbed.deepest, disturbed.held), (None, true));
         assert_eq!(code(&disturbed).0, "latency-search-disturbed");
-        assert_eq!(Answer::of(&target, 1, None, 0.99).deepest, Some(1), "nothing deeper was asked for");
+        assert_eq!(SearchResult::of(&target, 1, None, 0.99).deepest, Some(1), "nothing deeper was asked for");
         assert!(Within::default().share().is_none());
     }
 

@@ -5,7 +5,7 @@ use crate::io::search::point;
 use crate::io::transfers::{Probe, Transfers};
 use crate::metrics;
 use plimsoll_bench_api::Prepared;
-use plimsoll_model::sample::{Amount, CannotMeasure, Facts, Point, Sample};
+use plimsoll_model::sample::{CannotMeasure, CurvePoint, Facts, Sample, SampleAmount};
 
 /// Least growth of the rate over a doubling.
 const GROWS: f64 = 1.05;
@@ -18,7 +18,7 @@ pub(crate) struct Knee {
     teams: Vec<Transfers>,
     /// Index of the chosen one, after the sweep.
     chosen: Option<usize>,
-    curve: Vec<Point>,
+    curve: Vec<CurvePoint>,
 }
 
 impl Knee {
@@ -27,7 +27,7 @@ impl Knee {
         Knee { teams, chosen: None, curve: Vec::new() }
     }
 
-    fn sweep(&mut self, amount: Amount) -> Result<usize, CannotMeasure> {
+    fn sweep(&mut self, amount: SampleAmount) -> Result<usize, CannotMeasure> {
         let mut before = 0.0;
         for transfers in &mut self.teams {
             let probes = doubled(transfers.reachable_depth(), GROWS * before, |depth| {
@@ -89,17 +89,17 @@ fn better(one: Probe, other: Probe) -> Probe {
 }
 
 /// Returns the point with the fewest transfers in flight near the highest rate; then by latency.
-fn knee(curve: &[Point]) -> Option<&Point> {
+fn knee(curve: &[CurvePoint]) -> Option<&CurvePoint> {
     let most = curve.iter().map(|point| point[metrics::RATE]).fold(0.0, f64::max);
     let near = curve.iter().filter(|point| point[metrics::RATE] >= KNEE * most);
-    let in_flight = |point: &Point| point[metrics::THREADS] * point[metrics::DEPTH];
+    let in_flight = |point: &CurvePoint| point[metrics::THREADS] * point[metrics::DEPTH];
     near.min_by(|a, b| {
         in_flight(a).total_cmp(&in_flight(b)).then(a[metrics::LATENCY].total_cmp(&b[metrics::LATENCY]))
     })
 }
 
 impl Prepared for Knee {
-    fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
+    fn sample(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
         let index = match self.chosen {
             Some(index) => index,
             None => self.sweep(amount)?,
@@ -179,7 +179,7 @@ mod tests {
         let at = |threads: f64, depth: f64, rate: f64| {
             let pairs =
                 [("threads", threads), ("depth", depth), ("rate", rate), ("latency", threads * depth / rate)];
-            pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect::<Point>()
+            pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect::<CurvePoint>()
         };
         let curve = [
             at(1.0, 1.0, 10.0),

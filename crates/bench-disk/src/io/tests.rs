@@ -5,8 +5,8 @@ use crate::fact::{COUNT, DEEPEST, ENGINE, PAGE_CACHE, RATE, VOLUME};
 use crate::storage::file::Filled;
 use plimsoll_bench_api::{Keep, Options, Prepared};
 use plimsoll_machine::Root;
-use plimsoll_machine::storage::{FileSystem, Storage};
-use plimsoll_model::sample::{Amount, Cause, Sample};
+use plimsoll_machine::storage::{MountedFileSystem, Storage};
+use plimsoll_model::sample::{FailureCause, Sample, SampleAmount};
 use plimsoll_model::warning::Note;
 
 fn machine() -> Machine {
@@ -190,7 +190,7 @@ fn what_cannot_go_together_is_refused() {
 #[test]
 fn in_memory_direct_cases_are_skipped_and_buffered_ones_are_not() {
     let mut machine = machine();
-    let file_system = FileSystem {
+    let file_system = MountedFileSystem {
         fs_type: "tmpfs".to_owned(),
         mount_point: "/tmp".to_owned(),
         source: "tmpfs".to_owned(),
@@ -202,7 +202,10 @@ fn in_memory_direct_cases_are_skipped_and_buffered_ones_are_not() {
     for candidate in DiskIo.cases(&machine, &group).expect("cases") {
         match candidate.feasible {
             Err(why) => {
-                assert_eq!((candidate.case.word("cache"), why.cause), (Some("direct"), Cause::NotHere));
+                assert_eq!(
+                    (candidate.case.word("cache"), why.cause),
+                    (Some("direct"), FailureCause::NotHere)
+                );
                 assert!(why.reason.contains("tmpfs"), "{why}");
             }
             Ok(()) => assert_eq!(candidate.case.word("cache"), Some("buffered")),
@@ -253,17 +256,17 @@ fn every_combination_measures_verifies_and_leaves_nothing() {
             let mut prepared = match bench.prepare(&case) {
                 Ok(prepared) => prepared,
                 Err(why) => {
-                    assert_eq!(why.cause, Cause::NotHere, "{case}: {why}");
+                    assert_eq!(why.cause, FailureCause::NotHere, "{case}: {why}");
                     continue;
                 }
             };
-            let sample = prepared.sample(Amount::Work(100)).expect("sample");
+            let sample = prepared.sample(SampleAmount::Work(100)).expect("sample");
             let value = |name: &str| sample.values.get(name).copied().unwrap_or(f64::NAN);
             assert!((value("throughput") / value("rate") / 4096.0 - 1.0).abs() < 1e-9);
             assert!((value("rate") * sample.elapsed - 100.0).abs() < 1e-6);
             assert!(value("latency") > 0.0 && value("depth") > 0.0 && value("cpu") >= 0.0);
             assert_eq!(sample.histograms[0].buckets.iter().map(|(_, count)| count).sum::<u64>(), 100);
-            assert!(prepared.sample(Amount::Seconds(0.001)).expect("sample").elapsed >= 0.001);
+            assert!(prepared.sample(SampleAmount::Seconds(0.001)).expect("sample").elapsed >= 0.001);
             assert_eq!(prepared.verify(), Ok(()), "{case}");
             let facts = prepared.facts();
             let used = facts.achieved.get(&ENGINE).unwrap_or_default();
@@ -297,7 +300,7 @@ fn the_cases_of_a_run_share_one_file() {
     let one = inode();
     let mut reading = bench.prepare(&case("read", "sequential", "psync", "buffered")).expect("prepare");
     assert_eq!(inode(), one);
-    reading.sample(Amount::Work(10)).expect("sample");
+    reading.sample(SampleAmount::Work(10)).expect("sample");
     assert_eq!(reading.verify(), Ok(()));
     // Another size is another file, and only one is kept.
     drop(bench.prepare(&first.with_size("size", 4 << 20)).expect("prepare"));
@@ -311,10 +314,10 @@ fn a_missing_directory_and_too_little_space_are_the_environments() {
     let cause = |dir: &Path, case: &Case| Bench::at(dir).prepare(case).map(|_| ()).expect_err("refused");
     let plain = case("read", "random", "io_uring", "buffered");
     let gone = cause(&dir.path().join("gone"), &plain);
-    assert_eq!(gone.cause, Cause::Environment);
+    assert_eq!(gone.cause, FailureCause::Environment);
     assert!(gone.reason.contains("does not exist"), "{gone}");
     let full = cause(dir.path(), &plain.with_size("size", 1 << 60));
-    assert_eq!(full.cause, Cause::Environment);
+    assert_eq!(full.cause, FailureCause::Environment);
     assert!(full.reason.contains("needs 1.00 EiB") || full.reason.contains("needs 1 EiB"), "{full}");
 }
 
@@ -327,13 +330,13 @@ fn direct_io_in_memory_is_refused_by_the_file_systems_number() {
         .prepare(&case("read", "random", "io_uring", "direct"))
         .map(|_| ())
         .expect_err("refused");
-    assert_eq!(why.cause, Cause::NotHere);
+    assert_eq!(why.cause, FailureCause::NotHere);
 }
 
-fn measured(case: &Case, amount: Amount) -> (Sample, plimsoll_model::sample::Facts) {
+fn measured(case: &Case, amount: SampleAmount) -> (Sample, plimsoll_model::sample::Facts) {
     let dir = tempfile::tempdir().expect("temporary directory");
     let mut prepared = Bench::at(dir.path()).prepare(case).expect("prepare");
-    prepared.sample(Amount::Seconds(0.001)).expect("warm-up");
+    prepared.sample(SampleAmount::Seconds(0.001)).expect("warm-up");
     let sample = prepared.sample(amount).expect("sample");
     assert_eq!(prepared.verify(), Ok(()), "{case}");
     assert_eq!(std::fs::read_dir(dir.path()).expect("list").count(), 0);
@@ -351,11 +354,11 @@ fn settled_case(id: &str) -> Case {
 fn buffered_cases_begin_with_the_file_in_the_page_cache() {
     let case =
         "disk.io/op=read/pattern=random/block=4K/depth=1/size=16M/threads=1/engine=mmap/cache=buffered";
-    let (_, facts) = measured(&settled_case(case), Amount::Work(3));
+    let (_, facts) = measured(&settled_case(case), SampleAmount::Work(3));
     let share = facts.achieved.get(&PAGE_CACHE).expect("a share");
     assert!(share > 0.99, "{share}");
     let warning = |case: &str| {
-        let (_, facts) = measured(&settled_case(case), Amount::Work(3));
+        let (_, facts) = measured(&settled_case(case), SampleAmount::Work(3));
         facts.warnings.iter().find(|w| w.code() == "page-cache").expect("used").to_string()
     };
     assert!(warning(case).contains("--cache direct"));
@@ -376,7 +379,7 @@ fn a_direct_case_after_a_buffered_one_finds_no_page_of_it() {
             "disk.io/op=read/pattern=random/block=4K/depth=1/size=16M/threads=1/engine=psync/cache={cache}"
         );
         let mut prepared = bench.prepare(&settled_case(&id)).ok()?;
-        prepared.sample(Amount::Work(3)).expect("sample");
+        prepared.sample(SampleAmount::Work(3)).expect("sample");
         prepared.facts().achieved.get(&PAGE_CACHE)
     };
     assert!(share("buffered").is_some_and(|share| share > 0.99));
@@ -397,7 +400,8 @@ fn every_operation_pattern_and_engine_counts_and_is_right() {
         "op=write/pattern=random/block=1",
         "op=read/pattern=random/block=8",
     ] {
-        let (sample, facts) = measured(&settled_case(&format!("disk.io/{id}/{tail}")), Amount::Work(50));
+        let (sample, facts) =
+            measured(&settled_case(&format!("disk.io/{id}/{tail}")), SampleAmount::Work(50));
         assert!((sample.values["rate"] * sample.elapsed - 100.0).abs() < 1e-6, "{id}: two threads, 50 each");
         assert!(sample.histograms.iter().all(|h| h.buckets.iter().map(|b| b.1).sum::<u64>() <= 100));
         assert!(facts.warnings.iter().any(|w| w.code() == "page-cache"), "{id}");
@@ -413,7 +417,7 @@ fn every_operation_pattern_and_engine_counts_and_is_right() {
             let id = format!(
                 "disk.io/op=write/pattern=random/block=4K/depth=1/size=4M/threads=1/engine={engine}/cache=buffered/sync={sync}"
             );
-            let (sample, _) = measured(&settled_case(&id), Amount::Work(7));
+            let (sample, _) = measured(&settled_case(&id), SampleAmount::Work(7));
             assert_eq!(sample.values.contains_key("sync"), sync != "each", "{id}");
         }
     }
@@ -426,7 +430,8 @@ fn a_fixed_amount_is_each_threads_or_all_threads() {
     for (tail, all, asked) in
         [("count=50", 150.0, 50), ("count=50/scaling=strong", 50.0, 50), ("volume=40K", 30.0, 10)]
     {
-        let (sample, facts) = measured(&settled_case(&format!("{base}/{tail}")), Amount::Seconds(0.001));
+        let (sample, facts) =
+            measured(&settled_case(&format!("{base}/{tail}")), SampleAmount::Seconds(0.001));
         assert!((sample.values["rate"] * sample.elapsed - all).abs() < 1e-6, "{tail}");
         assert_eq!(facts.achieved.get(&COUNT), Some(f64::from(asked)), "{tail}");
         assert_eq!(facts.achieved.get(&VOLUME), Some(f64::from(asked) * 4096.0), "{tail}");
@@ -438,10 +443,10 @@ fn an_open_loop_reports_the_rate_that_it_reached() {
     let base =
         "disk.io/op=read/pattern=random/block=4K/depth=4/size=4M/threads=2/engine=io_uring/cache=buffered";
     let (sample, facts) =
-        measured(&settled_case(&format!("{base}/rate=2000/arrivals=even")), Amount::Seconds(0.05));
+        measured(&settled_case(&format!("{base}/rate=2000/arrivals=even")), SampleAmount::Seconds(0.05));
     assert_eq!(sample.histograms[0].metric, "latency");
     assert!(facts.achieved.get(&RATE).is_some_and(|rate| rate > 0.0));
-    let (_, facts) = measured(&settled_case(&format!("{base}/rate=1e9")), Amount::Seconds(0.01));
+    let (_, facts) = measured(&settled_case(&format!("{base}/rate=1e9")), SampleAmount::Seconds(0.01));
     assert!(facts.warnings.iter().any(|w| w.code() == "rate-not-held"), "{:?}", facts.warnings);
 }
 
@@ -451,8 +456,8 @@ fn a_search_ends_where_the_engine_does() {
     let tail = "depth=8/size=1M/threads=1/engine=psync/cache=buffered/latency-target=p99:60s";
     let case = settled_case(&format!("disk.io/op=read/pattern=random/block=4K/{tail}"));
     let mut prepared = Bench::at(dir.path()).prepare(&case).expect("prepare");
-    prepared.sample(Amount::Seconds(0.001)).expect("search");
-    let sample = prepared.sample(Amount::Seconds(0.001)).expect("sample");
+    prepared.sample(SampleAmount::Seconds(0.001)).expect("search");
+    let sample = prepared.sample(SampleAmount::Seconds(0.001)).expect("sample");
     assert!(sample.curve.iter().all(|point| point["depth"] == 1.0), "{:?}", sample.curve);
     let facts = prepared.facts();
     assert_eq!(facts.achieved.get(&DEEPEST), Some(Some(1)));

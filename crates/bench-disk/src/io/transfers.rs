@@ -5,23 +5,23 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use plimsoll_metal::mapped::Access;
-use plimsoll_metal::ticks::Clock;
+use plimsoll_metal::mapped::AccessOrder;
+use plimsoll_metal::ticks::TickClock;
 use plimsoll_metal::uring::RingError;
 
 use crate::backing::regular_file::TestFile;
 use crate::device::busy::Busy;
-use crate::device::device_check::{DeviceCheck, Moved};
+use crate::device::device_check::{DeviceCheck, DirectionBytes};
 use crate::engine::{Opened, open_on};
 use crate::fact::{self, COUNT, ENGINE, PAGE_CACHE, SIZE, VOLUME};
 use crate::io::reached::{Reached, depth_missed, rate_missed};
-use crate::load::data::Noise;
+use crate::load::data::TestData;
 use crate::load::driver::{About, DriverError, Portion};
 use crate::load::ledger::Ledger;
-use crate::load::pattern::{Extent, derive};
-use crate::load::source::Source;
-use crate::load::threads::{Count, Threads};
-use crate::load::{self, CAP_NS, Directions, Load, LoadError, Manner, Schedule, Tally};
+use crate::load::pattern::{WalkExtent, derive};
+use crate::load::source::TransferSource;
+use crate::load::threads::{Count, DiskThreads};
+use crate::load::{self, CAP_NS, Directions, DiskLoad, LoadError, Manner, StartSchedule, TransferTally};
 use crate::metrics;
 use crate::storage::case_files::{CaseFiles, renewal};
 use crate::storage::file::memory_behind;
@@ -32,7 +32,9 @@ use plimsoll_bench_api::{Context, Prepared};
 use plimsoll_machine::Root;
 use plimsoll_machine::storage::Medium;
 use plimsoll_model::job::disk::{BlockOrder, CacheMode, DiskEngine, DiskOperation, DiskTransfers};
-use plimsoll_model::sample::{Amount, CannotMeasure, Facts, Offer, Origin, Sample, Writable, WrongAnswer};
+use plimsoll_model::sample::{
+    CannotMeasure, Facts, Offer, Sample, SampleAmount, Writable, WrongAnswer, WrongAnswerSource,
+};
 use plimsoll_model::warning::Note;
 
 /// Smallest unit of direct I/O, in bytes.
@@ -41,27 +43,29 @@ const SECTOR: u64 = 512;
 struct Outfit {
     job: DiskTransfers,
     files: Vec<Arc<TestFile>>,
-    extent: Extent,
+    extent: WalkExtent,
     seed: u64,
     id: String,
     thread: usize,
     ledger: Option<Ledger>,
-    clock: Clock,
+    clock: TickClock,
     until: Option<Instant>,
 }
 
 impl Outfit {
     /// Creates the load, on the thread that will use it.
-    fn load(self) -> Result<(Box<dyn Load>, About), LoadError> {
+    fn load(self) -> Result<(Box<dyn DiskLoad>, About), LoadError> {
         let Outfit { job, files, extent, seed, id, thread, ledger, clock, until } = self;
         let own = format!("{id} thread {thread}");
         let access = match job.order {
-            BlockOrder::Sequential | BlockOrder::SequentialEach | BlockOrder::Backward => Access::Sequential,
+            BlockOrder::Sequential | BlockOrder::SequentialEach | BlockOrder::Backward => {
+                AccessOrder::Sequential
+            }
             BlockOrder::Random
             | BlockOrder::Strided
             | BlockOrder::Same
             | BlockOrder::Zipf(_)
-            | BlockOrder::Zoned(_) => Access::Random,
+            | BlockOrder::Zoned(_) => AccessOrder::Random,
         };
         let discards = job.operation == DiskOperation::Trim && files.iter().any(|file| file.is_device());
         let (kind, instead) = match job.engine {
@@ -79,13 +83,19 @@ impl Outfit {
         let renew = files.first().and_then(|file| renewal(&job, file, extent, seed, thread));
         let per_thread = |per_second: f64| per_second / job.threads as f64;
         let schedule = job.open_loop.map(|o| {
-            Schedule::new(o.arrivals, per_thread(o.per_second), derive(seed, &format!("{own} arrivals")))
+            StartSchedule::new(o.arrivals, per_thread(o.per_second), derive(seed, &format!("{own} arrivals")))
         });
-        let tally = Tally::empty(Directions::of(job.operation));
-        let source =
-            Source::new(job.operation, job.through, job.blocks, job.order, extent, derive(seed, &own));
+        let tally = TransferTally::empty(Directions::of(job.operation));
+        let source = TransferSource::new(
+            job.operation,
+            job.through,
+            job.blocks,
+            job.order,
+            extent,
+            derive(seed, &own),
+        );
         let manner = Manner { flush: job.flush, schedule, renew, ledger, files, until };
-        Ok((load::on(opened.engine, source, Noise::new(seed, &own), manner, tally), about))
+        Ok((load::on(opened.engine, source, TestData::new(seed, &own), manner, tally), about))
     }
 }
 
@@ -115,7 +125,7 @@ pub(crate) struct Probe {
 }
 
 pub(crate) struct Transfers {
-    team: Threads,
+    team: DiskThreads,
     kind: DiskEngine,
     job: DiskTransfers,
     busy: Busy,
@@ -125,7 +135,7 @@ pub(crate) struct Transfers {
     /// The first file, to check its file system for free space.
     file: Option<Arc<TestFile>>,
     /// Bytes that the samples claim to have moved.
-    claimed: Moved,
+    claimed: DirectionBytes,
     reached: Vec<Reached>,
     /// Whether a sample of a fixed amount was cut.
     cut: bool,
@@ -164,7 +174,7 @@ impl Transfers {
             .map(|file| DeviceCheck::new(Root::live(), cx.machine.storage.as_ref(), Arc::clone(file), bytes));
         let ledgers = ledgers(&job, &case_files.extents)?;
         facts.achieved.set(&SIZE, bytes);
-        let clock = Clock::fastest();
+        let clock = TickClock::fastest();
         let of_threads = case_files.files.into_iter().zip(case_files.extents).zip(ledgers);
         let makes = of_threads.enumerate().map(|(thread, ((files, extent), ledger))| {
             let outfit = Outfit {
@@ -181,7 +191,7 @@ impl Transfers {
             move || outfit.load()
         });
         let path = crate::display::path_of(cx);
-        let (team, about) = Threads::start(Directions::of(job.operation), makes)
+        let (team, about) = DiskThreads::start(Directions::of(job.operation), makes)
             .map_err(|error| failed(&error, &path, false))?;
         let kind = about.kind;
         facts.achieved.set(&ENGINE, kind.word());
@@ -197,7 +207,7 @@ impl Transfers {
             known: case_files.known,
             device_check,
             file: own,
-            claimed: Moved::default(),
+            claimed: DirectionBytes::default(),
             reached: Vec::new(),
             cut: false,
             cut_after: CAP_NS as f64 * 1e-9,
@@ -230,11 +240,16 @@ impl Transfers {
     }
 
     /// Measures a depth; `share` selects the percentile.
-    pub(crate) fn probe(&mut self, depth: u64, amount: Amount, share: f64) -> Result<Probe, CannotMeasure> {
+    pub(crate) fn probe(
+        &mut self,
+        depth: u64,
+        amount: SampleAmount,
+        share: f64,
+    ) -> Result<Probe, CannotMeasure> {
         let environment = |e: DriverError| failed(&e, &self.path, false);
         let amount = match amount {
-            Amount::Seconds(seconds) => Amount::Seconds(shortened(seconds, self.left_ns())),
-            work @ Amount::Work(_) => work,
+            SampleAmount::Seconds(seconds) => SampleAmount::Seconds(shortened(seconds, self.left_ns())),
+            work @ SampleAmount::Work(_) => work,
         };
         // `checked` has bounded the depth.
         self.team.set_limit(depth as usize).map_err(environment)?;
@@ -257,17 +272,17 @@ impl Transfers {
         self.team.set_limit(depth as usize).map_err(|e| CannotMeasure::environment(e.to_string()))
     }
 
-    fn portion(&self, amount: Amount, thread: u64) -> Portion {
+    fn portion(&self, amount: SampleAmount, thread: u64) -> Portion {
         // The casts saturate.
         let ns = |seconds: f64| (seconds * 1e9) as u64;
         let cap_ns = || CAP_NS.min(self.left_ns());
         match (amount, transfers_of(&self.job, thread)) {
-            (Amount::Seconds(seconds), None) => Portion::Time { ns: ns(seconds) },
-            (Amount::Work(transfers), _) => Portion::Transfers { transfers, cap_ns: cap_ns() },
-            (Amount::Seconds(_), Some(transfers)) if self.warm => {
+            (SampleAmount::Seconds(seconds), None) => Portion::Time { ns: ns(seconds) },
+            (SampleAmount::Work(transfers), _) => Portion::Transfers { transfers, cap_ns: cap_ns() },
+            (SampleAmount::Seconds(_), Some(transfers)) if self.warm => {
                 Portion::Transfers { transfers, cap_ns: cap_ns() }
             }
-            (Amount::Seconds(seconds), Some(transfers)) => {
+            (SampleAmount::Seconds(seconds), Some(transfers)) => {
                 Portion::Transfers { transfers, cap_ns: ns(seconds) }
             }
         }
@@ -323,8 +338,8 @@ fn opened(
     kind: DiskEngine,
     job: &DiskTransfers,
     files: &[Arc<TestFile>],
-    access: Access,
-    clock: Clock,
+    access: AccessOrder,
+    clock: TickClock,
 ) -> Result<Opened, RingError> {
     // `checked` has bounded both.
     let (depth, block) = (job.depth as usize, job.blocks.largest() as usize);
@@ -359,7 +374,7 @@ fn failed(error: &DriverError, path: &str, shared: bool) -> CannotMeasure {
         DriverError::Load(LoadError::Wrong(wrong)) if !shared => *wrong,
         _ => return CannotMeasure::environment(told(error, shared)),
     };
-    let origin = Origin::Storage { path: path.to_owned(), offset: wrong.offset };
+    let origin = WrongAnswerSource::Storage { path: path.to_owned(), offset: wrong.offset };
     WrongAnswer::new(origin, "verify", wrong.how.word()).detail(told(error, shared)).into()
 }
 
@@ -378,8 +393,8 @@ fn told(error: &DriverError, shared: bool) -> String {
 }
 
 /// Creates the ledger of each thread's part for `--verify`.
-fn ledgers(job: &DiskTransfers, extents: &[Extent]) -> Result<Vec<Option<Ledger>>, CannotMeasure> {
-    let ledger = |extent: &Extent| {
+fn ledgers(job: &DiskTransfers, extents: &[WalkExtent]) -> Result<Vec<Option<Ledger>>, CannotMeasure> {
+    let ledger = |extent: &WalkExtent| {
         let made = job.verify.then(|| Ledger::new(extent.start, extent.bytes, extent.unit)).transpose();
         made.map_err(|error| CannotMeasure::not_here(error.to_string()))
     };
@@ -405,7 +420,7 @@ impl Prepared for Transfers {
         self.spoilt = taken_back.err().map(|error| format!("the test file cannot be filled anew: {error}"));
     }
 
-    fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
+    fn sample(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
         let crowded = || self.file.as_ref().and_then(|file| file.facts().crowded(file));
         if let Some(why) = self.spoilt.clone().or_else(crowded) {
             return Err(CannotMeasure::environment(why));

@@ -1,10 +1,10 @@
 //! Verification after timing: the last reads as they arrived; the last writes, read back.
 
-use plimsoll_metal::uring::{Op, Patience};
+use plimsoll_metal::uring::{RequestKind, WaitEnd};
 
 use super::{LoadError, Loop, Slot, Whole, rest};
 use crate::engine::Engine;
-use crate::load::data::{How, SECTOR, Wrong};
+use crate::load::data::{SECTOR, SectorError, WrongSector};
 
 impl<E: Engine> Loop<E> {
     /// Verifies the last transfer of each slot, or the whole part of the file if there is a ledger.
@@ -19,10 +19,10 @@ impl<E: Engine> Loop<E> {
         for slot in 0..self.slots.len() {
             let Slot { whole: last, finished: true, .. } = self.slots[slot] else { continue };
             // A discarded range of a device may read as anything (linux/fs.h, BLKDISCARD).
-            if last.op == Op::Trim && self.manner.files.iter().any(|file| file.is_device()) {
+            if last.op == RequestKind::Trim && self.manner.files.iter().any(|file| file.is_device()) {
                 continue;
             }
-            if last.op != Op::Read {
+            if last.op != RequestKind::Read {
                 self.read_back(slot, last)?;
             }
             let Some(buffer) = self.engine.buffer(slot).and_then(|buffer| buffer.get(..last.len)) else {
@@ -30,14 +30,16 @@ impl<E: Engine> Loop<E> {
             };
             let found = match last.op {
                 // A punched hole of a file reads as zeros (fallocate(2)).
-                Op::Trim => {
+                RequestKind::Trim => {
                     let left = buffer.iter().position(|byte| *byte != 0);
-                    left.map(|at| (last.offset + at as u64 / SECTOR as u64 * SECTOR as u64, How::NotFreed))
+                    left.map(|at| {
+                        (last.offset + at as u64 / SECTOR as u64 * SECTOR as u64, SectorError::NotFreed)
+                    })
                 }
-                _ => self.noise.stranger(buffer, last.offset).map(|offset| (offset, How::Address)),
+                _ => self.noise.stranger(buffer, last.offset).map(|offset| (offset, SectorError::Address)),
             };
             if let Some((offset, how)) = found {
-                return Err(self.suspect(slot, last, Wrong { offset, how }));
+                return Err(self.suspect(slot, last, WrongSector { offset, how }));
             }
         }
         Ok(())
@@ -45,11 +47,11 @@ impl<E: Engine> Loop<E> {
 
     /// Reads a transfer's range into the buffer of its slot.
     pub(super) fn read_back(&mut self, slot: usize, last: Whole) -> Result<(), LoadError> {
-        let mut next = Some(Whole { op: Op::Read, ..last }.request(slot));
+        let mut next = Some(Whole { op: RequestKind::Read, ..last }.request(slot));
         while let Some(request) = next {
             self.engine.push(request)?;
             next = loop {
-                self.engine.wait(Patience::Endless)?;
+                self.engine.wait(WaitEnd::Endless)?;
                 if let Some(completion) = self.engine.done().first() {
                     break rest(completion).map_err(LoadError::Fault)?;
                 }

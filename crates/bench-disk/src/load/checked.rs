@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use plimsoll_metal::uring::{Op, Patience};
+use plimsoll_metal::uring::{RequestKind, WaitEnd};
 
-use super::{Counting, LoadError, Loop, Whole};
+use super::{LoadError, Loop, TallyMode, Whole};
 use crate::engine::Engine;
 /// Longest final check of the whole file, in ns.
 const REREAD_NS: u64 = 60_000_000_000;
@@ -43,8 +43,10 @@ impl<E: Engine> Loop<E> {
         let Whole { op, offset, len, .. } = self.slots[slot].whole;
         let Some(ledger) = &mut self.manner.ledger else { return Ok(()) };
         match op {
-            Op::Write | Op::WriteThrough | Op::WriteSync => ledger.end_write(offset, len),
-            Op::Read => {
+            RequestKind::Write | RequestKind::WriteThrough | RequestKind::WriteSync => {
+                ledger.end_write(offset, len)
+            }
+            RequestKind::Read => {
                 let Some(buffer) = self.engine.buffer(slot).and_then(|buffer| buffer.get(..len)) else {
                     return Ok(());
                 };
@@ -54,7 +56,7 @@ impl<E: Engine> Loop<E> {
                     return Err(self.suspect(slot, transfer, wrong));
                 }
             }
-            Op::DataSync | Op::Sync | Op::Trim => {}
+            RequestKind::DataSync | RequestKind::Sync | RequestKind::Trim => {}
         }
         Ok(())
     }
@@ -74,11 +76,11 @@ impl<E: Engine> Loop<E> {
             {
                 // The block size was checked to be addressable.
                 let len = extent.largest.min(end - next);
-                self.push(slot, Whole { op: Op::Read, file: 0, offset: next, len: len as usize })?;
+                self.push(slot, Whole { op: RequestKind::Read, file: 0, offset: next, len: len as usize })?;
                 next += len;
             }
             self.engine.submit()?;
-            self.reap(Patience::Endless, Counting::No)?;
+            self.reap(WaitEnd::Endless, TallyMode::No)?;
         }
         self.end()
     }
@@ -90,22 +92,22 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    use super::super::{CAP_NS, Directions, Load, Manner, Tally, on};
-    use crate::backing::cache::Cache;
+    use super::super::{CAP_NS, Directions, DiskLoad, Manner, TransferTally, on};
+    use crate::backing::cache::PageCacheMode;
     use crate::backing::dir::check_dir;
-    use crate::backing::regular_file::{End, TestFile};
+    use crate::backing::regular_file::{AllocationEffect, TestFile};
     use crate::engine::open;
-    use crate::load::data::{Noise, Seal};
+    use crate::load::data::{Seal, TestData};
     use crate::load::ledger::Ledger;
-    use crate::load::pattern::Extent;
-    use crate::load::source::Source;
+    use crate::load::pattern::WalkExtent;
+    use crate::load::source::TransferSource;
     use crate::storage::fill::{CHUNK, fill};
     use plimsoll_model::job::disk::{BlockOrder, BlockSizes, DiskEngine, DiskOperation, WriteThrough};
 
     const BLOCK: usize = 4096;
 
     struct Rig {
-        load: Box<dyn Load>,
+        load: Box<dyn DiskLoad>,
         plain: std::fs::File,
         _dir: tempfile::TempDir,
     }
@@ -113,26 +115,26 @@ mod tests {
     fn rig(kind: DiskEngine, doing: DiskOperation) -> Rig {
         let dir = tempfile::tempdir().expect("temporary directory");
         let facts = check_dir(dir.path()).expect("usable");
-        let file = Arc::new(TestFile::create(&facts, Cache::Buffered).expect("create"));
-        file.allocate(CHUNK as u64, End::Moves).expect("allocate");
-        let mut noise = Noise::new(1, "fill").with(Seal::Sealed);
+        let file = Arc::new(TestFile::create(&facts, PageCacheMode::Buffered).expect("create"));
+        file.allocate(CHUNK as u64, AllocationEffect::Moves).expect("allocate");
+        let mut noise = TestData::new(1, "fill").with(Seal::Sealed);
         fill(&file, CHUNK as u64, Duration::MAX, &mut noise).expect("fill");
         let number = std::os::fd::AsRawFd::as_raw_fd(&std::os::fd::AsFd::as_fd(&*file));
         let path = format!("/proc/self/fd/{number}");
         let plain = std::fs::File::options().read(true).write(true).open(path).expect("open");
         let engine = open(kind, &file, 4, BLOCK).expect("open").engine;
-        let extent = Extent::of_blocks((CHUNK / BLOCK) as u64, BLOCK as u64);
+        let extent = WalkExtent::of_blocks((CHUNK / BLOCK) as u64, BLOCK as u64);
         let blocks = BlockSizes::One(BLOCK as u64);
-        let source = Source::new(doing, WriteThrough::No, blocks, BlockOrder::Random, extent, 1);
-        let tally = Tally::empty(Directions::Together);
+        let source = TransferSource::new(doing, WriteThrough::No, blocks, BlockOrder::Random, extent, 1);
+        let tally = TransferTally::empty(Directions::Together);
         let ledger = Ledger::new(0, CHUNK as u64, BLOCK as u64).expect("small");
         let manner = Manner { ledger: Some(ledger), files: vec![Arc::clone(&file)], ..Manner::plain() };
-        let load = on(engine, source, Noise::new(1, "case"), manner, tally);
+        let load = on(engine, source, TestData::new(1, "case"), manner, tally);
         Rig { load, plain, _dir: dir }
     }
 
     fn amount(rig: &mut Rig, transfers: u64) -> Result<(), String> {
-        let done = rig.load.amount(transfers, CAP_NS, Tally::empty(Directions::Together));
+        let done = rig.load.amount(transfers, CAP_NS, TransferTally::empty(Directions::Together));
         done.map(|_| ()).map_err(|error| error.to_string())
     }
 

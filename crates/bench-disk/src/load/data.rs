@@ -34,16 +34,16 @@ pub enum Seal {
 
 /// A sector with wrong data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wrong {
+pub struct WrongSector {
     /// Offset in bytes.
     pub offset: u64,
     /// Kind of mismatch.
-    pub how: How,
+    pub how: SectorError,
 }
 
 /// Kind of mismatch of a sector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum How {
+pub enum SectorError {
     /// Written for another location, or not by plimsoll.
     Address,
     /// The bytes do not match the checksum.
@@ -61,7 +61,7 @@ pub enum How {
     },
 }
 
-impl How {
+impl SectorError {
     /// Returns the mismatch in a few words.
     pub fn word(self) -> &'static str {
         match self {
@@ -75,7 +75,7 @@ impl How {
 
 /// Contents of a sector with wrong data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Found {
+pub enum SectorContent {
     /// One repeated byte.
     Only(u8),
     /// Data for another location, at this offset in bytes.
@@ -86,34 +86,34 @@ pub enum Found {
     Foreign([u8; 8]),
 }
 
-impl std::fmt::Display for Found {
+impl std::fmt::Display for SectorContent {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Found::Only(0) => f.write_str("zeros"),
-            Found::Only(byte) => write!(f, "nothing but {byte:02x}"),
-            Found::Of(offset) => write!(f, "data written for offset {offset}"),
-            Found::Own(Some(generation)) => write!(f, "write number {generation}"),
-            Found::Own(None) => f.write_str("the right sector with corrupted bytes"),
-            Found::Foreign(head) => {
+            SectorContent::Only(0) => f.write_str("zeros"),
+            SectorContent::Only(byte) => write!(f, "nothing but {byte:02x}"),
+            SectorContent::Of(offset) => write!(f, "data written for offset {offset}"),
+            SectorContent::Own(Some(generation)) => write!(f, "write number {generation}"),
+            SectorContent::Own(None) => f.write_str("the right sector with corrupted bytes"),
+            SectorContent::Foreign(head) => {
                 write!(f, "data that plimsoll did not write: {:016x}…", u64::from_be_bytes(*head))
             }
         }
     }
 }
 
-impl std::fmt::Display for Wrong {
+impl std::fmt::Display for WrongSector {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "verify failed at offset {}: ", self.offset)?;
         match self.how {
-            How::Address => f.write_str("the sector there is not one that was written to that place"),
-            How::Checksum => {
+            SectorError::Address => f.write_str("the sector there is not one that was written to that place"),
+            SectorError::Checksum => {
                 f.write_str("the sector is the right one, but its bytes do not fit their checksum")
             }
-            How::NotFreed => f.write_str("the sector there was trimmed and does not read as zeros"),
-            How::Generation { found, oldest, newest } if found < oldest => {
+            SectorError::NotFreed => f.write_str("the sector there was trimmed and does not read as zeros"),
+            SectorError::Generation { found, oldest, newest } if found < oldest => {
                 write!(f, "an old version came back (write number {found}, after number {newest} was done)")
             }
-            How::Generation { found, newest, .. } => {
+            SectorError::Generation { found, newest, .. } => {
                 write!(f, "write number {found} is there, but {newest} was the last to that place")
             }
         }
@@ -134,7 +134,7 @@ fn no_boot_sector(buffer: &mut [u8], offset: u64) {
 
 /// Generator and verifier of test data.
 #[derive(Debug)]
-pub struct Noise {
+pub struct TestData {
     rng: SmallRng,
     secret: u64,
     serial: u64,
@@ -143,12 +143,12 @@ pub struct Noise {
     shifts: bool,
 }
 
-impl Noise {
+impl TestData {
     /// Creates data for a test file. `seed` is common to all writers and checkers; `writer` is
     /// unique per writer, or they would write the same bytes.
     pub fn new(seed: u64, writer: &str) -> Self {
         let own = derive(derive(seed, "data"), writer);
-        Noise {
+        TestData {
             rng: SmallRng::seed_from_u64(own),
             secret: derive(seed, "sectors"),
             serial: mix(own),
@@ -160,7 +160,7 @@ impl Noise {
     /// Sets whether fills are sealed, with generation 0.
     #[must_use]
     pub fn with(self, seal: Seal) -> Self {
-        Noise { seal, ..self }
+        TestData { seal, ..self }
     }
 
     /// Fills `buffer`, for `offset`, with new bytes.
@@ -188,33 +188,33 @@ impl Noise {
     ///
     /// # Errors
     /// The kind of mismatch.
-    pub fn generation(&self, sector: &[u8], number: u64) -> Result<u64, How> {
+    pub fn generation(&self, sector: &[u8], number: u64) -> Result<u64, SectorError> {
         let word = |at: usize| sector.get(at..at + 8).and_then(|bytes| bytes.try_into().ok());
         let (Some(address), Some(veiled), Some(sum)) = (word(0), word(HEAD / 2), word(HEAD)) else {
-            return Err(How::Address);
+            return Err(SectorError::Address);
         };
         if u64::from_le_bytes(address) != mix(self.secret ^ number) {
-            return Err(How::Address);
+            return Err(SectorError::Address);
         }
         let generation = u64::from_le_bytes(veiled) ^ self.veil(number);
         let right = u64::from_le_bytes(sum) == self.checksum(sector, number, generation);
-        if right { Ok(generation) } else { Err(How::Checksum) }
+        if right { Ok(generation) } else { Err(SectorError::Checksum) }
     }
 
     /// Identifies the contents of a sector read at `offset`.
-    pub fn identify(&self, sector: &[u8], offset: u64) -> Found {
+    pub fn identify(&self, sector: &[u8], offset: u64) -> SectorContent {
         /// Offsets below 1 PiB: a random word matches once in eight million times.
         const SECTORS: u64 = 1 << 41;
         let first = sector.first().copied().unwrap_or_default();
         if sector.iter().all(|byte| *byte == first) {
-            return Found::Only(first);
+            return SectorContent::Only(first);
         }
         let head: [u8; 8] = sector.get(..HEAD / 2).and_then(|head| head.try_into().ok()).unwrap_or_default();
         let number = unmix(u64::from_le_bytes(head)) ^ self.secret;
         match number {
-            _ if number == offset / SECTOR as u64 => Found::Own(self.generation(sector, number).ok()),
-            _ if number < SECTORS => Found::Of(number * SECTOR as u64),
-            _ => Found::Foreign(head),
+            _ if number == offset / SECTOR as u64 => SectorContent::Own(self.generation(sector, number).ok()),
+            _ if number < SECTORS => SectorContent::Of(number * SECTOR as u64),
+            _ => SectorContent::Foreign(head),
         }
     }
 
@@ -245,7 +245,7 @@ impl Noise {
         }
     }
 
-    /// Like [`Noise::address`], for partial sectors: writes the covered bytes of the sector number.
+    /// Like [`TestData::address`], for partial sectors: writes the covered bytes of the sector number.
     fn address_parts(&mut self, buffer: &mut [u8], offset: u64) {
         self.shifts = true;
         self.serial = self.serial.wrapping_add(1);
@@ -293,7 +293,7 @@ mod tests {
         /// Data for a location is accepted there and nowhere else.
         #[test]
         fn data_is_at_home_where_it_was_made_for(seed: u64, sector in 0_u64..1 << 40, other in 0_u64..1 << 40) {
-            let mut noise = Noise::new(seed, "fill");
+            let mut noise = TestData::new(seed, "fill");
             let mut buffer = vec![0; 8 * SECTOR];
             let offset = sector * SECTOR as u64;
             noise.fill(&mut buffer, offset);
@@ -312,7 +312,7 @@ mod tests {
                 let place = |at: usize| (offset + at as u64) % SECTOR as u64;
                 (0..buffer.len()).any(|at| place(at) == 511 && buffer[at] == BOOT_MARK_ENDS)
             };
-            let mut noise = Noise::new(seed, "fill");
+            let mut noise = TestData::new(seed, "fill");
             let mut buffer = vec![0; 64 * SECTOR];
             noise.fill(&mut buffer, 0);
             prop_assert!(!ends(&buffer, 0));
@@ -331,7 +331,7 @@ mod tests {
         /// One wrong bit in a head is found, with the offset of its sector.
         #[test]
         fn a_flipped_bit_in_a_head_is_found(seed: u64, sector in 0_usize..8, bit in 0_usize..64) {
-            let mut noise = Noise::new(seed, "fill");
+            let mut noise = TestData::new(seed, "fill");
             let mut buffer = vec![0; 8 * SECTOR];
             noise.fill(&mut buffer, 1 << 20);
             buffer[sector * SECTOR + bit / 8] ^= 1 << (bit % 8);
@@ -345,26 +345,26 @@ mod tests {
         fn a_flipped_bit_anywhere_in_a_sealed_sector_is_found(
             seed: u64, number in 0_u64..1 << 40, generation: u64, bit in 0_usize..SECTOR * 8
         ) {
-            let mut noise = Noise::new(seed, "fill").with(Seal::Sealed);
+            let mut noise = TestData::new(seed, "fill").with(Seal::Sealed);
             let mut sector = vec![0; SECTOR];
             noise.fill(&mut sector, number * SECTOR as u64);
             prop_assert_eq!(noise.generation(&sector, number), Ok(0));
             noise.seal(&mut sector, number * SECTOR as u64, generation);
             prop_assert_eq!(noise.generation(&sector, number), Ok(generation));
             prop_assert_eq!(noise.stranger(&sector, number * SECTOR as u64), None);
-            prop_assert_eq!(noise.generation(&sector, number + 1), Err(How::Address));
+            prop_assert_eq!(noise.generation(&sector, number + 1), Err(SectorError::Address));
             sector[bit / 8] ^= 1 << (bit % 8);
             prop_assert!(noise.generation(&sector, number).is_err());
-            prop_assert_eq!(noise.generation(&sector[..SECTOR / 64], number), Err(How::Address));
+            prop_assert_eq!(noise.generation(&sector[..SECTOR / 64], number), Err(SectorError::Address));
         }
 
         /// A file written in pieces is as valid as a whole one, and each piece is accepted alone.
         #[test]
         fn pieces_of_sectors_make_whole_ones(seed: u64, cuts in prop::collection::btree_set(1_usize..4095, 0..9)) {
-            let mut noise = Noise::new(seed, "fill");
+            let mut noise = TestData::new(seed, "fill");
             let mut file = vec![0; 8 * SECTOR];
             noise.fill(&mut file, 1 << 20);
-            let mut writer = Noise::new(seed, "case");
+            let mut writer = TestData::new(seed, "case");
             let mut from = 0;
             for to in cuts.into_iter().chain([4096]) {
                 let offset = (1 << 20) + from as u64;
@@ -380,23 +380,23 @@ mod tests {
 
     #[test]
     fn what_is_in_the_wrong_place_is_told() {
-        let mut noise = Noise::new(1, "fill").with(Seal::Sealed);
+        let mut noise = TestData::new(1, "fill").with(Seal::Sealed);
         let mut sector = vec![0; SECTOR];
-        assert_eq!(noise.identify(&sector, 4096), Found::Only(0));
+        assert_eq!(noise.identify(&sector, 4096), SectorContent::Only(0));
         noise.fill(&mut sector, 8192);
-        assert_eq!(noise.identify(&sector, 4096), Found::Of(8192));
+        assert_eq!(noise.identify(&sector, 4096), SectorContent::Of(8192));
         noise.seal(&mut sector, 4096, 7);
-        assert_eq!(noise.identify(&sector, 4096), Found::Own(Some(7)));
+        assert_eq!(noise.identify(&sector, 4096), SectorContent::Own(Some(7)));
         sector[100] ^= 1;
-        assert_eq!(noise.identify(&sector, 4096), Found::Own(None));
+        assert_eq!(noise.identify(&sector, 4096), SectorContent::Own(None));
         let head = sector[..8].try_into().expect("eight");
-        assert_eq!(Noise::new(2, "fill").identify(&sector, 4096), Found::Foreign(head));
+        assert_eq!(TestData::new(2, "fill").identify(&sector, 4096), SectorContent::Foreign(head));
     }
 
     #[test]
     fn no_two_sectors_are_ever_equal() {
-        let mut noise = Noise::new(1, "fill");
-        let mut again = Noise::new(1, "case");
+        let mut noise = TestData::new(1, "fill");
+        let mut again = TestData::new(1, "case");
         let mut buffer = vec![0; 64 * SECTOR];
         let mut seen = HashSet::new();
         noise.fill(&mut buffer, 0);
@@ -413,17 +413,17 @@ mod tests {
 
     #[test]
     fn zeros_and_another_runs_data_are_strangers() {
-        let noise = Noise::new(1, "fill");
+        let noise = TestData::new(1, "fill");
         assert_eq!(noise.stranger(&[0; 4096], 8192), Some(8192));
         let mut foreign = vec![0; 4096];
-        Noise::new(2, "fill").fill(&mut foreign, 8192);
+        TestData::new(2, "fill").fill(&mut foreign, 8192);
         assert_eq!(noise.stranger(&foreign, 8192), Some(8192));
     }
 
     /// All byte values are about equally frequent, heads included: nothing to compress.
     #[test]
     fn the_bytes_are_evenly_spread() {
-        let mut noise = Noise::new(3, "fill");
+        let mut noise = TestData::new(3, "fill");
         let mut buffer = vec![0; 1 << 20];
         noise.fill(&mut buffer, 0);
         noise.address(&mut buffer, 1 << 20);

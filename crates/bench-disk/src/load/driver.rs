@@ -4,7 +4,7 @@ use std::thread::JoinHandle;
 
 use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded};
 
-use crate::load::{Directions, Load, LoadError, Tally};
+use crate::load::{Directions, DiskLoad, LoadError, TransferTally};
 use plimsoll_model::job::disk::DiskEngine;
 
 /// Idle ns after which a load ends: the parent may be stopped, and writes wear a disk.
@@ -36,9 +36,9 @@ pub enum DriverError {
 }
 
 /// Commands to the thread. Tallies are passed back and forth, so none is allocated while measuring.
-enum Command {
-    Interval { ns: u64, next: Tally },
-    Amount { transfers: u64, cap_ns: u64, next: Tally },
+enum DriverCommand {
+    Interval { ns: u64, next: TransferTally },
+    Amount { transfers: u64, cap_ns: u64, next: TransferTally },
     Limit(usize),
     Stop,
     Check,
@@ -47,12 +47,12 @@ enum Command {
 /// Amount to count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Portion {
-    /// Time; the load stays up. See [`Load::interval`].
+    /// Time; the load stays up. See [`DiskLoad::interval`].
     Time {
         /// Least duration in ns.
         ns: u64,
     },
-    /// Transfers; the load ends with them. See [`Load::amount`].
+    /// Transfers; the load ends with them. See [`DiskLoad::amount`].
     Transfers {
         /// Number of transfers.
         transfers: u64,
@@ -63,7 +63,7 @@ pub enum Portion {
 
 enum Reply {
     Ready(About),
-    Counted(Box<Tally>),
+    Counted(Box<TransferTally>),
     Stopped,
     Checked,
 }
@@ -71,11 +71,11 @@ enum Reply {
 /// Handle of the thread. Dropping it ends the load and the thread.
 pub struct Driver {
     /// `None` only while it is dropped.
-    commands: Option<Sender<Command>>,
+    commands: Option<Sender<DriverCommand>>,
     replies: Receiver<Result<Reply, LoadError>>,
     thread: Option<JoinHandle<()>>,
     directions: Directions,
-    spare: Option<Tally>,
+    spare: Option<TransferTally>,
 }
 
 impl Driver {
@@ -85,7 +85,7 @@ impl Driver {
     /// No thread, or the failure of `make`.
     pub fn start<F>(directions: Directions, make: F) -> Result<(Driver, About), DriverError>
     where
-        F: FnOnce() -> Result<(Box<dyn Load>, About), LoadError> + Send + 'static,
+        F: FnOnce() -> Result<(Box<dyn DiskLoad>, About), LoadError> + Send + 'static,
     {
         let (commands, inbox) = bounded(1);
         let (outbox, replies) = bounded(1);
@@ -112,10 +112,10 @@ impl Driver {
 
     /// Starts a count; [`Driver::counted`] returns it.
     pub fn ask_for(&mut self, portion: Portion) {
-        let next = self.spare.take().unwrap_or_else(|| Tally::empty(self.directions));
+        let next = self.spare.take().unwrap_or_else(|| TransferTally::empty(self.directions));
         self.send(match portion {
-            Portion::Time { ns } => Command::Interval { ns, next },
-            Portion::Transfers { transfers, cap_ns } => Command::Amount { transfers, cap_ns, next },
+            Portion::Time { ns } => DriverCommand::Interval { ns, next },
+            Portion::Transfers { transfers, cap_ns } => DriverCommand::Amount { transfers, cap_ns, next },
         });
     }
 
@@ -123,19 +123,19 @@ impl Driver {
     ///
     /// # Errors
     /// The first transfer that failed.
-    pub fn counted(&mut self) -> Result<&Tally, DriverError> {
+    pub fn counted(&mut self) -> Result<&TransferTally, DriverError> {
         match self.reply()? {
             Reply::Counted(tally) => Ok(self.spare.insert(*tally)),
             Reply::Ready(_) | Reply::Stopped | Reply::Checked => Err(DriverError::Ended),
         }
     }
 
-    /// Limits the transfers in flight. See [`Load::set_limit`].
+    /// Limits the transfers in flight. See [`DiskLoad::set_limit`].
     ///
     /// # Errors
     /// The first transfer that failed.
     pub fn set_limit(&mut self, limit: usize) -> Result<(), DriverError> {
-        self.ask(Command::Limit(limit)).map(|_| ())
+        self.ask(DriverCommand::Limit(limit)).map(|_| ())
     }
 
     /// Stops the load until the next count.
@@ -143,27 +143,27 @@ impl Driver {
     /// # Errors
     /// The first transfer that failed.
     pub fn stop(&mut self) -> Result<(), DriverError> {
-        self.ask(Command::Stop).map(|_| ())
+        self.ask(DriverCommand::Stop).map(|_| ())
     }
 
-    /// Stops the load and verifies the data. See [`Load::verify`].
+    /// Stops the load and verifies the data. See [`DiskLoad::verify`].
     ///
     /// # Errors
     /// The first transfer that failed, or the first sector with wrong data.
     pub fn verify(&mut self) -> Result<(), DriverError> {
-        match self.ask(Command::Check)? {
+        match self.ask(DriverCommand::Check)? {
             Reply::Checked => Ok(()),
             Reply::Ready(_) | Reply::Counted(_) | Reply::Stopped => Err(DriverError::Ended),
         }
     }
 
-    fn ask(&mut self, command: Command) -> Result<Reply, DriverError> {
+    fn ask(&mut self, command: DriverCommand) -> Result<Reply, DriverError> {
         self.send(command);
         self.reply()
     }
 
     /// A failure between commands closes the inbox; the pending reply contains it.
-    fn send(&self, command: Command) {
+    fn send(&self, command: DriverCommand) {
         if let Some(commands) = &self.commands {
             let _ = commands.send(command);
         }
@@ -186,26 +186,26 @@ impl Drop for Driver {
 
 /// Executes commands until the sender is dropped.
 fn serve(
-    load: &mut dyn Load,
-    inbox: &Receiver<Command>,
+    load: &mut dyn DiskLoad,
+    inbox: &Receiver<DriverCommand>,
     outbox: &Sender<Result<Reply, LoadError>>,
 ) -> Result<(), LoadError> {
     while let Some(command) = next_command(load, inbox)? {
         let reply = match command {
-            Command::Interval { ns, next } => Reply::Counted(Box::new(load.interval(ns, next)?)),
-            Command::Amount { transfers, cap_ns, next } => {
+            DriverCommand::Interval { ns, next } => Reply::Counted(Box::new(load.interval(ns, next)?)),
+            DriverCommand::Amount { transfers, cap_ns, next } => {
                 Reply::Counted(Box::new(load.amount(transfers, cap_ns, next)?))
             }
-            Command::Limit(limit) => {
+            DriverCommand::Limit(limit) => {
                 load.stop()?;
                 load.set_limit(limit);
                 Reply::Stopped
             }
-            Command::Stop => {
+            DriverCommand::Stop => {
                 load.stop()?;
                 Reply::Stopped
             }
-            Command::Check => {
+            DriverCommand::Check => {
                 load.verify()?;
                 Reply::Checked
             }
@@ -218,7 +218,10 @@ fn serve(
 }
 
 /// Returns the next command; keeps the load up until then, for a limited time.
-fn next_command(load: &mut dyn Load, inbox: &Receiver<Command>) -> Result<Option<Command>, LoadError> {
+fn next_command(
+    load: &mut dyn DiskLoad,
+    inbox: &Receiver<DriverCommand>,
+) -> Result<Option<DriverCommand>, LoadError> {
     loop {
         match inbox.try_recv() {
             Ok(command) => return Ok(Some(command)),
@@ -232,7 +235,7 @@ fn next_command(load: &mut dyn Load, inbox: &Receiver<Command>) -> Result<Option
 }
 
 /// Keeps the load up, or stops it if the last count ended `patience_ns` ago. Returns if it is up.
-fn tend(load: &mut dyn Load, patience_ns: u64) -> Result<bool, LoadError> {
+fn tend(load: &mut dyn DiskLoad, patience_ns: u64) -> Result<bool, LoadError> {
     match load.unasked_ns() {
         Some(ns) if ns < patience_ns => load.keep_up().map(|()| true),
         Some(_) => load.stop().map(|()| false),
@@ -246,13 +249,13 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::backing::cache::Cache;
+    use crate::backing::cache::PageCacheMode;
     use crate::backing::dir::check_dir;
-    use crate::backing::regular_file::{End, TestFile};
+    use crate::backing::regular_file::{AllocationEffect, TestFile};
     use crate::engine::open;
-    use crate::load::data::Noise;
-    use crate::load::pattern::Extent;
-    use crate::load::source::Source;
+    use crate::load::data::TestData;
+    use crate::load::pattern::WalkExtent;
+    use crate::load::source::TransferSource;
     use crate::load::{self, CAP_NS, Manner};
     use crate::storage::fill::{CHUNK, fill};
     use plimsoll_model::job::disk::{BlockOrder, BlockSizes, DiskOperation, WriteThrough};
@@ -266,17 +269,17 @@ mod tests {
     fn filled() -> (Arc<TestFile>, tempfile::TempDir) {
         let dir = tempfile::tempdir().expect("temporary directory");
         let facts = check_dir(dir.path()).expect("usable");
-        let file = Arc::new(TestFile::create(&facts, Cache::Buffered).expect("create"));
-        file.allocate(CHUNK as u64, End::Moves).expect("allocate");
-        fill(&file, CHUNK as u64, Duration::MAX, &mut Noise::new(1, "fill")).expect("fill");
+        let file = Arc::new(TestFile::create(&facts, PageCacheMode::Buffered).expect("create"));
+        file.allocate(CHUNK as u64, AllocationEffect::Moves).expect("allocate");
+        fill(&file, CHUNK as u64, Duration::MAX, &mut TestData::new(1, "fill")).expect("fill");
         (file, dir)
     }
 
-    fn make(file: &Arc<TestFile>) -> Result<(Box<dyn Load>, About), LoadError> {
+    fn make(file: &Arc<TestFile>) -> Result<(Box<dyn DiskLoad>, About), LoadError> {
         let engine = open(DiskEngine::Psync, file, 1, 4096)?.engine;
         let about = About { kind: engine.kind(), fell_back: None, remark: engine.remark() };
-        let extent = Extent::of_blocks((CHUNK / 4096) as u64, 4096);
-        let source = Source::new(
+        let extent = WalkExtent::of_blocks((CHUNK / 4096) as u64, 4096);
+        let source = TransferSource::new(
             DiskOperation::Read,
             WriteThrough::No,
             BlockSizes::One(4096),
@@ -284,8 +287,8 @@ mod tests {
             extent,
             1,
         );
-        let tally = Tally::empty(Directions::Together);
-        Ok((load::on(engine, source, Noise::new(1, "case"), Manner::plain(), tally), about))
+        let tally = TransferTally::empty(Directions::Together);
+        Ok((load::on(engine, source, TestData::new(1, "case"), Manner::plain(), tally), about))
     }
 
     fn rig() -> Rig {
@@ -297,12 +300,12 @@ mod tests {
     }
 
     impl Rig {
-        fn amount(&mut self, transfers: u64) -> Result<&Tally, DriverError> {
+        fn amount(&mut self, transfers: u64) -> Result<&TransferTally, DriverError> {
             self.driver.ask_for(Portion::Transfers { transfers, cap_ns: CAP_NS });
             self.driver.counted()
         }
 
-        fn interval(&mut self, ns: u64) -> Result<&Tally, DriverError> {
+        fn interval(&mut self, ns: u64) -> Result<&TransferTally, DriverError> {
             self.driver.ask_for(Portion::Time { ns });
             self.driver.counted()
         }
@@ -344,7 +347,7 @@ mod tests {
         let (file, _dir) = filled();
         let (mut load, _) = make(&file).expect("load");
         assert!(!tend(load.as_mut(), u64::MAX).expect("tend"), "it is not up before it is asked for");
-        load.interval(1, Tally::empty(Directions::Together)).expect("count");
+        load.interval(1, TransferTally::empty(Directions::Together)).expect("count");
         assert!(tend(load.as_mut(), u64::MAX).expect("tend"));
         assert!(load.unasked_ns().is_some());
         assert!(!tend(load.as_mut(), 0).expect("tend"));

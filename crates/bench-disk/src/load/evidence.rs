@@ -7,21 +7,21 @@
 use std::fmt;
 use std::sync::Arc;
 
-use plimsoll_metal::uring::{Op, Patience};
+use plimsoll_metal::uring::{RequestKind, WaitEnd};
 use rustix::fs::Advice;
 
 use super::{LoadError, Loop, Whole};
-use crate::backing::cache::Cache;
+use crate::backing::cache::PageCacheMode;
 use crate::backing::regular_file::TestFile;
 use crate::engine::Engine;
-use crate::load::data::{Found, SECTOR, Wrong};
+use crate::load::data::{SECTOR, SectorContent, WrongSector};
 
 /// Block size that any device can read directly, in bytes.
 const ALIGNED: usize = 4096;
 
 /// A sector with wrong data, as first read.
 #[derive(Debug)]
-pub(super) struct Suspect {
+pub(super) struct SuspectSector {
     transfer: Whole,
     bytes: Vec<u8>,
 }
@@ -33,7 +33,7 @@ pub(super) enum Look {
     /// Identical wrong data.
     Same,
     /// Other wrong data.
-    Else(Found),
+    Else(SectorContent),
     /// Not readable.
     Failed(String),
 }
@@ -57,31 +57,31 @@ impl fmt::Display for Look {
 
 /// All evidence about a sector with wrong data.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Evidence {
-    pub(super) wrong: Wrong,
-    pub(super) first: Found,
+pub struct SectorEvidence {
+    pub(super) wrong: WrongSector,
+    pub(super) first: SectorContent,
     /// Read again in the same way.
     pub(super) again: Look,
     /// Read in another way, `way`.
     pub(super) other: Look,
-    pub(super) way: Cache,
+    pub(super) way: PageCacheMode,
     /// Number of plimsoll's last write there, if known, and whether it is complete.
     pub(super) last: Option<(u64, bool)>,
 }
 
-impl Evidence {
+impl SectorEvidence {
     /// Returns the sector and its mismatch.
-    pub fn wrong(&self) -> Wrong {
+    pub fn wrong(&self) -> WrongSector {
         self.wrong
     }
 }
 
-impl fmt::Display for Evidence {
+impl fmt::Display for SectorEvidence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Evidence { wrong, first, again, other, way, last } = self;
+        let SectorEvidence { wrong, first, again, other, way, last } = self;
         let way = match way {
-            Cache::Direct => "past the page cache",
-            Cache::Buffered => "through the page cache",
+            PageCacheMode::Direct => "past the page cache",
+            PageCacheMode::Buffered => "through the page cache",
         };
         write!(f, "{wrong}; read: {first}; read again: {again}; read {way}: {other}; ")?;
         match last {
@@ -110,11 +110,11 @@ impl fmt::Display for Evidence {
 impl<E: Engine> Loop<E> {
     /// Records the first sector with wrong data; the transfer's bytes are in `slot`.
     #[cold]
-    pub(super) fn suspect(&mut self, slot: usize, transfer: Whole, wrong: Wrong) -> LoadError {
+    pub(super) fn suspect(&mut self, slot: usize, transfer: Whole, wrong: WrongSector) -> LoadError {
         let at = usize::try_from(wrong.offset.saturating_sub(transfer.offset)).unwrap_or(usize::MAX);
         let buffer = self.engine.buffer(slot).and_then(|buffer| buffer.get(at..transfer.len));
         let bytes = buffer.map(|rest| rest.get(..SECTOR).unwrap_or(rest).to_vec()).unwrap_or_default();
-        self.suspect.get_or_insert(Suspect { transfer, bytes });
+        self.suspect.get_or_insert(SuspectSector { transfer, bytes });
         LoadError::Wrong(wrong)
     }
 
@@ -127,20 +127,22 @@ impl<E: Engine> Loop<E> {
     }
 
     #[cold]
-    fn examine(&mut self, wrong: Wrong) -> LoadError {
+    fn examine(&mut self, wrong: WrongSector) -> LoadError {
         self.up = false;
         while self.in_flight > 0 {
-            if let Err(LoadError::Engine(_)) = self.reap(Patience::Endless, super::Counting::No) {
+            if let Err(LoadError::Engine(_)) = self.reap(WaitEnd::Endless, super::TallyMode::No) {
                 break;
             }
         }
-        let Some(Suspect { transfer, bytes }) = self.suspect.take() else { return LoadError::Wrong(wrong) };
+        let Some(SuspectSector { transfer, bytes }) = self.suspect.take() else {
+            return LoadError::Wrong(wrong);
+        };
         let again =
             self.looked(&bytes, transfer.op, wrong.offset, |load| load.read_same_way(transfer, wrong.offset));
         let file = self.manner.files.get(transfer.file).cloned();
-        let way = match file.as_ref().map_or(Cache::Direct, |file| file.cache()) {
-            Cache::Direct => Cache::Buffered,
-            Cache::Buffered => Cache::Direct,
+        let way = match file.as_ref().map_or(PageCacheMode::Direct, |file| file.cache()) {
+            PageCacheMode::Direct => PageCacheMode::Buffered,
+            PageCacheMode::Buffered => PageCacheMode::Direct,
         };
         let other = self.looked(&bytes, transfer.op, wrong.offset, |_| {
             file.ok_or_else(|| "no other way is known".to_owned())
@@ -148,13 +150,13 @@ impl<E: Engine> Loop<E> {
         });
         let last = self.manner.ledger.as_ref().map(|ledger| ledger.last(wrong.offset));
         let first = self.noise.identify(&bytes, wrong.offset);
-        LoadError::Examined(Box::new(Evidence { wrong, first, again, other, way, last }))
+        LoadError::Examined(Box::new(SectorEvidence { wrong, first, again, other, way, last }))
     }
 
     fn looked(
         &mut self,
         first: &[u8],
-        op: Op,
+        op: RequestKind,
         offset: u64,
         read: impl FnOnce(&mut Self) -> Result<Vec<u8>, String>,
     ) -> Look {
@@ -164,7 +166,7 @@ impl<E: Engine> Loop<E> {
         };
         let right = match (&self.manner.ledger, op) {
             (Some(ledger), _) => ledger.check(&self.noise, &sector, offset, ledger.now()).is_ok(),
-            (None, Op::Trim) => sector.iter().all(|byte| *byte == 0),
+            (None, RequestKind::Trim) => sector.iter().all(|byte| *byte == 0),
             (None, _) => self.noise.stranger(&sector, offset).is_none(),
         };
         match right {
@@ -185,13 +187,15 @@ impl<E: Engine> Loop<E> {
 }
 
 /// Reads the sector past or through the page cache, with its own descriptor and buffer.
-fn read_other_way(file: &Arc<TestFile>, way: Cache, offset: u64) -> Result<Vec<u8>, String> {
+fn read_other_way(file: &Arc<TestFile>, way: PageCacheMode, offset: u64) -> Result<Vec<u8>, String> {
     let other = match (file.reopened(way), way) {
         // If the page cache cannot be bypassed, it is emptied.
-        (Err(_), Cache::Direct) => file.reopened(Cache::Buffered).map_err(|e| e.to_string())?,
+        (Err(_), PageCacheMode::Direct) => {
+            file.reopened(PageCacheMode::Buffered).map_err(|e| e.to_string())?
+        }
         (other, _) => other.map_err(|e| e.to_string())?,
     };
-    if other.cache() == Cache::Buffered {
+    if other.cache() == PageCacheMode::Buffered {
         // Only advice: dirty or locked pages stay.
         let _ = rustix::fs::fdatasync(&other);
         let _ = rustix::fs::fadvise(&other, 0, None, Advice::DontNeed);

@@ -2,17 +2,17 @@
 
 use std::fmt;
 
-use plimsoll_metal::uring::{Completion, Op, Request, RingError};
+use plimsoll_metal::uring::{Completion, Request, RequestKind, RingError};
 use rustix::io::Errno;
 
-use super::evidence::Evidence;
+use super::evidence::SectorEvidence;
 use crate::backing::regular_file::{TargetError, hint};
 use crate::display::human;
-use crate::load::data::Wrong;
+use crate::load::data::WrongSector;
 
 /// A failed transfer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
+pub struct TransferFault {
     /// The request.
     pub request: Request,
     /// The failure.
@@ -41,13 +41,13 @@ pub enum What {
 pub enum LoadError {
     /// A transfer failed.
     #[error("{0}")]
-    Fault(Fault),
+    Fault(TransferFault),
     /// A sector has wrong data; not examined yet.
     #[error("{0}")]
-    Wrong(Wrong),
+    Wrong(WrongSector),
     /// A sector has wrong data; examined.
     #[error("{0}")]
-    Examined(Box<Evidence>),
+    Examined(Box<SectorEvidence>),
     /// The engine failed.
     #[error("the I/O engine failed: {0}")]
     Engine(#[from] RingError),
@@ -59,7 +59,7 @@ pub enum LoadError {
     Fill(String),
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for TransferFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Request { op, offset, start, len, .. } = self.request;
         // A short transfer is reported as a whole; other failures concern the requested rest.
@@ -68,11 +68,11 @@ impl fmt::Display for Fault {
             What::Short { .. } => (offset.saturating_sub(start as u64), start + len),
         };
         let op = match op {
-            Op::Read => "read",
-            Op::Write | Op::WriteThrough | Op::WriteSync => "write",
-            Op::DataSync => "fdatasync",
-            Op::Sync => "fsync",
-            Op::Trim => "trim",
+            RequestKind::Read => "read",
+            RequestKind::Write | RequestKind::WriteThrough | RequestKind::WriteSync => "write",
+            RequestKind::DataSync => "fdatasync",
+            RequestKind::Sync => "fsync",
+            RequestKind::Trim => "trim",
         };
         write!(f, "{op} of {} at offset {offset} ", human(len as u64))?;
         match self.what {
@@ -95,9 +95,9 @@ impl fmt::Display for Fault {
 /// # Errors
 /// It failed or cannot be continued.
 #[inline]
-pub fn rest(completion: &Completion) -> Result<Option<Request>, Fault> {
+pub fn rest(completion: &Completion) -> Result<Option<Request>, TransferFault> {
     let request = completion.request;
-    let fault = |what| Err(Fault { request, what });
+    let fault = |what| Err(TransferFault { request, what });
     match completion.outcome {
         Ok(moved) if moved > request.len => fault(What::Excess { moved }),
         Ok(moved) if moved == request.len => Ok(None),

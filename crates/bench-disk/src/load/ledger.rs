@@ -8,7 +8,7 @@
 
 use std::ops::RangeInclusive;
 
-use crate::load::data::{How, Noise, SECTOR, Wrong};
+use crate::load::data::{SECTOR, SectorError, TestData, WrongSector};
 
 /// Most bytes of memory of a ledger.
 const MOST: u64 = 1 << 30;
@@ -17,7 +17,7 @@ const MOST: u64 = 1 << 30;
 const COARSEST: u64 = 4096;
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Place {
+struct BlockState {
     /// Newest started write.
     newest: u64,
     /// Oldest version that can be there.
@@ -47,7 +47,7 @@ pub struct TooLarge {
 pub struct Ledger {
     begin: u64,
     unit: u64,
-    places: Vec<Place>,
+    places: Vec<BlockState>,
     /// Counts starts and ends of writes.
     clock: u64,
 }
@@ -62,10 +62,10 @@ impl Ledger {
         // The largest power of two that divides the unit: 4 KiB for blocks of 12 KiB.
         let unit = (1 << unit.trailing_zeros().min(COARSEST.trailing_zeros())).max(SECTOR as u64);
         let count = bytes.div_ceil(unit);
-        let needs = count.saturating_mul(size_of::<Place>() as u64);
+        let needs = count.saturating_mul(size_of::<BlockState>() as u64);
         match usize::try_from(count) {
             Ok(count) if needs <= MOST => {
-                Ok(Ledger { begin, unit, places: vec![Place::default(); count], clock: 0 })
+                Ok(Ledger { begin, unit, places: vec![BlockState::default(); count], clock: 0 })
             }
             _ => Err(TooLarge { needs }),
         }
@@ -127,20 +127,20 @@ impl Ledger {
     ///
     /// # Errors
     /// The first sector with wrong data.
-    pub fn check(&self, noise: &Noise, read: &[u8], offset: u64, began: u64) -> Result<(), Wrong> {
+    pub fn check(&self, noise: &TestData, read: &[u8], offset: u64, began: u64) -> Result<(), WrongSector> {
         let first = offset / SECTOR as u64;
         for (number, sector) in (first..).zip(read.chunks_exact(SECTOR)) {
             let place = number * SECTOR as u64;
-            let wrong = |how| Wrong { offset: place, how };
+            let wrong = |how| WrongSector { offset: place, how };
             let found = match noise.generation(sector, number) {
                 // A mixture of writes to the place still has its address.
-                Err(How::Checksum) if self.may_be_mixed(place, began) => continue,
+                Err(SectorError::Checksum) if self.may_be_mixed(place, began) => continue,
                 found => found.map_err(wrong)?,
             };
             let possible = self.possible(place, began);
             if !possible.contains(&found) {
                 let (oldest, newest) = possible.into_inner();
-                return Err(wrong(How::Generation { found, oldest, newest }));
+                return Err(wrong(SectorError::Generation { found, oldest, newest }));
             }
         }
         Ok(())
@@ -150,7 +150,7 @@ impl Ledger {
         usize::try_from(offset.checked_sub(self.begin)? / self.unit).ok()
     }
 
-    fn at(&mut self, offset: u64, len: usize) -> impl Iterator<Item = &mut Place> {
+    fn at(&mut self, offset: u64, len: usize) -> impl Iterator<Item = &mut BlockState> {
         let last = self.index(offset.saturating_add((len as u64).max(1) - 1));
         let range = self.index(offset).zip(last).map(|(first, last)| first..=last);
         range.and_then(|range| self.places.get_mut(range)).into_iter().flatten()
@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn what_is_read_is_told_right_from_old_foreign_and_broken() {
         let mut ledger = ledger();
-        let mut noise = Noise::new(1, "fill").with(Seal::Sealed);
+        let mut noise = TestData::new(1, "fill").with(Seal::Sealed);
         let mut block = vec![0; BLOCK];
         noise.fill(&mut block, 8192);
         assert_eq!(ledger.check(&noise, &block, 8192, 0), Ok(()));
@@ -223,10 +223,10 @@ mod tests {
         torn[BLOCK / 2..].copy_from_slice(&old[BLOCK / 2..]);
         assert_eq!(ledger.check(&noise, &torn, 8192, now).map_err(|wrong| wrong.offset), Err(8192 + 2048));
         let wrong = ledger.check(&noise, &block, 4096, now).expect_err("foreign");
-        assert_eq!(wrong, Wrong { offset: 4096, how: How::Address });
+        assert_eq!(wrong, WrongSector { offset: 4096, how: SectorError::Address });
         block[BLOCK - 1] ^= 1;
         let wrong = ledger.check(&noise, &block, 8192, now).expect_err("broken");
-        assert_eq!(wrong, Wrong { offset: 8192 + 3584, how: How::Checksum });
+        assert_eq!(wrong, WrongSector { offset: 8192 + 3584, how: SectorError::Checksum });
     }
 
     #[test]
@@ -245,8 +245,8 @@ mod tests {
     #[test]
     fn a_mixture_is_no_fault_where_writes_overlapped_until_the_place_is_written_alone() {
         let mut ledger = ledger();
-        let mut noise = Noise::new(1, "fill").with(Seal::Sealed);
-        let sealed = |noise: &mut Noise, generation| {
+        let mut noise = TestData::new(1, "fill").with(Seal::Sealed);
+        let sealed = |noise: &mut TestData, generation| {
             let mut block = vec![0; BLOCK];
             noise.fill(&mut block, 0);
             noise.seal(&mut block, 0, generation);
@@ -264,11 +264,11 @@ mod tests {
         let old = sealed(&mut noise, 0);
         assert!(ledger.check(&noise, &old, 0, ledger.now()).is_err());
         let foreign = ledger.check(&noise, &vec![0; BLOCK], 0, ledger.now());
-        assert_eq!(foreign.map_err(|wrong| wrong.how), Err(How::Address));
+        assert_eq!(foreign.map_err(|wrong| wrong.how), Err(SectorError::Address));
         ledger.begin_write(0, BLOCK);
         ledger.end_write(0, BLOCK);
         let wrong = ledger.check(&noise, &mixture, 0, ledger.now());
-        assert_eq!(wrong.map_err(|wrong| wrong.how), Err(How::Checksum));
+        assert_eq!(wrong.map_err(|wrong| wrong.how), Err(SectorError::Checksum));
     }
 
     /// A device that copies half sectors in any order during other transfers.
@@ -305,7 +305,7 @@ mod tests {
         #[test]
         fn no_overlap_is_called_a_fault_and_faults_are(steps in proptest::collection::vec(step(), 1..300)) {
             let mut ledger = Ledger::new(0, 3 * SMALL as u64, SMALL as u64).expect("small");
-            let mut noise = Noise::new(1, "fill").with(Seal::Sealed);
+            let mut noise = TestData::new(1, "fill").with(Seal::Sealed);
             let mut device = vec![0; 3 * SMALL];
             noise.fill(&mut device, 0);
             let filled = device.clone();

@@ -1,8 +1,8 @@
 //! The open loop: transfers start at their intended times, independent of completions.
 
-use plimsoll_metal::uring::Patience;
+use plimsoll_metal::uring::WaitEnd;
 
-use super::{Counting, LoadError, Loop, Schedule};
+use super::{LoadError, Loop, StartSchedule, TallyMode};
 use crate::engine::Engine;
 
 /// Time before an intended start that is spent polling, in ns: about the wake-up latency.
@@ -11,12 +11,12 @@ const AWAKE_NS: u64 = 50_000;
 impl<E: Engine> Loop<E> {
     /// Starts due transfers and waits for a completion, starting more in between.
     #[inline(never)]
-    pub(super) fn step_on_schedule(&mut self, mut most: u64, counting: Counting) -> Result<u64, LoadError> {
+    pub(super) fn step_on_schedule(&mut self, mut most: u64, counting: TallyMode) -> Result<u64, LoadError> {
         loop {
             let now = self.engine.now_ns();
             while most > 0 && self.in_flight < self.limit {
                 let Some(intended) =
-                    self.manner.schedule.as_mut().filter(|s| s.next_ns() <= now).map(Schedule::take)
+                    self.manner.schedule.as_mut().filter(|s| s.next_ns() <= now).map(StartSchedule::take)
                 else {
                     break;
                 };
@@ -24,7 +24,7 @@ impl<E: Engine> Loop<E> {
                 most -= 1;
             }
             self.engine.submit()?;
-            let due = self.manner.schedule.as_ref().map_or(u64::MAX, Schedule::next_ns);
+            let due = self.manner.schedule.as_ref().map_or(u64::MAX, StartSchedule::next_ns);
             let full = self.in_flight >= self.limit || most == 0;
             if self.in_flight == 0 && most == 0 {
                 return Ok(now);
@@ -36,9 +36,9 @@ impl<E: Engine> Loop<E> {
                 continue;
             }
             let patience = match due.saturating_sub(now) {
-                _ if full => Patience::Endless,
-                near if near <= AWAKE_NS => Patience::Nanoseconds(0),
-                far => Patience::Nanoseconds(far - AWAKE_NS),
+                _ if full => WaitEnd::Endless,
+                near if near <= AWAKE_NS => WaitEnd::Nanoseconds(0),
+                far => WaitEnd::Nanoseconds(far - AWAKE_NS),
             };
             if let Some(at_ns) = self.reap(patience, counting)? {
                 return Ok(at_ns);

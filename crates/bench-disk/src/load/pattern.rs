@@ -139,7 +139,7 @@ fn zoned(zones: &FileZones, places: u64, [which, within]: [u64; 2]) -> u64 {
 
 /// Range of a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Extent {
+pub struct WalkExtent {
     /// First byte.
     pub start: u64,
     /// Bytes; at least `largest`.
@@ -150,11 +150,11 @@ pub struct Extent {
     pub largest: u64,
 }
 
-impl Extent {
+impl WalkExtent {
     /// Blocks of one size over `blocks` times that size.
     #[cfg(test)]
     pub fn of_blocks(blocks: u64, block: u64) -> Self {
-        Extent { start: 0, bytes: blocks * block, unit: block, largest: block }
+        WalkExtent { start: 0, bytes: blocks * block, unit: block, largest: block }
     }
 
     /// Number of offsets for a block of any size, at least 1.
@@ -165,7 +165,7 @@ impl Extent {
 
 /// Position of the next block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Step {
+pub struct NextBlock {
     /// Offset in bytes.
     pub offset: u64,
     /// Whether it is the first of a pass after the first pass.
@@ -177,9 +177,9 @@ const AHEAD: u64 = 16;
 
 /// An endless walk over an extent.
 #[derive(Debug, Clone)]
-pub struct Walk {
+pub struct BlockWalk {
     order: BlockOrder,
-    extent: Extent,
+    extent: WalkExtent,
     places: u64,
     /// Sequential and backward: bytes passed. Otherwise: places visited in this pass.
     next: u64,
@@ -193,9 +193,9 @@ pub struct Walk {
     ranks: Option<Zipf<f64>>,
 }
 
-impl Walk {
+impl BlockWalk {
     /// Creates a walk; equal seeds give equal walks.
-    pub fn new(order: BlockOrder, extent: Extent, seed: u64) -> Self {
+    pub fn new(order: BlockOrder, extent: WalkExtent, seed: u64) -> Self {
         let places = extent.places();
         let ranks = match order {
             // `from_word` only accepts valid exponents; otherwise the walk stays at the first
@@ -203,7 +203,7 @@ impl Walk {
             BlockOrder::Zipf(theta) => Zipf::new(places as f64, theta).ok(),
             _ => None,
         };
-        Walk {
+        BlockWalk {
             order,
             extent,
             places,
@@ -219,13 +219,13 @@ impl Walk {
     }
 
     /// Returns the range.
-    pub fn extent(&self) -> Extent {
+    pub fn extent(&self) -> WalkExtent {
         self.extent
     }
 
     /// Returns the position of the next block of `len` bytes, at most the extent's largest.
     #[inline(always)]
-    pub fn step(&mut self, len: u64) -> Step {
+    pub fn step(&mut self, len: u64) -> NextBlock {
         let before = self.pass;
         let from_start = match self.order {
             BlockOrder::Random => self.shuffled() * self.extent.unit,
@@ -243,7 +243,7 @@ impl Walk {
                 zoned(&zones, self.places, random) * self.extent.unit
             }
         };
-        Step { offset: self.extent.start + from_start, begins_anew: self.pass != before }
+        NextBlock { offset: self.extent.start + from_start, begins_anew: self.pass != before }
     }
 
     /// Returns the bytes before (or behind) the next block of a contiguous walk.

@@ -6,7 +6,7 @@ use rand::{RngExt, SeedableRng};
 
 /// A schedule of intended starts.
 #[derive(Debug, Clone)]
-pub struct Schedule {
+pub struct StartSchedule {
     arrivals: ArrivalProcess,
     gap_ns: f64,
     /// Time of the next start since `from_ns`, with fractions of a ns.
@@ -15,11 +15,11 @@ pub struct Schedule {
     rng: SmallRng,
 }
 
-impl Schedule {
-    /// Creates a schedule of `per_second` starts (above zero); [`Schedule::begin`] starts it.
+impl StartSchedule {
+    /// Creates a schedule of `per_second` starts (above zero); [`StartSchedule::begin`] starts it.
     pub fn new(arrivals: ArrivalProcess, per_second: f64, seed: u64) -> Self {
         let rng = SmallRng::seed_from_u64(seed);
-        Schedule { arrivals, gap_ns: 1e9 / per_second, next: 0.0, from_ns: 0, rng }
+        StartSchedule { arrivals, gap_ns: 1e9 / per_second, next: 0.0, from_ns: 0, rng }
     }
 
     /// Starts the schedule at `now_ns`.
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     fn gaps(arrivals: ArrivalProcess, n: usize) -> Vec<f64> {
-        let mut schedule = Schedule::new(arrivals, 5000.0, 7);
+        let mut schedule = StartSchedule::new(arrivals, 5000.0, 7);
         schedule.begin(1_000);
         let starts: Vec<u64> = (0..n).map(|_| schedule.take()).collect();
         starts.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect()
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn beginning_again_forgets_the_past() {
-        let mut schedule = Schedule::new(ArrivalProcess::Even, 1.0, 1);
+        let mut schedule = StartSchedule::new(ArrivalProcess::Even, 1.0, 1);
         schedule.begin(5);
         assert_eq!(schedule.take(), 1_000_000_005);
         schedule.begin(100);

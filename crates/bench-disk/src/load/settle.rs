@@ -3,10 +3,10 @@
 //! A lone transfer without a device takes about 40 ns in all, so this code matters. Fields are read
 //! in place: a copy of data just written in smaller pieces waits for the store buffer.
 
-use plimsoll_metal::uring::{Completion, Op, Patience, Request};
+use plimsoll_metal::uring::{Completion, Request, RequestKind, WaitEnd};
 
 use super::tally::{Parts, Traffic};
-use super::{Counting, LoadError, Loop, rest};
+use super::{LoadError, Loop, TallyMode, rest};
 use crate::engine::Engine;
 use plimsoll_model::job::disk::DiskOperation;
 
@@ -29,7 +29,7 @@ pub(super) struct Slot {
 /// A requested transfer, in however many pieces it completes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Whole {
-    pub(super) op: Op,
+    pub(super) op: RequestKind,
     pub(super) file: usize,
     pub(super) offset: u64,
     pub(super) len: usize,
@@ -37,7 +37,7 @@ pub(super) struct Whole {
 
 impl Default for Whole {
     fn default() -> Self {
-        Whole { op: Op::Read, file: 0, offset: 0, len: 0 }
+        Whole { op: RequestKind::Read, file: 0, offset: 0, len: 0 }
     }
 }
 
@@ -63,7 +63,7 @@ enum Settled {
 
 impl<E: Engine> Loop<E> {
     /// Waits for completions and processes all. Returns the time of the last finished transfer.
-    pub(super) fn reap(&mut self, patience: Patience, counting: Counting) -> Result<Option<u64>, LoadError> {
+    pub(super) fn reap(&mut self, patience: WaitEnd, counting: TallyMode) -> Result<Option<u64>, LoadError> {
         let mut settled = self.engine.wait(patience).map_err(LoadError::from);
         let mut at = None;
         for nth in 0.. {
@@ -85,7 +85,7 @@ impl<E: Engine> Loop<E> {
 
     /// Counts or continues the transfer of the completion number `nth`.
     #[inline]
-    fn settle(&mut self, nth: usize, counting: Counting) -> Result<Settled, LoadError> {
+    fn settle(&mut self, nth: usize, counting: TallyMode) -> Result<Settled, LoadError> {
         let Some(completion) = self.engine.done().get(nth) else { return Ok(Settled::All) };
         self.in_flight -= 1;
         let Completion { submitted_ns, accepted_ns, completed_ns, .. } = *completion;
@@ -108,7 +108,7 @@ impl<E: Engine> Loop<E> {
         if self.manner.ledger.is_some() {
             self.check(index)?;
         }
-        if counting == Counting::Yes {
+        if counting == TallyMode::Yes {
             self.count(index, &begun, completed_ns);
         }
         Ok(Settled::Whole { at_ns: completed_ns })
@@ -127,7 +127,7 @@ impl<E: Engine> Loop<E> {
             None => Begun { submitted_ns, submit_ns, accepted_ns },
         };
         let more = match rest {
-            None if self.halves && op == Op::Read => {
+            None if self.halves && op == RequestKind::Read => {
                 of_slot.first_half_ns = completion.completed_ns;
                 let write = Whole { op: self.source.write(), file: 1, ..of_slot.whole };
                 of_slot.whole = write;
@@ -157,14 +157,19 @@ impl<E: Engine> Loop<E> {
             traffic.latency.iter_mut().for_each(|times| times.record(ns, 1));
         };
         match (op, self.source.doing()) {
-            (Op::Read, _) => one_way(&mut tally.read, latency_ns),
-            (Op::Write | Op::WriteThrough | Op::WriteSync, DiskOperation::Copy) => {
+            (RequestKind::Read, _) => one_way(&mut tally.read, latency_ns),
+            (
+                RequestKind::Write | RequestKind::WriteThrough | RequestKind::WriteSync,
+                DiskOperation::Copy,
+            ) => {
                 let read_ns = slot.first_half_ns.saturating_sub(from_ns);
                 one_way(&mut tally.read, read_ns);
                 one_way(&mut tally.written, latency_ns.saturating_sub(read_ns));
             }
-            (Op::Write | Op::WriteThrough | Op::WriteSync, _) => one_way(&mut tally.written, latency_ns),
-            (Op::DataSync | Op::Sync | Op::Trim, _) => {}
+            (RequestKind::Write | RequestKind::WriteThrough | RequestKind::WriteSync, _) => {
+                one_way(&mut tally.written, latency_ns)
+            }
+            (RequestKind::DataSync | RequestKind::Sync | RequestKind::Trim, _) => {}
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Sequence of transfers for one load: operation, offset, length.
 
-use plimsoll_metal::uring::Op;
+use plimsoll_metal::uring::RequestKind;
 
-use crate::load::pattern::{Extent, Walk, derive, mix};
+use crate::load::pattern::{BlockWalk, WalkExtent, derive, mix};
 use plimsoll_model::job::disk::{BlockOrder, BlockSizes, DiskOperation, WriteThrough};
 
 /// Picks a block size by weight.
@@ -26,7 +26,7 @@ fn pick(blocks: &BlockSizes, random: u64) -> u64 {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Next {
     /// First operation.
-    pub op: Op,
+    pub op: RequestKind,
     /// Offset in bytes.
     pub offset: u64,
     /// Length in bytes.
@@ -37,42 +37,42 @@ pub struct Next {
 
 /// An endless sequence of transfers.
 #[derive(Debug, Clone)]
-pub struct Source {
+pub struct TransferSource {
     doing: DiskOperation,
     blocks: BlockSizes,
-    walk: Walk,
+    walk: BlockWalk,
     /// Walk of writes, if it is separate.
-    writes: Option<Walk>,
+    writes: Option<BlockWalk>,
     /// Operation, unless mixed.
-    op: Op,
-    write: Op,
+    op: RequestKind,
+    write: RequestKind,
     random: u64,
 }
 
-impl Source {
+impl TransferSource {
     /// Creates a source over the extent; equal seeds give equal sequences.
     pub fn new(
         doing: DiskOperation,
         through: WriteThrough,
         blocks: BlockSizes,
         order: BlockOrder,
-        extent: Extent,
+        extent: WalkExtent,
         seed: u64,
     ) -> Self {
         let write = match through {
-            WriteThrough::No => Op::Write,
-            WriteThrough::Yes => Op::WriteThrough,
-            WriteThrough::Whole => Op::WriteSync,
+            WriteThrough::No => RequestKind::Write,
+            WriteThrough::Yes => RequestKind::WriteThrough,
+            WriteThrough::Whole => RequestKind::WriteSync,
         };
         let op = match doing {
-            DiskOperation::Read | DiskOperation::Copy | DiskOperation::Mixed { .. } => Op::Read,
+            DiskOperation::Read | DiskOperation::Copy | DiskOperation::Mixed { .. } => RequestKind::Read,
             DiskOperation::Write | DiskOperation::Append => write,
-            DiskOperation::Trim => Op::Trim,
+            DiskOperation::Trim => RequestKind::Trim,
         };
-        let walk = Walk::new(order, extent, seed);
+        let walk = BlockWalk::new(order, extent, seed);
         let apart = order == BlockOrder::SequentialEach && matches!(doing, DiskOperation::Mixed { .. });
         let writes = apart.then(|| walk.clone());
-        Source { doing, blocks, walk, writes, op, write, random: derive(seed, "mix") }
+        TransferSource { doing, blocks, walk, writes, op, write, random: derive(seed, "mix") }
     }
 
     /// Returns the operation.
@@ -81,12 +81,12 @@ impl Source {
     }
 
     /// Returns the range.
-    pub fn extent(&self) -> Extent {
+    pub fn extent(&self) -> WalkExtent {
         self.walk.extent()
     }
 
     /// Returns the write operation.
-    pub fn write(&self) -> Op {
+    pub fn write(&self) -> RequestKind {
         self.write
     }
 
@@ -127,16 +127,16 @@ mod tests {
     use std::collections::HashMap;
 
     use super::*;
-    use plimsoll_units::quantity::{Sizes, parse_sizes};
+    use plimsoll_units::quantity::{SizeMix, parse_sizes};
 
-    fn source(doing: DiskOperation, blocks: BlockSizes) -> Source {
-        let extent = Extent { start: 0, bytes: 1 << 30, unit: blocks.unit(), largest: blocks.largest() };
-        Source::new(doing, WriteThrough::No, blocks, BlockOrder::Random, extent, 3)
+    fn source(doing: DiskOperation, blocks: BlockSizes) -> TransferSource {
+        let extent = WalkExtent { start: 0, bytes: 1 << 30, unit: blocks.unit(), largest: blocks.largest() };
+        TransferSource::new(doing, WriteThrough::No, blocks, BlockOrder::Random, extent, 3)
     }
 
     fn mixed(text: &str) -> BlockSizes {
         match parse_sizes(text) {
-            Ok(Sizes::Mixed(mix)) => BlockSizes::Mixed(mix),
+            Ok(SizeMix::Mixed(mix)) => BlockSizes::Mixed(mix),
             other => panic!("{other:?}"),
         }
     }
@@ -150,21 +150,21 @@ mod tests {
     #[test]
     fn blocks_come_by_weight_and_operations_by_share() {
         let mut source = source(DiskOperation::Mixed { read_share: 70 }, mixed("4K@60+64K@30+512@10"));
-        let mut counts: HashMap<(Op, usize), u64> = HashMap::new();
+        let mut counts: HashMap<(RequestKind, usize), u64> = HashMap::new();
         for _ in 0..100_000 {
             let next = source.draw();
             *counts.entry((next.op, next.len)).or_default() += 1;
         }
         for (len, weight) in [(4096, 0.6), (65536, 0.3), (512, 0.1)] {
-            assert!(near(counts[&(Op::Read, len)], 100_000, 0.7 * weight), "{counts:?}");
-            assert!(near(counts[&(Op::Write, len)], 100_000, 0.3 * weight), "{counts:?}");
+            assert!(near(counts[&(RequestKind::Read, len)], 100_000, 0.7 * weight), "{counts:?}");
+            assert!(near(counts[&(RequestKind::Write, len)], 100_000, 0.3 * weight), "{counts:?}");
         }
         assert_eq!(counts.len(), 6);
     }
 
     #[test]
     fn the_ends_of_the_share_are_only_reads_and_only_writes() {
-        for (read_share, op) in [(100, Op::Read), (0, Op::Write)] {
+        for (read_share, op) in [(100, RequestKind::Read), (0, RequestKind::Write)] {
             let mut source = source(DiskOperation::Mixed { read_share }, BlockSizes::One(4096));
             assert!((0..1000).all(|_| source.draw().op == op));
         }
@@ -172,9 +172,9 @@ mod tests {
 
     #[test]
     fn reads_and_writes_of_a_mix_can_ascend_each_on_their_own() {
-        let extent = Extent { start: 0, bytes: 1 << 20, unit: 4096, largest: 4096 };
+        let extent = WalkExtent { start: 0, bytes: 1 << 20, unit: 4096, largest: 4096 };
         let doing = DiskOperation::Mixed { read_share: 50 };
-        let mut source = Source::new(
+        let mut source = TransferSource::new(
             doing,
             WriteThrough::No,
             BlockSizes::One(4096),
@@ -182,7 +182,7 @@ mod tests {
             extent,
             3,
         );
-        let mut next = HashMap::from([(Op::Read, 0), (Op::Write, 0)]);
+        let mut next = HashMap::from([(RequestKind::Read, 0), (RequestKind::Write, 0)]);
         for _ in 0..1000 {
             let drawn = source.draw();
             let place = next.get_mut(&drawn.op).expect("a read or a write");

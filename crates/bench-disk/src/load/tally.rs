@@ -16,7 +16,7 @@ pub struct Traffic {
 
 /// Counts of a load.
 #[derive(Debug, Clone)]
-pub struct Tally {
+pub struct TransferTally {
     /// Finished transfers.
     pub transfers: u64,
     /// Bytes moved; a copied byte counts once.
@@ -51,11 +51,11 @@ pub struct Tally {
 /// Times of a transfer, in ns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Parts {
-    /// See [`Tally::latency`].
+    /// See [`TransferTally::latency`].
     pub latency_ns: u64,
-    /// See [`Tally::submit`].
+    /// See [`TransferTally::submit`].
     pub submit_ns: u64,
-    /// See [`Tally::complete`].
+    /// See [`TransferTally::complete`].
     pub complete_ns: u64,
 }
 
@@ -78,14 +78,14 @@ impl Directions {
     }
 }
 
-impl Tally {
+impl TransferTally {
     /// Creates an empty tally.
     pub fn empty(directions: Directions) -> Self {
         let traffic = || Traffic {
             latency: (directions == Directions::Apart).then(Times::default),
             ..Traffic::default()
         };
-        Tally {
+        TransferTally {
             transfers: 0,
             bytes: 0,
             from_ns: 0,
@@ -104,7 +104,7 @@ impl Tally {
         }
     }
 
-    /// Adds the times of one transfer, buffered until other times follow or [`Tally::release`].
+    /// Adds the times of one transfer, buffered until other times follow or [`TransferTally::release`].
     pub fn time(&mut self, parts: Parts) {
         if parts != self.held || self.run == u32::MAX {
             self.release();
@@ -138,7 +138,7 @@ impl Tally {
     }
 
     /// Adds the counts of another thread; start and end then span both.
-    pub fn add(&mut self, other: &Tally) {
+    pub fn add(&mut self, other: &TransferTally) {
         self.transfers += other.transfers;
         self.bytes += other.bytes;
         self.aside_cpu_ns += other.aside_cpu_ns;

@@ -9,12 +9,12 @@ use plimsoll_metal::uring::{Completion, RingError};
 use rustix::io::Errno;
 
 use super::*;
-use crate::load::pattern::Extent;
+use crate::load::pattern::WalkExtent;
 use plimsoll_model::job::disk::{
     ArrivalProcess, BlockOrder, BlockSizes, DiskEngine, DiskOperation, Flush, SyncCall, WriteThrough,
 };
 use plimsoll_stats::Times;
-use plimsoll_units::quantity::{Sizes, parse_sizes};
+use plimsoll_units::quantity::{SizeMix, parse_sizes};
 
 /// An engine on files in memory that modifies each transfer by its script.
 struct Scripted {
@@ -64,10 +64,12 @@ impl Scripted {
         let place = &mut files[file][offset as usize..offset as usize + moved];
         let buffer = &mut self.buffers[slot][start..start + moved];
         match op {
-            Op::Read => buffer.copy_from_slice(place),
-            Op::Write | Op::WriteThrough | Op::WriteSync => place.copy_from_slice(buffer),
-            Op::Trim => place.fill(0),
-            Op::DataSync | Op::Sync => {}
+            RequestKind::Read => buffer.copy_from_slice(place),
+            RequestKind::Write | RequestKind::WriteThrough | RequestKind::WriteSync => {
+                place.copy_from_slice(buffer)
+            }
+            RequestKind::Trim => place.fill(0),
+            RequestKind::DataSync | RequestKind::Sync => {}
         }
         Ok(moved + usize::from(matches!(act, Act::Excess)))
     }
@@ -103,7 +105,7 @@ impl Engine for Scripted {
         Ok(())
     }
 
-    fn wait(&mut self, _: Patience) -> Result<(), RingError> {
+    fn wait(&mut self, _: WaitEnd) -> Result<(), RingError> {
         self.submit()?;
         self.done.clear();
         // Out of order, and a few at a time.
@@ -131,20 +133,20 @@ struct Rig {
     deepest: Rc<RefCell<usize>>,
 }
 
-fn tally() -> Tally {
-    Tally::empty(Directions::Apart)
+fn tally() -> TransferTally {
+    TransferTally::empty(Directions::Apart)
 }
 
 impl Rig {
-    fn done(&mut self, transfers: u64) -> Result<Tally, LoadError> {
+    fn done(&mut self, transfers: u64) -> Result<TransferTally, LoadError> {
         self.load.amount(transfers, CAP_NS, tally())
     }
 
-    fn interval(&mut self, ns: u64) -> Result<Tally, LoadError> {
+    fn interval(&mut self, ns: u64) -> Result<TransferTally, LoadError> {
         self.load.interval(ns, tally())
     }
 
-    fn asked(&self, op: Op) -> usize {
+    fn asked(&self, op: RequestKind) -> usize {
         self.asked.borrow().iter().filter(|request| request.op == op).count()
     }
 }
@@ -174,9 +176,9 @@ impl Default for Case<'_> {
 
 fn rig_of(depth: usize, blocks: u64, case: Case<'_>) -> Rig {
     let mut bytes = vec![0; blocks as usize * BLOCK];
-    Noise::new(1, "fill").fill(&mut bytes, 0);
+    TestData::new(1, "fill").fill(&mut bytes, 0);
     let other = vec![0; bytes.len()];
-    let extent = Extent {
+    let extent = WalkExtent {
         start: 0,
         bytes: bytes.len() as u64,
         unit: case.blocks.unit(),
@@ -185,8 +187,8 @@ fn rig_of(depth: usize, blocks: u64, case: Case<'_>) -> Rig {
     let files = Rc::new(RefCell::new([bytes, other]));
     let engine = Scripted::new(depth, BLOCK, &files, case.script);
     let (deepest, asked) = (Rc::clone(&engine.deepest), Rc::clone(&engine.asked));
-    let source = Source::new(case.doing, case.through, case.blocks, case.order, extent, 1);
-    let load = Loop::new(engine, source, Noise::new(1, "case"), case.manner, tally());
+    let source = TransferSource::new(case.doing, case.through, case.blocks, case.order, extent, 1);
+    let load = Loop::new(engine, source, TestData::new(1, "case"), case.manner, tally());
     Rig { load, files, asked, deepest }
 }
 
@@ -257,7 +259,7 @@ fn short_and_interrupted_transfers_are_continued_and_counted_once() {
 fn a_failure_is_reported_with_place_and_cause() {
     let mut rig = rig(DiskOperation::Write, 1, 10, &[Act::Whole, Act::Part(512), Act::Fail(Errno::IO)]);
     let error = rig.done(5).expect_err("fails");
-    let LoadError::Fault(Fault { request, what: What::Errno(Errno::IO) }) = &error else {
+    let LoadError::Fault(TransferFault { request, what: What::Errno(Errno::IO) }) = &error else {
         panic!("{error:?}")
     };
     assert_eq!((request.start, request.len), (512, 512));
@@ -270,27 +272,36 @@ fn a_failure_is_reported_with_place_and_cause() {
 fn more_bytes_than_requested_are_an_error() {
     for doing in [DiskOperation::Read, DiskOperation::Write] {
         let error = rig(doing, 1, 10, &[Act::Excess]).done(1).expect_err("fails");
-        assert!(matches!(error, LoadError::Fault(Fault { what: What::Excess { .. }, .. })), "{error:?}");
+        assert!(
+            matches!(error, LoadError::Fault(TransferFault { what: What::Excess { .. }, .. })),
+            "{error:?}"
+        );
     }
 }
 
 #[test]
 fn the_end_of_the_file_is_no_transfer_of_nothing() {
     let error = rig(DiskOperation::Read, 1, 10, &[Act::Part(0)]).done(1).expect_err("fails");
-    assert!(matches!(error, LoadError::Fault(Fault { what: What::Short { moved: 0 }, .. })), "{error:?}");
+    assert!(
+        matches!(error, LoadError::Fault(TransferFault { what: What::Short { moved: 0 }, .. })),
+        "{error:?}"
+    );
     // If direct I/O cannot continue at an unaligned offset, the cause is the short transfer.
     let script = [Act::Part(100), Act::Fail(Errno::INVAL)];
     let error = rig(DiskOperation::Read, 1, 10, &script).done(1).expect_err("fails");
-    assert!(matches!(error, LoadError::Fault(Fault { what: What::Short { moved: 100 }, .. })), "{error:?}");
+    assert!(
+        matches!(error, LoadError::Fault(TransferFault { what: What::Short { moved: 100 }, .. })),
+        "{error:?}"
+    );
 }
 
 #[test]
 fn a_failed_sync_is_never_tried_again() {
-    let request = Request { slot: 0, op: Op::DataSync, file: 0, offset: 0, start: 0, len: 0 };
+    let request = Request { slot: 0, op: RequestKind::DataSync, file: 0, offset: 0, start: 0, len: 0 };
     for errno in [Errno::IO, Errno::INTR, Errno::AGAIN, Errno::NOSPC] {
         let outcome = Err(errno);
         let completion = Completion { request, outcome, submitted_ns: 0, accepted_ns: 0, completed_ns: 0 };
-        assert_eq!(rest(&completion), Err(Fault { request, what: What::Errno(errno) }));
+        assert_eq!(rest(&completion), Err(TransferFault { request, what: What::Errno(errno) }));
     }
 }
 
@@ -364,7 +375,7 @@ fn the_second_halves_of_copies_go_out_as_the_first_ones_came_in() {
     let mut rig =
         rig_of(8, 16, Case { doing: DiskOperation::Copy, order: BlockOrder::Sequential, ..Case::default() });
     rig.load.refill(8).expect("queue");
-    rig.load.reap(Patience::Endless, Counting::Yes).expect("run");
+    rig.load.reap(WaitEnd::Endless, TallyMode::Yes).expect("run");
     let offsets =
         |requests: &mut dyn Iterator<Item = &Request>| requests.map(|request| request.offset).collect();
     let read: Vec<u64> = offsets(&mut rig.load.engine.done().iter().map(|completion| &completion.request));
@@ -381,18 +392,18 @@ fn mixed_loads_count_both_directions() {
     assert!((300..400).contains(&read.transfers), "{}", read.transfers);
     assert_eq!(read.latency.as_ref().map(Times::count), Some(read.transfers));
     rig.load.verify().expect("check");
-    assert_eq!(Noise::new(1, "fill").stranger(&rig.files.borrow()[0], 0), None);
+    assert_eq!(TestData::new(1, "fill").stranger(&rig.files.borrow()[0], 0), None);
 }
 
 #[test]
 fn blocks_of_several_sizes_are_written_where_they_belong() {
-    let Ok(Sizes::Mixed(mix)) = parse_sizes("1K@1+512@1") else { panic!("a mix") };
+    let Ok(SizeMix::Mixed(mix)) = parse_sizes("1K@1+512@1") else { panic!("a mix") };
     let case = Case { doing: DiskOperation::Write, blocks: BlockSizes::Mixed(mix), ..Case::default() };
     let mut rig = rig_of(4, 20, case);
     let tally = rig.done(300).expect("run");
     assert!(tally.bytes > 300 * 512 && tally.bytes < 300 * 1024, "{}", tally.bytes);
     rig.load.verify().expect("check");
-    assert_eq!(Noise::new(1, "fill").stranger(&rig.files.borrow()[0], 0), None);
+    assert_eq!(TestData::new(1, "fill").stranger(&rig.files.borrow()[0], 0), None);
 }
 
 #[test]
@@ -402,7 +413,11 @@ fn writes_go_through_or_are_flushed_as_asked() {
         let mut rig = rig_of(4, 50, Case { doing: DiskOperation::Write, through, manner, ..Case::default() });
         let tally = rig.done(100).expect("run");
         assert_eq!(tally.transfers, 100);
-        (rig.asked(Op::WriteThrough), rig.asked(Op::DataSync) + rig.asked(Op::Sync), tally.sync.count())
+        (
+            rig.asked(RequestKind::WriteThrough),
+            rig.asked(RequestKind::DataSync) + rig.asked(RequestKind::Sync),
+            tally.sync.count(),
+        )
     };
     assert_eq!(writes(WriteThrough::Yes, Flush::Never), (100, 0, 0));
     assert_eq!(writes(WriteThrough::No, Flush::Never), (0, 0, 0));
@@ -420,7 +435,7 @@ fn a_flush_waits_for_what_is_in_flight() {
     rig.done(100).expect("run");
     let asked = rig.asked.borrow();
     let batches: Vec<usize> =
-        asked.split(|request| request.op == Op::DataSync).map(<[Request]>::len).collect();
+        asked.split(|request| request.op == RequestKind::DataSync).map(<[Request]>::len).collect();
     // Nothing was written after the last flush, which did not wait for a full batch.
     let [full @ .., _, 0] = batches.as_slice() else { panic!("{batches:?}") };
     assert!(full.len() > 5 && full.iter().all(|writes| (10..=10 + 4).contains(writes)), "{batches:?}");
@@ -450,7 +465,7 @@ fn a_file_that_is_used_up_is_begun_anew_and_that_time_is_set_aside() {
 #[test]
 fn an_open_loop_begins_no_earlier_than_meant_and_counts_the_waiting() {
     for arrivals in [ArrivalProcess::Even, ArrivalProcess::Poisson] {
-        let manner = Manner { schedule: Some(Schedule::new(arrivals, 1e6, 1)), ..Manner::plain() };
+        let manner = Manner { schedule: Some(StartSchedule::new(arrivals, 1e6, 1)), ..Manner::plain() };
         let mut rig = rig_of(2, 50, Case { manner, ..Case::default() });
         let tally = rig.done(100).expect("run");
         assert_eq!((tally.transfers, tally.latency.count()), (100, 100));
@@ -461,7 +476,8 @@ fn an_open_loop_begins_no_earlier_than_meant_and_counts_the_waiting() {
         rig.load.stop().expect("stop");
     }
     // A hundred even starts at ten per millisecond take ten milliseconds, however fast the device.
-    let manner = Manner { schedule: Some(Schedule::new(ArrivalProcess::Even, 1e4, 1)), ..Manner::plain() };
+    let manner =
+        Manner { schedule: Some(StartSchedule::new(ArrivalProcess::Even, 1e4, 1)), ..Manner::plain() };
     let mut rig = rig_of(8, 50, Case { manner, ..Case::default() });
     assert!(rig.done(100).expect("run").elapsed() >= 9.9e-3);
 }
@@ -508,7 +524,7 @@ proptest! {
         prop_assert!(*rig.deepest.borrow() <= depth);
         prop_assert_eq!((rig.load.in_flight, rig.load.idle.len()), (0, depth));
         rig.load.verify().expect("check");
-        let noise = Noise::new(1, "fill");
+        let noise = TestData::new(1, "fill");
         prop_assert_eq!(noise.stranger(&rig.files.borrow()[0], 0), None);
     }
 }

@@ -3,11 +3,13 @@
 use plimsoll_metal::usage::usage;
 
 use crate::load::driver::{About, Driver, DriverError, Portion};
-use crate::load::{Directions, Load, LoadError, Tally, cpu_of_this_process_ns, cpu_of_this_thread_ns};
+use crate::load::{
+    Directions, DiskLoad, LoadError, TransferTally, cpu_of_this_process_ns, cpu_of_this_thread_ns,
+};
 
 #[derive(Debug)]
 pub(crate) struct Count<'a> {
-    pub(crate) tally: &'a Tally,
+    pub(crate) tally: &'a TransferTally,
     /// Longest duration of a thread, in seconds.
     pub(crate) elapsed: f64,
     /// Sum of the durations, in seconds.
@@ -43,21 +45,21 @@ impl Used {
 }
 
 /// The threads of a case; dropping ends them.
-pub(crate) struct Threads {
+pub(crate) struct DiskThreads {
     drivers: Vec<Driver>,
-    total: Tally,
+    total: TransferTally,
     /// Resource use reported so far; `None` while the load is not up.
     reported: Option<Used>,
 }
 
-impl Threads {
+impl DiskThreads {
     /// Starts a thread for each of `makes`. The returned properties are those of the worst load.
     pub(crate) fn start<F>(
         directions: Directions,
         makes: impl IntoIterator<Item = F>,
-    ) -> Result<(Threads, About), DriverError>
+    ) -> Result<(DiskThreads, About), DriverError>
     where
-        F: FnOnce() -> Result<(Box<dyn Load>, About), LoadError> + Send + 'static,
+        F: FnOnce() -> Result<(Box<dyn DiskLoad>, About), LoadError> + Send + 'static,
     {
         let started: Vec<(Driver, About)> =
             makes.into_iter().map(|make| Driver::start(directions, make)).collect::<Result<_, _>>()?;
@@ -67,7 +69,7 @@ impl Threads {
         let worst =
             |about: &About| usize::from(about.fell_back.is_some()) * 2 + usize::from(about.remark.is_some());
         let about = abouts.into_iter().max_by_key(worst).ok_or(DriverError::Ended)?;
-        Ok((Threads { drivers, total: Tally::empty(directions), reported: None }, about))
+        Ok((DiskThreads { drivers, total: TransferTally::empty(directions), reported: None }, about))
     }
 
     /// Runs a count on all threads at the same time.

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::backing::cache::Cache;
+use crate::backing::cache::PageCacheMode;
 use crate::backing::dir::check_dir;
 use crate::backing::regular_file::TestFile;
 use crate::display::human;
-use crate::load::data::Noise;
-use crate::load::pattern::Extent;
+use crate::load::data::TestData;
+use crate::load::pattern::WalkExtent;
 use crate::load::{LoadError, Renew};
 use crate::storage::file::{Filled, cannot_fill, cannot_use, drop_pages, requested_size};
 use crate::storage::fill::{CHUNK, refill};
@@ -25,7 +25,7 @@ pub(crate) struct CaseFiles {
     /// Files per thread; the first is read or written.
     pub(crate) files: Vec<Vec<Arc<TestFile>>>,
     /// Part per thread.
-    pub(crate) extents: Vec<Extent>,
+    pub(crate) extents: Vec<WalkExtent>,
     pub(crate) warnings: Vec<FileWarning>,
     /// Facts about the storage.
     pub(crate) place: Achieved,
@@ -71,7 +71,7 @@ impl CaseFiles {
             files.push(Arc::new(another(cx, job.cache.into(), filled.bytes)?));
         }
         let own = |thread| if job.shared { 0 } else { thread * each };
-        let extents = (0..job.threads).map(|thread| Extent { start: own(thread), ..extent(job, each) });
+        let extents = (0..job.threads).map(|thread| WalkExtent { start: own(thread), ..extent(job, each) });
         Ok(CaseFiles {
             files: vec![files; job.threads as usize],
             extents: extents.collect(),
@@ -106,7 +106,7 @@ impl CaseFiles {
                 job.threads
             )));
         }
-        let extents = (0..job.threads).map(|thread| Extent { start: thread * part, ..extent(job, each) });
+        let extents = (0..job.threads).map(|thread| WalkExtent { start: thread * part, ..extent(job, each) });
         Ok(CaseFiles {
             extents: extents.collect(),
             files: vec![vec![Arc::clone(&filled.file)]; job.threads as usize],
@@ -136,7 +136,7 @@ impl CaseFiles {
         if job.operation == DiskOperation::Trim {
             crate::storage::trim::check(cx)?;
             for (thread, files) in files.iter().enumerate() {
-                let mut noise = Noise::new(cx.options.seed, &format!("trim {thread}"));
+                let mut noise = TestData::new(cx.options.seed, &format!("trim {thread}"));
                 refill(&files[0], 0, each, cx.options.until, &mut noise).map_err(cannot_fill)?;
             }
         }
@@ -152,8 +152,8 @@ impl CaseFiles {
     }
 }
 
-fn extent(job: &DiskTransfers, bytes: u64) -> Extent {
-    Extent { start: 0, bytes, unit: job.unit(), largest: job.blocks.largest() }
+fn extent(job: &DiskTransfers, bytes: u64) -> WalkExtent {
+    WalkExtent { start: 0, bytes, unit: job.unit(), largest: job.blocks.largest() }
 }
 
 /// Returns the bytes per thread: whole transferable units, at least one block.
@@ -186,12 +186,12 @@ fn too_small(job: &DiskTransfers, bytes: u64) -> CannotMeasure {
 }
 
 /// Creates a second file, filled like the first.
-fn another(cx: &Context<'_>, cache: Cache, bytes: u64) -> Result<TestFile, CannotMeasure> {
+fn another(cx: &Context<'_>, cache: PageCacheMode, bytes: u64) -> Result<TestFile, CannotMeasure> {
     let environment = |error: &dyn std::fmt::Display| CannotMeasure::environment(error.to_string());
     let facts = check_dir(&cx.options.dir).map_err(|e| environment(&e))?.within_memory(cx.machine);
     facts.file_size(RequestedSize::Exactly(bytes)).map_err(|e| environment(&e))?;
     let file = Arc::new(TestFile::create(&facts, cache).map_err(cannot_use)?);
-    let mut noise = Noise::new(cx.options.seed, "copy");
+    let mut noise = TestData::new(cx.options.seed, "copy");
     refill(&file, 0, bytes, cx.options.until, &mut noise).map_err(cannot_fill)?;
     Arc::try_unwrap(file).map_err(|_| environment(&"the copy's file is still being filled"))
 }
@@ -200,7 +200,7 @@ fn another(cx: &Context<'_>, cache: Cache, bytes: u64) -> Result<TestFile, Canno
 pub(crate) fn renewal(
     job: &DiskTransfers,
     file: &Arc<TestFile>,
-    extent: Extent,
+    extent: WalkExtent,
     seed: u64,
     thread: usize,
 ) -> Option<Renew> {
@@ -208,7 +208,7 @@ pub(crate) fn renewal(
     match job.operation {
         DiskOperation::Append => Some(Box::new(move || Ok(file.set_len(0)?))),
         DiskOperation::Trim => {
-            let mut noise = Noise::new(seed, &format!("trim {thread} again"));
+            let mut noise = TestData::new(seed, &format!("trim {thread} again"));
             Some(Box::new(move || {
                 refill(&file, extent.start, extent.bytes, None, &mut noise)
                     .map_err(|error| LoadError::Fill(error.to_string()))

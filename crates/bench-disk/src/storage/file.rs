@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::Advice;
 
-use crate::backing::cache::Cache;
+use crate::backing::cache::PageCacheMode;
 use crate::backing::dir::{DirFacts, check_dir};
 use crate::backing::raw::{Access, RawDevice};
-use crate::backing::regular_file::{End, TargetError, TestFile};
+use crate::backing::regular_file::{AllocationEffect, TargetError, TestFile};
 use crate::display::human;
 use crate::fact::{DEVICE, FILE_SYSTEM};
-use crate::load::data::{Noise, Seal};
+use crate::load::data::{Seal, TestData};
 use crate::storage::fill::{CHUNK, FillError, Filling, fill_within};
 use crate::warning::FileWarning;
 use plimsoll_bench_api::Context;
@@ -63,8 +63,8 @@ const CLAIM: &str = "disk.device";
 const WHOLE: f64 = 0.9;
 
 #[derive(Debug, Clone, Copy)]
-struct Wanted {
-    cache: Cache,
+struct WantedFile {
+    cache: PageCacheMode,
     size: RequestedSize,
     seal: Seal,
     until: Option<Instant>,
@@ -98,7 +98,11 @@ impl Filled {
     /// # Errors
     /// `NotHere`: direct I/O is refused or meaningless; `Unsafe`: it could do harm; else
     /// `Environment`.
-    pub fn for_case(cx: &Context<'_>, cache: Cache, size: RequestedSize) -> Result<Filled, CannotMeasure> {
+    pub fn for_case(
+        cx: &Context<'_>,
+        cache: PageCacheMode,
+        size: RequestedSize,
+    ) -> Result<Filled, CannotMeasure> {
         Filled::with(cx, cache, size, Seal::Open, Lasts::Longer)
     }
 
@@ -108,7 +112,7 @@ impl Filled {
     /// See [`Filled::for_case`].
     pub fn for_one_case(
         cx: &Context<'_>,
-        cache: Cache,
+        cache: PageCacheMode,
         size: RequestedSize,
     ) -> Result<Filled, CannotMeasure> {
         Filled::with(cx, cache, size, Seal::Open, Lasts::OneCase)
@@ -118,13 +122,17 @@ impl Filled {
     ///
     /// # Errors
     /// See [`Filled::for_case`].
-    pub fn sealed(cx: &Context<'_>, cache: Cache, size: RequestedSize) -> Result<Filled, CannotMeasure> {
+    pub fn sealed(
+        cx: &Context<'_>,
+        cache: PageCacheMode,
+        size: RequestedSize,
+    ) -> Result<Filled, CannotMeasure> {
         Filled::with(cx, cache, size, Seal::Sealed, Lasts::OneCase)
     }
 
     fn with(
         cx: &Context<'_>,
-        cache: Cache,
+        cache: PageCacheMode,
         size: RequestedSize,
         seal: Seal,
         lasts: Lasts,
@@ -138,8 +146,8 @@ impl Filled {
         }
         let device = cx.options.target.as_ref().map(|target| claimed(cx, target, cache)).transpose()?;
         let facts = cx.options.target.is_none().then(|| usable(cx, cache)).transpose()?;
-        let noise = || Noise::new(cx.options.seed, "fill").with(seal);
-        let wanted = Wanted { cache, size, seal, until: cx.options.until };
+        let noise = || TestData::new(cx.options.seed, "fill").with(seal);
+        let wanted = WantedFile { cache, size, seal, until: cx.options.until };
         let filled = match (kept, &device, &facts) {
             (Some(kept), ..) => kept,
             (None, Some(device), _) => Filled::on_device(device, wanted, &mut noise())?,
@@ -157,18 +165,20 @@ impl Filled {
             }
         };
         match cache {
-            Cache::Buffered => warm(&filled.file, filled.bytes),
-            Cache::Direct => cool(&filled.file),
+            PageCacheMode::Buffered => warm(&filled.file, filled.bytes),
+            PageCacheMode::Direct => cool(&filled.file),
         }
         Ok(filled)
     }
 
-    fn make(facts: &DirFacts, made: Wanted, noise: &mut Noise) -> Result<Filled, CannotMeasure> {
-        let Wanted { cache, size, seal, until } = made;
+    fn make(facts: &DirFacts, made: WantedFile, noise: &mut TestData) -> Result<Filled, CannotMeasure> {
+        let WantedFile { cache, size, seal, until } = made;
         let wanted = facts.file_size(size).map_err(|e| CannotMeasure::environment(e.to_string()))?;
-        let file = match (TestFile::create(facts, Cache::Direct), cache) {
+        let file = match (TestFile::create(facts, PageCacheMode::Direct), cache) {
             // If direct I/O is refused, the file is filled through the page cache.
-            (Err(TargetError::DirectRefused { .. }), Cache::Buffered) => TestFile::create(facts, cache),
+            (Err(TargetError::DirectRefused { .. }), PageCacheMode::Buffered) => {
+                TestFile::create(facts, cache)
+            }
             (made, _) => made,
         };
         let file = Arc::new(file.map_err(cannot_use)?);
@@ -176,7 +186,7 @@ impl Filled {
             RequestedSize::Exactly(_) => (wanted.bytes.next_multiple_of(CHUNK as u64), Duration::MAX),
             RequestedSize::Between { .. } => (wanted.bytes, PATIENCE),
         };
-        file.allocate(bytes, End::Moves).map_err(cannot_use)?;
+        file.allocate(bytes, AllocationEffect::Moves).map_err(cannot_use)?;
         let filled = filled_up(&file, Filling { from: 0, bytes, patience, until }, noise)?;
         let mut warnings = Vec::new();
         let slow = || format!("filling was ended after {} s", PATIENCE.as_secs());
@@ -189,8 +199,12 @@ impl Filled {
     }
 
     /// Uses a device as the file: filled if permitted, else as it is.
-    fn on_device(device: &Arc<RawDevice>, made: Wanted, noise: &mut Noise) -> Result<Filled, CannotMeasure> {
-        let Wanted { cache, size, seal, until } = made;
+    fn on_device(
+        device: &Arc<RawDevice>,
+        made: WantedFile,
+        noise: &mut TestData,
+    ) -> Result<Filled, CannotMeasure> {
+        let WantedFile { cache, size, seal, until } = made;
         let (name, has, access) = (&device.name, device.bytes, device.access);
         let file = Arc::new(TestFile::of_device(device, cache).map_err(cannot_use)?);
         let wanted = match size {
@@ -249,7 +263,11 @@ impl Filled {
 
 /// Returns the device, claimed once per worker: the kernel releases a claim some time after its
 /// last ring, and another process could get it in between.
-fn claimed(cx: &Context<'_>, target: &RawTarget, cache: Cache) -> Result<Arc<RawDevice>, CannotMeasure> {
+fn claimed(
+    cx: &Context<'_>,
+    target: &RawTarget,
+    cache: PageCacheMode,
+) -> Result<Arc<RawDevice>, CannotMeasure> {
     let root = Root::live();
     let device = match cx.keep.take::<Arc<RawDevice>>(CLAIM) {
         Some(device) => device.look_again(&root).map(|()| device),
@@ -286,7 +304,7 @@ pub fn drop_pages(file: &TestFile, from: u64, bytes: u64) {
     let _ = rustix::fs::fadvise(file, from, std::num::NonZeroU64::new(bytes), Advice::DontNeed);
 }
 
-fn filled_up(file: &Arc<TestFile>, filling: Filling, noise: &mut Noise) -> Result<u64, CannotMeasure> {
+fn filled_up(file: &Arc<TestFile>, filling: Filling, noise: &mut TestData) -> Result<u64, CannotMeasure> {
     let filled = fill_within(file, filling, noise).map_err(cannot_fill)?;
     match file.first_hole() {
         Some(hole) if hole < filled => Err(CannotMeasure::environment(format!(
@@ -306,11 +324,13 @@ pub fn cannot_fill(error: FillError) -> CannotMeasure {
 }
 
 /// Returns the directory, if the case makes sense there.
-fn usable(cx: &Context<'_>, cache: Cache) -> Result<DirFacts, CannotMeasure> {
+fn usable(cx: &Context<'_>, cache: PageCacheMode) -> Result<DirFacts, CannotMeasure> {
     let facts = check_dir(&cx.options.dir).map_err(|e| CannotMeasure::environment(e.to_string()))?;
     let facts = facts.within_memory(cx.machine);
     match (facts.file_system.medium, cache) {
-        (Some(Medium::Memory), Cache::Direct) => Err(in_memory(facts.file_system.name.unwrap_or("memory"))),
+        (Some(Medium::Memory), PageCacheMode::Direct) => {
+            Err(in_memory(facts.file_system.name.unwrap_or("memory")))
+        }
         _ => Ok(facts),
     }
 }
@@ -362,7 +382,7 @@ pub fn cannot_use(error: TargetError) -> CannotMeasure {
 mod tests {
     use super::*;
     use plimsoll_machine::fixture::Fixture;
-    use plimsoll_machine::storage::{FileSystem, Layer};
+    use plimsoll_machine::storage::{DeviceLayer, MountedFileSystem};
 
     #[test]
     fn what_may_be_memory_is_named() {
@@ -370,7 +390,7 @@ mod tests {
             let mut disks = Fixture::open("epyc-7543-nps4").expect("fixture").machine().disks;
             disks.truncate(usize::from(kind.is_some()));
             disks.iter_mut().zip(kind).for_each(|(disk, kind)| disk.kind = kind);
-            let file_system = FileSystem {
+            let file_system = MountedFileSystem {
                 fs_type: fs_type.to_owned(),
                 mount_point: "/mnt".to_owned(),
                 source: "x".to_owned(),
@@ -388,7 +408,7 @@ mod tests {
         assert_eq!(behind("overlay", None), None);
         assert_eq!(memory_behind(None), None);
         let on = |medium| {
-            let layer = Layer { medium, ..Layer::new("loop0", DiskKind::Loop) };
+            let layer = DeviceLayer { medium, ..DeviceLayer::new("loop0", DiskKind::Loop) };
             memory_behind(Some(&Storage { layers: vec![layer], ..Storage::default() }))
         };
         assert!(matches!(on(Some(Medium::Memory)), Some(FileWarning::InMemory { .. })));

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use plimsoll_metal::uring::{Completion, Op, Patience, Request};
+use plimsoll_metal::uring::{Completion, Request, RequestKind, WaitEnd};
 use rustix::io::Errno;
 
-use crate::backing::cache::Cache;
-use crate::backing::regular_file::{End, TargetError, TestFile, direct_refused};
+use crate::backing::cache::PageCacheMode;
+use crate::backing::regular_file::{AllocationEffect, TargetError, TestFile, direct_refused};
 use crate::display::human;
 use crate::engine::open;
-use crate::load::data::Noise;
-use crate::load::{Fault, LoadError, What, rest};
+use crate::load::data::TestData;
+use crate::load::{LoadError, TransferFault, What, rest};
 use plimsoll_model::job::disk::DiskEngine;
 
 /// Bytes of a fill write: large enough for any device's full rate.
@@ -79,7 +79,7 @@ pub fn fill(
     file: &Arc<TestFile>,
     bytes: u64,
     patience: Duration,
-    noise: &mut Noise,
+    noise: &mut TestData,
 ) -> Result<u64, FillError> {
     fill_within(file, Filling { patience, ..Filling::of(bytes) }, noise)
 }
@@ -88,7 +88,7 @@ pub fn fill(
 ///
 /// # Errors
 /// The first write that failed, with its offset; or the deadline passed.
-pub fn fill_within(file: &Arc<TestFile>, filling: Filling, noise: &mut Noise) -> Result<u64, FillError> {
+pub fn fill_within(file: &Arc<TestFile>, filling: Filling, noise: &mut TestData) -> Result<u64, FillError> {
     let Filling { from, bytes, patience, until } = filling;
     let mut opened = open(DiskEngine::PLAIN, file, DEPTH, CHUNK).map_err(LoadError::from)?;
     let engine = opened.engine.as_dyn();
@@ -114,7 +114,7 @@ pub fn fill_within(file: &Arc<TestFile>, filling: Filling, noise: &mut Noise) ->
         if in_flight == 0 {
             break;
         }
-        engine.wait(Patience::Endless).map_err(LoadError::from)?;
+        engine.wait(WaitEnd::Endless).map_err(LoadError::from)?;
         for completion in engine.done() {
             in_flight -= 1;
             match settle(file, completion)?.or_else(|| pace.next(completion)) {
@@ -156,7 +156,7 @@ impl Pace {
     /// Returns the write of a chunk from `start` on.
     fn piece_of(&self, slot: usize, chunk: u64, start: usize) -> Request {
         let len = self.piece.min(CHUNK - start);
-        Request { slot, op: Op::Write, file: 0, offset: chunk + start as u64, start, len }
+        Request { slot, op: RequestKind::Write, file: 0, offset: chunk + start as u64, start, len }
     }
 
     /// Returns the next write in the chunk; `None` at its end.
@@ -177,7 +177,7 @@ impl Pace {
 
     /// Syncs before the page cache holds more than the device writes in a moment.
     fn sync(&mut self, file: &TestFile) -> Result<(), FillError> {
-        if file.cache() == Cache::Direct || self.written - self.synced < self.sync_after {
+        if file.cache() == PageCacheMode::Direct || self.written - self.synced < self.sync_after {
             return Ok(());
         }
         let begun = Instant::now();
@@ -195,7 +195,9 @@ impl Pace {
 fn settle(file: &TestFile, completion: &Completion) -> Result<Option<Request>, FillError> {
     match rest(completion) {
         // Some file systems refuse O_DIRECT only at the first transfer.
-        Err(Fault { what: What::Errno(Errno::INVAL), .. }) if file.cache() == Cache::Direct => {
+        Err(TransferFault { what: What::Errno(Errno::INVAL), .. })
+            if file.cache() == PageCacheMode::Direct =>
+        {
             Err(direct_refused(file.facts()).into())
         }
         Err(fault) => Err(LoadError::Fault(fault).into()),
@@ -209,10 +211,10 @@ pub(crate) fn refill(
     from: u64,
     bytes: u64,
     until: Option<Instant>,
-    noise: &mut Noise,
+    noise: &mut TestData,
 ) -> Result<(), FillError> {
     let whole = bytes.next_multiple_of(CHUNK as u64);
-    file.allocate(from + whole, End::Moves)?;
+    file.allocate(from + whole, AllocationEffect::Moves)?;
     fill_within(file, Filling { from, until, ..Filling::of(whole) }, noise).map(|_| ())
 }
 
@@ -227,10 +229,10 @@ mod tests {
     fn every_sector_of_a_filled_file_carries_its_address_and_the_file_ends_there() {
         let dir = tempfile::tempdir().expect("temporary directory");
         let facts = check_dir(dir.path()).expect("usable");
-        let file = Arc::new(TestFile::create(&facts, Cache::Buffered).expect("create"));
+        let file = Arc::new(TestFile::create(&facts, PageCacheMode::Buffered).expect("create"));
         let asked = 5 * CHUNK as u64 + 4096;
-        file.allocate(asked, End::Moves).expect("allocate");
-        let mut noise = Noise::new(9, "fill");
+        file.allocate(asked, AllocationEffect::Moves).expect("allocate");
+        let mut noise = TestData::new(9, "fill");
         let filled = fill(&file, asked, Duration::MAX, &mut noise).expect("fill");
         assert_eq!(filled, 5 * CHUNK as u64);
         let path =
@@ -246,8 +248,8 @@ mod tests {
     fn when_the_time_is_over_it_says_so_and_what_was_filled_in_time_counts() {
         let dir = tempfile::tempdir().expect("temporary directory");
         let facts = check_dir(dir.path()).expect("usable");
-        let file = Arc::new(TestFile::create(&facts, Cache::Buffered).expect("create"));
-        let mut noise = Noise::new(9, "fill");
+        let file = Arc::new(TestFile::create(&facts, PageCacheMode::Buffered).expect("create"));
+        let mut noise = TestData::new(9, "fill");
         let of = |chunks: u64, until| Filling { until: Some(until), ..Filling::of(chunks * CHUNK as u64) };
         let late = fill_within(&file, of(64, Instant::now()), &mut noise).expect_err("late").to_string();
         assert!(
@@ -264,11 +266,11 @@ mod tests {
     fn a_part_of_a_file_is_filled_where_it_is() {
         let dir = tempfile::tempdir().expect("temporary directory");
         let facts = check_dir(dir.path()).expect("usable");
-        let file = Arc::new(TestFile::create(&facts, Cache::Buffered).expect("create"));
-        let mut noise = Noise::new(9, "fill");
+        let file = Arc::new(TestFile::create(&facts, PageCacheMode::Buffered).expect("create"));
+        let mut noise = TestData::new(9, "fill");
         fill(&file, 2 * CHUNK as u64, Duration::MAX, &mut noise).expect("fill");
         let part = Filling { from: 2 * CHUNK as u64, ..Filling::of(3 * CHUNK as u64) };
-        let filled = fill_within(&file, part, &mut Noise::new(9, "lent")).expect("fill");
+        let filled = fill_within(&file, part, &mut TestData::new(9, "lent")).expect("fill");
         assert_eq!(filled, 3 * CHUNK as u64);
         let mut bytes = vec![0; 5 * CHUNK];
         let path =
@@ -281,8 +283,8 @@ mod tests {
     fn without_patience_one_chunk_is_filled_and_without_room_none() {
         let dir = tempfile::tempdir().expect("temporary directory");
         let facts = check_dir(dir.path()).expect("usable");
-        let file = Arc::new(TestFile::create(&facts, Cache::Buffered).expect("create"));
-        let mut noise = Noise::new(9, "fill");
+        let file = Arc::new(TestFile::create(&facts, PageCacheMode::Buffered).expect("create"));
+        let mut noise = TestData::new(9, "fill");
         assert_eq!(fill(&file, 64 << 20, Duration::ZERO, &mut noise).expect("fill"), CHUNK as u64);
         assert_eq!(fill(&file, CHUNK as u64 - 1, Duration::MAX, &mut noise).expect("fill"), 0);
     }

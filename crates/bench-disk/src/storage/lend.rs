@@ -12,7 +12,7 @@ use std::time::Instant;
 use crate::backing::dir::check_dir;
 use crate::backing::regular_file::TestFile;
 use crate::display::human;
-use crate::load::data::Noise;
+use crate::load::data::TestData;
 use crate::storage::file::{Filled, LENT, LentFile};
 use crate::storage::fill::{CHUNK, FillError, Filling, fill_within, refill};
 use crate::warning::FileWarning;
@@ -78,7 +78,7 @@ impl Lender {
         if has < from.saturating_add(whole) {
             return Ok(Err(format!("the device has {}, not twice {}", human(has), human(self.bytes))));
         }
-        let mut noise = Noise::new(self.seed, "lent");
+        let mut noise = TestData::new(self.seed, "lent");
         fill_within(&self.own, Filling { from, until, ..Filling::of(whole) }, &mut noise).map_err(cannot)?;
         Ok(Ok(Writable { file: self.own.seen_by_others(), offset: from, bytes: self.bytes }))
     }
@@ -99,7 +99,7 @@ impl Lender {
                 }
                 let file = TestFile::create(&facts, self.own.cache()).map_err(|e| e.to_string())?;
                 let file = Arc::new(file);
-                refill(&file, 0, self.bytes, until, &mut Noise::new(self.seed, "lent")).map_err(cannot)?;
+                refill(&file, 0, self.bytes, until, &mut TestData::new(self.seed, "lent")).map_err(cannot)?;
                 (file, self.bytes)
             }
         };
@@ -117,7 +117,7 @@ impl Lender {
             return Ok(());
         }
         self.turns += 1;
-        let mut noise = Noise::new(self.seed, &format!("fill after turn {}", self.turns));
+        let mut noise = TestData::new(self.seed, &format!("fill after turn {}", self.turns));
         let whole = self.all.next_multiple_of(CHUNK as u64);
         if self.own.is_device() {
             let has = self.own.facts().available;
@@ -146,13 +146,13 @@ fn cannot(error: FillError) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backing::cache::Cache;
+    use crate::backing::cache::PageCacheMode;
 
     #[test]
     fn a_budget_that_is_over_ends_lending_and_filling_anew() {
         let dir = tempfile::tempdir().expect("temporary directory");
         let facts = check_dir(dir.path()).expect("usable");
-        let own = Arc::new(TestFile::create(&facts, Cache::Buffered).expect("file"));
+        let own = Arc::new(TestFile::create(&facts, PageCacheMode::Buffered).expect("file"));
         let bytes = 4 * CHUNK as u64;
         let shelf = LentFile::default();
         let mut lender = Lender { own, bytes, all: bytes, seed: 1, shelf, lent: None, turns: 0 };

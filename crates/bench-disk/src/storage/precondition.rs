@@ -6,14 +6,14 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use plimsoll_metal::mapped::Access;
-use plimsoll_metal::ticks::Clock;
+use plimsoll_metal::mapped::AccessOrder;
+use plimsoll_metal::ticks::TickClock;
 
 use crate::engine::open_on;
-use crate::load::data::Noise;
-use crate::load::pattern::{Extent, derive};
-use crate::load::source::Source;
-use crate::load::{self, Directions, LoadError, Manner, Tally};
+use crate::load::data::TestData;
+use crate::load::pattern::{WalkExtent, derive};
+use crate::load::source::TransferSource;
+use crate::load::{self, Directions, LoadError, Manner, TransferTally};
 use crate::storage::file::{Filled, requested_size};
 use crate::warning::FileWarning;
 use plimsoll_bench_api::Context;
@@ -55,10 +55,11 @@ fn overwrite(job: &DiskTransfers, cx: &Context<'_>, filled: &Filled, bytes: u64)
     // `checked` has bounded the block.
     let block = job.blocks.largest() as usize;
     let files = [Arc::clone(&filled.file)];
-    let engine = open_on(DiskEngine::PLAIN, &files, DEPTH, block, Access::Random, Clock::system())?.engine;
-    let extent = Extent { start: 0, bytes, unit: job.blocks.unit(), largest: job.blocks.largest() };
+    let engine =
+        open_on(DiskEngine::PLAIN, &files, DEPTH, block, AccessOrder::Random, TickClock::system())?.engine;
+    let extent = WalkExtent { start: 0, bytes, unit: job.blocks.unit(), largest: job.blocks.largest() };
     let seed = derive(cx.options.seed, "precondition");
-    let source = Source::new(
+    let source = TransferSource::new(
         DiskOperation::Write,
         WriteThrough::No,
         job.blocks.clone(),
@@ -66,8 +67,8 @@ fn overwrite(job: &DiskTransfers, cx: &Context<'_>, filled: &Filled, bytes: u64)
         extent,
         seed,
     );
-    let tally = || Tally::empty(Directions::Together);
-    let noise = Noise::new(cx.options.seed, "precondition");
+    let tally = || TransferTally::empty(Directions::Together);
+    let noise = TestData::new(cx.options.seed, "precondition");
     let mut load = load::on(engine, source, noise, Manner::plain(), tally());
     let cap_ns =
         if matches!(requested_size(job), RequestedSize::Exactly(_)) { u64::MAX } else { PATIENCE_NS };

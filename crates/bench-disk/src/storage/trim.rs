@@ -87,12 +87,12 @@ fn most_bytes(device: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_machine::storage::{FileSystem, Medium};
+    use plimsoll_machine::storage::{Medium, MountedFileSystem};
 
     #[test]
     fn trims_must_get_through_file_system_and_device() {
         let storage = |options: &[&str]| Storage {
-            file_system: Some(FileSystem {
+            file_system: Some(MountedFileSystem {
                 fs_type: "ext4".to_owned(),
                 mount_point: "/".to_owned(),
                 source: "/dev/vda".to_owned(),

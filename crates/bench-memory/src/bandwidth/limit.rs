@@ -1,12 +1,12 @@
 //! Limits of `memory.bandwidth`: memory channels, and documented bandwidth of near caches.
 
-use crate::{Answers, BANDWIDTH, BUS_BANDWIDTH};
+use crate::{AnsweringLevel, BANDWIDTH, BUS_BANDWIDTH};
 use plimsoll_machine::cpu::{Ability, Capability};
 use plimsoll_machine::{CpuSet, Machine};
 use plimsoll_model::job::MemoryStream;
 use plimsoll_model::limit::common_core::wherever_they_run;
 use plimsoll_model::limit::microarchitecture::Core;
-use plimsoll_model::limit::{Input, Kind, Limit, Question, Source, channels, median};
+use plimsoll_model::limit::{Input, Limit, LimitKind, LimitSource, Question, channels, median};
 use plimsoll_model::place::placed;
 use plimsoll_model::sample::Sample;
 use plimsoll_units::quantity::format::significant;
@@ -17,14 +17,16 @@ pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
         BUS_BANDWIDTH | BANDWIDTH => {
             let stream = MemoryStream::of(question.case);
             let answers = stream.as_ref().map(|stream| crate::answers_stream(question.machine, stream));
-            let ceilings = match answers.unwrap_or(Answers::Unknown) {
-                Answers::Memory => channels(question),
-                Answers::Cache(level) => wherever_they_run(question, |question| cache(question, level)),
-                Answers::CacheAndMemory(_) | Answers::Unknown => {
+            let ceilings = match answers.unwrap_or(AnsweringLevel::Unknown) {
+                AnsweringLevel::Memory => channels(question),
+                AnsweringLevel::Cache(level) => {
+                    wherever_they_run(question, |question| cache(question, level))
+                }
+                AnsweringLevel::CacheAndMemory(_) | AnsweringLevel::Unknown => {
                     Err("caches answer in part at this size; use a larger --size".to_owned())
                 }
             };
-            ceilings.unwrap_or_else(|why| vec![Limit::unknown(Kind::Ceiling, why)])
+            ceilings.unwrap_or_else(|why| vec![Limit::unknown(LimitKind::Ceiling, why)])
         }
         _ => Vec::new(),
     }
@@ -61,13 +63,13 @@ fn cache(question: &Question<'_>, level: u8) -> Result<Limit, String> {
         formula.push_str(" ÷ missed");
     }
     let value = median(per_sample.clone()).unwrap_or(f64::NAN);
-    let limit = Limit::fixed(Kind::Ceiling, Source::Derived, value, &formula, inputs);
+    let limit = Limit::fixed(LimitKind::Ceiling, LimitSource::Derived, value, &formula, inputs);
     let limit = limit.passed_by(channels::PASSED_BY);
     Ok(width.mark(Limit { per_sample, ..limit }, level))
 }
 
 /// Bandwidth of loads from the caches of a level.
-struct Width {
+struct CacheWidth {
     /// Bytes per cycle and core.
     bytes: f64,
     from: String,
@@ -75,7 +77,7 @@ struct Width {
     core: Option<Core>,
 }
 
-impl Width {
+impl CacheWidth {
     /// Returns the limit with the evidence that it rests on.
     fn mark(&self, limit: Limit, level: u8) -> Limit {
         let bytes = self.bytes;
@@ -88,14 +90,14 @@ impl Width {
             // Other work may have slowed down the earlier measurement: a higher figure refutes it.
             None => {
                 let reason = Some("measured capability of these cores".to_owned());
-                Limit { source: Source::Inferred, reason, ..limit }.resting_on(self.from.clone())
+                Limit { source: LimitSource::Inferred, reason, ..limit }.resting_on(self.from.clone())
             }
         }
     }
 }
 
 /// Returns the documented width; for level 1, else the one measured before the run.
-fn width(machine: &Machine, cpu: usize, level: u8) -> Result<Width, String> {
+fn width(machine: &Machine, cpu: usize, level: u8) -> Result<CacheWidth, String> {
     let listed = listed(machine, cpu, level);
     match level {
         1 => listed.or_else(|why| measured(machine).ok_or(why)),
@@ -103,7 +105,7 @@ fn width(machine: &Machine, cpu: usize, level: u8) -> Result<Width, String> {
     }
 }
 
-fn listed(machine: &Machine, cpu: usize, level: u8) -> Result<Width, String> {
+fn listed(machine: &Machine, cpu: usize, level: u8) -> Result<CacheWidth, String> {
     let core = Core::of(machine, cpu).map_err(|e| e.to_string())?;
     let bytes = match level {
         1 => core.l1_load_bytes,
@@ -115,11 +117,11 @@ fn listed(machine: &Machine, cpu: usize, level: u8) -> Result<Width, String> {
         format!("how many bytes a cycle the level {level} cache of {} gives is not in our tables", core.name)
     })?;
     let from = format!("data/microarchitectures.toml, {}: {}", core.name, core.source);
-    Ok(Width { bytes, from, core: Some(core) })
+    Ok(CacheWidth { bytes, from, core: Some(core) })
 }
 
 /// Returns the highest measured load width of level 1; `None` with several kinds of cores.
-fn measured(machine: &Machine) -> Option<Width> {
+fn measured(machine: &Machine) -> Option<CacheWidth> {
     let loads = machine.cpu.capabilities.iter().filter(|one| one.ability == Ability::Loads);
     let bytes = |one: &Capability| Some(one.per_cycle()? * f64::from(one.bits) / 8.0);
     let widths = loads.filter_map(|one| Some((one, bytes(one)?)));
@@ -130,7 +132,7 @@ fn measured(machine: &Machine) -> Option<Width> {
         one.bits,
         one.cpu
     );
-    Some(Width { bytes, from, core: None })
+    Some(CacheWidth { bytes, from, core: None })
 }
 
 /// Returns the least share of `size` bytes that does not fit in a nearer cache.
@@ -171,7 +173,7 @@ mod tests {
     use super::*;
     use plimsoll_machine::fixture::{Fault, Fixture};
     use plimsoll_model::case::Case;
-    use plimsoll_model::limit::Evidence;
+    use plimsoll_model::limit::LimitEvidence;
     use plimsoll_model::sample::Conditions;
 
     const KIB: u64 = 1 << 10;
@@ -182,7 +184,7 @@ mod tests {
     }
 
     fn ask(machine: &Machine, case: &Case, metric: &str, samples: &[Sample]) -> Limit {
-        let question = Question { machine, case, metric, samples, evidence: Evidence::default() };
+        let question = Question { machine, case, metric, samples, evidence: LimitEvidence::default() };
         let mut limits = limits(&question);
         assert_eq!(limits.len(), 1, "{metric}");
         limits.remove(0)
@@ -207,7 +209,7 @@ mod tests {
     }
 
     fn reason(limit: Limit) -> String {
-        assert_eq!((limit.value, limit.source), (None, Source::Unknown), "{limit:?}");
+        assert_eq!((limit.value, limit.source), (None, LimitSource::Unknown), "{limit:?}");
         limit.reason.unwrap_or_default()
     }
 
@@ -217,7 +219,10 @@ mod tests {
         let samples = [moved(20e9, 30e9), moved(22e9, 33e9)];
         let bus = ask(&zen4, &copy(512 * MIB, 1), "bus_bandwidth", &samples);
         // Genoa: 12 channels of DDR5-4800.
-        assert_eq!((bus.value, bus.kind, bus.source), (Some(921.6e9), Kind::Ceiling, Source::Rated));
+        assert_eq!(
+            (bus.value, bus.kind, bus.source),
+            (Some(921.6e9), LimitKind::Ceiling, LimitSource::Rated)
+        );
         let wanted =
             "of all sockets that the host may have with all channels filled; a virtual machine may get less";
         assert_eq!(bus.reason.as_deref(), Some(wanted));
@@ -282,7 +287,10 @@ mod tests {
         };
         let of = |op, threads| ask(&machine, &case(op, threads), "bandwidth", &samples);
         let read = of("read", 1);
-        assert_eq!((read.value, read.source, read.kind), (Some(64.0 * 3e9), Source::Derived, Kind::Ceiling));
+        assert_eq!(
+            (read.value, read.source, read.kind),
+            (Some(64.0 * 3e9), LimitSource::Derived, LimitKind::Ceiling)
+        );
         assert_eq!(read.per_sample, vec![64.0 * 2e9, 64.0 * 4e9, 64.0 * 3e9]);
         assert_eq!(of("read", 2).value, Some(2.0 * 64.0 * 3e9));
         assert_eq!(of("copy", 1).value, Some(2.0 * 64.0 * 3e9));
@@ -299,10 +307,10 @@ mod tests {
         for size in [16 * KIB, 256 * KIB] {
             let case = case.clone().with_size("size", size);
             let samples = [chased(Some(3e9))];
-            let (evidence, metric) = (Evidence::default(), BANDWIDTH);
+            let (evidence, metric) = (LimitEvidence::default(), BANDWIDTH);
             let question = Question { machine: &machine, case: &case, metric, samples: &samples, evidence };
             let [one, each]: [Limit; 2] = limits(&question).try_into().expect("two limits");
-            assert_eq!((one.source, each.source), (Source::Inferred, Source::Derived), "{size}");
+            assert_eq!((one.source, each.source), (LimitSource::Inferred, LimitSource::Derived), "{size}");
             assert_eq!(each.value, one.value.map(|one| 2.0 * one), "{size}");
             assert!(
                 one.fact.is_some_and(|fact| fact.changes == Some(2.0) && fact.text.contains("CPUs 0-1")),
@@ -328,7 +336,7 @@ mod tests {
         let samples = [chased(Some(3e9))];
         let case = Case::of("memory.bandwidth").with_word("op", "read").with_count("threads", 1);
         let first = ask(&machine, &case.clone().with_size("size", 16 * KIB), "bandwidth", &samples);
-        assert_eq!((first.value, first.source), (Some(64.0 * 3e9), Source::Inferred), "{first:?}");
+        assert_eq!((first.value, first.source), (Some(64.0 * 3e9), LimitSource::Inferred), "{first:?}");
         assert!(
             first.inputs[0].from.starts_with("measured capability: 1.980 loads of 256 bits"),
             "{first:?}"
@@ -365,7 +373,7 @@ mod tests {
         let inferred = of(&machine, 16 * MIB);
         assert_eq!(
             (inferred.value, inferred.source),
-            (Some(32.0 * 3e9 / (1.0 - 1.0 / 16.0)), Source::Inferred)
+            (Some(32.0 * 3e9 / (1.0 - 1.0 / 16.0)), LimitSource::Inferred)
         );
         // On bare metal the numbers are real.
         machine.cpu.flags.remove("hypervisor");

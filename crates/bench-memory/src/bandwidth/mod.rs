@@ -15,7 +15,7 @@ use super::findings;
 use super::passes::Passes;
 use super::{BANDWIDTH, BUS_BANDWIDTH, are_here, pages, sizes, threads, working_set};
 use plimsoll_bench_api::{
-    Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Ready, Roofline, Say, place,
+    Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, PreparedCase, Roofline, Say, place,
 };
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
@@ -116,7 +116,7 @@ impl Benchmark for Bandwidth {
         Ok(candidates)
     }
 
-    fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
+    fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> PreparedCase {
         let job: MemoryStream = parsed.read()?;
         let mut passes = Passes::new(&job, case, cx)?;
         passes.choose(&job.variant)?;

@@ -5,7 +5,7 @@ use crate::{LATENCY_PER_BYTE, THROUGHPUT};
 use plimsoll_machine::CpuSet;
 use plimsoll_model::limit::common_core::wherever_they_run;
 use plimsoll_model::limit::microarchitecture::Core;
-use plimsoll_model::limit::{Input, Kind, Limit, Question, Source, channels, median};
+use plimsoll_model::limit::{Input, Limit, LimitKind, LimitSource, Question, channels, median};
 use plimsoll_model::place::placed;
 
 /// Bytes of a cache line, the unit of bus transfers.
@@ -22,8 +22,8 @@ pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
     let as_asked = |limit: Result<Limit, String>| match (limit, question.metric) {
         (Ok(limit), THROUGHPUT) => limit,
         (Ok(limit), metric) => floor(question, limit, metric == LATENCY_PER_BYTE),
-        (Err(why), THROUGHPUT) => Limit::unknown(Kind::Ceiling, why),
-        (Err(why), _) => Limit::unknown(Kind::Floor, why),
+        (Err(why), THROUGHPUT) => Limit::unknown(LimitKind::Ceiling, why),
+        (Err(why), _) => Limit::unknown(LimitKind::Floor, why),
     };
     ceilings.map(as_asked).collect()
 }
@@ -51,7 +51,7 @@ fn floor(question: &Question<'_>, ceiling: Limit, per_byte: bool) -> Limit {
     inputs.extend(ceiling.inputs);
     Limit {
         value: ceiling.value.map(time),
-        kind: Kind::Floor,
+        kind: LimitKind::Floor,
         formula: format!("threads × bytes ÷ ({})", ceiling.formula),
         inputs,
         per_sample: ceiling.per_sample.into_iter().map(time).collect(),
@@ -92,7 +92,7 @@ fn ports(question: &Question<'_>) -> Result<Limit, String> {
         Input::new("cores", cores, "1", &format!("of CPUs {cpus}")),
     ];
     let rate = per_cycle * each * cores;
-    let limit = Limit::fixed(Kind::Ceiling, Source::Derived, rate * clock, &formula, inputs);
+    let limit = Limit::fixed(LimitKind::Ceiling, LimitSource::Derived, rate * clock, &formula, inputs);
     let limit = Limit { per_sample: clocks.into_iter().map(|clock| rate * clock).collect(), ..limit };
     Ok(core.mark(limit).resting_on(format!("{per_cycle} {name} ({})", core.name)))
 }
@@ -153,7 +153,7 @@ mod tests {
     use plimsoll_machine::Machine;
     use plimsoll_machine::fixture::{Fault, Fixture};
     use plimsoll_model::case::Case;
-    use plimsoll_model::limit::{Evidence, tightest_first};
+    use plimsoll_model::limit::{LimitEvidence, tightest_first};
     use plimsoll_model::sample::{Conditions, Sample};
 
     fn case(op: &str, pattern: &str, block: u64, size: u64, threads: u64) -> Case {
@@ -168,7 +168,8 @@ mod tests {
     fn ask(machine: &Machine, case: &Case, metric: &str, clock_hz: Option<f64>) -> Vec<Limit> {
         let conditions = Conditions { clock_hz, ..Conditions::default() };
         let samples = [Sample { conditions, ..Sample::default() }];
-        let question = Question { machine, case, metric, samples: &samples, evidence: Evidence::default() };
+        let question =
+            Question { machine, case, metric, samples: &samples, evidence: LimitEvidence::default() };
         let mut found = limits(&question);
         tightest_first(&mut found);
         found
@@ -215,7 +216,7 @@ mod tests {
         let case = case("read-write", "sequential", 8, 1 << 14, 2);
         let ceiling = ask(&machine, &case, "throughput", Some(4e9)).remove(0).value.unwrap();
         let floor = ask(&machine, &case, "latency", Some(4e9)).remove(0);
-        assert_eq!(floor.kind, Kind::Floor);
+        assert_eq!(floor.kind, LimitKind::Floor);
         assert!((floor.value.unwrap() * ceiling / (2.0 * 16.0) - 1.0).abs() < 1e-12);
         let per_byte = ask(&machine, &case, "latency_per_byte", Some(4e9)).remove(0);
         assert!((per_byte.value.unwrap() * 8.0 / floor.value.unwrap() - 1.0).abs() < 1e-12);
@@ -228,7 +229,7 @@ mod tests {
         machine.virtualisation.is_virtual = Some(false);
         let channels = |case: &Case| {
             let found = ask(&machine, case, "throughput", Some(4e9));
-            found.into_iter().find(|limit| limit.source == Source::Rated).and_then(|limit| limit.value)
+            found.into_iter().find(|limit| limit.source == LimitSource::Rated).and_then(|limit| limit.value)
         };
         assert_eq!(channels(&case("read", "sequential", 8, 1 << 30, 1)), Some(460.8e9));
         assert_eq!(channels(&case("read", "random", 64, 1 << 30, 1)), Some(460.8e9));

@@ -7,17 +7,19 @@
 
 mod limit;
 
-use plimsoll_metal::block::{BlockKernel, BlockOp, LINE_BYTES, Order, available, is_block, kernel_names};
+use plimsoll_metal::block::{
+    BlockKernel, BlockOp, BlockTraversal, LINE_BYTES, available, is_block, kernel_names,
+};
 
 use super::affinity;
 use super::answered;
-use super::batches::{Batches, Fixed, Job};
+use super::batches::{Batches, BlockJob, FixedBlocks};
 use super::choose::{BEST, unknown_variant};
 use super::{LATENCY, LATENCY_PER_BYTE, THROUGHPUT, are_here, pages, sizes, threads, working_set};
-use plimsoll_bench_api::fixed::{self, Pace, Scaling};
+use plimsoll_bench_api::fixed::{self, AveragePace, Scaling};
 use plimsoll_bench_api::{
-    Benchmark, Better, Candidate, Context, Descriptor, Metric, PATTERN, Parsed, Ready, Roofline, Say, place,
-    whole_sizes,
+    Benchmark, Better, Candidate, Context, Descriptor, Metric, PATTERN, Parsed, PreparedCase, Roofline, Say,
+    place, whole_sizes,
 };
 use plimsoll_machine::Machine;
 use plimsoll_model::case::{Case, Value};
@@ -29,7 +31,8 @@ use plimsoll_units::quantity::{Unit, format_size};
 
 const OPS: &[(&str, BlockOp)] =
     &[("read", BlockOp::Read), ("write", BlockOp::Write), ("read-write", BlockOp::ReadWrite)];
-const PATTERNS: &[(&str, Order)] = &[("sequential", Order::Sequential), ("random", Order::Random)];
+const PATTERNS: &[(&str, BlockTraversal)] =
+    &[("sequential", BlockTraversal::Sequential), ("random", BlockTraversal::Random)];
 /// Default blocks: one access, and sizes that fit into the first and the third cache.
 const BLOCKS: &[u64] = &[8, 8 << 10, 8 << 20];
 /// Least number of blocks in a region of default size.
@@ -75,7 +78,7 @@ impl Benchmark for Block {
 
     fn sample_seconds(&self, case: &Case) -> Option<f64> {
         // One or two cores and the memory between them.
-        fixed::seconds(case, Pace { bytes: 1e10, operations: 1e8 })
+        fixed::seconds(case, AveragePace { bytes: 1e10, operations: 1e8 })
     }
 
     fn all_metrics(&self) -> &'static [Metric] {
@@ -139,7 +142,7 @@ impl Benchmark for Block {
                                     let case = amount.on(case.clone());
                                     let fixed = fixed_blocks(&case, op, block)?;
                                     let (variant, site) = (variant.clone(), site.clone());
-                                    let job = Job { op, order, block, variant, fixed, site };
+                                    let job = BlockJob { op, order, block, variant, fixed, site };
                                     candidates.push(Candidate::new(case, feasible.clone()).parsed(&job));
                                 }
                             }
@@ -162,7 +165,7 @@ impl Benchmark for Block {
             .collect()
     }
 
-    fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
+    fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> PreparedCase {
         Ok(Box::new(Batches::new(&parsed.read()?, case, cx)?))
     }
 }
@@ -252,8 +255,8 @@ fn blocks(group: &Group) -> Result<Vec<u64>, String> {
 }
 
 /// Returns the most blocks per thread in a sample of a fixed amount; `None` without one.
-fn most_blocks(amounts: &[Asked], op: BlockOp, block: u64, threads: u64) -> Option<u64> {
-    let each = |asked: &Asked| {
+fn most_blocks(amounts: &[RequestedAmount], op: BlockOp, block: u64, threads: u64) -> Option<u64> {
+    let each = |asked: &RequestedAmount| {
         let (key, value) = asked.amount.as_ref()?;
         let amount = match value {
             Value::Size(n) | Value::Count(n) => *n,
@@ -300,12 +303,12 @@ fn has_room(op: BlockOp, block: u64, size: u64) -> Result<(), String> {
 
 /// Requested amount of each sample, if fixed.
 #[derive(Clone, Debug, PartialEq)]
-struct Asked {
+struct RequestedAmount {
     amount: Option<(&'static str, Value)>,
     scaling: Option<String>,
 }
 
-impl Asked {
+impl RequestedAmount {
     fn on(&self, case: Case) -> Case {
         let Some((key, value)) = &self.amount else { return case };
         let case = case.with(key, value.clone());
@@ -317,12 +320,12 @@ impl Asked {
 }
 
 /// Returns every requested amount; one without an amount if there is none.
-fn amounts(group: &Group) -> Result<Vec<Asked>, String> {
+fn amounts(group: &Group) -> Result<Vec<RequestedAmount>, String> {
     let keys: Vec<&'static str> = ["volume", "count"].into_iter().filter(|key| group.asked(key)).collect();
     let [key] = keys[..] else {
         return match keys.is_empty() {
             true if group.asked("scaling") => Err("--scaling requires --volume or --count".to_owned()),
-            true => Ok(vec![Asked { amount: None, scaling: None }]),
+            true => Ok(vec![RequestedAmount { amount: None, scaling: None }]),
             false => Err("--volume and --count are mutually exclusive".to_owned()),
         };
     };
@@ -333,15 +336,16 @@ fn amounts(group: &Group) -> Result<Vec<Asked>, String> {
     let values = group.lists.get(key).into_iter().flatten();
     let with = |value: &Value| {
         let value = value.clone();
-        scalings
-            .iter()
-            .map(move |scaling| Asked { amount: Some((key, value.clone())), scaling: scaling.clone() })
+        scalings.iter().map(move |scaling| RequestedAmount {
+            amount: Some((key, value.clone())),
+            scaling: scaling.clone(),
+        })
     };
     Ok(values.flat_map(with).collect())
 }
 
 /// Returns the fixed amount of a case in blocks.
-fn fixed_blocks(case: &Case, op: BlockOp, block: u64) -> Result<Option<Fixed>, String> {
+fn fixed_blocks(case: &Case, op: BlockOp, block: u64) -> Result<Option<FixedBlocks>, String> {
     let scaling = fixed::scaling(case)?;
     let per_block = block.saturating_mul(op.regions() as u64).max(1);
     let (key, blocks) = match (case.number("volume"), case.number("count")) {
@@ -351,7 +355,7 @@ fn fixed_blocks(case: &Case, op: BlockOp, block: u64) -> Result<Option<Fixed>, S
     };
     let least = if scaling == Scaling::Strong { case.threads() as u64 } else { 1 };
     if blocks >= least {
-        return Ok(Some(Fixed { blocks, scaling }));
+        return Ok(Some(FixedBlocks { blocks, scaling }));
     }
     Err(format!(
         "{key} must be at least {1}, a block for each thread: {0} is not",
@@ -364,7 +368,7 @@ fn fixed_blocks(case: &Case, op: BlockOp, block: u64) -> Result<Option<Fixed>, S
 }
 
 #[cfg(test)]
-impl Job {
+impl BlockJob {
     pub(super) fn of(case: &Case) -> Self {
         fn meant<T: Copy>(case: &Case, key: &str, known: &[(&str, T)]) -> T {
             let named = known.iter().find(|(name, _)| case.word(key) == Some(name));
@@ -392,7 +396,7 @@ mod tests {
     use plimsoll_machine::Root;
     use plimsoll_machine::fixture::{Fault, Fixture};
     use plimsoll_model::case::Key;
-    use plimsoll_model::sample::{Amount, Cause};
+    use plimsoll_model::sample::{FailureCause, SampleAmount};
 
     const MIB: u64 = 1 << 20;
 
@@ -412,10 +416,10 @@ mod tests {
         cases(lists).unwrap().iter().map(|candidate| candidate.case.to_string()).collect()
     }
 
-    fn prepared(case: &Case, machine: &Machine) -> Ready {
+    fn prepared(case: &Case, machine: &Machine) -> PreparedCase {
         let options = Options { dir: ".".into(), seed: 7, ..Options::default() };
         let cx = Context { machine, options: &options, keep: &Keep::default() };
-        let parsed = Candidate::new(case.clone(), Ok(())).parsed(&Job::of(case)).parsed;
+        let parsed = Candidate::new(case.clone(), Ok(())).parsed(&BlockJob::of(case)).parsed;
         Block.prepare(case, &parsed, &cx)
     }
 
@@ -527,7 +531,10 @@ mod tests {
         let refusals = candidates.iter().filter_map(|candidate| candidate.feasible.as_ref().err());
         assert_eq!(refusals.clone().count(), candidates.len());
         for why in refusals {
-            assert!(why.cause == Cause::Environment && why.reason.starts_with("needs 2 × 600 MiB"), "{why}");
+            assert!(
+                why.cause == FailureCause::Environment && why.reason.starts_with("needs 2 × 600 MiB"),
+                "{why}"
+            );
         }
         Ok(())
     }
@@ -547,8 +554,8 @@ mod tests {
                     let block = block & !63 | if block < 64 { block } else { 0 };
                     let case = case.with_size("block", block);
                     let mut prepared = prepared(&case, &machine).unwrap();
-                    let sample = prepared.sample(Amount::Work(3 * MIB)).unwrap();
-                    let again = prepared.sample(Amount::Work(sample.work.unwrap())).unwrap();
+                    let sample = prepared.sample(SampleAmount::Work(3 * MIB)).unwrap();
+                    let again = prepared.sample(SampleAmount::Work(sample.work.unwrap())).unwrap();
                     assert_eq!(again.work, sample.work, "{case}: an amount repeats exactly");
                     let regions = if *op == "read-write" { 2.0 } else { 1.0 };
                     let (throughput, latency) = (sample.values["throughput"], sample.values["latency"]);
@@ -578,10 +585,10 @@ mod tests {
             .with_size("volume", 5 * MIB);
         let moved = |case: &Case| {
             let mut prepared = prepared(case, &machine).unwrap();
-            let by_time = prepared.sample(Amount::Seconds(0.0)).unwrap();
+            let by_time = prepared.sample(SampleAmount::Seconds(0.0)).unwrap();
             assert_eq!(by_time.work, Some(3 * (8 << 10)), "a warm-up does not do it all");
             // The fixed amount counts, not the requested one.
-            let sample = prepared.sample(Amount::Work(1)).unwrap();
+            let sample = prepared.sample(SampleAmount::Work(1)).unwrap();
             prepared.verify().unwrap();
             assert!(prepared.facts().warnings.iter().all(|warning| warning.code() != "volume-cut"));
             sample.work.unwrap()

@@ -5,12 +5,12 @@
 
 use serde_json::json;
 
-use crate::{Bandwidth, Latency};
+use crate::{Bandwidth, MemoryLatency};
 use plimsoll_bench_api::Benchmark;
 use plimsoll_model::job::{MemorySite, PointerChase};
-use plimsoll_model::limit::{CHANNELS, Source};
+use plimsoll_model::limit::{CHANNELS, LimitSource};
 use plimsoll_model::measurement::Measurement;
-use plimsoll_model::view::{Finding, RunView, Topic};
+use plimsoll_model::view::{PlainFinding, RunView, Topic};
 use plimsoll_units::quantity::{Quantity, Unit, percent, significant};
 
 /// Share of the limit from which on a figure is near it.
@@ -20,7 +20,7 @@ const MORE: f64 = 1.25;
 const LINE: f64 = 64.0;
 
 /// A single-threaded measurement, and one with more threads that shows spare bandwidth.
-struct Held<'a> {
+struct ConcurrencyBound<'a> {
     one: &'a Measurement,
     many: &'a Measurement,
     share: f64,
@@ -28,20 +28,20 @@ struct Held<'a> {
 }
 
 /// Reports the operation with the highest single-threaded share of the limit.
-pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
+pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
     let held = run.of(Bandwidth.name()).filter_map(|one| held(one, run));
     let best = held.max_by(|a, b| a.share.total_cmp(&b.share));
     best.and_then(|held| said(&held, run)).into_iter().collect()
 }
 
-fn held<'a>(one: &'a Measurement, run: &RunView<'a>) -> Option<Held<'a>> {
+fn held<'a>(one: &'a Measurement, run: &RunView<'a>) -> Option<ConcurrencyBound<'a>> {
     if one.case.threads() != 1 {
         return None;
     }
     let metric = one.headline()?;
     // A limit of a cache, or given by the user, does not support the conclusion.
     let limit = metric.limit.as_ref()?;
-    if limit.source == Source::User || limit.inputs.iter().all(|input| input.name != CHANNELS) {
+    if limit.source == LimitSource::User || limit.inputs.iter().all(|input| input.name != CHANNELS) {
         return None;
     }
     let share = metric.of_limit.filter(|share| *share < NEAR)?;
@@ -53,7 +53,7 @@ fn held<'a>(one: &'a Measurement, run: &RunView<'a>) -> Option<Held<'a>> {
     let more =
         run.of(Bandwidth.name()).filter(|m| is_same_with_more(one, m)).filter_map(|m| Some((m, gain(m)?)));
     let (many, gain) = more.max_by(|a, b| a.1.total_cmp(&b.1))?;
-    (gain >= MORE).then_some(Held { one, many, share, gain })
+    (gain >= MORE).then_some(ConcurrencyBound { one, many, share, gain })
 }
 
 /// Whether `other` is the same work with more threads: equal bytes per thread or in total.
@@ -68,7 +68,7 @@ fn is_same_with_more(one: &Measurement, other: &Measurement) -> bool {
     b.threads.count > 1 && size && same
 }
 
-fn said(held: &Held<'_>, run: &RunView<'_>) -> Option<Finding> {
+fn said(held: &ConcurrencyBound<'_>, run: &RunView<'_>) -> Option<PlainFinding> {
     let rate = held.one.headline()?.summary.median;
     let latency = latency(held.one, run)?;
     let lines = rate * latency / LINE;
@@ -89,14 +89,14 @@ fn said(held: &Held<'_>, run: &RunView<'_>) -> Option<Finding> {
         "more_threads": held.many.case.id(),
         "gain_at_least": held.gain,
     });
-    Some(Finding { topic: Topic::Concurrency, code: "concurrency", text, evidence })
+    Some(PlainFinding { topic: Topic::Concurrency, code: "concurrency", text, evidence })
 }
 
 /// Returns the latency of memory from the largest chase, at least as large as the moved data.
 fn latency(one: &Measurement, run: &RunView<'_>) -> Option<f64> {
     let size = Some(MemorySite::of(&one.case).size).filter(|size| *size > 0)?;
     let least = size.min(256 << 20);
-    let chases = run.of(Latency.name()).filter(|m| m.node == one.node);
+    let chases = run.of(MemoryLatency.name()).filter(|m| m.node == one.node);
     let chases = chases.filter_map(|m| Some((m, PointerChase::of(&m.case)?)));
     let of_memory: Vec<_> =
         chases.filter(|(_, chase)| chase.chases == 1 && chase.site.size >= least).collect();
@@ -110,11 +110,11 @@ fn latency(one: &Measurement, run: &RunView<'_>) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_model::limit::{Input, Kind, Limit};
+    use plimsoll_model::limit::{Input, Limit, LimitKind};
     use plimsoll_model::metric::Better;
     use plimsoll_model::view::testing::measured;
 
-    fn find(measurements: &[Measurement]) -> Vec<Finding> {
+    fn find(measurements: &[Measurement]) -> Vec<PlainFinding> {
         super::find(&RunView::new(measurements))
     }
 
@@ -126,7 +126,8 @@ mod tests {
         let mut made = measured(&id, Unit::BytePerSecond, Better::Higher, &samples);
         let metric = &mut made.metrics[0];
         let inputs = vec![Input::new(CHANNELS, 12.0, "1", "test")];
-        metric.limit = Some(Limit::fixed(Kind::Ceiling, Source::Rated, MAXIMUM, "channels × …", inputs));
+        metric.limit =
+            Some(Limit::fixed(LimitKind::Ceiling, LimitSource::Rated, MAXIMUM, "channels × …", inputs));
         metric.of_limit = Some(rate / MAXIMUM);
         made
     }
@@ -152,7 +153,7 @@ mod tests {
         );
         assert!((found[0].evidence["lines"].as_f64().unwrap() - 50.0).abs() < 1e-9);
         let mut populated = moved(1, "512M", 32e9);
-        populated.metrics[0].limit.iter_mut().for_each(|limit| limit.source = Source::Derived);
+        populated.metrics[0].limit.iter_mut().for_each(|limit| limit.source = LimitSource::Derived);
         let found = find(&[populated, moved(2, "512M", 60e9), chased("512M", 100e-9)]);
         assert_eq!(found.len(), 1, "where the modules are known too");
         let in_all = [moved(1, "512M", 32e9), moved(2, "256M", 60e9), chased("512M", 100e-9)];
@@ -172,7 +173,7 @@ mod tests {
         assert!(find(&[moved(1, "512M", 32e9), moved(2, "64K", 60e9), latency()]).is_empty(), "other work");
         let [mut cached, mut given] = [moved(1, "512M", 32e9), moved(1, "512M", 32e9)];
         cached.metrics[0].limit.iter_mut().for_each(|limit| limit.inputs.clear());
-        given.metrics[0].limit.iter_mut().for_each(|limit| limit.source = Source::User);
+        given.metrics[0].limit.iter_mut().for_each(|limit| limit.source = LimitSource::User);
         assert!(find(&[cached, moved(2, "512M", 60e9), latency()]).is_empty(), "a cache's limit");
         assert!(find(&[given, moved(2, "512M", 60e9), latency()]).is_empty(), "the user's");
     }

@@ -6,8 +6,8 @@ use crate::LoadedLatency;
 use crate::{BANDWIDTH, LATENCY};
 use plimsoll_bench_api::Benchmark;
 use plimsoll_model::measurement::Measurement;
-use plimsoll_model::sample::Point;
-use plimsoll_model::view::{Finding, RunView, Topic};
+use plimsoll_model::sample::CurvePoint;
+use plimsoll_model::view::{PlainFinding, RunView, Topic};
 use plimsoll_units::quantity::{Quantity, Unit, percent};
 use plimsoll_units::text::counted;
 
@@ -16,27 +16,27 @@ const LEAST_RISE: f64 = 0.10;
 const LEAST_POINTS: usize = 5;
 
 /// Returns a finding for each `memory.loaded-latency` that starts without load.
-pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
+pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
     run.of(LoadedLatency.name()).filter_map(told).collect()
 }
 
 /// A point of the curve, in bytes per second and seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct At {
+struct LoadedPoint {
     bandwidth: f64,
     latency: f64,
 }
 
-impl At {
-    fn of(point: &Point) -> Option<Self> {
+impl LoadedPoint {
+    fn of(point: &CurvePoint) -> Option<Self> {
         let at = Self { bandwidth: *point.get(BANDWIDTH)?, latency: *point.get(LATENCY)? };
         (at.bandwidth.is_finite() && at.latency.is_finite()).then_some(at)
     }
 }
 
-fn told(measurement: &Measurement) -> Option<Finding> {
+fn told(measurement: &Measurement) -> Option<PlainFinding> {
     let curve = measurement.headline()?.curve.as_ref()?;
-    let mut points: Vec<At> = curve.iter().filter_map(At::of).collect();
+    let mut points: Vec<LoadedPoint> = curve.iter().filter_map(LoadedPoint::of).collect();
     points.sort_by(|a, b| a.bandwidth.total_cmp(&b.bandwidth));
     let (idle, most) = (*points.first()?, *points.last()?);
     if points.len() < LEAST_POINTS || idle.bandwidth > 0.0 || most.bandwidth <= 0.0 || idle.latency <= 0.0 {
@@ -67,7 +67,7 @@ fn told(measurement: &Measurement) -> Option<Finding> {
             time(idle.latency)
         ),
     };
-    let point = |at: &At| json!({ BANDWIDTH: at.bandwidth, LATENCY: at.latency });
+    let point = |at: &LoadedPoint| json!({ BANDWIDTH: at.bandwidth, LATENCY: at.latency });
     let evidence = json!({
         "case": measurement.case.id(),
         "saturation_point": knee.as_ref().map(point),
@@ -75,14 +75,15 @@ fn told(measurement: &Measurement) -> Option<Finding> {
         "rise": rise,
         "curve": points.iter().map(point).collect::<Vec<_>>(),
     });
-    Some(Finding { topic: Topic::Load, code: "latency-knee", text, evidence })
+    Some(PlainFinding { topic: Topic::Load, code: "latency-knee", text, evidence })
 }
 
 /// Returns the point farthest below the line from no load to the highest load, in shares of both
 /// ranges (Satopää et al., "Finding a Kneedle in a Haystack", ICDCS workshops 2011).
-fn knee(points: &[At], top: f64) -> Option<At> {
+fn knee(points: &[LoadedPoint], top: f64) -> Option<LoadedPoint> {
     let (idle, most) = (points.first()?, points.last()?);
-    let gain = |at: &At| at.bandwidth / most.bandwidth - (at.latency - idle.latency) / (top - idle.latency);
+    let gain =
+        |at: &LoadedPoint| at.bandwidth / most.bandwidth - (at.latency - idle.latency) / (top - idle.latency);
     let best = points.iter().max_by(|a, b| gain(a).total_cmp(&gain(b)))?;
     (gain(best) > 0.0).then_some(*best)
 }
@@ -93,14 +94,14 @@ mod tests {
     use plimsoll_model::metric::Better;
     use plimsoll_model::view::testing::measured;
 
-    fn find(measurements: &[Measurement]) -> Vec<Finding> {
+    fn find(measurements: &[Measurement]) -> Vec<PlainFinding> {
         super::find(&RunView::new(measurements))
     }
 
     fn loaded(points: &[(f64, f64)]) -> Measurement {
         let id = "memory.loaded-latency/op=read/size=512M/threads=2";
         let mut made = measured(id, Unit::Second, Better::Lower, &[1e-7]);
-        let point = |&(bandwidth, latency): &(f64, f64)| -> Point {
+        let point = |&(bandwidth, latency): &(f64, f64)| -> CurvePoint {
             [("bandwidth".to_owned(), bandwidth * 1e9), ("latency".to_owned(), latency * 1e-9)].into()
         };
         made.metrics[0].curve = Some(points.iter().map(point).collect());

@@ -2,22 +2,22 @@
 
 use serde_json::json;
 
-use crate::Latency;
+use crate::MemoryLatency;
 use crate::fact::LEVEL;
 use plimsoll_bench_api::Benchmark;
 use plimsoll_model::job::MemorySite;
 use plimsoll_model::measurement::Measurement;
-use plimsoll_model::view::{Finding, RunView, Topic};
+use plimsoll_model::view::{PlainFinding, RunView, Topic};
 use plimsoll_units::quantity::{Quantity, Unit};
 
 /// Share of memory latency from which on memory answered; caches are at least 3 times as fast.
 const AS_MEMORY: f64 = 0.8;
 
 /// Reports the smallest working set that fits in a cache but was answered by memory.
-pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
+pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
     let smaller = |level: &str| level != "memory";
     let in_a_cache =
-        run.of(Latency.name()).filter(|m| m.achieved.get(&LEVEL).as_deref().is_some_and(smaller));
+        run.of(MemoryLatency.name()).filter(|m| m.achieved.get(&LEVEL).as_deref().is_some_and(smaller));
     let lost = in_a_cache.filter_map(|cached| Some((cached, memory_of(cached, run)?)));
     let smallest = lost.min_by_key(|(cached, _)| MemorySite::of(&cached.case).size);
     smallest.and_then(|(cached, memory)| said(cached, memory, quick_in(cached, run))).into_iter().collect()
@@ -28,7 +28,7 @@ fn quick_in<'a>(cached: &Measurement, run: &RunView<'a>) -> Option<&'a Measureme
     let latency = median(cached)?;
     let key = |m: &Measurement| (MemorySite::of(&m.case).size, m.achieved.get(&LEVEL));
     let is_alike = |m: &&Measurement| m.node == cached.node && key(m) == key(cached);
-    run.of(Latency.name())
+    run.of(MemoryLatency.name())
         .filter(is_alike)
         .find(|m| median(m).is_some_and(|near| near < AS_MEMORY / 2.0 * latency))
 }
@@ -44,14 +44,16 @@ fn memory_of<'a>(cached: &Measurement, run: &RunView<'a>) -> Option<&'a Measurem
         m.achieved.get(&LEVEL).as_deref() == Some("memory")
             && (&m.node, m.repeat, rest(m)) == (&cached.node, cached.repeat, rest(cached))
     };
-    run.of(Latency.name()).filter(is_same).find(|m| median(m).is_some_and(|far| latency >= AS_MEMORY * far))
+    run.of(MemoryLatency.name())
+        .filter(is_same)
+        .find(|m| median(m).is_some_and(|far| latency >= AS_MEMORY * far))
 }
 
 fn median(measurement: &Measurement) -> Option<f64> {
     measurement.headline().map(|metric| metric.summary.median).filter(|latency| *latency > 0.0)
 }
 
-fn said(cached: &Measurement, memory: &Measurement, quick: Option<&Measurement>) -> Option<Finding> {
+fn said(cached: &Measurement, memory: &Measurement, quick: Option<&Measurement>) -> Option<PlainFinding> {
     let (size, level) = (MemorySite::of(&cached.case).size, cached.achieved.get(&LEVEL)?);
     let (near, far) = (median(cached)?, median(memory)?);
     let time = |seconds: f64| Quantity::new(seconds, Unit::Second);
@@ -72,7 +74,7 @@ fn said(cached: &Measurement, memory: &Measurement, quick: Option<&Measurement>)
         Quantity::new(size as f64, Unit::Byte),
     );
     let evidence = json!({ "case": cached.case.id(), "latency": near, "memory": memory.case.id(), "latency_of_memory": far });
-    Some(Finding { topic: Topic::Limit, code: "cache-lost", text, evidence })
+    Some(PlainFinding { topic: Topic::Limit, code: "cache-lost", text, evidence })
 }
 
 #[cfg(test)]

@@ -4,16 +4,16 @@ mod concurrency;
 mod knee;
 mod lost_cache;
 
-use plimsoll_model::view::{Finding, RunView};
+use plimsoll_model::view::{PlainFinding, RunView};
 
-pub(super) fn bandwidth(run: &RunView<'_>) -> Vec<Finding> {
+pub(super) fn bandwidth(run: &RunView<'_>) -> Vec<PlainFinding> {
     concurrency::find(run)
 }
 
-pub(super) fn latency(run: &RunView<'_>) -> Vec<Finding> {
+pub(super) fn latency(run: &RunView<'_>) -> Vec<PlainFinding> {
     lost_cache::find(run)
 }
 
-pub(super) fn loaded(run: &RunView<'_>) -> Vec<Finding> {
+pub(super) fn loaded(run: &RunView<'_>) -> Vec<PlainFinding> {
     knee::find(run)
 }

@@ -5,7 +5,7 @@ use crate::LATENCY;
 use plimsoll_machine::Machine;
 use plimsoll_model::job::MemorySite;
 use plimsoll_model::limit::microarchitecture::Core;
-use plimsoll_model::limit::{Input, Kind, Limit, Question, Source, median};
+use plimsoll_model::limit::{Input, Limit, LimitKind, LimitSource, Question, median};
 use plimsoll_units::quantity::format_size;
 
 /// Least size of a random cycle, in sizes of the next nearer cache, that one cache answers alone;
@@ -14,7 +14,7 @@ const TIMES_NEARER: u64 = 4;
 
 pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
     match question.metric {
-        LATENCY => vec![documented(question).unwrap_or_else(|why| Limit::unknown(Kind::Floor, why))],
+        LATENCY => vec![documented(question).unwrap_or_else(|why| Limit::unknown(LimitKind::Floor, why))],
         _ => Vec::new(),
     }
 }
@@ -43,7 +43,7 @@ fn documented(question: &Question<'_>) -> Result<Limit, String> {
         Input::new("cycles", cycles, "cycles", &from),
         Input::new("clock", clock, "Hz", "measured inside each sample"),
     ];
-    let limit = Limit::fixed(Kind::Floor, Source::Derived, value, "cycles ÷ clock", inputs);
+    let limit = Limit::fixed(LimitKind::Floor, LimitSource::Derived, value, "cycles ÷ clock", inputs);
     let limit = core.mark(Limit { per_sample, ..limit });
     Ok(match level {
         1 => limit.resting_on(format!("{cycles} cycles for a load from the level 1 cache ({})", core.name)),
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
     use plimsoll_machine::fixture::{Fault, Fixture};
     use plimsoll_model::case::Case;
-    use plimsoll_model::limit::Evidence;
+    use plimsoll_model::limit::LimitEvidence;
     use plimsoll_model::sample::{Conditions, Sample};
 
     const KIB: u64 = 1 << 10;
@@ -99,7 +99,8 @@ mod tests {
     }
 
     fn ask(machine: &Machine, case: &Case, samples: &[Sample]) -> Limit {
-        let question = Question { machine, case, metric: LATENCY, samples, evidence: Evidence::default() };
+        let question =
+            Question { machine, case, metric: LATENCY, samples, evidence: LimitEvidence::default() };
         let mut limits = limits(&question);
         assert_eq!(limits.len(), 1);
         limits.remove(0)
@@ -110,7 +111,7 @@ mod tests {
     }
 
     fn reason(limit: Limit) -> String {
-        assert_eq!((limit.value, limit.source), (None, Source::Unknown), "{limit:?}");
+        assert_eq!((limit.value, limit.source), (None, LimitSource::Unknown), "{limit:?}");
         limit.reason.unwrap_or_default()
     }
 
@@ -121,7 +122,7 @@ mod tests {
         for (size, cycles) in [(16 * KIB, 4.0), (32 * KIB, 4.0), (512 * KIB, 14.0)] {
             let case = Case::of("memory.latency").with_size("size", size);
             let limit = ask(&machine, &case, &samples);
-            assert_eq!((limit.kind, limit.source), (Kind::Floor, Source::Derived));
+            assert_eq!((limit.kind, limit.source), (LimitKind::Floor, LimitSource::Derived));
             assert_eq!(limit.per_sample, vec![cycles / 2e9, cycles / 4e9, cycles / 3e9]);
             assert_eq!(limit.value, Some(cycles / 3e9));
         }

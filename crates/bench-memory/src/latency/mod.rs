@@ -9,8 +9,8 @@ mod limit;
 use std::time::Duration;
 
 use plimsoll_metal::buffer::Pages;
-use plimsoll_metal::chase::{Chaser, LINE_BYTES, MOST_CHASES, Shape};
-use plimsoll_metal::sliced::{Sliced, SlicedError, Until};
+use plimsoll_metal::chase::{ChaseShape, Chaser, LINE_BYTES, MOST_CHASES};
+use plimsoll_metal::sliced::{SliceEnd, Sliced, SlicedError};
 
 use super::affinity::{self, Affinity};
 use super::answered;
@@ -18,22 +18,24 @@ use super::fact::{CPU, LEVEL, STRIDE, TOUCHED_BYTES};
 use super::findings;
 use super::warning::MemoryWarning;
 use super::{
-    Asked, LATENCY, Level, TIMES_LAST_LEVEL, answers_lines, are_here, levels, note_caches, note_effective,
-    note_nodes, pages, seed, sizes, working_set,
+    LATENCY, MemoryLevel, RequestedPages, TIMES_LAST_LEVEL, answers_lines, are_here, levels, note_caches,
+    note_effective, note_nodes, pages, seed, sizes, working_set,
 };
 use plimsoll_bench_api::buffer::note_pages;
 use plimsoll_bench_api::{
-    Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, Ready, Say, counts, place,
-    placed,
+    Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, PreparedCase, Say, counts,
+    place, placed,
 };
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 use plimsoll_model::job::memory::CHASE_GROUP;
 use plimsoll_model::job::{MemorySite, PointerChase};
 use plimsoll_model::measurement::Measurement;
-use plimsoll_model::place::{Placement, Threads};
+use plimsoll_model::place::{ThreadOrder, Threads};
 use plimsoll_model::plan::Group;
-use plimsoll_model::sample::{Amount, CannotMeasure, Condition, Conditions, ExcludedBy, Facts, Sample};
+use plimsoll_model::sample::{
+    CannotMeasure, Conditions, ExcludedBy, Facts, OwnCondition, Sample, SampleAmount,
+};
 use plimsoll_units::quantity::{Unit, format_size};
 
 /// Bytes per node beyond level 2: four lines, so that prefetched neighbours exclude the next node.
@@ -56,9 +58,9 @@ const FAR_SPREAD: f64 = 0.25;
 const ATTEMPTS: usize = 8;
 
 /// The benchmark `memory.latency`.
-pub struct Latency;
+pub struct MemoryLatency;
 
-impl Benchmark for Latency {
+impl Benchmark for MemoryLatency {
     fn descriptor(&self) -> &Descriptor {
         &Descriptor {
             name: "memory.latency",
@@ -102,7 +104,7 @@ impl Benchmark for Latency {
         Ok(candidates)
     }
 
-    fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
+    fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> PreparedCase {
         Ok(Box::new(Chasing::new(&parsed.read()?, seed(cx, case), cx.machine)?))
     }
 }
@@ -115,7 +117,7 @@ fn remark(measurement: &Measurement) -> Option<&'static str> {
 
 /// Returns one chase through `site`, with the usual affinity of `memory.latency`.
 pub(super) fn alone(site: &MemorySite) -> PointerChase {
-    let threads = Threads { count: 1, place: Placement::Spread };
+    let threads = Threads { count: 1, place: ThreadOrder::Spread };
     PointerChase { chases: 1, group: CHASE_GROUP as usize, site: MemorySite { threads, ..site.clone() } }
 }
 
@@ -139,7 +141,7 @@ impl Chasing {
         let team = affinity::team(site, machine)?;
         let caches = levels(machine, team.cpus().first().copied().unwrap_or(0));
         let Layout { stride, spread } = layout(&caches, size);
-        let shape = Shape {
+        let shape = ChaseShape {
             bytes: affinity::bytes(site),
             stride: usize::try_from(stride).unwrap_or(LINE_BYTES),
             group: Some(*group),
@@ -172,7 +174,7 @@ impl Chasing {
 }
 
 struct PagesOfChases {
-    asked: Asked,
+    asked: RequestedPages,
     /// Only larger sizes are measured with these pages.
     above: u64,
 }
@@ -191,7 +193,7 @@ fn pages_of_chases(machine: &Machine, group: &Group) -> Result<Vec<PagesOfChases
     if !group.asked("pages") && found.iter().all(|found| found.asked.pages != Pages::Small) {
         let caches = levels(machine, usual_cpu(machine));
         let above = caches.iter().rfind(|level| level.number <= 2).map_or(0, |level| level.bytes);
-        found.push(PagesOfChases { asked: Asked::small(machine), above });
+        found.push(PagesOfChases { asked: RequestedPages::small(machine), above });
     }
     Ok(found)
 }
@@ -245,7 +247,7 @@ fn usual_cpu(machine: &Machine) -> usize {
 fn default_sizes(machine: &Machine, group: &Group) -> Vec<u64> {
     let cpu = usual_cpu(machine);
     let last = working_set::caches(machine, &[cpu]);
-    let own = |level: Level| level.bytes.min(last) / 2;
+    let own = |level: MemoryLevel| level.bytes.min(last) / 2;
     let memory = memory_size(machine, group);
     let mut sizes: Vec<u64> =
         levels(machine, cpu).into_iter().map(own).filter(|size| *size < memory).collect();
@@ -260,7 +262,7 @@ pub(super) fn memory_size(machine: &Machine, group: &Group) -> u64 {
     working_set::share(machine, group, 1, lines.min(LARGEST_DEFAULT))
 }
 
-fn layout(caches: &[Level], size: u64) -> Layout {
+fn layout(caches: &[MemoryLevel], size: u64) -> Layout {
     match caches.iter().find(|level| size <= level.bytes).map(|level| level.number) {
         Some(1) => Layout { stride: LINE_BYTES as u64, spread: NEAR_SPREAD },
         Some(2) => Layout { stride: MIDDLE_STRIDE, spread: NEAR_SPREAD },
@@ -279,7 +281,7 @@ struct Layout {
 fn note_touched(
     facts: &mut Facts,
     machine: &Machine,
-    caches: &[Level],
+    caches: &[MemoryLevel],
     cpus: &[usize],
     size: u64,
     touched: u64,
@@ -291,10 +293,10 @@ fn note_touched(
     }
 }
 
-pub(super) const CYCLES: Condition = Condition::new("cycles", "1", "cycles of the core in a load");
+pub(super) const CYCLES: OwnCondition = OwnCondition::new("cycles", "1", "cycles of the core in a load");
 
-pub(super) const LOADS_PER_SECOND: Condition =
-    Condition::new("loads_per_second", "1/s", "loads of all chases together");
+pub(super) const LOADS_PER_SECOND: OwnCondition =
+    OwnCondition::new("loads_per_second", "1/s", "loads of all chases together");
 
 pub(super) struct Chasing {
     chase: Sliced<Chaser>,
@@ -308,11 +310,11 @@ fn disturbed(error: SlicedError) -> CannotMeasure {
 }
 
 impl Prepared for Chasing {
-    fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
+    fn sample(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
         let until = match amount {
-            Amount::Work(steps) => Until::Turns(steps),
-            Amount::Seconds(seconds) => {
-                Until::Elapsed(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
+            SampleAmount::Work(steps) => SliceEnd::Turns(steps),
+            SampleAmount::Seconds(seconds) => {
+                SliceEnd::Elapsed(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
             }
         };
         let mut outcome = self.chase.measure(until);
@@ -362,9 +364,9 @@ mod tests {
 
     #[test]
     fn nodes_are_denser_the_nearer_the_cache() {
-        let level = |number, bytes| Level { number, bytes };
+        let level = |number, bytes| MemoryLevel { number, bytes };
         let caches = [level(1, 32 << 10), level(2, 1 << 20), level(3, 32 << 20)];
-        let stride = |caches: &[Level], size| layout(caches, size).stride;
+        let stride = |caches: &[MemoryLevel], size| layout(caches, size).stride;
         let strides =
             [16 << 10, 32 << 10, 33 << 10, 1 << 20, 16 << 20, 1 << 30].map(|size| stride(&caches, size));
         assert_eq!(strides, [64, 64, 128, 128, 256, 256]);

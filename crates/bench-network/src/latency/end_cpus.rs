@@ -1,12 +1,12 @@
 //! Placement of both ends of a round trip. A wake-up takes a few µs on an awake CPU and tens of µs
 //! across idle ones, so the placement decides what is measured.
 
-use super::super::Placement;
+use super::super::EndPlacement;
 use super::super::fact::{PLACEMENT, PLACEMENTS};
-use plimsoll_bench_api::Placement as Order;
+use plimsoll_bench_api::ThreadOrder as Order;
 use plimsoll_machine::Machine;
 use plimsoll_model::measurement::Measurement;
-use plimsoll_server::traffic::Cpus;
+use plimsoll_server::traffic::PinnedCpus;
 use plimsoll_units::quantity::{Quantity, Unit};
 
 pub(super) const SAME: &str = "same-cpu";
@@ -59,7 +59,7 @@ pub(super) fn relation(machine: &Machine, one: usize, other: usize) -> &'static 
 }
 
 /// Returns the requested placement: the client on the first CPU, the server on the next.
-pub(super) fn asked(machine: &Machine, order: &Order) -> Placement {
+pub(super) fn asked(machine: &Machine, order: &Order) -> EndPlacement {
     let mut cpus: Vec<usize> = Vec::new();
     // A list with fewer CPUs repeats.
     for cpu in order.cpus(machine, machine.cpu.allowed.len()) {
@@ -67,8 +67,8 @@ pub(super) fn asked(machine: &Machine, order: &Order) -> Placement {
             cpus.push(cpu);
         }
     }
-    let near = Cpus(cpus);
-    Placement { far: near.from(1), near }
+    let near = PinnedCpus(cpus);
+    EndPlacement { far: near.from(1), near }
 }
 
 /// Describes the placement, and the medians of the other ones that were tried.

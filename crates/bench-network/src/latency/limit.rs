@@ -3,13 +3,13 @@
 //!
 //! An echo passes everything but the program at the server. Without an echo the limit is unknown.
 
-use super::Latency;
+use super::NetworkLatency;
 use crate::condition::PATH_SPEED;
 use crate::{GOODPUT, RATE, RTT};
 use plimsoll_bench_api::Benchmark;
 use plimsoll_model::case::Case;
 use plimsoll_model::limit::frame::PASSED_BY;
-use plimsoll_model::limit::{Input, Kind, Limit, Question, Source};
+use plimsoll_model::limit::{Input, Limit, LimitKind, LimitSource, Question};
 use plimsoll_model::sample::Outcome;
 
 pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
@@ -35,7 +35,7 @@ impl Echo {
 }
 
 fn floor(question: &Question<'_>) -> Limit {
-    let unknown = |why: &str| Limit::unknown(Kind::Floor, why);
+    let unknown = |why: &str| Limit::unknown(LimitKind::Floor, why);
     if question.case.word("protocol") == Some("icmp") {
         return unknown("an ICMP echo is itself the floor that other round trips are held against");
     }
@@ -45,7 +45,7 @@ fn floor(question: &Question<'_>) -> Limit {
     };
     let echoes = question.evidence.outcomes.iter().filter(|o| {
         o.ended.is_none()
-            && o.case.benchmark() == Latency.name()
+            && o.case.benchmark() == NetworkLatency.name()
             && o.case.word("protocol") == Some("icmp")
             && alike(&o.case)
     });
@@ -80,15 +80,16 @@ fn floor(question: &Question<'_>) -> Limit {
         ));
     }
     // A polling server is awake, but the kernel that answers echoes may have to be woken.
-    let source = if question.case.word("mode") == Some("poll") { Source::Inferred } else { Source::Derived };
-    Limit::fixed(Kind::Floor, source, value, &formula, inputs)
+    let source =
+        if question.case.word("mode") == Some("poll") { LimitSource::Inferred } else { LimitSource::Derived };
+    Limit::fixed(LimitKind::Floor, source, value, &formula, inputs)
 }
 
 /// Highest number of round trips: one at a time on each stream.
 fn ceiling(question: &Question<'_>) -> Limit {
     let floor = floor(question);
     let Some(seconds) = floor.value else {
-        return Limit { kind: Kind::Ceiling, ..floor };
+        return Limit { kind: LimitKind::Ceiling, ..floor };
     };
     let streams = question.case.number("streams").unwrap_or(1) as f64;
     let bits = question.case.number("message").unwrap_or(1) as f64 * 8.0;
@@ -98,7 +99,7 @@ fn ceiling(question: &Question<'_>) -> Limit {
     };
     let value = each * streams / seconds;
     let formula = format!("{formula} ÷ ({})", floor.formula);
-    Limit { kind: Kind::Ceiling, value: Some(value), formula, ..floor }.passed_by(PASSED_BY)
+    Limit { kind: LimitKind::Ceiling, value: Some(value), formula, ..floor }.passed_by(PASSED_BY)
 }
 
 #[cfg(test)]
@@ -108,7 +109,7 @@ mod tests {
     use super::*;
     use plimsoll_machine::{Machine, Root};
     use plimsoll_model::case::Value;
-    use plimsoll_model::limit::Evidence;
+    use plimsoll_model::limit::LimitEvidence;
     use plimsoll_model::sample::{Conditions, Facts, Histogram, Sample};
 
     fn case(protocol: &str, message: u64) -> Case {
@@ -137,7 +138,7 @@ mod tests {
         let more = speed.map(|speed| ("path_speed".to_owned(), speed)).into_iter().collect();
         let samples =
             [Sample { conditions: Conditions { more, ..Conditions::default() }, ..Sample::default() }];
-        let evidence = Evidence { outcomes };
+        let evidence = LimitEvidence { outcomes };
         limits(&Question { machine: &machine, case, metric, samples: &samples, evidence }).remove(0)
     }
 
@@ -148,9 +149,9 @@ mod tests {
         assert_eq!(ask(&case("connect", 1), "rtt", &outcomes, None).value, Some(40e-6));
         // 1001 bytes, 1000 more than the echo, both ways at 1 Gbit/s: 16 µs.
         let found = ask(&case("udp", 1001), "rtt", &outcomes, Some(1e9));
-        assert!((found.value.unwrap() - 36e-6).abs() < 1e-12 && found.kind == Kind::Floor, "{found:?}");
+        assert!((found.value.unwrap() - 36e-6).abs() < 1e-12 && found.kind == LimitKind::Floor, "{found:?}");
         let rate = ask(&case("tcp", 1), "rate", &outcomes, None);
-        assert!((rate.value.unwrap() - 4.0 / 20e-6).abs() < 1e-3 && rate.kind == Kind::Ceiling);
+        assert!((rate.value.unwrap() - 4.0 / 20e-6).abs() < 1e-3 && rate.kind == LimitKind::Ceiling);
         assert!((ask(&case("tcp", 1), "goodput", &outcomes, None).value.unwrap() - 64.0 / 20e-6).abs() < 1.0);
     }
 
@@ -161,7 +162,7 @@ mod tests {
         let polled = ask(&case("tcp", 1).with_word("mode", "poll"), "rtt", &outcomes, None);
         assert!(polled.value.is_none() && polled.reason.unwrap().contains("--mode"));
         let blocked = ask(&case("tcp", 1).with_word("mode", "block"), "rtt", &outcomes, None);
-        assert_eq!((blocked.value, blocked.source), (Some(20e-6), Source::Derived));
+        assert_eq!((blocked.value, blocked.source), (Some(20e-6), LimitSource::Derived));
         // Nor after a longer sleep. If the server polls, the echo of its kernel is only an
         // estimate.
         let spaced = case("tcp", 1)
@@ -170,7 +171,7 @@ mod tests {
         assert_eq!(ask(&spaced, "rtt", &outcomes, None).value, None);
         outcomes[0].case = outcomes[0].case.clone().with_word("mode", "poll");
         let polled = ask(&case("tcp", 1).with_word("mode", "poll"), "rtt", &outcomes, None);
-        assert_eq!((polled.value, polled.source), (Some(20e-6), Source::Inferred));
+        assert_eq!((polled.value, polled.source), (Some(20e-6), LimitSource::Inferred));
     }
 
     #[test]
@@ -178,7 +179,7 @@ mod tests {
         for outcomes in [&[][..], &[echo(Some("elsewhere"))]] {
             let found = ask(&case("tcp", 1), "rtt", outcomes, None);
             assert!(found.value.is_none() && found.reason.unwrap().contains(",icmp"));
-            assert_eq!(ask(&case("tcp", 1), "rate", outcomes, None).kind, Kind::Ceiling);
+            assert_eq!(ask(&case("tcp", 1), "rate", outcomes, None).kind, LimitKind::Ceiling);
         }
         assert!(ask(&case("icmp", 1), "rtt", &[echo(None)], None).value.is_none());
     }

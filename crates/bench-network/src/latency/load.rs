@@ -4,45 +4,45 @@ use std::time::Duration;
 
 use super::super::near_end::FarEnd;
 use plimsoll_model::sample::CannotMeasure;
-use plimsoll_server::traffic::{Cpus, nanos};
-use plimsoll_server::wire::{Amount, Direction, Receiving, Sending, Sockets, Tcp};
+use plimsoll_server::traffic::{PinnedCpus, nanos};
+use plimsoll_server::wire::{Direction, OrderedAmount, Receiving, Sending, Sockets, TcpOrder};
 
 const MESSAGE: u32 = 128 << 10;
 
 #[derive(Debug)]
-pub(super) struct Load {
+pub(super) struct NetworkLoad {
     far_end: FarEnd,
     direction: Direction,
     message: Vec<u8>,
-    cpus: Cpus,
+    cpus: PinnedCpus,
 }
 
-impl Load {
+impl NetworkLoad {
     /// Opens a second session with the server of `far_end`.
     pub(super) fn new(
         far_end: &FarEnd,
         from: Option<std::net::IpAddr>,
         direction: Direction,
         message: Vec<u8>,
-        cpus: Cpus,
+        cpus: PinnedCpus,
     ) -> Result<Self, CannotMeasure> {
         let mut far_end = far_end.beside(from)?;
         far_end.join(1, &Sockets::default(), from)?;
-        Ok(Load { far_end, direction, message, cpus })
+        Ok(NetworkLoad { far_end, direction, message, cpus })
     }
 
-    /// Length of the `message` of [`Load::new`], bytes.
+    /// Length of the `message` of [`NetworkLoad::new`], bytes.
     pub(super) const fn message_bytes() -> usize {
         MESSAGE as usize
     }
 
     /// Loads the path for `time`. Returns the rate that arrived over both directions, bit/s.
     pub(super) fn run(&mut self, time: Duration) -> Result<f64, CannotMeasure> {
-        let work = Tcp {
+        let work = TcpOrder {
             streams: 1,
             message: MESSAGE,
             direction: self.direction,
-            amount: Amount::Nanos(nanos(time)),
+            amount: OrderedAmount::Nanos(nanos(time)),
             omit: 0,
             sending: Sending::Copy,
             receiving: Receiving::Copy,

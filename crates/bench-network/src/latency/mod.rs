@@ -11,12 +11,12 @@ mod trips;
 
 pub use trips::RoundTrips;
 
-use super::job::{Job, Protocol};
-use super::setup::{Setup, streams, with_options};
-use super::{GOODPUT, LOAD, LOSS, Placement, RATE, RTT, fit_a_datagram, message_sizes, seed};
-use plimsoll_bench_api::fixed::{self, Pace};
+use super::job::{NetworkJob, Protocol};
+use super::setup::{NetworkSetup, streams, with_options};
+use super::{EndPlacement, GOODPUT, LOAD, LOSS, RATE, RTT, fit_a_datagram, message_sizes, seed};
+use plimsoll_bench_api::fixed::{self, AveragePace};
 use plimsoll_bench_api::{
-    Benchmark, Better, Candidate, Context, Descriptor, Metric, OfTransfers, Parsed, Ready, Say, places,
+    Benchmark, Better, Candidate, Context, Descriptor, Metric, OfTransfers, Parsed, PreparedCase, Say, places,
 };
 use plimsoll_machine::Machine;
 use plimsoll_model::case::{Case, Value};
@@ -33,9 +33,9 @@ const PROTOCOLS: &[&str] = &["tcp", "udp", "icmp", "connect"];
 
 /// The benchmark `network.latency`.
 #[derive(Debug)]
-pub struct Latency;
+pub struct NetworkLatency;
 
-impl Benchmark for Latency {
+impl Benchmark for NetworkLatency {
     fn descriptor(&self) -> &Descriptor {
         &Descriptor {
             name: "network.latency",
@@ -63,7 +63,7 @@ impl Benchmark for Latency {
 
     fn sample_seconds(&self, case: &Case) -> Option<f64> {
         // 50 µs per round trip.
-        fixed::seconds(case, Pace { bytes: 1e9, operations: 2e4 })
+        fixed::seconds(case, AveragePace { bytes: 1e9, operations: 2e4 })
     }
 
     fn all_metrics(&self) -> &'static [Metric] {
@@ -137,19 +137,19 @@ impl Benchmark for Latency {
             false => Ok(()),
         };
         let candidate = |case: Case| {
-            let (job, feasible) = (Job::of(machine, &case, MESSAGE)?, feasible(&case));
+            let (job, feasible) = (NetworkJob::of(machine, &case, MESSAGE)?, feasible(&case));
             Ok(Candidate::new(case, feasible).parsed(&job))
         };
         cases.into_iter().map(candidate).collect()
     }
 
-    fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
-        let job: Job = parsed.read()?;
-        let mut setup = Setup::of(&job, cx)?;
+    fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> PreparedCase {
+        let job: NetworkJob = parsed.read()?;
+        let mut setup = NetworkSetup::of(&job, cx)?;
         // The kernel answers ICMP echoes.
         if job.protocol != Protocol::Icmp {
             let asked = job.place.as_ref().map(|place| end_cpus::asked(cx.machine, place));
-            setup = setup.placed(asked.unwrap_or_else(|| Placement::together(cx.machine)));
+            setup = setup.placed(asked.unwrap_or_else(|| EndPlacement::together(cx.machine)));
         }
         Ok(Box::new(RoundTrips::new(&setup, &job, seed(cx, case))?))
     }

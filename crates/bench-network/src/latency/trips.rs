@@ -9,31 +9,31 @@ use std::time::Duration;
 
 use plimsoll_metal::tcp::TcpInfo;
 
-use super::super::amount::{self, Fixed};
+use super::super::amount::{self, FixedTransfer};
 use super::super::condition::{
     END_CPU, FOREIGN, LATE, LOST, MESSAGE_BYTES, PATH_IPV6, PATH_LOOPBACK, PATH_MTU, PATH_SPEED,
 };
 use super::super::fact::{PLACEMENT, PLACEMENTS};
-use super::super::job::{Job, Protocol};
+use super::super::job::{NetworkJob, Protocol};
 use super::super::lost_link::{self, lost_links};
-use super::super::near_end::{FarEnd, Place, dropped_here};
+use super::super::near_end::{FarEnd, ServerLocation, dropped_here};
 use super::super::path::Path as ToFarEnd;
 use super::super::path_fault::{self, PathFault, PathWay};
-use super::super::setup::Setup;
-use super::super::{GOODPUT, LOAD, LOSS, Placement, RATE, RTT, foreign_datagrams, random_bytes};
+use super::super::setup::NetworkSetup;
+use super::super::{EndPlacement, GOODPUT, LOAD, LOSS, RATE, RTT, foreign_datagrams, random_bytes};
 use super::end_cpus::{self, EndCpus};
-use super::load::Load;
+use super::load::NetworkLoad;
 use plimsoll_bench_api::Prepared;
 use plimsoll_model::sample::{
-    Amount, CannotMeasure, Condition, Conditions, Facts, Histogram, Numbers, Offer, Origin, Sample,
-    WrongAnswer,
+    CannotMeasure, Conditions, Facts, Histogram, Numbers, Offer, OwnCondition, Sample, SampleAmount,
+    WrongAnswer, WrongAnswerSource,
 };
 use plimsoll_server::traffic::link_watch::LinkWatch;
-use plimsoll_server::traffic::probe::path::{ConnectPath, IcmpPath, Path, TcpPath, UdpPath, Wait};
+use plimsoll_server::traffic::probe::path::{ConnectPath, IcmpPath, TcpPath, TripPath, UdpPath, Wait};
 use plimsoll_server::traffic::probe::payload::Payload;
-use plimsoll_server::traffic::probe::{Manner, Trips, Until, round_trips};
-use plimsoll_server::traffic::{Cpus, Lost, nanos};
-use plimsoll_server::wire::{self, Echoed, Message, Sockets, Trip, Waiting, WireError};
+use plimsoll_server::traffic::probe::{TripManner, TripResults, TripsEnd, round_trips};
+use plimsoll_server::traffic::{LostTransfer, PinnedCpus, nanos};
+use plimsoll_server::wire::{self, Echoed, Message, Sockets, Trip, WaitMode, WireError};
 
 /// Duration of one trial of a placement; each is tried [`TRIALS`] times.
 const TRIAL: Duration = Duration::from_millis(20);
@@ -45,7 +45,7 @@ const RAMP: Duration = Duration::from_millis(300);
 const CONNECTED: Duration = Duration::from_secs(2);
 
 /// Conditions of the path that limits need.
-const LINK: [Condition; 4] = [PATH_LOOPBACK, PATH_IPV6, PATH_SPEED, PATH_MTU];
+const LINK: [OwnCondition; 4] = [PATH_LOOPBACK, PATH_IPV6, PATH_SPEED, PATH_MTU];
 
 #[derive(Debug)]
 enum Ways {
@@ -63,12 +63,12 @@ pub struct RoundTrips {
     far_end: Option<FarEnd>,
     address: SocketAddr,
     ways: Ways,
-    load: Option<Load>,
-    placement: Placement,
+    load: Option<NetworkLoad>,
+    placement: EndPlacement,
     path: ToFarEnd,
     /// Links of ICMP packets.
     links: LinkWatch,
-    fixed: Option<Fixed>,
+    fixed: Option<FixedTransfer>,
     payloads: Vec<Payload>,
     wait: Wait,
     timeout: Duration,
@@ -89,7 +89,7 @@ pub struct RoundTrips {
 
 impl RoundTrips {
     /// Opens the session, sockets and load. Fails without a server or the right to send ICMP.
-    pub fn new(setup: &Setup, job: &Job, seed: u64) -> Result<Self, CannotMeasure> {
+    pub fn new(setup: &NetworkSetup, job: &NetworkJob, seed: u64) -> Result<Self, CannotMeasure> {
         let (message, streams) = (job.message as usize, job.streams);
         let (far_end, address, ways) = match job.protocol {
             Protocol::Icmp => {
@@ -118,7 +118,7 @@ impl RoundTrips {
             ways,
             placement: setup.placement.clone(),
             path: setup.path(address),
-            fixed: job.messages.map(Fixed::new),
+            fixed: job.messages.map(FixedTransfer::new),
             payloads: vec![Payload::new(random_bytes(message, seed)); usize::from(streams)],
             wait: job.wait,
             timeout: job.timeout,
@@ -136,7 +136,7 @@ impl RoundTrips {
 
     /// Places both ends if the server is private: as the case requests, or by the shortest round
     /// trip.
-    fn take_seats(&mut self, setup: &Setup, job: &Job) -> Result<(), CannotMeasure> {
+    fn take_seats(&mut self, setup: &NetworkSetup, job: &NetworkJob) -> Result<(), CannotMeasure> {
         let (Some(machine), Some(_)) = (setup.machine(), self.far_end_pid()) else { return Ok(()) };
         let all = self.placement.clone();
         let ways = match &job.place {
@@ -148,7 +148,7 @@ impl RoundTrips {
         for _ in 0..trials {
             for (way, best) in ways.iter().zip(&mut times) {
                 self.sit(&all, *way);
-                let (trips, _) = self.measure(Until::Elapsed(TRIAL))?;
+                let (trips, _) = self.measure(TripsEnd::Elapsed(TRIAL))?;
                 if trips.returned() > 0 {
                     *best = best.min(trips.total.as_secs_f64() / trips.returned() as f64);
                 }
@@ -158,17 +158,17 @@ impl RoundTrips {
         if let Some((_, way)) = order {
             self.sit(&all, *way);
         }
-        let known = |ends: &Placement| Some((*ends.near.0.first()?, *ends.far.0.first()?));
+        let known = |ends: &EndPlacement| Some((*ends.near.0.first()?, *ends.far.0.first()?));
         self.seated = known(&self.placement).map(|(near, far)| end_cpus::relation(machine, near, far));
         let tried = ways.iter().map(|way| way.name).zip(times);
         self.tried = tried.filter(|(_, time)| time.is_finite()).collect();
         Ok(())
     }
 
-    fn sit(&mut self, all: &Placement, way: EndCpus) {
+    fn sit(&mut self, all: &EndPlacement, way: EndCpus) {
         // No machine has more CPUs than that.
         self.seat = u16::try_from(way.far).unwrap_or_default();
-        self.placement = Placement { near: all.near.clone(), far: all.far.from(way.far) };
+        self.placement = EndPlacement { near: all.near.clone(), far: all.far.from(way.far) };
     }
 
     /// Returns the process id of a private server.
@@ -177,7 +177,7 @@ impl RoundTrips {
     }
 
     /// Makes round trips on all streams at once. The server is notified before and after.
-    fn measure(&mut self, until: Until) -> Result<(Trips, Option<Echoed>), CannotMeasure> {
+    fn measure(&mut self, until: TripsEnd) -> Result<(TripResults, Option<Echoed>), CannotMeasure> {
         let port = self.begin(until)?;
         let trips = self.exchange(until, port);
         let is_silent = match &trips {
@@ -190,7 +190,7 @@ impl RoundTrips {
         if is_silent && let Some(fault) = self.path_fault(port) {
             return Err(fault.of_server(self.address));
         }
-        let trips = trips.map_err(|e| self.failed("round trips", Lost::of_stream(e)))?;
+        let trips = trips.map_err(|e| self.failed("round trips", LostTransfer::of_stream(e)))?;
         if is_silent {
             return Err(self.none_came_back(&trips));
         }
@@ -205,7 +205,7 @@ impl RoundTrips {
     }
 
     /// Requests the server's part. Returns its port for new connections, if there is one.
-    fn begin(&mut self, until: Until) -> Result<Option<u16>, CannotMeasure> {
+    fn begin(&mut self, until: TripsEnd) -> Result<Option<u16>, CannotMeasure> {
         let trip = match self.ways {
             Ways::Tcp => Trip::Tcp,
             Ways::Udp(_) => Trip::Udp,
@@ -215,12 +215,12 @@ impl RoundTrips {
         let Some(far_end) = &mut self.far_end else { return Ok(None) };
         let most = far_end.welcome().max_nanos;
         let longest = match until {
-            Until::Trips(_) => most,
-            Until::Elapsed(time) => nanos(time).min(most),
+            TripsEnd::Trips(_) => most,
+            TripsEnd::Elapsed(time) => nanos(time).min(most),
         };
         let message = self.payloads.first().map_or(1, |payload| payload.bytes().len());
-        let waiting = if self.wait == Wait::Poll { Waiting::Poll } else { Waiting::Block };
-        let request = Message::Trips(wire::Trips {
+        let waiting = if self.wait == Wait::Poll { WaitMode::Poll } else { WaitMode::Block };
+        let request = Message::Trips(wire::TripsOrder {
             trip,
             // At most 64 streams and 1 MiB.
             streams: self.payloads.len() as u16,
@@ -236,8 +236,8 @@ impl RoundTrips {
         }
     }
 
-    fn exchange(&mut self, until: Until, port: Option<u16>) -> io::Result<Trips> {
-        let manner = Manner { wait: self.wait, timeout: self.timeout, interval: self.interval, until };
+    fn exchange(&mut self, until: TripsEnd, port: Option<u16>) -> io::Result<TripResults> {
+        let manner = TripManner { wait: self.wait, timeout: self.timeout, interval: self.interval, until };
         let parts = self.payloads.len() as u64;
         let (first, stop) = (self.next, AtomicBool::new(false));
         let mut to = self.address;
@@ -251,10 +251,10 @@ impl RoundTrips {
                 .iter_mut()
                 .enumerate()
                 .map(|(number, payload)| {
-                    let manner = Manner { until: until.part(parts, number as u64), ..manner };
+                    let manner = TripManner { until: until.part(parts, number as u64), ..manner };
                     Builder::new().name(format!("trips-{number}")).spawn_scoped(scope, move || {
                         let _pinned = cpus.pin(number);
-                        let way = Way { first, manner, stop };
+                        let way = TripStream { first, manner, stop };
                         let done = match ways {
                             Ways::Tcp => {
                                 way.over(streams.get(number).ok_or_else(gone).and_then(TcpPath::new), payload)
@@ -274,9 +274,9 @@ impl RoundTrips {
                 .collect();
             let ended = || Err(io::Error::other("its thread ended unexpectedly"));
             let joined = threads?.into_iter().map(|thread| thread.join().unwrap_or_else(|_| ended()));
-            joined.collect::<io::Result<Vec<Trips>>>()
+            joined.collect::<io::Result<Vec<TripResults>>>()
         })?;
-        let mut sum = Trips::none();
+        let mut sum = TripResults::none();
         all.iter().for_each(|trips| sum.add(trips));
         self.next += all.iter().map(|trips| trips.sent).max().unwrap_or_default();
         self.wrong += sum.wrong;
@@ -314,17 +314,17 @@ impl RoundTrips {
         }
     }
 
-    fn none_came_back(&self, trips: &Trips) -> CannotMeasure {
+    fn none_came_back(&self, trips: &TripResults) -> CannotMeasure {
         CannotMeasure::far_end(format!(
             "none of {} messages came back within {:?} from {}; use a longer --timeout",
             trips.sent, self.timeout, self.address
         ))
     }
 
-    fn failed(&mut self, during: &str, error: Lost) -> CannotMeasure {
+    fn failed(&mut self, during: &str, error: LostTransfer) -> CannotMeasure {
         match &mut self.far_end {
             Some(far_end) => far_end.lost(during, &error),
-            None if matches!(error, Lost::Dropped) => dropped_here(self.address),
+            None if matches!(error, LostTransfer::Dropped) => dropped_here(self.address),
             None if let Some(link) = lost_links(self.links.losses(), &[]).into_iter().next() => {
                 PathFault::LinkLost(link).of_server(self.address)
             }
@@ -335,11 +335,11 @@ impl RoundTrips {
         }
     }
 
-    fn measure_loaded(&mut self, until: Until) -> Result<Loaded, CannotMeasure> {
+    fn measure_loaded(&mut self, until: TripsEnd) -> Result<TripSample, CannotMeasure> {
         let Some(mut load) = self.load.take() else {
-            return self.measure(until).map(|(trips, echoed)| Loaded { trips, echoed, load: None });
+            return self.measure(until).map(|(trips, echoed)| TripSample { trips, echoed, load: None });
         };
-        let Until::Elapsed(time) = until else {
+        let TripsEnd::Elapsed(time) = until else {
             return Err(CannotMeasure::not_here(
                 "--load and --count are mutually exclusive: use --sample-time",
             ));
@@ -347,12 +347,13 @@ impl RoundTrips {
         let loading = RAMP + time + 2 * self.timeout.min(RAMP);
         let done = std::thread::scope(|scope| {
             let loading = Builder::new().name("load".to_owned()).spawn_scoped(scope, || load.run(loading));
-            let loading = loading.map_err(|e| CannotMeasure::environment(Lost::Thread(e).to_string()))?;
-            let measured = self.measure(Until::Elapsed(RAMP)).and_then(|_| self.measure(until));
+            let loading =
+                loading.map_err(|e| CannotMeasure::environment(LostTransfer::Thread(e).to_string()))?;
+            let measured = self.measure(TripsEnd::Elapsed(RAMP)).and_then(|_| self.measure(until));
             let ended = || Err(CannotMeasure::environment("the thread of the load ended unexpectedly"));
             let load = loading.join().unwrap_or_else(|_| ended());
             let (trips, echoed) = measured?;
-            Ok(Loaded { trips, echoed, load: Some(load?) })
+            Ok(TripSample { trips, echoed, load: Some(load?) })
         });
         self.load = Some(load);
         done
@@ -362,15 +363,15 @@ impl RoundTrips {
         match self.wrong {
             0 => Ok(()),
             n => {
-                let wrong = WrongAnswer::new(Origin::Network, "round trips", "other bytes");
+                let wrong = WrongAnswer::new(WrongAnswerSource::Network, "round trips", "other bytes");
                 let wrong = wrong.detail("messages came back with other bytes than were sent");
                 Err(WrongAnswer { count: n, ..wrong }.into())
             }
         }
     }
 
-    fn read(&self, done: &Loaded) -> Result<Sample, CannotMeasure> {
-        let Loaded { trips, echoed, load } = done;
+    fn read(&self, done: &TripSample) -> Result<Sample, CannotMeasure> {
+        let TripSample { trips, echoed, load } = done;
         if echoed.as_ref().is_some_and(|echoed| echoed.messages < trips.returned()) {
             return Err(CannotMeasure::far_end(
                 "the server reports fewer messages than came back: client and server must be the same build",
@@ -404,21 +405,21 @@ impl RoundTrips {
     }
 }
 
-struct Loaded {
-    trips: Trips,
+struct TripSample {
+    trips: TripResults,
     echoed: Option<Echoed>,
     load: Option<f64>,
 }
 
 #[derive(Clone, Copy)]
-struct Way<'a> {
+struct TripStream<'a> {
     first: u64,
-    manner: Manner,
+    manner: TripManner,
     stop: &'a AtomicBool,
 }
 
-impl Way<'_> {
-    fn over(self, path: io::Result<impl Path>, payload: &mut Payload) -> io::Result<Trips> {
+impl TripStream<'_> {
+    fn over(self, path: io::Result<impl TripPath>, payload: &mut Payload) -> io::Result<TripResults> {
         round_trips(&mut path?, payload, self.first, self.manner, self.stop)
     }
 }
@@ -428,16 +429,16 @@ fn gone() -> io::Error {
 }
 
 /// Returns the target of ICMP echoes: the server, or this machine.
-fn icmp_address(setup: &Setup) -> Result<SocketAddr, CannotMeasure> {
+fn icmp_address(setup: &NetworkSetup) -> Result<SocketAddr, CannotMeasure> {
     let address = match &setup.place {
-        Place::Server { address, .. } => {
+        ServerLocation::Server { address, .. } => {
             let addresses = address.resolve()?;
             let family = |a: &&SocketAddr| setup.from.is_none_or(|from| from.is_ipv4() == a.is_ipv4());
             let none =
                 || CannotMeasure::far_end("the server has no address of the same IP version as --bind");
             addresses.iter().find(family).copied().ok_or_else(none)?
         }
-        Place::Private { .. } => SocketAddr::from(([127, 0, 0, 1], 0)),
+        ServerLocation::Private { .. } => SocketAddr::from(([127, 0, 0, 1], 0)),
     };
     match IcmpPath::new(address) {
         Ok(_) => Ok(address),
@@ -451,18 +452,18 @@ fn icmp_address(setup: &Setup) -> Result<SocketAddr, CannotMeasure> {
 }
 
 fn load_of(
-    setup: &Setup,
-    job: &Job,
+    setup: &NetworkSetup,
+    job: &NetworkJob,
     seed: u64,
     far_end: Option<&FarEnd>,
-) -> Result<Option<Load>, CannotMeasure> {
+) -> Result<Option<NetworkLoad>, CannotMeasure> {
     let (Some(direction), Some(far_end)) = (job.load, far_end) else { return Ok(None) };
     // The last CPUs of the list, so that the load shares none with the round trips if there are
     // enough.
     let mut cpus = setup.placement.near.0.clone();
     cpus.reverse();
-    let message = random_bytes(Load::message_bytes(), seed);
-    Load::new(far_end, setup.from, direction, message, Cpus(cpus)).map(Some)
+    let message = random_bytes(NetworkLoad::message_bytes(), seed);
+    NetworkLoad::new(far_end, setup.from, direction, message, PinnedCpus(cpus)).map(Some)
 }
 
 impl Prepared for RoundTrips {
@@ -470,11 +471,11 @@ impl Prepared for RoundTrips {
         self.placement.offer(self.payloads.len())
     }
 
-    fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
+    fn sample(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
         let streams = self.payloads.len() as u16;
         let until = match amount::of_sample(self.fixed, amount, streams) {
-            wire::Amount::Messages(all) => Until::Trips(all),
-            wire::Amount::Nanos(time) => Until::Elapsed(Duration::from_nanos(time)),
+            wire::OrderedAmount::Messages(all) => TripsEnd::Trips(all),
+            wire::OrderedAmount::Nanos(time) => TripsEnd::Elapsed(Duration::from_nanos(time)),
         };
         let done = self.measure_loaded(until)?;
         if let Some(fixed) = &mut self.fixed {

@@ -6,7 +6,7 @@ use crate::GOODPUT;
 use crate::condition::{BASE_RATE, FAR_POLICED, FAR_SHAPED, POLICED, SERVER_CAP, SHAPED};
 use plimsoll_model::case::Case;
 use plimsoll_model::limit::frame::ETHERNET_HEADER;
-use plimsoll_model::limit::{Input, Kind, Limit, Question, Source, median};
+use plimsoll_model::limit::{Input, Limit, LimitKind, LimitSource, Question, median};
 
 /// Factor above a limit from which a result refutes it: a receiver that woke late explains less.
 const REFUTED: f64 = 1.05;
@@ -48,7 +48,8 @@ fn shaped(question: &Question<'_>, framed: &Framed) -> Option<Limit> {
         "what the kernel counts of Ethernet: its header",
     ));
     let formula = format!("shaper × {}", framed.formula);
-    let mut limit = Limit::fixed(Kind::Ceiling, Source::Documented, rate * framed.counted, &formula, inputs);
+    let mut limit =
+        Limit::fixed(LimitKind::Ceiling, LimitSource::Documented, rate * framed.counted, &formula, inputs);
     limit.reason = Some("the shaper's, not the link's".to_owned());
     Some(limit)
 }
@@ -58,7 +59,7 @@ fn policed(question: &Question<'_>) -> Option<Limit> {
     let rate = together(question.case, question.condition(&FAR_POLICED), question.condition(&POLICED))?;
     let from = "policer that drops what comes in beyond it (rtnetlink)";
     let inputs = vec![Input::new("policer", rate, "bit/s", from)];
-    let mut limit = Limit::fixed(Kind::Ceiling, Source::Documented, rate, "policer", inputs);
+    let mut limit = Limit::fixed(LimitKind::Ceiling, LimitSource::Documented, rate, "policer", inputs);
     limit.reason = Some("the policer's, not the link's".to_owned());
     Some(limit)
 }
@@ -68,7 +69,7 @@ fn capped(question: &Question<'_>) -> Option<Limit> {
     let inputs = vec![Input::new("max-rate", cap, "bit/s", "the server's --max-rate, as it says")];
     let ways = directions(question);
     let formula = if ways > 1.0 { "2 × max-rate" } else { "max-rate" };
-    let mut limit = Limit::fixed(Kind::Ceiling, Source::Documented, ways * cap, formula, inputs);
+    let mut limit = Limit::fixed(LimitKind::Ceiling, LimitSource::Documented, ways * cap, formula, inputs);
     limit.reason = Some("the server's cap, not the link's".to_owned());
     Some(limit)
 }
@@ -77,7 +78,7 @@ fn inferred(question: &Question<'_>) -> Option<Limit> {
     let base = question.condition(&BASE_RATE)?;
     let from = "what arrived when the burst was over, and again after a pause filled the bucket";
     let inputs = vec![Input::new("base", base, "bit/s", from)];
-    let mut limit = Limit::fixed(Kind::Ceiling, Source::Inferred, base, "base", inputs);
+    let mut limit = Limit::fixed(LimitKind::Ceiling, LimitSource::Inferred, base, "base", inputs);
     limit.reason = Some("a token bucket on the way, from this run's own arrivals".to_owned());
     Some(limit)
 }
@@ -87,10 +88,10 @@ mod tests {
     use super::*;
     use crate::condition::{PATH_LOOPBACK, PATH_MTU, PATH_SPEED, TCP_MSS, TCP_TIMESTAMPS};
     use plimsoll_machine::{Machine, Root};
-    use plimsoll_model::limit::{Evidence, tightest_first};
-    use plimsoll_model::sample::{Condition, Conditions, Sample};
+    use plimsoll_model::limit::{LimitEvidence, tightest_first};
+    use plimsoll_model::sample::{Conditions, OwnCondition, Sample};
 
-    fn limit(direction: &str, goodput: f64, conditions: &[(Condition, f64)]) -> Limit {
+    fn limit(direction: &str, goodput: f64, conditions: &[(OwnCondition, f64)]) -> Limit {
         let case = Case::of("network.tcp").with_size("message", 1 << 17).with_word("direction", direction);
         let usual = [(PATH_LOOPBACK, 0.0), (TCP_MSS, 1448.0), (TCP_TIMESTAMPS, 1.0)];
         let more = usual.iter().chain(conditions).copied().collect();
@@ -98,7 +99,7 @@ mod tests {
         let conditions = Conditions { more, ..Conditions::default() };
         let samples = [Sample { values, conditions, ..Sample::default() }];
         let machine = Machine::discover(&Root::live());
-        let evidence = Evidence::default();
+        let evidence = LimitEvidence::default();
         let asked = Question { machine: &machine, case: &case, metric: GOODPUT, samples: &samples, evidence };
         let mut all = crate::SUBSYSTEM.limits(&asked);
         tightest_first(&mut all);
@@ -109,16 +110,16 @@ mod tests {
     fn a_cap_below_the_link_is_the_limit_in_each_direction() {
         let gigabit = (PATH_SPEED, 1e9);
         let found = limit("up", 49e6, &[gigabit, (SERVER_CAP, 50e6)]);
-        assert_eq!((found.value, found.source), (Some(50e6), Source::Documented));
+        assert_eq!((found.value, found.source), (Some(50e6), LimitSource::Documented));
         assert_eq!(limit("both", 99e6, &[(SERVER_CAP, 50e6)]).value, Some(100e6));
         let found = limit("up", 900e6, &[gigabit, (SERVER_CAP, 5e9)]);
-        assert_eq!(found.source, Source::Derived);
+        assert_eq!(found.source, LimitSource::Derived);
     }
 
     #[test]
     fn a_word_that_the_figure_has_passed_is_no_limit() {
         let found = limit("down", 80e6, &[(SERVER_CAP, 50e6), (FAR_SHAPED, 60e6)]);
-        assert_eq!((found.value, found.source), (None, Source::Unknown));
+        assert_eq!((found.value, found.source), (None, LimitSource::Unknown));
         let found = limit("down", 80e6, &[(SERVER_CAP, 50e6), (FAR_SHAPED, 100e6)]);
         assert!((found.value.unwrap() - 100e6 * 1448.0 / 1514.0).abs() < 1.0, "{found:?}");
     }
@@ -136,9 +137,9 @@ mod tests {
     #[test]
     fn what_arrived_for_good_is_an_inferred_limit_unless_it_is_known_already() {
         let found = limit("up", 95e6, &[(BASE_RATE, 96e6)]);
-        assert_eq!((found.value, found.source), (Some(96e6), Source::Inferred));
+        assert_eq!((found.value, found.source), (Some(96e6), LimitSource::Inferred));
         let found = limit("up", 95e6, &[(BASE_RATE, 95e6), (SHAPED, 100e6)]);
-        assert_eq!(found.source, Source::Documented);
+        assert_eq!(found.source, LimitSource::Documented);
     }
 
     #[test]
@@ -148,7 +149,7 @@ mod tests {
         let samples =
             [Sample { conditions: Conditions { more, ..Conditions::default() }, ..Sample::default() }];
         let machine = Machine::discover(&Root::live());
-        let evidence = Evidence::default();
+        let evidence = LimitEvidence::default();
         let asked = Question { machine: &machine, case: &case, metric: GOODPUT, samples: &samples, evidence };
         let all = crate::SUBSYSTEM.limits(&asked);
         let known: Vec<f64> = all.iter().filter_map(|limit| limit.value).collect();

@@ -9,28 +9,32 @@ use std::time::{Duration, Instant};
 
 use plimsoll_metal::tcp::TcpInfo;
 
-use super::amount::{self, Fixed};
-use super::held::Held;
-use super::job::Job;
+use super::amount::{self, FixedTransfer};
+use super::held::RateBounds;
+use super::job::NetworkJob;
 use super::lost_link;
 use super::near_end::FarEnd;
 use super::path::Path;
-use super::server::Server;
-use super::setup::{Setup, streaming, with_options};
+use super::server::ServerAddress;
+use super::setup::{NetworkSetup, streaming, with_options};
 use super::sustained::Watch;
-use super::{CPU, GOODPUT, LOSS, MESSAGES, Placement, STREAM, message_sizes, random_bytes, seed};
-use plimsoll_bench_api::fixed::{self, Pace};
+use super::{CPU, EndPlacement, GOODPUT, LOSS, MESSAGES, STREAM, message_sizes, random_bytes, seed};
+use plimsoll_bench_api::fixed::{self, AveragePace};
 use plimsoll_bench_api::{
-    Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, Ready, Say,
+    Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, PreparedCase, Say,
 };
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 use plimsoll_model::plan::Group;
-use plimsoll_model::sample::{Amount, CannotMeasure, Conditions, Facts, Offer, Origin, Sample, WrongAnswer};
+use plimsoll_model::sample::{
+    CannotMeasure, Conditions, Facts, Offer, Sample, SampleAmount, WrongAnswer, WrongAnswerSource,
+};
 use plimsoll_model::warning::Note;
-use plimsoll_server::traffic::tcp::Outcome;
+use plimsoll_server::traffic::tcp::TcpOutcome;
 use plimsoll_server::traffic::{Fnv, nanos};
-use plimsoll_server::wire::{self, Course, Direction, Received, Receiving, Report, Sent};
+use plimsoll_server::wire::{
+    self, Course, Direction, FarEndReport, Receiving, ReceivingReport, SendingReport,
+};
 use plimsoll_units::quantity::Unit;
 
 /// Default message size, bytes: that of iperf3.
@@ -84,7 +88,7 @@ impl Benchmark for Tcp {
 
     fn sample_seconds(&self, case: &Case) -> Option<f64> {
         // Assumes a link of 10 Gbit/s.
-        fixed::seconds(case, Pace { bytes: 1.25e9, operations: 1e6 })
+        fixed::seconds(case, AveragePace { bytes: 1.25e9, operations: 1e6 })
     }
 
     fn all_metrics(&self) -> &'static [Metric] {
@@ -108,18 +112,18 @@ impl Benchmark for Tcp {
         let cases = with_options(cases, group, self.keys())?;
         cases.iter().try_for_each(super::iperf3::check)?;
         let candidate = |case| {
-            let job = Job::of(machine, &case, MESSAGE)?;
+            let job = NetworkJob::of(machine, &case, MESSAGE)?;
             Ok(Candidate::new(case, Ok(())).parsed(&job))
         };
         cases.into_iter().map(candidate).collect()
     }
 
-    fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
-        let (job, seed): (Job, u64) = (parsed.read()?, seed(cx, case));
-        if let Some(Server::Iperf3(address)) = &job.server {
+    fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> PreparedCase {
+        let (job, seed): (NetworkJob, u64) = (parsed.read()?, seed(cx, case));
+        if let Some(ServerAddress::Iperf3(address)) = &job.server {
             return Ok(Box::new(super::iperf3::Client::new(address, &job, false, seed, cx.machine)?));
         }
-        let setup = Setup::of(&job, cx)?.placed(Placement::together(cx.machine));
+        let setup = NetworkSetup::of(&job, cx)?.placed(EndPlacement::together(cx.machine));
         Ok(Box::new(Streams::new(&setup, &job, seed)?))
     }
 }
@@ -128,27 +132,27 @@ impl Benchmark for Tcp {
 #[derive(Debug)]
 pub struct Streams {
     far_end: FarEnd,
-    placement: Placement,
-    work: wire::Tcp,
+    placement: EndPlacement,
+    work: wire::TcpOrder,
     message: Vec<u8>,
     path: Path,
-    held: Held,
+    held: RateBounds,
     watch: Watch,
-    fixed: Option<Fixed>,
+    fixed: Option<FixedTransfer>,
 }
 
 impl Streams {
     /// Opens a session and joins the streams of the case.
-    pub fn new(setup: &Setup, job: &Job, seed: u64) -> Result<Self, CannotMeasure> {
-        let &Job { message, streams, direction, sending, receiving, .. } = job;
+    pub fn new(setup: &NetworkSetup, job: &NetworkJob, seed: u64) -> Result<Self, CannotMeasure> {
+        let &NetworkJob { message, streams, direction, sending, receiving, .. } = job;
         let mut far_end = FarEnd::open(&setup.place, setup.from)?;
         amount::fits(far_end.welcome(), streams, message)?;
         far_end.join(streams, &job.sockets, setup.from)?;
-        let work = wire::Tcp {
+        let work = wire::TcpOrder {
             streams,
             message,
             direction,
-            amount: wire::Amount::Messages(u64::from(streams)),
+            amount: wire::OrderedAmount::Messages(u64::from(streams)),
             omit: nanos(job.omit),
             sending,
             place: 0,
@@ -158,8 +162,8 @@ impl Streams {
         let message = random_bytes(message as usize, seed);
         let path = setup.path(far_end.address()).with_copy_rate();
         let placement = setup.placement.clone();
-        let fixed = job.messages.map(Fixed::new);
-        let held = Held::of(job, &path.name(), path.shaping, Some(far_end.welcome()));
+        let fixed = job.messages.map(FixedTransfer::new);
+        let held = RateBounds::of(job, &path.name(), path.shaping, Some(far_end.welcome()));
         let watch = Watch::new(work.direction, !path.loopback || held.is_shaped());
         let mut streams = Streams { far_end, placement, work, message, path, held, watch, fixed };
         if streams.is_near() && !streams.held.is_slow() {
@@ -187,14 +191,18 @@ impl Streams {
         };
         let mut best: (f64, (u16, u16)) = (0.0, (0, 0));
         for (near, far) in candidates.iter().copied().cycle().take(2 * candidates.len()) {
-            let work =
-                wire::Tcp { amount: wire::Amount::Nanos(TRIAL), omit: 0, place: far, ..self.work.clone() };
+            let work = wire::TcpOrder {
+                amount: wire::OrderedAmount::Nanos(TRIAL),
+                omit: 0,
+                place: far,
+                ..self.work.clone()
+            };
             let began = Instant::now();
             let outcome = self.far_end.transfer(&work, &self.message, &all.from(usize::from(near)))?;
             let carried = outcome.there.as_ref().map_or(0.0, |there| {
                 let ways = ways(&work, &outcome.here, there);
                 self.watch.note(began, &courses(&ways));
-                ways.iter().map(Way::bits_per_second).sum()
+                ways.iter().map(TcpDirection::bits_per_second).sum()
             });
             if carried > best.0 {
                 best = (carried, (near, far));
@@ -205,8 +213,10 @@ impl Streams {
         }
         let (near, far) = best.1;
         self.work.place = far;
-        self.placement =
-            Placement { near: all.from(usize::from(near)), far: self.placement.far.from(usize::from(far)) };
+        self.placement = EndPlacement {
+            near: all.from(usize::from(near)),
+            far: self.placement.far.from(usize::from(far)),
+        };
         Ok(())
     }
 
@@ -215,13 +225,13 @@ impl Streams {
         self.far_end.pid()
     }
 
-    fn transfer(&mut self, work: &wire::Tcp) -> Result<Outcome, CannotMeasure> {
+    fn transfer(&mut self, work: &wire::TcpOrder) -> Result<TcpOutcome, CannotMeasure> {
         self.far_end.transfer(work, &self.message, &self.placement.near)
     }
 
     /// Performs one transfer. Returns its sample, the rate per direction, and whether it is spoilt
     /// by a burst.
-    fn measured(&mut self, work: &wire::Tcp) -> Result<(Sample, Vec<f64>, bool), CannotMeasure> {
+    fn measured(&mut self, work: &wire::TcpOrder) -> Result<(Sample, Vec<f64>, bool), CannotMeasure> {
         let began = Instant::now();
         let outcome = self.transfer(work)?;
         let ways = checked(work, &outcome)?;
@@ -248,7 +258,7 @@ impl Streams {
         let (far_end, message, cpus) = (&mut self.far_end, &self.message, &self.placement.near);
         let work = &self.work;
         self.watch.look(most, |nanos| {
-            let work = wire::Tcp { amount: wire::Amount::Nanos(nanos), omit: 0, ..work.clone() };
+            let work = wire::TcpOrder { amount: wire::OrderedAmount::Nanos(nanos), omit: 0, ..work.clone() };
             let outcome = far_end.transfer(&work, message, cpus)?;
             let there = outcome.there.as_ref();
             let ways = there.map(|there| ways(&work, &outcome.here, there)).unwrap_or_default();
@@ -264,14 +274,14 @@ pub(super) fn judge(sample: &mut Sample, goodput: f64, bits: f64) {
     sample.conditions.delivered = whole;
 }
 
-struct Way<'a> {
-    sent: &'a Sent,
-    received: &'a Received,
+struct TcpDirection<'a> {
+    sent: &'a SendingReport,
+    received: &'a ReceivingReport,
     /// Initial nanoseconds of sending that are not counted.
     omitted: u64,
 }
 
-impl Way<'_> {
+impl TcpDirection<'_> {
     /// The longer of both ends' times. A receiver without CPU time starts its clock late, which
     /// must not improve the result.
     fn nanos(&self) -> u64 {
@@ -297,19 +307,22 @@ impl Way<'_> {
     }
 }
 
-fn courses<'a>(ways: &[Way<'a>]) -> Vec<&'a Course> {
+fn courses<'a>(ways: &[TcpDirection<'a>]) -> Vec<&'a Course> {
     ways.iter().map(|way| &way.received.course).collect()
 }
 
-fn ways<'a>(work: &wire::Tcp, here: &'a Report, there: &'a Report) -> Vec<Way<'a>> {
-    let way = |sent: &'a Option<Sent>, received: &'a Option<Received>| {
-        Some(Way { sent: sent.as_ref()?, received: received.as_ref()?, omitted: work.omit })
+fn ways<'a>(work: &wire::TcpOrder, here: &'a FarEndReport, there: &'a FarEndReport) -> Vec<TcpDirection<'a>> {
+    let way = |sent: &'a Option<SendingReport>, received: &'a Option<ReceivingReport>| {
+        Some(TcpDirection { sent: sent.as_ref()?, received: received.as_ref()?, omitted: work.omit })
     };
     [way(&here.sent, &there.received), way(&there.sent, &here.received)].into_iter().flatten().collect()
 }
 
 /// Returns the directions of a transfer. Fails if the reports of both ends are implausible.
-fn checked<'a>(work: &wire::Tcp, outcome: &'a Outcome) -> Result<Vec<Way<'a>>, CannotMeasure> {
+fn checked<'a>(
+    work: &wire::TcpOrder,
+    outcome: &'a TcpOutcome,
+) -> Result<Vec<TcpDirection<'a>>, CannotMeasure> {
     let impossible = || {
         CannotMeasure::far_end(
             "the server reports other bytes or times than the client: both must be the same build",
@@ -318,7 +331,7 @@ fn checked<'a>(work: &wire::Tcp, outcome: &'a Outcome) -> Result<Vec<Way<'a>>, C
     let there = outcome.there.as_ref().ok_or_else(impossible)?;
     let ways = ways(work, &outcome.here, there);
     let wanted = if work.direction == Direction::Both { 2 } else { 1 };
-    if ways.len() != wanted || !ways.iter().all(Way::possible) {
+    if ways.len() != wanted || !ways.iter().all(TcpDirection::possible) {
         return Err(impossible());
     }
     if ways.iter().any(|way| way.received.counted == 0) {
@@ -329,9 +342,9 @@ fn checked<'a>(work: &wire::Tcp, outcome: &'a Outcome) -> Result<Vec<Way<'a>>, C
     Ok(ways)
 }
 
-fn sample_of(work: &wire::Tcp, outcome: &Outcome, ways: &[Way<'_>]) -> Sample {
-    let goodput: f64 = ways.iter().map(Way::bits_per_second).sum();
-    let total = |field: fn(&Way<'_>) -> u64| ways.iter().map(field).sum::<u64>() as f64;
+fn sample_of(work: &wire::TcpOrder, outcome: &TcpOutcome, ways: &[TcpDirection<'_>]) -> Sample {
+    let goodput: f64 = ways.iter().map(TcpDirection::bits_per_second).sum();
+    let total = |field: fn(&TcpDirection<'_>) -> u64| ways.iter().map(field).sum::<u64>() as f64;
     let (sent, received) = (total(|w| w.sent.bytes), total(|w| w.received.bytes));
     let cpu = total(|w| w.sent.cpu_nanos.saturating_add(w.received.cpu_nanos)) * 1e-9;
     let values = [
@@ -342,7 +355,7 @@ fn sample_of(work: &wire::Tcp, outcome: &Outcome, ways: &[Way<'_>]) -> Sample {
     ];
     let there = outcome.there.as_ref();
     Sample {
-        elapsed: ways.iter().map(Way::seconds).fold(0.0, f64::max),
+        elapsed: ways.iter().map(TcpDirection::seconds).fold(0.0, f64::max),
         values: values.map(|(name, value)| (name.to_owned(), value)).into(),
         conditions: Conditions {
             more: there
@@ -360,9 +373,9 @@ impl Prepared for Streams {
         self.placement.offer(self.work.streams.into())
     }
 
-    fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
+    fn sample(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
         let amount = amount::of_sample(self.fixed, amount, self.work.streams);
-        let work = wire::Tcp { amount, ..self.work.clone() };
+        let work = wire::TcpOrder { amount, ..self.work.clone() };
         let (mut sample, mut came, mut spoilt) = self.measured(&work)?;
         let found = self.look();
         if found {
@@ -388,8 +401,8 @@ impl Prepared for Streams {
         let streams = u64::from(self.work.streams);
         let rate = self.held.carried().min(self.far_end.welcome().max_rate as f64);
         let each = to_check(rate, streams, self.work.message.into());
-        let work = wire::Tcp {
-            amount: wire::Amount::Messages(each * streams),
+        let work = wire::TcpOrder {
+            amount: wire::OrderedAmount::Messages(each * streams),
             direction: Direction::Up,
             omit: 0,
             receiving: Receiving::Hash,
@@ -404,7 +417,7 @@ impl Prepared for Streams {
         let hashes = outcome.there.and_then(|report| report.received).map(|received| received.hashes);
         let hashes = hashes.unwrap_or_default();
         if hashes.len() as u64 != streams || hashes.iter().any(|hash| *hash != expected.0) {
-            let wrong = WrongAnswer::new(Origin::Network, "TCP", "another hash");
+            let wrong = WrongAnswer::new(WrongAnswerSource::Network, "TCP", "another hash");
             let wrong = wrong.detail("the server received other bytes than were sent");
             return Err(wrong.into());
         }

@@ -46,7 +46,7 @@ mod tests {
     use crate::condition::{PATH_IPV6, PATH_LOOPBACK, PATH_SPEED};
     use plimsoll_machine::{Machine, Root};
     use plimsoll_model::case::Case;
-    use plimsoll_model::limit::Evidence;
+    use plimsoll_model::limit::LimitEvidence;
     use plimsoll_model::sample::{Conditions, Sample};
 
     #[test]
@@ -58,7 +58,7 @@ mod tests {
             let samples =
                 [Sample { conditions: Conditions { more, ..Conditions::default() }, ..Sample::default() }];
             let machine = Machine::discover(&Root::live());
-            let evidence = Evidence::default();
+            let evidence = LimitEvidence::default();
             let asked =
                 Question { machine: &machine, case: &case, metric: GOODPUT, samples: &samples, evidence };
             limits(&asked).remove(0).value.unwrap() / 1e9

@@ -11,46 +11,47 @@ use std::net::UdpSocket;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use search::Trial;
+use search::RateTrial;
 
-use super::amount::{self, Fixed};
+use super::amount::{self, FixedTransfer};
 use super::condition::{
     DROPPED_AT_RECEIVER, DUPLICATES, END_FULLEST_CPU_BUSY, FOREIGN, OFFERED, REORDERED, TOO_LATE,
 };
 use super::fact::SEGMENTATION;
-use super::held::Held;
-use super::job::Job;
+use super::held::RateBounds;
+use super::job::NetworkJob;
 use super::lost_link;
 use super::near_end::FarEnd;
 use super::path::Path;
 use super::path_fault::{self, PathWay};
-use super::server::Server;
-use super::setup::{Setup, streaming, with_options};
+use super::server::ServerAddress;
+use super::setup::{NetworkSetup, streaming, with_options};
 use super::sustained::Watch;
 use super::tcp::judge;
 use super::warning::NetworkWarning;
 use super::{
-    CPU, GOODPUT, JITTER, LOSS, MESSAGES, Placement, STREAM, fit_a_datagram, message_sizes, random_bytes,
+    CPU, EndPlacement, GOODPUT, JITTER, LOSS, MESSAGES, STREAM, fit_a_datagram, message_sizes, random_bytes,
     seed,
 };
-use plimsoll_bench_api::fixed::{self, Pace};
+use plimsoll_bench_api::fixed::{self, AveragePace};
 use plimsoll_bench_api::{
-    Benchmark, Better, Candidate, Context, Curve, Descriptor, Metric, Parsed, Prepared, Ready, Say,
+    Benchmark, Better, Candidate, Context, Curve, Descriptor, Metric, Parsed, Prepared, PreparedCase, Say,
 };
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 use plimsoll_model::plan::Group;
 use plimsoll_model::sample::{
-    Amount, CannotMeasure, Conditions, Facts, Numbers, Offer, Origin, Point, Sample, WrongAnswer,
+    CannotMeasure, Conditions, CurvePoint, Facts, Numbers, Offer, Sample, SampleAmount, WrongAnswer,
+    WrongAnswerSource,
 };
 use plimsoll_model::warning::Note;
 use plimsoll_server::traffic::probe::path::{UdpPath, Wait};
 use plimsoll_server::traffic::probe::payload::Payload;
-use plimsoll_server::traffic::probe::{Manner, Until, round_trips};
-use plimsoll_server::traffic::udp::Outcome;
-use plimsoll_server::traffic::{Lost, nanos};
+use plimsoll_server::traffic::probe::{TripManner, TripsEnd, round_trips};
+use plimsoll_server::traffic::udp::UdpOutcome;
+use plimsoll_server::traffic::{LostTransfer, nanos};
 use plimsoll_server::wire::{
-    self, Course, Direction, Message, Trip, UdpReceived, UdpReport, UdpSent, Waiting,
+    self, Course, Direction, Message, Trip, UdpReceived, UdpReport, UdpSent, WaitMode,
 };
 use plimsoll_stats::Trend;
 use plimsoll_units::quantity::{Quantity, Unit};
@@ -105,7 +106,7 @@ impl Benchmark for Udp {
 
     fn sample_seconds(&self, case: &Case) -> Option<f64> {
         // Assumes a link of 10 Gbit/s.
-        fixed::seconds(case, Pace { bytes: 1.25e9, operations: 1e6 })
+        fixed::seconds(case, AveragePace { bytes: 1.25e9, operations: 1e6 })
     }
 
     fn all_metrics(&self) -> &'static [Metric] {
@@ -145,18 +146,18 @@ impl Benchmark for Udp {
         let cases = with_options(cases, group, self.keys())?;
         cases.iter().try_for_each(super::iperf3::check)?;
         let candidate = |case| {
-            let job = Job::of(machine, &case, MESSAGE)?;
+            let job = NetworkJob::of(machine, &case, MESSAGE)?;
             Ok(Candidate::new(case, Ok(())).parsed(&job))
         };
         cases.into_iter().map(candidate).collect()
     }
 
-    fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> Ready {
-        let (job, seed): (Job, u64) = (parsed.read()?, seed(cx, case));
-        if let Some(Server::Iperf3(address)) = &job.server {
+    fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> PreparedCase {
+        let (job, seed): (NetworkJob, u64) = (parsed.read()?, seed(cx, case));
+        if let Some(ServerAddress::Iperf3(address)) = &job.server {
             return Ok(Box::new(super::iperf3::Client::new(address, &job, true, seed, cx.machine)?));
         }
-        Ok(Box::new(Datagrams::new(&Setup::of(&job, cx)?, &job, seed)?))
+        Ok(Box::new(Datagrams::new(&NetworkSetup::of(&job, cx)?, &job, seed)?))
     }
 }
 
@@ -165,12 +166,12 @@ impl Benchmark for Udp {
 pub struct Datagrams {
     far_end: FarEnd,
     sockets: Vec<UdpSocket>,
-    placement: Placement,
-    work: wire::Udp,
+    placement: EndPlacement,
+    work: wire::UdpOrder,
     filler: Vec<u8>,
     path: Path,
-    fixed: Option<Fixed>,
-    held: Held,
+    fixed: Option<FixedTransfer>,
+    held: RateBounds,
     watch: Watch,
     searches: bool,
     /// Whether the warm-up is done: before a search, one transfer suffices.
@@ -185,20 +186,20 @@ pub struct Datagrams {
 
 impl Datagrams {
     /// Opens a session and the UDP sockets of the case.
-    pub fn new(setup: &Setup, job: &Job, seed: u64) -> Result<Self, CannotMeasure> {
-        let &Job { message: datagram, streams, direction, searches, .. } = job;
+    pub fn new(setup: &NetworkSetup, job: &NetworkJob, seed: u64) -> Result<Self, CannotMeasure> {
+        let &NetworkJob { message: datagram, streams, direction, searches, .. } = job;
         let mut far_end = FarEnd::open(&setup.place, setup.from)?;
         amount::fits(far_end.welcome(), streams, datagram)?;
         let sockets = far_end.open_udp(streams)?;
         // Between 1 and 10¹⁵.
         let rate = job.rate.map(|rate| rate as u64);
-        let amount = wire::Amount::Messages(u64::from(streams));
-        let work = wire::Udp { streams, datagram, direction, amount, rate, tag: 0 };
+        let amount = wire::OrderedAmount::Messages(u64::from(streams));
+        let work = wire::UdpOrder { streams, datagram, direction, amount, rate, tag: 0 };
         let path = setup.path(far_end.address()).with_copy_rate();
-        let held = Held::of(job, &path.name(), path.shaping, Some(far_end.welcome()));
+        let held = RateBounds::of(job, &path.name(), path.shaping, Some(far_end.welcome()));
         let watch = Watch::new(work.direction, !path.loopback || held.is_shaped());
         Ok(Datagrams {
-            fixed: job.messages.map(Fixed::new),
+            fixed: job.messages.map(FixedTransfer::new),
             far_end,
             sockets,
             placement: setup.placement.clone(),
@@ -222,10 +223,10 @@ impl Datagrams {
     /// is spoilt by a burst.
     fn transfer(
         &mut self,
-        amount: wire::Amount,
+        amount: wire::OrderedAmount,
         rate: Option<u64>,
-    ) -> Result<(Sample, Trial, Vec<f64>, bool), CannotMeasure> {
-        let work = wire::Udp { amount, rate, tag: tag(), ..self.work.clone() };
+    ) -> Result<(Sample, RateTrial, Vec<f64>, bool), CannotMeasure> {
+        let work = wire::UdpOrder { amount, rate, tag: tag(), ..self.work.clone() };
         let began = Instant::now();
         let done = self.far_end.transfer_udp(&work, &self.sockets, &self.filler, &self.placement.near)?;
         let ways = ways(&work, &done)?;
@@ -256,7 +257,11 @@ impl Datagrams {
     }
 
     /// Fails if nothing arrived in a direction and nothing of this size arrives on a second try.
-    fn check_arrivals(&mut self, work: &wire::Udp, ways: &[Way<'_>]) -> Result<(), CannotMeasure> {
+    fn check_arrivals(
+        &mut self,
+        work: &wire::UdpOrder,
+        ways: &[UdpDirection<'_>],
+    ) -> Result<(), CannotMeasure> {
         let directions = match work.direction {
             Direction::Up => &[PathWay::Up][..],
             Direction::Down => &[PathWay::Down],
@@ -281,8 +286,8 @@ impl Datagrams {
         let (far_end, sockets, filler) = (&mut self.far_end, &self.sockets, &self.filler);
         let (work, cpus) = (&self.work, &self.placement.near);
         let found = self.watch.look(most, |nanos| {
-            let amount = wire::Amount::Nanos(nanos);
-            let work = wire::Udp { amount, tag: tag(), ..work.clone() };
+            let amount = wire::OrderedAmount::Nanos(nanos);
+            let work = wire::UdpOrder { amount, tag: tag(), ..work.clone() };
             let done = far_end.transfer_udp(&work, sockets, filler, cpus)?;
             Ok(courses(&ways(&work, &done)?).into_iter().cloned().collect())
         });
@@ -292,7 +297,7 @@ impl Datagrams {
         found
     }
 
-    fn measured(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
+    fn measured(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
         let rate = self.work.rate;
         let amount = amount::of_sample(self.fixed, amount, self.work.streams);
         let (mut sample, _, mut came, mut spoilt) = self.transfer(amount, rate)?;
@@ -310,13 +315,13 @@ impl Datagrams {
         Ok(sample)
     }
 
-    fn warmed(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
+    fn warmed(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
         let (sample, ..) = self.transfer(amount::of_sample(None, amount, self.work.streams), None)?;
         Ok(sample)
     }
 
-    fn searched(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
-        let Amount::Seconds(seconds) = amount else {
+    fn searched(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
+        let SampleAmount::Seconds(seconds) = amount else {
             return Err(CannotMeasure::not_here("--search is mutually exclusive with --volume and --count"));
         };
         // Each trial is shorter than the sum of all trials. The server must allow the longest one.
@@ -324,7 +329,7 @@ impl Datagrams {
         let seconds = seconds.max(LEAST_SEARCH).min(allowed);
         let most = self.watch.base();
         let found = search::search(seconds, most, |rate, seconds| {
-            let amount = amount::of_sample(None, Amount::Seconds(seconds), self.work.streams);
+            let amount = amount::of_sample(None, SampleAmount::Seconds(seconds), self.work.streams);
             let (sample, trial, ..) = self.transfer(amount, rate.map(|rate| rate.max(1.0) as u64))?;
             Ok((trial, sample))
         })?;
@@ -336,7 +341,7 @@ impl Datagrams {
         self.searches_done += 1;
         self.unfinished += usize::from(found.unfinished);
         self.unproved += usize::from(!found.proved);
-        let curve: Vec<Point> = found.tried.iter().map(|(trial, _)| trial.point()).collect();
+        let curve: Vec<CurvePoint> = found.tried.iter().map(|(trial, _)| trial.point()).collect();
         let lowest = found.tried.iter().map(|(trial, _)| trial.offered).fold(f64::INFINITY, f64::min);
         match found.best() {
             Some((trial, sample)) => {
@@ -372,22 +377,22 @@ impl Datagrams {
         let size = self.filler.len().max(Payload::WITH_TOKEN);
         let mut payload = Payload::new(self.filler.iter().copied().cycle().take(size).collect());
         let longest = self.far_end.welcome().max_nanos.min(nanos(CHECK_TIME * CHECKED as u32));
-        let request = Message::Trips(wire::Trips {
+        let request = Message::Trips(wire::TripsOrder {
             trip: Trip::Udp,
             streams: self.work.streams,
             message: payload.bytes().len() as u32,
-            waiting: Waiting::Block,
+            waiting: WaitMode::Block,
             longest,
             place: 0,
         });
         self.far_end.begin(&request)?;
-        let until = Until::Trips(CHECKED);
-        let manner = Manner { wait: Wait::Block, timeout: CHECK_TIME, interval: Duration::ZERO, until };
+        let until = TripsEnd::Trips(CHECKED);
+        let manner = TripManner { wait: Wait::Block, timeout: CHECK_TIME, interval: Duration::ZERO, until };
         let stop = AtomicBool::new(false);
         let trips = match self.sockets.first() {
             Some(socket) => {
                 let trips = round_trips(&mut UdpPath(socket), &mut payload, 0, manner, &stop);
-                trips.map_err(|e| self.far_end.lost("a check of datagrams", &Lost::of_stream(e)))?
+                trips.map_err(|e| self.far_end.lost("a check of datagrams", &LostTransfer::of_stream(e)))?
             }
             None => return Ok(0),
         };
@@ -402,14 +407,14 @@ fn tag() -> u32 {
     u32::from_ne_bytes(plimsoll_system::random::distinct())
 }
 
-struct Way<'a> {
+struct UdpDirection<'a> {
     sent: &'a UdpSent,
     received: &'a UdpReceived,
     /// Seconds between two datagrams over all streams at the target rate; zero without one.
     interval: f64,
 }
 
-impl Way<'_> {
+impl UdpDirection<'_> {
     fn spent(&self) -> f64 {
         Duration::from_nanos(self.sent.nanos.max(self.received.span_nanos)).as_secs_f64().max(1e-9)
     }
@@ -440,12 +445,12 @@ impl Way<'_> {
     }
 }
 
-fn courses<'a>(ways: &[Way<'a>]) -> Vec<&'a Course> {
+fn courses<'a>(ways: &[UdpDirection<'a>]) -> Vec<&'a Course> {
     ways.iter().map(|way| &way.received.course).collect()
 }
 
 /// Highest tail rate of the directions, and the delay that grows most, less its error.
-fn tails(ways: &[Way<'_>]) -> (Option<f64>, Option<Trend>) {
+fn tails(ways: &[UdpDirection<'_>]) -> (Option<f64>, Option<Trend>) {
     let all: Vec<_> = ways.iter().map(|way| search::tail(&way.received.course)).collect();
     let rate = all.iter().filter_map(|(rate, _)| *rate).reduce(f64::max);
     let surely = |trend: &Trend| trend.slope - 2.0 * trend.error;
@@ -453,7 +458,7 @@ fn tails(ways: &[Way<'_>]) -> (Option<f64>, Option<Trend>) {
     (rate, growth.max_by(|a, b| surely(a).total_cmp(&surely(b))))
 }
 
-fn ways<'a>(work: &wire::Udp, done: &'a Outcome) -> Result<Vec<Way<'a>>, CannotMeasure> {
+fn ways<'a>(work: &wire::UdpOrder, done: &'a UdpOutcome) -> Result<Vec<UdpDirection<'a>>, CannotMeasure> {
     let impossible = || {
         CannotMeasure::far_end(
             "the server reports other datagrams than the client: both must be the same build",
@@ -463,9 +468,10 @@ fn ways<'a>(work: &wire::Udp, done: &'a Outcome) -> Result<Vec<Way<'a>>, CannotM
     let bits = f64::from(work.datagram) * 8.0;
     let interval = work.rate.filter(|rate| *rate > 0).map_or(0.0, |rate| bits / rate as f64);
     let way = |from: &'a UdpReport, to: &'a UdpReport| {
-        Some(Way { sent: from.sent.as_ref()?, received: to.received.as_ref()?, interval })
+        Some(UdpDirection { sent: from.sent.as_ref()?, received: to.received.as_ref()?, interval })
     };
-    let ways: Vec<Way<'a>> = [way(&done.here, there), way(there, &done.here)].into_iter().flatten().collect();
+    let ways: Vec<UdpDirection<'a>> =
+        [way(&done.here, there), way(there, &done.here)].into_iter().flatten().collect();
     let wanted = if work.direction == Direction::Both { 2 } else { 1 };
     if ways.len() != wanted || !ways.iter().all(|way| way.possible(work.datagram.into())) {
         return Err(impossible());
@@ -473,12 +479,13 @@ fn ways<'a>(work: &wire::Udp, done: &'a Outcome) -> Result<Vec<Way<'a>>, CannotM
     Ok(ways)
 }
 
-fn sample_of(work: &wire::Udp, ways: &[Way<'_>], done: &Outcome) -> (Sample, Trial) {
+fn sample_of(work: &wire::UdpOrder, ways: &[UdpDirection<'_>], done: &UdpOutcome) -> (Sample, RateTrial) {
     let bits = f64::from(work.datagram) * 8.0;
-    let rate = |count: fn(&Way<'_>) -> u64| -> f64 {
+    let rate = |count: fn(&UdpDirection<'_>) -> u64| -> f64 {
         ways.iter().map(|way| count(way) as f64 * bits / way.seconds()).sum()
     };
-    let total = |count: fn(&Way<'_>) -> u64| ways.iter().map(count).fold(0, u64::saturating_add) as f64;
+    let total =
+        |count: fn(&UdpDirection<'_>) -> u64| ways.iter().map(count).fold(0, u64::saturating_add) as f64;
     let goodput = rate(|way| way.received.received);
     let offered = ways.iter().map(|way| way.sent.datagrams as f64 * bits / way.sending()).sum();
     let (sent, received) = (total(|w| w.sent.datagrams), total(|w| w.received.received));
@@ -507,7 +514,7 @@ fn sample_of(work: &wire::Udp, ways: &[Way<'_>], done: &Outcome) -> (Sample, Tri
         more.set_of(&END_FULLEST_CPU_BUSY, end, f64::from(report.account.fullest_busy) * 1e-6);
     }
     let sample = Sample {
-        elapsed: ways.iter().map(Way::spent).fold(0.0, f64::max),
+        elapsed: ways.iter().map(UdpDirection::spent).fold(0.0, f64::max),
         values: values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
         conditions: Conditions { more, ..Conditions::default() },
         ..Sample::default()
@@ -515,7 +522,7 @@ fn sample_of(work: &wire::Udp, ways: &[Way<'_>], done: &Outcome) -> (Sample, Tri
     let most = ways.iter().map(|way| way.bits_per_second(bits)).fold(0.0, f64::max);
     let (arriving, growth) = tails(ways);
     let each = offered / ways.len().max(1) as f64;
-    (sample, Trial { offered, each, goodput, loss, arriving: arriving.unwrap_or(most), growth })
+    (sample, RateTrial { offered, each, goodput, loss, arriving: arriving.unwrap_or(most), growth })
 }
 
 impl Prepared for Datagrams {
@@ -523,7 +530,7 @@ impl Prepared for Datagrams {
         self.placement.offer(self.work.streams.into())
     }
 
-    fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
+    fn sample(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
         let warms_up = !std::mem::replace(&mut self.warm, true);
         let sample = match self.searches {
             true if warms_up => self.warmed(amount),
@@ -539,7 +546,7 @@ impl Prepared for Datagrams {
         match self.returned_wrong()? {
             0 => Ok(()),
             n => {
-                let wrong = WrongAnswer::new(Origin::Network, "UDP", "other bytes");
+                let wrong = WrongAnswer::new(WrongAnswerSource::Network, "UDP", "other bytes");
                 let wrong = wrong.detail("datagrams came back with other bytes than were sent");
                 Err(WrongAnswer { count: n, ..wrong }.into())
             }

@@ -6,9 +6,9 @@
 
 use crate::condition::OFFERED;
 use crate::{GOODPUT, LOSS};
-use plimsoll_model::sample::{CannotMeasure, Point};
+use plimsoll_model::sample::{CannotMeasure, CurvePoint};
 use plimsoll_server::wire::Course;
-use plimsoll_stats::{Timed, Trend};
+use plimsoll_stats::{TimedPoint, Trend};
 
 /// Trials after the first, without longer repetitions of the same rate.
 const TRIALS: usize = 8;
@@ -28,7 +28,7 @@ const LAST: f64 = 0.5;
 const SHORTEST: f64 = 0.05;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Trial {
+pub(super) struct RateTrial {
     /// Offered rate over all directions, bit/s.
     pub(super) offered: f64,
     /// Offered rate per direction, bit/s.
@@ -43,27 +43,27 @@ pub(super) struct Trial {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum TrialVerdict {
     Lossless,
     TooMuch,
     /// The delays are too noisy to decide.
     Unclear,
 }
 
-impl Trial {
-    pub(super) fn point(&self) -> Point {
+impl RateTrial {
+    pub(super) fn point(&self) -> CurvePoint {
         let named = [(OFFERED.name, self.offered), (GOODPUT, self.goodput), (LOSS.name, self.loss)];
         let growth = self.growth.map(|trend| ("delay_growth", trend.slope));
         named.into_iter().chain(growth).map(|(name, value)| (name.to_owned(), value)).collect()
     }
 
-    pub(super) fn verdict(&self) -> Verdict {
+    pub(super) fn verdict(&self) -> TrialVerdict {
         match self.growth {
-            _ if self.loss > 0.0 => Verdict::TooMuch,
-            None => Verdict::Lossless,
-            Some(Trend { slope, error }) if slope - 2.0 * error > GROWTH => Verdict::TooMuch,
-            Some(Trend { slope, error }) if slope <= GROWTH && error <= GROWTH => Verdict::Lossless,
-            Some(_) => Verdict::Unclear,
+            _ if self.loss > 0.0 => TrialVerdict::TooMuch,
+            None => TrialVerdict::Lossless,
+            Some(Trend { slope, error }) if slope - 2.0 * error > GROWTH => TrialVerdict::TooMuch,
+            Some(Trend { slope, error }) if slope <= GROWTH && error <= GROWTH => TrialVerdict::Lossless,
+            Some(_) => TrialVerdict::Unclear,
         }
     }
 
@@ -84,19 +84,19 @@ pub(super) fn tail(course: &Course) -> (Option<f64>, Option<Trend>) {
     let mut sum = 0.0;
     let arrived = places.clone().filter_map(|place| {
         sum += *course.bytes.get(place)? as f64 * 8.0;
-        Some(Timed { t: (place + 1) as f64 * seconds, value: sum })
+        Some(TimedPoint { t: (place + 1) as f64 * seconds, value: sum })
     });
     let arriving = Trend::of(&arrived.collect::<Vec<_>>()).map(|trend| trend.slope);
     let delays = places.filter_map(|place| {
         let delay = (*course.delays.get(place)?)?;
-        Some(Timed { t: place as f64 * seconds, value: delay as f64 * 1e-9 })
+        Some(TimedPoint { t: place as f64 * seconds, value: delay as f64 * 1e-9 })
     });
     (arriving, Trend::of(&delays.collect::<Vec<_>>()))
 }
 
 #[derive(Debug)]
-pub(super) struct Search<T> {
-    pub(super) tried: Vec<(Trial, T)>,
+pub(super) struct RateSearch<T> {
+    pub(super) tried: Vec<(RateTrial, T)>,
     best: Option<usize>,
     /// Whether the best trial proved its rate; otherwise it only lost nothing.
     pub(super) proved: bool,
@@ -104,8 +104,8 @@ pub(super) struct Search<T> {
     pub(super) unfinished: bool,
 }
 
-impl<T> Search<T> {
-    pub(super) fn best(&self) -> Option<&(Trial, T)> {
+impl<T> RateSearch<T> {
+    pub(super) fn best(&self) -> Option<&(RateTrial, T)> {
         self.tried.get(self.best?)
     }
 
@@ -128,13 +128,13 @@ impl<T> Search<T> {
 pub(super) fn search<T>(
     seconds: f64,
     most: Option<f64>,
-    trial: impl FnMut(Option<f64>, f64) -> Result<(Trial, T), CannotMeasure>,
-) -> Result<Search<T>, CannotMeasure> {
-    let mut run = Run { trial, seconds, left: ALL * seconds, tried: Vec::new(), clear: true };
+    trial: impl FnMut(Option<f64>, f64) -> Result<(RateTrial, T), CannotMeasure>,
+) -> Result<RateSearch<T>, CannotMeasure> {
+    let mut run = RateTrials { trial, seconds, left: ALL * seconds, tried: Vec::new(), clear: true };
     let (first, verdict) = run.settled(None, FIRST)?;
     let most = most.unwrap_or(f64::INFINITY);
-    if verdict == Verdict::Lossless && first.each <= most * (1.0 + NEAR) {
-        return Ok(Search {
+    if verdict == TrialVerdict::Lossless && first.each <= most * (1.0 + NEAR) {
+        return Ok(RateSearch {
             best: (first.goodput > 0.0).then_some(0),
             tried: run.tried,
             proved: true,
@@ -148,33 +148,33 @@ pub(super) fn search<T>(
             break;
         }
         match run.settled(Some(rate), EACH)?.1 {
-            Verdict::Lossless => low = rate,
-            Verdict::TooMuch => high = rate,
+            TrialVerdict::Lossless => low = rate,
+            TrialVerdict::TooMuch => high = rate,
             // No time is left, and a lower rate would reveal no more.
-            Verdict::Unclear => break,
+            TrialVerdict::Unclear => break,
         }
         rate = (low + high) / 2.0;
     }
     run.prove(&mut low, &mut high)?;
-    let proved = run.best(high, |verdict| verdict == Verdict::Lossless);
+    let proved = run.best(high, |verdict| verdict == TrialVerdict::Lossless);
     // A rate that only lost nothing is a result too; it is marked as unproved.
-    let best = proved.or_else(|| run.best(high * (1.0 + NEAR), |verdict| verdict == Verdict::Unclear));
+    let best = proved.or_else(|| run.best(high * (1.0 + NEAR), |verdict| verdict == TrialVerdict::Unclear));
     let unfinished = best.is_some() && (!run.clear || proved.is_none());
-    Ok(Search { tried: run.tried, best, proved: proved.is_some(), unfinished })
+    Ok(RateSearch { tried: run.tried, best, proved: proved.is_some(), unfinished })
 }
 
-struct Run<T, F> {
+struct RateTrials<T, F> {
     trial: F,
     /// Nominal time of the search, and the time left of its maximum.
     seconds: f64,
     left: f64,
-    tried: Vec<(Trial, T)>,
+    tried: Vec<(RateTrial, T)>,
     clear: bool,
 }
 
-impl<T, F: FnMut(Option<f64>, f64) -> Result<(Trial, T), CannotMeasure>> Run<T, F> {
+impl<T, F: FnMut(Option<f64>, f64) -> Result<(RateTrial, T), CannotMeasure>> RateTrials<T, F> {
     /// Tries one rate for this share of the time, doubled while the verdict is unclear.
-    fn settled(&mut self, rate: Option<f64>, part: f64) -> Result<(Trial, Verdict), CannotMeasure> {
+    fn settled(&mut self, rate: Option<f64>, part: f64) -> Result<(RateTrial, TrialVerdict), CannotMeasure> {
         let mut seconds = (part * self.seconds).max(SHORTEST);
         loop {
             let done = (self.trial)(rate, seconds)?;
@@ -182,7 +182,7 @@ impl<T, F: FnMut(Option<f64>, f64) -> Result<(Trial, T), CannotMeasure>> Run<T, 
             self.tried.push(done);
             self.left -= seconds;
             seconds *= 2.0;
-            if verdict != Verdict::Unclear {
+            if verdict != TrialVerdict::Unclear {
                 return Ok((trial, verdict));
             }
             if seconds > self.left {
@@ -200,7 +200,7 @@ impl<T, F: FnMut(Option<f64>, f64) -> Result<(Trial, T), CannotMeasure>> Run<T, 
                 self.clear = false;
                 return Ok(());
             }
-            if self.settled(Some(*low), part)?.1 != Verdict::TooMuch {
+            if self.settled(Some(*low), part)?.1 != TrialVerdict::TooMuch {
                 return Ok(());
             }
             (*high, *low) = (*low, *low * BELOW);
@@ -209,9 +209,9 @@ impl<T, F: FnMut(Option<f64>, f64) -> Result<(Trial, T), CannotMeasure>> Run<T, 
     }
 
     /// Returns the last trial of the highest rate below `high` with an accepted verdict.
-    fn best(&self, high: f64, wanted: impl Fn(Verdict) -> bool) -> Option<usize> {
+    fn best(&self, high: f64, wanted: impl Fn(TrialVerdict) -> bool) -> Option<usize> {
         // The offered rate differs slightly from the target rate.
-        let below = |trial: &Trial| trial.goodput > 0.0 && trial.each < high * (1.0 - NEAR / 10.0);
+        let below = |trial: &RateTrial| trial.goodput > 0.0 && trial.each < high * (1.0 - NEAR / 10.0);
         let all = self.tried.iter().enumerate().filter(|(_, (t, _))| below(t) && wanted(t.verdict()));
         let same = |one: f64, other: f64| (one / other - 1.0).abs() < NEAR / 10.0;
         all.reduce(|best, next| {

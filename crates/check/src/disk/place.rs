@@ -5,14 +5,14 @@ use std::path::Path;
 
 use plimsoll_machine::disk::DiskKind;
 use plimsoll_machine::mounts::Mount;
-use plimsoll_machine::storage::{Layer, Medium, Storage};
+use plimsoll_machine::storage::{DeviceLayer, Medium, Storage};
 use plimsoll_machine::{Disk, Machine, mounts, storage_behind};
 use plimsoll_reference::stated::DiskUse;
 use plimsoll_units::quantity::{Quantity, Unit};
 use plimsoll_units::text::shown_within;
 
 use crate::link::link_bytes;
-use crate::{Cause, LIMIT_TOLERANCE, Place};
+use crate::{CheckedMachine, ImpossibleCause, LIMIT_TOLERANCE};
 
 use super::sooner;
 
@@ -38,18 +38,18 @@ impl Behind {
 }
 
 /// Reason why no disk is known.
-pub(super) struct Nothing {
+pub(super) struct UnknownDisk {
     /// Cause, if the target is certainly not a disk.
-    pub(super) is: Option<Cause>,
+    pub(super) is: Option<ImpossibleCause>,
     pub(super) why: String,
 }
 
-impl Nothing {
+impl UnknownDisk {
     fn unknown(why: impl Into<String>) -> Self {
         Self { is: None, why: why.into() }
     }
 
-    fn is(cause: Cause, why: impl Into<String>) -> Self {
+    fn is(cause: ImpossibleCause, why: impl Into<String>) -> Self {
         Self { is: Some(cause), why: why.into() }
     }
 }
@@ -69,9 +69,12 @@ const MOVE_NOTHING: &[&str] = &[
     "dirdelete",
 ];
 
-pub(super) fn behind(used: &DiskUse, place: &Place<'_>) -> Result<Behind, Nothing> {
+pub(super) fn behind(used: &DiskUse, place: &CheckedMachine<'_>) -> Result<Behind, UnknownDisk> {
     if let Some(engine) = used.engine.as_deref().filter(|engine| MOVE_NOTHING.contains(engine)) {
-        return Err(Nothing::is(Cause::NoDevice, format!("ioengine={engine} transfers nothing")));
+        return Err(UnknownDisk::is(
+            ImpossibleCause::NoDevice,
+            format!("ioengine={engine} transfers nothing"),
+        ));
     }
     let devices: Vec<String> = match used.counted.is_empty() {
         false => used.counted.iter().map(|disk| disk.name.clone()).collect(),
@@ -85,7 +88,9 @@ pub(super) fn behind(used: &DiskUse, place: &Place<'_>) -> Result<Behind, Nothin
     }
     if let Some(path) = used.paths.iter().find(|path| path.contains('\\')) {
         let shown = shown_within(path, 64);
-        return Err(Nothing::unknown(format!("{shown} is a path of Windows: this machine does not have it")));
+        return Err(UnknownDisk::unknown(format!(
+            "{shown} is a path of Windows: this machine does not have it"
+        )));
     }
     if let Some(found) = used.paths.iter().find_map(|path| on_file_system(path, used, place)) {
         return found;
@@ -95,7 +100,7 @@ pub(super) fn behind(used: &DiskUse, place: &Place<'_>) -> Result<Behind, Nothin
 
 /// Returns the name of a device below /dev, links resolved (`/dev/vg0/data` gives `dm-1`), or the
 /// path itself if this machine has no such device.
-fn device(path: &str, place: &Place<'_>) -> Option<String> {
+fn device(path: &str, place: &CheckedMachine<'_>) -> Option<String> {
     let name = path.strip_prefix("/dev/").filter(|name| !name.is_empty())?;
     let below = name.split('/').next().unwrap_or_default();
     if name.contains('/') && has_files(below, place) {
@@ -110,7 +115,7 @@ fn device(path: &str, place: &Place<'_>) -> Option<String> {
 }
 
 /// Returns whether a directory below /dev holds files instead of devices.
-fn has_files(directory: &str, place: &Place<'_>) -> bool {
+fn has_files(directory: &str, place: &CheckedMachine<'_>) -> bool {
     let point = Path::new("/dev").join(directory);
     // glibc keeps POSIX shared memory in /dev/shm (shm_overview(7)).
     let mounted = || mounts::read(place.root).unwrap_or_default().iter().any(|mount| mount.point == point);
@@ -121,28 +126,32 @@ fn numbered(name: &str, lead: &str) -> bool {
     name.strip_prefix(lead).is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
 }
 
-fn no_disk(name: &str, used: &DiskUse) -> Option<Nothing> {
+fn no_disk(name: &str, used: &DiskUse) -> Option<UnknownDisk> {
     let numbered = |lead| numbered(name, lead);
     let shown = shown_within(name, 32);
     match () {
         () if name == "null" || name == "zero" || numbered("nullb") => {
-            Some(Nothing::is(Cause::NoDevice, format!("{shown} stores nothing")))
+            Some(UnknownDisk::is(ImpossibleCause::NoDevice, format!("{shown} stores nothing")))
         }
         () if numbered("zram") => Some(match &used.compressible {
-            Some(option) => Nothing::is(
-                Cause::Compressed,
+            Some(option) => UnknownDisk::is(
+                ImpossibleCause::Compressed,
                 format!(
                     "{shown} is compressed memory, not a disk, and {option} writes data that takes no space in it"
                 ),
             ),
-            None => Nothing::is(Cause::Memory, format!("{shown} is compressed memory and no disk")),
+            None => {
+                UnknownDisk::is(ImpossibleCause::Memory, format!("{shown} is compressed memory and no disk"))
+            }
         }),
-        () if numbered("ram") => Some(Nothing::is(Cause::Memory, format!("{shown} is memory and no disk"))),
+        () if numbered("ram") => {
+            Some(UnknownDisk::is(ImpossibleCause::Memory, format!("{shown} is memory and no disk")))
+        }
         () => None,
     }
 }
 
-fn named(names: &[String], machine: &Machine) -> Result<Behind, Nothing> {
+fn named(names: &[String], machine: &Machine) -> Result<Behind, UnknownDisk> {
     // A loop device exists only while it has a file.
     if let Some(name) = names.iter().find(|name| numbered(name, "loop")) {
         return Ok(looped_on(machine, name));
@@ -152,7 +161,7 @@ fn named(names: &[String], machine: &Machine) -> Result<Behind, Nothing> {
         let Some(disk) = find(name, &machine.disks) else {
             let shown = shown_within(name, 64);
             let why = format!("the file names the disk {shown}, which this machine does not have");
-            return Err(Nothing::unknown(why));
+            return Err(UnknownDisk::unknown(why));
         };
         if !disks.iter().any(|known| known.name == disk.name) {
             disks.push(disk.clone());
@@ -174,12 +183,12 @@ fn find<'a>(name: &str, disks: &'a [Disk]) -> Option<&'a Disk> {
 }
 
 /// Replaces the machine's storage with the disks in `found`, without layers (such as RAID).
-fn of(machine: &Machine, found: Vec<Disk>) -> Result<Behind, Nothing> {
+fn of(machine: &Machine, found: Vec<Disk>) -> Result<Behind, UnknownDisk> {
     let (layers, disks): (Vec<Disk>, Vec<Disk>) = found.into_iter().partition(|disk| disk.kind.is_layer());
     if disks.is_empty() {
         let names: Vec<&str> = layers.iter().map(|disk| disk.name.as_str()).collect();
         let why = format!("the file does not name the disks that {} is made of", names.join(", "));
-        return Err(Nothing::unknown(why));
+        return Err(UnknownDisk::unknown(why));
     }
     Ok(Behind::new(machine, Storage { disks, ..Storage::default() }))
 }
@@ -190,7 +199,11 @@ fn looped_on(machine: &Machine, name: &str) -> Behind {
     Behind { looped: Some(name.to_owned()), ..Behind::new(machine, storage) }
 }
 
-fn on_file_system(path: &str, used: &DiskUse, place: &Place<'_>) -> Option<Result<Behind, Nothing>> {
+fn on_file_system(
+    path: &str,
+    used: &DiskUse,
+    place: &CheckedMachine<'_>,
+) -> Option<Result<Behind, UnknownDisk>> {
     let shown = shown_within(path, 64);
     if !path.starts_with('/') || path.contains("/../") {
         return None;
@@ -199,26 +212,28 @@ fn on_file_system(path: &str, used: &DiskUse, place: &Place<'_>) -> Option<Resul
     let mount = mounts::mount_of(&mounts, Path::new(path));
     let is_shm = path.starts_with("/dev/shm/");
     let Some(mount) = mount.filter(|mount| !is_shm || mount.point.starts_with("/dev/shm")) else {
-        return is_shm.then(|| Err(Nothing::is(Cause::Memory, format!("{shown} is in memory: no disk"))));
+        return is_shm.then(|| {
+            Err(UnknownDisk::is(ImpossibleCause::Memory, format!("{shown} is in memory: no disk")))
+        });
     };
     let fs_type = shown_within(&mount.fs_type, 20);
     match Medium::of(&mount.fs_type) {
         Medium::Memory => {
             let text = format!("{shown} is on {fs_type}, which is memory: no disk");
-            Some(Err(Nothing::is(Cause::Memory, text)))
+            Some(Err(UnknownDisk::is(ImpossibleCause::Memory, text)))
         }
         Medium::Device if mount.fs_type == "zfs" => Some(Err(on_zfs(&shown, used))),
         Medium::Device => Some(Ok(on_devices(mount, place))),
         Medium::Network => Some(Err(on_server(&shown, mount, used, place))),
         Medium::Stacked => {
-            Some(Err(Nothing::unknown(format!("{shown} is on {fs_type}: its disk is not known"))))
+            Some(Err(UnknownDisk::unknown(format!("{shown} is on {fs_type}: its disk is not known"))))
         }
     }
 }
 
-fn on_devices(mount: &Mount, place: &Place<'_>) -> Behind {
+fn on_devices(mount: &Mount, place: &CheckedMachine<'_>) -> Behind {
     let storage = storage_behind(place.root, &mount.point);
-    let is_loop = |layer: &&Layer| layer.kind == DiskKind::Loop;
+    let is_loop = |layer: &&DeviceLayer| layer.kind == DiskKind::Loop;
     if let Some(layer) = storage.layers.iter().find(is_loop) {
         return looped_on(place.machine, &layer.name);
     }
@@ -241,22 +256,25 @@ fn on_devices(mount: &Mount, place: &Place<'_>) -> Behind {
 }
 
 /// ZFS answers from its own cache, also with direct=1 (OpenZFS before 2.3 ignores it).
-fn on_zfs(shown: &str, used: &DiskUse) -> Nothing {
+fn on_zfs(shown: &str, used: &DiskUse) -> UnknownDisk {
     match sooner(used, 0.0) {
-        Some(took) => Nothing::is(
-            Cause::PageCache,
+        Some(took) => UnknownDisk::is(
+            ImpossibleCause::PageCache,
             format!("{shown} is on zfs, and {took}: its own cache (ARC) answered"),
         ),
-        None => Nothing::unknown(format!("{shown} is on zfs: its disks are not known")),
+        None => UnknownDisk::unknown(format!("{shown} is on zfs: its disks are not known")),
     }
 }
 
 /// Network file system: a rate that its server cannot deliver came from this machine's memory.
-fn on_server(shown: &str, mount: &Mount, used: &DiskUse, place: &Place<'_>) -> Nothing {
+fn on_server(shown: &str, mount: &Mount, used: &DiskUse, place: &CheckedMachine<'_>) -> UnknownDisk {
     let fs_type = shown_within(&mount.fs_type, 20);
-    let cause = if used.cached == Some(true) { Cause::PageCache } else { Cause::Memory };
+    let cause = if used.cached == Some(true) { ImpossibleCause::PageCache } else { ImpossibleCause::Memory };
     if let Some(took) = sooner(used, 0.0) {
-        return Nothing::is(cause, format!("{shown} is on {fs_type}, and {took}: its server was not asked"));
+        return UnknownDisk::is(
+            cause,
+            format!("{shown} is on {fs_type}, and {took}: its server was not asked"),
+        );
     }
     let source = mount.source.to_string_lossy();
     let is_here = ["127.", "localhost", "[::1]"].iter().any(|name| source.starts_with(name));
@@ -270,9 +288,9 @@ fn on_server(shown: &str, mount: &Mount, used: &DiskUse, place: &Place<'_>) -> N
         let why = format!(
             "{shown} is on {fs_type}, and {rate} is more than the {links} that all links of this machine carry: its memory answered"
         );
-        return Nothing::is(cause, why);
+        return UnknownDisk::is(cause, why);
     }
-    Nothing::unknown(format!("{shown} is on {fs_type}: its disk is not known"))
+    UnknownDisk::unknown(format!("{shown} is on {fs_type}: its disk is not known"))
 }
 
 /// Returns the physical disks.
@@ -283,10 +301,10 @@ fn leaves(machine: &Machine) -> Vec<Disk> {
 }
 
 /// For files that name no disk: all disks together limit the figure.
-fn any(machine: &Machine) -> Result<Behind, Nothing> {
+fn any(machine: &Machine) -> Result<Behind, UnknownDisk> {
     let disks = leaves(machine);
     if disks.iter().any(|disk| disk.link.is_none()) || disks.is_empty() {
-        return Err(Nothing::unknown("the file does not say which disk it is of"));
+        return Err(UnknownDisk::unknown("the file does not say which disk it is of"));
     }
     Ok(Behind::new(machine, Storage { disks, ..Storage::default() }))
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::locked;
-use super::wire::Progress;
+use super::wire::MachineProgress;
 
 /// Seconds of silence after which a node is given up. A node sends a line every ten seconds; a
 /// login with a directory service may take a minute.
@@ -31,7 +31,7 @@ struct Inner {
     /// Reason of that, if it is not known otherwise.
     why: Option<String>,
     waits: bool,
-    progress: Progress,
+    progress: MachineProgress,
 }
 
 impl Hold {
@@ -84,11 +84,11 @@ impl Hold {
     }
 
     /// Returns the progress of the node.
-    pub fn progress(&self) -> Progress {
+    pub fn progress(&self) -> MachineProgress {
         locked(&self.inner).progress
     }
 
-    pub(super) fn progressed(&self, progress: Progress) {
+    pub(super) fn progressed(&self, progress: MachineProgress) {
         locked(&self.inner).progress = progress;
     }
 

@@ -4,7 +4,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::names::Host;
+use super::names::HostName;
 use crate::text::shown_within;
 
 const HOST: &str = "{host}";
@@ -13,7 +13,7 @@ const DEFAULT: &str = "ssh";
 /// Exit code of ssh if ssh itself failed.
 const SSH_FAILED: i32 = 255;
 
-struct Row {
+struct NamedLauncher {
     name: &'static str,
     words: &'static [&'static str],
     takes_user: bool,
@@ -23,8 +23,8 @@ struct Row {
 
 /// Predefined launchers. ssh never prompts for a password, since hundreds of nodes would at once.
 /// srun and mpirun give all CPUs and memory of the node to the one task.
-const LAUNCHERS: [Row; 4] = [
-    Row {
+const LAUNCHERS: [NamedLauncher; 4] = [
+    NamedLauncher {
         name: DEFAULT,
         words: &[
             "ssh",
@@ -44,7 +44,7 @@ const LAUNCHERS: [Row; 4] = [
         takes_user: true,
         requires: None,
     },
-    Row {
+    NamedLauncher {
         name: "srun",
         words: &[
             "srun",
@@ -60,13 +60,13 @@ const LAUNCHERS: [Row; 4] = [
         takes_user: false,
         requires: Some(("SLURM_JOB_ID", "an allocation: run it inside salloc or sbatch")),
     },
-    Row {
+    NamedLauncher {
         name: "kubectl",
         words: &["kubectl", "exec", "--stdin", "--quiet", HOST, "--"],
         takes_user: false,
         requires: None,
     },
-    Row {
+    NamedLauncher {
         name: "mpirun",
         words: &["mpirun", "--host", HOST, "-np", "1", "--bind-to", "none"],
         takes_user: false,
@@ -76,7 +76,7 @@ const LAUNCHERS: [Row; 4] = [
 
 /// Command that starts a program on a node.
 #[derive(Clone, Debug)]
-pub struct Launcher {
+pub struct NodeLauncher {
     /// Name in [`LAUNCHERS`], or the first word of the template.
     name: String,
     program: PathBuf,
@@ -85,7 +85,7 @@ pub struct Launcher {
     is_ssh: bool,
 }
 
-impl Launcher {
+impl NodeLauncher {
     /// Returns the launcher of this name or template with `{host}`; ssh by default. Fails for other
     /// text or without the environment variable that the launcher requires.
     pub fn parse(typed: Option<&str>) -> Result<Self, String> {
@@ -146,7 +146,7 @@ impl Launcher {
     }
 
     /// Returns the reason why the launcher does not support this node name, if it does not.
-    pub fn refusal(&self, host: &Host) -> Option<String> {
+    pub fn refusal(&self, host: &HostName) -> Option<String> {
         let name = shown_within(&host.destination, 64);
         match host.port {
             Some(port) if !self.is_ssh => Some(format!("{} takes no port: {name} has {port}", self.name)),
@@ -159,7 +159,7 @@ impl Launcher {
 
     /// Returns the command that starts a shell on a node, in its own process group: Ctrl-C must not
     /// end the connection before the results have arrived.
-    pub(super) fn command(&self, host: &Host) -> Command {
+    pub(super) fn command(&self, host: &HostName) -> Command {
         let mut command = Command::new(&self.program);
         if let Some(port) = host.port {
             command.arg(format!("-p{port}"));
@@ -183,44 +183,44 @@ fn has_host(words: &[String]) -> bool {
 mod tests {
     use super::*;
 
-    fn words(launcher: &Launcher, host: &Host) -> Vec<String> {
+    fn words(launcher: &NodeLauncher, host: &HostName) -> Vec<String> {
         launcher.command(host).get_args().map(|word| word.to_str().unwrap().to_owned()).collect()
     }
 
     #[test]
     fn a_template_is_words_and_a_node_is_one_of_them() {
-        let host = Host::typed("ops@n7").unwrap();
-        let launcher = Launcher::parse(Some("docker -H tcp://{host}:2375 exec  -i {host}")).unwrap();
+        let host = HostName::typed("ops@n7").unwrap();
+        let launcher = NodeLauncher::parse(Some("docker -H tcp://{host}:2375 exec  -i {host}")).unwrap();
         assert_eq!(launcher.name(), "docker");
         assert_eq!(words(&launcher, &host), ["-H", "tcp://ops@n7:2375", "exec", "-i", "ops@n7", "/bin/sh"]);
         for wrong in ["", " ", "rsh", "{host}", "ssh2 'a {host}'", "a \"{host}\"", "a \\{host}"] {
-            assert!(Launcher::parse(Some(wrong)).is_err(), "{wrong}");
+            assert!(NodeLauncher::parse(Some(wrong)).is_err(), "{wrong}");
         }
     }
 
     #[test]
     fn each_row_names_the_node_and_only_ssh_takes_a_port() {
-        let host = Host::typed("n7").unwrap();
+        let host = HostName::typed("n7").unwrap();
         for row in &LAUNCHERS {
             let named = row.words.iter().filter(|word| word.contains(HOST)).count();
             assert_eq!(named, 1, "{}", row.name);
         }
-        let kubectl = Launcher::parse(Some("kubectl")).unwrap();
+        let kubectl = NodeLauncher::parse(Some("kubectl")).unwrap();
         assert_eq!(words(&kubectl, &host), ["exec", "--stdin", "--quiet", "n7", "--", "/bin/sh"]);
-        let ported = Host { port: Some(2222), ..Host::typed("ops@n7").unwrap() };
-        let ssh = Launcher::parse(None).unwrap().with_ssh_config("mine").unwrap();
+        let ported = HostName { port: Some(2222), ..HostName::typed("ops@n7").unwrap() };
+        let ssh = NodeLauncher::parse(None).unwrap().with_ssh_config("mine").unwrap();
         let all = words(&ssh, &ported);
         assert_eq!(all[..3], ["-p2222", "-F", "mine"]);
         assert_eq!(all[all.len() - 3..], ["--", "ops@n7", "/bin/sh"]);
         assert!(ssh.refusal(&ported).is_none());
         assert!(kubectl.refusal(&ported).is_some() && kubectl.refusal(&host).is_none());
-        assert!(kubectl.refusal(&Host::typed("ops@n7").unwrap()).is_some());
+        assert!(kubectl.refusal(&HostName::typed("ops@n7").unwrap()).is_some());
         assert!(kubectl.with_ssh_config("mine").is_err());
     }
 
     #[test]
     fn exit_code_255_is_a_failed_connection_of_ssh_alone() {
-        assert!(Launcher::parse(None).unwrap().could_not_connect(255));
-        assert!(!Launcher::parse(Some("kubectl")).unwrap().could_not_connect(255));
+        assert!(NodeLauncher::parse(None).unwrap().could_not_connect(255));
+        assert!(!NodeLauncher::parse(Some("kubectl")).unwrap().could_not_connect(255));
     }
 }

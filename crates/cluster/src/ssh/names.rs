@@ -11,7 +11,7 @@ const MAX_NAME_BYTES: usize = 255;
 
 /// A node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Host {
+pub struct HostName {
     /// Name in the run.
     pub name: String,
     /// Name or address for the launcher, with the user if given.
@@ -20,7 +20,7 @@ pub struct Host {
     pub port: Option<u16>,
 }
 
-impl Host {
+impl HostName {
     /// Parses `host` or `user@host`. Fails if the text is not such a name.
     pub fn typed(text: &str) -> Result<Self, String> {
         let (user, name) = text.rsplit_once('@').map_or((None, text), |(user, name)| (Some(user), name));
@@ -46,23 +46,23 @@ fn is_name(text: &str) -> bool {
 }
 
 /// Parses a list of hosts: one per line, comments after `#`. The error names the line.
-pub fn of_list(text: &str) -> Result<Vec<Host>, String> {
+pub fn of_list(text: &str) -> Result<Vec<HostName>, String> {
     let lines =
         text.lines().enumerate().map(|(at, line)| (at, line.split('#').next().unwrap_or_default().trim()));
     let named = lines.filter(|(_, line)| !line.is_empty());
-    named.map(|(at, line)| Host::typed(line).map_err(|why| format!("line {}: {why}", at + 1))).collect()
+    named.map(|(at, line)| HostName::typed(line).map_err(|why| format!("line {}: {why}", at + 1))).collect()
 }
 
 /// Parses an Ansible inventory in INI form, with `ansible_host`, `ansible_user` and `ansible_port`
 /// of a host or a `[group:vars]` section, and ranges such as `web[01:20]`. The error names the
 /// line.
-pub fn of_inventory(text: &str) -> Result<Vec<Host>, String> {
+pub fn of_inventory(text: &str) -> Result<Vec<HostName>, String> {
     let mut inventory = Inventory::default();
-    let mut section = Section::Hosts(UNGROUPED.to_owned());
+    let mut section = InventorySection::Hosts(UNGROUPED.to_owned());
     for (at, line) in text.lines().enumerate() {
         let line = line.split(['#', ';']).next().unwrap_or_default().trim();
         if let Some(header) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-            section = Section::of(header);
+            section = InventorySection::of(header);
         } else if !line.is_empty() {
             inventory.take(&section, line).map_err(|why| format!("line {}: {why}", at + 1))?;
         }
@@ -74,13 +74,13 @@ pub fn of_inventory(text: &str) -> Result<Vec<Host>, String> {
 const ANSIBLE_ALL_GROUP: &str = "all";
 const UNGROUPED: &str = "ungrouped";
 
-enum Section {
+enum InventorySection {
     Hosts(String),
     Vars(String),
     Children(String),
 }
 
-impl Section {
+impl InventorySection {
     fn of(header: &str) -> Self {
         match header.split_once(':') {
             Some((group, "vars")) => Self::Vars(group.to_owned()),
@@ -105,14 +105,14 @@ struct Inventory {
 }
 
 impl Inventory {
-    fn take(&mut self, section: &Section, line: &str) -> Result<(), String> {
+    fn take(&mut self, section: &InventorySection, line: &str) -> Result<(), String> {
         match section {
-            Section::Hosts(group) => {
+            InventorySection::Hosts(group) => {
                 let mut words = line.split_whitespace();
                 let names = ranged(words.next().unwrap_or_default())?;
                 let set: Variables = words.filter_map(variable).collect();
                 for name in names {
-                    Host::typed(&name)?;
+                    HostName::typed(&name)?;
                     self.host_of.entry(name.clone()).or_default().insert(group.clone());
                     if !self.own.contains_key(&name) {
                         self.names.push(name.clone());
@@ -123,17 +123,17 @@ impl Inventory {
                     return Err(format!("more than {MAX_MACHINES} hosts are named"));
                 }
             }
-            Section::Vars(group) => {
+            InventorySection::Vars(group) => {
                 self.of_group.entry(group.clone()).or_default().extend(variable(line));
             }
-            Section::Children(group) => {
+            InventorySection::Children(group) => {
                 self.child_of.entry(line.to_owned()).or_default().insert(group.clone());
             }
         }
         Ok(())
     }
 
-    fn hosts(&self) -> Result<Vec<Host>, String> {
+    fn hosts(&self) -> Result<Vec<HostName>, String> {
         let host =
             |name: &String| of_entry(name, &self.variables(name)).map_err(|why| format!("{name}: {why}"));
         self.names.iter().map(host).collect()
@@ -163,7 +163,7 @@ fn variable(text: &str) -> Option<(String, String)> {
     Some((name.trim().to_owned(), value.trim().trim_matches(['"', '\'']).to_owned()))
 }
 
-fn of_entry(name: &str, variables: &Variables) -> Result<Host, String> {
+fn of_entry(name: &str, variables: &Variables) -> Result<HostName, String> {
     let value = |keys: [&str; 2]| keys.into_iter().find_map(|key| variables.get(key));
     let address = value(["ansible_host", "ansible_ssh_host"]).map_or(name, String::as_str);
     let user = value(["ansible_user", "ansible_ssh_user"]);
@@ -171,7 +171,7 @@ fn of_entry(name: &str, variables: &Variables) -> Result<Host, String> {
     let port = value(["ansible_port", "ansible_ssh_port"]);
     let port =
         port.map(|port| port.parse().map_err(|_| format!("'{}' is not a port", shown_within(port, 32))));
-    Ok(Host { name: name.to_owned(), port: port.transpose()?, ..Host::typed(&destination)? })
+    Ok(HostName { name: name.to_owned(), port: port.transpose()?, ..HostName::typed(&destination)? })
 }
 
 const MAX_RANGES: usize = 8;
@@ -205,7 +205,7 @@ fn ranged(pattern: &str) -> Result<Vec<String>, String> {
 }
 
 /// Parses the nodes of `SLURM_JOB_NODELIST`, such as `n[1-3,7],login1`.
-pub fn of_allocation(text: &str) -> Result<Vec<Host>, String> {
+pub fn of_allocation(text: &str) -> Result<Vec<HostName>, String> {
     let mut depth = 0;
     let outside = |c: char| {
         depth += i32::from(c == '[') - i32::from(c == ']');
@@ -214,7 +214,7 @@ pub fn of_allocation(text: &str) -> Result<Vec<Host>, String> {
     let mut hosts = Vec::new();
     for pattern in text.split(outside) {
         for name in ranged(pattern)? {
-            hosts.push(Host::typed(&name)?);
+            hosts.push(HostName::typed(&name)?);
         }
         if hosts.len() > MAX_MACHINES {
             return Err(format!("more than {MAX_MACHINES} hosts are named"));
@@ -224,7 +224,7 @@ pub fn of_allocation(text: &str) -> Result<Vec<Host>, String> {
 }
 
 /// Returns the hosts. Fails if there are none or too many, or if one occurs twice.
-pub fn distinct(hosts: Vec<Host>) -> Result<Vec<Host>, String> {
+pub fn distinct(hosts: Vec<HostName>) -> Result<Vec<HostName>, String> {
     let mut seen = BTreeSet::new();
     if let Some(again) = hosts.iter().find(|host| !seen.insert(host.name.clone())) {
         return Err(format!("{} is named twice", again.name));
@@ -245,18 +245,18 @@ mod tests {
 
     #[test]
     fn names_are_hosts_and_never_options_or_commands() {
-        assert_eq!(Host::typed("root@10.0.0.7").unwrap().name, "10.0.0.7");
-        assert_eq!(Host::typed("fd00::7").unwrap().destination, "fd00::7");
+        assert_eq!(HostName::typed("root@10.0.0.7").unwrap().name, "10.0.0.7");
+        assert_eq!(HostName::typed("fd00::7").unwrap().destination, "fd00::7");
         for wrong in
             ["", "-oProxyCommand=x", "a b", "a;b", "$(x)", "a@", "@a", "-l@a", "a\nb", "a/b", "[fe80::1]"]
         {
-            assert!(Host::typed(wrong).is_err(), "{wrong}");
+            assert!(HostName::typed(wrong).is_err(), "{wrong}");
         }
     }
 
     #[test]
     fn a_list_has_comments_and_an_inventory_its_groups() {
-        let names = |hosts: Vec<Host>| hosts.into_iter().map(|host| host.name).collect::<Vec<_>>();
+        let names = |hosts: Vec<HostName>| hosts.into_iter().map(|host| host.name).collect::<Vec<_>>();
         assert_eq!(names(of_list("# all\nn1\n n2 # slow\n\n").unwrap()), ["n1", "n2"]);
         assert_eq!(of_list("n1\n;x").unwrap_err(), "line 2: ';x' is not a host name");
         let text = "lone\n[web]\nweb[08:10].x ansible_user=ops\nlone\n[db]\nd ansible_host=10.0.0.1 ansible_port=2222\n\
@@ -301,9 +301,9 @@ mod tests {
 
     #[test]
     fn a_port_is_no_part_of_a_name() {
-        let why = Host::typed("root@n1:2222").unwrap_err();
+        let why = HostName::typed("root@n1:2222").unwrap_err();
         assert!(why.ends_with("the port belongs in ssh's configuration (Port 2222)"), "{why}");
-        assert!(Host::typed("n1:a").is_err() && Host::typed("n1:").is_err());
+        assert!(HostName::typed("n1:a").is_err() && HostName::typed("n1:").is_err());
     }
 
     #[test]

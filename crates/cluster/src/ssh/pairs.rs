@@ -2,24 +2,24 @@
 
 use std::collections::BTreeMap;
 
-use super::Session;
-use super::wire::{Ask, Line};
-use crate::between::{Answer, Between, EACH, Pair, Place, Round, replace, rounds};
+use super::Connection;
+use super::wire::{FollowUp, ReceivedLine};
+use crate::between::{EACH, MachinePair, PairAnswer, PairResults, PairRound, ServingPlace, replace, rounds};
 use crate::sample::CannotMeasure;
 
 /// Connected nodes by index in the run.
-pub type Connected<'a> = BTreeMap<usize, Session<'a>>;
+pub type ConnectedMachines<'a> = BTreeMap<usize, Connection<'a>>;
 
 /// Measures between the first `machines` nodes, then again each pair that `suspects` returns.
 /// `begins` gets the index and the number of rounds, and returns whether to continue. Results are
 /// in the order of `cases`.
 pub fn between(
-    connected: &mut Connected<'_>,
+    connected: &mut ConnectedMachines<'_>,
     machines: usize,
     cases: &[String],
     begins: impl Fn(usize, usize) -> bool,
-    suspects: impl Fn(&[Between]) -> Vec<Pair>,
-) -> Vec<Between> {
+    suspects: impl Fn(&[PairResults]) -> Vec<MachinePair>,
+) -> Vec<PairResults> {
     let mut made = Vec::new();
     let places = served(connected);
     let rounds = rounds(machines);
@@ -35,18 +35,18 @@ pub fn between(
         if !begins(all + index, all + suspects.len()) {
             break;
         }
-        let round = Round { pairs: vec![*pair], kind: EACH };
+        let round = PairRound { pairs: vec![*pair], kind: EACH };
         one(connected, &places, &round, cases).into_iter().for_each(|one| replace(&mut made, one));
     }
     made
 }
 
 /// Starts the servers of all nodes. Returns their addresses, or why a node does not serve.
-fn served(connected: &mut Connected<'_>) -> BTreeMap<usize, Result<Place, CannotMeasure>> {
+fn served(connected: &mut ConnectedMachines<'_>) -> BTreeMap<usize, Result<ServingPlace, CannotMeasure>> {
     std::thread::scope(|scope| {
-        let asked = |session: &mut Session<'_>| {
-            let served = session.asked(&Ask::Serve, |line| match line {
-                Line::Serving(place) => Some(place),
+        let asked = |session: &mut Connection<'_>| {
+            let served = session.asked(&FollowUp::Serve, |line| match line {
+                ReceivedLine::Serving(place) => Some(place),
                 _ => None,
             });
             served.unwrap_or_else(|why| Err(CannotMeasure::far_end(why)))
@@ -70,12 +70,12 @@ fn joined<T>(
 }
 
 fn one(
-    connected: &mut Connected<'_>,
-    places: &BTreeMap<usize, Result<Place, CannotMeasure>>,
-    round: &Round,
+    connected: &mut ConnectedMachines<'_>,
+    places: &BTreeMap<usize, Result<ServingPlace, CannotMeasure>>,
+    round: &PairRound,
     cases: &[String],
-) -> Vec<Between> {
-    let mut free: BTreeMap<usize, &mut Session<'_>> =
+) -> Vec<PairResults> {
+    let mut free: BTreeMap<usize, &mut Connection<'_>> =
         connected.iter_mut().map(|(index, session)| (*index, session)).collect();
     std::thread::scope(|scope| {
         let threads: Vec<_> = round
@@ -90,27 +90,27 @@ fn one(
             .collect();
         let answers = threads.into_iter().map(|(pair, thread)| {
             let answers = joined(thread).unwrap_or_else(|why| vec![Err(why); cases.len()]);
-            Between { pair, kind: round.kind, answers }
+            PairResults { pair, kind: round.kind, answers }
         });
         answers.collect()
     })
 }
 
 fn asked(
-    session: &mut Session<'_>,
-    place: Result<Place, CannotMeasure>,
+    session: &mut Connection<'_>,
+    place: Result<ServingPlace, CannotMeasure>,
     cases: &[String],
-) -> Result<Vec<Answer>, CannotMeasure> {
-    let ask = Ask::Measure { place };
+) -> Result<Vec<PairAnswer>, CannotMeasure> {
+    let ask = FollowUp::Measure { place };
     let answers = session.asked(&ask, |line| match line {
-        Line::Measured(answers) => Some(answers),
+        ReceivedLine::Measured(answers) => Some(answers),
         _ => None,
     });
     answers.map(|answers| in_order(answers, cases)).map_err(CannotMeasure::far_end)
 }
 
 /// Returns the results in the order of `cases`; nodes may differ in what they can measure.
-fn in_order(mut answers: BTreeMap<String, Answer>, cases: &[String]) -> Vec<Answer> {
+fn in_order(mut answers: BTreeMap<String, PairAnswer>, cases: &[String]) -> Vec<PairAnswer> {
     let missing = || Err(CannotMeasure::not_here("the measuring machine does not have this case"));
     cases.iter().map(|case| answers.remove(case).unwrap_or_else(missing)).collect()
 }
@@ -118,12 +118,12 @@ fn in_order(mut answers: BTreeMap<String, Answer>, cases: &[String]) -> Vec<Answ
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::between::Figure;
+    use crate::between::PairFigure;
 
     #[test]
     fn answers_are_told_by_their_case() {
         let ids = ["null/threads=1", "null/threads=2"].map(str::to_owned);
-        let figure = Figure { samples: vec![7.0], ..Figure::default() };
+        let figure = PairFigure { samples: vec![7.0], ..PairFigure::default() };
         let answers = in_order([(ids[1].clone(), Ok(figure.clone()))].into(), &ids);
         assert!(answers[0].as_ref().unwrap_err().reason.contains("does not have this case"));
         assert_eq!(answers[1], Ok(figure));

@@ -14,7 +14,7 @@ const MAX_PROGRAM_BYTES: u64 = 1 << 30;
 
 /// A program for nodes of one architecture.
 #[derive(Clone, Debug)]
-pub struct Program {
+pub struct ProgramCopy {
     /// Content of the file.
     pub bytes: Vec<u8>,
     /// SHA-256 in hexadecimal.
@@ -25,7 +25,7 @@ pub struct Program {
     pub is_static: bool,
 }
 
-impl Program {
+impl ProgramCopy {
     /// Reads a program file for 64-bit little-endian Linux.
     pub fn read(path: &Path) -> Result<Self, String> {
         let size = fs::metadata(path).map_err(|e| e.to_string())?.len();
@@ -80,18 +80,18 @@ mod tests {
 
     #[test]
     fn this_program_is_one_and_goes_to_machines_of_its_kind() {
-        let own = Program::read(&std::env::current_exe().unwrap()).unwrap();
+        let own = ProgramCopy::read(&std::env::current_exe().unwrap()).unwrap();
         assert_eq!(own.architecture, std::env::consts::ARCH);
         assert_eq!(own.sha256, own_digest(&std::env::current_exe().unwrap()).unwrap());
         let all = [own];
-        assert!(Program::of(&all, std::env::consts::ARCH).is_ok());
-        assert!(Program::of(&all, "sparc64").unwrap_err().contains("--program"));
+        assert!(ProgramCopy::of(&all, std::env::consts::ARCH).is_ok());
+        assert!(ProgramCopy::of(&all, "sparc64").unwrap_err().contains("--program"));
     }
 
     #[test]
     fn a_text_is_none() {
-        assert!(Program::parsed(b"#!/bin/sh\n".to_vec()).is_err());
-        assert!(Program::parsed(Vec::new()).is_err());
+        assert!(ProgramCopy::parsed(b"#!/bin/sh\n".to_vec()).is_err());
+        assert!(ProgramCopy::parsed(Vec::new()).is_err());
     }
 
     proptest! {
@@ -99,7 +99,7 @@ mod tests {
         fn headers_that_lie_are_read_without_a_panic(tail in prop::collection::vec(any::<u8>(), 0..200)) {
             let mut bytes = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\x3e\0".to_vec();
             bytes.extend(tail);
-            prop_assert_eq!(Program::parsed(bytes).unwrap().architecture, "x86_64");
+            prop_assert_eq!(ProgramCopy::parsed(bytes).unwrap().architecture, "x86_64");
         }
     }
 }

@@ -5,7 +5,7 @@ use std::io::{BufRead, Read};
 
 use serde::{Deserialize, Serialize};
 
-use crate::between::{Answer, Place};
+use crate::between::{PairAnswer, ServingPlace};
 use crate::document::Run;
 use crate::sample::CannotMeasure;
 use crate::text::shown_within;
@@ -28,7 +28,7 @@ const MAX_BYTES_OF_A_MACHINE: u64 = 256 << 20;
 /// Work for a node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Order {
+pub struct RunOrder {
     /// Arguments of `plimsoll`.
     pub words: Vec<String>,
     /// Name and text of a plan that is not built in.
@@ -44,35 +44,35 @@ pub struct Order {
 /// Request to a node after its own run, one per line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Ask {
+pub enum FollowUp {
     /// Start a server for other nodes.
     Serve,
     /// Measure to another node.
     Measure {
         /// Address of the server, or the reason why it does not serve.
-        place: Result<Place, CannotMeasure>,
+        place: Result<ServingPlace, CannotMeasure>,
     },
     /// Measure these cases again and send them like the run.
     Again(Vec<String>),
 }
 
-pub(super) fn asked(ask: &Ask) -> String {
+pub(super) fn asked(ask: &FollowUp) -> String {
     said("", ask)
 }
 
-/// Returns the line that answers [`Ask::Serve`].
-pub fn serving(place: &Result<Place, CannotMeasure>) -> String {
+/// Returns the line that answers [`FollowUp::Serve`].
+pub fn serving(place: &Result<ServingPlace, CannotMeasure>) -> String {
     said(SERVING, place)
 }
 
-/// Returns the line that answers [`Ask::Measure`]: one result per case id.
-pub fn measured_between(answers: &BTreeMap<String, Answer>) -> String {
+/// Returns the line that answers [`FollowUp::Measure`]: one result per case id.
+pub fn measured_between(answers: &BTreeMap<String, PairAnswer>) -> String {
     said(MEASURED_PREFIX, answers)
 }
 
 /// Progress of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Progress {
+pub struct MachineProgress {
     /// Cases that have ended.
     pub done: u32,
     /// Cases of the node's plan.
@@ -80,7 +80,7 @@ pub struct Progress {
 }
 
 /// Returns the line for the progress of a node.
-pub fn progress(progress: &Progress) -> String {
+pub fn progress(progress: &MachineProgress) -> String {
     said(PROGRESS, progress)
 }
 
@@ -96,7 +96,7 @@ pub(super) struct Hello {
 
 /// How a run on a node ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Ended {
+pub struct RunEnd {
     /// Exit code.
     pub code: u8,
     /// Final message, if any.
@@ -114,27 +114,27 @@ fn said(word: &str, value: &impl Serialize) -> String {
 }
 
 /// Returns the last lines of a node: its document, if any, and how the run ended.
-pub fn ending(document: Option<&str>, ended: &Ended) -> String {
+pub fn ending(document: Option<&str>, ended: &RunEnd) -> String {
     let document = document.map(|json| format!("{DOCUMENT}{}\n", json.trim())).unwrap_or_default();
     document + &said(ENDED_PREFIX, ended)
 }
 
 #[derive(Debug)]
-pub(super) enum Line {
+pub(super) enum ReceivedLine {
     /// First line of the script: the architecture.
     Here(String),
     Hello(Hello),
     Document(Box<Run>),
-    Ended(Ended),
-    Serving(Result<Place, CannotMeasure>),
-    Measured(BTreeMap<String, Answer>),
-    Progress(Progress),
+    Ended(RunEnd),
+    Serving(Result<ServingPlace, CannotMeasure>),
+    Measured(BTreeMap<String, PairAnswer>),
+    Progress(MachineProgress),
     Alive,
     /// Any other line: the greeting of a shell, the output of a command.
     Other(String),
 }
 
-impl Line {
+impl ReceivedLine {
     fn of(text: &str) -> Result<Self, String> {
         if let Some(rest) = text.strip_prefix(HERE) {
             return Ok(Self::Here(shown_within(rest.trim(), 32)));
@@ -172,19 +172,19 @@ fn read<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, String> {
 }
 
 /// Reader of a node's lines, with limits on the length of a line and on the total.
-pub(super) struct Lines<R> {
+pub(super) struct ReceivedLines<R> {
     from: R,
     left: u64,
 }
 
-impl<R: BufRead> Lines<R> {
+impl<R: BufRead> ReceivedLines<R> {
     pub(super) fn new(from: R) -> Self {
         Self { from, left: MAX_BYTES_OF_A_MACHINE }
     }
 
     /// Returns the next line; `None` at the end. Fails if it is invalid or too long, or the total
     /// too large.
-    pub(super) fn next(&mut self) -> Result<Option<Line>, String> {
+    pub(super) fn next(&mut self) -> Result<Option<ReceivedLine>, String> {
         let allowed = MAX_LINE_BYTES.min(self.left);
         let mut bytes = Vec::new();
         let came = self.from.by_ref().take(allowed).read_until(b'\n', &mut bytes);
@@ -192,7 +192,7 @@ impl<R: BufRead> Lines<R> {
         self.left -= came;
         match bytes.last() {
             None if allowed > 0 => Ok(None),
-            Some(b'\n') => Line::of(String::from_utf8_lossy(&bytes).trim_end()).map(Some),
+            Some(b'\n') => ReceivedLine::of(String::from_utf8_lossy(&bytes).trim_end()).map(Some),
             _ if came >= allowed => {
                 let most = if allowed == MAX_LINE_BYTES { MAX_LINE_BYTES } else { MAX_BYTES_OF_A_MACHINE };
                 Err(format!("it sent more than {} MiB; its result is not read", most >> 20))
@@ -209,8 +209,8 @@ mod tests {
     use crate::fixture;
     use proptest::prelude::*;
 
-    fn all(text: &[u8]) -> Vec<Result<Line, String>> {
-        let mut lines = Lines::new(text);
+    fn all(text: &[u8]) -> Vec<Result<ReceivedLine, String>> {
+        let mut lines = ReceivedLines::new(text);
         std::iter::from_fn(|| lines.next().transpose()).take(9).collect()
     }
 
@@ -218,26 +218,26 @@ mod tests {
     fn what_is_said_arrives_among_what_a_shell_says() {
         let run = fixture::run();
         let json = serde_json::to_string(&run).unwrap();
-        let ended = Ended { code: 4, line: None };
+        let ended = RunEnd { code: 4, line: None };
         let text = format!(
             "welcome\nplimsoll-here x86_64\n{}{{}}\n{}",
             hello("ab".into()),
             ending(Some(&json), &ended)
         );
-        let lines: Vec<Line> = all(text.as_bytes()).into_iter().map(Result::unwrap).collect();
-        assert!(matches!(&lines[1], Line::Here(machine) if machine == "x86_64"));
-        assert!(matches!(&lines[2], Line::Hello(hello) if hello.sha256 == "ab"));
-        assert!(matches!((&lines[0], &lines[3]), (Line::Other(_), Line::Other(_))));
-        assert!(matches!(&lines[4], Line::Document(same) if same.id == run.id));
-        assert!(matches!(&lines[5], Line::Ended(same) if *same == ended));
+        let lines: Vec<ReceivedLine> = all(text.as_bytes()).into_iter().map(Result::unwrap).collect();
+        assert!(matches!(&lines[1], ReceivedLine::Here(machine) if machine == "x86_64"));
+        assert!(matches!(&lines[2], ReceivedLine::Hello(hello) if hello.sha256 == "ab"));
+        assert!(matches!((&lines[0], &lines[3]), (ReceivedLine::Other(_), ReceivedLine::Other(_))));
+        assert!(matches!(&lines[4], ReceivedLine::Document(same) if same.id == run.id));
+        assert!(matches!(&lines[5], ReceivedLine::Ended(same) if *same == ended));
     }
 
     #[test]
     fn a_line_without_end_is_refused_and_one_cut_off_is_none() {
         let endless = std::io::BufReader::new(std::io::repeat(b'x'));
-        assert!(Lines::new(endless).next().unwrap_err().contains("more than 64 MiB"));
+        assert!(ReceivedLines::new(endless).next().unwrap_err().contains("more than 64 MiB"));
         assert!(all(b"plimsoll-ended {\"code\":0").is_empty());
-        let mut spent = Lines { from: &b"x\n"[..], left: 0 };
+        let mut spent = ReceivedLines { from: &b"x\n"[..], left: 0 };
         assert!(spent.next().is_err());
     }
 

@@ -6,7 +6,7 @@ use clap::Args;
 
 /// A disk and a network.
 #[derive(Args, Clone, Debug)]
-pub struct Beside {
+pub struct DiskAndNetwork {
     /// Also measure the disk of this directory; the test file is removed at the end
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,

@@ -6,18 +6,18 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::beside::Beside;
+use super::beside::DiskAndNetwork;
 use super::values::{precision, whole};
 
 /// `plimsoll gate`.
 #[derive(Args, Clone, Debug)]
-pub struct Gate {
+pub struct GateCommand {
     /// How much is measured: 1 takes up to 15 seconds, 2 up to 2 minutes, 3 up to 15 minutes
     #[arg(long, value_name = "1|2|3", default_value_t = 1, value_parser = whole::<1, 3>)]
     pub level: u32,
     /// How the answer is printed
     #[arg(long, value_name = "FORMAT", default_value = "text")]
-    pub format: Form,
+    pub format: AnswerForm,
     /// Also write the answer to FILE: as JSON, or as --format says where that is not text
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -35,7 +35,7 @@ pub struct Gate {
     pub store: Option<PathBuf>,
     /// What it also measures.
     #[command(flatten)]
-    pub beside: Beside,
+    pub beside: DiskAndNetwork,
     /// Smallest loss to find, as a share of the usual figure
     #[arg(long, value_name = "SHARE", default_value = "10%", value_parser = loss, allow_hyphen_values = true)]
     pub loss: f64,
@@ -52,7 +52,7 @@ pub struct Gate {
 
 /// Output format of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Form {
+pub enum AnswerForm {
     /// The line, and a table of the checks.
     Text,
     /// A document: schema/gate.v1.json.
@@ -65,7 +65,7 @@ pub enum Form {
     Openmetrics,
 }
 
-impl Form {
+impl AnswerForm {
     /// Returns the exit code of "unknown" for this format; `None` if plimsoll's own codes apply.
     pub fn unknown(self) -> Option<u8> {
         match self {
@@ -76,7 +76,7 @@ impl Form {
     }
 }
 
-impl Gate {
+impl GateCommand {
     /// Maximum duration of the gate.
     pub fn most(&self) -> Duration {
         Duration::from_secs(match self.level {
@@ -120,8 +120,8 @@ pub fn exit_code(words: &[OsString], code: u8) -> u8 {
         values.next_back()
     };
     let unknown = value("--exit-unknown").and_then(|code| code.parse().ok());
-    let form = value("--format").and_then(|name| Form::from_str(&name, false).ok());
-    unknown.or(form.and_then(Form::unknown)).unwrap_or(code)
+    let form = value("--format").and_then(|name| AnswerForm::from_str(&name, false).ok());
+    unknown.or(form.and_then(AnswerForm::unknown)).unwrap_or(code)
 }
 
 #[cfg(test)]

@@ -89,7 +89,7 @@ Nothing is written but the history and the test files, which are removed again.
 ";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum HelpAmount {
     /// The most important options.
     First,
     /// All options.
@@ -100,14 +100,14 @@ pub(super) enum Asked {
 
 /// Returns the amount of help, and the command line with [`HELP_ALL_FLAG`], `help` and no argument
 /// replaced by `--help`, and `version` by `--version`.
-pub(super) fn asked(arguments: impl IntoIterator<Item = OsString>) -> (Asked, Vec<OsString>) {
-    let mut asked = Asked::First;
+pub(super) fn asked(arguments: impl IntoIterator<Item = OsString>) -> (HelpAmount, Vec<OsString>) {
+    let mut asked = HelpAmount::First;
     let mut over = false;
     let words = arguments.into_iter().map(|word| {
         // Words after `--` belong to another program.
         over |= word == "--";
         if !over && word == OsStr::new(HELP_ALL_FLAG) {
-            asked = Asked::All;
+            asked = HelpAmount::All;
             OsString::from("--help")
         } else {
             word
@@ -116,7 +116,7 @@ pub(super) fn asked(arguments: impl IntoIterator<Item = OsString>) -> (Asked, Ve
     let mut words: Vec<OsString> = words.collect();
     match words.get(1).and_then(|word| word.to_str()) {
         None if words.len() < 2 => {
-            asked = Asked::Usage;
+            asked = HelpAmount::Usage;
             words = ["plimsoll", "--help"].map(OsString::from).into();
         }
         Some("help") => {
@@ -130,8 +130,8 @@ pub(super) fn asked(arguments: impl IntoIterator<Item = OsString>) -> (Asked, Ve
 }
 
 /// Arranges the help of `command` in groups and hides less important options.
-pub(super) fn arranged(command: Command, asked: Asked) -> Command {
-    if asked == Asked::Usage {
+pub(super) fn arranged(command: Command, asked: HelpAmount) -> Command {
+    if asked == HelpAmount::Usage {
         return command.override_help(USAGE);
     }
     let groups = groups(&command);
@@ -148,7 +148,7 @@ pub(super) fn arranged(command: Command, asked: Asked) -> Command {
             None if name == RUN => [OF_RUN, &[]],
             None => return command,
         };
-        command.mut_subcommand(name, |command| shortened(command, &first, asked == Asked::All))
+        command.mut_subcommand(name, |command| shortened(command, &first, asked == HelpAmount::All))
     })
 }
 
@@ -204,7 +204,7 @@ mod tests {
                 check(sub, &name);
             }
         }
-        for asked in [Asked::First, Asked::All] {
+        for asked in [HelpAmount::First, HelpAmount::All] {
             let mut command = arranged(cli::command(), asked).term_width(80);
             command.build();
             check(&mut command, "plimsoll");
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn the_help_of_the_program_fits_40_lines() {
-        let help = arranged(cli::command(), Asked::First).term_width(80).render_help().to_string();
+        let help = arranged(cli::command(), HelpAmount::First).term_width(80).render_help().to_string();
         assert!(help.trim_end().lines().count() <= 40, "{help}");
     }
 

@@ -9,18 +9,18 @@ use super::values::duration;
 
 /// `plimsoll history`.
 #[derive(Args, Clone, Debug)]
-pub struct History {
+pub struct HistoryCommand {
     /// The directory of the history [default: plimsoll in $XDG_DATA_HOME or ~/.local/share]
     #[arg(long, value_name = "DIR", global = true)]
     pub store: Option<PathBuf>,
     #[command(subcommand)]
-    what: Option<Asked>,
+    what: Option<HistoryRequest>,
 }
 
-impl History {
-    /// Returns the action; [`Asked::List`] by default.
-    pub fn asked(&self) -> Asked {
-        self.what.clone().unwrap_or(Asked::List)
+impl HistoryCommand {
+    /// Returns the action; [`HistoryRequest::List`] by default.
+    pub fn asked(&self) -> HistoryRequest {
+        self.what.clone().unwrap_or(HistoryRequest::List)
     }
 }
 
@@ -35,15 +35,15 @@ pub(super) struct Import {
     store: Option<PathBuf>,
 }
 
-impl From<Import> for History {
+impl From<Import> for HistoryCommand {
     fn from(import: Import) -> Self {
-        Self { store: import.store, what: Some(Asked::Import { files: import.files }) }
+        Self { store: import.store, what: Some(HistoryRequest::Import { files: import.files }) }
     }
 }
 
 /// Action on the history.
 #[derive(Clone, Debug, Subcommand)]
-pub enum Asked {
+pub enum HistoryRequest {
     /// List the runs (the default)
     List,
     /// Print a stored run, or figures over time: 'memory.*'

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 
-use super::Typed;
+use super::TypedCommand;
 use super::values::whole;
 
 /// Default number of machines reached at once; each takes a process and three descriptors here.
@@ -97,7 +97,11 @@ pub(super) fn forwarded(known: &Command, name: &str, matches: &ArgMatches) -> Ve
 }
 
 /// Returns the command for other machines, if any are named; it stores nothing there.
-pub(super) fn said(known: &Command, name: &str, matches: &ArgMatches) -> Result<Option<Typed>, clap::Error> {
+pub(super) fn said(
+    known: &Command,
+    name: &str,
+    matches: &ArgMatches,
+) -> Result<Option<TypedCommand>, clap::Error> {
     let hosts = Hosts::from_arg_matches(matches)?;
     // `ArgMatches::try_contains_id` knows the existing options only in debug builds.
     let command = known.find_subcommand(name);
@@ -106,19 +110,23 @@ pub(super) fn said(known: &Command, name: &str, matches: &ArgMatches) -> Result<
     let nothing_kept = nothing_kept.into_iter().filter(|(id, _)| has(id)).map(|(_, word)| word.to_owned());
     let words = std::iter::once(name.to_owned()).chain(forwarded(known, name, matches)).chain(nothing_kept);
     let quiet = has("quiet") && matches.get_flag("quiet");
-    Ok(hosts.is_named().then(|| Typed::SaidByHosts { hosts: Box::new(hosts), words: words.collect(), quiet }))
+    Ok(hosts.is_named().then(|| TypedCommand::SaidByHosts {
+        hosts: Box::new(hosts),
+        words: words.collect(),
+        quiet,
+    }))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Typed, command, parse};
+    use super::super::{TypedCommand, command, parse};
 
     #[test]
     fn a_machine_gets_what_says_how_to_measure() {
         let line =
             "plimsoll run standard --hosts a,b --only memory,cpu --samples 7 --json x --precision 2% --quiet";
         let typed = parse(command(), line.split(' ').map(Into::into)).unwrap();
-        let Typed::OnHosts { hosts, words, .. } = typed else { panic!("{typed:?}") };
+        let TypedCommand::OnHosts { hosts, words, .. } = typed else { panic!("{typed:?}") };
         assert_eq!(hosts.hosts, ["a", "b"]);
         assert_eq!(words, ["--only=memory", "--only=cpu", "--samples=7", "--precision=2%"]);
     }
@@ -127,11 +135,11 @@ mod tests {
     fn what_machines_say_of_themselves_is_asked_by_the_same_words() {
         let of = |line: &str| parse(command(), line.split(' ').map(Into::into));
         let typed = of("plimsoll doctor --hosts a,b --rounds 0 --store none --quiet").unwrap();
-        let Typed::SaidByHosts { hosts, words, quiet } = typed else { panic!("{typed:?}") };
+        let TypedCommand::SaidByHosts { hosts, words, quiet } = typed else { panic!("{typed:?}") };
         assert!(hosts.hosts == ["a", "b"] && quiet);
         assert_eq!(words, ["doctor", "--rounds=0", "--store=none", "--quiet"]);
         let typed = of("plimsoll references --hosts @all --parallel 3").unwrap();
-        let Typed::SaidByHosts { words, .. } = typed else { panic!("{typed:?}") };
+        let TypedCommand::SaidByHosts { words, .. } = typed else { panic!("{typed:?}") };
         assert_eq!(words, ["references"]);
         assert!(of("plimsoll references --hosts a --install").is_err());
         assert!(of("plimsoll doctor --parallel 3").is_err());

@@ -11,7 +11,7 @@ use plimsoll_model::case::nearest;
 use plimsoll_model::plan::built_in;
 use plimsoll_units::text::shown;
 
-use super::order::{self, Order};
+use super::order::{self, CommandLine};
 use super::other_tools;
 
 /// Options without effect alone: id, ids of which one is required, and what to do instead. A row
@@ -96,7 +96,7 @@ fn foreign(option: &str, value: &str, here: &str) -> String {
 }
 
 pub(super) fn worded(error: clap::Error, root: &Command, words: &[OsString]) -> clap::Error {
-    let order = Order::read(root, words);
+    let order = CommandLine::read(root, words);
     let path = path(root, &order);
     match line(&error, root, &path, &order) {
         Some(line) => refused(error.kind(), line),
@@ -105,7 +105,7 @@ pub(super) fn worded(error: clap::Error, root: &Command, words: &[OsString]) -> 
 }
 
 /// Returns the commands that a command line names, starting with the program.
-fn path<'c>(root: &'c Command, order: &Order<'_>) -> Vec<&'c Command> {
+fn path<'c>(root: &'c Command, order: &CommandLine<'_>) -> Vec<&'c Command> {
     let mut path = vec![root];
     for word in &order.after {
         let last = path.last().copied().unwrap_or(root);
@@ -150,7 +150,7 @@ fn placeholder(argument: &str) -> Option<&str> {
     argument.split_once(' ').map(|(_, value)| value.trim_matches(|c| "<>".contains(c)))
 }
 
-fn line(error: &clap::Error, root: &Command, path: &[&Command], order: &Order<'_>) -> Option<String> {
+fn line(error: &clap::Error, root: &Command, path: &[&Command], order: &CommandLine<'_>) -> Option<String> {
     // plimsoll's own errors have no context.
     error.context().next()?;
     let argument = text(error, ContextKind::InvalidArg).unwrap_or_default();
@@ -256,7 +256,7 @@ fn one_of(names: &[String]) -> String {
 }
 
 /// Words the error for options before the command, with the right line.
-fn misplaced(root: &Command, path: &[&Command], order: &Order<'_>) -> String {
+fn misplaced(root: &Command, path: &[&Command], order: &CommandLine<'_>) -> String {
     let (names, words) = order.mended();
     let has = |name: &&str| path.iter().skip(1).any(|command| order::option(command, name).is_some());
     if let Some(name) = names.iter().find(|name| !has(name)) {
@@ -275,7 +275,7 @@ fn misplaced(root: &Command, path: &[&Command], order: &Order<'_>) -> String {
 }
 
 /// Words the error for a value after a switch that requires `=`.
-fn switched(word: &str, path: &[&Command], order: &Order<'_>) -> Option<String> {
+fn switched(word: &str, path: &[&Command], order: &CommandLine<'_>) -> Option<String> {
     let place = order.after.iter().position(|one| *one == word)?;
     let before = order.after.get(place.checked_sub(1)?)?;
     let is_switch = order::option(path.last()?, before).is_some_and(clap::Arg::is_require_equals_set);

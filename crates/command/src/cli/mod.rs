@@ -22,30 +22,30 @@ use std::time::Duration;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
-pub use gate::{Form, Gate, exit_code};
+pub use gate::{AnswerForm, GateCommand, exit_code};
 pub use help::rows;
 use history::Import;
-pub use history::{Asked, History};
+pub use history::{HistoryCommand, HistoryRequest};
 pub use hosts::{Hosts, SLURM};
 pub use plans::{PlanWork, built_in_list, built_in_rows};
-pub use results::{Check, Compare, Doctor, Export, Gather, Report, Site};
+pub use results::{CheckCommand, Compare, Doctor, Export, Gather, ReportCommand, SiteCommand};
 pub use serve::Serve;
 use values::{duration, named_path, named_server, precision, sample_time, scale, seed, whole};
-pub use watch::Watch;
+pub use watch::WatchCommand;
 
 use plimsoll_bench::benchmarks;
 use plimsoll_bench::{Consent, RawTarget};
-use plimsoll_model::case::{KEYS, Key, Kind};
+use plimsoll_model::case::{KEYS, Key, ValueKind};
 use plimsoll_model::plan::built_in;
 use plimsoll_model::plan::file::{MOST_REPEATS, SERVER};
 
 /// Requested action.
 #[derive(Debug)]
-pub enum Typed {
+pub enum TypedCommand {
     /// Measure.
     Measure {
         /// Plan or subsystem to measure.
-        what: What,
+        what: Measurable,
         /// Common options.
         common: Box<Common>,
         /// File with the key of the server.
@@ -54,7 +54,7 @@ pub enum Typed {
     /// Measure on other machines, through a launcher.
     OnHosts {
         /// Plan or subsystem to measure.
-        what: What,
+        what: Measurable,
         /// Common options.
         common: Box<Common>,
         /// File with the key of the server.
@@ -99,23 +99,23 @@ pub enum Typed {
     /// Compare runs.
     Compare(Box<Compare>),
     /// Check results of other tools against a machine's limits.
-    Check(Box<Check>),
+    Check(Box<CheckCommand>),
     /// Print stored runs, or write them as a page.
-    Report(Box<Report>),
+    Report(Box<ReportCommand>),
     /// Write a run in a format of other programs.
     Export(Box<Export>),
     /// Join the documents of many machines.
     Gather(Box<Gather>),
     /// Write all runs as pages for a web server.
-    Site(Box<Site>),
+    Site(Box<SiteCommand>),
     /// Decide whether the machine is healthy.
-    Gate(Box<Gate>),
+    Gate(Box<GateCommand>),
     /// Probe the machine for hours or days.
-    Watch(Box<Watch>),
+    Watch(Box<WatchCommand>),
     /// Check whether the machine is quiet.
     Doctor(Box<Doctor>),
     /// Query or change the history.
-    History(Box<History>),
+    History(Box<HistoryCommand>),
     /// List the reference tools.
     Peers {
         /// Paths of tools by name.
@@ -159,7 +159,7 @@ pub const DEFAULT_PLAN: &str = "quick";
 
 /// Plan or subsystem to measure.
 #[derive(Clone, Debug, PartialEq)]
-pub enum What {
+pub enum Measurable {
     /// A plan, built in or from a file.
     Plan(String),
     /// The plan chosen on a terminal, or [`DEFAULT_PLAN`].
@@ -279,7 +279,7 @@ pub struct Common {
 
 /// Flags of `plimsoll disk`, and of `plimsoll run` with a fio job file. No plan file can give them.
 #[derive(Args, Clone, Debug, Default)]
-struct Device {
+struct DeviceFlags {
     /// Measure this block device itself instead of a file in --dir; it is only read
     #[arg(long, value_name = "DEVICE", help_heading = "Devices")]
     target: Option<PathBuf>,
@@ -289,7 +289,7 @@ struct Device {
     destroy_data_on: Option<Consent>,
 }
 
-impl Device {
+impl DeviceFlags {
     /// Consent alone names no device ([`mistakes::requirements`]): nothing is written without
     /// `--target`, even if that is mistyped.
     fn target(self) -> Option<RawTarget> {
@@ -333,12 +333,12 @@ fn subsystem(name: &'static str) -> Command {
         }
         let flag = flag.value_delimiter(',');
         match key.kind {
-            Kind::Switch => {
+            ValueKind::Switch => {
                 flag.num_args(0..=1).require_equals(true).default_missing_value("on").value_name("on|off")
             }
             kind => {
                 // The value's parser refuses negative values; numbers without a unit reach it.
-                let has_unit = !matches!(kind, Kind::Word | Kind::Count);
+                let has_unit = !matches!(kind, ValueKind::Word | ValueKind::Count);
                 flag.value_name("VALUE,…").allow_hyphen_values(has_unit)
             }
         }
@@ -346,7 +346,7 @@ fn subsystem(name: &'static str) -> Command {
     let secret = keys_of(name).any(|key| key.name == SERVER).then(secret);
     let command =
         Common::augment_args(Command::new(name).args(flags).args(secret).allow_negative_numbers(true));
-    let command = if plimsoll_bench::on_files(name) { Device::augment_args(command) } else { command };
+    let command = if plimsoll_bench::on_files(name) { DeviceFlags::augment_args(command) } else { command };
     // Overrides the doc comments of the structs.
     command.about(about).after_help(help::listed("Benchmarks", &list))
 }
@@ -376,7 +376,7 @@ fn run() -> Command {
     );
     let run =
         Command::new("run").arg(plan).arg(server).arg(secret()).arg(ignore).allow_negative_numbers(true);
-    Hosts::augment_args(Device::augment_args(Common::augment_args(run)))
+    Hosts::augment_args(DeviceFlags::augment_args(Common::augment_args(run)))
         .about("Measure a plan [default: quick]")
         .after_help(built_in_list(help::HELP_COLUMNS))
 }
@@ -436,7 +436,8 @@ fn compare() -> Command {
 }
 
 fn history() -> Command {
-    History::augment_args(Command::new("history")).about("List and show runs; tags, notes, imports, deletion")
+    HistoryCommand::augment_args(Command::new("history"))
+        .about("List and show runs; tags, notes, imports, deletion")
 }
 
 fn import() -> Command {
@@ -444,7 +445,7 @@ fn import() -> Command {
 }
 
 fn report() -> Command {
-    Report::augment_args(Command::new("report"))
+    ReportCommand::augment_args(Command::new("report"))
         .about("Print stored runs again, or write them as one HTML file")
 }
 
@@ -455,7 +456,7 @@ fn export() -> Command {
 
 fn check() -> Command {
     let about = "Check results of other tools: which cannot be true, and why";
-    Check::augment_args(Command::new("check")).about(about).after_help(CHECK_EXIT_CODE_HELP)
+    CheckCommand::augment_args(Command::new("check")).about(about).after_help(CHECK_EXIT_CODE_HELP)
 }
 
 fn gather() -> Command {
@@ -464,7 +465,7 @@ fn gather() -> Command {
 }
 
 fn site() -> Command {
-    Site::augment_args(Command::new("site"))
+    SiteCommand::augment_args(Command::new("site"))
         .about("Write all runs as pages for a web server: trends, what changed")
 }
 
@@ -474,13 +475,13 @@ fn doctor() -> Command {
 }
 
 fn gate() -> Command {
-    Gate::augment_args(Command::new("gate").allow_negative_numbers(true))
+    GateCommand::augment_args(Command::new("gate").allow_negative_numbers(true))
         .about("Say in seconds: healthy, sick or unknown, for schedulers")
         .after_help(GATED)
 }
 
 fn watch() -> Command {
-    Watch::augment_args(Command::new("watch").allow_negative_numbers(true))
+    WatchCommand::augment_args(Command::new("watch").allow_negative_numbers(true))
         .about("Probe for hours: steady or not, the worst hour, when what changed")
         .after_help(WATCHED)
 }
@@ -540,8 +541,8 @@ fn generate() -> Command {
     Command::new("generate").hide(true).about("Write man pages and completions into DIR").arg(directory)
 }
 
-fn references(matches: &ArgMatches) -> Typed {
-    Typed::Peers {
+fn references(matches: &ArgMatches) -> TypedCommand {
+    TypedCommand::Peers {
         named: matches.get_many("reference-path").into_iter().flatten().cloned().collect(),
         install: match (matches.get_flag("install"), matches.get_flag("yes")) {
             (true, true) => Install::Run,
@@ -551,9 +552,9 @@ fn references(matches: &ArgMatches) -> Typed {
     }
 }
 
-fn launched(matches: &ArgMatches) -> Typed {
+fn launched(matches: &ArgMatches) -> TypedCommand {
     let cpus = matches.get_one::<String>("cpus").map(String::as_str).unwrap_or_default();
-    Typed::Launch {
+    TypedCommand::Launch {
         cpus: cpus.split(',').filter_map(|cpu| cpu.parse().ok()).collect(),
         becomes: matches.get_flag("become"),
         command: matches.get_many::<OsString>("command").into_iter().flatten().cloned().collect(),
@@ -562,7 +563,10 @@ fn launched(matches: &ArgMatches) -> Typed {
 
 /// Parses the command line; `command` is that of [`command`], possibly with more value parsers. The
 /// error is the first mistake, or the help or version to print.
-pub fn parse(command: Command, arguments: impl IntoIterator<Item = OsString>) -> Result<Typed, clap::Error> {
+pub fn parse(
+    command: Command,
+    arguments: impl IntoIterator<Item = OsString>,
+) -> Result<TypedCommand, clap::Error> {
     let (asked, words) = help::asked(arguments);
     let known = command.clone();
     let wrong = |error| mistakes::worded(error, &known, &words);
@@ -575,31 +579,31 @@ pub fn parse(command: Command, arguments: impl IntoIterator<Item = OsString>) ->
     }
     match matches.subcommand() {
         Some(("run", m)) => asked_of_run(m, &known),
-        Some(("hosted", m)) => {
-            Ok(Typed::Hosted { directory: m.get_one::<PathBuf>("directory").cloned().unwrap_or_default() })
-        }
-        Some(("plan", m)) => plans::parse(m).map(|work| Typed::Plan(Box::new(work))),
-        Some(("machine", m)) => Ok(Typed::Machine {
+        Some(("hosted", m)) => Ok(TypedCommand::Hosted {
+            directory: m.get_one::<PathBuf>("directory").cloned().unwrap_or_default(),
+        }),
+        Some(("plan", m)) => plans::parse(m).map(|work| TypedCommand::Plan(Box::new(work))),
+        Some(("machine", m)) => Ok(TypedCommand::Machine {
             json: m.get_flag("json"),
             save: m.get_one::<PathBuf>("save").cloned(),
             from: m.get_one::<PathBuf>("from").cloned(),
         }),
-        Some(("history", m)) => Ok(Typed::History(Box::new(History::from_arg_matches(m)?))),
-        Some(("import", m)) => Ok(Typed::History(Box::new(Import::from_arg_matches(m)?.into()))),
-        Some(("compare", m)) => Ok(Typed::Compare(Box::new(Compare::from_arg_matches(m)?))),
-        Some(("report", m)) => Ok(Typed::Report(Box::new(Report::from_arg_matches(m)?))),
-        Some(("export", m)) => Ok(Typed::Export(Box::new(Export::from_arg_matches(m)?))),
-        Some(("check", m)) => Ok(Typed::Check(Box::new(Check::from_arg_matches(m)?))),
-        Some(("gather", m)) => Ok(Typed::Gather(Box::new(Gather::from_arg_matches(m)?))),
-        Some(("gate", m)) => Ok(Typed::Gate(Box::new(Gate::from_arg_matches(m)?))),
-        Some(("watch", m)) => Ok(Typed::Watch(Box::new(Watch::from_arg_matches(m)?))),
-        Some(("site", m)) => Ok(Typed::Site(Box::new(Site::from_arg_matches(m)?))),
+        Some(("history", m)) => Ok(TypedCommand::History(Box::new(HistoryCommand::from_arg_matches(m)?))),
+        Some(("import", m)) => Ok(TypedCommand::History(Box::new(Import::from_arg_matches(m)?.into()))),
+        Some(("compare", m)) => Ok(TypedCommand::Compare(Box::new(Compare::from_arg_matches(m)?))),
+        Some(("report", m)) => Ok(TypedCommand::Report(Box::new(ReportCommand::from_arg_matches(m)?))),
+        Some(("export", m)) => Ok(TypedCommand::Export(Box::new(Export::from_arg_matches(m)?))),
+        Some(("check", m)) => Ok(TypedCommand::Check(Box::new(CheckCommand::from_arg_matches(m)?))),
+        Some(("gather", m)) => Ok(TypedCommand::Gather(Box::new(Gather::from_arg_matches(m)?))),
+        Some(("gate", m)) => Ok(TypedCommand::Gate(Box::new(GateCommand::from_arg_matches(m)?))),
+        Some(("watch", m)) => Ok(TypedCommand::Watch(Box::new(WatchCommand::from_arg_matches(m)?))),
+        Some(("site", m)) => Ok(TypedCommand::Site(Box::new(SiteCommand::from_arg_matches(m)?))),
         Some(("doctor", m)) => match hosts::said(&known, "doctor", m)? {
             Some(elsewhere) => Ok(elsewhere),
-            None => Ok(Typed::Doctor(Box::new(Doctor::from_arg_matches(m)?))),
+            None => Ok(TypedCommand::Doctor(Box::new(Doctor::from_arg_matches(m)?))),
         },
-        Some(("serve", m)) => Ok(Typed::Serve(Box::new(Serve::from_arg_matches(m)?))),
-        Some(("key", m)) => Ok(Typed::NewKey {
+        Some(("serve", m)) => Ok(TypedCommand::Serve(Box::new(Serve::from_arg_matches(m)?))),
+        Some(("key", m)) => Ok(TypedCommand::NewKey {
             file: m.subcommand_matches("new").and_then(|m| m.get_one::<PathBuf>("file").cloned()),
         }),
         Some(("references", m)) => match hosts::said(&known, "references", m)? {
@@ -607,48 +611,48 @@ pub fn parse(command: Command, arguments: impl IntoIterator<Item = OsString>) ->
             None => Ok(references(m)),
         },
         Some(("launch", m)) => Ok(launched(m)),
-        Some(("worker", _)) => Ok(Typed::Worker),
-        Some(("far-end", _)) => Ok(Typed::FarEnd),
-        Some(("generate", m)) => {
-            Ok(Typed::Generate { directory: m.get_one::<PathBuf>("directory").cloned().unwrap_or_default() })
-        }
+        Some(("worker", _)) => Ok(TypedCommand::Worker),
+        Some(("far-end", _)) => Ok(TypedCommand::FarEnd),
+        Some(("generate", m)) => Ok(TypedCommand::Generate {
+            directory: m.get_one::<PathBuf>("directory").cloned().unwrap_or_default(),
+        }),
         Some((name, m)) => asked_of_subsystem(name, m),
         None => Err(known.clone().error(ErrorKind::MissingSubcommand, "a command is missing")),
     }
 }
 
 /// Reads the options of `plimsoll run`, with or without other machines.
-fn asked_of_run(m: &ArgMatches, known: &Command) -> Result<Typed, clap::Error> {
+fn asked_of_run(m: &ArgMatches, known: &Command) -> Result<TypedCommand, clap::Error> {
     let mut common = Common::from_arg_matches(m)?;
     common.server = m.get_many::<String>("server").into_iter().flatten().cloned().collect();
-    common.target = Device::from_arg_matches(m)?.target();
+    common.target = DeviceFlags::from_arg_matches(m)?.target();
     common.ignore_unsupported = m.get_flag("ignore-unsupported");
     let what = match (m.get_one::<String>("plan"), &common.resume) {
-        (Some(named), _) => What::Plan(named.clone()),
-        (None, Some(_)) => What::Kept,
-        (None, None) => What::Unnamed,
+        (Some(named), _) => Measurable::Plan(named.clone()),
+        (None, Some(_)) => Measurable::Kept,
+        (None, None) => Measurable::Unnamed,
     };
     let (common, key) = (Box::new(common), m.get_one::<PathBuf>("key").cloned());
     let hosts = Hosts::from_arg_matches(m)?;
     if !hosts.is_named() {
-        return Ok(Typed::Measure { what, common, key });
+        return Ok(TypedCommand::Measure { what, common, key });
     }
     let words = hosts::forwarded(known, "run", m);
-    Ok(Typed::OnHosts { what, common, key, hosts: Box::new(hosts), words })
+    Ok(TypedCommand::OnHosts { what, common, key, hosts: Box::new(hosts), words })
 }
 
-fn asked_of_subsystem(name: &str, m: &ArgMatches) -> Result<Typed, clap::Error> {
+fn asked_of_subsystem(name: &str, m: &ArgMatches) -> Result<TypedCommand, clap::Error> {
     let lists = keys_of(name).filter_map(|key| {
         let values: Vec<String> = m.get_many::<String>(key.name)?.cloned().collect();
         Some((key.name.to_owned(), values))
     });
-    let what = What::Subsystem { name: name.to_owned(), lists: lists.collect() };
+    let what = Measurable::Subsystem { name: name.to_owned(), lists: lists.collect() };
     let mut common = Common::from_arg_matches(m)?;
     if plimsoll_bench::on_files(name) {
-        common.target = Device::from_arg_matches(m)?.target();
+        common.target = DeviceFlags::from_arg_matches(m)?.target();
     }
     let key = m.try_get_one::<PathBuf>("key").ok().flatten().cloned();
-    Ok(Typed::Measure { what, common: Box::new(common), key })
+    Ok(TypedCommand::Measure { what, common: Box::new(common), key })
 }
 
 /// Formats an error of `clap` in one line.

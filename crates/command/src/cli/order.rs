@@ -5,14 +5,14 @@ use std::ffi::OsString;
 use clap::{Arg, ArgAction, Command};
 
 /// A command line, split at the command. Words that are not UTF-8 are ignored.
-pub(super) struct Order<'a> {
+pub(super) struct CommandLine<'a> {
     /// Words before the command; all words without a command.
     pub(super) before: Vec<&'a str>,
     /// The command and the words after it.
     pub(super) after: Vec<&'a str>,
 }
 
-impl<'a> Order<'a> {
+impl<'a> CommandLine<'a> {
     pub(super) fn read(root: &Command, arguments: &'a [OsString]) -> Self {
         let mut words: Vec<&str> = arguments.iter().skip(1).filter_map(|word| word.to_str()).collect();
         let place = place(root, &words).unwrap_or(words.len());

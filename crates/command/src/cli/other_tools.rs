@@ -1,7 +1,7 @@
 //! Options and words of other tools with their equivalents here. They are only answered, not
 //! accepted, as their meaning is not always the same.
 
-struct Row {
+struct OtherToolsOption {
     tool: &'static str,
     /// As typed. A word that ends in `=` or `/` is a prefix, one that begins with `.` a suffix.
     typed: &'static [&'static str],
@@ -16,13 +16,13 @@ const fn row(
     typed: &'static [&'static str],
     here: &'static str,
     example: &'static str,
-) -> Row {
-    Row { tool, typed, here, example }
+) -> OtherToolsOption {
+    OtherToolsOption { tool, typed, here, example }
 }
 
 /// Options by the manuals of fio 3.33, iperf3 3.12, sysbench 1.0, stress-ng, STREAM, likwid-bench,
 /// mbw, dd and hyperfine.
-const OTHER_TOOLS_OPTIONS: &[Row] = &[
+const OTHER_TOOLS_OPTIONS: &[OtherToolsOption] = &[
     row("fio", &["--rw", "--readwrite"], "--op and --pattern", "disk --op read --pattern random"),
     row("fio", &["--rwmixread"], "--read-share", "disk --op mixed --read-share 70"),
     row("fio", &["--rwmixwrite"], "--read-share, the percentage of reads", "disk --op mixed --read-share 70"),
@@ -142,12 +142,12 @@ fn is(known: &str, typed: &str) -> bool {
 /// program) lacks, if it has one there. `has` returns whether the command has an option.
 pub(super) fn answer(typed: &str, command: &str, has: impl Fn(&str) -> bool) -> Option<String> {
     let shown = plimsoll_units::text::shown_within(typed, 40);
-    let is_for = |row: &&Row| {
+    let is_for = |row: &&OtherToolsOption| {
         let of = row.example.split(' ').next().unwrap_or_default();
         row.typed.iter().any(|known| is(known, typed)) && (command == of || command.is_empty())
     };
     let what = if typed.starts_with('-') { "an option" } else { "a word" };
-    if let Some(Row { tool, here, example, .. }) = OTHER_TOOLS_OPTIONS.iter().find(is_for) {
+    if let Some(OtherToolsOption { tool, here, example, .. }) = OTHER_TOOLS_OPTIONS.iter().find(is_for) {
         return Some(format!("{shown} is {what} of {tool}: here it is {here}, as in plimsoll {example}"));
     }
     let usual = COMMON_OPTIONS.iter().find(|(names, here, _)| names.contains(&typed) && has(here));
@@ -185,7 +185,7 @@ mod tests {
             Ok(typed) => typed,
             Err(error) => return Some(cli::one_line(&error)),
         };
-        let cli::Typed::Measure { what, common, .. } = typed else { return None };
+        let cli::TypedCommand::Measure { what, common, .. } = typed else { return None };
         if line.ends_with("run FILE") {
             return None;
         }
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn each_row_is_answered_with_a_line_that_is_accepted() {
-        for Row { typed, here, example, .. } in OTHER_TOOLS_OPTIONS {
+        for OtherToolsOption { typed, here, example, .. } in OTHER_TOOLS_OPTIONS {
             assert_eq!(refused_in_all(&format!("plimsoll {example}")), None, "{example}");
             let command = example.split(' ').next().unwrap();
             for word in *typed {

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use clap::{Arg, ArgMatches, Command};
 use plimsoll_model::plan::built_in::{BUILT_IN, BuiltIn};
 
-use super::{Common, Typed, What, help};
+use super::{Common, Measurable, TypedCommand, help};
 
 /// Action on plans.
 #[derive(Debug)]
@@ -15,7 +15,7 @@ pub enum PlanWork {
     /// Print the plan file of a command line.
     Show {
         /// Plan or subsystem to measure.
-        what: What,
+        what: Measurable,
         /// Common options.
         common: Box<Common>,
     },
@@ -96,11 +96,11 @@ fn show(words: Vec<OsString>) -> Result<PlanWork, clap::Error> {
     let lead = if is_command { None } else { Some(OsString::from("run")) };
     let named = OsString::from("plimsoll plan show");
     match super::parse(super::command(), [named].into_iter().chain(lead).chain(words))? {
-        Typed::Measure { what: What::Kept, .. } => Err(clap::Error::raw(
+        TypedCommand::Measure { what: Measurable::Kept, .. } => Err(clap::Error::raw(
             clap::error::ErrorKind::ArgumentConflict,
             "--resume is not supported on plan show: name the plan",
         )),
-        Typed::Measure { what, common, .. } => Ok(PlanWork::Show { what, common }),
+        TypedCommand::Measure { what, common, .. } => Ok(PlanWork::Show { what, common }),
         _ => Err(clap::Error::raw(
             clap::error::ErrorKind::InvalidSubcommand,
             "plan show requires a command that measures: run, cpu, memory, disk or network, with its options",

@@ -76,7 +76,7 @@ pub struct Doctor {
 
 /// `plimsoll report`.
 #[derive(Args, Clone, Debug)]
-pub struct Report {
+pub struct ReportCommand {
     /// The runs: an id, the beginning of one, last, last~1, a tag, or a file
     #[arg(value_name = "RUN", required = true)]
     pub runs: Vec<String>,
@@ -103,7 +103,7 @@ pub struct Report {
 
 /// `plimsoll check`.
 #[derive(Args, Clone, Debug)]
-pub struct Check {
+pub struct CheckCommand {
     /// Files that other tools wrote; - is stdin
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
@@ -144,7 +144,7 @@ pub struct Gather {
 
 /// `plimsoll site`.
 #[derive(Args, Clone, Debug)]
-pub struct Site {
+pub struct SiteCommand {
     /// The directory: a new or empty one, or that of a site, in which only what has changed is written again
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,

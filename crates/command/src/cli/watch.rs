@@ -6,12 +6,12 @@ use std::time::Duration;
 use clap::Args;
 use plimsoll_units::quantity;
 
-use super::beside::Beside;
+use super::beside::DiskAndNetwork;
 use super::values::{duration, precision};
 
 /// `plimsoll watch`.
 #[derive(Args, Clone, Debug)]
-pub struct Watch {
+pub struct WatchCommand {
     /// What a probe measures: a built-in plan or a plan file, one sample a case
     #[arg(value_name = "PLAN", default_value = "watch")]
     pub plan: String,
@@ -26,7 +26,7 @@ pub struct Watch {
     pub only: Vec<String>,
     /// What it also measures.
     #[command(flatten)]
-    pub beside: Beside,
+    pub beside: DiskAndNetwork,
     /// Skip a probe while others use the machine
     #[arg(long)]
     pub idle_only: bool,

@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use plimsoll_bench::benchmarks;
 use plimsoll_bench_disk::fio::{self, JobFile, Unsupported};
-use plimsoll_model::case::{CaseError, Key, Kind, nearest};
+use plimsoll_model::case::{CaseError, Key, ValueKind, nearest};
 use plimsoll_model::plan::built_in;
 use plimsoll_model::plan::file::{self, FileError, PlanFile};
 use plimsoll_model::plan::{Group, Places, Plan, Sampling};
 
-use crate::cli::{Common, DEFAULT_PLAN, What};
+use crate::cli::{Common, DEFAULT_PLAN, Measurable};
 
 pub use cases::{hash, in_turn, planned};
 use plimsoll_model::plan::scale::AMOUNTS;
@@ -78,7 +78,7 @@ fn in_group(places: &Places, key: &str, index: Option<usize>, why: String) -> Us
 }
 
 /// Resolves the command line with all defaults; fails for invalid plans, options and combinations.
-pub fn plan(what: &What, common: &Common) -> Result<Plan, UsageError> {
+pub fn plan(what: &Measurable, common: &Common) -> Result<Plan, UsageError> {
     let file = file(what, common)?;
     let budget = file.how.budget.map(|b| b.as_secs_f64());
     let mut groups = file.groups.clone();
@@ -109,14 +109,14 @@ pub fn plan(what: &What, common: &Common) -> Result<Plan, UsageError> {
 }
 
 /// Resolves the command line to a plan file: the named plan with the typed options applied.
-pub fn file(what: &What, common: &Common) -> Result<PlanFile, UsageError> {
+pub fn file(what: &Measurable, common: &Common) -> Result<PlanFile, UsageError> {
     let mut typed = Group::default();
     let (mut file, narrow) = match what {
-        What::Plan(name) => (named_plan(name, common)?, false),
-        What::Unnamed => (named_plan(DEFAULT_PLAN, common)?, false),
-        What::Kept => return Err(other("--resume requires the id of a run")),
-        What::Text { name, text } => (file::parse_kept(name, text)?, false),
-        What::Subsystem { name, lists } => {
+        Measurable::Plan(name) => (named_plan(name, common)?, false),
+        Measurable::Unnamed => (named_plan(DEFAULT_PLAN, common)?, false),
+        Measurable::Kept => return Err(other("--resume requires the id of a run")),
+        Measurable::Text { name, text } => (file::parse_kept(name, text)?, false),
+        Measurable::Subsystem { name, lists } => {
             for (key, texts) in lists {
                 read_list(&mut typed, key, texts)?;
             }
@@ -124,7 +124,7 @@ pub fn file(what: &What, common: &Common) -> Result<PlanFile, UsageError> {
         }
     };
     if !common.threads.is_empty() {
-        if let What::Subsystem { name, .. } = what
+        if let Measurable::Subsystem { name, .. } = what
             && let Some(instead) = plimsoll_bench::subsystem(name).and_then(|part| part.instead_of_threads)
         {
             return Err(other(format!("--threads is not supported on plimsoll {name}: {instead}")));
@@ -135,7 +135,7 @@ pub fn file(what: &What, common: &Common) -> Result<PlanFile, UsageError> {
         read_list(&mut typed, file::SERVER, &common.server)?;
         measures_networks(&file.groups)?;
     }
-    if let What::Subsystem { name, .. } = what {
+    if let Measurable::Subsystem { name, .. } = what {
         of_this_command(name, &common.only)?;
     }
     if let Some(key) = AMOUNTS.into_iter().find(|key| typed.asked(key))
@@ -167,7 +167,7 @@ fn measures_networks(groups: &[Group]) -> Result<(), UsageError> {
 /// Applies typed sampling options to the plan and its groups.
 fn sampled(file: &mut PlanFile, common: &Common) {
     let against = (!common.against.is_empty()).then(|| common.against.clone());
-    let over = |how: &mut plimsoll_model::plan::How, whole: bool| {
+    let over = |how: &mut plimsoll_model::plan::SamplingOptions, whole: bool| {
         if common.samples.is_some() {
             (how.samples, how.series) = (if whole { common.samples } else { None }, None);
         }
@@ -272,9 +272,9 @@ fn named_extras(groups: &[Group], only: &[String]) -> Vec<Group> {
 /// Advises on ranges such as `1..9`, which other tools accept.
 fn of_range(key: &Key, text: &str) -> String {
     let ends = ["..", "-", ":"].iter().find_map(|between| text.split_once(between));
-    match ends
-        .filter(|(low, high)| key.kind != Kind::Word && [low, high].iter().all(|end| key.parse(end).is_ok()))
-    {
+    match ends.filter(|(low, high)| {
+        key.kind != ValueKind::Word && [low, high].iter().all(|end| key.parse(end).is_ok())
+    }) {
         Some((low, high)) => format!("; ranges are not supported: list the values, as in {low},{high}"),
         None => String::new(),
     }

@@ -13,16 +13,16 @@ fn machine() -> Machine {
     Fixture::open("firecracker-zen4").unwrap().machine()
 }
 
-fn typed(words: &[String]) -> (What, Box<Common>) {
+fn typed(words: &[String]) -> (Measurable, Box<Common>) {
     let line = ["plimsoll".to_owned()].into_iter().chain(words.iter().cloned()).map(Into::into);
     match cli::parse(cli::command(), line).unwrap() {
-        cli::Typed::Measure { what, common, .. } => (what, common),
+        cli::TypedCommand::Measure { what, common, .. } => (what, common),
         other => panic!("{other:?} measures nothing"),
     }
 }
 
 /// Returns the cases of a command line with their sampling, and the plan file for it.
-fn resolved(what: &What, common: &Common, machine: &Machine) -> Option<(Vec<Planned>, String)> {
+fn resolved(what: &Measurable, common: &Common, machine: &Machine) -> Option<(Vec<Planned>, String)> {
     let plan = plan(what, common).ok()?;
     let all = planned(&plan, machine).ok()?;
     Some((all, write::text(&plan.file)))
@@ -32,7 +32,7 @@ fn resolved(what: &What, common: &Common, machine: &Machine) -> Option<(Vec<Plan
 fn shows_and_reads_back(words: &[String], machine: &Machine) -> bool {
     let (what, common) = typed(words);
     let Some((cases, text)) = resolved(&what, &common, machine) else { return false };
-    let what = What::Text { name: "shown".to_owned(), text: text.clone() };
+    let what = Measurable::Text { name: "shown".to_owned(), text: text.clone() };
     let again = plan(&what, &Common::default()).unwrap_or_else(|e| panic!("{words:?}: {e}\n{text}"));
     let again_cases = planned(&again, machine).unwrap_or_else(|e| panic!("{words:?}: {e}\n{text}"));
     assert_eq!(again_cases, cases, "{words:?}\n{text}");
@@ -172,7 +172,7 @@ fn shown_plans_of_every_kind_have_the_same_cases() {
 }
 
 fn told(text: &str) -> String {
-    let what = What::Text { name: "p.toml".to_owned(), text: text.to_owned() };
+    let what = Measurable::Text { name: "p.toml".to_owned(), text: text.to_owned() };
     let plan = match plan(&what, &Common::default()) {
         Ok(plan) => plan,
         Err(e) => return e.to_string(),
@@ -230,7 +230,7 @@ fn excludes_leave_cases_out_and_all_of_them_is_a_mistake() {
 fn typed_flags_go_before_the_plan_and_groups_before_the_whole() {
     let text = "samples = 7\nprecision = \"2%\"\n[[group]]\nbenchmark = \"null\"\nsamples = 3\nsample-time = \"50ms\"\nbudget = \"10s\"\n\
         [[group]]\nbenchmark = \"cpu.peak\"\nthreads = [1, 2]\nop = \"fma\"\ntype = \"f64\"\nseries = 600\nagainst = \"likwid-bench\"\nbudget = \"10s\"\n";
-    let what = What::Text { name: "p".to_owned(), text: text.to_owned() };
+    let what = Measurable::Text { name: "p".to_owned(), text: text.to_owned() };
     let all = |common: &Common| {
         let plan = plan(&what, common).unwrap();
         planned(&plan, &machine()).unwrap()
@@ -354,7 +354,7 @@ fn no_parameter_is_accepted_and_ignored() {
                 .chain(own.iter().map(|key| format!("--{key}={}", probe(benchmark.name(), key))))
                 .collect();
             let line = ["plimsoll".to_owned()].into_iter().chain(words.iter().cloned()).map(Into::into);
-            let Ok(cli::Typed::Measure { what, common, .. }) = cli::parse(cli::command(), line) else {
+            let Ok(cli::TypedCommand::Measure { what, common, .. }) = cli::parse(cli::command(), line) else {
                 continue;
             };
             let Some((cases, _)) = resolved(&what, &common, &machine) else { continue };

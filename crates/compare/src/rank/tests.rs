@@ -8,7 +8,7 @@ use plimsoll_stats::Seed;
 use rand::RngExt;
 
 use super::*;
-use crate::{Comparison, Floor, Floors, Origin, Side, Wanted, compare};
+use crate::{CompareOptions, ComparedSide, Comparison, Floors, NoiseFloor, NoiseOrigin, compare};
 
 const CASES: [(&str, &str, Unit); 3] = [
     ("memory.bandwidth/op=read/size=512M/threads=2", "bandwidth", Unit::BytePerSecond),
@@ -36,12 +36,12 @@ fn run(values: [f64; 3]) -> Run {
     run
 }
 
-fn side(name: &str, runs: Vec<Run>) -> Side {
-    Side { name: name.to_owned(), runs }
+fn side(name: &str, runs: Vec<Run>) -> ComparedSide {
+    ComparedSide { name: name.to_owned(), runs }
 }
 
 /// Sides of `runs` runs each, with normal noise of this deviation between runs.
-fn noisy(truth: &[f64], runs: usize, deviation: f64, seed: u64) -> Vec<Side> {
+fn noisy(truth: &[f64], runs: usize, deviation: f64, seed: u64) -> Vec<ComparedSide> {
     let mut generator = Seed::new(seed, "rank", "noise").generator();
     let mut normal = move || {
         let (u, v): (f64, f64) =
@@ -79,7 +79,7 @@ fn known_differences_are_found_and_no_order_is_false() {
     let truth = [10e9, 10e9, 10.6e9, 11.3e9, 12.0e9, 9.4e9];
     let (mut wrong, mut missed) = (0, 0);
     for seed in 0..100 {
-        let ranking = compare(&noisy(&truth, 8, 0.006, seed), &[], &Wanted::default());
+        let ranking = compare(&noisy(&truth, 8, 0.006, seed), &[], &CompareOptions::default());
         assert_eq!((ranking.ranked.len(), ranking.ranked[0].places.len()), (3, 6));
         let (false_order, not_found) = judged(&ranking, &truth);
         wrong += usize::from(false_order > 0);
@@ -94,7 +94,7 @@ fn known_differences_are_found_and_no_order_is_false() {
 fn sides_that_are_alike_are_not_ordered_however_many_there_are() {
     let truth = [10e9; 12];
     let false_orders = (0..40).filter(|seed| {
-        let ranking = compare(&noisy(&truth, 5, 0.02, *seed), &[], &Wanted::default());
+        let ranking = compare(&noisy(&truth, 5, 0.02, *seed), &[], &CompareOptions::default());
         judged(&ranking, &truth).0 > 0
     });
     assert_eq!(false_orders.count(), 0);
@@ -107,8 +107,8 @@ fn two_alike_sides_are_ordered_as_rarely_as_is_said() {
     let truth = [10e9; 2];
     for runs in [5, 6, 10] {
         let is_wrong = |seed: &u64| {
-            let found = compare(&noisy(&truth, runs, 0.05, *seed), &[], &Wanted::default());
-            assert_eq!(found.compared[0].noise, Some(Origin::Runs));
+            let found = compare(&noisy(&truth, runs, 0.05, *seed), &[], &CompareOptions::default());
+            assert_eq!(found.compared[0].noise, Some(NoiseOrigin::Runs));
             judged(&found, &truth).0 > 0
         };
         let wrong = (0..400).filter(is_wrong).count();
@@ -119,21 +119,29 @@ fn two_alike_sides_are_ordered_as_rarely_as_is_said() {
 
 #[test]
 fn few_runs_show_no_noise_of_their_own() {
-    let found = compare(&noisy(&[10e9, 20e9], 4, 0.003, 1), &[], &Wanted::default());
-    assert!(found.compared.iter().all(|one| one.verdict == Verdict::Inconclusive), "{:?}", found.compared);
+    let found = compare(&noisy(&[10e9, 20e9], 4, 0.003, 1), &[], &CompareOptions::default());
+    assert!(
+        found.compared.iter().all(|one| one.verdict == DifferenceVerdict::Inconclusive),
+        "{:?}",
+        found.compared
+    );
     assert!(found.ranked.iter().all(|one| one.places.iter().all(|place| place.ranks == [1, 2])));
 }
 
 #[test]
 fn with_a_noise_of_doctor_the_interval_is_that_of_the_noise() {
     let sides = noisy(&[10e9, 20e9], 1, 0.003, 6);
-    let noise = Noise { deviation: 0.01, freedom: 5.0, largest: 0.02 };
-    let floor =
-        Floor { benchmark: "memory.bandwidth".to_owned(), metric: "bandwidth".to_owned(), case: None, noise };
+    let noise = RunNoise { deviation: 0.01, freedom: 5.0, largest: 0.02 };
+    let floor = NoiseFloor {
+        benchmark: "memory.bandwidth".to_owned(),
+        metric: "bandwidth".to_owned(),
+        case: None,
+        noise,
+    };
     let machine = sides[0].runs[0].machine.id.clone();
     let floors = Floors { machine, floors: vec![floor], ..Floors::default() };
-    let ranking = compare(&sides, &[floors], &Wanted::default());
-    assert_eq!(ranking.compared[0].noise, Some(Origin::Doctor));
+    let ranking = compare(&sides, &[floors], &CompareOptions::default());
+    assert_eq!(ranking.compared[0].noise, Some(NoiseOrigin::Doctor));
     let places = &ranking.ranked[0].places;
     assert!(places.iter().all(|place| place.ranks[0] == place.ranks[1]), "{places:?}");
     // t(0.975, 5) = 2.571 (any table).
@@ -144,12 +152,12 @@ fn with_a_noise_of_doctor_the_interval_is_that_of_the_noise() {
 #[test]
 fn ranks_are_those_that_the_noise_leaves_possible() {
     let sides = noisy(&[10e9, 10.01e9, 20e9], 6, 0.01, 3);
-    let ranking = compare(&sides, &[], &Wanted::default());
+    let ranking = compare(&sides, &[], &CompareOptions::default());
     let ranks: Vec<(usize, [usize; 2])> =
         ranking.ranked[0].places.iter().map(|place| (place.side, place.ranks)).collect();
     assert_eq!(ranks[0], (2, [1, 1]));
     assert!(ranks[1..].iter().all(|(_, ranks)| *ranks == [2, 3]), "{ranks:?}");
-    assert_eq!(ranking.compared[0].noise, Some(Origin::Runs));
+    assert_eq!(ranking.compared[0].noise, Some(NoiseOrigin::Runs));
     assert_eq!(ranking.ranked[2].places[0].side, 2);
     assert!(ranking.ranked[0].places.iter().all(|place| place.half.is_some_and(|half| half < 0.05)));
 }
@@ -157,9 +165,9 @@ fn ranks_are_those_that_the_noise_leaves_possible() {
 #[test]
 fn by_price_a_rate_is_divided_and_a_time_multiplied() {
     let sides = noisy(&[10e9, 20e9], 6, 0.003, 4);
-    let wanted = Wanted {
+    let wanted = CompareOptions {
         prices: Some(Prices { values: vec![0.1, 0.4], unit: "$/h".to_owned() }),
-        ..Wanted::default()
+        ..CompareOptions::default()
     };
     let ranking = compare(&sides, &[], &wanted);
     let of = |metric: usize, side: usize| {
@@ -188,7 +196,8 @@ fn all_cpus_are_all_cpus_and_what_follows_the_machine_is_no_other_case() {
         format!("cpu.peak/op=fma/type=f64/isa=avx512/threads={cpus}").parse().unwrap();
     let mut small = case("cpu.peak/op=fma/type=f64/isa=avx2/threads=2");
     small.machine.cpu.allowed = "0-1".parse().unwrap();
-    let ranking = compare(&[side("large", vec![large]), side("small", vec![small])], &[], &Wanted::default());
+    let ranking =
+        compare(&[side("large", vec![large]), side("small", vec![small])], &[], &CompareOptions::default());
     assert_eq!(ranking.ranked.len(), 1, "{ranking:?}");
     let with: Vec<&[String]> = ranking.ranked[0].places.iter().map(|place| place.with.as_slice()).collect();
     assert!(with.iter().all(|with| with.iter().any(|one| one.starts_with("isa avx"))), "{with:?}");
@@ -197,9 +206,9 @@ fn all_cpus_are_all_cpus_and_what_follows_the_machine_is_no_other_case() {
 #[test]
 fn a_score_needs_weights_and_says_how_sure_it_is() {
     let sides = noisy(&[10e9, 20e9], 6, 0.003, 5);
-    assert_eq!(compare(&sides, &[], &Wanted::default()).scores, []);
+    assert_eq!(compare(&sides, &[], &CompareOptions::default()).scores, []);
     let weights = [("memory.bandwidth".to_owned(), 2.0), ("disk.io".to_owned(), 1.0)].into();
-    let ranking = compare(&sides, &[], &Wanted { weights, ..Wanted::default() });
+    let ranking = compare(&sides, &[], &CompareOptions { weights, ..CompareOptions::default() });
     assert_eq!(ranking.unweighed, [Unweighed { name: "disk.io".to_owned(), why: NOT_ALL.to_owned() }]);
     let [best, other] = ranking.scores.as_slice() else { panic!("{:?}", ranking.scores) };
     assert_eq!((best.side, best.value), (1, 1.0));
@@ -215,7 +224,7 @@ fn one_run_without_a_known_noise_is_in_no_order() {
             "cpu.unheard/x=1".parse().unwrap_or_else(|_| made.measurements[0].case.clone());
         side(name, vec![made])
     };
-    let ranking = compare(&[one("a", 1e9), one("b", 1.001e9)], &[], &Wanted::default());
+    let ranking = compare(&[one("a", 1e9), one("b", 1.001e9)], &[], &CompareOptions::default());
     assert!(ranking.ranked[0].places.iter().all(|place| place.ranks == [1, 2]), "{ranking:?}");
 }
 
@@ -228,7 +237,7 @@ fn of(cpus: &str, cases: &[&str]) -> Run {
 
 fn ranked(sides: &[&[Run]]) -> Comparison {
     let made = |(index, runs): (usize, &&[Run])| side(&format!("s{index}"), runs.to_vec());
-    compare(&sides.iter().enumerate().map(made).collect::<Vec<_>>(), &[], &Wanted::default())
+    compare(&sides.iter().enumerate().map(made).collect::<Vec<_>>(), &[], &CompareOptions::default())
 }
 
 #[test]
@@ -296,7 +305,7 @@ fn a_side_of_unlike_machines_is_not_ranked_against_itself() {
 fn what_is_not_ordered_or_has_no_ratio_is_in_no_score_and_named() {
     let weights: BTreeMap<String, f64> =
         [("memory.bandwidth".to_owned(), 1.0), ("memory.latency".to_owned(), 1.0)].into();
-    let wanted = Wanted { weights, ..Wanted::default() };
+    let wanted = CompareOptions { weights, ..CompareOptions::default() };
     let mut sides = noisy(&[10e9, 20e9], 6, 0.003, 7);
     for run in &mut sides[0].runs {
         run.measurements[0].conditions.waited = Some(0.4);

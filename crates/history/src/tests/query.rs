@@ -15,27 +15,28 @@ fn store() -> (tempfile::TempDir, Store) {
     (directory, store)
 }
 
-pub(super) fn asked(cases: &str) -> Asked {
-    Asked { cases: Pattern::parse(cases).unwrap(), metric: None, all: false, since: None, machine: None }
+pub(super) fn asked(cases: &str) -> TrendQuery {
+    TrendQuery { cases: Pattern::parse(cases).unwrap(), metric: None, all: false, since: None, machine: None }
 }
 
 #[test]
 fn figures_are_found_by_case_metric_time_and_machine() {
     let (_directory, mut store) = store();
     (0..3).for_each(|n| stored(&mut store, &run(n)));
-    let count = |asked: &Asked| store.trends(asked).unwrap().iter().map(|t| t.points.len()).sum::<usize>();
+    let count =
+        |asked: &TrendQuery| store.trends(asked).unwrap().iter().map(|t| t.points.len()).sum::<usize>();
     assert_eq!(count(&asked("memory")), 3 * 4);
     assert_eq!(count(&asked("memory.*/op=triad/*")), 3);
     assert_eq!(count(&asked("*type=f64*")), 3 * 2);
     assert_eq!(count(&asked("gpu")), 0);
-    let bus = Asked { metric: Some("bus_bandwidth".to_owned()), ..asked("memory") };
+    let bus = TrendQuery { metric: Some("bus_bandwidth".to_owned()), ..asked("memory") };
     assert_eq!(count(&bus), 3);
-    assert_eq!(count(&Asked { since: Some("2026-11-02".to_owned()), ..asked("network.tcp") }), 2);
-    assert_eq!(count(&Asked { machine: Some("bench-1".to_owned()), ..asked("network.tcp") }), 3);
-    assert_eq!(count(&Asked { machine: Some("elsewhere".to_owned()), ..asked("network.tcp") }), 0);
+    assert_eq!(count(&TrendQuery { since: Some("2026-11-02".to_owned()), ..asked("network.tcp") }), 2);
+    assert_eq!(count(&TrendQuery { machine: Some("bench-1".to_owned()), ..asked("network.tcp") }), 3);
+    assert_eq!(count(&TrendQuery { machine: Some("elsewhere".to_owned()), ..asked("network.tcp") }), 0);
     let found = store.trends(&asked("network.tcp")).unwrap();
     let metric = &fixture::run().measurements[11].metrics[0];
-    let of = |t: &Trend| (t.metric.clone(), t.unit, t.better, t.host.clone());
+    let of = |t: &MetricTrend| (t.metric.clone(), t.unit, t.better, t.host.clone());
     assert_eq!(of(&found[0]), (metric.name.clone(), metric.unit, metric.better, Some("bench-1".to_owned())));
     let ids: Vec<&str> = found[0].points.iter().map(|p| p.run.id.as_str()).collect();
     assert_eq!(ids, [0, 1, 2].map(|n| run(n).id));
@@ -49,7 +50,7 @@ fn all_metrics_are_found_where_that_is_asked_for() {
     let (_directory, mut store) = store();
     stored(&mut store, &run(0));
     let metrics = |all: bool| {
-        let found = store.trends(&Asked { all, ..asked("memory.bandwidth") }).unwrap();
+        let found = store.trends(&TrendQuery { all, ..asked("memory.bandwidth") }).unwrap();
         found.into_iter().map(|trend| trend.metric).collect::<Vec<_>>()
     };
     let headlines = metrics(false);
@@ -155,7 +156,7 @@ fn runs_with_a_lasting_loss_are_no_baseline_until_they_are_accepted() {
     }
     assert_eq!(store.run_before(&last).unwrap(), Some(run(24).id));
     assert_eq!(store.accept(&last).unwrap(), run(16).id);
-    assert_eq!(store.baseline(&last, 10).unwrap(), Baseline { runs: ids(16..25), open: Vec::new() });
+    assert_eq!(store.baseline(&last, 10).unwrap(), BaselineRuns { runs: ids(16..25), open: Vec::new() });
     assert_eq!(store.baseline(&run(15), 10).unwrap().runs, ids(5..15));
     assert_eq!(store.baseline(&run(16), 10).unwrap().runs, ids(16..17));
     assert_eq!(store.accept(&last).unwrap(), last.id);
@@ -241,10 +242,10 @@ fn a_metric_that_once_was_the_headline_is_one_trend() {
     turned.measurements.iter_mut().for_each(|m| m.metrics.reverse());
     stored(&mut store, &turned);
     stored(&mut store, &run(2));
-    let bus = Asked { metric: Some("bus_bandwidth".to_owned()), ..asked("memory") };
+    let bus = TrendQuery { metric: Some("bus_bandwidth".to_owned()), ..asked("memory") };
     let found = store.trends(&bus).unwrap();
     assert_eq!(found.iter().map(|t| t.points.len()).collect::<Vec<_>>(), [2]);
-    let program = Asked { metric: Some("bandwidth".to_owned()), ..asked("memory.bandwidth") };
+    let program = TrendQuery { metric: Some("bandwidth".to_owned()), ..asked("memory.bandwidth") };
     let headlines = store.trends(&asked("memory.bandwidth")).unwrap();
     assert!(store.trends(&program).unwrap().iter().all(|t| headlines.contains(t)));
 }

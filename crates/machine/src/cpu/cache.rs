@@ -36,7 +36,7 @@ impl EffectiveCache {
 
 /// A group of identical caches.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Cache {
+pub struct CpuCache {
     /// Level; 1 is nearest to the core.
     pub level: u8,
     /// Contents of the cache.
@@ -67,7 +67,7 @@ pub enum CacheKind {
     Unknown,
 }
 
-impl Cache {
+impl CpuCache {
     /// Returns whether the cache holds data, as far as is known.
     pub fn holds_data(&self) -> bool {
         self.kind != CacheKind::Instruction
@@ -80,7 +80,7 @@ impl Cache {
 }
 
 /// Total bytes and number of the distinct last-level caches of `cpus`; the last level is per CPU.
-pub(super) fn last_level(caches: &[Cache], cpus: &CpuSet) -> Option<(u64, u64)> {
+pub(super) fn last_level(caches: &[CpuCache], cpus: &CpuSet) -> Option<(u64, u64)> {
     let mut total = 0_u64;
     let mut counted: Vec<(usize, usize)> = Vec::new();
     for cpu in cpus.iter() {
@@ -99,7 +99,7 @@ pub(super) fn last_level(caches: &[Cache], cpus: &CpuSet) -> Option<(u64, u64)> 
 }
 
 /// Total bytes of the distinct L2 caches of `cpus` that have a further level behind them.
-pub(super) fn inner_level_2(caches: &[Cache], cpus: &CpuSet) -> u64 {
+pub(super) fn inner_level_2(caches: &[CpuCache], cpus: &CpuSet) -> u64 {
     let has_further = |cpu: usize| caches.iter().any(|c| c.level > 2 && c.holds_data() && c.serves(cpu));
     let of_level_2 = caches.iter().filter(|cache| cache.level == 2 && cache.holds_data());
     let bytes = of_level_2.map(|cache| {
@@ -112,8 +112,8 @@ pub(super) fn inner_level_2(caches: &[Cache], cpus: &CpuSet) -> u64 {
 }
 
 /// Caches of these CPUs, identical ones combined, ordered by level and kind.
-pub(super) fn discover(s: &mut Survey, online: &CpuSet) -> Vec<Cache> {
-    let mut caches: Vec<Cache> = Vec::new();
+pub(super) fn discover(s: &mut Survey, online: &CpuSet) -> Vec<CpuCache> {
+    let mut caches: Vec<CpuCache> = Vec::new();
     for cpu in online.iter() {
         for index in 0..MAX_INDEX {
             match one(s, cpu, index) {
@@ -143,11 +143,11 @@ pub(super) fn discover(s: &mut Survey, online: &CpuSet) -> Vec<Cache> {
 }
 
 /// Caches by CPUID if the kernel shows none; sharing is unknown then.
-pub(super) fn of_cpuid(cpuid: &Cpuid, online: &CpuSet) -> Vec<Cache> {
+pub(super) fn of_cpuid(cpuid: &Cpuid, online: &CpuSet) -> Vec<CpuCache> {
     let mut caches = Vec::new();
     for cpu in online.iter() {
         for found in cpuid.of(cpu).map(|answers| answers.caches()).unwrap_or_default() {
-            let cache = Cache {
+            let cache = CpuCache {
                 level: found.level,
                 kind: found.kind,
                 size_bytes: Some(found.bytes),
@@ -163,7 +163,7 @@ pub(super) fn of_cpuid(cpuid: &Cpuid, online: &CpuSet) -> Vec<Cache> {
 }
 
 /// Cache `index` of `cpu` and its sharers; `None` after the CPU's last cache.
-fn one(s: &mut Survey, cpu: usize, index: usize) -> Option<(Cache, Option<CpuSet>)> {
+fn one(s: &mut Survey, cpu: usize, index: usize) -> Option<(CpuCache, Option<CpuSet>)> {
     let dir = sys_cpu(cpu).join(format!("cache/index{index}"));
     if !s.root.exists(&dir) {
         return None;
@@ -177,7 +177,7 @@ fn one(s: &mut Survey, cpu: usize, index: usize) -> Option<(Cache, Option<CpuSet
         _ => CacheKind::Unknown,
     };
     let number = |name: &str| s.root.parse::<u32>(dir.join(name), "a number").ok().filter(|&n| n > 0);
-    let cache = Cache {
+    let cache = CpuCache {
         level,
         kind,
         size_bytes: s.root.text(dir.join("size")).ok().and_then(|text| parse_size(&text)),
@@ -190,8 +190,8 @@ fn one(s: &mut Survey, cpu: usize, index: usize) -> Option<(Cache, Option<CpuSet
     Some((cache, sharers.filter(|set| set.contains(cpu))))
 }
 
-fn add(caches: &mut Vec<Cache>, found: Cache, cpu: usize, sharers: Option<CpuSet>) {
-    let alike = |c: &Cache| {
+fn add(caches: &mut Vec<CpuCache>, found: CpuCache, cpu: usize, sharers: Option<CpuSet>) {
+    let alike = |c: &CpuCache| {
         let same_place = c.level == found.level && c.kind == found.kind;
         same_place
             && c.size_bytes == found.size_bytes

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 /// Clock limits and policy of the allowed CPUs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Clock {
+pub struct CpuClock {
     /// Nominal clock in Hz, the highest of the allowed CPUs.
     pub base_hz: Option<u64>,
     /// Source of the nominal clock.
@@ -27,7 +27,7 @@ pub struct Clock {
 /// Offset of the ACPI entry that only marks the existence of turbo, in Hz above the nominal clock.
 const TURBO_MARK_HZ: u64 = 1_000_000;
 
-impl Clock {
+impl CpuClock {
     pub(super) fn discover(s: &mut Survey, allowed: &CpuSet, model_name: Option<&str>) -> Self {
         let each = |name: &str| -> Vec<u64> {
             allowed.iter().filter_map(|cpu| s.root.number(sys_cpu(cpu).join(name)).ok()).collect()
@@ -110,7 +110,7 @@ mod tests {
             let fixture = crate::fixture::Fixture::unpack(&tree)?;
             let mut survey = Survey::new(&fixture.root);
             let name = Some("Intel(R) Xeon(R) CPU E5-2670 v3 @ 2.30GHz");
-            Ok::<_, crate::fixture::Fault>(Clock::discover(&mut survey, &CpuSet::single(0), name).max_hz)
+            Ok::<_, crate::fixture::Fault>(CpuClock::discover(&mut survey, &CpuSet::single(0), name).max_hz)
         };
         assert_eq!(highest("acpi-cpufreq", 1, 2_300_000)?, None);
         assert_eq!(highest("acpi-cpufreq", 1, 2_301_000)?, None);

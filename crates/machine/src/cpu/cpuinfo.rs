@@ -1,6 +1,6 @@
 //! `/proc/cpuinfo` and the Arm identification register.
 
-use crate::cpuid::Answers;
+use crate::cpuid::CpuidLeaves;
 use crate::root::CPUINFO_CAP;
 use crate::{CpuSet, Root, Survey};
 use plimsoll_units::text::{shown, shown_within};
@@ -70,7 +70,7 @@ impl CpuInfo {
     }
 
     /// Replaces the kernel's values by CPUID, except a list of flags: the kernel may hide some.
-    pub(super) fn take(&mut self, answers: &Answers) {
+    pub(super) fn take(&mut self, answers: &CpuidLeaves) {
         if let Some(signature) = answers.signature() {
             self.vendor = Some(signature.vendor);
             self.family = Some(signature.family);

@@ -1,6 +1,6 @@
 //! Interpretation of CPUID registers (Intel 325462, volume 2A, CPUID; AMD 24594, appendix E).
 
-use super::Answers;
+use super::CpuidLeaves;
 use crate::cpu::CacheKind;
 use plimsoll_units::text::shown;
 
@@ -115,7 +115,7 @@ pub fn is_feature(name: &str) -> bool {
     FEATURES.iter().any(|feature| feature.4 == name)
 }
 
-impl Answers {
+impl CpuidLeaves {
     fn bit(&self, leaf: u32, subleaf: u32, register: usize, bit: u32) -> bool {
         let value = self.get(leaf, subleaf).and_then(|registers| registers.get(register).copied());
         value.is_some_and(|value| value >> bit & 1 == 1)

@@ -81,7 +81,7 @@ proptest! {
         let _ = parse(&text);
         let leaf = |(i, subleaf, registers): (usize, u32, [u32; 4])| Leaf { leaf: CPUID_LEAVES[i].0, subleaf, registers };
         let leaves: Vec<Leaf> = registers.into_iter().map(leaf).collect();
-        let answers = Answers { cpus: CpuSet::single(0), leaves };
+        let answers = CpuidLeaves { cpus: CpuSet::single(0), leaves };
         let _ = (answers.signature(), answers.name(), answers.caches(), answers.features().count());
         let _ = (answers.is_512_wide(), answers.native_model(), answers.max_hz());
     }

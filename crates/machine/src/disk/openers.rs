@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use super::overlays::Blind;
+use super::overlays::BlindOverlays;
 use super::rings::{self, Registered};
 use super::thing::{FileId, Thing};
 use crate::mounts::DeviceNumber;
@@ -27,7 +27,7 @@ pub struct Opener {
 
 /// A device or file to search for among the open files of all processes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Watched {
+pub struct WatchedFiles {
     /// The device or file.
     pub thing: Thing,
     /// Displayed name.
@@ -37,10 +37,10 @@ pub struct Watched {
     /// Ignored processes: they serve the device.
     pub exempt: Vec<u32>,
     /// Overlays with unknown layers that may show the file under a device number of their own.
-    pub shown_on: Blind,
+    pub shown_on: BlindOverlays,
 }
 
-impl Watched {
+impl WatchedFiles {
     /// Whether an open file may be this one shown by an overlay: by inode or name.
     pub(super) fn may_show(&self, open: Thing, name: Option<&OsStr>) -> bool {
         match (self.thing, open) {
@@ -55,7 +55,7 @@ impl Watched {
 
 /// Result of a search through the processes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct VisibleProcesses {
     /// The first process that holds one of the things, and the index of the thing.
     pub holder: Option<(Opener, usize)>,
     /// Number of processes whose files could not be examined or were too many.
@@ -65,9 +65,9 @@ pub struct Seen {
 }
 
 /// Finds the first process outside this run that holds one of the things open or mapped.
-pub fn holder(root: &Root, watched: &[Watched]) -> Seen {
-    let run = root.is_live().then(|| Run::here(root, std::process::id()));
-    let mut seen = Seen::default();
+pub fn holder(root: &Root, watched: &[WatchedFiles]) -> VisibleProcesses {
+    let run = root.is_live().then(|| OwnProcesses::here(root, std::process::id()));
+    let mut seen = VisibleProcesses::default();
     for process in root.processes() {
         if run.as_ref().is_some_and(|run| run.has(root, process)) {
             continue;
@@ -75,11 +75,11 @@ pub fn holder(root: &Root, watched: &[Watched]) -> Seen {
         let opener = || Opener { process, name: name(root, process) };
         match held_by(root, process, watched) {
             None => seen.unseen += 1,
-            Some(Held { place: Some(place), .. }) => {
+            Some(ProcessFindings { place: Some(place), .. }) => {
                 seen.holder = Some((opener(), place));
                 return seen;
             }
-            Some(Held { unlisted, .. }) if unlisted => {
+            Some(ProcessFindings { unlisted, .. }) if unlisted => {
                 seen.unlisted.get_or_insert_with(opener);
             }
             Some(_) => {}
@@ -89,13 +89,13 @@ pub fn holder(root: &Root, watched: &[Watched]) -> Seen {
 }
 
 /// Processes of this run: a parent, its workers and their children of the same program.
-struct Run {
+struct OwnProcesses {
     /// This process, and its parent if that is plimsoll too.
     heads: Vec<u32>,
     program: Option<(u32, u32, u64)>,
 }
 
-impl Run {
+impl OwnProcesses {
     fn here(root: &Root, own: u32) -> Self {
         let ours = program(root, own);
         let parent = parent(root, own).filter(|parent| ours.is_some() && program(root, *parent) == ours);
@@ -141,7 +141,7 @@ pub fn open_files(root: &Root, process: u32) -> Option<Vec<(PathBuf, Thing)>> {
 }
 
 #[derive(Default)]
-struct Opened {
+struct OpenedFile {
     files: Vec<(PathBuf, Thing)>,
     /// Files registered with io_uring whose paths lead nowhere from here.
     lost: Vec<Registered>,
@@ -151,8 +151,8 @@ struct Opened {
 
 /// Open files of all threads, which may not share descriptors (`CLONE_FILES`, clone(2)), unless
 /// denied or too many; the first thread may have ended.
-fn opened(root: &Root, process: u32) -> Option<Opened> {
-    let mut all = Opened::default();
+fn opened(root: &Root, process: u32) -> Option<OpenedFile> {
+    let mut all = OpenedFile::default();
     open_in(root, &process.to_string(), &mut all)?;
     let number = |link: &Path| link.file_name().map(OsStr::to_owned);
     let shared: HashMap<_, _> = all.files.iter().map(|(link, thing)| (number(link), *thing)).collect();
@@ -182,7 +182,7 @@ fn living(root: &Root, process: u32) -> u32 {
 }
 
 /// Adds the open files and io_uring registrations of a thread (directory below `/proc`).
-fn open_in(root: &Root, thread: &str, all: &mut Opened) -> Option<()> {
+fn open_in(root: &Root, thread: &str, all: &mut OpenedFile) -> Option<()> {
     for link in links(root, thread)? {
         if let Some(thing) = Thing::open_at(root, &link) {
             all.files.push((link, thing));
@@ -222,18 +222,18 @@ pub(super) fn info(root: &Root, link: &Path, line: &str) -> Option<String> {
 }
 
 /// Returns the access mode of an open file; `None` if the kernel gives none.
-pub fn access(root: &Root, link: &Path) -> Option<Access> {
+pub fn access(root: &Root, link: &Path) -> Option<OpenMode> {
     const MODE: u32 = 3;
     match u32::from_str_radix(&info(root, link, "flags:")?, 8).ok()? & MODE {
-        0 => Some(Access::Read),
-        1 => Some(Access::Write),
-        _ => Some(Access::Both),
+        0 => Some(OpenMode::Read),
+        1 => Some(OpenMode::Write),
+        _ => Some(OpenMode::Both),
     }
 }
 
 /// Access mode of an open file (open(2)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
+pub enum OpenMode {
     /// Read only.
     Read,
     /// Write only.
@@ -242,7 +242,7 @@ pub enum Access {
     Both,
 }
 
-struct Held {
+struct ProcessFindings {
     /// Index of the thing that the process holds.
     place: Option<usize>,
     /// Whether an unlisted ring may hold a thing.
@@ -250,13 +250,13 @@ struct Held {
 }
 
 /// Examines one process; `None` if it may not be examined.
-fn held_by(root: &Root, process: u32, watched: &[Watched]) -> Option<Held> {
-    let of = |is: &dyn Fn(&Watched) -> bool| {
+fn held_by(root: &Root, process: u32, watched: &[WatchedFiles]) -> Option<ProcessFindings> {
+    let of = |is: &dyn Fn(&WatchedFiles) -> bool| {
         watched.iter().position(|one| !one.exempt.contains(&process) && is(one))
     };
     let place = |thing: Thing| of(&|one| one.thing == thing);
     let counts = |place: &usize, link: &Path| {
-        !watched[*place].writers_only || access(root, link) != Some(Access::Read)
+        !watched[*place].writers_only || access(root, link) != Some(OpenMode::Read)
     };
     let all = opened(root, process)?;
     let shown = |link: &Path, thing: Thing| {
@@ -273,7 +273,7 @@ fn held_by(root: &Root, process: u32, watched: &[Watched]) -> Option<Held> {
         None => mapped(root, living(root, process), &place, watched)?
             .filter(|place| !watched[*place].writers_only),
     };
-    Some(Held { place, unlisted })
+    Some(ProcessFindings { place, unlisted })
 }
 
 /// Whether an open file is on btrfs, whose subvolume numbers are in no mount table.
@@ -287,7 +287,7 @@ fn mapped(
     root: &Root,
     process: u32,
     place: &impl Fn(Thing) -> Option<usize>,
-    watched: &[Watched],
+    watched: &[WatchedFiles],
 ) -> Option<Option<usize>> {
     let maps = match root.bytes(Path::new(&format!("proc/{process}/maps")), MAPS_CAP) {
         Ok(maps) => maps,
@@ -301,7 +301,8 @@ fn mapped(
             return Some(found);
         }
         // Only the link identifies a device; file system numbers may differ from stat(2) (btrfs).
-        let like = |one: &Watched| mapped.is_none() || inode(&one.thing) == mapped.as_ref().and_then(inode);
+        let like =
+            |one: &WatchedFiles| mapped.is_none() || inode(&one.thing) == mapped.as_ref().and_then(inode);
         if !watched.iter().any(like) {
             return None;
         }
@@ -334,20 +335,20 @@ mod tests {
         let root = Root::live();
         let file = tempfile::NamedTempFile::new().expect("temporary file");
         let thing = Thing::at(&root, file.path()).expect("there");
-        let watched = |writers_only| Watched {
+        let watched = |writers_only| WatchedFiles {
             thing,
             name: "file".to_owned(),
             writers_only,
             exempt: Vec::new(),
-            shown_on: Blind::default(),
+            shown_on: BlindOverlays::default(),
         };
-        let found = |watched: Watched| holder(&root, &[watched]).holder;
+        let found = |watched: WatchedFiles| holder(&root, &[watched]).holder;
         assert_eq!(found(watched(false)), None, "this process holds it");
         let open = file.reopen().expect("open");
         let mut sleep = std::process::Command::new("sleep").arg("60").stdin(open).spawn().expect("sleep");
         let opener = Opener { process: sleep.id(), name: "sleep".to_owned() };
         let by_both = [found(watched(false)), found(watched(true))];
-        let exempt = found(Watched { exempt: vec![sleep.id()], ..watched(false) });
+        let exempt = found(WatchedFiles { exempt: vec![sleep.id()], ..watched(false) });
         sleep.kill().expect("end");
         sleep.wait().expect("end");
         assert_eq!(by_both, [Some((opener.clone(), 0)), Some((opener, 0))]);
@@ -367,12 +368,12 @@ mod tests {
         let found = |more: &str| -> Result<_, Fault> {
             let fixture = Fixture::unpack(&format!("{process}{more}"))?;
             let thing = Thing::at(&fixture.root, Path::new("/srv/disk.img")).ok_or("no file")?;
-            let watched = Watched {
+            let watched = WatchedFiles {
                 thing,
                 name: "d".to_owned(),
                 writers_only: false,
                 exempt: Vec::new(),
-                shown_on: Blind::default(),
+                shown_on: BlindOverlays::default(),
             };
             let seen = holder(&fixture.root, &[watched]);
             assert_eq!(seen.unseen, 0);
@@ -392,8 +393,13 @@ mod tests {
             ))?;
             let thing = Thing::at(&fixture.root, Path::new("/srv/disk.img")).ok_or("no file")?;
             let name = "/srv/disk.img".to_owned();
-            let watched =
-                Watched { thing, name, writers_only: true, exempt: Vec::new(), shown_on: Blind::default() };
+            let watched = WatchedFiles {
+                thing,
+                name,
+                writers_only: true,
+                exempt: Vec::new(),
+                shown_on: BlindOverlays::default(),
+            };
             Ok(holder(&fixture.root, &[watched]).holder.map(|(opener, _)| opener.process))
         };
         assert_eq!(found("/srv/disk.img")?, Some(77));
@@ -413,21 +419,21 @@ mod tests {
             ))?;
             let thing = Thing::at(&fixture.root, Path::new("/srv/disk.img")).ok_or("no file")?;
             let name = "/srv/disk.img".to_owned();
-            let shown_on = Blind::default();
-            Ok(holder(&fixture.root, &[Watched { thing, name, writers_only: true, exempt, shown_on }]))
+            let shown_on = BlindOverlays::default();
+            Ok(holder(&fixture.root, &[WatchedFiles { thing, name, writers_only: true, exempt, shown_on }]))
         };
         let server = Opener { process: 77, name: "server".to_owned() };
-        let held = Seen { holder: Some((server.clone(), 0)), ..Seen::default() };
+        let held = VisibleProcesses { holder: Some((server.clone(), 0)), ..VisibleProcesses::default() };
         for path in ["/srv/disk.img", "disk.img", "/elsewhere/disk.img"] {
             let ring = format!("proc/77/task/78/fdinfo/5 = UserFiles:\\t1\\n    0: {path}\\nUserBufs:\\t0\n");
             assert_eq!(seen(&ring, Vec::new())?, held, "{path}");
-            assert_eq!(seen(&ring, vec![77])?, Seen::default(), "{path}");
+            assert_eq!(seen(&ring, vec![77])?, VisibleProcesses::default(), "{path}");
         }
-        let unlisted = Seen { unlisted: Some(server), ..Seen::default() };
+        let unlisted = VisibleProcesses { unlisted: Some(server), ..VisibleProcesses::default() };
         for info in ["flags:\\t02000002", "UserFiles:\\t1\\nUserBufs:\\t0"] {
             let ring = format!("proc/77/task/78/fdinfo/5 = {info}\n");
             assert_eq!(seen(&ring, Vec::new())?, unlisted, "{info}");
-            assert_eq!(seen(&ring, vec![77])?, Seen::default(), "{info}");
+            assert_eq!(seen(&ring, vec![77])?, VisibleProcesses::default(), "{info}");
         }
         assert_eq!(seen("", Vec::new())?, unlisted, "it cannot be read");
         Ok(())
@@ -443,21 +449,24 @@ mod tests {
             std::os::unix::fs::symlink("/dev/null", open.join(number.to_string()))?;
         }
         let thing = Thing::at(&fixture.root, Path::new("/srv/disk.img")).ok_or("no file")?;
-        let watched = [Watched {
+        let watched = [WatchedFiles {
             thing,
             name: "d".to_owned(),
             writers_only: false,
             exempt: Vec::new(),
-            shown_on: Blind::default(),
+            shown_on: BlindOverlays::default(),
         }];
-        assert_eq!(holder(&fixture.root, &watched), Seen::default());
+        assert_eq!(holder(&fixture.root, &watched), VisibleProcesses::default());
         std::os::unix::fs::symlink("/srv/disk.img", open.join("9"))?;
         std::os::unix::fs::symlink("/srv/disk.img", open.join("99999"))?;
         std::fs::remove_file(open.join("9"))?;
         assert_eq!(holder(&fixture.root, &watched).holder.map(|(opener, _)| opener.process), Some(77));
         std::fs::remove_file(open.join("99999"))?;
         std::fs::OpenOptions::new().write(true).open(path("proc/77/maps")?)?.set_len(MAPS_CAP + 1)?;
-        assert_eq!(holder(&fixture.root, &watched), Seen { unseen: 1, ..Seen::default() });
+        assert_eq!(
+            holder(&fixture.root, &watched),
+            VisibleProcesses { unseen: 1, ..VisibleProcesses::default() }
+        );
         Ok(())
     }
 
@@ -478,7 +487,7 @@ mod tests {
         ];
         let fixture = Fixture::unpack(&tree.concat())?;
         for own in [20, 21] {
-            let run = Run::here(&fixture.root, own);
+            let run = OwnProcesses::here(&fixture.root, own);
             let ours = [10, 20, 21, 22, 23, 30, 31].map(|process| run.has(&fixture.root, process));
             assert_eq!(ours, [false, true, true, true, false, false, false], "{own}");
         }

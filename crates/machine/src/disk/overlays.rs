@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use super::thing::{FileId, Thing};
-use crate::mounts::{DeviceNumber, Mount, Table, Tables, mount_of};
+use crate::mounts::{DeviceNumber, Mount, MountTable, Tables, mount_of};
 use crate::root::Root;
 
 /// Another file with the same bytes.
@@ -19,13 +19,13 @@ pub(super) struct Alias {
 
 /// Overlays with a layer that cannot be found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Blind {
+pub struct BlindOverlays {
     pub(super) overlays: Vec<DeviceNumber>,
     /// Device numbers of all mounted file systems.
     mounted: HashSet<DeviceNumber>,
 }
 
-impl Blind {
+impl BlindOverlays {
     /// Whether a file with device number `system` may be on one of them, also with a number in no
     /// mount table (layers on several file systems).
     pub(super) fn may_have(&self, system: DeviceNumber) -> bool {
@@ -54,24 +54,25 @@ impl Overlays<'_> {
     }
 
     /// Overlays with a layer path that is relative or leads nowhere.
-    pub(super) fn blind(&self) -> Blind {
-        let found = |table: &Table, layer: &Path| {
+    pub(super) fn blind(&self) -> BlindOverlays {
+        let found = |table: &MountTable, layer: &Path| {
             layer.is_absolute()
                 && (self.root.about(seen(table, layer)).is_some() || self.root.about(layer).is_some())
         };
-        let is_blind =
-            |(table, mount): &(&Table, &Mount)| !all_layers(mount).iter().all(|layer| found(table, layer));
+        let is_blind = |(table, mount): &(&MountTable, &Mount)| {
+            !all_layers(mount).iter().all(|layer| found(table, layer))
+        };
         let overlays: Vec<DeviceNumber> =
             self.mounts().filter(is_blind).map(|(_, mount)| mount.device).collect();
         if overlays.is_empty() {
-            return Blind::default();
+            return BlindOverlays::default();
         }
         let mounts = self.tables.all.iter().flat_map(|table| &table.mounts);
-        Blind { overlays, mounted: mounts.map(|mount| mount.device).collect() }
+        BlindOverlays { overlays, mounted: mounts.map(|mount| mount.device).collect() }
     }
 
-    fn mounts(&self) -> impl Iterator<Item = (&Table, &Mount)> {
-        let of = |table: &'_ Table| -> bool { table.mounts.iter().any(is_overlay) };
+    fn mounts(&self) -> impl Iterator<Item = (&MountTable, &Mount)> {
+        let of = |table: &'_ MountTable| -> bool { table.mounts.iter().any(is_overlay) };
         let tables = self.tables.all.iter().filter(move |table| of(table));
         tables
             .flat_map(|table| table.mounts.iter().filter(|mount| is_overlay(mount)).map(move |m| (table, m)))
@@ -93,9 +94,9 @@ impl Overlays<'_> {
     }
 
     /// Tables in whose namespace the path leads to the file.
-    fn places(&self, file: FileId, written: &Path) -> impl Iterator<Item = &Table> {
+    fn places(&self, file: FileId, written: &Path) -> impl Iterator<Item = &MountTable> {
         let leads =
-            move |table: &&Table| Thing::at(self.root, &seen(table, written)) == Some(Thing::File(file));
+            move |table: &&MountTable| Thing::at(self.root, &seen(table, written)) == Some(Thing::File(file));
         self.tables.all.iter().filter(leads)
     }
 
@@ -118,10 +119,10 @@ impl Overlays<'_> {
     }
 
     /// The file in the uppermost layer that has it. Layer paths belong to the mounting namespace.
-    fn in_layers(&self, table: &Table, mount: &Mount, inner: &Path) -> Vec<Alias> {
+    fn in_layers(&self, table: &MountTable, mount: &Mount, inner: &Path) -> Vec<Alias> {
         let layers = layers(mount);
         let inner = inner.strip_prefix("/").unwrap_or(inner);
-        let in_namespace = |table: &Table| {
+        let in_namespace = |table: &MountTable| {
             layers.iter().find_map(|layer| {
                 let written = layer.join(inner);
                 let path = seen(table, &written);
@@ -136,7 +137,7 @@ impl Overlays<'_> {
 
     /// Files by which overlays show a file of one of their layers.
     fn above(&self, file: FileId, written: &Path) -> Vec<Alias> {
-        let place = |table: &Table| located(table, written);
+        let place = |table: &MountTable| located(table, written);
         let places: Vec<(DeviceNumber, PathBuf)> = self.places(file, written).filter_map(place).collect();
         let mut found: Vec<Alias> = Vec::new();
         for (table, mount) in self.mounts() {
@@ -155,7 +156,7 @@ impl Overlays<'_> {
         found
     }
 
-    fn shown(&self, table: &Table, written: PathBuf, real: FileId) -> Option<Alias> {
+    fn shown(&self, table: &MountTable, written: PathBuf, real: FileId) -> Option<Alias> {
         let path = seen(table, &written);
         let thing = Thing::at(self.root, &path)?;
         let Thing::File(file) = thing else { return None };
@@ -164,7 +165,7 @@ impl Overlays<'_> {
     }
 
     /// Directories (by file system) that a layer's path may mean.
-    fn located_here(&self, table: &Table, layer: &Path) -> Vec<(DeviceNumber, PathBuf)> {
+    fn located_here(&self, table: &MountTable, layer: &Path) -> Vec<(DeviceNumber, PathBuf)> {
         let linked = self.root.resolve(layer).ok();
         let own = self.tables.all.first();
         let own = own.and_then(|own| located(own, linked.as_deref().unwrap_or(layer)));
@@ -177,7 +178,7 @@ fn is_overlay(mount: &Mount) -> bool {
 }
 
 /// Path of a table's namespace, readable from here.
-fn seen(table: &Table, written: &Path) -> PathBuf {
+fn seen(table: &MountTable, written: &Path) -> PathBuf {
     match (table.process, written.strip_prefix("/")) {
         (Some(process), Ok(below)) => PathBuf::from(format!("/proc/{process}/root")).join(below),
         _ => written.to_path_buf(),
@@ -185,7 +186,7 @@ fn seen(table: &Table, written: &Path) -> PathBuf {
 }
 
 /// File system of a path, and the path within it.
-fn located(table: &Table, path: &Path) -> Option<(DeviceNumber, PathBuf)> {
+fn located(table: &MountTable, path: &Path) -> Option<(DeviceNumber, PathBuf)> {
     let mount = mount_of(&table.mounts, path)?;
     Some((mount.device, moved(path, &mount.point, &mount.root)?))
 }

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::openers::{self, Access};
+use super::openers::{self, OpenMode};
 use super::thing::{FUSE, Thing};
 use crate::mounts::DeviceNumber;
 use crate::root::Root;
@@ -12,7 +12,7 @@ use crate::root::Root;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Served {
     /// Files or devices that contain, or may contain, the bytes.
-    pub(super) files: Vec<Kept>,
+    pub(super) files: Vec<ServedFile>,
     /// Whether the server is known, and with it all of its storage.
     pub(super) certain: bool,
     /// Other devices that may have the same server.
@@ -20,7 +20,7 @@ pub(super) struct Served {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Kept {
+pub(super) struct ServedFile {
     pub(super) thing: Thing,
     pub(super) path: PathBuf,
     pub(super) server: u32,
@@ -38,7 +38,7 @@ pub(super) fn of(root: &Root, name: &str, place: &Path) -> Option<Served> {
         return None;
     }
     let itself = root.number(place.join("pid")).ok().and_then(|pid| u32::try_from(pid).ok());
-    let own: Vec<Kept> = itself.map(|process| kept_by(root, process)).unwrap_or_default();
+    let own: Vec<ServedFile> = itself.map(|process| kept_by(root, process)).unwrap_or_default();
     if !own.is_empty() {
         return Some(Served { files: own, certain: true, alike: Vec::new() });
     }
@@ -48,7 +48,7 @@ pub(super) fn of(root: &Root, name: &str, place: &Path) -> Option<Served> {
     };
     let servers: Vec<u32> = root.processes().into_iter().filter(is_server).collect();
     let alike = if servers.is_empty() { Vec::new() } else { other_clients(root, name) };
-    let mut files: Vec<Kept> = Vec::new();
+    let mut files: Vec<ServedFile> = Vec::new();
     for kept in servers.iter().flat_map(|process| kept_by(root, *process)) {
         // A second process with this file is a user of it.
         if files.iter().all(|known| known.thing != kept.thing) {
@@ -102,7 +102,7 @@ pub(super) fn by_fuse(root: &Root, system: DeviceNumber) -> Served {
 }
 
 /// Files and block devices (except NBD) that a process has open for reading and writing.
-fn kept_by(root: &Root, process: u32) -> Vec<Kept> {
+fn kept_by(root: &Root, process: u32) -> Vec<ServedFile> {
     const NBD: u32 = 43;
     let open = openers::open_files(root, process).unwrap_or_default();
     let keeps = |(path, thing): (PathBuf, Thing)| {
@@ -111,8 +111,8 @@ fn kept_by(root: &Root, process: u32) -> Vec<Kept> {
             Thing::File(_) => true,
             Thing::Character(_) => false,
         };
-        let both = holds_bytes && openers::access(root, &path) == Some(Access::Both);
-        both.then_some(Kept { thing, path, server: process })
+        let both = holds_bytes && openers::access(root, &path) == Some(OpenMode::Both);
+        both.then_some(ServedFile { thing, path, server: process })
     };
     open.into_iter().filter_map(keeps).collect()
 }

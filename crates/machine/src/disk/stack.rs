@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::loops::Looped;
 use super::overlays::Overlays;
-use super::served::{self, Kept, Served};
+use super::served::{self, Served, ServedFile};
 use super::thing::{FileId, Thing};
 use crate::mounts::DeviceNumber;
 use crate::root::Root;
@@ -17,7 +17,7 @@ const MAX_STACK_MEMBERS: usize = 1024;
 
 /// A device or file of the stack.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Node {
+pub struct StackMember {
     /// The device or file.
     pub thing: Thing,
     /// The kernel's name of a device, or the path of a file.
@@ -25,7 +25,7 @@ pub struct Node {
     /// Sysfs directory of the device.
     pub place: Option<PathBuf>,
     /// Step by which it was reached.
-    pub reached: Reached,
+    pub reached: StackStep,
     /// Index of the node from which it was reached.
     pub from: usize,
     /// Path by which it can be opened, if any.
@@ -38,7 +38,7 @@ pub struct Node {
 
 /// Step that led to a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reached {
+pub enum StackStep {
     /// The requested device itself.
     Itself,
     /// Disk of a partition.
@@ -67,7 +67,7 @@ pub enum Reached {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stack {
     /// All nodes, the device itself first.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<StackMember>,
     /// Phrases on parts that could not be followed: reasons not to write to the device.
     pub untold: Vec<String>,
     /// Sentences on facts that cannot be known from here, for display.
@@ -85,8 +85,8 @@ impl Stack {
         overlays: &Overlays,
     ) -> Stack {
         let mut stack = Stack::default();
-        let itself = node(Thing::Block(number), name_of(place), Reached::Itself, 0);
-        stack.nodes.push(Node { place: Some(place.to_path_buf()), ..itself });
+        let itself = node(Thing::Block(number), name_of(place), StackStep::Itself, 0);
+        stack.nodes.push(StackMember { place: Some(place.to_path_buf()), ..itself });
         let mut next = 0;
         while next < stack.nodes.len() {
             if let Thing::File(FileId { system, .. }) = stack.nodes[next].thing
@@ -106,11 +106,11 @@ impl Stack {
     }
 
     /// Returns (thing, step, origin) of the nodes that certainly belong to it.
-    pub fn certain(&self) -> Vec<(Thing, Reached, Thing)> {
+    pub fn certain(&self) -> Vec<(Thing, StackStep, Thing)> {
         let mut doubtful = vec![false; self.nodes.len()];
         let mut certain = Vec::new();
         for (at, node) in self.nodes.iter().enumerate() {
-            doubtful[at] = node.reached == (Reached::Served { certain: false })
+            doubtful[at] = node.reached == (StackStep::Served { certain: false })
                 || (node.from < at && doubtful[node.from]);
             if !doubtful[at] {
                 certain.push((node.thing, node.reached, self.nodes[node.from].thing));
@@ -129,11 +129,11 @@ impl Stack {
         let name = self.nodes[at].name.clone();
         if root.exists(place.join("partition")) {
             let disk = place.parent().map(Path::to_path_buf);
-            return self.device(root, at, disk, Reached::Disk, "the disk it is a partition of");
+            return self.device(root, at, disk, StackStep::Disk, "the disk it is a partition of");
         }
         for member in root.names(place.join("slaves")).unwrap_or_default() {
             let found = root.resolve(place.join("slaves").join(&member)).ok();
-            self.device(root, at, found.or_else(|| class(root, &member)), Reached::Member, &member);
+            self.device(root, at, found.or_else(|| class(root, &member)), StackStep::Member, &member);
         }
         self.behind_loop(root, at, &name, loops);
         self.swapped(root, at, &name, &place);
@@ -143,7 +143,7 @@ impl Stack {
 
     /// Adds other names of a file on an overlay or in a layer.
     fn overlaid(&mut self, root: &Root, at: usize, overlays: &Overlays) {
-        let Node { thing: Thing::File(file), name, written, .. } = &self.nodes[at] else { return };
+        let StackMember { thing: Thing::File(file), name, written, .. } = &self.nodes[at] else { return };
         match overlays.aliases(*file, written.as_deref().unwrap_or(Path::new(""))) {
             None => self.untold.push(format!(
                 "keeps its bytes in {name}, which is a file on overlayfs whose real file cannot be found"
@@ -151,8 +151,8 @@ impl Stack {
             Some(aliases) => {
                 for alias in aliases {
                     let shown = shown_bytes(alias.written.as_os_str().as_bytes());
-                    let other = node(alias.thing, shown, Reached::Overlaid, at).at(&alias.path);
-                    self.thing(root, Node { written: Some(alias.written), ..other });
+                    let other = node(alias.thing, shown, StackStep::Overlaid, at).at(&alias.path);
+                    self.thing(root, StackMember { written: Some(alias.written), ..other });
                 }
             }
         }
@@ -169,7 +169,7 @@ impl Stack {
                 self.untold.push(format!("is on {name}, whose file {} cannot be looked at", shown(path)));
             }
             Some(Looped { backing: Some(thing), path, partial, .. }) => {
-                let reached = Reached::Loop { partial: *partial };
+                let reached = StackStep::Loop { partial: *partial };
                 self.thing(root, node(*thing, shown(path), reached, at).at(path));
             }
         }
@@ -180,7 +180,7 @@ impl Stack {
         if let Some(path) = device.filter(|_| name.starts_with("zram")) {
             match Thing::at(root, Path::new(&path)) {
                 Some(thing) => {
-                    self.thing(root, node(thing, path.clone(), Reached::Memory, at).at(Path::new(&path)));
+                    self.thing(root, node(thing, path.clone(), StackStep::Memory, at).at(Path::new(&path)));
                 }
                 None => self.untold.push(format!("writes back to {path}, which cannot be looked at")),
             }
@@ -200,12 +200,12 @@ impl Stack {
     }
 
     fn kept(&mut self, root: &Root, at: usize, served: Served) {
-        for Kept { thing, path, server } in served.files {
+        for ServedFile { thing, path, server } in served.files {
             let target = root.link_text(&path).unwrap_or_else(|_| path.clone());
             let shown = shown_bytes(target.as_os_str().as_bytes());
-            let reached = Reached::Served { certain: served.certain };
+            let reached = StackStep::Served { certain: served.certain };
             let node = node(thing, shown, reached, at).at(&Path::new("/").join(path));
-            self.thing(root, Node { server: Some(server), written: Some(target), ..node });
+            self.thing(root, StackMember { server: Some(server), written: Some(target), ..node });
         }
         if !served.alike.is_empty() {
             self.untold.push(format!(
@@ -228,21 +228,21 @@ impl Stack {
                 continue;
             }
             if found != place && wwid(&found).as_ref() == Some(&own) && size(&found) == size(place) {
-                self.device(root, at, Some(found), Reached::OtherPath, &other);
+                self.device(root, at, Some(found), StackStep::OtherPath, &other);
             }
         }
     }
 
-    fn device(&mut self, root: &Root, from: usize, place: Option<PathBuf>, reached: Reached, what: &str) {
+    fn device(&mut self, root: &Root, from: usize, place: Option<PathBuf>, reached: StackStep, what: &str) {
         let number = place.as_ref().and_then(|place| root.line(place.join("dev")).ok()?.parse().ok());
         let (Some(place), Some(number)) = (place, number) else {
             return self.untold.push(format!("is on {what}, which sysfs does not describe"));
         };
         let name = name_of(&place);
-        self.add(Node { place: Some(place), ..node(Thing::Block(number), name, reached, from) });
+        self.add(StackMember { place: Some(place), ..node(Thing::Block(number), name, reached, from) });
     }
 
-    fn thing(&mut self, root: &Root, mut node: Node) {
+    fn thing(&mut self, root: &Root, mut node: StackMember) {
         if let Thing::Block(number) = node.thing {
             let Ok(place) = super::place_of(root, number) else {
                 return self.untold.push(format!("is on {}, which sysfs does not describe", node.name));
@@ -257,10 +257,10 @@ impl Stack {
     }
 
     /// Adds a node. A partition's disk that is also reached as a whole counts as a whole.
-    fn add(&mut self, node: Node) {
+    fn add(&mut self, node: StackMember) {
         match self.nodes.iter_mut().find(|known| known.thing == node.thing) {
             None => self.nodes.push(node),
-            Some(known) if known.reached == Reached::Disk && node.reached != Reached::Disk => {
+            Some(known) if known.reached == StackStep::Disk && node.reached != StackStep::Disk => {
                 (known.reached, known.from) = (node.reached, node.from);
             }
             Some(_) => {}
@@ -268,13 +268,13 @@ impl Stack {
     }
 }
 
-fn node(thing: Thing, name: String, reached: Reached, from: usize) -> Node {
-    Node { thing, name, place: None, reached, from, path: None, written: None, server: None }
+fn node(thing: Thing, name: String, reached: StackStep, from: usize) -> StackMember {
+    StackMember { thing, name, place: None, reached, from, path: None, written: None, server: None }
 }
 
-impl Node {
-    fn at(self, path: &Path) -> Node {
-        Node { path: Some(path.to_path_buf()), written: Some(path.to_path_buf()), ..self }
+impl StackMember {
+    fn at(self, path: &Path) -> StackMember {
+        StackMember { path: Some(path.to_path_buf()), written: Some(path.to_path_buf()), ..self }
     }
 }
 

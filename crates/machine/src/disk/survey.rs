@@ -15,7 +15,7 @@ use plimsoll_units::text::{shown, shown_bytes};
 const MAX_HOLDERS_NAMED: usize = 4;
 
 /// Mounts, attachments, swap areas and exports of the whole machine.
-pub(super) struct Survey<'a> {
+pub(super) struct DiskSurvey<'a> {
     pub(super) root: &'a Root,
     pub(super) tables: Tables,
     /// Source of each mount, by table and mount.
@@ -23,13 +23,13 @@ pub(super) struct Survey<'a> {
     pub(super) loops: Vec<Looped>,
     swaps: Vec<(Option<Thing>, PathBuf)>,
     /// Other devices and files in use inside the kernel.
-    others: Vec<Other>,
+    others: Vec<OtherUse>,
     pub(super) images: Images,
 }
 
-impl<'a> Survey<'a> {
+impl<'a> DiskSurvey<'a> {
     /// Surveys the machine; unreadable parts are added to `said`.
-    pub(super) fn of(root: &'a Root, said: &mut Vec<String>) -> Survey<'a> {
+    pub(super) fn of(root: &'a Root, said: &mut Vec<String>) -> DiskSurvey<'a> {
         let mut keep =
             |what: &str, why: ReadError| said.push(format!("has {what} that cannot be read: {why}"));
         let tables = mounts::everywhere(root).unwrap_or_else(|why| {
@@ -52,7 +52,7 @@ impl<'a> Survey<'a> {
             })
         });
         let images = Images::among(root, images);
-        Survey { root, tables, sources, loops, swaps, others: others(root), images }
+        DiskSurvey { root, tables, sources, loops, swaps, others: others(root), images }
     }
 
     /// Whether both are the same; stacked file systems change the device number, rarely the inode.
@@ -200,7 +200,7 @@ impl<'a> Survey<'a> {
     }
 }
 
-struct Other {
+struct OtherUse {
     thing: Thing,
     /// Device that uses it, if any.
     by: Option<String>,
@@ -219,7 +219,7 @@ fn swaps(root: &Root) -> Result<Vec<(Option<Thing>, PathBuf)>, ReadError> {
     Ok(paths.map(|path| (Thing::at(root, &path), path)).collect())
 }
 
-fn at(root: &Root, table: &mounts::Table, mount: &mounts::Mount) -> String {
+fn at(root: &Root, table: &mounts::MountTable, mount: &mounts::Mount) -> String {
     let point = shown_bytes(mount.point.as_os_str().as_encoded_bytes());
     let whose = table.process.map(|process| {
         format!(" in the mount namespace of process {process} ({})", openers::name(root, process))
@@ -227,13 +227,13 @@ fn at(root: &Root, table: &mounts::Table, mount: &mounts::Mount) -> String {
     format!("is mounted on {point}{}", whose.unwrap_or_default())
 }
 
-fn sources(root: &Root, table: &mounts::Table) -> Vec<Option<Thing>> {
+fn sources(root: &Root, table: &mounts::MountTable) -> Vec<Option<Thing>> {
     let all = table.mounts.iter().map(|mount| source(root, table, mount));
     all.map(|source| source.map(|(_, thing)| thing)).collect()
 }
 
 /// Source of a mount as seen in its namespace, or else from here, and a readable path.
-fn source(root: &Root, table: &mounts::Table, mount: &mounts::Mount) -> Option<(PathBuf, Thing)> {
+fn source(root: &Root, table: &mounts::MountTable, mount: &mounts::Mount) -> Option<(PathBuf, Thing)> {
     let below = mount.source.strip_prefix("/").ok()?;
     let within = table.process.map(|process| PathBuf::from(format!("/proc/{process}/root")).join(below));
     let mut ways = within.into_iter().chain([mount.source.clone()]);
@@ -242,12 +242,12 @@ fn source(root: &Root, table: &mounts::Table, mount: &mounts::Mount) -> Option<(
 
 /// Devices and files in kernel use: zram backing, storage targets (configfs), the RNBD server
 /// (Documentation/ABI/testing/sysfs-class-rnbd-server) and pstore.
-fn others(root: &Root) -> Vec<Other> {
+fn others(root: &Root) -> Vec<OtherUse> {
     let mut found = Vec::new();
     let mut add = |file: PathBuf, by: Option<String>, said: String| {
         let path = root.line(file).ok().filter(|path| path.starts_with('/'));
         let thing = path.and_then(|path| Thing::at(root, Path::new(&path)));
-        found.extend(thing.map(|thing| Other { thing, by, said }));
+        found.extend(thing.map(|thing| OtherUse { thing, by, said }));
     };
     for device in root.names("sys/block").unwrap_or_default() {
         if device.starts_with("zram") {
@@ -283,7 +283,7 @@ fn others(root: &Root) -> Vec<Other> {
         // The server opens it without a claim.
         let number = root.line(exported.join("block_dev/dev")).ok().and_then(|dev| dev.parse().ok());
         let said = "is exported by the RNBD server".to_owned();
-        found.extend(number.map(|number| Other { thing: Thing::Block(number), by: None, said }));
+        found.extend(number.map(|number| OtherUse { thing: Thing::Block(number), by: None, said }));
     }
     found
 }
@@ -303,7 +303,7 @@ mod tests {
             let fixture = Fixture::unpack("")?;
             std::fs::create_dir_all(fixture.dir.path().join("proc/self"))?;
             std::fs::write(fixture.dir.path().join("proc/self/mountinfo"), mounts)?;
-            Ok(Survey::of(&fixture.root, &mut Vec::new()).same(one, other))
+            Ok(DiskSurvey::of(&fixture.root, &mut Vec::new()).same(one, other))
         };
         let both = format!("{layers}{overlay}");
         assert!(same(&both, file(0, 51, 7), file(8, 1, 7))?);

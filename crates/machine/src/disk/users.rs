@@ -4,12 +4,12 @@
 use std::path::{Path, PathBuf};
 
 use super::loops::Looped;
-use super::openers::{self, Watched};
-use super::overlays::{Blind, Overlays};
+use super::openers::{self, WatchedFiles};
+use super::overlays::{BlindOverlays, Overlays};
 use super::place_of;
 use super::sharing::{keep_apart, marks_its_members, partitions_overlap};
-use super::stack::{Node, Reached, Stack, name_of};
-use super::survey::Survey;
+use super::stack::{Stack, StackMember, StackStep, name_of};
+use super::survey::DiskSurvey;
 use super::thing::Thing;
 use crate::mounts::DeviceNumber;
 use crate::root::Root;
@@ -21,7 +21,7 @@ const MOST_NAMED: usize = 4;
 
 /// Users of a device.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Use {
+pub struct DeviceUse {
     /// Phrases on its users (`is mounted on /data`); empty if unused.
     pub users: Vec<String>,
     /// Sentences on facts that cannot be known from here.
@@ -29,14 +29,14 @@ pub struct Use {
     /// The device and all storage of its bytes.
     pub stack: Stack,
     /// Devices to claim with it, and files and devices with relevant signatures.
-    pub below: Vec<Below>,
+    pub below: Vec<LowerDevice>,
     /// Things that no process may hold open.
-    pub watched: Vec<Watched>,
+    pub watched: Vec<WatchedFiles>,
 }
 
 /// A file or device below the device.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Below {
+pub struct LowerDevice {
     /// The file or device.
     pub thing: Thing,
     /// Displayed name.
@@ -49,7 +49,7 @@ pub struct Below {
     pub partial: bool,
 }
 
-impl Use {
+impl DeviceUse {
     /// Returns a phrase with the first few users.
     pub fn sentence(&self) -> Option<String> {
         let named = self.users.iter().take(MOST_NAMED).cloned().collect::<Vec<_>>().join(", and ");
@@ -62,27 +62,30 @@ impl Use {
 }
 
 /// Finds the users of the device and of everything below it, except processes that hold it open.
-pub fn examine(root: &Root, number: DeviceNumber) -> Use {
+pub fn examine(root: &Root, number: DeviceNumber) -> DeviceUse {
     let place = match place_of(root, number) {
         Ok(place) => place,
         Err(why) => {
-            return Use { users: vec![format!("is not described by sysfs: {why}")], ..Use::default() };
+            return DeviceUse {
+                users: vec![format!("is not described by sysfs: {why}")],
+                ..DeviceUse::default()
+            };
         }
     };
     let mut said = Vec::new();
-    let survey = Survey::of(root, &mut said);
+    let survey = DiskSurvey::of(root, &mut said);
     let fuse = |system| survey.medium(system).is_some_and(|(_, kind)| kind.starts_with("fuse"));
     let overlays = Overlays { root, tables: &survey.tables };
     let stack = Stack::below(root, number, &place, &survey.loops, &fuse, &overlays);
     let blind = overlays.blind();
     said.extend(stack.untold.iter().cloned());
-    let looked = Look { survey, stack: &stack, blind };
+    let looked = SurveyedStack { survey, stack: &stack, blind };
     for at in 0..stack.nodes.len() {
         said.extend(looked.users_of(at));
     }
     let remarks = looked.remarks();
     let (below, watched) = (looked.below(), looked.watched());
-    Use { users: said, remarks, below, watched, stack }
+    DeviceUse { users: said, remarks, below, watched, stack }
 }
 
 /// Returns whether sysfs reports the device as read-only.
@@ -121,14 +124,14 @@ fn page_80(root: &Root, disk: &Path) -> Option<String> {
     Some(shown_bytes(text)).filter(|text| text.is_ascii())
 }
 
-struct Look<'a> {
-    survey: Survey<'a>,
+struct SurveyedStack<'a> {
+    survey: DiskSurvey<'a>,
     stack: &'a Stack,
     /// Overlays whose layers cannot be found.
-    blind: Blind,
+    blind: BlindOverlays,
 }
 
-impl Look<'_> {
+impl SurveyedStack<'_> {
     /// Phrases on the users of one node, without those above it in the stack.
     fn users_of(&self, at: usize) -> Vec<String> {
         let node = &self.stack.nodes[at];
@@ -145,13 +148,13 @@ impl Look<'_> {
     }
 
     /// Whether another device built on the node shares no data with the one in the stack.
-    fn keeps_apart(&self, node: &Node, other: &str) -> bool {
+    fn keeps_apart(&self, node: &StackMember, other: &str) -> bool {
         let root = self.survey.root;
         let (Some(place), Some(above)) = (&node.place, &self.stack.nodes[node.from].place) else {
             return false;
         };
         let other = root.resolve(Path::new("sys/class/block").join(other));
-        node.reached == Reached::Member && other.is_ok_and(|other| keep_apart(root, place, above, &other))
+        node.reached == StackStep::Member && other.is_ok_and(|other| keep_apart(root, place, above, &other))
     }
 
     /// Loop device on what may be the same file, shown by an overlay with unknown layers.
@@ -169,22 +172,22 @@ impl Look<'_> {
     }
 
     /// Start of a phrase, on how the node belongs to the device.
-    fn lead(&self, node: &Node) -> String {
+    fn lead(&self, node: &StackMember) -> String {
         let name = &node.name;
         match node.reached {
-            Reached::Itself => String::new(),
-            Reached::Disk => format!("is a partition of {name}, which "),
-            Reached::Member => format!("is made of {name}, which "),
-            Reached::Loop { .. } => format!("reads from {name}, which "),
-            Reached::Memory => format!("writes back to {name}, which "),
-            Reached::Served { certain: true } => format!("is served from {name}, which "),
-            Reached::Served { certain: false } => format!("may be served from {name}, which "),
-            Reached::Overlaid => format!("keeps its bytes in {name} (overlayfs), which "),
-            Reached::OtherPath => format!("is the same disk as {name}, which "),
+            StackStep::Itself => String::new(),
+            StackStep::Disk => format!("is a partition of {name}, which "),
+            StackStep::Member => format!("is made of {name}, which "),
+            StackStep::Loop { .. } => format!("reads from {name}, which "),
+            StackStep::Memory => format!("writes back to {name}, which "),
+            StackStep::Served { certain: true } => format!("is served from {name}, which "),
+            StackStep::Served { certain: false } => format!("may be served from {name}, which "),
+            StackStep::Overlaid => format!("keeps its bytes in {name} (overlayfs), which "),
+            StackStep::OtherPath => format!("is the same disk as {name}, which "),
         }
     }
 
-    fn partitions(&self, node: &Node) -> Vec<String> {
+    fn partitions(&self, node: &StackMember) -> Vec<String> {
         let Some(place) = node.place.as_deref() else { return Vec::new() };
         let root = self.survey.root;
         let names = match root.names(place) {
@@ -201,14 +204,15 @@ impl Look<'_> {
             let name = name_of(&partition);
             let siblings = || places().filter(|known| known.parent() == Some(place));
             let overlaps = || siblings().any(|known| partitions_overlap(root, known, &partition));
-            if node.reached == Reached::Disk && !overlaps() {
+            if node.reached == StackStep::Disk && !overlaps() {
                 continue;
             }
             let number = root.line(partition.join("dev")).ok().and_then(|dev| dev.parse().ok());
             let users =
                 number.map(|number| self.survey.direct(Thing::Block(number), Some(&partition), &|_| false));
             let users = users.unwrap_or_else(|| vec!["cannot be looked at".to_owned()]);
-            let harmless = matches!(node.reached, Reached::Member | Reached::OtherPath) && users.is_empty();
+            let harmless =
+                matches!(node.reached, StackStep::Member | StackStep::OtherPath) && users.is_empty();
             if !harmless {
                 said.extend(users.into_iter().map(|used| format!("has the partition {name}, which {used}")));
                 named.push(name);
@@ -221,17 +225,17 @@ impl Look<'_> {
     }
 
     /// Files and devices below the device that must be claimed and checked for signatures.
-    fn below(&self) -> Vec<Below> {
+    fn below(&self) -> Vec<LowerDevice> {
         let root = self.survey.root;
         let mut partial = vec![false; self.stack.nodes.len()];
         let mut all = Vec::new();
         for (at, node) in self.stack.nodes.iter().enumerate().skip(1) {
             let above = self.stack.nodes[node.from].place.as_deref();
             let (claimable, part) = match node.reached {
-                Reached::Loop { partial } => (true, partial),
-                Reached::Served { .. } => (false, true),
-                Reached::OtherPath => (true, false),
-                Reached::Member if above.is_some_and(|above| !marks_its_members(root, above)) => {
+                StackStep::Loop { partial } => (true, partial),
+                StackStep::Served { .. } => (false, true),
+                StackStep::OtherPath => (true, false),
+                StackStep::Member if above.is_some_and(|above| !marks_its_members(root, above)) => {
                     (false, true)
                 }
                 _ => continue,
@@ -246,24 +250,27 @@ impl Look<'_> {
                 .clone()
                 .or_else(|| by_name().filter(|path| Thing::at(root, path) == Some(node.thing)));
             let name = node.name.clone();
-            all.push(Below { thing: node.thing, name, path, claimable, partial: partial[at] });
+            all.push(LowerDevice { thing: node.thing, name, path, claimable, partial: partial[at] });
         }
         all
     }
 
     /// Things that no process may hold open. Managers hold and read the members that they manage.
-    fn watched(&self) -> Vec<Watched> {
+    fn watched(&self) -> Vec<WatchedFiles> {
         self.stack.nodes.iter().map(|node| self.watch(node)).collect()
     }
 
-    fn watch(&self, node: &Node) -> Watched {
-        Watched {
+    fn watch(&self, node: &StackMember) -> WatchedFiles {
+        WatchedFiles {
             thing: node.thing,
             name: match node.reached {
-                Reached::Itself => String::new(),
+                StackStep::Itself => String::new(),
                 _ => node.name.clone(),
             },
-            writers_only: matches!(node.reached, Reached::Member | Reached::OtherPath | Reached::Memory),
+            writers_only: matches!(
+                node.reached,
+                StackStep::Member | StackStep::OtherPath | StackStep::Memory
+            ),
             exempt: node.server.into_iter().collect(),
             shown_on: self.blind.clone(),
         }

@@ -1,6 +1,6 @@
 //! Monotonic event counters: cheap to read, and meaningful as differences of two readings.
 
-use super::energy::{Energy, Zone, Zones, used};
+use super::energy::{Energy, EnergyZones, Zone, used};
 use crate::disk::numbered;
 use crate::root::Root;
 use plimsoll_units::text::shown_within;
@@ -19,7 +19,7 @@ const MANY_CORES: usize = 64;
 
 /// Event counters at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counters {
+pub struct HealthCounters {
     /// Thermal throttling of the processor; `None` if not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throttled: Option<Throttled>,
@@ -107,7 +107,7 @@ impl HealthChange {
     }
 }
 
-impl Counters {
+impl HealthCounters {
     /// Returns whether nothing is counted.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -184,16 +184,16 @@ impl Interface {
 
 /// Located counters: one file per core and package, two per memory controller, one for interfaces.
 #[derive(Debug, Clone)]
-pub struct Probe {
+pub struct CounterFiles {
     root: Root,
-    zones: Zones,
+    zones: EnergyZones,
     cores: Vec<(String, PathBuf)>,
     packages: Vec<(String, PathBuf)>,
     controllers: Vec<(String, PathBuf)>,
     interfaces: BTreeSet<String>,
 }
 
-impl Probe {
+impl CounterFiles {
     /// Finds the counters readable within a millisecond: with many cores those of packages only,
     /// because a hot core makes its package hot.
     pub fn new(root: &Root) -> Self {
@@ -212,7 +212,7 @@ impl Probe {
         let has_device = |name: &String| root.exists(Path::new(NET).join(name).join("device"));
         Self {
             root: root.clone(),
-            zones: Zones::find(root),
+            zones: EnergyZones::find(root),
             cores,
             packages,
             controllers: controllers.map(|name| (name.clone(), Path::new(EDAC).join(name))).collect(),
@@ -221,8 +221,8 @@ impl Probe {
     }
 
     /// Reads all counters.
-    pub fn counters(&self) -> Counters {
-        Counters {
+    pub fn counters(&self) -> HealthCounters {
+        HealthCounters {
             throttled: self.throttled(),
             controllers: self
                 .controllers
@@ -275,10 +275,10 @@ impl Probe {
     }
 }
 
-type Files = Vec<(String, PathBuf)>;
+type ThrottleFiles = Vec<(String, PathBuf)>;
 
 /// Throttling counters per core and package, at its first CPU: a core's threads share one.
-fn throttle_counts(root: &Root) -> (Files, Files) {
+fn throttle_counts(root: &Root) -> (ThrottleFiles, ThrottleFiles) {
     let (mut cores, mut packages) = (BTreeMap::new(), BTreeMap::new());
     for id in root.names(CPU_DIRECTORY).unwrap_or_default() {
         let dir = Path::new(CPU_DIRECTORY).join(&id);
@@ -314,8 +314,8 @@ mod tests {
         assert_eq!(Interface::of_line("eth0: 1 2 3"), None);
     }
 
-    fn counted(core: u64, corrected: u64, dropped: u64) -> Counters {
-        Counters {
+    fn counted(core: u64, corrected: u64, dropped: u64) -> HealthCounters {
+        HealthCounters {
             throttled: Some(Throttled {
                 cores: [("0:1".to_owned(), core)].into_iter().filter(|(_, n)| *n > 0).collect(),
                 packages: BTreeMap::new(),
@@ -355,7 +355,7 @@ mod tests {
 
     #[test]
     fn what_is_not_in_both_readings_is_not_known() {
-        assert!(counted(5, 5, 5).since(&Counters::default()).is_empty());
-        assert!(Counters::default().since(&counted(5, 5, 5)).is_empty());
+        assert!(counted(5, 5, 5).since(&HealthCounters::default()).is_empty());
+        assert!(HealthCounters::default().since(&counted(5, 5, 5)).is_empty());
     }
 }

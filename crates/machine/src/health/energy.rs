@@ -68,12 +68,12 @@ pub fn used(before: &[Zone], after: &[Zone], seconds: f64) -> Energy {
 }
 
 #[derive(Debug, Clone, Default)]
-pub(super) struct Zones {
+pub(super) struct EnergyZones {
     all: Vec<(Zone, PathBuf)>,
     pub(super) is_denied: bool,
 }
 
-impl Zones {
+impl EnergyZones {
     pub(super) fn find(root: &Root) -> Self {
         let mut zones = Self::default();
         let names = root.names(POWERCAP).unwrap_or_default();

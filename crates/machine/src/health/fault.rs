@@ -1,6 +1,6 @@
 //! Hardware faults, each with a stable code and a sentence.
 
-use super::{Health, Pace};
+use super::{Health, LinkPace};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -19,7 +19,7 @@ const WARNINGS: [&str; 6] = [
 /// A hardware fault, displayed as a sentence of at most 80 characters.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "fault", rename_all = "kebab-case")]
-pub enum Fault {
+pub enum HardwareFault {
     /// Uncorrected errors of a memory controller.
     EdacUncorrected {
         /// Controller.
@@ -64,9 +64,9 @@ pub enum Fault {
         /// PCI address.
         device: String,
         /// Current speed and width.
-        now: Pace,
+        now: LinkPace,
         /// Highest speed and width supported by both ends.
-        possible: Pace,
+        possible: LinkPace,
         /// Whether such a device may save power while idle, as it was.
         saves_power: bool,
     },
@@ -77,9 +77,9 @@ pub enum Fault {
         /// PCI address.
         device: String,
         /// Current speed and width.
-        now: Pace,
+        now: LinkPace,
         /// Highest speed and width supported by both ends.
-        possible: Pace,
+        possible: LinkPace,
     },
     /// CPUs with different microcode.
     MicrocodeDiffers {
@@ -88,45 +88,53 @@ pub enum Fault {
     },
 }
 
-pub(super) fn of(health: &Health) -> Vec<Fault> {
+pub(super) fn of(health: &Health) -> Vec<HardwareFault> {
     let mut faults = Vec::new();
     let uncorrected = health.counters.controllers.iter().filter(|one| one.uncorrected > 0);
     faults.extend(
-        uncorrected
-            .map(|one| Fault::EdacUncorrected { controller: one.name.clone(), count: one.uncorrected }),
+        uncorrected.map(|one| HardwareFault::EdacUncorrected {
+            controller: one.name.clone(),
+            count: one.uncorrected,
+        }),
     );
     for drive in &health.drives {
         let (name, smart) = (|| drive.name.clone(), &drive.smart);
         if smart.critical_warning != 0 {
-            faults.push(Fault::NvmeCriticalWarning { drive: name(), bits: smart.critical_warning });
+            faults.push(HardwareFault::NvmeCriticalWarning { drive: name(), bits: smart.critical_warning });
         }
         if smart.media_errors > 0 {
-            faults.push(Fault::NvmeMediaErrors { drive: name(), count: smart.media_errors });
+            faults.push(HardwareFault::NvmeMediaErrors { drive: name(), count: smart.media_errors });
         }
         if smart.used_percent >= WORN {
-            faults.push(Fault::NvmeWorn { drive: name(), percent: smart.used_percent });
+            faults.push(HardwareFault::NvmeWorn { drive: name(), percent: smart.used_percent });
         }
     }
     let hot = health.sensors.iter().filter(|sensor| sensor.is_critical());
     faults.extend(hot.filter_map(|sensor| {
         let (celsius, critical) = (sensor.celsius, sensor.critical?);
-        Some(Fault::TooHot { sensor: sensor.name(), celsius, critical })
+        Some(HardwareFault::TooHot { sensor: sensor.name(), celsius, critical })
     }));
     for link in &health.links {
         let (what, device) = (link.what.clone(), link.device.clone());
         let (now, possible) = (link.now, link.possible);
         if link.is_narrow() {
-            faults.push(Fault::PcieLink { what, device, now, possible, saves_power: link.saves_power });
+            faults.push(HardwareFault::PcieLink {
+                what,
+                device,
+                now,
+                possible,
+                saves_power: link.saves_power,
+            });
         } else if !link.saves_power {
-            faults.push(Fault::PcieSpeed { what, device, now, possible });
+            faults.push(HardwareFault::PcieSpeed { what, device, now, possible });
         }
     }
     let revisions = health.microcode.len();
-    faults.extend((revisions > 1).then_some(Fault::MicrocodeDiffers { revisions }));
+    faults.extend((revisions > 1).then_some(HardwareFault::MicrocodeDiffers { revisions }));
     faults
 }
 
-impl Fault {
+impl HardwareFault {
     /// Codes of all faults.
     pub const FAULT_CODES: [&str; 8] = [
         "edac-uncorrected",
@@ -192,11 +200,11 @@ impl Fault {
 }
 
 /// Formats `8 GT/s ×4`.
-fn pace(pace: Pace) -> String {
+fn pace(pace: LinkPace) -> String {
     format!("{} GT/s ×{}", pace.transfers_per_s as f64 / 1e9, pace.lanes)
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for HardwareFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::EdacUncorrected { controller, count } => {

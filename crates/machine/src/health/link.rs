@@ -15,7 +15,7 @@ const MADE_UP: [&str; 5] = ["0x1b36", "0x1af4", "0x15ad", "0x1ab8", "0x80ee"];
 
 /// Speed and width of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pace {
+pub struct LinkPace {
     /// Transfers per second per lane (one raw bit each).
     pub transfers_per_s: u64,
     /// Number of lanes.
@@ -30,9 +30,9 @@ pub struct PcieLink {
     /// Kind of device by its class: `NVMe drive`, `NIC` …
     pub what: String,
     /// Current speed and width.
-    pub now: Pace,
+    pub now: LinkPace,
     /// Lesser of the maxima of the device and the port above it.
-    pub possible: Pace,
+    pub possible: LinkPace,
     /// Whether such a device (a GPU) lowers its link speed while idle; it was read while idle.
     pub saves_power: bool,
 }
@@ -77,7 +77,7 @@ fn of_device(root: &Root, name: &str) -> Option<PcieLink> {
     }
     let (now, device, above) =
         (pace(root, &place, "current")?, pace(root, &place, "max")?, pace(root, port, "max")?);
-    let possible = Pace {
+    let possible = LinkPace {
         transfers_per_s: device.transfers_per_s.min(above.transfers_per_s),
         lanes: device.lanes.min(above.lanes),
     };
@@ -104,12 +104,12 @@ fn faces_down(port: &Path) -> bool {
     ports % 2 == 1
 }
 
-fn pace(root: &Root, place: &Path, which: &str) -> Option<Pace> {
+fn pace(root: &Root, place: &Path, which: &str) -> Option<LinkPace> {
     let speed = root.text(place.join(format!("{which}_link_speed"))).ok()?;
     let lanes = root.parse::<u32>(place.join(format!("{which}_link_width")), "a width").ok()?;
     let transfers_per_s = transfers_per_s(&speed)?;
     // 0 without a link, 255 if the device does not answer.
-    (1..=32).contains(&lanes).then_some(Pace { transfers_per_s, lanes })
+    (1..=32).contains(&lanes).then_some(LinkPace { transfers_per_s, lanes })
 }
 
 const MOST_DEEP: usize = 4;
@@ -186,7 +186,7 @@ mod tests {
         assert!(narrow[0].is_narrow() && !narrow[0].is_slow() && !narrow[0].saves_power);
         assert_eq!((narrow[0].what.as_str(), narrow[0].possible.lanes), ("NVMe drive", 4));
         let slow = found(&tree(NVME, ["2.5", "4", "16.0", "4"], ["8.0", "4"]));
-        assert_eq!(slow[0].possible, Pace { transfers_per_s: 8_000_000_000, lanes: 4 });
+        assert_eq!(slow[0].possible, LinkPace { transfers_per_s: 8_000_000_000, lanes: 4 });
         assert!(slow[0].is_slow() && !slow[0].is_narrow());
     }
 

@@ -81,7 +81,7 @@ fn a_server_is_read() -> Result<(), Wrong> {
 #[test]
 fn what_happens_between_two_readings_is_told() -> Result<(), Wrong> {
     let fixture = Fixture::unpack(SERVER)?;
-    let probe = Probe::new(&fixture.root);
+    let probe = CounterFiles::new(&fixture.root);
     let before = Health::read(&fixture.root);
     assert!(Health::read(&fixture.root).since(&before).is_empty());
     fixture.write("sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count", b"4\n")?;
@@ -124,26 +124,26 @@ fn faults_have_a_code_and_a_short_sentence() -> Result<(), Wrong> {
 #[test]
 fn no_sentence_is_longer_than_80_characters() {
     let long = || "W".repeat(20);
-    let pace = |lanes| Pace { transfers_per_s: 2_500_000_000, lanes };
+    let pace = |lanes| LinkPace { transfers_per_s: 2_500_000_000, lanes };
     let (what, device) = (|| "storage device".to_owned(), || "0000:41:00.0".to_owned());
     let faults = [
-        Fault::EdacUncorrected { controller: "W".repeat(16), count: u64::MAX },
-        Fault::NvmeCriticalWarning { drive: "W".repeat(16), bits: 0b11_0000 },
-        Fault::NvmeMediaErrors { drive: "W".repeat(16), count: u64::MAX },
-        Fault::NvmeWorn { drive: "W".repeat(16), percent: 255 },
-        Fault::TooHot { sensor: format!("{} {}", long(), long()), celsius: 150.0, critical: 150.0 },
-        Fault::PcieLink {
+        HardwareFault::EdacUncorrected { controller: "W".repeat(16), count: u64::MAX },
+        HardwareFault::NvmeCriticalWarning { drive: "W".repeat(16), bits: 0b11_0000 },
+        HardwareFault::NvmeMediaErrors { drive: "W".repeat(16), count: u64::MAX },
+        HardwareFault::NvmeWorn { drive: "W".repeat(16), percent: 255 },
+        HardwareFault::TooHot { sensor: format!("{} {}", long(), long()), celsius: 150.0, critical: 150.0 },
+        HardwareFault::PcieLink {
             what: what(),
             device: device(),
             now: pace(16),
             possible: pace(32),
             saves_power: false,
         },
-        Fault::PcieSpeed { what: what(), device: device(), now: pace(16), possible: pace(32) },
-        Fault::MicrocodeDiffers { revisions: 8 },
+        HardwareFault::PcieSpeed { what: what(), device: device(), now: pace(16), possible: pace(32) },
+        HardwareFault::MicrocodeDiffers { revisions: 8 },
     ];
-    let codes: Vec<&str> = faults.iter().map(Fault::code).collect();
-    assert_eq!(codes, Fault::FAULT_CODES);
+    let codes: Vec<&str> = faults.iter().map(HardwareFault::code).collect();
+    assert_eq!(codes, HardwareFault::FAULT_CODES);
     for fault in faults {
         let text = fault.to_string();
         assert!(text.chars().count() <= 80, "{text}");
@@ -207,7 +207,7 @@ fn this_machine_is_read() {
     assert_eq!(after.microcode, before.microcode);
     assert!(after.sensors.iter().all(|sensor| sensor.celsius.is_finite()));
     let _ = after.since(&before);
-    let probe = Probe::new(&root);
+    let probe = CounterFiles::new(&root);
     let counters = probe.counters();
     let _ = probe.counters().since(&counters);
 }
@@ -220,7 +220,7 @@ fn many_cores_are_read_by_package_for_each_case() -> Result<(), Wrong> {
          sys/devices/system/cpu/cpu[0-99]/thermal_throttle/core_throttle_count = 1\n\
          sys/devices/system/cpu/cpu[0-99]/thermal_throttle/package_throttle_count = 2\n",
     )?;
-    let of_case = Probe::new(&fixture.root).counters().throttled.ok_or("not counted")?;
+    let of_case = CounterFiles::new(&fixture.root).counters().throttled.ok_or("not counted")?;
     assert_eq!((of_case.cores.len(), of_case.packages.len()), (0, 2));
     let whole = Health::read(&fixture.root).counters.throttled.ok_or("not counted")?;
     assert_eq!((whole.cores.len(), whole.packages.len()), (100, 2));

@@ -1,7 +1,7 @@
 //! Saved machines as `FILE.tar.gz`: written from a list of files, read as untrusted.
 
-use super::super::tree::{Node, Tree};
-use super::{Content, MARKS_OF_A_MACHINE, SavedError, shown};
+use super::super::tree::{Tree, TreeEntry};
+use super::{MARKS_OF_A_MACHINE, SavedContent, SavedError, shown};
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
@@ -19,7 +19,7 @@ pub(super) fn is_named(path: &Path) -> bool {
     name.ends_with(".tar.gz") || name.ends_with(".tgz")
 }
 
-pub(super) fn write(to: &Path, content: &Content) -> Result<(), SavedError> {
+pub(super) fn write(to: &Path, content: &SavedContent) -> Result<(), SavedError> {
     let failed = |cause| SavedError::File { path: shown(to), cause };
     let file = match OpenOptions::new().write(true).create_new(true).open(to) {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => return Err(SavedError::Exists(shown(to))),
@@ -63,14 +63,14 @@ pub(super) fn read(from: &Path) -> Result<Tree, SavedError> {
         let mut entry = entry.map_err(no_archive)?;
         let path = entry.path().map_err(no_archive)?.into_owned();
         let node = match entry.header().entry_type() {
-            EntryType::Directory => Node::Directory(Tree::default()),
+            EntryType::Directory => TreeEntry::Directory(Tree::default()),
             EntryType::Regular | EntryType::Continuous => {
                 let mut bytes = Vec::new();
                 entry.read_to_end(&mut bytes).map_err(no_archive)?;
-                Node::File(bytes)
+                TreeEntry::File(bytes)
             }
             EntryType::Symlink => {
-                Node::Link(entry.link_name().map_err(no_archive)?.unwrap_or_default().into_owned())
+                TreeEntry::Link(entry.link_name().map_err(no_archive)?.unwrap_or_default().into_owned())
             }
             EntryType::XGlobalHeader => continue,
             _ => return Err(refused(format!("{} is a hard link or a device", shown(&path)))),

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Content;
-use super::rename::Names;
+use super::SavedContent;
+use super::rename::NumberedNames;
 use crate::Machine;
 use crate::root::Root;
 
@@ -30,7 +30,7 @@ const ABOVE: [&str; 6] =
     ["current_link_speed", "current_link_width", "max_link_speed", "max_link_width", "numa_node", "speed"];
 const MOST_PARTS: usize = 256;
 
-pub(super) fn add(root: &Root, machine: &Machine, names: &mut Names, content: &mut Content) {
+pub(super) fn add(root: &Root, machine: &Machine, names: &mut NumberedNames, content: &mut SavedContent) {
     for disk in &machine.disks {
         let listed = Path::new("sys/block").join(&disk.name);
         let Ok(place) = root.resolve(&listed) else { continue };
@@ -48,7 +48,7 @@ pub(super) fn add(root: &Root, machine: &Machine, names: &mut Names, content: &m
     btrfs(root, names, content);
 }
 
-fn btrfs(root: &Root, names: &mut Names, content: &mut Content) {
+fn btrfs(root: &Root, names: &mut NumberedNames, content: &mut SavedContent) {
     const SYSTEMS: &str = "sys/fs/btrfs";
     for system in root.names(SYSTEMS).unwrap_or_default().into_iter().take(MOST_PARTS) {
         let devices = Path::new(SYSTEMS).join(&system).join("devices");
@@ -62,7 +62,7 @@ fn btrfs(root: &Root, names: &mut Names, content: &mut Content) {
 }
 
 /// Adds a device or partition and returns its saved path.
-fn device(root: &Root, place: &Path, names: &mut Names, content: &mut Content) -> PathBuf {
+fn device(root: &Root, place: &Path, names: &mut NumberedNames, content: &mut SavedContent) -> PathBuf {
     let to = names.place(place);
     for file in OF_DEVICE {
         content.copy(root, place.join(file), to.join(file));
@@ -88,7 +88,7 @@ fn device(root: &Root, place: &Path, names: &mut Names, content: &mut Content) -
     to
 }
 
-fn above(root: &Root, place: &Path, names: &mut Names, content: &mut Content) {
+fn above(root: &Root, place: &Path, names: &mut NumberedNames, content: &mut SavedContent) {
     for dir in place.ancestors().filter(|dir| dir.starts_with("/sys/devices")) {
         let to = names.place(dir);
         for file in ABOVE {
@@ -110,7 +110,7 @@ fn above(root: &Root, place: &Path, names: &mut Names, content: &mut Content) {
 }
 
 /// Adds the controllers of an NVMe disk below a virtual subsystem.
-fn paths(root: &Root, place: &Path, names: &mut Names, content: &mut Content) {
+fn paths(root: &Root, place: &Path, names: &mut NumberedNames, content: &mut SavedContent) {
     let Some(subsystem) = place.parent().filter(|_| place.starts_with("/sys/devices/virtual/nvme-subsystem"))
     else {
         return;

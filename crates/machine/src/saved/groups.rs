@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::Content;
-use super::rename::Names;
+use super::SavedContent;
+use super::rename::NumberedNames;
 use crate::cgroup::Groups;
 use crate::disk::place_of;
 use crate::mounts::{self, Mount};
@@ -32,7 +32,7 @@ const MOST_MOUNTS: usize = 256;
 /// Controllers whose groups limit a benchmark.
 const CONTROLLERS: [&str; 3] = ["cpu", "cpuset", "memory"];
 
-pub(super) fn add(root: &Root, names: &mut Names, content: &mut Content) {
+pub(super) fn add(root: &Root, names: &mut NumberedNames, content: &mut SavedContent) {
     if let Ok(table) = root.text("proc/self/cgroup") {
         content.file("proc/self/cgroup", membership(&table, names).into_bytes());
     }
@@ -53,7 +53,7 @@ pub(super) fn add(root: &Root, names: &mut Names, content: &mut Content) {
 }
 
 /// Filters `/proc/self/cgroup`: hierarchies of the wanted controllers, and version 2.
-fn membership(table: &str, names: &mut Names) -> String {
+fn membership(table: &str, names: &mut NumberedNames) -> String {
     let mut text = String::new();
     for line in table.lines() {
         let mut fields = line.splitn(3, ':');
@@ -80,7 +80,7 @@ fn is_wanted(mount: &Mount) -> bool {
 }
 
 /// Line of the mount table; only options that are plain words are kept.
-fn line(root: &Root, mount: &Mount, names: &mut Names) -> String {
+fn line(root: &Root, mount: &Mount, names: &mut NumberedNames) -> String {
     // Some file systems have a number that is no device's.
     let source = match place_of(root, mount.device).or_else(|_| device_by_source(root, mount)) {
         Ok(place) => {

@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use super::Content;
-use super::rename::Names;
+use super::SavedContent;
+use super::rename::NumberedNames;
 use crate::disk::numbered;
 use crate::health::smart_pages;
 use crate::root::Root;
@@ -15,7 +15,7 @@ const OF_PCI: [&str; 6] =
 const OF_PAGE: usize = 200;
 const MAX_FILES: usize = 8192;
 
-pub(super) fn add(root: &Root, names: &mut Names, content: &mut Content) {
+pub(super) fn add(root: &Root, names: &mut NumberedNames, content: &mut SavedContent) {
     sensors(root, "sys/class/hwmon", "hwmon", &["name"], content);
     sensors(root, "sys/class/thermal", "thermal_zone", &["temp", "type"], content);
     for (path, mut page) in smart_pages(root) {
@@ -26,7 +26,7 @@ pub(super) fn add(root: &Root, names: &mut Names, content: &mut Content) {
 }
 
 /// Adds chips or zones: `fixed` files, inputs with their attributes, and trip points.
-fn sensors(root: &Root, class: &str, prefix: &str, fixed: &[&str], content: &mut Content) {
+fn sensors(root: &Root, class: &str, prefix: &str, fixed: &[&str], content: &mut SavedContent) {
     let chips = root.names(class).unwrap_or_default();
     for dir in chips.iter().filter(|name| numbered(name, prefix)).map(|name| Path::new(class).join(name)) {
         let is_read = |name: &&String| {
@@ -43,7 +43,7 @@ fn sensors(root: &Root, class: &str, prefix: &str, fixed: &[&str], content: &mut
 }
 
 /// Adds PCI devices with a link, and the ports above them.
-fn links(root: &Root, names: &mut Names, content: &mut Content) {
+fn links(root: &Root, names: &mut NumberedNames, content: &mut SavedContent) {
     const PCI_DIRECTORY: &str = "sys/bus/pci/devices";
     for name in root.names(PCI_DIRECTORY).unwrap_or_default().into_iter().take(MAX_FILES) {
         let listed = Path::new(PCI_DIRECTORY).join(&name);

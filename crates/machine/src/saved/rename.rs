@@ -48,9 +48,9 @@ const IDENTIFYING: usize = 12;
 
 /// Numbers names consistently.
 #[derive(Debug, Default)]
-pub(super) struct Names(BTreeMap<String, String>);
+pub(super) struct NumberedNames(BTreeMap<String, String>);
 
-impl Names {
+impl NumberedNames {
     /// Replaces the private components of a path by numbered names.
     pub(super) fn path(&mut self, path: &Path) -> PathBuf {
         let mut out = PathBuf::new();
@@ -106,13 +106,14 @@ mod tests {
 
     #[test]
     fn names_are_numbered_and_shapes_stay() {
-        let mut names = Names::default();
-        let path = |names: &mut Names, text: &str| names.path(Path::new(text)).display().to_string();
+        let mut names = NumberedNames::default();
+        let path = |names: &mut NumberedNames, text: &str| names.path(Path::new(text)).display().to_string();
         assert_eq!(path(&mut names, "/sys/fs/cgroup/cpu,cpuacct"), "/sys/fs/cgroup/cpu,cpuacct");
         assert_eq!(path(&mut names, "/home/jane/work"), "/home/name-1/name-2");
         assert_eq!(path(&mut names, "/mnt/work"), "/mnt/name-2");
         assert_eq!(path(&mut names, "/docker/0123abc/../x"), "/docker-3/name-4/../name-5");
-        let place = |names: &mut Names, text: &str| names.place(Path::new(text)).display().to_string();
+        let place =
+            |names: &mut NumberedNames, text: &str| names.place(Path::new(text)).display().to_string();
         let nvme = "sys/devices/pci0000:c0/0000:c0:01.1/0000:c1:00.0/nvme/nvme0/nvme0n1";
         assert_eq!(place(&mut names, nvme), nvme);
         let guid = "sys/devices/f8b3781a-1e82-4818-a1c3-63d806ec15bb/host0/0x500507630300c562";

@@ -1,11 +1,11 @@
-use super::{CpuTime, Snapshot, share};
+use super::{CpuTime, StateSnapshot, share};
 use crate::CpuSet;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// Activity between two snapshots. Shares are from 0 to 1; `None` is unknown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Change {
+pub struct StateChange {
     /// Time between the snapshots in s.
     pub elapsed_s: f64,
     /// Steal: share of the CPUs' time that the hypervisor gave to other guests.
@@ -24,9 +24,9 @@ pub struct Change {
     pub pages_swapped: Option<u64>,
 }
 
-impl Snapshot {
+impl StateSnapshot {
     /// Returns the activity on `cpus` from this snapshot to a later one.
-    pub fn until(&self, later: &Self, cpus: &CpuSet) -> Change {
+    pub fn until(&self, later: &Self, cpus: &CpuSet) -> StateChange {
         let elapsed = later.at.saturating_duration_since(self.at);
         let time = self.time_until(later, cpus);
         let stall = |n: usize| {
@@ -34,7 +34,7 @@ impl Snapshot {
             stalled(after.total_us.saturating_sub(before.total_us), elapsed)
         };
         let throttled = self.throttling.zip(later.throttling);
-        Change {
+        StateChange {
             elapsed_s: elapsed.as_secs_f64(),
             steal_share: share(time.steal, time.total),
             busy_share: share(time.total.saturating_sub(time.idle).saturating_sub(time.steal), time.total),
@@ -67,12 +67,12 @@ fn stalled(stalled_us: u64, elapsed: Duration) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use crate::fixture::{Fault, Fixture};
-    use crate::{CpuSet, Watch};
+    use crate::{CpuSet, StateWatch};
 
     #[test]
     fn shares_are_of_the_time_that_passed_on_these_cpus() -> Result<(), Fault> {
         let fixture = Fixture::open("graviton2-container")?;
-        let watch = Watch::new(&fixture.root);
+        let watch = StateWatch::new(&fixture.root);
         let before = watch.snapshot();
         // CPU 0: 100 ticks more, 20 of them stolen and 30 idle; CPU 1: 100 idle; CPU 2 steps back.
         fixture.write(
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_not_known() -> Result<(), Fault> {
         let fixture = Fixture::unpack("")?;
-        let watch = Watch::new(&fixture.root);
+        let watch = StateWatch::new(&fixture.root);
         let change = watch.snapshot().until(&watch.snapshot(), &CpuSet::single(0));
         assert_eq!((change.steal_share, change.io_pressure), (None, None));
         assert_eq!((change.throttled_s, change.pages_swapped), (None, None));

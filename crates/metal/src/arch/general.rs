@@ -11,11 +11,11 @@ macro_rules! general {
     ($isa:ident $how:tt;
         $($name:ident $op:ident $element:ident [$mnemonic:literal $operations:literal $text:literal] needs $feature:literal $enabled:tt;)*) => {
         /// Rows with all chains.
-        pub(crate) static KERNELS: &[$crate::kernel::Kernel] = &[$(
+        pub(crate) static KERNELS: &[$crate::kernel::ComputeKernel] = &[$(
             general!(@row 12 false stringify!($name); $how $isa $name $op $element $mnemonic $operations $feature $enabled),
         )*];
         /// Rows by number of chains.
-        pub(crate) static CHAINED: &[&[$crate::kernel::Kernel]] = &[$(
+        pub(crate) static CHAINED: &[&[$crate::kernel::ComputeKernel]] = &[$(
             general!(@rows 1 2 3 4 5 6 7 8 9 10 11 12; ($how $isa $name $op $element $mnemonic $operations $feature $enabled)),
         )*];
         $(general!(@function $name $enabled $text $how);)*
@@ -68,7 +68,7 @@ macro_rules! general {
     };
     (@row $chains:literal $chained:literal $row:expr; ($detected:ident $($how:tt)+) $isa:ident $name:ident $op:ident
         $element:ident $mnemonic:literal $operations:literal $feature:literal $enabled:tt) => {
-        $crate::kernel::Kernel {
+        $crate::kernel::ComputeKernel {
             name: $row,
             op: $crate::kernel::Op::$op,
             element: $crate::kernel::Element::$element,
@@ -79,7 +79,7 @@ macro_rules! general {
             steps: 3 * $crate::arch::steps::steps($chains),
             chains: $chained,
             recurrence: $crate::kernel::Recurrence::Own,
-            parts: &[$crate::kernel::Part {
+            parts: &[$crate::kernel::InstructionCount {
                 mnemonic: $mnemonic,
                 count: 3 * $chains * $crate::arch::steps::steps($chains),
                 operations: $operations,

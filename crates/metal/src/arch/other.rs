@@ -1,10 +1,10 @@
 //! Other architectures: portable kernels only, and no core clock.
 
 use crate::arch::chain::{Density, Woven};
-use crate::capability::Loop;
-use crate::gemm::tile::Tile;
+use crate::capability::InstructionLoop;
+use crate::gemm::tile::RegisterTile;
 use crate::isa::{Absence, Isa};
-use crate::kernel::Kernel;
+use crate::kernel::ComputeKernel;
 use crate::lu::narrow::Narrow;
 use crate::stream::StreamKernel;
 use crate::ticks::Ticks;
@@ -12,19 +12,19 @@ use crate::ticks::Ticks;
 /// Whether cores read a line before ordinary stores overwrite all of it.
 pub(crate) const READS_BEFORE_OVERWRITING: bool = true;
 
-pub(crate) fn kernels() -> impl Iterator<Item = &'static [Kernel]> {
+pub(crate) fn kernels() -> impl Iterator<Item = &'static [ComputeKernel]> {
     std::iter::empty()
 }
 
-pub(crate) fn chained() -> impl Iterator<Item = &'static [Kernel]> {
+pub(crate) fn chained() -> impl Iterator<Item = &'static [ComputeKernel]> {
     std::iter::empty()
 }
 
 pub(crate) static STREAMS: [&[StreamKernel]; 0] = [];
 
-pub(crate) static TILES_F64: [&Tile<f64>; 0] = [];
+pub(crate) static TILES_F64: [&RegisterTile<f64>; 0] = [];
 
-pub(crate) static TILES_F32: [&Tile<f32>; 0] = [];
+pub(crate) static TILES_F32: [&RegisterTile<f32>; 0] = [];
 
 pub(crate) static NARROWS: [&Narrow; 0] = [];
 
@@ -32,7 +32,7 @@ pub(crate) fn prefetch<T>(_: *const T) {}
 
 pub(crate) const SCALAR: Option<&Density> = None;
 
-pub(crate) static LOOPS: [Loop; 0] = [];
+pub(crate) static LOOPS: [InstructionLoop; 0] = [];
 
 pub(crate) static WOVEN: &[Woven] = &[];
 

@@ -2,27 +2,29 @@
 //! neither reorders nor fuses floating-point operations, and integers wrap.
 
 use crate::isa::Isa;
-use crate::kernel::{Element, Kernel, Number, Op, Part, Recurrence, Tile, Vectors};
+use crate::kernel::{ComputeKernel, Element, InstructionCount, Number, Op, Recurrence, TileSize, Vectors};
 
 /// Accumulators of the portable kernels: twelve 128-bit registers if the compiler vectorises.
 const WIDE_F64: usize = 24;
 const WIDE_F32: usize = 48;
 
-pub(crate) static KERNELS: [Kernel; 2] = [
+pub(crate) static KERNELS: [ComputeKernel; 2] = [
     portable_row("fma_f64_portable", Element::F64, &PARTS_F64, fma_f64_portable),
     portable_row("fma_f32_portable", Element::F32, &PARTS_F32, fma_f32_portable),
 ];
 
-static PARTS_F64: [Part; 1] = [Part { mnemonic: "", count: WIDE_F64 as u32, operations: 2 }];
-static PARTS_F32: [Part; 1] = [Part { mnemonic: "", count: WIDE_F32 as u32, operations: 2 }];
+static PARTS_F64: [InstructionCount; 1] =
+    [InstructionCount { mnemonic: "", count: WIDE_F64 as u32, operations: 2 }];
+static PARTS_F32: [InstructionCount; 1] =
+    [InstructionCount { mnemonic: "", count: WIDE_F32 as u32, operations: 2 }];
 
 const fn portable_row(
     name: &'static str,
     element: Element,
-    parts: &'static [Part; 1],
+    parts: &'static [InstructionCount; 1],
     function: unsafe fn(u64, &mut Vectors),
-) -> Kernel {
-    Kernel {
+) -> ComputeKernel {
+    ComputeKernel {
         name,
         op: Op::FMA,
         element,
@@ -38,9 +40,9 @@ const fn portable_row(
     }
 }
 
-pub(crate) fn advance(kernel: &Kernel, turns: u64, vectors: &mut Vectors) {
+pub(crate) fn advance(kernel: &ComputeKernel, turns: u64, vectors: &mut Vectors) {
     let steps = turns * u64::from(kernel.steps);
-    if let (Recurrence::Tile, Some(tile)) = (kernel.recurrence, Tile::of(kernel.isa)) {
+    if let (Recurrence::Tile, Some(tile)) = (kernel.recurrence, TileSize::of(kernel.isa)) {
         return advance_tiles(kernel, tile, steps, vectors);
     }
     for lane in 0..vectors.lanes() {
@@ -97,7 +99,7 @@ fn pairs(first: u64, second: u64) -> f64 {
 }
 
 /// Recurrences of integers: each step combines a number with the next one, or with a constant.
-fn advance_integers(kernel: &Kernel, steps: u64, [a, b]: [u64; 2], numbers: &mut [u64]) {
+fn advance_integers(kernel: &ComputeKernel, steps: u64, [a, b]: [u64; 2], numbers: &mut [u64]) {
     let mask = u64::MAX >> (64 - 8 * kernel.result().bytes());
     let bytes = kernel.element == Element::I8;
     let sum = |x: u64, other: u64| x.wrapping_add(other) & mask;
@@ -153,7 +155,7 @@ fn signed_bytes(first: u64, second: u64) -> u32 {
 }
 
 /// Matrix products: every step adds the same amount to a number.
-fn advance_tiles(kernel: &Kernel, tile: Tile, steps: u64, vectors: &mut Vectors) {
+fn advance_tiles(kernel: &ComputeKernel, tile: TileSize, steps: u64, vectors: &mut Vectors) {
     for lane in 0..vectors.lanes() {
         let words = tile.factors(lane).map(|[a, b]| (vectors.operand(0, a), vectors.operand(1, b)));
         let words: Vec<(u64, u64)> = words.collect();

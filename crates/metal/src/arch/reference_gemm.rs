@@ -2,10 +2,10 @@
 
 use crate::gemm::Real;
 use crate::gemm::pack::{pack_a, pack_b};
-use crate::gemm::tile::{Operands, Tile, Update};
+use crate::gemm::tile::{RegisterTile, TileOperands, Update};
 use crate::isa::Isa;
 
-pub(crate) static F64: Tile<f64> = Tile {
+pub(crate) static F64: RegisterTile<f64> = RegisterTile {
     name: "gemm_f64_portable",
     isa: Isa::Portable,
     rows: 4,
@@ -15,7 +15,7 @@ pub(crate) static F64: Tile<f64> = Tile {
     function: portable::<f64, 4, 4>,
 };
 
-pub(crate) static F32: Tile<f32> = Tile {
+pub(crate) static F32: RegisterTile<f32> = RegisterTile {
     name: "gemm_f32_portable",
     isa: Isa::Portable,
     rows: 8,
@@ -28,14 +28,14 @@ pub(crate) static F32: Tile<f32> = Tile {
 /// # Safety
 /// As [`crate::gemm::tile::TileFunction`].
 unsafe fn portable<T, const ROWS: usize, const COLUMNS: usize>(
-    operands: &Operands<T>,
+    operands: &TileOperands<T>,
     c: *mut T,
     c_stride: usize,
     update: Update,
 ) where
     T: Real + std::ops::Add<Output = T> + std::ops::Sub<Output = T> + std::ops::Mul<Output = T>,
 {
-    let Operands { depth, a, b, .. } = *operands;
+    let TileOperands { depth, a, b, .. } = *operands;
     let mut sums = [[T::ZERO; ROWS]; COLUMNS];
     for step in 0..depth {
         // SAFETY: the caller grants `depth` columns of ROWS and rows of COLUMNS elements.

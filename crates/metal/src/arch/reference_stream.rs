@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use crate::isa::Isa;
-use crate::stream::{ELEMENT, Store, StreamKernel, StreamOp, Terms};
+use crate::stream::{ELEMENT, StoreKind, StreamKernel, StreamOp, Terms};
 
 const COPY_BLOCK: usize = 64;
 
@@ -38,7 +38,7 @@ macro_rules! portable {
             name: stringify!($name),
             op: StreamOp::$op,
             isa: Isa::Portable,
-            store: Store::Ordinary,
+            store: StoreKind::Ordinary,
             prefetched: 0,
             distances: &[0],
             turn: (COPY_BLOCK * ELEMENT) as u32,

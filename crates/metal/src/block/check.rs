@@ -1,14 +1,14 @@
 //! Checks after timing that each block was processed as often as intended, with the right result.
 
-use super::units::{Unit, units_of};
-use super::{BlockOp, Order, Region, WrongBlocks, line_value, unit_value};
+use super::units::{BlockUnit, units_of};
+use super::{BlockOp, BlockTraversal, Region, WrongBlocks, line_value, unit_value};
 use crate::stream::ELEMENT;
 
 impl Region {
     /// Checks all operations since the region was made, except blocks drawn and not processed.
     pub fn verify(&self) -> Result<(), WrongBlocks> {
         let (passes, rest) = (self.done / self.count, self.done % self.count);
-        let order = (self.shape.order == Order::Random).then(|| self.order_of(passes));
+        let order = (self.shape.order == BlockTraversal::Random).then(|| self.order_of(passes));
         let visited = |number: u64| self.place(order.as_ref(), number);
         let wrong = |what: String| Err(WrongBlocks { what, blocks: self.done });
         match self.shape.op {
@@ -91,7 +91,7 @@ impl Region {
     }
 }
 
-fn sum<T: Unit>(units: &[T]) -> u64 {
+fn sum<T: BlockUnit>(units: &[T]) -> u64 {
     units.iter().fold(0, |sum: u64, unit| sum.wrapping_add((*unit).into()))
 }
 

@@ -9,27 +9,27 @@ const MIXING_ROUNDS: usize = 3;
 /// multiplication by an odd number). A number outside the range is mixed again until it is inside
 /// ("cycle walking": Black and Rogaway, CT-RSA 2002), in fewer than two rounds on average.
 #[derive(Debug, Clone, Copy)]
-pub struct Permutation {
+pub struct BlockPermutation {
     count: u64,
     mask: u64,
     shift: u32,
-    keys: [Key; MIXING_ROUNDS],
+    keys: [MixingKey; MIXING_ROUNDS],
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Key {
+struct MixingKey {
     add: u64,
     times: u64,
 }
 
-impl Permutation {
+impl BlockPermutation {
     /// Returns the permutation of 0..`count` for `seed`.
     #[must_use]
     pub fn new(count: u64, seed: u64) -> Self {
         let bits = u64::BITS - count.saturating_sub(1).leading_zeros();
         let mask = if bits == 0 { 0 } else { u64::MAX >> (u64::BITS - bits) };
         let mut state = seed;
-        let mut keys = [Key::default(); MIXING_ROUNDS];
+        let mut keys = [MixingKey::default(); MIXING_ROUNDS];
         for key in &mut keys {
             key.add = mix(&mut state);
             key.times = mix(&mut state) | 1;
@@ -43,7 +43,7 @@ impl Permutation {
     pub fn at(&self, place: u64) -> u64 {
         let mut number = place;
         loop {
-            for Key { add, times } in self.keys {
+            for MixingKey { add, times } in self.keys {
                 number = number.wrapping_add(add) & self.mask;
                 number ^= number >> self.shift;
                 number = number.wrapping_mul(times) & self.mask;
@@ -75,7 +75,7 @@ mod tests {
     proptest! {
         #[test]
         fn every_number_comes_once(count in 1_u64..5000, seed: u64) {
-            let order = Permutation::new(count, seed);
+            let order = BlockPermutation::new(count, seed);
             let mut seen: Vec<u64> = (0..count).map(|place| order.at(place)).collect();
             seen.sort_unstable();
             prop_assert!(seen.into_iter().eq(0..count));
@@ -84,13 +84,13 @@ mod tests {
         #[test]
         fn numbers_of_large_ranges_stay_in_them(count in 1_u64..=u64::MAX, place: u64, seed: u64) {
             let place = place % count;
-            prop_assert!(Permutation::new(count, seed).at(place) < count);
+            prop_assert!(BlockPermutation::new(count, seed).at(place) < count);
         }
 
         #[test]
         fn no_step_from_one_number_to_the_next_is_common(bits in 10_u32..17, more in 0_u64..1000, seed: u64) {
             let count = (1 << bits) + more;
-            let order = Permutation::new(count, seed);
+            let order = BlockPermutation::new(count, seed);
             let mut steps: HashMap<i64, u64> = HashMap::new();
             let mut lines = 0;
             for place in 1..count {
@@ -106,7 +106,7 @@ mod tests {
 
         #[test]
         fn the_seed_decides(seed: u64) {
-            let order = |seed| -> Vec<u64> { (0..4096).map(|p| Permutation::new(4096, seed).at(p)).collect() };
+            let order = |seed| -> Vec<u64> { (0..4096).map(|p| BlockPermutation::new(4096, seed).at(p)).collect() };
             prop_assert_eq!(order(seed), order(seed));
             prop_assert_ne!(order(seed), order(seed.wrapping_add(1)));
         }
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn a_place_beyond_the_range_ends() {
-        let _any_number = Permutation::new(3, 1).at(9);
-        assert_eq!(Permutation::new(1, 7).at(0), 0);
+        let _any_number = BlockPermutation::new(3, 1).at(9);
+        assert_eq!(BlockPermutation::new(1, 7).at(0), 0);
     }
 }

@@ -3,17 +3,17 @@ use proptest::prelude::*;
 use std::collections::HashSet;
 
 const OPS: [BlockOp; 3] = [BlockOp::Read, BlockOp::Write, BlockOp::ReadWrite];
-const ORDERS: [Order; 2] = [Order::Sequential, Order::Random];
+const ORDERS: [BlockTraversal; 2] = [BlockTraversal::Sequential, BlockTraversal::Random];
 
-fn shape(op: BlockOp, order: Order, block: usize, blocks: usize) -> Shape {
-    Shape { op, order, block, bytes: block * blocks * op.regions(), pages: Pages::Small, seed: 5 }
+fn shape(op: BlockOp, order: BlockTraversal, block: usize, blocks: usize) -> BlockShape {
+    BlockShape { op, order, block, bytes: block * blocks * op.regions(), pages: Pages::Small, seed: 5 }
 }
 
 fn work(region: &mut Region, kernel: BlockKernel, blocks: u64) -> Vec<u64> {
     region.draw(blocks);
     let places: Vec<u64> = match region.shape.order {
-        Order::Random => region.places.clone(),
-        Order::Sequential => {
+        BlockTraversal::Random => region.places.clone(),
+        BlockTraversal::Sequential => {
             (region.done..region.done + blocks).map(|number| number % region.count).collect()
         }
     };
@@ -80,7 +80,7 @@ proptest! {
 
     #[test]
     fn each_block_comes_once_in_a_pass_and_passes_differ(blocks in 60_u64..700, batch in 1_u64..100, block in any_block()) {
-        let shape = shape(BlockOp::Read, Order::Random, block, blocks as usize);
+        let shape = shape(BlockOp::Read, BlockTraversal::Random, block, blocks as usize);
         let kernel = candidates(shape.op, block)[0];
         let mut region = Region::new(shape).unwrap();
         let mut places = Vec::new();
@@ -126,7 +126,7 @@ fn a_sum_that_lacks_a_block_or_has_one_twice_is_wrong() {
 
 #[test]
 fn a_block_written_out_of_its_turn_is_found() {
-    let shape = shape(BlockOp::Write, Order::Random, 8, 64);
+    let shape = shape(BlockOp::Write, BlockTraversal::Random, 8, 64);
     let mut region = Region::new(shape).unwrap();
     let mut places = work(&mut region, candidates(shape.op, 8)[0], 64 + 20);
     places.extend(work(&mut region, candidates(shape.op, 8)[0], 1));
@@ -137,11 +137,11 @@ fn a_block_written_out_of_its_turn_is_found() {
 
 #[test]
 fn at_random_no_more_is_drawn_than_has_room() {
-    let mut region = Region::new(shape(BlockOp::Read, Order::Random, 1, 100_000)).unwrap();
+    let mut region = Region::new(shape(BlockOp::Read, BlockTraversal::Random, 1, 100_000)).unwrap();
     region.draw(50_000);
     assert_eq!(region.work(candidates(BlockOp::Read, 1)[0]), MOST_DRAWN);
     assert_eq!(region.work(candidates(BlockOp::Read, 1)[0]), 0, "nothing is drawn any more");
-    let mut region = Region::new(shape(BlockOp::Read, Order::Sequential, 1, 100_000)).unwrap();
+    let mut region = Region::new(shape(BlockOp::Read, BlockTraversal::Sequential, 1, 100_000)).unwrap();
     region.draw(250_000);
     assert_eq!(region.work(candidates(BlockOp::Read, 1)[0]), 250_000);
     region.verify().unwrap();
@@ -150,7 +150,7 @@ fn at_random_no_more_is_drawn_than_has_room() {
 #[test]
 fn blocks_that_no_kernel_takes_and_regions_too_small_are_refused() {
     let refused = |block, bytes, op| {
-        let shape = Shape { bytes, ..shape(op, Order::Sequential, block, 1) };
+        let shape = BlockShape { bytes, ..shape(op, BlockTraversal::Sequential, block, 1) };
         Region::new(shape).unwrap_err().to_string()
     };
     for block in [0, 3, 12, 100, 65] {
@@ -164,10 +164,13 @@ fn blocks_that_no_kernel_takes_and_regions_too_small_are_refused() {
 
 #[test]
 fn bytes_count_both_ways_and_leave_the_rest_over() {
-    let shape = Shape { bytes: 2 * 4096 + 200, ..shape(BlockOp::ReadWrite, Order::Sequential, 4096, 1) };
+    let shape = BlockShape {
+        bytes: 2 * 4096 + 200,
+        ..shape(BlockOp::ReadWrite, BlockTraversal::Sequential, 4096, 1)
+    };
     let region = Region::new(shape).unwrap();
     assert_eq!((region.blocks(), region.bytes_per_block(), region.bytes()), (1, 8192, 8192));
-    let shape = Shape { bytes: 3 * 4096 + 200, op: BlockOp::Write, ..shape };
+    let shape = BlockShape { bytes: 3 * 4096 + 200, op: BlockOp::Write, ..shape };
     let region = Region::new(shape).unwrap();
     assert_eq!((region.blocks(), region.bytes_per_block(), region.bytes()), (3, 4096, 12288));
 }

@@ -12,13 +12,13 @@ const TURN_AT: usize = 8;
 const SUMS: usize = 4;
 
 /// An unsigned integer that is one block.
-pub(super) trait Unit: Copy + Into<u64> {
+pub(super) trait BlockUnit: Copy + Into<u64> {
     fn of(word: u64) -> Self;
 }
 
 macro_rules! unit {
     ($($number:ty),*) => {
-        $(impl Unit for $number {
+        $(impl BlockUnit for $number {
             #[inline(always)]
             fn of(word: u64) -> Self {
                 word as $number
@@ -29,7 +29,7 @@ macro_rules! unit {
 unit!(u8, u16, u32, u64);
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Units<T> {
+pub(super) struct BlockFunctions<T> {
     pub(super) read: fn(&[T]) -> u64,
     pub(super) write: fn(&mut [T], T),
     /// Copies in order; both slices have the same length.
@@ -42,32 +42,32 @@ pub(super) struct Units<T> {
     pub(super) copy_at: unsafe fn(&[T], &mut [T], &[u64]),
 }
 
-pub(super) fn units_of<T: Unit>(bytes: &[u8], length: usize) -> &[T] {
+pub(super) fn units_of<T: BlockUnit>(bytes: &[u8], length: usize) -> &[T] {
     // SAFETY: every bit pattern is valid for such an integer.
     let (_, units, _) = unsafe { bytes.align_to::<T>() };
     &units[..length]
 }
 
-pub(super) fn units_of_mut<T: Unit>(bytes: &mut [u8], length: usize) -> &mut [T] {
+pub(super) fn units_of_mut<T: BlockUnit>(bytes: &mut [u8], length: usize) -> &mut [T] {
     // SAFETY: every bit pattern is valid for such an integer, before and after a write.
     let (_, units, _) = unsafe { bytes.align_to_mut::<T>() };
     &mut units[..length]
 }
 
 #[inline(always)]
-fn load<T: Unit>(unit: &T) -> T {
+fn load<T: BlockUnit>(unit: &T) -> T {
     // SAFETY: a reference can be read from.
     unsafe { ptr::from_ref(unit).read_volatile() }
 }
 
 #[inline(always)]
-fn store<T: Unit>(unit: &mut T, value: T) {
+fn store<T: BlockUnit>(unit: &mut T, value: T) {
     // SAFETY: an exclusive reference can be written to, and an integer needs no drop.
     unsafe { ptr::from_mut(unit).write_volatile(value) }
 }
 
 #[inline(always)]
-fn sum<T: Unit>(source: &[T]) -> u64 {
+fn sum<T: BlockUnit>(source: &[T]) -> u64 {
     let mut sums = [0_u64; SUMS];
     let (turns, rest) = source.as_chunks::<TURN>();
     for turn in turns {
@@ -82,14 +82,14 @@ fn sum<T: Unit>(source: &[T]) -> u64 {
 }
 
 #[inline(always)]
-fn fill<T: Unit>(target: &mut [T], value: T) {
+fn fill<T: BlockUnit>(target: &mut [T], value: T) {
     let (turns, rest) = target.as_chunks_mut::<TURN>();
     turns.iter_mut().flatten().for_each(|unit| store(unit, value));
     rest.iter_mut().for_each(|unit| store(unit, value));
 }
 
 #[inline(always)]
-fn copy<T: Unit>(source: &[T], target: &mut [T]) {
+fn copy<T: BlockUnit>(source: &[T], target: &mut [T]) {
     let (from, from_rest) = source.as_chunks::<TURN>();
     let (to, to_rest) = target.as_chunks_mut::<TURN>();
     for (from, to) in from.iter().zip(to) {
@@ -101,7 +101,7 @@ fn copy<T: Unit>(source: &[T], target: &mut [T]) {
 /// # Safety
 /// Every place is below the length.
 #[inline(always)]
-unsafe fn sum_at<T: Unit>(source: &[T], places: &[u64]) -> u64 {
+unsafe fn sum_at<T: BlockUnit>(source: &[T], places: &[u64]) -> u64 {
     let mut sums = [0_u64; SUMS];
     // SAFETY: granted by the caller.
     let at = |place: &u64| load(unsafe { source.get_unchecked(*place as usize) }).into();
@@ -120,7 +120,7 @@ unsafe fn sum_at<T: Unit>(source: &[T], places: &[u64]) -> u64 {
 /// # Safety
 /// Every place is below the length.
 #[inline(always)]
-unsafe fn fill_at<T: Unit>(target: &mut [T], places: &[u64], value: T) {
+unsafe fn fill_at<T: BlockUnit>(target: &mut [T], places: &[u64], value: T) {
     // SAFETY: granted by the caller.
     let mut at = |place: &u64| store(unsafe { target.get_unchecked_mut(*place as usize) }, value);
     let (turns, rest) = places.as_chunks::<TURN_AT>();
@@ -131,7 +131,7 @@ unsafe fn fill_at<T: Unit>(target: &mut [T], places: &[u64], value: T) {
 /// # Safety
 /// Every place is below both lengths.
 #[inline(always)]
-unsafe fn copy_at<T: Unit>(source: &[T], target: &mut [T], places: &[u64]) {
+unsafe fn copy_at<T: BlockUnit>(source: &[T], target: &mut [T], places: &[u64]) {
     let mut at = |place: &u64| {
         // SAFETY: granted by the caller.
         let value = load(unsafe { source.get_unchecked(*place as usize) });
@@ -185,7 +185,7 @@ macro_rules! named {
             unsafe { copy_at(source, target, places) };
         }
 
-        pub(super) const $table: Units<$number> = Units {
+        pub(super) const $table: BlockFunctions<$number> = BlockFunctions {
             read: $read,
             write: $write,
             copy: $copy,

@@ -2,8 +2,8 @@ use super::*;
 use proptest::prelude::*;
 use std::collections::HashSet;
 
-fn shape(bytes: usize, stride: usize) -> Shape {
-    Shape { bytes, stride, group: None, pages: Pages::Small, chases: 1, seed: 1, node: None }
+fn shape(bytes: usize, stride: usize) -> ChaseShape {
+    ChaseShape { bytes, stride, group: None, pages: Pages::Small, chases: 1, seed: 1, node: None }
 }
 
 /// Byte offsets of the nodes in the order of the walk.
@@ -25,7 +25,7 @@ proptest! {
         let stride = lines * LINE_BYTES;
         let group = per_group.map(|per_group| per_group * stride);
         let mut chase =
-            Chase::new(Shape { bytes: nodes * stride + 8, stride, group, pages: Pages::Small, chases: 1, seed, node: None }).unwrap();
+            Chase::new(ChaseShape { bytes: nodes * stride + 8, stride, group, pages: Pages::Small, chases: 1, seed, node: None }).unwrap();
         prop_assert_eq!(chase.nodes(), nodes as u64);
         chase.verify().unwrap();
         let offsets = walked(&mut chase);
@@ -39,7 +39,7 @@ proptest! {
         let group = per_group * 256;
         let bytes = nodes * 256;
         let mut chase =
-            Chase::new(Shape { bytes, stride: 256, group: Some(group), pages: Pages::Small, chases: 1, seed, node: None }).unwrap();
+            Chase::new(ChaseShape { bytes, stride: 256, group: Some(group), pages: Pages::Small, chases: 1, seed, node: None }).unwrap();
         let groups: Vec<usize> = walked(&mut chase).iter().map(|offset| offset / group).collect();
         // The walk starts behind the first node, so its group may be seen at both ends.
         let mut changes = groups.windows(2).filter(|pair| pair[0] != pair[1]).count();
@@ -66,7 +66,7 @@ proptest! {
     fn several_cycles_share_the_nodes_and_are_walked_together(
         nodes in 20_usize..600, chases in 1_usize..=MOST_CHASES, steps in 0_u64..300, seed: u64,
     ) {
-        let whole = Shape { group: Some(1024), chases, seed, ..shape(nodes * 256, 256) };
+        let whole = ChaseShape { group: Some(1024), chases, seed, ..shape(nodes * 256, 256) };
         let mut chase = Chase::new(whole).unwrap();
         chase.verify().unwrap();
         prop_assert_eq!((chase.cycles.len(), chase.nodes()), (chases, nodes as u64));
@@ -89,16 +89,16 @@ proptest! {
 #[test]
 fn the_number_of_chases_is_bounded() {
     for chases in [0, MOST_CHASES + 1] {
-        let error = Chase::new(Shape { chases, ..shape(1 << 20, 256) }).unwrap_err();
+        let error = Chase::new(ChaseShape { chases, ..shape(1 << 20, 256) }).unwrap_err();
         assert!(error.to_string().contains("from 1 to 10"), "{error}");
     }
-    let few = Chase::new(Shape { chases: 4, ..shape(7 * 256, 256) });
+    let few = Chase::new(ChaseShape { chases: 4, ..shape(7 * 256, 256) });
     assert!(matches!(few, Err(ChaseError::Nodes { .. })));
 }
 
 #[test]
 fn the_seed_decides_the_order() {
-    let build = |seed| walked(&mut Chase::new(Shape { seed, ..shape(1 << 20, 256) }).unwrap());
+    let build = |seed| walked(&mut Chase::new(ChaseShape { seed, ..shape(1 << 20, 256) }).unwrap());
     assert_eq!(build(7), build(7));
     assert_ne!(build(7), build(8));
 }
@@ -148,7 +148,7 @@ fn a_chaser_walks_on_from_where_it_stopped() {
 #[test]
 fn uneven_and_empty_shapes_are_refused() {
     for (stride, group) in [(0, None), (60, None), (96, None), (256, Some(0)), (256, Some(300))] {
-        let result = Chase::new(Shape { group, ..shape(1 << 20, stride) });
+        let result = Chase::new(ChaseShape { group, ..shape(1 << 20, stride) });
         assert!(matches!(result, Err(ChaseError::Uneven { .. })), "{stride} {group:?}");
     }
     assert!(matches!(Chase::new(shape(256, 256)), Err(ChaseError::Nodes { .. })));
@@ -157,7 +157,7 @@ fn uneven_and_empty_shapes_are_refused() {
 #[test]
 fn a_walk_that_left_its_way_once_is_found() {
     for chases in [1, 3] {
-        let mut chase = Chase::new(Shape { chases, ..shape(64 << 10, 256) }).unwrap();
+        let mut chase = Chase::new(ChaseShape { chases, ..shape(64 << 10, 256) }).unwrap();
         for steps in [0, 1, 70, 1000, 4096] {
             chase.walk(steps);
             chase.verify().unwrap();

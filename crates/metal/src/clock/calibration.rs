@@ -2,7 +2,7 @@
 //! vector work beside which an addition does not slow down, a multiplication must take a whole
 //! number of additions.
 
-use super::links::{Link, Of, Operands};
+use super::links::{ChainLink, Of, VectorOperands};
 use super::step::{TimeKept, timer_step};
 use super::{ClockUnknown, LINK_TOLERANCE, ProbeWork, longest_undisturbed, mean_up_to};
 use crate::arch::chain::{Density, Woven};
@@ -30,8 +30,8 @@ const SIBLING: f64 = 0.04;
 const MULTIPLICATION: std::ops::RangeInclusive<f64> = 2.0..=8.0;
 
 pub(super) struct Calibration {
-    pub(super) links: Vec<Link>,
-    pub(super) operands: Operands,
+    pub(super) links: Vec<ChainLink>,
+    pub(super) operands: VectorOperands,
     pub(super) step: f64,
     pub(super) time: TimeKept,
 }
@@ -41,7 +41,7 @@ impl Calibration {
         let scalar = native::SCALAR.ok_or(ClockUnknown::NoChain)?;
         let step = timer_step();
         let cycles = cycles_of_link(scalar, step)?;
-        let woven = work.woven().and_then(|row| Some((row, Operands::of(row)?)));
+        let woven = work.woven().and_then(|row| Some((row, VectorOperands::of(row)?)));
         let first = TimeKept::now();
         let chosen = woven.as_ref().and_then(|(row, operands)| {
             (0..CALIBRATION_ATTEMPTS).find_map(|_| in_vectors(row, operands, cycles, step))
@@ -57,8 +57,8 @@ impl Calibration {
 /// Cycles per link, enough that the timer's step is a small share of it.
 fn cycles_of_link(scalar: &Density, step: f64) -> Result<u64, ClockUnknown> {
     // SAFETY: a chain without vector work needs nothing.
-    let link = unsafe { Link::new(scalar, Of::Additions, LINK_CYCLES as u64, false) };
-    let operands = Operands::none();
+    let link = unsafe { ChainLink::new(scalar, Of::Additions, LINK_CYCLES as u64, false) };
+    let operands = VectorOperands::none();
     // Also warms up an idle core.
     let repeats = (1.0 + 4.0 * step / 1e-6) as usize;
     let shortest = (0..CALIBRATION_ROUNDS).map(|_| {
@@ -77,16 +77,16 @@ fn cycles_of_link(scalar: &Density, step: f64) -> Result<u64, ClockUnknown> {
     Ok((LINK_CYCLES * wanted / shortest) as u64)
 }
 
-type Chosen = (Vec<Link>, Operands);
+type ChosenLinks = (Vec<ChainLink>, VectorOperands);
 
 /// Links of additions in the densest work beside which the chain limits the time, and in the next
 /// sparser work, each followed by multiplications; `None` if there is no sound one.
-fn in_vectors(row: &Woven, operands: &Operands, cycles: u64, step: f64) -> Option<Chosen> {
+fn in_vectors(row: &Woven, operands: &VectorOperands, cycles: u64, step: f64) -> Option<ChosenLinks> {
     let links = |of| {
         // SAFETY: `operands` belong to this row; `ProbeWork::woven` checked its set.
-        row.densities.iter().map(move |density| unsafe { Link::new(density, of, cycles, true) })
+        row.densities.iter().map(move |density| unsafe { ChainLink::new(density, of, cycles, true) })
     };
-    let mut timed = Timed::of(links(Of::Additions).chain(links(Of::Multiplications)), operands, step);
+    let mut timed = TimedLinks::of(links(Of::Additions).chain(links(Of::Multiplications)), operands, step);
     let (adds, multiplications) = timed.each.split_at_checked(row.densities.len())?;
     let place = (0..adds.len()).find(|place| {
         let sparser = adds.get(place + 1).and_then(|link| *link);
@@ -102,17 +102,17 @@ fn in_vectors(row: &Woven, operands: &Operands, cycles: u64, step: f64) -> Optio
     Some((links, operands.clone()))
 }
 
-fn alone_at_last(scalar: &Density, cycles: u64, step: f64) -> Result<Chosen, ClockUnknown> {
+fn alone_at_last(scalar: &Density, cycles: u64, step: f64) -> Result<ChosenLinks, ClockUnknown> {
     let first = alone(scalar, cycles, step);
     (1..CALIBRATION_ATTEMPTS).fold(first, |found, _| found.or_else(|_| alone(scalar, cycles, step)))
 }
 
-fn alone(scalar: &Density, cycles: u64, step: f64) -> Result<Chosen, ClockUnknown> {
-    let operands = Operands::none();
+fn alone(scalar: &Density, cycles: u64, step: f64) -> Result<ChosenLinks, ClockUnknown> {
+    let operands = VectorOperands::none();
     let links = [Of::Additions, Of::Multiplications]
         // SAFETY: a chain without vector work needs nothing.
-        .map(|of| unsafe { Link::new(scalar, of, cycles, false) });
-    let timed = Timed::of(links.into_iter(), &operands, step);
+        .map(|of| unsafe { ChainLink::new(scalar, of, cycles, false) });
+    let timed = TimedLinks::of(links.into_iter(), &operands, step);
     let (add, multiply) = match timed.each.as_slice() {
         [Some(add), Some(multiply)] => (*add, *multiply),
         _ => return Err(ClockUnknown::TimerStuck),
@@ -144,16 +144,16 @@ fn whole(add: f64, multiply: f64) -> Result<f64, ClockUnknown> {
 }
 
 /// Links with their constants, and the seconds of one instruction of each.
-struct Timed {
-    links: Vec<Link>,
+struct TimedLinks {
+    links: Vec<ChainLink>,
     each: Vec<Option<f64>>,
 }
 
-impl Timed {
+impl TimedLinks {
     /// Times all links in turn, each beside a shorter one, so that all have the same clock.
-    fn of(links: impl Iterator<Item = Link>, operands: &Operands, step: f64) -> Self {
-        let mut links: Vec<Link> = links.collect();
-        let short: Vec<(Link, f64)> = links.iter().map(|link| link.shorter(SHORTER)).collect();
+    fn of(links: impl Iterator<Item = ChainLink>, operands: &VectorOperands, step: f64) -> Self {
+        let mut links: Vec<ChainLink> = links.collect();
+        let short: Vec<(ChainLink, f64)> = links.iter().map(|link| link.shorter(SHORTER)).collect();
         let mut times = vec![Vec::with_capacity(CALIBRATION_ROUNDS); links.len()];
         let mut constants = times.clone();
         for round in 0..WARM_UP + CALIBRATION_ROUNDS {
@@ -238,7 +238,7 @@ mod tests {
             } else if matches!(kernel.isa, Isa::Sse2 | Isa::Avx2 | Isa::Avx512 | Isa::Neon | Isa::Sve) {
                 assert_eq!(row.map(|row| row.isa), Some(kernel.isa), "{}", kernel.name);
             }
-            assert!(row.is_none_or(|row| Operands::of(row).is_some()), "{}", kernel.name);
+            assert!(row.is_none_or(|row| VectorOperands::of(row).is_some()), "{}", kernel.name);
         }
         assert!(ProbeWork::SCALAR.woven().is_none());
     }
@@ -246,12 +246,12 @@ mod tests {
     #[test]
     fn every_chain_that_this_processor_has_runs_and_changes_no_operand() {
         for row in native::WOVEN.iter().filter(|row| row.isa.available().is_ok()) {
-            let operands = Operands::of(row).unwrap();
+            let operands = VectorOperands::of(row).unwrap();
             let before = format!("{operands:?}");
             for density in &row.densities {
                 for of in [Of::Additions, Of::Multiplications] {
                     // SAFETY: the operands are this row's, and the instruction set is available.
-                    let link = unsafe { Link::new(density, of, 1_000, true) };
+                    let link = unsafe { ChainLink::new(density, of, 1_000, true) };
                     assert!(link.time(&operands) > 0.0 && link.additions() >= 333.0);
                 }
             }

@@ -4,9 +4,9 @@ use super::{CoreClock, ProbeWork};
 
 /// Core clocks by kind of work, for one thread on one core; each is calibrated when first used.
 #[derive(Debug, Clone, Default)]
-pub struct Clocks(Vec<(ProbeWork, Option<CoreClock>)>);
+pub struct WorkClocks(Vec<(ProbeWork, Option<CoreClock>)>);
 
-impl Clocks {
+impl WorkClocks {
     /// Returns the current core clock for such work in Hz. The first call takes some milliseconds.
     pub fn probe(&mut self, work: ProbeWork) -> Option<f64> {
         let place = self.0.iter().position(|(known, _)| *known == work).unwrap_or_else(|| {
@@ -24,7 +24,7 @@ mod tests {
 
     #[test]
     fn each_kind_of_work_is_calibrated_once() {
-        let mut clocks = Clocks::default();
+        let mut clocks = WorkClocks::default();
         let kinds = [ProbeWork::SCALAR, ProbeWork::integers(Isa::best()), ProbeWork::SCALAR];
         for work in kinds {
             assert!(clocks.probe(work).is_none_or(|hz| hz > 1e7));

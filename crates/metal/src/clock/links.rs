@@ -8,9 +8,9 @@ use crate::kernel::{Vectors, find};
 
 /// Constant operands of the vector work, for the calling thread alone.
 #[derive(Debug, Clone)]
-pub(super) struct Operands(Option<Vectors>);
+pub(super) struct VectorOperands(Option<Vectors>);
 
-impl Operands {
+impl VectorOperands {
     /// Operands of a row; `None` if its kernel cannot run here.
     pub(super) fn of(woven: &Woven) -> Option<Self> {
         let (op, element) = woven.operands;
@@ -29,7 +29,7 @@ impl Operands {
 
 /// A chain of some length, made by `Calibration` with the operands of its row.
 #[derive(Debug, Clone)]
-pub(super) struct Link {
+pub(super) struct ChainLink {
     chain: Chain,
     turns: u64,
     /// Dependent instructions, as a number of one-cycle additions.
@@ -46,7 +46,7 @@ pub(super) enum Of {
     Multiplications,
 }
 
-impl Link {
+impl ChainLink {
     /// Makes a link of at least `cycles` cycles if a multiplication takes three.
     ///
     /// # Safety
@@ -72,12 +72,12 @@ impl Link {
         Self { instructions: self.instructions * cycles, ..self }
     }
 
-    pub(super) fn run(&self, operands: &Operands) {
+    pub(super) fn run(&self, operands: &VectorOperands) {
         // SAFETY: `turns` is above zero; the caller of `new` granted set and operands.
         unsafe { (self.chain)(self.turns, operands.rows()) }
     }
 
-    pub(super) fn time(&self, operands: &Operands) -> f64 {
+    pub(super) fn time(&self, operands: &VectorOperands) -> f64 {
         let start = Instant::now();
         self.run(operands);
         seconds(start, Instant::now())

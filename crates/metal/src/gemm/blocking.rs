@@ -1,18 +1,18 @@
 //! Block sizes from the sizes of the caches and of the register tile.
 
 use super::Real;
-use super::tile::Tile;
+use super::tile::RegisterTile;
 
 /// Cache sizes of one core in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Caches {
+pub struct CoreCaches {
     /// Level-1 data cache.
     pub first: usize,
     /// Level-2 cache, the share of one core.
     pub second: usize,
 }
 
-impl Default for Caches {
+impl Default for CoreCaches {
     /// The minimum of all processors of the last decade.
     fn default() -> Self {
         Self { first: 32 << 10, second: 256 << 10 }
@@ -42,7 +42,7 @@ const MOST_BLOCK: usize = 768 << 10;
 impl Blocking {
     /// A strip of B fits in level 1, a block of A in two thirds of level 2. Deep strips update C
     /// less often; the block of A must still be some tiles high.
-    pub(crate) fn new<T: Real>(caches: Caches, tile: &Tile<T>) -> Self {
+    pub(crate) fn new<T: Real>(caches: CoreCaches, tile: &RegisterTile<T>) -> Self {
         let bytes = size_of::<T>();
         let block = (caches.second / 3 * 2).min(MOST_BLOCK);
         let depth = (caches.first / (tile.columns * bytes)).min(block / (FEWEST_TILES * tile.rows * bytes));
@@ -65,7 +65,7 @@ mod tests {
         #[test]
         fn blocks_are_usable_for_any_caches(first: usize, second: usize) {
             let tile = &reference_gemm::F64;
-            let blocking = Blocking::new(Caches { first, second }, tile);
+            let blocking = Blocking::new(CoreCaches { first, second }, tile);
             prop_assert!((SHALLOWEST..=DEEPEST_BYTES / 8).contains(&blocking.depth));
             prop_assert!(blocking.rows >= tile.rows && blocking.rows <= MOST_ROWS);
             prop_assert_eq!(blocking.rows % tile.rows, 0);
@@ -73,7 +73,7 @@ mod tests {
 
         #[test]
         fn the_block_of_a_fits_the_second_level(kib in 256_usize..4096) {
-            let caches = Caches { first: 32 << 10, second: kib << 10 };
+            let caches = CoreCaches { first: 32 << 10, second: kib << 10 };
             let blocking = Blocking::new(caches, &reference_gemm::F64);
             prop_assert!(blocking.rows * blocking.depth * 8 <= caches.second);
             prop_assert!(blocking.depth * reference_gemm::F64.columns * 8 <= caches.first);

@@ -29,7 +29,7 @@ fn check(elements: usize, rows: usize, columns: usize, stride: usize) -> Result<
 
 /// A read-only column-major matrix.
 #[derive(Debug, Clone, Copy)]
-pub struct Matrix<'a, T> {
+pub struct MatrixView<'a, T> {
     pub(super) data: &'a [T],
     pub(super) rows: usize,
     pub(super) columns: usize,
@@ -45,7 +45,7 @@ pub struct MatrixMut<'a, T> {
     pub(super) stride: usize,
 }
 
-impl<'a, T: Real> Matrix<'a, T> {
+impl<'a, T: Real> MatrixView<'a, T> {
     /// Views `data` as a matrix whose columns start `stride` elements apart.
     pub fn new(data: &'a [T], rows: usize, columns: usize, stride: usize) -> Result<Self, ShapeError> {
         check(data.len(), rows, columns, stride)?;
@@ -68,12 +68,12 @@ mod tests {
     #[test]
     fn a_matrix_reaches_exactly_to_its_last_element() {
         let data = [0.0_f64; 11];
-        assert!(Matrix::new(&data, 3, 3, 4).is_ok());
-        assert!(Matrix::new(&data, 3, 4, 4).is_err());
-        assert!(Matrix::new(&data, 4, 3, 3).is_err());
-        assert!(Matrix::new(&data, 4, 0, 4).is_ok());
-        assert!(Matrix::new(&data, 0, 3, 0).is_ok());
-        let error = Matrix::new(&data, 2, usize::MAX, 3).unwrap_err();
+        assert!(MatrixView::new(&data, 3, 3, 4).is_ok());
+        assert!(MatrixView::new(&data, 3, 4, 4).is_err());
+        assert!(MatrixView::new(&data, 4, 3, 3).is_err());
+        assert!(MatrixView::new(&data, 4, 0, 4).is_ok());
+        assert!(MatrixView::new(&data, 0, 3, 0).is_ok());
+        let error = MatrixView::new(&data, 2, usize::MAX, 3).unwrap_err();
         assert!(error.to_string().contains("11 elements"), "{error}");
     }
 }

@@ -8,7 +8,7 @@ use crate::arch::native::prefetch;
 
 /// A part of a column-major matrix, from its first element.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Part<T> {
+pub(crate) struct MatrixPart<T> {
     pub(crate) start: *const T,
     pub(crate) rows: usize,
     pub(crate) columns: usize,
@@ -20,13 +20,13 @@ pub(crate) struct Part<T> {
 /// # Safety
 /// The instruction set is available, the part readable, and the strips exclusively have room for
 /// the part's rows, rounded up to whole strips, times the depth.
-pub(crate) type PackA<T> = unsafe fn(Part<T>, usize, *mut T);
+pub(crate) type PackA<T> = unsafe fn(MatrixPart<T>, usize, *mut T);
 
 /// Packs a part of B, with no more columns than a strip has, into one strip.
 ///
 /// # Safety
 /// The instruction set is available, the part readable, and the strip exclusively fits its rows.
-pub(crate) type PackB<T> = unsafe fn(Part<T>, *mut T);
+pub(crate) type PackB<T> = unsafe fn(MatrixPart<T>, *mut T);
 
 /// Columns of A that are prefetched.
 const PREFETCH_COLUMNS: usize = 2;
@@ -35,7 +35,7 @@ const LINE_BYTES: usize = 64;
 /// # Safety
 /// As [`PackA`].
 #[inline(always)]
-pub(crate) unsafe fn pack_a<T: Real, const HEIGHT: usize>(part: Part<T>, depth: usize, to: *mut T) {
+pub(crate) unsafe fn pack_a<T: Real, const HEIGHT: usize>(part: MatrixPart<T>, depth: usize, to: *mut T) {
     let full = part.rows / HEIGHT;
     let rest = part.rows % HEIGHT;
     for column in 0..part.columns {
@@ -69,7 +69,7 @@ const ROWS_AT_ONCE: usize = 8;
 /// # Safety
 /// As [`PackB`].
 #[inline(always)]
-pub(crate) unsafe fn pack_b<T: Real, const WIDTH: usize>(part: Part<T>, to: *mut T) {
+pub(crate) unsafe fn pack_b<T: Real, const WIDTH: usize>(part: MatrixPart<T>, to: *mut T) {
     let whole = if part.columns == WIDTH { part.rows / ROWS_AT_ONCE * ROWS_AT_ONCE } else { 0 };
     for row in (0..whole).step_by(ROWS_AT_ONCE) {
         let mut turned = [[T::ZERO; WIDTH]; ROWS_AT_ONCE];

@@ -3,17 +3,17 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::blocking::{Blocking, Caches};
-use super::matrix::{Matrix, MatrixMut};
-use super::pack::Part;
-use super::share::{Block, Sharing};
-use super::tile::{MAX_TILE, Operands, Tile, Update};
+use super::blocking::{Blocking, CoreCaches};
+use super::matrix::{MatrixMut, MatrixView};
+use super::pack::MatrixPart;
+use super::share::{ProductBlock, Sharing};
+use super::tile::{MAX_TILE, RegisterTile, TileOperands, Update};
 use super::{NoTile, Real, tile_for};
 use crate::buffer::{Buffer, BufferError, Pages};
 use crate::clock::ProbeWork;
 use crate::isa::Isa;
-use crate::team::{Member, Team, TeamError};
-use crate::watch::{Clocks, Watch};
+use crate::team::{Team, TeamError, TeamMember};
+use crate::watch::{TeamClocks, ThreadClock};
 
 /// Depth of a slab of B in blocks: limits its memory; each slab costs two barriers.
 const SLAB_BLOCKS: usize = 16;
@@ -23,7 +23,7 @@ const PACKS_PER_THREAD: usize = 8;
 
 /// Dimensions of a product: C is `rows` × `columns`, A is `rows` × `depth`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shape {
+pub struct ProductShape {
     /// Rows of A and C.
     pub rows: usize,
     /// Columns of B and C.
@@ -64,17 +64,17 @@ pub enum GemmError {
 /// A multiplication for one shape, with instruction set, block sizes and buffers.
 #[derive(Debug)]
 pub struct Gemm<T: Real> {
-    tile: &'static Tile<T>,
+    tile: &'static RegisterTile<T>,
     blocking: Blocking,
-    shape: Shape,
+    shape: ProductShape,
     packed_b: Buffer,
-    workers: Vec<Worker>,
+    workers: Vec<ProductWorker>,
 }
 
 #[derive(Debug)]
-struct Worker {
+struct ProductWorker {
     packed: Buffer,
-    watch: Watch,
+    watch: ThreadClock,
 }
 
 /// Conditions during a multiplication.
@@ -82,28 +82,38 @@ struct Worker {
 #[non_exhaustive]
 pub struct Multiplied {
     /// Core clock of each thread.
-    pub clocks: Clocks,
+    pub clocks: TeamClocks,
 }
 
 impl<T: Real> Gemm<T> {
     /// Sets up for products of this shape on this team, and calibrates the core clock on each CPU.
-    pub fn new(isa: Isa, caches: Caches, shape: Shape, team: &mut Team) -> Result<Self, GemmError> {
+    pub fn new(
+        isa: Isa,
+        caches: CoreCaches,
+        shape: ProductShape,
+        team: &mut Team,
+    ) -> Result<Self, GemmError> {
         let tile = tile_for::<T>(isa)?;
         let blocking = Blocking::new(caches, tile);
         let mut packed_b = Buffer::new(slab_bytes(tile, blocking, shape), Pages::Thp)?;
         packed_b.touch()?;
         let block = blocking.rows * blocking.depth * size_of::<T>();
-        let workers = team.run(|_| -> Result<Worker, BufferError> {
+        let workers = team.run(|_| -> Result<ProductWorker, BufferError> {
             let mut packed = Buffer::new(block, Pages::Thp)?;
             packed.touch()?;
-            Ok(Worker { packed, watch: Watch::new(ProbeWork::floating_point(tile.isa)) })
+            Ok(ProductWorker { packed, watch: ThreadClock::new(ProbeWork::floating_point(tile.isa)) })
         })?;
         let workers = workers.into_iter().collect::<Result<_, _>>()?;
         Ok(Self { tile, blocking, shape, packed_b, workers })
     }
 
     /// Returns the bytes that [`Gemm::new`] allocates for a team of `members` threads.
-    pub fn buffer_bytes(isa: Isa, caches: Caches, shape: Shape, members: usize) -> Result<usize, NoTile> {
+    pub fn buffer_bytes(
+        isa: Isa,
+        caches: CoreCaches,
+        shape: ProductShape,
+        members: usize,
+    ) -> Result<usize, NoTile> {
         let tile = tile_for::<T>(isa)?;
         let blocking = Blocking::new(caches, tile);
         let own = blocking.rows * blocking.depth * size_of::<T>();
@@ -124,12 +134,12 @@ impl<T: Real> Gemm<T> {
     pub fn multiply(
         &mut self,
         team: &mut Team,
-        a: Matrix<'_, T>,
-        b: Matrix<'_, T>,
+        a: MatrixView<'_, T>,
+        b: MatrixView<'_, T>,
         c: &mut MatrixMut<'_, T>,
         update: Update,
     ) -> Result<Multiplied, GemmError> {
-        let shape = Shape { rows: c.rows, columns: c.columns, depth: a.columns };
+        let shape = ProductShape { rows: c.rows, columns: c.columns, depth: a.columns };
         if shape != self.shape || a.rows != c.rows || b.rows != a.columns || b.columns != c.columns {
             return Err(self.mismatch(a, b, c));
         }
@@ -142,11 +152,11 @@ impl<T: Real> Gemm<T> {
             threads: team.count(),
         };
         let blocks = sharing.blocks();
-        let shared = Shared {
+        let shared = SharedProduct {
             tile: self.tile,
             depth: self.blocking.depth,
-            a: Part { start: a.data.as_ptr(), rows: a.rows, columns: a.columns, stride: a.stride },
-            b: Part { start: b.data.as_ptr(), rows: b.rows, columns: b.columns, stride: b.stride },
+            a: MatrixPart { start: a.data.as_ptr(), rows: a.rows, columns: a.columns, stride: a.stride },
+            b: MatrixPart { start: b.data.as_ptr(), rows: b.rows, columns: b.columns, stride: b.stride },
             c: c.data.as_mut_ptr(),
             c_stride: c.stride,
             columns: shape.columns,
@@ -157,7 +167,7 @@ impl<T: Real> Gemm<T> {
         };
         if shape.depth == 0 && update == Update::Set {
             shared.clear(shape.rows);
-            return Ok(Multiplied { clocks: Clocks::default() });
+            return Ok(Multiplied { clocks: TeamClocks::default() });
         }
         let slab = self.blocking.depth * SLAB_BLOCKS;
         team.run_each(&mut self.workers, |member, own| {
@@ -170,12 +180,12 @@ impl<T: Real> Gemm<T> {
                 unsafe { shared.slab(member, slab, own, update) };
             }
         })?;
-        Ok(Multiplied { clocks: Clocks::of(self.workers.iter().map(|worker| &worker.watch)) })
+        Ok(Multiplied { clocks: TeamClocks::of(self.workers.iter().map(|worker| &worker.watch)) })
     }
 
-    fn mismatch(&self, a: Matrix<'_, T>, b: Matrix<'_, T>, c: &MatrixMut<'_, T>) -> GemmError {
+    fn mismatch(&self, a: MatrixView<'_, T>, b: MatrixView<'_, T>, c: &MatrixMut<'_, T>) -> GemmError {
         let size = |rows: usize, columns: usize| format!("{rows} × {columns}");
-        let Shape { rows, columns, depth } = self.shape;
+        let ProductShape { rows, columns, depth } = self.shape;
         GemmError::Mismatch {
             a: size(a.rows, a.columns),
             b: size(b.rows, b.columns),
@@ -185,7 +195,7 @@ impl<T: Real> Gemm<T> {
     }
 }
 
-fn slab_bytes<T: Real>(tile: &Tile<T>, blocking: Blocking, shape: Shape) -> usize {
+fn slab_bytes<T: Real>(tile: &RegisterTile<T>, blocking: Blocking, shape: ProductShape) -> usize {
     let depth = shape.depth.min(blocking.depth * SLAB_BLOCKS).max(1);
     let columns = shape.columns.max(1).div_ceil(tile.columns).saturating_mul(tile.columns);
     depth.saturating_mul(columns).saturating_mul(size_of::<T>())
@@ -196,30 +206,36 @@ fn after_first(update: Update) -> Update {
     if update == Update::Set { Update::Add } else { update }
 }
 
-struct Shared<'run, T: 'static> {
-    tile: &'static Tile<T>,
+struct SharedProduct<'run, T: 'static> {
+    tile: &'static RegisterTile<T>,
     depth: usize,
-    a: Part<T>,
-    b: Part<T>,
+    a: MatrixPart<T>,
+    b: MatrixPart<T>,
     c: *mut T,
     c_stride: usize,
     columns: usize,
     packed_b: *mut T,
-    blocks: &'run [Block],
+    blocks: &'run [ProductBlock],
     next_block: AtomicUsize,
     next_strip: AtomicUsize,
 }
 
 // SAFETY: A and B are only read while `multiply` borrows them. The counters give each block of C
 // and strip of `packed_b` to one thread; barriers separate writing and reading a strip.
-unsafe impl<T: Real> Sync for Shared<'_, T> {}
+unsafe impl<T: Real> Sync for SharedProduct<'_, T> {}
 
-impl<T: Real> Shared<'_, T> {
+impl<T: Real> SharedProduct<'_, T> {
     /// Packs one slab of B with the other threads, then multiplies blocks until none are left.
     ///
     /// # Safety
     /// All members must call it with the same slabs in the same order.
-    unsafe fn slab(&self, member: Member<'_>, slab: Range<usize>, own: &mut Worker, update: Update) {
+    unsafe fn slab(
+        &self,
+        member: TeamMember<'_>,
+        slab: Range<usize>,
+        own: &mut ProductWorker,
+        update: Update,
+    ) {
         self.pack_strips(member, &slab);
         member.barrier();
         // No thread is packing now; the next slab is packed after the other barrier.
@@ -241,7 +257,7 @@ impl<T: Real> Shared<'_, T> {
 
     /// Packs strips of the slab of B, several at a time: a processor fetches beyond the end of what
     /// it writes, which another thread should not be writing.
-    fn pack_strips(&self, member: Member<'_>, slab: &Range<usize>) {
+    fn pack_strips(&self, member: TeamMember<'_>, slab: &Range<usize>) {
         let strips = self.columns.div_ceil(self.tile.columns);
         let several = strips.div_ceil(member.count * PACKS_PER_THREAD).max(1);
         loop {
@@ -262,7 +278,7 @@ impl<T: Real> Shared<'_, T> {
         let rows = self.depth.min(slab.end - start);
         let from = self.b.start.wrapping_add(column * self.b.stride + start);
         let columns = self.tile.columns.min(self.columns - column);
-        let part = Part { start: from, rows, columns, stride: self.b.stride };
+        let part = MatrixPart { start: from, rows, columns, stride: self.b.stride };
         // SAFETY: the strip is this thread's alone, in a buffer for whole strips.
         unsafe { (self.tile.pack_b)(part, self.strip(slab, start, rows, strip)) };
     }
@@ -280,7 +296,7 @@ impl<T: Real> Shared<'_, T> {
     /// The block of C must be the caller's alone, its strips of B packed, and `own` fit a block.
     unsafe fn block(
         &self,
-        block: &Block,
+        block: &ProductBlock,
         slab: &Range<usize>,
         depth: Range<usize>,
         own: *mut T,
@@ -288,7 +304,8 @@ impl<T: Real> Shared<'_, T> {
     ) {
         let (height, width) = (self.tile.rows, self.tile.columns);
         let from = self.a.start.wrapping_add(depth.start * self.a.stride + block.rows.start);
-        let part = Part { start: from, rows: block.rows.len(), columns: depth.len(), stride: self.a.stride };
+        let part =
+            MatrixPart { start: from, rows: block.rows.len(), columns: depth.len(), stride: self.a.stride };
         // SAFETY: `own` has room for a block.
         unsafe { (self.tile.pack_a)(part, depth.len(), own) };
         for strip in block.strips.clone() {
@@ -307,7 +324,7 @@ impl<T: Real> Shared<'_, T> {
                 } else {
                     (column + width) * self.c_stride + block.rows.start
                 };
-                let operands = Operands {
+                let operands = TileOperands {
                     depth: depth.len(),
                     a: own.wrapping_add(tile * height * depth.len()),
                     b,
@@ -345,8 +362,8 @@ pub(crate) struct Edge {
 /// # Safety
 /// As [`super::tile::TileFunction`], with `edge` instead of a whole tile of C.
 pub(crate) unsafe fn multiply_tile<T: Real>(
-    tile: &Tile<T>,
-    operands: &Operands<T>,
+    tile: &RegisterTile<T>,
+    operands: &TileOperands<T>,
     c: *mut T,
     c_stride: usize,
     edge: Edge,

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 /// A block of C: rows, and strips of columns.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Block {
+pub(super) struct ProductBlock {
     pub(super) rows: Range<usize>,
     pub(super) strips: Range<usize>,
 }
@@ -33,7 +33,7 @@ const PARTS: usize = 4;
 const FEWEST_STRIPS: usize = 8;
 
 impl Sharing {
-    pub(super) fn blocks(self) -> Vec<Block> {
+    pub(super) fn blocks(self) -> Vec<ProductBlock> {
         let lowest = FEWEST_TILES * self.tile;
         let wanted = self.threads * MIN_BLOCKS_PER_THREAD * 2 * lowest;
         let cuts = wanted.div_ceil(self.rows.max(1)).clamp(1, (self.strips / FEWEST_STRIPS).max(1));
@@ -49,12 +49,10 @@ impl Sharing {
                 let end = (start + height).min(self.rows);
                 let parts = if height > lowest { 1 } else { PARTS };
                 let part = strips.len().div_ceil(parts).max(FEWEST_STRIPS);
-                blocks.extend(
-                    strips.clone().step_by(part).map(|first| Block {
-                        rows: start..end,
-                        strips: first..(first + part).min(strips.end),
-                    }),
-                );
+                blocks.extend(strips.clone().step_by(part).map(|first| ProductBlock {
+                    rows: start..end,
+                    strips: first..(first + part).min(strips.end),
+                }));
                 start = end;
             }
         }

@@ -17,26 +17,26 @@ fn whole<T: Real>(buffer: &mut [T], seed: u64) {
 }
 
 /// Caches so small that a small matrix has many blocks.
-const TINY: Caches = Caches { first: 1 << 10, second: 4 << 10 };
+const TINY: CoreCaches = CoreCaches { first: 1 << 10, second: 4 << 10 };
 
 #[derive(Debug, Clone)]
 struct Problem {
-    shape: Shape,
+    shape: ProductShape,
     /// Elements between the end of a column and the next, for A, B and C.
     gaps: [usize; 3],
     update: Update,
     threads: usize,
-    caches: Caches,
+    caches: CoreCaches,
     seed: u64,
 }
 
 fn problems() -> impl Strategy<Value = Problem> {
     let sizes = (0_usize..150, 0_usize..60, 0_usize..300);
     let update = prop_oneof![Just(Update::Set), Just(Update::Add), Just(Update::Subtract)];
-    let caches = prop_oneof![Just(TINY), Just(Caches::default())];
+    let caches = prop_oneof![Just(TINY), Just(CoreCaches::default())];
     (sizes, [0_usize..9, 0_usize..9, 0_usize..9], update, 1_usize..=4, caches, any::<u64>()).prop_map(
         |((rows, columns, depth), gaps, update, threads, caches, seed)| Problem {
-            shape: Shape { rows, columns, depth },
+            shape: ProductShape { rows, columns, depth },
             gaps,
             update,
             threads,
@@ -54,7 +54,7 @@ fn team(threads: usize) -> Team {
 }
 
 fn check<T: Real>(isa: Isa, problem: &Problem) {
-    let Shape { rows, columns, depth } = problem.shape;
+    let ProductShape { rows, columns, depth } = problem.shape;
     let [gap_a, gap_b, gap_c] = problem.gaps;
     let (stride_a, stride_b, stride_c) = (rows + gap_a, depth + gap_b, rows + gap_c);
     let mut a = vec![T::ZERO; stride_a * depth];
@@ -68,8 +68,8 @@ fn check<T: Real>(isa: Isa, problem: &Problem) {
     let mut gemm = Gemm::<T>::new(isa, problem.caches, problem.shape, &mut team).unwrap();
     gemm.multiply(
         &mut team,
-        Matrix::new(&a, rows, depth, stride_a).unwrap(),
-        Matrix::new(&b, depth, columns, stride_b).unwrap(),
+        MatrixView::new(&a, rows, depth, stride_a).unwrap(),
+        MatrixView::new(&b, depth, columns, stride_b).unwrap(),
         &mut MatrixMut::new(&mut c, rows, columns, stride_c).unwrap(),
         problem.update,
     )
@@ -117,7 +117,7 @@ fn whole_tiles_and_one_more_or_less_are_exact() {
         let tile = tile_for::<f64>(isa).unwrap();
         for (more_rows, more_columns) in [(0, 0), (1, 0), (0, 1), (1, 1)] {
             for fewer in 0..2 {
-                let shape = Shape {
+                let shape = ProductShape {
                     rows: 2 * tile.rows + more_rows - fewer,
                     columns: 3 * tile.columns + more_columns - fewer,
                     depth,
@@ -133,7 +133,7 @@ fn whole_tiles_and_one_more_or_less_are_exact() {
 
 #[test]
 fn deep_products_cross_slabs() {
-    let shape = Shape { rows: 31, columns: 17, depth: 64 * 16 * 2 + 5 };
+    let shape = ProductShape { rows: 31, columns: 17, depth: 64 * 16 * 2 + 5 };
     for update in [Update::Set, Update::Add] {
         check_all(&Problem { shape, gaps: [0, 1, 2], update, threads: 3, caches: TINY, seed: 3 });
     }
@@ -141,13 +141,13 @@ fn deep_products_cross_slabs() {
 
 #[test]
 fn wrong_shapes_are_refused_and_nothing_is_written() {
-    let shape = Shape { rows: 4, columns: 4, depth: 4 };
+    let shape = ProductShape { rows: 4, columns: 4, depth: 4 };
     let mut team = team(1);
-    let mut gemm = Gemm::<f64>::new(Isa::Portable, Caches::default(), shape, &mut team).unwrap();
+    let mut gemm = Gemm::<f64>::new(Isa::Portable, CoreCaches::default(), shape, &mut team).unwrap();
     let data = vec![1.0; 20];
     let mut c = vec![5.0; 20];
-    let a = Matrix::new(&data, 4, 5, 4).unwrap();
-    let b = Matrix::new(&data, 5, 4, 5).unwrap();
+    let a = MatrixView::new(&data, 4, 5, 4).unwrap();
+    let b = MatrixView::new(&data, 5, 4, 5).unwrap();
     let error = gemm
         .multiply(&mut team, a, b, &mut MatrixMut::new(&mut c, 4, 4, 4).unwrap(), Update::Set)
         .unwrap_err()
@@ -180,8 +180,8 @@ fn tiles_fit_the_block_for_edges() {
 /// Numbers that round, compared with another library.
 #[test]
 fn products_agree_with_another_library() {
-    let shape = Shape { rows: 203, columns: 131, depth: 401 };
-    let Shape { rows, columns, depth } = shape;
+    let shape = ProductShape { rows: 203, columns: 131, depth: 401 };
+    let ProductShape { rows, columns, depth } = shape;
     let number = |place: usize| ((place * 7919 + 13) % 1009) as f64 / 1009.0 - 0.5;
     let a: Vec<f64> = (0..rows * depth).map(number).collect();
     let b: Vec<f64> = (0..depth * columns).map(|place| number(place + 5)).collect();
@@ -210,8 +210,8 @@ fn products_agree_with_another_library() {
     for isa in isas().filter(|isa| isa.available().is_ok()) {
         let mut c = vec![0.0_f64; rows * columns];
         let mut gemm = Gemm::<f64>::new(isa, TINY, shape, &mut team).unwrap();
-        let a = Matrix::new(&a, rows, depth, rows).unwrap();
-        let b = Matrix::new(&b, depth, columns, depth).unwrap();
+        let a = MatrixView::new(&a, rows, depth, rows).unwrap();
+        let b = MatrixView::new(&b, depth, columns, depth).unwrap();
         let mut view = MatrixMut::new(&mut c, rows, columns, rows).unwrap();
         gemm.multiply(&mut team, a, b, &mut view, Update::Set).unwrap();
         for (ours, theirs) in c.iter().zip(&wanted) {

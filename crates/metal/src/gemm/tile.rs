@@ -16,7 +16,7 @@ pub enum Update {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Operands<T> {
+pub(crate) struct TileOperands<T> {
     pub(crate) depth: usize,
     /// A's strip: `rows` elements per column, column by column.
     pub(crate) a: *const T,
@@ -34,10 +34,10 @@ pub(crate) struct Operands<T> {
 /// # Safety
 /// The tile's instruction set is available; the strips have `rows` × depth and depth × `columns`
 /// elements, and C exclusively a whole `rows` × `columns` block.
-pub(crate) type TileFunction<T> = unsafe fn(&Operands<T>, *mut T, usize, Update);
+pub(crate) type TileFunction<T> = unsafe fn(&TileOperands<T>, *mut T, usize, Update);
 
 #[derive(Debug)]
-pub(crate) struct Tile<T: 'static> {
+pub(crate) struct RegisterTile<T: 'static> {
     /// Unique name, also that of the symbol.
     pub(crate) name: &'static str,
     pub(crate) isa: Isa,

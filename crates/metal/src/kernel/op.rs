@@ -4,28 +4,28 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::names::unknown;
-use super::rate::{self, Latency, Rate};
-use super::{Element, Kernel, UnknownName};
+use super::rate::{self, CoreRate, LatencyKey};
+use super::{ComputeKernel, Element, UnknownName};
 
 /// Properties of an operation: what is counted, which rate of a core limits it, and its definition.
 #[derive(Debug)]
-pub struct Operation {
+pub struct OperationRow {
     /// Name in cases and flags.
     pub name: &'static str,
     /// Count per lane and instruction, and the types with kernels.
     pub about: &'static str,
     /// Unit of its rate.
-    pub counted: Counted,
+    pub counted: RateUnit,
     /// Whether it sums products of narrow numbers in 32 bits.
     pub sums_in_32_bits: bool,
     /// Next value of `x`, the reference of [`super::Recurrence::Own`]; `None` for arithmetic.
     pub step: Option<fn(x: u64, constant: u64) -> u64>,
     /// Limits of its kernels: the first that applies to a kernel counts.
-    pub rates: &'static [Bound],
+    pub rates: &'static [KernelBound],
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Counted {
+pub enum RateUnit {
     /// Floating-point or integer operations, depending on the type.
     Operations,
     /// Bytes.
@@ -34,31 +34,31 @@ pub enum Counted {
 
 /// A rate, and the kernels that it limits.
 #[derive(Debug)]
-pub struct Bound {
+pub struct KernelBound {
     /// Whether it applies to a kernel.
-    pub of: fn(&Kernel) -> bool,
+    pub of: fn(&ComputeKernel) -> bool,
     /// Rate of a core.
-    pub rate: Rate,
+    pub rate: CoreRate,
 }
 
-impl Bound {
-    const fn of(of: fn(&Kernel) -> bool, rate: Rate) -> Self {
+impl KernelBound {
+    const fn of(of: fn(&ComputeKernel) -> bool, rate: CoreRate) -> Self {
         Self { of, rate }
     }
 
-    const fn all(rate: Rate) -> Self {
+    const fn all(rate: CoreRate) -> Self {
         Self { of: |_| true, rate }
     }
 }
 
 /// An operation of kernels.
 #[derive(Clone, Copy)]
-pub struct Op(&'static Operation);
+pub struct Op(&'static OperationRow);
 
-const ARITHMETIC: Operation = Operation {
+const ARITHMETIC: OperationRow = OperationRow {
     name: "",
     about: "",
-    counted: Counted::Operations,
+    counted: RateUnit::Operations,
     sums_in_32_bits: false,
     step: None,
     rates: &[],
@@ -66,92 +66,113 @@ const ARITHMETIC: Operation = Operation {
 
 impl Op {
     /// Multiply-add, fused if the instruction set can.
-    pub const FMA: Self = Self(&Operation {
+    pub const FMA: Self = Self(&OperationRow {
         name: "fma",
         about: "2 (SSE2 has none: a multiplication and an addition, 1 each); f64, f32, f16",
-        rates: &[Bound::of(Kernel::is_apart, rate::MULTIPLY_THEN_ADD), Bound::all(rate::FMA)],
+        rates: &[
+            KernelBound::of(ComputeKernel::is_apart, rate::MULTIPLY_THEN_ADD),
+            KernelBound::all(rate::FMA),
+        ],
         ..ARITHMETIC
     });
 
     /// Addition.
-    pub const ADD: Self = Self(&Operation {
+    pub const ADD: Self = Self(&OperationRow {
         name: "add",
         about: "1; f64, f32, f16; integers, modulo 2ⁿ",
-        rates: &[Bound::of(|k| k.element.is_float(), rate::ADD), Bound::all(rate::INTEGER_ADD)],
+        rates: &[KernelBound::of(|k| k.element.is_float(), rate::ADD), KernelBound::all(rate::INTEGER_ADD)],
         ..ARITHMETIC
     });
 
     /// Multiplication.
-    pub const MUL: Self = Self(&Operation {
+    pub const MUL: Self = Self(&OperationRow {
         name: "mul",
         about: "1; f64, f32, f16; integers, modulo 2ⁿ (x86-64 multiplies no bytes, and 64 bits only by AVX-512)",
         rates: &[
-            Bound::of(|k| k.element.is_float(), rate::MULTIPLY),
-            Bound::of(|k| k.element == Element::I8, rate::MULTIPLY_I8),
-            Bound::of(|k| k.element == Element::I16, rate::MULTIPLY_I16),
-            Bound::of(|k| k.element == Element::I32, rate::MULTIPLY_I32),
-            Bound::of(|k| k.element == Element::I64, rate::MULTIPLY_I64),
+            KernelBound::of(|k| k.element.is_float(), rate::MULTIPLY),
+            KernelBound::of(|k| k.element == Element::I8, rate::MULTIPLY_I8),
+            KernelBound::of(|k| k.element == Element::I16, rate::MULTIPLY_I16),
+            KernelBound::of(|k| k.element == Element::I32, rate::MULTIPLY_I32),
+            KernelBound::of(|k| k.element == Element::I64, rate::MULTIPLY_I64),
         ],
         ..ARITHMETIC
     });
 
     /// As many additions as multiplications, independent of each other.
-    pub const MIX: Self = Self(&Operation {
+    pub const MIX: Self = Self(&OperationRow {
         name: "mix",
         about: "1; as many additions as multiplications, in chains of one kind each or of both, whichever is quicker on this \
                 core; f64, f32, f16",
-        rates: &[Bound::all(rate::MULTIPLY_AND_ADD)],
+        rates: &[KernelBound::all(rate::MULTIPLY_AND_ADD)],
         ..ARITHMETIC
     });
 
     /// Products of narrow numbers, summed in wide ones.
-    pub const DOT: Self = Self(&Operation {
+    pub const DOT: Self = Self(&OperationRow {
         name: "dot",
         about: "2 for each product: a lane of 32 bits sums 4 products of i8, or 2 of i16 or bf16; a result of an AMX tile 64 \
                 and 32, one of SMMLA and BFMMLA (`mmla`) 8 and 4; i8, i16, bf16",
         sums_in_32_bits: true,
         rates: &[
-            Bound::of(|k| k.isa.is_matrix() && k.element == Element::Bf16, rate::MATRIX_BF16),
-            Bound::of(|k| k.isa.is_matrix(), rate::MATRIX_I8),
-            Bound::of(|k| k.element == Element::Bf16, rate::DOT_BF16),
-            Bound::all(rate::DOT_INTEGER),
+            KernelBound::of(|k| k.isa.is_matrix() && k.element == Element::Bf16, rate::MATRIX_BF16),
+            KernelBound::of(|k| k.isa.is_matrix(), rate::MATRIX_I8),
+            KernelBound::of(|k| k.element == Element::Bf16, rate::DOT_BF16),
+            KernelBound::all(rate::DOT_INTEGER),
         ],
         ..ARITHMETIC
     });
 
     /// Division.
-    pub const DIV: Self = Self(&Operation {
+    pub const DIV: Self = Self(&OperationRow {
         name: "div",
         about: "1; f64, f32, f16",
         rates: &[
-            Bound::of(|k| k.element == Element::F64, Rate::in_cycles("divide_f64_cycles", "divisions")),
-            Bound::of(|k| k.element == Element::F32, Rate::in_cycles("divide_f32_cycles", "divisions")),
-            Bound::of(|k| k.element == Element::F16, Rate::in_cycles("divide_f16_cycles", "divisions")),
+            KernelBound::of(
+                |k| k.element == Element::F64,
+                CoreRate::in_cycles("divide_f64_cycles", "divisions"),
+            ),
+            KernelBound::of(
+                |k| k.element == Element::F32,
+                CoreRate::in_cycles("divide_f32_cycles", "divisions"),
+            ),
+            KernelBound::of(
+                |k| k.element == Element::F16,
+                CoreRate::in_cycles("divide_f16_cycles", "divisions"),
+            ),
         ],
         ..ARITHMETIC
     });
 
     /// Square root.
-    pub const SQRT: Self = Self(&Operation {
+    pub const SQRT: Self = Self(&OperationRow {
         name: "sqrt",
         about: "1; f64, f32, f16",
         rates: &[
-            Bound::of(|k| k.element == Element::F64, Rate::in_cycles("root_f64_cycles", "square roots")),
-            Bound::of(|k| k.element == Element::F32, Rate::in_cycles("root_f32_cycles", "square roots")),
-            Bound::of(|k| k.element == Element::F16, Rate::in_cycles("root_f16_cycles", "square roots")),
+            KernelBound::of(
+                |k| k.element == Element::F64,
+                CoreRate::in_cycles("root_f64_cycles", "square roots"),
+            ),
+            KernelBound::of(
+                |k| k.element == Element::F32,
+                CoreRate::in_cycles("root_f32_cycles", "square roots"),
+            ),
+            KernelBound::of(
+                |k| k.element == Element::F16,
+                CoreRate::in_cycles("root_f16_cycles", "square roots"),
+            ),
         ],
         ..ARITHMETIC
     });
 
     /// CRC-32C: cyclic redundancy check with Castagnoli's polynomial.
-    pub const CRC32C: Self = Self(&Operation {
+    pub const CRC32C: Self = Self(&OperationRow {
         name: "crc32c",
         about: "8 bytes, by the instruction for it (SSE4.2, FEAT_CRC32), so the rate is in B/s; i64",
-        counted: Counted::Bytes,
+        counted: RateUnit::Bytes,
         step: Some(crc32c),
-        rates: &[Bound::all(Rate {
-            latency: Latency::Of("crc32c_latency"),
-            ..Rate::new("crc32c", "CRC32C steps")
+        rates: &[KernelBound::all(CoreRate {
+            latency: LatencyKey::Of("crc32c_latency"),
+            ..CoreRate::new("crc32c", "CRC32C steps")
         })],
         ..ARITHMETIC
     });
@@ -161,7 +182,7 @@ impl Op {
         &[Self::FMA, Self::ADD, Self::MUL, Self::MIX, Self::DOT, Self::DIV, Self::SQRT, Self::CRC32C];
 
     /// Returns its properties.
-    pub const fn row(self) -> &'static Operation {
+    pub const fn row(self) -> &'static OperationRow {
         self.0
     }
 
@@ -172,7 +193,7 @@ impl Op {
 }
 
 /// Returns every rate that limits kernels of some operation, on any architecture.
-pub fn rates() -> impl Iterator<Item = Rate> {
+pub fn rates() -> impl Iterator<Item = CoreRate> {
     Op::ALL.iter().flat_map(|op| op.row().rates).map(|bound| bound.rate)
 }
 

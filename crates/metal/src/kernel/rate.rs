@@ -2,7 +2,7 @@
 
 /// Number of instructions of a kind that a core starts per cycle.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Rate {
+pub struct CoreRate {
     /// Key in tables of chips.
     pub key: &'static str,
     /// Name of the instructions in a formula.
@@ -10,7 +10,7 @@ pub struct Rate {
     /// Whether tables list cycles per independent instruction instead of instructions per cycle.
     pub in_cycles: bool,
     /// Cycles of a dependent instruction.
-    pub latency: Latency,
+    pub latency: LatencyKey,
     /// Instructions per cycle of one 512-bit multiplication unit, if chips differ in their number.
     pub per_512_unit: Option<f64>,
     /// Whether SVE has the rate of Advanced SIMD at the same width, on all listed chips.
@@ -21,7 +21,7 @@ pub struct Rate {
 
 /// Latency of an instruction, by key in tables of chips.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Latency {
+pub enum LatencyKey {
     /// Not listed.
     Unlisted,
     /// This key.
@@ -32,7 +32,7 @@ pub enum Latency {
     Half([&'static str; 2]),
 }
 
-impl Latency {
+impl LatencyKey {
     /// Returns the latency in cycles; `listed` looks up a key. `None` if one is missing.
     pub fn cycles(self, listed: impl Fn(&str) -> Option<f64>) -> Option<f64> {
         match self {
@@ -54,7 +54,7 @@ impl Latency {
     }
 }
 
-impl Rate {
+impl CoreRate {
     /// Makes a rate without further properties.
     #[must_use]
     pub const fn new(key: &'static str, name: &'static str) -> Self {
@@ -62,7 +62,7 @@ impl Rate {
             key,
             name,
             in_cycles: false,
-            latency: Latency::Unlisted,
+            latency: LatencyKey::Unlisted,
             per_512_unit: None,
             is_alike_in_sve: false,
             is_alike_in_scalars: true,
@@ -70,7 +70,7 @@ impl Rate {
     }
 
     /// For vectors, with the same rate in SVE.
-    const fn of_vectors(key: &'static str, name: &'static str, latency: Latency) -> Self {
+    const fn of_vectors(key: &'static str, name: &'static str, latency: LatencyKey) -> Self {
         Self { latency, is_alike_in_sve: true, ..Self::new(key, name) }
     }
 
@@ -86,31 +86,36 @@ impl Rate {
 }
 
 /// Fused multiply-adds.
-pub const FMA: Rate = Rate::of_vectors("fma", "FMA", Latency::Of("fma_latency")).in_each_512_unit(1.0);
+pub const FMA: CoreRate =
+    CoreRate::of_vectors("fma", "FMA", LatencyKey::Of("fma_latency")).in_each_512_unit(1.0);
 /// Floating-point additions.
-pub const ADD: Rate = Rate::of_vectors("add", "additions", Latency::Of("add_latency")).in_each_512_unit(1.0);
+pub const ADD: CoreRate =
+    CoreRate::of_vectors("add", "additions", LatencyKey::Of("add_latency")).in_each_512_unit(1.0);
 /// Floating-point multiplications.
-pub const MULTIPLY: Rate =
-    Rate::of_vectors("multiply", "multiplications", Latency::Of("multiply_latency")).in_each_512_unit(1.0);
+pub const MULTIPLY: CoreRate =
+    CoreRate::of_vectors("multiply", "multiplications", LatencyKey::Of("multiply_latency"))
+        .in_each_512_unit(1.0);
 /// Floating-point multiplications and additions, as many of each, in separate chains.
-pub const MULTIPLY_AND_ADD: Rate = Rate::of_vectors(
+pub const MULTIPLY_AND_ADD: CoreRate = CoreRate::of_vectors(
     "multiply_add",
     "multiplications and additions",
-    Latency::Longer(["add_latency", "multiply_latency"]),
+    LatencyKey::Longer(["add_latency", "multiply_latency"]),
 )
 .in_each_512_unit(1.0);
 /// Floating-point multiplications and additions that depend on each other.
-pub const MULTIPLY_THEN_ADD: Rate =
-    Rate { latency: Latency::Half(["multiply_latency", "add_latency"]), ..MULTIPLY_AND_ADD };
+pub const MULTIPLY_THEN_ADD: CoreRate =
+    CoreRate { latency: LatencyKey::Half(["multiply_latency", "add_latency"]), ..MULTIPLY_AND_ADD };
 /// Integer additions.
-pub const INTEGER_ADD: Rate =
-    Rate::of_vectors("integer_add", "integer additions", Latency::Of("integer_add_latency"));
-pub(super) const MULTIPLY_I8: Rate = Rate::new("multiply_i8", "multiplications");
-pub(super) const MULTIPLY_I16: Rate = Rate::new("multiply_i16", "multiplications").in_each_512_unit(1.0);
+pub const INTEGER_ADD: CoreRate =
+    CoreRate::of_vectors("integer_add", "integer additions", LatencyKey::Of("integer_add_latency"));
+pub(super) const MULTIPLY_I8: CoreRate = CoreRate::new("multiply_i8", "multiplications");
+pub(super) const MULTIPLY_I16: CoreRate =
+    CoreRate::new("multiply_i16", "multiplications").in_each_512_unit(1.0);
 /// In two passes through the unit.
-pub(super) const MULTIPLY_I32: Rate = Rate::new("multiply_i32", "multiplications").in_each_512_unit(0.5);
-pub(super) const MULTIPLY_I64: Rate = Rate::new("multiply_i64", "multiplications");
-pub(super) const DOT_INTEGER: Rate = Rate::new("dot_integer", "dot products").in_each_512_unit(1.0);
-pub(super) const DOT_BF16: Rate = Rate::new("dot_bf16", "dot products");
-pub(super) const MATRIX_I8: Rate = Rate::new("matrix_i8", "matrix products");
-pub(super) const MATRIX_BF16: Rate = Rate::new("matrix_bf16", "matrix products");
+pub(super) const MULTIPLY_I32: CoreRate =
+    CoreRate::new("multiply_i32", "multiplications").in_each_512_unit(0.5);
+pub(super) const MULTIPLY_I64: CoreRate = CoreRate::new("multiply_i64", "multiplications");
+pub(super) const DOT_INTEGER: CoreRate = CoreRate::new("dot_integer", "dot products").in_each_512_unit(1.0);
+pub(super) const DOT_BF16: CoreRate = CoreRate::new("dot_bf16", "dot products");
+pub(super) const MATRIX_I8: CoreRate = CoreRate::new("matrix_i8", "matrix products");
+pub(super) const MATRIX_BF16: CoreRate = CoreRate::new("matrix_bf16", "matrix products");

@@ -80,7 +80,7 @@ fn chains_are_there_for_each_operation_in_each_width_from_one_on() {
     let names: HashSet<&str> = kernels().chain(chained()).map(|kernel| kernel.name).collect();
     assert_eq!(names.len(), kernels().count() + chained().count(), "names are unique");
     for kernel in kernels().filter(|kernel| kernel.isa != Isa::Portable) {
-        let alike = |other: &&Kernel| {
+        let alike = |other: &&ComputeKernel| {
             (other.op, other.element, other.isa) == (kernel.op, kernel.element, kernel.isa)
                 && other.vector_bits() == kernel.vector_bits()
         };
@@ -94,7 +94,7 @@ fn chains_are_there_for_each_operation_in_each_width_from_one_on() {
         let step = if kernel.op == Op::MIX { 2 } else { 1 };
         assert!(numbers.iter().eq((1..=numbers.len() as u32).map(|n| n * step).collect::<Vec<_>>().iter()));
         let same = chained().filter(alike);
-        let each = |k: &Kernel| k.parts.iter().map(|part| part.operations).max();
+        let each = |k: &ComputeKernel| k.parts.iter().map(|part| part.operations).max();
         for other in same {
             assert_eq!(each(other), each(kernel), "{}", other.name);
             let counted = other.parts.iter().filter(|part| part.operations > 0);
@@ -120,13 +120,13 @@ const MORE_THAN_A_SLICE_OF_TILES: u64 = 40_000;
 const BY_REFERENCE: u64 = 20_000;
 
 struct Moving {
-    kernel: &'static Kernel,
+    kernel: &'static ComputeKernel,
     loaded: Option<LoadedKernel>,
     vectors: Vectors,
 }
 
 impl Moving {
-    fn new(kernel: &'static Kernel) -> Self {
+    fn new(kernel: &'static ComputeKernel) -> Self {
         Self { kernel, loaded: kernel.load().ok(), vectors: Vectors::seeded(kernel) }
     }
 
@@ -220,7 +220,7 @@ fn rows_are_unique_and_whole() {
         assert_eq!(kernel.is_variant(), !std::ptr::eq(first, kernel), "{name}");
         // Variants have the same limit, and names that distinguish them.
         assert!(name == plain || name.starts_with(&(plain + "_")), "{name}");
-        let most = |kernel: &Kernel| kernel.parts.iter().map(|part| part.operations).max();
+        let most = |kernel: &ComputeKernel| kernel.parts.iter().map(|part| part.operations).max();
         assert_eq!((kernel.lanes, most(kernel)), (first.lanes, most(first)), "{name}");
         assert!(kernel.parts.iter().all(|part| part.count > 0), "{name}");
         let counted =
@@ -296,7 +296,7 @@ fn names_round_trip_and_others_are_refused_with_the_choices() {
 
 #[test]
 fn operations_are_derived_from_the_parts() {
-    let operations = |op, element, isa| find(op, element, isa).map(Kernel::operations_per_turn);
+    let operations = |op, element, isa| find(op, element, isa).map(ComputeKernel::operations_per_turn);
     assert_eq!(operations(Op::FMA, Element::F32, Isa::Portable), Some(96));
     if Isa::Avx512.available() == Err(Absence::Architecture { isa: Isa::Avx512 }) {
         return;

@@ -4,7 +4,7 @@ use crate::isa::Isa;
 
 /// Sizes of the matrices, in 32-bit results and 32-bit words of narrow numbers.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Tile {
+pub(crate) struct TileSize {
     columns: usize,
     /// Words per row of the first constant, and per column of the second.
     pub(crate) depth: usize,
@@ -12,7 +12,7 @@ pub(crate) struct Tile {
     by_column: bool,
 }
 
-impl Tile {
+impl TileSize {
     /// The matrices of an instruction set. AMX: 16 × 16 results, 16 words deep (Intel 248966).
     /// SMMLA and BFMMLA: 2 × 2 results, 2 words deep, the second matrix transposed (Arm DDI 0487).
     pub(crate) fn of(isa: Isa) -> Option<Self> {
@@ -45,7 +45,7 @@ mod tests {
     #[test]
     fn every_word_of_the_constants_is_used_by_every_result_of_its_row_or_column() {
         for (isa, lanes) in [(Isa::Amx, 256), (Isa::Mmla, 4)] {
-            let tile = Tile::of(isa).unwrap();
+            let tile = TileSize::of(isa).unwrap();
             let mut used = vec![[0; 2]; lanes];
             for lane in 0..lanes {
                 for [a, b] in tile.factors(lane) {
@@ -56,6 +56,6 @@ mod tests {
             }
             assert!(used.iter().all(|times| *times == [tile.columns; 2]), "{isa}: {used:?}");
         }
-        assert!(Tile::of(Isa::Avx512).is_none());
+        assert!(TileSize::of(Isa::Avx512).is_none());
     }
 }

@@ -1,22 +1,22 @@
 //! Operands of a kernel: aligned rows of two constants, then one row per accumulator.
 
-use super::{Element, Kernel, Number, Recurrence, Tile};
+use super::{ComputeKernel, Element, Number, Recurrence, TileSize};
 
 const OPERANDS: usize = 2;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[repr(C, align(64))]
-struct Line([u8; 64]);
+struct AlignedLine([u8; 64]);
 
 #[derive(Debug, PartialEq)]
 pub(crate) struct Vectors {
-    lines: Vec<Line>,
+    lines: Vec<AlignedLine>,
     element: Element,
     lanes: usize,
     accumulators: usize,
 }
 
-pub(super) struct Difference {
+pub(super) struct AccumulatorDifference {
     pub(super) accumulator: usize,
     pub(super) lane: usize,
     pub(super) left: Number,
@@ -39,10 +39,10 @@ impl Vectors {
     /// Initial operands of a kernel, different in each accumulator and lane. Floating-point numbers
     /// start between 1 and 2, stay below 4 in a slice and change in every step, also in binary32.
     /// Integers start as random bits.
-    pub(crate) fn seeded(kernel: &Kernel) -> Self {
+    pub(crate) fn seeded(kernel: &ComputeKernel) -> Self {
         let (lanes, accumulators) = (kernel.lanes as usize, kernel.accumulators as usize);
         let bytes = (OPERANDS + accumulators) * lanes * kernel.result().bytes();
-        let lines = vec![Line([0; 64]); bytes.div_ceil(64)];
+        let lines = vec![AlignedLine([0; 64]); bytes.div_ceil(64)];
         let mut vectors = Self { lines, element: kernel.result(), lanes, accumulators };
         for lane in 0..lanes {
             let constants = constants(kernel, lane);
@@ -87,7 +87,7 @@ impl Vectors {
     }
 
     /// Compares all rows bit by bit; a difference in an operand counts as accumulator 0.
-    pub(super) fn first_difference(&self, other: &Self) -> Option<Difference> {
+    pub(super) fn first_difference(&self, other: &Self) -> Option<AccumulatorDifference> {
         let rows = OPERANDS + self.accumulators;
         let places = (0..rows).flat_map(|row| (0..self.lanes).map(move |lane| (row, lane)));
         places.map(|(row, lane)| (row, lane, self.get(row, lane), other.get(row, lane))).find_map(
@@ -95,7 +95,8 @@ impl Vectors {
                 let accumulator = row.saturating_sub(OPERANDS);
                 let [left_number, right_number] =
                     [left, right].map(|bits| Number::from_bits(self.element, bits));
-                let difference = Difference { accumulator, lane, left: left_number, right: right_number };
+                let difference =
+                    AccumulatorDifference { accumulator, lane, left: left_number, right: right_number };
                 (left != right).then_some(difference)
             },
         )
@@ -142,7 +143,7 @@ struct Constants {
 /// Constants that keep a recurrence changing: `FusedScale` is half way to its limit, between 3 and
 /// 4, after 90 000 steps. A sum grows by 1 in 260 000 steps, a product by a factor of e in 400 000,
 /// a root's square by 1 in 30 000.
-fn constants(kernel: &Kernel, lane: usize) -> Constants {
+fn constants(kernel: &ComputeKernel, lane: usize) -> Constants {
     let part = lane as f64 / f64::from(kernel.lanes);
     let nearest = |a: f64, b: f64| {
         let [a, b] = [a, b].map(|value| Number::nearest(kernel.result(), value).bits());
@@ -173,7 +174,7 @@ fn constants(kernel: &Kernel, lane: usize) -> Constants {
         }
         Recurrence::ExactDot => cancelling_pairs([lane % CANCELLING_PAIRS; 2]),
         Recurrence::Tile if kernel.result().is_float() => {
-            cancelling_pairs(Tile::of(kernel.isa).map_or([lane, lane], |tile| tile.depth_of(lane)))
+            cancelling_pairs(TileSize::of(kernel.isa).map_or([lane, lane], |tile| tile.depth_of(lane)))
         }
         // Odd, so that a sum takes every value before it repeats.
         Recurrence::RingOrSum => Constants { a: random(2 * lane as u64) | 1, b: random(2 * lane as u64 + 1) },
@@ -211,7 +212,7 @@ fn cancelling_pairs(which: [usize; 2]) -> Constants {
 }
 
 /// Initial bits of an accumulator's lane.
-fn start(kernel: &Kernel, place: usize, places: usize) -> u64 {
+fn start(kernel: &ComputeKernel, place: usize, places: usize) -> u64 {
     let widest = match kernel.recurrence {
         Recurrence::SquareFrom | Recurrence::NextFromOrSquare => 0.6,
         _ => 0.9,

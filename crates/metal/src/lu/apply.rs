@@ -6,11 +6,11 @@
 use std::ops::Range;
 
 use super::crew::{Crew, part_of};
-use super::panel::{Factored, Kernels, Place, room};
+use super::panel::{Factored, Kernels, PanelPlace, room};
 use crate::arch::native::prefetch;
 use crate::buffer::{Buffer, BufferError};
-use crate::gemm::pack::Part;
-use crate::gemm::tile::{Operands, Update};
+use crate::gemm::pack::MatrixPart;
+use crate::gemm::tile::{TileOperands, Update};
 
 /// The rows of U of a group take at most 1/`PART` of the L2 cache.
 const PART: usize = 6;
@@ -46,7 +46,7 @@ impl Strips {
     pub(super) unsafe fn apply(
         &mut self,
         kernels: Kernels,
-        place: Place,
+        place: PanelPlace,
         factored: &Factored,
         start: *mut f64,
         columns: Range<usize>,
@@ -55,7 +55,7 @@ impl Strips {
         let strips = self.strips.floats_mut().as_mut_ptr();
         for first in columns.clone().step_by(self.together) {
             let count = self.together.min(columns.end - first) / kernels.tile.columns;
-            let group = Group { kernels, place, factored, start, first, count, strips };
+            let group = ColumnGroup { kernels, place, factored, start, first, count, strips };
             let parts = crew.parts();
             crew.share(crew.is_helped() && count > 1, &|these| {
                 let strips = part_of(0..count, these, parts, 0);
@@ -70,9 +70,9 @@ impl Strips {
 }
 
 /// Columns processed together; this owns them from the panel's first row down.
-struct Group<'run> {
+struct ColumnGroup<'run> {
     kernels: Kernels,
-    place: Place,
+    place: PanelPlace,
     factored: &'run Factored,
     start: *mut f64,
     first: usize,
@@ -81,9 +81,9 @@ struct Group<'run> {
 }
 
 // SAFETY: the work is shared by strips of U and then by strips of rows; parts are disjoint.
-unsafe impl Sync for Group<'_> {}
+unsafe impl Sync for ColumnGroup<'_> {}
 
-impl Group<'_> {
+impl ColumnGroup<'_> {
     fn tile(&self, row: usize, strip: usize) -> *mut f64 {
         let grid = self.place.grid;
         let column = self.first + strip * self.kernels.tile.columns;
@@ -138,12 +138,12 @@ impl Group<'_> {
 
     /// Solves for U in a strip, tile by tile from the top; writes strip and grid.
     fn solve(&self, strip: usize) {
-        let (tile, Place { first, width, .. }) = (self.kernels.tile, self.place);
+        let (tile, PanelPlace { first, width, .. }) = (self.kernels.tile, self.place);
         let b = self.strip(strip);
         let solver = self.factored.solver.floats().as_ptr();
         for row in (0..width).step_by(tile.rows) {
             let c = self.tile(first + row, strip);
-            let operands = Operands {
+            let operands = TileOperands {
                 depth: row + tile.rows,
                 a: solver.wrapping_add(row * width),
                 b: b.cast_const(),
@@ -153,8 +153,12 @@ impl Group<'_> {
             };
             // SAFETY: the solver and the strip have this depth; C is a whole tile of the group.
             unsafe { (tile.function)(&operands, c, tile.rows, Update::Set) };
-            let part =
-                Part { start: c.cast_const(), rows: tile.rows, columns: tile.columns, stride: tile.rows };
+            let part = MatrixPart {
+                start: c.cast_const(),
+                rows: tile.rows,
+                columns: tile.columns,
+                stride: tile.rows,
+            };
             // SAFETY: `part` is the tile of C; the strip has room for all rows of the panel.
             unsafe { (tile.pack_b)(part, b.wrapping_add(row * tile.columns)) };
         }
@@ -162,7 +166,7 @@ impl Group<'_> {
 
     /// Subtracts L·U from these strips of rows below the panel.
     fn multiply(&self, rows: Range<usize>) {
-        let (tile, Place { grid, first, width }) = (self.kernels.tile, self.place);
+        let (tile, PanelPlace { grid, first, width }) = (self.kernels.tile, self.place);
         // Prefetches the next strip of L, spread over the tiles of this one.
         let ahead_bytes = (tile.rows * size_of::<f64>()).div_ceil(self.count.max(1));
         for row in rows.map(|strip| strip * tile.rows) {
@@ -172,7 +176,7 @@ impl Group<'_> {
                 let c = self.tile(row, strip);
                 let beside = c.wrapping_add(tile.columns * tile.rows);
                 let below = self.tile(row, 0).wrapping_add(grid.stride);
-                let operands = Operands {
+                let operands = TileOperands {
                     depth: width,
                     a,
                     b: self.strip(strip).cast_const(),

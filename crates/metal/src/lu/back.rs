@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::grid::Grid;
 use super::narrow::Narrow;
-use crate::team::Member;
+use crate::team::TeamMember;
 
 /// U and the right-hand side, cut into blocks with equal numbers of rows.
 pub(super) struct Back<'run> {
@@ -23,7 +23,7 @@ impl<'run> Back<'run> {
         self.parts[index].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn run(&self, member: Member<'_>) {
+    pub(super) fn run(&self, member: TeamMember<'_>) {
         for index in (0..self.parts.len()).rev() {
             // Every thread solves the small triangle: this is faster than distributing the result.
             let mut x = self.part(index).to_vec();

@@ -14,32 +14,32 @@ pub(super) const MOST_PARTS: usize = 16;
 /// Polls before a waiting thread yields its CPU.
 const LOOKS: u32 = 256;
 
-type Work<'run> = dyn Fn(Range<usize>) + Sync + 'run;
+type PhaseWork<'run> = dyn Fn(Range<usize>) + Sync + 'run;
 
 /// State shared by one leader and its helpers. A leader has one task at a time.
 #[derive(Debug)]
 pub(super) struct Crew {
     /// 2 × task number + 1 while the task runs, + 2 after its end.
-    state: Line<AtomicU64>,
-    phase: Line<AtomicU64>,
-    work: Line<UnsafeCell<Option<Erased>>>,
+    state: OwnLines<AtomicU64>,
+    phase: OwnLines<AtomicU64>,
+    work: OwnLines<UnsafeCell<Option<ErasedWork>>>,
     /// Parts of the open phase that are not done.
-    left: Line<AtomicUsize>,
-    helpers: Line<AtomicUsize>,
+    left: OwnLines<AtomicUsize>,
+    helpers: OwnLines<AtomicUsize>,
     /// For each part, the last phase in which a thread took it.
-    taken: Vec<Line<AtomicU64>>,
+    taken: Vec<OwnLines<AtomicU64>>,
 }
 
 /// A value on its own pair of cache lines (the prefetcher fetches pairs).
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Line<T>(T);
+struct OwnLines<T>(T);
 
-/// A [`Work`] whose lifetime is ensured by [`Crew::share`].
+/// A [`PhaseWork`] whose lifetime is ensured by [`Crew::share`].
 #[derive(Clone, Copy)]
-struct Erased(*const Work<'static>);
+struct ErasedWork(*const PhaseWork<'static>);
 
-impl std::fmt::Debug for Erased {
+impl std::fmt::Debug for ErasedWork {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("work")
     }
@@ -58,12 +58,12 @@ impl Crew {
     pub(super) fn new(threads: usize, alone: bool) -> Self {
         let parts = if alone { threads.clamp(1, MOST_PARTS).next_power_of_two() } else { 1 };
         Self {
-            state: Line::default(),
-            phase: Line::default(),
-            work: Line(UnsafeCell::new(None)),
-            left: Line::default(),
-            helpers: Line::default(),
-            taken: (0..parts).map(|_| Line::default()).collect(),
+            state: OwnLines::default(),
+            phase: OwnLines::default(),
+            work: OwnLines(UnsafeCell::new(None)),
+            left: OwnLines::default(),
+            helpers: OwnLines::default(),
+            taken: (0..parts).map(|_| OwnLines::default()).collect(),
         }
     }
 
@@ -95,14 +95,16 @@ impl Crew {
 
     /// Runs `work` for every part once, on this thread and its helpers, and waits for all. If not
     /// `worth` sharing, runs all parts here in one call.
-    pub(super) fn share(&self, worth: bool, work: &Work<'_>) {
+    pub(super) fn share(&self, worth: bool, work: &PhaseWork<'_>) {
         if !worth || self.parts() < 2 {
             return work(0..self.parts());
         }
-        let pointer: *const Work<'_> = work;
+        let pointer: *const PhaseWork<'_> = work;
         // SAFETY: only the lifetime changes. Threads dereference it between taking a part and
         // marking it done, and this function returns after all parts are done.
-        let erased = Erased(unsafe { std::mem::transmute::<*const Work<'_>, *const Work<'static>>(pointer) });
+        let erased = ErasedWork(unsafe {
+            std::mem::transmute::<*const PhaseWork<'_>, *const PhaseWork<'static>>(pointer)
+        });
         // SAFETY: the previous phase is done; no thread reads it until the next phase opens.
         unsafe { *self.work.0.get() = Some(erased) };
         self.left.0.store(self.parts(), Ordering::Relaxed);
@@ -132,7 +134,7 @@ impl Crew {
 
     /// Takes a part, unless it is taken. All parts are taken before the next phase opens, so this
     /// succeeds only while `phase` is open.
-    fn take(&self, phase: u64, part: usize) -> Option<Done<'_>> {
+    fn take(&self, phase: u64, part: usize) -> Option<PartDone<'_>> {
         let before = phase.wrapping_sub(1);
         let taken = &self.taken[part].0;
         // A load first: a failing compare-exchange would take the cache line from other threads.
@@ -141,7 +143,7 @@ impl Crew {
         }
         let taken = taken.compare_exchange(before, phase, Ordering::Relaxed, Ordering::Relaxed);
         // Not `then_some`: dropping an unused `Done` would mark a part done.
-        taken.is_ok().then(|| Done(&self.left.0))
+        taken.is_ok().then(|| PartDone(&self.left.0))
     }
 
     fn parts_of(&self, phase: u64, first: usize) {
@@ -149,7 +151,7 @@ impl Crew {
         for part in (first..first + count).map(|part| part % count) {
             if let Some(_done) = self.take(phase, part) {
                 // SAFETY: the part is taken and not yet marked done: see `Sync`.
-                if let Some(Erased(work)) = unsafe { *self.work.0.get() } {
+                if let Some(ErasedWork(work)) = unsafe { *self.work.0.get() } {
                     // SAFETY: as above: `share` has not returned.
                     unsafe { (*work)(part..part + 1) };
                 }
@@ -173,9 +175,9 @@ impl Drop for Phase<'_> {
 }
 
 /// A taken part, marked done on drop (also after a panic).
-struct Done<'run>(&'run AtomicUsize);
+struct PartDone<'run>(&'run AtomicUsize);
 
-impl Drop for Done<'_> {
+impl Drop for PartDone<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Release);
     }

@@ -4,11 +4,11 @@ use std::ops::Deref;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::crew::Crew;
-use super::schedule::{Next, Running, Schedule, Task};
+use super::schedule::{BlockTask, NextWork, RunningTask, TaskSchedule};
 
 #[derive(Debug)]
-pub(super) struct Gate {
-    state: Mutex<State>,
+pub(super) struct TaskGate {
+    state: Mutex<GateState>,
     /// Signalled when a task has finished.
     changed: Condvar,
     /// For each thread, the state it shares with its helpers.
@@ -16,39 +16,39 @@ pub(super) struct Gate {
 }
 
 #[derive(Debug)]
-struct State {
-    schedule: Schedule,
+struct GateState {
+    schedule: TaskSchedule,
     failure: Option<usize>,
 }
 
 /// A task in progress, finished on drop. After a panic no further task is handed out.
 #[derive(Debug)]
-pub(super) struct Taken<'run> {
-    gate: &'run Gate,
-    running: Running,
+pub(super) struct TakenTask<'run> {
+    gate: &'run TaskGate,
+    running: RunningTask,
 }
 
 #[derive(Debug)]
-pub(super) enum Order<'run> {
-    Task(Taken<'run>),
-    Help(Share<'run>),
+pub(super) enum MemberOrder<'run> {
+    Task(TakenTask<'run>),
+    Help(TaskShare<'run>),
 }
 
 #[derive(Debug)]
-pub(super) struct Share<'run> {
-    gate: &'run Gate,
+pub(super) struct TaskShare<'run> {
+    gate: &'run TaskGate,
     crew: &'run Crew,
     number: u64,
     first: usize,
 }
 
-impl Share<'_> {
+impl TaskShare<'_> {
     pub(super) fn help(&self) {
         self.crew.help(self.number, self.first);
     }
 }
 
-impl Drop for Share<'_> {
+impl Drop for TaskShare<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.gate.state().schedule.stop();
@@ -56,39 +56,39 @@ impl Drop for Share<'_> {
     }
 }
 
-impl Gate {
+impl TaskGate {
     pub(super) fn new(panels: usize, blocks: usize, members: usize, alone: bool) -> Self {
         let crews: Vec<Crew> = (0..members).map(|_| Crew::new(members, alone)).collect();
         let parts = crews.first().map_or(1, Crew::parts);
-        let schedule = Schedule::new(panels, blocks, members, parts);
-        Self { state: Mutex::new(State { schedule, failure: None }), changed: Condvar::new(), crews }
+        let schedule = TaskSchedule::new(panels, blocks, members, parts);
+        Self { state: Mutex::new(GateState { schedule, failure: None }), changed: Condvar::new(), crews }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, GateState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits for the next work; `None` when all is done or a thread has failed.
-    pub(super) fn take(&self, member: usize) -> Option<Order<'_>> {
+    pub(super) fn take(&self, member: usize) -> Option<MemberOrder<'_>> {
         let mut state = self.state();
         loop {
             match state.schedule.next(member) {
-                Next::Run(running) => {
+                NextWork::Run(running) => {
                     // Before another thread can be sent to help.
                     self.crews[member].open(running.number);
-                    return Some(Order::Task(Taken { gate: self, running }));
+                    return Some(MemberOrder::Task(TakenTask { gate: self, running }));
                 }
-                Next::Help { running, before } => {
+                NextWork::Help { running, before } => {
                     let crew = &self.crews[running.leader];
-                    return Some(Order::Help(Share {
+                    return Some(MemberOrder::Help(TaskShare {
                         gate: self,
                         crew,
                         number: running.number,
                         first: crew.first_of(before),
                     }));
                 }
-                Next::Wait => state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
-                Next::Over => return None,
+                NextWork::Wait => state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                NextWork::Over => return None,
             }
         }
     }
@@ -105,21 +105,21 @@ impl Gate {
     }
 }
 
-impl Deref for Taken<'_> {
-    type Target = Task;
+impl Deref for TakenTask<'_> {
+    type Target = BlockTask;
 
-    fn deref(&self) -> &Task {
+    fn deref(&self) -> &BlockTask {
         &self.running.task
     }
 }
 
-impl Taken<'_> {
+impl TakenTask<'_> {
     pub(super) fn crew(&self) -> &Crew {
         &self.gate.crews[self.running.leader]
     }
 }
 
-impl Drop for Taken<'_> {
+impl Drop for TakenTask<'_> {
     fn drop(&mut self) {
         let mut state = self.gate.state();
         state.schedule.finish(self.running);

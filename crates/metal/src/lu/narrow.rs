@@ -13,7 +13,7 @@ const TOGETHER: usize = 16;
 
 /// Columns of a grid, from one row down to the last.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Below {
+pub(crate) struct LowerColumns {
     /// First element of the first column in the strip of the first row.
     pub(crate) start: *mut f64,
     /// Rows of the first strip above the first row.
@@ -24,7 +24,7 @@ pub(crate) struct Below {
     pub(crate) columns: usize,
 }
 
-impl Below {
+impl LowerColumns {
     /// One strip of one column, readable and not written while the result is in use.
     #[inline(always)]
     unsafe fn strip<'a, const HEIGHT: usize>(self, strip: usize, column: usize) -> &'a [f64; HEIGHT] {
@@ -49,10 +49,10 @@ impl Below {
 }
 
 // SAFETY: it is an address. Unsafe functions access it and state the exclusivity they need.
-unsafe impl Sync for Below {}
+unsafe impl Sync for LowerColumns {}
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Column {
+pub(crate) struct KnownColumn {
     pub(crate) left: usize,
     /// Elements of this column above its diagonal.
     pub(crate) factors: [f64; WIDEST],
@@ -69,8 +69,8 @@ pub(crate) struct Largest {
 #[derive(Debug)]
 pub(crate) struct Narrow {
     pub(crate) isa: Isa,
-    pub(crate) above: unsafe fn(Below, usize) -> [f64; WIDEST],
-    pub(crate) step: unsafe fn(Below, &Column, Range<usize>) -> Option<Largest>,
+    pub(crate) above: unsafe fn(LowerColumns, usize) -> [f64; WIDEST],
+    pub(crate) step: unsafe fn(LowerColumns, &KnownColumn, Range<usize>) -> Option<Largest>,
     pub(crate) substitute: unsafe fn(&[f64], &mut [f64], usize),
     pub(crate) subtract: unsafe fn(&[f64], &[f64], &mut [f64]),
 }
@@ -88,8 +88,8 @@ fn less<const FUSED: bool>(x: f64, y: f64, z: f64) -> f64 {
 /// Safety: the processor has the instruction set; the caller owns these strips.
 #[inline(always)]
 pub(crate) unsafe fn step<const FUSED: bool, const HEIGHT: usize>(
-    panel: Below,
-    column: &Column,
+    panel: LowerColumns,
+    column: &KnownColumn,
     strips: Range<usize>,
 ) -> Option<Largest> {
     if let Some(left) = column.left.checked_sub(1) {
@@ -107,7 +107,7 @@ pub(crate) unsafe fn step<const FUSED: bool, const HEIGHT: usize>(
 /// Safety: the caller owns the columns down to this one's diagonal.
 #[inline(always)]
 pub(crate) unsafe fn above<const FUSED: bool, const HEIGHT: usize>(
-    panel: Below,
+    panel: LowerColumns,
     column: usize,
 ) -> [f64; WIDEST] {
     let mut factors = [0.0; WIDEST];
@@ -129,8 +129,8 @@ pub(crate) unsafe fn above<const FUSED: bool, const HEIGHT: usize>(
 /// [`step`].
 #[inline(always)]
 unsafe fn eliminate_from<const FUSED: bool, const HEIGHT: usize>(
-    panel: Below,
-    column: &Column,
+    panel: LowerColumns,
+    column: &KnownColumn,
     strips: Range<usize>,
 ) -> Option<Largest> {
     macro_rules! with {
@@ -153,7 +153,7 @@ unsafe fn eliminate_from<const FUSED: bool, const HEIGHT: usize>(
 
 /// Divides the elements of a column below its diagonal by its pivot. Safety: see [`step`].
 #[inline(always)]
-unsafe fn divide<const HEIGHT: usize>(panel: Below, column: usize, pivot: f64, strips: Range<usize>) {
+unsafe fn divide<const HEIGHT: usize>(panel: LowerColumns, column: usize, pivot: f64, strips: Range<usize>) {
     // The reciprocal of a subnormal overflows.
     let reciprocal = if pivot.abs() >= f64::MIN_POSITIVE { Some(1.0 / pivot) } else { None };
     let by = |number: &mut f64| match reciprocal {
@@ -176,7 +176,7 @@ unsafe fn divide<const HEIGHT: usize>(panel: Below, column: usize, pivot: f64, s
 /// the largest result. Safety: see [`step`].
 #[inline(always)]
 unsafe fn eliminate<const FUSED: bool, const HEIGHT: usize, const LEFT: usize>(
-    panel: Below,
+    panel: LowerColumns,
     factors: &[f64; WIDEST],
     strips: Range<usize>,
 ) -> Option<Largest> {

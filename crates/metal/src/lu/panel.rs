@@ -7,20 +7,20 @@ use std::sync::{Mutex, PoisonError};
 
 use super::crew::{Crew, MOST_PARTS, part_of};
 use super::grid::Grid;
-use super::narrow::{Below, Column, Largest, Narrow, WIDEST, larger};
+use super::narrow::{KnownColumn, Largest, LowerColumns, Narrow, WIDEST, larger};
 use crate::buffer::{Buffer, BufferError, Pages};
-use crate::gemm::pack::Part;
-use crate::gemm::tile::{MAX_TILE, Operands, Tile, Update};
+use crate::gemm::pack::MatrixPart;
+use crate::gemm::tile::{MAX_TILE, RegisterTile, TileOperands, Update};
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Kernels {
-    pub(super) tile: &'static Tile<f64>,
+    pub(super) tile: &'static RegisterTile<f64>,
     pub(super) narrow: &'static Narrow,
 }
 
 /// First row, first column and width of a panel, all multiples of the tile's sizes.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct PanelPlace {
     pub(super) grid: Grid,
     pub(super) first: usize,
     pub(super) width: usize,
@@ -31,12 +31,12 @@ pub(super) struct Place {
 pub(super) struct Factored {
     pub(super) solver: Buffer,
     /// For each of the panel's own rows, its source.
-    pub(super) exchanges: Vec<Exchange>,
+    pub(super) exchanges: Vec<RowExchange>,
 }
 
 /// Source of one of the panel's own rows. Rows are offsets in the grid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Exchange {
+pub(super) struct RowExchange {
     pub(super) from: usize,
     /// The panel's own row that moves to `from`; equal to `from` if that is a row of the panel.
     pub(super) replacement: usize,
@@ -78,7 +78,7 @@ impl Factored {
     }
 
     pub(super) fn bytes(width: usize) -> usize {
-        width.saturating_mul(width.saturating_mul(size_of::<f64>()).saturating_add(size_of::<Exchange>()))
+        width.saturating_mul(width.saturating_mul(size_of::<f64>()).saturating_add(size_of::<RowExchange>()))
     }
 
     /// Turns the unit lower triangle L in the strips of `solver` into a solver of L·X = B by
@@ -137,7 +137,7 @@ impl Bench {
     pub(super) unsafe fn factor(
         &mut self,
         kernels: Kernels,
-        place: Place,
+        place: PanelPlace,
         start: *mut f64,
         factored: &mut Factored,
         crew: &Crew,
@@ -150,7 +150,7 @@ impl Bench {
     }
 
     /// Converts successive exchanges into the final location of each row.
-    fn trace(&mut self, place: Place, factored: &mut Factored) {
+    fn trace(&mut self, place: PanelPlace, factored: &mut Factored) {
         let Self { pivots, content, .. } = self;
         let pivots = &pivots[..place.width];
         for (row, pivot) in (place.first..).zip(pivots) {
@@ -161,7 +161,7 @@ impl Bench {
             let from = content[row] as usize;
             // Rows that leave the panel go below it, whatever the order of the exchanges.
             let replacement = if own.contains(&from) { from } else { content[from] as usize };
-            Exchange { from: place.grid.row(from), replacement: place.grid.row(replacement) }
+            RowExchange { from: place.grid.row(from), replacement: place.grid.row(replacement) }
         };
         factored.exchanges.clear();
         factored.exchanges.extend(own.clone().map(exchange));
@@ -177,7 +177,7 @@ fn number(row: usize) -> u32 {
 /// Addresses of a panel's elements, counted from its upper left corner.
 #[derive(Debug, Clone, Copy)]
 struct View {
-    place: Place,
+    place: PanelPlace,
     start: *mut f64,
 }
 
@@ -186,7 +186,7 @@ unsafe impl Sync for View {}
 
 impl View {
     fn at(self, row: usize, column: usize) -> *mut f64 {
-        let Place { grid, first, .. } = self.place;
+        let PanelPlace { grid, first, .. } = self.place;
         self.start.wrapping_add(grid.row(first + row) + (first + column) * grid.step())
     }
 
@@ -254,22 +254,22 @@ impl Panel<'_> {
     }
 
     fn strips(&self) -> Range<usize> {
-        let Place { grid, first, .. } = self.view.place;
+        let PanelPlace { grid, first, .. } = self.view.place;
         first / grid.height..grid.order / grid.height
     }
 
     fn narrow(&mut self, range: Range<usize>) -> Result<(), NoPivot> {
-        let Place { grid, first, .. } = self.view.place;
+        let PanelPlace { grid, first, .. } = self.view.place;
         let row = first + range.start;
         let skip = row % grid.height;
-        let below = Below {
+        let below = LowerColumns {
             start: self.view.at(range.start - skip, range.start),
             skip,
             strips: (grid.order - (row - skip)) / grid.height,
             stride: grid.stride,
             columns: range.len(),
         };
-        let mut column = Column { left: 0, factors: [0.0; WIDEST], pivot: 1.0 };
+        let mut column = KnownColumn { left: 0, factors: [0.0; WIDEST], pivot: 1.0 };
         for diagonal in range.clone() {
             column.left = diagonal - range.start;
             // SAFETY: kernels, processor and grid's height fit; the panel owns the columns.
@@ -290,7 +290,7 @@ impl Panel<'_> {
         Ok(())
     }
 
-    fn step(&self, below: Below, column: &Column, from: usize) -> Option<Largest> {
+    fn step(&self, below: LowerColumns, column: &KnownColumn, from: usize) -> Option<Largest> {
         let (all, parts, step) = (self.strips(), self.crew.parts(), self.kernels.narrow.step);
         // One slot per part, so that threads do not wait for each other.
         let found: [Mutex<Option<Largest>>; MOST_PARTS] = Default::default();
@@ -346,7 +346,8 @@ impl Panel<'_> {
                 unsafe { (narrow.substitute)(lower, upper, order) };
                 // SAFETY: as above.
                 unsafe { view.copy_in(left.clone(), columns.clone(), upper) };
-                let part = Part { start: upper.as_ptr(), rows: order, columns: columns.len(), stride: order };
+                let part =
+                    MatrixPart { start: upper.as_ptr(), rows: order, columns: columns.len(), stride: order };
                 // SAFETY: the part is `upper`, and the strip has the same depth.
                 unsafe { (tile.pack_b)(part, strip.as_mut_ptr()) };
             }
@@ -355,7 +356,7 @@ impl Panel<'_> {
 
     /// Subtracts columns `left` (below their triangle) × their rows of `right` from the rows below.
     fn eliminate(&mut self, left: Range<usize>, right: Range<usize>) {
-        let Place { grid, first, .. } = self.view.place;
+        let PanelPlace { grid, first, .. } = self.view.place;
         let (all, parts, from) = (self.strips(), self.crew.parts(), (first + left.end) / grid.height);
         let elimination = Elimination {
             tile: self.kernels.tile,
@@ -388,7 +389,7 @@ impl Panel<'_> {
 
 /// Subtraction of columns `left` × their rows of `right` from the columns `right`.
 struct Elimination<'run> {
-    tile: &'static Tile<f64>,
+    tile: &'static RegisterTile<f64>,
     view: View,
     strips: &'run [f64],
     left: Range<usize>,
@@ -408,7 +409,7 @@ impl Elimination<'_> {
             let c = view.at(row, column);
             let next = c.wrapping_add(tile.columns * tile.rows);
             let beyond = view.at(row, right.start).wrapping_add(stride);
-            let operands = Operands {
+            let operands = TileOperands {
                 depth,
                 a,
                 b: self.strips.as_ptr().wrapping_add(index * depth * tile.columns),
@@ -432,7 +433,13 @@ impl Elimination<'_> {
 
 /// Subtracts a product from at most `columns` columns of a tile of C, except its first `skip` rows.
 /// Safety: see [`crate::gemm::tile::TileFunction`], for the part of C that is written.
-unsafe fn part_of_tile(tile: &Tile<f64>, operands: &Operands<f64>, c: *mut f64, skip: usize, columns: usize) {
+unsafe fn part_of_tile(
+    tile: &RegisterTile<f64>,
+    operands: &TileOperands<f64>,
+    c: *mut f64,
+    skip: usize,
+    columns: usize,
+) {
     let mut whole = [0.0_f64; MAX_TILE];
     // SAFETY: no tile is larger than `whole`.
     unsafe { (tile.function)(operands, whole.as_mut_ptr(), tile.rows, Update::Set) };

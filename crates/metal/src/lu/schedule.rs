@@ -7,7 +7,7 @@
 
 /// A task of one thread (and its helpers) on one block of columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Task {
+pub(super) enum BlockTask {
     /// Factors the panel.
     Factor {
         /// Panel and block.
@@ -23,13 +23,13 @@ pub(super) enum Task {
 
 /// Work for a thread that is free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Next {
-    /// Run this task, then call [`Schedule::finish`].
-    Run(Running),
+pub(super) enum NextWork {
+    /// Run this task, then call [`TaskSchedule::finish`].
+    Run(RunningTask),
     /// Help with this task until it finishes.
     Help {
         /// The task.
-        running: Running,
+        running: RunningTask,
         before: usize,
     },
     Wait,
@@ -38,8 +38,8 @@ pub(super) enum Next {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Running {
-    pub(super) task: Task,
+pub(super) struct RunningTask {
+    pub(super) task: BlockTask,
     pub(super) leader: usize,
     /// Number of tasks handed out before.
     pub(super) number: u64,
@@ -53,7 +53,7 @@ const SCARCE: usize = 2;
 const HELPS: usize = 4;
 
 #[derive(Debug)]
-pub(super) struct Schedule {
+pub(super) struct TaskSchedule {
     panels: usize,
     factored: usize,
     factoring: bool,
@@ -65,11 +65,11 @@ pub(super) struct Schedule {
     /// Largest number of helpers per task: one thread per part.
     most_helpers: usize,
     /// Tasks in progress, with their numbers of helpers.
-    running: Vec<(Running, usize)>,
+    running: Vec<(RunningTask, usize)>,
     number: u64,
 }
 
-impl Schedule {
+impl TaskSchedule {
     pub(super) fn new(panels: usize, blocks: usize, members: usize, parts: usize) -> Self {
         Self {
             panels,
@@ -90,34 +90,34 @@ impl Schedule {
         block.min(self.panels)
     }
 
-    pub(super) fn next(&mut self, member: usize) -> Next {
+    pub(super) fn next(&mut self, member: usize) -> NextWork {
         let finished = self.factored == self.panels
             && (0..self.applied.len()).all(|block| self.applied[block] == self.needed(block));
         if self.stopped || finished {
-            return Next::Over;
+            return NextWork::Over;
         }
         let urgent = self.factor().or_else(|| self.urgent());
         let Some(task) = urgent.or_else(|| if self.wants_help() { None } else { self.behind() }) else {
             return self.help();
         };
         match task {
-            Task::Factor { panel } => {
+            BlockTask::Factor { panel } => {
                 self.factoring = true;
                 self.busy[panel] = true;
             }
-            Task::Apply { block, .. } => self.busy[block] = true,
+            BlockTask::Apply { block, .. } => self.busy[block] = true,
         }
-        let running = Running { task, leader: member, number: self.number };
+        let running = RunningTask { task, leader: member, number: self.number };
         self.number += 1;
         self.running.push((running, 0));
-        Next::Run(running)
+        NextWork::Run(running)
     }
 
     /// Index of the task that the next panel waits for, unless it has enough helpers.
     fn pressing(&self) -> Option<usize> {
         let is_next = |task| match task {
-            Task::Factor { .. } => true,
-            Task::Apply { block, .. } => block == self.factored,
+            BlockTask::Factor { .. } => true,
+            BlockTask::Apply { block, .. } => block == self.factored,
         };
         let enough = (self.members / HELPS).min(self.most_helpers);
         self.running.iter().position(|(running, helpers)| is_next(running.task) && *helpers < enough)
@@ -128,53 +128,53 @@ impl Schedule {
     }
 
     /// Helps the task that the next panel waits for, else the task with the fewest helpers.
-    fn help(&mut self) -> Next {
+    fn help(&mut self) -> NextWork {
         let helped = || {
             let open =
                 self.running.iter().enumerate().filter(|(_, (_, helpers))| *helpers < self.most_helpers);
             open.min_by_key(|(_, (_, helpers))| *helpers).map(|(index, _)| index)
         };
-        let Some(index) = self.pressing().or_else(helped) else { return Next::Wait };
+        let Some(index) = self.pressing().or_else(helped) else { return NextWork::Wait };
         let (running, helpers) = &mut self.running[index];
         *helpers += 1;
-        Next::Help { running: *running, before: *helpers - 1 }
+        NextWork::Help { running: *running, before: *helpers - 1 }
     }
 
-    fn factor(&self) -> Option<Task> {
+    fn factor(&self) -> Option<BlockTask> {
         let panel = self.factored;
         let open = panel < self.panels && !self.factoring && !self.busy[panel];
-        (open && self.applied[panel] == panel).then_some(Task::Factor { panel })
+        (open && self.applied[panel] == panel).then_some(BlockTask::Factor { panel })
     }
 
     fn open(&self, block: usize) -> bool {
         !self.busy[block] && self.applied[block] < self.factored.min(self.needed(block))
     }
 
-    fn apply(&self, block: usize) -> Task {
-        Task::Apply { panel: self.applied[block], block }
+    fn apply(&self, block: usize) -> BlockTask {
+        BlockTask::Apply { panel: self.applied[block], block }
     }
 
     /// Applies a panel to the next panel's block.
-    fn urgent(&self) -> Option<Task> {
+    fn urgent(&self) -> Option<BlockTask> {
         let block = self.factored;
         (block < self.panels && self.open(block)).then(|| self.apply(block))
     }
 
     /// Applies a panel to the leftmost of the blocks with the fewest panels applied.
-    fn behind(&self) -> Option<Task> {
+    fn behind(&self) -> Option<BlockTask> {
         let open = (0..self.applied.len()).filter(|block| self.open(*block));
         open.min_by_key(|block| self.applied[*block]).map(|block| self.apply(block))
     }
 
-    pub(super) fn finish(&mut self, running: Running) {
+    pub(super) fn finish(&mut self, running: RunningTask) {
         self.running.retain(|(other, _)| other.number != running.number);
         match running.task {
-            Task::Factor { panel } => {
+            BlockTask::Factor { panel } => {
                 self.factoring = false;
                 self.busy[panel] = false;
                 self.factored += 1;
             }
-            Task::Apply { block, .. } => {
+            BlockTask::Apply { block, .. } => {
                 self.busy[block] = false;
                 self.applied[block] += 1;
             }
@@ -197,27 +197,27 @@ mod tests {
     struct Witness {
         factored: Vec<usize>,
         applied: Vec<Vec<usize>>,
-        running: Vec<Running>,
+        running: Vec<RunningTask>,
         helping: usize,
         helpers: BTreeMap<u64, usize>,
     }
 
     impl Witness {
-        fn start(&mut self, running: Running) {
-            let block_of = |running: &Running| match running.task {
-                Task::Factor { panel } => panel,
-                Task::Apply { block, .. } => block,
+        fn start(&mut self, running: RunningTask) {
+            let block_of = |running: &RunningTask| match running.task {
+                BlockTask::Factor { panel } => panel,
+                BlockTask::Apply { block, .. } => block,
             };
             assert!(
                 self.running.iter().all(|other| block_of(other) != block_of(&running)),
                 "two on one block"
             );
             match running.task {
-                Task::Factor { panel } => {
+                BlockTask::Factor { panel } => {
                     assert_eq!(panel, self.factored.len());
                     assert_eq!(self.applied[panel].len(), panel, "factored before all panels were applied");
                 }
-                Task::Apply { panel, block } => {
+                BlockTask::Apply { panel, block } => {
                     assert!(self.factored.contains(&panel) && panel < block);
                     assert_eq!(self.applied[block].len(), panel, "panels applied out of order");
                 }
@@ -225,17 +225,17 @@ mod tests {
             self.running.push(running);
         }
 
-        fn end(&mut self, which: usize) -> Running {
+        fn end(&mut self, which: usize) -> RunningTask {
             let running = self.running.swap_remove(which);
             self.helping -= self.helpers.remove(&running.number).unwrap_or(0);
             match running.task {
-                Task::Factor { panel } => self.factored.push(panel),
-                Task::Apply { panel, block } => self.applied[block].push(panel),
+                BlockTask::Factor { panel } => self.factored.push(panel),
+                BlockTask::Apply { panel, block } => self.applied[block].push(panel),
             }
             running
         }
 
-        fn help(&mut self, running: Running, before: usize) {
+        fn help(&mut self, running: RunningTask, before: usize) {
             assert!(self.running.contains(&running), "help with what is not being done");
             let helpers = self.helpers.entry(running.number).or_default();
             assert_eq!(*helpers, before);
@@ -251,17 +251,17 @@ mod tests {
             order in proptest::collection::vec(any::<u8>(), 0..400),
         ) {
             let blocks = panels + more;
-            let mut schedule = Schedule::new(panels, blocks, threads, parts);
+            let mut schedule = TaskSchedule::new(panels, blocks, threads, parts);
             let mut witness = Witness { applied: vec![Vec::new(); blocks], ..Witness::default() };
             let mut order = order.into_iter().cycle();
             loop {
                 let busy = witness.running.len() + witness.helping;
-                let next = if busy < threads { schedule.next(busy) } else { Next::Wait };
+                let next = if busy < threads { schedule.next(busy) } else { NextWork::Wait };
                 match next {
-                    Next::Run(running) => witness.start(running),
-                    Next::Help { running, before } => witness.help(running, before),
-                    Next::Over => break,
-                    Next::Wait => {
+                    NextWork::Run(running) => witness.start(running),
+                    NextWork::Help { running, before } => witness.help(running, before),
+                    NextWork::Over => break,
+                    NextWork::Wait => {
                         prop_assert!(!witness.running.is_empty(), "nothing runs and nothing may start");
                         let which = usize::from(order.next().unwrap_or(0)) % witness.running.len();
                         let running = witness.end(which);
@@ -277,57 +277,57 @@ mod tests {
         }
     }
 
-    fn run(schedule: &mut Schedule, member: usize, task: Task) -> Running {
+    fn run(schedule: &mut TaskSchedule, member: usize, task: BlockTask) -> RunningTask {
         match schedule.next(member) {
-            Next::Run(running) if running.task == task && running.leader == member => running,
+            NextWork::Run(running) if running.task == task && running.leader == member => running,
             other => panic!("{other:?} and not {task:?}"),
         }
     }
 
     #[test]
     fn the_next_panel_is_factored_while_its_predecessor_is_still_applied() {
-        let mut schedule = Schedule::new(4, 4, 2, 1);
-        let first = run(&mut schedule, 0, Task::Factor { panel: 0 });
-        assert_eq!(schedule.next(1), Next::Wait);
+        let mut schedule = TaskSchedule::new(4, 4, 2, 1);
+        let first = run(&mut schedule, 0, BlockTask::Factor { panel: 0 });
+        assert_eq!(schedule.next(1), NextWork::Wait);
         schedule.finish(first);
-        let urgent = run(&mut schedule, 0, Task::Apply { panel: 0, block: 1 });
-        run(&mut schedule, 1, Task::Apply { panel: 0, block: 2 });
+        let urgent = run(&mut schedule, 0, BlockTask::Apply { panel: 0, block: 1 });
+        run(&mut schedule, 1, BlockTask::Apply { panel: 0, block: 2 });
         schedule.finish(urgent);
-        run(&mut schedule, 0, Task::Factor { panel: 1 });
+        run(&mut schedule, 0, BlockTask::Factor { panel: 1 });
     }
 
     #[test]
     fn where_few_blocks_are_left_for_each_the_next_panel_has_helpers_before_other_blocks_are_done() {
         let members = 2 * HELPS;
-        let mut schedule = Schedule::new(4, 5, members, members);
-        let first = run(&mut schedule, 0, Task::Factor { panel: 0 });
+        let mut schedule = TaskSchedule::new(4, 5, members, members);
+        let first = run(&mut schedule, 0, BlockTask::Factor { panel: 0 });
         for member in 1..members {
-            assert_eq!(schedule.next(member), Next::Help { running: first, before: member - 1 });
+            assert_eq!(schedule.next(member), NextWork::Help { running: first, before: member - 1 });
         }
         schedule.finish(first);
-        let urgent = run(&mut schedule, 3, Task::Apply { panel: 0, block: 1 });
-        assert_eq!(schedule.next(1), Next::Help { running: urgent, before: 0 });
-        assert_eq!(schedule.next(2), Next::Help { running: urgent, before: 1 });
+        let urgent = run(&mut schedule, 3, BlockTask::Apply { panel: 0, block: 1 });
+        assert_eq!(schedule.next(1), NextWork::Help { running: urgent, before: 0 });
+        assert_eq!(schedule.next(2), NextWork::Help { running: urgent, before: 1 });
         // Enough helpers: the next thread gets a block.
-        run(&mut schedule, 0, Task::Apply { panel: 0, block: 2 });
+        run(&mut schedule, 0, BlockTask::Apply { panel: 0, block: 2 });
 
-        let mut schedule = Schedule::new(4, 5, members, 2);
-        let first = run(&mut schedule, 0, Task::Factor { panel: 0 });
-        assert_eq!(schedule.next(1), Next::Help { running: first, before: 0 });
-        assert_eq!(schedule.next(2), Next::Wait);
+        let mut schedule = TaskSchedule::new(4, 5, members, 2);
+        let first = run(&mut schedule, 0, BlockTask::Factor { panel: 0 });
+        assert_eq!(schedule.next(1), NextWork::Help { running: first, before: 0 });
+        assert_eq!(schedule.next(2), NextWork::Wait);
 
         let many = SCARCE * members + 1;
-        let mut schedule = Schedule::new(many, many, members, members);
-        let first = run(&mut schedule, 0, Task::Factor { panel: 0 });
+        let mut schedule = TaskSchedule::new(many, many, members, members);
+        let first = run(&mut schedule, 0, BlockTask::Factor { panel: 0 });
         schedule.finish(first);
-        run(&mut schedule, 0, Task::Apply { panel: 0, block: 1 });
-        run(&mut schedule, 1, Task::Apply { panel: 0, block: 2 });
+        run(&mut schedule, 0, BlockTask::Apply { panel: 0, block: 1 });
+        run(&mut schedule, 1, BlockTask::Apply { panel: 0, block: 2 });
     }
 
     #[test]
     fn a_stopped_schedule_hands_out_nothing() {
-        let mut schedule = Schedule::new(2, 2, 2, 2);
+        let mut schedule = TaskSchedule::new(2, 2, 2, 2);
         schedule.stop();
-        assert_eq!(schedule.next(0), Next::Over);
+        assert_eq!(schedule.next(0), NextWork::Over);
     }
 }

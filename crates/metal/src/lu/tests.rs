@@ -45,7 +45,7 @@ fn solve(
     element: impl Fn(usize, usize) -> f64 + Sync,
 ) -> Result<Vec<f64>, LuError> {
     let mut team = team(threads);
-    let mut lu = Lu::new(System::new(isa, Caches::default(), rows, block)?, &mut team, true)?;
+    let mut lu = Lu::new(SystemSize::new(isa, CoreCaches::default(), rows, block)?, &mut team, true)?;
     fill(&mut lu, &mut team, element);
     lu.solve(&mut team)?;
     Ok(lu.solution().to_vec())
@@ -96,7 +96,7 @@ fn who_helps_changes_no_bit_of_the_solution() {
     let alone = solve(gemm::best_isa(), (rows, block), 1, element).unwrap();
     for threads in [2, 3, 9] {
         let mut team = team(threads);
-        let system = System::new(gemm::best_isa(), Caches::default(), rows, block).unwrap();
+        let system = SystemSize::new(gemm::best_isa(), CoreCaches::default(), rows, block).unwrap();
         let mut lu = Lu::new(system, &mut team, true).unwrap();
         lu.alone = true;
         fill(&mut lu, &mut team, element);
@@ -109,7 +109,8 @@ fn who_helps_changes_no_bit_of_the_solution() {
 fn a_system_can_be_solved_again() {
     let mut team = team(2);
     let mut lu =
-        Lu::new(System::new(gemm::best_isa(), Caches::default(), 100, 24).unwrap(), &mut team, true).unwrap();
+        Lu::new(SystemSize::new(gemm::best_isa(), CoreCaches::default(), 100, 24).unwrap(), &mut team, true)
+            .unwrap();
     let mut solutions = Vec::new();
     for seed in [1, 2, 1] {
         fill(&mut lu, &mut team, |row, column| element(seed, row, column));
@@ -189,7 +190,8 @@ fn numbers_that_are_not_finite_are_refused() {
 #[test]
 fn impossible_sizes_are_refused_in_words() {
     for (rows, block) in [(0, 8), (8, 0), (8, 4096), (usize::MAX, 8)] {
-        let error = System::new(Isa::Portable, Caches::default(), rows, block).unwrap_err().to_string();
+        let error =
+            SystemSize::new(Isa::Portable, CoreCaches::default(), rows, block).unwrap_err().to_string();
         assert!(error.contains("cannot be set up"), "{error}");
     }
 }
@@ -197,7 +199,7 @@ fn impossible_sizes_are_refused_in_words() {
 #[test]
 fn the_bytes_foretold_are_those_of_the_matrix_and_little_more() {
     for isa in usable() {
-        let system = System::new(isa, Caches::default(), 2000, 192).unwrap();
+        let system = SystemSize::new(isa, CoreCaches::default(), 2000, 192).unwrap();
         let matrix = 2000 * 2000 * 8;
         assert!((matrix..matrix + matrix / 3).contains(&system.bytes(2)), "{isa}: {}", system.bytes(2));
         assert_eq!(system.block() % 12, 0, "{isa}");

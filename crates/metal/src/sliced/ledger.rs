@@ -21,7 +21,7 @@ mod ranges;
 use super::STEADY_SPREAD;
 use ranges::Ranges;
 
-pub(super) use ranges::Sum;
+pub(super) use ranges::SliceSum;
 
 /// Width of a bin in ln(cost).
 const BIN: f64 = 0.005;
@@ -53,7 +53,7 @@ pub(super) struct Slice {
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Excluded {
+pub(super) struct ExcludedTime {
     pub(super) switched: f64,
     /// The clock is unknown: no probe, or two different ones, and the cost does not decide.
     pub(super) clock: f64,
@@ -71,14 +71,14 @@ pub(super) struct Excluded {
 
 /// Slices of one thread, or of the threads that share one processor.
 #[derive(Debug, Clone)]
-pub(super) struct Ledger {
+pub(super) struct SliceLedger {
     reference: f64,
     spread: f64,
     shares_memory: bool,
-    bins: Vec<Sum>,
-    all: Sum,
+    bins: Vec<SliceSum>,
+    all: SliceSum,
     /// Slices without two probes.
-    unprobed: Sum,
+    unprobed: SliceSum,
     /// Slices whose probes differ by a step of the clock.
     stepped: Ranges,
     /// Slices whose probes differ by more.
@@ -86,44 +86,44 @@ pub(super) struct Ledger {
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Second {
-    sum: Sum,
+struct SecondCost {
+    sum: SliceSum,
     /// Time beyond that of the same work at the kept cost, in seconds.
     beyond: f64,
 }
 
-impl Second {
-    fn add(&mut self, sum: Sum, kept: Sum) {
+impl SecondCost {
+    fn add(&mut self, sum: SliceSum, kept: SliceSum) {
         self.sum.add(sum);
         self.beyond += beyond(&sum, kept);
     }
 }
 
-impl Ledger {
+impl SliceLedger {
     pub(super) fn new(reference: f64, spread: f64, shares_memory: bool) -> Self {
         Self {
             reference,
             spread,
             shares_memory,
-            bins: vec![Sum::default(); BINS],
-            all: Sum::default(),
-            unprobed: Sum::default(),
+            bins: vec![SliceSum::default(); BINS],
+            all: SliceSum::default(),
+            unprobed: SliceSum::default(),
             stepped: Ranges::new(),
             apart: Ranges::new(),
         }
     }
 
     pub(super) fn clear(&mut self) {
-        self.bins.fill(Sum::default());
-        self.all = Sum::default();
-        self.unprobed = Sum::default();
+        self.bins.fill(SliceSum::default());
+        self.all = SliceSum::default();
+        self.unprobed = SliceSum::default();
         self.stepped.clear();
         self.apart.clear();
     }
 
     pub(super) fn record(&mut self, slice: &Slice) {
-        let clock = Clock::between(slice.before, slice.after);
-        let sum = Sum {
+        let clock = ProbedClock::between(slice.before, slice.after);
+        let sum = SliceSum {
             slices: 1,
             turns: slice.turns as f64,
             seconds: slice.seconds,
@@ -134,18 +134,18 @@ impl Ledger {
         let reference = self.reference;
         let bin = |cycles: f64| bin_of(reference, cycles / sum.turns);
         match clock {
-            Clock::Steady(_) => {
+            ProbedClock::Steady(_) => {
                 let bin = bin(sum.cycles);
                 if bin >= 0.0 && bin < BINS as f64 {
                     self.bins[bin as usize].add(sum);
                 }
             }
-            Clock::Unknown => self.unprobed.add(sum),
-            Clock::Doubtful { higher, lower } => {
+            ProbedClock::Unknown => self.unprobed.add(sum),
+            ProbedClock::Doubtful { higher, lower } => {
                 let (cheap, dear) = (bin(sum.seconds * lower), bin(sum.cycles));
                 if higher <= lower * (1.0 + ONE_STEP) {
                     let cycles = sum.seconds * f64::midpoint(higher, lower);
-                    self.stepped.enter(cheap, dear, Sum { cycles, ..sum });
+                    self.stepped.enter(cheap, dear, SliceSum { cycles, ..sum });
                 } else {
                     self.apart.enter(cheap, dear, sum);
                 }
@@ -161,15 +161,16 @@ impl Ledger {
         self.apart.merge(&other.apart);
     }
 
-    pub(super) fn all(&self) -> Sum {
+    pub(super) fn all(&self) -> SliceSum {
         self.all
     }
 
     /// Slices near the undisturbed level.
-    pub(super) fn kept(&self) -> Sum {
-        let mut kept = Sum::default();
+    pub(super) fn kept(&self) -> SliceSum {
+        let mut kept = SliceSum::default();
         let Some(level) = self.level() else { return kept };
-        let near = |bin: &&Sum| bin.slices > 0 && (bin.cycles / bin.turns / level - 1.0).abs() <= self.spread;
+        let near =
+            |bin: &&SliceSum| bin.slices > 0 && (bin.cycles / bin.turns / level - 1.0).abs() <= self.spread;
         self.bins.iter().filter(near).for_each(|bin| kept.add(*bin));
         kept.add(self.confirmed());
         kept
@@ -177,8 +178,8 @@ impl Ledger {
 
     /// Slices with a doubtful clock whose cost may be the level. They count at the level, or at the
     /// mean (else the higher) of the two clocks.
-    fn confirmed(&self) -> Sum {
-        let Some(level) = self.level() else { return Sum::default() };
+    fn confirmed(&self) -> SliceSum {
+        let Some(level) = self.level() else { return SliceSum::default() };
         let (bin, margin) = (self.bin(level), self.margin());
         let mut confirmed = self.stepped.around(bin, margin);
         if self.spread <= STEADY_SPREAD {
@@ -189,7 +190,7 @@ impl Ledger {
     }
 
     /// Slices with a doubtful clock above the level even at the lower clock, by bin.
-    fn dear(&self) -> impl Iterator<Item = &Sum> {
+    fn dear(&self) -> impl Iterator<Item = &SliceSum> {
         let from = self.level().map_or(BINS, |level| self.bin(level) + self.margin() + 1);
         self.stepped.beginning_in(from..BINS).iter().chain(self.apart.beginning_in(from..BINS))
     }
@@ -202,7 +203,7 @@ impl Ledger {
         bin_of(self.reference, cost) as usize
     }
 
-    pub(super) fn excluded(&self) -> Excluded {
+    pub(super) fn excluded(&self) -> ExcludedTime {
         let kept = self.kept();
         let switched = self.all.switched - kept.switched;
         let doubtful = staying(&self.stepped.all()) + staying(&self.apart.all());
@@ -212,7 +213,7 @@ impl Ledger {
         let apart = staying(&second.sum);
         let all = self.all.seconds - kept.seconds;
         let other = (all - switched - clock - apart).max(0.0);
-        Excluded {
+        ExcludedTime {
             switched,
             clock,
             second: apart,
@@ -227,10 +228,10 @@ impl Ledger {
 
     /// Time beyond the level without a thread switch or a second cost, in seconds. Hardly any of a
     /// slice with a short interrupt is taken, although all of it is excluded.
-    fn taken(&self, kept: Sum, second: &Second) -> f64 {
+    fn taken(&self, kept: SliceSum, second: &SecondCost) -> f64 {
         let Some(level) = self.level() else { return 0.0 };
-        let beyond = |sum: &Sum| beyond(sum, kept);
-        let near = |bin: &Sum| (bin.cycles / bin.turns / level - 1.0).abs() <= self.spread;
+        let beyond = |sum: &SliceSum| beyond(sum, kept);
+        let near = |bin: &SliceSum| (bin.cycles / bin.turns / level - 1.0).abs() <= self.spread;
         let bins = || self.bins.iter().filter(|bin| bin.slices > 0);
         let dearer = bins().filter(|bin| !near(bin)).chain(self.dear()).map(beyond).sum::<f64>();
         // Slices above the last bin.
@@ -242,13 +243,13 @@ impl Ledger {
     /// Slices of the second most common cost, if significant. Interruptions scatter, so slices that
     /// agree are another state of the core. With shared memory: all slices above the level, because
     /// interruptions (a few per millisecond) hit few slices.
-    fn second(&self, kept: Sum) -> Second {
-        let Some(level) = self.level() else { return Second::default() };
-        let near = |bin: &Sum| (bin.cycles / bin.turns / level - 1.0).abs() <= self.spread + BIN;
-        let others = |bin: &&Sum| bin.slices > 0 && !near(bin);
-        let mut second = Second::default();
+    fn second(&self, kept: SliceSum) -> SecondCost {
+        let Some(level) = self.level() else { return SecondCost::default() };
+        let near = |bin: &SliceSum| (bin.cycles / bin.turns / level - 1.0).abs() <= self.spread + BIN;
+        let others = |bin: &&SliceSum| bin.slices > 0 && !near(bin);
+        let mut second = SecondCost::default();
         if self.shares_memory {
-            let dearer = |bin: &&Sum| others(bin) && bin.cycles / bin.turns > level;
+            let dearer = |bin: &&SliceSum| others(bin) && bin.cycles / bin.turns > level;
             // Slices above the last bin were stolen.
             let from = self.bin(level) + self.margin() + 1;
             let doubtful = [&self.stepped, &self.apart].map(|ranges| ranges.beginning_in(from..BINS - 1));
@@ -256,7 +257,7 @@ impl Ledger {
             all.for_each(|bin| second.add(*bin, kept));
         } else {
             for group in self.bins.windows(GROUP_BINS) {
-                let mut found = Second::default();
+                let mut found = SecondCost::default();
                 group.iter().filter(others).for_each(|bin| found.add(*bin, kept));
                 if found.sum.turns > second.sum.turns {
                     second = found;
@@ -264,34 +265,34 @@ impl Ledger {
             }
         }
         if second.sum.turns < MIN_SECOND_SHARE * self.all.turns || second.sum.turns <= 0.0 {
-            return Second::default();
+            return SecondCost::default();
         }
         if !self.shares_memory {
             let cost = second.sum.cycles / second.sum.turns;
             let stepped = self.stepped_at(level, cost);
             second.beyond += beyond(&stepped, kept);
-            second.sum.add(Sum { cycles: cost * stepped.turns, ..stepped });
+            second.sum.add(SliceSum { cycles: cost * stepped.turns, ..stepped });
         }
         second
     }
 
     /// Slices with a clock step whose cost may be `cost`, if that is too far from the level for
     /// both.
-    fn stepped_at(&self, level: f64, cost: f64) -> Sum {
+    fn stepped_at(&self, level: f64, cost: f64) -> SliceSum {
         let steps = ((1.0 + ONE_STEP).ln() / BIN) as usize + 2;
         let (bin, margin) = (self.bin(cost), self.margin());
         if bin > self.bin(level) + 2 * margin + steps {
             self.stepped.around(bin, margin)
         } else {
-            Sum::default()
+            SliceSum::default()
         }
     }
 
     /// Most common cost: the mean of the group of bins with most work.
     fn level(&self) -> Option<f64> {
-        let mut best = Sum::default();
+        let mut best = SliceSum::default();
         for group in self.bins.windows(GROUP_BINS) {
-            let mut sum = Sum::default();
+            let mut sum = SliceSum::default();
             group.iter().for_each(|bin| sum.add(*bin));
             if sum.turns > best.turns {
                 best = sum;
@@ -302,12 +303,12 @@ impl Ledger {
 }
 
 /// Seconds of slices during which the thread kept its CPU.
-fn staying(sum: &Sum) -> f64 {
+fn staying(sum: &SliceSum) -> f64 {
     sum.seconds - sum.switched
 }
 
 /// Time beyond that of the same work at the kept cost, in seconds.
-fn beyond(sum: &Sum, kept: Sum) -> f64 {
+fn beyond(sum: &SliceSum, kept: SliceSum) -> f64 {
     if sum.cycles <= 0.0 || kept.turns <= 0.0 {
         return 0.0;
     }
@@ -320,7 +321,7 @@ fn bin_of(reference: f64, cost: f64) -> f64 {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Clock {
+enum ProbedClock {
     /// The probes agree: their mean.
     Steady(f64),
     /// The probes differ.
@@ -329,7 +330,7 @@ enum Clock {
     Unknown,
 }
 
-impl Clock {
+impl ProbedClock {
     fn between(before: Option<f64>, after: Option<f64>) -> Self {
         let (Some(before), Some(after)) = (before, after) else { return Self::Unknown };
         let mean = f64::midpoint(before, after);

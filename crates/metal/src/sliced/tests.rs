@@ -19,7 +19,7 @@ struct Tally {
     settled: u64,
 }
 
-impl Load for Tally {
+impl SlicedLoad for Tally {
     fn run(&mut self, turns: u64) {
         for turn in 0..turns {
             std::hint::black_box(turn);
@@ -33,7 +33,7 @@ impl Load for Tally {
 }
 
 /// Measures, repeatedly while a processor is always disturbed.
-fn measured<L: Load>(sliced: &mut Sliced<L>, until: Until) -> Outcome {
+fn measured<L: SlicedLoad>(sliced: &mut Sliced<L>, until: SliceEnd) -> TeamOutcome {
     for _ in 0..1_000 {
         match sliced.measure(until) {
             Err(SlicedError::AllDisturbed { .. }) => {}
@@ -47,7 +47,7 @@ fn measured<L: Load>(sliced: &mut Sliced<L>, until: Until) -> Outcome {
 fn a_kernel_is_measured_and_its_results_are_the_references() {
     let cpus = allowed_cpus();
     let mut sliced = Sliced::prepare(Team::new(&cpus).unwrap(), |_| kernel_load()).unwrap();
-    for until in [Until::Elapsed(Duration::from_millis(20)), Until::Turns(2_000_003)] {
+    for until in [SliceEnd::Elapsed(Duration::from_millis(20)), SliceEnd::Turns(2_000_003)] {
         let outcome = measured(&mut sliced, until);
         assert_eq!(outcome.cpus.iter().map(|cpu| cpu.cpu).collect::<Vec<_>>(), cpus);
         // An emulator's multiplication takes no whole number of additions, so the clock is unknown.
@@ -67,7 +67,7 @@ fn a_kernel_is_measured_and_its_results_are_the_references() {
 fn threads_on_one_cpu_are_one_rate_and_more_threads_are_not_more_cpus() {
     let cpu = allowed_cpus()[0];
     let mut sliced = Sliced::prepare(Team::new(&[cpu; 3]).unwrap(), |_| kernel_load()).unwrap();
-    let outcome = measured(&mut sliced, Until::Elapsed(Duration::from_millis(60)));
+    let outcome = measured(&mut sliced, SliceEnd::Elapsed(Duration::from_millis(60)));
     assert_eq!((outcome.cpus.len(), outcome.cpus[0].threads), (1, 3));
     // No core does more than two 512-bit FMA per cycle (32 operations); three cores would do more.
     let flops = find(Op::FMA, Element::F64, Isa::best()).unwrap().operations_per_turn() as f64;
@@ -109,7 +109,7 @@ fn a_panicking_load_is_an_error_and_nobody_waits_for_it() {
         repeats: u32,
         lit: bool,
     }
-    impl Load for Fuse {
+    impl SlicedLoad for Fuse {
         fn run(&mut self, turns: u64) {
             (0..turns).for_each(|turn| {
                 std::hint::black_box(turn);
@@ -126,14 +126,14 @@ fn a_panicking_load_is_an_error_and_nobody_waits_for_it() {
         ..Fuse::default()
     })
     .unwrap();
-    let error = sliced.measure(Until::Elapsed(Duration::from_millis(200))).unwrap_err().to_string();
+    let error = sliced.measure(SliceEnd::Elapsed(Duration::from_millis(200))).unwrap_err().to_string();
     assert!(error.contains("burnt"), "{error}");
 }
 
 proptest! {
     #[test]
     fn a_fixed_amount_is_cut_exactly_and_evenly(turns in 1_u64..5_000_000, per_slice in 1_u64..200_000) {
-        let mut ration = Ration::new(Until::Turns(turns), per_slice);
+        let mut ration = Ration::new(SliceEnd::Turns(turns), per_slice);
         let mut slices = Vec::new();
         while !ration.is_used_up(Duration::ZERO) && slices.len() < 100_000 {
             slices.push(ration.next_slice());
@@ -150,7 +150,7 @@ fn every_thread_does_its_ration_and_settles_all_it_ran() {
     let cpus: Vec<usize> = allowed_cpus().into_iter().cycle().take(3).collect();
     let mut sliced = Sliced::prepare(Team::new(&cpus).unwrap(), |_| Tally::default()).unwrap();
     let before: Vec<u64> = sliced.loads().map(|load| load.turns).collect();
-    let outcome = sliced.measure(Until::Turns(1_000_000));
+    let outcome = sliced.measure(SliceEnd::Turns(1_000_000));
     assert!(matches!(outcome, Ok(_) | Err(SlicedError::AllDisturbed { .. })), "{outcome:?}");
     for (load, before) in sliced.loads().zip(before) {
         assert!(load.turns - before >= 1_000_000);

@@ -205,20 +205,20 @@ fn bytes_are_derived_from_the_row() {
         (kernel.program_bytes(10), kernel.bus_bytes(10))
     };
     let read_first = if cfg!(target_arch = "aarch64") { 0 } else { 80 };
-    assert_eq!(bytes(StreamOp::Read, Store::Ordinary), (80, 80));
-    assert_eq!(bytes(StreamOp::Write, Store::Ordinary), (80, 80 + read_first));
-    assert_eq!(bytes(StreamOp::Copy, Store::Ordinary), (160, 160 + read_first));
-    assert_eq!(bytes(StreamOp::Scale, Store::Ordinary), (160, 160 + read_first));
-    assert_eq!(bytes(StreamOp::Add, Store::Ordinary), (240, 240 + read_first));
-    assert_eq!(bytes(StreamOp::Triad, Store::Ordinary), (240, 240 + read_first));
-    assert_eq!(bytes(StreamOp::Update, Store::Ordinary), (160, 160));
-    if Isa::best() != Isa::Portable && kernels().any(|kernel| kernel.store == Store::NonTemporal) {
-        assert_eq!(bytes(StreamOp::Copy, Store::NonTemporal), (160, 160));
-        assert_eq!(bytes(StreamOp::Triad, Store::NonTemporal), (240, 240));
+    assert_eq!(bytes(StreamOp::Read, StoreKind::Ordinary), (80, 80));
+    assert_eq!(bytes(StreamOp::Write, StoreKind::Ordinary), (80, 80 + read_first));
+    assert_eq!(bytes(StreamOp::Copy, StoreKind::Ordinary), (160, 160 + read_first));
+    assert_eq!(bytes(StreamOp::Scale, StoreKind::Ordinary), (160, 160 + read_first));
+    assert_eq!(bytes(StreamOp::Add, StoreKind::Ordinary), (240, 240 + read_first));
+    assert_eq!(bytes(StreamOp::Triad, StoreKind::Ordinary), (240, 240 + read_first));
+    assert_eq!(bytes(StreamOp::Update, StoreKind::Ordinary), (160, 160));
+    if Isa::best() != Isa::Portable && kernels().any(|kernel| kernel.store == StoreKind::NonTemporal) {
+        assert_eq!(bytes(StreamOp::Copy, StoreKind::NonTemporal), (160, 160));
+        assert_eq!(bytes(StreamOp::Triad, StoreKind::NonTemporal), (240, 240));
     }
-    if kernels().any(|kernel| kernel.store == Store::String) {
-        assert_eq!(bytes(StreamOp::Copy, Store::String), (160, 160));
-        assert_eq!(bytes(StreamOp::Write, Store::String), (80, 80));
+    if kernels().any(|kernel| kernel.store == StoreKind::String) {
+        assert_eq!(bytes(StreamOp::Copy, StoreKind::String), (160, 160));
+        assert_eq!(bytes(StreamOp::Write, StoreKind::String), (80, 80));
     }
 }
 
@@ -231,7 +231,7 @@ fn the_table_is_complete_and_its_names_are_unique() {
     assert_eq!(names.len(), count);
     for kernel in kernels() {
         assert_eq!(kernel.name, format!("{}_{}", kernel.op, kernel.variant()));
-        assert_eq!(kernel.variant().ends_with(kernel.isa.name()), kernel.store != Store::String);
+        assert_eq!(kernel.variant().ends_with(kernel.isa.name()), kernel.store != StoreKind::String);
         assert_eq!(kernel.prefetched > 0, kernel.variant().contains("ahead"), "{}", kernel.name);
         assert_eq!(kernel.distances.contains(&0), kernel.prefetched == 0, "{}", kernel.name);
     }
@@ -247,13 +247,13 @@ fn the_clock_beside_a_kernel_is_that_of_its_own_registers() {
     for kernel in StreamOp::ALL.into_iter().flat_map(available) {
         let row = kernel.kernel();
         let wanted = match (row.store, row.op) {
-            (Store::String, _) => ProbeWork::SCALAR,
+            (StoreKind::String, _) => ProbeWork::SCALAR,
             (_, StreamOp::Scale | StreamOp::Add | StreamOp::Triad | StreamOp::Update) => {
                 ProbeWork::floating_point(row.isa)
             }
             _ => ProbeWork::integers(row.isa),
         };
         assert_eq!(kernel.work(), wanted, "{}", kernel.variant());
-        assert_eq!(wanted == ProbeWork::SCALAR, row.store == Store::String);
+        assert_eq!(wanted == ProbeWork::SCALAR, row.store == StoreKind::String);
     }
 }

@@ -15,7 +15,7 @@ pub(super) struct Broken;
 
 #[derive(Debug)]
 pub(super) struct Barrier {
-    state: Mutex<State>,
+    state: Mutex<BarrierState>,
     wake: Condvar,
     /// Number of openings, written under the lock.
     generation: AtomicU32,
@@ -25,7 +25,7 @@ pub(super) struct Barrier {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct BarrierState {
     expected: usize,
     arrived: usize,
     sleeping: usize,
@@ -34,7 +34,7 @@ struct State {
 impl Barrier {
     pub(super) fn new(members_share_processors: bool) -> Self {
         Self {
-            state: Mutex::new(State::default()),
+            state: Mutex::new(BarrierState::default()),
             wake: Condvar::new(),
             generation: AtomicU32::new(0),
             broken: AtomicBool::new(false),
@@ -42,13 +42,13 @@ impl Barrier {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, BarrierState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// No thread may be waiting.
     pub(super) fn reset(&self, expected: usize) {
-        *self.state() = State { expected, arrived: 0, sleeping: 0 };
+        *self.state() = BarrierState { expected, arrived: 0, sleeping: 0 };
         self.broken.store(false, Ordering::Release);
     }
 
@@ -93,7 +93,7 @@ impl Barrier {
         self.open(state);
     }
 
-    fn open(&self, mut state: MutexGuard<'_, State>) {
+    fn open(&self, mut state: MutexGuard<'_, BarrierState>) {
         state.arrived = 0;
         self.generation.fetch_add(1, Ordering::Release);
         let sleepers = state.sleeping > 0;

@@ -23,7 +23,7 @@ const RESERVED_THREADS: u64 = 256;
 const UNCHECKED_THREADS: usize = 64;
 
 /// A limit: its description and the number of further threads it allows.
-struct Limit {
+struct ThreadLimit {
     what: String,
     room: u64,
 }
@@ -33,14 +33,14 @@ pub(super) fn check(wanted: usize) -> Result<(), TeamError> {
         return Ok(());
     }
     match tightest(Path::new("/"), geteuid().is_root()) {
-        Some(Limit { what, room }) if room < wanted as u64 => {
+        Some(ThreadLimit { what, room }) if room < wanted as u64 => {
             Err(TeamError::NoRoom { wanted, room, limit: what })
         }
         _ => Ok(()),
     }
 }
 
-fn tightest(root: &Path, privileged: bool) -> Option<Limit> {
+fn tightest(root: &Path, privileged: bool) -> Option<ThreadLimit> {
     let number = |path: &str| first_number(&root.join(path));
     let mut limits = Vec::new();
     let running = read_to_string(root.join("proc/loadavg")).ok().and_then(|text| running(&text)).unwrap_or(0);
@@ -68,12 +68,12 @@ fn tightest(root: &Path, privileged: bool) -> Option<Limit> {
     limits.into_iter().min_by_key(|limit| limit.room)
 }
 
-fn limit(what: String, most: u64, used: u64, each: u64) -> Limit {
-    Limit { what, room: most.saturating_sub(used) / each }
+fn limit(what: String, most: u64, used: u64, each: u64) -> ThreadLimit {
+    ThreadLimit { what, room: most.saturating_sub(used) / each }
 }
 
 /// Limits of this process's cgroup and its ancestors, version 1 and 2 (cgroups(7)).
-fn cgroup_limits(root: &Path) -> Vec<Limit> {
+fn cgroup_limits(root: &Path) -> Vec<ThreadLimit> {
     let text = read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
     let mut limits = Vec::new();
     for line in text.lines() {

@@ -2,14 +2,14 @@ use rustix::io::Errno;
 
 /// Operation of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Op {
+pub enum RequestKind {
     /// From the file into the slot's buffer.
     Read,
     /// From the slot's buffer into the file.
     Write,
-    /// Like [`Op::Write`], completed when the data is durable (`RWF_DSYNC`, like `O_DSYNC`).
+    /// Like [`RequestKind::Write`], completed when the data is durable (`RWF_DSYNC`, like `O_DSYNC`).
     WriteThrough,
-    /// Like [`Op::WriteThrough`], including the file's metadata (`RWF_SYNC`, like `O_SYNC`).
+    /// Like [`RequestKind::WriteThrough`], including the file's metadata (`RWF_SYNC`, like `O_SYNC`).
     WriteSync,
     /// fdatasync(2) of the whole file; offset and length are ignored.
     DataSync,
@@ -19,17 +19,17 @@ pub enum Op {
     Trim,
 }
 
-impl Op {
+impl RequestKind {
     /// Whether it writes the buffer.
     #[inline]
     pub fn is_write(self) -> bool {
-        matches!(self, Op::Write | Op::WriteThrough | Op::WriteSync)
+        matches!(self, RequestKind::Write | RequestKind::WriteThrough | RequestKind::WriteSync)
     }
 
     /// Whether it makes earlier writes durable.
     #[inline]
     pub fn is_sync(self) -> bool {
-        matches!(self, Op::DataSync | Op::Sync)
+        matches!(self, RequestKind::DataSync | RequestKind::Sync)
     }
 }
 
@@ -39,7 +39,7 @@ pub struct Request {
     /// Slot of the request, returned in its completion.
     pub slot: usize,
     /// Operation.
-    pub op: Op,
+    pub op: RequestKind,
     /// Index of the file, from 0.
     pub file: usize,
     /// Offset in the file, in bytes.
@@ -98,7 +98,7 @@ pub struct Polling {
 
 /// Limit of waiting for a completion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Patience {
+pub enum WaitEnd {
     /// No limit.
     Endless,
     /// Nanoseconds; 0 only polls.

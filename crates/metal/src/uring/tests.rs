@@ -21,7 +21,7 @@ fn byte_at(i: usize) -> u8 {
 }
 
 fn read(slot: usize, offset: u64, len: usize) -> Request {
-    Request { slot, op: Op::Read, file: 0, offset, start: 0, len }
+    Request { slot, op: RequestKind::Read, file: 0, offset, start: 0, len }
 }
 
 fn ring<F: AsFd>(file: F, depth: usize, block: usize) -> Option<Ring<F>> {
@@ -64,13 +64,16 @@ fn writes_arrive_where_they_were_sent_and_a_data_sync_completes() {
     let Some(mut ring) = ring(&file, 2, 512) else { return };
     ring.buffer_mut(0).expect("idle").fill(0xA5);
     ring.buffer_mut(1).expect("idle").fill(0x5A);
-    ring.push(Request { slot: 0, op: Op::Write, file: 0, offset: 512, start: 0, len: 512 }).expect("push");
-    ring.push(Request { slot: 1, op: Op::Write, file: 0, offset: 0, start: 256, len: 256 }).expect("push");
+    ring.push(Request { slot: 0, op: RequestKind::Write, file: 0, offset: 512, start: 0, len: 512 })
+        .expect("push");
+    ring.push(Request { slot: 1, op: RequestKind::Write, file: 0, offset: 0, start: 256, len: 256 })
+        .expect("push");
     let mut done = Vec::new();
     ring.wait(2, &mut done).expect("wait");
     done.sort_by_key(|finished| finished.request.slot);
     assert_eq!(done.iter().map(|finished| finished.outcome).collect::<Vec<_>>(), [Ok(512), Ok(256)]);
-    ring.push(Request { slot: 0, op: Op::DataSync, file: 0, offset: 0, start: 0, len: 0 }).expect("push");
+    ring.push(Request { slot: 0, op: RequestKind::DataSync, file: 0, offset: 0, start: 0, len: 0 })
+        .expect("push");
     done.clear();
     ring.wait(1, &mut done).expect("wait");
     assert_eq!(done[0].outcome, Ok(0));
@@ -169,7 +172,9 @@ fn dropping_a_ring_waits_for_what_is_in_flight() {
 fn dropping_a_ring_does_not_perform_what_was_only_queued() {
     let file = tempfile::tempfile().expect("temporary file");
     let Some(mut queued) = ring(&file, 1, 512) else { return };
-    queued.push(Request { slot: 0, op: Op::Write, file: 0, offset: 0, start: 0, len: 512 }).expect("push");
+    queued
+        .push(Request { slot: 0, op: RequestKind::Write, file: 0, offset: 0, start: 0, len: 512 })
+        .expect("push");
     drop(queued);
     assert_eq!(file.metadata().expect("metadata").len(), 0);
 }
@@ -184,7 +189,7 @@ fn impossible_shapes_and_ranges_are_refused() {
     }
     let Some(mut ring) = ring(&file, 1, 4096) else { return };
     for (start, len) in [(0, 4097), (4096, 1), (usize::MAX, 1), (1, usize::MAX)] {
-        let request = Request { slot: 0, op: Op::Read, file: 0, offset: 0, start, len };
+        let request = Request { slot: 0, op: RequestKind::Read, file: 0, offset: 0, start, len };
         assert_eq!(ring.push(request), Err(RingError::Range { start, len, block: 4096 }));
     }
     ring.push(read(0, 0, 4096)).expect("the slot was left idle");
@@ -275,7 +280,7 @@ proptest! {
         let mut expected = Vec::new();
         for (slot, &(offset, a, b)) in requests.iter().enumerate() {
             let (start, end) = (a.min(b), a.max(b));
-            ring.push(Request { slot, op: Op::Read, file: 0, offset: offset as u64, start, len: end - start })?;
+            ring.push(Request { slot, op: RequestKind::Read, file: 0, offset: offset as u64, start, len: end - start })?;
             expected.push((end - start).min(16_384_usize.saturating_sub(offset)));
         }
         let mut done = Vec::new();
@@ -305,7 +310,7 @@ fn several_files_are_told_apart_and_one_that_is_not_there_is_refused() {
     let mut done = Vec::new();
     ring.push(read(0, 4096, 4096)).expect("push");
     ring.wait(1, &mut done).expect("wait");
-    for op in [Op::Write, Op::WriteThrough] {
+    for op in [RequestKind::Write, RequestKind::WriteThrough] {
         ring.push(Request { op, file: 1, ..read(0, 0, 4096) }).expect("push");
         ring.wait(1, &mut done).expect("wait");
     }
@@ -321,7 +326,7 @@ fn several_files_are_told_apart_and_one_that_is_not_there_is_refused() {
 fn trimmed_bytes_read_as_zeros_and_count_as_moved() {
     let Some(mut ring) = ring(patterned(16_384), 1, 4096) else { return };
     let mut done = Vec::new();
-    ring.push(Request { op: Op::Trim, ..read(0, 4096, 4096) }).expect("push");
+    ring.push(Request { op: RequestKind::Trim, ..read(0, 4096, 4096) }).expect("push");
     ring.wait(1, &mut done).expect("wait");
     if done[0].outcome == Err(Errno::OPNOTSUPP) {
         return;
@@ -337,14 +342,14 @@ fn waiting_within_a_time_ends_without_a_completion_and_finds_one_that_is_there()
     let (reader, writer) = rustix::pipe::pipe().expect("pipe");
     let Some(mut ring) = ring(reader, 2, 8) else { return };
     let mut done = Vec::new();
-    assert_eq!(ring.wait_within(Patience::Nanoseconds(0), &mut done), Ok(0), "nothing is in flight");
+    assert_eq!(ring.wait_within(WaitEnd::Nanoseconds(0), &mut done), Ok(0), "nothing is in flight");
     ring.push(read(0, u64::MAX, 8)).expect("push");
     for ns in [0, 1, 1_000_000] {
-        assert_eq!(ring.wait_within(Patience::Nanoseconds(ns), &mut done), Ok(0));
+        assert_eq!(ring.wait_within(WaitEnd::Nanoseconds(ns), &mut done), Ok(0));
     }
     assert_eq!(ring.in_flight(), 1);
     rustix::io::write(&writer, &[1; 8]).expect("write");
-    assert_eq!(ring.wait_within(Patience::Endless, &mut done), Ok(1));
+    assert_eq!(ring.wait_within(WaitEnd::Endless, &mut done), Ok(1));
     assert_eq!(done[0].outcome, Ok(8));
 }
 

@@ -1,12 +1,12 @@
 //! Parameters: [`KEYS`] is the one list of their names, for flags, plan files and ids.
 
-use plimsoll_units::quantity::{self, Sizes};
+use plimsoll_units::quantity::{self, SizeMix};
 
 use super::{CaseError, Value, nearest};
 
 /// Kind of a parameter's values, which defines their syntax.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ValueKind {
     /// Bytes; `4K` is 4096.
     Size,
     /// Bytes, or several sizes by weight: `4K@60+64K@40`.
@@ -29,7 +29,7 @@ pub struct Key {
     /// Name in ids, flags and plan files.
     pub name: &'static str,
     /// Kind of its values.
-    pub kind: Kind,
+    pub kind: ValueKind,
     /// Help text of its flag.
     pub help: &'static str,
     /// Value that is left out of the words of a case.
@@ -47,14 +47,14 @@ pub struct Key {
     /// Whether a chart's title contains its value if all figures of the chart share it.
     pub titled: bool,
     /// Amount that it fixes, if `--scale` changes that.
-    pub amount: Option<Amount>,
+    pub amount: Option<ScaledAmount>,
     /// Whether it is the number of bytes of one transfer.
     pub of_one: bool,
 }
 
 /// An amount that `--scale` changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Amount {
+pub enum ScaledAmount {
     /// Bytes per sample.
     Bytes,
     /// Transfers per sample.
@@ -92,7 +92,7 @@ pub enum Spacing {
     Log,
 }
 
-const fn key(name: &'static str, kind: Kind, help: &'static str) -> Key {
+const fn key(name: &'static str, kind: ValueKind, help: &'static str) -> Key {
     Key {
         name,
         kind,
@@ -142,7 +142,7 @@ impl Key {
         Self { titled: true, ..self }
     }
 
-    const fn amount(self, amount: Amount) -> Self {
+    const fn amount(self, amount: ScaledAmount) -> Self {
         Self { amount: Some(amount), ..self }
     }
 
@@ -155,32 +155,32 @@ impl Key {
 pub const KEYS: &[Key] = &[
     key(
         "op",
-        Kind::Word,
+        ValueKind::Word,
         "operation, such as read, write, fma, triad; a wrong name prints the list",
     )
     .overlaid().titled(),
-    key("read-share", Kind::Count, "percentage of reads of a mixed load"),
-    key("type", Kind::Word, "number type: f64, f32, f16, bf16, i64, i32, i16, i8, all").overlaid().titled(),
-    key("n", Kind::Count, "order of the matrices [default: one that fits memory and --budget]")
+    key("read-share", ValueKind::Count, "percentage of reads of a mixed load"),
+    key("type", ValueKind::Word, "number type: f64, f32, f16, bf16, i64, i32, i16, i8, all").overlaid().titled(),
+    key("n", ValueKind::Count, "order of the matrices [default: one that fits memory and --budget]")
         .of_machine()
-        .axis("n", Spacing::Log).amount(Amount::Order),
-    key("nb", Kind::Count, "block size of the factorisation, in columns; rounded up to whole register tiles")
+        .axis("n", Spacing::Log).amount(ScaledAmount::Order),
+    key("nb", ValueKind::Count, "block size of the factorisation, in columns; rounded up to whole register tiles")
         .usually("192"),
-    key("p", Kind::Count, "rows of the process grid (HPL's P)").of_machine(),
-    key("q", Kind::Count, "columns of the process grid (HPL's Q)").of_machine(),
+    key("p", ValueKind::Count, "rows of the process grid (HPL's P)").of_machine(),
+    key("q", ValueKind::Count, "columns of the process grid (HPL's Q)").of_machine(),
     key(
         "isa",
-        Kind::Word,
+        ValueKind::Word,
         "instruction set: best, all, or portable, sse2, avx2, avx512, amx, neon, sve, mmla",
     )
     .of_machine()
     .overlaid(),
-    key("width", Kind::Word, "vector width in bits, with --chains: full, all, scalar, 128, 256, 512")
+    key("width", ValueKind::Word, "vector width in bits, with --chains: full, all, scalar, 128, 256, 512")
         .of_machine()
         .overlaid(),
     key(
         "chains",
-        Kind::Count,
+        ValueKind::Count,
         "independent chains of dependent instructions per thread; 1,2,4,8 shows the step from latency to throughput",
     )
     .axis_of(Axis {
@@ -190,118 +190,118 @@ pub const KEYS: &[Key] = &[
         note: "it rises by 1 ÷ latency with each chain and is flat where latency × units of them are in flight",
         workers: false,
     }),
-    key("pattern", Kind::Word, "access pattern: sequential, sequential-each (of a mix, reads and writes apart), random, strided, backward, same, zipf, zipf:0.9, zoned:80-20:20-80 (80 % of the transfers to the first 20 %)").overlaid().titled(),
+    key("pattern", ValueKind::Word, "access pattern: sequential, sequential-each (of a mix, reads and writes apart), random, strided, backward, same, zipf, zipf:0.9, zoned:80-20:20-80 (80 % of the transfers to the first 20 %)").overlaid().titled(),
     key(
         "size",
-        Kind::Size,
+        ValueKind::Size,
         "working set. memory: bytes per thread over all arrays, or sweep; disk: bytes of the test file",
     )
     .of_machine()
-    .axis("size", Spacing::Log).amount(Amount::File),
-    key("block", Kind::Sizes, "block size of a transfer, or a mix by weight: 4K@60+64K@40")
+    .axis("size", Spacing::Log).amount(ScaledAmount::File),
+    key("block", ValueKind::Sizes, "block size of a transfer, or a mix by weight: 4K@60+64K@40")
         .axis("block", Spacing::Log).of_one(),
-    key("align", Kind::Size, "random transfers begin at multiples of this [default: what divides all blocks]"),
-    key("variant", Kind::Word, "kernel of memory.bandwidth and memory.block: best, all, or a name such as memcpy, memset, rep_movsb (of the processor), nt_ahead256_avx2: nt_ non-temporal stores (past the caches), aheadN_ software prefetch N bytes ahead (non-temporal), l1aheadN_ and l2aheadN_ into L1 and L2, then the instruction set").usually("best").overlaid(),
-    key("pages", Kind::Word, "page size: 4k (or 16k, 64k: what the kernel has), thp (transparent huge pages), 2m, 1g (from reserved pools)")
+    key("align", ValueKind::Size, "random transfers begin at multiples of this [default: what divides all blocks]"),
+    key("variant", ValueKind::Word, "kernel of memory.bandwidth and memory.block: best, all, or a name such as memcpy, memset, rep_movsb (of the processor), nt_ahead256_avx2: nt_ non-temporal stores (past the caches), aheadN_ software prefetch N bytes ahead (non-temporal), l1aheadN_ and l2aheadN_ into L1 and L2, then the instruction set").usually("best").overlaid(),
+    key("pages", ValueKind::Word, "page size: 4k (or 16k, 64k: what the kernel has), thp (transparent huge pages), 2m, 1g (from reserved pools)")
         .usually("thp"),
-    key("layout", Kind::Word, "arrays: private to each thread, or shared (each thread a part of one)")
+    key("layout", ValueKind::Word, "arrays: private to each thread, or shared (each thread a part of one)")
         .usually("private")
         .unsaid("private"),
-    key("chases", Kind::Count, "parallel chains of dependent loads")
+    key("chases", ValueKind::Count, "parallel chains of dependent loads")
         .usually("1")
         .axis("chases at once", Spacing::Linear),
-    key("group", Kind::Size, "bytes that a chain visits completely before it goes on [default: 256K]")
+    key("group", ValueKind::Size, "bytes that a chain visits completely before it goes on [default: 256K]")
         .unsaid("256 KiB"),
-    key("node", Kind::Count, "NUMA node of the memory [default: the node of each thread]"),
-    key("delay", Kind::Word, "pauses of the load threads after each 4 KiB, all in one sweep: 0ns,100ns,1us"),
-    key("depth", Kind::Count, "queue depth: transfers in flight per thread")
+    key("node", ValueKind::Count, "NUMA node of the memory [default: the node of each thread]"),
+    key("delay", ValueKind::Word, "pauses of the load threads after each 4 KiB, all in one sweep: 0ns,100ns,1us"),
+    key("depth", ValueKind::Count, "queue depth: transfers in flight per thread")
         .axis("queue depth", Spacing::Log)
         .overlaid(),
-    key("engine", Kind::Word, "I/O engine: io_uring (also +sqpoll, +iopoll), libaio, psync, mmap")
+    key("engine", ValueKind::Word, "I/O engine: io_uring (also +sqpoll, +iopoll), libaio, psync, mmap")
         .usually("io_uring"),
     key(
         "cache",
-        Kind::Word,
+        ValueKind::Word,
         "direct (past the page cache, O_DIRECT), buffered (through it), cold (through it, emptied before each pass)",
     )
     .usually("direct"),
-    key("verify", Kind::Switch, "check every block read: its position, generation and checksum"),
+    key("verify", ValueKind::Switch, "check every block read: its position, generation and checksum"),
     key(
         "steady",
-        Kind::Switch,
+        ValueKind::Switch,
         "overwrite at random first, then rounds of the sample time until five in a row are steady (SNIA)",
     ),
     key(
         "sync",
-        Kind::Word,
+        ValueKind::Word,
         "when writes become durable: none, each (O_DSYNC), o_sync (O_SYNC), every:N (fdatasync), fsync:N, end (of each sample), fsync-end",
     )
     .unsaid("none")
     .overlaid(),
     key(
         "rate",
-        Kind::Rate,
+        ValueKind::Rate,
         "target rate. disk: transfers per second, as an open loop; network.udp: bit/s over all streams [default: as fast as possible]",
     ),
     key(
         "latency-target",
-        Kind::Word,
+        ValueKind::Word,
         "find the largest queue depth that meets this latency: p99=2ms (p1 to p99.99); --depth is the maximum",
     ),
-    key("arrivals", Kind::Word, "arrival process of --rate: poisson, even"),
+    key("arrivals", ValueKind::Word, "arrival process of --rate: poisson, even"),
     key(
         "protocol",
-        Kind::Word,
+        ValueKind::Word,
         "protocol of the round trips: tcp, udp, icmp, connect (a new TCP connection each)",
     )
     .overlaid().titled(),
-    key("message", Kind::Size, "message size").axis("message", Spacing::Log).of_one(),
-    key("direction", Kind::Word, "who sends: up (the client), down (the server), both")
+    key("message", ValueKind::Size, "message size").axis("message", Spacing::Log).of_one(),
+    key("direction", ValueKind::Word, "who sends: up (the client), down (the server), both")
         .usually("up")
         .overlaid().titled(),
-    key("streams", Kind::Count, "parallel connections, each with its own thread on client and server")
+    key("streams", ValueKind::Count, "parallel connections, each with its own thread on client and server")
         .usually("1")
         .axis_of_workers("streams")
         .overlaid(),
     key(
         "server",
-        Kind::Word,
+        ValueKind::Word,
         "a running `plimsoll serve`: HOST[:PORT], or an iperf3 server: iperf3://HOST[:PORT] [default: its own, over loopback]",
     ),
-    key("omit", Kind::Time, "start of each transfer that is not counted, as iperf3's -O"),
-    key("zerocopy", Kind::Switch, "send without a copy (MSG_ZEROCOPY)"),
-    key("discard", Kind::Switch, "receive without a copy: the kernel drops the bytes (MSG_TRUNC)"),
-    key("nodelay", Kind::Switch, "send small messages at once (TCP_NODELAY)"),
-    key("congestion", Kind::Word, "congestion control: cubic, reno, bbr …, as the kernel names it"),
-    key("window", Kind::Size, "socket buffer size of a stream"),
-    key("mss", Kind::Count, "maximum segment size, in bytes"),
-    key("dscp", Kind::Count, "differentiated services code point, 0 to 63"),
-    key("bind", Kind::Word, "local address to send from"),
-    key("search", Kind::Word, "'lossless': find the highest rate without loss, RFC 2544"),
-    key("mode", Kind::Word, "how client and server wait for a message: block, poll (busy-polls)")
+    key("omit", ValueKind::Time, "start of each transfer that is not counted, as iperf3's -O"),
+    key("zerocopy", ValueKind::Switch, "send without a copy (MSG_ZEROCOPY)"),
+    key("discard", ValueKind::Switch, "receive without a copy: the kernel drops the bytes (MSG_TRUNC)"),
+    key("nodelay", ValueKind::Switch, "send small messages at once (TCP_NODELAY)"),
+    key("congestion", ValueKind::Word, "congestion control: cubic, reno, bbr …, as the kernel names it"),
+    key("window", ValueKind::Size, "socket buffer size of a stream"),
+    key("mss", ValueKind::Count, "maximum segment size, in bytes"),
+    key("dscp", ValueKind::Count, "differentiated services code point, 0 to 63"),
+    key("bind", ValueKind::Word, "local address to send from"),
+    key("search", ValueKind::Word, "'lossless': find the highest rate without loss, RFC 2544"),
+    key("mode", ValueKind::Word, "how client and server wait for a message: block, poll (busy-polls)")
         .usually("block"),
-    key("timeout", Kind::Time, "a message without an answer after this time is lost [default: 1s]"),
+    key("timeout", ValueKind::Time, "a message without an answer after this time is lost [default: 1s]"),
     key(
         "interval",
-        Kind::Time,
+        ValueKind::Time,
         "time from one message to the next, as ping -i [default: each follows the answer before it]",
     ),
-    key("load", Kind::Word, "TCP stream during the round trips: up, down, both"),
-    key("threads", Kind::Count, "number of threads")
+    key("load", ValueKind::Word, "TCP stream during the round trips: up, down, both"),
+    key("threads", ValueKind::Count, "number of threads")
         .usually("1")
         .axis_of_workers("threads")
         .overlaid(),
     key(
         "affinity",
-        Kind::Word,
+        ValueKind::Word,
         "CPUs that the threads are pinned to: spread, compact, or a list such as 0-3",
     ),
-    key("work", Kind::Count, "operations per sample; with strong scaling divided among the threads").amount(Amount::Operations),
-    key("volume", Kind::Size, "bytes per sample; with strong scaling divided among the threads").amount(Amount::Bytes),
-    key("count", Kind::Count, "blocks or messages per sample; with strong scaling divided among the threads").amount(Amount::Transfers),
+    key("work", ValueKind::Count, "operations per sample; with strong scaling divided among the threads").amount(ScaledAmount::Operations),
+    key("volume", ValueKind::Size, "bytes per sample; with strong scaling divided among the threads").amount(ScaledAmount::Bytes),
+    key("count", ValueKind::Count, "blocks or messages per sample; with strong scaling divided among the threads").amount(ScaledAmount::Transfers),
     key(
         "scaling",
-        Kind::Word,
+        ValueKind::Word,
         "what --work, --volume and --count mean: weak (per thread) or strong (in total)",
     )
     .unsaid("weak"),
@@ -322,30 +322,32 @@ impl Key {
     /// Returns whether it is a load or problem size (a count with an axis), which rows of a heading
     /// may differ in and chart lines are labelled with, as in `depth 8`.
     pub fn is_load(&self) -> bool {
-        self.kind == Kind::Count && self.axis.is_some()
+        self.kind == ValueKind::Count && self.axis.is_some()
     }
 
     /// Parses one value.
     pub fn parse(&self, text: &str) -> Result<Value, CaseError> {
         let bad = |why: String| CaseError::BadValue { key: self.name, why };
         match self.kind {
-            Kind::Size if self.name == "size" && text == SWEEP => Ok(Value::Word(text.to_owned())),
-            Kind::Size => quantity::parse_size(text).map(Value::Size).map_err(|e| bad(e.to_string())),
-            Kind::Sizes => match quantity::parse_sizes(text) {
-                Ok(Sizes::One(bytes)) => Ok(Value::Size(bytes)),
-                Ok(Sizes::Mixed(mix)) => Ok(Value::Mix(mix)),
+            ValueKind::Size if self.name == "size" && text == SWEEP => Ok(Value::Word(text.to_owned())),
+            ValueKind::Size => quantity::parse_size(text).map(Value::Size).map_err(|e| bad(e.to_string())),
+            ValueKind::Sizes => match quantity::parse_sizes(text) {
+                Ok(SizeMix::One(bytes)) => Ok(Value::Size(bytes)),
+                Ok(SizeMix::Mixed(mix)) => Ok(Value::Mix(mix)),
                 Err(why) => Err(bad(why)),
             },
-            Kind::Count => quantity::parse_count(text).map(Value::Count).map_err(|e| bad(e.to_string())),
-            Kind::Time => quantity::parse_duration(text).map(Value::Time).map_err(|e| bad(e.to_string())),
-            Kind::Rate => quantity::parse_rate(text).map(Value::Rate).map_err(|e| bad(e.to_string())),
-            Kind::Switch if text == "on" || text == "off" => Ok(Value::Word(text.to_owned())),
-            Kind::Switch => {
+            ValueKind::Count => quantity::parse_count(text).map(Value::Count).map_err(|e| bad(e.to_string())),
+            ValueKind::Time => {
+                quantity::parse_duration(text).map(Value::Time).map_err(|e| bad(e.to_string()))
+            }
+            ValueKind::Rate => quantity::parse_rate(text).map(Value::Rate).map_err(|e| bad(e.to_string())),
+            ValueKind::Switch if text == "on" || text == "off" => Ok(Value::Word(text.to_owned())),
+            ValueKind::Switch => {
                 Err(bad(format!("must be on or off: '{}' is neither", plimsoll_units::text::shown(text))))
             }
-            Kind::Word if text.is_empty() => Err(bad("must be a name: it is empty".to_owned())),
-            Kind::Word if text.len() > 256 => Err(bad("must have at most 256 bytes".to_owned())),
-            Kind::Word => Ok(Value::Word(text.to_owned())),
+            ValueKind::Word if text.is_empty() => Err(bad("must be a name: it is empty".to_owned())),
+            ValueKind::Word if text.len() > 256 => Err(bad("must have at most 256 bytes".to_owned())),
+            ValueKind::Word => Ok(Value::Word(text.to_owned())),
         }
     }
 }

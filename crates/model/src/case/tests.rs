@@ -1,23 +1,25 @@
 use super::*;
 use proptest::prelude::*;
 
-fn any_value(kind: Kind) -> BoxedStrategy<Value> {
+fn any_value(kind: ValueKind) -> BoxedStrategy<Value> {
     match kind {
-        Kind::Size => any::<u64>().prop_map(Value::Size).boxed(),
-        Kind::Sizes => prop_oneof![
+        ValueKind::Size => any::<u64>().prop_map(Value::Size).boxed(),
+        ValueKind::Sizes => prop_oneof![
             any::<u64>().prop_map(Value::Size),
             (1u64..1 << 40, 1u32..100).prop_map(|(bytes, weight)| {
                 let parts = [(bytes, weight), (bytes + 1, 1)];
-                let parts = parts.map(|(bytes, weight)| quantity::Part { bytes, weight });
+                let parts = parts.map(|(bytes, weight)| quantity::MixPart { bytes, weight });
                 Value::Mix(Mix::new(parts.to_vec()).unwrap())
             }),
         ]
         .boxed(),
-        Kind::Count => (0..=1u64 << 53).prop_map(Value::Count).boxed(),
-        Kind::Time => any::<u32>().prop_map(|ms| Value::Time(Duration::from_millis(u64::from(ms)))).boxed(),
-        Kind::Rate => (0u32..).prop_map(|r| Value::Rate(f64::from(r))).boxed(),
-        Kind::Switch => "on|off".prop_map(Value::Word).boxed(),
-        Kind::Word => "[^\\x00]{1,20}".prop_map(Value::Word).boxed(),
+        ValueKind::Count => (0..=1u64 << 53).prop_map(Value::Count).boxed(),
+        ValueKind::Time => {
+            any::<u32>().prop_map(|ms| Value::Time(Duration::from_millis(u64::from(ms)))).boxed()
+        }
+        ValueKind::Rate => (0u32..).prop_map(|r| Value::Rate(f64::from(r))).boxed(),
+        ValueKind::Switch => "on|off".prop_map(Value::Word).boxed(),
+        ValueKind::Word => "[^\\x00]{1,20}".prop_map(Value::Word).boxed(),
     }
 }
 

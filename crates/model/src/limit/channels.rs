@@ -9,7 +9,7 @@ use plimsoll_machine::virtualisation::{NITRO, Virtualisation};
 use plimsoll_units::text::counted;
 
 use super::microarchitecture::SocketMemory;
-use super::{Input, Kind, Limit, Source};
+use super::{Input, Limit, LimitKind, LimitSource};
 use crate::case::Case;
 use crate::place::placed;
 
@@ -76,7 +76,7 @@ fn most(machine: &Machine, case: &Case) -> Result<Limit, String> {
     ];
     let value = sockets * memory.bytes_per_second();
     let formula = "sockets × channels × width × transfers";
-    let limit = Limit::fixed(Kind::Ceiling, Source::Rated, value, formula, inputs);
+    let limit = Limit::fixed(LimitKind::Ceiling, LimitSource::Rated, value, formula, inputs);
     let whose = if sockets > shown { "of all sockets that the host may have" } else { "of the whole socket" };
     let limit = Limit { reason: Some(format!("{whose} with all channels filled")), ..limit };
     let limit = limit.passed_by(PASSED_BY);
@@ -132,7 +132,8 @@ fn populated(machine: &Machine, case: &Case) -> Result<Limit, String> {
         Input::new("transfers", speed * 1e6, "1/s", &format!("{SMBIOS}: configured speed")),
     ];
     let value = mine * bits / 8.0 * speed * 1e6;
-    let limit = Limit::fixed(Kind::Ceiling, Source::Derived, value, "channels × width × transfers", inputs);
+    let limit =
+        Limit::fixed(LimitKind::Ceiling, LimitSource::Derived, value, "channels × width × transfers", inputs);
     let limit =
         limit.passed_by(PASSED_BY).resting_on_or("what the firmware says of the memory", "a cache answered");
     Ok(Limit { reason, ..limit })
@@ -251,17 +252,17 @@ mod tests {
         Case::of("memory.bandwidth").with_count("threads", threads)
     }
 
-    fn values(machine: &Machine, threads: u64) -> Vec<(Option<f64>, Source)> {
+    fn values(machine: &Machine, threads: u64) -> Vec<(Option<f64>, LimitSource)> {
         carried(machine, &on(threads)).unwrap().into_iter().map(|limit| (limit.value, limit.source)).collect()
     }
 
     #[test]
     fn channels_are_counted_and_not_slots() -> Result<(), Fault> {
         let channel = 8.0 * f64::from(SPEED) * 1e6;
-        let maximum = (Some(6.0 * 8.0 * 2933e6), Source::Rated);
+        let maximum = (Some(6.0 * 8.0 * 2933e6), LimitSource::Rated);
         let full = xeon(|_| true)?;
         assert_eq!(full.memory.modules.as_ref().map(Vec::len), Some(24));
-        assert_eq!(values(&full, 1), [(Some(6.0 * channel), Source::Derived), maximum]);
+        assert_eq!(values(&full, 1), [(Some(6.0 * channel), LimitSource::Derived), maximum]);
         let one_each = xeon(|slot| slot % 2 == 0)?;
         assert_eq!(values(&one_each, 1), values(&full, 1), "a second module on a channel adds nothing");
         let half = xeon(|slot| slot % 4 == 0)?;
@@ -280,7 +281,7 @@ mod tests {
     fn modules_that_are_faster_than_the_row_of_the_chip_count() -> Result<(), Fault> {
         let mut fast = xeon(|_| true)?;
         fast.memory.modules.iter_mut().flatten().for_each(|module| module.megatransfers = Some(3600));
-        assert_eq!(values(&fast, 1), [(Some(6.0 * 8.0 * 3600e6), Source::Derived)]);
+        assert_eq!(values(&fast, 1), [(Some(6.0 * 8.0 * 3600e6), LimitSource::Derived)]);
         // Without channel names a module may be the second of its channel, so the row holds.
         fast.memory.modules.iter_mut().flatten().for_each(|module| module.channel = None);
         assert_eq!(values(&fast, 1).len(), 2);
@@ -314,8 +315,11 @@ mod tests {
     fn cpus_that_are_off_are_no_sockets() -> Result<(), Fault> {
         let machine = Fixture::open("smt-off-at-run-time")?.machine();
         let socket = 8.0 * 8.0 * 4800e6;
-        assert_eq!(values(&machine, 1), [(Some(socket), Source::Rated)]);
-        assert_eq!(values(&machine, machine.cpu.allowed.len() as u64), [(Some(2.0 * socket), Source::Rated)]);
+        assert_eq!(values(&machine, 1), [(Some(socket), LimitSource::Rated)]);
+        assert_eq!(
+            values(&machine, machine.cpu.allowed.len() as u64),
+            [(Some(2.0 * socket), LimitSource::Rated)]
+        );
         Ok(())
     }
 
@@ -373,7 +377,7 @@ mod tests {
     fn what_a_hypervisor_makes_up_or_the_firmware_leaves_out_does_not_count() -> Result<(), Fault> {
         let reason = |machine: &Machine| {
             let limits = carried(machine, &on(1)).unwrap();
-            assert_eq!((limits.len(), limits[0].source), (1, Source::Rated));
+            assert_eq!((limits.len(), limits[0].source), (1, LimitSource::Rated));
             limits[0].reason.clone().unwrap_or_default()
         };
         let mut machine = xeon(|_| true)?;

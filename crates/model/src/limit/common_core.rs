@@ -2,7 +2,7 @@
 
 use plimsoll_machine::CpuSet;
 
-use super::{Limit, Question, Source};
+use super::{Limit, LimitSource, Question};
 use crate::place::placed;
 
 /// Returns the limits of CPUs that may share a core. If some shared one before the run, these are
@@ -32,7 +32,7 @@ pub fn wherever_they_run<E>(
         ),
     };
     let why = format!("{cpus}: they shared it before the run, and the hypervisor hides that");
-    let together = Limit { source: Source::Inferred, ..together }.because(why);
+    let together = Limit { source: LimitSource::Inferred, ..together }.because(why);
     let times = apart.as_ref().and_then(|apart| Some(apart.value? / together.value?));
     let together = together.resting_on_a_place(core, times.unwrap_or(f64::INFINITY));
     Ok([together].into_iter().chain(apart).collect())
@@ -44,7 +44,7 @@ mod tests {
 
     use super::*;
     use crate::case::Case;
-    use crate::limit::{Evidence, Kind};
+    use crate::limit::{LimitEvidence, LimitKind};
 
     fn of(hidden: &[&str]) -> Vec<Limit> {
         let mut machine = Machine::discover(&Root::at("/nonexistent"));
@@ -56,11 +56,11 @@ mod tests {
             case: &case,
             metric: "rate",
             samples: &[],
-            evidence: Evidence::default(),
+            evidence: LimitEvidence::default(),
         };
         let derived = |question: &Question<'_>| -> Result<Limit, ()> {
             let pairs = question.machine.cpu.hidden_siblings.len() as f64;
-            Ok(Limit::fixed(Kind::Ceiling, Source::Derived, 4.0 - pairs, "cores", Vec::new()))
+            Ok(Limit::fixed(LimitKind::Ceiling, LimitSource::Derived, 4.0 - pairs, "cores", Vec::new()))
         };
         wherever_they_run(&question, derived).expect("limits")
     }

@@ -5,7 +5,7 @@
 use plimsoll_units::quantity::{Quantity, Unit, percent};
 
 use super::device::Burstable;
-use super::{Input, Kind, Limit, Question, Source, median};
+use super::{Input, Limit, LimitKind, LimitSource, Question, median};
 
 /// Name of the input that limits by credits have, and no other: the time until they are used up.
 pub(super) const LASTS: &str = "lasts";
@@ -32,13 +32,13 @@ pub fn credits(question: &Question<'_>, full: &Limit) -> Option<Limit> {
     ];
     let formula = "full speed for as long as credits last, then × baseline";
     let value = median(per_sample.clone()).unwrap_or(whole);
-    let mut limit = Limit::fixed(Kind::Ceiling, Source::Rated, value, formula, inputs);
+    let mut limit = Limit::fixed(LimitKind::Ceiling, LimitSource::Rated, value, formula, inputs);
     limit.per_sample = per_sample;
     limit.reason = Some(said(row, lasts));
     // It rests on the same fact as the limit of the cores.
     limit.fact.clone_from(&full.fact);
-    if full.source == Source::Inferred {
-        limit.source = Source::Inferred;
+    if full.source == LimitSource::Inferred {
+        limit.source = LimitSource::Inferred;
     }
     Some(limit)
 }
@@ -63,7 +63,7 @@ mod tests {
 
     use super::*;
     use crate::case::Case;
-    use crate::limit::Evidence;
+    use crate::limit::LimitEvidence;
     use crate::sample::Sample;
 
     #[test]
@@ -72,9 +72,9 @@ mod tests {
         let case: Case = "cpu.peak/op=fma/type=f64/isa=avx2/threads=1".parse().unwrap();
         let hour = |_| Sample { elapsed: 3600.0, ..Sample::default() };
         let samples: Vec<Sample> = (0..4).map(hour).collect();
-        let full = Limit::fixed(Kind::Ceiling, Source::Derived, 48e9, "", Vec::new());
+        let full = Limit::fixed(LimitKind::Ceiling, LimitSource::Derived, 48e9, "", Vec::new());
         let of = |machine: &plimsoll_machine::Machine| {
-            let evidence = Evidence::default();
+            let evidence = LimitEvidence::default();
             credits(&Question { machine, case: &case, metric: "rate", samples: &samples, evidence }, &full)
         };
         assert!(of(&machine).is_none());

@@ -15,7 +15,7 @@ pub use memory::SocketMemory;
 /// Reason why a fact about a chip is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Unknown(pub String);
+pub struct UnknownChip(pub String);
 
 #[cfg(test)]
 mod tests;

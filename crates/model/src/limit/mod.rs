@@ -24,12 +24,12 @@ pub use plimsoll_stats::median;
 use plimsoll_units::quantity::{Quantity, Unit};
 
 use crate::case::Case;
-use crate::sample::{Condition, Outcome, Sample};
+use crate::sample::{Outcome, OwnCondition, Sample};
 
 /// Side of the figure on which the limit is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum LimitKind {
     /// The figure cannot be above it.
     Ceiling,
     /// The figure cannot be below it (a latency).
@@ -39,7 +39,7 @@ pub enum Kind {
 /// Origin of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Source {
+pub enum LimitSource {
     /// Computed from the machine's structure and the run's measurements.
     Derived,
     /// Configured, as reported by the component that enforces it: a server's cap, a shaper.
@@ -91,13 +91,13 @@ pub struct Limit {
     /// Value in the metric's unit; `None` if unknown.
     pub value: Option<f64>,
     /// Ceiling or floor.
-    pub kind: Kind,
+    pub kind: LimitKind,
     /// Formula in words and symbols.
     pub formula: String,
     /// Inputs of the formula.
     pub inputs: Vec<Input>,
     /// Origin.
-    pub source: Source,
+    pub source: LimitSource,
     /// Why it is unknown, or a note about it.
     pub reason: Option<String>,
     /// Why it does not hold, if a verified figure is past it.
@@ -106,7 +106,7 @@ pub struct Limit {
     /// Fact of plimsoll's tables that it rests on, which a verified figure past the limit refutes.
     /// Without a fact, such a figure is not credible.
     #[serde(skip)]
-    pub fact: Option<Fact>,
+    pub fact: Option<LimitFact>,
     /// Explanation, as a sentence, of a figure past a limit without a fact.
     #[serde(skip)]
     pub passed_by: Option<&'static str>,
@@ -123,7 +123,7 @@ pub struct Limit {
 
 /// A fact that a limit rests on and that a verified figure past the limit refutes.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Fact {
+pub struct LimitFact {
     /// The fact, as a subject.
     pub text: String,
     /// Other explanation of such a figure, and what to do, in a sentence.
@@ -135,13 +135,19 @@ pub struct Fact {
 
 impl Limit {
     /// Creates an unknown limit.
-    pub fn unknown(kind: Kind, reason: impl Into<String>) -> Self {
+    pub fn unknown(kind: LimitKind, reason: impl Into<String>) -> Self {
         let reason = Some(reason.into());
-        Self { value: None, reason, ..Self::fixed(kind, Source::Unknown, 0.0, "", Vec::new()) }
+        Self { value: None, reason, ..Self::fixed(kind, LimitSource::Unknown, 0.0, "", Vec::new()) }
     }
 
     /// Creates a limit with one value for all samples.
-    pub fn fixed(kind: Kind, source: Source, value: f64, formula: &str, inputs: Vec<Input>) -> Self {
+    pub fn fixed(
+        kind: LimitKind,
+        source: LimitSource,
+        value: f64,
+        formula: &str,
+        inputs: Vec<Input>,
+    ) -> Self {
         Self {
             value: Some(value),
             kind,
@@ -172,19 +178,19 @@ impl Limit {
     /// Sets a fact of a table that the limit rests on.
     pub fn resting_on(self, fact: impl Into<String>) -> Self {
         let otherwise = "the CPU is not what it says; run plimsoll machine --save FILE.tar.gz and report it";
-        Self { fact: Some(Fact { text: fact.into(), otherwise, changes: None }), ..self }
+        Self { fact: Some(LimitFact { text: fact.into(), otherwise, changes: None }), ..self }
     }
 
     /// Like [`Limit::resting_on`], with another explanation of a figure past it.
     pub fn resting_on_or(self, fact: impl Into<String>, otherwise: &'static str) -> Self {
-        Self { fact: Some(Fact { text: fact.into(), otherwise, changes: None }), ..self }
+        Self { fact: Some(LimitFact { text: fact.into(), otherwise, changes: None }), ..self }
     }
 
     /// Sets a fact about the host's placement of guest CPUs, which may hold for only part of a run;
     /// after a move the limit is `times` as high.
     pub fn resting_on_a_place(self, fact: impl Into<String>, times: f64) -> Self {
         let otherwise = "the host has moved CPUs since, and the limit counts a core for each";
-        Self { fact: Some(Fact { text: fact.into(), otherwise, changes: Some(times) }), ..self }
+        Self { fact: Some(LimitFact { text: fact.into(), otherwise, changes: Some(times) }), ..self }
     }
 
     /// Adds a reason.
@@ -208,8 +214,8 @@ impl Limit {
     /// Ratio of `measured` to `limit`, inverted for floors: 1 is at the limit, and more is past it.
     pub fn share(&self, measured: f64, limit: f64) -> f64 {
         match self.kind {
-            Kind::Ceiling => measured / limit,
-            Kind::Floor => limit / measured,
+            LimitKind::Ceiling => measured / limit,
+            LimitKind::Floor => limit / measured,
         }
     }
 
@@ -237,7 +243,7 @@ impl Limit {
 
 /// Measurements of the whole run, for limits that depend on them.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Evidence<'a> {
+pub struct LimitEvidence<'a> {
     /// Finished cases.
     pub outcomes: &'a [Outcome],
 }
@@ -262,25 +268,26 @@ pub struct Question<'a> {
     /// Samples of the case.
     pub samples: &'a [Sample],
     /// Measurements of the rest of the run.
-    pub evidence: Evidence<'a>,
+    pub evidence: LimitEvidence<'a>,
 }
 
 impl Question<'_> {
     /// Median of a condition over the samples.
-    pub fn condition(&self, row: &Condition) -> Option<f64> {
+    pub fn condition(&self, row: &OwnCondition) -> Option<f64> {
         median(self.samples.iter().filter_map(|s| s.conditions.more.get(row)).collect())
     }
 }
 
 /// Number of pairs of machines over which the figure is summed.
-pub const PAIRS: Condition = Condition::new("pairs", "1", "pairs of machines that the figure is the sum of");
+pub const PAIRS: OwnCondition =
+    OwnCondition::new("pairs", "1", "pairs of machines that the figure is the sum of");
 
 /// Sorts limits of one metric: the tightest first, unknown ones last.
 pub fn tightest_first(limits: &mut [Limit]) {
     let key = |limit: &Limit| match (limit.value, limit.kind) {
         (None, _) => f64::INFINITY,
-        (Some(value), Kind::Ceiling) => value,
-        (Some(value), Kind::Floor) => -value,
+        (Some(value), LimitKind::Ceiling) => value,
+        (Some(value), LimitKind::Floor) => -value,
     };
     limits.sort_by(|a, b| key(a).total_cmp(&key(b)));
 }

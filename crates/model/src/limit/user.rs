@@ -18,7 +18,7 @@ use std::path::Path;
 use plimsoll_units::quantity::Unit;
 use serde::Deserialize;
 
-use super::{Input, Kind, Limit, Source, formula};
+use super::{Input, Limit, LimitKind, LimitSource, formula};
 use crate::case::{Case, Pattern};
 use crate::metric::Metric;
 
@@ -30,13 +30,13 @@ const MAX_BYTES: u64 = 1 << 20;
 /// Limits from the user.
 #[derive(Clone, Debug, Default)]
 pub struct UserLimits {
-    given: Vec<Given>,
+    given: Vec<GivenLimit>,
 }
 
 #[derive(Clone, Debug)]
-struct Given {
+struct GivenLimit {
     matches: Pattern,
-    row: Row,
+    row: UserLimit,
     /// Value in the row's unit, given or computed by the formula.
     value: f64,
 }
@@ -44,12 +44,12 @@ struct Given {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    limit: Vec<Row>,
+    limit: Vec<UserLimit>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Row {
+struct UserLimit {
     #[serde(rename = "match")]
     glob: String,
     metric: String,
@@ -60,7 +60,7 @@ struct Row {
     formula: Option<String>,
     #[serde(default)]
     inputs: BTreeMap<String, f64>,
-    kind: Kind,
+    kind: LimitKind,
     source: String,
     #[serde(default)]
     note: Option<String>,
@@ -84,7 +84,7 @@ impl UserLimits {
     pub fn parse(text: &str) -> Result<Self, String> {
         let file: File = toml::from_str(text).map_err(|e| {
             let start = e.span().map_or(0, |span| span.start);
-            let (line, column) = plimsoll_units::text::Lines::new(text).position(start);
+            let (line, column) = plimsoll_units::text::LinePositions::new(text).position(start);
             let key =
                 text.lines().nth(line - 1).and_then(|line| line.split_once('=')).map(|(key, _)| key.trim());
             let why = told(e.message(), key.unwrap_or("limit"));
@@ -94,36 +94,37 @@ impl UserLimits {
             .limit
             .into_iter()
             .enumerate()
-            .map(|(i, row)| Given::new(row).map_err(|why| format!(", limit {}: {why}", i + 1)));
+            .map(|(i, row)| GivenLimit::new(row).map_err(|why| format!(", limit {}: {why}", i + 1)));
         Ok(Self { given: given.collect::<Result<_, _>>()? })
     }
 
     /// Fails, like [`UserLimits::parse`], if a limit matches no figure of these benchmarks.
     pub fn fit(&self, benchmarks: &[(&str, &[Metric])]) -> Result<(), String> {
-        let fits =
-            |(i, g): (usize, &Given)| g.fit(benchmarks).map_err(|why| format!(", limit {}: {why}", i + 1));
+        let fits = |(i, g): (usize, &GivenLimit)| {
+            g.fit(benchmarks).map_err(|why| format!(", limit {}: {why}", i + 1))
+        };
         self.given.iter().enumerate().try_for_each(fits)
     }
 
     /// Returns the limits of this metric of this case, in its unit.
     pub fn of(&self, case: &Case, metric: &Metric) -> Vec<Limit> {
         let id = case.id();
-        let fits = |g: &&Given| {
+        let fits = |g: &&GivenLimit| {
             metric.name == g.row.metric && g.row.unit == metric.unit && g.matches.matches(id.as_str())
         };
         self.given.iter().filter(fits).map(|g| g.row.limit(g.value)).collect()
     }
 }
 
-impl Given {
-    fn new(row: Row) -> Result<Self, String> {
+impl GivenLimit {
+    fn new(row: UserLimit) -> Result<Self, String> {
         let value = row.known_value()?;
         let matches = Pattern::parse(&row.glob).map_err(|why| format!("match: {why}"))?;
         Ok(Self { matches, row, value })
     }
 
     fn fit(&self, benchmarks: &[(&str, &[Metric])]) -> Result<(), String> {
-        let Row { glob, metric, unit, .. } = &self.row;
+        let UserLimit { glob, metric, unit, .. } = &self.row;
         let (glob, metric) = (plimsoll_units::text::shown(glob), plimsoll_units::text::shown(metric));
         // Pattern of the benchmark; if it is invalid by itself, any benchmark may match.
         let before = Pattern::parse(self.row.glob.split('/').next().unwrap_or_default());
@@ -177,7 +178,7 @@ fn told(message: &str, key: &str) -> String {
     format!("{key} must be {expected}")
 }
 
-impl Row {
+impl UserLimit {
     /// Returns the given value or the result of the formula.
     fn known_value(&self) -> Result<f64, String> {
         if let Some((name, value)) = self.inputs.iter().find(|(_, value)| !value.is_finite()) {
@@ -212,7 +213,7 @@ impl Row {
             }
             None => ("as given".to_owned(), vec![input("value", value, self.unit.name())]),
         };
-        let mut limit = Limit::fixed(self.kind, Source::User, value, &formula, inputs);
+        let mut limit = Limit::fixed(self.kind, LimitSource::User, value, &formula, inputs);
         limit.reason = self.note.as_deref().map(plimsoll_units::text::shown);
         limit
     }
@@ -238,7 +239,7 @@ mod tests {
         let found = limits.of(&case, &BANDWIDTH);
         assert_eq!(
             (found[0].value, found[0].source, found[0].kind),
-            (Some(5e10), Source::User, Kind::Ceiling)
+            (Some(5e10), LimitSource::User, LimitKind::Ceiling)
         );
         assert!(limits.of(&case, &Metric { name: "bus_bandwidth", ..BANDWIDTH }).is_empty());
         assert!(limits.of(&"memory.latency".parse().unwrap(), &BANDWIDTH).is_empty());

@@ -5,14 +5,14 @@ use serde::Deserialize;
 /// Value of a row's key.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(untagged)]
-pub(super) enum Fact {
+pub(super) enum WorkFact {
     /// One number for all widths.
     Number(f64),
     /// Numbers by vector width.
     Widths(Widths),
 }
 
-impl Fact {
+impl WorkFact {
     /// Returns the number if it is the same for all widths.
     pub(super) fn number(self) -> Option<f64> {
         match self {

@@ -26,7 +26,7 @@ pub struct Matrix {
 impl Matrix {
     /// Builds the matrix from the cells of samples; `None` without cells.
     pub fn of(samples: &[Sample]) -> Option<Self> {
-        let mut places: BTreeMap<[u32; 2], Place<'_>> = BTreeMap::new();
+        let mut places: BTreeMap<[u32; 2], MatrixEntry<'_>> = BTreeMap::new();
         for cell in samples.iter().flat_map(|s| &s.matrix).filter(|cell| cell.value.is_finite()) {
             places.entry([cell.row, cell.column]).or_default().add(cell);
         }
@@ -89,7 +89,7 @@ impl Flow {
 
 /// A measured cell of a matrix.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Measured<'a> {
+pub struct MeasuredEntry<'a> {
     /// Number of the row.
     pub row: u32,
     /// Number of the column.
@@ -102,13 +102,13 @@ pub struct Measured<'a> {
 
 impl Matrix {
     /// Returns the measured cells, row by row.
-    pub fn measured(&self) -> impl Iterator<Item = Measured<'_>> {
+    pub fn measured(&self) -> impl Iterator<Item = MeasuredEntry<'_>> {
         let of_row = |(index, row): (usize, &u32)| {
             let row = *row;
             let values = self.values.get(index).into_iter().flatten();
             let marks = self.marks.get(index).into_iter().flatten();
             self.columns.iter().zip(values).zip(marks).filter_map(move |((column, value), mark)| {
-                Some(Measured { row, column: *column, value: (*value)?, mark: mark.as_deref() })
+                Some(MeasuredEntry { row, column: *column, value: (*value)?, mark: mark.as_deref() })
             })
         };
         self.rows.iter().enumerate().flat_map(of_row)
@@ -123,9 +123,9 @@ impl Matrix {
 
     /// Groups the pairs by label, lowest median first.
     pub fn alike(&self) -> Vec<Alike<'_>> {
-        let mut kinds: BTreeMap<Option<&str>, Vec<Measured<'_>>> = BTreeMap::new();
+        let mut kinds: BTreeMap<Option<&str>, Vec<MeasuredEntry<'_>>> = BTreeMap::new();
         self.measured().for_each(|place| kinds.entry(place.mark).or_default().push(place));
-        let told = |(mark, places): (_, Vec<Measured<'_>>)| {
+        let told = |(mark, places): (_, Vec<MeasuredEntry<'_>>)| {
             let pairs: BTreeSet<[u32; 2]> =
                 places.iter().map(|p| [p.row.min(p.column), p.row.max(p.column)]).collect();
             let median = median(places.iter().map(|p| p.value).collect())?;
@@ -138,12 +138,12 @@ impl Matrix {
 }
 
 #[derive(Default)]
-struct Place<'a> {
+struct MatrixEntry<'a> {
     values: Vec<f64>,
     mark: Option<&'a str>,
 }
 
-impl<'a> Place<'a> {
+impl<'a> MatrixEntry<'a> {
     fn add(&mut self, cell: &'a Cell) {
         self.values.push(cell.value);
         self.mark = self.mark.or(cell.mark.as_deref());
@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(matrix.alike(), [smt, Alike { mark: None, pairs: 3, median: 21.0 }]);
         assert_eq!(matrix.measured().count(), 5);
         let last = matrix.measured().last().unwrap();
-        assert_eq!(last, Measured { row: 4, column: 1, value: 21.0, mark: None });
+        assert_eq!(last, MeasuredEntry { row: 4, column: 1, value: 21.0, mark: None });
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_stats::{Ratio, Verdict};
+use plimsoll_stats::{EquivalenceVerdict, Ratio};
 use serde::{Deserialize, Serialize};
 
 use super::Note;
@@ -68,7 +68,7 @@ pub struct PeerResult {
     /// Margin within which figures count as equivalent, fixed before the run.
     pub margin: f64,
     /// Verdict on the pairs; never equivalent unless the definitions match exactly.
-    pub verdict: Verdict,
+    pub verdict: EquivalenceVerdict,
     /// Deviations from the request.
     pub warnings: Vec<Note>,
 }
@@ -79,7 +79,7 @@ impl PeerResult {
         let pairs: Vec<(f64, f64)> = heard.pairs.iter().map(|p| (p.own, p.peer)).collect();
         let ratio = Ratio::of(&pairs);
         let verdict = match (ratio, heard.definition) {
-            (None, _) => Verdict::Inconclusive,
+            (None, _) => EquivalenceVerdict::Inconclusive,
             // A zero margin is never met: other definitions only give higher or lower.
             (Some(ratio), Match::Exact) => ratio.verdict(margin),
             (Some(ratio), Match::Scaled | Match::Related) => ratio.verdict(0.0),
@@ -143,12 +143,18 @@ mod tests {
     #[test]
     fn only_exact_definitions_can_be_equivalent() {
         let close = [100.1, 99.9, 100.0, 100.2, 99.8];
-        assert_eq!(PeerResult::of(&heard(Match::Exact, &close), 0.03).verdict, Verdict::Equivalent);
+        assert_eq!(
+            PeerResult::of(&heard(Match::Exact, &close), 0.03).verdict,
+            EquivalenceVerdict::Equivalent
+        );
         for definition in [Match::Scaled, Match::Related] {
-            assert_eq!(PeerResult::of(&heard(definition, &close), 0.03).verdict, Verdict::Inconclusive);
+            assert_eq!(
+                PeerResult::of(&heard(definition, &close), 0.03).verdict,
+                EquivalenceVerdict::Inconclusive
+            );
         }
         let slower = [50.0, 51.0, 49.0];
-        assert_eq!(PeerResult::of(&heard(Match::Related, &slower), 0.03).verdict, Verdict::Higher);
+        assert_eq!(PeerResult::of(&heard(Match::Related, &slower), 0.03).verdict, EquivalenceVerdict::Higher);
     }
 
     #[test]

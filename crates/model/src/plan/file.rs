@@ -10,12 +10,12 @@ mod value;
 use std::ops::Range;
 use std::path::Path;
 
-use plimsoll_units::text::Lines;
+use plimsoll_units::text::LinePositions;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::case::nearest;
-use crate::plan::{Group, How, Places};
+use crate::plan::{Group, Places, SamplingOptions};
 use value::{bounded, count, text, texts};
 
 pub use group::GROUP_KEYS;
@@ -39,7 +39,7 @@ pub struct PlanFile {
     /// Note about the whole plan.
     pub note: Option<String>,
     /// Default sampling of its groups; `series` is set only in groups.
-    pub how: How,
+    pub how: SamplingOptions,
     /// Share within which two figures count as equal.
     pub margin: Option<f64>,
     /// Number of repetitions of the whole plan.
@@ -149,7 +149,7 @@ const NO_SERVER: &str = "a plan file cannot name a server; give --server on the 
 
 /// Origin of a plan's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Origin {
+enum TextOrigin {
     /// Untrusted file.
     File,
     /// This user's command line, stored by plimsoll.
@@ -167,17 +167,17 @@ pub fn read(path: &Path) -> Result<PlanFile, Vec<FileError>> {
 /// Parses the text of a plan file; `file` is its name in errors. Returns all mistakes, one line
 /// each, in the order of the text.
 pub fn parse(file: &str, text: &str) -> Result<PlanFile, Vec<FileError>> {
-    parsed(file, text, Origin::File)
+    parsed(file, text, TextOrigin::File)
 }
 
 /// Parses the plan that plimsoll stored for a command line, which may name a server.
 pub fn parse_kept(file: &str, text: &str) -> Result<PlanFile, Vec<FileError>> {
-    parsed(file, text, Origin::Kept)
+    parsed(file, text, TextOrigin::Kept)
 }
 
-fn parsed(file: &str, text: &str, origin: Origin) -> Result<PlanFile, Vec<FileError>> {
+fn parsed(file: &str, text: &str, origin: TextOrigin) -> Result<PlanFile, Vec<FileError>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let lines = Lines::new(text);
+    let lines = LinePositions::new(text);
     let at = |start: usize, why: &str| {
         let (line, column) = lines.position(start);
         FileError::Wrong { file: file.to_owned(), line, column, why: why.replace('\n', " ") }
@@ -192,7 +192,7 @@ fn parsed(file: &str, text: &str, origin: Origin) -> Result<PlanFile, Vec<FileEr
         .map_err(|e| vec![at(e.span().unwrap_or_default().start, &not_toml(e.message()))])?;
     let mut plan =
         PlanFile { places: Places { file: file.to_owned(), ..Places::default() }, ..PlanFile::default() };
-    let source = Source { file, lines: &lines, origin };
+    let source = PlanText { file, lines: &lines, origin };
     let mut wrong = Vec::new();
     for (key, value) in table.get_ref() {
         plan.places.keys.insert(spelled(key.get_ref()), source.place(key.span(), value));
@@ -201,10 +201,12 @@ fn parsed(file: &str, text: &str, origin: Origin) -> Result<PlanFile, Vec<FileEr
         }
     }
     if plan.groups.is_empty() && wrong.is_empty() {
-        wrong.push(Wrong::value("a plan requires at least one [[group]] with benchmark = [\"cpu.peak\"]"));
+        wrong.push(PlanMistake::value(
+            "a plan requires at least one [[group]] with benchmark = [\"cpu.peak\"]",
+        ));
     }
     if !wrong.is_empty() {
-        wrong.sort_by_key(Wrong::start);
+        wrong.sort_by_key(PlanMistake::start);
         return Err(wrong.iter().map(|wrong| at(wrong.start(), &wrong.why)).collect());
     }
     if table.get_ref().get("limit").is_some() {
@@ -220,20 +222,20 @@ fn limits(text: &str) -> Option<String> {
 }
 
 #[derive(Clone, Copy)]
-struct Source<'t> {
+struct PlanText<'t> {
     file: &'t str,
-    lines: &'t Lines<'t>,
-    origin: Origin,
+    lines: &'t LinePositions<'t>,
+    origin: TextOrigin,
 }
 
 /// A mistake with its position; without a span, that of the current key or value.
-struct Wrong {
+struct PlanMistake {
     span: Option<Range<usize>>,
     in_key: bool,
     why: String,
 }
 
-impl Wrong {
+impl PlanMistake {
     fn value(why: impl Into<String>) -> Self {
         Self { span: None, in_key: false, why: why.into() }
     }
@@ -265,7 +267,7 @@ impl Wrong {
     }
 }
 
-type Node<'i> = Spanned<DeValue<'i>>;
+type PlanValue<'i> = Spanned<DeValue<'i>>;
 
 /// Normalises a key like a flag: `sample_time` becomes `sample-time`.
 fn spelled(key: &str) -> String {
@@ -276,10 +278,10 @@ fn spelled(key: &str) -> String {
 fn top(
     plan: &mut PlanFile,
     key: &str,
-    value: &Node<'_>,
-    source: Source<'_>,
-    wrong: &mut Vec<Wrong>,
-) -> Result<(), Wrong> {
+    value: &PlanValue<'_>,
+    source: PlanText<'_>,
+    wrong: &mut Vec<PlanMistake>,
+) -> Result<(), PlanMistake> {
     match spelled(key).as_str() {
         "name" => plan.name = Some(value::name(value)?),
         "note" => plan.note = Some(value::note(value)?),
@@ -287,22 +289,22 @@ fn top(
         "repeat" => plan.repeat = Some(bounded("repeat", value, MOST_REPEATS)?),
         "scale" => {
             let scale = text(value)?.parse().ok().filter(|scale| SCALES.contains(scale));
-            let wrong = || Wrong::value("scale must be between 1e-9 and 1000, such as 0.01");
+            let wrong = || PlanMistake::value("scale must be between 1e-9 and 1000, such as 0.01");
             plan.scale = Some(scale.ok_or_else(wrong)?);
         }
         "seed" => plan.seed = Some(count("seed", value)?),
         "only" => plan.only = texts(value)?,
         "limit" => {
             let DeValue::Array(_) = value.get_ref() else {
-                return Err(Wrong::value("limit must be written as [[limit]], with double brackets"));
+                return Err(PlanMistake::value("limit must be written as [[limit]], with double brackets"));
             };
         }
         "group" => {
             let DeValue::Array(groups) = value.get_ref() else {
-                return Err(Wrong::value("group must be written as [[group]], with double brackets"));
+                return Err(PlanMistake::value("group must be written as [[group]], with double brackets"));
             };
             if groups.len() > MAX_LIST {
-                return Err(Wrong::value("a plan must have at most 10000 groups"));
+                return Err(PlanMistake::value("a plan must have at most 10000 groups"));
             }
             for node in groups.iter() {
                 match group::group(node, source, wrong) {
@@ -312,7 +314,7 @@ fn top(
             }
         }
         other if value::how(&mut plan.how, other, value)? => {}
-        _ => return Err(Wrong::key(key, TOP_KEYS)),
+        _ => return Err(PlanMistake::key(key, TOP_KEYS)),
     }
     Ok(())
 }

@@ -19,11 +19,11 @@ use serde::{Deserialize, Serialize};
 use crate::case::{Key, Value};
 
 pub use exclude::Exclude;
-pub use places::{Place, Places, Position};
+pub use places::{KeyPosition, Places, Position};
 
 /// Sampling of the cases of a group or plan; `None` falls back to the plan or the default.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct How {
+pub struct SamplingOptions {
     /// Exact number of samples.
     pub samples: Option<u32>,
     /// Exact number of samples of a time series; a scaled plan takes fewer.
@@ -54,7 +54,7 @@ pub struct Group {
     /// Excluded cases of the product.
     pub exclude: Vec<Exclude>,
     /// Sampling, if it differs from the plan's.
-    pub how: How,
+    pub how: SamplingOptions,
     /// Options, as `name=value`, of the reference tool's job that the group was made of.
     pub job: Vec<String>,
     /// Positions in the plan's text.

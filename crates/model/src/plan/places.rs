@@ -13,7 +13,7 @@ pub struct Position {
 
 /// Positions of a key and its values.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Place {
+pub struct KeyPosition {
     /// Position of the key.
     pub key: Position,
     /// Positions of its values, in order.
@@ -28,7 +28,7 @@ pub struct Places {
     /// Position of the group's table.
     pub group: Position,
     /// Positions of its keys.
-    pub keys: BTreeMap<String, Place>,
+    pub keys: BTreeMap<String, KeyPosition>,
     /// By key: option of a foreign job file that the key comes from, with file and line.
     pub told: BTreeMap<String, String>,
     /// Section of a foreign job file that the group comes from, with file and line.

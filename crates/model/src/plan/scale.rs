@@ -7,7 +7,7 @@
 //! a system of equations scales with the cube root, as its work grows with the cube. Defaults are
 //! not scaled.
 
-use crate::case::{Amount, Case, KEYS, Key, SWEEP, Value};
+use crate::case::{Case, KEYS, Key, SWEEP, ScaledAmount, Value};
 use crate::plan::Group;
 
 /// Parameters that fix the amount of a sample.
@@ -16,7 +16,7 @@ pub const AMOUNTS: [&str; 3] = ["work", "volume", "count"];
 /// Returns whether the benchmark with this name uses files.
 pub type OnFiles = fn(&str) -> bool;
 
-fn amount(key: &str) -> Option<Amount> {
+fn amount(key: &str) -> Option<ScaledAmount> {
     KEYS.iter().find(|row| row.name == key)?.amount
 }
 
@@ -138,16 +138,16 @@ fn shrink(part: &mut Group, scale: f64, room: u64, on_files: OnFiles) {
     let least = if part.asked("message") { LEAST_OPERATIONS } else { 2 };
     for (key, values) in &mut part.lists {
         let rule: &dyn Fn(u64) -> u64 = match amount(key) {
-            Some(Amount::Bytes) => {
+            Some(ScaledAmount::Bytes) => {
                 &|n| times(n, scale).max(n.min(block.saturating_mul(least).saturating_mul(threads)))
             }
-            Some(Amount::Transfers) => {
+            Some(ScaledAmount::Transfers) => {
                 &|n| times(n, scale).max(n.min(LEAST_OPERATIONS.saturating_mul(threads)))
             }
-            Some(Amount::Operations) => &|n| times(n, scale).max(n.min(LEAST_WORK)),
-            Some(Amount::Order) => &|n| scaled_order(n, scale),
-            Some(Amount::File) if files => &|n| times(n, scale).max(LEAST_FILE).max(room),
-            Some(Amount::File) | None => continue,
+            Some(ScaledAmount::Operations) => &|n| times(n, scale).max(n.min(LEAST_WORK)),
+            Some(ScaledAmount::Order) => &|n| scaled_order(n, scale),
+            Some(ScaledAmount::File) if files => &|n| times(n, scale).max(LEAST_FILE).max(room),
+            Some(ScaledAmount::File) | None => continue,
         };
         for value in values {
             match value {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use plimsoll_units::quantity::format_duration;
 
 use super::file::PlanFile;
-use super::{Exclude, Group, How};
+use super::{Exclude, Group, SamplingOptions};
 use crate::case::Value;
 
 /// Returns the plan as TOML.
@@ -59,7 +59,7 @@ fn group(group: &Group) -> String {
     out
 }
 
-fn how(how: &How) -> Vec<(&'static str, String)> {
+fn how(how: &SamplingOptions) -> Vec<(&'static str, String)> {
     let time = |time| quoted(&format_duration(time));
     let all = [
         ("samples", how.samples.map(|n| n.to_string())),

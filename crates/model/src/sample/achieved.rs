@@ -1,6 +1,6 @@
 //! Actual parameters and findings of a case, in addition to its requested parameters.
 //!
-//! Each is a [`Fact`]: a row in the benchmark's folder with name and type. Writers and readers
+//! Each is a [`CaseFact`]: a row in the benchmark's folder with name and type. Writers and readers
 //! share the row, so undeclared names cannot occur.
 
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 /// A fact about a case with a value of type `T`.
 #[derive(Debug)]
-pub struct Fact<T> {
+pub struct CaseFact<T> {
     /// Name in the run document; that of the parameter for the actual value of a parameter.
     pub name: &'static str,
     /// Description with unit.
@@ -20,20 +20,20 @@ pub struct Fact<T> {
     value: PhantomData<fn() -> T>,
 }
 
-impl<T> Fact<T> {
+impl<T> CaseFact<T> {
     /// Declares a fact.
     pub const fn new(name: &'static str, about: &'static str) -> Self {
         Self { name, about, value: PhantomData }
     }
 }
 
-impl<T> Clone for Fact<T> {
+impl<T> Clone for CaseFact<T> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<T> Copy for Fact<T> {}
+impl<T> Copy for CaseFact<T> {}
 
 /// Facts of a case by name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -42,20 +42,20 @@ pub struct Achieved(BTreeMap<String, Value>);
 
 impl Achieved {
     /// Sets a fact, replacing an earlier value.
-    pub fn set<T: Serialize>(&mut self, fact: &Fact<T>, value: impl Into<T>) {
+    pub fn set<T: Serialize>(&mut self, fact: &CaseFact<T>, value: impl Into<T>) {
         // The values of all rows can be serialised.
         self.0.insert(fact.name.to_owned(), serde_json::to_value(value.into()).unwrap_or_default());
     }
 
     /// Sets a fact if its value is known.
-    pub fn set_some<T: Serialize>(&mut self, fact: &Fact<T>, value: Option<impl Into<T>>) {
+    pub fn set_some<T: Serialize>(&mut self, fact: &CaseFact<T>, value: Option<impl Into<T>>) {
         if let Some(value) = value {
             self.set(fact, value);
         }
     }
 
     /// Returns a fact; `None` if missing, or of another type in a document of another version.
-    pub fn get<T: DeserializeOwned>(&self, fact: &Fact<T>) -> Option<T> {
+    pub fn get<T: DeserializeOwned>(&self, fact: &CaseFact<T>) -> Option<T> {
         T::deserialize(self.0.get(fact.name)?).ok()
     }
 
@@ -65,7 +65,7 @@ impl Achieved {
     }
 
     /// Removes and returns a fact.
-    pub fn take<T: DeserializeOwned>(&mut self, fact: &Fact<T>) -> Option<T> {
+    pub fn take<T: DeserializeOwned>(&mut self, fact: &CaseFact<T>) -> Option<T> {
         T::deserialize(self.0.remove(fact.name)?).ok()
     }
 
@@ -97,8 +97,8 @@ impl Achieved {
 mod tests {
     use super::*;
 
-    const SIZE: Fact<u64> = Fact::new("size", "bytes");
-    const DEEPEST: Fact<Option<u64>> = Fact::new("deepest", "a depth");
+    const SIZE: CaseFact<u64> = CaseFact::new("size", "bytes");
+    const DEEPEST: CaseFact<Option<u64>> = CaseFact::new("deepest", "a depth");
 
     #[test]
     fn a_fact_comes_back_as_it_was_told() {

@@ -1,7 +1,7 @@
 //! Conditions under which a figure was measured.
 //!
 //! Conditions of every case are fields of [`Conditions`]. Those of single benchmarks are
-//! [`Condition`] rows in their folders; only declared rows can be written.
+//! [`OwnCondition`] rows in their folders; only declared rows can be written.
 
 use std::collections::BTreeMap;
 
@@ -151,7 +151,7 @@ impl Conditions {
 
 /// A condition of a benchmark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Condition {
+pub struct OwnCondition {
     /// Name in the run document; `{}` stands for the member of a family.
     pub name: &'static str,
     /// Unit: base SI, or `1` for shares, counts and yes (1) or no (0).
@@ -160,7 +160,7 @@ pub struct Condition {
     pub about: &'static str,
 }
 
-impl Condition {
+impl OwnCondition {
     /// Declares a condition.
     pub const fn new(name: &'static str, unit: &'static str, about: &'static str) -> Self {
         Self { name, unit, about }
@@ -178,22 +178,22 @@ pub struct Numbers(BTreeMap<String, f64>);
 
 impl Numbers {
     /// Returns the number of a condition.
-    pub fn get(&self, row: &Condition) -> Option<f64> {
+    pub fn get(&self, row: &OwnCondition) -> Option<f64> {
         self.0.get(row.name).copied()
     }
 
     /// Returns the number of a member of a family.
-    pub fn get_of(&self, row: &Condition, member: &str) -> Option<f64> {
+    pub fn get_of(&self, row: &OwnCondition, member: &str) -> Option<f64> {
         self.0.get(&row.of(member)).copied()
     }
 
     /// Sets the number of a condition.
-    pub fn set(&mut self, row: &Condition, value: f64) {
+    pub fn set(&mut self, row: &OwnCondition, value: f64) {
         self.0.insert(row.name.to_owned(), value);
     }
 
     /// Sets the number of a member of a family.
-    pub fn set_of(&mut self, row: &Condition, member: &str, value: f64) {
+    pub fn set_of(&mut self, row: &OwnCondition, member: &str, value: f64) {
         self.0.insert(row.of(member), value);
     }
 
@@ -220,14 +220,14 @@ impl Numbers {
     }
 }
 
-impl FromIterator<(Condition, f64)> for Numbers {
-    fn from_iter<I: IntoIterator<Item = (Condition, f64)>>(rows: I) -> Self {
+impl FromIterator<(OwnCondition, f64)> for Numbers {
+    fn from_iter<I: IntoIterator<Item = (OwnCondition, f64)>>(rows: I) -> Self {
         Self(rows.into_iter().map(|(row, value)| (row.name.to_owned(), value)).collect())
     }
 }
 
-impl FromIterator<(Condition, Option<f64>)> for Numbers {
-    fn from_iter<I: IntoIterator<Item = (Condition, Option<f64>)>>(rows: I) -> Self {
+impl FromIterator<(OwnCondition, Option<f64>)> for Numbers {
+    fn from_iter<I: IntoIterator<Item = (OwnCondition, Option<f64>)>>(rows: I) -> Self {
         rows.into_iter().filter_map(|(row, value)| Some((row, value?))).collect()
     }
 }
@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn conditions_come_back_as_they_were_written() {
-        const OWN: Condition = Condition::new("own", "1", "a test");
+        const OWN: OwnCondition = OwnCondition::new("own", "1", "a test");
         let mut conditions = Conditions { steal: Some(0.5), waited: Some(0.25), ..Conditions::default() };
         conditions.excluded_by.second_work = Some(0.125);
         conditions.more.set(&OWN, 2.0);
@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn a_family_has_a_number_for_each_member() {
-        const CLOCK: Condition = Condition::new("clock_hz_{}", "Hz", "a test");
+        const CLOCK: OwnCondition = OwnCondition::new("clock_hz_{}", "Hz", "a test");
         let mut numbers = Numbers::default();
         numbers.set_of(&CLOCK, "cpu_core", 5e9);
         assert_eq!(

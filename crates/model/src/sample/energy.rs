@@ -1,12 +1,12 @@
 //! Energy of a case from the counters of whole packages (RAPL), with idle power and other work.
 
-use super::{Conditions, Fact, Sample};
+use super::{CaseFact, Conditions, Sample};
 
 /// Energy of the processor packages in J.
-pub const ENERGY: Fact<f64> =
-    Fact::new("energy_j", "J that all processor packages used during the samples, idle power included");
+pub const ENERGY: CaseFact<f64> =
+    CaseFact::new("energy_j", "J that all processor packages used during the samples, idle power included");
 /// Energy of the processor packages in J per unit of work of the headline metric.
-pub const ENERGY_PER_UNIT: Fact<f64> = Fact::new(
+pub const ENERGY_PER_UNIT: CaseFact<f64> = CaseFact::new(
     "energy_per_unit_j",
     "J of all processor packages for each unit of work of the headline metric (FLOP, B, bit, IO …), median of the samples",
 );

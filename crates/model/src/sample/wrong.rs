@@ -10,7 +10,7 @@ use plimsoll_units::text::counted;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WrongAnswer {
     /// CPU, storage or network path with the wrong result.
-    pub origin: Origin,
+    pub origin: WrongAnswerSource,
     /// Kernel or operation.
     pub operation: String,
     /// Result, as a number or in words.
@@ -31,7 +31,7 @@ pub struct WrongAnswer {
 /// Origin of a wrong answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Origin {
+pub enum WrongAnswerSource {
     /// The thread pinned to this CPU.
     Cpu(usize),
     /// Threads on these CPUs together.
@@ -106,7 +106,7 @@ pub enum AtFault {
 
 impl WrongAnswer {
     /// Creates one wrong answer of `operation`.
-    pub fn new(origin: Origin, operation: impl Into<String>, got: impl Into<String>) -> Self {
+    pub fn new(origin: WrongAnswerSource, operation: impl Into<String>, got: impl Into<String>) -> Self {
         Self {
             origin,
             operation: operation.into(),
@@ -132,13 +132,13 @@ impl WrongAnswer {
 
     /// Returns whether this machine is the origin; a network path also belongs to other machines.
     pub fn is_of_this_machine(&self) -> bool {
-        self.origin != Origin::Network
+        self.origin != WrongAnswerSource::Network
     }
 
     /// CPU of the wrong answer, if it is a single one.
     pub fn cpu(&self) -> Option<usize> {
         match self.origin {
-            Origin::Cpu(cpu) => Some(cpu),
+            WrongAnswerSource::Cpu(cpu) => Some(cpu),
             _ => None,
         }
     }
@@ -146,8 +146,8 @@ impl WrongAnswer {
     /// Returns the component at fault, as far as origin and repetitions show it.
     pub fn at_fault(&self) -> AtFault {
         match (&self.origin, self.repeated) {
-            (Origin::Storage { .. }, _) => AtFault::Storage,
-            (Origin::Network, _) => AtFault::Network,
+            (WrongAnswerSource::Storage { .. }, _) => AtFault::Storage,
+            (WrongAnswerSource::Network, _) => AtFault::Network,
             (_, None) => AtFault::Undecided,
             (_, Some(Repeated { there, elsewhere })) => match elsewhere.map(|it| it.trials) {
                 _ if !there.always_wrong() => AtFault::Unstable,
@@ -171,15 +171,19 @@ impl WrongAnswer {
         let times = self.repeated.map(|Repeated { there, .. }| format!(", {} of {}", there.wrong, there.of));
         let times = times.unwrap_or_default();
         match &self.origin {
-            Origin::Cpu(cpu) => format!("CPU {cpu} computed {got} in {operation} (wrong answer{times})"),
-            Origin::Cpus(cpus) => {
+            WrongAnswerSource::Cpu(cpu) => {
+                format!("CPU {cpu} computed {got} in {operation} (wrong answer{times})")
+            }
+            WrongAnswerSource::Cpus(cpus) => {
                 let which = which(cpus);
                 format!("{which} computed {got} in {operation} (wrong answer{times})")
             }
-            Origin::Storage { path, offset } => {
+            WrongAnswerSource::Storage { path, offset } => {
                 format!("offset {offset} of {path} read back wrong (wrong answer)")
             }
-            Origin::Network => format!("the network path changed data in {operation} (wrong answer)"),
+            WrongAnswerSource::Network => {
+                format!("the network path changed data in {operation} (wrong answer)")
+            }
         }
     }
 
@@ -266,7 +270,7 @@ mod tests {
     fn repeated(there: u32, elsewhere: Option<u32>) -> WrongAnswer {
         let trials = |wrong| Trials { wrong, of: 3 };
         let elsewhere = elsewhere.map(|wrong| Elsewhere { cpu: 3, trials: trials(wrong) });
-        let made = WrongAnswer::new(Origin::Cpu(57), "fma_f64_avx2", "9.25").expected("9.5");
+        let made = WrongAnswer::new(WrongAnswerSource::Cpu(57), "fma_f64_avx2", "9.25").expected("9.5");
         WrongAnswer { repeated: Some(Repeated { there: trials(there), elsewhere }), ..made }
     }
 
@@ -282,7 +286,7 @@ mod tests {
             let answer = repeated(there, elsewhere);
             assert_eq!(answer.at_fault(), at_fault, "{there} {elsewhere:?}");
         }
-        let once = WrongAnswer::new(Origin::Cpus(vec![0, 1]), "gemm", "9");
+        let once = WrongAnswer::new(WrongAnswerSource::Cpus(vec![0, 1]), "gemm", "9");
         assert_eq!(once.at_fault(), AtFault::Undecided);
     }
 
@@ -290,7 +294,7 @@ mod tests {
     fn the_headline_names_cpu_result_kernel_and_how_often() {
         let line = repeated(3, Some(0)).headline();
         assert_eq!(line, "CPU 57 computed 9.25 in fma_f64_avx2 (wrong answer, 3 of 3)");
-        let origin = Origin::Storage { path: "/mnt/data/f".to_owned(), offset: 163_840 };
+        let origin = WrongAnswerSource::Storage { path: "/mnt/data/f".to_owned(), offset: 163_840 };
         let line = WrongAnswer::new(origin, "verify", "zeros").headline();
         assert!(line.contains("offset 163840 of /mnt/data/f"), "{line}");
     }

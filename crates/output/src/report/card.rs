@@ -5,7 +5,7 @@ use plimsoll_result::document::Run;
 use sha2::{Digest, Sha256};
 
 use super::context::{context, of_whom, title};
-use super::row::Row;
+use super::row::MeasurementRow;
 use super::style::Style;
 use super::terminal::{tally, when};
 use super::wrap::{cut, pad, widths};
@@ -80,7 +80,7 @@ pub(super) fn telling(run: &Run) -> Vec<(&str, &Measurement)> {
 }
 
 fn row(subsystem: &str, measurement: &Measurement) -> Option<Vec<String>> {
-    let row = Row::of(measurement);
+    let row = MeasurementRow::of(measurement);
     let figures = row.figures?;
     let share = match figures.share() {
         none if none.is_empty() => String::new(),

@@ -1,12 +1,12 @@
 //! Verdicts on results of other tools, as text. Pure functions.
 
-use plimsoll_check::{Bound, Checked, Row, Verdict};
-use plimsoll_model::limit::Kind;
+use plimsoll_check::{Checked, CheckedFigure, LimitShown, Plausibility};
+use plimsoll_model::limit::LimitKind;
 use plimsoll_units::quantity::{Quantity, percent};
 use plimsoll_units::text::counted;
 use unicode_width::UnicodeWidthStr;
 
-use super::style::{Role, Style};
+use super::style::{Style, TextRole};
 use super::wrap::{pad, paragraph, widths};
 
 const COLUMN_TITLES: [&str; 5] = ["figure", "measured", "limit", "% of limit", "verdict"];
@@ -18,22 +18,22 @@ pub fn text(files: &[Checked], style: &Style) -> String {
         text += &one(file, style);
         text.push('\n');
     }
-    text + &paragraph(style, Role::Strong, "", &tally(files))
+    text + &paragraph(style, TextRole::Strong, "", &tally(files))
 }
 
 fn one(file: &Checked, style: &Style) -> String {
     let version = file.version.as_ref().map(|version| format!(" {version}")).unwrap_or_default();
     let mut text = paragraph(
         style,
-        Role::Strong,
+        TextRole::Strong,
         "",
         &format!("{}: {}{version}", title(&file.file, file.document), file.tool),
     );
     if let Some(trouble) = &file.trouble {
-        text += &paragraph(style, Role::Warning, "! ", &format!("the tool says: {trouble}"));
+        text += &paragraph(style, TextRole::Warning, "! ", &format!("the tool says: {trouble}"));
     }
     if file.rows.is_empty() {
-        return text + &paragraph(style, Role::Dim, "", "no figure in it");
+        return text + &paragraph(style, TextRole::Dim, "", "no figure in it");
     }
     let mut cells = vec![COLUMN_TITLES.map(str::to_owned)];
     cells.extend(file.rows.iter().map(self::cells));
@@ -42,13 +42,14 @@ fn one(file: &Checked, style: &Style) -> String {
     let widths = widths(&said);
     for (index, row) in said.iter().enumerate() {
         let told = index.checked_sub(1).and_then(|index| file.rows.get(index));
-        let role = told.map_or(Role::Dim, role);
+        let role = told.map_or(TextRole::Dim, role);
         text += &line(row, &widths, role, style);
         let before = index.checked_sub(2).and_then(|index| file.rows.get(index));
         let same = before.zip(told).is_some_and(|(before, told)| before.reason == told.reason);
         let reason = told.map(|row| row.reason.as_str()).filter(|reason| !reason.is_empty());
         if let Some(reason) = reason {
-            text += &paragraph(style, Role::Plain, "    ", if same { "for the same reason" } else { reason });
+            text +=
+                &paragraph(style, TextRole::Plain, "    ", if same { "for the same reason" } else { reason });
         }
     }
     text
@@ -60,7 +61,7 @@ pub fn title(file: &str, document: Option<usize>) -> String {
 }
 
 /// Formats a row; a name that leaves too little room gets its own line.
-fn line(row: &[String], widths: &[usize], role: Role, style: &Style) -> String {
+fn line(row: &[String], widths: &[usize], role: TextRole, style: &Style) -> String {
     const MIN_NAME_COLUMNS: usize = 12;
     let [name, numbers @ .., verdict] = row else { return String::new() };
     let others: usize = widths.iter().skip(1).map(|width| width + 2).sum();
@@ -77,20 +78,20 @@ fn line(row: &[String], widths: &[usize], role: Role, style: &Style) -> String {
     format!("{out}  {}\n", style.paint(role, verdict))
 }
 
-fn role(row: &Row) -> Role {
+fn role(row: &CheckedFigure) -> TextRole {
     match row.verdict {
-        Verdict::Fine => Role::Good,
-        Verdict::Impossible => Role::Bad,
-        Verdict::Unjudged => Role::Warning,
+        Plausibility::Fine => TextRole::Good,
+        Plausibility::Impossible => TextRole::Bad,
+        Plausibility::Unjudged => TextRole::Warning,
     }
 }
 
-fn cells(row: &Row) -> [String; 5] {
+fn cells(row: &CheckedFigure) -> [String; 5] {
     let quantity = |value| Quantity::new(value, row.unit).to_string();
     let limit = row.limit.as_ref().map_or_else(
         || "unknown".to_owned(),
-        |bound: &Bound| {
-            let sign = if bound.kind == Kind::Floor { "≥" } else { "≤" };
+        |bound: &LimitShown| {
+            let sign = if bound.kind == LimitKind::Floor { "≥" } else { "≤" };
             format!("{sign} {}", quantity(bound.value))
         },
     );
@@ -98,12 +99,12 @@ fn cells(row: &Row) -> [String; 5] {
     [row.name.clone(), quantity(row.value), limit, share, verdict(row)]
 }
 
-fn verdict(row: &Row) -> String {
+fn verdict(row: &CheckedFigure) -> String {
     match (row.verdict, row.cause) {
-        (Verdict::Fine, _) => "fine".to_owned(),
-        (Verdict::Unjudged, _) => "cannot be judged".to_owned(),
-        (Verdict::Impossible, Some(cause)) => format!("IMPOSSIBLE: {}", cause.word()),
-        (Verdict::Impossible, None) => "IMPOSSIBLE".to_owned(),
+        (Plausibility::Fine, _) => "fine".to_owned(),
+        (Plausibility::Unjudged, _) => "cannot be judged".to_owned(),
+        (Plausibility::Impossible, Some(cause)) => format!("IMPOSSIBLE: {}", cause.word()),
+        (Plausibility::Impossible, None) => "IMPOSSIBLE".to_owned(),
     }
 }
 
@@ -115,33 +116,33 @@ fn tally(files: &[Checked]) -> String {
         "{} in {}: {} impossible, {} fine, {} cannot be judged",
         counted(all as u64, "figure"),
         counted(files.len() as u64, if several { "result" } else { "file" }),
-        count(Verdict::Impossible),
-        count(Verdict::Fine),
-        count(Verdict::Unjudged)
+        count(Plausibility::Impossible),
+        count(Plausibility::Fine),
+        count(Plausibility::Unjudged)
     )
 }
 
 #[cfg(test)]
 mod tests {
     use jiff::tz::TimeZone;
-    use plimsoll_check::Cause;
+    use plimsoll_check::ImpossibleCause;
     use plimsoll_units::quantity::Unit;
 
     use super::*;
 
-    fn row(name: &str, verdict: Verdict, cause: Option<Cause>, reason: &str) -> Row {
-        let limit = Bound {
+    fn row(name: &str, verdict: Plausibility, cause: Option<ImpossibleCause>, reason: &str) -> CheckedFigure {
+        let limit = LimitShown {
             value: 7.877e9,
-            kind: Kind::Ceiling,
+            kind: LimitKind::Ceiling,
             formula: "line rate × lanes".to_owned(),
             inputs: Vec::new(),
         };
-        Row {
+        CheckedFigure {
             name: name.to_owned(),
             value: 1.6e9,
             unit: Unit::BytePerSecond,
-            limit: (verdict != Verdict::Unjudged).then_some(limit),
-            of_limit: (verdict != Verdict::Unjudged).then_some(0.203),
+            limit: (verdict != Plausibility::Unjudged).then_some(limit),
+            of_limit: (verdict != Plausibility::Unjudged).then_some(0.203),
             verdict,
             cause,
             certain: cause.map(|_| true),
@@ -152,20 +153,20 @@ mod tests {
 
     fn at(width: usize) -> String {
         let rows = vec![
-            row("seq: read bandwidth", Verdict::Fine, None, ""),
+            row("seq: read bandwidth", Plausibility::Fine, None, ""),
             row(
                 "cached: read bandwidth",
-                Verdict::Impossible,
-                Some(Cause::PageCache),
+                Plausibility::Impossible,
+                Some(ImpossibleCause::PageCache),
                 "buffered: the disk moved less",
             ),
             row(
                 "cached: read IOPS",
-                Verdict::Impossible,
-                Some(Cause::PageCache),
+                Plausibility::Impossible,
+                Some(ImpossibleCause::PageCache),
                 "buffered: the disk moved less",
             ),
-            row("4 jobs of group 0: read bandwidth", Verdict::Unjudged, None, "no limit is known"),
+            row("4 jobs of group 0: read bandwidth", Plausibility::Unjudged, None, "no limit is known"),
         ];
         let trouble = Some("interrupted".to_owned());
         let file = Checked {

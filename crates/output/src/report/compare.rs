@@ -8,18 +8,19 @@ use std::collections::BTreeSet;
 
 use plimsoll_bench::label;
 use plimsoll_compare::{
-    Compared, Comparison, Difference, FAMILY, Holds, Kind, Missing, Origin, Unweighed, Verdict, letter,
+    ComparedMetric, Comparison, ConditionDifference, DifferenceVerdict, FAMILY, Holds, Missing, NoiseOrigin,
+    UncomparedKind, Unweighed, letter,
 };
 use plimsoll_units::quantity::{apart, percent};
 use plimsoll_units::text::counted;
 
-use super::style::{Role, Style};
+use super::style::{Style, TextRole};
 use super::wrap::{cut, paragraph};
-use rows::Table;
+use rows::ComparisonTable;
 
 /// Metrics to show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shown {
+pub enum ShownMetrics {
     /// Headlines and changed metrics.
     Telling,
     /// All metrics.
@@ -29,42 +30,42 @@ pub enum Shown {
 pub(super) const NOTHING: &str = "nothing to compare: no case has figures of two sides";
 
 /// Formats a comparison for a terminal.
-pub fn table(comparison: &Comparison, held: &[Holds], shown: Shown, style: &Style) -> String {
+pub fn table(comparison: &Comparison, held: &[Holds], shown: ShownMetrics, style: &Style) -> String {
     let mut text = String::new();
     for (index, side) in sides(comparison).iter().enumerate() {
-        text += &paragraph(style, Role::Strong, &format!("{:<3}", letter(index)), side);
+        text += &paragraph(style, TextRole::Strong, &format!("{:<3}", letter(index)), side);
     }
     for line in warnings(comparison) {
-        text += &paragraph(style, Role::Warning, "! ", &line);
+        text += &paragraph(style, TextRole::Warning, "! ", &line);
     }
-    let table = Table::of(comparison, shown);
+    let table = ComparisonTable::of(comparison, shown);
     text += &match table.lines.is_empty() {
         true => format!("\n{NOTHING}\n"),
         false => format!("\n{}", table.aligned(style)),
     };
-    if let Some(scores) = Table::of_scores(comparison) {
-        text += &format!("\n{}\n{}\n", style.paint(Role::Strong, SCORE), scores.aligned(style));
+    if let Some(scores) = ComparisonTable::of_scores(comparison) {
+        text += &format!("\n{}\n{}\n", style.paint(TextRole::Strong, SCORE), scores.aligned(style));
     }
     for note in notes(comparison, &table) {
-        text += &paragraph(style, Role::Dim, "", &note);
+        text += &paragraph(style, TextRole::Dim, "", &note);
     }
     for left in left::groups(comparison) {
         text += &paragraph(style, left.role(), "", &format!("{}:", left.head));
-        left.cases.iter().for_each(|case| text += &paragraph(style, Role::Plain, "  ", case));
+        left.cases.iter().for_each(|case| text += &paragraph(style, TextRole::Plain, "  ", case));
     }
     for one in held {
-        let (mark, role) = if one.met { ("met: ", Role::Good) } else { ("NOT MET: ", Role::Bad) };
+        let (mark, role) = if one.met { ("met: ", TextRole::Good) } else { ("NOT MET: ", TextRole::Bad) };
         text += &paragraph(style, role, mark, &required(one));
     }
     if let Some(line) = blindness(comparison) {
-        text += &paragraph(style, Role::Warning, "! ", &line);
+        text += &paragraph(style, TextRole::Warning, "! ", &line);
     }
-    text += &paragraph(style, Role::Strong, "", &tally(comparison));
+    text += &paragraph(style, TextRole::Strong, "", &tally(comparison));
     text
 }
 
 /// Formats a comparison as GitHub Markdown; lost cases are marked as failures unless ignored.
-pub fn markdown(comparison: &Comparison, held: &[Holds], shown: Shown, missing: Missing) -> String {
+pub fn markdown(comparison: &Comparison, held: &[Holds], shown: ShownMetrics, missing: Missing) -> String {
     let safe = super::escape::markdown;
     let mut text = format!("### {}\n\n{}\n\n", safe(&title(comparison)), safe(&tally(comparison)));
     let warnings: Vec<String> = warnings(comparison).into_iter().chain(blindness(comparison)).collect();
@@ -74,9 +75,9 @@ pub fn markdown(comparison: &Comparison, held: &[Holds], shown: Shown, missing: 
     if !warnings.is_empty() {
         text.push('\n');
     }
-    let table = Table::of(comparison, shown);
+    let table = ComparisonTable::of(comparison, shown);
     text += &table.markdown();
-    if let Some(scores) = Table::of_scores(comparison) {
+    if let Some(scores) = ComparisonTable::of_scores(comparison) {
         text += &format!("**{SCORE}**\n\n{}", scores.markdown());
     }
     for note in notes(comparison, &table) {
@@ -84,8 +85,8 @@ pub fn markdown(comparison: &Comparison, held: &[Holds], shown: Shown, missing: 
     }
     for left in left::groups(comparison) {
         let mark = match (left.kind, missing) {
-            (Kind::Lost, Missing::Fail) => "❌ ",
-            (Kind::Lost, Missing::Ignore) => "➖ ",
+            (UncomparedKind::Lost, Missing::Fail) => "❌ ",
+            (UncomparedKind::Lost, Missing::Ignore) => "➖ ",
             _ => "",
         };
         text += &format!("- {mark}{}\n", safe(&left.text()));
@@ -126,8 +127,8 @@ fn sides(comparison: &Comparison) -> Vec<String> {
 }
 
 /// Formats a line per differing fact: values, each with its sides.
-fn differing(differs: &[Difference], sides: &[String]) -> Vec<String> {
-    let line = |one: &Difference| {
+fn differing(differs: &[ConditionDifference], sides: &[String]) -> Vec<String> {
+    let line = |one: &ConditionDifference| {
         let values = one.values.iter().zip(sides);
         let groups = grouped(values.map(|(value, side)| (value.clone(), cut(side, SIDE))));
         format!("{}: {}", one.what, groups.join("; "))
@@ -155,11 +156,11 @@ pub(super) fn warnings(comparison: &Comparison) -> Vec<String> {
 }
 
 /// Names the sources of the noise floor between runs; `None` if unknown.
-fn noise_sources(has: impl Fn(Origin) -> bool) -> Option<String> {
+fn noise_sources(has: impl Fn(NoiseOrigin) -> bool) -> Option<String> {
     let origins = [
-        (Origin::Runs, "the spread of the runs of a side"),
-        (Origin::Doctor, "plimsoll doctor (A/A)"),
-        (Origin::Declared, "the benchmark's default, not measured on these machines"),
+        (NoiseOrigin::Runs, "the spread of the runs of a side"),
+        (NoiseOrigin::Doctor, "plimsoll doctor (A/A)"),
+        (NoiseOrigin::Declared, "the benchmark's default, not measured on these machines"),
     ];
     let known = origins.into_iter().filter(|(origin, _)| has(*origin)).map(|(_, words)| words);
     Some(known.collect::<Vec<_>>().join("; ")).filter(|known| !known.is_empty())
@@ -186,16 +187,16 @@ fn digits(value: f64) -> String {
     }
 }
 
-pub(super) fn word(verdict: Verdict) -> &'static str {
+pub(super) fn word(verdict: DifferenceVerdict) -> &'static str {
     match verdict {
-        Verdict::NoChange => "no change",
+        DifferenceVerdict::NoChange => "no change",
         other => other.code(),
     }
 }
 
 /// Returns notes below the table: reasons, sources of noise, how to read ranks and scores.
-pub(super) fn notes(comparison: &Comparison, table: &Table<'_>) -> Vec<String> {
-    let rows: Vec<&Compared> = table.lines.iter().filter_map(|line| line.compared).collect();
+pub(super) fn notes(comparison: &Comparison, table: &ComparisonTable<'_>) -> Vec<String> {
+    let rows: Vec<&ComparedMetric> = table.lines.iter().filter_map(|line| line.compared).collect();
     let mut notes: Vec<String> = Vec::new();
     let whys: BTreeSet<&str> = rows.iter().filter_map(|row| row.why.as_deref()).collect();
     for why in whys {
@@ -244,7 +245,7 @@ fn unweighed(all: &[Unweighed]) -> Vec<String> {
 }
 
 pub(super) fn tally(comparison: &Comparison) -> String {
-    let informative = match comparison.count(Verdict::Informative) {
+    let informative = match comparison.count(DifferenceVerdict::Informative) {
         0 => String::new(),
         n => format!("; {n} informative"),
     };
@@ -259,7 +260,7 @@ pub fn of_several(comparison: &Comparison, side: usize) -> String {
 
 /// Returns the lines of regressions that fail `--fail-on`.
 pub fn failed(comparison: &Comparison, share: f64) -> Vec<String> {
-    let line = |c: &Compared| {
+    let line = |c: &ComparedMetric| {
         let [loss, _] = apart([c.loss(), share], 3, percent);
         let how = if c.difference.is_some() { format!("of {loss}") } else { format!("from 0 to {loss}") };
         format!(

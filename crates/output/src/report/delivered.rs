@@ -4,7 +4,7 @@ use plimsoll_model::measurement::Measurement;
 use plimsoll_model::metric::Better;
 use plimsoll_result::document::Run;
 
-use super::row::{Figures, Row};
+use super::row::{HeadlineFigures, MeasurementRow};
 use super::subsystems;
 
 /// Returns `delivers 22.1 GFLOP/s of the 103 GFLOP/s that fma f64 ×2 reaches undisturbed: other
@@ -25,8 +25,8 @@ pub(super) fn verdict(run: &Run) -> Option<String> {
         known.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(measurement, _)| measurement)
     };
     let measurement = subsystems(run).into_iter().find_map(lowest)?;
-    let Row { label, figures, .. } = Row::of(measurement);
-    let Figures { value, delivered, .. } = figures?;
+    let MeasurementRow { label, figures, .. } = MeasurementRow::of(measurement);
+    let HeadlineFigures { value, delivered, .. } = figures?;
     let delivered = delivered?;
     let excluded = plimsoll_units::quantity::percent(delivered.excluded, 2);
     let head = match measurement.headline()?.better {

@@ -1,31 +1,32 @@
 //! `plimsoll doctor` on a terminal: checks with their effects, then the noise floor between runs.
 
 use plimsoll_compare::Floors;
-use plimsoll_doctor::{Check, Smallest, State, by_subsystem, smallest};
+use plimsoll_doctor::{CheckState, MachineCheck, Smallest, by_subsystem, smallest};
 use plimsoll_units::quantity::percent;
 use unicode_width::UnicodeWidthStr;
 
-use super::style::{Role, Style};
+use super::style::{Style, TextRole};
 use super::wrap::{pad, paragraph};
 
 /// Formats a line per check, with the effect of each problem below.
-pub fn checks(checks: &[Check], style: &Style) -> String {
+pub fn checks(checks: &[MachineCheck], style: &Style) -> String {
     let room = checks.iter().map(|c| c.name.width()).max().unwrap_or(0);
     checks.iter().map(|check| one(check, room, style)).collect()
 }
 
 /// Summarizes the checks and explains their marks.
-pub fn conclusion(checks: &[Check], style: &Style) -> String {
-    let costly: Vec<&str> = checks.iter().filter(|c| c.state == State::Costs).map(|c| c.name).collect();
+pub fn conclusion(checks: &[MachineCheck], style: &Style) -> String {
+    let costly: Vec<&str> = checks.iter().filter(|c| c.state == CheckState::Costs).map(|c| c.name).collect();
     let (role, found) = match costly.as_slice() {
-        [] => {
-            (Role::Good, format!("none of {} checks found anything that disturbs measurements", checks.len()))
-        }
+        [] => (
+            TextRole::Good,
+            format!("none of {} checks found anything that disturbs measurements", checks.len()),
+        ),
         some => {
             let find = if some.len() == 1 { "finds" } else { "find" };
             let (n, all) = (some.len(), checks.len());
             (
-                Role::Warning,
+                TextRole::Warning,
                 format!(
                     "{n} of {all} checks {find} something that disturbs measurements: {}",
                     some.join(", ")
@@ -34,19 +35,20 @@ pub fn conclusion(checks: &[Check], style: &Style) -> String {
         }
     };
     let marks = "ok: nothing found; !!: it disturbs measurements; ??: it cannot be known here";
-    format!("\n{}{}", paragraph(style, role, "", &found), paragraph(style, Role::Dim, "", marks))
+    format!("\n{}{}", paragraph(style, role, "", &found), paragraph(style, TextRole::Dim, "", marks))
 }
 
-fn one(check: &Check, room: usize, style: &Style) -> String {
+fn one(check: &MachineCheck, room: usize, style: &Style) -> String {
     let (mark, role) = match check.state {
-        State::Good => ("ok", Role::Good),
-        State::Costs => ("!!", Role::Warning),
-        State::Unknown => ("??", Role::Dim),
+        CheckState::Good => ("ok", TextRole::Good),
+        CheckState::Costs => ("!!", TextRole::Warning),
+        CheckState::Unknown => ("??", TextRole::Dim),
     };
     let lead = format!("{mark}  {}{}  ", check.name, pad(check.name, room));
-    let text = paragraph(style, Role::Plain, &lead, &check.found);
+    let text = paragraph(style, TextRole::Plain, &lead, &check.found);
     let painted = text.replacen(mark, &style.paint(role, mark), 1);
-    let cost = check.cost.as_deref().map(|cost| paragraph(style, Role::Dim, &" ".repeat(lead.width()), cost));
+    let cost =
+        check.cost.as_deref().map(|cost| paragraph(style, TextRole::Dim, &" ".repeat(lead.width()), cost));
     painted + &cost.unwrap_or_default()
 }
 
@@ -54,7 +56,12 @@ fn one(check: &Check, room: usize, style: &Style) -> String {
 pub fn floors(floors: &Floors, style: &Style) -> String {
     let all = smallest(floors);
     if all.is_empty() {
-        return paragraph(style, Role::Warning, "", "no case was measured twice: the noise floor is unknown");
+        return paragraph(
+            style,
+            TextRole::Warning,
+            "",
+            "no case was measured twice: the noise floor is unknown",
+        );
     }
     let without = match floors.left_out {
         0 => String::new(),
@@ -62,22 +69,22 @@ pub fn floors(floors: &Floors, style: &Style) -> String {
     };
     let title =
         format!("Noise floor between {} runs of the same, one after the other{without}", floors.rounds);
-    let mut text = format!("\n{}\n", style.paint(Role::Strong, &style.say(&title)));
+    let mut text = format!("\n{}\n", style.paint(TextRole::Strong, &style.say(&title)));
     let room = all.iter().map(|s| name(s).width()).max().unwrap_or(0);
     for worst in by_subsystem(&all) {
         let says = format!("{:<room$}  {}", worst.benchmark, range(&worst));
         text += &format!("{}\n", style.paint(role(worst.most), &style.say(&says)));
         for one in all.iter().filter(|s| s.benchmark.split('.').next() == Some(&worst.benchmark)) {
             let says = format!("{:<room$}  {}", name(one), range(one));
-            text += &format!("{}\n", style.paint(Role::Dim, &style.say(&says)));
+            text += &format!("{}\n", style.paint(TextRole::Dim, &style.say(&says)));
         }
         if let Some(case) = worst.noisiest.as_deref().filter(|_| uneven(&worst)) {
-            text += &paragraph(style, Role::Dim, "    ", &format!("noisiest: {case}"));
+            text += &paragraph(style, TextRole::Dim, "    ", &format!("noisiest: {case}"));
         }
     }
     text + &paragraph(
         style,
-        Role::Plain,
+        TextRole::Plain,
         "",
         "plimsoll compare calls a difference real only beyond these: Student's t at 99.9 % of two runs' deviations, half as much again as the largest difference seen here, and never less than 1 %; each case by its own deviations and those that are typical of its benchmark",
     )
@@ -99,39 +106,39 @@ fn name(of: &Smallest) -> String {
 }
 
 /// From 0.1, a change of 10 % cannot be distinguished from chance.
-fn role(share: f64) -> Role {
+fn role(share: f64) -> TextRole {
     match share {
-        s if s < 0.03 => Role::Good,
-        s if s < 0.1 => Role::Plain,
-        _ => Role::Poor,
+        s if s < 0.03 => TextRole::Good,
+        s if s < 0.1 => TextRole::Plain,
+        _ => TextRole::Poor,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_compare::{Floor, Noise};
+    use plimsoll_compare::{NoiseFloor, RunNoise};
 
     use super::*;
 
     #[test]
     fn facts_and_noise_at_80_columns() {
-        let check = |name, state, found: &str, cost: Option<&str>| Check {
+        let check = |name, state, found: &str, cost: Option<&str>| MachineCheck {
             name,
             state,
             found: found.to_owned(),
             cost: cost.map(str::to_owned),
         };
         let facts = [
-            check("governor", State::Good, "performance", None),
+            check("governor", CheckState::Good, "performance", None),
             check(
                 "turbo",
-                State::Costs,
+                CheckState::Costs,
                 "on",
                 Some(
                     "the clock depends on temperature and on how many cores work; limits follow the clock that was held",
                 ),
             ),
-            check("SMT", State::Unknown, "none seen \u{1b}[2J", Some("a guest may not be told")),
+            check("SMT", CheckState::Unknown, "none seen \u{1b}[2J", Some("a guest may not be told")),
         ];
         let said = conclusion(&facts, &Style::plain(80));
         assert!(
@@ -139,11 +146,11 @@ mod tests {
             "{said}"
         );
         assert!(conclusion(&facts[..1], &Style::plain(80)).contains("none of 1 checks"));
-        let floor = |benchmark: &str, metric: &str, deviation| Floor {
+        let floor = |benchmark: &str, metric: &str, deviation| NoiseFloor {
             benchmark: benchmark.to_owned(),
             metric: metric.to_owned(),
             case: None,
-            noise: Noise { deviation, freedom: 10.0, largest: 0.0 },
+            noise: RunNoise { deviation, freedom: 10.0, largest: 0.0 },
         };
         let noise = Floors {
             rounds: 6,
@@ -151,11 +158,11 @@ mod tests {
                 floor("cpu.peak", "rate", 0.001),
                 floor("disk.io", "throughput", 0.01),
                 floor("disk.fsync", "latency", 0.08),
-                Floor {
+                NoiseFloor {
                     case: Some("disk.fsync/op=fsync".to_owned()),
                     ..floor("disk.fsync", "latency", 0.08)
                 },
-                Floor {
+                NoiseFloor {
                     case: Some("disk.fsync/op=fdatasync".to_owned()),
                     ..floor("disk.fsync", "latency", 0.01)
                 },

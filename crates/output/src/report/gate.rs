@@ -3,17 +3,19 @@
 use std::fmt::Write as _;
 
 use plimsoll_bench::label::full;
-use plimsoll_gate::{About, Answer, Check, Document, Gate, MISSED, State, What};
+use plimsoll_gate::{
+    CheckProgress, CheckedQuantity, FigureCheck, Gate, GateAbout, GateAnswer, GateDocument, MISSED,
+};
 use plimsoll_units::quantity::{Quantity, Unit, percent, significant};
 use serde_json::to_string_pretty;
 
 use super::format::{Families, since_1970};
-use super::style::{Role, Style};
+use super::style::{Style, TextRole};
 use super::wrap::{pad, paragraph, widths};
 
 /// Output format of a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
+pub enum AnswerShape {
     /// Verdict and a table of checks.
     Text,
     /// Verdict only.
@@ -29,32 +31,32 @@ pub enum Shape {
 const COLUMN_TITLES: [&str; 6] = ["figure", "measured", "usual", "low from", "threshold from", "answer"];
 
 /// Formats the result of a gate.
-pub fn text(gate: &Gate, about: About<'_>, shape: Shape, style: &Style) -> String {
+pub fn text(gate: &Gate, about: GateAbout<'_>, shape: AnswerShape, style: &Style) -> String {
     match shape {
-        Shape::Text => for_people(gate, style),
-        Shape::Line => gate.verdict().line + "\n",
-        Shape::Json => to_string_pretty(&Document::of(gate, about)).unwrap_or_default() + "\n",
-        Shape::Nagios => nagios(gate),
-        Shape::OpenMetrics => metrics(gate, about),
+        AnswerShape::Text => for_people(gate, style),
+        AnswerShape::Line => gate.verdict().line + "\n",
+        AnswerShape::Json => to_string_pretty(&GateDocument::of(gate, about)).unwrap_or_default() + "\n",
+        AnswerShape::Nagios => nagios(gate),
+        AnswerShape::OpenMetrics => metrics(gate, about),
     }
 }
 
 fn for_people(gate: &Gate, style: &Style) -> String {
     let verdict = gate.verdict();
     let role = match verdict.answer {
-        Answer::Healthy => Role::Good,
-        Answer::Sick => Role::Bad,
-        Answer::Unknown => Role::Warning,
+        GateAnswer::Healthy => TextRole::Good,
+        GateAnswer::Sick => TextRole::Bad,
+        GateAnswer::Unknown => TextRole::Warning,
     };
     let mut out = format!("{}\n", style.paint(role, &style.say(&verdict.line)));
     for wrong in &gate.wrong {
-        out += &paragraph(style, Role::Bad, "  ! ", &wrong.to_string());
+        out += &paragraph(style, TextRole::Bad, "  ! ", &wrong.to_string());
     }
     for difference in &gate.differences {
-        out += &paragraph(style, Role::Bad, "  ! ", &difference.to_string());
+        out += &paragraph(style, TextRole::Bad, "  ! ", &difference.to_string());
     }
     for fault in &gate.faults {
-        out += &paragraph(style, Role::Warning, "  ! ", &format!("{fault}: {}", fault.remedy()));
+        out += &paragraph(style, TextRole::Warning, "  ! ", &format!("{fault}: {}", fault.remedy()));
     }
     out += &table(gate, style, |check| {
         let (state, reason) = check.state.words();
@@ -81,9 +83,9 @@ pub fn explained(gate: &Gate, level: u32, style: &Style) -> String {
          assumes that no disturbance which the system does not show lasts for the whole gate. Each check finds the loss in its row in {} of gates.",
         percent(1.0 - MISSED, 2)
     );
-    let mut out = paragraph(style, Role::Plain, "", &intro);
+    let mut out = paragraph(style, TextRole::Plain, "", &intro);
     for difference in &gate.differences {
-        out += &paragraph(style, Role::Bad, "  ! ", &difference.to_string());
+        out += &paragraph(style, TextRole::Bad, "  ! ", &difference.to_string());
     }
     out += &table(gate, style, |check| {
         format!(
@@ -94,7 +96,7 @@ pub fn explained(gate: &Gate, level: u32, style: &Style) -> String {
     });
     if gate.shares() {
         let text = "Others may share this hardware: a loss without a visible cause gives the answer unknown.";
-        out += &paragraph(style, Role::Plain, "", text);
+        out += &paragraph(style, TextRole::Plain, "", text);
     }
     out + &not_judged(gate, style)
 }
@@ -113,13 +115,13 @@ fn not_judged(gate: &Gate, style: &Style) -> String {
         let more = cases.len().saturating_sub(MAX_CASES_NAMED);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         let named: Vec<&str> = cases.iter().take(MAX_CASES_NAMED).map(String::as_str).collect();
-        paragraph(style, Role::Dim, "  ", &format!("not judged: {}{more}: {why}", named.join(", ")))
+        paragraph(style, TextRole::Dim, "  ", &format!("not judged: {}{more}: {why}", named.join(", ")))
     };
     reasons.iter().map(line).collect()
 }
 
 /// Formats a row per check; `last` makes its last cell, which gets its own line if it is long.
-fn table(gate: &Gate, style: &Style, last: impl Fn(&Check) -> String) -> String {
+fn table(gate: &Gate, style: &Style, last: impl Fn(&FigureCheck) -> String) -> String {
     if gate.checks.is_empty() {
         return String::new();
     }
@@ -130,7 +132,7 @@ fn table(gate: &Gate, style: &Style, last: impl Fn(&Check) -> String) -> String 
     let used: usize = widths.iter().map(|width| width + 2).sum();
     let mut out = String::new();
     for (index, row) in rows.iter().enumerate() {
-        let role = index.checked_sub(1).and_then(|at| gate.checks.get(at)).map_or(Role::Dim, role);
+        let role = index.checked_sub(1).and_then(|at| gate.checks.get(at)).map_or(TextRole::Dim, role);
         let mut line = String::new();
         for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
             line += &if column == 0 {
@@ -152,20 +154,20 @@ fn table(gate: &Gate, style: &Style, last: impl Fn(&Check) -> String) -> String 
     out
 }
 
-fn role(check: &Check) -> Role {
+fn role(check: &FigureCheck) -> TextRole {
     match check.state {
-        State::Passed => Role::Good,
-        State::Low => Role::Bad,
-        State::Waiting | State::NotHere(_) => Role::Dim,
-        State::Suspect | State::InVain | State::Failed(_) => Role::Warning,
+        CheckProgress::Passed => TextRole::Good,
+        CheckProgress::Low => TextRole::Bad,
+        CheckProgress::Waiting | CheckProgress::NotHere(_) => TextRole::Dim,
+        CheckProgress::Suspect | CheckProgress::InVain | CheckProgress::Failed(_) => TextRole::Warning,
     }
 }
 
-fn cells(check: &Check, last: &impl Fn(&Check) -> String) -> [String; 6] {
+fn cells(check: &FigureCheck, last: &impl Fn(&FigureCheck) -> String) -> [String; 6] {
     let name = match check.what {
-        What::Figure => full(&check.case),
-        What::OfLimit => format!("{}, of its limit", full(&check.case)),
-        What::CpuTime => format!("{}, CPU time", full(&check.case)),
+        CheckedQuantity::Figure => full(&check.case),
+        CheckedQuantity::OfLimit => format!("{}, of its limit", full(&check.case)),
+        CheckedQuantity::CpuTime => format!("{}, CPU time", full(&check.case)),
     };
     let shown = |value: f64| shown(check, value);
     [
@@ -178,7 +180,7 @@ fn cells(check: &Check, last: &impl Fn(&Check) -> String) -> [String; 6] {
     ]
 }
 
-fn shown(check: &Check, value: f64) -> String {
+fn shown(check: &FigureCheck, value: f64) -> String {
     match check.unit() {
         Some(unit) => Quantity { value, unit }.to_string(),
         None => percent(value, 3),
@@ -191,9 +193,9 @@ fn shown(check: &Check, value: f64) -> String {
 fn nagios(gate: &Gate) -> String {
     let verdict = gate.verdict();
     let word = match verdict.answer {
-        Answer::Healthy => "OK",
-        Answer::Sick => "CRITICAL",
-        Answer::Unknown => "UNKNOWN",
+        GateAnswer::Healthy => "OK",
+        GateAnswer::Sick => "CRITICAL",
+        GateAnswer::Unknown => "UNKNOWN",
     };
     // A bar would start performance data.
     let mut out = format!("PLIMSOLL {word} - {}", verdict.line.replace('|', "/"));
@@ -214,11 +216,11 @@ fn nagios(gate: &Gate) -> String {
 }
 
 /// Formats gauges for node_exporter's textfile collector.
-fn metrics(gate: &Gate, about: About<'_>) -> String {
+fn metrics(gate: &Gate, about: GateAbout<'_>) -> String {
     let verdict = gate.verdict();
     let mut families = Families::scraped();
-    let is = |answer: Answer| (answer.word(), answer == verdict.answer);
-    let answers = [Answer::Healthy, Answer::Sick, Answer::Unknown].map(is);
+    let is = |answer: GateAnswer| (answer.word(), answer == verdict.answer);
+    let answers = [GateAnswer::Healthy, GateAnswer::Sick, GateAnswer::Unknown].map(is);
     families.state("plimsoll_gate_answer", "1 for the answer of the gate", &Vec::new(), "answer", &answers);
     let cause = [("cause", verdict.cause.unwrap_or_default()), ("line", &verdict.line)];
     families.gauge("plimsoll_gate_info", "", "the answer in words, with its cause", &cause, 1.0);
@@ -242,7 +244,7 @@ fn metrics(gate: &Gate, about: About<'_>) -> String {
         }
         let low = "the figure from which it is low";
         families.gauge("plimsoll_gate_threshold", "", low, &labels, check.threshold.low);
-        let is_low = f64::from(u8::from(check.state == State::Low));
+        let is_low = f64::from(u8::from(check.state == CheckProgress::Low));
         families.gauge("plimsoll_gate_low", "", "1 where the loss is there", &labels, is_low);
     }
     families.text()

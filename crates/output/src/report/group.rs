@@ -22,7 +22,7 @@ const MARK: usize = 40;
 const TEXT: usize = 60;
 
 #[derive(Debug, Default)]
-pub(super) struct Group {
+pub(super) struct RowGroup {
     pub(super) title: String,
     /// Footnotes, in order of their marks.
     pub(super) notes: Vec<String>,
@@ -43,20 +43,20 @@ pub(super) struct Meaning {
 
 /// Warnings explained outside the current group.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct ExplainedElsewhere {
     /// Codes of warnings explained above the table.
     above: BTreeSet<String>,
     /// General explanations of earlier groups, without numbers.
     before: BTreeSet<String>,
 }
 
-impl Known {
+impl ExplainedElsewhere {
     pub(super) fn above(codes: BTreeSet<String>) -> Self {
         Self { above: codes, ..Self::default() }
     }
 }
 
-impl Group {
+impl RowGroup {
     pub(super) fn new(title: &str) -> Self {
         Self { title: title.to_owned(), ..Self::default() }
     }
@@ -70,7 +70,12 @@ impl Group {
     /// rows (for general warnings, below the first group). A repeated text that differs only in its
     /// numbers is itself the mark, up to its remedy, if it is short. For rows with a result, the
     /// interval column replaces two of the marks.
-    pub(super) fn marks(&mut self, notes: &[Note], has_figure: bool, known: &mut Known) -> Vec<String> {
+    pub(super) fn marks(
+        &mut self,
+        notes: &[Note],
+        has_figure: bool,
+        known: &mut ExplainedElsewhere,
+    ) -> Vec<String> {
         let mut marks: Vec<String> = Vec::new();
         for note in notes {
             let mark = self.mark(note, known);
@@ -83,7 +88,7 @@ impl Group {
         marks
     }
 
-    fn mark(&mut self, Note { code, text }: &Note, known: &mut Known) -> String {
+    fn mark(&mut self, Note { code, text }: &Note, known: &mut ExplainedElsewhere) -> String {
         let is_above = known.above.contains(code);
         if is_above && !CAUSES.contains(&code.as_str()) {
             return short(code, text);
@@ -206,14 +211,14 @@ mod tests {
         Note { code: code.to_owned(), text: text.to_owned() }
     }
 
-    fn texts(group: &Group) -> Vec<String> {
+    fn texts(group: &RowGroup) -> Vec<String> {
         group.warnings.iter().map(|meaning| format!("{} {}", meaning.mark, meaning.text)).collect()
     }
 
     #[test]
     fn a_warning_is_a_mark_in_its_row_and_explained_once_below() {
-        let mut group = Group::new("CPU");
-        let mut known = Known::default();
+        let mut group = RowGroup::new("CPU");
+        let mut known = ExplainedElsewhere::default();
         let mut said = |code: &str, text: &str| group.marks(&[note(code, text)], true, &mut known);
         assert_eq!(said("pages", "pages: 7 % are small; reserve them"), ["pages"]);
         assert_eq!(said("pages", "pages: 7 % are small; reserve them"), ["pages"]);
@@ -232,8 +237,8 @@ mod tests {
 
     #[test]
     fn what_differs_in_its_figures_alone_is_explained_once() {
-        let mut group = Group::new("Disk");
-        let mut known = Known::default();
+        let mut group = RowGroup::new("Disk");
+        let mut known = ExplainedElsewhere::default();
         let cached = |share: &str| {
             let text = format!(
                 "sda1 moved only {share} % of what went through loop3: the file behind it is cached; name a --dir"
@@ -257,13 +262,15 @@ mod tests {
     #[test]
     fn a_row_without_a_figure_says_in_words_what_its_interval_would() {
         let wide = note("not-converged", "not converged: ± 3 % where ± 1 % was asked: too short; more");
-        let marks = Group::new("CPU").marks(&[wide.clone(), wide], false, &mut Known::default());
+        let marks =
+            RowGroup::new("CPU").marks(&[wide.clone(), wide], false, &mut ExplainedElsewhere::default());
         assert_eq!(marks, ["not converged"]);
     }
 
     #[test]
     fn a_cause_is_explained_once_for_all_groups_and_marked_with_its_share() {
-        let (mut cpu, mut memory, mut known) = (Group::new("CPU"), Group::new("Memory"), Known::default());
+        let (mut cpu, mut memory, mut known) =
+            (RowGroup::new("CPU"), RowGroup::new("Memory"), ExplainedElsewhere::default());
         let first = note("preempted", "preempted 7.0 %: other threads ran; stop other work");
         let again = note("preempted", "preempted 9.0 %: other threads ran; stop other work");
         assert_eq!(cpu.marks(&[first], true, &mut known), ["preempted 7.0 %"]);
@@ -277,8 +284,8 @@ mod tests {
     /// The line above the table does not explain the meaning of a row's share.
     #[test]
     fn a_cause_that_is_told_above_the_table_is_explained_without_its_remedy() {
-        let mut group = Group::new("CPU");
-        let mut known = Known::above(["cpu-quota".to_owned(), "preempted".to_owned()].into());
+        let mut group = RowGroup::new("CPU");
+        let mut known = ExplainedElsewhere::above(["cpu-quota".to_owned(), "preempted".to_owned()].into());
         let quota = note("cpu-quota", "a cgroup quota allows 0.50 CPUs' worth of time; raise it");
         let preempted = note("preempted", "preempted 7.0 %: other threads ran; stop other work");
         assert_eq!(group.marks(&[quota, preempted], true, &mut known), ["cpu quota", "preempted 7.0 %"]);
@@ -287,7 +294,7 @@ mod tests {
 
     #[test]
     fn footnotes_are_numbered_once() {
-        let mut group = Group::new("CPU");
+        let mut group = RowGroup::new("CPU");
         assert_eq!([group.footnote("a"), group.footnote("b"), group.footnote("a")], [0, 1, 0]);
         assert!(group.is_new("why") && !group.is_new("why"));
     }

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use plimsoll_bench::label;
-use plimsoll_history::{Counts, OpenLoss, Pruned, RunLine, Said, apart, whole_part};
+use plimsoll_history::{CaseCounts, OpenLoss, Pruned, RunLine, RunRemarks, apart, whole_part};
 use plimsoll_result::document::{Run, RunStatus};
 use plimsoll_units::quantity::percent;
 use plimsoll_units::text::counted;
@@ -12,7 +12,7 @@ use unicode_width::UnicodeWidthStr;
 use super::compare::signed;
 use super::out::Out;
 use super::progress::span;
-use super::style::{Role, Style};
+use super::style::{Style, TextRole};
 use super::terminal::when;
 use super::wrap::{cut, paragraph, widths};
 
@@ -39,7 +39,7 @@ fn text(lines: &[RunLine], style: &Style) -> String {
     let mut rows = vec![["run", "began", "took", "plan", "cases", "host"].map(str::to_owned)];
     rows.extend(lines.iter().map(|line| cells(line, length, style)));
     let widths = widths(&rows);
-    let mut text = row(&rows[0], &widths, style, |_| Role::Dim);
+    let mut text = row(&rows[0], &widths, style, |_| TextRole::Dim);
     for (cells, line) in rows[1..].iter().zip(lines) {
         text += &row(cells, &widths, style, |column| role(column, line));
         text += &said(&line.said, "  ", style);
@@ -48,8 +48,8 @@ fn text(lines: &[RunLine], style: &Style) -> String {
 }
 
 /// Formats tags and note of a run as a paragraph; empty without any.
-pub fn said(said: &Said, lead: &str, style: &Style) -> String {
-    said.line().map(|text| paragraph(style, Role::Dim, lead, &text)).unwrap_or_default()
+pub fn said(said: &RunRemarks, lead: &str, style: &Style) -> String {
+    said.line().map(|text| paragraph(style, TextRole::Dim, lead, &text)).unwrap_or_default()
 }
 
 /// Formats the number of deleted runs, and of runs kept because of tags.
@@ -62,7 +62,7 @@ pub fn pruned(of: Pruned) -> String {
 pub fn accepted(first: &Run, style: &Style) -> String {
     let (plan, began) = (plimsoll_units::text::shown(&first.plan.name), when(&first.started, style));
     let text = format!("baselines of plan {plan} begin with run {}, {began}", short_id(&first.id));
-    paragraph(style, Role::Plain, "", &text)
+    paragraph(style, TextRole::Plain, "", &text)
 }
 
 /// Lists regressions that exclude runs from baselines; `None` if there are none.
@@ -118,7 +118,7 @@ fn cells(line: &RunLine, length: usize, style: &Style) -> [String; 6] {
     [id, began, took, line.plan.clone(), cases, host.to_owned()].map(|cell| style.say(&cell))
 }
 
-fn cases(counts: &Counts, status: RunStatus) -> String {
+fn cases(counts: &CaseCounts, status: RunStatus) -> String {
     let said = counts.said().join(" · ");
     match status {
         RunStatus::Complete => said,
@@ -127,17 +127,17 @@ fn cases(counts: &Counts, status: RunStatus) -> String {
     }
 }
 
-fn role(column: usize, line: &RunLine) -> Role {
+fn role(column: usize, line: &RunLine) -> TextRole {
     match column {
-        0 => Role::Strong,
-        1 | 2 => Role::Dim,
-        4 if line.counts.failed + line.counts.invalid > 0 => Role::Bad,
-        4 if line.status == RunStatus::Partial => Role::Warning,
-        _ => Role::Plain,
+        0 => TextRole::Strong,
+        1 | 2 => TextRole::Dim,
+        4 if line.counts.failed + line.counts.invalid > 0 => TextRole::Bad,
+        4 if line.status == RunStatus::Partial => TextRole::Warning,
+        _ => TextRole::Plain,
     }
 }
 
-fn row(cells: &[String; 6], widths: &[usize], style: &Style, role: impl Fn(usize) -> Role) -> String {
+fn row(cells: &[String; 6], widths: &[usize], style: &Style, role: impl Fn(usize) -> TextRole) -> String {
     let mut line = String::new();
     let mut room = style.width;
     for (column, (cell, width)) in cells.iter().zip(widths).enumerate() {
@@ -171,8 +171,8 @@ mod tests {
             plan: plan.to_owned(),
             host: host.map(str::to_owned),
             status: RunStatus::Complete,
-            said: Said::default(),
-            counts: Counts { ok: 13, invalid: 0, failed: 0, skipped: 1 },
+            said: RunRemarks::default(),
+            counts: CaseCounts { ok: 13, invalid: 0, failed: 0, skipped: 1 },
         }
     }
 
@@ -182,10 +182,10 @@ mod tests {
             line("019aa5c3-2e00-7c40-9d21-5b0c3f6a7e88", "my nightly plan", Some("bench-1")),
             line("019aa400-0000-7c40-9d21-5b0c3f6a7e88", "disk", None),
         ];
-        lines[1].counts = Counts { ok: 3, invalid: 1, failed: 1, skipped: 0 };
+        lines[1].counts = CaseCounts { ok: 3, invalid: 1, failed: 1, skipped: 0 };
         lines[2].status = RunStatus::Partial;
         lines[2].elapsed_s = 0.0;
-        lines[2].counts = Counts { ok: 2, ..Counts::default() };
+        lines[2].counts = CaseCounts { ok: 2, ..CaseCounts::default() };
         lines
     }
 

@@ -4,7 +4,7 @@ use plimsoll_bench::Candidate;
 use plimsoll_bench_cpu::peak::limit::per_cycle;
 use plimsoll_bench_cpu::{counted_in, kernel_of};
 use plimsoll_machine::Machine;
-use plimsoll_metal::kernel::{self, Kernel};
+use plimsoll_metal::kernel::{self, ComputeKernel};
 use plimsoll_units::quantity::format::significant;
 use plimsoll_units::quantity::{Quantity, Unit};
 
@@ -14,7 +14,7 @@ const COLUMN_TITLES: [&str; 5] = ["kernel", "lanes", "per cycle", "ops/cycle", "
 
 /// Formats the kernels of the candidates, or all of this architecture, at the measured clock.
 pub fn table(machine: &Machine, named: Option<&[Candidate]>, clock_hz: Option<f64>) -> String {
-    let kernels: Vec<&Kernel> = match named {
+    let kernels: Vec<&ComputeKernel> = match named {
         None => kernel::kernels().filter(|kernel| !kernel.is_variant()).collect(),
         Some(candidates) => named_by(candidates),
     };
@@ -36,8 +36,8 @@ pub fn table(machine: &Machine, named: Option<&[Candidate]>, clock_hz: Option<f6
     format!("{}({at})\n", rows.iter().map(line).collect::<String>())
 }
 
-fn named_by(candidates: &[Candidate]) -> Vec<&'static Kernel> {
-    let mut named: Vec<&Kernel> = Vec::new();
+fn named_by(candidates: &[Candidate]) -> Vec<&'static ComputeKernel> {
+    let mut named: Vec<&ComputeKernel> = Vec::new();
     for case in candidates.iter().map(|candidate| &candidate.case) {
         if let Ok(kernel) = kernel_of(case)
             && !named.iter().any(|other| std::ptr::eq(*other, kernel))
@@ -48,7 +48,7 @@ fn named_by(candidates: &[Candidate]) -> Vec<&'static Kernel> {
     named
 }
 
-fn row(machine: &Machine, kernel: &Kernel, clock_hz: Option<f64>) -> [String; 5] {
+fn row(machine: &Machine, kernel: &ComputeKernel, clock_hz: Option<f64>) -> [String; 5] {
     let mut name = format!("{:<4}  {:<4}  {}", kernel.op, kernel.element, kernel.isa);
     if kernel.chains {
         let width =

@@ -12,18 +12,18 @@ mod storage;
 
 pub use core::cores;
 pub use health::health;
-pub use layout::{Row, Section, text};
+pub use layout::{FactRow, FactSection, text};
 pub use limits::limits;
 
 use plimsoll_machine::smbios::Module;
-use plimsoll_machine::{Cgroup, CpuSet, Machine, Memory, State, Unknown, Virtualisation};
+use plimsoll_machine::{Cgroup, CpuSet, Machine, MachineState, Memory, UnknownFact, Virtualisation};
 use plimsoll_units::quantity::{Quantity, Unit, format_cpus, percent};
 
 /// Text for unknown values; the section of unknown facts gives the reason.
 const UNKNOWN_VALUE: &str = "unknown";
 
 /// Describes the machine in sections, ending with unknown facts, their reasons and consequences.
-pub fn describe(machine: &Machine) -> Vec<Section> {
+pub fn describe(machine: &Machine) -> Vec<FactSection> {
     let mut sections = vec![
         system(machine),
         cpu::processors(&machine.cpu),
@@ -40,8 +40,8 @@ pub fn describe(machine: &Machine) -> Vec<Section> {
     sections
 }
 
-fn system(machine: &Machine) -> Section {
-    let mut section = Section::new("system");
+fn system(machine: &Machine) -> FactSection {
+    let mut section = FactSection::new("system");
     let kernel = &machine.kernel;
     section.row("host", or_unknown(machine.host.as_deref()));
     section.row("id", format!("{} (of the hardware: machines of one kind share it)", machine.id));
@@ -69,8 +69,8 @@ fn virtualisation(found: &Virtualisation) -> String {
     }
 }
 
-fn memory(memory: &Memory) -> Section {
-    let mut section = Section::new("memory");
+fn memory(memory: &Memory) -> FactSection {
+    let mut section = FactSection::new("memory");
     section.row("total", size(memory.total_bytes));
     section.row("available", size(memory.available_bytes));
     section.row(
@@ -110,9 +110,9 @@ fn memory(memory: &Memory) -> Section {
     section
 }
 
-fn cgroup(machine: &Machine) -> Section {
+fn cgroup(machine: &Machine) -> FactSection {
     let Cgroup { cpu_quota, memory, cpuset, throttling, group, io, .. } = &machine.cgroup;
-    let mut section = Section::new("control groups");
+    let mut section = FactSection::new("control groups");
     if let Some(group) = group {
         section.row("group", group);
     }
@@ -153,13 +153,13 @@ fn cgroup(machine: &Machine) -> Section {
 
 /// Returns "none", or "unknown" if the limit `what` could not be read.
 fn none_or_unknown(machine: &Machine, what: &str) -> String {
-    let of_it = |unknown: &Unknown| unknown.what == what || unknown.what.starts_with(&format!("{what}_"));
+    let of_it = |unknown: &UnknownFact| unknown.what == what || unknown.what.starts_with(&format!("{what}_"));
     let unread = machine.unknown.iter().any(of_it);
     if unread { UNKNOWN_VALUE.into() } else { "none".into() }
 }
 
-fn state(state: &State) -> Section {
-    let mut section = Section::new("state at discovery");
+fn state(state: &MachineState) -> FactSection {
+    let mut section = FactSection::new("state at discovery");
     let load = state
         .load
         .map(|l| format!("{:.2} {:.2} {:.2} over 1, 5 and 15 min", l.minute_1, l.minutes_5, l.minutes_15));
@@ -180,9 +180,9 @@ fn state(state: &State) -> Section {
     section
 }
 
-fn unknown<'a>(all: impl Iterator<Item = &'a Unknown>) -> Section {
-    let mut section = Section::new("not known");
-    for Unknown { what, why } in all {
+fn unknown<'a>(all: impl Iterator<Item = &'a UnknownFact>) -> FactSection {
+    let mut section = FactSection::new("not known");
+    for UnknownFact { what, why } in all {
         let cost = cost::of(what).map(|cost| format!(" — so {cost}")).unwrap_or_default();
         section.row(what, format!("{why}{cost}"));
     }

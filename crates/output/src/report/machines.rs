@@ -7,7 +7,7 @@ use plimsoll_result::document::Run;
 use plimsoll_units::quantity::Quantity;
 
 use super::compare::signed;
-use super::style::{Role, Style};
+use super::style::{Style, TextRole};
 use super::wrap::{cut, pad, widths};
 
 const MAX_CASE_COLUMNS: usize = 28;
@@ -36,7 +36,7 @@ pub(super) fn section(run: &Run, style: &Style) -> String {
     let over = (1 + widths.iter().sum::<usize>() + 2 * 3).saturating_sub(style.width);
     widths[2] = widths[2].saturating_sub(over.div_ceil(2));
     let title = format!("Machines  {} measured the same", run.nodes.len());
-    let mut text = format!("\n{}\n", style.paint(Role::Strong, &style.say(&title)));
+    let mut text = format!("\n{}\n", style.paint(TextRole::Strong, &style.say(&title)));
     for (index, row) in rows.iter().enumerate() {
         let mut line = String::new();
         for (column, cell) in row.iter().enumerate() {
@@ -44,7 +44,7 @@ pub(super) fn section(run: &Run, style: &Style) -> String {
             let gap = pad(&cell, widths[column]);
             line += &if column == 1 { format!("  {gap}{cell}") } else { format!("  {cell}{gap}") };
         }
-        let role = if index == 0 { Role::Dim } else { Role::Plain };
+        let role = if index == 0 { TextRole::Dim } else { TextRole::Plain };
         text += &format!("{}\n", style.paint(role, &cut(style.say(&line[1..]).trim_end(), style.width)));
     }
     text

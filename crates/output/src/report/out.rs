@@ -5,10 +5,10 @@ use std::io::{self, Write};
 /// Writes whole texts until the first error.
 pub(super) struct Out<W: Write> {
     to: W,
-    state: State,
+    state: WriterState,
 }
 
-enum State {
+enum WriterState {
     Open,
     /// Broken pipe (`| head`), which is no error.
     Closed,
@@ -17,25 +17,25 @@ enum State {
 
 impl<W: Write> Out<W> {
     pub(super) fn new(to: W) -> Self {
-        Self { to, state: State::Open }
+        Self { to, state: WriterState::Open }
     }
 
     pub(super) fn write(&mut self, text: &str) {
-        if !matches!(self.state, State::Open) {
+        if !matches!(self.state, WriterState::Open) {
             return;
         }
         match self.to.write_all(text.as_bytes()).and_then(|()| self.to.flush()) {
             Ok(()) => {}
-            Err(e) if e.kind() == io::ErrorKind::BrokenPipe => self.state = State::Closed,
-            Err(e) => self.state = State::Failed(e),
+            Err(e) if e.kind() == io::ErrorKind::BrokenPipe => self.state = WriterState::Closed,
+            Err(e) => self.state = WriterState::Failed(e),
         }
     }
 
     /// Returns the error that stopped writing, except for a broken pipe.
     pub(super) fn end(&mut self) -> io::Result<()> {
-        match std::mem::replace(&mut self.state, State::Closed) {
-            State::Failed(e) => Err(e),
-            State::Open | State::Closed => Ok(()),
+        match std::mem::replace(&mut self.state, WriterState::Closed) {
+            WriterState::Failed(e) => Err(e),
+            WriterState::Open | WriterState::Closed => Ok(()),
         }
     }
 }

@@ -9,7 +9,7 @@ use plimsoll_result::document::Run;
 use plimsoll_units::quantity::{Quantity, percent};
 use unicode_width::UnicodeWidthStr;
 
-use super::style::{Role, Style};
+use super::style::{Style, TextRole};
 use super::wrap::{cut, pad};
 
 /// Widest node name, in columns.
@@ -35,14 +35,14 @@ pub(super) fn section(run: &Run, style: &Style) -> String {
         let Some(middle) = median(values.clone()).filter(|middle| *middle > 0.0) else { continue };
         let shown = Quantity { value: middle, unit: metric.unit };
         let title = format!("{label}, {}", metric.name);
-        text += &format!("\n{}\n", style.paint(Role::Strong, &cut(&style.say(&title), style.width)));
+        text += &format!("\n{}\n", style.paint(TextRole::Strong, &cut(&style.say(&title), style.width)));
         let way = Flow::of(&meant_case, metric.better == Better::Higher).orientation();
         let notes =
             [format!(" {}; {way}", counted(matrix)), format!(" each as a share of their median, {shown}")];
         for note in notes {
-            text += &format!("{}\n", style.paint(Role::Dim, &cut(&style.say(&note), style.width)));
+            text += &format!("{}\n", style.paint(TextRole::Dim, &cut(&style.say(&note), style.width)));
         }
-        let pairs = Pairs { names: &names, metric: &metric, matrix, middle };
+        let pairs = PairTable { names: &names, metric: &metric, matrix, middle };
         text += &pairs.grid(style).unwrap_or_else(|| pairs.list(style));
     }
     text
@@ -58,14 +58,14 @@ fn counted(matrix: &Matrix) -> String {
     }
 }
 
-struct Pairs<'a> {
+struct PairTable<'a> {
     names: &'a [String],
     metric: &'a MetricResult,
     matrix: &'a Matrix,
     middle: f64,
 }
 
-impl Pairs<'_> {
+impl PairTable<'_> {
     fn name(&self, number: u32) -> &str {
         self.names.get(number as usize).map_or("?", String::as_str)
     }
@@ -80,7 +80,7 @@ impl Pairs<'_> {
         let right = |text: &str| pad(text, column) + text;
         let head: String = self.matrix.columns.iter().map(|n| right(self.name(*n))).collect();
         let head = format!("  {}{head}", " ".repeat(first));
-        let mut text = format!("{}\n", style.paint(Role::Dim, &head));
+        let mut text = format!("{}\n", style.paint(TextRole::Dim, &head));
         for (row, values) in self.matrix.rows.iter().zip(&self.matrix.values) {
             let name = self.name(*row);
             let cell = |value: &Option<f64>| {
@@ -98,7 +98,7 @@ impl Pairs<'_> {
         let mut all: Vec<_> = self.matrix.measured().collect();
         let away = |value: f64| (value / self.middle).ln().abs();
         all.sort_by(|a, b| away(b.value).total_cmp(&away(a.value)));
-        let line = |pair: &plimsoll_model::measurement::Measured<'_>| {
+        let line = |pair: &plimsoll_model::measurement::MeasuredEntry<'_>| {
             let figure = Quantity { value: pair.value, unit: self.metric.unit };
             let share = percent(pair.value / self.middle, 2);
             let line = format!("  {} to {}: {share}, {figure}", self.name(pair.row), self.name(pair.column));

@@ -6,16 +6,16 @@ use plimsoll_bench::label::label;
 use plimsoll_model::measurement::{Availability, Measurement, MetricResult, PeerResult};
 use plimsoll_model::sample::Match;
 use plimsoll_result::document::Run;
-use plimsoll_stats::Verdict;
+use plimsoll_stats::EquivalenceVerdict;
 use plimsoll_units::quantity::{Quantity, percent, significant};
 use unicode_width::UnicodeWidthStr;
 
-use super::style::{Role, Style};
+use super::style::{Style, TextRole};
 use super::wrap::{flowed, pad, paragraph, widths};
 
 /// A reference tool in the list of `plimsoll references`.
 #[derive(Debug)]
-pub struct Listed {
+pub struct ListedTool {
     /// Name.
     pub name: &'static str,
     /// Benchmarks or properties that it verifies.
@@ -29,7 +29,7 @@ pub struct Listed {
 }
 
 /// Formats the output of `plimsoll references`; `passed_over` explains skipped programs on `PATH`.
-pub fn listed(rows: &[Listed], passed_over: &[String], style: &Style) -> String {
+pub fn listed(rows: &[ListedTool], passed_over: &[String], style: &Style) -> String {
     let head = ["tool", "version", "checks", "where, or how to get it"].map(str::to_owned).to_vec();
     let body = rows.iter().map(|row| {
         let place = match &row.place {
@@ -43,39 +43,39 @@ pub fn listed(rows: &[Listed], passed_over: &[String], style: &Style) -> String 
         };
         vec![row.name.to_owned(), version, row.checks.to_owned(), place]
     });
-    let rows: Vec<Row> = std::iter::once(head).chain(body).map(Row::of).collect();
-    let notes = passed_over.iter().map(|why| paragraph(style, Role::Warning, "passed over: ", why));
+    let rows: Vec<ToolRow> = std::iter::once(head).chain(body).map(ToolRow::of).collect();
+    let notes = passed_over.iter().map(|why| paragraph(style, TextRole::Warning, "passed over: ", why));
     columns(&rows, style) + &notes.collect::<String>()
 }
 
-struct Row {
+struct ToolRow {
     above: Option<String>,
     cells: Vec<String>,
 }
 
-impl Row {
+impl ToolRow {
     fn of(cells: Vec<String>) -> Self {
         Self { above: None, cells }
     }
 }
 
 /// A metric compared with one tool.
-pub(super) struct Compared<'a> {
+pub(super) struct ToolComparison<'a> {
     pub(super) measurement: &'a Measurement,
     pub(super) metric: &'a MetricResult,
     pub(super) peer: &'a PeerResult,
 }
 
-pub(super) fn compared(run: &Run) -> impl Iterator<Item = Compared<'_>> {
+pub(super) fn compared(run: &Run) -> impl Iterator<Item = ToolComparison<'_>> {
     run.measurements.iter().flat_map(|measurement| {
         let metrics = measurement.metrics.iter();
         metrics.flat_map(move |metric| {
-            metric.peers.iter().map(move |peer| Compared { measurement, metric, peer })
+            metric.peers.iter().map(move |peer| ToolComparison { measurement, metric, peer })
         })
     })
 }
 
-impl Compared<'_> {
+impl ToolComparison<'_> {
     /// Formats our result, the tool's, the limit, both shares, ratio and verdict.
     fn figures(&self) -> [String; 7] {
         let figure = |value: f64| Quantity::new(value, self.metric.unit).human(3);
@@ -111,10 +111,10 @@ impl Compared<'_> {
     }
 
     /// Returns the narrow layout: case and tool above, ratio and verdict in one cell.
-    fn narrow(&self) -> Row {
+    fn narrow(&self) -> ToolRow {
         let above = Some(format!("{} and {}", label(&self.measurement.case), self.peer.peer));
         let [own, tools, limit, own_share, tools_share, ratio, said] = self.figures();
-        Row { above, cells: vec![own, tools, limit, own_share, tools_share, format!("{ratio} {said}")] }
+        ToolRow { above, cells: vec![own, tools, limit, own_share, tools_share, format!("{ratio} {said}")] }
     }
 
     /// Formats the verdict with differences of the tool, or why there is none.
@@ -124,10 +124,10 @@ impl Compared<'_> {
             return format!("not available: {reason}");
         }
         let word = match peer.verdict {
-            Verdict::Equivalent => "equivalent",
-            Verdict::Higher => "higher",
-            Verdict::Lower => "lower",
-            Verdict::Inconclusive => "inconclusive",
+            EquivalenceVerdict::Equivalent => "equivalent",
+            EquivalenceVerdict::Higher => "higher",
+            EquivalenceVerdict::Lower => "lower",
+            EquivalenceVerdict::Inconclusive => "inconclusive",
         };
         let definition = match peer.definition {
             Match::Exact => String::new(),
@@ -175,15 +175,15 @@ const FEW_PAIRS: &str = "few-pairs";
 
 /// Returns the section of a run's report; empty if no tool was requested.
 pub(super) fn section(run: &Run, style: &Style) -> String {
-    let lines: Vec<Compared<'_>> = compared(run).collect();
+    let lines: Vec<ToolComparison<'_>> = compared(run).collect();
     let Some(first) = lines.first() else { return String::new() };
-    let title = style.paint(Role::Strong, "Reference tools");
+    let title = style.paint(TextRole::Strong, "Reference tools");
     let margin = percent(first.peer.margin, 2);
     let few = lines.iter().flat_map(|line| &line.peer.warnings).any(|warning| warning.code == FEW_PAIRS);
     let few =
         if few { "; fewer than 5 where the tools' time was used up: give --budget more room" } else { "" };
     let about = format!("medians of pairs{few}; % is of the limit; {RATIO}; equivalent: within {margin}");
-    let mut text = format!("\n{title}\n{}", paragraph(style, Role::Dim, "  ", &about));
+    let mut text = format!("\n{title}\n{}", paragraph(style, TextRole::Dim, "  ", &about));
     let (absent, there): (Vec<_>, Vec<_>) =
         lines.iter().partition(|line| line.peer.status == Availability::Unavailable);
     if !there.is_empty() {
@@ -194,27 +194,28 @@ pub(super) fn section(run: &Run, style: &Style) -> String {
 
 pub(super) const RATIO: &str = "own ÷ tool is the median of the pairs' ratios [95 % CI]; the ratio of the two medians is shown where it differs";
 
-/// Titles of [`Compared::cells`].
+/// Titles of [`ToolComparison::cells`].
 pub(super) const COLUMN_TITLES: [&str; 9] =
     ["case", "tool", "own", "tool's", "limit", "own %", "tool's %", "own ÷ tool", "verdict"];
 
 /// Formats the table, one line per row if the terminal is wide enough.
-fn compared_rows(lines: &[&Compared<'_>], style: &Style) -> String {
-    let head = |names: &[&str]| Row::of(names.iter().map(|name| (*name).to_owned()).collect());
-    let wide: Vec<Row> =
-        std::iter::once(head(&COLUMN_TITLES)).chain(lines.iter().map(|line| Row::of(line.cells()))).collect();
+fn compared_rows(lines: &[&ToolComparison<'_>], style: &Style) -> String {
+    let head = |names: &[&str]| ToolRow::of(names.iter().map(|name| (*name).to_owned()).collect());
+    let wide: Vec<ToolRow> = std::iter::once(head(&COLUMN_TITLES))
+        .chain(lines.iter().map(|line| ToolRow::of(line.cells())))
+        .collect();
     if COLUMN_GAP + laid_out(&wide, style).1.iter().map(|w| w + COLUMN_GAP).sum::<usize>() <= style.width {
         return columns(&wide, style);
     }
     let narrow = ["own", "tool's", "limit", "own %", "tool's %", "own ÷ tool, verdict"];
-    let narrow: Vec<Row> =
+    let narrow: Vec<ToolRow> =
         std::iter::once(head(&narrow)).chain(lines.iter().map(|line| line.narrow())).collect();
     columns(&narrow, style)
 }
 
 /// Lists tools without results, each reason once.
-fn unavailable(lines: &[&Compared<'_>], style: &Style) -> String {
-    let mut told: Vec<(&str, &str, Vec<&Compared<'_>>)> = Vec::new();
+fn unavailable(lines: &[&ToolComparison<'_>], style: &Style) -> String {
+    let mut told: Vec<(&str, &str, Vec<&ToolComparison<'_>>)> = Vec::new();
     for line in lines {
         let (tool, why) = (line.peer.peer.as_str(), line.peer.reason.as_deref().unwrap_or("unknown"));
         match told.iter_mut().find(|(name, reason, _)| (*name, *reason) == (tool, why)) {
@@ -222,12 +223,12 @@ fn unavailable(lines: &[&Compared<'_>], style: &Style) -> String {
             None => told.push((tool, why, vec![line])),
         }
     }
-    let one = |(tool, why, cases): &(&str, &str, Vec<&Compared<'_>>)| {
+    let one = |(tool, why, cases): &(&str, &str, Vec<&ToolComparison<'_>>)| {
         let what = match cases.as_slice() {
             [one] => label(&one.measurement.case),
             more => format!("{} cases", more.len()),
         };
-        paragraph(style, Role::Plain, "  ", &format!("{tool} for {what} not available: {why}"))
+        paragraph(style, TextRole::Plain, "  ", &format!("{tool} for {what} not available: {why}"))
     };
     told.iter().map(one).collect()
 }
@@ -235,8 +236,8 @@ fn unavailable(lines: &[&Compared<'_>], style: &Style) -> String {
 const COLUMN_GAP: usize = 2;
 
 /// Returns the displayed cells, and the width of each column except the last.
-fn laid_out(rows: &[Row], style: &Style) -> (Vec<Vec<String>>, Vec<usize>) {
-    let said = |row: &Row| row.cells.iter().map(|cell| style.say(cell)).collect();
+fn laid_out(rows: &[ToolRow], style: &Style) -> (Vec<Vec<String>>, Vec<usize>) {
+    let said = |row: &ToolRow| row.cells.iter().map(|cell| style.say(cell)).collect();
     let said: Vec<Vec<String>> = rows.iter().map(said).collect();
     let mut widths = widths(&said);
     widths.pop();
@@ -245,7 +246,7 @@ fn laid_out(rows: &[Row], style: &Style) -> (Vec<Vec<String>>, Vec<usize>) {
 
 /// Formats rows in columns. The last cell wraps in the remaining space, or gets its own line if
 /// that is too narrow; below an `above` line, all cells are indented.
-fn columns(rows: &[Row], style: &Style) -> String {
+fn columns(rows: &[ToolRow], style: &Style) -> String {
     const MIN_COLUMNS: usize = 24;
     let (said, widths) = laid_out(rows, style);
     let indent = if rows.iter().any(|row| row.above.is_some()) { 2 * COLUMN_GAP } else { COLUMN_GAP };
@@ -257,7 +258,7 @@ fn columns(rows: &[Row], style: &Style) -> String {
     let is_cut = indent + before > style.width + COLUMN_GAP && narrow >= MIN_COLUMNS;
     let mut out = String::new();
     for (index, (row, cells)) in rows.iter().zip(&said).enumerate() {
-        let role = if index == 0 { Role::Dim } else { Role::Plain };
+        let role = if index == 0 { TextRole::Dim } else { TextRole::Plain };
         if let Some(above) = &row.above {
             out += &paragraph(style, role, "  ", above);
         }
@@ -294,16 +295,16 @@ mod tests {
 
     use super::*;
 
-    fn rows() -> Vec<Listed> {
+    fn rows() -> Vec<ListedTool> {
         vec![
-            Listed {
+            ListedTool {
                 name: "fio",
                 checks: "disk",
                 version: Some("3.33".to_owned()),
                 place: Ok("/usr/bin/fio".into()),
                 get: "apt-get install fio".to_owned(),
             },
-            Listed {
+            ListedTool {
                 name: "stream",
                 checks: "memory copy, scale, add, triad",
                 version: None,

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use plimsoll_bench::label::label;
 use plimsoll_model::case::{Case, CaseId};
-use plimsoll_result::event::Event;
+use plimsoll_result::event::RunEvent;
 use plimsoll_units::quantity::Quantity;
 use plimsoll_units::text::counted;
 
@@ -16,7 +16,7 @@ use super::wrap::cut;
 const ERASE: &str = "\r\x1b[2K";
 
 #[derive(Debug)]
-pub(super) struct Progress<W: Write> {
+pub(super) struct ProgressLine<W: Write> {
     to: W,
     style: Style,
     now: Option<Now>,
@@ -39,25 +39,25 @@ struct Sampled {
     value: f64,
 }
 
-impl<W: Write> Progress<W> {
+impl<W: Write> ProgressLine<W> {
     pub(super) fn new(to: W, style: Style) -> Self {
         Self { to, style, now: None, shown: false }
     }
 
     /// Updates the line; it disappears after a case until the next event.
-    pub(super) fn event(&mut self, event: &Event) {
+    pub(super) fn event(&mut self, event: &RunEvent) {
         match event {
-            Event::Preparing { case, index, cases, left_s } => {
+            RunEvent::Preparing { case, index, cases, left_s } => {
                 let (case, index, cases, left_s) = (case.clone(), *index, *cases, *left_s);
                 self.now = Some(Now { case, index, cases, left_s, since: Instant::now(), sampled: None });
             }
-            Event::Sampled { n, value, .. } => {
+            RunEvent::Sampled { n, value, .. } => {
                 if let Some(now) = &mut self.now {
                     now.sampled = Some(Sampled { n: *n, value: *value });
                 }
             }
-            Event::Measured { .. } | Event::Interrupted => self.now = None,
-            Event::Started { .. } => {}
+            RunEvent::Measured { .. } | RunEvent::Interrupted => self.now = None,
+            RunEvent::Started { .. } => {}
         }
         self.draw();
     }

@@ -18,28 +18,28 @@ mod units;
 use std::io::{self, Write};
 
 use plimsoll_model::measurement::{Measurement, MetricResult, Status};
-use plimsoll_published::Baseline;
-use plimsoll_published::tables::{Kind, Table};
+use plimsoll_published::PublishedReport;
+use plimsoll_published::tables::{PublishedTable, TableKind};
 use plimsoll_result::document::Run;
 use plimsoll_units::quantity::significant;
 use plimsoll_units::text::counted;
 
 use super::out::Out;
-use super::style::{Role, Style};
+use super::style::{Style, TextRole};
 use super::wrap::paragraph;
-use cells::Filled;
-use sheet::Sheet;
-use today::Runs;
+use cells::FilledTable;
+use sheet::TableSheet;
+use today::ReplayRuns;
 
 pub(super) use markdown::markdown;
 pub(super) use records::csv;
 
 /// A report with the runs of its plan.
-pub type Replay<'a> = (Baseline, Vec<&'a Run>);
+pub type ReplayedReport<'a> = (PublishedReport, Vec<&'a Run>);
 
 /// Groups runs by the report that they replay; other runs are left out.
-pub fn replays(runs: &[Run]) -> Vec<Replay<'_>> {
-    let mut reports: Vec<Replay<'_>> = Vec::new();
+pub fn replays(runs: &[Run]) -> Vec<ReplayedReport<'_>> {
+    let mut reports: Vec<ReplayedReport<'_>> = Vec::new();
     for run in runs {
         let Some(baseline) = plimsoll_published::find(&run.plan.name) else { continue };
         match reports.iter_mut().find(|(known, _)| known.name == baseline.name) {
@@ -52,13 +52,20 @@ pub fn replays(runs: &[Run]) -> Vec<Replay<'_>> {
 }
 
 /// Calls `then` with the reports and their tables.
-pub(super) fn with_tables<T>(reports: &[Replay<'_>], then: impl FnOnce(&[Report<'_>]) -> T) -> T {
-    let kept: Vec<Vec<Table<'_>>> =
+pub(super) fn with_tables<T>(
+    reports: &[ReplayedReport<'_>],
+    then: impl FnOnce(&[FilledReport<'_>]) -> T,
+) -> T {
+    let kept: Vec<Vec<PublishedTable<'_>>> =
         reports.iter().map(|(baseline, _)| plimsoll_published::tables::of(baseline)).collect();
-    let reports: Vec<Report<'_>> = reports
+    let reports: Vec<FilledReport<'_>> = reports
         .iter()
         .zip(&kept)
-        .map(|((baseline, runs), tables)| Report { baseline, tables, runs: Runs::new(runs.iter().copied()) })
+        .map(|((baseline, runs), tables)| FilledReport {
+            baseline,
+            tables,
+            runs: ReplayRuns::new(runs.iter().copied()),
+        })
         .collect();
     then(&reports)
 }
@@ -68,8 +75,8 @@ pub(super) fn with_tables<T>(reports: &[Replay<'_>], then: impl FnOnce(&[Report<
 /// # Errors
 /// `writer` or writing to `out` failed, except with a broken pipe.
 pub fn print(
-    reports: &[Replay<'_>],
-    writer: impl FnOnce(&[Report<'_>], &mut dyn Write) -> io::Result<()>,
+    reports: &[ReplayedReport<'_>],
+    writer: impl FnOnce(&[FilledReport<'_>], &mut dyn Write) -> io::Result<()>,
     out: impl Write,
 ) -> io::Result<()> {
     let mut text = Vec::new();
@@ -79,31 +86,31 @@ pub fn print(
     out.end()
 }
 
-pub(super) fn text(reports: &[Report<'_>], style: &Style) -> String {
+pub(super) fn text(reports: &[FilledReport<'_>], style: &Style) -> String {
     reports.iter().map(|report| report.text(style)).collect()
 }
 
 /// A report with the runs that fill its tables.
-pub struct Report<'a> {
-    pub(super) baseline: &'a Baseline,
-    tables: &'a [Table<'a>],
-    pub(super) runs: Runs<'a>,
+pub struct FilledReport<'a> {
+    pub(super) baseline: &'a PublishedReport,
+    tables: &'a [PublishedTable<'a>],
+    pub(super) runs: ReplayRuns<'a>,
 }
 
-impl<'a> Report<'a> {
-    pub(super) fn filled(&self) -> Vec<Filled<'a>> {
-        self.tables.iter().map(|table| Filled::new(self.baseline, table, &self.runs)).collect()
+impl<'a> FilledReport<'a> {
+    pub(super) fn filled(&self) -> Vec<FilledTable<'a>> {
+        self.tables.iter().map(|table| FilledTable::new(self.baseline, table, &self.runs)).collect()
     }
 
-    pub(super) fn sheets(&self, filled: &[Filled<'_>]) -> Vec<Sheet> {
-        filled.iter().map(|table| Sheet::new(self.baseline, table, filled.len())).collect()
+    pub(super) fn sheets(&self, filled: &[FilledTable<'_>]) -> Vec<TableSheet> {
+        filled.iter().map(|table| TableSheet::new(self.baseline, table, filled.len())).collect()
     }
 
     pub(super) fn title(&self) -> String {
         format!("{}: the tables of its report, with today's figures", self.baseline.name)
     }
 
-    pub(super) fn remarks(&self, filled: &[Filled<'_>]) -> Vec<String> {
+    pub(super) fn remarks(&self, filled: &[FilledTable<'_>]) -> Vec<String> {
         let mut remarks = vec![self.baseline.title()];
         for run in &self.runs.runs {
             remarks.push(format!("today: {}", taken(run, filled)));
@@ -128,32 +135,32 @@ impl<'a> Report<'a> {
     }
 
     fn text(&self, style: &Style) -> String {
-        let mut text = format!("{}\n", style.paint(Role::Strong, &style.say(&self.title())));
+        let mut text = format!("{}\n", style.paint(TextRole::Strong, &style.say(&self.title())));
         let filled = self.filled();
         for remark in self.remarks(&filled) {
-            text += &paragraph(style, Role::Dim, "  ", &remark);
+            text += &paragraph(style, TextRole::Dim, "  ", &remark);
         }
         self.sheets(&filled).iter().for_each(|sheet| text += &text::sheet(sheet, style));
-        text += &format!("\n{}\n", style.paint(Role::Strong, evaluation::TITLE));
+        text += &format!("\n{}\n", style.paint(TextRole::Strong, evaluation::TITLE));
         for statement in evaluation::statements(self.baseline, &filled) {
-            text += &paragraph(style, Role::Plain, "  • ", &statement.to_string());
+            text += &paragraph(style, TextRole::Plain, "  • ", &statement.to_string());
         }
-        text += &format!("\n{}\n", style.paint(Role::Strong, evaluation::OPEN_TITLE));
+        text += &format!("\n{}\n", style.paint(TextRole::Strong, evaluation::OPEN_TITLE));
         for point in self.baseline.open_points() {
-            text += &paragraph(style, Role::Plain, "  • ", &point.to_string());
+            text += &paragraph(style, TextRole::Plain, "  • ", &point.to_string());
         }
         text
     }
 }
 
 /// Yields the cells of the report's own points.
-fn points<'a, 'b>(filled: &'b [Filled<'a>]) -> impl Iterator<Item = &'b cells::Cell<'a>> {
-    let own = filled.iter().filter(|filled| filled.table.kind == Kind::Own);
-    own.flat_map(Filled::cells).filter(|cell| cell.part == cells::Part::Own)
+fn points<'a, 'b>(filled: &'b [FilledTable<'a>]) -> impl Iterator<Item = &'b cells::FilledCell<'a>> {
+    let own = filled.iter().filter(|filled| filled.table.kind == TableKind::Own);
+    own.flat_map(FilledTable::cells).filter(|cell| cell.part == cells::ComparablePart::Own)
 }
 
 /// Describes a run, and how many results per subsystem come from it.
-fn taken(run: &Run, filled: &[Filled<'_>]) -> String {
+fn taken(run: &Run, filled: &[FilledTable<'_>]) -> String {
     let mut parts: Vec<(&str, usize)> = Vec::new();
     let of_it = points(filled).filter(|cell| cell.value().is_some());
     for cell in of_it.filter(|cell| cell.today.run.is_some_and(|of| of.id == run.id)) {
@@ -173,7 +180,7 @@ fn taken(run: &Run, filled: &[Filled<'_>]) -> String {
 }
 
 /// Returns a phrase per published metric of a measurement, for its row.
-pub(super) fn beside(baseline: &Baseline, measurement: &Measurement) -> Vec<String> {
+pub(super) fn beside(baseline: &PublishedReport, measurement: &Measurement) -> Vec<String> {
     let one = |metric: &MetricResult| {
         let figure = baseline.of(&measurement.case, &metric.name)?;
         let value = figure.matched.as_ref()?.as_ours().map_or_else(

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use plimsoll_bench::Benchmark;
 use plimsoll_bench::label::label;
 use plimsoll_model::case::Case;
-use plimsoll_model::limit::{Kind, Limit, Source};
+use plimsoll_model::limit::{Limit, LimitKind, LimitSource};
 use plimsoll_model::measurement::{
     Alike, Delivered, LossCause, Matrix, Measurement, MetricResult, Note, Status,
 };
@@ -14,13 +14,13 @@ use plimsoll_units::quantity::{Quantity, Unit, percent, relative_half_width};
 use plimsoll_units::text::counted;
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Row {
+pub(super) struct MeasurementRow {
     pub(super) label: String,
     /// Parameter values that `best` selected; may be empty.
     pub(super) chosen: String,
     pub(super) status: Status,
     pub(super) reason: Option<String>,
-    pub(super) figures: Option<Figures>,
+    pub(super) figures: Option<HeadlineFigures>,
     pub(super) details: String,
     pub(super) warnings: Vec<Note>,
     /// Explanations of further values and names, shown once below the rows.
@@ -28,7 +28,7 @@ pub(super) struct Row {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Figures {
+pub(super) struct HeadlineFigures {
     pub(super) value: String,
     pub(super) interval: String,
     /// Empty if no limit applies.
@@ -37,13 +37,13 @@ pub(super) struct Figures {
     pub(super) note: Option<String>,
     pub(super) of_limit: Option<f64>,
     /// Delivered value, if it is much less.
-    pub(super) delivered: Option<Reached>,
+    pub(super) delivered: Option<DeliveredFigure>,
     pub(super) grade: Grade,
 }
 
 /// Delivered value of a headline, as text and as a share of the limit.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Reached {
+pub(super) struct DeliveredFigure {
     pub(super) value: String,
     pub(super) of_limit: Option<f64>,
     pub(super) cause: &'static str,
@@ -51,7 +51,7 @@ pub(super) struct Reached {
     pub(super) excluded: f64,
 }
 
-impl Reached {
+impl DeliveredFigure {
     fn of(delivered: &Delivered, metric: &MetricResult) -> Self {
         let share = match metric.better {
             Better::Higher => delivered.value / delivered.undisturbed,
@@ -117,7 +117,7 @@ impl Grade {
     }
 }
 
-impl Row {
+impl MeasurementRow {
     pub(super) fn of(measurement: &Measurement) -> Self {
         let repeat = match measurement.repeat {
             0 => String::new(),
@@ -143,7 +143,7 @@ impl Row {
             status: measurement.status,
             reason: measurement.reason.clone(),
             chosen: chosen(measurement, benchmark),
-            figures: headline.map(|metric| Figures::of(measurement, metric)),
+            figures: headline.map(|metric| HeadlineFigures::of(measurement, metric)),
             details: details.join(" · "),
             warnings: measurement.warnings.clone(),
             remarks: percentiles.into_iter().chain(names).chain(of_each_thread(&measurement.case)).collect(),
@@ -151,7 +151,7 @@ impl Row {
     }
 }
 
-impl Figures {
+impl HeadlineFigures {
     fn of(measurement: &Measurement, metric: &MetricResult) -> Self {
         let summary = &metric.summary;
         let half_width = summary.ci95.map(|[low, high]| high / 2.0 - low / 2.0);
@@ -166,7 +166,7 @@ impl Figures {
             limit: metric.limit.as_ref().map(|limit| bound(limit, metric.unit)).unwrap_or_default(),
             note: metric.limit.as_ref().and_then(note),
             of_limit: metric.of_limit,
-            delivered: measurement.delivered().map(|delivered| Reached::of(&delivered, metric)),
+            delivered: measurement.delivered().map(|delivered| DeliveredFigure::of(&delivered, metric)),
             grade: Grade::of(measurement),
         }
     }
@@ -217,19 +217,19 @@ fn human(value: f64, unit: Unit) -> String {
 fn bound(limit: &Limit, unit: Unit) -> String {
     match (limit.quantity(unit), limit.kind) {
         (None, _) => "unknown".to_owned(),
-        (Some(value), Kind::Ceiling) => value.to_string(),
-        (Some(value), Kind::Floor) => format!("≥ {value}"),
+        (Some(value), LimitKind::Ceiling) => value.to_string(),
+        (Some(value), LimitKind::Floor) => format!("≥ {value}"),
     }
 }
 
 fn note(limit: &Limit) -> Option<String> {
     let origin = match limit.source {
-        Source::Unknown => return limit.reason.as_ref().map(|reason| format!("unknown: {reason}")),
-        Source::Derived => "limit",
-        Source::Documented => "configured limit",
-        Source::Inferred => "inferred limit",
-        Source::Rated => "rated limit",
-        Source::User => "your limit",
+        LimitSource::Unknown => return limit.reason.as_ref().map(|reason| format!("unknown: {reason}")),
+        LimitSource::Derived => "limit",
+        LimitSource::Documented => "configured limit",
+        LimitSource::Inferred => "inferred limit",
+        LimitSource::Rated => "rated limit",
+        LimitSource::User => "your limit",
     };
     let formula = match limit.formula.as_str() {
         "" => origin.to_owned(),
@@ -303,7 +303,7 @@ fn also(measurement: &Measurement, metric: &MetricResult) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_model::sample::Point;
+    use plimsoll_model::sample::CurvePoint;
     use plimsoll_result::fixture;
 
     use super::*;
@@ -318,7 +318,7 @@ mod tests {
         ] {
             let mut made = fixture::cpu("f64", 2, 100e9, 101e9);
             made.conditions.excluded = Some(excluded);
-            let figures = Row::of(&made).figures.unwrap();
+            let figures = MeasurementRow::of(&made).figures.unwrap();
             assert_eq!(figures.grade, grade, "{excluded}");
             let of_limit = figures.delivered.and_then(|delivered| delivered.of_limit);
             let near = |a: f64, b: f64| (a - b).abs() < 0.02;
@@ -329,7 +329,7 @@ mod tests {
 
     #[test]
     fn the_headline_has_value_interval_limit_and_share() {
-        let row = Row::of(&fixture::cpu("f64", 2, 117.4e9, 118.0e9));
+        let row = MeasurementRow::of(&fixture::cpu("f64", 2, 117.4e9, 118.0e9));
         let figures = row.figures.unwrap();
         assert_eq!((figures.value.as_str(), figures.limit.as_str()), ("117 GFLOP/s", "118 GFLOP/s"));
         assert_eq!(figures.share(), "99.5 %");
@@ -345,29 +345,30 @@ mod tests {
             made.achieved.put("level", level);
             made
         };
-        let limit = |latency| fixture::derived(latency, Kind::Floor, "cycles ÷ clock");
-        let chosen = |made: &Measurement| Row::of(made).chosen;
+        let limit = |latency| fixture::derived(latency, LimitKind::Floor, "cycles ÷ clock");
+        let chosen = |made: &Measurement| MeasurementRow::of(made).chosen;
         assert_eq!(chosen(&made("512K", "L2", 4.0e-9).limited(limit(3.9e-9))), "(L2)");
         assert_eq!(chosen(&made("512K", "L2", 40e-9).limited(limit(3.9e-9))), "(L2-sized)");
         assert_eq!(chosen(&made("16M", "L3", 153e-9)), "(L3-sized)");
         assert_eq!(chosen(&made("512M", "memory", 153e-9)), "");
         let mut block = fixture::measured("memory.block/op=read/block=4K", "throughput", Unit::One, 1.0);
         block.achieved.put("level", "memory");
-        assert!(Row::of(&block).details.contains("region: memory"));
+        assert!(MeasurementRow::of(&block).details.contains("region: memory"));
     }
 
     #[test]
     fn few_samples_are_counted_instead_of_an_interval() {
         let mut made = fixture::measured("null", "latency", Unit::Second, 1e-9);
         made.metrics = vec![fixture::metric_of("latency", Unit::Second, vec![1e-9, 2e-9])];
-        let figures = Row::of(&made).figures.unwrap();
+        let figures = MeasurementRow::of(&made).figures.unwrap();
         assert_eq!((figures.interval.as_str(), figures.limit.as_str()), ("n = 2", ""));
         assert_eq!(figures.share(), "");
     }
 
     #[test]
     fn distributions_and_telling_metrics_are_details() {
-        let details: Vec<String> = fixture::run().measurements.iter().map(|m| Row::of(m).details).collect();
+        let details: Vec<String> =
+            fixture::run().measurements.iter().map(|m| MeasurementRow::of(m).details).collect();
         assert_eq!(details[3], "with write-allocate 14.9 GB/s");
         assert_eq!(
             details[7].replace('\u{a0}', " "),
@@ -389,27 +390,30 @@ mod tests {
         let sample = plimsoll_model::sample::Sample { matrix: cells, ..Default::default() };
         let mut made = fixture::measured("cpu.core-to-core/op=cas", "latency", Unit::Second, 104e-9);
         made.metrics[0].matrix = Matrix::of(&[sample]);
-        assert_eq!(Row::of(&made).details, "smt 6.20 ns (1 pair) · apart 105 ns (2 pairs)");
+        assert_eq!(MeasurementRow::of(&made).details, "smt 6.20 ns (1 pair) · apart 105 ns (2 pairs)");
     }
 
     #[test]
     fn the_latency_under_load_is_told_with_each_load() {
-        let point = |program: f64, latency: f64| -> Point {
+        let point = |program: f64, latency: f64| -> CurvePoint {
             [("bandwidth".to_owned(), program), ("latency".to_owned(), latency)].into()
         };
         let mut made = fixture::measured("memory.loaded-latency/op=read", "latency", Unit::Second, 150e-9);
-        made.metrics[0].curve = Some(vec![point(0.0, 143e-9), point(25e9, 145e-9), Point::new()]);
-        assert_eq!(Row::of(&made).details.replace('\u{a0}', " "), "no load 143 ns · 25.0 GB/s 145 ns");
+        made.metrics[0].curve = Some(vec![point(0.0, 143e-9), point(25e9, 145e-9), CurvePoint::new()]);
+        assert_eq!(
+            MeasurementRow::of(&made).details.replace('\u{a0}', " "),
+            "no load 143 ns · 25.0 GB/s 145 ns"
+        );
     }
 
     #[test]
     fn a_curve_is_not_broken_within_a_point() {
-        let point = |depth: f64, rate: f64| -> Point {
+        let point = |depth: f64, rate: f64| -> CurvePoint {
             [("threads".to_owned(), 1.0), ("depth".to_owned(), depth), ("rate".to_owned(), rate)].into()
         };
         let mut made = fixture::measured("disk.knee/op=read", "rate", Unit::IoPerSecond, 150e3);
         made.metrics[0].curve = Some(vec![point(1.0, 16e3), point(2.0, 31e3)]);
-        let details = Row::of(&made).details;
+        let details = MeasurementRow::of(&made).details;
         let points: Vec<&str> = details.split(" · ").collect();
         assert_eq!(points.len(), 2);
         assert!(points.iter().all(|point| !point.contains(' ') && point.contains("kIOPS")), "{details}");
@@ -420,7 +424,11 @@ mod tests {
     fn what_syncing_took_is_told() {
         let mut made = fixture::measured("disk.io/op=write/sync=every:1", "latency", Unit::Second, 70e-6);
         made.metrics.push(fixture::metric_of("sync", Unit::Second, vec![61.6e-6; 5]));
-        assert!(Row::of(&made).details.contains("each sync 61.6 µs"), "{}", Row::of(&made).details);
+        assert!(
+            MeasurementRow::of(&made).details.contains("each sync 61.6 µs"),
+            "{}",
+            MeasurementRow::of(&made).details
+        );
     }
 
     #[test]
@@ -428,10 +436,10 @@ mod tests {
         let told = |deepest: Option<u64>, held: bool| {
             let id = "disk.io/op=read/latency-target=p99:2ms";
             let mut made = fixture::measured(id, "rate", Unit::IoPerSecond, 38e3);
-            assert!(Row::of(&made).details.is_empty());
+            assert!(MeasurementRow::of(&made).details.is_empty());
             made.achieved.put("deepest", deepest);
             made.achieved.put("target_held", held);
-            Row::of(&made).details
+            MeasurementRow::of(&made).details
         };
         assert_eq!(told(Some(24), true), "p99 ≤ 2ms up to depth 24");
         assert_eq!(told(Some(24), false), "p99 ≤ 2ms up to depth 24 in the search, not in the samples");
@@ -444,9 +452,9 @@ mod tests {
         achieved
             .into_iter()
             .for_each(|(name, value): (&str, serde_json::Value)| alone.achieved.put(name, value));
-        assert_eq!(Row::of(&alone).details, "p99 ≤ 2ms at depth 1, the only one of psync");
+        assert_eq!(MeasurementRow::of(&alone).details, "p99 ≤ 2ms at depth 1, the only one of psync");
         alone.achieved.put("engine", "io_uring");
-        assert_eq!(Row::of(&alone).details, "p99 ≤ 2ms up to depth 1");
+        assert_eq!(MeasurementRow::of(&alone).details, "p99 ≤ 2ms up to depth 1");
     }
 
     #[test]
@@ -455,7 +463,7 @@ mod tests {
             let mut made = fixture::measured("disk.knee/op=read", "rate", Unit::IoPerSecond, 38e3);
             made.achieved.put("deepest", 16);
             made.achieved.put("threads", threads);
-            Row::of(&made).details
+            MeasurementRow::of(&made).details
         };
         assert_eq!(told(1), "at depth 16 on 1 thread");
         assert_eq!(told(4), "at depth 16 on 4 threads");
@@ -465,14 +473,14 @@ mod tests {
     fn nothing_is_lost_only_what_was_lost_is_told() {
         let mut made = fixture::measured("network.udp/threads=1", "goodput", Unit::BitPerSecond, 1e9);
         made.metrics.push(fixture::metric_of("loss", Unit::One, vec![0.0; 5]));
-        assert!(Row::of(&made).details.is_empty());
+        assert!(MeasurementRow::of(&made).details.is_empty());
         made.metrics[1] = fixture::metric_of("loss", Unit::One, vec![0.0125; 5]);
-        assert_eq!(Row::of(&made).details, "loss 1.25 %");
+        assert_eq!(MeasurementRow::of(&made).details, "loss 1.25 %");
     }
 
     #[test]
     fn figures_far_past_a_limit_stay_short() {
-        let mut figures = Row::of(&fixture::cpu("f64", 2, 117.4e9, 118.0e9)).figures.unwrap();
+        let mut figures = MeasurementRow::of(&fixture::cpu("f64", 2, 117.4e9, 118.0e9)).figures.unwrap();
         figures.of_limit = Some(1e9);
         assert_eq!(figures.share(), "> 999 %");
     }

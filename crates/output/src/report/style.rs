@@ -43,7 +43,7 @@ pub struct Wishes {
 
 /// Semantic role of a text; decides its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
+pub(super) enum TextRole {
     Plain,
     Strong,
     Dim,
@@ -53,7 +53,7 @@ pub(super) enum Role {
     Warning,
 }
 
-impl Role {
+impl TextRole {
     fn ansi(self) -> Ansi {
         match self {
             Self::Plain => Ansi::new(),
@@ -133,8 +133,8 @@ impl Style {
     }
 
     /// Colours `text`, which must have passed [`Style::say`].
-    pub(super) fn paint(&self, role: Role, text: &str) -> String {
-        if !self.colour || role == Role::Plain || text.is_empty() {
+    pub(super) fn paint(&self, role: TextRole, text: &str) -> String {
+        if !self.colour || role == TextRole::Plain || text.is_empty() {
             return text.to_owned();
         }
         let ansi = role.ansi();
@@ -180,9 +180,9 @@ mod tests {
     #[test]
     fn colour_is_written_only_where_wanted() {
         let colour = Style { colour: true, ..Style::plain(80) };
-        assert_eq!(colour.paint(Role::Bad, "no"), "\u{1b}[31mno\u{1b}[0m");
-        assert_eq!(colour.paint(Role::Plain, "no"), "no");
-        assert_eq!(Style::plain(80).paint(Role::Bad, "no"), "no");
+        assert_eq!(colour.paint(TextRole::Bad, "no"), "\u{1b}[31mno\u{1b}[0m");
+        assert_eq!(colour.paint(TextRole::Plain, "no"), "no");
+        assert_eq!(Style::plain(80).paint(TextRole::Bad, "no"), "no");
     }
 
     proptest! {

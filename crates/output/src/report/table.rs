@@ -7,16 +7,16 @@ use std::ops::RangeInclusive;
 use plimsoll_model::measurement::Status;
 use unicode_width::UnicodeWidthStr;
 
-use super::group::{Group, Known, Meaning, STAR, is_wide};
-use super::row::{Figures, Grade, Row};
-use super::style::{Role, Style};
+use super::group::{ExplainedElsewhere, Meaning, RowGroup, STAR, is_wide};
+use super::row::{Grade, HeadlineFigures, MeasurementRow};
+use super::style::{Style, TextRole};
 use super::wrap::flowed;
 
 /// Column widths. The widest usual texts are `1.23 TFLOP/s` and `99.7 %`.
 const VALUE: usize = 12;
 const LIMIT: usize = 12;
 const MIN_COLUMN_SHARE: usize = 8;
-/// Width of value, limit and share with spaces, after the label; [`Room`] has the rest.
+/// Width of value, limit and share with spaces, after the label; [`AsciiRoom`] has the rest.
 const FIGURES: usize = 1 + VALUE + 1 + 1 + LIMIT + MIN_COLUMN_SHARE;
 
 const INDENT: usize = 2;
@@ -30,7 +30,7 @@ const WIDEST: usize = 110;
 
 /// Position of the values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Layout {
+enum FigureLayout {
     /// In columns after the label, with a bar; widths in columns.
     Beside { label: usize, bar: usize },
     /// In columns on their own line, with a bar of this width (0: none).
@@ -39,10 +39,10 @@ enum Layout {
     Running,
 }
 
-impl Layout {
+impl FigureLayout {
     fn of(style: &Style) -> Self {
         let (width, gap) = (style.width.min(WIDEST), 1);
-        let room = Room::of(style);
+        let room = AsciiRoom::of(style);
         let columns = FIGURES + room.interval + room.mark + gap;
         if let Some(spare) = width.checked_sub(INDENT + LABEL.start() + columns + BAR.start()) {
             let label = (LABEL.start() + spare).min(*LABEL.end());
@@ -59,14 +59,14 @@ impl Layout {
 
 /// Widths that are larger in ASCII.
 #[derive(Clone, Copy, Debug)]
-struct Room {
+struct AsciiRoom {
     /// `± 0.20 %` or `+/- 0.20 %`, without the star after it.
     interval: usize,
     /// Footnote mark: `¹` or `[1]`.
     mark: usize,
 }
 
-impl Room {
+impl AsciiRoom {
     fn of(style: &Style) -> Self {
         match style.unicode {
             true => Self { interval: 8, mark: 1 },
@@ -76,13 +76,13 @@ impl Room {
 }
 
 #[derive(Debug)]
-pub(super) struct Table {
+pub(super) struct CaseTable {
     style: Style,
-    layout: Layout,
-    room: Room,
-    group: Option<Group>,
+    layout: FigureLayout,
+    room: AsciiRoom,
+    group: Option<RowGroup>,
     /// Warnings that were already explained.
-    known: Known,
+    known: ExplainedElsewhere,
     headed: bool,
 }
 
@@ -92,18 +92,25 @@ pub(super) struct Heading<'a> {
     pub(super) context: Vec<String>,
 }
 
-impl Table {
-    pub(super) fn new(style: Style, known: Known) -> Self {
-        Self { layout: Layout::of(&style), room: Room::of(&style), style, group: None, known, headed: false }
+impl CaseTable {
+    pub(super) fn new(style: Style, known: ExplainedElsewhere) -> Self {
+        Self {
+            layout: FigureLayout::of(&style),
+            room: AsciiRoom::of(&style),
+            style,
+            group: None,
+            known,
+            headed: false,
+        }
     }
 
     /// Formats a row, preceded by a heading if a new group starts.
-    pub(super) fn row(&mut self, row: &Row, heading: &Heading<'_>) -> String {
+    pub(super) fn row(&mut self, row: &MeasurementRow, heading: &Heading<'_>) -> String {
         let mut out = String::new();
         if self.group.as_ref().is_none_or(|group| group.title != heading.title) {
             out += &self.end();
             out += &self.heading(heading);
-            self.group = Some(Group::new(heading.title));
+            self.group = Some(RowGroup::new(heading.title));
         }
         out += &self.figures(row);
         out += &self.delivered(row);
@@ -129,26 +136,28 @@ impl Table {
         if !details.is_empty() && !marks.is_empty() {
             let (details, marks) = (self.style.say(details), self.style.say(&format!("! {marks}")));
             if INNER + details.width() + 2 + marks.width() <= self.style.width.min(WIDEST) {
-                let marks = self.style.paint(Role::Warning, &marks);
-                return format!("{:INNER$}{}  {marks}\n", "", self.style.paint(Role::Dim, &details));
+                let marks = self.style.paint(TextRole::Warning, &marks);
+                return format!("{:INNER$}{}  {marks}\n", "", self.style.paint(TextRole::Dim, &details));
             }
         }
-        let details = if details.is_empty() { String::new() } else { self.below(Role::Dim, "", details) };
-        let marks = if marks.is_empty() { String::new() } else { self.below(Role::Warning, "! ", marks) };
+        let details = if details.is_empty() { String::new() } else { self.below(TextRole::Dim, "", details) };
+        let marks = if marks.is_empty() { String::new() } else { self.below(TextRole::Warning, "! ", marks) };
         details + &marks
     }
 
     /// Formats the delivered value, if it is much less than the undisturbed one.
-    fn delivered(&self, row: &Row) -> String {
+    fn delivered(&self, row: &MeasurementRow) -> String {
         let delivered = row.figures.as_ref().and_then(|figures| figures.delivered.as_ref());
-        delivered.map(|delivered| self.below(Role::Warning, "", &delivered.sentence())).unwrap_or_default()
+        delivered
+            .map(|delivered| self.below(TextRole::Warning, "", &delivered.sentence()))
+            .unwrap_or_default()
     }
 
-    fn reason(&mut self, row: &Row) -> String {
+    fn reason(&mut self, row: &MeasurementRow) -> String {
         let Some(reason) = &row.reason else { return String::new() };
         match self.group.as_mut().is_none_or(|group| group.is_new(reason)) {
             true => self.below(colour_of(row.status), "", reason),
-            false => self.below(Role::Dim, "", "as above"),
+            false => self.below(TextRole::Dim, "", "as above"),
         }
     }
 
@@ -156,10 +165,11 @@ impl Table {
     pub(super) fn end(&mut self) -> String {
         let Some(group) = self.group.take() else { return String::new() };
         let notes = group.notes.iter().enumerate();
-        let notes = notes.map(|(index, note)| self.below(Role::Dim, &format!("{} ", self.mark(index)), note));
-        let remarks = group.remarks.iter().map(|remark| self.below(Role::Dim, "", remark));
+        let notes =
+            notes.map(|(index, note)| self.below(TextRole::Dim, &format!("{} ", self.mark(index)), note));
+        let remarks = group.remarks.iter().map(|remark| self.below(TextRole::Dim, "", remark));
         let meaning =
-            |meaning: &Meaning| self.below(Role::Warning, &format!("{} ", meaning.mark), &meaning.text);
+            |meaning: &Meaning| self.below(TextRole::Warning, &format!("{} ", meaning.mark), &meaning.text);
         let warnings = group.warnings.iter().map(meaning);
         notes.chain(remarks).chain(warnings).collect()
     }
@@ -180,15 +190,15 @@ impl Table {
         let beside = if context.is_empty() {
             String::new()
         } else {
-            format!("  {}", self.style.paint(Role::Dim, &context))
+            format!("  {}", self.style.paint(TextRole::Dim, &context))
         };
         let columns = if self.headed { String::new() } else { self.columns() };
         self.headed = true;
-        format!("\n{columns}{}{beside}\n", self.style.paint(Role::Strong, &title))
+        format!("\n{columns}{}{beside}\n", self.style.paint(TextRole::Strong, &title))
     }
 
     fn columns(&self) -> String {
-        let Layout::Beside { label, .. } = self.layout else { return String::new() };
+        let FigureLayout::Beside { label, .. } = self.layout else { return String::new() };
         let (case, interval) = (self.style.say(CASE), self.style.say("± 95 %"));
         let line = format!(
             "{:INDENT$}{case:label$} {:>VALUE$} {interval:>room$} {:>LIMIT$}{:>rest$}",
@@ -199,10 +209,10 @@ impl Table {
             rest = self.room.mark + MIN_COLUMN_SHARE + 1,
             room = self.room.interval,
         );
-        self.style.paint(Role::Dim, &line) + "\n"
+        self.style.paint(TextRole::Dim, &line) + "\n"
     }
 
-    fn figures(&mut self, row: &Row) -> String {
+    fn figures(&mut self, row: &MeasurementRow) -> String {
         let Some(figures) = &row.figures else {
             // The status replaces the value.
             let word = self.right(colour_of(row.status), status_word(row.status), VALUE);
@@ -211,45 +221,45 @@ impl Table {
         let number = figures.note.as_ref().and_then(|note| Some(self.group.as_mut()?.footnote(note)));
         let mark = number.map(|number| self.mark(number)).unwrap_or_default();
         match self.layout {
-            Layout::Running => self.running(row, figures, &mark),
-            Layout::Below { bar } | Layout::Beside { bar, .. } => {
+            FigureLayout::Running => self.running(row, figures, &mark),
+            FigureLayout::Below { bar } | FigureLayout::Beside { bar, .. } => {
                 self.placed(row, &self.cells(row, figures, &mark, bar))
             }
         }
     }
 
     /// Places the cells after the label, or below it.
-    fn placed(&self, row: &Row, cells: &str) -> String {
+    fn placed(&self, row: &MeasurementRow, cells: &str) -> String {
         let label = self.style.say(&row.label);
         let chosen = match self.fits_beside(row) {
             true => format!(" {}", self.style.say(&row.chosen)),
             false => String::new(),
         };
-        let lead = format!("{label}{}", self.style.paint(Role::Dim, &chosen));
+        let lead = format!("{label}{}", self.style.paint(TextRole::Dim, &chosen));
         match self.layout {
-            Layout::Beside { label: room, .. } if label.width() <= room => {
+            FigureLayout::Beside { label: room, .. } if label.width() <= room => {
                 let pad = room - label.width() - chosen.width();
                 format!("{:INDENT$}{lead}{:pad$}{cells}\n", "", "")
             }
-            Layout::Beside { label: room, .. } => {
+            FigureLayout::Beside { label: room, .. } => {
                 format!("{}{:indent$}{cells}\n", self.wrapped_label(&label), "", indent = INDENT + room)
             }
-            Layout::Below { .. } | Layout::Running if chosen.is_empty() => {
+            FigureLayout::Below { .. } | FigureLayout::Running if chosen.is_empty() => {
                 format!("{}{:indent$}{cells}\n", self.wrapped_label(&label), "", indent = INNER - 1)
             }
-            Layout::Below { .. } | Layout::Running => {
+            FigureLayout::Below { .. } | FigureLayout::Running => {
                 format!("{:INDENT$}{lead}\n{:indent$}{cells}\n", "", "", indent = INNER - 1)
             }
         }
     }
 
     /// Returns whether the chosen variant fits beside the label.
-    fn fits_beside(&self, row: &Row) -> bool {
+    fn fits_beside(&self, row: &MeasurementRow) -> bool {
         let width = self.style.say(&row.label).width() + 1 + self.style.say(&row.chosen).width();
         let room = match self.layout {
-            Layout::Beside { label, .. } => label,
-            Layout::Below { .. } => self.style.width - INDENT,
-            Layout::Running => 0,
+            FigureLayout::Beside { label, .. } => label,
+            FigureLayout::Below { .. } => self.style.width - INDENT,
+            FigureLayout::Running => 0,
         };
         !row.chosen.is_empty() && width <= room
     }
@@ -259,14 +269,14 @@ impl Table {
         flowed(label, room).iter().map(|line| format!("{:INDENT$}{line}\n", "")).collect()
     }
 
-    fn cells(&self, row: &Row, figures: &Figures, mark: &str, bar: usize) -> String {
+    fn cells(&self, row: &MeasurementRow, figures: &HeadlineFigures, mark: &str, bar: usize) -> String {
         let status = row.status;
         let say = |text: &str| self.style.say(text);
         let share_role = colour_of_share(status, figures.grade);
         let (value_role, limit_role) = match status {
-            Status::Invalid => (Role::Bad, Role::Plain),
-            _ if figures.of_limit.is_none() => (Role::Strong, Role::Dim),
-            _ => (Role::Strong, Role::Plain),
+            Status::Invalid => (TextRole::Bad, TextRole::Plain),
+            _ if figures.of_limit.is_none() => (TextRole::Strong, TextRole::Dim),
+            _ => (TextRole::Strong, TextRole::Plain),
         };
         let pad = self.room.mark.saturating_sub(mark.width());
         let cells = [
@@ -275,7 +285,7 @@ impl Table {
             " ".to_owned(),
             self.interval(row, figures),
             self.right(limit_role, &say(&figures.limit), LIMIT),
-            self.style.paint(Role::Dim, mark) + &" ".repeat(pad),
+            self.style.paint(TextRole::Dim, mark) + &" ".repeat(pad),
             self.right(share_role, &say(&figures.share()), MIN_COLUMN_SHARE),
             self.bar(status, figures, bar),
         ];
@@ -283,33 +293,33 @@ impl Table {
     }
 
     /// Formats the interval and its star; the star uses the gap unless the limit fills its column.
-    fn interval(&self, row: &Row, figures: &Figures) -> String {
+    fn interval(&self, row: &MeasurementRow, figures: &HeadlineFigures) -> String {
         let mut text = self.style.say(&figures.interval);
         if !is_wide(&row.warnings) {
-            return self.right(Role::Dim, &text, self.room.interval) + " ";
+            return self.right(TextRole::Dim, &text, self.room.interval) + " ";
         }
-        let star = self.style.paint(Role::Warning, STAR);
+        let star = self.style.paint(TextRole::Warning, STAR);
         if self.style.say(&figures.limit).width() < LIMIT {
-            return self.right(Role::Dim, &text, self.room.interval) + &star;
+            return self.right(TextRole::Dim, &text, self.room.interval) + &star;
         }
         let room = self.room.interval - STAR.len();
         if text.width() > room {
             text = text.replacen(' ', "", 1);
         }
-        self.right(Role::Dim, &text, room) + &star + " "
+        self.right(TextRole::Dim, &text, room) + &star + " "
     }
 
-    fn right(&self, role: Role, text: &str, room: usize) -> String {
+    fn right(&self, role: TextRole, text: &str, room: usize) -> String {
         let pad = room.saturating_sub(text.width());
         format!("{:pad$}{}", "", self.style.paint(role, text))
     }
 
     /// Draws the share of the limit; full is the limit.
-    fn bar(&self, status: Status, figures: &Figures, room: usize) -> String {
+    fn bar(&self, status: Status, figures: &HeadlineFigures, room: usize) -> String {
         let share = figures.of_limit.filter(|share| share.is_finite());
         let (Some(share), true) = (share, room > 0) else { return String::new() };
         if status == Status::Invalid {
-            return format!(" {}", self.style.paint(Role::Bad, "invalid"));
+            return format!(" {}", self.style.paint(TextRole::Bad, "invalid"));
         }
         // Half columns, rounded down: only the limit is full, and only zero is empty.
         let halves =
@@ -326,12 +336,12 @@ impl Table {
         format!(
             " {}{}{}",
             self.style.paint(role, &full),
-            self.style.paint(Role::Dim, &hatched),
-            self.style.paint(Role::Dim, &rest)
+            self.style.paint(TextRole::Dim, &hatched),
+            self.style.paint(TextRole::Dim, &rest)
         )
     }
 
-    fn running(&self, row: &Row, figures: &Figures, mark: &str) -> String {
+    fn running(&self, row: &MeasurementRow, figures: &HeadlineFigures, mark: &str) -> String {
         let star = if is_wide(&row.warnings) { STAR } else { "" };
         let mut text = format!("{} {}{star}", figures.value, figures.interval);
         if !figures.limit.is_empty() {
@@ -345,7 +355,7 @@ impl Table {
     }
 
     /// Formats a text on lines below the row's label, after `lead`.
-    fn below(&self, role: Role, lead: &str, text: &str) -> String {
+    fn below(&self, role: TextRole, lead: &str, text: &str) -> String {
         let lead = self.style.say(lead);
         let indent = INNER.min(self.style.width / 8);
         let room = self.style.width.min(WIDEST).saturating_sub(indent + lead.width()).max(1);
@@ -376,19 +386,19 @@ fn status_word(status: Status) -> &'static str {
     }
 }
 
-fn colour_of(status: Status) -> Role {
+fn colour_of(status: Status) -> TextRole {
     match status {
-        Status::Ok => Role::Plain,
-        Status::Invalid | Status::Failed => Role::Bad,
-        Status::Skipped => Role::Warning,
+        Status::Ok => TextRole::Plain,
+        Status::Invalid | Status::Failed => TextRole::Bad,
+        Status::Skipped => TextRole::Warning,
     }
 }
 
-fn colour_of_share(status: Status, grade: Grade) -> Role {
+fn colour_of_share(status: Status, grade: Grade) -> TextRole {
     match (status, grade) {
-        (Status::Invalid, _) => Role::Bad,
-        (_, Grade::Good) => Role::Good,
-        (_, Grade::Poor) => Role::Poor,
-        (_, Grade::Fair | Grade::Unknown) => Role::Plain,
+        (Status::Invalid, _) => TextRole::Bad,
+        (_, Grade::Good) => TextRole::Good,
+        (_, Grade::Poor) => TextRole::Poor,
+        (_, Grade::Fair | Grade::Unknown) => TextRole::Plain,
     }
 }

@@ -20,7 +20,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use plimsoll_system::leftover::Registry;
-use plimsoll_system::links::{Found, LinkError, Place, locate};
+use plimsoll_system::links::{FoundName, LinkError, PathPlace, locate};
 
 /// Time that an interrupted run waits for a stalled reader; the run ends within 2 s of the signal.
 const LAST_PATIENCE: Duration = Duration::from_secs(1);
@@ -37,7 +37,7 @@ const WRITE_FLAGS: OFlags = OFlags::WRONLY
 
 /// Error of writing a document.
 #[derive(Debug, thiserror::Error)]
-pub enum TargetError {
+pub enum UnwritableTarget {
     /// A system call failed.
     #[error("cannot write {path}: {cause}; use another file")]
     Failed {
@@ -81,17 +81,17 @@ pub fn is_stdout(path: &Path) -> bool {
 
 /// A checked destination.
 #[derive(Debug)]
-pub struct Target {
+pub struct OutputTarget {
     path: PathBuf,
     waits: Waits,
 }
 
-impl Target {
+impl OutputTarget {
     /// Checks, without changes, that `path` can be written; meant to run before any measurement.
     ///
     /// # Errors
     /// The directory is missing or read-only, or the path is a directory or not trustworthy.
-    pub fn new(path: &Path, waits: &Waits) -> Result<Self, TargetError> {
+    pub fn new(path: &Path, waits: &Waits) -> Result<Self, UnwritableTarget> {
         let fit = Self { path: path.to_owned(), waits: waits.clone() };
         if fit.is_stdout() {
             return Ok(fit);
@@ -99,21 +99,21 @@ impl Target {
         let check = || -> Result<(), LinkError> {
             let place = named(path)?;
             let kind = kind(&place)?;
-            if !matches!(kind, Kind::New | Kind::Open) {
+            if !matches!(kind, TargetKind::New | TargetKind::Open) {
                 accessat(&place.directory, &place.name, Access::WRITE_OK, AtFlags::empty())?;
             }
-            if matches!(kind, Kind::New | Kind::Regular) {
+            if matches!(kind, TargetKind::New | TargetKind::Regular) {
                 let directory = Access::WRITE_OK | Access::EXEC_OK;
                 accessat(&place.directory, c".", directory, AtFlags::empty())?;
                 holds_files(&place)?;
                 replaceable(&place)?;
             }
             match (&kind, &place.found) {
-                (Kind::Mounted, Found::Something(file)) => alone(&place, file),
+                (TargetKind::Mounted, FoundName::Something(file)) => alone(&place, file),
                 _ => Ok(()),
             }
         };
-        check().map_err(|error| TargetError::new(error, path))?;
+        check().map_err(|error| UnwritableTarget::new(error, path))?;
         Ok(fit)
     }
 
@@ -131,16 +131,19 @@ impl Target {
     ///
     /// # Errors
     /// Writing failed, for example because the disk is full.
-    pub fn fill(&self, fill: impl Fn(&mut dyn Write) -> io::Result<()>) -> Result<(), TargetError> {
+    pub fn fill(&self, fill: impl Fn(&mut dyn Write) -> io::Result<()>) -> Result<(), UnwritableTarget> {
         self.fill_within(None, fill)
     }
 
-    /// Writes like [`Target::fill`], but waits at most one second for a reader: for interrupted
+    /// Writes like [`OutputTarget::fill`], but waits at most one second for a reader: for interrupted
     /// runs.
     ///
     /// # Errors
     /// Writing failed.
-    pub fn fill_at_last(&self, fill: impl Fn(&mut dyn Write) -> io::Result<()>) -> Result<(), TargetError> {
+    pub fn fill_at_last(
+        &self,
+        fill: impl Fn(&mut dyn Write) -> io::Result<()>,
+    ) -> Result<(), UnwritableTarget> {
         self.fill_within(Some(LAST_PATIENCE), fill)
     }
 
@@ -148,28 +151,28 @@ impl Target {
         &self,
         patience: Option<Duration>,
         fill: impl Fn(&mut dyn Write) -> io::Result<()>,
-    ) -> Result<(), TargetError> {
+    ) -> Result<(), UnwritableTarget> {
         let write = || -> Result<(), LinkError> {
             if self.is_stdout() {
                 return Ok(to_stdout(fill)?);
             }
             let place = named(&self.path)?;
             match kind(&place)? {
-                Kind::New | Kind::Regular => return replaced(&place, &self.waits.registry, fill),
-                Kind::Mounted => return in_place(&place, fill),
-                Kind::Stream | Kind::Open => {}
+                TargetKind::New | TargetKind::Regular => return replaced(&place, &self.waits.registry, fill),
+                TargetKind::Mounted => return in_place(&place, fill),
+                TargetKind::Stream | TargetKind::Open => {}
             }
-            let mut stream = Stream::open(&place, self.waits.clone(), patience)?;
+            let mut stream = OpenStream::open(&place, self.waits.clone(), patience)?;
             Ok(fill(&mut stream)?)
         };
-        write().map_err(|error| TargetError::new(error, &self.path))
+        write().map_err(|error| UnwritableTarget::new(error, &self.path))
     }
 
-    /// Writes a text like [`Target::fill`].
+    /// Writes a text like [`OutputTarget::fill`].
     ///
     /// # Errors
     /// Writing failed.
-    pub fn put(&self, text: &str) -> Result<(), TargetError> {
+    pub fn put(&self, text: &str) -> Result<(), UnwritableTarget> {
         self.fill(|file| file.write_all(text.as_bytes()))
     }
 }
@@ -186,35 +189,35 @@ fn to_stdout(fill: impl Fn(&mut dyn Write) -> io::Result<()>) -> io::Result<()> 
 /// Opens a file or standard output for line-by-line writing; previous contents are lost.
 ///
 /// # Errors
-/// See [`Target::new`].
-pub fn lines(path: &Path, waits: &Waits) -> Result<Box<dyn Write>, TargetError> {
+/// See [`OutputTarget::new`].
+pub fn lines(path: &Path, waits: &Waits) -> Result<Box<dyn Write>, UnwritableTarget> {
     if is_stdout(path) {
         return Ok(Box::new(io::stdout()));
     }
     let open = || -> Result<Box<dyn Write>, LinkError> {
         let place = named(path)?;
         let file = match kind(&place)? {
-            Kind::New => {
+            TargetKind::New => {
                 let mode = Mode::from_raw_mode(0o666);
                 openat(&place.directory, &place.name, WRITE_FLAGS | OFlags::CREATE | OFlags::EXCL, mode)?
                     .into()
             }
-            Kind::Regular | Kind::Mounted => {
+            TargetKind::Regular | TargetKind::Mounted => {
                 let file = opened(&place, OFlags::empty())?;
                 alone(&place, &fstat(&file)?)?;
                 ftruncate(&file, 0)?;
                 file
             }
-            Kind::Stream | Kind::Open => {
-                return Ok(Box::new(BufWriter::new(Stream::open(&place, waits.clone(), None)?)));
+            TargetKind::Stream | TargetKind::Open => {
+                return Ok(Box::new(BufWriter::new(OpenStream::open(&place, waits.clone(), None)?)));
             }
         };
         Ok(Box::new(BufWriter::new(file)))
     };
-    open().map_err(|error| TargetError::new(error, path))
+    open().map_err(|error| UnwritableTarget::new(error, path))
 }
 
-impl TargetError {
+impl UnwritableTarget {
     fn new(error: LinkError, path: &Path) -> Self {
         let path = match is_stdout(path) {
             true => "to stdout".to_owned(),
@@ -227,7 +230,7 @@ impl TargetError {
     }
 }
 
-fn named(path: &Path) -> Result<Place, LinkError> {
+fn named(path: &Path) -> Result<PathPlace, LinkError> {
     // `/`, `.` and `..`.
     if path.file_name().is_none() {
         return Err(Errno::ISDIR.into());
@@ -237,7 +240,7 @@ fn named(path: &Path) -> Result<Place, LinkError> {
     Ok(place)
 }
 
-enum Kind {
+enum TargetKind {
     /// Nothing exists yet.
     New,
     Regular,
@@ -250,20 +253,20 @@ enum Kind {
 }
 
 /// Returns what exists at this place, if it may be written.
-fn kind(place: &Place) -> Result<Kind, LinkError> {
+fn kind(place: &PathPlace) -> Result<TargetKind, LinkError> {
     let (found, stream) = match &place.found {
-        Found::Nothing => return Ok(Kind::New),
-        Found::Something(found) => (**found, Kind::Stream),
-        Found::Open => {
+        FoundName::Nothing => return Ok(TargetKind::New),
+        FoundName::Something(found) => (**found, TargetKind::Stream),
+        FoundName::Open => {
             let found = openat(&place.directory, &place.name, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
-            (fstat(found)?, Kind::Open)
+            (fstat(found)?, TargetKind::Open)
         }
     };
     let refused = |what: &str| Err(LinkError::Refused(format!("it is {what}; use a regular file")));
     match FileType::from_raw_mode(found.st_mode) {
-        FileType::RegularFile if matches!(stream, Kind::Stream) => {
+        FileType::RegularFile if matches!(stream, TargetKind::Stream) => {
             let is_mounted = attributes(place, &place.name).contains(StatxAttributes::MOUNT_ROOT);
-            Ok(if is_mounted { Kind::Mounted } else { Kind::Regular })
+            Ok(if is_mounted { TargetKind::Mounted } else { TargetKind::Regular })
         }
         FileType::RegularFile | FileType::Fifo => Ok(stream),
         FileType::CharacterDevice if takes_text(&found) => Ok(stream),
@@ -284,13 +287,13 @@ fn takes_text(device: &Stat) -> bool {
 }
 
 /// Opens the file that was checked; fails if it was exchanged.
-fn opened(place: &Place, more: OFlags) -> Result<File, LinkError> {
+fn opened(place: &PathPlace, more: OFlags) -> Result<File, LinkError> {
     let flags = match place.found {
-        Found::Open => WRITE_FLAGS.difference(OFlags::NOFOLLOW),
+        FoundName::Open => WRITE_FLAGS.difference(OFlags::NOFOLLOW),
         _ => WRITE_FLAGS,
     };
     let file: OwnedFd = openat(&place.directory, &place.name, flags | more, Mode::empty())?;
-    if let Found::Something(found) = &place.found {
+    if let FoundName::Something(found) = &place.found {
         let now = fstat(&file)?;
         if (now.st_dev, now.st_ino) != (found.st_dev, found.st_ino) {
             return Err(LinkError::Refused("it changed while it was opened; use another file".to_owned()));
@@ -300,7 +303,7 @@ fn opened(place: &Place, more: OFlags) -> Result<File, LinkError> {
 }
 
 /// Refuses to truncate a hard-linked file in a directory that other users can write to.
-fn alone(place: &Place, file: &Stat) -> Result<(), LinkError> {
+fn alone(place: &PathPlace, file: &Stat) -> Result<(), LinkError> {
     let shared = fstat(&place.directory)?.st_mode & (Mode::WOTH | Mode::WGRP).bits() != 0;
     if shared && file.st_nlink > 1 {
         return Err(LinkError::Refused(
@@ -312,7 +315,7 @@ fn alone(place: &Place, file: &Stat) -> Result<(), LinkError> {
 }
 
 /// Refuses /proc and /sys, which even root cannot create files in.
-fn holds_files(place: &Place) -> Result<(), LinkError> {
+fn holds_files(place: &PathPlace) -> Result<(), LinkError> {
     const OF_THE_KERNEL: [i128; 2] = [0x9fa0, 0x6265_6572];
     if OF_THE_KERNEL.contains(&i128::from(fstatfs(&place.directory)?.f_type)) {
         let why = "no file can be created on /proc or /sys; use another directory";
@@ -322,7 +325,7 @@ fn holds_files(place: &Place) -> Result<(), LinkError> {
 }
 
 /// Refuses append-only files and directories (chattr(1), a): writable, but not replaceable.
-fn replaceable(place: &Place) -> Result<(), LinkError> {
+fn replaceable(place: &PathPlace) -> Result<(), LinkError> {
     let grows = |name| attributes(place, name).contains(StatxAttributes::APPEND);
     match grows(OsStr::new("")) || grows(&place.name) {
         true => Err(LinkError::Refused("it or its directory is append-only; use another file".to_owned())),
@@ -331,14 +334,14 @@ fn replaceable(place: &Place) -> Result<(), LinkError> {
 }
 
 /// Returns attributes of a name, or of the directory for an empty name; unreported ones are unset.
-fn attributes(place: &Place, name: &OsStr) -> StatxAttributes {
+fn attributes(place: &PathPlace, name: &OsStr) -> StatxAttributes {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH;
     let about = statx(&place.directory, name, flags, StatxFlags::BASIC_STATS);
     about.map_or(StatxAttributes::empty(), |about| about.stx_attributes)
 }
 
 /// Overwrites the existing file; the text is complete before its first byte changes.
-fn in_place(place: &Place, fill: impl Fn(&mut dyn Write) -> io::Result<()>) -> Result<(), LinkError> {
+fn in_place(place: &PathPlace, fill: impl Fn(&mut dyn Write) -> io::Result<()>) -> Result<(), LinkError> {
     let mut text = Vec::new();
     fill(&mut text)?;
     let mut file = opened(place, OFlags::empty())?;
@@ -349,7 +352,7 @@ fn in_place(place: &Place, fill: impl Fn(&mut dyn Write) -> io::Result<()>) -> R
 }
 
 fn replaced(
-    place: &Place,
+    place: &PathPlace,
     registry: &Registry,
     fill: impl Fn(&mut dyn Write) -> io::Result<()>,
 ) -> Result<(), LinkError> {
@@ -369,8 +372,8 @@ fn replaced(
     }
 }
 
-fn give(new: &File, old: &Found) -> Result<(), Errno> {
-    let Found::Something(old) = old else { return Ok(()) };
+fn give(new: &File, old: &FoundName) -> Result<(), Errno> {
+    let FoundName::Something(old) = old else { return Ok(()) };
     // A foreign group is kept only if the file belongs to another user.
     let group = fchown(new, None, Some(Gid::from_raw(old.st_gid)));
     fchmod(new, Mode::from_raw_mode(old.st_mode & 0o777))?;
@@ -381,7 +384,7 @@ fn give(new: &File, old: &Found) -> Result<(), Errno> {
 }
 
 /// Syncs the directory entry; unreadable directories and unsupported operations are no error.
-fn synced(place: &Place) -> Result<(), Errno> {
+fn synced(place: &PathPlace) -> Result<(), Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     match openat(&place.directory, OsStr::new("."), flags, Mode::empty()).and_then(fsync) {
         Err(Errno::ACCESS | Errno::INVAL | Errno::NOTSUP) => Ok(()),
@@ -390,18 +393,18 @@ fn synced(place: &Place) -> Result<(), Errno> {
 }
 
 /// A pipe, FIFO or device that may block.
-struct Stream {
+struct OpenStream {
     file: File,
     waits: Waits,
     /// Longest time without progress; `None` waits forever.
     patience: Option<Duration>,
 }
 
-impl Stream {
+impl OpenStream {
     /// Opens it; waits until a FIFO has a reader.
-    fn open(place: &Place, waits: Waits, patience: Option<Duration>) -> Result<Self, LinkError> {
+    fn open(place: &PathPlace, waits: Waits, patience: Option<Duration>) -> Result<Self, LinkError> {
         let fifo = match &place.found {
-            Found::Something(found) => FileType::from_raw_mode(found.st_mode) == FileType::Fifo,
+            FoundName::Something(found) => FileType::from_raw_mode(found.st_mode) == FileType::Fifo,
             _ => false,
         };
         let begun = Instant::now();
@@ -431,7 +434,7 @@ fn is_over(waits: &Waits, begun: Instant, patience: Option<Duration>) -> bool {
     !waits.interrupts.is_empty() || patience.is_some_and(|patience| begun.elapsed() > patience)
 }
 
-impl Write for Stream {
+impl Write for OpenStream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let begun = Instant::now();
         loop {

@@ -8,30 +8,30 @@ use std::path::Path;
 use std::slice::from_ref;
 
 use jiff::Timestamp;
-use plimsoll_history::{Counts, Location};
+use plimsoll_history::{CaseCounts, Location};
 use plimsoll_machine::Machine;
 use plimsoll_model::measurement::Measurement;
-use plimsoll_published::Baseline;
+use plimsoll_published::PublishedReport;
 use plimsoll_result::document::{Run, RunStatus};
-use plimsoll_result::event::Event;
+use plimsoll_result::event::RunEvent;
 use plimsoll_units::text::counted;
 
 use super::context::{context, title};
-use super::group::{Known, is_wide};
+use super::group::{ExplainedElsewhere, is_wide};
 use super::out::Out;
-use super::progress::Progress;
-use super::row::Row;
-use super::style::{Role, Style};
-use super::table::{Heading, Table};
+use super::progress::ProgressLine;
+use super::row::MeasurementRow;
+use super::style::{Style, TextRole};
+use super::table::{CaseTable, Heading};
 use super::wrap::paragraph;
 
 /// Terminal output of a running run.
 pub struct Live<O: Write, E: Write> {
     out: Out<O>,
-    progress: Progress<E>,
-    sheet: Sheet,
+    progress: ProgressLine<E>,
+    sheet: RunText,
     /// Printed rows, to detect changes at the end of the run.
-    printed: Vec<(Measurement, Row)>,
+    printed: Vec<(Measurement, MeasurementRow)>,
 }
 
 impl<O: Write, E: Write> Live<O, E> {
@@ -39,8 +39,8 @@ impl<O: Write, E: Write> Live<O, E> {
     pub fn new(out: O, err: E, style: Style, header: &Run) -> Self {
         let mut live = Self {
             out: Out::new(out),
-            progress: Progress::new(err, style.clone()),
-            sheet: Sheet::new(header, style),
+            progress: ProgressLine::new(err, style.clone()),
+            sheet: RunText::new(header, style),
             printed: Vec::new(),
         };
         live.out.write(&live.sheet.opening(header));
@@ -48,9 +48,9 @@ impl<O: Write, E: Write> Live<O, E> {
     }
 
     /// Handles an event of the run.
-    pub fn event(&mut self, event: &Event) {
+    pub fn event(&mut self, event: &RunEvent) {
         self.progress.event(event);
-        if let Event::Measured { measurement } = event {
+        if let RunEvent::Measured { measurement } = event {
             self.row(measurement);
         }
     }
@@ -67,7 +67,12 @@ impl<O: Write, E: Write> Live<O, E> {
     ///
     /// # Errors
     /// Writing to `out` failed, except with a broken pipe.
-    pub fn finish(&mut self, run: &Run, stored: Option<&Kept<'_>>, page: Option<&Path>) -> io::Result<()> {
+    pub fn finish(
+        &mut self,
+        run: &Run,
+        stored: Option<&RunPlace<'_>>,
+        page: Option<&Path>,
+    ) -> io::Result<()> {
         self.progress.end();
         let mut text = self.sheet.table.end();
         text += &self.revised(run);
@@ -105,7 +110,7 @@ impl<O: Write, E: Write> Live<O, E> {
 /// Writing failed, except with a broken pipe.
 pub fn print(run: &Run, out: impl Write, style: &Style) -> io::Result<()> {
     let mut out = Out::new(out);
-    let mut sheet = Sheet::new(run, style.clone());
+    let mut sheet = RunText::new(run, style.clone());
     out.write(&(sheet.verdict(run) + &sheet.opening(run)));
     // A fleet shows the rows of its first node; another section shows how the other nodes differ.
     let first = run.nodes.first().filter(|_| run.nodes.len() > 1).map(|node| node.name.as_str());
@@ -127,20 +132,20 @@ pub fn warnings(measurement: &Measurement, style: &Style) -> String {
 }
 
 /// Text of one run; its only state is the table's.
-struct Sheet {
-    table: Table,
+struct RunText {
+    table: CaseTable,
     machine: Machine,
     style: Style,
-    baseline: Option<Baseline>,
+    baseline: Option<PublishedReport>,
 }
 
-impl Sheet {
+impl RunText {
     fn new(header: &Run, style: Style) -> Self {
         let baseline = plimsoll_published::find(&header.plan.name);
         let whole = super::conditions::whole(&header.machine);
         let told = whole.into_iter().map(|note| note.code).collect();
         Self {
-            table: Table::new(style.clone(), Known::above(told)),
+            table: CaseTable::new(style.clone(), ExplainedElsewhere::above(told)),
             machine: header.machine.clone(),
             style,
             baseline,
@@ -148,8 +153,8 @@ impl Sheet {
     }
 
     /// Builds the row of a measurement, with published values of further metrics.
-    fn row_of(&self, measurement: &Measurement) -> Row {
-        let mut row = Row::of(measurement);
+    fn row_of(&self, measurement: &Measurement) -> MeasurementRow {
+        let mut row = MeasurementRow::of(measurement);
         let told = self.baseline.iter().flat_map(|baseline| super::published::beside(baseline, measurement));
         for phrase in told {
             row.details =
@@ -158,7 +163,7 @@ impl Sheet {
         row
     }
 
-    fn row(&mut self, row: &Row, measurement: &Measurement) -> String {
+    fn row(&mut self, row: &MeasurementRow, measurement: &Measurement) -> String {
         let context = context(&self.machine, measurement);
         self.table.row(row, &Heading { title: title(measurement.case.subsystem()), context })
     }
@@ -166,65 +171,67 @@ impl Sheet {
     /// Formats the delivered share of the undisturbed performance; empty if it is nearly all.
     fn verdict(&self, run: &Run) -> String {
         let line = super::delivered::verdict(run).map(|line| format!("This machine {line}."));
-        line.map(|line| self.paragraph(Role::Warning, "", &line)).unwrap_or_default()
+        line.map(|line| self.paragraph(TextRole::Warning, "", &line)).unwrap_or_default()
     }
 
     fn opening(&self, run: &Run) -> String {
         let host = super::context::of_whom(run).map(|host| format!(" on {host}")).unwrap_or_default();
         let version = format!("plimsoll {}", run.version);
         let what = format!("{}{host} · {}", run.plan.name, when(&run.started, &self.style));
-        let title = self.paragraph(Role::Dim, "", &format!("{version} · {what}"));
+        let title = self.paragraph(TextRole::Dim, "", &format!("{version} · {what}"));
         let whole = super::conditions::whole(&run.machine);
-        let said = whole.iter().map(|note| self.paragraph(Role::Warning, "! ", &note.text));
+        let said = whole.iter().map(|note| self.paragraph(TextRole::Warning, "! ", &note.text));
         said.fold(title, |text, line| text + &line)
     }
 
-    fn ending(&self, run: &Run, stored: Option<&Kept<'_>>) -> String {
+    fn ending(&self, run: &Run, stored: Option<&RunPlace<'_>>) -> String {
         let mut text = super::peers::section(run, &self.style) + &super::machines::section(run, &self.style);
         text += &super::pairs::section(run, &self.style);
         if !run.findings.is_empty() {
-            text += &format!("\n{}\n", self.style.paint(Role::Strong, "Findings"));
+            text += &format!("\n{}\n", self.style.paint(TextRole::Strong, "Findings"));
         }
         for finding in &run.findings {
-            text += &self.paragraph(Role::Plain, "  • ", &finding.text);
+            text += &self.paragraph(TextRole::Plain, "  • ", &finding.text);
         }
         if !run.plan.notes.is_empty() {
-            text += &format!("\n{}\n", self.style.paint(Role::Strong, "How it is counted"));
+            text += &format!("\n{}\n", self.style.paint(TextRole::Strong, "How it is counted"));
         }
         for note in &run.plan.notes {
-            text += &self.paragraph(Role::Dim, "  • ", note);
+            text += &self.paragraph(TextRole::Dim, "  • ", note);
         }
         text.push('\n');
-        text += &self.paragraph(Role::Plain, "", &tally(run));
-        if let Some(Kept { location, id }) = stored {
+        text += &self.paragraph(TextRole::Plain, "", &tally(run));
+        if let Some(RunPlace { location, id }) = stored {
             let (directory, store) = (name(location.directory()), store_option(location));
             // For copying: not wrapped.
             for line in
                 [format!("kept in {directory}"), format!("see it again: plimsoll history show {id}{store}")]
             {
-                text += &format!("{}\n", self.style.paint(Role::Dim, &self.style.say(&line)));
+                text += &format!("{}\n", self.style.paint(TextRole::Dim, &self.style.say(&line)));
             }
         }
         text
     }
 
     /// Formats page and command of a replayed report; empty for other runs.
-    fn document(&self, run: &Run, stored: Option<&Kept<'_>>, page: Option<&Path>) -> String {
+    fn document(&self, run: &Run, stored: Option<&RunPlace<'_>>, page: Option<&Path>) -> String {
         if plimsoll_published::find(&run.plan.name).is_none() {
             return String::new();
         }
         let page = page.map(name);
         let written = page.as_ref().map(|file| format!("the report's tables and figures: {file}"));
-        let again = stored.map(|Kept { location, id }| {
+        let again = stored.map(|RunPlace { location, id }| {
             let store = store_option(location);
             let file = page.as_ref().map_or_else(|| "FILE.html".to_owned(), |file| quoted(file));
             format!("write them again: plimsoll report {id} --tables published --html {file}{store}")
         });
         let lines = written.into_iter().chain(again);
-        lines.map(|line| format!("{}\n", self.style.paint(Role::Strong, &self.style.say(&line)))).collect()
+        lines
+            .map(|line| format!("{}\n", self.style.paint(TextRole::Strong, &self.style.say(&line))))
+            .collect()
     }
 
-    fn paragraph(&self, role: Role, lead: &str, text: &str) -> String {
+    fn paragraph(&self, role: TextRole, lead: &str, text: &str) -> String {
         paragraph(&self.style, role, lead, text)
     }
 }
@@ -234,7 +241,7 @@ pub const SHORT_ID: usize = 13;
 
 /// Location of a stored run.
 #[derive(Debug)]
-pub struct Kept<'a> {
+pub struct RunPlace<'a> {
     /// History.
     pub location: &'a Location,
     /// Prefix of its id that is unique there.
@@ -264,7 +271,7 @@ fn quoted(word: &str) -> String {
 
 /// Summarizes case outcomes and duration.
 pub(super) fn tally(run: &Run) -> String {
-    let counts = Counts::of(&run.measurements);
+    let counts = CaseCounts::of(&run.measurements);
     let wide = run.measurements.iter().filter(|m| is_wide(&m.warnings)).count();
     let warned = run.measurements.iter().filter(|m| m.warnings.iter().any(|note| !is_wide(from_ref(note))));
     let warned = warned.count();

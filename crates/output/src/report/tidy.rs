@@ -5,15 +5,15 @@ use std::io::{self, Write};
 use plimsoll_model::measurement::{Measurement, MetricResult, Status};
 use plimsoll_model::sample::Match;
 use plimsoll_result::document::Run;
-use plimsoll_stats::Verdict;
+use plimsoll_stats::EquivalenceVerdict;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::peers::Compared;
+use super::peers::ToolComparison;
 
 /// One sample of one metric.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Sample<'a> {
+pub struct TidySample<'a> {
     /// Run id.
     pub run: &'a str,
     /// Start of the run, RFC 3339.
@@ -61,7 +61,7 @@ pub struct Sample<'a> {
 }
 
 /// Yields all samples of a run, in order.
-pub fn samples(run: &Run) -> impl Iterator<Item = Sample<'_>> {
+pub fn samples(run: &Run) -> impl Iterator<Item = TidySample<'_>> {
     run.measurements.iter().flat_map(move |measurement| {
         measurement.metrics.iter().flat_map(move |metric| of_metric(run, measurement, metric))
     })
@@ -71,10 +71,10 @@ fn of_metric<'a>(
     run: &'a Run,
     measurement: &'a Measurement,
     metric: &'a MetricResult,
-) -> impl Iterator<Item = Sample<'a>> {
+) -> impl Iterator<Item = TidySample<'a>> {
     metric.samples.iter().enumerate().map(move |(index, value)| {
         let point = metric.series.get(index);
-        Sample {
+        TidySample {
             run: &run.id,
             started: &run.started,
             node: &measurement.node,
@@ -103,7 +103,7 @@ fn of_metric<'a>(
 
 /// A reference tool's result for one metric of a case.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Beside<'a> {
+pub struct TidyReference<'a> {
     /// Run id.
     pub run: &'a str,
     /// Start of the run, RFC 3339.
@@ -150,16 +150,16 @@ pub struct Beside<'a> {
     /// Relative difference within which results are equivalent.
     pub margin: f64,
     /// `equivalent`, `higher`, `lower`, `inconclusive`.
-    pub verdict: Option<Verdict>,
+    pub verdict: Option<EquivalenceVerdict>,
     /// Reason why the tool has no result.
     pub reason: Option<&'a str>,
 }
 
 /// Yields a row per reference tool and metric of a run, in order.
-pub fn beside(run: &Run) -> impl Iterator<Item = Beside<'_>> {
-    super::peers::compared(run).map(move |Compared { measurement, metric, peer }| {
+pub fn beside(run: &Run) -> impl Iterator<Item = TidyReference<'_>> {
+    super::peers::compared(run).map(move |ToolComparison { measurement, metric, peer }| {
         let ci95 = peer.ratio.and_then(|ratio| ratio.ci95);
-        Beside {
+        TidyReference {
             run: &run.id,
             started: &run.started,
             node: &measurement.node,

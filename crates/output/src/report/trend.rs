@@ -1,14 +1,14 @@
 //! Results over time: a line with a sparkline per case and machine, and changes of level below it.
 
 use plimsoll_bench::Better;
-use plimsoll_history::{Began, Trend};
+use plimsoll_history::{Began, MetricTrend};
 use plimsoll_model::case::Case;
-use plimsoll_stats::{MIN_SEGMENT, Seed, Segment, Timed, segments};
+use plimsoll_stats::{MIN_SEGMENT, Seed, Segment, TimedPoint, segments};
 use plimsoll_units::quantity::{Quantity, percent};
 use plimsoll_units::text::counted;
 use unicode_width::UnicodeWidthStr;
 
-use super::style::{Role, Style};
+use super::style::{Style, TextRole};
 use super::terminal::when;
 use super::wrap::{cut, paragraph};
 
@@ -22,7 +22,7 @@ const MOST_BARS: usize = 24;
 const MIN_LEVEL_DIFFERENCE: f64 = 0.01;
 
 /// Formats the output of `history show 'memory.*'`.
-pub fn text(trends: &[Trend], style: &Style) -> String {
+pub fn text(trends: &[MetricTrend], style: &Style) -> String {
     if trends.is_empty() {
         return "no stored run has such a figure; 'plimsoll history' lists the runs\n".to_owned();
     }
@@ -33,14 +33,14 @@ pub fn text(trends: &[Trend], style: &Style) -> String {
             machine = Some((&trend.machine, &trend.host));
             let host = trend.host.as_deref().unwrap_or("machine");
             let said = cut(&style.say(&format!("{host} ({})", trend.machine)), style.width);
-            text += &format!("{}\n", style.paint(Role::Strong, &said));
+            text += &format!("{}\n", style.paint(TextRole::Strong, &said));
         }
         text += &line(trend, style);
     }
     text
 }
 
-fn line(trend: &Trend, style: &Style) -> String {
+fn line(trend: &MetricTrend, style: &Style) -> String {
     let Some(last) = trend.points.last() else { return String::new() };
     let values: Vec<f64> = trend.points.iter().map(|p| p.median).collect();
     let (low, high) = values.iter().fold((f64::MAX, f64::MIN), |(l, h), v| (l.min(*v), h.max(*v)));
@@ -54,7 +54,7 @@ fn line(trend: &Trend, style: &Style) -> String {
     let mut text = format!("{}\n", cut(&style.say(&head), style.width));
     let room = style.width.saturating_sub(4 + spark.width() + 2).max(1);
     let figures = cut(&style.say(&figures), room);
-    text += &format!("    {}  {figures}\n", style.paint(Role::Dim, &spark));
+    text += &format!("    {}  {figures}\n", style.paint(TextRole::Dim, &spark));
     for change in changes(trend) {
         let (role, says) = change.said(trend, style);
         text += &paragraph(style, role, "    ", &says);
@@ -76,7 +76,7 @@ pub(super) fn sparkline(values: &[f64], style: &Style) -> String {
     means.iter().map(bar).collect()
 }
 
-pub(super) struct Change<'a> {
+pub(super) struct LevelChange<'a> {
     /// First run of the new level.
     pub(super) since: &'a Began,
     /// Index among the points.
@@ -85,29 +85,29 @@ pub(super) struct Change<'a> {
     after: f64,
 }
 
-fn changes(trend: &Trend) -> Vec<Change<'_>> {
+fn changes(trend: &MetricTrend) -> Vec<LevelChange<'_>> {
     if trend.points.len() < 2 * MIN_SEGMENT {
         return Vec::new();
     }
-    let series: Vec<Timed> =
-        trend.points.iter().enumerate().map(|(i, p)| Timed { t: i as f64, value: p.median }).collect();
+    let series: Vec<TimedPoint> =
+        trend.points.iter().enumerate().map(|(i, p)| TimedPoint { t: i as f64, value: p.median }).collect();
     between(trend, &segments(&series, Seed::new(1, &trend.case, &trend.metric)))
 }
 
 /// Returns the changes between levels, without small ones; levels refer to points by index.
-pub(super) fn between<'a>(trend: &'a Trend, levels: &[Segment]) -> Vec<Change<'a>> {
+pub(super) fn between<'a>(trend: &'a MetricTrend, levels: &[Segment]) -> Vec<LevelChange<'a>> {
     let change = |pair: &[Segment]| {
         let at = pair[1].points.start;
         let since = &trend.points.get(at)?.run;
-        Some(Change { since, at, before: pair[0].median, after: pair[1].median })
+        Some(LevelChange { since, at, before: pair[0].median, after: pair[1].median })
     };
     let found = levels.windows(2).filter_map(change);
     found.filter(|c| (c.after / c.before - 1.0).abs() >= MIN_LEVEL_DIFFERENCE).collect()
 }
 
-impl Change<'_> {
+impl LevelChange<'_> {
     /// Formats `20 GB/s → 18 GB/s, −10 %`.
-    pub(super) fn figures(&self, of: &Trend) -> String {
+    pub(super) fn figures(&self, of: &MetricTrend) -> String {
         let ratio = self.after / self.before - 1.0;
         let sign = if ratio > 0.0 { "+" } else { "−" };
         let human = |value: f64| Quantity::new(value, of.unit).to_string();
@@ -115,18 +115,18 @@ impl Change<'_> {
     }
 
     /// Returns whether it is an improvement; `None` for informative metrics.
-    pub(super) fn is_good(&self, of: &Trend) -> Option<bool> {
+    pub(super) fn is_good(&self, of: &MetricTrend) -> Option<bool> {
         let told = of.case.parse().is_ok_and(|case: Case| plimsoll_bench::is_informative(&case, &of.metric));
         (!told).then_some((self.after > self.before) == (of.better == Better::Higher))
     }
 
-    fn said(&self, of: &Trend, style: &Style) -> (Role, String) {
+    fn said(&self, of: &MetricTrend, style: &Style) -> (TextRole, String) {
         let run: String = self.since.id.chars().take(13).collect();
         let text = format!("since {} (run {run}): {}", when(&self.since.started, style), self.figures(of));
         let role = match self.is_good(of) {
-            None => Role::Plain,
-            Some(true) => Role::Good,
-            Some(false) => Role::Bad,
+            None => TextRole::Plain,
+            Some(true) => TextRole::Good,
+            Some(false) => TextRole::Bad,
         };
         (role, text)
     }
@@ -136,14 +136,14 @@ impl Change<'_> {
 mod tests {
     use std::sync::Arc;
 
-    use plimsoll_history::Point;
+    use plimsoll_history::TrendPoint;
     use plimsoll_units::quantity::Unit;
     use proptest::prelude::*;
 
     use super::*;
 
-    fn trend(values: &[f64]) -> Trend {
-        let point = |(n, median): (usize, &f64)| Point {
+    fn trend(values: &[f64]) -> MetricTrend {
+        let point = |(n, median): (usize, &f64)| TrendPoint {
             run: Arc::new(Began {
                 id: format!("019aa5c3-{n:04x}-7c40-9d21-5b0c3f6a7e88"),
                 started: format!("2026-11-{:02}T08:00:00Z", n % 28 + 1),
@@ -151,7 +151,7 @@ mod tests {
             median: *median,
             of_limit: Some(0.5),
         };
-        Trend {
+        MetricTrend {
             machine: "m-1".to_owned(),
             host: Some("bench-1".to_owned()),
             case: "memory.bandwidth/op=read/threads=2".to_owned(),
@@ -197,7 +197,7 @@ mod tests {
         fn any_figures_stay_in_their_lines(
             values in prop::collection::vec(1e-9f64..1e12, 1..20), host in "\\p{Any}{0,60}", width in 20usize..140,
         ) {
-            let trend = Trend { host: Some(host), ..trend(&values) };
+            let trend = MetricTrend { host: Some(host), ..trend(&values) };
             let text = text(&[trend], &Style::plain(width));
             prop_assert!(!text.chars().any(|c| c.is_control() && c != '\n'));
             prop_assert!(text.lines().all(|l| l.width() <= width), "{}", text);

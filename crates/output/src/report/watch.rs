@@ -2,15 +2,15 @@
 
 use plimsoll_result::document::Run;
 use plimsoll_units::text::{counted, shown, shown_within};
-use plimsoll_watch::Kept;
+use plimsoll_watch::JournalContent;
 
-use super::style::{Role, Style};
+use super::style::{Style, TextRole};
 use super::wrap::paragraph;
 
 pub use plimsoll_watch::lasting;
 
 /// Formats the state of a watch after `elapsed` seconds; `runs` if a process runs it.
-pub fn status(kept: &Kept, run: &Run, runs: bool, elapsed: f64, style: &Style) -> String {
+pub fn status(kept: &JournalContent, run: &Run, runs: bool, elapsed: f64, style: &Style) -> String {
     let begun = &kept.begun;
     let left = begun.seconds - elapsed;
     let state = match (runs, kept.sessions.last()) {
@@ -28,7 +28,7 @@ pub fn status(kept: &Kept, run: &Run, runs: bool, elapsed: f64, style: &Style) -
         counted(kept.probes.len(), "probe"),
     );
     for finding in &run.findings {
-        text += &paragraph(style, Role::Plain, "- ", &shown(&finding.text));
+        text += &paragraph(style, TextRole::Plain, "- ", &shown(&finding.text));
     }
     text
 }

@@ -2,10 +2,10 @@
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use super::style::{Role, Style};
+use super::style::{Style, TextRole};
 
 /// Wraps a text after `lead`, and indents the further lines by its width.
-pub(super) fn paragraph(style: &Style, role: Role, lead: &str, text: &str) -> String {
+pub(super) fn paragraph(style: &Style, role: TextRole, lead: &str, text: &str) -> String {
     let lead = style.say(lead);
     let indent = lead.width();
     let room = style.width.saturating_sub(indent).max(1);

@@ -4,10 +4,10 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use plimsoll_check::{Checked, Document, Place, Unread};
-use plimsoll_command::cli::Check;
+use plimsoll_check::{CheckDocument, Checked, CheckedMachine, UnreadResult};
+use plimsoll_command::cli::CheckCommand;
 use plimsoll_machine::{Machine, Root, saved};
-use plimsoll_output::report::target::Target;
+use plimsoll_output::report::target::OutputTarget;
 use plimsoll_output::report::{self, Style, Wishes};
 use plimsoll_reference::Stated;
 use plimsoll_result::document::Run;
@@ -17,7 +17,7 @@ use super::{Failure, code, plans, printed, target, unwritten};
 
 /// Reads the files, checks their figures, and prints or writes the result. Fails if the only file
 /// cannot be read, the machine cannot be read, or the document cannot be written.
-pub(super) fn check(typed: &Check) -> Result<ExitCode, Failure> {
+pub(super) fn check(typed: &CheckCommand) -> Result<ExitCode, Failure> {
     if typed.files.iter().filter(|file| is_stdin(file)).count() > 1 {
         return Err(Failure::usage("- may be given once: stdin can be read only once"));
     }
@@ -28,7 +28,8 @@ pub(super) fn check(typed: &Check) -> Result<ExitCode, Failure> {
     let root = opened.unwrap_or_else(Root::live);
     let machine = Machine::discover(&root);
     let limits = plans::typed_limits(typed.limits.as_deref())?;
-    let place = Place { machine: &machine, root: &root, is_named: typed.machine.is_some(), limits: &limits };
+    let place =
+        CheckedMachine { machine: &machine, root: &root, is_named: typed.machine.is_some(), limits: &limits };
     let (mut files, mut unread) = (Vec::new(), Vec::new());
     for file in &typed.files {
         for result in results(file, typed, &place) {
@@ -44,10 +45,10 @@ pub(super) fn check(typed: &Check) -> Result<ExitCode, Failure> {
         return Err(Failure::usage(unread_line(only)));
     }
     if let Some(to) = &to_json {
-        let written = to.fill(|out| write(&Document::new(&machine, &files, &unread), out));
+        let written = to.fill(|out| write(&CheckDocument::new(&machine, &files, &unread), out));
         written.map_err(|e| unwritten(&e))?;
     }
-    if !to_json.as_ref().is_some_and(Target::is_stdout) {
+    if !to_json.as_ref().is_some_and(OutputTarget::is_stdout) {
         let style = Style::detect(Wishes::default());
         printed(&report::check::text(&files, &style))?;
     }
@@ -66,14 +67,18 @@ fn is_stdin(file: &Path) -> bool {
 }
 
 /// The checked results of a file, or why one cannot be read.
-fn results(file: &Path, typed: &Check, place: &Place<'_>) -> Vec<Result<Checked, Unread>> {
+fn results(
+    file: &Path,
+    typed: &CheckCommand,
+    place: &CheckedMachine<'_>,
+) -> Vec<Result<Checked, UnreadResult>> {
     let name = match is_stdin(file) {
         true => "stdin".to_owned(),
         false => shown_bytes(file.as_os_str().as_encoded_bytes()),
     };
     let text = match plimsoll_check::contents(file, io::stdin().lock()) {
         Ok(text) => text,
-        Err(why) => return vec![Err(Unread { file: name, document: None, why })],
+        Err(why) => return vec![Err(UnreadResult { file: name, document: None, why })],
     };
     if typed.format.is_none() && is_of_plimsoll(&text) {
         let judged = |document, run: Run| {
@@ -94,23 +99,23 @@ fn numbered<T>(
     file: &str,
     results: Vec<Result<T, String>>,
     judged: impl Fn(Option<usize>, T) -> Checked,
-) -> Vec<Result<Checked, Unread>> {
+) -> Vec<Result<Checked, UnreadResult>> {
     let several = results.len() > 1;
     let one = |(index, result): (usize, Result<T, String>)| {
         let document = several.then_some(index + 1);
         match result {
             Ok(result) => Ok(judged(document, result)),
-            Err(why) => Err(Unread { file: file.to_owned(), document, why }),
+            Err(why) => Err(UnreadResult { file: file.to_owned(), document, why }),
         }
     };
     results.into_iter().enumerate().map(one).collect()
 }
 
-fn unread_line(unread: &Unread) -> String {
+fn unread_line(unread: &UnreadResult) -> String {
     format!("cannot check {}: {}", report::check::title(&unread.file, unread.document), unread.why)
 }
 
-fn write(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {
+fn write(document: &CheckDocument<'_>, out: &mut dyn Write) -> io::Result<()> {
     let mut out = io::BufWriter::new(out);
     serde_json::to_writer_pretty(&mut out, document)?;
     out.write_all(b"\n")?;

@@ -6,27 +6,29 @@ use std::process::ExitCode;
 
 use plimsoll_bench::label;
 use plimsoll_command::cli::Compare;
-use plimsoll_compare::{Comparison, Holds, MAX_SIDES, Missing, Requirement, Side, Wanted, lasting};
+use plimsoll_compare::{
+    CompareOptions, ComparedSide, Comparison, Holds, MAX_SIDES, Missing, Requirement, lasting,
+};
 use plimsoll_history::OpenLoss;
 use plimsoll_model::case::Case;
 use plimsoll_model::limit::median;
 use plimsoll_model::measurement::{Measurement, MetricResult, Status};
-use plimsoll_output::report::compare::{Shown, failed, lost, of_several};
-use plimsoll_output::report::format::{Sides, Subject, writer};
-use plimsoll_output::report::target::Target;
+use plimsoll_output::report::compare::{ShownMetrics, failed, lost, of_several};
+use plimsoll_output::report::format::{FormatSubject, Sides, writer};
+use plimsoll_output::report::target::OutputTarget;
 use plimsoll_output::report::{self, html};
 use plimsoll_output::report::{Style, Wishes};
 use plimsoll_result::document::Run;
 use plimsoll_run::Planned;
 
-use super::named_runs::{History, files, redacted};
+use super::named_runs::{LazyHistory, files, redacted};
 use super::prices::{each_weighs_its_own, prices, weights};
 use super::{Failure, code, complain, ending, printed, target, unwritten};
 use crate::output;
 
 /// Compares and prints; returns the exit code of the verdict.
 pub(super) fn compare(typed: &Compare) -> Result<ExitCode, Failure> {
-    let write = writer(&typed.format, Subject::Comparison, |format| format.comparison);
+    let write = writer(&typed.format, FormatSubject::Comparison, |format| format.comparison);
     let write = write.map_err(|e| Failure::usage(e.to_string()))?;
     let requirements = requirements(&typed.require)?;
     let names: Vec<&str> =
@@ -35,12 +37,12 @@ pub(super) fn compare(typed: &Compare) -> Result<ExitCode, Failure> {
     let (weights, prices) = (weights(&typed.weights)?, prices(&typed.price, &names)?);
     super::kept_apart(files(names.iter().copied()), [("--html", &typed.html)])?;
     let target = typed.html.as_deref().map(target).transpose()?;
-    let mut history = History::new(typed.store.as_deref());
+    let mut history = LazyHistory::new(typed.store.as_deref());
     let sides = history.sides(&names)?;
     each_weighs_its_own(&weights, &sides)?;
     let floors = history.floors(&sides)?;
     let sides = if typed.redact { redacted(&sides)? } else { sides };
-    let wanted = Wanted { fail_on: typed.fail_on, prices, weights };
+    let wanted = CompareOptions { fail_on: typed.fail_on, prices, weights };
     let mut comparison = plimsoll_compare::compare(&sides, &floors, &wanted);
     comparison.notes = std::mem::take(&mut history.notes);
     let missing = if typed.missing == "ignore" { Missing::Ignore } else { Missing::Fail };
@@ -52,12 +54,12 @@ pub(super) fn compare(typed: &Compare) -> Result<ExitCode, Failure> {
         held
     });
     let held: Vec<Holds> = held.collect();
-    let shown = if typed.all { Shown::All } else { Shown::Telling };
+    let shown = if typed.all { ShownMetrics::All } else { ShownMetrics::Telling };
     let style = &Style::detect(Wishes::default());
     let of = Sides { comparison: &comparison, sides: &sides, held: &held, shown, missing, style };
     let mut text = Vec::new();
     write(&of, &mut text).map_err(|e| Failure::environment(e.to_string()))?;
-    if !target.as_ref().is_some_and(Target::is_stdout) {
+    if !target.as_ref().is_some_and(OutputTarget::is_stdout) {
         printed(&String::from_utf8_lossy(&text))?;
     }
     if let Some(target) = target {
@@ -90,7 +92,7 @@ fn check_names(names: &[&str]) -> Result<(), Failure> {
 }
 
 /// The last run of a side, with cases that only earlier runs have.
-fn latest(side: &Side) -> Option<Run> {
+fn latest(side: &ComparedSide) -> Option<Run> {
     let (last, earlier) = side.runs.split_last()?;
     let mut all = last.clone();
     let mut known: HashSet<(String, String)> = HashSet::new();
@@ -107,7 +109,7 @@ fn latest(side: &Side) -> Option<Run> {
 
 /// Checks the requirements against the last run of side `b`, and for cases that it lacks. With
 /// `Missing::Ignore`, the last run with a case counts.
-fn held_on(requirements: &[Requirement], [a, b]: [&Side; 2], missing: Missing) -> Vec<Holds> {
+fn held_on(requirements: &[Requirement], [a, b]: [&ComparedSide; 2], missing: Missing) -> Vec<Holds> {
     let Some((last, earlier)) = b.runs.split_last() else { return Vec::new() };
     match missing {
         Missing::Ignore => latest(b).map(|run| held(requirements, &run, a)).unwrap_or_default(),
@@ -125,7 +127,7 @@ pub(super) fn requirements(typed: &[String]) -> Result<Vec<Requirement>, Failure
 
 /// Checks all requirements against all figures of a run; each of several nodes has its own
 /// baseline.
-fn held(requirements: &[Requirement], run: &Run, a: &Side) -> Vec<Holds> {
+fn held(requirements: &[Requirement], run: &Run, a: &ComparedSide) -> Vec<Holds> {
     let many = a.runs.iter().chain([run]).any(|run| run.nodes.len() > 1);
     let baseline = |of: &Measurement, metric: &MetricResult| {
         let all = a.runs.iter().flat_map(|run| &run.measurements);
@@ -175,7 +177,7 @@ pub(super) fn fit(
 pub(super) fn required(
     requirements: &[Requirement],
     run: &Run,
-    history: &mut History<'_>,
+    history: &mut LazyHistory<'_>,
 ) -> Result<Vec<Holds>, Failure> {
     const BEFORE: usize = 10;
     let needs_baseline = requirements.iter().any(Requirement::needs_baseline);
@@ -184,7 +186,7 @@ pub(super) fn required(
     if let Some(note) = note {
         complain(&format!("{name}: {note}"));
     }
-    let held = held(requirements, run, &Side { name, runs });
+    let held = held(requirements, run, &ComparedSide { name, runs });
     for unmet in held.iter().filter(|h| !h.met) {
         let case = unmet.case.as_deref().map(|case| format!(" {}:", label::of_id(case))).unwrap_or_default();
         complain(&format!("not met: {}:{case} {}", unmet.requirement, unmet.found));
@@ -257,7 +259,7 @@ mod tests {
         before.measurements = vec![of("fast", 200e9), of("slow", 100e9)];
         let required = requirements(&["cpu.peak rate >= 95% of baseline".to_owned()]).unwrap();
         let met = |run: &Run, before: &Run| -> Vec<bool> {
-            let side = Side { name: "before".to_owned(), runs: vec![before.clone()] };
+            let side = ComparedSide { name: "before".to_owned(), runs: vec![before.clone()] };
             held(&required, run, &side).into_iter().map(|one| one.met).collect()
         };
         assert_eq!(met(&run, &before), [true, false]);
@@ -276,7 +278,7 @@ mod tests {
         let whole = fixture::run();
         let mut killed = whole.clone();
         killed.measurements.remove(0);
-        let side = |runs: &[&Run]| Side {
+        let side = |runs: &[&Run]| ComparedSide {
             name: "side".to_owned(),
             runs: runs.iter().map(|run| (*run).clone()).collect(),
         };

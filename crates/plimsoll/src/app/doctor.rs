@@ -3,21 +3,21 @@
 use std::process::ExitCode;
 
 use crossbeam_channel::Receiver;
-use plimsoll_command::cli::{Common, Doctor, What};
+use plimsoll_command::cli::{Common, Doctor, Measurable};
 use plimsoll_compare::Floors;
 use plimsoll_history::Store;
 use plimsoll_machine::{Machine, Nic, Root};
 use plimsoll_output::report::{self, Style, Wishes};
 use plimsoll_result::document::Run;
-use plimsoll_result::event::Event;
+use plimsoll_result::event::RunEvent;
 use plimsoll_run::Alone;
 use plimsoll_server::traffic::shaper;
 use plimsoll_server::wire::Shaping;
 use plimsoll_system::leftover::Registry;
 
-use super::prepared::Prepared;
-use super::progress::Progress;
-use super::{Failure, Seat, code, document, interrupts, peers, printed, store_failure};
+use super::prepared::PreparedRun;
+use super::progress::ProgressText;
+use super::{Failure, MachineSeat, code, document, interrupts, peers, printed, store_failure};
 use crate::output;
 
 /// Samples per case in a repetition: the fewest of an ordinary run.
@@ -42,7 +42,7 @@ pub(super) fn doctor(typed: &Doctor) -> Result<ExitCode, Failure> {
         quiet: typed.quiet,
         ..Common::default()
     };
-    let mut prepared = Prepared::new(&What::Plan("quick".to_owned()), &common, None)?;
+    let mut prepared = PreparedRun::new(&Measurable::Plan("quick".to_owned()), &common, None)?;
     // Every repetition measures every case.
     prepared.plan.budget = None;
     let mut store = match location {
@@ -65,15 +65,15 @@ pub(super) fn doctor(typed: &Doctor) -> Result<ExitCode, Failure> {
     let interrupts = interrupts()?;
     let mut runs = Vec::new();
     for round in 1..=typed.rounds {
-        let progress = Progress { style: &style };
+        let progress = ProgressText { style: &style };
         let (run, ended) = once(&prepared, &interrupts, &mut |event| {
-            if let Event::Preparing { case, index, cases, .. } = event {
+            if let RunEvent::Preparing { case, index, cases, .. } = event {
                 let rounds = typed.rounds;
                 progress.show(&format!("round {round} of {rounds}, case {} of {cases}: {case}", index + 1));
             }
         })?;
         progress.clear();
-        if ended == Ended::Interrupted {
+        if ended == RoundsEnd::Interrupted {
             output::complain(&format!("interrupted: {} rounds are too few, nothing is kept", runs.len()));
             return Ok(ExitCode::from(code::INTERRUPTED));
         }
@@ -87,19 +87,19 @@ pub(super) fn doctor(typed: &Doctor) -> Result<ExitCode, Failure> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Ended {
+enum RoundsEnd {
     Wholly,
     Interrupted,
 }
 
 /// One repetition: a separate run with its own workers.
 fn once(
-    prepared: &Prepared,
+    prepared: &PreparedRun,
     interrupts: &Receiver<()>,
-    emit: &mut dyn FnMut(Event),
-) -> Result<(Run, Ended), Failure> {
+    emit: &mut dyn FnMut(RunEvent),
+) -> Result<(Run, RoundsEnd), Failure> {
     let run = document(prepared, &plimsoll_system::wall::run_id(), None);
-    let mut seat = Seat::new(prepared, run, interrupts.clone(), None)?;
+    let mut seat = MachineSeat::new(prepared, run, interrupts.clone(), None)?;
     let interrupted = seat.carry_out(prepared, &mut Alone, emit);
-    Ok((seat.document, if interrupted { Ended::Interrupted } else { Ended::Wholly }))
+    Ok((seat.document, if interrupted { RoundsEnd::Interrupted } else { RoundsEnd::Wholly }))
 }

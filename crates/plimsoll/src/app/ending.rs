@@ -3,11 +3,11 @@
 use std::process::ExitCode;
 
 use plimsoll_model::measurement::{Measurement, Status};
-use plimsoll_model::sample::Cause;
+use plimsoll_model::sample::FailureCause;
 use plimsoll_result::document::Run;
 use plimsoll_result::finding::WRONG_ANSWER;
 
-use super::prepared::Prepared;
+use super::prepared::PreparedRun;
 use super::{Failure, code, compare, named_runs};
 use crate::output::{complain, nothing_measured};
 
@@ -17,13 +17,13 @@ pub(super) fn own(run: &Run, interrupted: bool, kept: bool) -> u8 {
     let failed = |cause| {
         run.measurements
             .iter()
-            .any(|m| m.status == Status::Failed && m.cause.unwrap_or(Cause::Environment) == cause)
+            .any(|m| m.status == Status::Failed && m.cause.unwrap_or(FailureCause::Environment) == cause)
     };
     match () {
         () if interrupted => code::INTERRUPTED,
         () if has_wrong_answer(run) => code::VERDICT,
-        () if failed(Cause::FarEnd) => code::FAR_END,
-        () if failed(Cause::Environment) || !kept => code::ENVIRONMENT,
+        () if failed(FailureCause::FarEnd) => code::FAR_END,
+        () if failed(FailureCause::Environment) || !kept => code::ENVIRONMENT,
         () if !run.measurements.is_empty() && run.measurements.iter().all(Measurement::is_refused) => {
             code::REFUSED
         }
@@ -33,7 +33,7 @@ pub(super) fn own(run: &Run, interrupted: bool, kept: bool) -> u8 {
 
 /// Whether a computed answer was wrong: a verdict on the machine, whatever else failed.
 pub(super) fn has_wrong_answer(run: &Run) -> bool {
-    run.measurements.iter().any(|made| made.cause == Some(Cause::WrongAnswer))
+    run.measurements.iter().any(|made| made.cause == Some(FailureCause::WrongAnswer))
         || run.findings.iter().any(|finding| finding.code == WRONG_ANSWER)
 }
 
@@ -65,11 +65,11 @@ pub(super) fn whole(run: &Run, own: &[u8]) -> u8 {
 
 /// The exit code with requirements: another failure keeps its code, and unmet requirements are
 /// still printed. An interrupted or refused run has no requirements.
-pub(super) fn judged(code: u8, prepared: &Prepared, run: &Run) -> Result<u8, Failure> {
+pub(super) fn judged(code: u8, prepared: &PreparedRun, run: &Run) -> Result<u8, Failure> {
     if matches!(code, code::INTERRUPTED | code::REFUSED) {
         return Ok(code);
     }
-    let mut history = named_runs::History::new(prepared.store.as_deref());
+    let mut history = named_runs::LazyHistory::new(prepared.store.as_deref());
     let held = compare::required(&prepared.requirements, run, &mut history);
     match (code, held) {
         (0, held) => Ok(if held?.iter().all(|h| h.met) { 0 } else { code::VERDICT }),
@@ -87,7 +87,7 @@ mod tests {
 
     use super::*;
 
-    fn stopped(id: &str, status: Status, cause: Cause, reason: &str) -> Measurement {
+    fn stopped(id: &str, status: Status, cause: FailureCause, reason: &str) -> Measurement {
         let mut made = fixture::cpu("f64", 1, 1.0, 2.0);
         made.case = id.parse().unwrap();
         (made.status, made.cause, made.reason) = (status, Some(cause), Some(reason.to_owned()));
@@ -97,9 +97,9 @@ mod tests {
 
     #[test]
     fn a_run_without_a_figure_says_why_and_is_no_success() {
-        let skipped = |id| stopped(id, Status::Skipped, Cause::NotHere, "no such device");
-        let refused = |id| stopped(id, Status::Skipped, Cause::Unsafe, "in use");
-        let failed = |id| stopped(id, Status::Failed, Cause::FarEnd, "gone");
+        let skipped = |id| stopped(id, Status::Skipped, FailureCause::NotHere, "no such device");
+        let refused = |id| stopped(id, Status::Skipped, FailureCause::Unsafe, "in use");
+        let failed = |id| stopped(id, Status::Failed, FailureCause::FarEnd, "gone");
         let ok = fixture::cpu("f64", 1, 1.0, 2.0);
         let mut invalid = ok.clone();
         invalid.status = Status::Invalid;
@@ -125,8 +125,8 @@ mod tests {
 
     #[test]
     fn a_wrong_answer_is_a_verdict_also_if_nothing_was_measured() {
-        let wrong = || stopped("null", Status::Failed, Cause::WrongAnswer, "9 instead of 8");
-        let gone = stopped("null/threads=2", Status::Failed, Cause::FarEnd, "gone");
+        let wrong = || stopped("null", Status::Failed, FailureCause::WrongAnswer, "9 instead of 8");
+        let gone = stopped("null/threads=2", Status::Failed, FailureCause::FarEnd, "gone");
         for all in [vec![wrong()], vec![wrong(), gone], vec![wrong(), fixture::cpu("f64", 1, 1.0, 2.0)]] {
             let run = fixture::run_of(all);
             assert_eq!(whole(&run, &[own(&run, false, true)]), 1);
@@ -139,7 +139,7 @@ mod tests {
         let some = fixture::run();
         assert_eq!(whole(&some, &[0, 3, 0]), 0, "one machine of three refused");
         assert_eq!(whole(&some, &[0, 5, 4]), 5);
-        let none = fixture::run_of(vec![stopped("null", Status::Skipped, Cause::NotHere, "not here")]);
+        let none = fixture::run_of(vec![stopped("null", Status::Skipped, FailureCause::NotHere, "not here")]);
         assert_eq!(whole(&none, &[3, 3]), 3);
         assert_eq!(whole(&none, &[0, 3]), 4);
         assert_eq!(whole(&none, &[0, 130]), 130);

@@ -5,12 +5,12 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use plimsoll_command::cli::Export;
-use plimsoll_output::report::format::{OneRun, RunsWriter, Subject, find, left_out, writer};
-use plimsoll_output::report::target::Target;
+use plimsoll_output::report::format::{FormatSubject, OneRun, RunsWriter, find, left_out, writer};
+use plimsoll_output::report::target::OutputTarget;
 use plimsoll_output::report::{Style, Wishes};
 use plimsoll_result::document::Run;
 
-use super::named_runs::{History, files};
+use super::named_runs::{LazyHistory, files};
 use super::{Failure, code, complain, ending, target, unwritten};
 
 /// Value of `--table` for rows of reference tools.
@@ -22,14 +22,14 @@ const FILE_WIDTH: usize = 120;
 /// Writes the runs to stdout or a file.
 pub(super) fn export(typed: &Export) -> Result<ExitCode, Failure> {
     let write = match typed.table.as_str() {
-        TOOLS => writer(&typed.format, Subject::Tools, |format| format.tools),
-        _ => writer(&typed.format, Subject::Run, |format| format.run),
+        TOOLS => writer(&typed.format, FormatSubject::Tools, |format| format.tools),
+        _ => writer(&typed.format, FormatSubject::Run, |format| format.run),
     };
     let write = write.map_err(|e| Failure::usage(e.to_string()))?;
     let requirements = super::compare::requirements(&typed.require)?;
     super::kept_apart(files([&typed.run]), [("--output", &typed.output)])?;
     let target = target(typed.output.as_deref().unwrap_or(Path::new("-")))?;
-    let mut history = History::new(typed.store.as_deref());
+    let mut history = LazyHistory::new(typed.store.as_deref());
     let runs = history.runs(std::slice::from_ref(&typed.run))?;
     let together = find(&typed.format).and_then(|format| format.runs);
     if let (Some(write), [_, _, ..]) = (together, runs.as_slice()) {
@@ -60,7 +60,12 @@ pub(super) fn export(typed: &Export) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(if unmet { code::VERDICT } else { 0 }))
 }
 
-fn several(typed: &Export, write: RunsWriter, runs: &[Run], target: &Target) -> Result<ExitCode, Failure> {
+fn several(
+    typed: &Export,
+    write: RunsWriter,
+    runs: &[Run],
+    target: &OutputTarget,
+) -> Result<ExitCode, Failure> {
     if !typed.require.is_empty() {
         return Err(Failure::usage(
             "--require is not supported on a tag of several runs: name one by its id",

@@ -9,8 +9,8 @@ use std::process::ExitCode;
 use plimsoll_command::cli::Serve;
 use plimsoll_machine::{Machine, Root};
 use plimsoll_server::serve::{Caps, Happening, ServeError, Server, Settings, serve_private};
-use plimsoll_server::traffic::Cpus;
-use plimsoll_server::wire::Key;
+use plimsoll_server::traffic::PinnedCpus;
+use plimsoll_server::wire::SharedKey;
 use plimsoll_server::wire::key::KeyError;
 use plimsoll_units::text::counted;
 
@@ -20,12 +20,12 @@ use super::{Failure, code};
 const VARIABLE: &str = "PLIMSOLL_KEY";
 
 /// The key for a server: from the file, else from the environment; `None` for an open server.
-pub(super) fn key(file: Option<&Path>) -> Result<Option<Key>, Failure> {
+pub(super) fn key(file: Option<&Path>) -> Result<Option<SharedKey>, Failure> {
     let usage = |e: KeyError| Failure::usage(e.to_string());
     match (file, std::env::var_os(VARIABLE)) {
-        (Some(path), _) => Key::read(path).map(Some).map_err(usage),
+        (Some(path), _) => SharedKey::read(path).map(Some).map_err(usage),
         // Non-UTF-8 text is no key, and must not count as none.
-        (None, Some(text)) => Key::from_hex(&text.to_string_lossy(), VARIABLE).map(Some).map_err(usage),
+        (None, Some(text)) => SharedKey::from_hex(&text.to_string_lossy(), VARIABLE).map(Some).map_err(usage),
         (None, None) => Ok(None),
     }
 }
@@ -45,8 +45,8 @@ pub(super) fn new_key(file: Option<&Path>) -> Result<ExitCode, Failure> {
     }
 }
 
-fn fresh_key() -> Result<Key, Failure> {
-    Key::random().map_err(|e| Failure::environment(format!("cannot create a key: {e}")))
+fn fresh_key() -> Result<SharedKey, Failure> {
+    SharedKey::random().map_err(|e| Failure::environment(format!("cannot create a key: {e}")))
 }
 
 pub(super) fn serve(typed: &Serve) -> Result<ExitCode, Failure> {
@@ -57,8 +57,8 @@ pub(super) fn serve(typed: &Serve) -> Result<ExitCode, Failure> {
         });
     }
     let key = match &typed.key {
-        Some(path) => Key::read(path).map_err(|e| Failure::usage(e.to_string()))?,
-        None if typed.open => Key::open(),
+        Some(path) => SharedKey::read(path).map_err(|e| Failure::usage(e.to_string()))?,
+        None if typed.open => SharedKey::open(),
         None => fresh_key()?,
     };
     let machine = Machine::discover(&Root::live());
@@ -72,7 +72,7 @@ pub(super) fn serve(typed: &Serve) -> Result<ExitCode, Failure> {
         },
         allow: typed.allow.clone(),
         parallel: typed.parallel,
-        cpus: Cpus(plimsoll_bench::place(&machine, machine.cpu.allowed.len())),
+        cpus: PinnedCpus(plimsoll_bench::place(&machine, machine.cpu.allowed.len())),
     };
     let refused = |e: ServeError| Failure {
         code: if e.is_no_address() { code::USAGE } else { code::FAR_END },
@@ -110,7 +110,7 @@ fn place(address: Option<SocketAddr>, port: u16) -> String {
 }
 
 /// Prints the server's addresses, and the command for clients.
-fn announce(typed: &Serve, server: &Server, key: &Key) {
+fn announce(typed: &Serve, server: &Server, key: &SharedKey) {
     let addresses: Vec<String> = server.addresses().iter().map(ToString::to_string).collect();
     let place = place(server.addresses().first().copied(), typed.port);
     let client = match &typed.key {

@@ -5,13 +5,13 @@ use clap::error::ErrorKind;
 use clap::{Arg, Command};
 
 use plimsoll_command::cli;
-use plimsoll_output::report::format::{Format, NoFormat, Subject, find};
+use plimsoll_output::report::format::{Format, FormatSubject, NoFormat, find};
 use plimsoll_reference::stated::described;
 
 /// The whole command line, with the formats.
 #[must_use]
 pub fn command() -> Command {
-    let rows: Vec<&str> = Subject::Tools.formats().map(|format| format.name).collect();
+    let rows: Vec<&str> = FormatSubject::Tools.formats().map(|format| format.name).collect();
     let table = format!(
         "Rows of {}: one for each sample, or one for each reference tool of a case",
         rows.join(" and ")
@@ -19,29 +19,29 @@ pub fn command() -> Command {
     cli::command()
         .version(env!("PLIMSOLL_VERSION"))
         .mut_subcommand("export", |c| {
-            c.mut_arg("format", of(Subject::Run)).mut_arg("table", |a| a.help(table))
+            c.mut_arg("format", of(FormatSubject::Run)).mut_arg("table", |a| a.help(table))
         })
         .mut_subcommand("check", |c| {
             let tools = described().map(|(name, results)| PossibleValue::new(name).help(results));
             c.mut_arg("format", |a| a.value_parser(PossibleValuesParser::new(tools)))
         })
-        .mut_subcommand("report", |c| c.mut_arg("format", of(Subject::Tables)))
-        .mut_subcommand("compare", |c| c.mut_arg("format", of(Subject::Comparison)))
+        .mut_subcommand("report", |c| c.mut_arg("format", of(FormatSubject::Tables)))
+        .mut_subcommand("compare", |c| c.mut_arg("format", of(FormatSubject::Comparison)))
 }
 
-fn of(subject: Subject) -> impl FnOnce(Arg) -> Arg {
-    move |arg| arg.value_parser(Offered(subject))
+fn of(subject: FormatSubject) -> impl FnOnce(Arg) -> Arg {
+    move |arg| arg.value_parser(OfferedFormats(subject))
 }
 
 /// Parses the name of a format for a subject.
 #[derive(Clone, Copy, Debug)]
-struct Offered(Subject);
+struct OfferedFormats(FormatSubject);
 
 fn value(format: &'static Format) -> PossibleValue {
     PossibleValue::new(format.name).help(format.about).aliases(format.alias)
 }
 
-impl TypedValueParser for Offered {
+impl TypedValueParser for OfferedFormats {
     type Value = String;
 
     fn parse_ref(

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::Receiver;
-use plimsoll_command::cli::{Common, Form, Gate as Typed, What};
-use plimsoll_gate::{About, Answer, Gate, Rates, Unjudged, Usual, is_same};
+use plimsoll_command::cli::{AnswerForm, Common, GateCommand as Typed, Measurable};
+use plimsoll_gate::{Gate, GateAbout, GateAnswer, Rates, Unjudged, UsualFigures, is_same};
 use plimsoll_history::{Store, StoreError};
 use plimsoll_machine::health::Health;
 use plimsoll_machine::{Machine, Others, Processes, Root};
@@ -15,14 +15,15 @@ use plimsoll_model::measurement::Measurement;
 use plimsoll_model::plan::file::SERVER;
 use plimsoll_output::report::{self, Style, Wishes};
 use plimsoll_result::document::{Run, RunStatus};
-use plimsoll_result::event::Event;
+use plimsoll_result::event::RunEvent;
 use plimsoll_run::{Alone, Planned};
 use plimsoll_system::wall;
 
-use super::prepared::Prepared;
-use super::progress::Progress;
+use super::prepared::PreparedRun;
+use super::progress::ProgressText;
 use super::{
-    Failure, Seat, code, document, far_end, interrupts_until, printed, store_failure, target, unwritten,
+    Failure, MachineSeat, code, document, far_end, interrupts_until, printed, store_failure, target,
+    unwritten,
 };
 use crate::output;
 
@@ -64,9 +65,9 @@ pub(super) fn gate(typed: &Typed) -> Result<ExitCode, Failure> {
         return printed(&report::gate::explained(&gate, typed.level, &style));
     }
     let mut measuring =
-        Measuring { prepared, asked, progress: Progress { style: &style }, begun, most: typed.most() };
+        Measuring { prepared, asked, progress: ProgressText { style: &style }, begun, most: typed.most() };
     let interrupted = measuring.all(&mut gate)?;
-    let about = About {
+    let about = GateAbout {
         version: env!("CARGO_PKG_VERSION"),
         started: &started,
         elapsed_s: begun.elapsed().as_secs_f64(),
@@ -77,31 +78,31 @@ pub(super) fn gate(typed: &Typed) -> Result<ExitCode, Failure> {
     let shown = |form| report::gate::text(&gate, about, form, &style);
     let said = printed(&shown(shape(typed.format)));
     if let Some(to) = &to {
-        let form = if typed.format == Form::Text { Form::Json } else { typed.format };
+        let form = if typed.format == AnswerForm::Text { AnswerForm::Json } else { typed.format };
         to.put(&shown(shape(form))).map_err(|e| unwritten(&e))?;
     }
     said?;
     Ok(ExitCode::from(exit_code(typed, gate.verdict().answer, interrupted)))
 }
 
-fn shape(form: Form) -> report::gate::Shape {
+fn shape(form: AnswerForm) -> report::gate::AnswerShape {
     match form {
-        Form::Text => report::gate::Shape::Text,
-        Form::Json => report::gate::Shape::Json,
-        Form::Nagios => report::gate::Shape::Nagios,
-        Form::Npd => report::gate::Shape::Line,
-        Form::Openmetrics => report::gate::Shape::OpenMetrics,
+        AnswerForm::Text => report::gate::AnswerShape::Text,
+        AnswerForm::Json => report::gate::AnswerShape::Json,
+        AnswerForm::Nagios => report::gate::AnswerShape::Nagios,
+        AnswerForm::Npd => report::gate::AnswerShape::Line,
+        AnswerForm::Openmetrics => report::gate::AnswerShape::OpenMetrics,
     }
 }
 
 /// The exit code of an answer, in the convention of the requested format.
-fn exit_code(typed: &Typed, answer: Answer, interrupted: bool) -> u8 {
+fn exit_code(typed: &Typed, answer: GateAnswer, interrupted: bool) -> u8 {
     let unknown = typed.exit_unknown.and_then(|code| u8::try_from(code).ok());
     match (answer, typed.format) {
-        (Answer::Healthy, _) => 0,
-        (Answer::Sick, Form::Nagios) => 2,
-        (Answer::Sick, _) => code::VERDICT,
-        (Answer::Unknown, form) => {
+        (GateAnswer::Healthy, _) => 0,
+        (GateAnswer::Sick, AnswerForm::Nagios) => 2,
+        (GateAnswer::Sick, _) => code::VERDICT,
+        (GateAnswer::Unknown, form) => {
             let own = if interrupted { code::INTERRUPTED } else { code::UNKNOWN };
             unknown.or(form.unknown()).unwrap_or(own)
         }
@@ -109,7 +110,7 @@ fn exit_code(typed: &Typed, answer: Answer, interrupted: bool) -> u8 {
 }
 
 /// The plan of the level; above 1 with the disk case of level 1, which verifies every read.
-fn prepared(typed: &Typed) -> Result<Prepared, Failure> {
+fn prepared(typed: &Typed) -> Result<PreparedRun, Failure> {
     let mut prepared = prepared_at(typed.level, typed)?;
     if typed.level > 1 && typed.beside.dir.is_some() {
         let checked = prepared_at(1, typed)?.planned.into_iter();
@@ -120,7 +121,7 @@ fn prepared(typed: &Typed) -> Result<Prepared, Failure> {
     Ok(prepared)
 }
 
-fn prepared_at(level: u32, typed: &Typed) -> Result<Prepared, Failure> {
+fn prepared_at(level: u32, typed: &Typed) -> Result<PreparedRun, Failure> {
     let common = Common {
         dir: typed.beside.dir.clone(),
         store: typed.store.clone(),
@@ -130,12 +131,12 @@ fn prepared_at(level: u32, typed: &Typed) -> Result<Prepared, Failure> {
     };
     let key = far_end::key(typed.beside.key.as_deref())?;
     let plan = PLANS[(level.clamp(1, 3) - 1) as usize];
-    let prepared = Prepared::where_named(&What::Plan(plan.to_owned()), &common, None)?;
-    Ok(Prepared { key, ..prepared })
+    let prepared = PreparedRun::where_named(&Measurable::Plan(plan.to_owned()), &common, None)?;
+    Ok(PreparedRun { key, ..prepared })
 }
 
 /// Removes cases that this gate does not measure; returns each with the reason.
-fn reduced(prepared: &mut Prepared, typed: &Typed) -> Vec<Unjudged> {
+fn reduced(prepared: &mut PreparedRun, typed: &Typed) -> Vec<Unjudged> {
     let memory =
         prepared.machine.memory_available_bytes().or(prepared.machine.memory.total_bytes).unwrap_or(u64::MAX);
     let most = (memory as f64 * MAX_MEMORY_SHARE) as u64;
@@ -177,25 +178,25 @@ fn reduced(prepared: &mut Prepared, typed: &Typed) -> Vec<Unjudged> {
 }
 
 /// The usual results: of the fleet, then of the history.
-fn usual(typed: &Typed, machine: &Machine) -> Result<Vec<Usual>, Failure> {
+fn usual(typed: &Typed, machine: &Machine) -> Result<Vec<UsualFigures>, Failure> {
     let fleet = typed.fleet.as_deref().map(|file| fleet(file, machine)).transpose()?.flatten();
     Ok(fleet.into_iter().chain(history(typed.store.as_deref(), machine)?).collect())
 }
 
 /// The fleet of a document; `None` if it has too few machines of this kind, as one command serves
 /// all machines of a mixed fleet.
-fn fleet(file: &Path, machine: &Machine) -> Result<Option<Usual>, Failure> {
+fn fleet(file: &Path, machine: &Machine) -> Result<Option<UsualFigures>, Failure> {
     let shown = || plimsoll_units::text::shown_bytes(file.as_os_str().as_encoded_bytes());
     let wrong = |why: String| {
         Failure::usage(format!("--fleet {}: {why}; it must be a document of plimsoll gather --json", shown()))
     };
     let run = Run::read(file).map_err(wrong)?;
     let few = |why: String| output::complain(&format!("no fleet is used: {}: {why}", shown()));
-    Ok(Usual::of_fleet(&run, machine).map_err(few).ok())
+    Ok(UsualFigures::of_fleet(&run, machine).map_err(few).ok())
 }
 
 /// Runs of this machine in the history. A history that was named must exist.
-fn history(store: Option<&Path>, machine: &Machine) -> Result<Option<Usual>, Failure> {
+fn history(store: Option<&Path>, machine: &Machine) -> Result<Option<UsualFigures>, Failure> {
     let location = match (output::location(store), store) {
         (Ok(Some(location)), _) => location,
         (Ok(None), _) => return Ok(None),
@@ -226,19 +227,19 @@ fn history(store: Option<&Path>, machine: &Machine) -> Result<Option<Usual>, Fai
         }
     }
     runs.reverse();
-    Ok(Usual::of_history(&runs, machine))
+    Ok(UsualFigures::of_history(&runs, machine))
 }
 
 /// Warns that the default history cannot be used: a daemon often has no HOME.
-fn unused(why: &StoreError) -> Option<Usual> {
+fn unused(why: &StoreError) -> Option<UsualFigures> {
     output::complain(&format!("no history is used: {why}"));
     None
 }
 
 struct Measuring<'a> {
-    prepared: Prepared,
+    prepared: PreparedRun,
     asked: Receiver<()>,
-    progress: Progress<'a>,
+    progress: ProgressText<'a>,
     begun: Instant,
     most: Duration,
 }
@@ -300,14 +301,14 @@ impl Measuring<'_> {
         cases: &[Planned],
         budget: Option<f64>,
     ) -> Result<(Vec<Measurement>, Others, bool), Failure> {
-        let mut prepared = Prepared { planned: cases.to_vec(), ..self.prepared.clone() };
+        let mut prepared = PreparedRun { planned: cases.to_vec(), ..self.prepared.clone() };
         prepared.plan.budget = budget;
         let run = document(&prepared, &wall::run_id(), None);
-        let mut seat = Seat::new(&prepared, run, self.asked.clone(), None)?;
+        let mut seat = MachineSeat::new(&prepared, run, self.asked.clone(), None)?;
         let (root, second) = (Root::live(), rustix::param::clock_ticks_per_second());
         let before = Processes::read(&root);
         let interrupted = seat.carry_out(&prepared, &mut Alone, &mut |event| {
-            if let Event::Preparing { case, .. } = event {
+            if let RunEvent::Preparing { case, .. } = event {
                 self.progress.show(&format!("gate: {case}"));
             }
         });

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use plimsoll_command::cli::Gather;
-use plimsoll_output::report::html::{self, Beside};
-use plimsoll_output::report::target::Target;
+use plimsoll_output::report::html::{self, PageCompanions};
+use plimsoll_output::report::target::OutputTarget;
 use plimsoll_output::report::{Style, Wishes, terminal};
 use plimsoll_result::document::{Finding, Run, RunStatus};
 use plimsoll_result::finding::WRONG_ANSWER;
@@ -38,12 +38,12 @@ pub(super) fn gather(typed: &Gather) -> Result<ExitCode, Failure> {
         let shown = shown_bytes(first.as_os_str().as_encoded_bytes());
         return Err(Failure::usage(format!("{shown}: there is no such file or directory")));
     }
-    let mut run = run_of(Found::of(&typed.paths)?, &expected)?;
+    let mut run = run_of(ReadDocuments::of(&typed.paths)?, &expected)?;
     if typed.redact {
         run = super::shareable(&run, true)?;
     }
     written(&run, to_json.as_ref(), to_html.as_ref())?;
-    if ![&to_json, &to_html].into_iter().flatten().any(Target::is_stdout) {
+    if ![&to_json, &to_html].into_iter().flatten().any(OutputTarget::is_stdout) {
         let style = Style::detect(Wishes::default());
         let printed = terminal::print(&run, io::stdout(), &style);
         printed.map_err(|e| Failure::environment(format!("cannot write to stdout: {e}")))?;
@@ -56,9 +56,9 @@ pub(super) fn gather(typed: &Gather) -> Result<ExitCode, Failure> {
 }
 
 /// Writes the document and the page in parallel: with thousands of machines each takes seconds.
-fn written(run: &Run, to_json: Option<&Target>, to_html: Option<&Target>) -> Result<(), Failure> {
+fn written(run: &Run, to_json: Option<&OutputTarget>, to_html: Option<&OutputTarget>) -> Result<(), Failure> {
     let (document, page) = std::thread::scope(|scope| {
-        let page = || html::page(std::slice::from_ref(run), &Beside::default());
+        let page = || html::page(std::slice::from_ref(run), &PageCompanions::default());
         let page = to_html.map(|to| (to, scope.spawn(page)));
         let document = to_json.map_or(Ok(()), |to| to.fill(|file| run.write_on_one_line(file)));
         (document, page.map(|(to, thread)| (to, thread.join())))
@@ -76,7 +76,7 @@ fn panicked() -> Failure {
     )
 }
 
-fn targets(typed: &Gather) -> Result<[Option<Target>; 2], Failure> {
+fn targets(typed: &Gather) -> Result<[Option<OutputTarget>; 2], Failure> {
     super::distinct([("--expect", &typed.expect), ("--json", &typed.json), ("--html", &typed.html)])?;
     let read: Vec<PathBuf> = typed.paths.iter().flat_map(|path| files_of(path).unwrap_or_default()).collect();
     super::kept_apart(read.iter().map(PathBuf::as_path), [("--json", &typed.json), ("--html", &typed.html)])?;
@@ -85,14 +85,14 @@ fn targets(typed: &Gather) -> Result<[Option<Target>; 2], Failure> {
 }
 
 #[derive(Default)]
-struct Found {
+struct ReadDocuments {
     runs: Vec<Run>,
     wrong: Vec<String>,
     /// Whether there are more than [`MAX_WHOLE_DOCUMENTS`].
     are_many: bool,
 }
 
-impl Found {
+impl ReadDocuments {
     /// Reads files on all CPUs, files of directories, and stdin.
     fn of(paths: &[PathBuf]) -> Result<Self, Failure> {
         let (mut all, mut files) = (Self::default(), Vec::new());
@@ -212,8 +212,8 @@ fn expected(path: &Path) -> Result<BTreeSet<String>, Failure> {
 }
 
 /// One run of everything that was read; partial if a machine or document is missing.
-fn run_of(found: Found, expected: &BTreeSet<String>) -> Result<Run, Failure> {
-    let Found { runs, wrong, .. } = found;
+fn run_of(found: ReadDocuments, expected: &BTreeSet<String>) -> Result<Run, Failure> {
+    let ReadDocuments { runs, wrong, .. } = found;
     tell(&wrong);
     if runs.is_empty() {
         let line =

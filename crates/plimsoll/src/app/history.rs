@@ -4,21 +4,21 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use plimsoll_bench::benchmarks;
-use plimsoll_command::cli::{Asked, History};
+use plimsoll_command::cli::{HistoryCommand, HistoryRequest};
 use plimsoll_history::{Pruned, Store, StoreError};
 use plimsoll_model::case::Pattern;
 use plimsoll_output::report::{self, Style, Wishes};
 use plimsoll_result::document::Run;
 use plimsoll_system::leftover::Registry;
 
-use super::named_runs::History as Open;
+use super::named_runs::LazyHistory as Open;
 use super::{Failure, printed, store_failure};
 use crate::output;
 
-pub(super) fn history(typed: &History) -> Result<ExitCode, Failure> {
+pub(super) fn history(typed: &HistoryCommand) -> Result<ExitCode, Failure> {
     let style = Style::detect(Wishes::default());
     match typed.asked() {
-        Asked::List => {
+        HistoryRequest::List => {
             let mut open = Open::new(typed.store.as_deref());
             let lines = open.open()?.list().map_err(|e| store_failure(&e))?;
             let written = report::history::list(&lines, std::io::stdout(), &style);
@@ -26,9 +26,9 @@ pub(super) fn history(typed: &History) -> Result<ExitCode, Failure> {
                 .map(|()| ExitCode::SUCCESS)
                 .map_err(|e| Failure::environment(format!("cannot write to stdout: {e}")))
         }
-        Asked::Show { what, since, metric, machine } => {
+        HistoryRequest::Show { what, since, metric, machine } => {
             let began = since.map(|age| plimsoll_system::wall::before(age).to_string());
-            let asked = |cases| plimsoll_history::Asked {
+            let asked = |cases| plimsoll_history::TrendQuery {
                 cases,
                 metric: metric.clone(),
                 all: false,
@@ -36,9 +36,9 @@ pub(super) fn history(typed: &History) -> Result<ExitCode, Failure> {
                 machine: machine.clone(),
             };
             let filtered = since.is_some() || metric.is_some() || machine.is_some();
-            show(typed, &what, if filtered { Wanted::Figures } else { Wanted::Either }, asked, &style)
+            show(typed, &what, if filtered { WantedRuns::Figures } else { WantedRuns::Either }, asked, &style)
         }
-        Asked::Tag { run, tag, remove } => {
+        HistoryRequest::Tag { run, tag, remove } => {
             let mut store = writable(typed)?;
             let done = match remove {
                 true => store.untag(&run, &tag),
@@ -49,21 +49,21 @@ pub(super) fn history(typed: &History) -> Result<ExitCode, Failure> {
                 false => Err(Failure::usage(format!("the run does not have the tag {tag}"))),
             }
         }
-        Asked::Note { run, text } => {
+        HistoryRequest::Note { run, text } => {
             writable(typed)?.note(&run, &text).map_err(|e| store_failure(&e))?;
             Ok(ExitCode::SUCCESS)
         }
-        Asked::Accept { run } => accept(&mut writable(typed)?, &run, &style),
-        Asked::Delete { runs } => {
+        HistoryRequest::Accept { run } => accept(&mut writable(typed)?, &run, &style),
+        HistoryRequest::Delete { runs } => {
             let deleted = existing(typed)?.delete(&runs).map_err(|e| store_failure(&e))?;
             printed(&report::history::pruned(Pruned { deleted, kept: 0 }))
         }
-        Asked::Prune { older, keep_tagged } => {
+        HistoryRequest::Prune { older, keep_tagged } => {
             let before = plimsoll_system::wall::before(older).to_string();
             let pruned = existing(typed)?.prune(&before, keep_tagged).map_err(|e| store_failure(&e))?;
             printed(&report::history::pruned(pruned))
         }
-        Asked::Import { files } => import_all(typed, &files),
+        HistoryRequest::Import { files } => import_all(typed, &files),
     }
 }
 
@@ -75,7 +75,7 @@ fn accept(store: &mut Store, name: &str, style: &Style) -> Result<ExitCode, Fail
     printed(&report::history::accepted(&first, style))
 }
 
-fn import_all(typed: &History, files: &[PathBuf]) -> Result<ExitCode, Failure> {
+fn import_all(typed: &HistoryCommand, files: &[PathBuf]) -> Result<ExitCode, Failure> {
     let mut runs = Vec::new();
     for file in files {
         runs.extend(Run::read_all(file).map_err(Failure::usage)?);
@@ -96,7 +96,7 @@ fn import(store: &mut Store, run: &Run) -> Result<bool, Failure> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Wanted {
+enum WantedRuns {
     /// A run, else figures.
     Either,
     /// Figures over time.
@@ -104,10 +104,10 @@ enum Wanted {
 }
 
 fn show(
-    typed: &History,
+    typed: &HistoryCommand,
     what: &str,
-    wanted: Wanted,
-    asked: impl Fn(Pattern) -> plimsoll_history::Asked,
+    wanted: WantedRuns,
+    asked: impl Fn(Pattern) -> plimsoll_history::TrendQuery,
     style: &Style,
 ) -> Result<ExitCode, Failure> {
     let mut open = Open::new(typed.store.as_deref());
@@ -116,7 +116,7 @@ fn show(
     let glob = what.contains(['*', '?', '[', '{', '/', '=']);
     let subsystem = what.split('.').next().unwrap_or_default();
     let benchmark = benchmarks().any(|known| known.name().split('.').next() == Some(subsystem));
-    if wanted == Wanted::Either && !glob && !benchmark {
+    if wanted == WantedRuns::Either && !glob && !benchmark {
         for run in open.runs(&names)? {
             let written = report::terminal::print(&run, std::io::stdout(), style);
             written.map_err(|e| Failure::environment(format!("cannot write to stdout: {e}")))?;
@@ -131,12 +131,12 @@ fn show(
 }
 
 /// The history, which must exist.
-fn existing(typed: &History) -> Result<Store, Failure> {
+fn existing(typed: &HistoryCommand) -> Result<Store, Failure> {
     Open::new(typed.store.as_deref()).open()?;
     writable(typed)
 }
 
-fn writable(typed: &History) -> Result<Store, Failure> {
+fn writable(typed: &HistoryCommand) -> Result<Store, Failure> {
     let failed = |e: StoreError| store_failure(&e);
     let location = output::location(typed.store.as_deref()).map_err(failed)?;
     let location = location

@@ -12,20 +12,21 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, after, tick, unbounded};
 use plimsoll_cluster::ssh::{
-    Ask, Ended, Order, Progress, alive, ending, hello, measured_between, own_digest, progress, serving,
+    FollowUp, MachineProgress, RunEnd, RunOrder, alive, ending, hello, measured_between, own_digest,
+    progress, serving,
 };
-use plimsoll_command::cli::{self, Common, Typed, What};
+use plimsoll_command::cli::{self, Common, Measurable, TypedCommand};
 use plimsoll_model::sample::CannotMeasure;
 use plimsoll_result::document::Run;
 use plimsoll_run::Alone;
-use plimsoll_server::wire::Key;
+use plimsoll_server::wire::SharedKey;
 use rustix::process::{Signal, kill_process};
 
 use super::hosts::between::Neighbour;
 use super::hosts::tools::is_on_machines;
-use super::prepared::Prepared;
-use super::resume::{self, Begun};
-use super::{Failure, Seat, interrupts, printed};
+use super::prepared::PreparedRun;
+use super::resume::{self, ResumedRun};
+use super::{Failure, MachineSeat, interrupts, printed};
 
 /// Largest input line in bytes: an order with a plan, limits, a key and earlier measurements.
 const MAX_LINE_BYTES: u64 = 64 << 20;
@@ -51,7 +52,7 @@ pub(super) fn measure(directory: &Path) -> Result<ExitCode, Failure> {
     let own = super::own_program()?;
     // From here on, ending also removes the files.
     let interrupts = interrupts()?;
-    let files = Files { directory: directory.to_owned(), program: own.clone() };
+    let files = RunFiles { directory: directory.to_owned(), program: own.clone() };
     let _removed = files.clone();
     let digest = own_digest(&own)
         .map_err(|e| Failure::environment(format!("cannot read plimsoll's own file: {e}")))?;
@@ -62,15 +63,15 @@ pub(super) fn measure(directory: &Path) -> Result<ExitCode, Failure> {
     thread(beat)?;
     let stays = order.stays;
     let file = directory.join(DOCUMENT);
-    let asked = match Asked::of(order, directory, &file, interrupts.clone()) {
+    let asked = match HostedOrder::of(order, directory, &file, interrupts.clone()) {
         Ok(Ordered::Say(typed)) => return said(typed),
         Ok(Ordered::Measure(asked)) => Ok(asked),
         Err(failure) => Err(failure),
     };
     let ended = match asked.as_ref().map(|asked| asked.carried_out()) {
-        Ok(Ok(code)) => Ended { code, line: None },
-        Ok(Err(failure)) => Ended { code: failure.code, line: Some(failure.line) },
-        Err(failure) => Ended { code: failure.code, line: Some(failure.line.clone()) },
+        Ok(Ok(code)) => RunEnd { code, line: None },
+        Ok(Err(failure)) => RunEnd { code: failure.code, line: Some(failure.line) },
+        Err(failure) => RunEnd { code: failure.code, line: Some(failure.line.clone()) },
     };
     let document = fs::read_to_string(&file).ok();
     printed(&ending(document.map(|json| on_one_line(&json)).as_deref(), &ended))?;
@@ -80,15 +81,15 @@ pub(super) fn measure(directory: &Path) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(ended.code))
 }
 
-fn said(typed: Typed) -> Result<ExitCode, Failure> {
+fn said(typed: TypedCommand) -> Result<ExitCode, Failure> {
     let ended = match typed {
-        Typed::Doctor(typed) => super::doctor::doctor(&typed),
-        Typed::Peers { named, install } => super::peers::list(&named, install),
+        TypedCommand::Doctor(typed) => super::doctor::doctor(&typed),
+        TypedCommand::Peers { named, install } => super::peers::list(&named, install),
         _ => Err(Failure::usage("the order is neither a run nor a command that only prints")),
     };
     let ended = match ended {
-        Ok(_) => Ended { code: 0, line: None },
-        Err(failure) => Ended { code: failure.code, line: Some(failure.line) },
+        Ok(_) => RunEnd { code: 0, line: None },
+        Err(failure) => RunEnd { code: failure.code, line: Some(failure.line) },
     };
     printed(&ending(None, &ended))?;
     Ok(ExitCode::from(ended.code))
@@ -101,12 +102,12 @@ fn thread(work: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
 
 /// Files of a run, in a directory that the shell which made it removes; that shell may be gone.
 #[derive(Clone)]
-struct Files {
+struct RunFiles {
     directory: PathBuf,
     program: PathBuf,
 }
 
-impl Drop for Files {
+impl Drop for RunFiles {
     /// The shell removes what remains.
     fn drop(&mut self) {
         for name in [DOCUMENT, LIMITS] {
@@ -123,7 +124,7 @@ impl Drop for Files {
 }
 
 /// Passes on lines from stdin, and ends the run when the connection ends, as a signal would.
-fn heard(tell: Sender<String>, files: Files) {
+fn heard(tell: Sender<String>, files: RunFiles) {
     let mut from = BufReader::new(std::io::stdin());
     loop {
         let mut line = String::new();
@@ -159,34 +160,39 @@ fn wrong(why: &str) -> Failure {
     ))
 }
 
-fn ordered(lines: &Receiver<String>) -> Result<Order, Failure> {
+fn ordered(lines: &Receiver<String>) -> Result<RunOrder, Failure> {
     let line = lines.recv_timeout(ORDERED).map_err(|_| wrong("no order came on stdin"))?;
     serde_json::from_str(&line).map_err(|e| wrong(&e.to_string()))
 }
 
 enum Ordered {
-    Measure(Box<Asked>),
-    Say(Typed),
+    Measure(Box<HostedOrder>),
+    Say(TypedCommand),
 }
 
-struct Asked {
-    prepared: Prepared,
+struct HostedOrder {
+    prepared: PreparedRun,
     common: Common,
     interrupts: Receiver<()>,
     begun: Option<Run>,
 }
 
-impl Asked {
+impl HostedOrder {
     /// Parses an order; its document is written to `file`.
-    fn of(order: Order, directory: &Path, file: &Path, interrupts: Receiver<()>) -> Result<Ordered, Failure> {
+    fn of(
+        order: RunOrder,
+        directory: &Path,
+        file: &Path,
+        interrupts: Receiver<()>,
+    ) -> Result<Ordered, Failure> {
         let words = std::iter::once("plimsoll".to_owned()).chain(order.words).map(Into::into);
         let typed = cli::parse(super::command(), words).map_err(|e| Failure::usage(cli::one_line(&e)))?;
         let (what, common) = match typed {
-            Typed::Measure { what, common, .. } => (what, common),
+            TypedCommand::Measure { what, common, .. } => (what, common),
             other => return Ok(Ordered::Say(other)),
         };
         let what = match order.plan {
-            Some((name, text)) => What::Text { name, text },
+            Some((name, text)) => Measurable::Text { name, text },
             None => what,
         };
         let mut common =
@@ -197,11 +203,11 @@ impl Asked {
                 .map_err(|e| Failure::environment(format!("cannot write {}: {e}", limits.display())))?;
             common.limits = Some(limits);
         }
-        let key = order.files.get("key").map(|text| Key::from_hex(text.trim(), "--key"));
+        let key = order.files.get("key").map(|text| SharedKey::from_hex(text.trim(), "--key"));
         let key = key.transpose().map_err(|e| Failure::usage(e.to_string()))?;
         let begun = order.begun.map(|run| *run);
         let before = begun.as_ref().map(|run| &run.machine);
-        let mut prepared = Prepared { key, ..Prepared::new(&what, &common, before)? };
+        let mut prepared = PreparedRun { key, ..PreparedRun::new(&what, &common, before)? };
         // Cases that need several nodes are measured later.
         prepared.planned.retain(|planned| !is_on_machines(planned));
         if let Some(run) = &begun {
@@ -211,11 +217,12 @@ impl Asked {
     }
 
     fn carried_out(&self) -> Result<u8, Failure> {
-        let begun = self.begun.clone().map(|run| Begun::sent(run, &self.prepared));
+        let begun = self.begun.clone().map(|run| ResumedRun::sent(run, &self.prepared));
         let of = self.prepared.planned.len() * self.prepared.plan.repeat as usize;
         let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         // If stdout is closed, the end of the connection ends the run.
-        let tell = move |done| drop(printed(&progress(&Progress { done: number(done), of: number(of) })));
+        let tell =
+            move |done| drop(printed(&progress(&MachineProgress { done: number(done), of: number(of) })));
         // Reports the total number of cases at the start.
         tell(self.begun.as_ref().map_or(0, |run| run.measurements.len()));
         let outputs = super::outputs(&self.common, &self.interrupts)?.heard_by(tell);
@@ -233,14 +240,14 @@ impl Asked {
                 (planned.sampling.sample_time * LONGER).min(MAX_RETEST_SAMPLE_SECONDS);
         }
         let document = super::document(&prepared, &plimsoll_system::wall::run_id(), None);
-        let seat = Seat::new(&prepared, document, self.interrupts.clone(), None);
+        let seat = MachineSeat::new(&prepared, document, self.interrupts.clone(), None);
         let measured = seat.and_then(|mut seat| {
             seat.carry_out(&prepared, &mut Alone, &mut drop);
             serde_json::to_string(&seat.document).map_err(|e| Failure::environment(e.to_string()))
         });
         match measured {
-            Ok(json) => ending(Some(&json), &Ended { code: 0, line: None }),
-            Err(failure) => ending(None, &Ended { code: failure.code, line: Some(failure.line) }),
+            Ok(json) => ending(Some(&json), &RunEnd { code: 0, line: None }),
+            Err(failure) => ending(None, &RunEnd { code: failure.code, line: Some(failure.line) }),
         }
     }
 
@@ -251,17 +258,17 @@ impl Asked {
         while let Ok(line) = lines.recv() {
             let answer =
                 match (serde_json::from_str(&line).map_err(|e| wrong(&e.to_string()))?, &mut neighbour) {
-                    (Ask::Serve, Some(neighbour)) => serving(&neighbour.serve()),
-                    (Ask::Serve, None) => {
+                    (FollowUp::Serve, Some(neighbour)) => serving(&neighbour.serve()),
+                    (FollowUp::Serve, None) => {
                         serving(&Err(CannotMeasure::not_here("it measures no case between machines")))
                     }
-                    (Ask::Measure { place }, Some(neighbour)) => {
+                    (FollowUp::Measure { place }, Some(neighbour)) => {
                         let answers = neighbour.measure(&place);
                         let cases = neighbour.cases().map(|case| case.id().to_string());
                         measured_between(&cases.zip(answers).collect())
                     }
-                    (Ask::Measure { .. }, None) => measured_between(&BTreeMap::new()),
-                    (Ask::Again(cases), _) => self.again(&cases),
+                    (FollowUp::Measure { .. }, None) => measured_between(&BTreeMap::new()),
+                    (FollowUp::Again(cases), _) => self.again(&cases),
                 };
             printed(&answer)?;
         }

@@ -13,25 +13,27 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, after, never, select, tick, unbounded};
-use plimsoll_cluster::Between;
-use plimsoll_cluster::ssh::names::{self, Host};
-use plimsoll_cluster::ssh::pairs::{self, Connected};
-use plimsoll_cluster::ssh::{Answer, Hold, Launcher, Order, Program, Progress, Session, measured, said};
-use plimsoll_command::cli::{Common, Hosts, SLURM, What};
+use plimsoll_cluster::PairResults;
+use plimsoll_cluster::ssh::names::{self, HostName};
+use plimsoll_cluster::ssh::pairs::{self, ConnectedMachines};
+use plimsoll_cluster::ssh::{
+    Connection, Hold, MachineProgress, MeasuredByMachine, NodeLauncher, ProgramCopy, RunOrder, measured, said,
+};
+use plimsoll_command::cli::{Common, Hosts, Measurable, SLURM};
 use plimsoll_command::resolve;
 use plimsoll_machine::{Machine, Root};
 use plimsoll_model::plan::{built_in, write};
-use plimsoll_reference::{Search, Trust};
+use plimsoll_reference::{ProgramSearch, Trust};
 use plimsoll_result::document::{Finding, Run, RunStatus};
 use plimsoll_result::fleet;
 use plimsoll_server::traffic::raise_descriptors;
 use plimsoll_units::text::{counted, read_small, shown_bytes, shown_within};
 use serde_json::json;
 
-use super::prepared::Prepared;
-use super::resume::{self, Begun};
+use super::prepared::PreparedRun;
+use super::resume::{self, ResumedRun};
 use super::{Failure, code, complain, ending, gather, interrupts};
-use kept::Kept;
+use kept::JointRun;
 use tools::OnMachines;
 
 const MAX_NAMES: u64 = 1 << 20;
@@ -45,7 +47,7 @@ const LAST_WORDS: Duration = Duration::from_millis(1500);
 
 /// Measures on the hosts; prints and stores the joined result.
 pub(super) fn measure(
-    (what, common, key): (&What, &Common, Option<&Path>),
+    (what, common, key): (&Measurable, &Common, Option<&Path>),
     typed: &Hosts,
     words: Vec<String>,
 ) -> Result<ExitCode, Failure> {
@@ -57,11 +59,11 @@ pub(super) fn measure(
     let begun = common.resume.as_deref().map(|run| begun(run, what, &hosts, common)).transpose()?;
     let kept = begun.as_ref().map(|begun| resume::plan_of(begun, common)).transpose()?;
     let what = kept.as_ref().unwrap_or(what);
-    let prepared = Prepared::elsewhere(what, common, Machine::discover(&Root::live()))?;
+    let prepared = PreparedRun::elsewhere(what, common, Machine::discover(&Root::live()))?;
     let mut order = order(what, common, key, words)?;
     order.stays = hosts.len() > 1;
     let earlier = begun.as_ref().map(|begun| &begun.run);
-    let call = Call {
+    let call = HostCall {
         launcher,
         programs: programs(&typed.program)?,
         order,
@@ -71,10 +73,10 @@ pub(super) fn measure(
     let interrupts = interrupts()?;
     let mut outputs = super::outputs(common, &interrupts)?;
     let id = earlier.map_or_else(plimsoll_system::wall::run_id, |run| run.id.clone());
-    let _held = earlier.is_none().then(|| resume::Held::of(&id)).transpose()?;
+    let _held = earlier.is_none().then(|| resume::RunLock::of(&id)).transpose()?;
     let holds: Vec<Hold> = hosts.iter().map(|_| Hold::default()).collect();
     let fleet = Fleet { hosts: &hosts, holds: &holds, interrupts: &interrupts, says: !common.quiet };
-    let mut kept = Kept::new(&mut outputs, id, earlier);
+    let mut kept = JointRun::new(&mut outputs, id, earlier);
     let (mut run, ended) = measured_by(&call, &fleet, (what, common), typed.at_once(), &mut kept)?;
     let outputs = kept.complete(&mut run);
     let kept = outputs.finish(&run);
@@ -82,11 +84,16 @@ pub(super) fn measure(
 }
 
 /// The run to resume, which must match the hosts and, if typed, the plan.
-fn begun(wanted: &str, what: &What, hosts: &[Host], common: &Common) -> Result<Begun, Failure> {
+fn begun(
+    wanted: &str,
+    what: &Measurable,
+    hosts: &[HostName],
+    common: &Common,
+) -> Result<ResumedRun, Failure> {
     let begun = resume::begun(wanted, common)?;
     let run = &begun.run;
     let id = &run.id;
-    if let What::Plan(name) = what
+    if let Measurable::Plan(name) = what
         && *name != run.plan.name
     {
         let plan = shown_within(&run.plan.name, 60);
@@ -119,7 +126,7 @@ pub(super) fn say(typed: &Hosts, words: Vec<String>, quiet: bool) -> Result<Exit
     alone()?;
     let hosts = hosts(typed)?;
     let (programs, launcher) = (programs(&typed.program)?, launcher(typed, &hosts)?);
-    let order = Order { words, ..Order::default() };
+    let order = RunOrder { words, ..RunOrder::default() };
     let interrupts = interrupts()?;
     raise_descriptors();
     let holds: Vec<Hold> = hosts.iter().map(|_| Hold::default()).collect();
@@ -180,11 +187,11 @@ impl AllEnded {
 
 /// Measures each node's own cases, then those between nodes; returns one run.
 fn measured_by(
-    call: &Call,
+    call: &HostCall,
     fleet: &Fleet<'_>,
-    (what, common): (&What, &Common),
+    (what, common): (&Measurable, &Common),
     at_once: usize,
-    kept: &mut Kept<'_>,
+    kept: &mut JointRun<'_>,
 ) -> Result<(Run, AllEnded), Failure> {
     raise_descriptors();
     let mut all = call.all(fleet, at_once, kept)?;
@@ -194,7 +201,7 @@ fn measured_by(
     let place = |name: &str| fleet.hosts.iter().position(|host| host.name == name);
     run.nodes.sort_by_cached_key(|node| place(&node.name));
     if !all.interrupted && !connected.is_empty() {
-        let prepared = Prepared::elsewhere(what, common, run.machine.clone())?;
+        let prepared = PreparedRun::elsewhere(what, common, run.machine.clone())?;
         let names = run.nodes.iter().map(|node| node.name.clone()).collect();
         let together = Together { fleet, prepared: &prepared, names };
         ended.interrupted = together.measured(&mut run, connected) || {
@@ -221,18 +228,18 @@ fn measured_by(
 
 struct Together<'a, 'b> {
     fleet: &'b Fleet<'a>,
-    prepared: &'b Prepared,
+    prepared: &'b PreparedRun,
     names: Vec<String>,
 }
 
 impl Together<'_, '_> {
     /// Retests outliers, then measures between nodes. Returns whether it was interrupted.
-    fn measured(&self, run: &mut Run, mut connected: BTreeMap<String, Session<'_>>) -> bool {
+    fn measured(&self, run: &mut Run, mut connected: BTreeMap<String, Connection<'_>>) -> bool {
         let numbers = self.names.iter().enumerate();
         let numbered = numbers.filter_map(|(number, name)| Some((number, connected.remove(name)?)));
         let mut connected = numbered.collect();
         let interrupted = again::measured(run, self, &mut connected) || self.between(run, &mut connected);
-        let gone = |(index, session): (&usize, &Session<'_>)| Some((*index, session.lost()?.to_owned()));
+        let gone = |(index, session): (&usize, &Connection<'_>)| Some((*index, session.lost()?.to_owned()));
         let gone: Vec<(usize, String)> = connected.iter().filter(|_| !interrupted).filter_map(gone).collect();
         // All get the request before any is waited for.
         self.fleet.holds.iter().for_each(Hold::ask_to_end);
@@ -248,7 +255,7 @@ impl Together<'_, '_> {
     }
 
     /// Adds network measurements between nodes. Returns whether it was interrupted.
-    fn between(&self, run: &mut Run, connected: &mut Connected<'_>) -> bool {
+    fn between(&self, run: &mut Run, connected: &mut ConnectedMachines<'_>) -> bool {
         let (prepared, names) = (self.prepared, self.names.as_slice());
         let planned = between::cases(prepared);
         if planned.is_empty() || names.len() < 2 {
@@ -262,7 +269,7 @@ impl Together<'_, '_> {
                 let line = format!("measuring between the machines: round {} of {rounds}", round + 1);
                 goes_on(told.then_some(line))
             };
-            let suspects = |made: &[Between]| between::suspects(prepared, names, made);
+            let suspects = |made: &[PairResults]| between::suspects(prepared, names, made);
             pairs::between(connected, names.len(), &cases, begins, suspects)
         });
         let shared = between::measurements(prepared, names, &made);
@@ -286,11 +293,16 @@ fn refused(common: &Common) -> Result<(), Failure> {
     }
 }
 
-fn order(what: &What, common: &Common, key: Option<&Path>, words: Vec<String>) -> Result<Order, Failure> {
+fn order(
+    what: &Measurable,
+    common: &Common,
+    key: Option<&Path>,
+    words: Vec<String>,
+) -> Result<RunOrder, Failure> {
     let words = std::iter::once("run".to_owned()).chain(words).collect();
-    let mut order = Order { words, ..Order::default() };
+    let mut order = RunOrder { words, ..RunOrder::default() };
     match what {
-        What::Plan(name) if built_in::find(name).is_some() => order.words.insert(1, name.clone()),
+        Measurable::Plan(name) if built_in::find(name).is_some() => order.words.insert(1, name.clone()),
         named => {
             let file = resolve::file(named, &Common::default()).map_err(|e| Failure::usage(e.to_string()))?;
             order.plan = Some((file.name.clone().unwrap_or_default(), write::text(&file)));
@@ -310,9 +322,9 @@ fn order(what: &What, common: &Common, key: Option<&Path>, words: Vec<String>) -
 }
 
 /// The launcher of `--launcher`, or the default for these hosts.
-fn launcher(typed: &Hosts, hosts: &[Host]) -> Result<Launcher, Failure> {
+fn launcher(typed: &Hosts, hosts: &[HostName]) -> Result<NodeLauncher, Failure> {
     let mut launcher =
-        Launcher::parse(typed.launcher()).map_err(|why| Failure::usage(format!("--launcher {why}")))?;
+        NodeLauncher::parse(typed.launcher()).map_err(|why| Failure::usage(format!("--launcher {why}")))?;
     if let Some(file) = &typed.ssh_config {
         if let Err(e) = std::fs::File::open(file) {
             let why = format!("--ssh-config cannot be read: {e}; give a file as for ssh -F");
@@ -325,7 +337,7 @@ fn launcher(typed: &Hosts, hosts: &[Host]) -> Result<Launcher, Failure> {
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
     let (name, program) = (launcher.name().to_owned(), launcher.program().to_string_lossy().into_owned());
-    let search = Search::new(&path, BTreeMap::new(), Trust::here());
+    let search = ProgramSearch::new(&path, BTreeMap::new(), Trust::here());
     let found = search.find(&name, &program, &[]).map_err(|why| {
         Failure::environment(format!(
             "--hosts needs {program}: {why}; install it or choose another --launcher"
@@ -335,20 +347,20 @@ fn launcher(typed: &Hosts, hosts: &[Host]) -> Result<Launcher, Failure> {
 }
 
 /// Programs to copy: the named ones, and this one.
-fn programs(named: &[PathBuf]) -> Result<Vec<Program>, Failure> {
+fn programs(named: &[PathBuf]) -> Result<Vec<ProgramCopy>, Failure> {
     let read = |path: &PathBuf| {
         let shown = shown_bytes(path.as_os_str().as_encoded_bytes());
-        Program::read(path).map_err(|why| Failure::usage(format!("--program {shown}: {why}")))
+        ProgramCopy::read(path).map_err(|why| Failure::usage(format!("--program {shown}: {why}")))
     };
-    let mut programs: Vec<Program> = named.iter().map(read).collect::<Result<_, _>>()?;
+    let mut programs: Vec<ProgramCopy> = named.iter().map(read).collect::<Result<_, _>>()?;
     let own = super::own_program()?;
-    let own = Program::read(&own)
+    let own = ProgramCopy::read(&own)
         .map_err(|why| Failure::environment(format!("cannot read plimsoll's own program file: {why}")))?;
     programs.push(own);
     Ok(programs)
 }
 
-fn hosts(typed: &Hosts) -> Result<Vec<Host>, Failure> {
+fn hosts(typed: &Hosts) -> Result<Vec<HostName>, Failure> {
     let file = |option: &str, path: &Path| {
         let shown = shown_bytes(path.as_os_str().as_encoded_bytes());
         read_small(path, MAX_NAMES).map_err(|why| Failure::usage(format!("{option} {shown}: {why}")))
@@ -372,17 +384,17 @@ fn hosts(typed: &Hosts) -> Result<Vec<Host>, Failure> {
                 })?;
                 hosts.extend(names::of_allocation(&nodes).map_err(|why| named("SLURM_JOB_NODELIST", why))?);
             }
-            None => hosts.push(Host::typed(word).map_err(|why| named("--hosts", why))?),
+            None => hosts.push(HostName::typed(word).map_err(|why| named("--hosts", why))?),
         }
     }
     names::distinct(hosts).map_err(|why| named("--hosts", why))
 }
 
 /// The order for every node, and how nodes are reached.
-struct Call {
-    launcher: Launcher,
-    programs: Vec<Program>,
-    order: Order,
+struct HostCall {
+    launcher: NodeLauncher,
+    programs: Vec<ProgramCopy>,
+    order: RunOrder,
     /// Name of the plan that a node's document must have.
     plan: Option<String>,
     /// Earlier measurements, by node.
@@ -391,7 +403,7 @@ struct Call {
 
 /// The nodes by index, their connections, and the user's interrupts.
 struct Fleet<'a> {
-    hosts: &'a [Host],
+    hosts: &'a [HostName],
     holds: &'a [Hold],
     interrupts: &'a Receiver<()>,
     says: bool,
@@ -403,15 +415,20 @@ struct All<'a> {
     codes: Vec<u8>,
     lost: Vec<Finding>,
     /// Nodes that stay connected, by name.
-    connected: BTreeMap<String, Session<'a>>,
+    connected: BTreeMap<String, Connection<'a>>,
     interrupted: bool,
 }
 
-type Outcome<'a> = Result<(Answer, Session<'a>), String>;
+type HostOutcome<'a> = Result<(MeasuredByMachine, Connection<'a>), String>;
 
-impl Call {
+impl HostCall {
     /// Measures on all nodes, at most `at_once` at a time; stores each result when it arrives.
-    fn all<'a>(&'a self, fleet: &Fleet<'a>, at_once: usize, kept: &mut Kept<'_>) -> Result<All<'a>, Failure> {
+    fn all<'a>(
+        &'a self,
+        fleet: &Fleet<'a>,
+        at_once: usize,
+        kept: &mut JointRun<'_>,
+    ) -> Result<All<'a>, Failure> {
         let mut ended = BTreeMap::new();
         let work = |index: usize| self.one(&fleet.hosts[index], &fleet.holds[index]);
         let interrupted = fleet.each(at_once, work, |index, outcome| {
@@ -424,9 +441,9 @@ impl Call {
         Ok(self.sorted(fleet, ended, interrupted))
     }
 
-    fn one<'a>(&'a self, host: &Host, hold: &'a Hold) -> Outcome<'a> {
+    fn one<'a>(&'a self, host: &HostName, hold: &'a Hold) -> HostOutcome<'a> {
         let begun = self.earlier.get(&host.name).cloned().map(Box::new);
-        let order = Order { begun, ..self.order.clone() };
+        let order = RunOrder { begun, ..self.order.clone() };
         let (answer, session) = measured(&self.launcher, host, &self.programs, &order, hold)?;
         let run = &answer.run;
         if run.version != env!("CARGO_PKG_VERSION") {
@@ -445,7 +462,7 @@ impl Call {
     fn sorted<'a>(
         &self,
         fleet: &Fleet<'a>,
-        mut ended: BTreeMap<usize, Outcome<'a>>,
+        mut ended: BTreeMap<usize, HostOutcome<'a>>,
         interrupted: bool,
     ) -> All<'a> {
         let mut all = All { interrupted, ..All::default() };
@@ -468,7 +485,7 @@ impl Call {
     }
 
     /// Records that a node gave no result; its earlier result stays.
-    fn without(&self, host: &Host, why: &str, all: &mut All<'_>) {
+    fn without(&self, host: &HostName, why: &str, all: &mut All<'_>) {
         match self.earlier.get(&host.name) {
             Some(part) => {
                 all.answers.push(part.clone());
@@ -576,17 +593,17 @@ impl<'a> Fleet<'a> {
     }
 
     /// Ended cases of all nodes, and the total.
-    fn progress(&self) -> Progress {
-        let sum = |sum: Progress, hold: &Hold| {
+    fn progress(&self) -> MachineProgress {
+        let sum = |sum: MachineProgress, hold: &Hold| {
             let one = hold.progress();
-            Progress { done: sum.done.saturating_add(one.done), of: sum.of.saturating_add(one.of) }
+            MachineProgress { done: sum.done.saturating_add(one.done), of: sum.of.saturating_add(one.of) }
         };
-        self.holds.iter().fold(Progress::default(), sum)
+        self.holds.iter().fold(MachineProgress::default(), sum)
     }
 
     /// Prints progress if it has changed and [`SAID`] seconds have passed. Returns the seconds
     /// since the last line, and its content.
-    fn say_progress(&self, (seconds, last): (u32, Progress)) -> (u32, Progress) {
+    fn say_progress(&self, (seconds, last): (u32, MachineProgress)) -> (u32, MachineProgress) {
         let now = self.progress();
         if seconds < SAID || now == last {
             return (seconds + 1, last);
@@ -597,7 +614,7 @@ impl<'a> Fleet<'a> {
         (0, now)
     }
 
-    fn say(&self, index: usize, outcome: &Outcome<'_>, ended: usize) {
+    fn say(&self, index: usize, outcome: &HostOutcome<'_>, ended: usize) {
         let (name, all) = (&self.hosts[index].name, self.hosts.len());
         match outcome {
             Ok((answer, _)) => {

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use plimsoll_compare::{Floors, PUBLISHED, Side};
-use plimsoll_history::{MOST_BASELINE, OpenLoss, PassedOver, Store, StoreError};
+use plimsoll_compare::{ComparedSide, Floors, PUBLISHED};
+use plimsoll_history::{MOST_BASELINE, OpenLoss, SkippedRuns, Store, StoreError};
 use plimsoll_output::report;
 use plimsoll_result::document::Run;
 
@@ -11,7 +11,7 @@ use super::{Failure, store_failure};
 use crate::output;
 
 /// The history, opened on first use: files can be compared without one.
-pub(super) struct History<'a> {
+pub(super) struct LazyHistory<'a> {
     named: Option<&'a Path>,
     store: Option<Store>,
     /// Notes about baselines, for the reader.
@@ -22,12 +22,12 @@ pub(super) struct History<'a> {
 
 /// The sides without private names. A file is named by its index, as its path may be private. Fails
 /// if a document cannot be redacted.
-pub(super) fn redacted(sides: &[Side]) -> Result<Vec<Side>, Failure> {
-    let one = |(index, side): (usize, &Side)| {
+pub(super) fn redacted(sides: &[ComparedSide]) -> Result<Vec<ComparedSide>, Failure> {
+    let one = |(index, side): (usize, &ComparedSide)| {
         let is_file = side.name.contains('/') || Path::new(&side.name).exists();
         let name = if is_file { format!("side {}", index + 1) } else { side.name.clone() };
         let runs = side.runs.iter().map(|run| super::shareable(run, true)).collect::<Result<_, _>>()?;
-        Ok(Side { name, runs })
+        Ok(ComparedSide { name, runs })
     };
     sides.iter().enumerate().map(one).collect()
 }
@@ -43,7 +43,7 @@ pub(super) fn files<'a>(
     names.into_iter().map(AsRef::as_ref).filter(|name| is_file(name)).map(Path::new)
 }
 
-impl<'a> History<'a> {
+impl<'a> LazyHistory<'a> {
     pub(super) fn new(named: Option<&'a Path>) -> Self {
         Self { named, store: None, notes: Vec::new(), open_losses: Vec::new() }
     }
@@ -67,7 +67,7 @@ impl<'a> History<'a> {
     }
 
     /// Noise floors that doctor measured on the machines of these sides; empty without a history.
-    pub(super) fn floors(&mut self, sides: &[Side]) -> Result<Vec<Floors>, Failure> {
+    pub(super) fn floors(&mut self, sides: &[ComparedSide]) -> Result<Vec<Floors>, Failure> {
         let is_wanted = self.named.is_some_and(|named| named != Path::new("none"));
         let store = match self.open() {
             Ok(store) => store,
@@ -84,7 +84,7 @@ impl<'a> History<'a> {
     }
 
     /// Resolves the sides; at most one may be a baseline or a published table.
-    pub(super) fn sides(&mut self, names: &[&str]) -> Result<Vec<Side>, Failure> {
+    pub(super) fn sides(&mut self, names: &[&str]) -> Result<Vec<ComparedSide>, Failure> {
         let mut relative = None;
         let mut sides = Vec::new();
         for (at, name) in names.iter().enumerate() {
@@ -132,7 +132,12 @@ impl<'a> History<'a> {
         Ok((runs, note))
     }
 
-    fn baseline_of(&mut self, other: &Side, name: &str, count: usize) -> Result<Side, Failure> {
+    fn baseline_of(
+        &mut self,
+        other: &ComparedSide,
+        name: &str,
+        count: usize,
+    ) -> Result<ComparedSide, Failure> {
         let Some(run) = other.runs.last() else {
             return Err(Failure::usage("A or B has no runs"));
         };
@@ -145,11 +150,11 @@ impl<'a> History<'a> {
             )));
         }
         self.notes.extend(note);
-        Ok(Side { name: shown(name), runs })
+        Ok(ComparedSide { name: shown(name), runs })
     }
 
     /// A side that is no baseline; it must have results.
-    fn side(&mut self, name: &str) -> Result<Side, Failure> {
+    fn side(&mut self, name: &str) -> Result<ComparedSide, Failure> {
         let side = self.named(name)?;
         match side.runs.last() {
             // A node that was lost before it measured is a result.
@@ -167,15 +172,15 @@ impl<'a> History<'a> {
     }
 
     /// Resolves a file, the runs of a tag, or a run.
-    fn named(&mut self, name: &str) -> Result<Side, Failure> {
+    fn named(&mut self, name: &str) -> Result<ComparedSide, Failure> {
         if is_file(name) {
             let run = Run::read(Path::new(name)).map_err(Failure::usage)?;
-            return Ok(Side { name: shown(name), runs: vec![run] });
+            return Ok(ComparedSide { name: shown(name), runs: vec![run] });
         }
         let store = self.open()?;
         let tagged = store.tagged(name).map_err(|e| store_failure(&e))?;
         if !tagged.is_empty() {
-            return Ok(Side { name: shown(name), runs: loaded(store, &tagged)? });
+            return Ok(ComparedSide { name: shown(name), runs: loaded(store, &tagged)? });
         }
         let run = store.load(name).map_err(|e| match e {
             StoreError::NoSuchRun { .. } if Path::new(name).exists() => Failure::usage(format!(
@@ -185,7 +190,7 @@ impl<'a> History<'a> {
             )),
             e => store_failure(&e),
         })?;
-        Ok(Side { name: shown(name), runs: vec![run] })
+        Ok(ComparedSide { name: shown(name), runs: vec![run] })
     }
 
     pub(super) fn runs(&mut self, names: &[String]) -> Result<Vec<Run>, Failure> {
@@ -198,7 +203,7 @@ impl<'a> History<'a> {
 }
 
 /// Which earlier runs of the plan are not in the baseline; `None` if all are.
-fn not_taken(others: PassedOver) -> Option<String> {
+fn not_taken(others: SkippedRuns) -> Option<String> {
     let kinds = [
         (others.imported, "imported"),
         (others.partial, "partial"),
@@ -214,7 +219,7 @@ fn published_name(name: &str) -> Option<&str> {
 }
 
 /// The published figures for the cases of the other side.
-fn published_side(name: &str, table: &str, other: &Side) -> Result<Side, Failure> {
+fn published_side(name: &str, table: &str, other: &ComparedSide) -> Result<ComparedSide, Failure> {
     let found = plimsoll_published::find(table).ok_or_else(|| {
         Failure::usage(format!(
             "published:NAME must be one of {1}: '{0}' is not",
@@ -224,7 +229,7 @@ fn published_side(name: &str, table: &str, other: &Side) -> Result<Side, Failure
     })?;
     let like =
         other.runs.last().ok_or_else(|| Failure::usage("published:NAME requires a run on the other side"))?;
-    Ok(Side { name: shown(name), runs: vec![found.as_run(like)] })
+    Ok(ComparedSide { name: shown(name), runs: vec![found.as_run(like)] })
 }
 
 fn shown(name: &str) -> String {

@@ -12,17 +12,18 @@ use plimsoll_bench_network::Address;
 use plimsoll_command::cli::{Common, Install};
 use plimsoll_machine::Machine;
 use plimsoll_model::plan::Plan;
-use plimsoll_output::report::peers::{Listed, listed};
+use plimsoll_output::report::peers::{ListedTool, listed};
 use plimsoll_output::report::{Style, Wishes};
-use plimsoll_reference::process::{Launcher, become_program};
+use plimsoll_reference::process::{SelfLauncher, become_program};
 use plimsoll_reference::supervise::{end_as, supervise};
 use plimsoll_reference::{
-    Against, Companions, FarServer, Found, PEERS, Package, Search, Selection, Trust, how_to_get,
+    Against, Companions, FarServer, InstalledTool, PEERS, Package, ProgramSearch, Selection, Trust,
+    how_to_get,
 };
 use plimsoll_run::{Planned, TOOLS_PER_BUDGET};
 use plimsoll_system::leftover::{Reaped, Registry};
 
-use super::prepared::Prepared;
+use super::prepared::PreparedRun;
 use super::{Failure, printed};
 
 /// Parses and checks `--against` and its related options.
@@ -82,17 +83,17 @@ fn named(paths: &[(String, PathBuf)]) -> Result<BTreeMap<String, PathBuf>, Failu
     Ok(paths.iter().cloned().collect())
 }
 
-fn search(paths: &[(String, PathBuf)]) -> Result<Search, Failure> {
+fn search(paths: &[(String, PathBuf)]) -> Result<ProgramSearch, Failure> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    Ok(Search::new(&path, named(paths)?, Trust::here()))
+    Ok(ProgramSearch::new(&path, named(paths)?, Trust::here()))
 }
 
 pub(super) fn passed_over() -> Vec<String> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    plimsoll_reference::passed_over(&Search::new(&path, BTreeMap::new(), Trust::here()))
+    plimsoll_reference::passed_over(&ProgramSearch::new(&path, BTreeMap::new(), Trust::here()))
 }
 
-pub(super) fn idle(prepared: &Prepared) -> Vec<String> {
+pub(super) fn idle(prepared: &PreparedRun) -> Vec<String> {
     let asked = prepared.planned.iter().map(|planned| (&planned.against, &planned.candidate.case));
     plimsoll_reference::idle(asked, &prepared.machine)
 }
@@ -126,13 +127,13 @@ pub(super) fn companions(
     common: &Common,
     plimsoll: &Path,
     interrupts: Receiver<()>,
-    prepared: &Prepared,
+    prepared: &PreparedRun,
 ) -> Result<Option<Companions>, Failure> {
     if prepared.planned.iter().all(|planned| planned.against == Against::Nobody) {
         return Ok(None);
     }
     let parent = std::env::temp_dir();
-    let launcher = Launcher { plimsoll: plimsoll.to_owned() };
+    let launcher = SelfLauncher { plimsoll: plimsoll.to_owned() };
     let selection = selection(common, &prepared.plan, &prepared.planned)?;
     let mut companions = Companions::new(selection, launcher, parent, interrupts);
     companions.registry = Registry::here();
@@ -154,8 +155,8 @@ pub(super) fn reaped() -> Option<Reaped> {
     told.recv_timeout(REAPING).ok()
 }
 
-pub(super) fn tools(common: &Common) -> Result<(Search, Launcher), Failure> {
-    Ok((search(&common.peer_path)?, Launcher { plimsoll: super::own_program()? }))
+pub(super) fn tools(common: &Common) -> Result<(ProgramSearch, SelfLauncher), Failure> {
+    Ok((search(&common.peer_path)?, SelfLauncher { plimsoll: super::own_program()? }))
 }
 
 /// `plimsoll references`: lists or installs the tools.
@@ -163,17 +164,17 @@ pub(super) fn list(paths: &[(String, PathBuf)], install: Install) -> Result<Exit
     let search = search(paths)?;
     let plimsoll = super::own_program()?;
     let parent = std::env::temp_dir();
-    let launcher = Launcher { plimsoll };
+    let launcher = SelfLauncher { plimsoll };
     let mut companions = Companions::new(Selection::all(search.clone()), launcher, parent, never());
     companions.registry = Registry::here();
-    let looked: Vec<_> = PEERS.iter().map(|peer| (*peer, Found::look(*peer, &search))).collect();
+    let looked: Vec<_> = PEERS.iter().map(|peer| (*peer, InstalledTool::look(*peer, &search))).collect();
     if install != Install::No {
         let missing = looked.iter().filter(|(_, found)| found.is_err()).map(|(peer, _)| peer.tool().package);
         return installed(&missing.collect::<Vec<_>>(), install);
     }
-    let rows: Vec<Listed> = looked
+    let rows: Vec<ListedTool> = looked
         .into_iter()
-        .map(|(peer, found)| Listed {
+        .map(|(peer, found)| ListedTool {
             name: peer.tool().name,
             checks: peer.tool().checks,
             version: found.as_ref().ok().and_then(|found| companions.version(found)),

@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
-use plimsoll_command::cli::{self, Common, DEFAULT_PLAN, What};
+use plimsoll_command::cli::{self, Common, DEFAULT_PLAN, Measurable};
 use plimsoll_command::resolve;
 use plimsoll_machine::Machine;
 use plimsoll_output::report::{Style, Wishes};
@@ -11,15 +11,15 @@ use super::{Failure, plans, prepared};
 
 /// Replaces an unnamed plan by the one chosen on the terminal, or by the default if there is no
 /// terminal. Fails if the input ends.
-pub(super) fn named(what: What, common: &Common) -> Result<What, Failure> {
-    if what != What::Unnamed {
+pub(super) fn named(what: Measurable, common: &Common) -> Result<Measurable, Failure> {
+    if what != Measurable::Unnamed {
         return Ok(what);
     }
     let name = match is_interactive(common) {
         true => chosen(common)?,
         false => DEFAULT_PLAN,
     };
-    Ok(What::Plan(name.to_owned()))
+    Ok(Measurable::Plan(name.to_owned()))
 }
 
 /// Whether stdin, stdout and stderr are a terminal, and this process is in its foreground.
@@ -71,7 +71,7 @@ fn menu(rows: &[(&'static str, String)], common: &Common, machine: &Machine, wid
 
 /// Estimated duration of a plan on this machine with these options.
 fn time(name: &str, common: &Common, machine: &Machine) -> String {
-    let plan = resolve::plan(&What::Plan(name.to_owned()), common);
+    let plan = resolve::plan(&Measurable::Plan(name.to_owned()), common);
     let planned = plan.and_then(|plan| resolve::planned(&plan, machine).map(|planned| (plan, planned)));
     match planned {
         Ok((plan, planned)) if planned.iter().any(|p| p.candidate.feasible.is_ok()) => {
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn a_named_plan_is_not_asked_for() {
-        let plan = What::Plan("standard".to_owned());
+        let plan = Measurable::Plan("standard".to_owned());
         assert_eq!(named(plan.clone(), &Common::default()).unwrap(), plan);
     }
 }

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use plimsoll_bench::RawTarget;
-use plimsoll_bench_disk::fio::{JobFile, Place};
-use plimsoll_command::cli::{self, Common, PlanWork, What};
+use plimsoll_bench_disk::fio::{JobFile, JobTarget};
+use plimsoll_command::cli::{self, Common, Measurable, PlanWork};
 use plimsoll_command::resolve::{self, UsageError};
 use plimsoll_machine::{Machine, Root};
 use plimsoll_model::limit::user::UserLimits;
@@ -63,13 +63,13 @@ pub(super) fn usage(error: UsageError) -> Failure {
 
 /// The options, with directory or device from the job file if none was typed. Fails if the job file
 /// is wrong, or would write to a device without consent.
-pub(super) fn located(what: &What, mut common: Common) -> Result<Common, Failure> {
+pub(super) fn located(what: &Measurable, mut common: Common) -> Result<Common, Failure> {
     let Some(job) = job_file(what, &common)? else { return Ok(common) };
     if common.dir.is_none() && common.target.is_none() {
         match job.place {
-            Some(Place::Directory(directory)) => common.dir = Some(directory),
+            Some(JobTarget::Directory(directory)) => common.dir = Some(directory),
             // Read only: consent must name the device on the command line.
-            Some(Place::Device(device)) => common.target = Some(RawTarget { device, consent: None }),
+            Some(JobTarget::Device(device)) => common.target = Some(RawTarget { device, consent: None }),
             None => {}
         }
     }
@@ -90,7 +90,7 @@ fn unconsented(device: &Path, job: &str) -> Failure {
 }
 
 /// Refuses, for a run on other hosts, a job file that names a local directory or device.
-pub(super) fn places_nothing(what: &What, common: &Common) -> Result<(), Failure> {
+pub(super) fn places_nothing(what: &Measurable, common: &Common) -> Result<(), Failure> {
     if common.target.is_some() {
         return Err(Failure::usage("--target is not supported with --hosts: a device is of one machine"));
     }
@@ -102,9 +102,9 @@ pub(super) fn places_nothing(what: &What, common: &Common) -> Result<(), Failure
     }
 }
 
-fn job_file(what: &What, common: &Common) -> Result<Option<JobFile>, Failure> {
+fn job_file(what: &Measurable, common: &Common) -> Result<Option<JobFile>, Failure> {
     match what {
-        What::Plan(name) if resolve::is_job_file(name) => {
+        Measurable::Plan(name) if resolve::is_job_file(name) => {
             resolve::job_file(name, common).map(Some).map_err(usage)
         }
         _ => Ok(None),
@@ -119,7 +119,7 @@ pub(super) fn discovered() -> Machine {
 }
 
 /// The plan file of a command line, after it was checked.
-fn shown(what: &What, common: &Common) -> Result<String, Failure> {
+fn shown(what: &Measurable, common: &Common) -> Result<String, Failure> {
     let mut plan = resolve::plan(what, common).map_err(usage)?;
     limits(&plan.file, common.limits.as_deref())?;
     resolve::planned(&plan, &discovered()).map_err(usage)?;
@@ -154,7 +154,7 @@ fn servers_left_out(plan: &mut PlanFile) -> bool {
 /// One line on a correct plan, or a line per mistake.
 fn checked(name: &str, machine: &Machine) -> Result<String, Vec<String>> {
     let lines = |e: UsageError| e.lines();
-    let plan = resolve::plan(&What::Plan(name.to_owned()), &Common::default()).map_err(lines)?;
+    let plan = resolve::plan(&Measurable::Plan(name.to_owned()), &Common::default()).map_err(lines)?;
     let limits = of_plan(&plan.file).filter_map(Result::err).map(|failure| failure.line);
     let (limits, planned) = (limits.collect::<Vec<_>>(), resolve::planned(&plan, machine).map_err(lines));
     let planned = match (limits.is_empty(), planned) {

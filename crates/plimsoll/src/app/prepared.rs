@@ -9,9 +9,9 @@ use plimsoll_bench::{Benchmark, Candidate, Options, RawTarget};
 use plimsoll_bench_cpu::Peak;
 use plimsoll_bench_disk::DirError;
 use plimsoll_bench_disk::backing::block_device::RawError;
-use plimsoll_bench_disk::backing::cache::Cache;
+use plimsoll_bench_disk::backing::cache::PageCacheMode;
 use plimsoll_bench_disk::backing::raw;
-use plimsoll_command::cli::{Common, What};
+use plimsoll_command::cli::{Common, Measurable};
 use plimsoll_command::resolve;
 use plimsoll_compare::Requirement;
 use plimsoll_history::Store;
@@ -19,12 +19,12 @@ use plimsoll_machine::{Machine, Root};
 use plimsoll_metal::clock::{CoreClock, ProbeWork};
 use plimsoll_model::limit::user::UserLimits;
 use plimsoll_model::plan::{Plan, Sampling};
-use plimsoll_model::sample::{CannotMeasure, Cause};
+use plimsoll_model::sample::{CannotMeasure, FailureCause};
 use plimsoll_output::report;
 use plimsoll_result::evaluate::Maker;
 use plimsoll_run::Planned;
 use plimsoll_run::expected_of;
-use plimsoll_server::wire::Key;
+use plimsoll_server::wire::SharedKey;
 
 use super::plans::{notes, usage};
 use super::{Failure, code};
@@ -34,21 +34,21 @@ use crate::output;
 const MARGIN: f64 = 0.03;
 
 #[derive(Clone)]
-pub(super) struct Prepared {
+pub(super) struct PreparedRun {
     pub(super) plan: Plan,
     pub(super) machine: Machine,
     /// Each case once.
     pub(super) planned: Vec<Planned>,
     pub(super) user_limits: UserLimits,
     pub(super) target: Option<RawTarget>,
-    pub(super) key: Option<Key>,
+    pub(super) key: Option<SharedKey>,
     pub(super) margin: f64,
     /// Requirements on the finished run.
     pub(super) requirements: Vec<Requirement>,
     pub(super) store: Option<PathBuf>,
 }
 
-impl Prepared {
+impl PreparedRun {
     pub(super) fn maker<'a>(&'a self, node: &'a str) -> Maker<'a> {
         Maker {
             machine: &self.machine,
@@ -60,20 +60,25 @@ impl Prepared {
     }
 
     /// `before` is the machine of a resumed run, whose measured properties are kept.
-    pub(super) fn new(what: &What, common: &Common, before: Option<&Machine>) -> Result<Self, Failure> {
+    pub(super) fn new(what: &Measurable, common: &Common, before: Option<&Machine>) -> Result<Self, Failure> {
         Self::made(what, common, before, true)
     }
 
     /// For commands that measure files only with --dir; without it no directory is checked.
     pub(super) fn where_named(
-        what: &What,
+        what: &Measurable,
         common: &Common,
         before: Option<&Machine>,
     ) -> Result<Self, Failure> {
         Self::made(what, common, before, common.dir.is_some())
     }
 
-    fn made(what: &What, common: &Common, before: Option<&Machine>, files: bool) -> Result<Self, Failure> {
+    fn made(
+        what: &Measurable,
+        common: &Common,
+        before: Option<&Machine>,
+        files: bool,
+    ) -> Result<Self, Failure> {
         super::distinct_outputs(common)?;
         let Meant { mut plan, requirements, user_limits } = Meant::by(what, common)?;
         let root = Root::live();
@@ -127,7 +132,7 @@ impl Prepared {
     }
 
     /// For a run on other nodes: each node finds out itself what it can measure.
-    pub(super) fn elsewhere(what: &What, common: &Common, machine: Machine) -> Result<Self, Failure> {
+    pub(super) fn elsewhere(what: &Measurable, common: &Common, machine: Machine) -> Result<Self, Failure> {
         let Meant { plan, requirements, user_limits } = Meant::by(what, common)?;
         let planned = resolve::planned(&plan, &machine).map_err(usage)?;
         Ok(Self {
@@ -162,7 +167,7 @@ struct Meant {
 }
 
 impl Meant {
-    fn by(what: &What, common: &Common) -> Result<Self, Failure> {
+    fn by(what: &Measurable, common: &Common) -> Result<Self, Failure> {
         super::peers::against(common)?;
         let requirements = super::compare::requirements(&common.require)?;
         super::compare::can_be_held(&requirements, common.store.as_deref())?;
@@ -193,7 +198,7 @@ fn settle(machine: &mut Machine, store: Option<&Path>) {
 }
 
 /// The cases, one per line, with the reason if one cannot be measured here.
-pub(super) fn listed(prepared: &Prepared) -> String {
+pub(super) fn listed(prepared: &PreparedRun) -> String {
     let line = |c: &Candidate| match &c.feasible {
         Ok(()) => format!("{}\n", c.case),
         Err(why) => format!("{}  # not here: {why}\n", c.case),
@@ -202,8 +207,8 @@ pub(super) fn listed(prepared: &Prepared) -> String {
 }
 
 /// The named or all kernels of `cpu.peak`, if `plimsoll cpu` would run it.
-pub(super) fn kernels(prepared: &Prepared, what: &What) -> String {
-    let What::Subsystem { name, lists } = what else { return String::new() };
+pub(super) fn kernels(prepared: &PreparedRun, what: &Measurable) -> String {
+    let Measurable::Subsystem { name, lists } = what else { return String::new() };
     let candidates: Vec<Candidate> = prepared.planned.iter().map(|p| p.candidate.clone()).collect();
     let of_peak = |c: &&Candidate| c.case.benchmark() == Peak.name();
     if candidates.iter().find(of_peak).is_none_or(|c| c.case.subsystem() != name) {
@@ -216,7 +221,7 @@ pub(super) fn kernels(prepared: &Prepared, what: &What) -> String {
 }
 
 /// The text of `--dry-run`.
-pub(super) fn foretold(prepared: &Prepared, common: &Common) -> Result<String, Failure> {
+pub(super) fn foretold(prepared: &PreparedRun, common: &Common) -> Result<String, Failure> {
     let plan = &prepared.plan;
     let feasible: Vec<_> = prepared.planned.iter().filter(|p| p.candidate.feasible.is_ok()).collect();
     let sampled: BTreeSet<String> = feasible.iter().map(|p| sampled(&p.sampling)).collect();
@@ -325,7 +330,7 @@ fn own_addresses(planned: &[Planned]) -> Result<(), Failure> {
 
 /// Checks the device without writing, and marks the cases that it cannot run.
 fn checked_target(root: &Root, target: &RawTarget, planned: &mut [Planned]) -> Result<(), Failure> {
-    let opened = raw::open(target, root, Cache::Direct).map(drop);
+    let opened = raw::open(target, root, PageCacheMode::Direct).map(drop);
     opened.map_err(|error| match &error {
         RawError::Usage(_) => Failure::usage(error.to_string()),
         RawError::Refused(_) => Failure { line: error.to_string(), code: code::REFUSED },
@@ -336,8 +341,9 @@ fn checked_target(root: &Root, target: &RawTarget, planned: &mut [Planned]) -> R
             candidate.feasible = raw::permitted(target, &candidate.case);
         }
     }
-    let refusal =
-        |p: &Planned| p.candidate.feasible.as_ref().err().filter(|why| why.cause == Cause::Unsafe).cloned();
+    let refusal = |p: &Planned| {
+        p.candidate.feasible.as_ref().err().filter(|why| why.cause == FailureCause::Unsafe).cloned()
+    };
     match planned.iter().map(refusal).collect::<Option<Vec<_>>>() {
         Some(all) if !all.is_empty() => Err(Failure { line: all[0].to_string(), code: code::REFUSED }),
         _ => Ok(()),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-use plimsoll_compare::{Prices, Side};
+use plimsoll_compare::{ComparedSide, Prices};
 use plimsoll_model::case::Pattern;
 use plimsoll_units::text::{read_small, shown_within};
 
@@ -121,7 +121,10 @@ pub(super) fn weights(typed: &[String]) -> Result<BTreeMap<String, f64>, Failure
 }
 
 /// Refuses weights that match no case, and two weights for one case.
-pub(super) fn each_weighs_its_own(weights: &BTreeMap<String, f64>, sides: &[Side]) -> Result<(), Failure> {
+pub(super) fn each_weighs_its_own(
+    weights: &BTreeMap<String, f64>,
+    sides: &[ComparedSide],
+) -> Result<(), Failure> {
     let all = sides.iter().flat_map(|side| &side.runs).flat_map(|run| &run.measurements);
     let ids: BTreeSet<String> = all.map(|measurement| measurement.case.id().as_str().to_owned()).collect();
     let read = |name: &String| Some((shown_within(name, 80), Pattern::parse(name).ok()?));

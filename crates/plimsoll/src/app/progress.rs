@@ -5,11 +5,11 @@ use std::io::Write;
 use plimsoll_output::report::Style;
 
 /// A line that each text replaces; nothing if stderr shows no progress.
-pub(super) struct Progress<'a> {
+pub(super) struct ProgressText<'a> {
     pub(super) style: &'a Style,
 }
 
-impl Progress<'_> {
+impl ProgressText<'_> {
     pub(super) fn show(&self, text: &str) {
         if let Some(width) = self.style.progress {
             let line: String = text.chars().take(width.saturating_sub(1)).collect();

@@ -2,17 +2,17 @@
 
 use std::process::ExitCode;
 
-use plimsoll_command::cli::Report;
-use plimsoll_output::report::format::{Replayed, Subject, writer};
-use plimsoll_output::report::html::{self, Beside};
+use plimsoll_command::cli::ReportCommand;
+use plimsoll_output::report::format::{FormatSubject, Replayed, writer};
+use plimsoll_output::report::html::{self, PageCompanions};
 use plimsoll_output::report::{Style, Wishes, card, published as tables, terminal};
 use plimsoll_result::document::Run;
 
-use super::named_runs::{History, files};
+use super::named_runs::{LazyHistory, files};
 use super::{Failure, ending, target, unwritten};
 
-pub(super) fn report(typed: &Report) -> Result<ExitCode, Failure> {
-    let mut history = History::new(typed.store.as_deref());
+pub(super) fn report(typed: &ReportCommand) -> Result<ExitCode, Failure> {
+    let mut history = LazyHistory::new(typed.store.as_deref());
     super::kept_apart(files(&typed.runs), [("--html", &typed.html)])?;
     let target = typed.html.as_deref().map(target).transpose()?;
     let runs = history.runs(&typed.runs)?;
@@ -30,7 +30,7 @@ pub(super) fn report(typed: &Report) -> Result<ExitCode, Failure> {
         };
     };
     let references = before.iter().flat_map(html::last_run).collect();
-    let beside = Beside { references };
+    let beside = PageCompanions { references };
     let page = html::page(&runs, &beside).map_err(|e| Failure::environment(e.to_string()))?;
     target.put(&page).map_err(|e| unwritten(&e))?;
     Ok(ending::of_shown(&runs))
@@ -51,7 +51,7 @@ fn print_cards(runs: &[Run]) -> Result<ExitCode, Failure> {
 
 /// Prints the tables of each replayed report; runs of one plan fill its tables together.
 fn print_tables(runs: &[Run], format: &str) -> Result<ExitCode, Failure> {
-    let write = writer(format, Subject::Tables, |format| format.tables);
+    let write = writer(format, FormatSubject::Tables, |format| format.tables);
     let write = write.map_err(|e| Failure::usage(e.to_string()))?;
     let reports = tables::replays(runs);
     let style = Style::detect(Wishes::default());

@@ -5,7 +5,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 
 use plimsoll_bench::subsystem_of;
-use plimsoll_command::cli::{Common, What};
+use plimsoll_command::cli::{Common, Measurable};
 use plimsoll_command::resolve;
 use plimsoll_history::Store;
 use plimsoll_machine::storage::Storage;
@@ -13,17 +13,17 @@ use plimsoll_model::plan::{file, write};
 use plimsoll_result::document::{Run, RunStatus};
 use plimsoll_run::Planned;
 
-use super::prepared::Prepared;
+use super::prepared::PreparedRun;
 use super::{Failure, store_failure};
 use crate::output;
 
 /// Lock on a run for this process. It is a name in the abstract namespace of Unix sockets
 /// (unix(7)): the kernel frees it with the process, and no file is left.
-pub(super) struct Held {
+pub(super) struct RunLock {
     _name: Option<UnixListener>,
 }
 
-impl Held {
+impl RunLock {
     /// Locks the run, if the system supports such names. Fails if another process has it.
     pub(super) fn of(run: &str) -> Result<Self, Failure> {
         let name = SocketAddr::from_abstract_name(format!("plimsoll-run-{run}"));
@@ -36,32 +36,32 @@ impl Held {
     }
 }
 
-pub(super) struct Begun {
+pub(super) struct ResumedRun {
     /// As far as it got.
     pub(super) run: Run,
-    pub(super) held: Held,
+    pub(super) held: RunLock,
     /// Whether it came from a file, so that this user did not type its plan.
     pub(super) imported: bool,
 }
 
-impl Begun {
+impl ResumedRun {
     /// A run that another node has stored, locked and sent; it continues under this node's plan.
     /// Not locked here, as that node may be this one.
-    pub(super) fn sent(run: Run, prepared: &Prepared) -> Self {
+    pub(super) fn sent(run: Run, prepared: &PreparedRun) -> Self {
         let plan = super::document(prepared, &run.id, None).plan;
         let version = env!("CARGO_PKG_VERSION").to_owned();
-        Self { run: Run { plan, version, ..run }, held: Held { _name: None }, imported: false }
+        Self { run: Run { plan, version, ..run }, held: RunLock { _name: None }, imported: false }
     }
 }
 
 /// Locks and loads the run. Fails if it does not exist, still runs, or is complete.
-pub(super) fn begun(wanted: &str, common: &Common) -> Result<Begun, Failure> {
+pub(super) fn begun(wanted: &str, common: &Common) -> Result<ResumedRun, Failure> {
     let location = output::location(common.store.as_deref()).map_err(|e| store_failure(&e))?;
     let location =
         location.ok_or_else(|| Failure::usage("--resume and --store none are mutually exclusive"))?;
     let store = Store::read(&location).map_err(|e| store_failure(&e))?;
     let found = store.load(wanted).map_err(|e| store_failure(&e))?;
-    let held = Held::of(&found.id)?;
+    let held = RunLock::of(&found.id)?;
     // It may have measured more until it was unlocked.
     let store = Store::read(&location).map_err(|e| store_failure(&e))?;
     let run = store.load(&found.id).map_err(|e| store_failure(&e))?;
@@ -75,13 +75,13 @@ pub(super) fn begun(wanted: &str, common: &Common) -> Result<Begun, Failure> {
         ))),
         RunStatus::Partial => {
             let imported = store.is_imported(&run.id).map_err(|e| store_failure(&e))?;
-            Ok(Begun { run, held, imported })
+            Ok(ResumedRun { run, held, imported })
         }
     }
 }
 
 /// The stored plan. Fails if the run was imported and only its plan names a server.
-pub(super) fn plan_of(begun: &Begun, common: &Common) -> Result<What, Failure> {
+pub(super) fn plan_of(begun: &ResumedRun, common: &Common) -> Result<Measurable, Failure> {
     let run = &begun.run;
     let (name, text) = (plimsoll_units::text::shown(&run.plan.name), run.plan.text.clone());
     if begun.imported && common.server.is_empty() {
@@ -94,11 +94,11 @@ pub(super) fn plan_of(begun: &Begun, common: &Common) -> Result<What, Failure> {
             )));
         }
     }
-    Ok(What::Text { name, text })
+    Ok(Measurable::Text { name, text })
 }
 
 /// Refuses another machine or plan; keeps the run's random seed.
-pub(super) fn same(run: &Run, prepared: &mut Prepared) -> Result<(), Failure> {
+pub(super) fn same(run: &Run, prepared: &mut PreparedRun) -> Result<(), Failure> {
     same_machine(run, prepared)?;
     let hash = resolve::hash(&prepared.plan, &prepared.planned);
     if run.plan.hash != hash {
@@ -112,7 +112,7 @@ pub(super) fn same(run: &Run, prepared: &mut Prepared) -> Result<(), Failure> {
 }
 
 /// [`same`] for one node of many, whose document has the plan hash of a single node.
-pub(super) fn same_text(run: &Run, prepared: &mut Prepared) -> Result<(), Failure> {
+pub(super) fn same_text(run: &Run, prepared: &mut PreparedRun) -> Result<(), Failure> {
     same_machine(run, prepared)?;
     if run.plan.text != write::text(&prepared.plan.file) {
         return Err(other_plan(run, "its text differs"));
@@ -128,7 +128,7 @@ fn other_plan(run: &Run, how: &str) -> Failure {
     ))
 }
 
-fn same_machine(run: &Run, prepared: &Prepared) -> Result<(), Failure> {
+fn same_machine(run: &Run, prepared: &PreparedRun) -> Result<(), Failure> {
     let (then, now) = (&run.machine, &prepared.machine);
     if (&then.id, &then.host) != (&now.id, &now.host) {
         return Err(Failure::usage(format!(
@@ -181,7 +181,7 @@ mod tests {
             Storage { path: "/dev/sdx".to_owned(), device: Some("sdx".to_owned()), ..Storage::default() };
         let advice = elsewhere(Some(&device));
         assert!(advice.contains("--target /dev/sdx") && advice.contains("--destroy-data-on /dev/sdx:SERIAL"));
-        let file_system = plimsoll_machine::storage::FileSystem {
+        let file_system = plimsoll_machine::storage::MountedFileSystem {
             fs_type: "ext4".to_owned(),
             mount_point: "/".to_owned(),
             source: "/dev/sdx".to_owned(),

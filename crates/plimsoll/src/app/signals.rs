@@ -47,9 +47,9 @@ pub(super) fn interrupts() -> Result<Receiver<()>, Failure> {
         let mut first = None;
         for _ in signals.forever() {
             let heard = match request(&mut first, Instant::now()) {
-                Request::First => sender.send(()).is_ok(),
-                Request::Same => true,
-                Request::Again => false,
+                SignalRequest::First => sender.send(()).is_ok(),
+                SignalRequest::Same => true,
+                SignalRequest::Again => false,
             };
             if !heard {
                 std::process::exit(i32::from(code::INTERRUPTED));
@@ -60,7 +60,7 @@ pub(super) fn interrupts() -> Result<Receiver<()>, Failure> {
 }
 
 #[derive(Debug, PartialEq)]
-enum Request {
+enum SignalRequest {
     /// End in order.
     First,
     /// A repeat of the last request.
@@ -70,12 +70,16 @@ enum Request {
 }
 
 /// The request of a signal that came `now`; `first` is the time of the first one.
-fn request(first: &mut Option<Instant>, now: Instant) -> Request {
+fn request(first: &mut Option<Instant>, now: Instant) -> SignalRequest {
     let Some(begun) = *first else {
         *first = Some(now);
-        return Request::First;
+        return SignalRequest::First;
     };
-    if now.saturating_duration_since(begun) < ONE_REQUEST { Request::Same } else { Request::Again }
+    if now.saturating_duration_since(begun) < ONE_REQUEST {
+        SignalRequest::Same
+    } else {
+        SignalRequest::Again
+    }
 }
 
 /// Like [`interrupts`], with a message at `end` if there was no signal before.
@@ -126,7 +130,7 @@ mod tests {
         let mut at = |ms| request(&mut first, now + Duration::from_millis(ms));
         assert_eq!(
             [at(0), at(0), at(499), at(500)],
-            [Request::First, Request::Same, Request::Same, Request::Again]
+            [SignalRequest::First, SignalRequest::Same, SignalRequest::Same, SignalRequest::Again]
         );
     }
 }

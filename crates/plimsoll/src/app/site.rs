@@ -3,22 +3,22 @@
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 
-use plimsoll_command::cli::Site;
-use plimsoll_history::{Asked, Entry, Store, Trend};
+use plimsoll_command::cli::SiteCommand;
+use plimsoll_history::{MetricTrend, Store, StoredRun, TrendQuery};
 use plimsoll_model::case::Pattern;
 use plimsoll_output::report::html::site::{
-    self as pages, Directory, Listed, OfMachine, SiteError, names, series,
+    self as pages, Directory, ListedRun, OfMachine, SiteError, names, series,
 };
-use plimsoll_output::report::target::{TargetError, Waits};
+use plimsoll_output::report::target::{UnwritableTarget, Waits};
 use plimsoll_result::document::Run;
 use plimsoll_system::leftover::Registry;
 use plimsoll_units::text::{counted, shown_bytes};
 
-use super::named_runs::History;
+use super::named_runs::LazyHistory;
 use super::{Failure, code, complain, printed, shareable, store_failure};
 
-pub(super) fn site(typed: &Site) -> Result<ExitCode, Failure> {
-    let mut history = History::new(typed.store.as_deref());
+pub(super) fn site(typed: &SiteCommand) -> Result<ExitCode, Failure> {
+    let mut history = LazyHistory::new(typed.store.as_deref());
     let store = history.open()?;
     let entries = store.entries().map_err(|e| store_failure(&e))?;
     let waits = Waits { registry: Registry::here(), ..Waits::forever(complain) };
@@ -37,7 +37,7 @@ pub(super) fn site(typed: &Site) -> Result<ExitCode, Failure> {
 
 fn unwritten(error: &SiteError) -> Failure {
     let code = match error {
-        SiteError::Foreign(_) | SiteError::Page(TargetError::Refused { .. }) => code::REFUSED,
+        SiteError::Foreign(_) | SiteError::Page(UnwritableTarget::Refused { .. }) => code::REFUSED,
         SiteError::Locked(_) | SiteError::Failed(..) | SiteError::Page(_) => code::ENVIRONMENT,
     };
     Failure { line: error.to_string(), code }
@@ -53,7 +53,7 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     /// Writes the pages, linked ones before those that link to them.
-    fn write(&mut self, entries: &[Entry]) -> Result<(), Failure> {
+    fn write(&mut self, entries: &[StoredRun]) -> Result<(), Failure> {
         let (library, text) = pages::library();
         self.put(&library, text)?;
         let machines = self.runs(entries)?;
@@ -70,13 +70,13 @@ impl Writer<'_> {
     }
 
     /// Writes the report of each run; returns the runs by machine.
-    fn runs<'e>(&mut self, entries: &'e [Entry]) -> Result<Vec<OfMachine<'e>>, Failure> {
+    fn runs<'e>(&mut self, entries: &'e [StoredRun]) -> Result<Vec<OfMachine<'e>>, Failure> {
         let mut trends = self.trends(entries)?;
         let mut machines: Vec<OfMachine<'e>> = Vec::new();
         for entry in entries {
             let place = machines.iter().position(|of| of.is_of(entry)).unwrap_or_else(|| {
                 let is_own =
-                    |trend: &mut Trend| trend.machine == entry.machine && trend.host == entry.line.host;
+                    |trend: &mut MetricTrend| trend.machine == entry.machine && trend.host == entry.line.host;
                 let own = trends.extract_if(.., is_own).collect();
                 // Several names with one fingerprint are several machines, such as copies of an
                 // image.
@@ -95,15 +95,15 @@ impl Writer<'_> {
             let run = shareable(&self.store.load(id).map_err(|e| store_failure(&e))?, self.redact)?;
             let page = pages::run(&run, &machines[place].page);
             self.put(&names::run(id), &page.map_err(|e| Failure::environment(e.to_string()))?)?;
-            machines[place].runs.push(Listed::new(entry, &run));
+            machines[place].runs.push(ListedRun::new(entry, &run));
         }
         Ok(machines)
     }
 
     /// Figures over time, of runs on one node only; the rest have a figure per node.
-    fn trends(&self, entries: &[Entry]) -> Result<Vec<Trend>, Failure> {
+    fn trends(&self, entries: &[StoredRun]) -> Result<Vec<MetricTrend>, Failure> {
         let cases = Pattern::parse("*").map_err(Failure::usage)?;
-        let asked = Asked { cases, metric: None, all: true, since: None, machine: None };
+        let asked = TrendQuery { cases, metric: None, all: true, since: None, machine: None };
         let mut trends = self.store.trends(&asked).map_err(|e| store_failure(&e))?;
         let of_one = entries.iter().filter(|entry| entry.nodes == 1);
         let of_one: BTreeSet<&str> = of_one.map(|entry| entry.line.id.as_str()).collect();
@@ -118,7 +118,7 @@ impl Writer<'_> {
     }
 
     /// Redacts node names in case ids as in the last run with the case.
-    fn rename(&self, trends: &mut [Trend]) -> Result<(), Failure> {
+    fn rename(&self, trends: &mut [MetricTrend]) -> Result<(), Failure> {
         let mut last: Option<Run> = None;
         for trend in trends {
             let Some(point) = trend.points.last() else { continue };

@@ -6,27 +6,28 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use plimsoll_command::cli::{Common, Watch as Typed, What};
+use plimsoll_command::cli::{Common, Measurable, WatchCommand as Typed};
 use plimsoll_history::Store;
 use plimsoll_machine::processes;
-use plimsoll_machine::{Root, State};
+use plimsoll_machine::{MachineState, Root};
 use plimsoll_metal::usage::cpu_seconds_with_children;
 use plimsoll_model::case::Case;
-use plimsoll_model::limit::Evidence;
+use plimsoll_model::limit::LimitEvidence;
 use plimsoll_model::plan::file::SERVER;
 use plimsoll_output::report;
 use plimsoll_result::document::{Run, RunStatus};
-use plimsoll_result::event::Event;
+use plimsoll_result::event::RunEvent;
 use plimsoll_result::finding;
 use plimsoll_system::wall;
 use plimsoll_units::text::counted;
 use plimsoll_watch::{
-    Begun, Journal, JournalError, Kept, Line, MOST_PROBES, Session, Shares, Spent, findings, joined,
+    JournalContent, JournalEntry, JournalError, MOST_PROBES, SpentShares, WatchJournal, WatchOrder,
+    WatchSession, WatchShares, findings, joined,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-use super::prepared::Prepared;
+use super::prepared::PreparedRun;
 use super::{Failure, code, document, ending, far_end, interrupts, outputs, printed, resume, store_failure};
 use crate::output::{self, Begins, complain};
 use probing::{Ending, Probing};
@@ -54,7 +55,7 @@ pub(super) fn watch(typed: &Typed) -> Result<ExitCode, Failure> {
         () if typed.status => status(&path),
         () if typed.stop => stop(typed, &path),
         () if typed.resume => {
-            let journal = Journal::open(&path).map_err(|e| failure(&e))?;
+            let journal = WatchJournal::open(&path).map_err(|e| failure(&e))?;
             let (journal, kept) = begun(journal)?;
             go_on(typed, journal, kept)
         }
@@ -63,7 +64,7 @@ pub(super) fn watch(typed: &Typed) -> Result<ExitCode, Failure> {
 }
 
 /// A journal and its content. One without a complete first line is removed.
-fn begun(mut journal: Journal) -> Result<(Journal, Kept), Failure> {
+fn begun(mut journal: WatchJournal) -> Result<(WatchJournal, JournalContent), Failure> {
     if journal.is_stillborn().map_err(|e| failure(&e))? {
         let missing = JournalError::missing(journal.path());
         journal.remove().map_err(|e| failure(&e))?;
@@ -80,8 +81,8 @@ fn failure(error: &JournalError) -> Failure {
     }
 }
 
-fn common(typed: &Typed, begun: Option<&Begun>) -> Common {
-    let server = |begun: Option<&Begun>| match begun {
+fn common(typed: &Typed, begun: Option<&WatchOrder>) -> Common {
+    let server = |begun: Option<&WatchOrder>| match begun {
         Some(begun) => begun.server.clone(),
         None => typed.beside.server.clone(),
     };
@@ -104,7 +105,7 @@ fn begin(typed: &Typed, path: &Path) -> Result<ExitCode, Failure> {
     drop(outputs(&common, &crossbeam_channel::never())?);
     if path.symlink_metadata().is_ok() {
         // An existing file is never replaced, even if it is no journal.
-        let mut journal = Journal::open(path).map_err(|e| failure(&e))?;
+        let mut journal = WatchJournal::open(path).map_err(|e| failure(&e))?;
         if !journal.is_stillborn().map_err(|e| failure(&e))? {
             let there = journal.kept().err();
             return Err(failure(&there.unwrap_or_else(|| JournalError::unfinished(path))));
@@ -119,16 +120,19 @@ fn begin(typed: &Typed, path: &Path) -> Result<ExitCode, Failure> {
         )));
     }
     let key = far_end::key(typed.beside.key.as_deref())?;
-    let prepared = Prepared { key, ..Prepared::where_named(&What::Plan(typed.plan.clone()), &common, None)? };
+    let prepared = PreparedRun {
+        key,
+        ..PreparedRun::where_named(&Measurable::Plan(typed.plan.clone()), &common, None)?
+    };
     let prepared = measurable(prepared, typed.beside.dir.is_some());
     if prepared.planned.is_empty() {
         return Err(Failure::usage("no case of the plan can be watched here: the lines above say why"));
     }
-    let begun = Begun {
+    let begun = WatchOrder {
         schema: String::new(),
         seconds: typed.lasts.as_secs_f64(),
         every: typed.every.as_secs_f64(),
-        shares: Shares {
+        shares: WatchShares {
             cpu: typed.cpu_share,
             disk: typed.disk_a_day as f64,
             network: typed.network_a_day as f64,
@@ -139,7 +143,7 @@ fn begin(typed: &Typed, path: &Path) -> Result<ExitCode, Failure> {
         only: typed.only.clone(),
         run: document(&prepared, &wall::run_id(), None),
     };
-    let mut journal = Journal::make(path, begun).map_err(|e| failure(&e))?;
+    let mut journal = WatchJournal::make(path, begun).map_err(|e| failure(&e))?;
     let kept = journal.kept().map_err(|e| failure(&e))?;
     watched(typed, &prepared, journal, kept, &common)
 }
@@ -149,7 +153,7 @@ fn absolute(dir: &Path) -> PathBuf {
 }
 
 /// Resumes a watch with its original options.
-fn go_on(typed: &Typed, journal: Journal, kept: Kept) -> Result<ExitCode, Failure> {
+fn go_on(typed: &Typed, journal: WatchJournal, kept: JournalContent) -> Result<ExitCode, Failure> {
     if is_over(&kept) {
         return ended(typed, journal, until_now(kept));
     }
@@ -158,29 +162,29 @@ fn go_on(typed: &Typed, journal: Journal, kept: Kept) -> Result<ExitCode, Failur
     let key = far_end::key(typed.beside.key.as_deref())?;
     let run = &kept.begun.run;
     let mut prepared =
-        Prepared { key, ..Prepared::where_named(&plan(&kept.begun), &common, Some(&run.machine))? };
+        PreparedRun { key, ..PreparedRun::where_named(&plan(&kept.begun), &common, Some(&run.machine))? };
     resume::same_text(run, &mut prepared)?;
     let prepared = measurable(prepared, kept.begun.dir.is_some());
     watched(typed, &prepared, journal, kept, &common)
 }
 
-fn plan(begun: &Begun) -> What {
+fn plan(begun: &WatchOrder) -> Measurable {
     let plan = &begun.run.plan;
-    What::Text { name: plimsoll_units::text::shown(&plan.name), text: plan.text.clone() }
+    Measurable::Text { name: plimsoll_units::text::shown(&plan.name), text: plan.text.clone() }
 }
 
-fn is_over(kept: &Kept) -> bool {
+fn is_over(kept: &JournalContent) -> bool {
     elapsed(kept) >= kept.begun.seconds
 }
 
 /// Extends the watch until now, at most to its planned end: a killed process has recorded no end.
-fn until_now(kept: Kept) -> Kept {
+fn until_now(kept: JournalContent) -> JournalContent {
     let until = elapsed(&kept).min(kept.begun.seconds);
-    Kept { until, ..kept }
+    JournalContent { until, ..kept }
 }
 
 /// Seconds since the start: by the clock that counts sleep within one boot, else by the wall clock.
-fn elapsed(kept: &Kept) -> f64 {
+fn elapsed(kept: &JournalContent) -> f64 {
     let here = boot();
     let by_boot = kept.sessions.last().filter(|session| session.boot == here);
     let by_boot = by_boot.map(|session| session.at + wall::since_boot() - session.since_boot);
@@ -195,7 +199,7 @@ fn boot() -> String {
 }
 
 /// Removes cases that cannot be measured here, and prints why.
-fn measurable(mut prepared: Prepared, has_dir: bool) -> Prepared {
+fn measurable(mut prepared: PreparedRun, has_dir: bool) -> PreparedRun {
     let mut left_out: Vec<(Case, String)> = Vec::new();
     prepared.planned.retain(|planned| {
         let case = &planned.candidate.case;
@@ -223,20 +227,20 @@ fn measurable(mut prepared: Prepared, has_dir: bool) -> Prepared {
 /// Probes until time is over or it is stopped.
 fn watched(
     typed: &Typed,
-    prepared: &Prepared,
-    mut journal: Journal,
-    kept: Kept,
+    prepared: &PreparedRun,
+    mut journal: WatchJournal,
+    kept: JournalContent,
     common: &Common,
 ) -> Result<ExitCode, Failure> {
-    let session = Session {
+    let session = WatchSession {
         pid: std::process::id(),
         pid_began: processes::began(&Root::live(), std::process::id()).unwrap_or(0),
         boot: boot(),
         since_boot: wall::since_boot(),
         at: elapsed(&kept),
-        spent: Spent { cpu: cpu_seconds_with_children(), ..Spent::default() },
+        spent: SpentShares { cpu: cpu_seconds_with_children(), ..SpentShares::default() },
     };
-    journal.add(&Line::Session(session.clone())).map_err(|e| failure(&e))?;
+    journal.add(&JournalEntry::Session(session.clone())).map_err(|e| failure(&e))?;
     let style = report::Style::detect(report::Wishes { quiet: typed.quiet, ..report::Wishes::default() });
     let asked = interrupts()?;
     let mut probing = Probing::new(prepared, &kept, journal, &session, asked, style);
@@ -257,16 +261,16 @@ fn watched(
     }
 }
 
-fn ended(typed: &Typed, journal: Journal, kept: Kept) -> Result<ExitCode, Failure> {
+fn ended(typed: &Typed, journal: WatchJournal, kept: JournalContent) -> Result<ExitCode, Failure> {
     let common = common(typed, Some(&kept.begun));
     super::distinct_outputs(&common)?;
     shown(&kept, &common, journal)
 }
 
 /// The document of a watch, from its journal alone.
-fn result(kept: &Kept, common: &Common) -> Result<Run, Failure> {
+fn result(kept: &JournalContent, common: &Common) -> Result<Run, Failure> {
     let begun = &kept.begun;
-    let prepared = Prepared::elsewhere(&plan(begun), common, begun.run.machine.clone())?;
+    let prepared = PreparedRun::elsewhere(&plan(begun), common, begun.run.machine.clone())?;
     let mut cases: Vec<Case> =
         prepared.planned.iter().map(|planned| planned.candidate.case.clone()).collect();
     for probed in kept.probes.iter().flat_map(|probe| &probe.cases) {
@@ -278,7 +282,7 @@ fn result(kept: &Kept, common: &Common) -> Result<Run, Failure> {
     let mut run = begun.run.clone();
     let node = run.nodes.first().map(|node| node.name.clone()).unwrap_or_default();
     let maker = plimsoll_result::evaluate::Maker { seed: run.seed, ..prepared.maker(&node) };
-    let evidence = Evidence { outcomes: &outcomes };
+    let evidence = LimitEvidence { outcomes: &outcomes };
     run.measurements = outcomes.iter().map(|outcome| maker.measurement(outcome, evidence)).collect();
     run.findings = findings(kept, &run.measurements);
     let general = finding::findings(&run.measurements).into_iter();
@@ -287,12 +291,12 @@ fn result(kept: &Kept, common: &Common) -> Result<Run, Failure> {
     run.status = RunStatus::Complete;
     run.elapsed_s = kept.reached();
     // The machine's state before the first probe does not describe the watch.
-    run.machine.state = State::default();
+    run.machine.state = MachineState::default();
     Ok(run)
 }
 
 /// Shows the result and enters it in the history; then removes the journal.
-fn shown(kept: &Kept, common: &Common, journal: Journal) -> Result<ExitCode, Failure> {
+fn shown(kept: &JournalContent, common: &Common, journal: WatchJournal) -> Result<ExitCode, Failure> {
     if kept.probes.is_empty() {
         return nothing(kept, journal);
     }
@@ -308,7 +312,7 @@ fn shown(kept: &Kept, common: &Common, journal: Journal) -> Result<ExitCode, Fai
     let mut outputs = outputs(common, &crossbeam_channel::never())?;
     outputs.begin(&Run { measurements: Vec::new(), ..run.clone() }, Begins::Anew);
     for measurement in &run.measurements {
-        outputs.event(&Event::Measured { measurement: Box::new(measurement.clone()) });
+        outputs.event(&RunEvent::Measured { measurement: Box::new(measurement.clone()) });
     }
     let all = outputs.finish(&run);
     if is_in_history(id, common) {
@@ -323,7 +327,7 @@ fn shown(kept: &Kept, common: &Common, journal: Journal) -> Result<ExitCode, Fai
 }
 
 /// Removes the journal of a watch without probes.
-fn nothing(kept: &Kept, journal: Journal) -> Result<ExitCode, Failure> {
+fn nothing(kept: &JournalContent, journal: WatchJournal) -> Result<ExitCode, Failure> {
     journal.remove().map_err(|e| failure(&e))?;
     let why = match kept.passed.len() {
         0 => "it was stopped before the first one".to_owned(),
@@ -342,13 +346,13 @@ fn is_in_history(id: &str, common: &Common) -> bool {
 }
 
 fn status(path: &Path) -> Result<ExitCode, Failure> {
-    let kept = match Kept::read(path) {
+    let kept = match JournalContent::read(path) {
         Err(JournalError::Missing { .. }) => {
             return printed("no watch is running or unfinished\n");
         }
         kept => kept.map_err(|e| failure(&e))?,
     };
-    let runs = matches!(Journal::open(path), Err(JournalError::Running { .. }));
+    let runs = matches!(WatchJournal::open(path), Err(JournalError::Running { .. }));
     let run = result(&kept, &Common::default())?;
     let style = report::Style::detect(report::Wishes::default());
     printed(&report::watch::status(&kept, &run, runs, elapsed(&kept), &style))
@@ -356,14 +360,14 @@ fn status(path: &Path) -> Result<ExitCode, Failure> {
 
 /// Ends a watch: stops its process, if one runs, and shows the result.
 fn stop(typed: &Typed, path: &Path) -> Result<ExitCode, Failure> {
-    let kept = Kept::read(path).map_err(|e| failure(&e))?;
-    if let Err(e) = Journal::open(path) {
+    let kept = JournalContent::read(path).map_err(|e| failure(&e))?;
+    if let Err(e) = WatchJournal::open(path) {
         match (e, kept.sessions.last()) {
             (JournalError::Running { .. }, Some(session)) => stopped(session)?,
             (e, _) => return Err(failure(&e)),
         }
     }
-    let journal = match Journal::open_at_last(path, SETTLES) {
+    let journal = match WatchJournal::open_at_last(path, SETTLES) {
         Err(JournalError::Missing { .. }) => {
             return printed("the watch ended by itself meanwhile: plimsoll history shows its result\n");
         }
@@ -374,7 +378,7 @@ fn stop(typed: &Typed, path: &Path) -> Result<ExitCode, Failure> {
 }
 
 /// Stops the process and waits for its end.
-fn stopped(session: &Session) -> Result<(), Failure> {
+fn stopped(session: &WatchSession) -> Result<(), Failure> {
     let why = |why: &str| {
         Failure::environment(format!(
             "--stop: process {} {why}; stop the watch where it runs (Ctrl-C), then type plimsoll watch --stop again",

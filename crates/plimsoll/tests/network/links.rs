@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::os::fd::AsFd;
 use std::process::{Child, Command, Stdio};
 
-use plimsoll_server::wire::{Channel, Key, Message};
+use plimsoll_server::wire::{Channel, Message, SharedKey};
 use rustix::process::Signal;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::Value;
@@ -324,7 +324,7 @@ fn a_client_that_vanishes_between_two_requests_leaves_no_session() {
     };
     let server = link.server(&[]);
     let place = std::fs::File::open(format!("/proc/{}/ns/net", link.near.0.id())).unwrap();
-    let key = Key::from_hex(&server.key, "the server's word").unwrap();
+    let key = SharedKey::from_hex(&server.key, "the server's word").unwrap();
     let port = server.address.rsplit(':').next().unwrap();
     let to = format!("{FAR}:{port}");
     // This thread alone enters the namespace, and ends in it.

@@ -7,18 +7,18 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use plimsoll_bench::Prepared;
-use plimsoll_bench_network::{Job, Placement, RoundTrips, Setup, Streams};
+use plimsoll_bench_network::{EndPlacement, NetworkJob, NetworkSetup, RoundTrips, Streams};
 use plimsoll_machine::{Machine, Root};
 use plimsoll_model::case::Case;
-use plimsoll_model::sample::{Amount, Cause};
+use plimsoll_model::sample::{FailureCause, SampleAmount};
 use rustix::process::Signal;
 
 use super::{AT_WORK, program, signal, ticks};
 use crate::support::{ended, plimsoll, reason, scratch, until};
 
 /// A private server, with unpinned threads.
-fn anywhere() -> Setup {
-    Setup::private(program(), Placement::default())
+fn anywhere() -> NetworkSetup {
+    NetworkSetup::private(program(), EndPlacement::default())
 }
 
 fn stream() -> Streams {
@@ -31,8 +31,8 @@ fn round_trips(bytes: u64) -> RoundTrips {
     RoundTrips::new(&anywhere(), &job(&case), 1).unwrap()
 }
 
-fn job(case: &Case) -> Job {
-    Job::of(&Machine::discover(&Root::live()), case, 1).unwrap()
+fn job(case: &Case) -> NetworkJob {
+    NetworkJob::of(&Machine::discover(&Root::live()), case, 1).unwrap()
 }
 
 fn parent(pid: u32) -> Option<u32> {
@@ -170,7 +170,7 @@ fn round_trips_are_held_against_the_best_echo_of_the_run() {
 #[test]
 fn the_answer_is_verified_and_amounts_are_kept() {
     let mut stream = stream();
-    let sample = stream.sample(Amount::Work(100)).unwrap();
+    let sample = stream.sample(SampleAmount::Work(100)).unwrap();
     assert_eq!(sample.values["loss"], 0.0);
     let per_second = sample.values["messages"];
     let counted = per_second * sample.elapsed;
@@ -178,14 +178,14 @@ fn the_answer_is_verified_and_amounts_are_kept() {
     assert!((sample.values["goodput"] / (per_second * 65536.0 * 8.0) - 1.0).abs() < 1e-12);
     stream.verify().unwrap();
     let mut trips = round_trips(1000);
-    let sample = trips.sample(Amount::Work(50)).unwrap();
+    let sample = trips.sample(SampleAmount::Work(50)).unwrap();
     let counted: u64 = sample.histograms[0].buckets.iter().map(|(_, count)| count).sum();
     assert_eq!((counted, sample.values["loss"]), (50, 0.0));
     assert!((sample.values["rtt"] * sample.values["rate"] - 1.0).abs() < 1e-12);
     trips.verify().unwrap();
     let divided = Case::of("network.latency").with_count("streams", 4).with_count("count", 10);
     let mut trips = RoundTrips::new(&anywhere(), &job(&divided.with_word("scaling", "strong")), 1).unwrap();
-    let sample = trips.sample(Amount::Seconds(1.0)).unwrap();
+    let sample = trips.sample(SampleAmount::Seconds(1.0)).unwrap();
     let counted: u64 = sample.histograms[0].buckets.iter().map(|(_, count)| count).sum();
     assert_eq!((counted, sample.values["loss"]), (10, 0.0));
     let achieved = serde_json::to_value(trips.facts().achieved).unwrap();
@@ -209,11 +209,11 @@ fn a_far_end_killed_in_a_transfer_is_a_far_end_failure_and_leaves_no_process() {
         signal(pid, Signal::KILL);
     });
     // Without the kill this would take an hour.
-    let error = stream.sample(Amount::Seconds(3600.0)).unwrap_err();
+    let error = stream.sample(SampleAmount::Seconds(3600.0)).unwrap_err();
     killer.join().unwrap();
-    assert_eq!(error.cause, Cause::FarEnd);
+    assert_eq!(error.cause, FailureCause::FarEnd);
     is_lost(&error.reason, "it was killed (signal 9)");
-    assert!(stream.sample(Amount::Seconds(0.1)).is_err());
+    assert!(stream.sample(SampleAmount::Seconds(0.1)).is_err());
     drop(stream);
     assert!(!Path::new(&format!("/proc/{pid}")).exists());
 }
@@ -223,8 +223,8 @@ fn a_far_end_that_stops_answering_is_given_up() {
     let mut trips = round_trips(1);
     let pid = trips.far_end_pid().unwrap();
     signal(pid, Signal::STOP);
-    let error = trips.sample(Amount::Seconds(3600.0)).unwrap_err();
-    assert_eq!(error.cause, Cause::FarEnd);
+    let error = trips.sample(SampleAmount::Seconds(3600.0)).unwrap_err();
+    assert_eq!(error.cause, FailureCause::FarEnd);
     is_lost(&error.reason, "it was silent for too long");
     drop(trips);
     assert!(!Path::new(&format!("/proc/{pid}")).exists());

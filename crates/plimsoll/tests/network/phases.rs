@@ -5,12 +5,12 @@ use std::io::Read;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use plimsoll_bench_network::{Address, FarEnd, Place};
-use plimsoll_model::sample::{CannotMeasure, Cause};
+use plimsoll_bench_network::{Address, FarEnd, ServerLocation};
+use plimsoll_model::sample::{CannotMeasure, FailureCause};
 use plimsoll_server::wire::handshake::{LENGTH, respond};
 use plimsoll_server::wire::{
-    Amount, Channel, Direction, Hex128, Key, Message, Receiving, Sending, Shaping, Sockets, Tcp, Welcome,
-    WireError,
+    Channel, Direction, Hex128, Message, OrderedAmount, Receiving, Sending, Shaping, SharedKey, Sockets,
+    TcpOrder, Welcome, WireError,
 };
 
 /// Phase in which it ends.
@@ -43,7 +43,7 @@ fn soon() -> Instant {
     Instant::now() + Duration::from_secs(60)
 }
 
-fn shaken(mut stream: TcpStream, key: &Key) -> Channel {
+fn shaken(mut stream: TcpStream, key: &SharedKey) -> Channel {
     let mut first = [0; LENGTH];
     stream.read_exact(&mut first).unwrap();
     let answer = respond(key, &first).unwrap();
@@ -52,7 +52,7 @@ fn shaken(mut stream: TcpStream, key: &Key) -> Channel {
 }
 
 /// Plays the far end until the end of `last`, and then closes all that is open.
-fn play(listener: &TcpListener, key: &Key, last: Phase) -> Result<(), WireError> {
+fn play(listener: &TcpListener, key: &SharedKey, last: Phase) -> Result<(), WireError> {
     let (stream, _) = listener.accept()?;
     if last == Phase::Connected {
         return Ok(());
@@ -103,15 +103,15 @@ fn play(listener: &TcpListener, key: &Key, last: Phase) -> Result<(), WireError>
     Ok(())
 }
 
-fn near_end(address: SocketAddr, key: &Key, direction: Direction) -> Result<(), CannotMeasure> {
+fn near_end(address: SocketAddr, key: &SharedKey, direction: Direction) -> Result<(), CannotMeasure> {
     let address = Address::parse(&address.to_string()).unwrap();
-    let mut far = FarEnd::open(&Place::Server { address, key: key.clone() }, None)?;
+    let mut far = FarEnd::open(&ServerLocation::Server { address, key: key.clone() }, None)?;
     far.join(1, &Sockets::default(), None)?;
-    let work = Tcp {
+    let work = TcpOrder {
         streams: 1,
         message: 1000,
         direction,
-        amount: Amount::Nanos(50_000_000_000),
+        amount: OrderedAmount::Nanos(50_000_000_000),
         omit: 0,
         sending: Sending::Copy,
         receiving: Receiving::Copy,
@@ -128,7 +128,7 @@ fn a_far_end_that_is_gone_in_any_phase_is_a_far_end_failure_in_one_line() {
             if direction == Direction::Down && last == Phase::Sent {
                 continue;
             }
-            let (listener, key) = (TcpListener::bind("127.0.0.1:0").unwrap(), Key::random().unwrap());
+            let (listener, key) = (TcpListener::bind("127.0.0.1:0").unwrap(), SharedKey::random().unwrap());
             let address = listener.local_addr().unwrap();
             let error = std::thread::scope(|scope| {
                 let far = scope.spawn(|| {
@@ -141,7 +141,7 @@ fn a_far_end_that_is_gone_in_any_phase_is_a_far_end_failure_in_one_line() {
                 let _ = far.join().unwrap();
                 error
             });
-            assert_eq!(error.cause, Cause::FarEnd, "{direction:?} {last:?}: {error}");
+            assert_eq!(error.cause, FailureCause::FarEnd, "{direction:?} {last:?}: {error}");
             let named = error.reason.contains(&address.to_string());
             assert!(named && error.reason.lines().count() == 1, "{direction:?} {last:?}: {error}");
         }

@@ -4,25 +4,26 @@ use std::collections::BTreeSet;
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
 
-use plimsoll_bench_network::{Address, FarEnd, Place};
-use plimsoll_model::sample::Cause;
-use plimsoll_server::wire::{Amount, Direction, Key, Receiving, Sending, Sockets, Tcp};
+use plimsoll_bench_network::{Address, FarEnd, ServerLocation};
+use plimsoll_model::sample::FailureCause;
+use plimsoll_server::wire::{Direction, OrderedAmount, Receiving, Sending, SharedKey, Sockets, TcpOrder};
 use rustix::process::Signal;
 
 use super::{Serving, program, signal, ticks};
 use crate::support::{ended, plimsoll, reason, scratch, until, without_numbers};
 
 fn open(server: &Serving) -> FarEnd {
-    let key = Key::from_hex(&server.key, "the announcement").unwrap();
-    FarEnd::open(&Place::Server { address: Address::parse(&server.address).unwrap(), key }, None).unwrap()
+    let key = SharedKey::from_hex(&server.key, "the announcement").unwrap();
+    FarEnd::open(&ServerLocation::Server { address: Address::parse(&server.address).unwrap(), key }, None)
+        .unwrap()
 }
 
-fn work(streams: u16) -> Tcp {
-    Tcp {
+fn work(streams: u16) -> TcpOrder {
+    TcpOrder {
         streams,
         message: 1000,
         direction: Direction::Both,
-        amount: Amount::Messages(640),
+        amount: OrderedAmount::Messages(640),
         omit: 0,
         sending: Sending::Copy,
         receiving: Receiving::Copy,
@@ -98,9 +99,9 @@ fn few_descriptors_neither_stop_nor_spin_the_server() {
     until("a closed connection", || matches!(std::io::Read::read(&mut first, &mut reply), Ok(0) | Err(_)));
     drop(crowd);
     until("a session", || {
-        let key = Key::from_hex(&server.key, "key").unwrap();
+        let key = SharedKey::from_hex(&server.key, "key").unwrap();
         let address = Address::parse(&server.address).unwrap();
-        FarEnd::open(&Place::Server { address, key }, None).is_ok()
+        FarEnd::open(&ServerLocation::Server { address, key }, None).is_ok()
     });
     // A loop that spins would have used hundreds.
     assert!(ticks(server.child.id()).unwrap() - before < 200);
@@ -112,8 +113,8 @@ fn a_server_without_descriptors_says_so_and_accuses_no_key() {
     let limit = format!("--nofile={}:{}", server.descriptors() + 6, server.descriptors() + 6);
     let pid = server.child.id().to_string();
     assert!(Command::new("prlimit").args(["--pid", &pid, &limit]).status().unwrap().success());
-    let place = || Place::Server {
-        key: Key::from_hex(&server.key, "key").unwrap(),
+    let place = || ServerLocation::Server {
+        key: SharedKey::from_hex(&server.key, "key").unwrap(),
         address: Address::parse(&server.address).unwrap(),
     };
     let mut sessions = Vec::new();
@@ -221,11 +222,13 @@ fn a_far_end_that_is_something_else_is_a_far_end_failure() {
         )
         .unwrap();
     });
-    let place =
-        Place::Server { address: Address::parse(&address.to_string()).unwrap(), key: Key::random().unwrap() };
+    let place = ServerLocation::Server {
+        address: Address::parse(&address.to_string()).unwrap(),
+        key: SharedKey::random().unwrap(),
+    };
     let error = FarEnd::open(&place, None).unwrap_err();
     other.join().unwrap();
-    assert_eq!(error.cause, Cause::FarEnd);
+    assert_eq!(error.cause, FailureCause::FarEnd);
     insta::assert_snapshot!(error.reason.replace(&address.to_string(), "ADDRESS"));
 }
 
@@ -311,7 +314,7 @@ fn a_cap_below_one_message_each_tenth_of_a_second_is_held_as_well() {
         far.join(1, &Sockets::default(), None).unwrap();
         // 262 ms each at that rate.
         let message = vec![7; 65_536];
-        let work = Tcp { message: 65_536, direction, amount: Amount::Messages(4), ..work(1) };
+        let work = TcpOrder { message: 65_536, direction, amount: OrderedAmount::Messages(4), ..work(1) };
         let outcome = far.transfer(&work, &message, &Default::default()).unwrap();
         let there = outcome.there.unwrap();
         let sent = outcome.here.sent.or(there.sent).unwrap();

@@ -12,13 +12,13 @@ fn every_number_is_in_exactly_one_table() {
     for name in names() {
         let baseline = find(name).unwrap();
         let tables = of(&baseline);
-        let mut found: Vec<*const Figure> =
-            tables.iter().flat_map(Table::figures).map(std::ptr::from_ref).collect();
+        let mut found: Vec<*const PublishedFigure> =
+            tables.iter().flat_map(PublishedTable::figures).map(std::ptr::from_ref).collect();
         found.sort_unstable();
         let before = found.len();
         found.dedup();
         assert_eq!(before, found.len(), "{name}: a number twice");
-        let missing: Vec<&Figure> =
+        let missing: Vec<&PublishedFigure> =
             baseline.figures.iter().filter(|f| !found.contains(&std::ptr::from_ref(*f))).collect();
         assert!(missing.is_empty(), "{name}: in no table: {missing:?}");
     }
@@ -28,7 +28,7 @@ fn every_number_is_in_exactly_one_table() {
 fn every_table_is_full_but_where_the_report_prints_nothing() {
     for name in names() {
         let baseline = find(name).unwrap();
-        for table in of(&baseline).iter().filter(|table| table.kind == Kind::Own) {
+        for table in of(&baseline).iter().filter(|table| table.kind == TableKind::Own) {
             assert!(table.rows.iter().all(|row| row.cells.len() == table.columns.len()));
             let empty = table.rows.iter().flat_map(|row| &row.cells).filter(|cell| cell.is_none()).count();
             // HPL ran in double precision only: nine rows have neither result nor efficiency.
@@ -88,7 +88,7 @@ fn rows_and_columns_are_those_of_the_reports() {
 fn a_text_with_two_numbers_for_one_place_has_two_rows() {
     let baseline = find("ec2-t2micro-java").unwrap();
     let tables = of(&baseline);
-    let text = tables.iter().find(|table| table.kind == Kind::Text).unwrap();
+    let text = tables.iter().find(|table| table.kind == TableKind::Text).unwrap();
     let own: Vec<&str> = text
         .rows
         .iter()

@@ -9,7 +9,7 @@ use plimsoll_model::case::Case;
 use plimsoll_model::job::MemoryStream;
 
 use super::super::{
-    Account, Ask, Invocation, Match, Output, Package, Pairing, Peer, Reading, Seconds, Tool, fact,
+    Account, Ask, Invocation, Match, Output, Package, Pairing, Peer, Seconds, Tool, ToolFigure, fact,
 };
 use super::words;
 
@@ -97,7 +97,7 @@ impl Peer for BwMem {
         })
     }
 
-    fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {
+    fn parse(&self, case: &Case, text: &str) -> Result<ToolFigure, String> {
         let Operation { arrays, bytes, .. } = operation(case).ok_or("it has no such operation")?;
         let line = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
         let mut pairs = line
@@ -106,7 +106,8 @@ impl Peer for BwMem {
         let (size, rate) = pairs.next().ok_or("its output has no line 'SIZE RATE'")?;
         // Each process passes its arrays at least once; no time is printed.
         let pass = size * 1e6 * (arrays as usize * case.threads()) as f64;
-        let mut reading = Reading::of(rate * 1e6 * arrays as f64, Account::of(pass, Seconds::OF_ITS_LIFE))?;
+        let mut reading =
+            ToolFigure::of(rate * 1e6 * arrays as f64, Account::of(pass, Seconds::OF_ITS_LIFE))?;
         reading.tell(&fact::SIZE, size * 1e6);
         let wanted = bytes as f64;
         // The size is printed with two decimals, or three digits below that.

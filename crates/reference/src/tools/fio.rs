@@ -21,9 +21,9 @@ use plimsoll_model::job::disk::{
 };
 use serde_json::Value;
 
-use super::super::{Ask, Invocation, Match, Package, Pairing, Peer, Reading, Stated, Tool, fact, json};
+use super::super::{Ask, Invocation, Match, Package, Pairing, Peer, Stated, Tool, ToolFigure, fact, json};
 use super::{only, words};
-use report::Report;
+use report::FioReport;
 
 pub(super) struct Fio;
 
@@ -377,8 +377,8 @@ impl Peer for Fio {
         Ok(Invocation { program: "fio", arguments, cpus: ask.offer.cpus.clone(), ..Invocation::default() })
     }
 
-    fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {
-        let report = json::documents::<Report>(text)?.pop().ok_or("its output is no JSON")?;
+    fn parse(&self, case: &Case, text: &str) -> Result<ToolFigure, String> {
+        let report = json::documents::<FioReport>(text)?.pop().ok_or("its output is no JSON")?;
         let job = report.jobs.first().ok_or("its JSON has no job")?;
         if job.error != 0 {
             return Err(format!("its job failed with errno {}", job.error));
@@ -387,7 +387,7 @@ impl Peer for Fio {
             let synced = job.sync.as_ref().ok_or("its JSON has no sync")?;
             let both = job.write.completion_ns().zip(synced.lat_ns.mean);
             let value = both.map(|(write, sync)| (write + sync) * 1e-9).ok_or("its JSON has no latency")?;
-            let mut reading = Reading::of(value, job.account("latency", 1.0))?;
+            let mut reading = ToolFigure::of(value, job.account("latency", 1.0))?;
             if job.write.transfers() * FsyncLoad::try_from(case)?.block as f64 > LOG as f64 {
                 reading
                     .differs
@@ -403,7 +403,7 @@ impl Peer for Fio {
             _ => sum(job.read.bw_bytes, job.write.bw_bytes)?,
         };
         let depth = case.depth;
-        let mut reading = Reading::of(value, job.account(metric, case.in_flight()))?;
+        let mut reading = ToolFigure::of(value, job.account(metric, case.in_flight()))?;
         let reached = job.iodepth_level.get(&level(depth)).copied().unwrap_or(0.0);
         reading.tell(&fact::DEPTH, format!("{reached:.0} % at {}", level(depth)));
         // A synchronous engine has no queue depth.

@@ -9,10 +9,10 @@ mod stated;
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 use plimsoll_model::job::MemoryStream;
-use plimsoll_model::sample::Fact;
+use plimsoll_model::sample::CaseFact;
 
 use super::super::{
-    Account, Ask, Invocation, Match, Output, Package, Pairing, Peer, Reading, Seconds, Stated, Tool, fact,
+    Account, Ask, Invocation, Match, Output, Package, Pairing, Peer, Seconds, Stated, Tool, ToolFigure, fact,
 };
 use super::{hpl, number_after, stream};
 
@@ -39,12 +39,12 @@ const ARRAYS: u64 = 3;
 /// Largest order for STREAM (arrays of 170 MB): above, other parts take many minutes.
 const MOST_ORDER: u64 = 8000;
 
-enum Section {
+enum HpccSection {
     Single,
     Star,
 }
 
-impl Section {
+impl HpccSection {
     /// The section for the case's threads; each process has one thread.
     fn of(case: &Case) -> Self {
         if case.threads() > 1 { Self::Star } else { Self::Single }
@@ -73,7 +73,7 @@ fn section<'a>(text: &'a str, name: &str) -> Result<&'a str, String> {
 }
 
 /// The rate of all processes together in bytes/s, from their minimum, mean and maximum.
-fn of_all(section: &str, op: &str, processes: f64, of_one: &Reading) -> Result<Reading, String> {
+fn of_all(section: &str, op: &str, processes: f64, of_one: &ToolFigure) -> Result<ToolFigure, String> {
     const GIGA: f64 = 1e9;
     let figure = |what: &str| Ok::<f64, String>(number_after(section, &format!("{what} {op} GB/s "))? * GIGA);
     let [least, mean, most] = [figure("Minimum")?, figure("Average")?, figure("Maximum")?];
@@ -85,7 +85,7 @@ fn of_all(section: &str, op: &str, processes: f64, of_one: &Reading) -> Result<R
     }
     let bytes = of_one.account.amount;
     let account = Account::of(bytes * processes, Seconds::of(bytes / mean));
-    Ok(Reading::of(mean * processes, account)?.best())
+    Ok(ToolFigure::of(mean * processes, account)?.best())
 }
 
 /// The value of `key` in the summary; its line must be complete.
@@ -122,7 +122,7 @@ impl Peer for Hpcc {
         &TOOL
     }
 
-    fn aside(&self, stderr: &str) -> Vec<(Fact<String>, String)> {
+    fn aside(&self, stderr: &str) -> Vec<(CaseFact<String>, String)> {
         hpl::core_type(stderr)
     }
 
@@ -141,11 +141,11 @@ impl Peer for Hpcc {
         }
         // Processes that wait for each other must run at the same time.
         (case.threads() <= machine.cpu.allowed.len().max(1)).then_some(())?;
-        let note = match Section::of(case) {
-            Section::Single => {
+        let note = match HpccSection::of(case) {
+            HpccSection::Single => {
                 "SingleSTREAM, on one process: its best repetition and our best sample (its mean time is that of ten divided by nine), stores as its compiler chose them"
             }
-            Section::Star => {
+            HpccSection::Star => {
                 "StarSTREAM, on a process for each thread: the sum of their best repetitions and our best sample, stores as its compiler chose them"
             }
         };
@@ -179,7 +179,7 @@ impl Peer for Hpcc {
         })
     }
 
-    fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {
+    fn parse(&self, case: &Case, text: &str) -> Result<ToolFigure, String> {
         let Some(kernel) = stream::kernel(case) else {
             let reading = hpl::parse(case, text)?;
             return match summary(text, "Success=")? {
@@ -188,13 +188,13 @@ impl Peer for Hpcc {
             };
         };
         let (used, wanted) = (summary(text, "STREAM_VectorSize=")?, elements(case).unwrap_or(0) as f64);
-        let part = Section::of(case);
+        let part = HpccSection::of(case);
         let section = section(text, part.name())?;
         let op = kernel.name();
         let mut reading = match part {
-            Section::Single => stream::Row::of(section, &kernel, used, 1e9)?.best()?,
-            Section::Star => {
-                let of_one = stream::Row::of(section, &kernel, used, 1e9)?.best()?;
+            HpccSection::Single => stream::StreamRow::of(section, &kernel, used, 1e9)?.best()?,
+            HpccSection::Star => {
+                let of_one = stream::StreamRow::of(section, &kernel, used, 1e9)?.best()?;
                 of_all(section, op, case.threads() as f64, &of_one)?
             }
         };

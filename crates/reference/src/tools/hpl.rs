@@ -7,9 +7,9 @@
 
 use plimsoll_bench_cpu::operations;
 use plimsoll_model::case::Case;
-use plimsoll_model::sample::Fact;
+use plimsoll_model::sample::CaseFact;
 
-use super::super::{Account, Ask, Match, Pairing, Reading, Seconds, fact};
+use super::super::{Account, Ask, Match, Pairing, Seconds, ToolFigure, fact};
 
 /// Benchmarks that solve the same system.
 pub(super) const BENCHMARKS: &[&str] = &["cpu.linpack", "cpu.hpl"];
@@ -102,7 +102,7 @@ pub(super) fn input(case: &Case) -> Result<String, String> {
 }
 
 /// OpenBLAS's core type, from standard error.
-pub(super) fn core_type(stderr: &str) -> Vec<(Fact<String>, String)> {
+pub(super) fn core_type(stderr: &str) -> Vec<(CaseFact<String>, String)> {
     let core = stderr.lines().find_map(|line| line.strip_prefix("Core: "));
     core.map(|core| (fact::BLAS_CORE, plimsoll_units::text::shown_within(core.trim(), 40)))
         .into_iter()
@@ -121,7 +121,7 @@ pub(super) fn columns(line: &str) -> Option<Vec<&str>> {
 }
 
 /// Parses the only result; its residual check must have passed.
-pub(super) fn parse(case: &Case, text: &str) -> Result<Reading, String> {
+pub(super) fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
     let mut lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
     let result = lines.by_ref().map(|line| line.split_whitespace().collect::<Vec<_>>());
     let mut result = result.filter(|words| {
@@ -141,7 +141,7 @@ pub(super) fn parse(case: &Case, text: &str) -> Result<Reading, String> {
     }
     let seconds = Seconds::printed(words.get(5).copied().unwrap_or_default())?;
     let account = Account::of(operations(number(1, "N")?), seconds);
-    let mut reading = Reading::of(number(6, "Gflops")? * 1e9, account)?;
+    let mut reading = ToolFigure::of(number(6, "Gflops")? * 1e9, account)?;
     if let Some(residual) = residual {
         reading.tell(&fact::RESIDUAL, residual);
     }

@@ -10,7 +10,9 @@ use plimsoll_model::job::disk::{
     BlockOrder, BlockSizes, CacheMode, DiskEngine, DiskOperation, DiskTransfers,
 };
 
-use super::super::{Account, Ask, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Tool, fact};
+use super::super::{
+    Account, Ask, Invocation, Match, Package, Pairing, Peer, Seconds, Tool, ToolFigure, fact,
+};
 use super::words;
 
 pub(super) struct Ioping;
@@ -80,7 +82,7 @@ impl Peer for Ioping {
         Ok(Invocation { program: "ioping", arguments, cpus: ask.offer.cpus.clone(), ..Invocation::default() })
     }
 
-    fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {
+    fn parse(&self, case: &Case, text: &str) -> Result<ToolFigure, String> {
         let lines = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
         let mut rows =
             lines.map(|line| line.split_whitespace().map(str::parse).collect::<Result<Vec<f64>, _>>());
@@ -91,7 +93,7 @@ impl Peer for Ioping {
             return Err("it finished no request".to_owned());
         }
         let account = Account::of(requests, Seconds::of(time * 1e-9));
-        let mut reading = Reading::of(row[MEAN] * 1e-9, account)?;
+        let mut reading = ToolFigure::of(row[MEAN] * 1e-9, account)?;
         let block = bytes * time * 1e-9 / requests;
         reading.tell(&fact::BLOCK, block.round());
         if let Some((_, wanted)) = single_read(case)

@@ -14,7 +14,7 @@ use plimsoll_model::job::disk::{
 };
 
 use super::super::{
-    Account, Ask, Invocation, Match, Package, Pairing, Pass, Peer, Reading, Seconds, Tool, fact,
+    Account, Ask, Invocation, Match, Package, Pairing, Pass, Peer, Seconds, Tool, ToolFigure, fact,
 };
 use super::{only, words};
 
@@ -27,7 +27,7 @@ const LARGEST: u64 = 16 << 20;
 const SLEEPS: f64 = 4.5;
 
 /// A test, and the cases that it measures.
-struct Test {
+struct IozoneTest {
     operation: DiskOperation,
     order: BlockOrder,
     /// Direct, or through the page cache by the C library's streams.
@@ -52,8 +52,8 @@ struct Other {
 const NEW_FILE: &str =
     "the first pass over a new file: it also makes the file longer and has its blocks allocated";
 
-const TESTS: &[Test] = &[
-    Test {
+const TESTS: &[IozoneTest] = &[
+    IozoneTest {
         operation: DiskOperation::Read,
         order: BlockOrder::Sequential,
         cache: CacheMode::Direct,
@@ -66,7 +66,7 @@ const TESTS: &[Test] = &[
             note: "the second pass over the same file",
         }),
     },
-    Test {
+    IozoneTest {
         operation: DiskOperation::Write,
         order: BlockOrder::Sequential,
         cache: CacheMode::Direct,
@@ -76,7 +76,7 @@ const TESTS: &[Test] = &[
         processes: Some("initial writers"),
         other: Some(Other { name: "write", report: "Writer report", note: NEW_FILE }),
     },
-    Test {
+    IozoneTest {
         operation: DiskOperation::Read,
         order: BlockOrder::Random,
         cache: CacheMode::Direct,
@@ -85,7 +85,7 @@ const TESTS: &[Test] = &[
         processes: Some("random readers"),
         other: None,
     },
-    Test {
+    IozoneTest {
         operation: DiskOperation::Write,
         order: BlockOrder::Random,
         cache: CacheMode::Direct,
@@ -94,7 +94,7 @@ const TESTS: &[Test] = &[
         processes: Some("random writers"),
         other: None,
     },
-    Test {
+    IozoneTest {
         operation: DiskOperation::Read,
         order: BlockOrder::Backward,
         cache: CacheMode::Direct,
@@ -103,7 +103,7 @@ const TESTS: &[Test] = &[
         processes: Some("reverse readers"),
         other: None,
     },
-    Test {
+    IozoneTest {
         operation: DiskOperation::Write,
         order: BlockOrder::Same,
         cache: CacheMode::Direct,
@@ -112,7 +112,7 @@ const TESTS: &[Test] = &[
         processes: None,
         other: None,
     },
-    Test {
+    IozoneTest {
         operation: DiskOperation::Read,
         order: BlockOrder::Strided,
         cache: CacheMode::Direct,
@@ -121,7 +121,7 @@ const TESTS: &[Test] = &[
         processes: Some("stride readers"),
         other: None,
     },
-    Test {
+    IozoneTest {
         operation: DiskOperation::Write,
         order: BlockOrder::Sequential,
         cache: CacheMode::Buffered,
@@ -134,7 +134,7 @@ const TESTS: &[Test] = &[
             note: "the first pass over a new file, through the C library's stream and the page cache",
         }),
     },
-    Test {
+    IozoneTest {
         operation: DiskOperation::Read,
         order: BlockOrder::Sequential,
         cache: CacheMode::Buffered,
@@ -150,7 +150,7 @@ const TESTS: &[Test] = &[
 ];
 
 struct IozoneCase {
-    test: &'static Test,
+    test: &'static IozoneTest,
     job: DiskTransfers,
     block: u64,
 }
@@ -284,7 +284,7 @@ impl Peer for Iozone {
         })
     }
 
-    fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {
+    fn parse(&self, case: &Case, text: &str) -> Result<ToolFigure, String> {
         let IozoneCase { test, job, block } = IozoneCase::of(case).ok_or("it has no such test")?;
         if !text.contains("\niozone test complete.") {
             return Err("its test is not complete".to_owned());
@@ -308,11 +308,11 @@ impl Peer for Iozone {
         };
         let figure = figure.ok_or_else(wanted)?;
         let each = if job.is_small() { block as f64 } else { 1.0 };
-        let read = |figure: &Figure| {
+        let read = |figure: &IozoneFigure| {
             // It prints no time.
             let account =
                 Account::of(figure.moved_kib.saturating_mul(KIB) as f64 / each, Seconds::OF_ITS_LIFE);
-            Reading::of(figure.kib_per_second * KIB as f64 / each, account)
+            ToolFigure::of(figure.kib_per_second * KIB as f64 / each, account)
         };
         let mut reading = read(&figure)?;
         let other = other.and_then(|(name, figure)| Some((name, read(&figure?).ok()?)));
@@ -327,14 +327,14 @@ impl Peer for Iozone {
 }
 
 /// A figure, with the file size and a lower bound of the data moved.
-struct Figure {
+struct IozoneFigure {
     file_kib: u64,
     moved_kib: u64,
     kib_per_second: f64,
 }
 
 /// The sum of the processes: `Children see throughput for  2 readers  =  77886.72 kB/sec`.
-fn of_all(text: &str, record: u64, threads: u64, processes: &str) -> Option<Figure> {
+fn of_all(text: &str, record: u64, threads: u64, processes: &str) -> Option<IozoneFigure> {
     let number = |label| super::number_after(text, label).ok();
     (number("Record Size ")? as u64 == record).then_some(())?;
     let mut sums = text.lines().filter_map(|line| line.trim().strip_prefix("Children see throughput for"));
@@ -346,11 +346,11 @@ fn of_all(text: &str, record: u64, threads: u64, processes: &str) -> Option<Figu
     })?;
     let file_kib = number("File size set to ")? as u64;
     // The other processes stop when the first is done.
-    Some(Figure { file_kib, moved_kib: file_kib, kib_per_second })
+    Some(IozoneFigure { file_kib, moved_kib: file_kib, kib_per_second })
 }
 
 /// The figure in a table of `-R` with one row and column: `"64"` above, `"4096"   1051862` below.
-fn in_report(text: &str, record: u64, report: &str) -> Option<Figure> {
+fn in_report(text: &str, record: u64, report: &str) -> Option<IozoneFigure> {
     let (_, table) = text.split_once(&format!("\n\"{report}\"\n"))?;
     // An incomplete line may be cut off.
     let whole = table.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
@@ -359,7 +359,7 @@ fn in_report(text: &str, record: u64, report: &str) -> Option<Figure> {
     let [[of], [size, figure]] = rows.iter().map(Vec::as_slice).collect::<Vec<_>>()[..] else { return None };
     let quoted = |word: &str| word.strip_prefix('"')?.strip_suffix('"')?.parse::<u64>().ok();
     let file_kib = quoted(size).filter(|_| quoted(of) == Some(record))?;
-    Some(Figure { file_kib, moved_kib: file_kib, kib_per_second: figure.parse().ok()? })
+    Some(IozoneFigure { file_kib, moved_kib: file_kib, kib_per_second: figure.parse().ok()? })
 }
 
 #[cfg(test)]

@@ -9,26 +9,26 @@ use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 
 use super::super::{
-    Account, Ask, Invocation, Listens, Match, Package, Pairing, Peer, Reading, Seconds, Stated, Tool, fact,
+    Account, Ask, Invocation, Listens, Match, Package, Pairing, Peer, Seconds, Stated, Tool, ToolFigure, fact,
 };
 use super::{Call, only, rate, two_ends, words};
 
 pub(super) struct Iperf;
 
 #[derive(Clone, Copy, PartialEq)]
-enum Test {
+enum IperfTest {
     Up,
     Down,
     Datagrams,
 }
 
-fn test(case: &Case) -> Option<Test> {
+fn test(case: &Case) -> Option<IperfTest> {
     only(case, &["message", "streams", "direction", "rate", "server"]).then_some(())?;
     match (case.benchmark(), case.word("direction")) {
-        ("network.tcp", None | Some("up")) => Some(Test::Up),
-        ("network.tcp", Some("down")) => Some(Test::Down),
+        ("network.tcp", None | Some("up")) => Some(IperfTest::Up),
+        ("network.tcp", Some("down")) => Some(IperfTest::Down),
         ("network.udp", None | Some("up")) if case.number("streams").unwrap_or(1) == 1 => {
-            rate(case).map(|_| Test::Datagrams)
+            rate(case).map(|_| IperfTest::Datagrams)
         }
         _ => None,
     }
@@ -59,9 +59,11 @@ impl Peer for Iperf {
 
     fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
         let (definition, note) = match test(case)? {
-            Test::Up => (Match::Related, "as sent: what is on its way at the end counts"),
-            Test::Down => (Match::Exact, "bits per second as received, the same message size and streams"),
-            Test::Datagrams => {
+            IperfTest::Up => (Match::Related, "as sent: what is on its way at the end counts"),
+            IperfTest::Down => {
+                (Match::Exact, "bits per second as received, the same message size and streams")
+            }
+            IperfTest::Datagrams => {
                 (Match::Exact, "bits per second as its server received them, at the same rate")
             }
         };
@@ -79,9 +81,9 @@ impl Peer for Iperf {
         let mut served = words(&["-s", "-B", "127.0.0.1", "-p", &port]);
         let mut listens = Listens::Tcp(ask.far.port());
         match test {
-            Test::Up => {}
-            Test::Down => arguments.push("-R".to_owned()),
-            Test::Datagrams => {
+            IperfTest::Up => {}
+            IperfTest::Down => arguments.push("-R".to_owned()),
+            IperfTest::Datagrams => {
                 let rate = rate(ask.case).ok_or("the case has no rate")?;
                 arguments.extend(words(&["-u", "-b", &format!("{rate:.0}")]));
                 served.push("-u".to_owned());
@@ -92,17 +94,17 @@ impl Peer for Iperf {
         Ok(two_ends(ask, near, far, listens))
     }
 
-    fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {
+    fn parse(&self, case: &Case, text: &str) -> Result<ToolFigure, String> {
         let test = test(case).ok_or("it has no such test")?;
         let streams = case.number("streams").unwrap_or(1);
         // The sender's own figure comes before this line.
         let part = match test {
-            Test::Datagrams => {
+            IperfTest::Datagrams => {
                 text.split_once("Server Report:").ok_or("its output has no 'Server Report:'")?.1
             }
             _ => text,
         };
-        let rows: Vec<Row<'_>> = part.split_inclusive('\n').filter_map(Row::of).collect();
+        let rows: Vec<IperfLine<'_>> = part.split_inclusive('\n').filter_map(IperfLine::of).collect();
         let sum = rows.iter().find(|row| row.id == "SUM");
         let single = rows.iter().filter(|row| row.id != "SUM");
         let count = single.clone().count() as u64;
@@ -111,7 +113,7 @@ impl Peer for Iperf {
             (_, sum) => sum,
         };
         let row = row.ok_or("its output has no line of a whole interval in bits/sec")?;
-        let mut reading = Reading::of(row.rate, Account::of(row.bytes * 8.0, row.seconds))?;
+        let mut reading = ToolFigure::of(row.rate, Account::of(row.bytes * 8.0, row.seconds))?;
         reading.tell(&fact::STREAMS, count);
         if count != streams {
             reading.differs.push(format!("it reported {count} streams where {streams} were asked"));
@@ -132,14 +134,14 @@ impl Peer for Iperf {
     }
 }
 
-struct Row<'a> {
+struct IperfLine<'a> {
     id: &'a str,
     seconds: Seconds,
     bytes: f64,
     rate: f64,
 }
 
-impl<'a> Row<'a> {
+impl<'a> IperfLine<'a> {
     /// Parses `[ 1] 0.0000-1.0106 sec  3326738492 Bytes  26334160153 bits/sec …`, a whole line.
     fn of(line: &'a str) -> Option<Self> {
         let line = line.strip_suffix('\n')?;

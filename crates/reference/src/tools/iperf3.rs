@@ -10,7 +10,7 @@ use plimsoll_model::case::{Case, Value};
 use serde::Deserialize;
 
 use super::super::{
-    Account, Ask, Invocation, Listens, Match, Package, Pairing, Peer, Reading, Seconds, Stated, Tool, fact,
+    Account, Ask, Invocation, Listens, Match, Package, Pairing, Peer, Seconds, Stated, Tool, ToolFigure, fact,
 };
 use super::{Call, only, rate, two_ends, whole_seconds, words};
 
@@ -98,9 +98,9 @@ impl Peer for Iperf3 {
         Ok(two_ends(ask, near, far, Listens::Tcp(ask.far.port())))
     }
 
-    fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {
+    fn parse(&self, case: &Case, text: &str) -> Result<ToolFigure, String> {
         let start = text.find('{').ok_or("its output is no JSON")?;
-        let report: Report =
+        let report: Iperf3Report =
             serde_json::from_str(&text[start..]).map_err(|e| format!("its JSON cannot be read: {e}"))?;
         if let Some(error) = report.error {
             return Err(plimsoll_units::text::shown_within(&error, 200));
@@ -110,11 +110,11 @@ impl Peer for Iperf3 {
         let back = match (case.word("direction"), end.sum_received_bidir_reverse) {
             (Some("both"), Some(back)) => back,
             (Some("both"), None) => return Err("its JSON has no end.sum_received_bidir_reverse".to_owned()),
-            _ => Sum::default(),
+            _ => ReportSum::default(),
         };
         let bits = (there.bytes + back.bytes) * 8.0;
         let account = Account::of(bits, Seconds::of(there.seconds.max(back.seconds)));
-        let mut reading = Reading::of(there.bits_per_second + back.bits_per_second, account)?;
+        let mut reading = ToolFigure::of(there.bits_per_second + back.bits_per_second, account)?;
         let asked = [
             (fact::MESSAGE, report.start.test_start.blksize),
             (fact::STREAMS, report.start.test_start.num_streams),
@@ -168,23 +168,23 @@ fn options(case: &Case) -> Vec<String> {
 }
 
 #[derive(Deserialize)]
-struct Report {
+struct Iperf3Report {
     #[serde(default)]
     error: Option<String>,
     #[serde(default)]
-    start: Start,
+    start: ReportStart,
     #[serde(default)]
-    end: Option<End>,
+    end: Option<Iperf3End>,
 }
 
 #[derive(Deserialize, Default)]
-struct Start {
+struct ReportStart {
     #[serde(default)]
-    test_start: TestStart,
+    test_start: ReportTest,
 }
 
 #[derive(Deserialize, Default)]
-struct TestStart {
+struct ReportTest {
     #[serde(default)]
     num_streams: u64,
     #[serde(default)]
@@ -192,14 +192,14 @@ struct TestStart {
 }
 
 #[derive(Deserialize)]
-struct End {
-    sum_received: Option<Sum>,
+struct Iperf3End {
+    sum_received: Option<ReportSum>,
     #[serde(default)]
-    sum_received_bidir_reverse: Option<Sum>,
+    sum_received_bidir_reverse: Option<ReportSum>,
 }
 
 #[derive(Default, Deserialize)]
-struct Sum {
+struct ReportSum {
     bits_per_second: f64,
     bytes: f64,
     seconds: f64,

@@ -10,7 +10,7 @@ use plimsoll_model::case::Case;
 use plimsoll_model::job::disk::{BlockSizes, CacheMode, DiskEngine, DiskTransfers};
 
 use super::super::{
-    Account, Ask, Far, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Tool, fact,
+    Account, Ask, Far, Invocation, Match, Package, Pairing, Peer, Seconds, Tool, ToolFigure, fact,
 };
 use super::only;
 
@@ -46,7 +46,7 @@ const ARITHMETIC: &[&str] = &["add:i32", "fma:f64", "mix:f64"];
 const MESSAGES: &[u64] = &[1, 1 << 10, 64 << 10, 1 << 20];
 
 /// The program's counterpart of a case.
-struct Asked {
+struct JavaArguments {
     /// Arguments.
     words: Vec<String>,
     /// Loop of the case.
@@ -64,7 +64,7 @@ struct JavaFile {
     bytes: u64,
 }
 
-fn asked(case: &Case) -> Option<Asked> {
+fn asked(case: &Case) -> Option<JavaArguments> {
     let number = |key: &str| case.number(key);
     let named = |kind: &str, pairs: &[(&str, String)]| {
         let pairs = pairs.iter().map(|(key, value)| format!("{key}={value}"));
@@ -80,7 +80,7 @@ fn asked(case: &Case) -> Option<Asked> {
             let loops: Vec<&str> = ARITHMETIC.iter().copied().chain(other).collect();
             let threads = case.threads() as u64;
             let pairs = [("loops", loops.join(",")), ("threads", threads.to_string())];
-            Some(Asked { words: named("cpu", &pairs), of_case, metric: "rate", threads, file: None })
+            Some(JavaArguments { words: named("cpu", &pairs), of_case, metric: "rate", threads, file: None })
         }
         "disk.io" => {
             let known =
@@ -100,7 +100,7 @@ fn asked(case: &Case) -> Option<Asked> {
             ];
             let metric = if job.is_small() { "rate" } else { "throughput" };
             let file = Some(JavaFile { job, block, bytes });
-            Some(Asked { words: named("disk", &pairs), of_case, metric, threads, file })
+            Some(JavaArguments { words: named("disk", &pairs), of_case, metric, threads, file })
         }
         "network.tcp" => {
             only(case, &["message", "streams", "direction"]).then_some(())?;
@@ -111,7 +111,13 @@ fn asked(case: &Case) -> Option<Asked> {
             let threads = number("streams").unwrap_or(1);
             let pairs = [("loops", loops.join(",")), ("threads", threads.to_string())];
             let of_case = message.to_string();
-            Some(Asked { words: named("tcp", &pairs), of_case, metric: "goodput", threads, file: None })
+            Some(JavaArguments {
+                words: named("tcp", &pairs),
+                of_case,
+                metric: "goodput",
+                threads,
+                file: None,
+            })
         }
         _ => None,
     }
@@ -130,7 +136,7 @@ impl Peer for Java {
     }
 
     fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
-        let Asked { metric, .. } = asked(case)?;
+        let JavaArguments { metric, .. } = asked(case)?;
         let note = match case.benchmark() {
             "cpu.peak" => {
                 "Java: its numbers lie in the first cache, and its compiler chooses the instructions"
@@ -143,7 +149,8 @@ impl Peer for Java {
     }
 
     fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
-        let Asked { words: mut arguments, file, .. } = asked(ask.case).ok_or("it has no such loop")?;
+        let JavaArguments { words: mut arguments, file, .. } =
+            asked(ask.case).ok_or("it has no such loop")?;
         if ask.case.benchmark() == "network.tcp" && matches!(ask.far, Far::There(..)) {
             return Err("its client and server are one process, but the case's server is on another machine"
                 .to_owned());
@@ -166,8 +173,9 @@ impl Peer for Java {
         })
     }
 
-    fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {
-        let Asked { of_case, metric, threads, file, .. } = asked(case).ok_or("it has no such loop")?;
+    fn parse(&self, case: &Case, text: &str) -> Result<ToolFigure, String> {
+        let JavaArguments { of_case, metric, threads, file, .. } =
+            asked(case).ok_or("it has no such loop")?;
         let mut whole = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
         let line = whole.find_map(|line| line.strip_prefix(&format!("loop={of_case} ")));
         let line = line.ok_or_else(|| format!("its output has no line 'loop={of_case} work=… seconds=…'"))?;
@@ -182,7 +190,7 @@ impl Peer for Java {
         };
         let block = file.as_ref().filter(|_| metric == "throughput").map_or(1.0, |file| file.block as f64);
         let (work, seconds) = (number("work")? * block, number("seconds")?);
-        let mut reading = Reading::of(work / seconds, Account::of(work, Seconds::of(seconds)))?;
+        let mut reading = ToolFigure::of(work / seconds, Account::of(work, Seconds::of(seconds)))?;
         for row in [fact::THREADS, fact::RUNTIME, fact::SIZE, fact::MESSAGE, fact::BLOCK] {
             if let Some(value) = word(row.name) {
                 reading.tell(&row, value);

@@ -13,7 +13,7 @@ use plimsoll_model::case::Case;
 use plimsoll_model::job::PointerChase;
 
 use super::super::{
-    Account, Ask, Invocation, Match, Output, Package, Pairing, Peer, Reading, Seconds, Stated, Tool, fact,
+    Account, Ask, Invocation, Match, Output, Package, Pairing, Peer, Seconds, Stated, Tool, ToolFigure, fact,
 };
 use super::bw_mem::{DIRECTORIES, environment};
 use super::last_level_bytes;
@@ -103,7 +103,7 @@ impl Peer for LatMemRd {
         })
     }
 
-    fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {
+    fn parse(&self, case: &Case, text: &str) -> Result<ToolFigure, String> {
         let wanted = PointerChase::of(case).ok_or("it has no such loads")?.site.size as f64;
         let (_, table) = text.split_once("\"stride=").ok_or("its output has no '\"stride='")?;
         let whole = table.strip_suffix("\n\n").ok_or("its output is cut off")?;
@@ -119,7 +119,7 @@ impl Peer for LatMemRd {
         let (bytes, ns) = nearest.ok_or_else(|| format!("its output has no line of {} MiB", wanted / MIB))?;
         // It passes the working set at least once and prints no time.
         let places = bytes / stride(bytes as u64) as f64;
-        let mut reading = Reading::of(ns * 1e-9, Account::of(places, Seconds::OF_ITS_LIFE))?;
+        let mut reading = ToolFigure::of(ns * 1e-9, Account::of(places, Seconds::OF_ITS_LIFE))?;
         reading.tell(&fact::SIZE, bytes.round());
         if near(bytes) > 0.01 {
             reading.differs.push(format!("its area had {} bytes where ours has {wanted}", bytes.round()));

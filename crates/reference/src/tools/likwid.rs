@@ -11,7 +11,7 @@ use plimsoll_model::case::Case;
 use plimsoll_model::job::{MemorySite, MemoryStream};
 
 use super::super::{
-    Account, Ask, Invocation, Match, Output, Package, Pairing, Peer, Reading, Seconds, Stated, Tool, fact,
+    Account, Ask, Invocation, Match, Output, Package, Pairing, Peer, Seconds, Stated, Tool, ToolFigure, fact,
 };
 use super::{last_level_bytes, number_after, word_after};
 
@@ -143,14 +143,14 @@ impl Peer for LikwidBench {
         })
     }
 
-    fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {
+    fn parse(&self, case: &Case, text: &str) -> Result<ToolFigure, String> {
         let (label, work) = match case.benchmark() {
             "cpu.peak" => ("MFlops/s:", "Number of Flops:"),
             _ => ("MByte/s:", "Data volume (Byte):"),
         };
         let figure = number_after(text, label)? * 1e6;
         let seconds = Seconds::printed(word_after(text, "Time:")?)?;
-        let mut reading = Reading::of(figure, Account::of(number_after(text, work)?, seconds))?;
+        let mut reading = ToolFigure::of(figure, Account::of(number_after(text, work)?, seconds))?;
         let threads = case.threads();
         if let Ok(used) = number_after(text, "Using ").and_then(|_| used_threads(text)) {
             reading.tell(&fact::THREADS, used);

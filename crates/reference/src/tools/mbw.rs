@@ -10,7 +10,7 @@ use plimsoll_model::case::Case;
 use plimsoll_model::job::MemoryStream;
 
 use super::super::{
-    Account, Ask, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Stated, Tool, fact,
+    Account, Ask, Invocation, Match, Package, Pairing, Peer, Seconds, Stated, Tool, ToolFigure, fact,
 };
 use super::{number_after, word_after};
 
@@ -55,7 +55,7 @@ impl Peer for Mbw {
         Ok(Invocation { program: "mbw", arguments, cpus: ask.offer.cpus.clone(), ..Invocation::default() })
     }
 
-    fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {
+    fn parse(&self, case: &Case, text: &str) -> Result<ToolFigure, String> {
         let line = text.lines().find(|line| line.starts_with("AVG") && line.contains("MEMCPY"));
         let line = line.ok_or("its output has no line AVG … MEMCPY")?;
         if !line.trim_end().ends_with(" MiB/s") {
@@ -65,7 +65,7 @@ impl Peer for Mbw {
         // The means of its runs: time and rate.
         let seconds = Seconds::printed(word_after(line, "Elapsed:")?)?;
         let account = Account::of(mib * MIB as f64 * BOTH_WAYS, seconds);
-        let mut reading = Reading::of(number_after(line, "Copy:")? * MIB as f64 * BOTH_WAYS, account)?;
+        let mut reading = ToolFigure::of(number_after(line, "Copy:")? * MIB as f64 * BOTH_WAYS, account)?;
         reading.tell(&fact::SIZE, mib * 2.0 * MIB as f64);
         if array_mib(case).is_some_and(|wanted| (mib - wanted as f64).abs() > 0.5) {
             reading.differs.push(format!("its arrays had {mib} MiB"));

@@ -30,7 +30,7 @@ mod golden;
 use plimsoll_model::case::{Case, Value};
 use plimsoll_model::sample::Offer;
 
-use super::{Ask, Invocation, Listens, Peer, Server};
+use super::{Ask, Invocation, Listens, Peer, ServerProgram};
 
 /// All reference tools, in the order of subsystems; a new one is one file and one line here.
 pub const PEERS: &[&dyn Peer] = &[
@@ -40,7 +40,7 @@ pub const PEERS: &[&dyn Peer] = &[
     &xlinpack::Xlinpack,
     &sysbench::Sysbench,
     &openssl::Openssl,
-    &stream::Stream,
+    &stream::StreamBenchmark,
     &pmbw::Pmbw,
     &bw_mem::BwMem,
     &lat_mem_rd::LatMemRd,
@@ -111,7 +111,7 @@ fn two_ends(ask: &Ask<'_>, near: Call, far: Call, listens: Listens) -> Invocatio
         (all, []) => (all.to_vec(), all.to_vec()),
         (near, far) => (near.to_vec(), far.to_vec()),
     };
-    let server = Server { program: far.program, arguments: far.arguments, listens, cpus: far_cpus };
+    let server = ServerProgram { program: far.program, arguments: far.arguments, listens, cpus: far_cpus };
     Invocation {
         program: near.program,
         arguments: near.arguments,

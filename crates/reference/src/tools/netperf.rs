@@ -9,7 +9,7 @@ use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 
 use super::super::{
-    Account, Ask, Far, Invocation, Listens, Match, Package, Pairing, Peer, Reading, Seconds, Stated, Tool,
+    Account, Ask, Far, Invocation, Listens, Match, Package, Pairing, Peer, Seconds, Stated, Tool, ToolFigure,
     fact,
 };
 use super::{Call, only, two_ends, whole_seconds, words};
@@ -17,23 +17,23 @@ use super::{Call, only, two_ends, whole_seconds, words};
 pub(super) struct Netperf;
 
 #[derive(Clone, Copy, PartialEq)]
-enum Test {
+enum NetperfTest {
     Up,
     Down,
     TcpRoundTrip,
     UdpRoundTrip,
 }
 
-fn test(case: &Case) -> Option<Test> {
+fn test(case: &Case) -> Option<NetperfTest> {
     only(case, &["message", "streams", "direction", "protocol", "mode", "server", "affinity"])
         .then_some(())?;
     (case.number("streams").unwrap_or(1) == 1).then_some(())?;
     let blocking = case.word("mode").is_none_or(|mode| mode == "block");
     match (case.benchmark(), case.word("direction"), case.word("protocol")) {
-        ("network.tcp", None | Some("up"), _) => Some(Test::Up),
-        ("network.tcp", Some("down"), _) => Some(Test::Down),
-        ("network.latency", _, Some("tcp")) if blocking => Some(Test::TcpRoundTrip),
-        ("network.latency", _, Some("udp")) if blocking => Some(Test::UdpRoundTrip),
+        ("network.tcp", None | Some("up"), _) => Some(NetperfTest::Up),
+        ("network.tcp", Some("down"), _) => Some(NetperfTest::Down),
+        ("network.latency", _, Some("tcp")) if blocking => Some(NetperfTest::TcpRoundTrip),
+        ("network.latency", _, Some("udp")) if blocking => Some(NetperfTest::UdpRoundTrip),
         _ => None,
     }
 }
@@ -76,8 +76,10 @@ impl Peer for Netperf {
 
     fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
         let (metric, note) = match test(case)? {
-            Test::Up | Test::Down => ("goodput", "bits per second as received, the same message size"),
-            Test::TcpRoundTrip | Test::UdpRoundTrip => {
+            NetperfTest::Up | NetperfTest::Down => {
+                ("goodput", "bits per second as received, the same message size")
+            }
+            NetperfTest::TcpRoundTrip | NetperfTest::UdpRoundTrip => {
                 ("rtt", "mean of whole round trips, as their number in a second gives it")
             }
         };
@@ -89,14 +91,14 @@ impl Peer for Netperf {
         let test = test(ask.case).ok_or("it has no such test")?;
         let message = ask.case.number("message").ok_or("the case has no message size")?;
         let (name, option, size) = match test {
-            Test::Up => ("TCP_STREAM", "-m", message.to_string()),
+            NetperfTest::Up => ("TCP_STREAM", "-m", message.to_string()),
             // The server sends.
-            Test::Down => ("TCP_MAERTS", "-m", format!(",{message}")),
-            Test::TcpRoundTrip => ("TCP_RR", "-r", format!("{message},{message}")),
-            Test::UdpRoundTrip => ("UDP_RR", "-r", format!("{message},{message}")),
+            NetperfTest::Down => ("TCP_MAERTS", "-m", format!(",{message}")),
+            NetperfTest::TcpRoundTrip => ("TCP_RR", "-r", format!("{message},{message}")),
+            NetperfTest::UdpRoundTrip => ("UDP_RR", "-r", format!("{message},{message}")),
         };
         let keys = match test {
-            Test::Up | Test::Down => {
+            NetperfTest::Up | NetperfTest::Down => {
                 "REMOTE_RECV_THROUGHPUT,LOCAL_RECV_THROUGHPUT,LOCAL_SEND_SIZE,REMOTE_SEND_SIZE,THROUGHPUT,\
                  ELAPSED_TIME,REMOTE_BYTES_RECVD,LOCAL_BYTES_RECVD"
             }
@@ -118,19 +120,19 @@ impl Peer for Netperf {
         Ok(two_ends(ask, near, far, Listens::Tcp(ask.far.port())))
     }
 
-    fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {
+    fn parse(&self, case: &Case, text: &str) -> Result<ToolFigure, String> {
         let test = test(case).ok_or("it has no such test")?;
         let (figure, factor, moved, key) = match test {
-            Test::Up => ("REMOTE_RECV_THROUGHPUT", 1e6, "REMOTE_BYTES_RECVD", "LOCAL_SEND_SIZE"),
-            Test::Down => ("LOCAL_RECV_THROUGHPUT", 1e6, "LOCAL_BYTES_RECVD", "REMOTE_SEND_SIZE"),
+            NetperfTest::Up => ("REMOTE_RECV_THROUGHPUT", 1e6, "REMOTE_BYTES_RECVD", "LOCAL_SEND_SIZE"),
+            NetperfTest::Down => ("LOCAL_RECV_THROUGHPUT", 1e6, "LOCAL_BYTES_RECVD", "REMOTE_SEND_SIZE"),
             _ => ("RT_LATENCY", 1e-6, "LOCAL_BYTES_RECVD", "REQUEST_SIZE"),
         };
         let amount = match test {
-            Test::Up | Test::Down => value(text, moved)? * 8.0,
+            NetperfTest::Up | NetperfTest::Down => value(text, moved)? * 8.0,
             _ => value(text, moved)? / value(text, "RESPONSE_SIZE")?,
         };
         let account = Account::of(amount, Seconds::printed(word(text, "ELAPSED_TIME")?)?);
-        let mut reading = Reading::of(value(text, figure)? * factor, account)?;
+        let mut reading = ToolFigure::of(value(text, figure)? * factor, account)?;
         let used = value(text, key)?;
         reading.tell(&fact::MESSAGE, used);
         if let Some(wanted) = case.number("message").filter(|wanted| (used - *wanted as f64).abs() > 0.5) {

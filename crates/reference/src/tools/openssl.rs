@@ -7,7 +7,7 @@ use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 
 use super::super::{
-    Account, Ask, Invocation, Match, Output, Package, Pairing, Peer, Reading, Seconds, Tool, fact,
+    Account, Ask, Invocation, Match, Output, Package, Pairing, Peer, Seconds, Tool, ToolFigure, fact,
 };
 use super::{only, whole_seconds, words};
 
@@ -27,18 +27,18 @@ const TOOL: Tool = Tool {
 /// Operations with header and tag per message.
 const SEALED: &[&str] = &["aes-128-gcm", "chacha20-poly1305"];
 
-struct Counted {
+struct CallCount {
     calls: f64,
     seconds: Seconds,
 }
 
 /// Parses a line `+R:CALLS:NAME:SECONDS`; `None` for other or incomplete lines.
-fn counted(line: &str) -> Option<Result<Counted, String>> {
+fn counted(line: &str) -> Option<Result<CallCount, String>> {
     let fields = line.strip_suffix('\n')?.strip_prefix("+R:")?;
     let [calls, _, seconds] = fields.split(':').collect::<Vec<_>>()[..] else { return None };
     let wrong = || format!("its number of calls is '{}'", plimsoll_units::text::shown_within(calls, 40));
     let calls = calls.parse::<u64>().map_err(|_| wrong());
-    Some(calls.and_then(|calls| Ok(Counted { calls: calls as f64, seconds: Seconds::printed(seconds)? })))
+    Some(calls.and_then(|calls| Ok(CallCount { calls: calls as f64, seconds: Seconds::printed(seconds)? })))
 }
 
 /// Block size in bytes, from `+DT:NAME:SECONDS:BYTES`.
@@ -75,10 +75,10 @@ impl Peer for Openssl {
         Ok(Invocation { program: "openssl", arguments, cpus, output, ..Invocation::default() })
     }
 
-    fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {
+    fn parse(&self, case: &Case, text: &str) -> Result<ToolFigure, String> {
         let block = case.number("block").unwrap_or_default() as f64;
         let used = bytes(text).ok_or("its output has no '+DT:' and bytes of a block")?;
-        let counts: Vec<Counted> =
+        let counts: Vec<CallCount> =
             text.split_inclusive('\n').filter_map(counted).collect::<Result<_, _>>()?;
         let (first, processes) = (counts.first().ok_or("its output has no '+R:' and numbers")?, counts.len());
         if processes != case.threads() {
@@ -89,7 +89,7 @@ impl Peer for Openssl {
         }
         let rate: f64 = counts.iter().map(|counted| counted.calls * used / counted.seconds.value()).sum();
         let amount: f64 = counts.iter().map(|counted| counted.calls * used).sum();
-        let mut reading = Reading::of(rate, Account::of(amount, first.seconds))?;
+        let mut reading = ToolFigure::of(rate, Account::of(amount, first.seconds))?;
         reading.tell(&fact::BLOCK, used);
         reading.tell(&fact::PROCESSES, processes);
         if used != block {

@@ -10,7 +10,9 @@ use plimsoll_bench_mpi::WINDOW;
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 
-use super::super::{Account, Ask, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Stated, Tool};
+use super::super::{
+    Account, Ask, Invocation, Match, Package, Pairing, Peer, Seconds, Stated, Tool, ToolFigure,
+};
 
 /// One of the programs.
 pub(super) struct Osu {
@@ -112,7 +114,7 @@ impl Peer for Osu {
         Ok(Invocation { program, arguments, ..Invocation::default() })
     }
 
-    fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {
+    fn parse(&self, case: &Case, text: &str) -> Result<ToolFigure, String> {
         let head = text.lines().any(|line| line.starts_with(self.title));
         if !head {
             return Err(format!("its output has no line '{}'", self.title));
@@ -136,8 +138,8 @@ impl Peer for Osu {
         let bytes = size.unwrap_or(1) as f64 * WINDOW as f64;
         let account = |amount: f64| Account::of(amount * times as f64, Seconds::OF_ITS_LIFE);
         let mut reading = match self.is_bandwidth() {
-            true => Reading::of(value * 1e6, account(bytes))?,
-            false => Reading::of(value / 1e6, account(1.0))?,
+            true => ToolFigure::of(value * 1e6, account(bytes))?,
+            false => ToolFigure::of(value / 1e6, account(1.0))?,
         };
         if let Some(summed) = text.lines().find_map(|line| line.strip_prefix("# Datatype: ")) {
             let summed = summed.trim_end_matches('.');

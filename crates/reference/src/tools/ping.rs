@@ -10,7 +10,7 @@ use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 
 use super::super::{
-    Account, Ask, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Stated, Tool, fact,
+    Account, Ask, Invocation, Match, Package, Pairing, Peer, Seconds, Stated, Tool, ToolFigure, fact,
 };
 use super::{only, words};
 
@@ -63,7 +63,7 @@ impl Peer for Ping {
         Ok(Invocation { program: "ping", arguments, cpus: ask.offer.cpus.clone(), ..Invocation::default() })
     }
 
-    fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {
+    fn parse(&self, case: &Case, text: &str) -> Result<ToolFigure, String> {
         let whole = || text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
         let Counts { sent, received } = whole()
             .find_map(Counts::of)
@@ -89,7 +89,7 @@ impl Peer for Ping {
             ));
         }
         // An echo may leave before the last one is back, so only one is known to fit the lifetime.
-        let mut reading = Reading::of(mean * 1e-3, Account::of(1.0, Seconds::OF_ITS_LIFE))?;
+        let mut reading = ToolFigure::of(mean * 1e-3, Account::of(1.0, Seconds::OF_ITS_LIFE))?;
         if received < sent {
             reading.differs.push(format!("it lost {} of {sent} packets", sent - received));
         }

@@ -10,7 +10,7 @@ use plimsoll_model::job::{MemorySite, MemoryStream, PointerChase};
 use plimsoll_units::quantity::{Quantity, Unit};
 
 use super::super::{
-    Account, Ask, Invocation, Match, Output, Package, Pairing, Peer, Reading, Seconds, Tool, fact,
+    Account, Ask, Invocation, Match, Output, Package, Pairing, Peer, Seconds, Tool, ToolFigure, fact,
 };
 use super::last_level_bytes;
 use super::words;
@@ -23,13 +23,13 @@ const ANSWER: &str = "stats.txt";
 const SMALL: u64 = 8;
 
 #[derive(Clone, Copy, PartialEq)]
-enum Walk {
+enum PmbwWalk {
     Read,
     Write,
     Random,
 }
 
-impl Walk {
+impl PmbwWalk {
     /// The walk for a case. It has no copies: those of `memory.block` are paired with reads.
     fn of(case: &Case) -> Option<Self> {
         if let Ok(stream) = MemoryStream::of(case) {
@@ -144,7 +144,7 @@ impl Peer for Pmbw {
     }
 
     fn pairing(&self, case: &Case, machine: &Machine) -> Option<Pairing> {
-        let walk = Walk::of(case)?;
+        let walk = PmbwWalk::of(case)?;
         let area = Some(area(case)).filter(|bytes| *bytes > 0)?;
         let beyond = area > last_level_bytes(machine).unwrap_or(u64::MAX);
         let (metric, definition, note) = match case.word("op") {
@@ -157,12 +157,12 @@ impl Peer for Pmbw {
             Some(_) => ("bandwidth", Match::Exact, "the same bytes written, by stores of 16 or 32 bytes"),
             None => ("latency", Match::Related, "a walk over every 8 bytes, in pages as malloc gets them"),
         };
-        let seconds = if walk == Walk::Random && beyond { LOADS * LOAD_SECONDS } else { 3.0 };
+        let seconds = if walk == PmbwWalk::Random && beyond { LOADS * LOAD_SECONDS } else { 3.0 };
         Some(Pairing { metric, definition, note, seconds, pairs: Pairing::PAIRS })
     }
 
     fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
-        let kernel = Walk::of(ask.case).ok_or("it has no such kernel")?.kernel(ask.machine);
+        let kernel = PmbwWalk::of(ask.case).ok_or("it has no such kernel")?.kernel(ask.machine);
         let area = nearest(area(ask.case));
         let allocated = allocated(area, ask.case.threads() as u64);
         if ask.machine.memory.total_bytes.is_some_and(|memory| allocated > memory / 2) {
@@ -185,8 +185,8 @@ impl Peer for Pmbw {
         })
     }
 
-    fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {
-        let operation = Walk::of(case).ok_or("it has no such kernel")?.lead();
+    fn parse(&self, case: &Case, text: &str) -> Result<ToolFigure, String> {
+        let operation = PmbwWalk::of(case).ok_or("it has no such kernel")?.lead();
         let wanted = area(case);
         let whole = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
         let results = whole.filter(|line| line.starts_with("RESULT\t")).map(fields);
@@ -202,7 +202,7 @@ impl Peer for Pmbw {
         // The time of an access is divided by the number of threads.
         let each = if is_time(case) { number(&result, "nthreads")?.max(1.0) } else { 1.0 };
         let account = Account::of(number(&result, work)? / each, Seconds::of(number(&result, "time")?));
-        let mut reading = Reading::of(number(&result, key)? * each, account)?;
+        let mut reading = ToolFigure::of(number(&result, key)? * each, account)?;
         let used = number(&result, "areasize")?;
         reading.tell(&fact::SIZE, used);
         reading.tell(&fact::THREADS, number(&result, "nthreads")?);

@@ -9,7 +9,7 @@ use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 
 use super::super::{
-    Account, Ask, Invocation, Listens, Match, Package, Pairing, Peer, Reading, Seconds, Stated, Tool,
+    Account, Ask, Invocation, Listens, Match, Package, Pairing, Peer, Seconds, Stated, Tool, ToolFigure,
 };
 use super::{Call, number_after, only, two_ends, whole_seconds, word_after, words};
 
@@ -86,13 +86,13 @@ impl Peer for Sockperf {
         Ok(two_ends(ask, near, far, listens(ask.far.port())))
     }
 
-    fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {
+    fn parse(&self, case: &Case, text: &str) -> Result<ToolFigure, String> {
         let line = text.lines().find(|line| line.contains("Summary: Round trip is "));
         let line = line.ok_or("its output has no 'Summary: Round trip is'")?;
         if !line.contains("usec") {
             return Err("its summary is cut off".to_owned());
         }
-        let mut reading = Reading::of(number_after(line, "Round trip is ")? * 1e-6, account(text)?)?;
+        let mut reading = ToolFigure::of(number_after(line, "Round trip is ")? * 1e-6, account(text)?)?;
         if let Ok(lost) = number_after(text, "dropped messages = ")
             && lost > 0.0
         {

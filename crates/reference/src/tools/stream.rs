@@ -13,13 +13,13 @@ use plimsoll_model::job::MemoryStream;
 use plimsoll_units::quantity::Unit;
 
 use super::super::{
-    Account, Ask, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Stated, Tool, fact,
+    Account, Ask, Invocation, Match, Package, Pairing, Peer, Seconds, Stated, Tool, ToolFigure, fact,
 };
 use super::number_after;
 
-pub(super) struct Stream;
+pub(super) struct StreamBenchmark;
 
-pub(super) struct Kernel {
+pub(super) struct StreamTableKernel {
     /// Start of its line.
     row: &'static str,
     /// Arrays read or written: 8 bytes of each per element.
@@ -27,7 +27,7 @@ pub(super) struct Kernel {
 }
 
 /// The kernel of the case's operation.
-pub(super) fn kernel(case: &Case) -> Option<Kernel> {
+pub(super) fn kernel(case: &Case) -> Option<StreamTableKernel> {
     let op = MemoryStream::of(case).ok()?.op;
     let row = match op {
         StreamOp::Copy => "Copy:",
@@ -36,10 +36,10 @@ pub(super) fn kernel(case: &Case) -> Option<Kernel> {
         StreamOp::Triad => "Triad:",
         StreamOp::Read | StreamOp::Write | StreamOp::Update => return None,
     };
-    Some(Kernel { row, arrays: op.arrays() })
+    Some(StreamTableKernel { row, arrays: op.arrays() })
 }
 
-impl Kernel {
+impl StreamTableKernel {
     /// Name in the table.
     pub(super) fn name(&self) -> &'static str {
         self.row.trim_end_matches(':')
@@ -47,13 +47,13 @@ impl Kernel {
 }
 
 /// Best repetition of a kernel: MB/s and time.
-struct Line {
+struct BestRepetition {
     best: f64,
     least: Seconds,
 }
 
 /// A table line, `Copy: BEST-RATE AVG-TIME MIN-TIME MAX-TIME`.
-pub(super) struct Row {
+pub(super) struct StreamRow {
     /// Bytes of one repetition.
     bytes: f64,
     best: f64,
@@ -62,12 +62,17 @@ pub(super) struct Row {
     most: Seconds,
 }
 
-impl Row {
+impl StreamRow {
     /// Reads the line of a kernel on arrays of `elements`; `unit` converts its rates to bytes/s.
     /// Fails if the line is incomplete, or the best rate is not that of the shortest time.
-    pub(super) fn of(table: &str, kernel: &Kernel, elements: f64, unit: f64) -> Result<Self, String> {
+    pub(super) fn of(
+        table: &str,
+        kernel: &StreamTableKernel,
+        elements: f64,
+        unit: f64,
+    ) -> Result<Self, String> {
         const WORD: f64 = 8.0;
-        let Kernel { row, arrays } = *kernel;
+        let StreamTableKernel { row, arrays } = *kernel;
         let whole = table.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
         let line = whole.filter_map(|line| line.strip_prefix(row)).next();
         let line = line.ok_or_else(|| format!("its output has no line {row}"))?;
@@ -84,7 +89,7 @@ impl Row {
     }
 
     /// The mean rate; the best one if the mean time is imprecise or inconsistent.
-    pub(super) fn mean(&self) -> Result<Reading, String> {
+    pub(super) fn mean(&self) -> Result<ToolFigure, String> {
         /// Largest rounding of the mean time.
         const ROUNDING: f64 = 0.02;
         let Self { bytes, mean, least, most, .. } = *self;
@@ -92,12 +97,12 @@ impl Row {
         if !between || mean.rounding() > ROUNDING {
             return self.best();
         }
-        Reading::of(bytes / mean.value(), Account::of(bytes, mean))
+        ToolFigure::of(bytes / mean.value(), Account::of(bytes, mean))
     }
 
     /// The rate of the best repetition.
-    pub(super) fn best(&self) -> Result<Reading, String> {
-        Ok(Reading::of(self.best, Account::of(self.bytes, self.least))?.best())
+    pub(super) fn best(&self) -> Result<ToolFigure, String> {
+        Ok(ToolFigure::of(self.best, Account::of(self.bytes, self.least))?.best())
     }
 }
 
@@ -114,7 +119,7 @@ const TOOL: Tool = Tool {
     ..Tool::NONE
 };
 
-impl Peer for Stream {
+impl Peer for StreamBenchmark {
     fn tool(&self) -> &'static Tool {
         &TOOL
     }
@@ -142,10 +147,10 @@ impl Peer for Stream {
         })
     }
 
-    fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {
+    fn parse(&self, case: &Case, text: &str) -> Result<ToolFigure, String> {
         let kernel = kernel(case).ok_or("it has no such kernel")?;
         let elements = number_after(text, "Array size = ")?;
-        let mut reading = Row::of(text, &kernel, elements, 1e6)?.mean()?;
+        let mut reading = StreamRow::of(text, &kernel, elements, 1e6)?.mean()?;
         if !text.contains("\nSolution Validates") {
             return Err("its solution does not validate".to_owned());
         }
@@ -190,7 +195,7 @@ mod tests {
 
     #[test]
     fn recorded_output_is_read() {
-        let value = |op| Stream.parse(&case(op, 2), &golden::body(TWO)).unwrap().value;
+        let value = |op| StreamBenchmark.parse(&case(op, 2), &golden::body(TWO)).unwrap().value;
         assert_eq!(value("copy"), 80000000.0 * 16.0 / 0.022_752);
         assert_eq!(value("triad"), 80000000.0 * 24.0 / 0.039_182);
     }
@@ -198,7 +203,7 @@ mod tests {
     #[test]
     fn a_mean_time_of_few_digits_or_of_none_of_its_times_gives_the_best_rate() {
         let kernel = kernel(&case("copy", 1)).unwrap();
-        let read = |line: &str| Row::of(line, &kernel, 1e6, 1e6).and_then(|row| row.mean());
+        let read = |line: &str| StreamRow::of(line, &kernel, 1e6, 1e6).and_then(|row| row.mean());
         let mean = read("Copy:  20000.0  0.001000  0.000800  0.001300\n").unwrap();
         assert_eq!((mean.value, mean.achieved.is_empty()), (16e6 / 0.001, true));
         for line in
@@ -219,7 +224,7 @@ mod tests {
     #[test]
     fn other_threads_than_ours_are_told_also_by_a_build_that_has_one_only() {
         let differs = |recording, threads| {
-            Stream.parse(&case("add", threads), &golden::body(recording)).unwrap().differs
+            StreamBenchmark.parse(&case("add", threads), &golden::body(recording)).unwrap().differs
         };
         assert_eq!(differs(TWO, 1), ["it used 2 threads where ours has 1"]);
         assert_eq!(differs(SERIAL, 2), ["it used 1 thread where ours has 2"]);
@@ -229,6 +234,6 @@ mod tests {
     #[test]
     fn a_solution_that_does_not_validate_is_no_figure() {
         let failed = golden::body(TWO).replace("Solution Validates", "Failed Validation");
-        assert!(Stream.parse(&case("copy", 2), &failed).unwrap_err().contains("validate"));
+        assert!(StreamBenchmark.parse(&case("copy", 2), &failed).unwrap_err().contains("validate"));
     }
 }

@@ -10,7 +10,7 @@ use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 
 use super::super::{
-    Account, Ask, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Stated, Tool, fact,
+    Account, Ask, Invocation, Match, Package, Pairing, Peer, Seconds, Stated, Tool, ToolFigure, fact,
 };
 use super::{number_after, word_after, words};
 
@@ -70,11 +70,11 @@ impl Peer for Sysbench {
         Ok(Invocation { program: "sysbench", arguments, cpus, ..Invocation::default() })
     }
 
-    fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {
+    fn parse(&self, case: &Case, text: &str) -> Result<ToolFigure, String> {
         let events = number_after(text, "events per second:")?;
         let seconds = Seconds::printed(word_after(text, "total time:")?.trim_end_matches('s'))?;
         let total = number_after(text, "total number of events:")? * remainders(LARGEST) as f64;
-        let mut reading = Reading::of(events * remainders(LARGEST) as f64, Account::of(total, seconds))?;
+        let mut reading = ToolFigure::of(events * remainders(LARGEST) as f64, Account::of(total, seconds))?;
         for (row, label, wanted) in [
             (fact::THREADS, "Number of threads:", case.threads() as u64),
             (fact::LARGEST, "Prime numbers limit:", LARGEST),

@@ -4,9 +4,9 @@ mod stated;
 
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
-use plimsoll_model::sample::Fact;
+use plimsoll_model::sample::CaseFact;
 
-use super::super::{Ask, Invocation, Package, Pairing, Peer, Reading, Stated, Tool};
+use super::super::{Ask, Invocation, Package, Pairing, Peer, Stated, Tool, ToolFigure};
 use super::hpl;
 
 pub(super) struct Xhpl;
@@ -31,7 +31,7 @@ impl Peer for Xhpl {
         &TOOL
     }
 
-    fn aside(&self, stderr: &str) -> Vec<(Fact<String>, String)> {
+    fn aside(&self, stderr: &str) -> Vec<(CaseFact<String>, String)> {
         hpl::core_type(stderr)
     }
 
@@ -49,7 +49,7 @@ impl Peer for Xhpl {
         })
     }
 
-    fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {
+    fn parse(&self, case: &Case, text: &str) -> Result<ToolFigure, String> {
         hpl::parse(case, text)
     }
 

@@ -7,7 +7,9 @@ use plimsoll_bench_cpu::operations;
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 
-use super::super::{Account, Ask, Invocation, Match, Package, Pairing, Peer, Reading, Seconds, Tool, fact};
+use super::super::{
+    Account, Ask, Invocation, Match, Package, Pairing, Peer, Seconds, Tool, ToolFigure, fact,
+};
 use super::hpl;
 
 pub(super) struct Xlinpack;
@@ -76,7 +78,7 @@ impl Peer for Xlinpack {
         })
     }
 
-    fn parse(&self, case: &Case, text: &str) -> Result<Reading, String> {
+    fn parse(&self, case: &Case, text: &str) -> Result<ToolFigure, String> {
         let table = text.split_once("Residual(norm)").map(|(_, rest)| rest);
         let table = table.ok_or("its output has no table (Size LDA Align. Time(s) GFlops Residual)")?;
         let wanted = case.number("n");
@@ -95,7 +97,7 @@ impl Peer for Xlinpack {
         let number = |at: usize| words.get(at).and_then(|w| w.parse::<f64>().ok());
         let (n, rate) = (number(0).unwrap_or(0.0), number(4).ok_or("its GFlops are no number")?);
         let seconds = Seconds::printed(words.get(3).copied().unwrap_or_default())?;
-        let mut reading = Reading::of(rate * 1e9 * factor(n), Account::of(operations(n), seconds))?;
+        let mut reading = ToolFigure::of(rate * 1e9 * factor(n), Account::of(operations(n), seconds))?;
         reading.tell(&fact::N, n);
         if let Ok(threads) = super::number_after(text, "Number of threads:") {
             reading.tell(&fact::THREADS, threads);

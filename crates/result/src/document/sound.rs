@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use plimsoll_model::case::Case;
 use plimsoll_model::limit::{Limit, Varies, median};
-use plimsoll_model::measurement::{Measurement, MetricResult, PeerResult, Point, Status};
+use plimsoll_model::measurement::{Measurement, MetricResult, PeerResult, SamplePoint, Status};
 use plimsoll_model::sample::Conditions;
 use plimsoll_stats::Ratio;
 use plimsoll_units::quantity::{WRITTEN_ROUNDING, is_rounded};
@@ -49,10 +49,10 @@ fn ended(measurement: &Measurement) -> Result<(), String> {
 }
 
 /// Name of a condition, and its value for a case and for one sample.
-type Condition = (&'static str, fn(&Conditions) -> Option<f64>, fn(&Point) -> Option<f64>);
+type ConditionRow = (&'static str, fn(&Conditions) -> Option<f64>, fn(&SamplePoint) -> Option<f64>);
 
 /// Shares of time that are means over the samples.
-const SHARES: [Condition; 4] = [
+const SHARES: [ConditionRow; 4] = [
     ("steal", |all| all.steal, |one| one.steal),
     ("excluded", |all| all.excluded, |one| one.excluded),
     ("throttled", |all| all.throttled, |one| one.throttled),

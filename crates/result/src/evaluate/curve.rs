@@ -1,18 +1,18 @@
 //! Combines the curves of a search or sweep over samples.
 
 use plimsoll_model::limit::median;
-use plimsoll_model::sample::{Point, Sample};
+use plimsoll_model::sample::{CurvePoint, Sample};
 
 /// Returns the median of each value over the samples whose curves have the same points as the first
 /// curve. Returns `None` if no sample has a curve.
-pub(super) fn of(samples: &[Sample]) -> Option<Vec<Point>> {
+pub(super) fn of(samples: &[Sample]) -> Option<Vec<CurvePoint>> {
     let mut curves = samples.iter().map(|sample| &sample.curve).filter(|curve| !curve.is_empty());
     let first = curves.next()?;
-    let named = |curve: &[Point]| -> Vec<Vec<String>> {
+    let named = |curve: &[CurvePoint]| -> Vec<Vec<String>> {
         curve.iter().map(|point| point.keys().cloned().collect()).collect()
     };
     let names = named(first);
-    let alike: Vec<&Vec<Point>> =
+    let alike: Vec<&Vec<CurvePoint>> =
         std::iter::once(first).chain(curves.filter(|c| named(c) == names)).collect();
     let middle = |index: usize, name: &String| {
         let values = alike.iter().filter_map(|curve| curve.get(index)?.get(name).copied());
@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     fn sample(points: &[(f64, f64)]) -> Sample {
-        let point = |&(delay, latency): &(f64, f64)| -> Point {
+        let point = |&(delay, latency): &(f64, f64)| -> CurvePoint {
             [("delay".to_owned(), delay), ("latency".to_owned(), latency)].into()
         };
         Sample { curve: points.iter().map(point).collect(), ..Sample::default() }

@@ -5,7 +5,7 @@
 //! a sound clock that exceeds a limit from chip data also refutes that limit: the data are wrong,
 //! or the chip is another one.
 
-use plimsoll_model::limit::{Fact, Limit, Varies};
+use plimsoll_model::limit::{Limit, LimitFact, Varies};
 use plimsoll_units::quantity::percent;
 
 use super::{TOLERANCE, share_of, shares_of};
@@ -27,7 +27,7 @@ pub(super) fn refute(limits: &mut [Limit], metric: &str, values: &[f64], least: 
     // CPUs that left their shared core left it for each limit that counts it.
     let have_moved = limits.iter().any(|limit| is_left(limit, values));
     for limit in limits {
-        let Some(fact @ Fact { text, otherwise, changes }) = &limit.fact else { continue };
+        let Some(fact @ LimitFact { text, otherwise, changes }) = &limit.fact else { continue };
         if changes.is_some() {
             limit.refuted = have_moved.then(|| better_than(metric, fact));
             continue;
@@ -58,7 +58,7 @@ fn is_left(limit: &Limit, values: &[f64]) -> bool {
 }
 
 /// Explains why a result contradicts the CPU placement behind a limit.
-fn better_than(figure: &str, Fact { text, otherwise, .. }: &Fact) -> String {
+fn better_than(figure: &str, LimitFact { text, otherwise, .. }: &LimitFact) -> String {
     format!("{figure} is better than {text} allows: {otherwise}")
 }
 
@@ -97,21 +97,21 @@ pub(super) fn chosen(limits: &[Limit], values: &[f64]) -> Option<Limit> {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_model::limit::{Input, Kind, Source};
+    use plimsoll_model::limit::{Input, LimitKind, LimitSource};
 
     use super::*;
 
-    fn limit(source: Source, value: f64) -> Limit {
-        Limit::fixed(Kind::Ceiling, source, value, "some bound", Vec::new())
+    fn limit(source: LimitSource, value: f64) -> Limit {
+        Limit::fixed(LimitKind::Ceiling, source, value, "some bound", Vec::new())
     }
 
     #[test]
     fn a_rating_that_is_passed_gives_way_to_the_link() {
-        let limits = [limit(Source::Rated, 100.0).promised(), limit(Source::Derived, 200.0)];
+        let limits = [limit(LimitSource::Rated, 100.0).promised(), limit(LimitSource::Derived, 200.0)];
         let held_to = |values: &[f64]| chosen(&limits, values).expect("a limit");
         assert_eq!(held_to(&[99.0, 101.0]).value, Some(100.0));
         let passed = held_to(&[120.0]);
-        assert_eq!((passed.value, passed.source), (Some(200.0), Source::Derived));
+        assert_eq!((passed.value, passed.source), (Some(200.0), LimitSource::Derived));
         assert!(passed.reason.is_some_and(|why| why.contains("120 %")));
         assert_eq!(held_to(&[300.0]).value, Some(200.0), "what passes the link stays held to it");
     }
@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn what_passes_a_quota_for_a_short_time_refutes_nothing() {
         let burst = Some(4.0);
-        let mut limits = [Limit { burst, ..limit(Source::Derived, 100.0).resting_on("2 FMA") }];
+        let mut limits = [Limit { burst, ..limit(LimitSource::Derived, 100.0).resting_on("2 FMA") }];
         refute(&mut limits, "rate", &[150.0], TOLERANCE);
         assert_eq!(limits[0].refuted, None);
         let held = chosen(&limits, &[150.0]).expect("a limit");
@@ -132,7 +132,7 @@ mod tests {
     fn a_row_that_some_samples_keep_to_is_not_refuted() {
         let of = |per_sample: [f64; 3]| {
             let clock = Input::new("clock", 3.7e9, "Hz", "measured");
-            let row = Limit::fixed(Kind::Ceiling, Source::Derived, 97.0, "2 × clock", vec![clock]);
+            let row = Limit::fixed(LimitKind::Ceiling, LimitSource::Derived, 97.0, "2 × clock", vec![clock]);
             let mut limits = [Limit { per_sample: per_sample.to_vec(), ..row.resting_on("2 FMA") }];
             refute(&mut limits, "rate", &[100.0, 100.0, 100.0], TOLERANCE);
             let held = chosen(&limits, &[100.0, 100.0, 100.0]).and_then(|l| l.value);
@@ -146,9 +146,10 @@ mod tests {
 
     #[test]
     fn cpus_that_left_their_common_core_refute_that_and_no_row() {
-        let core = |value| limit(Source::Inferred, value).resting_on_a_place("one core for CPUs 0-1", 2.0);
+        let core =
+            |value| limit(LimitSource::Inferred, value).resting_on_a_place("one core for CPUs 0-1", 2.0);
         let refuted = |values: &[f64], least| {
-            let row = limit(Source::Derived, 200.0).resting_on("2 FMA");
+            let row = limit(LimitSource::Derived, 200.0).resting_on("2 FMA");
             // Two limits of the shared core, for two kinds of instruction.
             let mut limits = [core(100.0), core(120.0), row];
             refute(&mut limits, "rate", values, least);
@@ -176,7 +177,8 @@ mod tests {
         // One shared core among 16 CPUs: 15 cores, then 16.
         let of_many = |value: f64| {
             let mut limits =
-                [limit(Source::Inferred, 150.0).resting_on_a_place("one core for CPUs 0-1", 16.0 / 15.0)];
+                [limit(LimitSource::Inferred, 150.0)
+                    .resting_on_a_place("one core for CPUs 0-1", 16.0 / 15.0)];
             refute(&mut limits, "rate", &[value; 5], TOLERANCE);
             limits[0].refuted.is_some()
         };
@@ -185,22 +187,23 @@ mod tests {
 
     #[test]
     fn without_a_link_a_passed_rating_leaves_no_limit() {
-        let only = chosen(&[limit(Source::Rated, 100.0).promised()], &[150.0]).expect("a limit");
-        assert_eq!((only.value, only.source), (None, Source::Unknown));
-        let memory = chosen(&[limit(Source::Rated, 100.0)], &[150.0]);
+        let only = chosen(&[limit(LimitSource::Rated, 100.0).promised()], &[150.0]).expect("a limit");
+        assert_eq!((only.value, only.source), (None, LimitSource::Unknown));
+        let memory = chosen(&[limit(LimitSource::Rated, 100.0)], &[150.0]);
         assert_eq!(
             memory.and_then(|limit| limit.value),
             Some(100.0),
             "what is bound by its interface stays so"
         );
-        let user = chosen(&[limit(Source::User, 100.0)], &[150.0]);
+        let user = chosen(&[limit(LimitSource::User, 100.0)], &[150.0]);
         assert_eq!(user.and_then(|limit| limit.value), Some(100.0));
     }
 
     #[test]
     fn a_verified_figure_past_a_fact_of_a_chip_refutes_the_fact() {
-        let row = limit(Source::Derived, 100.0).resting_on("1 additions of 256 bits per cycle (Haswell)");
-        let mut limits = [row, limit(Source::User, 500.0)];
+        let row =
+            limit(LimitSource::Derived, 100.0).resting_on("1 additions of 256 bits per cycle (Haswell)");
+        let mut limits = [row, limit(LimitSource::User, 500.0)];
         refute(&mut limits, "rate", &[101.9], TOLERANCE);
         assert!(limits.iter().all(|limit| limit.refuted.is_none()));
         refute(&mut limits, "rate", &[186.0], TOLERANCE);
@@ -215,9 +218,9 @@ mod tests {
             "no clock is in it: {why}"
         );
         let held = chosen(&limits, &[186.0]).expect("a limit");
-        assert_eq!((held.value, held.source), (Some(500.0), Source::User));
+        assert_eq!((held.value, held.source), (Some(500.0), LimitSource::User));
         let held = chosen(&limits[..1], &[186.0]).expect("a limit");
-        assert_eq!((held.value, held.source), (None, Source::Unknown));
+        assert_eq!((held.value, held.source), (None, LimitSource::Unknown));
         assert!(held.reason.is_some_and(|why| why.starts_with("refuted, ")));
     }
 }

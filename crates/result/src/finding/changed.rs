@@ -9,11 +9,11 @@ use std::ops::Range;
 use serde_json::{Value, json};
 
 use plimsoll_bench::label::full;
-use plimsoll_model::measurement::{Measurement, MetricResult, Point};
+use plimsoll_model::measurement::{Measurement, MetricResult, SamplePoint};
 use plimsoll_model::metric::Better;
-use plimsoll_model::view::{Finding, NOTABLE, RunView, Topic};
+use plimsoll_model::view::{NOTABLE, PlainFinding, RunView, Topic};
 use plimsoll_model::warning::Warning;
-use plimsoll_stats::{Seed, Segment, Timed, segments, segments_of_many};
+use plimsoll_stats::{Seed, Segment, TimedPoint, segments, segments_of_many};
 use plimsoll_units::quantity::format::significant;
 use plimsoll_units::quantity::percent;
 
@@ -28,14 +28,14 @@ const BY_THE_SAME_SHARE: f64 = 0.25;
 
 /// Returns one finding per case of at least 30 samples whose headline or delivered rate changed by
 /// 5 % or more, for the largest change.
-pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
+pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
     run.measurements().iter().filter_map(changed).collect()
 }
 
-fn changed(measurement: &Measurement) -> Option<Finding> {
+fn changed(measurement: &Measurement) -> Option<PlainFinding> {
     let metric = measurement.headline().filter(|metric| metric.series.len() >= LEAST_SAMPLES)?;
-    let value = largest(measurement, metric, Watched::Value);
-    let delivered = largest(measurement, metric, Watched::Delivered);
+    let value = largest(measurement, metric, WatchedSeries::Value);
+    let delivered = largest(measurement, metric, WatchedSeries::Delivered);
     let size = |change: &Option<Change>| change.as_ref().map_or(0.0, Change::size);
     // The value takes precedence; the delivered rate is reported only for what the value excludes.
     let change = if size(&delivered) > size(&value) + NOTABLE { delivered } else { value }?;
@@ -44,7 +44,7 @@ fn changed(measurement: &Measurement) -> Option<Finding> {
 
 /// A change of a case's level between two samples.
 #[derive(Clone, Debug)]
-pub struct Step {
+pub struct LevelStep {
     /// Time of the last sample before the change, in seconds.
     pub before: f64,
     /// Time of the first sample after the change, in seconds.
@@ -68,16 +68,16 @@ pub struct Step {
 /// Returns the changes of 5 % or more of each measurement, in order of time. All series are tested
 /// together: if all are noise, `false_share` is the probability of any reported change. `events`
 /// are known times of change in seconds, such as a new quota.
-pub fn steps(measurements: &[Measurement], false_share: f64, events: &[f64]) -> Vec<Vec<Step>> {
-    let both = [Watched::Value, Watched::Delivered];
-    let series: Vec<(usize, Watched, Vec<Timed>)> = measurements
+pub fn steps(measurements: &[Measurement], false_share: f64, events: &[f64]) -> Vec<Vec<LevelStep>> {
+    let both = [WatchedSeries::Value, WatchedSeries::Delivered];
+    let series: Vec<(usize, WatchedSeries, Vec<TimedPoint>)> = measurements
         .iter()
         .enumerate()
         .filter_map(|(at, measurement)| Some((at, measurement.headline()?)))
         .flat_map(|(at, metric)| both.map(|watched| (at, watched, watched.of(metric))))
         .filter(|(_, _, series)| series.iter().any(|point| point.value.is_finite()))
         .collect();
-    let seeded: Vec<(&[Timed], Seed)> = series
+    let seeded: Vec<(&[TimedPoint], Seed)> = series
         .iter()
         .map(|(at, watched, series)| {
             let id = measurements.get(*at).map(|m| m.case.id());
@@ -86,7 +86,7 @@ pub fn steps(measurements: &[Measurement], false_share: f64, events: &[f64]) -> 
         })
         .collect();
     let found = segments_of_many(&seeded, false_share, events);
-    let of = |at: usize, watched: Watched| {
+    let of = |at: usize, watched: WatchedSeries| {
         let place = series.iter().position(|(of, which, _)| *of == at && *which == watched)?;
         found.get(place).map(Vec::as_slice)
     };
@@ -106,41 +106,41 @@ pub fn steps(measurements: &[Measurement], false_share: f64, events: &[f64]) -> 
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Watched {
+enum WatchedSeries {
     Value,
     Delivered,
 }
 
-impl Watched {
+impl WatchedSeries {
     fn name(self) -> &'static str {
         match self {
-            Watched::Value => "value",
-            Watched::Delivered => "delivered",
+            WatchedSeries::Value => "value",
+            WatchedSeries::Delivered => "delivered",
         }
     }
 
-    fn of(self, metric: &MetricResult) -> Vec<Timed> {
+    fn of(self, metric: &MetricResult) -> Vec<TimedPoint> {
         // NaN is ignored.
-        let delivered = |p: &Point| Timed { t: p.t, value: p.delivered.unwrap_or(f64::NAN) };
+        let delivered = |p: &SamplePoint| TimedPoint { t: p.t, value: p.delivered.unwrap_or(f64::NAN) };
         match self {
-            Watched::Value => metric.timed(),
-            Watched::Delivered => metric.series.iter().map(delivered).collect(),
+            WatchedSeries::Value => metric.timed(),
+            WatchedSeries::Delivered => metric.series.iter().map(delivered).collect(),
         }
     }
 }
 
 /// Two adjacent segments; `changes` is the number of changes in the series.
 struct Change {
-    watched: Watched,
-    before: Level,
-    after: Level,
+    watched: WatchedSeries,
+    before: SegmentLevel,
+    after: SegmentLevel,
     /// after ÷ before.
     ratio: f64,
     changes: usize,
 }
 
 /// A segment and its mean conditions.
-struct Level {
+struct SegmentLevel {
     segment: Segment,
     clock_hz: Option<f64>,
     steal: Option<f64>,
@@ -150,27 +150,27 @@ struct Level {
 }
 
 /// Returns the largest change of the series.
-fn largest(measurement: &Measurement, metric: &MetricResult, watched: Watched) -> Option<Change> {
+fn largest(measurement: &Measurement, metric: &MetricResult, watched: WatchedSeries) -> Option<Change> {
     let found = segments(&watched.of(metric), Seed::new(0, measurement.case.id().as_str(), &metric.name));
     changes(metric, watched, &found).into_iter().max_by(|a, b| a.size().total_cmp(&b.size()))
 }
 
-fn changes(metric: &MetricResult, watched: Watched, found: &[Segment]) -> Vec<Change> {
+fn changes(metric: &MetricResult, watched: WatchedSeries, found: &[Segment]) -> Vec<Change> {
     let changes = found.len().saturating_sub(1);
     let pairs = found.iter().zip(found.iter().skip(1)).filter_map(|(before, after)| {
         let ratio = after.median / before.median;
         // A level that is zero or negative has no ratio.
         let usable = before.median > 0.0 && ratio.is_finite() && ratio > 0.0;
-        let level = |segment: &Segment| Level::new(segment.clone(), &metric.series);
+        let level = |segment: &Segment| SegmentLevel::new(segment.clone(), &metric.series);
         usable.then(|| Change { watched, before: level(before), after: level(after), ratio, changes })
     });
     pairs.collect()
 }
 
-impl Level {
-    fn new(segment: Segment, series: &[Point]) -> Self {
+impl SegmentLevel {
+    fn new(segment: Segment, series: &[SamplePoint]) -> Self {
         let points = series.get(segment.points.clone()).unwrap_or_default();
-        let mean = |read: fn(&Point) -> Option<f64>| {
+        let mean = |read: fn(&SamplePoint) -> Option<f64>| {
             let known: Vec<f64> = points.iter().filter_map(read).filter(|x| x.is_finite()).collect();
             (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
         };
@@ -202,43 +202,43 @@ impl Change {
         1.0 - self.ratio.min(1.0 / self.ratio)
     }
 
-    fn told(&self, measurement: &Measurement, metric: &MetricResult) -> Finding {
+    fn told(&self, measurement: &Measurement, metric: &MetricResult) -> PlainFinding {
         let begun = metric.series.first().map_or(0.0, |point| point.t);
         let after = significant(self.after.segment.from - begun, 3);
-        let Step { what, because, evidence, .. } = self.step(measurement, metric);
+        let LevelStep { what, because, evidence, .. } = self.step(measurement, metric);
         let text = format!("{}: {what} after {after} s{because}", full(&measurement.case));
-        Finding { topic: Topic::Change, code: "changed", text, evidence }
+        PlainFinding { topic: Topic::Change, code: "changed", text, evidence }
     }
 
-    fn step(&self, measurement: &Measurement, metric: &MetricResult) -> Step {
+    fn step(&self, measurement: &Measurement, metric: &MetricResult) -> LevelStep {
         let name = match self.watched {
-            Watched::Value => metric.name.clone(),
-            Watched::Delivered => format!("wall-clock {}", metric.name),
+            WatchedSeries::Value => metric.name.clone(),
+            WatchedSeries::Delivered => format!("wall-clock {}", metric.name),
         };
         let way = if self.ratio < 1.0 { "fell" } else { "rose" };
         let share = percent((self.ratio - 1.0).abs(), 2);
         let cause = match self.cause(metric.better) {
-            Cause::NotSeen if measurement.warns(Warning::CPUS_MOVED) => Cause::Moved,
+            ChangeCause::NotSeen if measurement.warns(Warning::CPUS_MOVED) => ChangeCause::Moved,
             cause => cause,
         };
         let heat = match cause {
-            Cause::Clock if measurement.warns(Warning::TOO_HOT) => {
+            ChangeCause::Clock if measurement.warns(Warning::TOO_HOT) => {
                 "; the processor slowed itself down during the case because it was too hot"
             }
             _ => "",
         };
         let begun = metric.series.first().map_or(0.0, |point| point.t);
-        Step {
+        LevelStep {
             before: self.before.segment.to,
             after: self.after.segment.from,
             ratio: self.ratio,
             levels: [self.before.segment.median, self.after.segment.median],
             is_worse: self.slows(metric.better),
-            is_own: matches!(cause, Cause::Quota | Cause::Clock | Cause::Others),
+            is_own: matches!(cause, ChangeCause::Quota | ChangeCause::Clock | ChangeCause::Others),
             what: format!("the {name} {way} by {share}"),
             because: format!("{}{heat}", self.because(cause, metric.better)),
             evidence: json!({
-                "case": measurement.case.id(), "metric": metric.name, "delivered": self.watched == Watched::Delivered,
+                "case": measurement.case.id(), "metric": metric.name, "delivered": self.watched == WatchedSeries::Delivered,
                 "after_s": self.after.segment.from - begun, "ratio": self.ratio, "changes": self.changes,
                 "before": self.before.json(), "after": self.after.json(), "cause": cause.code(),
             }),
@@ -246,67 +246,70 @@ impl Change {
     }
 
     /// Returns the faster and the slower level.
-    fn quick_and_slow(&self, better: Better) -> [&Level; 2] {
+    fn quick_and_slow(&self, better: Better) -> [&SegmentLevel; 2] {
         if self.slows(better) { [&self.before, &self.after] } else { [&self.after, &self.before] }
     }
 
-    fn cause(&self, better: Better) -> Cause {
+    fn cause(&self, better: Better) -> ChangeCause {
         let [quick, slow] = self.quick_and_slow(better);
         let missing = self.size();
         if let (Some(quick), Some(slow)) = (quick.clock_hz, slow.clock_hz) {
             let slower = 1.0 - slow / quick;
             if slower > SAME_CLOCK && (slower - missing).abs() <= BY_THE_SAME_SHARE * missing {
-                return Cause::Clock;
+                return ChangeCause::Clock;
             }
         }
         // Loss relative to what was left before: 20 % more of the remaining 40 % is one half.
-        let explains = |read: fn(&Level) -> Option<f64>| {
+        let explains = |read: fn(&SegmentLevel) -> Option<f64>| {
             let (more, less) = (read(slow)?, read(quick).unwrap_or(0.0));
             let taken = 1.0 - (1.0 - more.min(1.0)) / (1.0 - less).max(f64::MIN_POSITIVE);
             (more - less >= NOTABLE && taken >= EXPLAINS * missing).then_some(taken)
         };
-        let rise = |read: fn(&Level) -> Option<f64>| read(slow).unwrap_or(0.0) - read(quick).unwrap_or(0.0);
+        let rise =
+            |read: fn(&SegmentLevel) -> Option<f64>| read(slow).unwrap_or(0.0) - read(quick).unwrap_or(0.0);
         let (quota, steal) = (explains(|l| l.throttled), explains(|l| l.steal));
         match (quota, steal) {
-            (Some(quota), steal) if quota >= steal.unwrap_or(0.0) => Cause::Quota,
-            (_, Some(_)) => Cause::Steal,
+            (Some(quota), steal) if quota >= steal.unwrap_or(0.0) => ChangeCause::Quota,
+            (_, Some(_)) => ChangeCause::Steal,
             // Throttled threads also wait for a CPU: if at least half of the added wait is
             // throttling, the quota is the cause.
             _ if explains(|l| l.waited).is_some() => {
                 if rise(|l| l.throttled) >= 0.5 * rise(|l| l.waited) {
-                    Cause::Quota
+                    ChangeCause::Quota
                 } else {
-                    Cause::Others
+                    ChangeCause::Others
                 }
             }
             // Excluded time does not affect the value.
-            _ if self.watched == Watched::Value || explains(|l| l.excluded).is_none() => Cause::NotSeen,
-            _ if slow.waited.is_some() => Cause::Host,
-            _ => Cause::Interrupted,
+            _ if self.watched == WatchedSeries::Value || explains(|l| l.excluded).is_none() => {
+                ChangeCause::NotSeen
+            }
+            _ if slow.waited.is_some() => ChangeCause::Host,
+            _ => ChangeCause::Interrupted,
         }
     }
 
     /// Formats the cause with what else changed or did not.
-    fn because(&self, cause: Cause, better: Better) -> String {
+    fn because(&self, cause: ChangeCause, better: Better) -> String {
         let (clock, losses) = (self.clock(cause, better), self.losses(cause, better));
         let facts: Vec<String> = clock.into_iter().chain(losses).collect();
         let facts = facts.join(", ");
         match (cause, facts.as_str()) {
             // Facts that are no cause are listed separately.
-            (Cause::NotSeen, "") => format!(". {}: measure again", cause.text()),
-            (Cause::NotSeen, _) => format!(". {}: measure again. Also seen: {facts}", cause.text()),
+            (ChangeCause::NotSeen, "") => format!(". {}: measure again", cause.text()),
+            (ChangeCause::NotSeen, _) => format!(". {}: measure again. Also seen: {facts}", cause.text()),
             (_, "") => format!(". Likely cause: {}", cause.text()),
             _ => format!(". Likely cause: {} ({facts})", cause.text()),
         }
     }
 
-    fn clock(&self, cause: Cause, better: Better) -> Option<String> {
+    fn clock(&self, cause: ChangeCause, better: Better) -> Option<String> {
         let (before, after) = self.before.clock_hz.zip(self.after.clock_hz)?;
         let [before_ghz, after_ghz] = [before, after].map(|hz| significant(hz / 1e9, 3));
         let change = after / before - 1.0;
         match change {
             _ if change.abs() <= SAME_CLOCK => Some("clock unchanged".to_owned()),
-            _ if cause == Cause::Clock => Some(format!("from {before_ghz} to {after_ghz} GHz")),
+            _ if cause == ChangeCause::Clock => Some(format!("from {before_ghz} to {after_ghz} GHz")),
             _ if !cause.is_seen() && (change < 0.0) != self.slows(better) => None,
             _ => Some(format!("clock from {before_ghz} to {after_ghz} GHz")),
         }
@@ -317,33 +320,37 @@ impl Change {
         (self.ratio < 1.0) == (better == Better::Higher)
     }
 
-    fn losses(&self, cause: Cause, better: Better) -> Vec<String> {
+    fn losses(&self, cause: ChangeCause, better: Better) -> Vec<String> {
         let all = [
-            Loss { what: "steal", before: self.before.steal, after: self.after.steal },
-            Loss { what: "throttled", before: self.before.throttled, after: self.after.throttled },
-            Loss { what: "waiting for a CPU", before: self.before.waited, after: self.after.waited },
-            Loss { what: "threads interrupted", before: self.before.excluded, after: self.after.excluded },
+            LossChange { what: "steal", before: self.before.steal, after: self.after.steal },
+            LossChange { what: "throttled", before: self.before.throttled, after: self.after.throttled },
+            LossChange { what: "waiting for a CPU", before: self.before.waited, after: self.after.waited },
+            LossChange {
+                what: "threads interrupted",
+                before: self.before.excluded,
+                after: self.after.excluded,
+            },
         ];
         // Each kind includes the following ones, so only the kinds up to the cause are listed.
         let known = match cause {
-            Cause::Clock => 0,
-            Cause::Quota | Cause::Steal => 2,
-            Cause::Others => 3,
-            Cause::Host | Cause::Interrupted | Cause::NotSeen | Cause::Moved => 4,
+            ChangeCause::Clock => 0,
+            ChangeCause::Quota | ChangeCause::Steal => 2,
+            ChangeCause::Others => 3,
+            ChangeCause::Host | ChangeCause::Interrupted | ChangeCause::NotSeen | ChangeCause::Moved => 4,
         };
         // Without a cause, facts with the opposite effect only confuse.
-        let fits = |loss: &&Loss| cause.is_seen() || loss.rises() == self.slows(better);
-        all.iter().take(known).filter(fits).filter_map(Loss::told).collect()
+        let fits = |loss: &&LossChange| cause.is_seen() || loss.rises() == self.slows(better);
+        all.iter().take(known).filter(fits).filter_map(LossChange::told).collect()
     }
 }
 
-struct Loss {
+struct LossChange {
     what: &'static str,
     before: Option<f64>,
     after: Option<f64>,
 }
 
-impl Loss {
+impl LossChange {
     fn rises(&self) -> bool {
         self.after.unwrap_or(0.0) > self.before.unwrap_or(0.0)
     }
@@ -358,7 +365,7 @@ impl Loss {
 
 /// Cause of a change, as far as samples show it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Cause {
+enum ChangeCause {
     Clock,
     Quota,
     Steal,
@@ -373,36 +380,36 @@ enum Cause {
     Moved,
 }
 
-impl Cause {
+impl ChangeCause {
     fn is_seen(self) -> bool {
-        !matches!(self, Cause::NotSeen | Cause::Moved)
+        !matches!(self, ChangeCause::NotSeen | ChangeCause::Moved)
     }
 
     fn code(self) -> &'static str {
         match self {
-            Cause::Clock => "clock",
-            Cause::Quota => "quota",
-            Cause::Steal => "steal",
-            Cause::Others => "others",
-            Cause::Host => "host",
-            Cause::Interrupted => "interrupted",
-            Cause::NotSeen => "not-seen",
-            Cause::Moved => "moved",
+            ChangeCause::Clock => "clock",
+            ChangeCause::Quota => "quota",
+            ChangeCause::Steal => "steal",
+            ChangeCause::Others => "others",
+            ChangeCause::Host => "host",
+            ChangeCause::Interrupted => "interrupted",
+            ChangeCause::NotSeen => "not-seen",
+            ChangeCause::Moved => "moved",
         }
     }
 
     fn text(self) -> &'static str {
         match self {
-            Cause::Clock => "the CPU clock",
-            Cause::Quota => "the CPU quota",
-            Cause::Steal => "CPU credits, or other guests of the host",
-            Cause::Others => "other programs on this machine",
-            Cause::Host => "a hypervisor that takes CPU time and does not report it as steal",
-            Cause::Interrupted => {
+            ChangeCause::Clock => "the CPU clock",
+            ChangeCause::Quota => "the CPU quota",
+            ChangeCause::Steal => "CPU credits, or other guests of the host",
+            ChangeCause::Others => "other programs on this machine",
+            ChangeCause::Host => "a hypervisor that takes CPU time and does not report it as steal",
+            ChangeCause::Interrupted => {
                 "other programs on this machine, or a hypervisor that does not report steal"
             }
-            Cause::NotSeen => "Cause unknown",
-            Cause::Moved => "the hypervisor moved the vCPUs",
+            ChangeCause::NotSeen => "Cause unknown",
+            ChangeCause::Moved => "the hypervisor moved the vCPUs",
         }
     }
 }
@@ -417,25 +424,25 @@ mod tests {
 
     use super::*;
 
-    fn find(measurements: &[Measurement]) -> Vec<Finding> {
+    fn find(measurements: &[Measurement]) -> Vec<PlainFinding> {
         super::find(&RunView::new(measurements))
     }
 
     struct One {
         value: f64,
-        point: Point,
+        point: SamplePoint,
     }
 
     impl Deref for One {
-        type Target = Point;
+        type Target = SamplePoint;
 
-        fn deref(&self) -> &Point {
+        fn deref(&self) -> &SamplePoint {
             &self.point
         }
     }
 
     impl DerefMut for One {
-        fn deref_mut(&mut self) -> &mut Point {
+        fn deref_mut(&mut self) -> &mut SamplePoint {
             &mut self.point
         }
     }
@@ -444,7 +451,7 @@ mod tests {
     fn run(better: Better, slow: impl Fn(&mut One)) -> Measurement {
         let place = |i: usize| 1.0 + 0.001 * ((i * 7919 % 101) as f64 / 50.0 - 1.0);
         let points = (0..600).map(|i| {
-            let point = Point {
+            let point = SamplePoint {
                 t: 40.0 + i as f64,
                 clock_hz: Some(3.7e9 * place(i + 31)),
                 steal: Some(0.01 * place(i)),
@@ -683,7 +690,7 @@ mod tests {
     fn nothing_known_beside_the_value_is_no_obstacle() {
         let mut bare = run(Better::Higher, |p| p.value *= 0.5);
         for point in &mut bare.metrics[0].series {
-            *point = Point { t: point.t, ..Point::default() };
+            *point = SamplePoint { t: point.t, ..SamplePoint::default() };
         }
         assert_eq!(told(&bare).0, "the rate fell by 50 % after 212 s. Cause unknown: measure again");
     }

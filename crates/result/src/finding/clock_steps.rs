@@ -2,22 +2,22 @@
 
 use std::time::Duration;
 
-use plimsoll_system::wall::Step;
+use plimsoll_system::wall::ClockStep;
 use plimsoll_units::quantity::format_duration;
 
 use super::finding;
 use crate::document::Finding;
 
 /// Returns one finding per node with steps of its wall clock.
-pub fn clock_steps(steps: &[Step]) -> Vec<Finding> {
+pub fn clock_steps(steps: &[ClockStep]) -> Vec<Finding> {
     let mut nodes: Vec<&str> = steps.iter().map(|step| step.node.as_str()).collect();
     nodes.sort_unstable();
     nodes.dedup();
     nodes.into_iter().filter_map(|node| of_node(node, steps)).collect()
 }
 
-fn of_node(node: &str, steps: &[Step]) -> Option<Finding> {
-    let own: Vec<&Step> = steps.iter().filter(|step| step.node == node).collect();
+fn of_node(node: &str, steps: &[ClockStep]) -> Option<Finding> {
+    let own: Vec<&ClockStep> = steps.iter().filter(|step| step.node == node).collect();
     let largest = own.iter().copied().max_by(|a, b| a.by_s.abs().total_cmp(&b.by_s.abs()))?;
     let span = |s: f64| format_duration(Duration::try_from_secs_f64(s.abs()).unwrap_or(Duration::MAX));
     let direction = if largest.by_s < 0.0 { "backwards" } else { "forwards" };
@@ -39,7 +39,7 @@ mod tests {
 
     #[test]
     fn each_machine_is_told_once_with_its_largest_step() {
-        let step = |node: &str, by_s| Step { node: node.to_owned(), at_s: 1.0, by_s };
+        let step = |node: &str, by_s| ClockStep { node: node.to_owned(), at_s: 1.0, by_s };
         assert_eq!(clock_steps(&[]), []);
         let found = clock_steps(&[step("b", 2.0), step("a", -3596.0), step("b", 360_000.0)]);
         let texts: Vec<&str> = found.iter().map(|f| f.text.as_str()).collect();

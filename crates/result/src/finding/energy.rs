@@ -5,11 +5,11 @@ use serde_json::json;
 use plimsoll_bench::label::full;
 use plimsoll_model::measurement::Measurement;
 use plimsoll_model::sample::energy::{ENERGY, ENERGY_PER_UNIT};
-use plimsoll_model::view::{Finding, RunView, Topic};
+use plimsoll_model::view::{PlainFinding, RunView, Topic};
 use plimsoll_units::quantity::significant;
 
 /// Returns one finding if the power of any case is known.
-pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
+pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
     let known = run.measurements().iter().filter(|made| made.headline().is_some());
     let power = |made: &Measurement| made.conditions.package_power.filter(|watts| watts.is_finite());
     let with_power = known.filter_map(|made| Some((made, power(made)?)));
@@ -17,7 +17,7 @@ pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
     most.and_then(|(made, watts)| told(made, watts)).into_iter().collect()
 }
 
-fn told(made: &Measurement, watts: f64) -> Option<Finding> {
+fn told(made: &Measurement, watts: f64) -> Option<PlainFinding> {
     let each: Option<f64> = made.achieved.get(&ENERGY_PER_UNIT);
     let work = made.headline()?.unit.work();
     let each_text = each.zip(work).map(|(joules, work)| format!(", {}/{work} there", small_joules(joules)));
@@ -30,7 +30,7 @@ fn told(made: &Measurement, watts: f64) -> Option<Finding> {
     let energy: Option<f64> = made.achieved.get(&ENERGY);
     let evidence =
         json!({ "case": made.case.id(), "watts": watts, "energy_j": energy, "energy_per_unit_j": each });
-    Some(Finding { topic: Topic::Energy, code: "energy", text, evidence })
+    Some(PlainFinding { topic: Topic::Energy, code: "energy", text, evidence })
 }
 
 /// Formats an energy in J with three digits: `25.3 pJ`.

@@ -1,6 +1,6 @@
 //! Hardware faults of each node, and health data that this user may not read.
 
-use plimsoll_machine::health::Fault;
+use plimsoll_machine::health::HardwareFault;
 use plimsoll_units::text::shown;
 
 use super::finding;
@@ -21,7 +21,7 @@ fn of_machine(one: &NodeHealth, is_one_of_many: bool) -> Vec<Finding> {
     let who = if is_one_of_many { format!("{}: ", shown(&one.node)) } else { String::new() };
     let faults = one.shown.faults();
     let of_code = |code: &&str| {
-        let of_it: Vec<&Fault> = faults.iter().filter(|fault| fault.code() == *code).collect();
+        let of_it: Vec<&HardwareFault> = faults.iter().filter(|fault| fault.code() == *code).collect();
         let first = of_it.first()?;
         let said: Vec<String> = of_it.iter().take(MOST).map(ToString::to_string).collect();
         let more = of_it.len().saturating_sub(MOST);
@@ -29,7 +29,7 @@ fn of_machine(one: &NodeHealth, is_one_of_many: bool) -> Vec<Finding> {
         let text = format!("{who}{}{more}. {}", said.join("; "), first.meaning());
         Some(finding(code, text, serde_json::json!({ "node": one.node, "faults": of_it })))
     };
-    Fault::FAULT_CODES.iter().filter_map(of_code).collect()
+    HardwareFault::FAULT_CODES.iter().filter_map(of_code).collect()
 }
 
 /// Lists the sources that only root can read, over all nodes.

@@ -13,10 +13,10 @@ mod scales;
 mod shortfall;
 mod wrong;
 
-pub use changed::{Step, steps};
+pub use changed::{LevelStep, steps};
 pub use clock_steps::clock_steps;
 pub use health::health;
-pub use outlier::{Known, Machines, Suspect, Tried, judged, next};
+pub use outlier::{Machines, NodeFacts, SuspectFigure, Tried, judged, next};
 pub use pairs::{PairPath, pairs};
 pub use wrong::WRONG_ANSWER;
 
@@ -29,7 +29,7 @@ use plimsoll_model::view::{self, RunView};
 use crate::document::Finding;
 
 /// A rule: derives findings from the measurements of one node.
-pub type Rule = fn(&RunView<'_>) -> Vec<view::Finding>;
+pub type Rule = fn(&RunView<'_>) -> Vec<view::PlainFinding>;
 
 /// Rules for all benchmarks.
 pub const RULES: &[Rule] = &[scales::find, changed::find, shortfall::find, energy::find];
@@ -118,7 +118,7 @@ fn told_once(of_each: Vec<(&str, Finding)>, machines: usize) -> Vec<Finding> {
 fn of_machine(measurements: &[Measurement]) -> Vec<Finding> {
     let run = RunView::new(measurements);
     let general = RULES.iter().flat_map(|rule| rule(&run));
-    let mut found: Vec<view::Finding> =
+    let mut found: Vec<view::PlainFinding> =
         general.chain(benchmarks().flat_map(|benchmark| (benchmark.descriptor().findings)(&run))).collect();
     found.sort_by_key(|finding| finding.topic);
     found.into_iter().map(Finding::from).collect()

@@ -28,13 +28,13 @@ use plimsoll_model::measurement::{Measurement, MetricResult};
 use plimsoll_model::metric::Better;
 use plimsoll_model::view::{Lost, NOTABLE, losses as losses_of};
 use plimsoll_model::warning::Warning;
-use plimsoll_stats::{Excluded, Samples, Seed, Summary, apart};
+use plimsoll_stats::{ExcludedShare, Samples, Seed, Summary, apart};
 use plimsoll_units::quantity::{Quantity, Unit, format_cpus, percent, significant};
 use serde_json::json;
 
 use super::{ENOUGH, because, finding};
 use crate::document::Finding;
-pub use again::{Suspect, Tried, judged, next};
+pub use again::{SuspectFigure, Tried, judged, next};
 
 /// Code of the finding for a node that is worse.
 const OUTLIER: &str = "outlier";
@@ -57,18 +57,18 @@ const SLOWER: f64 = 0.02;
 
 /// Compared value of a case.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Watched {
+enum ComparedQuantity {
     Value,
     /// Wall-clock rate of the headline, interruptions included.
     Delivered,
 }
 
 /// Facts about nodes, by node name.
-pub type Machines<'a> = BTreeMap<&'a str, Known<'a>>;
+pub type Machines<'a> = BTreeMap<&'a str, NodeFacts<'a>>;
 
 /// Facts about a node besides its results.
 #[derive(Clone, Debug)]
-pub struct Known<'a> {
+pub struct NodeFacts<'a> {
     /// The machine.
     pub machine: &'a Machine,
     /// Description of the device that holds its test files.
@@ -76,10 +76,10 @@ pub struct Known<'a> {
 }
 
 #[derive(Clone, Copy)]
-struct Figure<'a> {
+struct NodeFigure<'a> {
     measurement: &'a Measurement,
     metric: &'a MetricResult,
-    watched: Watched,
+    watched: ComparedQuantity,
     value: f64,
     /// Device of the test files, for cases with files.
     device: Option<&'a str>,
@@ -88,13 +88,13 @@ struct Figure<'a> {
     rate_limit: Option<Setting>,
 }
 
-impl<'a> Figure<'a> {
+impl<'a> NodeFigure<'a> {
     fn of(measurement: &'a Measurement, metric: &'a MetricResult) -> Self {
         let value = metric.summary.median;
         Self {
             measurement,
             metric,
-            watched: Watched::Value,
+            watched: ComparedQuantity::Value,
             value,
             device: None,
             quota: None,
@@ -104,8 +104,8 @@ impl<'a> Figure<'a> {
 
     /// Returns the headline unless most of its time is excluded.
     fn sound(measurement: &'a Measurement, metric: &'a MetricResult) -> Option<Self> {
-        let excluded = Excluded::of(measurement.conditions.excluded);
-        (!matches!(excluded, Excluded::Mostly(_) | Excluded::AllBut(_)))
+        let excluded = ExcludedShare::of(measurement.conditions.excluded);
+        (!matches!(excluded, ExcludedShare::Mostly(_) | ExcludedShare::AllBut(_)))
             .then(|| Self::of(measurement, metric))
     }
 
@@ -113,16 +113,16 @@ impl<'a> Figure<'a> {
     fn delivered(measurement: &'a Measurement, metric: &'a MetricResult) -> Option<Self> {
         let rates = delivered(metric).filter(|_| metric.better == Better::Higher)?;
         let value = Some(rates.median()).filter(|value| *value > 0.0)?;
-        Some(Self { watched: Watched::Delivered, value, ..Self::of(measurement, metric) })
+        Some(Self { watched: ComparedQuantity::Delivered, value, ..Self::of(measurement, metric) })
     }
 
     /// Returns the relative half-width of the confidence interval.
     fn reach(&self) -> f64 {
         let half = match self.watched {
-            Watched::Value => {
+            ComparedQuantity::Value => {
                 self.metric.summary.ci95.map(|[low, high]| (high - low) / 2.0 / self.metric.summary.median)
             }
-            Watched::Delivered => delivered(self.metric).and_then(|rates| {
+            ComparedQuantity::Delivered => delivered(self.metric).and_then(|rates| {
                 let case = self.measurement.case.id();
                 Summary::new(&rates, Seed::new(0, case.as_str(), "wall-clock")).relative_half_width()
             }),
@@ -141,18 +141,18 @@ impl<'a> Figure<'a> {
 
     /// Returns the properties that define a group, by name: the device and the inputs of the limit,
     /// without measured inputs such as the clock.
-    fn made_of(&self) -> BTreeMap<&'a str, Made<'a>> {
+    fn made_of(&self) -> BTreeMap<&'a str, FigureConditions<'a>> {
         let inputs = self.metric.limit.as_ref().map_or(&[][..], |limit| &limit.inputs);
         let inputs = inputs.iter().filter(|input| !is_measured(input.value));
-        let inputs = inputs.map(|input| (input.name.as_str(), Made::Of(input.value.to_bits())));
-        inputs.chain(self.device.map(|device| ("", Made::On(device)))).collect()
+        let inputs = inputs.map(|input| (input.name.as_str(), FigureConditions::Of(input.value.to_bits())));
+        inputs.chain(self.device.map(|device| ("", FigureConditions::On(device)))).collect()
     }
 
     fn shown(&self) -> String {
         let quantity = Quantity { value: self.value, unit: self.metric.unit };
         match self.watched {
-            Watched::Value => quantity.to_string(),
-            Watched::Delivered => format!("wall-clock rate {quantity}"),
+            ComparedQuantity::Value => quantity.to_string(),
+            ComparedQuantity::Delivered => format!("wall-clock rate {quantity}"),
         }
     }
 
@@ -171,7 +171,7 @@ fn delivered(metric: &MetricResult) -> Option<Samples> {
 
 /// Property that defines a group.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Made<'a> {
+enum FigureConditions<'a> {
     /// Bits of an input's value.
     Of(u64),
     On(&'a str),
@@ -188,7 +188,7 @@ fn is_measured(value: f64) -> bool {
 }
 
 /// Groups results by their properties; groups smaller than [`ENOUGH`] join the largest one.
-fn alike<'a>(figures: Vec<Figure<'a>>) -> Vec<Vec<Figure<'a>>> {
+fn alike<'a>(figures: Vec<NodeFigure<'a>>) -> Vec<Vec<NodeFigure<'a>>> {
     let names: BTreeSet<&str> = figures.iter().flat_map(|figure| figure.made_of().into_keys()).collect();
     names.into_iter().fold(vec![figures], |groups, name| {
         groups
@@ -199,13 +199,13 @@ fn alike<'a>(figures: Vec<Figure<'a>>) -> Vec<Vec<Figure<'a>>> {
 }
 
 fn parted<'a>(
-    group: Vec<Figure<'a>>,
-    made: impl Fn(&Figure<'a>) -> Option<Made<'a>>,
-) -> Vec<Vec<Figure<'a>>> {
-    let mut parts: BTreeMap<Option<Made<'a>>, Vec<Figure<'a>>> = BTreeMap::new();
+    group: Vec<NodeFigure<'a>>,
+    made: impl Fn(&NodeFigure<'a>) -> Option<FigureConditions<'a>>,
+) -> Vec<Vec<NodeFigure<'a>>> {
+    let mut parts: BTreeMap<Option<FigureConditions<'a>>, Vec<NodeFigure<'a>>> = BTreeMap::new();
     group.into_iter().for_each(|figure| parts.entry(made(&figure)).or_default().push(figure));
     let (mut large, small): (Vec<_>, Vec<_>) = parts.into_values().partition(|part| part.len() >= ENOUGH);
-    let rest: Vec<Figure<'a>> = small.into_iter().flatten().collect();
+    let rest: Vec<NodeFigure<'a>> = small.into_iter().flatten().collect();
     match large.iter_mut().max_by_key(|part| part.len()) {
         Some(most) => most.extend(rest),
         None => large.push(rest),
@@ -215,13 +215,13 @@ fn parted<'a>(
 
 /// Returns a finding per outlier, the furthest first, then one for all that are better.
 pub(super) fn find(measurements: &[Measurement], machines: &Machines<'_>) -> Vec<Finding> {
-    let mut cases: BTreeMap<(String, u32), [Vec<Figure<'_>>; 2]> = BTreeMap::new();
+    let mut cases: BTreeMap<(String, u32), [Vec<NodeFigure<'_>>; 2]> = BTreeMap::new();
     for measurement in measurements {
         if let Some(metric) = measurement.headline().filter(|m| m.summary.median > 0.0) {
             let key = (measurement.case.id().to_string(), measurement.repeat);
             let [values, delivered] = cases.entry(key).or_default();
-            values.extend(Figure::sound(measurement, metric).map(|figure| figure.on(machines)));
-            delivered.extend(Figure::delivered(measurement, metric).map(|figure| figure.on(machines)));
+            values.extend(NodeFigure::sound(measurement, metric).map(|figure| figure.on(machines)));
+            delivered.extend(NodeFigure::delivered(measurement, metric).map(|figure| figure.on(machines)));
         }
     }
     let looked_at = cases.values().flatten().map(Vec::len).sum();
@@ -260,7 +260,7 @@ struct Outlier {
 
 /// Returns the outliers of one case. A node's wall-clock rate counts only if it is worse and the
 /// headline is no outlier.
-fn in_case(values: Vec<Figure<'_>>, delivered: Vec<Figure<'_>>, looked_at: usize) -> Vec<Outlier> {
+fn in_case(values: Vec<NodeFigure<'_>>, delivered: Vec<NodeFigure<'_>>, looked_at: usize) -> Vec<Outlier> {
     let among = |figures| alike(figures).into_iter().flat_map(|group| among(&group, looked_at));
     let mut found: Vec<Outlier> = among(values).collect();
     let named: BTreeSet<String> = found.iter().map(|outlier| outlier.node.clone()).collect();
@@ -268,7 +268,7 @@ fn in_case(values: Vec<Figure<'_>>, delivered: Vec<Figure<'_>>, looked_at: usize
     found
 }
 
-fn among(figures: &[Figure<'_>], looked_at: usize) -> Vec<Outlier> {
+fn among(figures: &[NodeFigure<'_>], looked_at: usize) -> Vec<Outlier> {
     match figures {
         [] | [_] => Vec::new(),
         [one, other] => two(one, other).into_iter().collect(),
@@ -278,14 +278,14 @@ fn among(figures: &[Figure<'_>], looked_at: usize) -> Vec<Outlier> {
 
 /// Returns the outliers among three or more results; `looked_at` is the number of results of all
 /// cases.
-fn many(figures: &[Figure<'_>], looked_at: usize) -> Vec<Outlier> {
+fn many(figures: &[NodeFigure<'_>], looked_at: usize) -> Vec<Outlier> {
     let middle = |values: Vec<f64>| median(values).unwrap_or(f64::NAN);
     let centre = middle(figures.iter().map(|f| f.value).collect());
     let logarithms: Vec<f64> = figures.iter().map(|f| (f.value / centre).ln()).collect();
     let reach = apart(&logarithms, looked_at);
-    let noise = LazyCell::new(|| middle(figures.iter().map(Figure::reach).collect()));
+    let noise = LazyCell::new(|| middle(figures.iter().map(NodeFigure::reach).collect()));
     let floor = if figures.len() < FEW { FLOOR_OF_FEW } else { FLOOR };
-    let usual = Usual::of(figures);
+    let usual = UsualLosses::of(figures);
     let mut found = Vec::new();
     for (figure, far) in figures.iter().zip(logarithms) {
         let away = figure.value / centre - 1.0;
@@ -306,7 +306,7 @@ fn many(figures: &[Figure<'_>], looked_at: usize) -> Vec<Outlier> {
         );
         let evidence = json!({
             "node": figure.measurement.node, "case": figure.measurement.case.id(), "metric": figure.metric.name,
-            "value": figure.value, "delivered": figure.watched == Watched::Delivered, "median": centre, "looked_at": looked_at, "away": away,
+            "value": figure.value, "delivered": figure.watched == ComparedQuantity::Delivered, "median": centre, "looked_at": looked_at, "away": away,
             "below": 1.0 - (-reach).exp(), "above": reach.exp() - 1.0,
             "cause": cause, "worse": worse,
         });
@@ -330,7 +330,7 @@ pub(super) fn from_median(away: f64) -> String {
     }
 }
 
-fn is_worse(figure: &Figure<'_>, away: f64) -> bool {
+fn is_worse(figure: &NodeFigure<'_>, away: f64) -> bool {
     match figure.metric.better {
         Better::Higher => away < 0.0,
         Better::Lower => away > 0.0,
@@ -338,7 +338,7 @@ fn is_worse(figure: &Figure<'_>, away: f64) -> bool {
 }
 
 /// Usual values over the nodes, to find a cause.
-struct Usual {
+struct UsualLosses {
     losses: BTreeMap<&'static str, f64>,
     excluded: f64,
     /// CPU quota; infinite without one.
@@ -354,15 +354,15 @@ struct Usual {
     device: Option<String>,
 }
 
-impl Usual {
-    fn of(figures: &[Figure<'_>]) -> Self {
+impl UsualLosses {
+    fn of(figures: &[NodeFigure<'_>]) -> Self {
         let over = |values: Vec<Option<f64>>| median(values.into_iter().flatten().collect());
         let mut inputs: BTreeMap<String, Vec<f64>> = BTreeMap::new();
-        for input in figures.iter().flat_map(Figure::inputs) {
+        for input in figures.iter().flat_map(NodeFigure::inputs) {
             inputs.entry(input.name.clone()).or_default().push(input.value);
         }
         let share = |values: Vec<Option<f64>>| over(values).unwrap_or_default();
-        let share_of = |figure: &Figure<'_>, what: &str| {
+        let share_of = |figure: &NodeFigure<'_>, what: &str| {
             losses_of(figure.measurement).find(|loss| loss.what == what).map_or(0.0, |loss| loss.share)
         };
         // An unknown loss counts as zero.
@@ -371,7 +371,7 @@ impl Usual {
         let usual_loss = |what: &'static str| {
             Some((what, median(figures.iter().map(|figure| share_of(figure, what)).collect())?))
         };
-        let of_all = |set: fn(&Figure<'_>) -> Option<f64>| {
+        let of_all = |set: fn(&NodeFigure<'_>) -> Option<f64>| {
             median(figures.iter().map(|figure| set(figure).unwrap_or(f64::INFINITY)).collect())
                 .unwrap_or(f64::INFINITY)
         };
@@ -382,7 +382,7 @@ impl Usual {
             excluded: share(figures.iter().map(|f| f.measurement.conditions.excluded).collect()),
             clock: over(figures.iter().map(|f| f.measurement.conditions.clock_hz).collect()),
             hot: figures.iter().filter(|f| is_hot(f)).count() as f64 / figures.len().max(1) as f64,
-            shaped: over(figures.iter().map(Figure::shaped).collect()),
+            shaped: over(figures.iter().map(NodeFigure::shaped).collect()),
             device: most(figures.iter().filter_map(|figure| figure.device)),
             inputs: inputs.into_iter().filter_map(|(name, values)| Some((name, median(values)?))).collect(),
         }
@@ -396,7 +396,7 @@ fn most<'a>(all: impl Iterator<Item = &'a str>) -> Option<String> {
 }
 
 /// Finds the cause in the conditions of a node that is worse.
-fn cause(figure: &Figure<'_>, away: f64, usual: &Usual) -> Option<String> {
+fn cause(figure: &NodeFigure<'_>, away: f64, usual: &UsualLosses) -> Option<String> {
     if !is_worse(figure, away) {
         return None;
     }
@@ -409,7 +409,8 @@ fn cause(figure: &Figure<'_>, away: f64, usual: &Usual) -> Option<String> {
     if let Some(loss) = loss.max_by(|a, b| beyond(a).total_cmp(&beyond(b))) {
         return Some(format!("{} {} of the time", loss.what, percent(loss.share, 2)));
     }
-    let excluded = figure.measurement.conditions.excluded.filter(|_| figure.watched == Watched::Delivered);
+    let excluded =
+        figure.measurement.conditions.excluded.filter(|_| figure.watched == ComparedQuantity::Delivered);
     if let Some(share) = excluded.filter(|share| *share >= usual.excluded + NOTABLE) {
         return Some(format!("threads interrupted {} of the time", percent(share, 2)));
     }
@@ -427,7 +428,7 @@ fn cause(figure: &Figure<'_>, away: f64, usual: &Usual) -> Option<String> {
 }
 
 /// Describes a CPU quota that is lower than usual and lower than the case needs.
-fn by_quota(figure: &Figure<'_>, usual: &Usual) -> Option<String> {
+fn by_quota(figure: &NodeFigure<'_>, usual: &UsualLosses) -> Option<String> {
     let measurement = figure.measurement;
     let throttled = measurement.conditions.throttled.filter(|share| *share >= NOTABLE);
     let is_small = |quota: &f64| *quota < measurement.case.busy_threads() as f64 || throttled.is_some();
@@ -445,7 +446,7 @@ fn by_quota(figure: &Figure<'_>, usual: &Usual) -> Option<String> {
 }
 
 /// Describes a rate limit that is near the result and lower than usual.
-fn by_rate_limit(figure: &Figure<'_>, usual: &Usual) -> Option<String> {
+fn by_rate_limit(figure: &NodeFigure<'_>, usual: &UsualLosses) -> Option<String> {
     let limit = figure.rate_limit?;
     let bound = limit.bound.value;
     let is_near = figure.value > bound / NEAR && figure.value < bound * NEAR;
@@ -457,18 +458,18 @@ fn by_rate_limit(figure: &Figure<'_>, usual: &Usual) -> Option<String> {
 }
 
 /// Returns whether the processor throttled itself because of heat.
-fn is_hot(figure: &Figure<'_>) -> bool {
+fn is_hot(figure: &NodeFigure<'_>) -> bool {
     figure.measurement.warns(Warning::TOO_HOT)
 }
 
 /// Describes a device that most nodes do not have.
-fn elsewhere(figure: &Figure<'_>, usual: &Usual) -> Option<String> {
+fn elsewhere(figure: &NodeFigure<'_>, usual: &UsualLosses) -> Option<String> {
     let (own, most) = (figure.device?, usual.device.as_deref()?);
     (own != most).then(|| format!("its files are on {own}, those of most others on {most}"))
 }
 
 /// Describes a token bucket that is narrower than usual or that other nodes lack.
-fn held(figure: &Figure<'_>, usual: &Usual) -> Option<String> {
+fn held(figure: &NodeFigure<'_>, usual: &UsualLosses) -> Option<String> {
     let own = figure.shaped()?;
     let shown = |value| Quantity { value, unit: Unit::BitPerSecond };
     match usual.shaped {
@@ -483,7 +484,7 @@ fn held(figure: &Figure<'_>, usual: &Usual) -> Option<String> {
 }
 
 /// Describes a lower input of the limit, such as a slower link or fewer memory channels.
-fn unlike(figure: &Figure<'_>, usual: &Usual) -> Option<String> {
+fn unlike(figure: &NodeFigure<'_>, usual: &UsualLosses) -> Option<String> {
     let below =
         |input: &&Input| usual.inputs.get(&input.name).is_some_and(|all| input.value < all * (1.0 - SLOWER));
     let input = figure.inputs().iter().find(below)?;
@@ -501,13 +502,13 @@ fn unlike(figure: &Figure<'_>, usual: &Usual) -> Option<String> {
     ))
 }
 
-fn two(one: &Figure<'_>, other: &Figure<'_>) -> Option<Outlier> {
+fn two(one: &NodeFigure<'_>, other: &NodeFigure<'_>) -> Option<Outlier> {
     let away = other.value / one.value - 1.0;
     if away.abs() <= FLOOR.max(one.reach() + other.reach()) {
         return None;
     }
-    let of_value = |f: &Figure<'_>| f.metric.of_limit.filter(|_| f.watched == Watched::Value);
-    let share = |f: &Figure<'_>| of_value(f).filter(|s| s.is_finite());
+    let of_value = |f: &NodeFigure<'_>| f.metric.of_limit.filter(|_| f.watched == ComparedQuantity::Value);
+    let share = |f: &NodeFigure<'_>| of_value(f).filter(|s| s.is_finite());
     let further = match (share(one), share(other)) {
         (Some(a), Some(b)) if a != b => {
             let (figure, share) = if a < b { (one, a) } else { (other, b) };
@@ -522,7 +523,7 @@ fn two(one: &Figure<'_>, other: &Figure<'_>) -> Option<Outlier> {
     let slower = if is_worse(other, away) { other } else { one };
     let away_of_slower = if is_worse(other, away) { away } else { one.value / other.value - 1.0 };
     let better = if is_worse(other, away) { one } else { other };
-    let cause = cause(slower, away_of_slower, &Usual::of(std::slice::from_ref(better)));
+    let cause = cause(slower, away_of_slower, &UsualLosses::of(std::slice::from_ref(better)));
     let text = format!(
         "{}: {} on {}, {} on {}, {} {}{further}{}",
         full(&one.measurement.case),
@@ -539,7 +540,7 @@ fn two(one: &Figure<'_>, other: &Figure<'_>) -> Option<Outlier> {
     );
     let evidence = json!({
         "nodes": [one.measurement.node, other.measurement.node], "case": one.measurement.case.id(),
-        "values": [one.value, other.value], "delivered": one.watched == Watched::Delivered, "away": away, "cause": cause,
+        "values": [one.value, other.value], "delivered": one.watched == ComparedQuantity::Delivered, "away": away, "cause": cause,
     });
     Some(Outlier {
         node: slower.measurement.node.clone(),

@@ -14,7 +14,7 @@ mod cause;
 
 use plimsoll_bench::label::full;
 use plimsoll_model::limit::median;
-use plimsoll_model::measurement::{Flow, Matrix, Measured, Measurement, MetricResult};
+use plimsoll_model::measurement::{Flow, Matrix, MeasuredEntry, Measurement, MetricResult};
 use plimsoll_model::metric::Better;
 use plimsoll_model::sample::Numbers;
 use plimsoll_stats::apart;
@@ -24,7 +24,7 @@ use serde_json::json;
 use super::outlier::{FLOOR, from_median};
 use super::{because, finding};
 use crate::document::Finding;
-use cause::Known;
+use cause::KnownLinks;
 
 /// Robust standard deviations by which a slow pair or node must stand out.
 const DEVIATIONS: f64 = 3.5;
@@ -62,12 +62,12 @@ struct Slow {
 
 /// Role of a node in a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
+enum PairRole {
     Client,
     Server,
 }
 
-impl Part {
+impl PairRole {
     /// Returns the role in words; sending or receiving if the case has one direction.
     const fn word(self, flow: Flow) -> &'static str {
         match (flow, self) {
@@ -92,7 +92,7 @@ impl Part {
 }
 
 /// Usual value and spread of a case's pairs.
-struct Usual {
+struct UsualPair {
     centre: f64,
     /// Distance that chance reaches, in logarithms.
     reach: f64,
@@ -105,9 +105,9 @@ struct Judged<'a> {
     metric: &'a MetricResult,
     matrix: &'a Matrix,
     names: &'a [&'a str],
-    known: Known,
+    known: KnownLinks,
     flow: Flow,
-    usual: Usual,
+    usual: UsualPair,
 }
 
 /// Returns a finding per slow node and direction, then per further slow pair, the furthest first.
@@ -117,12 +117,12 @@ pub fn pairs(measurement: &Measurement, names: &[&str], paths: &[PairPath]) -> V
     let Some((metric, matrix)) = measurement.headline().and_then(|m| Some((m, m.matrix.as_ref()?))) else {
         return Vec::new();
     };
-    let Some(usual) = Usual::of(matrix, metric.better) else { return Vec::new() };
+    let Some(usual) = UsualPair::of(matrix, metric.better) else { return Vec::new() };
     let flow = Flow::of(&measurement.case, metric.better == Better::Higher);
-    let judged = Judged { measurement, metric, matrix, names, known: Known::of(paths), flow, usual };
+    let judged = Judged { measurement, metric, matrix, names, known: KnownLinks::of(paths), flow, usual };
     let mut found = Vec::new();
     let mut told: Vec<(u32, u32)> = Vec::new();
-    for part in [Part::Client, Part::Server] {
+    for part in [PairRole::Client, PairRole::Server] {
         for (number, own) in judged.machines(part) {
             told.extend(own.iter().map(|s| (s.row, s.column)));
             found.extend(judged.machine(number, part, &own));
@@ -136,7 +136,7 @@ pub fn pairs(measurement: &Measurement, names: &[&str], paths: &[PairPath]) -> V
     found.into_iter().take(TOLD).map(|(_, finding)| finding).collect()
 }
 
-impl Usual {
+impl UsualPair {
     fn of(matrix: &Matrix, better: Better) -> Option<Self> {
         let values: Vec<f64> = matrix.measured().map(|pair| pair.value).collect();
         let (places, pairs) = matrix.counted();
@@ -178,10 +178,10 @@ impl Judged<'_> {
     /// Returns the cells worse than `centre` by more than `reach`, in logarithms.
     fn slow(&self, centre: f64, reach: f64) -> Vec<Slow> {
         let floor = if self.usual.pairs == 1 { LONE } else { FLOOR };
-        let judge = |(pair, spread): (Measured<'_>, &f64)| {
+        let judge = |(pair, spread): (MeasuredEntry<'_>, &f64)| {
             let own = DEVIATIONS * NORMAL * spread / pair.value.max(centre);
             let threshold = reach.max((-floor).ln_1p().abs()).max(own);
-            let Measured { row, column, value, .. } = pair;
+            let MeasuredEntry { row, column, value, .. } = pair;
             let (far, away) = (self.worse(value / centre), value / self.usual.centre - 1.0);
             (far > threshold).then_some(Slow { row, column, value, away, threshold })
         };
@@ -194,13 +194,13 @@ impl Judged<'_> {
     }
 
     /// Returns the nodes that are slow in this role in most of their pairs, with these pairs.
-    fn machines(&self, part: Part) -> Vec<(u32, Vec<Slow>)> {
+    fn machines(&self, part: PairRole) -> Vec<(u32, Vec<Slow>)> {
         let mut numbers: Vec<u32> = self.matrix.measured().map(|p| part.of((p.row, p.column))).collect();
         numbers.sort_unstable();
         numbers.dedup();
         let slow = |number: u32| {
             let is_own = |row, column| part.of((row, column)) == number;
-            let (own, others): (Vec<Measured<'_>>, Vec<Measured<'_>>) =
+            let (own, others): (Vec<MeasuredEntry<'_>>, Vec<MeasuredEntry<'_>>) =
                 self.matrix.measured().partition(|p| is_own(p.row, p.column));
             let others: Vec<f64> = others.iter().map(|p| p.value).collect();
             let centre = median(others.clone())?;
@@ -214,7 +214,7 @@ impl Judged<'_> {
         numbers.into_iter().filter_map(slow).collect()
     }
 
-    fn machine(&self, number: u32, part: Part, own: &[Slow]) -> Option<(f64, Finding)> {
+    fn machine(&self, number: u32, part: PairRole, own: &[Slow]) -> Option<(f64, Finding)> {
         let value = median(own.iter().map(|slow| slow.value).collect())?;
         let away = value / self.usual.centre - 1.0;
         let (name, word) = (self.name(number), part.word(self.flow));
@@ -228,7 +228,7 @@ impl Judged<'_> {
             because(cause.as_deref()),
         );
         let others: Vec<&str> =
-            own.iter().map(|s| self.name(if part == Part::Client { s.column } else { s.row })).collect();
+            own.iter().map(|s| self.name(if part == PairRole::Client { s.column } else { s.row })).collect();
         let pairs: Vec<[&str; 2]> = own.iter().map(|s| [self.name(s.row), self.name(s.column)]).collect();
         let evidence = json!({
             "node": name, "direction": word, "others": others, "pairs": pairs, "case": self.measurement.case.id(),
@@ -239,11 +239,11 @@ impl Judged<'_> {
 
     fn pair(&self, slow: &Slow) -> Finding {
         let (from, to) = (self.name(slow.row), self.name(slow.column));
-        let of = |part: Part| {
+        let of = |part: PairRole| {
             let number = part.of((slow.row, slow.column));
             Some(format!("on {}, {}", self.name(number), self.known.cause(number, part, self.flow)?))
         };
-        let cause = of(Part::Client).or_else(|| of(Part::Server));
+        let cause = of(PairRole::Client).or_else(|| of(PairRole::Server));
         let text = format!(
             "{from} to {to}: {}: {}, {}{}",
             full(&self.measurement.case),

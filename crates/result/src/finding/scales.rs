@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 
 use plimsoll_bench::label::full;
 use plimsoll_model::measurement::Measurement;
-use plimsoll_model::view::{Compared, Finding, RunView, Topic, kind};
+use plimsoll_model::view::{Compared, PlainFinding, RunView, Topic, kind};
 use plimsoll_model::warning::Warning;
-use plimsoll_stats::{Coefficient, Load, Samples, Seed, Usl};
+use plimsoll_stats::{Coefficient, LoadPoint, Samples, Seed, Usl};
 use plimsoll_units::quantity::percent;
 
 /// Relative half-width of a speed-up above which the text shows its interval.
@@ -16,7 +16,7 @@ const TOLD: usize = 6;
 
 /// Returns one finding per kind of case measured at two or more thread counts, for the highest
 /// count with one CPU per thread if there is one.
-pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
+pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
     let all = run.compared();
     let mut found = Vec::new();
     for (index, first) in all.iter().enumerate() {
@@ -29,7 +29,7 @@ pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
 }
 
 /// Makes the finding for one kind of case; `steps` ascend in threads and share their base.
-fn told(steps: &[&Compared<'_>]) -> Option<Finding> {
+fn told(steps: &[&Compared<'_>]) -> Option<PlainFinding> {
     let with_cpus: Vec<&Compared<'_>> = steps.iter().copied().filter(|step| !crowded(step.this)).collect();
     let last = *with_cpus.last().or(steps.last())?;
     let Compared { base, this, scaling, between: [low, high] } = last;
@@ -52,7 +52,7 @@ fn told(steps: &[&Compared<'_>]) -> Option<Finding> {
         "steps": steps.iter().map(each).collect::<Vec<Value>>(),
         "usl": law.map(|law| law.told()),
     });
-    Some(Finding { topic: Topic::Scaling, code: "scaling", text, evidence })
+    Some(PlainFinding { topic: Topic::Scaling, code: "scaling", text, evidence })
 }
 
 /// Returns whether there were more threads than CPUs; such a step does not measure a further CPU.
@@ -126,9 +126,9 @@ fn law(base: &Measurement, steps: &[&Compared<'_>]) -> Option<Law> {
     let measured = std::iter::once(base).chain(steps.iter().map(|step| step.this));
     let load = |m: &Measurement| {
         let rates = Samples::new(m.headline()?.samples.clone()).ok()?;
-        Some(Load { threads: u32::try_from(m.case.threads()).ok()?, rates })
+        Some(LoadPoint { threads: u32::try_from(m.case.threads()).ok()?, rates })
     };
-    let loads: Vec<Load> = measured.filter_map(load).collect();
+    let loads: Vec<LoadPoint> = measured.filter_map(load).collect();
     let usl = Usl::fit(&loads, Seed::new(0, &kind(base), "usl"))?;
     Some(Law { usl, points: loads.len() })
 }
@@ -142,7 +142,7 @@ mod tests {
 
     use super::*;
 
-    fn find(measurements: &[Measurement]) -> Vec<Finding> {
+    fn find(measurements: &[Measurement]) -> Vec<PlainFinding> {
         super::find(&RunView::new(measurements))
     }
 

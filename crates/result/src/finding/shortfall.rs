@@ -4,7 +4,7 @@ use serde_json::json;
 
 use plimsoll_bench::label::full;
 use plimsoll_model::measurement::Measurement;
-use plimsoll_model::view::{Finding, NOTABLE, RunView, Topic, lost};
+use plimsoll_model::view::{NOTABLE, PlainFinding, RunView, Topic, lost};
 use plimsoll_units::quantity::percent;
 
 /// Share of the limit that needs no explanation.
@@ -14,11 +14,11 @@ const EXPLAINS: f64 = 0.5;
 
 /// Returns one finding per case below 90 % of its limit if lost time is at least 5 % and accounts
 /// for half of the gap.
-pub(super) fn find(run: &RunView<'_>) -> Vec<Finding> {
+pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
     run.measurements().iter().filter_map(explained).collect()
 }
 
-fn explained(measurement: &Measurement) -> Option<Finding> {
+fn explained(measurement: &Measurement) -> Option<PlainFinding> {
     let share = measurement.headline()?.of_limit.filter(|share| share.is_finite() && *share < NEAR)?;
     let lost = lost(measurement);
     // Such a result excludes interruptions, except throttling by a quota.
@@ -36,7 +36,7 @@ fn explained(measurement: &Measurement) -> Option<Finding> {
     );
     let evidence =
         json!({ "case": measurement.case.id(), "of_limit": share, "lost": lost.share, "to": lost.what });
-    Some(Finding { topic: Topic::Limit, code: "shortfall", text, evidence })
+    Some(PlainFinding { topic: Topic::Limit, code: "shortfall", text, evidence })
 }
 
 #[cfg(test)]
@@ -45,7 +45,7 @@ mod tests {
 
     use super::*;
 
-    fn find(measurements: &[Measurement]) -> Vec<Finding> {
+    fn find(measurements: &[Measurement]) -> Vec<PlainFinding> {
         super::find(&RunView::new(measurements))
     }
 

@@ -10,21 +10,21 @@ use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 use plimsoll_model::sample::CannotMeasure;
 
-use super::message::{Reply, Request, read, write};
+use super::message::{WorkerReply, WorkerRequest, read, write};
 
 /// Serves one parent until it closes the pipe. Fails if the pipe breaks or carries no request.
 pub fn serve(mut from: impl BufRead, mut to: impl Write) -> io::Result<()> {
     die_with_the_parent();
     plimsoll_system::program::take_name();
-    let Some(Request::Begin { machine, options }) = read(&mut from)? else {
+    let Some(WorkerRequest::Begin { machine, options }) = read(&mut from)? else {
         return Err(io::Error::new(
             io::ErrorKind::InvalidData,
             "the worker got no plan first: start plimsoll itself, not its worker",
         ));
     };
-    write(&mut to, &Reply::Done)?;
+    write(&mut to, &WorkerReply::Done)?;
     let mut bench = Workbench { machine: *machine, options, keep: Keep::default(), prepared: None };
-    while let Some(request) = read::<Request>(&mut from)? {
+    while let Some(request) = read::<WorkerRequest>(&mut from)? {
         let reply = bench.answer(request);
         write(&mut to, &reply)?;
     }
@@ -72,64 +72,69 @@ struct Workbench {
 }
 
 impl Workbench {
-    fn answer(&mut self, request: Request) -> Reply {
+    fn answer(&mut self, request: WorkerRequest) -> WorkerReply {
         match request {
-            Request::Begin { .. } => Reply::Cannot(CannotMeasure::environment("'begin' came twice")),
-            Request::Prepare { case, parsed, within } => {
+            WorkerRequest::Begin { .. } => {
+                WorkerReply::Cannot(CannotMeasure::environment("'begin' came twice"))
+            }
+            WorkerRequest::Prepare { case, parsed, within } => {
                 let within = within.and_then(|s| Duration::try_from_secs_f64(s).ok());
                 self.options.until = within.and_then(|within| Instant::now().checked_add(within));
                 self.prepare(&case, &parsed)
             }
-            Request::Finish => {
+            WorkerRequest::Finish => {
                 self.prepared = None;
-                Reply::Done
+                WorkerReply::Done
             }
-            Request::Lend => self.with(|p| Reply::Lent(p.lend())),
-            Request::Sample(amount) => self.with(|p| {
+            WorkerRequest::Lend => self.with(|p| WorkerReply::Lent(p.lend())),
+            WorkerRequest::Sample(amount) => self.with(|p| {
                 let before = run_delays();
                 match p.sample(amount) {
                     Ok(mut sample) => {
                         sample.conditions.waited = waited(&before, sample.elapsed);
-                        Reply::Sampled(Box::new(sample))
+                        WorkerReply::Sampled(Box::new(sample))
                     }
-                    Err(cannot) => Reply::Cannot(cannot),
+                    Err(cannot) => WorkerReply::Cannot(cannot),
                 }
             }),
-            Request::Pause => self.with(|p| {
+            WorkerRequest::Pause => self.with(|p| {
                 p.pause();
-                Reply::Done
+                WorkerReply::Done
             }),
-            Request::Resume => self.with(|p| {
+            WorkerRequest::Resume => self.with(|p| {
                 p.resume();
-                Reply::Done
+                WorkerReply::Done
             }),
-            Request::Verify => self.with(|p| match p.verify() {
-                Ok(()) => Reply::Verified(p.facts()),
-                Err(cannot) => Reply::Cannot(cannot),
+            WorkerRequest::Verify => self.with(|p| match p.verify() {
+                Ok(()) => WorkerReply::Verified(p.facts()),
+                Err(cannot) => WorkerReply::Cannot(cannot),
             }),
         }
     }
 
-    fn prepare(&mut self, case: &Case, parsed: &Parsed) -> Reply {
+    fn prepare(&mut self, case: &Case, parsed: &Parsed) -> WorkerReply {
         self.prepared = None;
         let Some(benchmark) = plimsoll_bench::find(case.benchmark()) else {
-            return Reply::Cannot(CannotMeasure::environment(format!("no benchmark '{}'", case.benchmark())));
+            return WorkerReply::Cannot(CannotMeasure::environment(format!(
+                "no benchmark '{}'",
+                case.benchmark()
+            )));
         };
         let cx = Context { machine: &self.machine, options: &self.options, keep: &self.keep };
         match benchmark.prepare(case, parsed, &cx) {
             Ok(prepared) => {
                 let offer = prepared.offer();
                 self.prepared = Some(prepared);
-                Reply::Prepared(offer)
+                WorkerReply::Prepared(offer)
             }
-            Err(cannot) => Reply::Cannot(cannot),
+            Err(cannot) => WorkerReply::Cannot(cannot),
         }
     }
 
-    fn with(&mut self, ask: impl FnOnce(&mut dyn Prepared) -> Reply) -> Reply {
+    fn with(&mut self, ask: impl FnOnce(&mut dyn Prepared) -> WorkerReply) -> WorkerReply {
         match &mut self.prepared {
             Some(prepared) => ask(prepared.as_mut()),
-            None => Reply::Cannot(CannotMeasure::environment("nothing is prepared")),
+            None => WorkerReply::Cannot(CannotMeasure::environment("nothing is prepared")),
         }
     }
 }

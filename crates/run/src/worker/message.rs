@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use plimsoll_bench::{Options, Parsed};
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
-use plimsoll_model::sample::{Amount, CannotMeasure, Facts, Offer, Sample, Writable};
+use plimsoll_model::sample::{CannotMeasure, Facts, Offer, Sample, SampleAmount, Writable};
 
 /// Longest accepted line in bytes, far above a sample with a full latency histogram.
 const MAX_LINE: u64 = 16 << 20;
@@ -16,7 +16,7 @@ const MAX_LINE: u64 = 16 << 20;
 /// Request from parent to worker.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Request {
+pub enum WorkerRequest {
     /// First message.
     Begin {
         /// The machine as the parent discovered it.
@@ -36,7 +36,7 @@ pub enum Request {
     /// Creates a location that reference tools may write to.
     Lend,
     /// Takes one sample.
-    Sample(Amount),
+    Sample(SampleAmount),
     /// Frees the CPUs temporarily.
     Pause,
     /// Ends a pause.
@@ -50,7 +50,7 @@ pub enum Request {
 /// Reply from worker to parent, one per request.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Reply {
+pub enum WorkerReply {
     /// Done, without a result.
     Done,
     /// The case is ready; contains what reference tools may use.

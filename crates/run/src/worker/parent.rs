@@ -12,12 +12,12 @@ use crossbeam_channel::{Receiver, after, bounded, never, select, unbounded};
 use plimsoll_bench::{Candidate, Options, Prepared};
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
-use plimsoll_model::sample::{Amount, CannotMeasure, Cause, Facts, Offer, Sample, Writable};
+use plimsoll_model::sample::{CannotMeasure, Facts, FailureCause, Offer, Sample, SampleAmount, Writable};
 use plimsoll_reference::{Companion, Companions};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
-use super::message::{self, Reply, Request};
+use super::message::{self, WorkerReply, WorkerRequest};
 use crate::Planned;
 use crate::Station;
 
@@ -33,13 +33,13 @@ pub struct Workers {
     machine: Machine,
     options: Options,
     interrupts: Receiver<()>,
-    kept: Option<(String, Shared)>,
+    kept: Option<(String, SharedWorker)>,
     companions: Option<Companions>,
     /// Whether an interrupt has come, also during a request whose result is ignored.
     interrupted: Rc<Cell<bool>>,
 }
 
-type Shared = Rc<RefCell<Worker>>;
+type SharedWorker = Rc<RefCell<WorkerProcess>>;
 
 impl Workers {
     /// Creates workers as `program worker`; a message on `interrupts` ends the current request.
@@ -67,13 +67,13 @@ impl Workers {
         self.interrupted.get()
     }
 
-    fn start(&self, machine: &Machine) -> Result<Shared, CannotMeasure> {
+    fn start(&self, machine: &Machine) -> Result<SharedWorker, CannotMeasure> {
         let (interrupts, interrupted) = (self.interrupts.clone(), Rc::clone(&self.interrupted));
-        let started = Worker::start(&self.program, machine, &self.options, interrupts, interrupted)?;
+        let started = WorkerProcess::start(&self.program, machine, &self.options, interrupts, interrupted)?;
         Ok(Rc::new(RefCell::new(started)))
     }
 
-    fn worker_for(&mut self, case: &Case) -> Result<Shared, CannotMeasure> {
+    fn worker_for(&mut self, case: &Case) -> Result<SharedWorker, CannotMeasure> {
         let kept = self
             .kept
             .take()
@@ -154,7 +154,7 @@ fn preparing(case: &Case) -> f64 {
 }
 
 struct Remote {
-    worker: Shared,
+    worker: SharedWorker,
     offer: Offer,
     facts: Facts,
     /// Time limit of a sample, in multiples of the sample time.
@@ -163,21 +163,21 @@ struct Remote {
     patience: f64,
     /// Time granted to a sample even beyond the budget, in s.
     longest: f64,
-    clock: Left,
+    clock: BudgetLeft,
 }
 
 impl Remote {
     fn prepare(
-        worker: Shared,
+        worker: SharedWorker,
         candidate: &Candidate,
         machine: &Machine,
         within: Option<f64>,
     ) -> Result<Self, CannotMeasure> {
         let Candidate { case, parsed, .. } = candidate;
-        let mut clock = Left { seconds: within };
-        let request = Request::Prepare { case: case.clone(), parsed: parsed.clone(), within };
+        let mut clock = BudgetLeft { seconds: within };
+        let request = WorkerRequest::Prepare { case: case.clone(), parsed: parsed.clone(), within };
         let reply = clock.ask(&worker, &request, preparing(case), "prepared")?;
-        let Reply::Prepared(offer) = reply else {
+        let WorkerReply::Prepared(offer) = reply else {
             return Err(CannotMeasure::environment("the worker did not say that the case is ready"));
         };
         let offer = with_cpus(offer, case, machine);
@@ -187,29 +187,29 @@ impl Remote {
 }
 
 /// Rest of the budget in s, counting only the case's own time, without reference tools.
-struct Left {
+struct BudgetLeft {
     seconds: Option<f64>,
 }
 
-impl Left {
+impl BudgetLeft {
     /// Time beyond the budget in which a case may end by itself and report the reason.
     const BUDGET_GRACE_SECONDS: f64 = 1.0;
 
     /// Sends a request, limited to `patience` s and the budget; `what` is a participle for errors.
     fn ask(
         &mut self,
-        worker: &Shared,
-        request: &Request,
+        worker: &SharedWorker,
+        request: &WorkerRequest,
         patience: f64,
         what: &str,
-    ) -> Result<Reply, CannotMeasure> {
+    ) -> Result<WorkerReply, CannotMeasure> {
         let begun = Instant::now();
         let left = self.seconds.map_or(f64::INFINITY, |left| left.max(0.0) + Self::BUDGET_GRACE_SECONDS);
         let answer = worker.borrow_mut().ask(request, patience.min(left));
         let took = begun.elapsed().as_secs_f64();
         self.seconds = self.seconds.map(|seconds| seconds - took);
         match answer {
-            Err(cannot) if cannot.cause == Cause::Environment && left < patience && took >= left => {
+            Err(cannot) if cannot.cause == FailureCause::Environment && left < patience && took >= left => {
                 Err(CannotMeasure::out_of_time(format!(
                     "the budget ended while the case was {what}; use a smaller --size, --block or --depth, or a larger --budget"
                 )))
@@ -227,25 +227,25 @@ fn probes(case: &Case) -> f64 {
 }
 
 impl Prepared for Remote {
-    fn sample(&mut self, amount: Amount) -> Result<Sample, CannotMeasure> {
+    fn sample(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
         let patience = match amount {
-            Amount::Seconds(s) => {
+            SampleAmount::Seconds(s) => {
                 self.longest = self.longest.max(2.0 * self.probes * s);
                 PREPARE_SECONDS + self.probes * s
             }
-            Amount::Work(_) => f64::INFINITY,
+            SampleAmount::Work(_) => f64::INFINITY,
         };
         // The run loop starts the last sample in time, but it may take longer than planned.
         self.clock.seconds = self.clock.seconds.map(|left| left.max(self.longest));
-        match self.clock.ask(&self.worker, &Request::Sample(amount), patience, "measured")? {
-            Reply::Sampled(sample) => Ok(*sample),
+        match self.clock.ask(&self.worker, &WorkerRequest::Sample(amount), patience, "measured")? {
+            WorkerReply::Sampled(sample) => Ok(*sample),
             _ => Err(CannotMeasure::environment("the worker answered something else than a sample")),
         }
     }
 
     fn lend(&mut self) -> Result<Writable, String> {
-        match self.clock.ask(&self.worker, &Request::Lend, self.patience, "given a place for tools") {
-            Ok(Reply::Lent(place)) => place,
+        match self.clock.ask(&self.worker, &WorkerRequest::Lend, self.patience, "given a place for tools") {
+            Ok(WorkerReply::Lent(place)) => place,
             Ok(_) => Err("the worker did not say where tools may write".to_owned()),
             Err(cannot) => Err(cannot.reason),
         }
@@ -253,16 +253,18 @@ impl Prepared for Remote {
 
     fn pause(&mut self) {
         // A dead worker is noticed at the next sample.
-        let _ = self.worker.borrow_mut().done(&Request::Pause, PREPARE_SECONDS);
+        let _ = self.worker.borrow_mut().done(&WorkerRequest::Pause, PREPARE_SECONDS);
     }
 
     fn resume(&mut self) {
         // Data that tools wrote to may have to be filled again.
-        let _ = self.clock.ask(&self.worker, &Request::Resume, self.patience, "filled anew");
+        let _ = self.clock.ask(&self.worker, &WorkerRequest::Resume, self.patience, "filled anew");
     }
 
     fn verify(&mut self) -> Result<(), CannotMeasure> {
-        let Reply::Verified(facts) = self.worker.borrow_mut().ask(&Request::Verify, PREPARE_SECONDS)? else {
+        let WorkerReply::Verified(facts) =
+            self.worker.borrow_mut().ask(&WorkerRequest::Verify, PREPARE_SECONDS)?
+        else {
             return Err(CannotMeasure::environment("the worker did not report whether the answer is right"));
         };
         self.facts = facts;
@@ -284,30 +286,29 @@ impl Drop for Remote {
         let mut worker = self.worker.borrow_mut();
         if worker.alive && Rc::strong_count(&self.worker) > 1 {
             // A request in flight is waited for; a slower worker is ended.
-            let patience = self
-                .clock
-                .seconds
-                .map_or(PREPARE_SECONDS, |left| left.clamp(Left::BUDGET_GRACE_SECONDS, PREPARE_SECONDS));
-            let _ = worker.done(&Request::Finish, patience);
+            let patience = self.clock.seconds.map_or(PREPARE_SECONDS, |left| {
+                left.clamp(BudgetLeft::BUDGET_GRACE_SECONDS, PREPARE_SECONDS)
+            });
+            let _ = worker.done(&WorkerRequest::Finish, patience);
         }
     }
 }
 
 fn interrupted() -> CannotMeasure {
-    CannotMeasure::new(Cause::Interrupted, "interrupted")
+    CannotMeasure::new(FailureCause::Interrupted, "interrupted")
 }
 
-struct Worker {
+struct WorkerProcess {
     child: Option<Child>,
     stdin: Option<ChildStdin>,
-    replies: Receiver<std::io::Result<Reply>>,
+    replies: Receiver<std::io::Result<WorkerReply>>,
     interrupts: Receiver<()>,
     interrupted: Rc<Cell<bool>>,
     last_words: Receiver<String>,
     alive: bool,
 }
 
-impl Worker {
+impl WorkerProcess {
     fn start(
         program: &PathBuf,
         machine: &Machine,
@@ -348,21 +349,21 @@ impl Worker {
         let stdin = child.stdin.take();
         let child = Some(child);
         let mut worker = Self { child, stdin, replies, interrupts, interrupted, last_words, alive: true };
-        let begin = Request::Begin { machine: Box::new(machine.clone()), options: options.clone() };
+        let begin = WorkerRequest::Begin { machine: Box::new(machine.clone()), options: options.clone() };
         worker.done(&begin, PREPARE_SECONDS)?;
         Ok(worker)
     }
 
     /// Sends a request and waits for the reply, at most `seconds`.
-    fn ask(&mut self, request: &Request, seconds: f64) -> Result<Reply, CannotMeasure> {
+    fn ask(&mut self, request: &WorkerRequest, seconds: f64) -> Result<WorkerReply, CannotMeasure> {
         let answer = self.ask_once(request, seconds);
         // After an interrupt or a time-out the worker's position in the protocol is unknown.
-        let answered = [Cause::NotHere, Cause::OutOfTime, Cause::Unsafe];
+        let answered = [FailureCause::NotHere, FailureCause::OutOfTime, FailureCause::Unsafe];
         self.alive &= answer.as_ref().err().is_none_or(|cannot| answered.contains(&cannot.cause));
         answer
     }
 
-    fn ask_once(&mut self, request: &Request, seconds: f64) -> Result<Reply, CannotMeasure> {
+    fn ask_once(&mut self, request: &WorkerRequest, seconds: f64) -> Result<WorkerReply, CannotMeasure> {
         let sent = self.stdin.as_mut().map(|pipe| message::write(pipe, request));
         match sent {
             Some(Ok(())) => {}
@@ -378,7 +379,7 @@ impl Worker {
         let deadline = Duration::try_from_secs_f64(seconds).map_or_else(|_| never(), after);
         select! {
             recv(self.replies) -> reply => match reply {
-                Ok(Ok(Reply::Cannot(cannot))) => Err(cannot),
+                Ok(Ok(WorkerReply::Cannot(cannot))) => Err(cannot),
                 Ok(Ok(reply)) => Ok(reply),
                 Ok(Err(error)) => {
                     Err(CannotMeasure::environment(format!("the worker process sent an unreadable message: {error}")))
@@ -395,7 +396,7 @@ impl Worker {
         }
     }
 
-    fn done(&mut self, request: &Request, seconds: f64) -> Result<(), CannotMeasure> {
+    fn done(&mut self, request: &WorkerRequest, seconds: f64) -> Result<(), CannotMeasure> {
         self.ask(request, seconds).map(|_| ())
     }
 
@@ -491,7 +492,7 @@ fn last_line(pipe: impl Read) -> String {
     last
 }
 
-impl Drop for Worker {
+impl Drop for WorkerProcess {
     fn drop(&mut self) {
         self.stdin = None;
         if let Some(mut child) = self.child.take() {

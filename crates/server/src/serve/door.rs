@@ -18,7 +18,7 @@ use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 use rustix::net::sockopt;
 
-use super::session::{Session, lacks};
+use super::session::{OpenSession, lacks};
 use super::sessions::Sessions;
 use super::{Happening, SPARE, ServeError, Server, Settings, failed};
 use crate::traffic::is_out_of_descriptors;
@@ -39,20 +39,20 @@ const TELL: Duration = Duration::from_secs(10);
 const GONE: Duration = Duration::from_secs(24);
 
 struct Stranger {
-    stage: Stage,
+    stage: StrangerStage,
     peer: SocketAddr,
     deadline: Instant,
 }
 
-enum Stage {
+enum StrangerStage {
     /// Waiting for its first message.
     Greeting { stream: TcpStream, shown: [u8; LENGTH], length: usize },
     /// Answered; waiting for its first frame.
     Answered(Box<Channel>),
 }
 
-enum Look {
-    Wait(Stage),
+enum StrangerLook {
+    Wait(StrangerStage),
     Refuse,
     Request(Box<Channel>, Message),
 }
@@ -146,17 +146,19 @@ impl<'env> Door<'env> {
     fn look_at_all<'s>(&mut self, scope: &'s Scope<'s, 'env>) {
         for stranger in std::mem::take(&mut self.waiting) {
             let Stranger { stage, peer, deadline } = stranger;
-            let answered = matches!(stage, Stage::Answered(_));
+            let answered = matches!(stage, StrangerStage::Answered(_));
             match stage.look(self.settings) {
-                Look::Wait(stage) => {
-                    let anew = !answered && matches!(stage, Stage::Answered(_));
+                StrangerLook::Wait(stage) => {
+                    let anew = !answered && matches!(stage, StrangerStage::Answered(_));
                     let deadline = if anew { Instant::now() + REQUEST } else { deadline };
                     self.waiting.push(Stranger { stage, peer, deadline });
                 }
-                Look::Refuse => self.turned += 1,
-                Look::Request(channel, Message::Open { beside }) => self.open(scope, *channel, peer, beside),
-                Look::Request(channel, Message::Join(join)) => self.join(*channel, peer, &join),
-                Look::Request(..) => self.turned += 1,
+                StrangerLook::Refuse => self.turned += 1,
+                StrangerLook::Request(channel, Message::Open { beside }) => {
+                    self.open(scope, *channel, peer, beside)
+                }
+                StrangerLook::Request(channel, Message::Join(join)) => self.join(*channel, peer, &join),
+                StrangerLook::Request(..) => self.turned += 1,
             }
         }
     }
@@ -185,7 +187,7 @@ impl<'env> Door<'env> {
         };
         end_when_gone(channel.stream());
         let (tell, sessions) = (self.tell, self.sessions);
-        let session = Session { channel, peer, sessions, lease, udp: Vec::new() };
+        let session = OpenSession { channel, peer, sessions, lease, udp: Vec::new() };
         // If no thread starts, the session is still here.
         let held = Arc::new(Mutex::new(Some(session)));
         let taken = held.clone();
@@ -273,7 +275,7 @@ impl<'env> Door<'env> {
             self.waiting.remove(0);
             self.turned += 1;
         }
-        let stage = Stage::Greeting { stream, shown: [0; LENGTH], length: 0 };
+        let stage = StrangerStage::Greeting { stream, shown: [0; LENGTH], length: 0 };
         self.waiting.push(Stranger { stage, peer, deadline: Instant::now() + HANDSHAKE });
     }
 
@@ -330,41 +332,48 @@ fn may_use(name: &str) -> bool {
 impl Stranger {
     const fn stream(&self) -> &TcpStream {
         match &self.stage {
-            Stage::Greeting { stream, .. } => stream,
-            Stage::Answered(channel) => channel.stream(),
+            StrangerStage::Greeting { stream, .. } => stream,
+            StrangerStage::Answered(channel) => channel.stream(),
         }
     }
 }
 
-impl Stage {
+impl StrangerStage {
     /// Reads what has arrived, without waiting.
-    fn look(self, settings: &Settings) -> Look {
+    fn look(self, settings: &Settings) -> StrangerLook {
         match self {
-            Stage::Greeting { stream, shown, length } => greeting(stream, shown, length, settings),
-            Stage::Answered(mut channel) => match channel.try_receive() {
-                Ok(Some(message)) => Look::Request(channel, message),
-                Ok(None) => Look::Wait(Stage::Answered(channel)),
-                Err(_) => Look::Refuse,
+            StrangerStage::Greeting { stream, shown, length } => greeting(stream, shown, length, settings),
+            StrangerStage::Answered(mut channel) => match channel.try_receive() {
+                Ok(Some(message)) => StrangerLook::Request(channel, message),
+                Ok(None) => StrangerLook::Wait(StrangerStage::Answered(channel)),
+                Err(_) => StrangerLook::Refuse,
             },
         }
     }
 }
 
-fn greeting(mut stream: TcpStream, mut shown: [u8; LENGTH], length: usize, settings: &Settings) -> Look {
+fn greeting(
+    mut stream: TcpStream,
+    mut shown: [u8; LENGTH],
+    length: usize,
+    settings: &Settings,
+) -> StrangerLook {
     let length = match stream.read(shown.get_mut(length..).unwrap_or_default()) {
-        Ok(0) => return Look::Refuse,
+        Ok(0) => return StrangerLook::Refuse,
         Ok(n) => length + n,
         Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => length,
-        Err(_) => return Look::Refuse,
+        Err(_) => return StrangerLook::Refuse,
     };
     if length < LENGTH {
-        return Look::Wait(Stage::Greeting { stream, shown, length });
+        return StrangerLook::Wait(StrangerStage::Greeting { stream, shown, length });
     }
-    let Ok(answer) = respond(&settings.key, &shown) else { return Look::Refuse };
+    let Ok(answer) = respond(&settings.key, &shown) else { return StrangerLook::Refuse };
     // A new connection has room for a message this short.
     let written = stream.write_all(&answer.message);
     match (written, answer.transport) {
-        (Ok(()), Ok(transport)) => Stage::Answered(Box::new(Channel::new(stream, transport))).look(settings),
-        _ => Look::Refuse,
+        (Ok(()), Ok(transport)) => {
+            StrangerStage::Answered(Box::new(Channel::new(stream, transport))).look(settings)
+        }
+        _ => StrangerLook::Refuse,
     }
 }

@@ -12,11 +12,11 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::time::Duration;
 
-pub use private::{Orders, Ready, serve_private};
+pub use private::{PrivateOrder, PrivateReply, serve_private};
 pub use sessions::Sessions;
 
-use crate::traffic::{Cpus, raise_descriptors, udp};
-use crate::wire::Key;
+use crate::traffic::{PinnedCpus, raise_descriptors, udp};
+use crate::wire::SharedKey;
 
 /// File that reserved descriptors refer to.
 const SPARE: &str = "/dev/null";
@@ -44,7 +44,7 @@ impl Default for Caps {
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Secret that clients must know.
-    pub key: Key,
+    pub key: SharedKey,
     /// Limits of requests.
     pub caps: Caps,
     /// Networks of accepted clients; empty accepts all.
@@ -52,7 +52,7 @@ pub struct Settings {
     /// Whether clients may measure at the same time.
     pub parallel: bool,
     /// CPUs of the threads of transfers.
-    pub cpus: Cpus,
+    pub cpus: PinnedCpus,
 }
 
 /// Event to be reported.
@@ -85,7 +85,7 @@ pub enum ServeError {
         /// Error of the system.
         source: io::Error,
     },
-    /// The first line of standard input is not valid [`Orders`].
+    /// The first line of standard input is not valid [`PrivateOrder`].
     #[error(
         "there is no valid request on standard input: this command is started by `plimsoll network`, not by users"
     )]

@@ -9,15 +9,15 @@ use rustix::fd::AsFd;
 use serde::{Deserialize, Serialize};
 
 use super::{Caps, ServeError, Server, Settings, failed};
-use crate::traffic::Cpus;
-use crate::wire::{Key, MAX_STREAMS};
+use crate::traffic::PinnedCpus;
+use crate::wire::{MAX_STREAMS, SharedKey};
 
 const MAX_LINE: u64 = 4096;
 
 /// First line to a private server.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Orders {
+pub struct PrivateOrder {
     /// Key, hexadecimal; not in the argument list, which every user of the machine can read.
     pub key: String,
     /// CPUs to which its threads are pinned, in turn.
@@ -27,18 +27,18 @@ pub struct Orders {
 /// Answer of a private server: its port, or the reason why it does not listen.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Ready {
+pub enum PrivateReply {
     /// Port on 127.0.0.1.
     Port(u16),
     /// Reason, in one line.
     Error(String),
 }
 
-/// Serves by the orders on `input` until that is closed; writes one line of [`Ready`] to `output`.
+/// Serves by the orders on `input` until that is closed; writes one line of [`PrivateReply`] to `output`.
 pub fn serve_private(input: &(impl AsFd + ?Sized), mut output: impl Write) -> Result<(), ServeError> {
     let copy = input.as_fd().try_clone_to_owned().map_err(failed("read its standard input"))?;
     let orders = read_orders(std::fs::File::from(copy)).ok_or(ServeError::Orders)?;
-    let key = Key::from_hex(&orders.key, "its orders").map_err(|_| ServeError::Orders)?;
+    let key = SharedKey::from_hex(&orders.key, "its orders").map_err(|_| ServeError::Orders)?;
     let settings = Settings {
         key,
         caps: Caps {
@@ -49,28 +49,28 @@ pub fn serve_private(input: &(impl AsFd + ?Sized), mut output: impl Write) -> Re
         },
         allow: Vec::new(),
         parallel: true,
-        cpus: Cpus(orders.cpus),
+        cpus: PinnedCpus(orders.cpus),
     };
     let address = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
     let server = match Server::bind(&[address], settings) {
         Ok(server) => server,
         Err(error) => {
-            tell(&mut output, &Ready::Error(error.to_string()))?;
+            tell(&mut output, &PrivateReply::Error(error.to_string()))?;
             return Err(error);
         }
     };
     let port = server.addresses().first().map_or(0, SocketAddr::port);
-    tell(&mut output, &Ready::Port(port))?;
+    tell(&mut output, &PrivateReply::Port(port))?;
     server.run(input, &|_| ())
 }
 
-fn read_orders(input: impl Read) -> Option<Orders> {
+fn read_orders(input: impl Read) -> Option<PrivateOrder> {
     let mut line = String::new();
     BufReader::new(input.take(MAX_LINE)).read_line(&mut line).ok()?;
     serde_json::from_str(&line).ok()
 }
 
-fn tell(output: &mut impl Write, ready: &Ready) -> Result<(), ServeError> {
+fn tell(output: &mut impl Write, ready: &PrivateReply) -> Result<(), ServeError> {
     let line =
         serde_json::to_string(ready).map_err(std::io::Error::from).map_err(failed("write its port"))?;
     writeln!(output, "{line}").and_then(|()| output.flush()).map_err(failed("write its port"))

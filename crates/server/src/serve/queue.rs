@@ -14,7 +14,7 @@ const FORGET: Duration = Duration::from_secs(10);
 const MAX_WAIT_SECONDS: u64 = 5;
 
 #[derive(Debug)]
-struct Holder {
+struct QueueHolder {
     group: Hex128,
     since: Instant,
     used: Instant,
@@ -22,12 +22,12 @@ struct Holder {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Queue {
-    holder: Option<Holder>,
+pub(super) struct SessionQueue {
+    holder: Option<QueueHolder>,
     waiting: VecDeque<(Hex128, Instant)>,
 }
 
-impl Queue {
+impl SessionQueue {
     /// Starts a transfer if the client gets the turn, else returns the seconds until the next try.
     pub(super) fn begin(&mut self, group: Hex128, now: Instant, longest: Duration) -> Result<(), u32> {
         self.waiting.retain(|(_, asked)| now.duration_since(*asked) < FORGET);
@@ -50,7 +50,7 @@ impl Queue {
         let first = self.waiting.front().is_none_or(|(first, _)| *first == group);
         if self.holder.is_none() && first {
             self.waiting.retain(|(other, _)| *other != group);
-            self.holder = Some(Holder { group, since: now, used: now, active: 1 });
+            self.holder = Some(QueueHolder { group, since: now, used: now, active: 1 });
             return Ok(());
         }
         match self.waiting.iter_mut().find(|(other, _)| *other == group) {
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn one_measures_and_the_others_are_told_when_to_ask() {
-        let (mut queue, start) = (Queue::default(), Instant::now());
+        let (mut queue, start) = (SessionQueue::default(), Instant::now());
         let (a, b) = (Hex128::random().unwrap(), Hex128::random().unwrap());
         queue.begin(a, start, LONG).unwrap();
         assert!((1..=5).contains(&queue.begin(b, start, LONG).unwrap_err()));
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn first_come_first_served_and_those_who_went_away_are_forgotten() {
-        let (mut queue, start) = (Queue::default(), Instant::now());
+        let (mut queue, start) = (SessionQueue::default(), Instant::now());
         let (a, b, c) = (Hex128::random().unwrap(), Hex128::random().unwrap(), Hex128::random().unwrap());
         queue.begin(a, start, LONG).unwrap();
         assert!(queue.begin(b, start, LONG).is_err());
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn a_long_run_gives_way_between_transfers_and_comes_again() {
-        let (mut queue, start) = (Queue::default(), Instant::now());
+        let (mut queue, start) = (SessionQueue::default(), Instant::now());
         let (a, b) = (Hex128::random().unwrap(), Hex128::random().unwrap());
         queue.begin(a, start, LONG).unwrap();
         assert!(queue.begin(b, after(start, 60), LONG).is_err(), "a transfer under way is not cut");
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn alone_one_may_measure_for_ever() {
-        let (mut queue, start) = (Queue::default(), Instant::now());
+        let (mut queue, start) = (SessionQueue::default(), Instant::now());
         let a = Hex128::random().unwrap();
         for second in 0..1000 {
             queue.begin(a, after(start, second), LONG).unwrap();

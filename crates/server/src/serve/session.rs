@@ -10,11 +10,13 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use super::sessions::{Lease, Sessions};
-use crate::traffic::account::Ledger;
+use crate::traffic::account::CounterSource;
 use crate::traffic::carrier::Carrier;
-use crate::traffic::tcp::{Means, transfer};
-use crate::traffic::{End, Lost, nanos, plain, route, shaper, trips, udp};
-use crate::wire::{Amount, Channel, Message, Tcp, Trip, Trips, Udp, Welcome, WireError};
+use crate::traffic::tcp::{TcpMeans, transfer};
+use crate::traffic::{LostTransfer, TransferEnd, nanos, plain, route, shaper, trips, udp};
+use crate::wire::{
+    Channel, Message, OrderedAmount, TcpOrder, Trip, TripsOrder, UdpOrder, Welcome, WireError,
+};
 
 /// Longest silence of the client between two requests: other tools may run on its machine.
 const IDLE: Duration = Duration::from_secs(600);
@@ -22,13 +24,13 @@ const IDLE: Duration = Duration::from_secs(600);
 const SILENT: &str = "it heard nothing from this machine for too long: the machine is overloaded, or the network between them is broken";
 
 #[derive(Debug, Default)]
-pub(super) struct Ended {
+pub(super) struct SessionEnd {
     pub(super) transfers: u64,
     /// Reason of the end, unless the client closed the connection.
     pub(super) why: Option<String>,
 }
 
-pub(super) struct Session<'a> {
+pub(super) struct OpenSession<'a> {
     pub(super) channel: Channel,
     pub(super) peer: SocketAddr,
     pub(super) sessions: &'a Sessions,
@@ -37,16 +39,16 @@ pub(super) struct Session<'a> {
     pub(super) udp: Vec<UdpSocket>,
 }
 
-enum Refusal {
+enum RefusedRequest {
     /// Text for the client; the session continues.
     No(String),
     /// Another client measures; seconds until the next try.
     Busy(u32),
 }
 
-impl Session<'_> {
-    pub(super) fn serve(mut self) -> Ended {
-        let mut ended = Ended::default();
+impl OpenSession<'_> {
+    pub(super) fn serve(mut self) -> SessionEnd {
+        let mut ended = SessionEnd::default();
         let served = match self.welcome() {
             Ok(()) => self.requests(&mut ended.transfers),
             Err(e) => Err(e.into()),
@@ -71,8 +73,8 @@ impl Session<'_> {
     }
 
     /// Serves requests. Returns when the client closes the connection between two of them.
-    fn requests(&mut self, transfers: &mut u64) -> Result<(), Lost> {
-        let ledger = Ledger::new(Root::live(), route::outgoing(self.peer));
+    fn requests(&mut self, transfers: &mut u64) -> Result<(), LostTransfer> {
+        let ledger = CounterSource::new(Root::live(), route::outgoing(self.peer));
         loop {
             let request = match self.channel.receive_request(Instant::now() + IDLE) {
                 // Sent when the transfer had just ended here, but not yet at the client.
@@ -85,16 +87,16 @@ impl Session<'_> {
                 Ok(()) => *transfers += 1,
                 Err(Ok(refusal)) => {
                     let said = match refusal {
-                        Refusal::No(why) => Message::Refused(why),
-                        Refusal::Busy(seconds) => Message::Busy { seconds },
+                        RefusedRequest::No(why) => Message::Refused(why),
+                        RefusedRequest::Busy(seconds) => Message::Busy { seconds },
                     };
                     self.channel.send(&said)?;
                 }
                 Err(Err(lost)) => {
                     let told = match &lost {
-                        Lost::Here(e) | Lost::Thread(e) => Some(Message::Refused(lacks(e))),
-                        Lost::Silent => Some(Message::Refused(SILENT.to_owned())),
-                        Lost::Unacknowledged { segment, sender: End::Far } => {
+                        LostTransfer::Here(e) | LostTransfer::Thread(e) => Some(Message::Refused(lacks(e))),
+                        LostTransfer::Silent => Some(Message::Refused(SILENT.to_owned())),
+                        LostTransfer::Unacknowledged { segment, sender: TransferEnd::Far } => {
                             Some(Message::Unacknowledged { segment: *segment })
                         }
                         _ => None,
@@ -110,7 +112,11 @@ impl Session<'_> {
     }
 
     /// Serves one request; `Err(Err)` ends the session.
-    fn answer(&mut self, request: &Message, ledger: &Ledger) -> Result<(), Result<Refusal, Lost>> {
+    fn answer(
+        &mut self,
+        request: &Message,
+        ledger: &CounterSource,
+    ) -> Result<(), Result<RefusedRequest, LostTransfer>> {
         match request {
             Message::Tcp(work) => self.tcp(work, ledger),
             Message::UdpOpen { streams } => self.open_udp(*streams),
@@ -120,12 +126,16 @@ impl Session<'_> {
         }
     }
 
-    fn tcp(&mut self, work: &Tcp, ledger: &Ledger) -> Result<(), Result<Refusal, Lost>> {
-        let no = |why| Err(Ok(Refusal::No(why)));
+    fn tcp(
+        &mut self,
+        work: &TcpOrder,
+        ledger: &CounterSource,
+    ) -> Result<(), Result<RefusedRequest, LostTransfer>> {
+        let no = |why| Err(Ok(RefusedRequest::No(why)));
         if let Some(why) = work.time().and_then(|time| self.too_long(time)) {
             return no(why);
         }
-        if let Amount::Messages(n) = work.amount
+        if let OrderedAmount::Messages(n) = work.amount
             && n < u64::from(work.streams)
         {
             return no(format!(
@@ -135,12 +145,12 @@ impl Session<'_> {
             ));
         }
         let sockets = self.streams(work.streams).map_err(Ok)?;
-        let _turn = self.lease.turn().map_err(|seconds| Ok(Refusal::Busy(seconds)))?;
+        let _turn = self.lease.turn().map_err(|seconds| Ok(RefusedRequest::Busy(seconds)))?;
         let message = random_bytes(work.message);
         let caps = self.sessions.caps();
         let cpus = self.sessions.cpus().from(usize::from(work.place));
-        let means = Means {
-            end: End::Far,
+        let means = TcpMeans {
+            end: TransferEnd::Far,
             sockets: &sockets,
             cpus: &cpus,
             message: &message,
@@ -152,14 +162,14 @@ impl Session<'_> {
     }
 
     /// Opens a UDP socket per stream after the client has proved its address.
-    fn open_udp(&mut self, streams: u16) -> Result<(), Result<Refusal, Lost>> {
+    fn open_udp(&mut self, streams: u16) -> Result<(), Result<RefusedRequest, LostTransfer>> {
         let most = self.sessions.caps().max_streams;
         if streams > most {
             let why = format!(
                 "the server allows {}, not {streams}; use fewer --streams, or start it with a higher --max-streams",
                 counted(most, "stream")
             );
-            return Err(Ok(Refusal::No(why)));
+            return Err(Ok(RefusedRequest::No(why)));
         }
         // The sockets of an earlier request are closed first.
         self.udp.clear();
@@ -170,15 +180,19 @@ impl Session<'_> {
         self.channel.send(&answer).map_err(|e| Err(e.into()))
     }
 
-    fn udp(&mut self, work: &Udp, ledger: &Ledger) -> Result<(), Result<Refusal, Lost>> {
+    fn udp(
+        &mut self,
+        work: &UdpOrder,
+        ledger: &CounterSource,
+    ) -> Result<(), Result<RefusedRequest, LostTransfer>> {
         if let Some(why) = work.time().and_then(|time| self.too_long(time)) {
-            return Err(Ok(Refusal::No(why)));
+            return Err(Ok(RefusedRequest::No(why)));
         }
         self.has_ports(work.streams)?;
-        let _turn = self.lease.turn().map_err(|seconds| Ok(Refusal::Busy(seconds)))?;
+        let _turn = self.lease.turn().map_err(|seconds| Ok(RefusedRequest::Busy(seconds)))?;
         let caps = self.sessions.caps();
-        let means = udp::Means {
-            end: End::Far,
+        let means = udp::UdpMeans {
+            end: TransferEnd::Far,
             sockets: &self.udp,
             cpus: self.sessions.cpus(),
             filler: &random_bytes(work.datagram),
@@ -189,15 +203,19 @@ impl Session<'_> {
         udp::transfer(&mut self.channel, work, &means).map(|_| ()).map_err(Err)
     }
 
-    fn trips(&mut self, work: &Trips, ledger: &Ledger) -> Result<(), Result<Refusal, Lost>> {
+    fn trips(
+        &mut self,
+        work: &TripsOrder,
+        ledger: &CounterSource,
+    ) -> Result<(), Result<RefusedRequest, LostTransfer>> {
         if let Some(why) = self.too_long(Duration::from_nanos(work.longest)) {
-            return Err(Ok(Refusal::No(why)));
+            return Err(Ok(RefusedRequest::No(why)));
         }
         let streams = match work.trip {
             Trip::Udp => self.has_ports(work.streams).map(|()| Vec::new())?,
             Trip::Tcp => self.streams(work.streams).map_err(Ok)?,
             Trip::Connect if work.streams > self.sessions.caps().max_streams => {
-                return Err(Ok(Refusal::No(format!(
+                return Err(Ok(RefusedRequest::No(format!(
                     "the server allows {}, not {}; use fewer --streams, or start it with a higher --max-streams",
                     counted(self.sessions.caps().max_streams, "stream"),
                     work.streams
@@ -205,21 +223,21 @@ impl Session<'_> {
             }
             Trip::Connect => Vec::new(),
         };
-        let _turn = self.lease.turn().map_err(|seconds| Ok(Refusal::Busy(seconds)))?;
+        let _turn = self.lease.turn().map_err(|seconds| Ok(RefusedRequest::Busy(seconds)))?;
         let means = match work.trip {
-            Trip::Udp => trips::Means::Udp(&self.udp),
-            Trip::Tcp => trips::Means::Tcp(&streams),
-            Trip::Connect => trips::Means::Connect,
+            Trip::Udp => trips::TripMeans::Udp(&self.udp),
+            Trip::Tcp => trips::TripMeans::Tcp(&streams),
+            Trip::Connect => trips::TripMeans::Connect,
         };
         let cpus = self.sessions.cpus().from(usize::from(work.place));
         trips::serve(&mut self.channel, work, &means, &cpus, ledger).map_err(Err)
     }
 
-    fn has_ports(&self, streams: u16) -> Result<(), Result<Refusal, Lost>> {
+    fn has_ports(&self, streams: u16) -> Result<(), Result<RefusedRequest, LostTransfer>> {
         if self.udp.len() == usize::from(streams) {
             return Ok(());
         }
-        Err(Ok(Refusal::No(format!(
+        Err(Ok(RefusedRequest::No(format!(
             "each of {} needs a UDP socket, and {} are open on the server; use the same plimsoll version on both machines",
             counted(streams, "stream"),
             self.udp.len()
@@ -237,10 +255,10 @@ impl Session<'_> {
         })
     }
 
-    fn streams(&self, count: u16) -> Result<Vec<TcpStream>, Refusal> {
-        let streams = self.lease.streams(count).map_err(|e| Refusal::No(lacks(&e)))?;
+    fn streams(&self, count: u16) -> Result<Vec<TcpStream>, RefusedRequest> {
+        let streams = self.lease.streams(count).map_err(|e| RefusedRequest::No(lacks(&e)))?;
         streams.ok_or_else(|| {
-            Refusal::No(format!("not all streams of this session have joined: it needs {count}"))
+            RefusedRequest::No(format!("not all streams of this session have joined: it needs {count}"))
         })
     }
 }

@@ -6,15 +6,15 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use super::queue::Queue;
+use super::queue::SessionQueue;
 use super::{Caps, Settings};
-use crate::traffic::Cpus;
+use crate::traffic::PinnedCpus;
 use crate::traffic::udp::ports::Expected;
 use crate::wire::{Hex128, Join};
 
 /// Shared state of one session.
 #[derive(Debug)]
-struct Room {
+struct SessionRoom {
     peer: IpAddr,
     /// Group whose turn its transfers take: its own, or that of an earlier session.
     group: Hex128,
@@ -28,11 +28,11 @@ struct Room {
 pub struct Sessions {
     caps: Caps,
     parallel: bool,
-    cpus: Cpus,
+    cpus: PinnedCpus,
     server: Hex128,
-    sessions: Mutex<HashMap<Hex128, Room>>,
+    sessions: Mutex<HashMap<Hex128, SessionRoom>>,
     expected: Expected,
-    queue: Mutex<Queue>,
+    queue: Mutex<SessionQueue>,
 }
 
 /// Guard of a session; dropping it removes the session, even if its thread panics.
@@ -45,7 +45,7 @@ pub(super) struct Lease<'a> {
 
 /// A turn to measure; dropping it ends the turn.
 #[derive(Debug)]
-pub(super) struct Turn<'a> {
+pub(super) struct MeasuringTurn<'a> {
     sessions: &'a Sessions,
     group: Hex128,
 }
@@ -80,7 +80,7 @@ impl Sessions {
         &self.expected
     }
 
-    pub(super) const fn cpus(&self) -> &Cpus {
+    pub(super) const fn cpus(&self) -> &PinnedCpus {
         &self.cpus
     }
 
@@ -99,7 +99,7 @@ impl Sessions {
         let session = Hex128::random().ok()?;
         let other = beside.and_then(|other| sessions.get(&other)).filter(|room| room.peer == peer.ip());
         let group = other.map_or(session, |room| room.group);
-        sessions.insert(session, Room { peer: peer.ip(), group, streams: BTreeMap::new(), control });
+        sessions.insert(session, SessionRoom { peer: peer.ip(), group, streams: BTreeMap::new(), control });
         Some(Lease { sessions: self, session, group })
     }
 
@@ -151,7 +151,7 @@ impl<'a> Lease<'a> {
     }
 
     /// Requests a turn, or returns the seconds until the next try.
-    pub(super) fn turn(&self) -> Result<Turn<'a>, u32> {
+    pub(super) fn turn(&self) -> Result<MeasuringTurn<'a>, u32> {
         if !self.sessions.parallel {
             locked(&self.sessions.queue).begin(
                 self.group,
@@ -159,7 +159,7 @@ impl<'a> Lease<'a> {
                 self.sessions.caps.max_duration,
             )?;
         }
-        Ok(Turn { sessions: self.sessions, group: self.group })
+        Ok(MeasuringTurn { sessions: self.sessions, group: self.group })
     }
 }
 
@@ -172,7 +172,7 @@ impl Drop for Lease<'_> {
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for MeasuringTurn<'_> {
     fn drop(&mut self) {
         locked(&self.sessions.queue).end(self.group, Instant::now());
     }

@@ -10,19 +10,19 @@ use std::time::{Duration, Instant};
 use plimsoll_machine::Root;
 
 use super::*;
-use crate::traffic::account::Ledger;
-use crate::traffic::tcp::{Means, Outcome, transfer};
-use crate::traffic::{End, Fnv, Lost};
+use crate::traffic::account::CounterSource;
+use crate::traffic::tcp::{TcpMeans, TcpOutcome, transfer};
+use crate::traffic::{Fnv, LostTransfer, TransferEnd};
 use crate::wire::handshake::tests::message_of_version;
 use crate::wire::handshake::{HandshakeError, Initiator, LENGTH};
 use crate::wire::{
-    Amount, Channel, Direction, Hex128, Join, Message, Receiving, SILENCE, Sending, Sockets, Tcp, Welcome,
-    WireError,
+    Channel, Direction, Hex128, Join, Message, OrderedAmount, Receiving, SILENCE, Sending, Sockets, TcpOrder,
+    Welcome, WireError,
 };
 
 struct Served {
     address: SocketAddr,
-    key: Key,
+    key: SharedKey,
     told: Arc<Mutex<Vec<Happening>>>,
     stop: Option<UnixStream>,
     thread: Option<JoinHandle<Result<(), ServeError>>>,
@@ -36,13 +36,13 @@ impl Drop for Served {
 }
 
 fn served_with(change: impl FnOnce(&mut Settings)) -> Served {
-    let key = Key::random().unwrap();
+    let key = SharedKey::random().unwrap();
     let mut settings = Settings {
         key: key.clone(),
         caps: Caps::default(),
         allow: Vec::new(),
         parallel: false,
-        cpus: Cpus::default(),
+        cpus: PinnedCpus::default(),
     };
     change(&mut settings);
     let server = Server::bind(&["127.0.0.1:0".parse().unwrap()], settings).unwrap();
@@ -110,12 +110,12 @@ struct Near {
 
 const MESSAGE: &[u8] = &[0x5a; 1000];
 
-fn work(streams: u16) -> Tcp {
-    Tcp {
+fn work(streams: u16) -> TcpOrder {
+    TcpOrder {
         streams,
         message: 1000,
         direction: Direction::Up,
-        amount: Amount::Messages(300),
+        amount: OrderedAmount::Messages(300),
         omit: 0,
         sending: Sending::Copy,
         receiving: Receiving::Copy,
@@ -124,11 +124,11 @@ fn work(streams: u16) -> Tcp {
 }
 
 impl Near {
-    fn transfer(&mut self, work: &Tcp) -> Result<Outcome, Lost> {
+    fn transfer(&mut self, work: &TcpOrder) -> Result<TcpOutcome, LostTransfer> {
         assert_eq!(self.channel.ask(&Message::Tcp(work.clone())).unwrap(), Message::Ready);
-        let (cpus, ledger) = (Cpus::default(), Ledger::new(Root::live(), None));
-        let means = Means {
-            end: End::Near,
+        let (cpus, ledger) = (PinnedCpus::default(), CounterSource::new(Root::live(), None));
+        let means = TcpMeans {
+            end: TransferEnd::Near,
             sockets: &self.streams,
             cpus: &cpus,
             message: MESSAGE,
@@ -153,9 +153,9 @@ fn closed_without_a_word(stream: &mut TcpStream) -> bool {
 fn a_wrong_key_gets_no_answer_and_the_right_one_is_still_let_in() {
     let far = served();
     let mut stranger = TcpStream::connect(far.address).unwrap();
-    stranger.write_all(&Initiator::new(&Key::random().unwrap()).unwrap().1).unwrap();
+    stranger.write_all(&Initiator::new(&SharedKey::random().unwrap()).unwrap().1).unwrap();
     assert!(closed_without_a_word(&mut stranger));
-    let refused = Channel::connect(TcpStream::connect(far.address).unwrap(), &Key::open()).unwrap_err();
+    let refused = Channel::connect(TcpStream::connect(far.address).unwrap(), &SharedKey::open()).unwrap_err();
     assert!(matches!(refused, WireError::Handshake(HandshakeError::Refused)), "{refused}");
     far.open();
 }
@@ -232,7 +232,7 @@ fn transfers_follow_each_other_in_all_directions() {
     let far = served();
     let mut near = far.ready(3);
     for direction in [Direction::Up, Direction::Down, Direction::Both, Direction::Up] {
-        let outcome = near.transfer(&Tcp { direction, ..work(3) }).unwrap();
+        let outcome = near.transfer(&TcpOrder { direction, ..work(3) }).unwrap();
         let there = outcome.there.unwrap();
         let pairs = [(outcome.here.sent, there.received), (there.sent, outcome.here.received)];
         let wanted = [direction != Direction::Down, direction != Direction::Up];
@@ -254,10 +254,10 @@ fn the_ways_to_send_and_receive_carry_the_same_bytes() {
     let far = served();
     let mut near = far.ready(2);
     for sending in [Sending::Copy, Sending::ZeroCopy] {
-        let outcome = near.transfer(&Tcp { sending, receiving: Receiving::Hash, ..work(2) }).unwrap();
+        let outcome = near.transfer(&TcpOrder { sending, receiving: Receiving::Hash, ..work(2) }).unwrap();
         let expected = (0..150).fold(Fnv::EMPTY, |hash, _| hash.with(MESSAGE)).0;
         assert_eq!(outcome.there.unwrap().received.unwrap().hashes, [expected, expected]);
-        let outcome = near.transfer(&Tcp { sending, receiving: Receiving::Discard, ..work(2) }).unwrap();
+        let outcome = near.transfer(&TcpOrder { sending, receiving: Receiving::Discard, ..work(2) }).unwrap();
         assert_eq!(outcome.there.unwrap().received.unwrap().bytes, 300_000);
     }
 }
@@ -266,7 +266,7 @@ fn the_ways_to_send_and_receive_carry_the_same_bytes() {
 fn a_time_is_kept_and_what_is_omitted_is_not_counted() {
     let far = served();
     let mut near = far.ready(1);
-    let timed = Tcp { amount: Amount::Nanos(50_000_000), omit: 50_000_000, ..work(1) };
+    let timed = TcpOrder { amount: OrderedAmount::Nanos(50_000_000), omit: 50_000_000, ..work(1) };
     let outcome = near.transfer(&timed).unwrap();
     let (sent, received) = (outcome.here.sent.unwrap(), outcome.there.unwrap().received.unwrap());
     assert!(sent.nanos >= 100_000_000, "both times were sent: {sent:?}");
@@ -281,15 +281,15 @@ fn what_the_caps_forbid_is_refused_and_the_session_goes_on() {
     });
     let (mut channel, welcome) = far.open();
     assert_eq!((welcome.max_streams, welcome.max_nanos), (2, 1_000_000_000));
-    let refused = |channel: &mut Channel, tcp: Tcp| match channel.ask(&Message::Tcp(tcp)).unwrap() {
+    let refused = |channel: &mut Channel, tcp: TcpOrder| match channel.ask(&Message::Tcp(tcp)).unwrap() {
         Message::Refused(why) => why,
         other => panic!("{other:?}"),
     };
-    let why = refused(&mut channel, Tcp { amount: Amount::Nanos(1_000_000_001), ..work(1) });
+    let why = refused(&mut channel, TcpOrder { amount: OrderedAmount::Nanos(1_000_000_001), ..work(1) });
     assert!(why.contains("--max-duration"), "{why}");
     let why = refused(&mut channel, work(1));
     assert!(why.contains("not all streams"), "{why}");
-    let why = refused(&mut channel, Tcp { amount: Amount::Messages(1), ..work(2) });
+    let why = refused(&mut channel, TcpOrder { amount: OrderedAmount::Messages(1), ..work(2) });
     assert!(why.contains("divided"), "{why}");
     let join = |session, stream, congestion: Option<&str>| {
         let sockets = Sockets { congestion: congestion.map(str::to_owned), ..Sockets::default() };
@@ -310,7 +310,8 @@ fn a_rate_cap_holds_in_both_directions() {
     let far = served_with(|s| s.caps.max_rate = 40e6);
     let mut near = far.ready(1);
     for direction in [Direction::Up, Direction::Down] {
-        let outcome = near.transfer(&Tcp { direction, amount: Amount::Messages(4000), ..work(1) }).unwrap();
+        let outcome =
+            near.transfer(&TcpOrder { direction, amount: OrderedAmount::Messages(4000), ..work(1) }).unwrap();
         let there = outcome.there.unwrap();
         let seen = outcome.here.received.or(there.received).unwrap();
         // 4 MB at 5 MB/s; some of it may be in buffers ahead.
@@ -383,7 +384,7 @@ fn a_client_that_vanishes_in_a_transfer_frees_its_turn() {
     let far = served();
     for direction in [Direction::Up, Direction::Down, Direction::Both] {
         let mut gone = far.ready(1);
-        let endless = Tcp { direction, amount: Amount::Nanos(30_000_000_000), ..work(1) };
+        let endless = TcpOrder { direction, amount: OrderedAmount::Nanos(30_000_000_000), ..work(1) };
         // The turn of the earlier client ends when the server notices that it is gone.
         until("a turn", || gone.channel.ask(&Message::Tcp(endless.clone())).unwrap() == Message::Ready);
         gone.channel.send(&Message::Go).unwrap();
@@ -398,7 +399,8 @@ fn a_client_that_vanishes_in_a_transfer_frees_its_turn() {
 fn a_client_that_falls_silent_in_a_transfer_is_given_up() {
     let far = served();
     let mut silent = far.ready(1);
-    let endless = Tcp { direction: Direction::Down, amount: Amount::Nanos(30_000_000_000), ..work(1) };
+    let endless =
+        TcpOrder { direction: Direction::Down, amount: OrderedAmount::Nanos(30_000_000_000), ..work(1) };
     assert_eq!(silent.channel.ask(&Message::Tcp(endless)).unwrap(), Message::Ready);
     silent.channel.send(&Message::Go).unwrap();
     // It keeps its connections open, but neither reads nor sends.
@@ -414,7 +416,7 @@ fn a_client_that_falls_silent_in_a_transfer_is_given_up() {
 fn a_client_that_takes_long_to_begin_is_waited_for() {
     let far = served();
     let mut slow = far.ready(1);
-    let both = Tcp { direction: Direction::Both, ..work(1) };
+    let both = TcpOrder { direction: Direction::Both, ..work(1) };
     assert_eq!(slow.channel.ask(&Message::Tcp(both.clone())).unwrap(), Message::Ready);
     let begun = Instant::now();
     until("the time of a silence", || begun.elapsed() > 2 * SILENCE);
@@ -443,11 +445,11 @@ fn only_allowed_addresses_are_served() {
 fn a_port_that_is_taken_and_an_address_that_is_not_ours_are_named() {
     let far = served();
     let settings = || Settings {
-        key: Key::open(),
+        key: SharedKey::open(),
         caps: Caps::default(),
         allow: Vec::new(),
         parallel: false,
-        cpus: Cpus::default(),
+        cpus: PinnedCpus::default(),
     };
     let error = Server::bind(&[far.address], settings()).unwrap_err().to_string();
     assert!(error.contains(&far.address.to_string()) && error.contains("--port"), "{error}");

@@ -8,11 +8,11 @@ use std::time::Instant;
 use plimsoll_machine::Root;
 
 use super::link_watch::{LinkLoss, LinkWatch};
-use crate::wire::Account;
+use crate::wire::EndAccount;
 
 /// Source of the counters.
 #[derive(Debug)]
-pub struct Ledger {
+pub struct CounterSource {
     root: Root,
     interface: Option<String>,
     links: LinkWatch,
@@ -20,7 +20,7 @@ pub struct Ledger {
 
 /// Counters at one time.
 #[derive(Clone, Debug)]
-pub struct Look {
+pub struct CounterReading {
     at: Instant,
     /// CPU → (busy, total), in ticks.
     cpus: BTreeMap<u32, (u64, u64)>,
@@ -32,11 +32,11 @@ pub struct Look {
     lost_links: Vec<LinkLoss>,
 }
 
-impl Ledger {
+impl CounterSource {
     /// Creates a ledger of this machine; `interface` is the one that carries the data.
     pub fn new(root: Root, interface: Option<String>) -> Self {
         let links = interface.as_deref().map(|name| LinkWatch::start(&root, name)).unwrap_or_default();
-        Ledger { root, interface, links }
+        CounterSource { root, interface, links }
     }
 
     /// Returns the links to the other end that were lost since the ledger was created.
@@ -45,10 +45,10 @@ impl Ledger {
     }
 
     /// Reads all counters.
-    pub fn look(&self) -> Look {
+    pub fn look(&self) -> CounterReading {
         let snmp = self.root.text("proc/net/snmp").unwrap_or_default();
         let of_nic = |names: [&str; 2]| names.iter().map(|name| self.nic(name)).fold(0, u64::saturating_add);
-        Look {
+        CounterReading {
             at: Instant::now(),
             cpus: cpus(&self.root.text("proc/stat").unwrap_or_default()),
             nic_drops: of_nic(["rx_dropped", "tx_dropped"]),
@@ -65,9 +65,9 @@ impl Ledger {
     }
 }
 
-impl Look {
+impl CounterReading {
     /// Returns the differences between two looks.
-    pub fn until(&self, later: &Look) -> Account {
+    pub fn until(&self, later: &CounterReading) -> EndAccount {
         let busy = |(cpu, (busy, all)): (&u32, &(u64, u64))| {
             let (before_busy, before_all) = self.cpus.get(cpu)?;
             let all = all.saturating_sub(*before_all);
@@ -75,7 +75,7 @@ impl Look {
             Some((u32::try_from(share.min(1_000_000)).unwrap_or(1_000_000), *cpu))
         };
         let (fullest_busy, fullest_cpu) = later.cpus.iter().filter_map(busy).max().unwrap_or_default();
-        Account {
+        EndAccount {
             nanos: super::nanos(later.at.saturating_duration_since(self.at)),
             fullest_cpu,
             fullest_busy,
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn the_fullest_cpu_is_named() {
-        let look = |cpus| Look {
+        let look = |cpus| CounterReading {
             at: Instant::now(),
             cpus,
             nic_drops: 5,
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn this_machine_tells() {
-        let ledger = Ledger::new(Root::live(), Some("lo".to_owned()));
+        let ledger = CounterSource::new(Root::live(), Some("lo".to_owned()));
         let look = ledger.look();
         assert!(!look.cpus.is_empty());
         assert!(look.until(&ledger.look()).fullest_busy <= 1_000_000);

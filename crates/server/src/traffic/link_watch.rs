@@ -43,13 +43,13 @@ pub struct LinkLoss {
 /// A monitor that runs until it is dropped.
 #[derive(Debug, Default)]
 pub struct LinkWatch {
-    links: Vec<Link>,
+    links: Vec<WatchedLink>,
     outages: Arc<Mutex<Vec<Outages>>>,
     thread: Option<(Arc<OwnedFd>, JoinHandle<()>)>,
 }
 
 #[derive(Debug)]
-struct Link {
+struct WatchedLink {
     interface: String,
     /// Number of interfaces above it.
     level: usize,
@@ -92,8 +92,8 @@ impl LinkWatch {
             return Self::default();
         }
         let links = links(root, interface);
-        let index = |link: &Link| index_of(&link.interface).unwrap_or_default();
-        let began = |link: &Link| (!link.before.is_up).then(Instant::now);
+        let index = |link: &WatchedLink| index_of(&link.interface).unwrap_or_default();
+        let began = |link: &WatchedLink| (!link.before.is_up).then(Instant::now);
         let outages = |link| Outages { index: index(link), began: began(link), ..Outages::default() };
         let outages = Arc::new(Mutex::new(links.iter().map(outages).collect()));
         // Without the thread, the kernel's counts remain.
@@ -131,7 +131,7 @@ impl Drop for LinkWatch {
     }
 }
 
-impl Link {
+impl WatchedLink {
     fn loss(&self, outages: &Outages, carrier: Carrier, now: Instant) -> LinkLoss {
         let changes = carrier.changes.wrapping_sub(self.before.changes);
         let is_down_since = u32::from(self.before.is_up && !carrier.is_up);
@@ -151,7 +151,7 @@ fn index_of(interface: &str) -> Option<u32> {
 }
 
 /// Returns the interface and those below it whose link state the kernel reports.
-fn links(root: &Root, interface: &str) -> Vec<Link> {
+fn links(root: &Root, interface: &str) -> Vec<WatchedLink> {
     let mut found: Vec<(usize, bool, String)> = vec![(0, true, interface.to_owned())];
     let mut next = 0;
     while let Some((level, carries_all, name)) = found.get(next).cloned() {
@@ -166,7 +166,7 @@ fn links(root: &Root, interface: &str) -> Vec<Link> {
         found.extend(lower.into_iter().take(room).map(|name| (level + 1, is_one, name.to_owned())));
     }
     let link = |(level, carries_all, interface): (usize, bool, String)| {
-        Some(Link { before: Carrier::of(&interface)?, interface, level, carries_all })
+        Some(WatchedLink { before: Carrier::of(&interface)?, interface, level, carries_all })
     };
     found.into_iter().filter_map(link).collect()
 }
@@ -208,8 +208,8 @@ mod tests {
 
     const UP: Carrier = Carrier { is_up: true, changes: 4 };
 
-    fn link(before: Carrier) -> Link {
-        Link { interface: "eth0".to_owned(), level: 0, carries_all: true, before }
+    fn link(before: Carrier) -> WatchedLink {
+        WatchedLink { interface: "eth0".to_owned(), level: 0, carries_all: true, before }
     }
 
     #[test]

@@ -30,7 +30,7 @@ use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
 
-pub use supervision::{Seen, Supervision};
+pub use supervision::{ObservedEvents, Supervision};
 
 use crate::wire::{Channel, Direction, Gone, Message, REQUEST, SILENCE, WireError};
 
@@ -66,34 +66,38 @@ pub const CUT: Duration = Duration::from_secs(60);
 
 /// One of the two ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum TransferEnd {
     /// The client.
     Near,
     /// The server.
     Far,
 }
 
-impl End {
+impl TransferEnd {
     /// Whether this end sends in a transfer of that direction.
     pub const fn sends(self, direction: Direction) -> bool {
         match (direction, self) {
-            (Direction::Both, _) | (Direction::Up, End::Near) | (Direction::Down, End::Far) => true,
-            (Direction::Up, End::Far) | (Direction::Down, End::Near) => false,
+            (Direction::Both, _)
+            | (Direction::Up, TransferEnd::Near)
+            | (Direction::Down, TransferEnd::Far) => true,
+            (Direction::Up, TransferEnd::Far) | (Direction::Down, TransferEnd::Near) => false,
         }
     }
 
     /// Whether this end receives in a transfer of that direction.
     pub const fn receives(self, direction: Direction) -> bool {
         match (direction, self) {
-            (Direction::Both, _) | (Direction::Up, End::Far) | (Direction::Down, End::Near) => true,
-            (Direction::Up, End::Near) | (Direction::Down, End::Far) => false,
+            (Direction::Both, _)
+            | (Direction::Up, TransferEnd::Far)
+            | (Direction::Down, TransferEnd::Near) => true,
+            (Direction::Up, TransferEnd::Near) | (Direction::Down, TransferEnd::Far) => false,
         }
     }
 }
 
 /// Reason why a transfer failed.
 #[derive(Debug, thiserror::Error)]
-pub enum Lost {
+pub enum LostTransfer {
     /// The control connection failed.
     #[error("{0}")]
     Wire(#[from] WireError),
@@ -109,7 +113,7 @@ pub enum Lost {
         /// Payload of the largest segment, bytes.
         segment: u32,
         /// End that sent the segments.
-        sender: End,
+        sender: TransferEnd,
     },
     /// A connection reached another server than the control connection.
     #[error("a connection reached another server than the control connection")]
@@ -140,7 +144,7 @@ pub enum Lost {
     Here(io::Error),
 }
 
-impl Lost {
+impl LostTransfer {
     /// Returns the reason for a stream error.
     pub fn of_stream(error: io::Error) -> Self {
         match is_dropped_here(&error) {
@@ -158,7 +162,7 @@ pub fn is_dropped_here(error: &io::Error) -> bool {
 
 /// State shared between the threads of a transfer and the supervising thread.
 #[derive(Debug)]
-pub struct Shared {
+pub struct SharedTransfer {
     /// All threads are to end.
     pub stop: AtomicBool,
     /// Threads that have finished sending.
@@ -170,10 +174,10 @@ pub struct Shared {
     wake: OwnedFd,
 }
 
-impl Shared {
+impl SharedTransfer {
     /// Creates the state for `streams` streams. Fails if the kernel provides no event descriptor.
     pub fn new(streams: usize) -> io::Result<Self> {
-        Ok(Shared {
+        Ok(SharedTransfer {
             stop: AtomicBool::new(false),
             senders_done: AtomicUsize::new(0),
             receivers_done: AtomicUsize::new(0),
@@ -203,9 +207,9 @@ impl Shared {
 
 /// CPUs to which an end's threads are pinned, in turn; if empty, the scheduler decides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Cpus(pub Vec<usize>);
+pub struct PinnedCpus(pub Vec<usize>);
 
-impl Cpus {
+impl PinnedCpus {
     /// Returns the CPU of the thread with this number.
     pub fn of(&self, thread: usize) -> Option<usize> {
         self.0.get(thread.checked_rem(self.0.len())?).copied()
@@ -217,7 +221,7 @@ impl Cpus {
         let by = first.checked_rem(self.0.len()).unwrap_or(0);
         let mut cpus = self.0.clone();
         cpus.rotate_left(by);
-        Cpus(cpus)
+        PinnedCpus(cpus)
     }
 
     /// Pins the calling thread to its CPU, if there is one and it still exists.
@@ -254,17 +258,20 @@ fn process_cpu() -> Duration {
 }
 
 /// Returns the reason in the other end's last message, if it arrives, else `lost`.
-fn reason(channel: &mut Channel, end: End, lost: Lost) -> Lost {
+fn reason(channel: &mut Channel, end: TransferEnd, lost: LostTransfer) -> LostTransfer {
     let is_gone = match &lost {
-        Lost::Stream(e) => Gone::of(e) == Gone::Closed || e.kind() == io::ErrorKind::ConnectionRefused,
-        Lost::Wire(WireError::Closed) => true,
+        LostTransfer::Stream(e) => {
+            Gone::of(e) == Gone::Closed || e.kind() == io::ErrorKind::ConnectionRefused
+        }
+        LostTransfer::Wire(WireError::Closed) => true,
         _ => false,
     };
     // The server has no other end to wait for.
-    let deadline = Instant::now() + if end == End::Near && is_gone { SILENCE } else { Duration::ZERO };
+    let deadline =
+        Instant::now() + if end == TransferEnd::Near && is_gone { SILENCE } else { Duration::ZERO };
     while Instant::now() < deadline {
         match channel.receive(deadline) {
-            Ok(Message::Refused(why)) => return Lost::Refused(plimsoll_units::text::shown(&why)),
+            Ok(Message::Refused(why)) => return LostTransfer::Refused(plimsoll_units::text::shown(&why)),
             Ok(_) => {}
             Err(_) => break,
         }
@@ -291,26 +298,26 @@ mod tests {
         use io::ErrorKind::{ConnectionRefused, PermissionDenied, UnexpectedEof};
         let (mut near, mut far) = crate::wire::tests::channels();
         let mut shown =
-            |end, kind: io::ErrorKind| reason(&mut near, end, Lost::Stream(kind.into())).to_string();
+            |end, kind: io::ErrorKind| reason(&mut near, end, LostTransfer::Stream(kind.into())).to_string();
         for kind in [UnexpectedEof, ConnectionRefused] {
             far.send(&Message::Alive).unwrap();
             far.send(&Message::Refused("no thread".to_owned())).unwrap();
-            assert_eq!(shown(End::Near, PermissionDenied), "a stream failed: permission denied");
-            assert_eq!(shown(End::Far, kind), format!("a stream failed: {kind}"));
-            assert_eq!(shown(End::Near, kind), "it refused: no thread");
+            assert_eq!(shown(TransferEnd::Near, PermissionDenied), "a stream failed: permission denied");
+            assert_eq!(shown(TransferEnd::Far, kind), format!("a stream failed: {kind}"));
+            assert_eq!(shown(TransferEnd::Near, kind), "it refused: no thread");
         }
-        assert!(matches!(Lost::of_stream(Errno::PERM.into()), Lost::Dropped));
-        assert!(matches!(Lost::of_stream(Errno::ACCESS.into()), Lost::Stream(_)));
+        assert!(matches!(LostTransfer::of_stream(Errno::PERM.into()), LostTransfer::Dropped));
+        assert!(matches!(LostTransfer::of_stream(Errno::ACCESS.into()), LostTransfer::Stream(_)));
         drop(far);
-        assert_eq!(shown(End::Near, UnexpectedEof), "a stream failed: unexpected end of file");
+        assert_eq!(shown(TransferEnd::Near, UnexpectedEof), "a stream failed: unexpected end of file");
     }
 
     #[test]
     fn threads_take_the_cpus_in_turn() {
-        let cpus = Cpus(vec![4, 7]);
+        let cpus = PinnedCpus(vec![4, 7]);
         assert_eq!([0, 1, 2].map(|n| cpus.of(n)), [Some(4), Some(7), Some(4)]);
-        assert_eq!(Cpus::default().of(3), None);
-        assert_eq!(cpus.from(3), Cpus(vec![7, 4]));
-        assert_eq!(Cpus::default().from(3), Cpus::default());
+        assert_eq!(PinnedCpus::default().of(3), None);
+        assert_eq!(cpus.from(3), PinnedCpus(vec![7, 4]));
+        assert_eq!(PinnedCpus::default().from(3), PinnedCpus::default());
     }
 }

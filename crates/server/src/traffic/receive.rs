@@ -17,7 +17,7 @@ use rustix::net::{RecvFlags, recv};
 
 use super::course::Recorder;
 use super::send::hold_back;
-use super::{Fnv, Shared, thread_cpu};
+use super::{Fnv, SharedTransfer, thread_cpu};
 use crate::wire::Receiving;
 
 /// Length of one read, bytes. Larger reads save calls, but leave the second-level cache.
@@ -31,7 +31,7 @@ const WAITING: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
 const RATE_LOOK_BYTES: u64 = 1 << 20;
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Orders<'a> {
+pub(super) struct ReceiveOrders<'a> {
     pub(super) stream: usize,
     pub(super) receiving: Receiving,
     pub(super) omit: Duration,
@@ -43,7 +43,7 @@ pub(super) struct Orders<'a> {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Done {
+pub(super) struct StreamReceived {
     pub(super) bytes: u64,
     /// Start of counting, and the bytes of this stream before it.
     pub(super) base: Option<(Instant, u64)>,
@@ -66,12 +66,16 @@ pub(super) fn wait_for_little(socket: &TcpStream) -> io::Result<()> {
 
 /// Receives until everything sent has arrived, or until a stop. Fails if more arrives than was
 /// sent.
-pub(super) fn receive(socket: &TcpStream, orders: Orders<'_>, shared: &Shared) -> io::Result<Done> {
+pub(super) fn receive(
+    socket: &TcpStream,
+    orders: ReceiveOrders<'_>,
+    shared: &SharedTransfer,
+) -> io::Result<StreamReceived> {
     let mut buffer = Buffer::new(READ_BYTES, Pages::Small).map_err(io::Error::other)?;
     let nothing = AtomicU64::new(0);
     let total = shared.totals.get(orders.stream).unwrap_or(&nothing);
     let (cpu, started) = (thread_cpu(), Instant::now());
-    let mut done = Done {
+    let mut done = StreamReceived {
         bytes: 0,
         base: None,
         last: started,
@@ -127,8 +131,8 @@ fn read(socket: &TcpStream, buffer: &mut [u8], receiving: Receiving) -> rustix::
     Ok(recv(socket, buffer, flags)?.1)
 }
 
-impl Done {
-    fn take(&mut self, n: u64, orders: &Orders<'_>) {
+impl StreamReceived {
+    fn take(&mut self, n: u64, orders: &ReceiveOrders<'_>) {
         self.bytes += n;
         self.last = Instant::now();
         let now = super::nanos(self.last.duration_since(orders.origin));

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use plimsoll_metal::buffer::{Buffer, Pages};
 use plimsoll_metal::tcp::{Returned, allow_lending, returned, send_lent};
 
-use super::{CUT, Shared, thread_cpu};
+use super::{CUT, SharedTransfer, thread_cpu};
 use crate::wire::Sending;
 
 /// Bytes, or seconds at the highest rate, between two checks of the time.
@@ -22,17 +22,17 @@ const SOON: f64 = 0.0005;
 const LENT: u64 = 64;
 
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Until {
+pub(super) enum SendEnd {
     Messages(u64),
     Elapsed(Duration),
 }
 
-impl Until {
+impl SendEnd {
     /// Time at which a message that the path does not accept is cut.
     fn deadline(self, started: Instant) -> Option<Instant> {
         match self {
-            Until::Messages(_) => None,
-            Until::Elapsed(time) => started.checked_add(time),
+            SendEnd::Messages(_) => None,
+            SendEnd::Elapsed(time) => started.checked_add(time),
         }
     }
 }
@@ -50,16 +50,16 @@ impl Cutoff<'_> {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Orders<'a> {
+pub(super) struct SendOrders<'a> {
     pub(super) message: &'a [u8],
-    pub(super) until: Until,
+    pub(super) until: SendEnd,
     pub(super) sending: Sending,
     /// Highest rate, bytes/s.
     pub(super) most: f64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Done {
+pub(super) struct StreamSent {
     pub(super) bytes: u64,
     /// Time until the last byte was passed to the kernel.
     pub(super) elapsed: Duration,
@@ -75,11 +75,15 @@ pub(super) fn on_a_page(message: &[u8]) -> io::Result<Buffer> {
 }
 
 /// Sends messages until the end condition or a stop. The last one is cut if the path is too slow.
-pub(super) fn send(socket: &TcpStream, orders: Orders<'_>, shared: &Shared) -> io::Result<Done> {
+pub(super) fn send(
+    socket: &TcpStream,
+    orders: SendOrders<'_>,
+    shared: &SharedTransfer,
+) -> io::Result<StreamSent> {
     socket.set_write_timeout(Some(BLOCKED))?;
     let mut lender = match orders.sending {
         Sending::Copy => None,
-        Sending::ZeroCopy => Some(Lender::new(socket)?),
+        Sending::ZeroCopy => Some(ZeroCopySender::new(socket)?),
     };
     let size = orders.message.len() as u64;
     let stride = stride(size, orders.most);
@@ -102,7 +106,7 @@ pub(super) fn send(socket: &TcpStream, orders: Orders<'_>, shared: &Shared) -> i
     hold_back(bytes, orders.most, started, &shared.stop);
     let elapsed = started.elapsed();
     let copied = lender.map_or(Ok(0), |lender| lender.settle(shared))?;
-    Ok(Done { bytes, elapsed, cpu: thread_cpu().saturating_sub(cpu), copied: copied * size })
+    Ok(StreamSent { bytes, elapsed, cpu: thread_cpu().saturating_sub(cpu), copied: copied * size })
 }
 
 /// Number of messages of this size between two checks of the time, at this rate in bytes/s.
@@ -111,10 +115,10 @@ fn stride(size: u64, most: f64) -> u64 {
 }
 
 /// Whether enough has been sent before the message with this number. At least one message is sent.
-fn enough(until: Until, number: u64, stride: u64, started: Instant) -> bool {
+fn enough(until: SendEnd, number: u64, stride: u64, started: Instant) -> bool {
     let (most, time) = match until {
-        Until::Messages(n) => (n, CUT),
-        Until::Elapsed(time) => (u64::MAX, time),
+        SendEnd::Messages(n) => (n, CUT),
+        SendEnd::Elapsed(time) => (u64::MAX, time),
     };
     number >= most || number > 0 && number.is_multiple_of(stride) && started.elapsed() >= time
 }
@@ -148,16 +152,16 @@ fn write(mut socket: &TcpStream, message: &[u8], end: &Cutoff<'_>) -> io::Result
 }
 
 /// Sends without copying, and tracks the buffers that the kernel still uses.
-struct Lender<'a> {
+struct ZeroCopySender<'a> {
     socket: &'a TcpStream,
     calls: u64,
     back: Returned,
 }
 
-impl<'a> Lender<'a> {
+impl<'a> ZeroCopySender<'a> {
     fn new(socket: &'a TcpStream) -> io::Result<Self> {
         allow_lending(socket)?;
-        Ok(Lender { socket, calls: 0, back: Returned::default() })
+        Ok(ZeroCopySender { socket, calls: 0, back: Returned::default() })
     }
 
     /// Writes one message without copying. Returns the number of bytes that the kernel accepted.
@@ -203,7 +207,7 @@ impl<'a> Lender<'a> {
     }
 
     /// Waits until all buffers are back. Returns the number of calls that the kernel copied anyway.
-    fn settle(mut self, shared: &Shared) -> io::Result<u64> {
+    fn settle(mut self, shared: &SharedTransfer) -> io::Result<u64> {
         let deadline = Instant::now() + Duration::from_secs(1);
         while self.back.calls < self.calls
             && Instant::now() < deadline
@@ -228,7 +232,7 @@ mod tests {
     #[test]
     fn a_fixed_number_is_cut_when_it_takes_too_long() {
         let ago = |time: Duration| Instant::now().checked_sub(time).unwrap();
-        let (all, later) = (Until::Messages(100), Until::Elapsed(2 * CUT));
+        let (all, later) = (SendEnd::Messages(100), SendEnd::Elapsed(2 * CUT));
         assert!(!enough(all, 99, 1, ago(Duration::ZERO)) && enough(all, 100, 1, ago(Duration::ZERO)));
         assert!(enough(all, 64, 64, ago(CUT)) && !enough(all, 65, 64, ago(CUT)), "between strides");
         assert!(!enough(all, 0, 64, ago(CUT)) && !enough(later, 64, 64, ago(CUT)));

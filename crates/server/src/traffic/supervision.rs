@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::{End, Lost, Shared, process_cpu};
+use super::{LostTransfer, SharedTransfer, TransferEnd, process_cpu};
 use crate::wire::{Channel, Message, PULSE, RESULTS, SILENCE, WireError};
 
 /// Event of a supervised transfer.
 #[derive(Debug)]
-pub enum Seen {
+pub enum ObservedEvents {
     /// A message other than `Alive`.
     Message(Message),
     /// A thread of this end has ended, or [`PULSE`] is over.
@@ -21,7 +21,7 @@ pub enum Seen {
 #[derive(Debug)]
 pub struct Supervision<'a> {
     channel: &'a mut Channel,
-    shared: &'a Shared,
+    shared: &'a SharedTransfer,
     /// Silence of the other end, without the time in which this process had no CPU.
     silent: Duration,
     /// Time of the last check, and the CPU time of the process at that time.
@@ -36,7 +36,7 @@ pub struct Supervision<'a> {
 
 impl<'a> Supervision<'a> {
     /// Starts a supervision that ends after `longest`.
-    pub fn new(channel: &'a mut Channel, shared: &'a Shared, longest: Duration) -> Self {
+    pub fn new(channel: &'a mut Channel, shared: &'a SharedTransfer, longest: Duration) -> Self {
         let now = Instant::now();
         Supervision {
             channel,
@@ -52,7 +52,7 @@ impl<'a> Supervision<'a> {
     }
 
     /// Starts a supervision without keep-alives and silence limit, for an end that only answers.
-    pub fn quiet(channel: &'a mut Channel, shared: &'a Shared, longest: Duration) -> Self {
+    pub fn quiet(channel: &'a mut Channel, shared: &'a SharedTransfer, longest: Duration) -> Self {
         let supervision = Supervision::new(channel, shared, longest);
         Supervision { patience: longest, quiet: true, ..supervision }
     }
@@ -83,11 +83,11 @@ impl<'a> Supervision<'a> {
     }
 
     /// Starts the transfer: the client sends `Go`; the server sends `Ready` and waits for `Go`.
-    pub fn begin(&mut self, end: End) -> Result<(), Lost> {
+    pub fn begin(&mut self, end: TransferEnd) -> Result<(), LostTransfer> {
         // The client starts its threads first, and nothing is sent to it until then.
         let patience = std::mem::replace(&mut self.patience, RESULTS);
-        self.send(if end == End::Near { &Message::Go } else { &Message::Ready })?;
-        if end == End::Far {
+        self.send(if end == TransferEnd::Near { &Message::Go } else { &Message::Ready })?;
+        if end == TransferEnd::Far {
             self.await_go()?;
         }
         self.patience = patience;
@@ -95,61 +95,63 @@ impl<'a> Supervision<'a> {
         Ok(())
     }
 
-    fn await_go(&mut self) -> Result<(), Lost> {
+    fn await_go(&mut self) -> Result<(), LostTransfer> {
         loop {
             match self.await_next()? {
-                Seen::Local => {}
-                Seen::Message(Message::Go) => return Ok(()),
-                Seen::Message(_) => return Err(WireError::OutOfTurn.into()),
+                ObservedEvents::Local => {}
+                ObservedEvents::Message(Message::Go) => return Ok(()),
+                ObservedEvents::Message(_) => return Err(WireError::OutOfTurn.into()),
             }
         }
     }
 
     /// Waits for a message or the end of a thread, at most [`PULSE`].
-    pub fn await_next(&mut self) -> Result<Seen, Lost> {
+    pub fn await_next(&mut self) -> Result<ObservedEvents, LostTransfer> {
         if let Some(seen) = self.message()? {
             return Ok(seen);
         }
         let now = Instant::now();
         if now >= self.end {
-            return Err(Lost::TooLong(self.longest.as_secs()));
+            return Err(LostTransfer::TooLong(self.longest.as_secs()));
         }
         self.add_silence();
         if self.silent >= self.patience {
-            return Err(Lost::Silent);
+            return Err(LostTransfer::Silent);
         }
         if !self.quiet && now.duration_since(self.told) >= PULSE {
             self.told = now;
             self.channel.send(&Message::Alive)?;
         }
         self.wait(PULSE.min(self.end.duration_since(now)).max(Duration::from_millis(1)))?;
-        Ok(self.message()?.unwrap_or(Seen::Local))
+        Ok(self.message()?.unwrap_or(ObservedEvents::Local))
     }
 
-    fn message(&mut self) -> Result<Option<Seen>, Lost> {
+    fn message(&mut self) -> Result<Option<ObservedEvents>, LostTransfer> {
         while let Some(message) = self.channel.try_receive()? {
             self.heard();
             match message {
                 Message::Alive => {}
-                Message::Refused(why) => return Err(Lost::Refused(plimsoll_units::text::shown(&why))),
-                Message::Unacknowledged { segment } => {
-                    return Err(Lost::Unacknowledged { segment, sender: End::Far });
+                Message::Refused(why) => {
+                    return Err(LostTransfer::Refused(plimsoll_units::text::shown(&why)));
                 }
-                other => return Ok(Some(Seen::Message(other))),
+                Message::Unacknowledged { segment } => {
+                    return Err(LostTransfer::Unacknowledged { segment, sender: TransferEnd::Far });
+                }
+                other => return Ok(Some(ObservedEvents::Message(other))),
             }
         }
         Ok(None)
     }
 
-    fn wait(&self, longest: Duration) -> Result<(), Lost> {
-        let longest = Timespec::try_from(longest).map_err(|e| Lost::Here(io::Error::other(e)))?;
+    fn wait(&self, longest: Duration) -> Result<(), LostTransfer> {
+        let longest = Timespec::try_from(longest).map_err(|e| LostTransfer::Here(io::Error::other(e)))?;
         let mut fds = [
             PollFd::new(self.channel.stream(), PollFlags::IN),
             PollFd::new(self.shared.waker(), PollFlags::IN),
         ];
         match poll(&mut fds, Some(&longest)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(errno) => return Err(Lost::Here(errno.into())),
+            Err(errno) => return Err(LostTransfer::Here(errno.into())),
         }
         // An empty counter is no error: the descriptor does not block.
         let _ = rustix::io::read(self.shared.waker(), &mut [0; 8]);
@@ -164,14 +166,14 @@ mod tests {
 
     #[test]
     fn time_without_a_cpu_is_no_silence_of_the_other() {
-        let ((mut near, _far), shared) = (channels(), Shared::new(1).unwrap());
+        let ((mut near, _far), shared) = (channels(), SharedTransfer::new(1).unwrap());
         let mut watch = Supervision::new(&mut near, &shared, RESULTS);
         for looks in 1..=u32::try_from(SILENCE.as_millis() / PULSE.as_millis()).unwrap() {
             watch.looked = (Instant::now().checked_sub(10 * SILENCE).unwrap(), process_cpu());
             watch.add_silence();
             assert!(watch.silent.abs_diff(looks * PULSE) < PULSE / 10, "{:?}", watch.silent);
         }
-        assert!(matches!(watch.await_next(), Err(Lost::Silent)));
+        assert!(matches!(watch.await_next(), Err(LostTransfer::Silent)));
         // If other threads had CPU time throughout, they may have sent.
         watch.heard();
         watch.looked = (Instant::now().checked_sub(SILENCE).unwrap(), Duration::ZERO);
@@ -179,6 +181,6 @@ mod tests {
         watch.add_silence();
         assert!(watch.silent >= PULSE.max(ran.min(SILENCE)), "{:?} of {ran:?}", watch.silent);
         watch.heard();
-        assert!(matches!(watch.await_next(), Ok(Seen::Local)));
+        assert!(matches!(watch.await_next(), Ok(ObservedEvents::Local)));
     }
 }

@@ -14,11 +14,16 @@ use plimsoll_metal::tcp::{TcpInfo, set_unsent_limit};
 
 use super::course::Recorder;
 use super::receive::{self, receive};
-use super::send::{self, Until, send};
+use super::send::{self, SendEnd, send};
 use super::tcp_samples::TcpSamples;
-use super::team::{Gate, Team, Threads, joined, share};
-use super::{Cpus, End, Lost, Seen, Shared, Supervision, account, nanos, reason};
-use crate::wire::{Amount, Channel, Look, Message, RESULTS, Received, Report, Sent, Tcp};
+use super::team::{StartGate, TeamThreads, ThreadTeam, joined, share};
+use super::{
+    LostTransfer, ObservedEvents, PinnedCpus, SharedTransfer, Supervision, TransferEnd, account, nanos,
+    reason,
+};
+use crate::wire::{
+    Channel, FarEndReport, Message, OrderedAmount, RESULTS, ReceivingReport, SendingReport, TcpLook, TcpOrder,
+};
 
 /// Time and consecutive timeouts after which unacknowledged segments count as lost while the
 /// control connection with its small segments works.
@@ -31,13 +36,13 @@ const LEAST_UNSENT: u32 = 64 << 10;
 
 /// Parameters of one end of a transfer.
 #[derive(Debug)]
-pub struct Means<'a> {
+pub struct TcpMeans<'a> {
     /// Which end this is.
-    pub end: End,
+    pub end: TransferEnd,
     /// The streams, in order of their numbers.
     pub sockets: &'a [TcpStream],
     /// CPUs of the threads.
-    pub cpus: &'a Cpus,
+    pub cpus: &'a PinnedCpus,
     /// One message.
     pub message: &'a [u8],
     /// Highest rate over all streams, bit/s.
@@ -45,29 +50,33 @@ pub struct Means<'a> {
     /// Longest duration.
     pub longest: Duration,
     /// Counters of this machine.
-    pub ledger: &'a account::Ledger,
+    pub ledger: &'a account::CounterSource,
 }
 
 /// Results of a successful transfer.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Outcome {
+pub struct TcpOutcome {
     /// Report of this end.
-    pub here: Report,
+    pub here: FarEndReport,
     /// Report of the server; `None` at the server.
-    pub there: Option<Report>,
+    pub there: Option<FarEndReport>,
     /// Bytes sent by this end, per stream.
     pub sent_by_stream: Vec<u64>,
 }
 
 /// Performs one transfer, which the client has requested; the server sends `Ready` here. The
 /// streams are unusable after an error.
-pub fn transfer(channel: &mut Channel, work: &Tcp, means: &Means<'_>) -> Result<Outcome, Lost> {
-    let shared = Shared::new(means.sockets.len()).map_err(Lost::Here)?;
+pub fn transfer(
+    channel: &mut Channel,
+    work: &TcpOrder,
+    means: &TcpMeans<'_>,
+) -> Result<TcpOutcome, LostTransfer> {
+    let shared = SharedTransfer::new(means.sockets.len()).map_err(LostTransfer::Here)?;
     let before = means.ledger.look();
     let origin = Instant::now();
     let first = AtomicU64::new(u64::MAX);
     let outcome = std::thread::scope(|scope| {
-        let run = Run { work, means, shared: &shared, origin, first: &first };
+        let run = TcpRun { work, means, shared: &shared, origin, first: &first };
         let supervision = Supervision::new(channel, &shared, means.longest + RESULTS);
         let outcome = run.through(scope, supervision, &before);
         // No thread continues, whatever happened.
@@ -77,31 +86,31 @@ pub fn transfer(channel: &mut Channel, work: &Tcp, means: &Means<'_>) -> Result<
     outcome.map_err(|lost| reason(channel, means.end, lost))
 }
 
-struct Run<'env> {
-    work: &'env Tcp,
-    means: &'env Means<'env>,
-    shared: &'env Shared,
+struct TcpRun<'env> {
+    work: &'env TcpOrder,
+    means: &'env TcpMeans<'env>,
+    shared: &'env SharedTransfer,
     origin: Instant,
     first: &'env AtomicU64,
 }
 
-struct Progress<'s, 'env> {
+struct TcpProgress<'s, 'env> {
     /// Earliest time at which the first byte could arrive.
     go: Instant,
-    sending: Option<Threads<'s, send::Done>>,
-    receiving: Option<Threads<'s, receive::Done>>,
+    sending: Option<TeamThreads<'s, send::StreamSent>>,
+    receiving: Option<TeamThreads<'s, receive::StreamReceived>>,
     infos: Infos<'env>,
-    arrivals: Arrivals,
-    outcome: Outcome,
+    arrivals: ByteArrivals,
+    outcome: TcpOutcome,
 }
 
 /// Bytes that arrived according to the kernel, and the time of the last progress.
-struct Arrivals {
+struct ByteArrivals {
     bytes: u64,
     progressed: Instant,
 }
 
-impl Arrivals {
+impl ByteArrivals {
     /// Updates the count. Returns true if more has arrived since the last call.
     fn look(&mut self, sockets: &[TcpStream]) -> bool {
         let bytes = sockets.iter().filter_map(|socket| TcpInfo::of(socket).ok()?.received).sum();
@@ -113,16 +122,16 @@ impl Arrivals {
     }
 
     /// Fails if nothing has arrived for [`UNACKNOWLEDGED`] although the other end has sent more.
-    fn check(&self, sockets: &[TcpStream]) -> Result<(), Lost> {
+    fn check(&self, sockets: &[TcpStream]) -> Result<(), LostTransfer> {
         if self.progressed.elapsed() < UNACKNOWLEDGED {
             return Ok(());
         }
         let segment = sockets.first().and_then(|socket| TcpInfo::of(socket).ok()).map_or(0, |i| i.send_mss);
-        Err(Lost::Unacknowledged { segment, sender: End::Far })
+        Err(LostTransfer::Unacknowledged { segment, sender: TransferEnd::Far })
     }
 }
 
-impl<'env> Run<'env> {
+impl<'env> TcpRun<'env> {
     const fn sends(&self) -> bool {
         self.means.end.sends(self.work.direction)
     }
@@ -135,8 +144,8 @@ impl<'env> Run<'env> {
         &self,
         scope: &'s Scope<'s, 'env>,
         mut supervision: Supervision<'_>,
-        before: &account::Look,
-    ) -> Result<Outcome, Lost> {
+        before: &account::CounterReading,
+    ) -> Result<TcpOutcome, LostTransfer> {
         if !self.sends() {
             supervision.bear(RESULTS);
         }
@@ -148,22 +157,23 @@ impl<'env> Run<'env> {
         supervision.begin(self.means.end).inspect_err(|_| self.shared.stop.store(true, Ordering::Relaxed))?;
         let go = Instant::now() + self.way_back();
         drop(gate);
-        let arrivals = Arrivals { bytes: 0, progressed: Instant::now() };
-        let mut progress = Progress { go, sending, receiving, infos, arrivals, outcome: Outcome::default() };
+        let arrivals = ByteArrivals { bytes: 0, progressed: Instant::now() };
+        let mut progress =
+            TcpProgress { go, sending, receiving, infos, arrivals, outcome: TcpOutcome::default() };
         loop {
             self.advance(&mut progress, &mut supervision)?;
             if progress.sending.is_none() && progress.receiving.is_none() {
                 match (self.means.end, &progress.outcome.there) {
-                    (End::Far, _) => {
+                    (TransferEnd::Far, _) => {
                         progress.outcome.here.account = account_since(self.means, before);
                         supervision.send(&Message::Done(Box::new(progress.outcome.here.clone())))?;
                         return Ok(progress.outcome);
                     }
-                    (End::Near, Some(_)) => {
+                    (TransferEnd::Near, Some(_)) => {
                         progress.outcome.here.account = account_since(self.means, before);
                         return Ok(progress.outcome);
                     }
-                    (End::Near, None) => {}
+                    (TransferEnd::Near, None) => {}
                 }
             }
             match self.expect(supervision.await_next()?)? {
@@ -181,34 +191,39 @@ impl<'env> Run<'env> {
 
     /// Time from `Go` to the first byte's arrival at the client: a round trip; zero at the server.
     fn way_back(&self) -> Duration {
-        let info = self.means.sockets.first().filter(|_| self.means.end == End::Near).map(TcpInfo::of);
+        let info =
+            self.means.sockets.first().filter(|_| self.means.end == TransferEnd::Near).map(TcpInfo::of);
         info.and_then(Result::ok)
             .map_or(Duration::ZERO, |info| Duration::from_micros(u64::from(info.way_us())))
     }
 
     /// Handles an event. Returns a message that needs more handling.
-    fn expect(&self, seen: Seen) -> Result<Option<Message>, Lost> {
+    fn expect(&self, seen: ObservedEvents) -> Result<Option<Message>, LostTransfer> {
         match (seen, self.means.end) {
-            (Seen::Local, _) => Ok(None),
-            (Seen::Message(Message::Sent(totals)), _)
+            (ObservedEvents::Local, _) => Ok(None),
+            (ObservedEvents::Message(Message::Sent(totals)), _)
                 if self.receives() && totals.len() == self.shared.totals.len() =>
             {
                 self.shared.settle(&totals);
                 // The last bytes may be few.
-                self.means.sockets.iter().try_for_each(receive::wait_for_little).map_err(Lost::Stream)?;
+                self.means
+                    .sockets
+                    .iter()
+                    .try_for_each(receive::wait_for_little)
+                    .map_err(LostTransfer::Stream)?;
                 Ok(None)
             }
-            (Seen::Message(message @ Message::Done(_)), End::Near) => Ok(Some(message)),
-            (Seen::Message(_), _) => Err(crate::wire::WireError::OutOfTurn.into()),
+            (ObservedEvents::Message(message @ Message::Done(_)), TransferEnd::Near) => Ok(Some(message)),
+            (ObservedEvents::Message(_), _) => Err(crate::wire::WireError::OutOfTurn.into()),
         }
     }
 
     /// Joins threads that have ended, and sends the other end the totals.
     fn advance(
         &self,
-        progress: &mut Progress<'_, '_>,
+        progress: &mut TcpProgress<'_, '_>,
         supervision: &mut Supervision<'_>,
-    ) -> Result<(), Lost> {
+    ) -> Result<(), LostTransfer> {
         let all = self.means.sockets.len();
         if self.shared.senders_done.load(Ordering::Acquire) == all
             && let Some(threads) = progress.sending.take()
@@ -229,7 +244,11 @@ impl<'env> Run<'env> {
         Ok(())
     }
 
-    fn senders<'s>(&self, scope: &'s Scope<'s, 'env>, gate: &Gate) -> Result<Threads<'s, send::Done>, Lost> {
+    fn senders<'s>(
+        &self,
+        scope: &'s Scope<'s, 'env>,
+        gate: &StartGate,
+    ) -> Result<TeamThreads<'s, send::StreamSent>, LostTransfer> {
         let shared = self.shared;
         let works = self.means.sockets.iter().enumerate().map(|(number, socket)| {
             let (until, sending, most) = (self.until(number), self.work.sending, self.most());
@@ -238,22 +257,25 @@ impl<'env> Run<'env> {
                 let message = send::on_a_page(message)?;
                 let _ = gate.recv();
                 if shared.stop.load(Ordering::Relaxed) {
-                    return Ok(send::Done::default());
+                    return Ok(send::StreamSent::default());
                 }
-                send(socket, send::Orders { message: message.bytes(), until, sending, most }, shared)
+                send(socket, send::SendOrders { message: message.bytes(), until, sending, most }, shared)
             }
         });
         let cpus = &self.means.cpus;
-        Team { name: "send", done: &shared.senders_done, shared, cpus, first: 0 }.start(scope, works)
+        ThreadTeam { name: "send", done: &shared.senders_done, shared, cpus, first: 0 }.start(scope, works)
     }
 
-    fn receivers<'s>(&self, scope: &'s Scope<'s, 'env>) -> Result<Threads<'s, receive::Done>, Lost> {
+    fn receivers<'s>(
+        &self,
+        scope: &'s Scope<'s, 'env>,
+    ) -> Result<TeamThreads<'s, receive::StreamReceived>, LostTransfer> {
         let shared = self.shared;
         if self.is_long() {
-            self.means.sockets.iter().try_for_each(receive::wait_for_much).map_err(Lost::Stream)?;
+            self.means.sockets.iter().try_for_each(receive::wait_for_much).map_err(LostTransfer::Stream)?;
         }
         let works = self.means.sockets.iter().enumerate().map(|(stream, socket)| {
-            let orders = receive::Orders {
+            let orders = receive::ReceiveOrders {
                 stream,
                 receiving: self.work.receiving,
                 omit: Duration::from_nanos(self.work.omit),
@@ -266,15 +288,15 @@ impl<'env> Run<'env> {
         // In both directions at once, receivers use the CPUs after those of the senders.
         let first = if self.sends() { self.means.sockets.len() } else { 0 };
         let cpus = &self.means.cpus;
-        Team { name: "receive", done: &shared.receivers_done, shared, cpus, first }.start(scope, works)
+        ThreadTeam { name: "receive", done: &shared.receivers_done, shared, cpus, first }.start(scope, works)
     }
 
     /// Whether the last bytes, which a receiver that waits for much notices late, are few among
     /// all.
     fn is_long(&self) -> bool {
         match self.work.amount {
-            Amount::Nanos(_) => true,
-            Amount::Messages(all) => {
+            OrderedAmount::Nanos(_) => true,
+            OrderedAmount::Messages(all) => {
                 let each = all / self.means.sockets.len().max(1) as u64;
                 each.saturating_mul(self.means.message.len() as u64) >= 64 * receive::MUCH as u64
             }
@@ -286,23 +308,28 @@ impl<'env> Run<'env> {
         self.means.most / 8.0 / self.means.sockets.len().max(1) as f64
     }
 
-    fn until(&self, stream: usize) -> Until {
+    fn until(&self, stream: usize) -> SendEnd {
         match self.work.amount {
-            Amount::Nanos(nanos) => {
-                Until::Elapsed(Duration::from_nanos(nanos.saturating_add(self.work.omit)))
+            OrderedAmount::Nanos(nanos) => {
+                SendEnd::Elapsed(Duration::from_nanos(nanos.saturating_add(self.work.omit)))
             }
-            Amount::Messages(all) => {
-                Until::Messages(share(all, self.means.sockets.len() as u64, stream as u64))
+            OrderedAmount::Messages(all) => {
+                SendEnd::Messages(share(all, self.means.sockets.len() as u64, stream as u64))
             }
         }
     }
 }
 
-fn account_since(means: &Means<'_>, before: &account::Look) -> crate::wire::Account {
+fn account_since(means: &TcpMeans<'_>, before: &account::CounterReading) -> crate::wire::EndAccount {
     before.until(&means.ledger.look())
 }
 
-fn received(streams: &[receive::Done], origin: Instant, go: Instant, omits: bool) -> Received {
+fn received(
+    streams: &[receive::StreamReceived],
+    origin: Instant,
+    go: Instant,
+    omits: bool,
+) -> ReceivingReport {
     let bytes: u64 = streams.iter().map(|s| s.bytes).sum();
     let last = streams.iter().map(|s| s.last).max().unwrap_or(origin);
     let first = streams.iter().filter_map(|s| s.base).min_by_key(|(at, _)| *at);
@@ -318,7 +345,7 @@ fn received(streams: &[receive::Done], origin: Instant, go: Instant, omits: bool
         _ if go < last => (bytes, go),
         _ => (bytes, origin),
     };
-    Received {
+    ReceivingReport {
         bytes,
         counted,
         nanos: nanos(last.saturating_duration_since(begun)),
@@ -384,25 +411,25 @@ impl<'a> Infos<'a> {
 
     /// Fails if the other end has acknowledged nothing for [`UNACKNOWLEDGED`] despite
     /// retransmissions. A receiver with a full buffer still acknowledges them.
-    fn check(&self, sender: End) -> Result<(), Lost> {
+    fn check(&self, sender: TransferEnd) -> Result<(), LostTransfer> {
         if self.progressed.elapsed() < UNACKNOWLEDGED {
             return Ok(());
         }
         let stuck = |info: &TcpInfo| info.unacknowledged > 0 && info.timeouts >= TIMEOUTS;
         match self.now().iter().find(|info| stuck(info)) {
-            Some(info) => Err(Lost::Unacknowledged { segment: info.send_mss, sender }),
+            Some(info) => Err(LostTransfer::Unacknowledged { segment: info.send_mss, sender }),
             None => Ok(()),
         }
     }
 
-    fn told(&self, now: &[TcpInfo]) -> Look {
+    fn told(&self, now: &[TcpInfo]) -> TcpLook {
         let since = |field: fn(&TcpInfo) -> u64| -> u64 {
             let both = self.sockets.iter().zip(now);
             both.map(|((_, before), after)| field(after).saturating_sub(field(before))).sum()
         };
         let micros = |field: fn(&TcpInfo) -> u64| since(field).saturating_mul(1000);
         let rtts: u64 = now.iter().map(|i| u64::from(i.rtt_us)).sum();
-        Look {
+        TcpLook {
             at: nanos(self.began.elapsed()),
             rtt_nanos: rtts * 1000 / now.len().max(1) as u64,
             cwnd_bytes: now.iter().map(|i| u64::from(i.cwnd) * u64::from(i.send_mss)).sum(),
@@ -413,12 +440,12 @@ impl<'a> Infos<'a> {
         }
     }
 
-    fn sent(&mut self, threads: &[send::Done]) -> Sent {
+    fn sent(&mut self, threads: &[send::StreamSent]) -> SendingReport {
         self.look();
         let now = self.now();
         let (last, first) = (self.told(&now), now.first().copied().unwrap_or_default());
         let (rtt_nanos, cwnd_bytes) = self.tcp_samples.means();
-        Sent {
+        SendingReport {
             bytes: threads.iter().map(|t| t.bytes).sum(),
             nanos: threads.iter().map(|t| nanos(t.elapsed)).max().unwrap_or_default(),
             cpu_nanos: threads.iter().map(|t| nanos(t.cpu)).sum(),

@@ -1,10 +1,10 @@
 //! TCP statistics over a transfer: samples that are evenly spread, in bounded memory.
 
-use crate::wire::{Look, MAX_LOOKS};
+use crate::wire::{MAX_LOOKS, TcpLook};
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct TcpSamples {
-    kept: Vec<Look>,
+    kept: Vec<TcpLook>,
     /// One of `every` samples is kept; 0 before the first.
     every: u64,
     taken: u64,
@@ -14,7 +14,7 @@ pub(super) struct TcpSamples {
 
 impl TcpSamples {
     /// Adds a sample. If there is no room, every second one is dropped.
-    pub(super) fn push(&mut self, look: Look) {
+    pub(super) fn push(&mut self, look: TcpLook) {
         self.every = self.every.max(1);
         if self.taken.is_multiple_of(self.every) {
             if self.kept.len() >= MAX_LOOKS {
@@ -40,7 +40,7 @@ impl TcpSamples {
         (self.rtt_nanos / tcp_samples, self.cwnd_bytes / tcp_samples)
     }
 
-    pub(super) fn taken(&self) -> &[Look] {
+    pub(super) fn taken(&self) -> &[TcpLook] {
         &self.kept
     }
 }
@@ -55,7 +55,7 @@ mod tests {
         fn looks_are_even_and_bounded(count in 1u64..2000) {
             let mut tcp_samples = TcpSamples::default();
             for at in 0..count {
-                tcp_samples.push(Look { at, rtt_nanos: 1000, cwnd_bytes: at, ..Look::default() });
+                tcp_samples.push(TcpLook { at, rtt_nanos: 1000, cwnd_bytes: at, ..TcpLook::default() });
             }
             let kept = tcp_samples.taken();
             prop_assert!(kept.len() <= MAX_LOOKS && kept.len() as u64 >= count.min(MAX_LOOKS as u64 / 2));

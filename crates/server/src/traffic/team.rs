@@ -4,33 +4,33 @@ use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 
-use super::{Cpus, Lost, Shared};
+use super::{LostTransfer, PinnedCpus, SharedTransfer};
 use crate::wire::RESULTS;
 
-pub(super) type Threads<'s, T> = Vec<ScopedJoinHandle<'s, io::Result<T>>>;
+pub(super) type TeamThreads<'s, T> = Vec<ScopedJoinHandle<'s, io::Result<T>>>;
 
 /// Gate that opens when its sender is dropped, so that waiting threads start together.
-pub(super) type Gate = crossbeam_channel::Receiver<std::convert::Infallible>;
+pub(super) type StartGate = crossbeam_channel::Receiver<std::convert::Infallible>;
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Team<'a> {
+pub(super) struct ThreadTeam<'a> {
     /// Prefix of the thread names.
     pub(super) name: &'static str,
     /// Counter of threads that have ended.
     pub(super) done: &'a AtomicUsize,
-    pub(super) shared: &'a Shared,
+    pub(super) shared: &'a SharedTransfer,
     /// CPUs of the threads, in turn; the first thread gets index `first`.
-    pub(super) cpus: &'a Cpus,
+    pub(super) cpus: &'a PinnedCpus,
     pub(super) first: usize,
 }
 
-impl<'env> Team<'env> {
+impl<'env> ThreadTeam<'env> {
     /// Starts a thread per piece of work, and returns when all run. A failed thread stops all.
     pub(super) fn start<'s, T, W>(
         self,
         scope: &'s Scope<'s, 'env>,
         works: impl Iterator<Item = W>,
-    ) -> Result<Threads<'s, T>, Lost>
+    ) -> Result<TeamThreads<'s, T>, LostTransfer>
     where
         T: Send + 's,
         W: FnOnce() -> io::Result<T> + Send + 's,
@@ -50,8 +50,8 @@ impl<'env> Team<'env> {
                 done
             })
         };
-        let threads: Threads<'s, T> =
-            works.enumerate().map(start).collect::<io::Result<_>>().map_err(Lost::Thread)?;
+        let threads: TeamThreads<'s, T> =
+            works.enumerate().map(start).collect::<io::Result<_>>().map_err(LostTransfer::Thread)?;
         for _ in &threads {
             // A thread that ends early is noticed when it is joined.
             let _ = readies.recv_timeout(RESULTS);
@@ -61,9 +61,12 @@ impl<'env> Team<'env> {
 }
 
 /// Joins the threads. Returns their results or the first failure.
-pub(super) fn joined<T>(threads: Threads<'_, T>) -> Result<Vec<T>, Lost> {
+pub(super) fn joined<T>(threads: TeamThreads<'_, T>) -> Result<Vec<T>, LostTransfer> {
     let ended = || Err(io::Error::other("its thread ended unexpectedly"));
-    threads.into_iter().map(|t| t.join().unwrap_or_else(|_| ended()).map_err(Lost::of_stream)).collect()
+    threads
+        .into_iter()
+        .map(|t| t.join().unwrap_or_else(|_| ended()).map_err(LostTransfer::of_stream))
+        .collect()
 }
 
 /// Returns the share of `part` in `all`; the shares of `parts` parts differ by one at most.
@@ -78,10 +81,15 @@ mod tests {
 
     #[test]
     fn one_that_fails_stops_all_and_is_the_reason() {
-        let (shared, cpus) = (Shared::new(3).unwrap(), Cpus::default());
+        let (shared, cpus) = (SharedTransfer::new(3).unwrap(), PinnedCpus::default());
         let done = std::thread::scope(|scope| {
-            let team =
-                Team { name: "test", done: &shared.senders_done, shared: &shared, cpus: &cpus, first: 0 };
+            let team = ThreadTeam {
+                name: "test",
+                done: &shared.senders_done,
+                shared: &shared,
+                cpus: &cpus,
+                first: 0,
+            };
             let works = (0..3).map(|number| {
                 let shared = &shared;
                 move || match number {

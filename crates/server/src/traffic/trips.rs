@@ -8,17 +8,17 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::account::Ledger;
-use super::team::{Team, joined};
-use super::{Cpus, Lost, Seen, Shared, Supervision, nanos, thread_cpu, udp};
-use crate::wire::{Channel, Echoed, Message, RESULTS, Trips, Waiting, WireError};
+use super::account::CounterSource;
+use super::team::{ThreadTeam, joined};
+use super::{LostTransfer, ObservedEvents, PinnedCpus, SharedTransfer, Supervision, nanos, thread_cpu, udp};
+use crate::wire::{Channel, Echoed, Message, RESULTS, TripsOrder, WaitMode, WireError};
 
 const WAIT_LOOK_TIME: Duration = Duration::from_millis(20);
 const CONNECTION: Duration = Duration::from_secs(2);
 
 /// Source of the messages.
 #[derive(Debug)]
-pub enum Means<'a> {
+pub enum TripMeans<'a> {
     /// Connected UDP sockets.
     Udp(&'a [UdpSocket]),
     /// Joined streams.
@@ -28,12 +28,12 @@ pub enum Means<'a> {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Done {
+struct TripsDone {
     messages: u64,
     cpu: Duration,
 }
 
-enum Line<'a> {
+enum MessageLine<'a> {
     Udp(&'a UdpSocket),
     Tcp(&'a TcpStream),
     Connect(&'a TcpListener, IpAddr),
@@ -42,28 +42,28 @@ enum Line<'a> {
 /// Echoes messages until the client has enough.
 pub fn serve(
     channel: &mut Channel,
-    work: &Trips,
-    means: &Means<'_>,
-    cpus: &Cpus,
-    ledger: &Ledger,
-) -> Result<(), Lost> {
+    work: &TripsOrder,
+    means: &TripMeans<'_>,
+    cpus: &PinnedCpus,
+    ledger: &CounterSource,
+) -> Result<(), LostTransfer> {
     let streams = usize::from(work.streams);
-    let shared = Shared::new(streams).map_err(Lost::Here)?;
+    let shared = SharedTransfer::new(streams).map_err(LostTransfer::Here)?;
     let before = ledger.look();
-    let (local, peer) = ends(channel).map_err(Lost::Here)?;
+    let (local, peer) = ends(channel).map_err(LostTransfer::Here)?;
     let listener = match means {
-        Means::Connect => Some(listen(local).map_err(Lost::Here)?),
-        Means::Udp(_) | Means::Tcp(_) => None,
+        TripMeans::Connect => Some(listen(local).map_err(LostTransfer::Here)?),
+        TripMeans::Udp(_) | TripMeans::Tcp(_) => None,
     };
     let line = |number: usize| match (means, &listener) {
-        (Means::Udp(sockets), _) => sockets.get(number).map(Line::Udp),
-        (Means::Tcp(streams), _) => streams.get(number).map(Line::Tcp),
-        (Means::Connect, listener) => listener.as_ref().map(|l| Line::Connect(l, peer.ip())),
+        (TripMeans::Udp(sockets), _) => sockets.get(number).map(MessageLine::Udp),
+        (TripMeans::Tcp(streams), _) => streams.get(number).map(MessageLine::Tcp),
+        (TripMeans::Connect, listener) => listener.as_ref().map(|l| MessageLine::Connect(l, peer.ip())),
     };
     let done = std::thread::scope(|scope| {
         let shared = &shared;
         let works = (0..streams).filter_map(line).map(|line| move || echo(&line, work, shared));
-        let team = Team { name: "echo", done: &shared.receivers_done, shared, cpus, first: 0 };
+        let team = ThreadTeam { name: "echo", done: &shared.receivers_done, shared, cpus, first: 0 };
         let watched = team.start(scope, works).and_then(|threads| {
             watch(channel, work, listener.as_ref(), shared)?;
             Ok(threads)
@@ -93,14 +93,14 @@ fn listen(mut local: SocketAddr) -> io::Result<TcpListener> {
 /// Sends that all is ready, and waits until the client has enough or a thread ends early.
 fn watch(
     channel: &mut Channel,
-    work: &Trips,
+    work: &TripsOrder,
     listener: Option<&TcpListener>,
-    shared: &Shared,
-) -> Result<(), Lost> {
+    shared: &SharedTransfer,
+) -> Result<(), LostTransfer> {
     let ready = match listener {
         Some(listener) => {
-            let port = listener.local_addr().map_err(Lost::Here)?.port();
-            Message::Port(port.try_into().map_err(|e| Lost::Here(io::Error::other(e)))?)
+            let port = listener.local_addr().map_err(LostTransfer::Here)?.port();
+            Message::Port(port.try_into().map_err(|e| LostTransfer::Here(io::Error::other(e)))?)
         }
         None => Message::Ready,
     };
@@ -108,32 +108,37 @@ fn watch(
     let mut supervision = Supervision::quiet(channel, shared, Duration::from_nanos(work.longest) + RESULTS);
     while shared.receivers_done.load(Ordering::Acquire) == 0 {
         match supervision.await_next()? {
-            Seen::Local => {}
-            Seen::Message(Message::Enough) => return Ok(()),
-            Seen::Message(_) => return Err(WireError::OutOfTurn.into()),
+            ObservedEvents::Local => {}
+            ObservedEvents::Message(Message::Enough) => return Ok(()),
+            ObservedEvents::Message(_) => return Err(WireError::OutOfTurn.into()),
         }
     }
     Ok(())
 }
 
-fn echo(line: &Line<'_>, work: &Trips, shared: &Shared) -> io::Result<Done> {
+fn echo(line: &MessageLine<'_>, work: &TripsOrder, shared: &SharedTransfer) -> io::Result<TripsDone> {
     // One byte more detects messages that are too long.
     let mut buffer = vec![0; work.message as usize + 1];
     let cpu = thread_cpu();
     let messages = match line {
-        Line::Udp(socket) => by_udp(socket, work, &mut buffer, shared)?,
-        Line::Tcp(stream) => by_tcp(stream, work, &mut buffer[1..], shared)?,
-        Line::Connect(listener, peer) => by_connections(listener, *peer, work, &mut buffer, shared)?,
+        MessageLine::Udp(socket) => by_udp(socket, work, &mut buffer, shared)?,
+        MessageLine::Tcp(stream) => by_tcp(stream, work, &mut buffer[1..], shared)?,
+        MessageLine::Connect(listener, peer) => by_connections(listener, *peer, work, &mut buffer, shared)?,
     };
-    Ok(Done { messages, cpu: thread_cpu().saturating_sub(cpu) })
+    Ok(TripsDone { messages, cpu: thread_cpu().saturating_sub(cpu) })
 }
 
 fn nothing_yet(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
 
-fn by_udp(socket: &UdpSocket, work: &Trips, buffer: &mut [u8], shared: &Shared) -> io::Result<u64> {
-    socket.set_nonblocking(work.waiting == Waiting::Poll)?;
+fn by_udp(
+    socket: &UdpSocket,
+    work: &TripsOrder,
+    buffer: &mut [u8],
+    shared: &SharedTransfer,
+) -> io::Result<u64> {
+    socket.set_nonblocking(work.waiting == WaitMode::Poll)?;
     socket.set_read_timeout(Some(WAIT_LOOK_TIME))?;
     socket.set_write_timeout(Some(WAIT_LOOK_TIME))?;
     let mut messages = 0;
@@ -154,8 +159,13 @@ fn by_udp(socket: &UdpSocket, work: &Trips, buffer: &mut [u8], shared: &Shared) 
     Ok(messages)
 }
 
-fn by_tcp(mut stream: &TcpStream, work: &Trips, buffer: &mut [u8], shared: &Shared) -> io::Result<u64> {
-    stream.set_nonblocking(work.waiting == Waiting::Poll)?;
+fn by_tcp(
+    mut stream: &TcpStream,
+    work: &TripsOrder,
+    buffer: &mut [u8],
+    shared: &SharedTransfer,
+) -> io::Result<u64> {
+    stream.set_nonblocking(work.waiting == WaitMode::Poll)?;
     stream.set_read_timeout(Some(WAIT_LOOK_TIME))?;
     stream.set_write_timeout(Some(RESULTS))?;
     let (mut messages, mut held) = (0, 0);
@@ -177,7 +187,7 @@ fn by_tcp(mut stream: &TcpStream, work: &Trips, buffer: &mut [u8], shared: &Shar
     Ok(messages)
 }
 
-fn write_whole(mut stream: &TcpStream, message: &[u8], shared: &Shared) -> io::Result<()> {
+fn write_whole(mut stream: &TcpStream, message: &[u8], shared: &SharedTransfer) -> io::Result<()> {
     let mut rest = message;
     while !rest.is_empty() && !shared.stop.load(Ordering::Relaxed) {
         match stream.write(rest) {
@@ -201,9 +211,9 @@ fn wait_for(socket: impl std::os::fd::AsFd, what: PollFlags, longest: Duration) 
 fn by_connections(
     listener: &TcpListener,
     peer: IpAddr,
-    work: &Trips,
+    work: &TripsOrder,
     buffer: &mut [u8],
-    shared: &Shared,
+    shared: &SharedTransfer,
 ) -> io::Result<u64> {
     let mut messages = 0;
     while !shared.stop.load(Ordering::Relaxed) {
@@ -211,7 +221,7 @@ fn by_connections(
             Ok((stream, from)) if from.ip().to_canonical() == peer.to_canonical() => stream,
             Ok(_) => continue,
             // There is none, it is gone again, or no descriptor is left at the moment.
-            Err(_) if work.waiting == Waiting::Poll => continue,
+            Err(_) if work.waiting == WaitMode::Poll => continue,
             Err(_) => {
                 wait_for(listener, PollFlags::IN, WAIT_LOOK_TIME)?;
                 continue;
@@ -224,11 +234,16 @@ fn by_connections(
 }
 
 /// Echoes one message and closes first, so that no port of the client stays in `TIME_WAIT`.
-fn one(mut stream: &TcpStream, work: &Trips, buffer: &mut [u8], shared: &Shared) -> io::Result<bool> {
+fn one(
+    mut stream: &TcpStream,
+    work: &TripsOrder,
+    buffer: &mut [u8],
+    shared: &SharedTransfer,
+) -> io::Result<bool> {
     let deadline = Instant::now() + CONNECTION;
     let message = &mut buffer[..work.message as usize];
     stream.set_nodelay(true)?;
-    stream.set_nonblocking(work.waiting == Waiting::Poll)?;
+    stream.set_nonblocking(work.waiting == WaitMode::Poll)?;
     stream.set_read_timeout(Some(WAIT_LOOK_TIME))?;
     stream.set_write_timeout(Some(WAIT_LOOK_TIME))?;
     let mut held = 0;

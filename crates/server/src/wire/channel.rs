@@ -10,7 +10,7 @@ use snow::TransportState;
 
 use super::frame::{self, FrameError, Inbox};
 use super::handshake::{HandshakeError, Initiator, LENGTH};
-use super::{HANDSHAKE, Key, Message, REQUEST};
+use super::{HANDSHAKE, Message, REQUEST, SharedKey};
 
 /// Reason why a connection is unusable.
 #[derive(Debug, thiserror::Error)]
@@ -81,7 +81,7 @@ pub struct Channel {
 
 impl Channel {
     /// Performs the client's handshake on a new connection.
-    pub fn connect(mut stream: TcpStream, key: &Key) -> Result<Self, WireError> {
+    pub fn connect(mut stream: TcpStream, key: &SharedKey) -> Result<Self, WireError> {
         let deadline = Instant::now() + HANDSHAKE;
         stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(HANDSHAKE))?;

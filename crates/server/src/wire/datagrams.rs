@@ -5,13 +5,13 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::course::Course;
-use super::message::{Account, Amount, Direction, size, streams, time};
+use super::message::{Direction, EndAccount, OrderedAmount, size, streams, time};
 use super::{MAX_DATAGRAM, MAX_MESSAGES};
 
 /// Request for a transfer of datagrams.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Udp {
+pub struct UdpOrder {
     /// Number of streams.
     pub streams: u16,
     /// Datagram size, bytes.
@@ -19,7 +19,7 @@ pub struct Udp {
     /// Direction.
     pub direction: Direction,
     /// Amount to move.
-    pub amount: Amount,
+    pub amount: OrderedAmount,
     /// Target rate per direction over all streams, bit/s; absent for full speed.
     pub rate: Option<u64>,
     /// Tag of the datagrams of this transfer.
@@ -41,7 +41,7 @@ pub enum Trip {
 /// How the server waits for messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Waiting {
+pub enum WaitMode {
     /// Sleeps.
     Block,
     /// Polls.
@@ -51,7 +51,7 @@ pub enum Waiting {
 /// Request for round trips, until the client sends [`super::Message::Enough`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Trips {
+pub struct TripsOrder {
     /// How messages are echoed.
     pub trip: Trip,
     /// Number of streams.
@@ -59,7 +59,7 @@ pub struct Trips {
     /// Message size, bytes.
     pub message: u32,
     /// How the server waits.
-    pub waiting: Waiting,
+    pub waiting: WaitMode,
     /// Longest duration, ns.
     pub longest: u64,
     /// Index of the server's CPU for its first thread; the next threads follow.
@@ -118,7 +118,7 @@ pub struct UdpReport {
     /// Results of its receiver.
     pub received: Option<UdpReceived>,
     /// Counters of its machine.
-    pub account: Account,
+    pub account: EndAccount,
 }
 
 /// Report of the server on round trips.
@@ -130,14 +130,14 @@ pub struct Echoed {
     /// CPU time of the echoing threads, ns.
     pub cpu_nanos: u64,
     /// Counters of its machine.
-    pub account: Account,
+    pub account: EndAccount,
 }
 
 const fn datagram(bytes: u32) -> Result<(), &'static str> {
     if bytes >= 1 && bytes <= MAX_DATAGRAM { Ok(()) } else { Err("a datagram size out of range") }
 }
 
-impl Udp {
+impl UdpOrder {
     pub(super) fn in_range(&self) -> Result<(), &'static str> {
         streams(self.streams)?;
         datagram(self.datagram)?;
@@ -145,21 +145,21 @@ impl Udp {
             return Err("a rate of 0");
         }
         match self.amount {
-            Amount::Nanos(nanos) => time(nanos),
-            Amount::Messages(1..=MAX_MESSAGES) => Ok(()),
-            Amount::Messages(_) => Err("a number of messages out of range"),
+            OrderedAmount::Nanos(nanos) => time(nanos),
+            OrderedAmount::Messages(1..=MAX_MESSAGES) => Ok(()),
+            OrderedAmount::Messages(_) => Err("a number of messages out of range"),
         }
     }
 
     /// Returns the duration, if the request contains it or it follows from the rate.
     pub fn time(&self) -> Option<Duration> {
         match (self.amount, self.rate) {
-            (Amount::Nanos(nanos), _) => Some(Duration::from_nanos(nanos)),
-            (Amount::Messages(count), Some(rate)) => {
+            (OrderedAmount::Nanos(nanos), _) => Some(Duration::from_nanos(nanos)),
+            (OrderedAmount::Messages(count), Some(rate)) => {
                 let seconds = count as f64 * 8.0 * f64::from(self.datagram) / rate as f64;
                 Some(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
             }
-            (Amount::Messages(_), None) => None,
+            (OrderedAmount::Messages(_), None) => None,
         }
     }
 }
@@ -171,7 +171,7 @@ impl UdpReport {
     }
 }
 
-impl Trips {
+impl TripsOrder {
     pub(super) fn in_range(&self) -> Result<(), &'static str> {
         streams(self.streams)?;
         time(self.longest)?;
@@ -187,19 +187,26 @@ mod tests {
     use super::*;
     use crate::wire::{Hex128, Message};
 
-    fn udp() -> Udp {
-        Udp {
+    fn udp() -> UdpOrder {
+        UdpOrder {
             streams: 2,
             datagram: 1024,
             direction: Direction::Down,
-            amount: Amount::Messages(1000),
+            amount: OrderedAmount::Messages(1000),
             rate: Some(8_192_000),
             tag: 7,
         }
     }
 
     fn trips(trip: Trip, message: u32) -> Message {
-        Message::Trips(Trips { trip, streams: 1, message, waiting: Waiting::Poll, longest: 1, place: 0 })
+        Message::Trips(TripsOrder {
+            trip,
+            streams: 1,
+            message,
+            waiting: WaitMode::Poll,
+            longest: 1,
+            place: 0,
+        })
     }
 
     #[test]
@@ -226,10 +233,10 @@ mod tests {
     #[test]
     fn what_is_out_of_range_is_refused() {
         let refused = |message: Message| Message::parse(&message.to_json()).expect_err("out of range");
-        assert!(refused(Message::Udp(Udp { datagram: 65_508, ..udp() })).contains("datagram"));
-        assert!(refused(Message::Udp(Udp { datagram: 0, ..udp() })).contains("datagram"));
-        assert!(refused(Message::Udp(Udp { rate: Some(0), ..udp() })).contains("rate"));
-        assert!(refused(Message::Udp(Udp { streams: 0, ..udp() })).contains("streams"));
+        assert!(refused(Message::Udp(UdpOrder { datagram: 65_508, ..udp() })).contains("datagram"));
+        assert!(refused(Message::Udp(UdpOrder { datagram: 0, ..udp() })).contains("datagram"));
+        assert!(refused(Message::Udp(UdpOrder { rate: Some(0), ..udp() })).contains("rate"));
+        assert!(refused(Message::Udp(UdpOrder { streams: 0, ..udp() })).contains("streams"));
         assert!(refused(Message::UdpOpen { streams: 60_000 }).contains("streams"));
         assert!(refused(trips(Trip::Udp, 65_508)).contains("datagram"));
         assert!(refused(trips(Trip::Tcp, (1 << 20) + 1)).contains("message size"));

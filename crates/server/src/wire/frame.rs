@@ -86,12 +86,12 @@ pub fn seal(transport: &mut TransportState, message: &[u8]) -> Result<Vec<u8>, F
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::Key;
+    use crate::wire::SharedKey;
     use crate::wire::handshake::{Initiator, respond};
     use proptest::prelude::*;
 
     fn ends() -> (TransportState, TransportState) {
-        let key = Key::open();
+        let key = SharedKey::open();
         let (near, first) = Initiator::new(&key).unwrap();
         let answer = respond(&key, &first).unwrap();
         (near.finish(&answer.message).unwrap(), answer.transport.unwrap())

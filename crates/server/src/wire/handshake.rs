@@ -6,7 +6,7 @@
 
 use snow::{Builder, HandshakeState, TransportState};
 
-use super::{Key, PROTOCOL_VERSION};
+use super::{PROTOCOL_VERSION, SharedKey};
 
 const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
 /// Separates this handshake from those of other programs with the same key.
@@ -39,7 +39,7 @@ fn payload() -> [u8; PAYLOAD] {
     [high, low, 0, 0]
 }
 
-fn begin(key: &Key) -> Option<Builder<'_>> {
+fn begin(key: &SharedKey) -> Option<Builder<'_>> {
     let builder = Builder::new(PATTERN.parse().ok()?);
     builder.prologue(PROLOGUE).ok()?.psk(0, key.bytes()).ok()
 }
@@ -70,7 +70,7 @@ pub struct Initiator(HandshakeState);
 
 impl Initiator {
     /// Starts the handshake and returns message 1. Fails if the cryptographic library fails.
-    pub fn new(key: &Key) -> Result<(Self, [u8; LENGTH]), HandshakeError> {
+    pub fn new(key: &SharedKey) -> Result<(Self, [u8; LENGTH]), HandshakeError> {
         let state = begin(key).and_then(|b| b.build_initiator().ok());
         let mut state = state.ok_or(HandshakeError::Internal)?;
         let message = write(&mut state)?;
@@ -86,7 +86,7 @@ impl Initiator {
 
 /// Answer of the listening end.
 #[derive(Debug)]
-pub struct Answer {
+pub struct HandshakeAnswer {
     /// Message 2. A client with the key gets it even if its version differs, to report that.
     pub message: [u8; LENGTH],
     /// The sealed connection; an error if the versions differ.
@@ -94,14 +94,14 @@ pub struct Answer {
 }
 
 /// Answers message 1. Fails if the other end does not have the key: no answer may be sent.
-pub fn respond(key: &Key, message: &[u8; LENGTH]) -> Result<Answer, HandshakeError> {
+pub fn respond(key: &SharedKey, message: &[u8; LENGTH]) -> Result<HandshakeAnswer, HandshakeError> {
     let state = begin(key).and_then(|b| b.build_responder().ok());
     let mut state = state.ok_or(HandshakeError::Internal)?;
     let version = read(&mut state, message)?;
     let message = write(&mut state)?;
     let transport =
         same(version).and_then(|()| state.into_transport_mode().map_err(|_| HandshakeError::Internal));
-    Ok(Answer { message, transport })
+    Ok(HandshakeAnswer { message, transport })
 }
 
 #[cfg(test)]
@@ -109,7 +109,7 @@ pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    pub(crate) fn message_of_version(key: &Key, version: u16) -> [u8; LENGTH] {
+    pub(crate) fn message_of_version(key: &SharedKey, version: u16) -> [u8; LENGTH] {
         let mut state = begin(key).unwrap().build_initiator().unwrap();
         let [high, low] = version.to_be_bytes();
         let mut message = [0; LENGTH];
@@ -119,7 +119,7 @@ pub(crate) mod tests {
 
     #[test]
     fn both_ends_agree_and_seal() {
-        let key = Key::random().unwrap();
+        let key = SharedKey::random().unwrap();
         let (near, first) = Initiator::new(&key).unwrap();
         let answer = respond(&key, &first).unwrap();
         let (mut near, mut far) = (near.finish(&answer.message).unwrap(), answer.transport.unwrap());
@@ -131,9 +131,9 @@ pub(crate) mod tests {
 
     #[test]
     fn a_wrong_key_a_reflection_and_a_replayed_answer_are_refused() {
-        let key = Key::random().unwrap();
+        let key = SharedKey::random().unwrap();
         let (near, first) = Initiator::new(&key).unwrap();
-        assert_eq!(respond(&Key::random().unwrap(), &first).unwrap_err(), HandshakeError::Refused);
+        assert_eq!(respond(&SharedKey::random().unwrap(), &first).unwrap_err(), HandshakeError::Refused);
         assert_eq!(near.finish(&first).unwrap_err(), HandshakeError::Refused);
         let recorded = respond(&key, &first).unwrap().message;
         let (near, _) = Initiator::new(&key).unwrap();
@@ -142,7 +142,7 @@ pub(crate) mod tests {
 
     #[test]
     fn another_version_is_answered_and_named() {
-        let key = Key::random().unwrap();
+        let key = SharedKey::random().unwrap();
         let answer = respond(&key, &message_of_version(&key, 1)).unwrap();
         assert_eq!(answer.transport.unwrap_err(), HandshakeError::Version(1));
         let told = HandshakeError::Version(1).to_string();
@@ -156,12 +156,12 @@ pub(crate) mod tests {
         #[test]
         fn no_stranger_is_answered(bytes in prop::collection::vec(any::<u8>(), LENGTH)) {
             let message: [u8; LENGTH] = bytes.try_into().unwrap();
-            prop_assert!(respond(&Key::random().unwrap(), &message).is_err());
+            prop_assert!(respond(&SharedKey::random().unwrap(), &message).is_err());
         }
 
         #[test]
         fn a_changed_byte_is_found(at in 0..LENGTH, bit in 0u32..8) {
-            let key = Key::open();
+            let key = SharedKey::open();
             let (_, mut first) = Initiator::new(&key).unwrap();
             first[at] ^= 1u8 << bit;
             // X25519 ignores the highest bit of a public key, but the hash over it does not.

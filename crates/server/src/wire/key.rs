@@ -17,7 +17,7 @@ pub const LENGTH: usize = 32;
 
 /// A shared key. [`Debug`](fmt::Debug) does not show it.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Key([u8; LENGTH]);
+pub struct SharedKey([u8; LENGTH]);
 
 /// Reason why there is no key.
 #[derive(Debug, thiserror::Error)]
@@ -54,15 +54,15 @@ pub enum KeyError {
     },
 }
 
-impl Key {
+impl SharedKey {
     /// Creates a random key.
     pub fn random() -> io::Result<Self> {
-        plimsoll_system::random::secret().map(Key)
+        plimsoll_system::random::secret().map(SharedKey)
     }
 
     /// Returns the well-known key of open servers, which protects nothing.
     pub const fn open() -> Self {
-        Key([0; LENGTH])
+        SharedKey([0; LENGTH])
     }
 
     /// Returns the bytes.
@@ -79,7 +79,7 @@ impl Key {
     pub fn from_hex(text: &str, place: &str) -> Result<Self, KeyError> {
         let mut bytes = [0; LENGTH];
         match unhex(text.trim(), &mut bytes) {
-            true => Ok(Key(bytes)),
+            true => Ok(SharedKey(bytes)),
             false => Err(KeyError::Malformed { place: place.to_owned() }),
         }
     }
@@ -101,7 +101,7 @@ impl Key {
         }
         let mut text = String::new();
         file.take(4096).read_to_string(&mut text).map_err(failed)?;
-        Key::from_hex(&text, &shown)
+        SharedKey::from_hex(&text, &shown)
     }
 
     /// Writes the key to a new file that only its owner can read.
@@ -119,21 +119,21 @@ impl Key {
     }
 }
 
-impl fmt::Debug for Key {
+impl fmt::Debug for SharedKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Key(…)")
     }
 }
 
-impl Serialize for Key {
+impl Serialize for SharedKey {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
         s.serialize_str(&self.to_hex())
     }
 }
 
-impl<'de> Deserialize<'de> for Key {
+impl<'de> Deserialize<'de> for SharedKey {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        Key::from_hex(&String::deserialize(d)?, "the message").map_err(serde::de::Error::custom)
+        SharedKey::from_hex(&String::deserialize(d)?, "the message").map_err(serde::de::Error::custom)
     }
 }
 
@@ -165,10 +165,10 @@ mod tests {
 
     #[test]
     fn keys_differ_round_trip_and_hide() {
-        let (one, two) = (Key::random().unwrap(), Key::random().unwrap());
+        let (one, two) = (SharedKey::random().unwrap(), SharedKey::random().unwrap());
         assert_ne!(one, two);
-        assert_ne!(one, Key::open());
-        assert_eq!(Key::from_hex(&format!(" {}\n", one.to_hex()), "text").unwrap(), one);
+        assert_ne!(one, SharedKey::open());
+        assert_eq!(SharedKey::from_hex(&format!(" {}\n", one.to_hex()), "text").unwrap(), one);
         assert_eq!(format!("{one:?}"), "Key(…)");
     }
 
@@ -176,7 +176,7 @@ mod tests {
     fn what_is_no_key_is_refused() {
         let (short, long) = ("0".repeat(63), "0".repeat(65));
         for wrong in ["", "secret", &short, &long, &"g".repeat(64), &"+1".repeat(32), &"é".repeat(32)] {
-            let error = Key::from_hex(wrong, "PLIMSOLL_KEY").unwrap_err();
+            let error = SharedKey::from_hex(wrong, "PLIMSOLL_KEY").unwrap_err();
             assert!(error.to_string().starts_with("PLIMSOLL_KEY does not hold a key"), "{error}");
         }
     }
@@ -185,15 +185,15 @@ mod tests {
     fn a_key_file_is_its_owners_alone() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("key");
-        let key = Key::random().unwrap();
+        let key = SharedKey::random().unwrap();
         key.write_new(&path).unwrap();
-        assert_eq!(Key::read(&path).unwrap(), key);
+        assert_eq!(SharedKey::read(&path).unwrap(), key);
         assert!(matches!(key.write_new(&path), Err(KeyError::File { .. })), "an existing key is kept");
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
-        assert!(matches!(Key::read(&path), Err(KeyError::Exposed { .. })));
-        assert!(matches!(Key::read(&dir.path().join("none")), Err(KeyError::File { .. })));
+        assert!(matches!(SharedKey::read(&path), Err(KeyError::Exposed { .. })));
+        assert!(matches!(SharedKey::read(&dir.path().join("none")), Err(KeyError::File { .. })));
         for none in [dir.path(), Path::new("/dev/null")] {
-            let error = Key::read(none).unwrap_err().to_string();
+            let error = SharedKey::read(none).unwrap_err().to_string();
             assert!(error.contains("not a regular file") && !error.contains("chmod"), "{error}");
         }
     }
@@ -205,12 +205,12 @@ mod tests {
         let pipe = dir.path().join("pipe");
         let owner = Mode::RUSR | Mode::WUSR;
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, owner, 0).unwrap();
-        assert!(matches!(Key::read(&pipe), Err(KeyError::Malformed { .. })));
-        let key = Key::random().unwrap();
+        assert!(matches!(SharedKey::read(&pipe), Err(KeyError::Malformed { .. })));
+        let key = SharedKey::random().unwrap();
         let (reader, mut writer) = io::pipe().unwrap();
         writeln!(writer, "{}", key.to_hex()).unwrap();
         drop(writer);
         let handed = format!("/dev/fd/{}", reader.as_raw_fd());
-        assert_eq!(Key::read(Path::new(&handed)).unwrap(), key);
+        assert_eq!(SharedKey::read(Path::new(&handed)).unwrap(), key);
     }
 }

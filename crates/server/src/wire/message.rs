@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::course::{Course, Shaping};
-use super::datagrams::{Echoed, Trips, Udp, UdpReport};
+use super::datagrams::{Echoed, TripsOrder, UdpOrder, UdpReport};
 use super::key::{hex, unhex};
 use super::{MAX_LOOKS, MAX_MESSAGE, MAX_MESSAGES, MAX_STREAMS};
 use crate::traffic::carrier::Carrier;
@@ -37,7 +37,7 @@ pub enum Message {
         server: Hex128,
     },
     /// Client: requests a TCP transfer over the joined streams.
-    Tcp(Tcp),
+    Tcp(TcpOrder),
     /// Server: ready for the requested transfer; its receivers are waiting.
     Ready,
     /// Client: ready as well; start.
@@ -52,7 +52,7 @@ pub enum Message {
     /// Either end: all is sent; bytes per stream.
     Sent(Vec<u64>),
     /// Server: the transfer is over; its report.
-    Done(Box<Report>),
+    Done(Box<FarEndReport>),
     /// Client: requests UDP sockets.
     UdpOpen {
         /// Number of streams.
@@ -66,11 +66,11 @@ pub enum Message {
     /// Server: the port of `Trip::Connect`.
     Port(std::num::NonZeroU16),
     /// Client: requests a transfer of datagrams over the UDP sockets.
-    Udp(Udp),
+    Udp(UdpOrder),
     /// Server: that transfer is over; its report.
     UdpDone(Box<UdpReport>),
     /// Client: requests round trips.
-    Trips(Trips),
+    Trips(TripsOrder),
     /// Client: ends the round trips.
     Enough,
     /// Server: its report on the round trips.
@@ -185,7 +185,7 @@ impl Default for Sockets {
 /// Amount of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Amount {
+pub enum OrderedAmount {
     /// As much as possible in this time, ns.
     Nanos(u64),
     /// This number of messages per direction, divided among the streams.
@@ -229,7 +229,7 @@ pub enum Receiving {
 /// Request for a TCP transfer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Tcp {
+pub struct TcpOrder {
     /// Number of streams.
     pub streams: u16,
     /// Message size, bytes: the length of one send call.
@@ -237,7 +237,7 @@ pub struct Tcp {
     /// Direction.
     pub direction: Direction,
     /// Amount to move.
-    pub amount: Amount,
+    pub amount: OrderedAmount,
     /// Initial time that is not counted, ns; added to the time of the amount.
     pub omit: u64,
     /// How data is sent.
@@ -251,7 +251,7 @@ pub struct Tcp {
 /// Results of a sender.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Sent {
+pub struct SendingReport {
     /// Bytes passed to the kernel.
     pub bytes: u64,
     /// Time from the first call to the return of the last, ns.
@@ -277,13 +277,13 @@ pub struct Sent {
     /// Bytes that the kernel copied despite `MSG_ZEROCOPY`, as over loopback.
     pub copied: u64,
     /// TCP statistics over time.
-    pub looks: Vec<Look>,
+    pub looks: Vec<TcpLook>,
 }
 
 /// TCP statistics of all sending streams, since the start of the transfer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Look {
+pub struct TcpLook {
     /// Time since the start of the transfer, ns.
     pub at: u64,
     /// Smoothed round-trip time, mean over the streams, ns.
@@ -303,7 +303,7 @@ pub struct Look {
 /// Results of a receiver.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Received {
+pub struct ReceivingReport {
     /// Bytes received, over all streams.
     pub bytes: u64,
     /// Bytes counted: those after the first piece, or after the omitted time.
@@ -321,7 +321,7 @@ pub struct Received {
 /// Counters of a machine during a transfer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Account {
+pub struct EndAccount {
     /// Time between the two looks, ns.
     pub nanos: u64,
     /// Number of the busiest CPU.
@@ -343,16 +343,16 @@ pub struct Account {
 /// Report of an end on a transfer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Report {
+pub struct FarEndReport {
     /// Results of its sender.
-    pub sent: Option<Sent>,
+    pub sent: Option<SendingReport>,
     /// Results of its receiver.
-    pub received: Option<Received>,
+    pub received: Option<ReceivingReport>,
     /// Counters of its machine.
-    pub account: Account,
+    pub account: EndAccount,
 }
 
-impl Account {
+impl EndAccount {
     pub(super) fn in_range(&self) -> Result<(), &'static str> {
         match () {
             () if self.fullest_busy > 1_000_000 => Err("CPU use above 100 %"),
@@ -422,23 +422,23 @@ pub(super) const fn time(nanos: u64) -> Result<(), &'static str> {
     if nanos <= DAY { Ok(()) } else { Err("a time of more than a day") }
 }
 
-impl Tcp {
+impl TcpOrder {
     fn in_range(&self) -> Result<(), &'static str> {
         streams(self.streams)?;
         size(self.message)?;
         time(self.omit)?;
         match self.amount {
-            Amount::Nanos(nanos) => time(nanos),
-            Amount::Messages(1..=MAX_MESSAGES) => Ok(()),
-            Amount::Messages(_) => Err("a number of messages out of range"),
+            OrderedAmount::Nanos(nanos) => time(nanos),
+            OrderedAmount::Messages(1..=MAX_MESSAGES) => Ok(()),
+            OrderedAmount::Messages(_) => Err("a number of messages out of range"),
         }
     }
 
     /// Returns the duration, omitted time included, if the request contains a time.
     pub fn time(&self) -> Option<Duration> {
         match self.amount {
-            Amount::Nanos(nanos) => Some(Duration::from_nanos(nanos.saturating_add(self.omit))),
-            Amount::Messages(_) => None,
+            OrderedAmount::Nanos(nanos) => Some(Duration::from_nanos(nanos.saturating_add(self.omit))),
+            OrderedAmount::Messages(_) => None,
         }
     }
 }

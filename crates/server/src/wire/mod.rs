@@ -18,11 +18,11 @@ use std::time::Duration;
 pub use channel::read_by;
 pub use channel::{Channel, Gone, WireError};
 pub use course::{Course, Shaping};
-pub use datagrams::{Echoed, Trip, Trips, Udp, UdpReceived, UdpReport, UdpSent, Waiting};
-pub use key::Key;
+pub use datagrams::{Echoed, Trip, TripsOrder, UdpOrder, UdpReceived, UdpReport, UdpSent, WaitMode};
+pub use key::SharedKey;
 pub use message::{
-    Account, Amount, Direction, Hex128, Join, Look, Message, Received, Receiving, Report, Sending, Sent,
-    Sockets, Tcp, Welcome,
+    Direction, EndAccount, FarEndReport, Hex128, Join, Message, OrderedAmount, Receiving, ReceivingReport,
+    Sending, SendingReport, Sockets, TcpLook, TcpOrder, Welcome,
 };
 
 /// Version of the messages, sent in the handshake to report a mismatch.
@@ -68,7 +68,7 @@ pub(crate) mod tests {
     use super::*;
 
     pub(crate) fn channels() -> (Channel, Channel) {
-        let key = Key::random().unwrap();
+        let key = SharedKey::random().unwrap();
         let (near, first) = handshake::Initiator::new(&key).unwrap();
         let answer = handshake::respond(&key, &first).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

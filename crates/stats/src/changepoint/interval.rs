@@ -3,7 +3,7 @@
 use super::MIN_SEGMENT;
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Step {
+pub(super) struct LargestStep {
     pub(super) at: usize,
     /// Squared standardised difference of the means before and after.
     pub(super) squared: f64,
@@ -12,10 +12,10 @@ pub(super) struct Step {
 /// Seeded intervals: layers of equal half-overlapping intervals, each half as long as before.
 pub(super) struct Layers {
     count: usize,
-    layers: Vec<Layer>,
+    layers: Vec<IntervalLayer>,
 }
 
-struct Layer {
+struct IntervalLayer {
     length: usize,
     /// Per split of an interval, length ÷ (before × after), which standardises squared sums.
     weights: Vec<f64>,
@@ -28,7 +28,7 @@ impl Layers {
         while length >= 2 * MIN_SEGMENT {
             let splits = MIN_SEGMENT..=length - MIN_SEGMENT;
             let weight = |before| length as f64 / (before as f64 * (length - before) as f64);
-            layers.push(Layer { length, weights: splits.map(weight).collect() });
+            layers.push(IntervalLayer { length, weights: splits.map(weight).collect() });
             length = length.div_ceil(2);
         }
         Self { count, layers }
@@ -48,13 +48,13 @@ impl Layers {
         2.0 * splits as f64 * (-exponent).exp()
     }
 
-    fn starts(&self, layer: &Layer) -> impl Iterator<Item = usize> {
+    fn starts(&self, layer: &IntervalLayer) -> impl Iterator<Item = usize> {
         let last = self.count - layer.length;
         (0..last).step_by(layer.length.div_ceil(2)).chain([last])
     }
 
     /// Largest step of `values`, which have the length of the layers; `None` if they are constant.
-    pub(super) fn largest(&self, values: &[f64]) -> Option<Step> {
+    pub(super) fn largest(&self, values: &[f64]) -> Option<LargestStep> {
         let mut sums = Vec::with_capacity(values.len() + 1);
         let mut sum = 0.0;
         sums.push(sum);
@@ -62,7 +62,7 @@ impl Layers {
             sum += value;
             sum
         }));
-        let mut largest = Step { at: 0, squared: 0.0 };
+        let mut largest = LargestStep { at: 0, squared: 0.0 };
         for layer in &self.layers {
             for start in self.starts(layer) {
                 layer.search(&sums[start..=start + layer.length], start, &mut largest);
@@ -72,8 +72,8 @@ impl Layers {
     }
 }
 
-impl Layer {
-    fn search(&self, sums: &[f64], start: usize, largest: &mut Step) {
+impl IntervalLayer {
+    fn search(&self, sums: &[f64], start: usize, largest: &mut LargestStep) {
         let (first, last) = (sums[0], sums[self.length]);
         let slope = (last - first) / self.length as f64;
         for (index, (weight, sum)) in self.weights.iter().zip(&sums[MIN_SEGMENT..]).enumerate() {
@@ -81,7 +81,7 @@ impl Layer {
             let above = sum - first - slope * before as f64;
             let squared = above * above * weight;
             if squared > largest.squared {
-                *largest = Step { at: start + before, squared };
+                *largest = LargestStep { at: start + before, squared };
             }
         }
     }
@@ -99,7 +99,7 @@ impl Spread {
 
     /// Explained ÷ remaining variation of a step: the F statistic up to a factor, without an upper
     /// bound, so that a clear step among few points remains clear after a division.
-    pub(super) fn explained(self, step: Step) -> f64 {
+    pub(super) fn explained(self, step: LargestStep) -> f64 {
         step.squared / (self.0 - step.squared).max(0.0)
     }
 

@@ -2,8 +2,8 @@ use super::*;
 use crate::testing::finite;
 use proptest::prelude::*;
 
-fn series(values: &[f64]) -> Vec<Timed> {
-    values.iter().enumerate().map(|(i, value)| Timed { t: 0.5 * i as f64, value: *value }).collect()
+fn series(values: &[f64]) -> Vec<TimedPoint> {
+    values.iter().enumerate().map(|(i, value)| TimedPoint { t: 0.5 * i as f64, value: *value }).collect()
 }
 
 fn seed(n: u64) -> Seed {
@@ -210,8 +210,8 @@ proptest! {
 #[test]
 fn of_many_series_of_noise_hardly_ever_one_changes() {
     let changed = (0..40u64).filter(|trial| {
-        let all: Vec<Vec<Timed>> = (0..100).map(|n| series(&noise(1000 * trial + n, 24, 0.0))).collect();
-        let all: Vec<(&[Timed], Seed)> = all.iter().map(|one| (one.as_slice(), seed(*trial))).collect();
+        let all: Vec<Vec<TimedPoint>> = (0..100).map(|n| series(&noise(1000 * trial + n, 24, 0.0))).collect();
+        let all: Vec<(&[TimedPoint], Seed)> = all.iter().map(|one| (one.as_slice(), seed(*trial))).collect();
         segments_of_many(&all, 0.05, &[]).iter().any(|levels| levels.len() > 1)
     });
     // At most 2 are expected; more than 6 have a probability of 0.3 %.
@@ -224,8 +224,8 @@ fn a_step_among_many_series_of_noise_is_found_at_its_run() {
     for n in 0..12 {
         let mut all: Vec<Vec<f64>> = (0..60).map(|m| noise(100 * n + m, 40, 0.0)).collect();
         all[7].iter_mut().skip(25).for_each(|x| *x += 6.0);
-        let all: Vec<Vec<Timed>> = all.iter().map(|one| series(one)).collect();
-        let asked: Vec<(&[Timed], Seed)> = all.iter().map(|one| (one.as_slice(), seed(n))).collect();
+        let all: Vec<Vec<TimedPoint>> = all.iter().map(|one| series(one)).collect();
+        let asked: Vec<(&[TimedPoint], Seed)> = all.iter().map(|one| (one.as_slice(), seed(n))).collect();
         let found = segments_of_many(&asked, 0.05, &[]);
         assert_eq!(found.len(), 60);
         assert_eq!(found[7].iter().map(|s| s.points.clone()).collect::<Vec<_>>(), [0..25, 25..40], "{n}");
@@ -234,13 +234,13 @@ fn a_step_among_many_series_of_noise_is_found_at_its_run() {
 
 #[test]
 fn a_step_that_many_series_share_is_found_in_few_runs() {
-    let stepped = |m: u64| -> Vec<Timed> {
+    let stepped = |m: u64| -> Vec<TimedPoint> {
         let mut values = noise(m, 16, 0.0);
         values.iter_mut().skip(8).for_each(|x| *x += 8.0);
         series(&values)
     };
-    let all: Vec<Vec<Timed>> = (0..60).map(stepped).collect();
-    let asked: Vec<(&[Timed], Seed)> = all.iter().map(|one| (one.as_slice(), seed(3))).collect();
+    let all: Vec<Vec<TimedPoint>> = (0..60).map(stepped).collect();
+    let asked: Vec<(&[TimedPoint], Seed)> = all.iter().map(|one| (one.as_slice(), seed(3))).collect();
     let found = segments_of_many(&asked, 0.05, &[]);
     let right = found.iter().filter(|levels| levels.len() == 2 && levels[1].points.start == 8).count();
     assert!(right >= 54, "{right} of 60");

@@ -2,7 +2,7 @@
 
 /// Kind of value that is parsed. `Display` writes what it must be, with examples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum What {
+pub enum ReadQuantity {
     /// Bytes: `4K`.
     Size,
     /// Time: `200ms`.
@@ -15,19 +15,19 @@ pub enum What {
     Share,
 }
 
-impl What {
+impl ReadQuantity {
     const fn right(self) -> &'static str {
         match self {
-            What::Size => "a size such as 4K (4096 bytes), 4kB (4000 bytes) or 1M",
-            What::Duration => "a time such as 50us, 200ms, 10m, 1h or 30d",
-            What::Rate => "a rate per second such as 1000, 100M or 1.5G",
-            What::Count => "a whole number such as 32",
-            What::Share => "a share such as 1% or 0.01",
+            ReadQuantity::Size => "a size such as 4K (4096 bytes), 4kB (4000 bytes) or 1M",
+            ReadQuantity::Duration => "a time such as 50us, 200ms, 10m, 1h or 30d",
+            ReadQuantity::Rate => "a rate per second such as 1000, 100M or 1.5G",
+            ReadQuantity::Count => "a whole number such as 32",
+            ReadQuantity::Share => "a share such as 1% or 0.01",
         }
     }
 }
 
-impl std::fmt::Display for What {
+impl std::fmt::Display for ReadQuantity {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.right())
     }
@@ -41,13 +41,13 @@ pub enum ParseError {
     #[error("must be {what}: it is empty")]
     Empty {
         /// Expected kind.
-        what: What,
+        what: ReadQuantity,
     },
     /// The text starts with a minus sign.
     #[error("must be {what}: '{text}' is negative")]
     Negative {
         /// Expected kind.
-        what: What,
+        what: ReadQuantity,
         /// Typed text.
         text: String,
     },
@@ -55,7 +55,7 @@ pub enum ParseError {
     #[error("must be {what}: '{text}' is not a {}", .what.number())]
     NotANumber {
         /// Expected kind.
-        what: What,
+        what: ReadQuantity,
         /// Typed text.
         text: String,
     },
@@ -63,26 +63,26 @@ pub enum ParseError {
     #[error("must be {what}: '{text}' {}", .what.stray(suffix))]
     UnknownSuffix {
         /// Expected kind.
-        what: What,
+        what: ReadQuantity,
         /// Typed text.
         text: String,
         /// Unknown suffix.
         suffix: String,
     },
     /// `KB`: may mean 1000 or 1024 bytes.
-    #[error("must be {}: '{text}' could mean 1000 or 1024 bytes each", What::Size)]
+    #[error("must be {}: '{text}' could mean 1000 or 1024 bytes each", ReadQuantity::Size)]
     Ambiguous {
         /// Typed text.
         text: String,
     },
     /// A duration without a unit.
-    #[error("must be {}: '{text}' has no unit", What::Duration)]
+    #[error("must be {}: '{text}' has no unit", ReadQuantity::Duration)]
     NoUnit {
         /// Typed text.
         text: String,
     },
     /// A share of 1 or more without `%`.
-    #[error("must be {}: '{text}' has no %: write {text}% or {part}", What::Share)]
+    #[error("must be {}: '{text}' has no %: write {text}% or {part}", ReadQuantity::Share)]
     NoPercent {
         /// Typed text.
         text: String,
@@ -93,7 +93,7 @@ pub enum ParseError {
     #[error("must be {what}: '{text}' is too large")]
     TooLarge {
         /// Expected kind.
-        what: What,
+        what: ReadQuantity,
         /// Typed text.
         text: String,
     },
@@ -101,7 +101,7 @@ pub enum ParseError {
     #[error("must be {what}: '{text}' is zero")]
     Zero {
         /// Expected kind.
-        what: What,
+        what: ReadQuantity,
         /// Typed text.
         text: String,
     },
@@ -109,7 +109,7 @@ pub enum ParseError {
     #[error("must be {what}: '{text}' is not a whole number{unit}")]
     NotWhole {
         /// Expected kind.
-        what: What,
+        what: ReadQuantity,
         /// Typed text.
         text: String,
         /// ` of` and the smallest unit; empty for a count.
@@ -117,10 +117,10 @@ pub enum ParseError {
     },
 }
 
-impl What {
+impl ReadQuantity {
     const fn number(self) -> &'static str {
         match self {
-            What::Count => "whole number",
+            ReadQuantity::Count => "whole number",
             _ => "number",
         }
     }
@@ -128,7 +128,7 @@ impl What {
     /// Returns the error text for a value with this unknown suffix.
     fn stray(self, suffix: &str) -> String {
         match self {
-            What::Count => format!("is not a {}", self.number()),
+            ReadQuantity::Count => format!("is not a {}", self.number()),
             _ => format!("is not (unknown unit '{suffix}')"),
         }
     }

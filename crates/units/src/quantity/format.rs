@@ -11,18 +11,18 @@ use super::{Quantity, Unit};
 /// Default number of significant digits.
 pub const USUAL_DIGITS: usize = 3;
 
-struct Step {
+struct ScaleStep {
     size: f64,
     prefix: &'static str,
 }
 
-const fn step(size: f64, prefix: &'static str) -> Step {
-    Step { size, prefix }
+const fn step(size: f64, prefix: &'static str) -> ScaleStep {
+    ScaleStep { size, prefix }
 }
 
 /// SI prefixes of rates, <https://www.bipm.org/en/measurement-units/si-prefixes>. None below 1:
 /// "0.5 IOPS" is easier to read than "500 mIOPS".
-const RATE_PREFIXES: &[Step] = &[
+const RATE_PREFIXES: &[ScaleStep] = &[
     step(1e18, "E"),
     step(1e15, "P"),
     step(1e12, "T"),
@@ -32,10 +32,10 @@ const RATE_PREFIXES: &[Step] = &[
     step(1.0, ""),
 ];
 /// SI prefixes of times, down to picoseconds for times per byte.
-const TIME_PREFIXES: &[Step] =
+const TIME_PREFIXES: &[ScaleStep] =
     &[step(1.0, ""), step(1e-3, "m"), step(1e-6, "µ"), step(1e-9, "n"), step(1e-12, "p")];
 /// Binary prefixes of sizes (IEC 80000-13).
-const BYTE_PREFIXES: &[Step] = &[
+const BYTE_PREFIXES: &[ScaleStep] = &[
     step((1u64 << 60) as f64, "Ei"),
     step((1u64 << 50) as f64, "Pi"),
     step((1u64 << 40) as f64, "Ti"),
@@ -44,7 +44,7 @@ const BYTE_PREFIXES: &[Step] = &[
     step((1u64 << 10) as f64, "Ki"),
     step(1.0, ""),
 ];
-const NO_PREFIXES: &[Step] = &[step(1.0, "")];
+const NO_PREFIXES: &[ScaleStep] = &[step(1.0, "")];
 
 impl fmt::Display for Quantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -187,7 +187,7 @@ struct Scaled {
     prefix: &'static str,
 }
 
-const fn steps(unit: Unit) -> &'static [Step] {
+const fn steps(unit: Unit) -> &'static [ScaleStep] {
     match unit {
         Unit::Second => TIME_PREFIXES,
         Unit::One => NO_PREFIXES,
@@ -203,13 +203,13 @@ const fn steps(unit: Unit) -> &'static [Step] {
 }
 
 /// Picks the largest step that leaves at least 1 after rounding: 999.96 MB/s becomes 1.00 GB/s.
-fn scale(value: f64, steps: &[Step], digits: usize, unit: Unit) -> Scaled {
-    let unscaled = Step { size: 1.0, prefix: "" };
+fn scale(value: f64, steps: &[ScaleStep], digits: usize, unit: Unit) -> Scaled {
+    let unscaled = ScaleStep { size: 1.0, prefix: "" };
     let size = value.abs();
     let chosen = if !value.is_finite() || value == 0.0 {
         &unscaled
     } else {
-        let reaches = |step: &&Step| round_to(size / step.size, digits) >= 1.0;
+        let reaches = |step: &&ScaleStep| round_to(size / step.size, digits) >= 1.0;
         steps.iter().find(reaches).or(steps.last()).unwrap_or(&unscaled)
     };
     let scaled = value / chosen.size;

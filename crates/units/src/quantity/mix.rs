@@ -12,12 +12,12 @@ const MOST_WEIGHT: u32 = 1_000_000;
 
 /// Two or more different sizes with their weights.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Vec<Part>")]
-pub struct Mix(Vec<Part>);
+#[serde(try_from = "Vec<MixPart>")]
+pub struct Mix(Vec<MixPart>);
 
 /// One size of a mix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Part {
+pub struct MixPart {
     /// Size in bytes.
     pub bytes: u64,
     /// Weight, relative to the other weights; at least 1.
@@ -26,7 +26,7 @@ pub struct Part {
 
 /// A fixed size or a mix.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Sizes {
+pub enum SizeMix {
     /// Fixed size in bytes.
     One(u64),
     /// Sizes by weight.
@@ -35,8 +35,8 @@ pub enum Sizes {
 
 impl Mix {
     /// Returns `None` unless there are 2 to 16 different sizes with weights from 1 to 1,000,000.
-    pub fn new(parts: Vec<Part>) -> Option<Self> {
-        let twice = |(i, part): (usize, &Part)| parts[..i].iter().any(|other| other.bytes == part.bytes);
+    pub fn new(parts: Vec<MixPart>) -> Option<Self> {
+        let twice = |(i, part): (usize, &MixPart)| parts[..i].iter().any(|other| other.bytes == part.bytes);
         let fits = (2..=MOST_SIZES).contains(&parts.len())
             && parts.iter().all(|part| (1..=MOST_WEIGHT).contains(&part.weight))
             && !parts.iter().enumerate().any(twice);
@@ -44,7 +44,7 @@ impl Mix {
     }
 
     /// Sizes and weights in the order of writing.
-    pub fn parts(&self) -> &[Part] {
+    pub fn parts(&self) -> &[MixPart] {
         &self.0
     }
 
@@ -55,10 +55,10 @@ impl Mix {
     }
 }
 
-impl TryFrom<Vec<Part>> for Mix {
+impl TryFrom<Vec<MixPart>> for Mix {
     type Error = &'static str;
 
-    fn try_from(parts: Vec<Part>) -> Result<Self, Self::Error> {
+    fn try_from(parts: Vec<MixPart>) -> Result<Self, Self::Error> {
         Self::new(parts).ok_or("no mix of sizes")
     }
 }
@@ -75,9 +75,9 @@ impl fmt::Display for Mix {
 
 /// Parses one size or a mix: `4K@60+64K@40`, `4k/60:64k/40` (fio's `bssplit`) or `4k:60/64k:40`.
 /// The error is one line with the problem and a right example.
-pub fn parse_sizes(text: &str) -> Result<Sizes, String> {
+pub fn parse_sizes(text: &str) -> Result<SizeMix, String> {
     let Some(first) = text.find(['@', '+', ':', '/']) else {
-        return parse_size(text).map(Sizes::One).map_err(|e| e.to_string());
+        return parse_size(text).map(SizeMix::One).map_err(|e| e.to_string());
     };
     let (between, before_weight) = match text.as_bytes().get(first) {
         Some(b':') => ('/', ':'),
@@ -97,12 +97,14 @@ pub fn parse_sizes(text: &str) -> Result<Sizes, String> {
         let weight = weight.trim().trim_end_matches('%').parse().ok();
         let weight = weight.filter(|weight| (1..=MOST_WEIGHT).contains(weight));
         let weight = weight.ok_or_else(|| wrong("has a weight that is not between 1 and 1000000"))?;
-        Ok(Part { bytes, weight })
+        Ok(MixPart { bytes, weight })
     };
-    let parts = text.split(between).map(part).collect::<Result<Vec<Part>, String>>()?;
+    let parts = text.split(between).map(part).collect::<Result<Vec<MixPart>, String>>()?;
     match parts.as_slice() {
         [_] => Err(wrong("has a weight and only one size")),
-        _ => Mix::new(parts).map(Sizes::Mixed).ok_or_else(|| wrong("does not have 2 to 16 different sizes")),
+        _ => {
+            Mix::new(parts).map(SizeMix::Mixed).ok_or_else(|| wrong("does not have 2 to 16 different sizes"))
+        }
     }
 }
 
@@ -114,7 +116,7 @@ mod tests {
 
     fn mix(text: &str) -> Mix {
         match parse_sizes(text) {
-            Ok(Sizes::Mixed(mix)) => mix,
+            Ok(SizeMix::Mixed(mix)) => mix,
             other => panic!("{other:?}"),
         }
     }
@@ -126,7 +128,7 @@ mod tests {
             assert_eq!(mix.to_string(), "4K@60+64K@40", "{text}");
             assert_eq!(mix.mean(), 0.6 * 4096.0 + 0.4 * 65536.0);
         }
-        assert_eq!(parse_sizes("64K"), Ok(Sizes::One(65536)));
+        assert_eq!(parse_sizes("64K"), Ok(SizeMix::One(65536)));
     }
 
     #[test]
@@ -154,9 +156,9 @@ mod tests {
     proptest! {
         #[test]
         fn a_mix_round_trips(sizes in prop::collection::btree_map(1_u64..1 << 31, 1_u32..1000, 2..16)) {
-            let parts = sizes.into_iter().map(|(bytes, weight)| Part { bytes, weight }).collect();
+            let parts = sizes.into_iter().map(|(bytes, weight)| MixPart { bytes, weight }).collect();
             let mix = Mix::new(parts).expect("a mix");
-            prop_assert_eq!(parse_sizes(&mix.to_string()), Ok(Sizes::Mixed(mix)));
+            prop_assert_eq!(parse_sizes(&mix.to_string()), Ok(SizeMix::Mixed(mix)));
         }
 
         #[test]

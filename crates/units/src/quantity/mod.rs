@@ -8,12 +8,12 @@ pub mod parse;
 
 use serde::{Deserialize, Serialize};
 
-pub use error::{ParseError, What};
+pub use error::{ParseError, ReadQuantity};
 pub use format::{
     apart, format_cpus, format_duration, format_size, percent, percent_below, relative_half_width,
     significant,
 };
-pub use mix::{Mix, Part, Sizes, parse_sizes};
+pub use mix::{Mix, MixPart, SizeMix, parse_sizes};
 pub use parse::{parse_count, parse_duration, parse_rate, parse_share, parse_size};
 
 /// Base unit of a [`Quantity`]. The serialised names are part of the run document's schema.

@@ -4,14 +4,14 @@
 
 use std::time::Duration;
 
-use super::error::{ParseError, What};
+use super::error::{ParseError, ReadQuantity};
 use crate::text::shown_within;
 
 /// Parses a size in bytes: plain digits, `4K` = `4k` = `4KiB` = 4096 (also `M`, `G`, `T`, `P`,
 /// `E`), `4kB` = 4000 (also `MB`, `GB`, `TB`, `PB`, `EB`), `4096B`. Fractions are allowed if the
 /// result is whole (`1.5M`). `4KB` is refused as ambiguous, and sizes above 2⁶⁴ − 1.
 pub fn parse_size(text: &str) -> Result<u64, ParseError> {
-    let input = Input::split(What::Size, text)?;
+    let input = ParsedInput::split(ReadQuantity::Size, text)?;
     let multiplier: u64 = match input.suffix {
         "" | "B" => 1,
         "K" | "k" | "KiB" => 1 << 10,
@@ -36,7 +36,7 @@ pub fn parse_size(text: &str) -> Result<u64, ParseError> {
 /// `w` or `y` (365 days), with fractions down to a nanosecond (`1.5s`). Fails without a unit and
 /// above 2⁶⁴ − 1 ns (584 years).
 pub fn parse_duration(text: &str) -> Result<Duration, ParseError> {
-    let input = Input::split(What::Duration, text)?;
+    let input = ParsedInput::split(ReadQuantity::Duration, text)?;
     let nanos: u64 = match input.suffix {
         "ns" => 1,
         "us" | "µs" | "μs" => 1_000,
@@ -56,7 +56,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, ParseError> {
 /// Parses a rate per second with SI prefixes (`100M` = 10⁸, `1.5G`, `1e8`), finite and above zero.
 /// `m` is refused, as it may mean milli or mega.
 pub fn parse_rate(text: &str) -> Result<f64, ParseError> {
-    let input = Input::split(What::Rate, text)?;
+    let input = ParsedInput::split(ReadQuantity::Rate, text)?;
     let exponent = match input.suffix {
         "" => 0,
         "k" | "K" => 3,
@@ -70,14 +70,14 @@ pub fn parse_rate(text: &str) -> Result<f64, ParseError> {
     let rate = input.number.shifted(exponent).to_f64();
     match rate {
         r if !r.is_finite() => Err(input.too_large()),
-        0.0 => Err(ParseError::Zero { what: What::Rate, text: shown(text) }),
+        0.0 => Err(ParseError::Zero { what: ReadQuantity::Rate, text: shown(text) }),
         r => Ok(r),
     }
 }
 
 /// Parses a whole number up to 2⁶⁴ − 1: `1000` or `1e12`.
 pub fn parse_count(text: &str) -> Result<u64, ParseError> {
-    let input = Input::split(What::Count, text)?;
+    let input = ParsedInput::split(ReadQuantity::Count, text)?;
     if !input.suffix.is_empty() {
         return Err(input.unknown_suffix());
     }
@@ -87,7 +87,7 @@ pub fn parse_count(text: &str) -> Result<u64, ParseError> {
 /// Parses a share from 0 to 1: `1%` and `0.01` are both 0.01. `1` or more without `%` is refused,
 /// as per cent is probably meant.
 pub fn parse_share(text: &str) -> Result<f64, ParseError> {
-    let input = Input::split(What::Share, text)?;
+    let input = ParsedInput::split(ReadQuantity::Share, text)?;
     let (exponent, fits): (i32, fn(f64) -> bool) = match input.suffix {
         "" => (0, |share| share < 1.0),
         "%" => (-2, |share| share <= 1.0),
@@ -108,15 +108,15 @@ pub(super) fn shown(text: &str) -> String {
     shown_within(text, 40)
 }
 
-struct Input<'a> {
-    what: What,
+struct ParsedInput<'a> {
+    what: ReadQuantity,
     text: &'a str,
     number: Decimal,
     suffix: &'a str,
 }
 
-impl<'a> Input<'a> {
-    fn split(what: What, text: &'a str) -> Result<Self, ParseError> {
+impl<'a> ParsedInput<'a> {
+    fn split(what: ReadQuantity, text: &'a str) -> Result<Self, ParseError> {
         let body = text.trim();
         if body.is_empty() {
             return Err(ParseError::Empty { what });
@@ -127,7 +127,7 @@ impl<'a> Input<'a> {
         let end = number_end(body);
         let (number, suffix) = body.split_at(end);
         match Decimal::read(number) {
-            Some(number) => Ok(Input { what, text, number, suffix: suffix.trim_start() }),
+            Some(number) => Ok(ParsedInput { what, text, number, suffix: suffix.trim_start() }),
             None => Err(ParseError::NotANumber { what, text: shown(text) }),
         }
     }
@@ -135,9 +135,11 @@ impl<'a> Input<'a> {
     /// Returns the number times `multiplier` if that is a whole number of at most 64 bits.
     fn whole(&self, multiplier: u64, unit: &'static str) -> Result<u64, ParseError> {
         match self.number.scaled(multiplier) {
-            Whole::Is(value) => Ok(value),
-            Whole::TooLarge => Err(self.too_large()),
-            Whole::Fraction => Err(ParseError::NotWhole { what: self.what, text: shown(self.text), unit }),
+            WholeNumber::Is(value) => Ok(value),
+            WholeNumber::TooLarge => Err(self.too_large()),
+            WholeNumber::Fraction => {
+                Err(ParseError::NotWhole { what: self.what, text: shown(self.text), unit })
+            }
         }
     }
 
@@ -176,7 +178,7 @@ struct Decimal {
     exponent: i32,
 }
 
-enum Whole {
+enum WholeNumber {
     Is(u64),
     TooLarge,
     Fraction,
@@ -217,24 +219,24 @@ impl Decimal {
         format!("{}e{}", self.digits, self.exponent).parse().unwrap_or(f64::INFINITY)
     }
 
-    fn scaled(self, multiplier: u64) -> Whole {
+    fn scaled(self, multiplier: u64) -> WholeNumber {
         if self.digits == 0 {
-            return Whole::Is(0);
+            return WholeNumber::Is(0);
         }
         let Some(product) = self.digits.checked_mul(u128::from(multiplier)) else {
-            return Whole::TooLarge;
+            return WholeNumber::TooLarge;
         };
         let Some(power) = 10u128.checked_pow(self.exponent.unsigned_abs()) else {
-            return if self.exponent > 0 { Whole::TooLarge } else { Whole::Fraction };
+            return if self.exponent > 0 { WholeNumber::TooLarge } else { WholeNumber::Fraction };
         };
         let value = if self.exponent >= 0 {
             product.checked_mul(power)
         } else if product.is_multiple_of(power) {
             Some(product / power)
         } else {
-            return Whole::Fraction;
+            return WholeNumber::Fraction;
         };
-        value.and_then(|v| u64::try_from(v).ok()).map_or(Whole::TooLarge, Whole::Is)
+        value.and_then(|v| u64::try_from(v).ok()).map_or(WholeNumber::TooLarge, WholeNumber::Is)
     }
 }
 

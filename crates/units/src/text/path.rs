@@ -8,12 +8,12 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
-enum Written {
+enum WrittenPath {
     Text(String),
     Bytes(Vec<u8>),
 }
 
-impl From<&Path> for Written {
+impl From<&Path> for WrittenPath {
     fn from(path: &Path) -> Self {
         match path.to_str() {
             Some(text) => Self::Text(text.to_owned()),
@@ -22,37 +22,37 @@ impl From<&Path> for Written {
     }
 }
 
-impl From<Written> for PathBuf {
-    fn from(written: Written) -> Self {
+impl From<WrittenPath> for PathBuf {
+    fn from(written: WrittenPath) -> Self {
         match written {
-            Written::Text(text) => text.into(),
-            Written::Bytes(bytes) => OsString::from_vec(bytes).into(),
+            WrittenPath::Text(text) => text.into(),
+            WrittenPath::Bytes(bytes) => OsString::from_vec(bytes).into(),
         }
     }
 }
 
 /// Serialises a path.
 pub fn serialize<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
-    Written::from(path).serialize(to)
+    WrittenPath::from(path).serialize(to)
 }
 
 /// Deserialises a path. Fails if the value is neither a string nor a list of bytes.
 pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<PathBuf, D::Error> {
-    Written::deserialize(from).map(PathBuf::from)
+    WrittenPath::deserialize(from).map(PathBuf::from)
 }
 
 /// Serialisation of optional paths.
 pub mod option {
-    use super::{Deserialize, Deserializer, Path, PathBuf, Serialize, Serializer, Written};
+    use super::{Deserialize, Deserializer, Path, PathBuf, Serialize, Serializer, WrittenPath};
 
     /// Serialises a path or null.
     pub fn serialize<S: Serializer>(path: &Option<PathBuf>, to: S) -> Result<S::Ok, S::Error> {
-        path.as_deref().map(|path: &Path| Written::from(path)).serialize(to)
+        path.as_deref().map(|path: &Path| WrittenPath::from(path)).serialize(to)
     }
 
     /// Deserialises a path or null.
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<PathBuf>, D::Error> {
-        Ok(Option::<Written>::deserialize(from)?.map(PathBuf::from))
+        Ok(Option::<WrittenPath>::deserialize(from)?.map(PathBuf::from))
     }
 }
 

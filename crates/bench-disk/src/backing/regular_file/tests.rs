@@ -17,12 +17,12 @@ fn directory() -> (tempfile::TempDir, DirFacts) {
 #[test]
 fn a_test_file_has_no_name_and_takes_no_space_once_dropped() {
     let (dir, facts) = directory();
-    let file = TestFile::create(&facts, Cache::Buffered).expect("create");
-    file.allocate(1 << 20, End::Moves).expect("allocate");
+    let file = TestFile::create(&facts, PageCacheMode::Buffered).expect("create");
+    file.allocate(1 << 20, AllocationEffect::Moves).expect("allocate");
     assert_eq!(names(dir.path()), 0);
     let stat = rustix::fs::fstat(&file).expect("stat");
     assert_eq!((stat.st_nlink, stat.st_size, stat.st_mode & 0o777), (0, 1 << 20, 0o600));
-    file.allocate(2 << 20, End::Stays).expect("allocate");
+    file.allocate(2 << 20, AllocationEffect::Stays).expect("allocate");
     assert_eq!(rustix::fs::fstat(&file).expect("stat").st_size, 1 << 20);
     file.set_len(0).expect("truncate");
     file.sync().expect("sync");
@@ -37,10 +37,10 @@ fn a_link_put_into_the_path_after_it_was_looked_at_is_refused() {
     std::fs::create_dir(&place).expect("create");
     std::fs::create_dir(&victim).expect("create");
     let facts = check_dir(&place).expect("usable");
-    TestFile::create(&facts, Cache::Buffered).expect("still the same");
+    TestFile::create(&facts, PageCacheMode::Buffered).expect("still the same");
     std::fs::remove_dir(&place).expect("remove");
     std::os::unix::fs::symlink(&victim, &place).expect("link");
-    let refused = TestFile::create(&facts, Cache::Buffered).expect_err("a link");
+    let refused = TestFile::create(&facts, PageCacheMode::Buffered).expect_err("a link");
     assert!(matches!(refused, TargetError::Planted { .. }), "{refused}");
     assert_eq!(names(&victim), 0);
 }
@@ -48,8 +48,8 @@ fn a_link_put_into_the_path_after_it_was_looked_at_is_refused() {
 #[test]
 fn holes_and_unwritten_parts_are_told_from_what_was_written() {
     let (_dir, facts) = directory();
-    let file = TestFile::create(&facts, Cache::Buffered).expect("create");
-    file.allocate(1 << 20, End::Moves).expect("allocate");
+    let file = TestFile::create(&facts, PageCacheMode::Buffered).expect("create");
+    file.allocate(1 << 20, AllocationEffect::Moves).expect("allocate");
     // Some file systems report all allocated space as data.
     assert!(matches!(file.first_hole(), Some(0 | 0x10_0000) | None));
     file.file.write_all_at(&[1; 8192], 0).expect("write");
@@ -61,9 +61,9 @@ fn holes_and_unwritten_parts_are_told_from_what_was_written() {
 #[test]
 fn reopened_it_is_the_same_file() {
     let (_dir, facts) = directory();
-    let file = TestFile::create(&facts, Cache::Buffered).expect("create");
+    let file = TestFile::create(&facts, PageCacheMode::Buffered).expect("create");
     file.file.write_all_at(b"here", 4096).expect("write");
-    let again = file.reopened(Cache::Buffered).expect("reopen");
+    let again = file.reopened(PageCacheMode::Buffered).expect("reopen");
     let mut found = [0; 4];
     again.file.read_exact_at(&mut found, 4096).expect("read");
     assert_eq!(&found, b"here");
@@ -74,8 +74,8 @@ fn reopened_it_is_the_same_file() {
 #[test]
 fn a_file_beyond_all_bounds_fails_before_it_is_filled() {
     let (_dir, facts) = directory();
-    let file = TestFile::create(&facts, Cache::Buffered).expect("create");
-    let refused = file.allocate(1 << 62, End::Moves).expect_err("too large");
+    let file = TestFile::create(&facts, PageCacheMode::Buffered).expect("create");
+    let refused = file.allocate(1 << 62, AllocationEffect::Moves).expect_err("too large");
     let TargetError::Failed { what: "allocated", errno: Errno::FBIG | Errno::NOSPC, .. } = &refused else {
         panic!("{refused:?}");
     };
@@ -92,9 +92,9 @@ fn under_a_file_size_limit() {
     signal_hook::flag::register(signal_hook::consts::SIGXFSZ, unneeded).expect("register");
     let (_dir, facts) = directory();
     assert_eq!(facts.file_size_limit, Some(limit));
-    let file = TestFile::create(&facts, Cache::Buffered).expect("create");
+    let file = TestFile::create(&facts, PageCacheMode::Buffered).expect("create");
     assert_eq!(rustix::io::pwrite(&file, b"beyond", limit), Err(Errno::FBIG));
-    let refused = file.allocate(limit + 1, End::Moves).expect_err("beyond").to_string();
+    let refused = file.allocate(limit + 1, AllocationEffect::Moves).expect_err("beyond").to_string();
     assert!(refused.contains("RLIMIT_FSIZE is 1 MiB") && refused.contains("ulimit -f"), "{refused}");
 }
 
@@ -129,7 +129,7 @@ fn opened(dir: &Path) -> OwnedFd {
 fn without_nameless_files_the_name_is_gone_before_the_first_byte() {
     let (dir, _) = directory();
     let registry = Registry::at(&dir.path().join("entries"));
-    let file = open_named(&opened(dir.path()), Cache::Buffered, &registry).expect("create");
+    let file = open_named(&opened(dir.path()), PageCacheMode::Buffered, &registry).expect("create");
     assert_eq!((names(&dir.path().join("entries")), names(dir.path())), (0, 1));
     let stat = rustix::fs::fstat(&file).expect("stat");
     assert_eq!((stat.st_nlink, stat.st_mode & 0o777), (0, 0o600));
@@ -176,7 +176,7 @@ fn a_racer_with_links_gains_nothing() {
         won
     });
     for _ in 0..2000 {
-        if let Ok(file) = open_named(&opened, Cache::Buffered, &Registry::default()) {
+        if let Ok(file) = open_named(&opened, PageCacheMode::Buffered, &Registry::default()) {
             file.write_all_at(b"overwritten", 0).expect("write");
         }
     }

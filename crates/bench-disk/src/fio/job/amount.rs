@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::super::mistake::Mistake;
-use super::super::syntax::{Given, Surroundings};
+use super::super::syntax::{FileMachine, GivenOption};
 use super::super::value::{self, SECOND};
-use super::{BLOCK, Place, Reading};
+use super::{BLOCK, JobReader, JobTarget};
 use plimsoll_model::case::Value;
 use plimsoll_units::text::shown_within;
 
@@ -16,7 +16,7 @@ const LEAST_SAMPLE: u64 = 64 << 20;
 /// Least transfers per sample of a fixed amount.
 const LEAST_TRANSFERS: u64 = 1000;
 
-impl<'a> Reading<'a> {
+impl<'a> JobReader<'a> {
     pub(super) fn place(&mut self) {
         let directory = self.get("directory");
         let named = self.get("filename");
@@ -28,7 +28,7 @@ impl<'a> Reading<'a> {
                 return self.not(given, "a path");
             }
         }
-        let plain = |given: &Given| given.value.replace("\\:", ":");
+        let plain = |given: &GivenOption| given.value.replace("\\:", ":");
         let directory = directory.map(plain);
         let file = named.map(plain);
         self.job.files.named.clone_from(&file);
@@ -39,22 +39,22 @@ impl<'a> Reading<'a> {
             (Some(_), None) => None,
         };
         self.job.place = match (whole, directory) {
-            (Some(whole), _) if is_device(&whole, self.around) => Some(Place::Device(whole.into())),
+            (Some(whole), _) if is_device(&whole, self.around) => Some(JobTarget::Device(whole.into())),
             (Some(whole), _) => match Path::new(&whole).parent() {
-                Some(parent) if parent != Path::new("") => Some(Place::Directory(parent.to_owned())),
+                Some(parent) if parent != Path::new("") => Some(JobTarget::Directory(parent.to_owned())),
                 _ => None,
             },
-            (None, Some(directory)) => Some(Place::Directory(directory.into())),
+            (None, Some(directory)) => Some(JobTarget::Directory(directory.into())),
             (None, None) => None,
         };
-        if let (Some(given), Some(Place::Directory(_)) | None) = (named, &self.job.place) {
+        if let (Some(given), Some(JobTarget::Directory(_)) | None) = (named, &self.job.place) {
             self.remark(given, "a nameless test file in that directory; a file of that name is not touched");
         }
     }
 
     /// Refuses trims of a file: fio only trims devices (ENOTTY).
     pub(super) fn trims(&mut self) {
-        let is_device = matches!(self.job.place, Some(Place::Device(_)));
+        let is_device = matches!(self.job.place, Some(JobTarget::Device(_)));
         if let Some(given) = self.get("rw").filter(|_| self.load.op == "trim" && !is_device) {
             self.refuse_job(
                 given,
@@ -72,7 +72,7 @@ impl<'a> Reading<'a> {
             }
         }
         let device = match &self.job.place {
-            Some(Place::Device(path)) => Some(path.to_str().and_then(|path| self.around.device(path))),
+            Some(JobTarget::Device(path)) => Some(path.to_str().and_then(|path| self.around.device(path))),
             _ => None,
         };
         let given = self.get("filesize").or(self.get("size"));
@@ -119,7 +119,7 @@ impl<'a> Reading<'a> {
     }
 
     fn offsets(&mut self, device: Option<u64>) {
-        let is_device = matches!(self.job.place, Some(Place::Device(_)));
+        let is_device = matches!(self.job.place, Some(JobTarget::Device(_)));
         let offset = self.get("offset").map(|given| (given, value::size(&given.value, self.base)));
         self.job.files.offset = offset.map_or(Some(0), |(_, bytes)| bytes);
         if let Some((given, _)) = offset.filter(|(_, bytes)| *bytes != Some(0)) {
@@ -250,6 +250,6 @@ fn single_slashes(path: &str) -> String {
 }
 
 /// Whether a path means a device, even one that this machine does not have.
-fn is_device(path: &str, around: &dyn Surroundings) -> bool {
+fn is_device(path: &str, around: &dyn FileMachine) -> bool {
     (path.starts_with("/dev/") && !path.starts_with("/dev/shm/")) || around.device(path).is_some()
 }

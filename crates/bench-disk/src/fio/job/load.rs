@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::super::syntax::Given;
+use super::super::syntax::GivenOption;
 use super::super::value::{self, Base};
-use super::{BLOCK, Load, Reading};
+use super::{BLOCK, JobLoad, JobReader};
 use plimsoll_model::case::Value;
-use plimsoll_units::quantity::{Mix, Part, format_duration};
+use plimsoll_units::quantity::{Mix, MixPart, format_duration};
 
 /// Supported engines.
 pub(super) const ENGINES: &[&str] = &["io_uring", "libaio", "psync", "sync", "pvsync", "pvsync2", "mmap"];
 
-impl<'a> Reading<'a> {
+impl<'a> JobReader<'a> {
     pub(super) fn operation(&mut self) {
         let text = self.get("rw").map_or("read", |given| given.value.as_str());
         let (kind, step) = text.split_once(':').map_or((text, None), |(kind, step)| (kind, Some(step)));
@@ -37,7 +37,7 @@ impl<'a> Reading<'a> {
                     .for_each(|given| self.not(given, "a kind of load such as randread"));
             }
         };
-        self.load = Load { op, random };
+        self.load = JobLoad { op, random };
         self.word("op", op, "rw");
         if self.load.mixed() {
             self.read_share();
@@ -66,7 +66,7 @@ impl<'a> Reading<'a> {
     }
 
     /// Returns the last of two equivalent options.
-    fn last_of(&self, one: &str, other: &str) -> Option<&'a Given> {
+    fn last_of(&self, one: &str, other: &str) -> Option<&'a GivenOption> {
         self.section.options.iter().rev().find(|given| given.row.name == one || given.row.name == other)
     }
 
@@ -276,7 +276,7 @@ impl<'a> Reading<'a> {
         if !self.load.writes() {
             return;
         }
-        let mut all: Vec<(&'a Given, String)> = Vec::new();
+        let mut all: Vec<(&'a GivenOption, String)> = Vec::new();
         for (name, word) in [("fsync", "fsync"), ("fdatasync", "every")] {
             if let (Some(writes), Some(given)) = (self.number(name).filter(|n| *n > 0), self.get(name)) {
                 all.push((given, format!("{word}:{writes}")));
@@ -414,7 +414,7 @@ fn split(text: &str, base: Base) -> Option<Value> {
     let divisor = weighed.iter().fold(0, |divisor, (_, weight)| gcd(divisor, *weight)).max(1);
     let parts = weighed
         .into_iter()
-        .map(|(bytes, weight)| Some(Part { bytes, weight: u32::try_from(weight / divisor).ok()? }));
+        .map(|(bytes, weight)| Some(MixPart { bytes, weight: u32::try_from(weight / divisor).ok()? }));
     Mix::new(parts.collect::<Option<_>>()?).map(Value::Mix)
 }
 
@@ -432,7 +432,7 @@ fn range(text: &str, base: Base) -> Option<Value> {
     match most / least {
         1 => Some(Value::Size(least)),
         n @ 2..=16 => {
-            Mix::new((1..=n).map(|i| Part { bytes: i * least, weight: 1 }).collect()).map(Value::Mix)
+            Mix::new((1..=n).map(|i| MixPart { bytes: i * least, weight: 1 }).collect()).map(Value::Mix)
         }
         _ => None,
     }

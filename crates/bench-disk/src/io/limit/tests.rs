@@ -1,10 +1,10 @@
 use super::*;
-use plimsoll_machine::storage::{FileSystem, Layer};
+use plimsoll_machine::storage::{DeviceLayer, MountedFileSystem};
 use plimsoll_machine::{Machine, Root};
 use plimsoll_model::case::Case;
-use plimsoll_model::limit::Evidence;
+use plimsoll_model::limit::LimitEvidence;
 
-fn disk(name: &str, kind: DiskKind, link: Option<Link>) -> Disk {
+fn disk(name: &str, kind: DiskKind, link: Option<DiskLink>) -> Disk {
     Disk {
         name: name.to_owned(),
         number: None,
@@ -24,14 +24,14 @@ fn disk(name: &str, kind: DiskKind, link: Option<Link>) -> Disk {
     }
 }
 
-fn pcie(transfers_per_s: u64, lanes: u32) -> Option<Link> {
-    Some(Link::Pcie { transfers_per_s, lanes, max_transfers_per_s: None, max_lanes: None })
+fn pcie(transfers_per_s: u64, lanes: u32) -> Option<DiskLink> {
+    Some(DiskLink::Pcie { transfers_per_s, lanes, max_transfers_per_s: None, max_lanes: None })
 }
 
 fn machine(medium: Medium, layers: &[(&str, DiskKind)], disks: Vec<Disk>) -> Machine {
     let mut machine = Machine::discover(&Root::live());
     machine.virtualisation.is_virtual = Some(false);
-    let file_system = FileSystem {
+    let file_system = MountedFileSystem {
         fs_type: "somefs".to_owned(),
         mount_point: "/".to_owned(),
         source: "/dev/x".to_owned(),
@@ -40,7 +40,7 @@ fn machine(medium: Medium, layers: &[(&str, DiskKind)], disks: Vec<Disk>) -> Mac
     };
     machine.storage = Some(Storage {
         file_system: Some(file_system),
-        layers: layers.iter().map(|(name, kind)| Layer::new(name, *kind)).collect(),
+        layers: layers.iter().map(|(name, kind)| DeviceLayer::new(name, *kind)).collect(),
         disks,
         ..Storage::default()
     });
@@ -52,7 +52,7 @@ fn case(block: u64, cache: &str) -> Case {
 }
 
 fn of(machine: &Machine, case: &Case, metric: &str) -> Limit {
-    let question = Question { machine, case, metric, samples: &[], evidence: Evidence::default() };
+    let question = Question { machine, case, metric, samples: &[], evidence: LimitEvidence::default() };
     let limits = crate::SUBSYSTEM.limits(&question);
     assert_eq!(limits.len(), 1, "{metric}");
     limits.into_iter().next().expect("a limit")
@@ -65,7 +65,7 @@ fn an_nvme_disk_is_bound_by_its_pcie_link() {
     let limit = of(&machine, &case(4096, "direct"), "throughput");
     // 16 GT/s × 4 × 128/130 ÷ 8: 7.877 GB/s, the published figure of PCIe 4.0 x4.
     assert!((limit.value.expect("known") / 1e9 - 7.877).abs() < 0.001);
-    assert_eq!((limit.kind, limit.source), (Kind::Ceiling, Source::Derived));
+    assert_eq!((limit.kind, limit.source), (LimitKind::Ceiling, LimitSource::Derived));
     let product = limit.inputs.iter().map(|input| input.value).product::<f64>() / 8.0;
     assert!((product / limit.value.expect("known") - 1.0).abs() < 1e-12, "the inputs give the value");
     let rate = of(&machine, &case(4096, "direct"), "rate");
@@ -75,7 +75,7 @@ fn an_nvme_disk_is_bound_by_its_pcie_link() {
 
 #[test]
 fn a_sata_disk_by_its_line_and_striped_disks_by_the_sum() {
-    let sata = || Some(Link::Sata { line_bit_per_s: 6_000_000_000 });
+    let sata = || Some(DiskLink::Sata { line_bit_per_s: 6_000_000_000 });
     let one = machine(Medium::Device, &[], vec![disk("sda", DiskKind::Sata, sata())]);
     assert_eq!(of(&one, &case(1 << 20, "direct"), "throughput").value, Some(6e8));
     let disks = vec![disk("sda", DiskKind::Sata, sata()), disk("sdb", DiskKind::Sata, sata())];
@@ -87,7 +87,7 @@ fn a_sata_disk_by_its_line_and_striped_disks_by_the_sum() {
 
 #[test]
 fn what_a_hypervisor_says_of_a_link_bounds_nothing() {
-    let sata = disk("sda", DiskKind::Sata, Some(Link::Sata { line_bit_per_s: 1_500_000_000 }));
+    let sata = disk("sda", DiskKind::Sata, Some(DiskLink::Sata { line_bit_per_s: 1_500_000_000 }));
     let mut guest = machine(Medium::Device, &[], vec![sata]);
     guest.virtualisation.is_virtual = Some(true);
     let limit = of(&guest, &case(1 << 20, "direct"), "throughput");
@@ -102,7 +102,7 @@ fn what_a_hypervisor_says_of_a_link_bounds_nothing() {
 
 #[test]
 fn a_mirror_or_parity_is_named() {
-    let sata = || Some(Link::Sata { line_bit_per_s: 6_000_000_000 });
+    let sata = || Some(DiskLink::Sata { line_bit_per_s: 6_000_000_000 });
     let disks = vec![disk("sda", DiskKind::Sata, sata()), disk("sdb", DiskKind::Sata, sata())];
     let mut machine = machine(Medium::Device, &[("md0", DiskKind::Md)], disks);
     let mut named = |level: &str, op: &str| {
@@ -128,7 +128,7 @@ fn what_has_no_device_limit_says_why() {
     ];
     for (machine, reason) in cases {
         let limit = of(&machine, &case(4096, "direct"), "rate");
-        assert_eq!((limit.value, limit.source), (None, Source::Unknown));
+        assert_eq!((limit.value, limit.source), (None, LimitSource::Unknown));
         assert!(limit.reason.as_deref().is_some_and(|r| r.contains(reason)), "{:?} {reason}", limit.reason);
     }
     // One unknown link among several makes the sum unknown, not smaller.
@@ -143,21 +143,26 @@ fn what_has_no_device_limit_says_why() {
 fn latencies_and_commits_have_unknown_limits_and_costs_none() {
     let machine = machine(Medium::Device, &[], vec![disk("nvme0n1", DiskKind::Nvme, pcie(8_000_000_000, 4))]);
     let latency = of(&machine, &case(4096, "direct"), "latency");
-    assert_eq!((latency.value, latency.kind), (None, Kind::Floor));
+    assert_eq!((latency.value, latency.kind), (None, LimitKind::Floor));
     let commit = Case::of("disk.fsync").with_size("block", 4096);
-    assert_eq!(of(&machine, &commit, "latency").kind, Kind::Floor);
-    assert_eq!(of(&machine, &commit, "rate").kind, Kind::Ceiling);
+    assert_eq!(of(&machine, &commit, "latency").kind, LimitKind::Floor);
+    assert_eq!(of(&machine, &commit, "rate").kind, LimitKind::Ceiling);
     for metric in ["slat", "cpu", "depth"] {
         let case = case(4096, "direct");
-        let question =
-            Question { machine: &machine, case: &case, metric, samples: &[], evidence: Evidence::default() };
+        let question = Question {
+            machine: &machine,
+            case: &case,
+            metric,
+            samples: &[],
+            evidence: LimitEvidence::default(),
+        };
         assert!(crate::SUBSYSTEM.limits(&question).is_empty());
     }
 }
 
 /// The tightest limits first, as in a run.
 fn all(machine: &Machine, case: &Case, metric: &str) -> Vec<Limit> {
-    let evidence = Evidence::default();
+    let evidence = LimitEvidence::default();
     crate::SUBSYSTEM.limits(&Question { machine, case, metric, samples: &[], evidence })
 }
 
@@ -168,7 +173,10 @@ fn what_a_drive_is_rated_at_stands_beside_its_link() {
     let machine = machine(Medium::Device, &[], vec![drive]);
     let read = |block: u64| case(block, "direct").with_word("op", "read");
     let limits = all(&machine, &read(1 << 20), "throughput");
-    assert_eq!(limits.iter().map(|l| l.source).collect::<Vec<_>>(), [Source::Rated, Source::Derived]);
+    assert_eq!(
+        limits.iter().map(|l| l.source).collect::<Vec<_>>(),
+        [LimitSource::Rated, LimitSource::Derived]
+    );
     assert_eq!(limits[0].value, Some(7.45e9));
     assert!(limits[0].inputs[0].from.contains("990 PRO"), "{:?}", limits[0].inputs);
     // Small blocks are limited by transfers, large ones by bytes.
@@ -195,7 +203,7 @@ fn a_cloud_volume_is_held_to_the_fastest_type_and_to_what_the_instance_promises(
     let read = case(4096, "direct").with_word("op", "read");
     let limits = all(&machine, &read, "rate");
     assert_eq!(limits.len(), 1, "a link that is not there bounds nothing");
-    assert_eq!((limits[0].value, limits[0].source), (Some(256_000.0), Source::Rated));
+    assert_eq!((limits[0].value, limits[0].source), (Some(256_000.0), LimitSource::Rated));
     assert!(limits[0].reason.as_ref().is_some_and(|why| why.contains("cannot be seen")), "{limits:?}");
     machine.virtualisation.system_vendor = Some("Amazon EC2".to_owned());
     machine.virtualisation.product = Some("m5.xlarge".to_owned());
@@ -211,7 +219,7 @@ fn a_spinning_disk_answers_after_half_a_turn_in_the_mean() {
     let spinning = |model: Option<&str>| Disk {
         rotational: Some(true),
         model: model.map(str::to_owned),
-        ..disk("sda", DiskKind::Sata, Some(Link::Sata { line_bit_per_s: 6_000_000_000 }))
+        ..disk("sda", DiskKind::Sata, Some(DiskLink::Sata { line_bit_per_s: 6_000_000_000 }))
     };
     let lone = case(4096, "direct").with_word("op", "read").with_word("pattern", "random");
     let lone = lone.with_count("depth", 1).with_count("threads", 1);
@@ -221,7 +229,7 @@ fn a_spinning_disk_answers_after_half_a_turn_in_the_mean() {
         all(&machine, case, "latency").remove(0)
     };
     let known = floor(spinning(Some("ST18000NM000J-2TV103")), false, &lone);
-    assert_eq!((known.value, known.kind), (Some(60.0 / 7200.0 / 2.0), Kind::Floor));
+    assert_eq!((known.value, known.kind), (Some(60.0 / 7200.0 / 2.0), LimitKind::Floor));
     let other = floor(spinning(Some("WDC WD10EZEX")), false, &lone);
     assert_eq!(other.value, Some(0.002));
     assert!(other.inputs[0].from.contains("no disk ever sold turned faster"));
@@ -236,11 +244,11 @@ fn a_spinning_disk_answers_after_half_a_turn_in_the_mean() {
     assert_eq!(floor(disk("sda", DiskKind::Sata, None), false, &lone).value, None);
     // A USB stick, and volumes of a SAN or RAID controller, may report rotation too.
     for (kind, link) in
-        [(DiskKind::Usb, Some(Link::Usb { line_bit_per_s: 5_000_000_000 })), (DiskKind::Scsi, None)]
+        [(DiskKind::Usb, Some(DiskLink::Usb { line_bit_per_s: 5_000_000_000 })), (DiskKind::Scsi, None)]
     {
         assert_eq!(floor(Disk { kind, link, ..spinning(None) }, false, &lone).value, None);
     }
-    let sas = Some(Link::Sas { line_bit_per_s: 12_000_000_000, lanes: 1 });
+    let sas = Some(DiskLink::Sas { line_bit_per_s: 12_000_000_000, lanes: 1 });
     let of_sas = Disk { kind: DiskKind::Scsi, link: sas, ..spinning(None) };
     assert_eq!(floor(of_sas, false, &lone).value, Some(0.002));
 }

@@ -46,11 +46,11 @@ proptest! {
         ],
         blocks in 1_u64..2000, seed: u64, start in 0_u64..1 << 40,
     ) {
-        let extent = Extent { start, ..Extent::of_blocks(blocks, 512) };
-        let mut walk = Walk::new(order, extent, seed);
+        let extent = WalkExtent { start, ..WalkExtent::of_blocks(blocks, 512) };
+        let mut walk = BlockWalk::new(order, extent, seed);
         let mut passes: Vec<Vec<u64>> = Vec::new();
         for pass in 0..3 {
-            let steps: Vec<Step> = (0..blocks).map(|_| walk.step(512)).collect();
+            let steps: Vec<NextBlock> = (0..blocks).map(|_| walk.step(512)).collect();
             prop_assert!(steps.iter().enumerate().all(|(i, s)| s.begins_anew == (pass > 0 && i == 0)));
             passes.push(steps.iter().map(|step| step.offset).collect());
         }
@@ -73,8 +73,8 @@ proptest! {
         lens in prop::collection::vec(1_u64..17, 1..300), units in 16_u64..500, seed: u64,
     ) {
         let order = BlockOrder::parse(word).expect("an order");
-        let extent = Extent { start: 4096, bytes: units * 512, unit: 512, largest: 16 * 512 };
-        let mut walk = Walk::new(order, extent, seed);
+        let extent = WalkExtent { start: 4096, bytes: units * 512, unit: 512, largest: 16 * 512 };
+        let mut walk = BlockWalk::new(order, extent, seed);
         let (mut end, mut seen) = (None, HashSet::new());
         for len in lens {
             let step = walk.step(len * 512);
@@ -95,7 +95,7 @@ proptest! {
 }
 
 fn offsets(order: BlockOrder, blocks: u64, seed: u64, steps: u64) -> Vec<u64> {
-    let mut walk = Walk::new(order, Extent::of_blocks(blocks, 1), seed);
+    let mut walk = BlockWalk::new(order, WalkExtent::of_blocks(blocks, 1), seed);
     (0..steps).map(|_| walk.step(1).offset).collect()
 }
 
@@ -189,7 +189,7 @@ fn zones_have_their_shares_of_transfers_and_of_the_file() {
     let Ok(order @ BlockOrder::Zoned(_)) = BlockOrder::parse("zoned:50-5:30-15:20-80") else {
         panic!("it is an order")
     };
-    let mut walk = Walk::new(order, Extent::of_blocks(1000, 512), 7);
+    let mut walk = BlockWalk::new(order, WalkExtent::of_blocks(1000, 512), 7);
     let mut counts = [0_u32; 3];
     let mut seen = HashSet::new();
     for _ in 0..100_000 {

@@ -19,7 +19,7 @@ impl Link {
         Link { capacity, fastest, queue, tokens: 0.0, rough: 0.0, took: 0.0 }
     }
 
-    fn trial(&mut self, rate: Option<f64>, seconds: f64) -> Result<(Trial, ()), CannotMeasure> {
+    fn trial(&mut self, rate: Option<f64>, seconds: f64) -> Result<(RateTrial, ()), CannotMeasure> {
         const PAUSE: f64 = 0.01;
         self.took += seconds;
         let offered = rate.unwrap_or(f64::INFINITY).min(self.fastest);
@@ -36,7 +36,7 @@ impl Link {
             (waiting, lost) = (waiting - over, lost + over);
             let t = f64::from(number) * step;
             let error = self.rough * f64::from(number * 37 % 11) / 11.0;
-            delays.push(Timed { t, value: waiting / self.capacity + error });
+            delays.push(TimedPoint { t, value: waiting / self.capacity + error });
             arrivals.push(served);
         }
         self.tokens = tokens + self.capacity * PAUSE.min(self.tokens / self.capacity);
@@ -45,12 +45,12 @@ impl Link {
         let goodput = (offered * seconds - lost) / (seconds + waiting / self.capacity);
         let growth = Trend::of(&delays[half..].iter().step_by(4).copied().collect::<Vec<_>>());
         Ok((
-            Trial { offered, each: offered, goodput, loss: lost / (offered * seconds), arriving, growth },
+            RateTrial { offered, each: offered, goodput, loss: lost / (offered * seconds), arriving, growth },
             (),
         ))
     }
 
-    fn search(&mut self, seconds: f64) -> Search<()> {
+    fn search(&mut self, seconds: f64) -> RateSearch<()> {
         let link = std::cell::RefCell::new(self);
         search(seconds, None, |rate, seconds| link.borrow_mut().trial(rate, seconds)).unwrap()
     }
@@ -111,10 +111,10 @@ fn what_was_too_much_is_told_as_it_was() {
     let with = |losses: &[f64]| {
         let trial = |loss: &f64| {
             let trial =
-                Trial { offered: 1.0, each: 1.0, goodput: 1.0, loss: *loss, arriving: 1.0, growth: None };
+                RateTrial { offered: 1.0, each: 1.0, goodput: 1.0, loss: *loss, arriving: 1.0, growth: None };
             (trial, ())
         };
-        Search { tried: losses.iter().map(trial).collect(), best: None, proved: false, unfinished: false }
+        RateSearch { tried: losses.iter().map(trial).collect(), best: None, proved: false, unfinished: false }
             .too_much()
     };
     assert_eq!(with(&[0.1, 0.2]), "loses datagrams");
@@ -126,10 +126,10 @@ fn what_was_too_much_is_told_as_it_was() {
 fn where_everything_loses_there_is_no_such_rate() {
     let lossy = |rate: Option<f64>, _: f64| {
         let offered = rate.unwrap_or(1e9);
-        Ok((Trial { offered, each: offered, goodput: 1e6, loss: 0.1, arriving: 1e6, growth: None }, ()))
+        Ok((RateTrial { offered, each: offered, goodput: 1e6, loss: 0.1, arriving: 1e6, growth: None }, ()))
     };
     assert!(search(1.0, None, lossy).unwrap().best().is_none());
-    assert!(search(1.0, None, |_, _| Err::<(Trial, ()), _>(CannotMeasure::far_end("gone"))).is_err());
+    assert!(search(1.0, None, |_, _| Err::<(RateTrial, ()), _>(CannotMeasure::far_end("gone"))).is_err());
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn what_a_path_is_known_to_carry_is_never_exceeded() {
     let free = |rate: Option<f64>, _: f64| {
         let offered = rate.unwrap_or(1e9);
         let growth = Some(Trend { slope: 0.0, error: 0.0 });
-        Ok((Trial { offered, each: offered, goodput: offered, loss: 0.0, arriving: offered, growth }, ()))
+        Ok((RateTrial { offered, each: offered, goodput: offered, loss: 0.0, arriving: offered, growth }, ()))
     };
     let found = search(1.0, Some(2e8), free).unwrap();
     let rate = found.best().unwrap().0.offered;

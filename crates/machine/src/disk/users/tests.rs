@@ -79,7 +79,7 @@ const SDA: &str = "pci/ata1/host0/block/sda";
 const SDA2: &str = "pci/ata1/host0/block/sda/sda2";
 const SDB: &str = "pci/ata2/host1/block/sdb";
 
-fn used(more: &str, number: DeviceNumber) -> Result<Use, Fault> {
+fn used(more: &str, number: DeviceNumber) -> Result<DeviceUse, Fault> {
     let fixture = Fixture::unpack(&format!("{DISKS}{more}"))?;
     Ok(examine(&fixture.root, number))
 }
@@ -483,6 +483,6 @@ fn a_stack_that_goes_round_ends() -> Result<(), Fault> {
 #[test]
 fn many_users_are_counted() {
     let users: Vec<String> = (0..9).map(|n| format!("is what loop{n} reads from")).collect();
-    let said = Use { users, ..Use::default() }.sentence().unwrap();
+    let said = DeviceUse { users, ..DeviceUse::default() }.sentence().unwrap();
     assert!(said.ends_with("and has 5 more users"), "{said}");
 }

@@ -5,9 +5,9 @@ use std::sync::LazyLock;
 use super::sve_vector_bytes;
 use crate::arch::steps::steps;
 use crate::isa::Isa;
-use crate::kernel::{Element, Kernel, Op, Part, Recurrence, Vectors};
+use crate::kernel::{ComputeKernel, Element, InstructionCount, Op, Recurrence, Vectors};
 
-pub(crate) fn kernels() -> impl Iterator<Item = &'static [Kernel]> {
+pub(crate) fn kernels() -> impl Iterator<Item = &'static [ComputeKernel]> {
     FIXED.iter().chain(SVE.iter()).map(Vec::as_slice)
 }
 
@@ -97,7 +97,7 @@ macro_rules! rows {
     };
     (# $chains:literal ($isa:ident $bytes:expr, $name:ident $op:ident $element:ident $recurrence:ident $needs:expr)
         ($($step:tt)+)) => {
-        Kernel {
+        ComputeKernel {
             name: concat!(stringify!($name), "_chains_", $chains),
             op: Op::$op,
             element: Element::$element,
@@ -120,7 +120,7 @@ macro_rules! chained {
     ($kernels:ident; $($isa:ident $needs:ident $bytes:tt $how:tt {$(
         $name:ident $op:ident $element:ident $lanes:tt $recurrence:ident $even:tt $(/ $odd:tt)?;
     )+})+) => {
-        static $kernels: LazyLock<Vec<Vec<Kernel>>> = LazyLock::new(|| vec![$($(
+        static $kernels: LazyLock<Vec<Vec<ComputeKernel>>> = LazyLock::new(|| vec![$($(
             rows!(($isa $bytes, $name $op $element $recurrence needs!($needs)) $even $($odd)?),
         )+)+]);
         $($(body!($name $how $lanes $even $($odd)?);)+)+

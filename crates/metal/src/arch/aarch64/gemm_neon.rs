@@ -4,10 +4,10 @@
 use core::arch::asm;
 
 use crate::gemm::pack::{pack_a, pack_b};
-use crate::gemm::tile::{Operands, Tile, Update};
+use crate::gemm::tile::{RegisterTile, TileOperands, Update};
 use crate::isa::Isa;
 
-pub(crate) static F64: Tile<f64> = Tile {
+pub(crate) static F64: RegisterTile<f64> = RegisterTile {
     name: "gemm_f64_neon",
     isa: Isa::Neon,
     rows: 8,
@@ -18,7 +18,7 @@ pub(crate) static F64: Tile<f64> = Tile {
     function: gemm_f64_neon,
 };
 
-pub(crate) static F32: Tile<f32> = Tile {
+pub(crate) static F32: RegisterTile<f32> = RegisterTile {
     name: "gemm_f32_neon",
     isa: Isa::Neon,
     rows: 16,
@@ -108,7 +108,7 @@ macro_rules! tile {
         /// See [`crate::gemm::tile::TileFunction`].
         #[inline(never)]
         #[target_feature(enable = "neon")]
-        unsafe fn $name(operands: &Operands<$float>, c: *mut $float, c_stride: usize, update: Update) {
+        unsafe fn $name(operands: &TileOperands<$float>, c: *mut $float, c_stride: usize, update: Update) {
             let sign: $float = if update == Update::Subtract { -1.0 } else { 1.0 };
             // SAFETY: the caller grants set, strips and tile of C. Any address may be prefetched.
             unsafe {

@@ -15,10 +15,10 @@ mod sve;
 use core::arch::asm;
 use std::arch::is_aarch64_feature_detected;
 
-use crate::capability::Loop;
-use crate::gemm::tile::Tile;
+use crate::capability::InstructionLoop;
+use crate::gemm::tile::RegisterTile;
 use crate::isa::{Absence, Isa, is_hidden};
-use crate::kernel::Kernel;
+use crate::kernel::ComputeKernel;
 use crate::lu::narrow::{Narrow, above, step, substitute, subtract};
 use crate::stream::StreamKernel;
 use crate::ticks::Ticks;
@@ -28,20 +28,20 @@ pub(crate) use chain::{SCALAR, WOVEN};
 /// Whether cores read a line before ordinary stores overwrite all of it.
 pub(crate) const READS_BEFORE_OVERWRITING: bool = false;
 
-pub(crate) fn kernels() -> impl Iterator<Item = &'static [Kernel]> {
-    let tables: [&'static [Kernel]; 3] = [neon::KERNELS, &sve::KERNELS, general::KERNELS];
+pub(crate) fn kernels() -> impl Iterator<Item = &'static [ComputeKernel]> {
+    let tables: [&'static [ComputeKernel]; 3] = [neon::KERNELS, &sve::KERNELS, general::KERNELS];
     tables.into_iter()
 }
 
-pub(crate) fn chained() -> impl Iterator<Item = &'static [Kernel]> {
+pub(crate) fn chained() -> impl Iterator<Item = &'static [ComputeKernel]> {
     chained::kernels().chain(general::CHAINED.iter().copied())
 }
 
 pub(crate) static STREAMS: [&[StreamKernel]; 1] = [&stream_neon::KERNELS];
 
-pub(crate) static TILES_F64: [&Tile<f64>; 1] = [&gemm_neon::F64];
+pub(crate) static TILES_F64: [&RegisterTile<f64>; 1] = [&gemm_neon::F64];
 
-pub(crate) static TILES_F32: [&Tile<f32>; 1] = [&gemm_neon::F32];
+pub(crate) static TILES_F32: [&RegisterTile<f32>; 1] = [&gemm_neon::F32];
 
 /// Functions of the LU factorization. NEON is part of the baseline, so they are the generic ones.
 static NARROW: Narrow = Narrow {
@@ -63,7 +63,7 @@ pub(crate) fn prefetch<T>(place: *const T) {
     };
 }
 
-pub(crate) static LOOPS: [Loop; 0] = [];
+pub(crate) static LOOPS: [InstructionLoop; 0] = [];
 
 /// None: `clock_gettime` reads the time counter, at little more cost.
 pub(crate) const TICKS: Option<Ticks> = None;

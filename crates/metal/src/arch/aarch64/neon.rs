@@ -6,7 +6,7 @@
 
 use super::feature;
 use crate::isa::Isa;
-use crate::kernel::{Element, Kernel, Op, Part, Recurrence, Vectors};
+use crate::kernel::{ComputeKernel, Element, InstructionCount, Op, Recurrence, Vectors};
 
 /// Text of one operand: `x` the accumulator, `n` the next one, `a` and `b` the constants.
 macro_rules! operand {
@@ -85,8 +85,8 @@ macro_rules! kernels {
     ($($isa:ident $features:tt {$(
         $name:ident $op:ident $element:ident $lanes:tt $recurrence:ident $even:tt $(/ $odd:tt)?;
     )+})+) => {
-        pub(crate) static KERNELS: &[Kernel] = &[$($(
-            Kernel {
+        pub(crate) static KERNELS: &[ComputeKernel] = &[$($(
+            ComputeKernel {
                 name: stringify!($name),
                 op: Op::$op,
                 element: Element::$element,

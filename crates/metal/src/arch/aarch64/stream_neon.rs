@@ -4,7 +4,7 @@
 use core::arch::asm;
 
 use crate::isa::Isa;
-use crate::stream::{Store, StreamKernel, StreamOp, Terms};
+use crate::stream::{StoreKind, StreamKernel, StreamOp, Terms};
 
 /// Prefetch distances in bytes: from a few lines to a small page.
 const PREFETCH_DISTANCES: [u32; 3] = [256, 1024, 3072];
@@ -82,7 +82,7 @@ macro_rules! stream_kernel {
             name: stringify!($name),
             op: StreamOp::$op,
             isa: Isa::Neon,
-            store: Store::$store,
+            store: StoreKind::$store,
             prefetched: SOURCES.len() as u32,
             distances: if SOURCES.is_empty() { &[0] } else { &PREFETCH_DISTANCES },
             turn: 64,

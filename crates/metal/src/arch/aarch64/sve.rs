@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use super::{feature, sve_vector_bytes};
 use crate::isa::Isa;
-use crate::kernel::{Element, Kernel, Op, Part, Recurrence, Vectors};
+use crate::kernel::{ComputeKernel, Element, InstructionCount, Op, Recurrence, Vectors};
 
 macro_rules! operand {
     (($wide:literal $narrow:literal) $i:literal $next:literal x) => {
@@ -75,10 +75,10 @@ macro_rules! kernels {
     ($($features:tt {$(
         $name:ident $op:ident $element:ident $lanes:tt $recurrence:ident $even:tt $(/ $odd:tt)?;
     )+})+) => {
-        pub(crate) static KERNELS: LazyLock<Vec<Kernel>> = LazyLock::new(|| {
+        pub(crate) static KERNELS: LazyLock<Vec<ComputeKernel>> = LazyLock::new(|| {
             let bytes = sve_vector_bytes();
             vec![$($(
-                Kernel {
+                ComputeKernel {
                     name: stringify!($name),
                     op: Op::$op,
                     element: Element::$element,

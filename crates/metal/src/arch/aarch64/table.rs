@@ -17,14 +17,14 @@ macro_rules! turn {
 /// Parts of a row: the instructions of one step, or half as many of each of two.
 macro_rules! parts {
     ([$all:expr, $_:expr] [$($mnemonic:literal $operations:literal $($operand:ident)+;)+]) => {
-        const { &[$(Part { mnemonic: $mnemonic, count: $all, operations: $operations },)+] }
+        const { &[$(InstructionCount { mnemonic: $mnemonic, count: $all, operations: $operations },)+] }
     };
     ([$_:expr, $half:expr] [$($mnemonic:literal $operations:literal $($operand:ident)+;)+]
         [$($other:literal $others:literal $($operands:ident)+;)+]) => {
         const {
             &[
-                $(Part { mnemonic: $mnemonic, count: $half, operations: $operations },)+
-                $(Part { mnemonic: $other, count: $half, operations: $others },)+
+                $(InstructionCount { mnemonic: $mnemonic, count: $half, operations: $operations },)+
+                $(InstructionCount { mnemonic: $other, count: $half, operations: $others },)+
             ]
         }
     };

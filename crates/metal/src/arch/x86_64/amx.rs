@@ -2,7 +2,7 @@
 //! takes 16 cycles with a latency of 52, so four suffice (Intel 248966, chapter on AMX).
 
 use crate::isa::Isa;
-use crate::kernel::{Element, Kernel, Op, Part, Recurrence, Vectors};
+use crate::kernel::{ComputeKernel, Element, InstructionCount, Op, Recurrence, Vectors};
 
 const TILE: usize = 1024;
 /// Accumulators, and maximum number of chains.
@@ -33,7 +33,7 @@ const fn full() -> [u8; 64] {
 
 macro_rules! row {
     ($chains:tt $chained:tt $row:expr; $name:ident $element:ident $mnemonic:literal $operations:literal $feature:ident) => {
-        Kernel {
+        ComputeKernel {
             name: $row,
             op: Op::DOT,
             element: Element::$element,
@@ -44,22 +44,26 @@ macro_rules! row {
             steps: steps($chains),
             chains: $chained,
             recurrence: Recurrence::Tile,
-            parts: &[Part { mnemonic: $mnemonic, count: $chains * steps($chains), operations: $operations }],
+            parts: &[InstructionCount {
+                mnemonic: $mnemonic,
+                count: $chains * steps($chains),
+                operations: $operations,
+            }],
             function: $name::<$chains>,
         }
     };
 }
 
-pub(crate) fn chained() -> impl Iterator<Item = &'static [Kernel]> {
+pub(crate) fn chained() -> impl Iterator<Item = &'static [ComputeKernel]> {
     CHAINED.iter().copied()
 }
 
 /// Rows and functions of a table. Each line: name, type, mnemonic, operations per result.
 macro_rules! kernels {
     ($($name:ident $element:ident $mnemonic:literal $operations:literal needs $feature:ident;)+) => {
-        pub(crate) static KERNELS: &[Kernel] =
+        pub(crate) static KERNELS: &[ComputeKernel] =
             &[$(row!(SUMS false stringify!($name); $name $element $mnemonic $operations $feature),)+];
-        static CHAINED: &[&[Kernel]] = &[$(
+        static CHAINED: &[&[ComputeKernel]] = &[$(
             &[
                 row!(1 true concat!(stringify!($name), "_chains_1"); $name $element $mnemonic $operations $feature),
                 row!(2 true concat!(stringify!($name), "_chains_2"); $name $element $mnemonic $operations $feature),

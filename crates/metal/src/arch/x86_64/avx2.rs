@@ -2,7 +2,7 @@
 //! accumulators. Twelve, because alternating operations lose 5 % on Zen 4 with fourteen.
 
 use crate::isa::Isa;
-use crate::kernel::{Element, Kernel, Op, Part, Recurrence, Vectors};
+use crate::kernel::{ComputeKernel, Element, InstructionCount, Op, Recurrence, Vectors};
 
 kernels! { ymm Avx2 32 6;
     fma_f64_avx2 FMA F64 FusedScale ["vfmadd213pd" 2 x a b;];

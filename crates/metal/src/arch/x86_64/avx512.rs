@@ -2,7 +2,7 @@
 //! cycles per instruction, sixteen lose 5 % in integer additions and 13 % in `mix`.
 
 use crate::isa::Isa;
-use crate::kernel::{Element, Kernel, Op, Part, Recurrence, Vectors};
+use crate::kernel::{ComputeKernel, Element, InstructionCount, Op, Recurrence, Vectors};
 
 kernels! { zmm Avx512 64 12;
     fma_f64_avx512 FMA F64 FusedScale ["vfmadd213pd" 2 x a b;];

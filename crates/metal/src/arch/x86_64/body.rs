@@ -60,13 +60,13 @@ macro_rules! parts {
         parts!([$all, 0] [$($($phase)+)+])
     };
     ([$all:expr, $_:expr] [$($($prefix:ident)? $mnemonic:literal $operations:literal $($operand:ident)+;)+]) => {
-        &[$(Part { mnemonic: $mnemonic, count: $all, operations: $operations },)+]
+        &[$(InstructionCount { mnemonic: $mnemonic, count: $all, operations: $operations },)+]
     };
     ([$_:expr, $half:expr] [$($($prefix:ident)? $mnemonic:literal $operations:literal $($operand:ident)+;)+]
         [$($($prefixes:ident)? $other:literal $others:literal $($operands:ident)+;)+]) => {
         &[
-            $(Part { mnemonic: $mnemonic, count: $half, operations: $operations },)+
-            $(Part { mnemonic: $other, count: $half, operations: $others },)+
+            $(InstructionCount { mnemonic: $mnemonic, count: $half, operations: $operations },)+
+            $(InstructionCount { mnemonic: $other, count: $half, operations: $others },)+
         ]
     };
 }
@@ -152,8 +152,8 @@ macro_rules! needs {
 macro_rules! kernels {
     ($file:ident $isa:ident $bytes:literal $half:literal;
         $($name:ident $op:ident $element:ident $recurrence:ident $even:tt $(/ $odd:tt)? $(needs $feature:ident)?;)+) => {
-        pub(crate) static KERNELS: &[Kernel] = &[$(
-            Kernel {
+        pub(crate) static KERNELS: &[ComputeKernel] = &[$(
+            ComputeKernel {
                 name: stringify!($name),
                 op: Op::$op,
                 element: Element::$element,

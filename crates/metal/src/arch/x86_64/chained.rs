@@ -6,9 +6,9 @@ use core::arch::asm;
 
 use crate::arch::steps::steps;
 use crate::isa::Isa;
-use crate::kernel::{Element, Kernel, Op, Part, Recurrence, Vectors};
+use crate::kernel::{ComputeKernel, Element, InstructionCount, Op, Recurrence, Vectors};
 
-pub(crate) fn kernels() -> impl Iterator<Item = &'static [Kernel]> {
+pub(crate) fn kernels() -> impl Iterator<Item = &'static [ComputeKernel]> {
     [NARROW, BOTH, WIDE].into_iter().flatten().copied()
 }
 
@@ -109,7 +109,7 @@ macro_rules! rows {
     };
     (# $chains:literal ($isa:ident $bytes:literal $name:ident $op:ident $element:ident $recurrence:ident $needs:expr)
         ($($step:tt)+)) => {
-        Kernel {
+        ComputeKernel {
             name: concat!(stringify!($name), "_chains_", $chains),
             op: Op::$op,
             element: Element::$element,
@@ -132,7 +132,7 @@ macro_rules! chained {
     ($kernels:ident; $($file:ident $isa:ident $feature:literal $bytes:literal $move:literal $end:literal {$(
         $name:ident $op:ident $element:ident $recurrence:ident $even:tt $(/ $odd:tt)? $(needs $needs:ident)?;
     )+})+) => {
-        static $kernels: &[&[Kernel]] = &[$($(
+        static $kernels: &[&[ComputeKernel]] = &[$($(
             rows!($file ($isa $bytes $name $op $element $recurrence needs!($($needs)?)) $even $($odd)?),
         )+)+];
         $($(body!($file $bytes $move $end $feature $name $even $($odd)?);)+)+

@@ -7,8 +7,8 @@
 
 use core::arch::asm;
 
-use crate::gemm::pack::{Part, pack_a, pack_b};
-use crate::gemm::tile::{Operands, Tile, Update};
+use crate::gemm::pack::{MatrixPart, pack_a, pack_b};
+use crate::gemm::tile::{RegisterTile, TileOperands, Update};
 use crate::isa::Isa;
 
 /// One column of A times one row of B, `$step` after `a` and `b`. Per column: its number, the
@@ -106,7 +106,7 @@ macro_rules! tile {
     ($tile:ident $name:ident $pack_a:ident $pack_b:ident $float:ident $type:literal $bytes:literal $rows:literal;
         $isa:ident $features:literal $r:literal $vector:literal $columns:literal $zero:literal $sums:literal
         $each:tt ($($register:tt)+)) => {
-        pub(crate) static $tile: Tile<$float> = Tile {
+        pub(crate) static $tile: RegisterTile<$float> = RegisterTile {
             name: stringify!($name),
             isa: Isa::$isa,
             rows: $rows,
@@ -120,7 +120,7 @@ macro_rules! tile {
         /// See [`crate::gemm::tile::TileFunction`].
         #[inline(never)]
         #[target_feature(enable = $features)]
-        unsafe fn $name(operands: &Operands<$float>, c: *mut $float, c_stride: usize, update: Update) {
+        unsafe fn $name(operands: &TileOperands<$float>, c: *mut $float, c_stride: usize, update: Update) {
             let sign: $float = if update == Update::Subtract { -1.0 } else { 1.0 };
             let c_bytes = c_stride * size_of::<$float>();
             // Prefetch only the next tile: the data after it may be another thread's.
@@ -188,7 +188,7 @@ macro_rules! tile {
         /// # Safety
         /// See [`crate::gemm::pack::PackA`].
         #[target_feature(enable = $features)]
-        unsafe fn $pack_a(part: Part<$float>, depth: usize, to: *mut $float) {
+        unsafe fn $pack_a(part: MatrixPart<$float>, depth: usize, to: *mut $float) {
             // SAFETY: granted by the caller.
             unsafe { pack_a::<$float, $rows>(part, depth, to) }
         }
@@ -196,7 +196,7 @@ macro_rules! tile {
         /// # Safety
         /// See [`crate::gemm::pack::PackB`].
         #[target_feature(enable = $features)]
-        unsafe fn $pack_b(part: Part<$float>, to: *mut $float) {
+        unsafe fn $pack_b(part: MatrixPart<$float>, to: *mut $float) {
             // SAFETY: granted by the caller.
             unsafe { pack_b::<$float, $columns>(part, to) }
         }

@@ -3,7 +3,9 @@
 use std::ops::Range;
 
 use crate::isa::Isa;
-use crate::lu::narrow::{Below, Column, Largest, Narrow, WIDEST, above, step, substitute, subtract};
+use crate::lu::narrow::{
+    KnownColumn, Largest, LowerColumns, Narrow, WIDEST, above, step, substitute, subtract,
+};
 
 macro_rules! narrow {
     ($row:ident, $isa:expr, $height:literal, $features:literal, $above:ident, $step:ident, $substitute:ident, $subtract:ident) => {
@@ -13,7 +15,7 @@ macro_rules! narrow {
         /// # Safety
         /// See [`above`].
         #[target_feature(enable = $features)]
-        unsafe fn $above(panel: Below, column: usize) -> [f64; WIDEST] {
+        unsafe fn $above(panel: LowerColumns, column: usize) -> [f64; WIDEST] {
             // SAFETY: granted by the caller.
             unsafe { above::<true, $height>(panel, column) }
         }
@@ -21,7 +23,7 @@ macro_rules! narrow {
         /// # Safety
         /// See [`step`].
         #[target_feature(enable = $features)]
-        unsafe fn $step(panel: Below, column: &Column, strips: Range<usize>) -> Option<Largest> {
+        unsafe fn $step(panel: LowerColumns, column: &KnownColumn, strips: Range<usize>) -> Option<Largest> {
             // SAFETY: granted by the caller.
             unsafe { step::<true, $height>(panel, column, strips) }
         }

@@ -22,9 +22,9 @@ mod stream_vectors;
 use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 use std::arch::is_x86_feature_detected;
 
-use crate::gemm::tile::Tile;
+use crate::gemm::tile::RegisterTile;
 use crate::isa::{self, Absence, Isa};
-use crate::kernel::Kernel;
+use crate::kernel::ComputeKernel;
 use crate::lu::narrow::Narrow;
 use crate::ticks::Ticks;
 
@@ -35,19 +35,19 @@ pub(crate) use stream::STREAMS;
 /// Whether cores read a line before ordinary stores overwrite all of it.
 pub(crate) const READS_BEFORE_OVERWRITING: bool = true;
 
-pub(crate) fn kernels() -> impl Iterator<Item = &'static [Kernel]> {
+pub(crate) fn kernels() -> impl Iterator<Item = &'static [ComputeKernel]> {
     let vectors = [sse2::KERNELS, avx2::KERNELS, avx512::KERNELS, amx::KERNELS, pipeline::KERNELS];
     vectors.into_iter().chain([general::KERNELS])
 }
 
-pub(crate) fn chained() -> impl Iterator<Item = &'static [Kernel]> {
+pub(crate) fn chained() -> impl Iterator<Item = &'static [ComputeKernel]> {
     chained::kernels().chain(amx::chained()).chain(general::CHAINED.iter().copied())
 }
 
 /// Matrix multiplication tiles, except the portable ones; the best last.
-pub(crate) static TILES_F64: [&Tile<f64>; 2] = [&gemm_fma::F64_AVX2, &gemm_fma::F64_AVX512];
+pub(crate) static TILES_F64: [&RegisterTile<f64>; 2] = [&gemm_fma::F64_AVX2, &gemm_fma::F64_AVX512];
 
-pub(crate) static TILES_F32: [&Tile<f32>; 2] = [&gemm_fma::F32_AVX2, &gemm_fma::F32_AVX512];
+pub(crate) static TILES_F32: [&RegisterTile<f32>; 2] = [&gemm_fma::F32_AVX2, &gemm_fma::F32_AVX512];
 
 pub(crate) static NARROWS: [&Narrow; 2] = [&lu::AVX2, &lu::AVX512];
 

@@ -7,11 +7,11 @@
 //! nothing in turn, and 25 % with twelve chains of one kind each.
 
 use crate::isa::Isa;
-use crate::kernel::{Element, Kernel, Op, Part, Recurrence, Vectors};
+use crate::kernel::{ComputeKernel, Element, InstructionCount, Op, Recurrence, Vectors};
 
 macro_rules! row {
     ($name:ident $op:ident $element:ident $isa:ident $bytes:literal $multiply:literal $add:literal) => {
-        Kernel {
+        ComputeKernel {
             name: stringify!($name),
             op: Op::$op,
             element: Element::$element,
@@ -23,8 +23,8 @@ macro_rules! row {
             chains: false,
             recurrence: Recurrence::RoundedScale,
             parts: &[
-                Part { mnemonic: $multiply, count: 14, operations: 1 },
-                Part { mnemonic: $add, count: 14, operations: 1 },
+                InstructionCount { mnemonic: $multiply, count: 14, operations: 1 },
+                InstructionCount { mnemonic: $add, count: 14, operations: 1 },
             ],
             function: $name,
         }
@@ -34,7 +34,7 @@ macro_rules! row {
 macro_rules! pipelines {
     ($($name:ident $op:ident $element:ident $isa:ident $bytes:literal $file:ident $order:ident $multiply:literal $add:literal;)+) => {
         /// Rows; the default of an operation precedes its variant.
-        pub(crate) static KERNELS: &[Kernel] =
+        pub(crate) static KERNELS: &[ComputeKernel] =
             &[$(row!($name $op $element $isa $bytes $multiply $add),)+];
         $(pipeline!($file $name $order $multiply $add);)+
     };

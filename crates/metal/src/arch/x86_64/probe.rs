@@ -1,6 +1,6 @@
 //! Loops that measure loads from the level-1 cache per cycle, and latencies.
 
-use crate::capability::{Loop, Probed};
+use crate::capability::{InstructionLoop, Probed};
 use crate::isa::Isa;
 
 /// Loads of whole vectors into different registers, from the first lines of the operands.
@@ -75,13 +75,13 @@ waits!(add_waits_avx512 "avx512f" "vmovups" "zmm" "vzeroupper" "vaddpd zmm0, zmm
 waits!(fma_waits_avx2 "avx2,fma" "vmovups" "ymm" "vzeroupper" "vfmadd213pd ymm0, ymm1, ymm1");
 waits!(fma_waits_avx512 "avx512f" "vmovups" "zmm" "vzeroupper" "vfmadd213pd zmm0, zmm1, zmm1");
 
-pub(crate) static LOOPS: [Loop; 8] = [
-    Loop { isa: Isa::Sse2, probed: Probed::Loads, bits: 128, function: loads_sse2 },
-    Loop { isa: Isa::Sse2, probed: Probed::AddLatency, bits: 128, function: add_waits_sse2 },
-    Loop { isa: Isa::Avx2, probed: Probed::Loads, bits: 256, function: loads_avx2 },
-    Loop { isa: Isa::Avx2, probed: Probed::AddLatency, bits: 256, function: add_waits_avx2 },
-    Loop { isa: Isa::Avx2, probed: Probed::FmaLatency, bits: 256, function: fma_waits_avx2 },
-    Loop { isa: Isa::Avx512, probed: Probed::Loads, bits: 512, function: loads_avx512 },
-    Loop { isa: Isa::Avx512, probed: Probed::AddLatency, bits: 512, function: add_waits_avx512 },
-    Loop { isa: Isa::Avx512, probed: Probed::FmaLatency, bits: 512, function: fma_waits_avx512 },
+pub(crate) static LOOPS: [InstructionLoop; 8] = [
+    InstructionLoop { isa: Isa::Sse2, probed: Probed::Loads, bits: 128, function: loads_sse2 },
+    InstructionLoop { isa: Isa::Sse2, probed: Probed::AddLatency, bits: 128, function: add_waits_sse2 },
+    InstructionLoop { isa: Isa::Avx2, probed: Probed::Loads, bits: 256, function: loads_avx2 },
+    InstructionLoop { isa: Isa::Avx2, probed: Probed::AddLatency, bits: 256, function: add_waits_avx2 },
+    InstructionLoop { isa: Isa::Avx2, probed: Probed::FmaLatency, bits: 256, function: fma_waits_avx2 },
+    InstructionLoop { isa: Isa::Avx512, probed: Probed::Loads, bits: 512, function: loads_avx512 },
+    InstructionLoop { isa: Isa::Avx512, probed: Probed::AddLatency, bits: 512, function: add_waits_avx512 },
+    InstructionLoop { isa: Isa::Avx512, probed: Probed::FmaLatency, bits: 512, function: fma_waits_avx512 },
 ];

@@ -1,7 +1,7 @@
 //! SSE2 kernels: 128-bit vectors. Twelve accumulators, as AVX2; the multiply-add is in `pipeline`.
 
 use crate::isa::Isa;
-use crate::kernel::{Element, Kernel, Op, Part, Recurrence, Vectors};
+use crate::kernel::{ComputeKernel, Element, InstructionCount, Op, Recurrence, Vectors};
 
 kernels! { xmm Sse2 16 6;
     add_f64_sse2 ADD F64 Sum ["addpd" 1 x a;];

@@ -93,7 +93,7 @@ macro_rules! stream_kernel {
             name: stringify!($name),
             op: StreamOp::$op,
             isa: Isa::$isa,
-            store: Store::$store,
+            store: StoreKind::$store,
             prefetched: SOURCES.len() as u32,
             distances: distances($hint),
             turn: $turn,

@@ -3,7 +3,7 @@
 use core::arch::asm;
 
 use crate::isa::Isa;
-use crate::stream::{Store, StreamKernel, StreamOp, Terms};
+use crate::stream::{StoreKind, StreamKernel, StreamOp, Terms};
 
 /// # Safety
 /// See `StreamKernel::function`.
@@ -62,7 +62,7 @@ pub(super) static KERNELS: [StreamKernel; 2] = [
         name: "copy_rep_movsb",
         op: StreamOp::Copy,
         isa: Isa::Sse2,
-        store: Store::String,
+        store: StoreKind::String,
         prefetched: 0,
         distances: &[0],
         turn: 64,
@@ -72,7 +72,7 @@ pub(super) static KERNELS: [StreamKernel; 2] = [
         name: "write_rep_stosb",
         op: StreamOp::Write,
         isa: Isa::Sse2,
-        store: Store::String,
+        store: StoreKind::String,
         prefetched: 0,
         distances: &[0],
         turn: 64,

@@ -4,7 +4,7 @@ use core::arch::asm;
 
 use super::stream::{distances, stream_kernel};
 use crate::isa::Isa;
-use crate::stream::{Store, StreamKernel, StreamOp, Terms};
+use crate::stream::{StoreKind, StreamKernel, StreamOp, Terms};
 
 /// Kernels of an instruction set: the steps of each operation, and a name for each way to store and
 /// to prefetch. A read has four sums, folded at the end; a write stores the first four registers;

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::BINS;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(in crate::sliced) struct Sum {
+pub(in crate::sliced) struct SliceSum {
     pub(in crate::sliced) slices: u64,
     pub(in crate::sliced) turns: f64,
     pub(in crate::sliced) seconds: f64,
@@ -14,7 +14,7 @@ pub(in crate::sliced) struct Sum {
     pub(in crate::sliced) switched: f64,
 }
 
-impl Sum {
+impl SliceSum {
     pub(super) fn add(&mut self, other: Self) {
         self.slices += other.slices;
         self.turns += other.turns;
@@ -35,23 +35,23 @@ impl Sum {
 #[derive(Debug, Clone)]
 pub(super) struct Ranges {
     /// By the first bin of the range.
-    from: Vec<Sum>,
+    from: Vec<SliceSum>,
     /// By the last bin of the range.
-    to: Vec<Sum>,
+    to: Vec<SliceSum>,
 }
 
 impl Ranges {
     pub(super) fn new() -> Self {
-        Self { from: vec![Sum::default(); BINS], to: vec![Sum::default(); BINS] }
+        Self { from: vec![SliceSum::default(); BINS], to: vec![SliceSum::default(); BINS] }
     }
 
     pub(super) fn clear(&mut self) {
-        self.from.fill(Sum::default());
-        self.to.fill(Sum::default());
+        self.from.fill(SliceSum::default());
+        self.to.fill(SliceSum::default());
     }
 
     /// Adds a slice with this range; bins out of range count as the nearest one.
-    pub(super) fn enter(&mut self, first: f64, last: f64, sum: Sum) {
+    pub(super) fn enter(&mut self, first: f64, last: f64, sum: SliceSum) {
         let index = |bin: f64| (bin.max(0.0) as usize).min(BINS - 1);
         self.from[index(first)].add(sum);
         self.to[index(last)].add(sum);
@@ -62,32 +62,32 @@ impl Ranges {
         ours.zip(other.from.iter().chain(&other.to)).for_each(|(bin, more)| bin.add(*more));
     }
 
-    pub(super) fn all(&self) -> Sum {
+    pub(super) fn all(&self) -> SliceSum {
         total(&self.from)
     }
 
-    pub(super) fn beginning_in(&self, bins: Range<usize>) -> &[Sum] {
+    pub(super) fn beginning_in(&self, bins: Range<usize>) -> &[SliceSum] {
         let end = bins.end.min(BINS);
         self.from.get(bins.start.min(end)..end).unwrap_or_default()
     }
 
     /// Slices whose range ends within `margin` bins of `bin`.
-    pub(super) fn ending_at(&self, bin: usize, margin: usize) -> Sum {
+    pub(super) fn ending_at(&self, bin: usize, margin: usize) -> SliceSum {
         total(&self.to[bin.saturating_sub(margin)..(bin + margin + 1).min(BINS)])
     }
 
     /// Slices whose range comes within `margin` bins of `bin`: those that start before its end
     /// minus those that end before its start.
-    pub(super) fn around(&self, bin: usize, margin: usize) -> Sum {
+    pub(super) fn around(&self, bin: usize, margin: usize) -> SliceSum {
         let mut found = total(self.beginning_in(0..bin + margin + 1));
         found.subtract(total(&self.to[..bin.saturating_sub(margin)]));
         // Drops rounding residues of an empty sum.
-        if found.slices > 0 { found } else { Sum::default() }
+        if found.slices > 0 { found } else { SliceSum::default() }
     }
 }
 
-fn total(sums: &[Sum]) -> Sum {
-    let mut total = Sum::default();
+fn total(sums: &[SliceSum]) -> SliceSum {
+    let mut total = SliceSum::default();
     sums.iter().for_each(|sum| total.add(*sum));
     total
 }
@@ -107,7 +107,7 @@ mod tests {
             let mut wanted = 0;
             for (first, width) in ranges {
                 let (first, last) = (first.floor(), (first + width).floor());
-                sums.enter(first, last, Sum { slices: 1, seconds: 1e-5, ..Sum::default() });
+                sums.enter(first, last, SliceSum { slices: 1, seconds: 1e-5, ..SliceSum::default() });
                 let clamped = |bin: f64| bin.clamp(0.0, (BINS - 1) as f64) as usize;
                 wanted += u64::from(clamped(first) <= bin + margin && clamped(last) + margin >= bin);
             }

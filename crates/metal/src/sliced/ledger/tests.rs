@@ -14,13 +14,13 @@ fn slice(times: f64) -> Slice {
     Slice { turns: TURNS, seconds, before: Some(HZ), after: Some(HZ), switched: false }
 }
 
-fn ledger(slices: &[Slice]) -> Ledger {
-    let mut ledger = Ledger::new(15.0, SPREAD, false);
+fn ledger(slices: &[Slice]) -> SliceLedger {
+    let mut ledger = SliceLedger::new(15.0, SPREAD, false);
     slices.iter().for_each(|slice| ledger.record(slice));
     ledger
 }
 
-fn cost(sum: Sum) -> f64 {
+fn cost(sum: SliceSum) -> f64 {
     sum.cycles / sum.turns
 }
 
@@ -49,7 +49,7 @@ fn slices_with_an_unsure_clock_that_fit_no_cost_have_a_cause() {
     let of = |slices: &[Slice]| {
         let books = ledger(&[&[sure; 3], slices].concat());
         assert_eq!((books.all().slices, books.kept().slices), (3 + slices.len() as u64, 3));
-        let Excluded { clock, other, taken, .. } = books.excluded();
+        let ExcludedTime { clock, other, taken, .. } = books.excluded();
         [clock / one, other / one, taken / one]
     };
     let is = |found: [f64; 3], wanted: [f64; 3]| {
@@ -96,7 +96,7 @@ fn dear_slices_of_two_clocks_belong_to_the_second_cost() {
 #[test]
 fn where_costs_vary_two_clocks_count_at_their_mean_and_a_disturbed_probe_not_at_all() {
     let of = |lower: f64| {
-        let mut books = Ledger::new(15.0, 0.25, true);
+        let mut books = SliceLedger::new(15.0, 0.25, true);
         (0..90).for_each(|_| books.record(&slice(1.0)));
         (0..10).for_each(|_| books.record(&Slice { after: Some(HZ * lower), ..slice(1.0) }));
         let kept = books.kept();
@@ -126,12 +126,12 @@ fn a_slice_with_two_clocks_is_kept_if_the_level_lies_between_its_costs() {
     assert!(excluded.clock.abs() < 1e-12 && excluded.other.abs() < 1e-12, "{excluded:?}");
     assert!(excluded.taken.abs() < 1e-12, "{excluded:?}");
     // Alone they confirm nothing.
-    assert_eq!(ledger(&[low; 9]).kept(), Sum::default());
+    assert_eq!(ledger(&[low; 9]).kept(), SliceSum::default());
     let mut both = ledger(&[sure, low]);
     both.merge(&ledger(&[half, Slice { after: Some(HZ * 0.96), ..slice(1.2) }]));
     assert_eq!((both.all().slices, both.kept().slices), (4, 3));
     both.clear();
-    assert_eq!((both.all(), both.kept()), (Sum::default(), Sum::default()));
+    assert_eq!((both.all(), both.kept()), (SliceSum::default(), SliceSum::default()));
 }
 
 /// Slices of steady work at clocks that alternate after the times `held`; also the mean clock.
@@ -230,7 +230,7 @@ fn others_who_use_the_same_memory_make_slices_dearer_by_any_amount() {
     let scattered: Vec<Slice> = (0..40).map(|i| slice(1.5 + f64::from(i) * 0.25)).collect();
     let time = (0..40).map(|i| 1.5 + f64::from(i) * 0.25).sum::<f64>();
     let of = |more: &[Slice], shares| {
-        let mut books = Ledger::new(15.0, SPREAD, shares);
+        let mut books = SliceLedger::new(15.0, SPREAD, shares);
         [vec![slice(1.0); 60], more.to_vec()].concat().iter().for_each(|slice| books.record(slice));
         books.excluded()
     };
@@ -263,8 +263,8 @@ fn a_short_interrupt_excludes_a_slice_and_takes_little_of_it() {
 
 #[test]
 fn nothing_kept_is_nothing_and_not_a_division_by_zero() {
-    assert_eq!(Ledger::new(15.0, SPREAD, false).kept(), Sum::default());
-    assert_eq!(ledger(&[slice(1e6), slice(1e-6)]).kept(), Sum::default());
+    assert_eq!(SliceLedger::new(15.0, SPREAD, false).kept(), SliceSum::default());
+    assert_eq!(ledger(&[slice(1e6), slice(1e-6)]).kept(), SliceSum::default());
 }
 
 proptest! {
@@ -274,7 +274,7 @@ proptest! {
         unsure in prop::collection::vec((0.5_f64..60.0, 0.4_f64..1.0, any::<bool>()), 0..60),
         spread in prop_oneof![Just(0.02), Just(0.05), Just(0.25)], shares: bool,
     ) {
-        let mut books = Ledger::new(15.0, spread, shares);
+        let mut books = SliceLedger::new(15.0, spread, shares);
         for (times, count) in &steady {
             (0..*count).for_each(|_| books.record(&slice(*times)));
         }
@@ -282,7 +282,7 @@ proptest! {
             books.record(&Slice { after: Some(HZ * lower), switched, ..slice(times) });
         }
         let (all, kept, excluded) = (books.all(), books.kept(), books.excluded());
-        let Excluded { switched, clock, second, contended, other, taken, .. } = excluded;
+        let ExcludedTime { switched, clock, second, contended, other, taken, .. } = excluded;
         let sum = switched + clock + second + other;
         prop_assert!((sum - (all.seconds - kept.seconds)).abs() < 1e-9, "{excluded:?}");
         prop_assert!([switched, clock, second, contended, other, taken].iter().all(|part| *part > -1e-12), "{excluded:?}");
@@ -297,7 +297,7 @@ proptest! {
         clocks in prop::collection::vec(1.0e9_f64..5.0e9, 1..60),
         late in prop::collection::vec(prop_oneof![3 => Just(1.0), 1 => 1.06_f64..20.0], 60),
     ) {
-        let mut books = Ledger::new(20.0, SPREAD, false);
+        let mut books = SliceLedger::new(20.0, SPREAD, false);
         for (hz, late) in clocks.iter().zip(&late) {
             let seconds = TURNS as f64 * COST / hz * late;
             books.record(&Slice { turns: TURNS, seconds, before: Some(*hz), after: Some(*hz), switched: false });

@@ -26,7 +26,7 @@ pub(super) enum Name {
 
 /// Properties of one CPU.
 #[derive(Debug)]
-pub(super) struct Evidence<'a> {
+pub(super) struct CpuEvidence<'a> {
     pub(super) name: Name,
     pub(super) is_virtual: bool,
     features: BTreeSet<&'a str>,
@@ -53,7 +53,7 @@ struct Size {
     ways: Option<u32>,
 }
 
-impl<'a> Evidence<'a> {
+impl<'a> CpuEvidence<'a> {
     /// Collects the properties of CPU `number` from CPUID, else from the kernel. A hypervisor can
     /// hide its flag (QEMU's `-cpu …,-hypervisor`), so the rest of the machine (`in_guest`) and
     /// names that only hypervisors use count too.

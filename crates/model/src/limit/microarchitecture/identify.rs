@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use plimsoll_machine::{Cpu, Machine};
-use plimsoll_metal::kernel::{Rate, rate};
+use plimsoll_metal::kernel::{CoreRate, rate};
 
-use super::Unknown;
-use super::evidence::{Evidence, Name};
+use super::UnknownChip;
+use super::evidence::{CpuEvidence, Name};
 use super::table::{Caches, Microarchitecture, table};
-use crate::limit::{Limit, Source};
+use crate::limit::{Limit, LimitSource};
 
 /// Maximum number of chips in a sentence.
 const MOST_NAMED: usize = 4;
@@ -68,9 +68,9 @@ impl Core {
     /// # Errors
     /// The numbers, their row or a row for this kind of core are missing, or the processor is
     /// emulated.
-    pub fn of(machine: &Machine, number: usize) -> Result<Self, Unknown> {
+    pub fn of(machine: &Machine, number: usize) -> Result<Self, UnknownChip> {
         if machine.is_emulated() {
-            return Err(Unknown(
+            return Err(UnknownChip(
                 "QEMU emulates this processor (TCG, without KVM): the rates of no chip hold".to_owned(),
             ));
         }
@@ -91,10 +91,10 @@ impl Core {
     }
 
     /// Like [`Core::of`], for a processor alone; `in_guest` if the machine shows a hypervisor.
-    pub(super) fn seen(cpu: &Cpu, in_guest: bool, number: usize) -> Result<Self, Unknown> {
+    pub(super) fn seen(cpu: &Cpu, in_guest: bool, number: usize) -> Result<Self, UnknownChip> {
         let rows = &table()?.microarchitecture;
         let arm = cpu.arm_of(number);
-        let evidence = Evidence::of(cpu, in_guest, number);
+        let evidence = CpuEvidence::of(cpu, in_guest, number);
         if evidence.name == Name::MadeUp && evidence.is_virtual {
             let shown = cpu.model_name.as_deref().unwrap_or_default();
             return Self::inferred(
@@ -159,12 +159,12 @@ impl Core {
     fn inferred(
         rows: &'static [Microarchitecture],
         cpu: &Cpu,
-        evidence: &Evidence<'_>,
+        evidence: &CpuEvidence<'_>,
         why: &str,
-    ) -> Result<Self, Unknown> {
+    ) -> Result<Self, UnknownChip> {
         let left = candidates(rows, cpu, evidence);
         if left.is_empty() {
-            return Err(Unknown(format!(
+            return Err(UnknownChip(format!(
                 "{why}; no chip in data/microarchitectures.toml has these features and caches; run plimsoll machine \
                  --save FILE.tar.gz and report it, or give --limits"
             )));
@@ -209,17 +209,17 @@ impl Core {
 
     /// Returns the instructions of `bits`-wide vectors started per cycle. Fails if the row lacks
     /// the width, the chip's name does not show its number of units, or the candidates differ.
-    pub fn per_cycle(&self, of: Rate, bits: u32, cpu: &Cpu) -> Result<f64, Unknown> {
-        let rates: Result<Vec<f64>, Unknown> =
+    pub fn per_cycle(&self, of: CoreRate, bits: u32, cpu: &Cpu) -> Result<f64, UnknownChip> {
+        let rates: Result<Vec<f64>, UnknownChip> =
             self.rows.iter().map(|row| row.per_cycle(of, bits, cpu)).collect();
         let rates = rates.map_err(|why| match &self.note {
-            Some(note) => Unknown(format!("{why} ({note})")),
+            Some(note) => UnknownChip(format!("{why} ({note})")),
             None => why,
         })?;
         let first = rates.first().copied();
         first.filter(|first| rates.iter().all(|rate| rate == first)).ok_or_else(|| {
             let note = self.note.as_deref().unwrap_or(&self.name);
-            Unknown(format!("chips differ in the rate of {bits}-bit {}: {note}", of.name))
+            UnknownChip(format!("chips differ in the rate of {bits}-bit {}: {note}", of.name))
         })
     }
 
@@ -229,7 +229,7 @@ impl Core {
     }
 
     /// Minimum of the candidates' latencies in cycles to a dependent instruction, if all are known.
-    pub fn latency(&self, of: Rate) -> Option<f64> {
+    pub fn latency(&self, of: CoreRate) -> Option<f64> {
         let latencies: Option<Vec<f64>> = self.rows.iter().map(|row| row.latency(of)).collect();
         latencies?.into_iter().reduce(f64::min)
     }
@@ -243,21 +243,21 @@ impl Core {
             Some(reason) => format!("{reason}; {note}"),
             None => note.clone(),
         };
-        Limit { source: Source::Inferred, reason: Some(reason), ..limit }
+        Limit { source: LimitSource::Inferred, reason: Some(reason), ..limit }
     }
 }
 
-fn not_listed(cpu: &Cpu, number: usize) -> Result<Core, Unknown> {
+fn not_listed(cpu: &Cpu, number: usize) -> Result<Core, UnknownChip> {
     match identity(cpu, number) {
-        Some(numbers) => Err(Unknown(format!(
+        Some(numbers) => Err(UnknownChip(format!(
             "{numbers} is not in data/microarchitectures.toml; add a row with its source, or give --limits"
         ))),
-        None => Err(Unknown("nothing tells what this processor is; give --limits".to_owned())),
+        None => Err(UnknownChip("nothing tells what this processor is; give --limits".to_owned())),
     }
 }
 
-fn contradicted(numbers: &str, against: &str) -> Result<Core, Unknown> {
-    Err(Unknown(format!(
+fn contradicted(numbers: &str, against: &str) -> Result<Core, UnknownChip> {
+    Err(UnknownChip(format!(
         "{numbers}, but that {against}; run plimsoll machine --save FILE.tar.gz and report it, or give --limits"
     )))
 }
@@ -282,14 +282,14 @@ fn by_numbers(
     listed: &[&'static Microarchitecture],
     cpu: &Cpu,
     number: usize,
-    evidence: &Evidence<'_>,
-) -> Result<Named, Unknown> {
+    evidence: &CpuEvidence<'_>,
+) -> Result<Named, UnknownChip> {
     let mut rows = of_this_width(listed, cpu, evidence);
     let kind = cpu.kinds.iter().find(|kind| kind.cpus.contains(number));
     if let Some(kind) = kind {
         rows.retain(|row| row.core_kind.as_deref().is_none_or(|wanted| wanted == kind.name));
         if rows.is_empty() {
-            return Err(Unknown(format!(
+            return Err(UnknownChip(format!(
                 "data/microarchitectures.toml has no row for cores of kind {}",
                 kind.name
             )));
@@ -299,7 +299,7 @@ fn by_numbers(
         rows.retain(|row| evidence.contradiction(row).is_none());
     }
     if rows.len() > 1 {
-        return Err(Unknown(format!(
+        return Err(UnknownChip(format!(
             "{} may have cores of several kinds, and this system does not report the kind of each core",
             identity(cpu, number).unwrap_or_default()
         )));
@@ -312,7 +312,7 @@ fn by_numbers(
 fn of_this_width(
     listed: &[&'static Microarchitecture],
     cpu: &Cpu,
-    evidence: &Evidence<'_>,
+    evidence: &CpuEvidence<'_>,
 ) -> Vec<&'static Microarchitecture> {
     let is = |row: &&&'static Microarchitecture| match (&row.full_width, evidence.is_512_wide) {
         (None, _) => true,
@@ -328,7 +328,7 @@ fn of_this_width(
 fn candidates(
     rows: &'static [Microarchitecture],
     cpu: &Cpu,
-    evidence: &Evidence<'_>,
+    evidence: &CpuEvidence<'_>,
 ) -> Vec<&'static Microarchitecture> {
     let of_vendor =
         rows.iter().filter(|row| row.chip.vendor().is_some() && row.chip.vendor() == cpu.vendor.as_deref());
@@ -340,7 +340,7 @@ fn candidates(
 fn masked(
     rows: &'static [Microarchitecture],
     named: &[&'static Microarchitecture],
-    evidence: &Evidence<'_>,
+    evidence: &CpuEvidence<'_>,
 ) -> Vec<&'static Microarchitecture> {
     let is_masked = |row: &&Microarchitecture| named.iter().any(|shown| shown.mask_of.contains(&row.name));
     let is_possible =

@@ -3,7 +3,7 @@
 use plimsoll_machine::Machine;
 use serde::Deserialize;
 
-use super::Unknown;
+use super::UnknownChip;
 use super::identify::{Core, Identity};
 use super::table::{Chip, table};
 
@@ -47,7 +47,7 @@ fn two() -> u32 {
 
 impl SocketMemory {
     /// Returns the row of this machine's chip, if any; fails if its identification is not certain.
-    pub fn of(machine: &Machine) -> Result<Option<&'static Self>, Unknown> {
+    pub fn of(machine: &Machine) -> Result<Option<&'static Self>, UnknownChip> {
         let rows = &table()?.memory;
         let cpu = &machine.cpu;
         if let Some(row) = rows.iter().find(|row| row.is_of_product(machine)) {
@@ -58,7 +58,7 @@ impl SocketMemory {
         let first = cpu.allowed.first().unwrap_or(0);
         let core = Core::of(machine, first)?;
         if core.identity == Identity::Inferred {
-            return Err(Unknown(core.note.unwrap_or_default()));
+            return Err(UnknownChip(core.note.unwrap_or_default()));
         }
         let name = cpu.model_name.as_deref().unwrap_or_default();
         Ok(rows.iter().filter(is_listed).find(|row| row.fits(name) && row.is_of_vendor(machine)))

@@ -6,20 +6,20 @@ use std::sync::LazyLock;
 
 use plimsoll_machine::Cpu;
 use plimsoll_machine::cpu::ArmId;
-use plimsoll_metal::kernel::Rate;
+use plimsoll_metal::kernel::CoreRate;
 use serde::Deserialize;
 
-use super::Unknown;
+use super::UnknownChip;
 use super::memory::SocketMemory;
-use crate::limit::work::{Fact, Widths};
+use crate::limit::work::{Widths, WorkFact};
 
 const FILE: &str = include_str!("../../../../../data/microarchitectures.toml");
 
 static TABLE: LazyLock<Result<Table, String>> = LazyLock::new(|| read(FILE));
 
 /// Returns the table, or the reason why the file is malformed.
-pub(super) fn table() -> Result<&'static Table, Unknown> {
-    TABLE.as_ref().map_err(|e| Unknown(e.clone()))
+pub(super) fn table() -> Result<&'static Table, UnknownChip> {
+    TABLE.as_ref().map_err(|e| UnknownChip(e.clone()))
 }
 
 /// Parses the file and replaces names of feature sets by their features.
@@ -86,7 +86,7 @@ pub(super) struct Microarchitecture {
     pub source: String,
     /// Other facts by key: rates, latencies, cache bandwidths.
     #[serde(flatten)]
-    pub(super) facts: BTreeMap<String, Fact>,
+    pub(super) facts: BTreeMap<String, WorkFact>,
 }
 
 /// Chips that a row describes.
@@ -179,7 +179,7 @@ impl Chip {
 
 impl Microarchitecture {
     /// Instructions of `bits`-wide vectors started per cycle; fails if the row or name lacks them.
-    pub(super) fn per_cycle(&self, of: Rate, bits: u32, cpu: &Cpu) -> Result<f64, Unknown> {
+    pub(super) fn per_cycle(&self, of: CoreRate, bits: u32, cpu: &Cpu) -> Result<f64, UnknownChip> {
         let listed = self.rates(of).at(bits);
         let named = of.per_512_unit.filter(|_| bits == 512 && !self.units_512_by_name.is_empty());
         let rate = match (listed, named) {
@@ -187,7 +187,7 @@ impl Microarchitecture {
             (None, Some(each)) => match self.by_name(cpu) {
                 Some(units) => Some(units * each),
                 None => {
-                    return Err(Unknown(format!(
+                    return Err(UnknownChip(format!(
                         "{} chips have one or two 512-bit units, and the name {:?} does not tell which",
                         self.name,
                         cpu.model_name.as_deref().unwrap_or("(none)")
@@ -196,7 +196,8 @@ impl Microarchitecture {
             },
             (None, None) => None,
         };
-        let unknown = || Unknown(format!("the rate of {bits}-bit {} of {} is not known", of.name, self.name));
+        let unknown =
+            || UnknownChip(format!("the rate of {bits}-bit {} of {} is not known", of.name, self.name));
         rate.ok_or_else(unknown)
     }
 
@@ -206,12 +207,12 @@ impl Microarchitecture {
     }
 
     /// Best latency in cycles to a dependent instruction.
-    pub(super) fn latency(&self, of: Rate) -> Option<f64> {
+    pub(super) fn latency(&self, of: CoreRate) -> Option<f64> {
         of.latency.cycles(|key| self.number(key))
     }
 
     /// Rates by width, in instructions per cycle.
-    pub(super) fn rates(&self, of: Rate) -> Widths {
+    pub(super) fn rates(&self, of: CoreRate) -> Widths {
         let listed = self.facts.get(of.key).map(|fact| fact.widths()).unwrap_or_default();
         if of.in_cycles { listed.inverse() } else { listed }
     }

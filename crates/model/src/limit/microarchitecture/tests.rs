@@ -4,7 +4,7 @@ mod elsewhere;
 mod machines;
 
 use plimsoll_machine::cpu::{Ability, ArmId, Capability, CoreKind};
-use plimsoll_machine::cpuid::{Answers, Leaf, is_feature};
+use plimsoll_machine::cpuid::{CpuidLeaves, Leaf, is_feature};
 use plimsoll_machine::fixture::{Fault, Fixture};
 use plimsoll_machine::{Cpu, CpuSet, Cpuid, Machine, Root};
 use plimsoll_metal::kernel::{rate, rates};
@@ -245,7 +245,7 @@ fn no_rate_holds_for_what_qemu_computes_itself() -> Result<(), Fault> {
         u32::from_le_bytes(*b"GTCG"),
     ];
     let leaves = vec![Leaf { leaf: 0x4000_0000, subleaf: 0, registers: named }];
-    zen4.cpu.cpuid = Cpuid(vec![Answers { cpus: zen4.cpu.allowed.clone(), leaves }]);
+    zen4.cpu.cpuid = Cpuid(vec![CpuidLeaves { cpus: zen4.cpu.allowed.clone(), leaves }]);
     assert!(Core::of(&zen4, 0).unwrap_err().to_string().contains("emulates this processor"));
     Ok(())
 }

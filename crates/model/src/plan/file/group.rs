@@ -6,9 +6,9 @@ use std::ops::Range;
 use toml::de::DeValue;
 
 use super::value::{self, bounded, items, text};
-use super::{NO_SERVER, Node, Origin, SERVER, Source, Wrong, spelled};
+use super::{NO_SERVER, PlanMistake, PlanText, PlanValue, SERVER, TextOrigin, spelled};
 use crate::case::{KEYS, Key, Value};
-use crate::plan::{Exclude, Group, Place, Places, Position};
+use crate::plan::{Exclude, Group, KeyPosition, Places, Position};
 
 /// Keys of a group, in addition to the parameters of cases.
 pub const GROUP_KEYS: &[&str] = &[
@@ -26,25 +26,29 @@ pub const GROUP_KEYS: &[&str] = &[
     "job",
 ];
 
-impl Source<'_> {
+impl PlanText<'_> {
     fn position(self, span: &Range<usize>) -> Position {
         let (line, column) = self.lines.position(span.start);
         Position { line, column }
     }
 
-    pub(super) fn place(self, key: Range<usize>, value: &Node<'_>) -> Place {
+    pub(super) fn place(self, key: Range<usize>, value: &PlanValue<'_>) -> KeyPosition {
         let values = match value.get_ref() {
             DeValue::Array(items) => items.iter().map(|item| self.position(&item.span())).collect(),
             _ => vec![self.position(&value.span())],
         };
-        Place { key: self.position(&key), values }
+        KeyPosition { key: self.position(&key), values }
     }
 }
 
 /// Reads a group. Mistakes in its keys are added to `wrong`.
-pub(super) fn group(node: &Node<'_>, source: Source<'_>, wrong: &mut Vec<Wrong>) -> Result<Group, Wrong> {
+pub(super) fn group(
+    node: &PlanValue<'_>,
+    source: PlanText<'_>,
+    wrong: &mut Vec<PlanMistake>,
+) -> Result<Group, PlanMistake> {
     let DeValue::Table(table) = node.get_ref() else {
-        return Err(Wrong::value("group must be written as [[group]], with double brackets"));
+        return Err(PlanMistake::value("group must be written as [[group]], with double brackets"));
     };
     let places =
         Places { file: source.file.to_owned(), group: source.position(&node.span()), ..Places::default() };
@@ -61,13 +65,15 @@ pub(super) fn group(node: &Node<'_>, source: Source<'_>, wrong: &mut Vec<Wrong>)
     match (group.benchmarks.is_empty(), group.how.series.is_some() && group.how.samples.is_some()) {
         // A key with a mistake may be the missing one.
         _ if wrong.len() > before => Ok(group),
-        (true, _) => Err(Wrong::value("a group requires benchmark, such as benchmark = [\"cpu.peak\"]")),
-        (_, true) => Err(Wrong::value("samples and series are mutually exclusive")),
+        (true, _) => {
+            Err(PlanMistake::value("a group requires benchmark, such as benchmark = [\"cpu.peak\"]"))
+        }
+        (_, true) => Err(PlanMistake::value("samples and series are mutually exclusive")),
         _ => Ok(group),
     }
 }
 
-fn keyed(group: &mut Group, key: &str, value: &Node<'_>, origin: Origin) -> Result<(), Wrong> {
+fn keyed(group: &mut Group, key: &str, value: &PlanValue<'_>, origin: TextOrigin) -> Result<(), PlanMistake> {
     match spelled(key).as_str() {
         "benchmark" => group.benchmarks = value::texts(value)?,
         "name" => group.name = Some(value::name(value)?),
@@ -76,13 +82,13 @@ fn keyed(group: &mut Group, key: &str, value: &Node<'_>, origin: Origin) -> Resu
         "exclude" => group.exclude = exclude(value)?,
         "warm-up" => group.how.warm_up = Some(value::duration("warm-up", value)?),
         "job" => group.job = value::texts(value)?,
-        SERVER if origin == Origin::File => return Err(Wrong::refused(NO_SERVER)),
+        SERVER if origin == TextOrigin::File => return Err(PlanMistake::refused(NO_SERVER)),
         other if value::how(&mut group.how, other, value)? => {}
         _ => {
             let (name, values) = list(key, value)?;
             // `read_share` equals `read-share`.
             if group.lists.insert(name, values).is_some() {
-                return Err(Wrong::value(format!(
+                return Err(PlanMistake::value(format!(
                     "{name} is given twice: {} is the same; keep one",
                     spelled(key)
                 )));
@@ -92,27 +98,27 @@ fn keyed(group: &mut Group, key: &str, value: &Node<'_>, origin: Origin) -> Resu
     Ok(())
 }
 
-fn list(key: &str, value: &Node<'_>) -> Result<(&'static str, Vec<Value>), Wrong> {
+fn list(key: &str, value: &PlanValue<'_>) -> Result<(&'static str, Vec<Value>), PlanMistake> {
     let Ok(known) = Key::find(&spelled(key)) else {
         let names: Vec<&'static str> =
             GROUP_KEYS.iter().copied().chain(KEYS.iter().map(|k| k.name)).filter(|k| *k != SERVER).collect();
-        return Err(Wrong::key(key, &names));
+        return Err(PlanMistake::key(key, &names));
     };
-    let one = |item: &&Node<'_>| {
+    let one = |item: &&PlanValue<'_>| {
         let parsed = text(item).and_then(|text| parameter(known, &text));
         parsed.map_err(|wrong| wrong.at(item.span(), item.span()))
     };
     Ok((known.name, items(value)?.iter().map(one).collect::<Result<_, _>>()?))
 }
 
-fn parameter(key: &Key, text: &str) -> Result<Value, Wrong> {
-    key.parse(text).map_err(|e| Wrong::value(e.to_string()))
+fn parameter(key: &Key, text: &str) -> Result<Value, PlanMistake> {
+    key.parse(text).map_err(|e| PlanMistake::value(e.to_string()))
 }
 
-fn exclude(value: &Node<'_>) -> Result<Vec<Exclude>, Wrong> {
-    let one = |item: &&Node<'_>| -> Result<Exclude, Wrong> {
+fn exclude(value: &PlanValue<'_>) -> Result<Vec<Exclude>, PlanMistake> {
+    let one = |item: &&PlanValue<'_>| -> Result<Exclude, PlanMistake> {
         let DeValue::Table(table) = item.get_ref() else {
-            return Exclude::glob(&text(item)?).map_err(Wrong::value);
+            return Exclude::glob(&text(item)?).map_err(PlanMistake::value);
         };
         let lists = table.iter().map(|(key, value)| {
             let read = list(key.get_ref(), value).map_err(|w| w.at(key.span(), value.span()));
@@ -120,14 +126,14 @@ fn exclude(value: &Node<'_>) -> Result<Vec<Exclude>, Wrong> {
                 // Keys of the group instead of its cases.
                 (key, Err(_)) if GROUP_KEYS.contains(&spelled(key).as_str()) => {
                     let names: Vec<&'static str> = KEYS.iter().map(|k| k.name).collect();
-                    Err(Wrong::key(key, &names))
+                    Err(PlanMistake::key(key, &names))
                 }
                 (_, read) => read,
             }
         });
         let lists = lists.collect::<Result<BTreeMap<_, _>, _>>()?;
         match lists.is_empty() {
-            true => Err(Wrong::value("an exclude must name a parameter: this table is empty")),
+            true => Err(PlanMistake::value("an exclude must name a parameter: this table is empty")),
             false => Ok(Exclude::Where(lists)),
         }
     };

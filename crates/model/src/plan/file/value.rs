@@ -5,13 +5,13 @@ use std::time::Duration;
 use plimsoll_units::quantity;
 use toml::de::DeValue;
 
-use super::{MAX_LIST, Node, Wrong};
-use crate::plan::How;
+use super::{MAX_LIST, PlanMistake, PlanValue};
+use crate::plan::SamplingOptions;
 
 const MAX_NOTE: usize = 2000;
 
 /// Reads a sampling key; returns whether it is one.
-pub(super) fn how(how: &mut How, key: &str, value: &Node<'_>) -> Result<bool, Wrong> {
+pub(super) fn how(how: &mut SamplingOptions, key: &str, value: &PlanValue<'_>) -> Result<bool, PlanMistake> {
     match key {
         "samples" => how.samples = Some(bounded("samples", value, 1_000_000)?),
         "sample-time" => how.sample_time = Some(duration(key, value)?),
@@ -29,78 +29,83 @@ pub(super) fn how(how: &mut How, key: &str, value: &Node<'_>) -> Result<bool, Wr
 }
 
 /// Returns the elements of a list; a single value is a list of one.
-pub(super) fn items<'a, 'i>(value: &'a Node<'i>) -> Result<Vec<&'a Node<'i>>, Wrong> {
+pub(super) fn items<'a, 'i>(value: &'a PlanValue<'i>) -> Result<Vec<&'a PlanValue<'i>>, PlanMistake> {
     let items: Vec<_> = match value.get_ref() {
         DeValue::Array(items) => items.iter().collect(),
         _ => vec![value],
     };
     match items.len() {
-        0 => Err(Wrong::value("a list must not be empty: leave the key out for its default")),
-        n if n > MAX_LIST => Err(Wrong::value("a list must have at most 10000 values")),
+        0 => Err(PlanMistake::value("a list must not be empty: leave the key out for its default")),
+        n if n > MAX_LIST => Err(PlanMistake::value("a list must have at most 10000 values")),
         _ => Ok(items),
     }
 }
 
 /// Returns a string, or the text of a number or switch.
-pub(super) fn text(value: &Node<'_>) -> Result<String, Wrong> {
+pub(super) fn text(value: &PlanValue<'_>) -> Result<String, PlanMistake> {
     match value.get_ref() {
         DeValue::String(s) => Ok(s.to_string()),
         DeValue::Integer(n) if n.radix() == 10 => Ok(n.as_str().replace('_', "")),
         DeValue::Float(x) => Ok(x.as_str().replace('_', "")),
         DeValue::Boolean(on) => Ok(if *on { "on" } else { "off" }.to_owned()),
-        _ => Err(Wrong::value("a value must be a string or a decimal number")),
+        _ => Err(PlanMistake::value("a value must be a string or a decimal number")),
     }
 }
 
-pub(super) fn texts(value: &Node<'_>) -> Result<Vec<String>, Wrong> {
-    let one = |item: &&Node<'_>| text(item).map_err(|wrong| wrong.at(item.span(), item.span()));
+pub(super) fn texts(value: &PlanValue<'_>) -> Result<Vec<String>, PlanMistake> {
+    let one = |item: &&PlanValue<'_>| text(item).map_err(|wrong| wrong.at(item.span(), item.span()));
     items(value)?.iter().map(one).collect()
 }
 
 /// Reads a name, which must be safe to show and store.
-pub(super) fn name(value: &Node<'_>) -> Result<String, Wrong> {
+pub(super) fn name(value: &PlanValue<'_>) -> Result<String, PlanMistake> {
     let name = text(value)?;
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_. ".contains(c);
     match !name.is_empty() && name.len() <= 100 && name.chars().all(plain) {
         true => Ok(name),
-        false => Err(Wrong::value("a name must have 1 to 100 letters, digits, '-', '_', '.' or blanks")),
+        false => {
+            Err(PlanMistake::value("a name must have 1 to 100 letters, digits, '-', '_', '.' or blanks"))
+        }
     }
 }
 
 /// Reads a note; white space is collapsed.
-pub(super) fn note(value: &Node<'_>) -> Result<String, Wrong> {
-    let DeValue::String(note) = value.get_ref() else { return Err(Wrong::value("a note must be a string")) };
+pub(super) fn note(value: &PlanValue<'_>) -> Result<String, PlanMistake> {
+    let DeValue::String(note) = value.get_ref() else {
+        return Err(PlanMistake::value("a note must be a string"));
+    };
     let words = note.split_whitespace().collect::<Vec<_>>().join(" ");
     match words.len() {
         1..=MAX_NOTE => Ok(plimsoll_units::text::shown_within(&words, MAX_NOTE)),
-        _ => Err(Wrong::value("a note must have 1 to 2000 bytes")),
+        _ => Err(PlanMistake::value("a note must have 1 to 2000 bytes")),
     }
 }
 
-pub(super) fn count(key: &str, value: &Node<'_>) -> Result<u64, Wrong> {
-    quantity::parse_count(&text(value)?).map_err(|e| Wrong::value(format!("{key} {e}")))
+pub(super) fn count(key: &str, value: &PlanValue<'_>) -> Result<u64, PlanMistake> {
+    quantity::parse_count(&text(value)?).map_err(|e| PlanMistake::value(format!("{key} {e}")))
 }
 
 /// Reads a whole number from 1 to `most`.
-pub(super) fn bounded(key: &str, value: &Node<'_>, most: u32) -> Result<u32, Wrong> {
+pub(super) fn bounded(key: &str, value: &PlanValue<'_>, most: u32) -> Result<u32, PlanMistake> {
     let text = text(value)?;
     let shown = plimsoll_units::text::shown_within(&text, 40);
-    let wrong = |why: &str| Wrong::value(format!("{key} must be between 1 and {most}: '{shown}' is {why}"));
+    let wrong =
+        |why: &str| PlanMistake::value(format!("{key} must be between 1 and {most}: '{shown}' is {why}"));
     let n = quantity::parse_count(&text).map_err(|_| wrong("not a whole number"))?;
     let n = u32::try_from(n).ok().filter(|n| (1..=most).contains(n));
     n.ok_or_else(|| wrong("not"))
 }
 
-pub(super) fn share(key: &str, value: &Node<'_>) -> Result<f64, Wrong> {
+pub(super) fn share(key: &str, value: &PlanValue<'_>) -> Result<f64, PlanMistake> {
     match quantity::parse_share(&text(value)?) {
         Ok(share) if share > 0.0 => Ok(share),
-        Ok(_) => Err(Wrong::value(format!("{key} must be above 0, such as \"1%\""))),
-        Err(e) => Err(Wrong::value(format!("{key} {e}"))),
+        Ok(_) => Err(PlanMistake::value(format!("{key} must be above 0, such as \"1%\""))),
+        Err(e) => Err(PlanMistake::value(format!("{key} {e}"))),
     }
 }
 
-pub(super) fn duration(key: &str, value: &Node<'_>) -> Result<Duration, Wrong> {
-    let wrong = |why: String| Wrong::value(format!("{key} {why}"));
+pub(super) fn duration(key: &str, value: &PlanValue<'_>) -> Result<Duration, PlanMistake> {
+    let wrong = |why: String| PlanMistake::value(format!("{key} {why}"));
     let duration = quantity::parse_duration(&text(value)?).map_err(|e| wrong(e.to_string()))?;
     if duration.is_zero() {
         Err(wrong("must be above 0, such as \"200ms\"".to_owned()))

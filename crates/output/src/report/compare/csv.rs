@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use plimsoll_bench::Better;
-use plimsoll_compare::{Comparison, Place};
+use plimsoll_compare::{Comparison, RankedSide};
 use plimsoll_units::quantity::Unit;
 
 use crate::report::tidy::cell;
@@ -87,7 +87,7 @@ fn of_side(comparison: &Comparison, side: usize) -> [String; 4] {
     ]
 }
 
-fn figures(place: &Place) -> [String; 10] {
+fn figures(place: &RankedSide) -> [String; 10] {
     let by_price = |index: usize| optional(place.ranks_per_price.map(|ranks| ranks[index]));
     [
         place.value.to_string(),

@@ -1,42 +1,42 @@
 //! Cases that a comparison could not compare, grouped by reason.
 
 use plimsoll_bench::label;
-use plimsoll_compare::{Comparison, Has, Kind, Standing, Uncompared, letter};
+use plimsoll_compare::{Comparison, Has, Standing, Uncompared, UncomparedKind, letter};
 use plimsoll_units::quantity::Quantity;
 
-use crate::report::style::Role;
+use crate::report::style::TextRole;
 
 /// Cases with the same outcome on both sides.
-pub(in crate::report) struct Group {
-    pub(in crate::report) kind: Kind,
+pub(in crate::report) struct LeftGroup {
+    pub(in crate::report) kind: UncomparedKind,
     pub(in crate::report) head: String,
     pub(in crate::report) cases: Vec<String>,
 }
 
-impl Group {
+impl LeftGroup {
     pub(in crate::report) fn text(&self) -> String {
         format!("{}: {}", self.head, self.cases.join(", "))
     }
 
-    pub(super) fn role(&self) -> Role {
+    pub(super) fn role(&self) -> TextRole {
         match self.kind {
-            Kind::Lost => Role::Bad,
-            Kind::Interrupted | Kind::Partly => Role::Warning,
-            Kind::Neither | Kind::New => Role::Dim,
+            UncomparedKind::Lost => TextRole::Bad,
+            UncomparedKind::Interrupted | UncomparedKind::Partly => TextRole::Warning,
+            UncomparedKind::Neither | UncomparedKind::New => TextRole::Dim,
         }
     }
 
     pub(in crate::report) fn class(&self) -> &'static str {
         match self.kind {
-            Kind::Lost => "poor",
-            Kind::Interrupted | Kind::Partly => "fair",
-            Kind::Neither | Kind::New => "note",
+            UncomparedKind::Lost => "poor",
+            UncomparedKind::Interrupted | UncomparedKind::Partly => "fair",
+            UncomparedKind::Neither | UncomparedKind::New => "note",
         }
     }
 }
 
-pub(in crate::report) fn groups(comparison: &Comparison) -> Vec<Group> {
-    let mut found: Vec<(Kind, String, Vec<String>)> = Vec::new();
+pub(in crate::report) fn groups(comparison: &Comparison) -> Vec<LeftGroup> {
+    let mut found: Vec<(UncomparedKind, String, Vec<String>)> = Vec::new();
     for one in &comparison.uncompared {
         let what = what(one);
         let name = name(one) + &figures(one);
@@ -46,7 +46,7 @@ pub(in crate::report) fn groups(comparison: &Comparison) -> Vec<Group> {
         }
     }
     found.sort_by_key(|(kind, _, _)| *kind);
-    let group = |(kind, what, cases): (Kind, String, Vec<String>)| Group {
+    let group = |(kind, what, cases): (UncomparedKind, String, Vec<String>)| LeftGroup {
         kind,
         head: format!("{} ({}): {what}", head(kind), cases.len()),
         cases,
@@ -68,17 +68,17 @@ fn what(one: &Uncompared) -> String {
 }
 
 pub(super) fn lost(comparison: &Comparison) -> impl Iterator<Item = String> {
-    let all = comparison.uncompared.iter().filter(|one| one.kind == Kind::Lost);
+    let all = comparison.uncompared.iter().filter(|one| one.kind == UncomparedKind::Lost);
     all.map(|one| format!("{} is lost: {}{}", name(one), what(one), figures(one)))
 }
 
-fn head(kind: Kind) -> &'static str {
+fn head(kind: UncomparedKind) -> &'static str {
     match kind {
-        Kind::Lost => "lost",
-        Kind::Interrupted => "interrupted by other work on both sides",
-        Kind::Partly => "not in every run",
-        Kind::Neither => "not compared",
-        Kind::New => "new",
+        UncomparedKind::Lost => "lost",
+        UncomparedKind::Interrupted => "interrupted by other work on both sides",
+        UncomparedKind::Partly => "not in every run",
+        UncomparedKind::Neither => "not compared",
+        UncomparedKind::New => "new",
     }
 }
 

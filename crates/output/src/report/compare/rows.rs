@@ -2,15 +2,15 @@
 
 use plimsoll_bench::is_of_all;
 use plimsoll_bench::label;
-use plimsoll_compare::{Compared, Comparison, Place, Ranked, Verdict, letter};
+use plimsoll_compare::{ComparedMetric, Comparison, DifferenceVerdict, Ranked, RankedSide, letter};
 use plimsoll_model::case::Case;
 use plimsoll_units::quantity::{Quantity, percent, significant};
 use unicode_width::UnicodeWidthStr;
 
-use super::{Shown, signed, word};
+use super::{ShownMetrics, signed, word};
 use crate::report::escape;
 use crate::report::row::with_delivered;
-use crate::report::style::{Role, Style};
+use crate::report::style::{Style, TextRole};
 use crate::report::wrap::{cut, pad, paragraph, widths};
 
 const OF_SIDE: [&str; 8] =
@@ -27,16 +27,16 @@ const MAX_NAME_COLUMNS: usize = 28;
 
 const SIDE: usize = 20;
 
-pub(in crate::report) struct Table<'a> {
+pub(in crate::report) struct ComparisonTable<'a> {
     pub(in crate::report) head: Vec<String>,
-    pub(in crate::report) lines: Vec<Line<'a>>,
+    pub(in crate::report) lines: Vec<ComparisonRow<'a>>,
 }
 
-pub(in crate::report) struct Line<'a> {
+pub(in crate::report) struct ComparisonRow<'a> {
     pub(in crate::report) cells: Vec<String>,
     pub(in crate::report) case: Option<&'a Case>,
     /// Difference from the first side in this row; `None` for the first side.
-    pub(in crate::report) compared: Option<&'a Compared>,
+    pub(in crate::report) compared: Option<&'a ComparedMetric>,
 }
 
 /// Returns whether the table has a row per side, with ranks.
@@ -49,15 +49,15 @@ pub(in crate::report) fn is_of_words(column: &str) -> bool {
     ["case", "side", "with", "verdict"].contains(&column)
 }
 
-impl<'a> Table<'a> {
-    pub(in crate::report) fn of(comparison: &'a Comparison, shown: Shown) -> Self {
-        let mut differences: Vec<Vec<&Compared>> = vec![Vec::new(); comparison.ranked.len()];
+impl<'a> ComparisonTable<'a> {
+    pub(in crate::report) fn of(comparison: &'a Comparison, shown: ShownMetrics) -> Self {
+        let mut differences: Vec<Vec<&ComparedMetric>> = vec![Vec::new(); comparison.ranked.len()];
         for one in &comparison.compared {
             differences.get_mut(one.row).into_iter().for_each(|row| row.push(one));
         }
-        let rows: Vec<(&Ranked, Vec<&Compared>)> = comparison.ranked.iter().zip(differences).collect();
-        let is_shown = |(row, differences): &(&Ranked, Vec<&Compared>)| {
-            shown == Shown::All || row.headline || differences.iter().any(|one| is_real(one))
+        let rows: Vec<(&Ranked, Vec<&ComparedMetric>)> = comparison.ranked.iter().zip(differences).collect();
+        let is_shown = |(row, differences): &(&Ranked, Vec<&ComparedMetric>)| {
+            shown == ShownMetrics::All || row.headline || differences.iter().any(|one| is_real(one))
         };
         let rows = rows.into_iter().filter(is_shown);
         match has_ranks(comparison) {
@@ -69,7 +69,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    fn of_sides(comparison: &'a Comparison, rows: &[(&'a Ranked, Vec<&'a Compared>)]) -> Self {
+    fn of_sides(comparison: &'a Comparison, rows: &[(&'a Ranked, Vec<&'a ComparedMetric>)]) -> Self {
         let places = || rows.iter().flat_map(|(row, _)| &row.places);
         let has = |column: &&str| match *column {
             "by price" | "rank by price" => comparison.prices.is_some(),
@@ -88,7 +88,11 @@ impl<'a> Table<'a> {
                     column => of_side(comparison, row, place, column)
                         .unwrap_or_else(|| difference(compared, column)),
                 };
-                lines.push(Line { cells: head.iter().map(cell).collect(), case: Some(&row.case), compared });
+                lines.push(ComparisonRow {
+                    cells: head.iter().map(cell).collect(),
+                    case: Some(&row.case),
+                    compared,
+                });
             }
         }
         Self { head: head.into_iter().map(str::to_owned).collect(), lines }
@@ -100,9 +104,9 @@ impl<'a> Table<'a> {
             let half =
                 score.half.map_or_else(|| "unknown".to_owned(), |half| format!("± {}", percent(half, 2)));
             let cells = vec![side(comparison, score.side), significant(score.value, 3), half];
-            Line { cells, case: None, compared: None }
+            ComparisonRow { cells, case: None, compared: None }
         };
-        let lines: Vec<Line<'_>> = comparison.scores.iter().map(line).collect();
+        let lines: Vec<ComparisonRow<'_>> = comparison.scores.iter().map(line).collect();
         let head = ["side", "score", "95 % CI"].map(str::to_owned).to_vec();
         (!lines.is_empty()).then_some(Self { head, lines })
     }
@@ -110,9 +114,9 @@ impl<'a> Table<'a> {
     /// Formats aligned rows. To fit, it first drops columns, then moves long names to their own
     /// lines.
     pub(super) fn aligned(&self, style: &Style) -> String {
-        let head = (self.head.clone(), Role::Dim);
+        let head = (self.head.clone(), TextRole::Dim);
         let lines = self.lines.iter().map(|line| (line.cells.clone(), role(line.compared)));
-        let lines: Vec<(Vec<String>, Role)> = std::iter::once(head)
+        let lines: Vec<(Vec<String>, TextRole)> = std::iter::once(head)
             .chain(lines)
             .map(|(cells, role)| (cells.iter().map(|cell| style.say(cell)).collect(), role))
             .collect();
@@ -144,7 +148,7 @@ impl<'a> Table<'a> {
                     true => format!("{cell}{pad}"),
                     false => format!("{pad}{cell}"),
                 };
-                let is_painted = is_last || *role == Role::Dim;
+                let is_painted = is_last || *role == TextRole::Dim;
                 out += &format!("  {}", if is_painted { style.paint(*role, &cell) } else { cell });
             }
             text += out.trim_end();
@@ -154,7 +158,7 @@ impl<'a> Table<'a> {
         let left_out: Vec<&str> = left_out.collect();
         if !left_out.is_empty() {
             let note = format!("also in a wider terminal and in every --format: {}", left_out.join(", "));
-            text += &paragraph(style, Role::Dim, "", &note);
+            text += &paragraph(style, TextRole::Dim, "", &note);
         }
         text
     }
@@ -185,11 +189,11 @@ impl<'a> Table<'a> {
     }
 }
 
-fn is_real(one: &Compared) -> bool {
-    matches!(one.verdict, Verdict::Improvement | Verdict::Regression)
+fn is_real(one: &ComparedMetric) -> bool {
+    matches!(one.verdict, DifferenceVerdict::Improvement | DifferenceVerdict::Regression)
 }
 
-fn of_two(row: &Compared) -> Line<'_> {
+fn of_two(row: &ComparedMetric) -> ComparisonRow<'_> {
     let figure = |value: f64, delivered| with_delivered(value, delivered, row.unit);
     let mut name = name(&row.case, row.node.as_deref(), (!row.headline).then_some(&row.metric));
     if !row.differs.is_empty() {
@@ -198,7 +202,7 @@ fn of_two(row: &Compared) -> Line<'_> {
     let [a, b] = row.delivered;
     let mut cells = vec![name, figure(row.a, a), figure(row.b, b)];
     cells.extend(DIFFERENCE.map(|column| difference(Some(row), column)));
-    Line { cells, case: Some(&row.case), compared: Some(row) }
+    ComparisonRow { cells, case: Some(&row.case), compared: Some(row) }
 }
 
 pub(in crate::report) fn name_of(row: &Ranked) -> String {
@@ -224,7 +228,7 @@ fn rank([best, worst]: [usize; 2]) -> String {
 }
 
 /// Returns a side's cell; `None` for columns of a difference.
-fn of_side(comparison: &Comparison, row: &Ranked, place: &Place, column: &str) -> Option<String> {
+fn of_side(comparison: &Comparison, row: &Ranked, place: &RankedSide, column: &str) -> Option<String> {
     let none = || "–".to_owned();
     Some(match column {
         "side" => side(comparison, place.side),
@@ -239,7 +243,7 @@ fn of_side(comparison: &Comparison, row: &Ranked, place: &Place, column: &str) -
 }
 
 /// Returns a difference's cell.
-fn difference(compared: Option<&Compared>, column: &str) -> String {
+fn difference(compared: Option<&ComparedMetric>, column: &str) -> String {
     let none = || "–".to_owned();
     let Some(row) = compared else { return none() };
     match column {
@@ -250,18 +254,18 @@ fn difference(compared: Option<&Compared>, column: &str) -> String {
         }),
         "detectable" => match row.smallest {
             Some(share) => format!("{} %", super::digits(share * 100.0)),
-            None if row.verdict == Verdict::Inconclusive => "unknown".to_owned(),
+            None if row.verdict == DifferenceVerdict::Inconclusive => "unknown".to_owned(),
             None => none(),
         },
         _ => word(row.verdict).to_owned(),
     }
 }
 
-fn role(compared: Option<&Compared>) -> Role {
+fn role(compared: Option<&ComparedMetric>) -> TextRole {
     match compared.map(|one| one.verdict) {
-        Some(Verdict::Improvement) => Role::Good,
-        Some(Verdict::Regression) => Role::Bad,
-        Some(Verdict::Inconclusive) => Role::Warning,
-        Some(Verdict::NoChange | Verdict::Informative) | None => Role::Plain,
+        Some(DifferenceVerdict::Improvement) => TextRole::Good,
+        Some(DifferenceVerdict::Regression) => TextRole::Bad,
+        Some(DifferenceVerdict::Inconclusive) => TextRole::Warning,
+        Some(DifferenceVerdict::NoChange | DifferenceVerdict::Informative) | None => TextRole::Plain,
     }
 }

@@ -3,7 +3,7 @@
 mod simulation;
 
 use super::*;
-use plimsoll_compare::{Floor, Floors, Noise, Prices, Score, Side, Wanted, compare};
+use plimsoll_compare::{CompareOptions, ComparedSide, Floors, NoiseFloor, Prices, RunNoise, Score, compare};
 use plimsoll_model::metric::Better;
 use plimsoll_result::fixture;
 use plimsoll_stats::{Samples, Seed, Summary};
@@ -13,11 +13,11 @@ use unicode_width::UnicodeWidthStr;
 use super::rows::name;
 
 fn comparison() -> Comparison {
-    let floor = |benchmark: &str, metric: &str| Floor {
+    let floor = |benchmark: &str, metric: &str| NoiseFloor {
         benchmark: benchmark.to_owned(),
         metric: metric.to_owned(),
         case: None,
-        noise: Noise { deviation: 0.004, freedom: 12.0, largest: 0.01 },
+        noise: RunNoise { deviation: 0.004, freedom: 12.0, largest: 0.01 },
     };
     let floors = Floors {
         machine: "m-1".to_owned(),
@@ -39,8 +39,8 @@ fn comparison() -> Comparison {
         }
     }
     b.measurements.remove(3);
-    let side = |name: &str, run| Side { name: name.to_owned(), runs: vec![run] };
-    compare(&[side("before", a), side("after", b)], &[floors], &Wanted::default())
+    let side = |name: &str, run| ComparedSide { name: name.to_owned(), runs: vec![run] };
+    compare(&[side("before", a), side("after", b)], &[floors], &CompareOptions::default())
 }
 
 fn held() -> Vec<Holds> {
@@ -54,20 +54,26 @@ fn held() -> Vec<Holds> {
 
 #[test]
 fn the_table_at_140_and_80_columns() {
-    insta::assert_snapshot!("compare_140", table(&comparison(), &held(), Shown::Telling, &Style::plain(140)));
-    insta::assert_snapshot!("compare_80", table(&comparison(), &[], Shown::Telling, &Style::plain(80)));
+    insta::assert_snapshot!(
+        "compare_140",
+        table(&comparison(), &held(), ShownMetrics::Telling, &Style::plain(140))
+    );
+    insta::assert_snapshot!(
+        "compare_80",
+        table(&comparison(), &[], ShownMetrics::Telling, &Style::plain(80))
+    );
 }
 
 #[test]
 fn markdown_for_a_pull_request() {
-    insta::assert_snapshot!(markdown(&comparison(), &held(), Shown::All, Missing::Fail));
+    insta::assert_snapshot!(markdown(&comparison(), &held(), ShownMetrics::All, Missing::Fail));
 }
 
 #[test]
 fn the_page_has_every_row_and_escapes_names() {
     let mut hostile = comparison();
     hostile.sides[0] = "<script>alert(1)</script>".to_owned();
-    let page = crate::report::html::comparison(&hostile, &[], &held(), Shown::All).unwrap();
+    let page = crate::report::html::comparison(&hostile, &[], &held(), ShownMetrics::All).unwrap();
     assert_eq!(page.matches("<script").count(), 4, "two islands, the library and ours");
     assert_eq!(page.matches("<tr title").count(), hostile.compared.len());
     assert_eq!(page.matches("data-chart=").count(), 1);
@@ -75,7 +81,7 @@ fn the_page_has_every_row_and_escapes_names() {
         assert_eq!(page.contains(told), told != "NOT MET", "{told}");
     }
     let nothing = Comparison { compared: Vec::new(), ranked: Vec::new(), ..comparison() };
-    let page = crate::report::html::comparison(&nothing, &[], &[], Shown::All).unwrap();
+    let page = crate::report::html::comparison(&nothing, &[], &[], ShownMetrics::All).unwrap();
     assert!(page.contains("nothing to compare") && !page.contains("data-chart="));
 }
 
@@ -93,15 +99,15 @@ fn what_is_of_all_machines_is_named_after_none() {
 fn hostile_names_stay_in_their_cell() {
     let mut hostile = comparison();
     hostile.sides[0] = "<script>|\u{1b}[31m\n# x".to_owned();
-    let text = markdown(&hostile, &[], Shown::Telling, Missing::Fail);
+    let text = markdown(&hostile, &[], ShownMetrics::Telling, Missing::Fail);
     assert!(!text.contains("<script>") && !text.contains('\u{1b}') && !text.contains("\n# x"), "{text}");
-    let text = table(&hostile, &[], Shown::Telling, &Style::plain(100));
+    let text = table(&hostile, &[], ShownMetrics::Telling, &Style::plain(100));
     assert!(!text.contains('\u{1b}'), "{text}");
 }
 
 #[test]
 fn what_is_ignored_has_no_mark_of_a_failure() {
-    let marked = |missing| markdown(&comparison(), &[], Shown::All, missing);
+    let marked = |missing| markdown(&comparison(), &[], ShownMetrics::All, missing);
     let (fails, ignored) = (marked(Missing::Fail), marked(Missing::Ignore));
     assert!(
         fails.contains("- ❌ lost (") && ignored.contains("- ➖ lost (") && !ignored.contains('❌'),
@@ -121,9 +127,9 @@ fn what_failed_is_named_with_its_loss() {
         made.metrics[0].better = Better::Lower;
         made.metrics[0].samples = vec![value; 5];
         made.metrics[0].summary = Summary::new(&samples, Seed::new(1, "", ""));
-        Side { name: "side".to_owned(), runs: vec![fixture::run_of(vec![made])] }
+        ComparedSide { name: "side".to_owned(), runs: vec![fixture::run_of(vec![made])] }
     };
-    let wanted = Wanted { fail_on: Some(0.05), ..Wanted::default() };
+    let wanted = CompareOptions { fail_on: Some(0.05), ..CompareOptions::default() };
     let from_none = failed(&compare(&[of(0.0), of(0.06)], &[], &wanted), 0.05);
     assert!(from_none[0].ends_with("loss: regression from 0 to 6.00 %"), "{from_none:?}");
     let of_three = failed(&compare(&[of(0.0), of(0.0), of(0.06)], &[], &wanted), 0.05);
@@ -140,7 +146,7 @@ fn several() -> Comparison {
             made.metrics[0].of_limit = Some(0.8123);
             fixture::run_of(vec![made])
         };
-        Side { name: name.to_owned(), runs: (0..runs).map(run).collect() }
+        ComparedSide { name: name.to_owned(), runs: (0..runs).map(run).collect() }
     };
     let mut sides = [
         ("c7i", "avx2", 5, 101e9),
@@ -153,17 +159,20 @@ fn several() -> Comparison {
     sides[3].runs[0].measurements.clear();
     let prices = Some(Prices { values: vec![0.1, 0.25, 0.1, 0.1], unit: "$/h".to_owned() });
     let weights = ["cpu.peak", "disk.io"].map(|name| (name.to_owned(), 1.0)).into();
-    let mut made = compare(&sides, &[], &Wanted { fail_on: Some(0.05), prices, weights });
+    let mut made = compare(&sides, &[], &CompareOptions { fail_on: Some(0.05), prices, weights });
     made.scores = vec![Score { side: 1, value: 1.0, half: Some(0.02) }];
     made
 }
 
 #[test]
 fn several_sides_read_like_this() {
-    insta::assert_snapshot!("several_140", table(&several(), &[], Shown::Telling, &Style::plain(140)));
-    insta::assert_snapshot!("several_80", table(&several(), &[], Shown::Telling, &Style::plain(80)));
-    insta::assert_snapshot!("several_markdown", markdown(&several(), &[], Shown::Telling, Missing::Fail));
-    let page = crate::report::html::comparison(&several(), &[], &[], Shown::Telling).unwrap();
+    insta::assert_snapshot!("several_140", table(&several(), &[], ShownMetrics::Telling, &Style::plain(140)));
+    insta::assert_snapshot!("several_80", table(&several(), &[], ShownMetrics::Telling, &Style::plain(80)));
+    insta::assert_snapshot!(
+        "several_markdown",
+        markdown(&several(), &[], ShownMetrics::Telling, Missing::Fail)
+    );
+    let page = crate::report::html::comparison(&several(), &[], &[], ShownMetrics::Telling).unwrap();
     for part in ["Performance against price", "Each figure as a share of the best", SCORE, "rank by price"] {
         assert!(page.contains(part), "{part}");
     }
@@ -188,7 +197,7 @@ fn each_side_of_a_metric_has_a_row_with_as_many_cells_as_the_head() {
 #[test]
 fn a_narrow_terminal_has_less_and_the_figures_stay() {
     for width in [40, 60, 80] {
-        let text = table(&several(), &[], Shown::Telling, &Style::plain(width));
+        let text = table(&several(), &[], ShownMetrics::Telling, &Style::plain(width));
         assert!(text.lines().all(|line| line.width() <= width.max(80)), "{text}");
         assert!(text.contains("200 GFLOP/s") && text.contains("rank"), "{text}");
     }

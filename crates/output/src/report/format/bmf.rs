@@ -24,7 +24,7 @@ pub(super) static FORMAT: Format = Format {
 };
 
 #[derive(Serialize)]
-struct Figure {
+struct BmfFigure {
     value: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     lower_value: Option<f64>,
@@ -33,7 +33,7 @@ struct Figure {
 }
 
 fn run(of: &OneRun<'_>, out: &mut dyn Write) -> io::Result<()> {
-    let benchmarks: BTreeMap<String, BTreeMap<String, Figure>> = of
+    let benchmarks: BTreeMap<String, BTreeMap<String, BmfFigure>> = of
         .run
         .measurements
         .iter()
@@ -58,7 +58,7 @@ pub(super) fn benchmark(run: &Run, measurement: &Measurement) -> String {
 /// Longest name that Bencher accepts, in characters.
 const MAX_NAME_CHARACTERS: usize = 1024;
 
-fn figures(measurement: &Measurement) -> impl Iterator<Item = (String, Figure)> {
+fn figures(measurement: &Measurement) -> impl Iterator<Item = (String, BmfFigure)> {
     let believed = measurement.metrics.iter().filter(|_| measurement.status == Status::Ok);
     let figures = believed
         .filter(|metric| metric.summary.median.is_finite())
@@ -67,16 +67,16 @@ fn figures(measurement: &Measurement) -> impl Iterator<Item = (String, Figure)> 
 }
 
 /// Returns the delivered headline as a measure of its own.
-fn delivered(measurement: &Measurement) -> Option<(String, Figure)> {
+fn delivered(measurement: &Measurement) -> Option<(String, BmfFigure)> {
     let metric = measurement.headline()?;
     let value = measurement.delivered()?.value;
-    let figure = Figure { value, lower_value: None, upper_value: None };
+    let figure = BmfFigure { value, lower_value: None, upper_value: None };
     value.is_finite().then(|| (format!("{}-delivered", measure(metric)), figure))
 }
 
-fn figure(metric: &MetricResult) -> Figure {
+fn figure(metric: &MetricResult) -> BmfFigure {
     let bounds = metric.summary.ci95.filter(|ci| ci.iter().all(|bound| bound.is_finite()));
-    Figure {
+    BmfFigure {
         value: metric.summary.median,
         lower_value: bounds.map(|[low, _]| low),
         upper_value: bounds.map(|[_, high]| high),

@@ -33,7 +33,7 @@ pub(super) static SMALLER: Format = Format {
 };
 
 #[derive(Serialize)]
-struct Figure {
+struct GithubFigure {
     name: String,
     unit: &'static str,
     value: f64,
@@ -53,7 +53,7 @@ fn write(of: &OneRun<'_>, better: Better, out: &mut dyn Write) -> io::Result<()>
         let metric = headline(measurement, better)?;
         let ends = metric.summary.ci95.filter(|ends| ends.iter().all(|end| end.is_finite()));
         let half = ends.map(|[low, high]| format!("± {}", (high - low) / 2.0));
-        Some(Figure {
+        Some(GithubFigure {
             name: benchmark(of.run, measurement),
             unit: metric.unit.name(),
             value: metric.summary.median,
@@ -61,7 +61,7 @@ fn write(of: &OneRun<'_>, better: Better, out: &mut dyn Write) -> io::Result<()>
             extra: extra(measurement, metric),
         })
     };
-    let figures: Vec<Figure> = of.run.measurements.iter().filter_map(figure).collect();
+    let figures: Vec<GithubFigure> = of.run.measurements.iter().filter_map(figure).collect();
     writeln!(out, "{}", serde_json::to_string_pretty(&figures)?)
 }
 

@@ -115,7 +115,7 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use plimsoll_model::measurement::Note;
-    use plimsoll_model::sample::{Origin, WrongAnswer};
+    use plimsoll_model::sample::{WrongAnswer, WrongAnswerSource};
     use plimsoll_result::fixture;
 
     use super::*;
@@ -135,7 +135,7 @@ mod tests {
     fn a_wrong_answer_is_an_error_and_no_failure() {
         let mut run = fixture::run();
         let failures = text(&run, &[]).matches("<failure").count();
-        let wrong = WrongAnswer::new(Origin::Cpu(57), "fma_f64_avx2", "9.25");
+        let wrong = WrongAnswer::new(WrongAnswerSource::Cpu(57), "fma_f64_avx2", "9.25");
         run.measurements[9].wrong_answer = Some(Box::new(wrong));
         let text = text(&run, &[]);
         assert_eq!((text.matches("<error ").count(), text.matches("<failure").count()), (1, failures - 1));

@@ -8,7 +8,7 @@ use super::Format;
 use crate::report::context::of_whom;
 use crate::report::escape::markdown as escaped;
 use crate::report::peers::{COLUMN_TITLES, RATIO, compared};
-use crate::report::row::Row;
+use crate::report::row::MeasurementRow;
 use crate::report::{compare, delivered, published};
 
 pub(super) static FORMAT: Format = Format {
@@ -48,7 +48,7 @@ fn text(run: &Run) -> String {
 }
 
 fn row(measurement: &Measurement) -> String {
-    let row = Row::of(measurement);
+    let row = MeasurementRow::of(measurement);
     let name = escaped(&row.label);
     let reason = escaped(row.reason.as_deref().unwrap_or_default());
     let Some(figures) = row.figures else {
@@ -65,7 +65,7 @@ fn row(measurement: &Measurement) -> String {
 fn warnings(run: &Run) -> String {
     let line = |m: &Measurement| {
         let texts: Vec<&str> = m.warnings.iter().map(|w| w.text.as_str()).collect();
-        format!("- {}: {}\n", escaped(&Row::of(m).label), escaped(&texts.join(" · ")))
+        format!("- {}: {}\n", escaped(&MeasurementRow::of(m).label), escaped(&texts.join(" · ")))
     };
     let lines: String = run.measurements.iter().filter(|m| !m.warnings.is_empty()).map(line).collect();
     if lines.is_empty() { lines } else { format!("\n### Warnings\n\n{lines}") }

@@ -19,13 +19,13 @@ mod text;
 use std::fmt;
 use std::io::{self, Write};
 
-use plimsoll_compare::{Comparison, Holds, Missing, Side};
+use plimsoll_compare::{ComparedSide, Comparison, Holds, Missing};
 use plimsoll_model::measurement::Measurement;
 use plimsoll_result::document::Run;
 
 use super::Style;
-use super::compare::Shown;
-use super::published::Report;
+use super::compare::ShownMetrics;
+use super::published::FilledReport;
 
 /// All formats, in the order of the help text.
 pub static FORMATS: &[&Format] = &[
@@ -114,11 +114,11 @@ pub struct Sides<'a> {
     /// Result.
     pub comparison: &'a Comparison,
     /// Compared sides.
-    pub sides: &'a [Side],
+    pub sides: &'a [ComparedSide],
     /// Requirements evaluated against each side except the first.
     pub held: &'a [Holds],
     /// Metrics shown by formats for people.
-    pub shown: Shown,
+    pub shown: ShownMetrics,
     /// Whether lost cases count as failures.
     pub missing: Missing,
     /// Style of the terminal or file.
@@ -128,14 +128,14 @@ pub struct Sides<'a> {
 /// Published reports with the runs that fill their tables.
 pub struct Replayed<'a> {
     /// Reports.
-    pub reports: &'a [Report<'a>],
+    pub reports: &'a [FilledReport<'a>],
     /// Style of the terminal or file.
     pub style: &'a Style,
 }
 
 /// Contents that a format may support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Subject {
+pub enum FormatSubject {
     /// A run.
     Run,
     /// Reference tools of a run.
@@ -146,7 +146,7 @@ pub enum Subject {
     Tables,
 }
 
-impl Subject {
+impl FormatSubject {
     /// All contents.
     pub const ALL: [Self; 4] = [Self::Run, Self::Tools, Self::Comparison, Self::Tables];
 
@@ -182,13 +182,13 @@ impl Subject {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct NoFormat {
     name: String,
-    subject: Subject,
+    subject: FormatSubject,
 }
 
 impl NoFormat {
     /// Creates the error for a format name.
     #[must_use]
-    pub fn new(name: &str, subject: Subject) -> Self {
+    pub fn new(name: &str, subject: FormatSubject) -> Self {
         Self { name: name.to_owned(), subject }
     }
 }
@@ -199,8 +199,8 @@ impl fmt::Display for NoFormat {
         let (command, choices) = (self.subject.command(), choices.join(", "));
         match find(&self.name) {
             Some(known) => {
-                let of = Subject::ALL.into_iter().filter(|subject| subject.is_in(known));
-                let of: Vec<&str> = of.map(Subject::command).collect();
+                let of = FormatSubject::ALL.into_iter().filter(|subject| subject.is_in(known));
+                let of: Vec<&str> = of.map(FormatSubject::command).collect();
                 let (name, of) = (known.name, of.join(", "));
                 write!(f, "--format {name} is not supported on {command} (it is for {of}): use {choices}")
             }
@@ -245,7 +245,7 @@ pub fn left_out(format: &Format, run: &Run) -> Option<String> {
 /// The format is unknown or does not support `subject`; the error lists formats that do.
 pub fn writer<W>(
     name: &str,
-    subject: Subject,
+    subject: FormatSubject,
     writer: impl FnOnce(&Format) -> Option<W>,
 ) -> Result<W, NoFormat> {
     find(name).and_then(writer).ok_or_else(|| NoFormat::new(name, subject))

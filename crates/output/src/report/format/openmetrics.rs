@@ -11,10 +11,10 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use plimsoll_compare::Holds;
-use plimsoll_model::limit::{Kind as LimitKind, Limit};
+use plimsoll_model::limit::{Limit, LimitKind};
 use plimsoll_model::measurement::{Measurement, MetricResult, PeerResult, Status};
 use plimsoll_result::document::Run;
-use plimsoll_stats::Verdict;
+use plimsoll_stats::EquivalenceVerdict;
 use plimsoll_units::quantity::Unit;
 
 use super::{Format, OneRun};
@@ -24,7 +24,7 @@ pub(super) static SCRAPED: Format = Format {
     name: "openmetrics",
     about: "gauges for Prometheus and node_exporter's textfile collector: figures, limits, verdicts",
     extension: "prom",
-    run: Some(|of, out| out.write_all(text(&[one(of)], Form::Scraped).as_bytes())),
+    run: Some(|of, out| out.write_all(text(&[one(of)], FamilyForm::Scraped).as_bytes())),
     ..Format::NONE
 };
 
@@ -33,31 +33,31 @@ pub(super) static TIMED: Format = Format {
     name: "openmetrics-timed",
     about: "OpenMetrics 1.0 with the time of each run (of a tag all its runs) and state sets, as promtool and VictoriaMetrics import it",
     extension: "om",
-    run: Some(|of, out| out.write_all(text(&[one(of)], Form::Timed).as_bytes())),
+    run: Some(|of, out| out.write_all(text(&[one(of)], FamilyForm::Timed).as_bytes())),
     runs: Some(several),
     ..Format::NONE
 };
 
-fn one<'a>(of: &OneRun<'a>) -> Held<'a> {
-    Held { run: of.run, held: of.held }
+fn one<'a>(of: &OneRun<'a>) -> JudgedRun<'a> {
+    JudgedRun { run: of.run, held: of.held }
 }
 
 /// Writes several runs, the oldest first: times of a series must rise.
 fn several(runs: &[Run], out: &mut dyn Write) -> io::Result<()> {
-    let mut all: Vec<Held<'_>> = runs.iter().map(|run| Held { run, held: &[] }).collect();
+    let mut all: Vec<JudgedRun<'_>> = runs.iter().map(|run| JudgedRun { run, held: &[] }).collect();
     all.sort_by(|a, b| began(a.run).total_cmp(&began(b.run)).then_with(|| a.run.id.cmp(&b.run.id)));
     // Two runs at one time would give a series two values.
     all.dedup_by(|later, earlier| began(later.run) <= began(earlier.run));
-    out.write_all(text(&all, Form::Timed).as_bytes())
+    out.write_all(text(&all, FamilyForm::Timed).as_bytes())
 }
 
-struct Held<'a> {
+struct JudgedRun<'a> {
     run: &'a Run,
     held: &'a [Holds],
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum FamilyForm {
     Scraped,
     Timed,
 }
@@ -71,10 +71,10 @@ pub(in crate::report) fn since_1970(time: &str) -> f64 {
     time.parse::<jiff::Timestamp>().map_or(0.0, |t| t.as_millisecond() as f64 / 1e3)
 }
 
-fn text(runs: &[Held<'_>], form: Form) -> String {
+fn text(runs: &[JudgedRun<'_>], form: FamilyForm) -> String {
     let mut families = Families { form, ..Families::scraped() };
     for of in runs {
-        families.time = (form == Form::Timed).then(|| began(of.run));
+        families.time = (form == FamilyForm::Timed).then(|| began(of.run));
         families.run(of.run);
         for measurement in &of.run.measurements {
             families.measurement(of.run, measurement);
@@ -86,19 +86,19 @@ fn text(runs: &[Held<'_>], form: Form) -> String {
 
 /// Metric families by name.
 pub(in crate::report) struct Families {
-    form: Form,
+    form: FamilyForm,
     /// Timestamp of new lines, in seconds since 1970.
     time: Option<f64>,
     all: BTreeMap<String, Family>,
 }
 
-struct About {
+struct FamilyAbout {
     kind: &'static str,
     unit: &'static str,
     help: String,
 }
 
-impl About {
+impl FamilyAbout {
     fn gauge(unit: &'static str, help: impl Into<String>) -> Self {
         Self { kind: "gauge", unit, help: help.into() }
     }
@@ -109,7 +109,7 @@ pub(in crate::report) type Labels<'a> = Vec<(&'a str, &'a str)>;
 impl Families {
     /// Creates an empty set without timestamps.
     pub(in crate::report) fn scraped() -> Self {
-        Self { form: Form::Scraped, time: None, all: BTreeMap::new() }
+        Self { form: FamilyForm::Scraped, time: None, all: BTreeMap::new() }
     }
 
     /// Formats all families with the final `# EOF`.
@@ -126,15 +126,15 @@ impl Families {
         labels: &[(&str, &str)],
         value: f64,
     ) {
-        self.add(name, About::gauge(unit, help), labels, value);
+        self.add(name, FamilyAbout::gauge(unit, help), labels, value);
     }
 
-    fn add(&mut self, name: &str, about: About, labels: &[(&str, &str)], value: f64) {
+    fn add(&mut self, name: &str, about: FamilyAbout, labels: &[(&str, &str)], value: f64) {
         self.lines(name, about, &labelled(labels), &[(labelled(labels), value)]);
     }
 
     /// Adds the lines of one metric at one time, after earlier ones, given without the family name.
-    fn lines(&mut self, name: &str, about: About, metric: &str, lines: &[(String, f64)]) {
+    fn lines(&mut self, name: &str, about: FamilyAbout, metric: &str, lines: &[(String, f64)]) {
         let family = self.all.entry(name.to_owned());
         let family = family.or_insert_with(|| Family { about, metrics: Vec::new(), lines: BTreeMap::new() });
         if !family.lines.contains_key(metric) {
@@ -156,31 +156,31 @@ impl Families {
         states: &[(&str, bool)],
     ) {
         let (kind, label) = match self.form {
-            Form::Scraped => ("gauge", label),
-            Form::Timed => ("stateset", name),
+            FamilyForm::Scraped => ("gauge", label),
+            FamilyForm::Timed => ("stateset", name),
         };
         let line = |(state, is): &(&str, bool)| {
             (labelled(&with(labels, [(label, *state)])), f64::from(u8::from(*is)))
         };
         let lines: Vec<(String, f64)> = states.iter().map(line).collect();
-        self.lines(name, About { kind, unit: "", help: help.to_owned() }, &labelled(labels), &lines);
+        self.lines(name, FamilyAbout { kind, unit: "", help: help.to_owned() }, &labelled(labels), &lines);
     }
 
     fn run(&mut self, run: &Run) {
         let labels = [("run", run.id.as_str()), ("plan", &run.plan.name), ("version", &run.version)];
-        if self.form == Form::Timed {
-            let about = About { kind: "info", unit: "", help: "the run of these figures".to_owned() };
+        if self.form == FamilyForm::Timed {
+            let about = FamilyAbout { kind: "info", unit: "", help: "the run of these figures".to_owned() };
             let line = format!("_info{}", labelled(&labels));
             self.lines("plimsoll_run", about, &line, &[(line.clone(), 1.0)]);
         } else {
-            let about = About::gauge("seconds", "when the run began, seconds since 1970");
+            let about = FamilyAbout::gauge("seconds", "when the run began, seconds since 1970");
             self.add("plimsoll_run_started_timestamp_seconds", about, &labels, began(run));
         }
         let bad = run.measurements.iter().filter(|m| matches!(m.status, Status::Failed | Status::Invalid));
-        let about = About::gauge("", "cases that failed or are invalid");
+        let about = FamilyAbout::gauge("", "cases that failed or are invalid");
         self.add("plimsoll_run_bad_cases", about, &[], bad.count() as f64);
         let wrong = run.measurements.iter().filter(|m| m.wrong_answer.is_some());
-        let about = About::gauge(
+        let about = FamilyAbout::gauge(
             "",
             "cases whose answer is wrong: a CPU, memory or storage that is not to be trusted",
         );
@@ -193,7 +193,7 @@ impl Families {
         // One series per repetition; otherwise a scraper would see duplicates.
         labels.extend((run.plan.repeat > 1).then_some(("repeat", repeat.as_str())));
         for code in measurement.warning_codes() {
-            let about = About::gauge("", "1: the case carries this warning");
+            let about = FamilyAbout::gauge("", "1: the case carries this warning");
             self.add("plimsoll_case_warning", about, &with(&labels, [("code", code)]), 1.0);
         }
         let is = |status| measurement.status == status;
@@ -206,7 +206,8 @@ impl Families {
         let help = "what became of the case; of an invalid one no figure is believed";
         self.state("plimsoll_case_status", help, &labels, "status", &states);
         if let Some(wrong) = &measurement.wrong_answer {
-            let about = About::gauge("", "1: the answer of the case is wrong; the reason names CPU or file");
+            let about =
+                FamilyAbout::gauge("", "1: the answer of the case is wrong; the reason names CPU or file");
             let (cpu, reason) =
                 (wrong.cpu().map(|cpu| cpu.to_string()).unwrap_or_default(), wrong.headline());
             let labels = with(&with(&labels, [("cpu", cpu.as_str())]), [("reason", reason.as_str())]);
@@ -226,26 +227,26 @@ impl Families {
             format!("plimsoll_{}_{}{middle}{end}", word(benchmark), word(&metric.name))
         };
         let of = &metric.name;
-        let about = About::gauge(unit, format!("{of} of {benchmark}, median of the samples"));
+        let about = FamilyAbout::gauge(unit, format!("{of} of {benchmark}, median of the samples"));
         self.add(&named(""), about, labels, metric.summary.median);
         if let Some((limit, value)) = metric.limit.as_ref().and_then(|limit| Some((limit, limit.value?))) {
             let help = format!(
                 "limit of {of} of {benchmark}: at most, where the kind is ceiling; at least, where it is floor"
             );
             let labels = with(labels, [("kind", kind(limit))]);
-            self.add(&named("_limit"), About::gauge(unit, help), &labels, value);
+            self.add(&named("_limit"), FamilyAbout::gauge(unit, help), &labels, value);
         }
         let is_headline = measurement.metrics.first().is_some_and(|headline| headline.name == metric.name);
         if let Some(delivered) = measurement.delivered().filter(|_| is_headline) {
             let help = format!(
                 "{of} of {benchmark} that a program got, interruptions included; the figure itself excludes them"
             );
-            self.add(&named("_delivered"), About::gauge(unit, help), labels, delivered.value);
-            let about = About::gauge("ratio", "share of the time that is excluded from the figure");
+            self.add(&named("_delivered"), FamilyAbout::gauge(unit, help), labels, delivered.value);
+            let about = FamilyAbout::gauge("ratio", "share of the time that is excluded from the figure");
             self.add("plimsoll_excluded_ratio", about, labels, delivered.excluded);
         }
         if let Some(share) = metric.of_limit {
-            let about = About::gauge("ratio", "share of the physical limit, 1 is best");
+            let about = FamilyAbout::gauge("ratio", "share of the physical limit, 1 is best");
             self.add("plimsoll_of_limit_ratio", about, &with(labels, [("metric", of.as_str())]), share);
         }
         for tool in metric.peers.iter().filter(|tool| tool.ratio.is_some()) {
@@ -256,16 +257,18 @@ impl Families {
     fn reference(&mut self, tool: &PeerResult, metric: &str, labels: &Labels<'_>) {
         let labels = with(labels, [("metric", metric), ("reference", tool.peer.as_str())]);
         if let Some(ratio) = &tool.ratio {
-            let about =
-                About::gauge("ratio", "own figure divided by the reference tool's, median of the pairs");
+            let about = FamilyAbout::gauge(
+                "ratio",
+                "own figure divided by the reference tool's, median of the pairs",
+            );
             self.add("plimsoll_reference_ratio", about, &labels, ratio.median);
         }
         let is = |verdict| tool.verdict == verdict;
         let states = [
-            ("equivalent", is(Verdict::Equivalent)),
-            ("higher", is(Verdict::Higher)),
-            ("lower", is(Verdict::Lower)),
-            ("inconclusive", is(Verdict::Inconclusive)),
+            ("equivalent", is(EquivalenceVerdict::Equivalent)),
+            ("higher", is(EquivalenceVerdict::Higher)),
+            ("lower", is(EquivalenceVerdict::Lower)),
+            ("inconclusive", is(EquivalenceVerdict::Inconclusive)),
         ];
         let help = "own figure compared with the reference tool's, by a test of equivalence";
         self.state("plimsoll_reference_verdict", help, &labels, "verdict", &states);
@@ -298,7 +301,7 @@ const fn kind(limit: &Limit) -> &'static str {
 }
 
 struct Family {
-    about: About,
+    about: FamilyAbout,
     /// Labels of each metric, in order of arrival; all states of a verdict are one metric.
     metrics: Vec<String>,
     lines: BTreeMap<String, Vec<String>>,
@@ -306,7 +309,7 @@ struct Family {
 
 impl Family {
     fn text(&self, name: &str) -> String {
-        let About { kind, unit, help } = &self.about;
+        let FamilyAbout { kind, unit, help } = &self.about;
         let mut text = format!("# TYPE {name} {kind}\n");
         if !unit.is_empty() {
             let _ = writeln!(text, "# UNIT {name} {unit}");
@@ -367,7 +370,7 @@ mod tests {
     use super::*;
 
     fn scraped(run: &Run) -> String {
-        text(&[Held { run, held: &[] }], Form::Scraped)
+        text(&[JudgedRun { run, held: &[] }], FamilyForm::Scraped)
     }
 
     fn whole() -> Run {
@@ -411,7 +414,8 @@ mod tests {
     fn a_limit_stands_beside_its_figure_and_verdicts_are_states() {
         let run = whole();
         let held = required();
-        let both = [Form::Scraped, Form::Timed].map(|form| text(&[Held { run: &run, held: &held }], form));
+        let both = [FamilyForm::Scraped, FamilyForm::Timed]
+            .map(|form| text(&[JudgedRun { run: &run, held: &held }], form));
         for text in &both {
             let lines = |begin: &str| text.lines().filter(|line| line.starts_with(begin)).count();
             let limits = run.measurements.iter().filter(|m| m.status == Status::Ok).flat_map(|m| &m.metrics);
@@ -496,7 +500,7 @@ mod tests {
     fn the_parsers_of_prometheus_read_all_of_it() {
         let held = required();
         let run = whole();
-        let of = |form| text(&[Held { run: &run, held: &held }], form);
+        let of = |form| text(&[JudgedRun { run: &run, held: &held }], form);
         let said = |text: &str, types: &str| {
             // Without time and value; the closing brace of the labels ends the series.
             let series = |line: &str| line.rfind('}').map_or("plimsoll_run_bad_cases".len(), |at| at + 1);
@@ -506,9 +510,9 @@ mod tests {
             format!("{} {families} {types}", series.len())
         };
         for (module, text, types) in [
-            ("prometheus_client.openmetrics.parser", of(Form::Scraped), "gauge"),
-            ("prometheus_client.parser", of(Form::Scraped), "gauge"),
-            ("prometheus_client.openmetrics.parser", of(Form::Timed), "gauge info stateset"),
+            ("prometheus_client.openmetrics.parser", of(FamilyForm::Scraped), "gauge"),
+            ("prometheus_client.parser", of(FamilyForm::Scraped), "gauge"),
+            ("prometheus_client.openmetrics.parser", of(FamilyForm::Timed), "gauge info stateset"),
             ("prometheus_client.openmetrics.parser", timed(), "gauge info stateset"),
         ] {
             match parsed(module, &text) {

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use plimsoll_compare::{Side, Wanted, compare};
+use plimsoll_compare::{CompareOptions, ComparedSide, compare};
 use plimsoll_result::fixture;
 
 use super::*;
@@ -20,7 +20,7 @@ fn names_are_unique_and_every_format_writes_something() {
     let names: HashSet<&str> = all().map(|f| f.name).chain(all().filter_map(|f| f.alias)).collect();
     assert_eq!(names.len(), all().count() + all().filter_map(|f| f.alias).count());
     for format in all() {
-        assert!(Subject::ALL.into_iter().any(|subject| subject.is_in(format)), "{}", format.name);
+        assert!(FormatSubject::ALL.into_iter().any(|subject| subject.is_in(format)), "{}", format.name);
         assert_eq!(find(format.name).unwrap().name, format.name);
         let words = [format.name, format.about, format.extension];
         assert!(words.iter().all(|word| !word.is_empty()), "{words:?}");
@@ -29,11 +29,11 @@ fn names_are_unique_and_every_format_writes_something() {
 
 /// Texts that a format writes for a run, its tools, and comparisons of it with itself.
 fn texts_of(format: &Format, run: &Run, style: &Style) -> Vec<String> {
-    let side = |name: &str| Side { name: name.to_owned(), runs: vec![run.clone()] };
+    let side = |name: &str| ComparedSide { name: name.to_owned(), runs: vec![run.clone()] };
     let compared = |names: &[&str]| {
-        let sides: Vec<Side> = names.iter().map(|name| side(name)).collect();
-        let comparison = &compare(&sides, &[], &Wanted::default());
-        let (shown, missing) = (Shown::Telling, Missing::Fail);
+        let sides: Vec<ComparedSide> = names.iter().map(|name| side(name)).collect();
+        let comparison = &compare(&sides, &[], &CompareOptions::default());
+        let (shown, missing) = (ShownMetrics::Telling, Missing::Fail);
         let of = Sides { comparison, sides: &sides, held: &[], shown, missing, style };
         format.comparison.map(|write| written(|out| write(&of, out)))
     };
@@ -74,32 +74,32 @@ fn what_is_left_out_is_counted() {
 
 #[test]
 fn what_a_format_cannot_write_is_refused_with_those_that_can() {
-    let refused = |name: &str, subject: Subject| NoFormat::new(name, subject).to_string();
+    let refused = |name: &str, subject: FormatSubject| NoFormat::new(name, subject).to_string();
     assert_eq!(
-        refused("ndjson", Subject::Comparison),
+        refused("ndjson", FormatSubject::Comparison),
         "--format ndjson is not supported on compare (it is for export, export --table tools): use text, html, json, csv, markdown"
     );
     assert_eq!(
-        refused("junit", Subject::Tools),
+        refused("junit", FormatSubject::Tools),
         "--format junit is not supported on export --table tools (it is for export): use csv, ndjson"
     );
-    let unknown = refused("\u{1b}[31mpdf", Subject::Tables);
+    let unknown = refused("\u{1b}[31mpdf", FormatSubject::Tables);
     assert!(unknown.starts_with("--format must be one of text, html, csv, markdown: "), "{unknown}");
     assert!(!unknown.contains('\u{1b}'), "{unknown}");
-    assert!(writer("table", Subject::Comparison, |format| format.comparison).is_ok(), "its other name");
-    assert!(writer("junit", Subject::Comparison, |format| format.comparison).is_err());
+    assert!(writer("table", FormatSubject::Comparison, |format| format.comparison).is_ok(), "its other name");
+    assert!(writer("junit", FormatSubject::Comparison, |format| format.comparison).is_err());
 }
 
 /// The table in docs/recipes.md, between its heading and the next.
 fn table() -> String {
     let mut text = String::from("| `--format` | what it is | file |");
-    for subject in Subject::ALL {
+    for subject in FormatSubject::ALL {
         text += &format!(" `{}` |", subject.command());
     }
-    text += &format!("\n| --- | --- | --- |{}\n", " :---: |".repeat(Subject::ALL.len()));
+    text += &format!("\n| --- | --- | --- |{}\n", " :---: |".repeat(FormatSubject::ALL.len()));
     for format in FORMATS {
         text += &format!("| {} | {} | .{} |", format.name, format.about, format.extension);
-        for subject in Subject::ALL {
+        for subject in FormatSubject::ALL {
             text += if subject.is_in(format) { " ✓ |" } else { " |" };
         }
         text.push('\n');
@@ -128,10 +128,10 @@ fn disturbed() -> Run {
     let mut made = fixture::cpu("f64", 2, 103e9, 104e9);
     (made.conditions.excluded, made.conditions.delivered) = (Some(0.79), Some(22.125e9));
     made.conditions.waited = Some(0.78);
-    let points = made.metrics[0].samples.iter().map(|_| plimsoll_model::measurement::Point {
+    let points = made.metrics[0].samples.iter().map(|_| plimsoll_model::measurement::SamplePoint {
         delivered: Some(22.125e9),
         excluded: Some(0.79),
-        ..plimsoll_model::measurement::Point::default()
+        ..plimsoll_model::measurement::SamplePoint::default()
     });
     made.metrics[0].series = points.collect();
     fixture::run_of(vec![made])

@@ -4,9 +4,9 @@ use plimsoll_bench::label::{added, label, named};
 use plimsoll_model::case::{Case, Key, Value};
 use plimsoll_model::measurement::Measurement;
 
-use super::stated::Stated;
+use super::stated::StatedCases;
 
-pub(super) struct Block<'a> {
+pub(super) struct RowBlock<'a> {
     /// Common settings; may be empty.
     pub(super) heading: String,
     pub(super) warned: Vec<&'a str>,
@@ -15,14 +15,14 @@ pub(super) struct Block<'a> {
 }
 
 /// Splits rows into blocks with equal settings in the plan.
-pub(super) fn blocks<'a>(all: &[&'a Measurement], stated: &Stated) -> Vec<Block<'a>> {
+pub(super) fn blocks<'a>(all: &[&'a Measurement], stated: &StatedCases) -> Vec<RowBlock<'a>> {
     let key = |m: &Measurement| {
         let is_load = |name: &str| Key::find(name).is_ok_and(Key::is_load);
         let settings = named(&stated.case(&m.case)).into_iter().filter(|(name, _)| !is_load(name));
         (m.case.benchmark().to_owned(), settings.collect::<Vec<_>>())
     };
     let alike = |a: &&'a Measurement, b: &&'a Measurement| key(a) == key(b);
-    let mut found: Vec<Block<'a>> = Vec::new();
+    let mut found: Vec<RowBlock<'a>> = Vec::new();
     for one in all.chunk_by(alike).map(|rows| block(rows, stated)) {
         match found.last_mut() {
             Some(last) if last.heading.is_empty() && one.heading.is_empty() => last.rows.extend(one.rows),
@@ -59,7 +59,7 @@ fn without(case: &Case, names: &[&str]) -> String {
     label(&kept.fold(Case::of(case.benchmark()), |made, (name, value)| made.with(name, value.clone())))
 }
 
-fn block<'a>(rows: &[&'a Measurement], stated: &Stated) -> Block<'a> {
+fn block<'a>(rows: &[&'a Measurement], stated: &StatedCases) -> RowBlock<'a> {
     let common = common(rows, stated);
     let heading: Vec<String> = common.iter().map(|(name, value)| said(rows, name, value)).collect();
     let left_out: Vec<&str> = common.iter().map(|(name, _)| *name).collect();
@@ -70,7 +70,7 @@ fn block<'a>(rows: &[&'a Measurement], stated: &Stated) -> Block<'a> {
         }
         _ => Vec::new(),
     };
-    Block {
+    RowBlock {
         heading: heading.join(" · "),
         warned,
         rows: rows.iter().map(|m| (*m, without(&m.case, &left_out))).collect(),
@@ -78,7 +78,7 @@ fn block<'a>(rows: &[&'a Measurement], stated: &Stated) -> Block<'a> {
 }
 
 /// Returns the common settings, or nothing if the labels contain them anyway.
-fn common(rows: &[&Measurement], stated: &Stated) -> Vec<(&'static str, String)> {
+fn common(rows: &[&Measurement], stated: &StatedCases) -> Vec<(&'static str, String)> {
     let [first, others @ ..] = rows else { return Vec::new() };
     let all: Vec<Vec<(&str, String)>> = others.iter().map(|m| named(&stated.case(&m.case))).collect();
     let mut found = named(&stated.case(&first.case));
@@ -121,7 +121,7 @@ mod tests {
 
     fn said_of(run: &Run) -> Vec<(String, Vec<String>)> {
         let all: Vec<&Measurement> = run.measurements.iter().collect();
-        let blocks = blocks(&all, &Stated::of(run));
+        let blocks = blocks(&all, &StatedCases::of(run));
         blocks.into_iter().map(|b| (b.heading, b.rows.into_iter().map(|(_, name)| name).collect())).collect()
     }
 
@@ -182,8 +182,11 @@ mod tests {
         all[1].warnings = vec![note("few-samples")];
         let run = fixture::run_of(all);
         let all: Vec<&Measurement> = run.measurements.iter().collect();
-        assert_eq!(blocks(&all, &Stated::of(&run))[0].warned, ["few-samples"]);
-        assert!(blocks(&all[..1], &Stated::of(&run))[0].warned.is_empty(), "a single row has no heading");
+        assert_eq!(blocks(&all, &StatedCases::of(&run))[0].warned, ["few-samples"]);
+        assert!(
+            blocks(&all[..1], &StatedCases::of(&run))[0].warned.is_empty(),
+            "a single row has no heading"
+        );
     }
 
     #[test]

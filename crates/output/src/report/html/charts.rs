@@ -9,9 +9,9 @@ use plimsoll_model::measurement::{Measurement, MetricResult, Status};
 use plimsoll_model::words::{human, is_usual};
 use plimsoll_result::document::Run;
 
-use super::Reference;
-use super::data::{Axis, Band, Chart, Kind, Role, Scale, Series};
-use super::stated::Stated;
+use super::ReferenceFigure;
+use super::data::{AxisScale, Band, Chart, ChartAxis, ChartKind, ChartSeries, SeriesRole};
+use super::stated::StatedCases;
 
 /// A parameter used as x axis.
 #[derive(Clone, Copy)]
@@ -28,10 +28,10 @@ impl Along {
         [workers, others].concat()
     }
 
-    fn scale(&self) -> Scale {
+    fn scale(&self) -> AxisScale {
         match self.axis.spacing {
-            Spacing::Linear => Scale::Linear,
-            Spacing::Log => Scale::Log,
+            Spacing::Linear => AxisScale::Linear,
+            Spacing::Log => AxisScale::Log,
         }
     }
 
@@ -45,20 +45,20 @@ impl Along {
 const MAX_LINEAR_RATIO: f64 = 20.0;
 
 #[derive(Clone, Copy)]
-struct Drawn<'a> {
+struct ChartedMetric<'a> {
     measurement: &'a Measurement,
     metric: &'a MetricResult,
 }
 
 /// Draws all sweeps of a subsystem, with published results of the same cases.
-pub(super) fn sweeps(run: &Run, subsystem: &str, references: &[Reference]) -> Vec<Chart> {
+pub(super) fn sweeps(run: &Run, subsystem: &str, references: &[ReferenceFigure]) -> Vec<Chart> {
     let of = run.measurements.iter().filter(|m| m.case.subsystem() == subsystem && m.status == Status::Ok);
-    let usable: Vec<Drawn<'_>> = of.flat_map(drawn).collect();
-    let stated = Stated::of(run);
+    let usable: Vec<ChartedMetric<'_>> = of.flat_map(drawn).collect();
+    let stated = StatedCases::of(run);
     let mut charts = Vec::new();
     for along in &Along::all() {
         let mut left = usable.clone();
-        for sizes in [Sizes::Each, Sizes::InAll] {
+        for sizes in [AreaSizes::Each, AreaSizes::InAll] {
             let all = std::mem::take(&mut left);
             for facet in facets(&all, along, sizes, &stated) {
                 match facet.charts(run, along, references) {
@@ -75,12 +75,12 @@ pub(super) fn sweeps(run: &Run, subsystem: &str, references: &[Reference]) -> Ve
 }
 
 /// Returns the metrics of a measurement that are drawn.
-fn drawn(measurement: &Measurement) -> Vec<Drawn<'_>> {
+fn drawn(measurement: &Measurement) -> Vec<ChartedMetric<'_>> {
     let beside =
         |name: &str| plimsoll_bench::metric(&measurement.case, name).is_some_and(|metric| metric.drawn);
     let wanted = |(index, metric): &(usize, &MetricResult)| *index == 0 || beside(&metric.name);
     let metrics = measurement.metrics.iter().enumerate().filter(wanted);
-    metrics.map(|(_, metric)| Drawn { measurement, metric }).collect()
+    metrics.map(|(_, metric)| ChartedMetric { measurement, metric }).collect()
 }
 
 /// Returns the operation that this benchmark shares with other benchmarks.
@@ -90,12 +90,12 @@ fn common(benchmark: &str) -> Option<&'static str> {
 
 /// Definition of comparable working sets for different thread counts.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Sizes {
+enum AreaSizes {
     Each,
     InAll,
 }
 
-impl Sizes {
+impl AreaSizes {
     /// Returns the total bytes, if the total is kept constant.
     fn total(self, case: &Case, along: &Along) -> Option<String> {
         let each = plimsoll_bench::subsystem_of(case).of_each_thread.contains(&"size");
@@ -117,16 +117,21 @@ struct Facet<'a> {
 }
 
 impl<'a> Facet<'a> {
-    fn drawn(&self) -> Vec<Drawn<'a>> {
+    fn drawn(&self) -> Vec<ChartedMetric<'a>> {
         let of = |measurement: &&'a Measurement| {
             let metric = measurement.metrics.iter().find(|m| m.name == self.metric)?;
-            Some(Drawn { measurement, metric })
+            Some(ChartedMetric { measurement, metric })
         };
         self.all.iter().filter_map(of).collect()
     }
 }
 
-fn facets<'a>(all: &[Drawn<'a>], along: &Along, sizes: Sizes, stated: &Stated) -> Vec<Facet<'a>> {
+fn facets<'a>(
+    all: &[ChartedMetric<'a>],
+    along: &Along,
+    sizes: AreaSizes,
+    stated: &StatedCases,
+) -> Vec<Facet<'a>> {
     let mut found: Vec<Facet<'a>> = Vec::new();
     for drawn in all.iter().filter(|d| place(&d.measurement.case, along.key.name).is_some()) {
         let (case, metric) = (&drawn.measurement.case, drawn.metric.name.as_str());
@@ -179,16 +184,16 @@ fn place(case: &Case, key: &str) -> Option<f64> {
 
 /// Results of one metric along the axis.
 #[derive(Default)]
-struct Lines<'a> {
+struct MetricLines<'a> {
     name: String,
     points: Vec<(f64, &'a MetricResult)>,
-    published: BTreeMap<String, Points>,
+    published: BTreeMap<String, ChartPoints>,
 }
 
-type Points = Vec<Vec<Option<f64>>>;
+type ChartPoints = Vec<Vec<Option<f64>>>;
 
 impl Facet<'_> {
-    fn charts(&self, run: &Run, along: &Along, references: &[Reference]) -> Vec<Chart> {
+    fn charts(&self, run: &Run, along: &Along, references: &[ReferenceFigure]) -> Vec<Chart> {
         let lines = self.lines(along, references);
         let places: BTreeSet<u64> = lines.iter().flat_map(|l| &l.points).map(|(x, _)| x.to_bits()).collect();
         let longest = lines.iter().map(|l| l.points.len()).max().unwrap_or(0);
@@ -202,12 +207,12 @@ impl Facet<'_> {
     }
 
     /// Returns one line per combination of overlaid parameters, named by what differs.
-    fn lines(&self, along: &Along, references: &[Reference]) -> Vec<Lines<'_>> {
+    fn lines(&self, along: &Along, references: &[ReferenceFigure]) -> Vec<MetricLines<'_>> {
         let differs =
             |key: &&Key| key.overlaid && key.name != along.key.name && self.values(key.name).len() > 1;
         let varying: Vec<&Key> = KEYS.iter().filter(differs).collect();
         let several = self.benchmarks().len() > 1;
-        let mut lines: Vec<Lines<'_>> = Vec::new();
+        let mut lines: Vec<MetricLines<'_>> = Vec::new();
         for measurement in &self.all {
             let named = |key: &&Key| {
                 let value = measurement.case.get(key.name)?;
@@ -226,12 +231,12 @@ impl Facet<'_> {
                 continue;
             };
             let at = lines.iter().position(|l| l.name == name).unwrap_or_else(|| {
-                lines.push(Lines { name, ..Lines::default() });
+                lines.push(MetricLines { name, ..MetricLines::default() });
                 lines.len() - 1
             });
             lines[at].points.push((x, metric));
             let id = measurement.case.id();
-            let same = |r: &&Reference| r.is_published_of(id.as_str(), &metric.name);
+            let same = |r: &&ReferenceFigure| r.is_published_of(id.as_str(), &metric.name);
             for reference in references.iter().filter(same) {
                 let points = lines[at].published.entry(reference.name.clone()).or_default();
                 points.push(vec![Some(x), Some(reference.value)]);
@@ -267,27 +272,26 @@ impl Facet<'_> {
     }
 
     /// Chart of results, with limits, reference tools and, for threads, perfect scaling.
-    fn rates(&self, lines: &[Lines<'_>], along: &Along, run: &Run) -> Chart {
+    fn rates(&self, lines: &[MetricLines<'_>], along: &Along, run: &Run) -> Chart {
         let mut series = Vec::new();
         for line in lines {
-            series.push(Series::new(
+            series.push(ChartSeries::new(
                 line.name.clone(),
-                Role::Own,
+                SeriesRole::Own,
                 line.points.iter().map(|(x, m)| own(*x, m)).collect(),
             ));
             series.extend(peers(line));
             let published = line.published.iter();
-            series.extend(
-                published
-                    .map(|(name, points)| Series::new(beside(name, line), Role::Published, points.clone())),
-            );
+            series.extend(published.map(|(name, points)| {
+                ChartSeries::new(beside(name, line), SeriesRole::Published, points.clone())
+            }));
             let limits: Vec<Vec<Option<f64>>> = line
                 .points
                 .iter()
                 .filter_map(|(x, m)| Some(vec![Some(*x), Some(m.limit.as_ref()?.value?)]))
                 .collect();
             if !limits.is_empty() {
-                series.push(Series::new(format!("{} limit", line.name), Role::Limit, limits));
+                series.push(ChartSeries::new(format!("{} limit", line.name), SeriesRole::Limit, limits));
             }
             if along.key.name == "threads" && line.points.len() >= 3 {
                 series.extend(ideal(line));
@@ -297,29 +301,29 @@ impl Facet<'_> {
         let unit = unit.map_or("", |unit| unit.name());
         let longest = lines.iter().map(|l| l.points.len()).max().unwrap_or(0);
         // Latencies of caches and memory differ by two orders of magnitude.
-        let wide = unit == "s" && along.scale() == Scale::Log || is_wide(&series);
-        let scale = if wide { Scale::Log } else { Scale::Linear };
-        let unit_of_x = if along.key.kind == case::Kind::Count { "" } else { "B" };
+        let wide = unit == "s" && along.scale() == AxisScale::Log || is_wide(&series);
+        let scale = if wide { AxisScale::Log } else { AxisScale::Linear };
+        let unit_of_x = if along.key.kind == case::ValueKind::Count { "" } else { "B" };
         let mut chart = Chart {
             id: String::new(),
             title: self.title(along),
             note: along.axis.note.to_owned(),
-            kind: Kind::Lines,
-            x: Axis { scale: along.scale(), ..Axis::linear(along.axis.name, unit_of_x) },
-            y: Axis { scale, ..Axis::linear(self.metric, unit) },
+            kind: ChartKind::Lines,
+            x: ChartAxis { scale: along.scale(), ..ChartAxis::linear(along.axis.name, unit_of_x) },
+            y: ChartAxis { scale, ..ChartAxis::linear(self.metric, unit) },
             series,
             bands: if along.key.name == "size" { caches(&run.machine) } else { Vec::new() },
         };
         if longest <= 3 && along.axis.workers {
             // Bars start at zero, which a logarithmic axis lacks.
             as_places(&mut chart);
-            chart.kind = if wide { Kind::Lines } else { Kind::Bars };
+            chart.kind = if wide { ChartKind::Lines } else { ChartKind::Bars };
         }
         chart
     }
 
     /// Chart of shares of the limit, with reference tools.
-    fn shares(&self, lines: &[Lines<'_>], along: &Along) -> Option<Chart> {
+    fn shares(&self, lines: &[MetricLines<'_>], along: &Along) -> Option<Chart> {
         let mut series = Vec::new();
         for line in lines {
             let of = |value: f64, m: &MetricResult| {
@@ -334,7 +338,7 @@ impl Facet<'_> {
             if own.is_empty() {
                 continue;
             }
-            series.push(Series::new(line.name.clone(), Role::Own, own));
+            series.push(ChartSeries::new(line.name.clone(), SeriesRole::Own, own));
             let mut tools: BTreeMap<&str, Vec<Vec<Option<f64>>>> = BTreeMap::new();
             for (x, m) in &line.points {
                 for peer in &m.peers {
@@ -344,7 +348,9 @@ impl Facet<'_> {
                 }
             }
             series.extend(
-                tools.into_iter().map(|(tool, points)| Series::new(beside(tool, line), Role::Peer, points)),
+                tools
+                    .into_iter()
+                    .map(|(tool, points)| ChartSeries::new(beside(tool, line), SeriesRole::Peer, points)),
             );
         }
         if series.is_empty() {
@@ -354,15 +360,15 @@ impl Facet<'_> {
             id: String::new(),
             title: format!("{}, share of limit", self.title(along)),
             note: "100 % is the limit, for rates and latencies alike".to_owned(),
-            kind: Kind::Lines,
-            x: Axis { scale: along.scale(), ..Axis::linear(along.axis.name, "") },
-            y: Axis::linear("share of limit", "%"),
+            kind: ChartKind::Lines,
+            x: ChartAxis { scale: along.scale(), ..ChartAxis::linear(along.axis.name, "") },
+            y: ChartAxis::linear("share of limit", "%"),
             series,
             bands: Vec::new(),
         };
         if lines.iter().all(|l| l.points.len() <= 3) {
             as_places(&mut chart);
-            chart.kind = Kind::Bars;
+            chart.kind = ChartKind::Bars;
         }
         Some(chart)
     }
@@ -373,7 +379,7 @@ fn own(x: f64, metric: &MetricResult) -> Vec<Option<f64>> {
     vec![Some(x), Some(metric.summary.median), low, high]
 }
 
-fn peers(line: &Lines<'_>) -> Vec<Series> {
+fn peers(line: &MetricLines<'_>) -> Vec<ChartSeries> {
     let mut tools: BTreeMap<&str, Vec<Vec<Option<f64>>>> = BTreeMap::new();
     for (x, metric) in &line.points {
         for peer in &metric.peers {
@@ -382,29 +388,31 @@ fn peers(line: &Lines<'_>) -> Vec<Series> {
             }
         }
     }
-    tools.into_iter().map(|(tool, points)| Series::new(beside(tool, line), Role::Peer, points)).collect()
+    tools
+        .into_iter()
+        .map(|(tool, points)| ChartSeries::new(beside(tool, line), SeriesRole::Peer, points))
+        .collect()
 }
 
 /// Names a reference or tool line after its line of results.
-fn beside(name: &str, line: &Lines<'_>) -> String {
+fn beside(name: &str, line: &MetricLines<'_>) -> String {
     if line.name == "plimsoll" { name.to_owned() } else { format!("{name} {}", line.name) }
 }
 
 /// Draws perfect scaling from the fewest threads, and a fit of the universal scalability law.
-fn ideal(line: &Lines<'_>) -> Vec<Series> {
+fn ideal(line: &MetricLines<'_>) -> Vec<ChartSeries> {
     use plimsoll_bench::Better;
-    use plimsoll_stats::{Load, Samples, Seed, Usl};
+    use plimsoll_stats::{LoadPoint, Samples, Seed, Usl};
     let Some((first, metric)) = line.points.first().filter(|(_, m)| m.better == Better::Higher) else {
         return Vec::new();
     };
     let one = metric.summary.median / first;
     let points = line.points.iter().map(|(x, _)| vec![Some(*x), Some(one * x)]).collect();
-    let mut series = vec![Series::new(format!("{} ideal", line.name), Role::Ideal, points)];
-    let loads = line
-        .points
-        .iter()
-        .filter_map(|(x, m)| Some(Load { threads: *x as u32, rates: Samples::new(m.samples.clone()).ok()? }));
-    let loads: Vec<Load> = loads.collect();
+    let mut series = vec![ChartSeries::new(format!("{} ideal", line.name), SeriesRole::Ideal, points)];
+    let loads = line.points.iter().filter_map(|(x, m)| {
+        Some(LoadPoint { threads: *x as u32, rates: Samples::new(m.samples.clone()).ok()? })
+    });
+    let loads: Vec<LoadPoint> = loads.collect();
     if loads.len() >= 4
         && let Some(law) = Usl::fit(&loads, Seed::new(1, &line.name, &metric.name))
     {
@@ -413,13 +421,13 @@ fn ideal(line: &Lines<'_>) -> Vec<Series> {
             l * n / (1.0 + s * (n - 1.0) + k * n * (n - 1.0))
         };
         let points = line.points.iter().map(|(x, _)| vec![Some(*x), Some(at(*x))]).collect();
-        series.push(Series::new(format!("{} fitted", line.name), Role::Fit, points));
+        series.push(ChartSeries::new(format!("{} fitted", line.name), SeriesRole::Fit, points));
     }
     series
 }
 
 /// Returns whether the values need a logarithmic axis.
-pub(super) fn is_wide(series: &[Series]) -> bool {
+pub(super) fn is_wide(series: &[ChartSeries]) -> bool {
     let values = || series.iter().flat_map(|s| &s.points).filter_map(|p| p.get(1).copied().flatten());
     let (least, most) = values().fold((f64::INFINITY, 0.0_f64), |(low, high), v| (low.min(v), high.max(v)));
     least > 0.0 && most / least > MAX_LINEAR_RATIO
@@ -442,7 +450,7 @@ fn as_places(chart: &mut Chart) {
             }
         }
     }
-    chart.x = Axis::categories(&chart.x.name, places.iter().map(u64::to_string).collect());
+    chart.x = ChartAxis::categories(&chart.x.name, places.iter().map(u64::to_string).collect());
 }
 
 /// Returns the sizes of the data caches of one CPU as bands of the size axis.

@@ -3,12 +3,12 @@
 use maud::{Markup, html};
 use plimsoll_bench::Better;
 use plimsoll_bench::label;
-use plimsoll_compare::{Comparison, Holds, Place, Ranked, Side, Tone, letter};
+use plimsoll_compare::{ComparedSide, Comparison, Holds, Ranked, RankedSide, Tone, letter};
 
-use super::data::{Axis, Chart, Kind, Role, Series, island};
+use super::data::{Chart, ChartAxis, ChartKind, ChartSeries, SeriesRole, island};
 use super::{document, machines, what_differs};
-use crate::report::compare::rows::{Line, Table, has_ranks, is_of_words, name_of};
-use crate::report::compare::{NOTHING, SCORE, Shown, blindness, left, notes, tally, title, warnings};
+use crate::report::compare::rows::{ComparisonRow, ComparisonTable, has_ranks, is_of_words, name_of};
+use crate::report::compare::{NOTHING, SCORE, ShownMetrics, blindness, left, notes, tally, title, warnings};
 
 /// Builds the page of a comparison of `sides`.
 ///
@@ -16,11 +16,11 @@ use crate::report::compare::{NOTHING, SCORE, Shown, blindness, left, notes, tall
 /// A number cannot be represented in JSON.
 pub fn comparison(
     comparison: &Comparison,
-    sides: &[Side],
+    sides: &[ComparedSide],
     held: &[Holds],
-    shown: Shown,
+    shown: ShownMetrics,
 ) -> Result<String, serde_json::Error> {
-    let shown = Table::of(comparison, shown);
+    let shown = ComparisonTable::of(comparison, shown);
     let charts: Vec<Chart> = match has_ranks(comparison) {
         true => by_price(comparison).into_iter().chain(shares(comparison)).collect(),
         false => forest(&shown.lines).into_iter().collect(),
@@ -31,7 +31,7 @@ pub fn comparison(
     Ok(document(&bodies, &island(&charts)?, &machines.held, &title))
 }
 
-fn body(comparison: &Comparison, held: &[Holds], shown: &Table<'_>, charts: &[Chart]) -> Markup {
+fn body(comparison: &Comparison, held: &[Holds], shown: &ComparisonTable<'_>, charts: &[Chart]) -> Markup {
     html! {
         header {
             div.name { h1 { "Comparison" } p.machine { (title(comparison)) } }
@@ -47,7 +47,7 @@ fn body(comparison: &Comparison, held: &[Holds], shown: &Table<'_>, charts: &[Ch
                     figcaption { strong { (chart.title) } span.note { (chart.note) } }
                 }
             }
-            @if let Some(scores) = Table::of_scores(comparison) { h2 { (SCORE) } (table(&scores)) }
+            @if let Some(scores) = ComparisonTable::of_scores(comparison) { h2 { (SCORE) } (table(&scores)) }
             (table(shown))
             @for note in notes(comparison, shown) { p.note { (note) } }
             @let left = left::groups(comparison);
@@ -83,7 +83,7 @@ fn requirement(one: &Holds) -> Markup {
     }
 }
 
-fn table(shown: &Table<'_>) -> Markup {
+fn table(shown: &ComparisonTable<'_>) -> Markup {
     html! {
         div.wide { table {
             thead { tr { @for name in &shown.head { th.n[!is_of_words(name)] { (name) } } } }
@@ -92,7 +92,7 @@ fn table(shown: &Table<'_>) -> Markup {
     }
 }
 
-fn line(row: &Line<'_>, head: &[String]) -> Markup {
+fn line(row: &ComparisonRow<'_>, head: &[String]) -> Markup {
     html! {
         tr title=[row.case.map(|case| case.id())] {
             @for (cell, column) in row.cells.iter().zip(head) {
@@ -105,7 +105,7 @@ fn line(row: &Line<'_>, head: &[String]) -> Markup {
     }
 }
 
-fn forest(rows: &[Line<'_>]) -> Option<Chart> {
+fn forest(rows: &[ComparisonRow<'_>]) -> Option<Chart> {
     let mut names = Vec::new();
     let mut points = Vec::new();
     for row in rows {
@@ -120,10 +120,10 @@ fn forest(rows: &[Line<'_>]) -> Option<Chart> {
         id: "differences".to_owned(),
         title: "B ÷ A".to_owned(),
         note: "1 is no change; bars are 95 % CIs, with the noise floor where it is known".to_owned(),
-        kind: Kind::Forest,
-        x: Axis::linear("B ÷ A", ""),
-        y: Axis::categories("", names),
-        series: vec![Series::new("B ÷ A", Role::Own, points)],
+        kind: ChartKind::Forest,
+        x: ChartAxis::linear("B ÷ A", ""),
+        y: ChartAxis::categories("", names),
+        series: vec![ChartSeries::new("B ÷ A", SeriesRole::Own, points)],
         bands: Vec::new(),
     })
 }
@@ -143,7 +143,7 @@ fn share(row: &Ranked, value: f64) -> Option<f64> {
 fn shares(comparison: &Comparison) -> Option<Chart> {
     let names: Vec<String> = headlines(comparison).map(name_of).collect();
     let points = headlines(comparison).enumerate().flat_map(|(at, row)| {
-        let point = move |place: &Place| {
+        let point = move |place: &RankedSide| {
             Some(vec![Some(place.side as f64), Some(at as f64), Some(share(row, place.value)?)])
         };
         row.places.iter().filter_map(point)
@@ -152,10 +152,10 @@ fn shares(comparison: &Comparison) -> Option<Chart> {
         id: "shares".to_owned(),
         title: "Each figure as a share of the best".to_owned(),
         note: "1 is the best of a metric".to_owned(),
-        kind: Kind::Heat,
-        x: Axis::categories("", comparison.sides.clone()),
-        y: Axis::categories("", names),
-        series: vec![Series::new("share of the best", Role::Own, points.collect())],
+        kind: ChartKind::Heat,
+        x: ChartAxis::categories("", comparison.sides.clone()),
+        y: ChartAxis::categories("", names),
+        series: vec![ChartSeries::new("share of the best", SeriesRole::Own, points.collect())],
         bands: Vec::new(),
     })
 }
@@ -164,22 +164,22 @@ fn shares(comparison: &Comparison) -> Option<Chart> {
 fn by_price(comparison: &Comparison) -> Option<Chart> {
     let prices = comparison.prices.as_ref()?;
     let series = |(index, row): (usize, &Ranked)| {
-        let point = |place: &Place| {
+        let point = |place: &RankedSide| {
             let price = prices.values.get(place.side).copied()?;
             Some((vec![Some(price), share(row, place.value)], letter(place.side)))
         };
         let mut points: Vec<_> = row.places.iter().filter_map(point).collect();
         points.sort_by(|(a, _), (b, _)| a[0].unwrap_or(0.0).total_cmp(&b[0].unwrap_or(0.0)));
         let (points, labels) = points.into_iter().unzip();
-        Series { labels, colour: Some(index), ..Series::new(name_of(row), Role::Own, points) }
+        ChartSeries { labels, colour: Some(index), ..ChartSeries::new(name_of(row), SeriesRole::Own, points) }
     };
     Some(Chart {
         id: "price".to_owned(),
         title: "Performance against price".to_owned(),
         note: "a line a metric, as a share of the best".to_owned(),
-        kind: Kind::Lines,
-        x: Axis::linear(&format!("price, {}", prices.unit), ""),
-        y: Axis::linear("share of the best", ""),
+        kind: ChartKind::Lines,
+        x: ChartAxis::linear(&format!("price, {}", prices.unit), ""),
+        y: ChartAxis::linear("share of the best", ""),
         series: headlines(comparison).enumerate().map(series).collect(),
         bands: Vec::new(),
     })

@@ -11,16 +11,16 @@ pub(super) struct Chart {
     pub(super) title: String,
     /// One line on how to read it; may be empty.
     pub(super) note: String,
-    pub(super) kind: Kind,
-    pub(super) x: Axis,
-    pub(super) y: Axis,
-    pub(super) series: Vec<Series>,
+    pub(super) kind: ChartKind,
+    pub(super) x: ChartAxis,
+    pub(super) y: ChartAxis,
+    pub(super) series: Vec<ChartSeries>,
     pub(super) bands: Vec<Band>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Kind {
+pub(super) enum ChartKind {
     Lines,
     /// Points at named positions, with levels per position.
     Strip,
@@ -33,18 +33,18 @@ pub(super) enum Kind {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub(super) struct Axis {
+pub(super) struct ChartAxis {
     pub(super) name: String,
     /// Machine-readable unit; `%` for shares, empty for counts.
     pub(super) unit: &'static str,
-    pub(super) scale: Scale,
+    pub(super) scale: AxisScale,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) categories: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Scale {
+pub(super) enum AxisScale {
     #[default]
     Linear,
     Log,
@@ -55,9 +55,9 @@ pub(super) enum Scale {
 
 /// One line or colour of bars.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(super) struct Series {
+pub(super) struct ChartSeries {
     pub(super) name: String,
-    pub(super) role: Role,
+    pub(super) role: SeriesRole,
     /// [x, y] or [x, y, low, high]; `None` breaks the line.
     pub(super) points: Vec<Vec<Option<f64>>>,
     /// Labels of the points, if x does not identify them.
@@ -74,7 +74,7 @@ pub(super) struct Series {
 /// Origin of the values; decides line style and marker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Role {
+pub(super) enum SeriesRole {
     Own,
     Peer,
     Limit,
@@ -97,21 +97,21 @@ pub(super) struct Band {
     pub(super) to: Option<f64>,
 }
 
-impl Axis {
+impl ChartAxis {
     pub(super) fn linear(name: &str, unit: &'static str) -> Self {
         Self { name: name.to_owned(), unit, ..Self::default() }
     }
 
     pub(super) fn log(name: &str, unit: &'static str) -> Self {
-        Self { scale: Scale::Log, ..Self::linear(name, unit) }
+        Self { scale: AxisScale::Log, ..Self::linear(name, unit) }
     }
 
     pub(super) fn categories(name: &str, categories: Vec<String>) -> Self {
-        Self { name: name.to_owned(), scale: Scale::Category, categories, ..Self::default() }
+        Self { name: name.to_owned(), scale: AxisScale::Category, categories, ..Self::default() }
     }
 
     pub(super) fn places(name: &str, categories: Vec<String>) -> Self {
-        Self { name: name.to_owned(), scale: Scale::Places, categories, ..Self::default() }
+        Self { name: name.to_owned(), scale: AxisScale::Places, categories, ..Self::default() }
     }
 
     pub(super) fn of(unit: Unit, name: &str) -> Self {
@@ -119,8 +119,8 @@ impl Axis {
     }
 }
 
-impl Series {
-    pub(super) fn new(name: impl Into<String>, role: Role, points: Vec<Vec<Option<f64>>>) -> Self {
+impl ChartSeries {
+    pub(super) fn new(name: impl Into<String>, role: SeriesRole, points: Vec<Vec<Option<f64>>>) -> Self {
         Self { name: name.into(), role, points, labels: Vec::new(), colour: None, scattered: false }
     }
 }

@@ -7,18 +7,18 @@ use plimsoll_model::measurement::{Measurement, MetricResult, Status};
 use plimsoll_result::document::Run;
 use plimsoll_units::quantity::{Quantity, percent};
 
-use super::alike::{Block, blocks};
-use super::stated::Stated;
-use super::{Reference, parts};
+use super::alike::{RowBlock, blocks};
+use super::stated::StatedCases;
+use super::{ReferenceFigure, parts};
 use crate::report::card;
 use crate::report::context::{context, title};
 use crate::report::group::{IN_ITS_COLUMN, STAR, is_wide};
-use crate::report::row::Row;
+use crate::report::row::MeasurementRow;
 
 /// End of the line, as a multiple of the limit.
 const GAUGE_END: f64 = 1.08;
 
-struct Line<'a> {
+struct GaugeLine<'a> {
     measurement: &'a Measurement,
     metric: &'a MetricResult,
     marks: Vec<Mark>,
@@ -32,7 +32,7 @@ struct Mark {
 }
 
 /// Builds all gauges by subsystem, in blocks of cases with equal settings in the plan.
-pub(super) fn gauges(run: &Run, stated: &Stated, references: &[Reference]) -> Markup {
+pub(super) fn gauges(run: &Run, stated: &StatedCases, references: &[ReferenceFigure]) -> Markup {
     let parts = crate::report::subsystems(run);
     let of = |part: &str| -> Vec<&Measurement> {
         run.measurements.iter().filter(|m| m.case.subsystem() == part).collect()
@@ -66,7 +66,7 @@ pub(super) fn headlines(run: &Run) -> Markup {
 }
 
 /// Heading of a block: settings and warnings that its rows share.
-fn heading(block: &Block<'_>) -> Markup {
+fn heading(block: &RowBlock<'_>) -> Markup {
     let warned: Vec<&str> = in_words(&block.warned).collect();
     html! {
         p.common {
@@ -77,8 +77,8 @@ fn heading(block: &Block<'_>) -> Markup {
 }
 
 /// Builds one gauge; `short` omits what the heading contains, and `told` lists its warnings.
-fn row(measurement: &Measurement, short: &str, told: &[&str], references: &[Reference]) -> Markup {
-    let Row { label: whole, figures, .. } = Row::of(measurement);
+fn row(measurement: &Measurement, short: &str, told: &[&str], references: &[ReferenceFigure]) -> Markup {
+    let MeasurementRow { label: whole, figures, .. } = MeasurementRow::of(measurement);
     // The suffix identifies the repetition.
     let repeat = whole.strip_prefix(&label(&measurement.case)).unwrap_or_default();
     let name = format!("{short}{repeat}");
@@ -89,7 +89,7 @@ fn row(measurement: &Measurement, short: &str, told: &[&str], references: &[Refe
             div.gauge { span.what { (name) } span.none title=(reason) { (word) ": " (reason) } }
         };
     };
-    let line = Line::new(measurement, metric, references);
+    let line = GaugeLine::new(measurement, metric, references);
     let figure = |value: f64| Quantity::new(value, metric.unit).to_string();
     let at = |value: f64| format!("left:{:.2}%", line.at(value) * 100.0 / GAUGE_END);
     let own = metric.summary.median;
@@ -160,8 +160,8 @@ fn limit_text(metric: &MetricResult) -> String {
     }
 }
 
-impl<'a> Line<'a> {
-    fn new(measurement: &'a Measurement, metric: &'a MetricResult, references: &[Reference]) -> Self {
+impl<'a> GaugeLine<'a> {
+    fn new(measurement: &'a Measurement, metric: &'a MetricResult, references: &[ReferenceFigure]) -> Self {
         let mut marks: Vec<Mark> = metric
             .peers
             .iter()

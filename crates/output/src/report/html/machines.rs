@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use maud::{Markup, PreEscaped, html};
 use plimsoll_bench::label;
-use plimsoll_compare::{MAX_SIDES, MOST_TAKEN, Side};
+use plimsoll_compare::{ComparedSide, MAX_SIDES, MOST_TAKEN};
 use plimsoll_model::case::KEYS;
 use plimsoll_model::measurement::{Measurement, MetricResult};
 use plimsoll_result::document::{IN_PAGE, Node, RUN_SCHEMA, Run};
-use plimsoll_stats::{ALL_BUT_EXCLUDED, Excluded, MOSTLY_EXCLUDED};
+use plimsoll_stats::{ALL_BUT_EXCLUDED, ExcludedShare, MOSTLY_EXCLUDED};
 use plimsoll_units::text::{counted, shown_within};
 use serde::Serialize;
 use serde_json::Value;
@@ -28,13 +28,13 @@ const MAX_DOCUMENTS_NAMED: usize = 5;
 const MAX_NAME_CHARACTERS: usize = 64;
 
 /// A run with an optional column name; the default is the machine's name.
-pub(super) struct Named<'a> {
+pub(super) struct NamedRun<'a> {
     run: &'a Run,
     name: Option<&'a str>,
 }
 
-pub(super) fn named(runs: &[Run]) -> Vec<Named<'_>> {
-    runs.iter().map(|run| Named { run, name: None }).collect()
+pub(super) fn named(runs: &[Run]) -> Vec<NamedRun<'_>> {
+    runs.iter().map(|run| NamedRun { run, name: None }).collect()
 }
 
 /// Builds the section with the last run of each measured side, and embeds the documents of all
@@ -42,9 +42,10 @@ pub(super) fn named(runs: &[Run]) -> Vec<Named<'_>> {
 ///
 /// # Errors
 /// A number cannot be represented in JSON.
-pub(super) fn of_sides(sides: &[Side]) -> serde_json::Result<Compared> {
+pub(super) fn of_sides(sides: &[ComparedSide]) -> serde_json::Result<ComparedMachines> {
     let measured = || sides.iter().filter(|side| !side.is_published());
-    let last = measured().filter_map(|side| Some(Named { run: side.runs.last()?, name: Some(&side.name) }));
+    let last =
+        measured().filter_map(|side| Some(NamedRun { run: side.runs.last()?, name: Some(&side.name) }));
     section(&last.collect::<Vec<_>>(), &measured().flat_map(|side| &side.runs).collect::<Vec<_>>())
 }
 
@@ -63,11 +64,11 @@ struct Island {
     mostly: f64,
     taken: f64,
     all_but: f64,
-    machines: Vec<Column>,
+    machines: Vec<MachineColumn>,
 }
 
 #[derive(Serialize)]
-struct Column {
+struct MachineColumn {
     name: String,
     about: String,
     run: String,
@@ -78,22 +79,22 @@ struct Column {
     partial: bool,
     /// CPUs used by the measurement.
     cpus: usize,
-    cases: Vec<Measured>,
+    cases: Vec<MachineCase>,
 }
 
 #[derive(Serialize)]
-struct Measured {
+struct MachineCase {
     id: String,
     label: String,
     status: &'static str,
     reason: Option<String>,
     /// Whether interruptions took too much time for a comparison.
     interrupted: bool,
-    figures: Vec<Figure>,
+    figures: Vec<MachineFigure>,
 }
 
 #[derive(Serialize)]
-struct Figure {
+struct MachineFigure {
     name: String,
     unit: &'static str,
     better: &'static str,
@@ -103,7 +104,7 @@ struct Figure {
     of_limit: Option<f64>,
 }
 
-pub(super) struct Compared {
+pub(super) struct ComparedMachines {
     pub(super) section: Markup,
     /// Embedded documents; placed last so that they do not delay the page.
     pub(super) held: Markup,
@@ -113,7 +114,7 @@ pub(super) struct Compared {
 ///
 /// # Errors
 /// A number cannot be represented in JSON.
-pub(super) fn section(shown: &[Named<'_>], all: &[&Run]) -> serde_json::Result<Compared> {
+pub(super) fn section(shown: &[NamedRun<'_>], all: &[&Run]) -> serde_json::Result<ComparedMachines> {
     let machines: usize = shown.iter().map(|named| named.run.nodes.len()).sum();
     let columns = shown.iter().filter(|_| machines <= MAX_SIDES).flat_map(columns).collect();
     let held = held(all)?;
@@ -142,7 +143,7 @@ pub(super) fn section(shown: &[Named<'_>], all: &[&Run]) -> serde_json::Result<C
         script type="application/json" id="machines" { (PreEscaped(known)) }
     };
     let held = html! { @for document in held.iter().flatten() { (PreEscaped([IN_PAGE[0], document, IN_PAGE[1]].concat())) } };
-    Ok(Compared { section, held })
+    Ok(ComparedMachines { section, held })
 }
 
 fn schema() -> serde_json::Result<Value> {
@@ -196,12 +197,12 @@ fn told(held: &[Option<String>], runs: &[&Run]) -> Markup {
     }
 }
 
-fn columns<'a>(named: &'a Named<'a>) -> impl Iterator<Item = Column> + 'a {
+fn columns<'a>(named: &'a NamedRun<'a>) -> impl Iterator<Item = MachineColumn> + 'a {
     let run = named.run;
     run.nodes.iter().map(move |node| {
         let cpus = run.machine_of(node).cpu.allowed.len();
         let own = || run.measurements.iter().filter(|one| one.node == node.name);
-        Column {
+        MachineColumn {
             name: column_name(named, node),
             about: shown_within(&machine_line(run.machine_of(node)), 200),
             run: run.id.clone(),
@@ -216,7 +217,7 @@ fn columns<'a>(named: &'a Named<'a>) -> impl Iterator<Item = Column> + 'a {
     })
 }
 
-fn column_name(named: &Named<'_>, node: &Node) -> String {
+fn column_name(named: &NamedRun<'_>, node: &Node) -> String {
     let node_name = shown_within(&node.name, MAX_NAME_CHARACTERS);
     match named.name {
         None => node_name,
@@ -225,21 +226,21 @@ fn column_name(named: &Named<'_>, node: &Node) -> String {
     }
 }
 
-fn measured(one: &Measurement, cpus: usize) -> Measured {
+fn measured(one: &Measurement, cpus: usize) -> MachineCase {
     let (status, reason) = one.standing();
-    Measured {
+    MachineCase {
         id: one.case.id().as_str().to_owned(),
         label: label::full(&one.case),
         status: status.word(),
         reason: reason.map(|reason| shown_within(&reason, 300)),
-        interrupted: Excluded::of(one.conditions.excluded) != Excluded::Little
+        interrupted: ExcludedShare::of(one.conditions.excluded) != ExcludedShare::Little
             || one.conditions.disturbed(&one.case, cpus) > MOST_TAKEN,
         figures: one.metrics.iter().map(figure).collect(),
     }
 }
 
-fn figure(metric: &MetricResult) -> Figure {
-    Figure {
+fn figure(metric: &MetricResult) -> MachineFigure {
+    MachineFigure {
         name: metric.name.clone(),
         unit: metric.unit.name(),
         better: metric.better.word(),

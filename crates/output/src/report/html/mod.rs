@@ -33,11 +33,11 @@ use plimsoll_units::text::counted;
 use sha2::{Digest, Sha256};
 
 use crate::report::context::of_whom;
-use crate::report::published::{Report, replays, with_tables};
+use crate::report::published::{FilledReport, replays, with_tables};
 
 /// A result from outside this run, shown for comparison.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Reference {
+pub struct ReferenceFigure {
     /// Origin.
     pub kind: ReferenceKind,
     /// Name of the published report or the earlier run.
@@ -50,7 +50,7 @@ pub struct Reference {
     pub value: f64,
 }
 
-/// Origin of a [`Reference`].
+/// Origin of a [`ReferenceFigure`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReferenceKind {
     /// Last run on this machine.
@@ -68,18 +68,18 @@ impl ReferenceKind {
     }
 }
 
-impl Reference {
+impl ReferenceFigure {
     fn is_published_of(&self, case: &str, metric: &str) -> bool {
         self.kind == ReferenceKind::Published && self.case == case && self.metric == metric
     }
 }
 
 /// Returns the headlines of an earlier run as references.
-pub fn last_run(run: &Run) -> Vec<Reference> {
+pub fn last_run(run: &Run) -> Vec<ReferenceFigure> {
     let name = format!("last run ({})", run.started.get(..16).unwrap_or(&run.started).replace('T', " "));
     let of = |m: &Measurement| {
         let metric = m.metrics.first().filter(|_| m.status == Status::Ok)?;
-        Some(Reference {
+        Some(ReferenceFigure {
             kind: ReferenceKind::LastRun,
             name: name.clone(),
             case: m.case.id().as_str().to_owned(),
@@ -91,10 +91,10 @@ pub fn last_run(run: &Run) -> Vec<Reference> {
 }
 
 /// Returns the published results of the run's cases; empty unless the run replays a report.
-fn published(run: &Run) -> Vec<Reference> {
+fn published(run: &Run) -> Vec<ReferenceFigure> {
     let Some(report) = plimsoll_published::find(&run.plan.name) else { return Vec::new() };
     let mark = |m: &Measurement, metric: &str| {
-        Some(Reference {
+        Some(ReferenceFigure {
             kind: ReferenceKind::Published,
             name: report.title(),
             case: m.case.id().as_str().to_owned(),
@@ -102,7 +102,7 @@ fn published(run: &Run) -> Vec<Reference> {
             value: report.of(&m.case, metric)?.believed()?,
         })
     };
-    let of = |m: &Measurement| -> Vec<Reference> {
+    let of = |m: &Measurement| -> Vec<ReferenceFigure> {
         m.metrics.iter().filter_map(|metric| mark(m, &metric.name)).collect()
     };
     run.measurements.iter().flat_map(of).collect()
@@ -161,12 +161,12 @@ const STYLE: &str = include_str!("assets/report.css");
 
 /// Additional data for the page of a run.
 #[derive(Clone, Debug, Default)]
-pub struct Beside {
+pub struct PageCompanions {
     /// Results for marks on gauges and in charts; published ones are added per run.
-    pub references: Vec<Reference>,
+    pub references: Vec<ReferenceFigure>,
 }
 
-impl Beside {
+impl PageCompanions {
     fn with_published(&self, run: &Run) -> Self {
         Self { references: self.references.iter().cloned().chain(published(run)).collect() }
     }
@@ -176,7 +176,7 @@ impl Beside {
 ///
 /// # Errors
 /// A number cannot be represented in JSON.
-pub fn page(runs: &[Run], beside: &Beside) -> Result<String, serde_json::Error> {
+pub fn page(runs: &[Run], beside: &PageCompanions) -> Result<String, serde_json::Error> {
     let made = made(runs, beside)?;
     Ok(document(&made.bodies, &made.island, &made.held, &title(runs)))
 }
@@ -185,20 +185,20 @@ pub fn page(runs: &[Run], beside: &Beside) -> Result<String, serde_json::Error> 
 ///
 /// # Errors
 /// A number cannot be represented in JSON.
-pub(super) fn replayed(reports: &[Report<'_>]) -> Result<String, serde_json::Error> {
+pub(super) fn replayed(reports: &[FilledReport<'_>]) -> Result<String, serde_json::Error> {
     let runs: Vec<Run> =
         reports.iter().flat_map(|report| &report.runs.runs).map(|run| (*run).clone()).collect();
-    let made = made_of(reports, &[], &runs, &Beside::default())?;
+    let made = made_of(reports, &[], &runs, &PageCompanions::default())?;
     Ok(document(&made.bodies, &made.island, &made.held, &title(&runs)))
 }
 
-struct Made {
+struct PageParts {
     bodies: Vec<Markup>,
     island: String,
     held: Markup,
 }
 
-fn made(runs: &[Run], beside: &Beside) -> Result<Made, serde_json::Error> {
+fn made(runs: &[Run], beside: &PageCompanions) -> Result<PageParts, serde_json::Error> {
     let replays = replays(runs);
     let others: Vec<&Run> =
         runs.iter().filter(|run| plimsoll_published::find(&run.plan.name).is_none()).collect();
@@ -207,11 +207,11 @@ fn made(runs: &[Run], beside: &Beside) -> Result<Made, serde_json::Error> {
 
 /// Builds reports, then the other runs; `runs` contains both.
 fn made_of(
-    reports: &[Report<'_>],
+    reports: &[FilledReport<'_>],
     others: &[&Run],
     runs: &[Run],
-    beside: &Beside,
-) -> Result<Made, serde_json::Error> {
+    beside: &PageCompanions,
+) -> Result<PageParts, serde_json::Error> {
     let mut charts = Vec::new();
     let mut bodies = Vec::new();
     let mut count = 0;
@@ -243,7 +243,7 @@ fn made_of(
             bodies.insert(0, html! { header { h1 { (counted(many, "run")) } } main { (machines.section) } })
         }
     }
-    Ok(Made { bodies, island, held: machines.held })
+    Ok(PageParts { bodies, island, held: machines.held })
 }
 
 fn title(runs: &[Run]) -> String {

@@ -11,7 +11,7 @@ use plimsoll_result::document::Run;
 use plimsoll_result::fleet;
 use plimsoll_units::quantity::Quantity;
 
-use super::data::{Axis, Chart, Kind, Role, Series};
+use super::data::{Chart, ChartAxis, ChartKind, ChartSeries, SeriesRole};
 
 /// Limit of nodes per chart; the furthest from the median are kept.
 const MAX_MACHINES_DRAWN: usize = 96;
@@ -148,10 +148,10 @@ fn heat(run: &Run, all: &[Across<'_>], names: &[&str]) -> Option<Chart> {
         id: String::new(),
         title: "Machines and figures".to_owned(),
         note: format!("100 % is the median of the machines; above is better, below is worse{part}"),
-        kind: Kind::Heat,
-        x: Axis::categories("machine", names.iter().map(|name| shown(name)).collect()),
-        y: Axis { unit: "%", ..Axis::categories("figure", rows) },
-        series: vec![Series::new("of the median", Role::Own, points)],
+        kind: ChartKind::Heat,
+        x: ChartAxis::categories("machine", names.iter().map(|name| shown(name)).collect()),
+        y: ChartAxis { unit: "%", ..ChartAxis::categories("figure", rows) },
+        series: vec![ChartSeries::new("of the median", SeriesRole::Own, points)],
         bands: Vec::new(),
     })
 }
@@ -165,7 +165,7 @@ fn strip(run: &Run, one: &Across<'_>, kinds: &BTreeMap<String, BTreeSet<&str>>) 
         .filter(|f| f.code == OUTLIER && f.evidence["case"] == id.as_str())
         .filter_map(|f| f.evidence["node"].as_str())
         .collect();
-    let (mut usual, mut apart) = (Points::default(), Points::default());
+    let (mut usual, mut apart) = (NodePoints::default(), NodePoints::default());
     let (mut medians, mut limits) = (Vec::new(), Vec::new());
     for (place, names) in kinds.values().enumerate() {
         let here = || names.iter().filter_map(|name| Some((*name, *one.values.get(name)?)));
@@ -187,16 +187,24 @@ fn strip(run: &Run, one: &Across<'_>, kinds: &BTreeMap<String, BTreeSet<&str>>) 
     };
     limits.iter_mut().for_each(|level| level[1] = level[1].filter(|limit| !far(*limit)));
     let mut series = vec![usual.series("machines", 0), apart.series("outlier", 1)];
-    series.push(Series { colour: Some(0), scattered: true, ..Series::new("median", Role::Theory, medians) });
-    series.push(Series { colour: Some(2), scattered: true, ..Series::new("limit", Role::Limit, limits) });
+    series.push(ChartSeries {
+        colour: Some(0),
+        scattered: true,
+        ..ChartSeries::new("median", SeriesRole::Theory, medians)
+    });
+    series.push(ChartSeries {
+        colour: Some(2),
+        scattered: true,
+        ..ChartSeries::new("limit", SeriesRole::Limit, limits)
+    });
     series.retain(|one| one.points.iter().any(|point| point[1].is_some()));
     Chart {
         id: String::new(),
         title: format!("{} on {} machines", label(&one.like.case), one.values.len()),
         note: format!("a point a machine, by kind{note}"),
-        kind: Kind::Strip,
-        x: Axis::places("kind of machine", kinds.keys().map(|kind| shown(kind)).collect()),
-        y: Axis::of(one.metric.unit, &one.metric.name),
+        kind: ChartKind::Strip,
+        x: ChartAxis::places("kind of machine", kinds.keys().map(|kind| shown(kind)).collect()),
+        y: ChartAxis::of(one.metric.unit, &one.metric.name),
         series,
         bands: Vec::new(),
     }
@@ -211,20 +219,20 @@ fn beside(index: usize) -> f64 {
 }
 
 #[derive(Default)]
-struct Points {
+struct NodePoints {
     points: Vec<Vec<Option<f64>>>,
     names: Vec<String>,
 }
 
-impl Points {
+impl NodePoints {
     fn push(&mut self, x: f64, y: f64, name: &str) {
         self.points.push(vec![Some(x), Some(y)]);
         self.names.push(shown(name));
     }
 
-    fn series(self, name: &str, colour: usize) -> Series {
-        let made = Series::new(name, Role::Own, self.points);
-        Series { labels: self.names, colour: Some(colour), scattered: true, ..made }
+    fn series(self, name: &str, colour: usize) -> ChartSeries {
+        let made = ChartSeries::new(name, SeriesRole::Own, self.points);
+        ChartSeries { labels: self.names, colour: Some(colour), scattered: true, ..made }
     }
 }
 
@@ -286,7 +294,7 @@ mod tests {
     #[test]
     fn machines_stand_beside_each_other_and_the_outlier_is_named() {
         let charts = of(&many(5));
-        assert_eq!(charts.iter().map(|c| c.kind).collect::<Vec<_>>(), [Kind::Heat, Kind::Strip]);
+        assert_eq!(charts.iter().map(|c| c.kind).collect::<Vec<_>>(), [ChartKind::Heat, ChartKind::Strip]);
         assert_eq!(charts[0].x.categories, ["n0", "n1", "n2", "n3", "n4"]);
         let share = charts[0].series[0].points[3][2].unwrap();
         assert!((share - 50.0).abs() < 0.1, "{share}");

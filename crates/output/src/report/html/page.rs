@@ -4,8 +4,8 @@ use maud::{Markup, html};
 use plimsoll_result::document::Run;
 
 use super::data::Chart;
-use super::stated::Stated;
-use super::{Beside, charts, gauge, nodes, parts, reports, roofline, single};
+use super::stated::StatedCases;
+use super::{PageCompanions, charts, gauge, nodes, parts, reports, roofline, single};
 use crate::report::context::title;
 use crate::report::group::{STAR, is_wide};
 
@@ -23,7 +23,7 @@ impl Body {
 }
 
 /// Builds the body of one run; a fleet shows its first node, and how the other nodes differ.
-pub(super) fn body(whole: &Run, beside: &Beside, index: usize) -> Body {
+pub(super) fn body(whole: &Run, beside: &PageCompanions, index: usize) -> Body {
     let mut all: Vec<Chart> = Vec::new();
     let mut sections = Vec::new();
     let mut keep = |found: Vec<Chart>| -> Vec<Chart> {
@@ -38,7 +38,7 @@ pub(super) fn body(whole: &Run, beside: &Beside, index: usize) -> Body {
     for part in replay.iter_mut().flat_map(|replay| &mut replay.parts) {
         part.charts = keep(std::mem::take(&mut part.charts));
     }
-    let stated = Stated::of(run);
+    let stated = StatedCases::of(run);
     let (below, roof) = roofline::roofline(run).unzip();
     let roof = keep(roof.into_iter().collect());
     for part in crate::report::subsystems(run) {
@@ -112,7 +112,7 @@ pub(super) fn figure(chart: &Chart) -> Markup {
     }
 }
 
-fn legend(run: &Run, beside: &Beside) -> Markup {
+fn legend(run: &Run, beside: &PageCompanions) -> Markup {
     let of = |class: &str| beside.references.iter().find(|r| r.kind.class() == class);
     html! {
         p.legend {

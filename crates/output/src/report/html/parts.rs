@@ -4,20 +4,20 @@ use std::collections::BTreeMap;
 
 use maud::{Markup, html};
 use plimsoll_bench::label::label;
-use plimsoll_history::Counts;
+use plimsoll_history::CaseCounts;
 use plimsoll_machine::Machine;
 use plimsoll_model::measurement::{Measurement, MetricResult, PeerResult, Status};
 use plimsoll_model::warning::CAUSES;
 use plimsoll_result::document::{Finding, Run, RunStatus};
 use plimsoll_result::fleet;
-use plimsoll_stats::Verdict;
+use plimsoll_stats::EquivalenceVerdict;
 use plimsoll_units::quantity::{Quantity, Unit, format_size, percent, significant};
 use plimsoll_units::text::counted;
 
 use crate::report::conditions;
 use crate::report::context::title;
 use crate::report::peers::{COLUMN_TITLES, RATIO, compared};
-use crate::report::row::{GOOD, Grade, Row};
+use crate::report::row::{GOOD, Grade, MeasurementRow};
 
 const OPEN: usize = 5;
 
@@ -25,13 +25,13 @@ const OPEN: usize = 5;
 const DISTURBED: f64 = 0.05;
 
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct VerdictText {
     pub(super) grade: Grade,
     pub(super) word: String,
     pub(super) why: String,
 }
 
-pub(super) fn verdict(name: &str, told: &Told) -> Markup {
+pub(super) fn verdict(name: &str, told: &VerdictText) -> Markup {
     html! {
         div.verdict.(told.grade.class()) {
             span.word { (name) ": " (told.word) }
@@ -79,7 +79,7 @@ pub(super) fn machine_line(machine: &Machine) -> String {
 }
 
 /// Counts results near their limits, in total and per subsystem.
-pub(super) fn limits(run: &Run) -> Told {
+pub(super) fn limits(run: &Run) -> VerdictText {
     let grades = |part: Option<&str>| -> Vec<Grade> {
         let of = |m: &&Measurement| {
             m.status == Status::Ok
@@ -110,17 +110,17 @@ pub(super) fn limits(run: &Run) -> Told {
         n if n == all.len() => why.push("give them with --limits FILE".to_owned()),
         n => why.push(format!("{n} have no known limit")),
     }
-    Told { grade, word, why: why.join(" · ") }
+    VerdictText { grade, word, why: why.join(" · ") }
 }
 
-struct Loss<'a> {
+struct LossText<'a> {
     what: &'static str,
     share: f64,
     case: &'a Measurement,
 }
 
 /// Returns the largest loss of time in any case.
-fn worst(run: &Run) -> Option<Loss<'_>> {
+fn worst(run: &Run) -> Option<LossText<'_>> {
     let losses = run.measurements.iter().flat_map(|m| {
         let c = &m.conditions;
         [
@@ -130,13 +130,13 @@ fn worst(run: &Run) -> Option<Loss<'_>> {
             ("excluded", c.excluded),
         ]
         .into_iter()
-        .filter_map(move |(what, share)| Some(Loss { what, share: share?, case: m }))
+        .filter_map(move |(what, share)| Some(LossText { what, share: share?, case: m }))
     });
     losses.filter(|l| l.share.is_finite()).max_by(|a, b| a.share.total_cmp(&b.share))
 }
 
 /// Judges whether the machine was quiet.
-pub(super) fn quiet(run: &Run) -> Told {
+pub(super) fn quiet(run: &Run) -> VerdictText {
     let lost = |m: &&Measurement| m.warnings.iter().any(|w| CAUSES.contains(&w.code.as_str()));
     let disturbed = run.measurements.iter().filter(lost).count();
     let worst = worst(run);
@@ -150,7 +150,7 @@ pub(super) fn quiet(run: &Run) -> Told {
             (Grade::Poor, format!("{} of {} lost time", n.max(1), counted(run.measurements.len(), "case")))
         }
     };
-    Told { grade, word, why: told.unwrap_or_default() }
+    VerdictText { grade, word, why: told.unwrap_or_default() }
 }
 
 fn results(run: &Run) -> Vec<&PeerResult> {
@@ -168,7 +168,7 @@ fn agreement(run: &Run) -> Markup {
     let within = |p: &PeerResult| {
         p.ratio.is_some_and(|r| (1.0 / (1.0 + p.margin)..=1.0 + p.margin).contains(&r.median))
     };
-    let equivalent = given.iter().filter(|p| p.verdict == Verdict::Equivalent).count();
+    let equivalent = given.iter().filter(|p| p.verdict == EquivalenceVerdict::Equivalent).count();
     let near = given.iter().filter(|p| within(p)).count();
     let (class, word, why) = match (all.len(), given.len()) {
         (0, _) => {
@@ -191,7 +191,7 @@ fn agreement(run: &Run) -> Markup {
 }
 
 fn counts(run: &Run) -> Markup {
-    let counts = Counts::of(&run.measurements);
+    let counts = CaseCounts::of(&run.measurements);
     let warned = run.measurements.iter().filter(|m| !m.warnings.is_empty()).count();
     let class = match counts.failed + counts.invalid {
         0 if warned == 0 => "good",
@@ -222,16 +222,16 @@ fn by_name(run: &Run) -> String {
 }
 
 /// An entry of the findings list.
-struct Point {
+struct FirstScreenLine {
     is_bad: bool,
     is_open: bool,
     text: String,
 }
 
 /// Collects the list: partial run, conditions of the whole machine, failed cases, findings.
-fn points(run: &Run) -> Vec<Point> {
-    let bad = |text: String| Point { is_bad: true, is_open: false, text };
-    let mut points: Vec<Point> = Vec::new();
+fn points(run: &Run) -> Vec<FirstScreenLine> {
+    let bad = |text: String| FirstScreenLine { is_bad: true, is_open: false, text };
+    let mut points: Vec<FirstScreenLine> = Vec::new();
     if run.status == RunStatus::Partial {
         let (cases, planned) = (run.measurements.len(), run.plan.cases);
         points.push(bad(match run.nodes.len() {
@@ -244,7 +244,7 @@ fn points(run: &Run) -> Vec<Point> {
         run.findings.iter().partition(|finding| fleet::is_of_a_machine(finding));
     let point = |finding: &Finding| {
         let is_bad = fleet::is_of_a_lack(finding) || finding.evidence["worse"] == true;
-        Point { is_bad, is_open: is_an_outlier(finding), text: finding.text.clone() }
+        FirstScreenLine { is_bad, is_open: is_an_outlier(finding), text: finding.text.clone() }
     };
     // Slow machines precede missing ones.
     let (lacks, differ): (Vec<&Finding>, Vec<&Finding>) =
@@ -323,8 +323,7 @@ pub(super) fn findings(run: &Run) -> Markup {
     let points = points(run);
     let last = points.iter().rposition(|point| point.is_open).map_or(0, |last| last + 1);
     let (open, more) = points.split_at(points.len().min(last.max(OPEN)));
-    let list =
-        |points: &[Point]| html! { ul { @for point in points { li.bad[point.is_bad] { (point.text) } } } };
+    let list = |points: &[FirstScreenLine]| html! { ul { @for point in points { li.bad[point.is_bad] { (point.text) } } } };
     html! {
         section.findings aria-label="Findings" {
             h3 { "Findings" }
@@ -349,7 +348,7 @@ pub(super) fn figures(run: &Run, part: &str) -> Markup {
 }
 
 fn rows(measurement: &Measurement) -> Markup {
-    let row = Row::of(measurement);
+    let row = MeasurementRow::of(measurement);
     html! {
         @if measurement.metrics.is_empty() {
             tr { td { (row.label) } td colspan="7" { (measurement.reason.as_deref().unwrap_or("not measured")) } }

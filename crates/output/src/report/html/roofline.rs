@@ -7,7 +7,7 @@ use plimsoll_result::document::Run;
 use plimsoll_units::quantity::Unit;
 
 use super::alike::short_names;
-use super::data::{Axis, Chart, Kind, Role, Series};
+use super::data::{Chart, ChartAxis, ChartKind, ChartSeries, SeriesRole};
 
 /// Left edge, in operations per byte; cases that only move data are placed here.
 const FROM: f64 = 1.0 / 64.0;
@@ -45,24 +45,24 @@ pub(super) fn roofline(run: &Run) -> Option<(&str, Chart)> {
     let part = computes.first()?.measurement.case.subsystem();
     let furthest = computes.iter().filter_map(|p| p.intensity).fold(TO / 2.0, f64::max);
     let to = 2.0 * furthest;
-    let mut series = vec![roof("roof: the best of this run", Role::Limit, bandwidth, peak, to)];
+    let mut series = vec![roof("roof: the best of this run", SeriesRole::Limit, bandwidth, peak, to)];
     if let (Some(peak), Some(bandwidth)) = (of_arithmetic.highest, of_bandwidth.highest) {
-        series.push(roof("limits of arithmetic and memory", Role::Ideal, bandwidth, peak, to));
+        series.push(roof("limits of arithmetic and memory", SeriesRole::Ideal, bandwidth, peak, to));
     }
-    let placed: Vec<Placed<'_>> = moves.iter().map(Moved::placed).chain(computes).collect();
+    let placed: Vec<Placed<'_>> = moves.iter().map(MovedBytes::placed).chain(computes).collect();
     let cases: Vec<&Case> = placed.iter().map(|p| &p.measurement.case).collect();
     let point = |(p, name): (&Placed<'_>, String)| {
         let at = p.intensity.map_or(to, |x| x.clamp(FROM, to));
-        Series::new(name, Role::Own, vec![vec![Some(at), Some(p.rate)]])
+        ChartSeries::new(name, SeriesRole::Own, vec![vec![Some(at), Some(p.rate)]])
     };
     series.extend(placed.iter().zip(short_names(&cases)).map(point));
     let chart = Chart {
         id: "roofline".to_owned(),
         title: "Roofline".to_owned(),
         note: "what this run measured; at the left edge kernels that move bytes and compute nothing, each at its own bandwidth; at the right edge those that stay in registers (whole numbers: OP/s)".to_owned(),
-        kind: Kind::Lines,
-        x: Axis::log("operations for each byte moved", ""),
-        y: Axis::log("rate", "FLOP/s"),
+        kind: ChartKind::Lines,
+        x: ChartAxis::log("operations for each byte moved", ""),
+        y: ChartAxis::log("rate", "FLOP/s"),
         series,
         bands: Vec::new(),
     };
@@ -86,16 +86,16 @@ impl Limits {
 }
 
 /// Returns the highest bandwidth of the largest working sets, down to a quarter of the largest.
-fn of_memory(moves: &[Moved<'_>]) -> Option<f64> {
+fn of_memory(moves: &[MovedBytes<'_>]) -> Option<f64> {
     let largest = moves.iter().filter_map(|m| m.area).max()?;
     let streamed = moves.iter().filter(|m| m.area.is_some_and(|bytes| bytes >= largest / 4));
     streamed.map(|m| m.bandwidth).reduce(f64::max)
 }
 
-fn roof(name: &str, role: Role, bandwidth: f64, peak: f64, to: f64) -> Series {
+fn roof(name: &str, role: SeriesRole, bandwidth: f64, peak: f64, to: f64) -> ChartSeries {
     let knee = (peak / bandwidth).clamp(FROM, to);
     let points = [(FROM, FROM * bandwidth), (knee, (knee * bandwidth).min(peak)), (to, peak)];
-    Series::new(name, role, points.map(|(x, y)| vec![Some(x), Some(y)]).to_vec())
+    ChartSeries::new(name, role, points.map(|(x, y)| vec![Some(x), Some(y)]).to_vec())
 }
 
 fn arithmetic<'a>(
@@ -108,7 +108,7 @@ fn arithmetic<'a>(
     (counts && rate > 0.0).then_some(Placed { measurement, intensity, rate })
 }
 
-struct Moved<'a> {
+struct MovedBytes<'a> {
     measurement: &'a Measurement,
     intensity: Option<f64>,
     area: Option<u64>,
@@ -120,9 +120,9 @@ fn moved<'a>(
     metric: &MetricResult,
     intensity: Option<f64>,
     area: Option<u64>,
-) -> Option<Moved<'a>> {
+) -> Option<MovedBytes<'a>> {
     let bandwidth = metric.summary.median;
-    (metric.unit == Unit::BytePerSecond && bandwidth > 0.0).then_some(Moved {
+    (metric.unit == Unit::BytePerSecond && bandwidth > 0.0).then_some(MovedBytes {
         measurement,
         intensity,
         area,
@@ -130,7 +130,7 @@ fn moved<'a>(
     })
 }
 
-impl<'a> Moved<'a> {
+impl<'a> MovedBytes<'a> {
     fn placed(&self) -> Placed<'a> {
         let intensity = self.intensity.unwrap_or(FROM);
         Placed { measurement: self.measurement, intensity: Some(intensity), rate: intensity * self.bandwidth }

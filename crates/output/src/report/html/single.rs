@@ -11,7 +11,7 @@ use plimsoll_stats::{Seed, segments};
 
 use super::alike::short_names;
 use super::charts::name;
-use super::data::{Axis, Chart, Kind, Role, Series};
+use super::data::{Chart, ChartAxis, ChartKind, ChartSeries, SeriesRole};
 
 const LEAST_SERIES: usize = 30;
 
@@ -59,7 +59,7 @@ pub(super) fn series(measurement: &Measurement, metric: &MetricResult, seed: u64
     let points = timed.iter().map(|p| vec![Some(p.t * second), Some(p.value)]).collect();
     let id = measurement.case.id();
     let levels = segments(&timed, Seed::new(seed, id.as_str(), &metric.name));
-    let mut lines = vec![Series::new(metric.name.clone(), Role::Own, points)];
+    let mut lines = vec![ChartSeries::new(metric.name.clone(), SeriesRole::Own, points)];
     let level = |s: &plimsoll_stats::Segment| [s.from, s.to].map(|t| vec![Some(t * second), Some(s.median)]);
     // The value excludes interruptions, which matter in a long series.
     let by_wall = metric.series.iter().zip(&metric.samples).filter(|(point, value)| {
@@ -68,9 +68,9 @@ pub(super) fn series(measurement: &Measurement, metric: &MetricResult, seed: u64
     if by_wall.count() > 0 {
         let delivered =
             metric.series.iter().map(|point| vec![Some(point.t * second), point.delivered]).collect();
-        lines.push(Series::new(format!("wall-clock {}", metric.name), Role::Peer, delivered));
+        lines.push(ChartSeries::new(format!("wall-clock {}", metric.name), SeriesRole::Peer, delivered));
     }
-    lines.push(Series::new("level", Role::Fit, levels.iter().flat_map(level).collect()));
+    lines.push(ChartSeries::new("level", SeriesRole::Fit, levels.iter().flat_map(level).collect()));
     let note = match levels.len() {
         0 | 1 => "no change of level".to_owned(),
         2 => "1 change of level".to_owned(),
@@ -80,16 +80,16 @@ pub(super) fn series(measurement: &Measurement, metric: &MetricResult, seed: u64
         id: String::new(),
         title: format!("{} over time", name(measurement)),
         note,
-        kind: Kind::Lines,
-        x: Axis::linear("time", unit),
-        y: Axis::of(metric.unit, &metric.name),
+        kind: ChartKind::Lines,
+        x: ChartAxis::linear("time", unit),
+        y: ChartAxis::of(metric.unit, &metric.name),
         series: lines,
         bands: Vec::new(),
     })
 }
 
 /// Returns the time unit of a series, and one second in it.
-fn unit_of_time(series: &[plimsoll_stats::Timed]) -> (&'static str, f64) {
+fn unit_of_time(series: &[plimsoll_stats::TimedPoint]) -> (&'static str, f64) {
     let span = series.last().map_or(0.0, |last| last.t);
     match span {
         span if span >= 3.0 * 3600.0 => ("h", 1.0 / 3600.0),
@@ -123,16 +123,18 @@ fn distributions(all: &[(&Measurement, &MetricResult)]) -> Vec<Chart> {
     }
     let chart = |(size, group): (String, Vec<Timed<'_>>)| {
         let names = told_apart(&group.iter().map(|(m, _)| &m.case).collect::<Vec<_>>());
-        let series =
-            names.into_iter().zip(&group).map(|(name, (_, all))| Series::new(name, Role::Own, steps(all)));
+        let series = names
+            .into_iter()
+            .zip(&group)
+            .map(|(name, (_, all))| ChartSeries::new(name, SeriesRole::Own, steps(all)));
         let of = if size.is_empty() { String::new() } else { format!(" · {size}") };
         Chart {
             id: String::new(),
             title: format!("Latency of single operations{of}"),
             note: "share of operations with at most this latency; further left is better".to_owned(),
-            kind: Kind::Lines,
-            x: Axis::log("latency", "s"),
-            y: Axis::linear("share of operations", "%"),
+            kind: ChartKind::Lines,
+            x: ChartAxis::log("latency", "s"),
+            y: ChartAxis::linear("share of operations", "%"),
             series: series.collect(),
             bands: Vec::new(),
         }
@@ -187,10 +189,14 @@ fn curve(measurement: &Measurement, metric: &MetricResult) -> Vec<Chart> {
             id: String::new(),
             title: format!("{}: {} by {}", name(measurement), kind.y, kind.x),
             note: String::new(),
-            kind: Kind::Lines,
-            x: if kind.log { Axis::log(kind.x, kind.x_unit) } else { Axis::linear(kind.x, kind.x_unit) },
-            y: Axis::linear(kind.y, kind.y_unit),
-            series: vec![Series::new(kind.y, Role::Own, points)],
+            kind: ChartKind::Lines,
+            x: if kind.log {
+                ChartAxis::log(kind.x, kind.x_unit)
+            } else {
+                ChartAxis::linear(kind.x, kind.x_unit)
+            },
+            y: ChartAxis::linear(kind.y, kind.y_unit),
+            series: vec![ChartSeries::new(kind.y, SeriesRole::Own, points)],
             bands: Vec::new(),
         })
     };
@@ -219,10 +225,10 @@ fn heat(run: &Run, measurement: &Measurement, metric: &MetricResult) -> Option<C
         id: String::new(),
         title: format!("{}: from each to each", name(measurement)),
         note: if machines { flow.orientation().to_owned() } else { String::new() },
-        kind: Kind::Heat,
-        x: Axis::categories("to", names(&matrix.columns)),
-        y: Axis { unit: metric.unit.name(), ..Axis::categories("from", names(&matrix.rows)) },
-        series: vec![Series::new(metric.name.clone(), Role::Own, points)],
+        kind: ChartKind::Heat,
+        x: ChartAxis::categories("to", names(&matrix.columns)),
+        y: ChartAxis { unit: metric.unit.name(), ..ChartAxis::categories("from", names(&matrix.rows)) },
+        series: vec![ChartSeries::new(metric.name.clone(), SeriesRole::Own, points)],
         bands: Vec::new(),
     })
 }
@@ -247,10 +253,10 @@ pub(super) fn forest(run: &Run) -> Option<Chart> {
         title: "plimsoll ÷ reference tool".to_owned(),
         note: "1: equal; points: median of the pairs' ratios; bars: 95 % interval; shaded: the margin for equivalent"
             .to_owned(),
-        kind: Kind::Forest,
-        x: Axis::linear("ratio", ""),
-        y: Axis::categories("", rows),
-        series: vec![Series::new("ratio", Role::Own, points)],
+        kind: ChartKind::Forest,
+        x: ChartAxis::linear("ratio", ""),
+        y: ChartAxis::categories("", rows),
+        series: vec![ChartSeries::new("ratio", SeriesRole::Own, points)],
         bands: vec![margin(run)],
     })
 }

@@ -8,12 +8,12 @@ use plimsoll_model::plan::{Group, file};
 use plimsoll_result::document::Run;
 
 /// Unscaled cases of a run's plan.
-pub(super) struct Stated {
+pub(super) struct StatedCases {
     groups: Vec<Group>,
     cases: BTreeMap<String, Case>,
 }
 
-impl Stated {
+impl StatedCases {
     /// Reads the plan of a run; if it is unreadable, cases are returned unchanged.
     pub(super) fn of(run: &Run) -> Self {
         let file = file::parse_kept("plan", &run.plan.text).ok();

@@ -3,16 +3,16 @@
 use std::collections::BTreeSet;
 
 use plimsoll_machine::{Cpu, CpuSet, Machine};
-use plimsoll_metal::kernel::{Rate, rate};
+use plimsoll_metal::kernel::{CoreRate, rate};
 use plimsoll_model::limit::microarchitecture::{Core, Identity};
 use plimsoll_units::quantity::format::significant;
 
-use super::Section;
+use super::FactSection;
 
 const WIDTHS: [u32; 3] = [128, 256, 512];
 
 /// Returns a section per kind of core among the allowed CPUs.
-pub fn cores(machine: &Machine) -> Vec<Section> {
+pub fn cores(machine: &Machine) -> Vec<FactSection> {
     let cpu = &machine.cpu;
     let mut kinds: Vec<(Result<Core, String>, CpuSet)> = Vec::new();
     for number in cpu.allowed.iter() {
@@ -32,7 +32,7 @@ pub fn cores(machine: &Machine) -> Vec<Section> {
 
 /// Returns whether the processor has instructions of this kind and width; true if unknown. A
 /// product or hypervisor may lack some that the microarchitecture has.
-fn has(cpu: &Cpu, of: Rate, bits: u32) -> bool {
+fn has(cpu: &Cpu, of: CoreRate, bits: u32) -> bool {
     if cpu.flags.is_empty() {
         return true;
     }
@@ -50,8 +50,8 @@ fn has(cpu: &Cpu, of: Rate, bits: u32) -> bool {
     needed.into_iter().all(|feature| cpu.has(feature))
 }
 
-fn section(found: &Result<Core, String>, cpus: Option<&CpuSet>, cpu: &Cpu) -> Section {
-    let mut section = Section::new("core");
+fn section(found: &Result<Core, String>, cpus: Option<&CpuSet>, cpu: &Cpu) -> FactSection {
+    let mut section = FactSection::new("core");
     if let Some(cpus) = cpus {
         section.row("CPUs", cpus.to_string());
     }

@@ -1,10 +1,10 @@
 //! Rows about processors and caches.
 
 use plimsoll_machine::Cpu;
-use plimsoll_machine::cpu::{Cache, CacheKind};
+use plimsoll_machine::cpu::{CacheKind, CpuCache};
 use plimsoll_units::text::counted;
 
-use super::{Section, UNKNOWN_VALUE, cpus_of, hertz, joined, or_unknown, size};
+use super::{FactSection, UNKNOWN_VALUE, cpus_of, hertz, joined, or_unknown, size};
 
 /// Vector extensions that decide which kernels can run, the best first, as named by the kernel.
 const VECTOR_FLAGS: [&str; 14] = [
@@ -24,8 +24,8 @@ const VECTOR_FLAGS: [&str; 14] = [
     "asimd",
 ];
 
-pub(super) fn processors(cpu: &Cpu) -> Section {
-    let mut section = Section::new("CPU");
+pub(super) fn processors(cpu: &Cpu) -> FactSection {
+    let mut section = FactSection::new("CPU");
     section.row("model", model(cpu));
     section.row("topology", topology(cpu));
     for kind in &cpu.kinds {
@@ -65,8 +65,8 @@ fn topology(cpu: &Cpu) -> String {
     format!("{sockets}, {cores}, {}", counted(cpu.threads, "thread"))
 }
 
-pub(super) fn caches(cpu: &Cpu) -> Section {
-    let mut section = Section::new("caches");
+pub(super) fn caches(cpu: &Cpu) -> FactSection {
+    let mut section = FactSection::new("caches");
     for cache in &cpu.caches {
         let kind = match cache.kind {
             CacheKind::Data => " data",
@@ -83,7 +83,7 @@ pub(super) fn caches(cpu: &Cpu) -> Section {
 }
 
 /// Formats `1 MiB × 40, each for 2 CPUs, 16 ways of 64 B lines`.
-fn one(cache: &Cache) -> String {
+fn one(cache: &CpuCache) -> String {
     let mut text = size(cache.size_bytes);
     if !cache.instances.is_empty() {
         text += &format!(" × {}", cache.instances.len());

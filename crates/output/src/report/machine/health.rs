@@ -5,13 +5,13 @@ use plimsoll_machine::health::{Drive, PcieLink, Sensor, Throttled};
 use plimsoll_units::quantity::significant;
 use plimsoll_units::text::counted;
 
-use super::Section;
+use super::FactSection;
 
 const MAX_DEVICES_SHOWN: usize = 8;
 
 /// Returns the section; `None` if the system shows nothing about hardware health.
-pub fn health(health: &Health) -> Option<Section> {
-    let mut section = Section::new("health");
+pub fn health(health: &Health) -> Option<FactSection> {
+    let mut section = FactSection::new("health");
     if !health.microcode.is_empty() {
         section.row("microcode", health.microcode.join(", "));
     }
@@ -106,7 +106,7 @@ fn drive(drive: &Drive) -> String {
 }
 
 fn link(link: &PcieLink) -> String {
-    let pace = |pace: plimsoll_machine::health::Pace| {
+    let pace = |pace: plimsoll_machine::health::LinkPace| {
         format!("{} GT/s ×{}", pace.transfers_per_s as f64 / 1e9, pace.lanes)
     };
     let idle = if link.saves_power && !link.is_narrow() { "; it lowers its speed while idle" } else { "" };
@@ -121,7 +121,7 @@ fn link(link: &PcieLink) -> String {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_machine::health::{Controller, Pace, Smart};
+    use plimsoll_machine::health::{Controller, LinkPace, Smart};
 
     use super::*;
 
@@ -145,7 +145,7 @@ mod tests {
         page[1..6].copy_from_slice(&[0x37, 1, 100, 10, 7]);
         let smart = Smart::parse(&page).unwrap();
         shown.drives = vec![Drive { name: "nvme0".to_owned(), smart }];
-        let pace = |transfers_per_s| Pace { transfers_per_s, lanes: 16 };
+        let pace = |transfers_per_s| LinkPace { transfers_per_s, lanes: 16 };
         shown.links = vec![PcieLink {
             device: "0000:41:00.0".to_owned(),
             what: "GPU".to_owned(),

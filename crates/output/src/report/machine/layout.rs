@@ -13,39 +13,39 @@ const LABEL_GAP: usize = 2;
 
 /// Group of related rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Section {
+pub struct FactSection {
     /// Heading.
     pub title: &'static str,
     /// Rows, in order.
-    pub rows: Vec<Row>,
+    pub rows: Vec<FactRow>,
 }
 
 /// Labelled value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Row {
+pub struct FactRow {
     /// Label.
     pub label: String,
     /// Value.
     pub value: String,
 }
 
-impl Section {
+impl FactSection {
     pub(super) fn new(title: &'static str) -> Self {
         Self { title, rows: Vec::new() }
     }
 
     pub(super) fn row(&mut self, label: impl Into<String>, value: impl Into<String>) {
-        self.rows.push(Row { label: label.into(), value: value.into() });
+        self.rows.push(FactRow { label: label.into(), value: value.into() });
     }
 }
 
 /// Formats sections at `width` columns, but at least 16 columns for values; ends with a newline.
-pub fn text(sections: &[Section], width: usize) -> String {
+pub fn text(sections: &[FactSection], width: usize) -> String {
     let blocks: Vec<String> = sections.iter().map(|section| block(section, width)).collect();
     blocks.join("\n")
 }
 
-fn block(section: &Section, width: usize) -> String {
+fn block(section: &FactSection, width: usize) -> String {
     let labels = section.rows.iter().map(|row| row.label.width()).filter(|&w| w <= WIDEST_LABEL);
     let column = LABEL_GAP + labels.max().unwrap_or(0) + LABEL_GAP;
     let room = width.saturating_sub(column).max(NARROWEST_VALUE);
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn values_are_wrapped_under_themselves() {
-        let mut section = Section::new("things");
+        let mut section = FactSection::new("things");
         section.row("one", "a value that is longer than the line");
         section.row("a label wider than the label column", "below");
         let expected = "things\n  one  a value that is\n       longer than the\n       line\n  \
@@ -87,7 +87,7 @@ mod tests {
         fn no_line_is_too_wide_and_no_word_is_lost(
             value in "[a-zé漢 ]{0,200}", label in "[a-z ]{0,24}", width in 50usize..120,
         ) {
-            let mut section = Section::new("s");
+            let mut section = FactSection::new("s");
             section.row(label.clone(), value.clone());
             let text = text(&[section], width);
             prop_assert!(text.lines().all(|line| line.width() <= width));

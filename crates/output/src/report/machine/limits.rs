@@ -4,26 +4,26 @@ use plimsoll_bench::label::label;
 use plimsoll_bench::{Candidate, Metric};
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
-use plimsoll_model::limit::{Evidence, Input, Kind, Limit, Question};
+use plimsoll_model::limit::{Input, Limit, LimitEvidence, LimitKind, Question};
 use plimsoll_model::sample::{Conditions, Sample};
 use plimsoll_units::quantity::format::significant;
 use plimsoll_units::quantity::{Quantity, Unit};
 
-use super::Section;
+use super::FactSection;
 
 /// Example clock for limits if none was measured.
 const EXAMPLE_HZ: f64 = 1e9;
 
 /// Returns the candidates' limits, at this core clock or as an example at 1 GHz, and a section with
 /// the sources of their inputs.
-pub fn limits(machine: &Machine, candidates: &[Candidate], clock_hz: Option<f64>) -> Vec<Section> {
+pub fn limits(machine: &Machine, candidates: &[Candidate], clock_hz: Option<f64>) -> Vec<FactSection> {
     let measured = clock_hz.is_some();
     let clock_hz = clock_hz.unwrap_or(EXAMPLE_HZ);
-    let mut section = Section::new(match measured {
+    let mut section = FactSection::new(match measured {
         true => "limits, as derived now",
         false => "limits; those that go with the clock are at 1 GHz",
     });
-    let mut sources = Section::new("where the limits' inputs are from");
+    let mut sources = FactSection::new("where the limits' inputs are from");
     for Candidate { case, .. } in candidates {
         let Some((metric, limit)) = headline(machine, case, Some(clock_hz)) else { continue };
         let text = derivation(&limit, metric) + &at_other_clocks(machine, case, &limit);
@@ -67,7 +67,7 @@ fn headline(machine: &Machine, case: &Case, clock_hz: Option<f64>) -> Option<(Me
     let samples = [Sample { conditions, ..Sample::default() }];
     let metrics = plimsoll_bench::find(case.benchmark())?.metrics(case);
     let limits = metrics.into_iter().flat_map(|metric| {
-        let evidence = Evidence::default();
+        let evidence = LimitEvidence::default();
         let question = Question { machine, case, metric: metric.name, samples: &samples, evidence };
         plimsoll_bench::limits(&question).into_iter().map(move |limit| (metric, limit))
     });
@@ -82,8 +82,8 @@ fn derivation(limit: &Limit, metric: Metric) -> String {
         return format!("unknown{because}");
     };
     let bound = match limit.kind {
-        Kind::Ceiling => "≤",
-        Kind::Floor => "≥",
+        LimitKind::Ceiling => "≤",
+        LimitKind::Floor => "≥",
     };
     let inputs: Vec<String> = limit.inputs.iter().map(input).collect();
     let bound = format!("{bound} {}", Quantity { value, unit: metric.unit });

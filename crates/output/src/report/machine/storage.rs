@@ -1,17 +1,17 @@
 //! Rows about storage and network.
 
-use plimsoll_machine::disk::{DiskKind, Link};
+use plimsoll_machine::disk::{DiskKind, DiskLink};
 use plimsoll_machine::network::NicKind;
-use plimsoll_machine::storage::{Layer, Medium, Storage};
+use plimsoll_machine::storage::{DeviceLayer, Medium, Storage};
 use plimsoll_machine::{Disk, Machine, Nic};
 
-use super::{Section, UNKNOWN_VALUE, bits, joined, or_unknown, size};
+use super::{FactSection, UNKNOWN_VALUE, bits, joined, or_unknown, size};
 
 /// Longest value of a mount option that is shown, in bytes.
 const LONGEST_VALUE: usize = 16;
 
-pub(super) fn storage(machine: &Machine) -> Section {
-    let mut section = Section::new("storage");
+pub(super) fn storage(machine: &Machine) -> FactSection {
+    let mut section = FactSection::new("storage");
     if let Some(storage) = &machine.storage {
         behind(&mut section, storage);
     }
@@ -25,7 +25,7 @@ pub(super) fn storage(machine: &Machine) -> Section {
 }
 
 /// Adds the test directory with its file system, layers and disks.
-fn behind(section: &mut Section, storage: &Storage) {
+fn behind(section: &mut FactSection, storage: &Storage) {
     section.row("test directory", &storage.path);
     if let Some(fs) = &storage.file_system {
         let medium = match fs.medium {
@@ -38,7 +38,7 @@ fn behind(section: &mut Section, storage: &Storage) {
         section
             .row("file system", format!("{}{medium}, mounted on {} ({options})", fs.fs_type, fs.mount_point));
     }
-    let layers = storage.layers.iter().map(|Layer { name, detail, .. }| match detail {
+    let layers = storage.layers.iter().map(|DeviceLayer { name, detail, .. }| match detail {
         Some(detail) => format!("{name} ({detail})"),
         None => name.clone(),
     });
@@ -100,10 +100,10 @@ fn one_disk(disk: &Disk) -> String {
 }
 
 /// Formats `PCIe 8 GT/s × 4 (31.5 Gbit/s)`, with the device's maximum if that is more.
-fn link(link: &Link) -> String {
+fn link(link: &DiskLink) -> String {
     let coded = bits(link.coded_bit_per_s());
     match link {
-        Link::Pcie { transfers_per_s, lanes, max_transfers_per_s, max_lanes } => {
+        DiskLink::Pcie { transfers_per_s, lanes, max_transfers_per_s, max_lanes } => {
             let giga = |rate: u64| rate as f64 / 1e9;
             let best = match (max_transfers_per_s, max_lanes) {
                 (Some(rate), Some(width)) if rate > transfers_per_s || width > lanes => {
@@ -113,16 +113,16 @@ fn link(link: &Link) -> String {
             };
             format!("PCIe {} GT/s × {lanes} ({coded}{best})", giga(*transfers_per_s))
         }
-        Link::Sata { line_bit_per_s } => format!("SATA {} ({coded})", bits(*line_bit_per_s as f64)),
-        Link::Sas { line_bit_per_s, lanes } => {
+        DiskLink::Sata { line_bit_per_s } => format!("SATA {} ({coded})", bits(*line_bit_per_s as f64)),
+        DiskLink::Sas { line_bit_per_s, lanes } => {
             format!("SAS {} × {lanes} ({coded})", bits(*line_bit_per_s as f64))
         }
-        Link::Usb { line_bit_per_s } => format!("USB {} ({coded})", bits(*line_bit_per_s as f64)),
+        DiskLink::Usb { line_bit_per_s } => format!("USB {} ({coded})", bits(*line_bit_per_s as f64)),
     }
 }
 
-pub(super) fn network(nics: &[Nic]) -> Section {
-    let mut section = Section::new("network");
+pub(super) fn network(nics: &[Nic]) -> FactSection {
+    let mut section = FactSection::new("network");
     for nic in nics {
         section.row(&nic.name, one_nic(nic));
     }

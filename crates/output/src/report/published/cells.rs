@@ -1,30 +1,30 @@
 //! Cells of a published table: each number with today's measurement.
 
-use plimsoll_published::tables::{Kind, Table};
-use plimsoll_published::{Baseline, Figure, LATENCY, Matched, THROUGHPUT};
+use plimsoll_published::tables::{PublishedTable, TableKind};
+use plimsoll_published::{LATENCY, Matched, PublishedFigure, PublishedReport, THROUGHPUT};
 use plimsoll_units::quantity::Unit;
 
-use super::today::{Runs, Today};
+use super::today::{MeasuredPoint, ReplayRuns};
 
-pub(in crate::report) struct Filled<'a> {
-    pub(in crate::report) table: &'a Table<'a>,
-    pub(in crate::report) rows: Vec<Vec<Option<Cell<'a>>>>,
+pub(in crate::report) struct FilledTable<'a> {
+    pub(in crate::report) table: &'a PublishedTable<'a>,
+    pub(in crate::report) rows: Vec<Vec<Option<FilledCell<'a>>>>,
 }
 
 #[derive(Clone)]
-pub(in crate::report) struct Cell<'a> {
-    pub(in crate::report) figure: &'a Figure,
-    pub(in crate::report) part: Part,
-    pub(in crate::report) today: Today<'a>,
+pub(in crate::report) struct FilledCell<'a> {
+    pub(in crate::report) figure: &'a PublishedFigure,
+    pub(in crate::report) part: ComparablePart,
+    pub(in crate::report) today: MeasuredPoint<'a>,
     /// Unit that the report uses for it.
-    pub(in crate::report) unit: Shown,
+    pub(in crate::report) unit: ReportUnit,
     /// Whether only a reference tool has this case in the report, such as LINPACK.
     is_alone: bool,
 }
 
 /// Part of today's measurement that is comparable with a published number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::report) enum Part {
+pub(in crate::report) enum ComparablePart {
     Own,
     Peak,
     /// One of our samples, from 0.
@@ -42,8 +42,8 @@ pub(in crate::report) enum Part {
     OwnToProgram,
 }
 
-impl Part {
-    fn of(figure: &Figure, kind: Kind) -> Self {
+impl ComparablePart {
+    fn of(figure: &PublishedFigure, kind: TableKind) -> Self {
         let trial = figure.pattern.split(';').find_map(|part| part.strip_prefix("trial="));
         match (figure.source, figure.statistic) {
             ("theoretical", _) => Self::Limit,
@@ -56,8 +56,8 @@ impl Part {
                     None => Self::Own,
                 }
             }
-            (_, "peak") if kind == Kind::Program => Self::Peak,
-            _ if kind == Kind::Program => {
+            (_, "peak") if kind == TableKind::Program => Self::Peak,
+            _ if kind == TableKind::Program => {
                 match (figure.metric, trial.and_then(|n| n.parse::<usize>().ok())) {
                     ("time-min", _) => Self::Least,
                     ("time-max", _) => Self::Most,
@@ -86,57 +86,68 @@ impl Part {
 
 /// A unit of a report.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::report) struct Shown {
+pub(in crate::report) struct ReportUnit {
     pub(in crate::report) scale: f64,
     /// Name in plain words; empty for a plain number.
     pub(in crate::report) name: String,
 }
 
-impl<'a> Filled<'a> {
-    pub(in crate::report) fn new(baseline: &'a Baseline, table: &'a Table<'a>, runs: &Runs<'a>) -> Self {
-        let cell = |figure: &'a Figure, row: &[Option<&'a Figure>]| {
-            let part = Part::of(figure, table.kind);
+impl<'a> FilledTable<'a> {
+    pub(in crate::report) fn new(
+        baseline: &'a PublishedReport,
+        table: &'a PublishedTable<'a>,
+        runs: &ReplayRuns<'a>,
+    ) -> Self {
+        let cell = |figure: &'a PublishedFigure, row: &[Option<&'a PublishedFigure>]| {
+            let part = ComparablePart::of(figure, table.kind);
             let (part, today) = match (&figure.matched, table.kind) {
-                (_, Kind::Text) => of_text(baseline, figure, row, part, runs),
+                (_, TableKind::Text) => of_text(baseline, figure, row, part, runs),
                 (Some(matched), _) => {
                     (part, runs.of(matched, &format!("{} {}", figure.source, figure.operation)))
                 }
                 (None, _) => {
                     let mean = mean_over_threads(baseline, figure, runs);
-                    (part, mean.unwrap_or_else(|| Today::absent(figure.unmatched)))
+                    (part, mean.unwrap_or_else(|| MeasuredPoint::absent(figure.unmatched)))
                 }
             };
             let today = with_report_tool(baseline, figure, today, runs);
-            Cell { figure, part, unit: shown(baseline, figure), is_alone: is_alone(baseline, &today), today }
+            FilledCell {
+                figure,
+                part,
+                unit: shown(baseline, figure),
+                is_alone: is_alone(baseline, &today),
+                today,
+            }
         };
-        let row = |figures: &[Option<&'a Figure>]| -> Vec<Option<Cell<'a>>> {
+        let row = |figures: &[Option<&'a PublishedFigure>]| -> Vec<Option<FilledCell<'a>>> {
             figures.iter().map(|figure| Some(cell((*figure)?, figures))).collect()
         };
         let rows = table.rows.iter().map(|found| row(&found.cells)).collect();
         Self { table, rows }
     }
 
-    pub(in crate::report) fn cells(&self) -> impl Iterator<Item = &Cell<'a>> {
+    pub(in crate::report) fn cells(&self) -> impl Iterator<Item = &FilledCell<'a>> {
         self.rows.iter().flatten().flatten()
     }
 
     /// Returns whether the cell is a case's result, not a sample, spread or best beside a mean.
-    pub(in crate::report) fn is_figure(&self, cell: &Cell<'_>) -> bool {
-        let is_mean = |cell: &Cell<'_>| cell.part == Part::Own && cell.figure.matched.is_some();
+    pub(in crate::report) fn is_figure(&self, cell: &FilledCell<'_>) -> bool {
+        let is_mean =
+            |cell: &FilledCell<'_>| cell.part == ComparablePart::Own && cell.figure.matched.is_some();
         match cell.part {
-            Part::Own => true,
-            Part::Peak => self.table.kind != Kind::Program || !self.cells().any(is_mean),
+            ComparablePart::Own => true,
+            ComparablePart::Peak => self.table.kind != TableKind::Program || !self.cells().any(is_mean),
             _ => false,
         }
     }
 
-    pub(in crate::report) fn has(&self, part: Part) -> bool {
+    pub(in crate::report) fn has(&self, part: ComparablePart) -> bool {
         self.cells().any(|cell| cell.part == part)
     }
 }
 
 /// Returns the second of an iperf rate or amount, from 0 (`3-4s`).
-fn interval(figure: &Figure) -> Option<usize> {
+fn interval(figure: &PublishedFigure) -> Option<usize> {
     let is_of_seconds = matches!(figure.metric, THROUGHPUT | "transfer");
     let part = figure.pattern.split(';').find_map(|part| part.strip_suffix('s')?.split_once('-'));
     let (from, to) = part.filter(|_| is_of_seconds)?;
@@ -145,29 +156,34 @@ fn interval(figure: &Figure) -> Option<usize> {
 }
 
 /// Returns today's mean over all thread counts, if the report prints that mean.
-fn mean_over_threads<'a>(baseline: &Baseline, figure: &Figure, runs: &Runs<'a>) -> Option<Today<'a>> {
+fn mean_over_threads<'a>(
+    baseline: &PublishedReport,
+    figure: &PublishedFigure,
+    runs: &ReplayRuns<'a>,
+) -> Option<MeasuredPoint<'a>> {
     let is_mean = figure.source == "own" && figure.statistic == "mean" && figure.threads.is_empty();
-    let row = |f: &&Figure| {
-        f.is_own_point() && Figure { threads: figure.threads, ..(*f).clone() }.is_of_point(figure)
+    let row = |f: &&PublishedFigure| {
+        f.is_own_point() && PublishedFigure { threads: figure.threads, ..(*f).clone() }.is_of_point(figure)
     };
     let points = baseline.figures.iter().filter(row).filter_map(|f| f.matched.as_ref());
-    Today::mean_of(points.filter(|_| is_mean).map(|matched| runs.of(matched, "")).collect())
+    MeasuredPoint::mean_of(points.filter(|_| is_mean).map(|matched| runs.of(matched, "")).collect())
 }
 
 /// Returns whether the report has no own point of this benchmark.
-fn is_alone(baseline: &Baseline, today: &Today<'_>) -> bool {
+fn is_alone(baseline: &PublishedReport, today: &MeasuredPoint<'_>) -> bool {
     let Some(case) = today.case else { return false };
-    let same = |f: &Figure| f.matched.as_ref().is_some_and(|m| m.case.benchmark() == case.benchmark());
+    let same =
+        |f: &PublishedFigure| f.matched.as_ref().is_some_and(|m| m.case.benchmark() == case.benchmark());
     !baseline.figures.iter().any(|f| f.is_own_point() && same(f))
 }
 
 /// Adds the report's tool if it was compared with another case (HPL with an equation system).
 fn with_report_tool<'a>(
-    baseline: &Baseline,
-    figure: &Figure,
-    today: Today<'a>,
-    runs: &Runs<'a>,
-) -> Today<'a> {
+    baseline: &PublishedReport,
+    figure: &PublishedFigure,
+    today: MeasuredPoint<'a>,
+    runs: &ReplayRuns<'a>,
+) -> MeasuredPoint<'a> {
     if today.tool.is_some() || figure.source != "own" || figure.is_of_text() {
         return today;
     }
@@ -178,30 +194,30 @@ fn with_report_tool<'a>(
     else {
         return today;
     };
-    Today { tool: runs.of(matched, source).tool, ..today }
+    MeasuredPoint { tool: runs.of(matched, source).tool, ..today }
 }
 
 /// Returns the measurement for a number of the text: the point with that number in a table, or else
 /// the best possible point.
 fn of_text<'a>(
-    baseline: &'a Baseline,
-    figure: &Figure,
-    row: &[Option<&Figure>],
-    part: Part,
-    runs: &Runs<'a>,
-) -> (Part, Today<'a>) {
-    let absent = || Today::absent(figure.unmatched);
-    let beside = |wanted: fn(&Figure) -> bool| row.iter().copied().flatten().find(|f| wanted(f));
+    baseline: &'a PublishedReport,
+    figure: &PublishedFigure,
+    row: &[Option<&PublishedFigure>],
+    part: ComparablePart,
+    runs: &ReplayRuns<'a>,
+) -> (ComparablePart, MeasuredPoint<'a>) {
+    let absent = || MeasuredPoint::absent(figure.unmatched);
+    let beside = |wanted: fn(&PublishedFigure) -> bool| row.iter().copied().flatten().find(|f| wanted(f));
     let own = beside(|f| f.source == "own");
-    let points: Vec<(&Figure, &Matched)> = baseline
+    let points: Vec<(&PublishedFigure, &Matched)> = baseline
         .figures
         .iter()
         .filter(|f| f.is_own_point() && !f.is_of_text() && f.is_what(figure))
         .filter_map(|f| Some((f, f.matched.as_ref()?)))
         .collect();
     match part {
-        Part::Program | Part::ProgramShare => {
-            let program = beside(Figure::is_reference);
+        ComparablePart::Program | ComparablePart::ProgramShare => {
+            let program = beside(PublishedFigure::is_reference);
             let matched = figure.matched.as_ref().or_else(|| program?.matched.as_ref());
             let source = program.map_or("", |f| f.source);
             let today = match matched {
@@ -212,7 +228,7 @@ fn of_text<'a>(
         }
         _ if points.is_empty() => (part, absent()),
         _ => {
-            let same = |f: &Figure| own.is_some_and(|own| f.number() == own.number());
+            let same = |f: &PublishedFigure| own.is_some_and(|own| f.number() == own.number());
             let exact: Vec<&Matched> = points.iter().filter(|(f, _)| same(f)).map(|(_, m)| *m).collect();
             let all: Vec<&Matched> = points.iter().map(|(_, m)| *m).collect();
             let tool = baseline.figures.iter().find(|f| f.is_reference() && f.subsystem == figure.subsystem);
@@ -220,19 +236,29 @@ fn of_text<'a>(
                 runs.best(if exact.is_empty() { &all } else { &exact }, tool.map_or("", |f| f.source));
             let has_theory =
                 baseline.figures.iter().any(|f| f.source == "theoretical" && f.subsystem == figure.subsystem);
-            let part = if part == Part::OwnShare && !has_theory { Part::OwnToProgram } else { part };
+            let part = if part == ComparablePart::OwnShare && !has_theory {
+                ComparablePart::OwnToProgram
+            } else {
+                part
+            };
             (part, today)
         }
     }
 }
 
 /// Returns a tool's result for a number of the text, from its own cases or any tool of that name.
-fn of_program<'a>(baseline: &'a Baseline, figure: &Figure, program: &str, runs: &Runs<'a>) -> Today<'a> {
-    let known = |f: &&Figure| {
+fn of_program<'a>(
+    baseline: &'a PublishedReport,
+    figure: &PublishedFigure,
+    program: &str,
+    runs: &ReplayRuns<'a>,
+) -> MeasuredPoint<'a> {
+    let known = |f: &&PublishedFigure| {
         f.is_reference() && !f.is_of_text() && f.subsystem == figure.subsystem && f.metric == figure.metric
     };
-    let by_name =
-        |f: &&Figure| if program.is_empty() { f.operation == figure.operation } else { f.source == program };
+    let by_name = |f: &&PublishedFigure| {
+        if program.is_empty() { f.operation == figure.operation } else { f.source == program }
+    };
     let cases: Vec<&Matched> =
         baseline.figures.iter().filter(known).filter(by_name).filter_map(|f| f.matched.as_ref()).collect();
     if !cases.is_empty() {
@@ -241,7 +267,7 @@ fn of_program<'a>(baseline: &'a Baseline, figure: &Figure, program: &str, runs: 
     let points = baseline.figures.iter().filter(|f| f.is_own_point() && f.is_what(figure));
     let points: Vec<&Matched> = points.filter_map(|f| f.matched.as_ref()).collect();
     let Some(metric) = points.first().map(|m| m.metric) else {
-        return Today::absent(figure.unmatched);
+        return MeasuredPoint::absent(figure.unmatched);
     };
     let program = if program.is_empty() { figure.source } else { program };
     // STREAM, for example, is compared with `memory.bandwidth`; tools of an operation only with
@@ -257,29 +283,30 @@ fn of_program<'a>(baseline: &'a Baseline, figure: &Figure, program: &str, runs: 
 }
 
 /// Returns the unit of a published number, also from numbers with the same printed unit.
-fn shown(baseline: &Baseline, figure: &Figure) -> Shown {
+fn shown(baseline: &PublishedReport, figure: &PublishedFigure) -> ReportUnit {
     if figure.unit == "%" {
-        return Shown { scale: 0.01, name: "%".to_owned() };
+        return ReportUnit { scale: 0.01, name: "%".to_owned() };
     }
-    let same =
-        |f: &&Figure| f.unit == figure.unit && f.metric == figure.metric && f.subsystem == figure.subsystem;
+    let same = |f: &&PublishedFigure| {
+        f.unit == figure.unit && f.metric == figure.metric && f.subsystem == figure.subsystem
+    };
     let found = scale(figure).or_else(|| baseline.figures.iter().filter(same).find_map(scale));
     match (found, figure.subsystem, figure.metric) {
-        (Some((scale, unit)), ..) => Shown { scale, name: name(scale, unit, figure.unit) },
+        (Some((scale, unit)), ..) => ReportUnit { scale, name: name(scale, unit, figure.unit) },
         // No unit is printed or derivable: the usual one.
-        (None, "memory", LATENCY) => Shown { scale: 1e-9, name: "ns".to_owned() },
-        (None, _, LATENCY) => Shown { scale: 1e-3, name: "ms".to_owned() },
+        (None, "memory", LATENCY) => ReportUnit { scale: 1e-9, name: "ns".to_owned() },
+        (None, _, LATENCY) => ReportUnit { scale: 1e-3, name: "ms".to_owned() },
         // Disk: as IOzone counts, the only tool for disks.
         (None, part @ ("memory" | "disk"), THROUGHPUT) => match part {
-            "disk" => Shown { scale: 1024.0, name: "KiB/s".to_owned() },
-            _ => Shown { scale: 1e9, name: "GB/s".to_owned() },
+            "disk" => ReportUnit { scale: 1024.0, name: "KiB/s".to_owned() },
+            _ => ReportUnit { scale: 1e9, name: "GB/s".to_owned() },
         },
-        _ => Shown { scale: 1.0, name: figure.unit.to_owned() },
+        _ => ReportUnit { scale: 1.0, name: figure.unit.to_owned() },
     }
 }
 
 /// Returns the size of the printed unit in base units.
-fn scale(figure: &Figure) -> Option<(f64, Unit)> {
+fn scale(figure: &PublishedFigure) -> Option<(f64, Unit)> {
     let (value, unit) = figure.base?;
     let printed = figure.number().filter(|printed| *printed != 0.0)?;
     Some((value / printed, unit))
@@ -305,25 +332,25 @@ fn name(scale: f64, unit: Unit, printed: &str) -> String {
     }
 }
 
-impl Cell<'_> {
+impl FilledCell<'_> {
     /// Returns today's comparable value, in base units or as a share.
     pub(in crate::report) fn value(&self) -> Option<f64> {
         let today = &self.today;
         match self.part {
-            Part::Own => today.mean(),
-            Part::Peak => today.peak(),
-            Part::Sample(at) => today.samples.get(at).copied(),
-            Part::Least => today.samples.iter().copied().reduce(f64::min),
-            Part::Most => today.samples.iter().copied().reduce(f64::max),
-            Part::Deviation => today.stdev(),
-            Part::Program => self.program().map(|(figure, _)| figure),
-            Part::Limit => today.limit(),
-            Part::OwnShare => today.share(today.mean()),
-            Part::ProgramShare => match &today.tool {
+            ComparablePart::Own => today.mean(),
+            ComparablePart::Peak => today.peak(),
+            ComparablePart::Sample(at) => today.samples.get(at).copied(),
+            ComparablePart::Least => today.samples.iter().copied().reduce(f64::min),
+            ComparablePart::Most => today.samples.iter().copied().reduce(f64::max),
+            ComparablePart::Deviation => today.stdev(),
+            ComparablePart::Program => self.program().map(|(figure, _)| figure),
+            ComparablePart::Limit => today.limit(),
+            ComparablePart::OwnShare => today.share(today.mean()),
+            ComparablePart::ProgramShare => match &today.tool {
                 Some(tool) => tool.of_limit,
                 None => today.share(self.program().map(|(figure, _)| figure)),
             },
-            Part::OwnToProgram => Some(today.mean()? / today.tool.as_ref()?.figure),
+            ComparablePart::OwnToProgram => Some(today.mean()? / today.tool.as_ref()?.figure),
         }
     }
 
@@ -354,7 +381,7 @@ impl Cell<'_> {
     pub(in crate::report) fn ratio(&self) -> Option<f64> {
         let published = self.published()?;
         let is_sound =
-            self.today.invalid.is_none() || self.today.tool.is_some() && self.part == Part::Program;
+            self.today.invalid.is_none() || self.today.tool.is_some() && self.part == ComparablePart::Program;
         (self.part.is_compared() && is_sound).then_some(self.value()? / published)
     }
 

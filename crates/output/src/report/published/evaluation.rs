@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use plimsoll_published::tables::Kind;
-use plimsoll_published::{Baseline, Figure, LATENCY, TIME};
+use plimsoll_published::tables::TableKind;
+use plimsoll_published::{LATENCY, PublishedFigure, PublishedReport, TIME};
 use plimsoll_units::quantity::{Quantity, Unit, format_size, percent, significant};
 
-use super::cells::{Filled, Part};
+use super::cells::{ComparablePart, FilledTable};
 use crate::report::context;
 
 pub(in crate::report) const TITLE: &str = "Evaluation";
@@ -30,12 +30,12 @@ impl fmt::Display for Statement {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Side {
+enum FigureSide {
     Today,
     Published,
 }
 
-impl Side {
+impl FigureSide {
     const ALL: [Self; 2] = [Self::Today, Self::Published];
 
     fn name(self) -> &'static str {
@@ -47,8 +47,8 @@ impl Side {
 }
 
 /// A point of the report's own matrix.
-struct Point<'a> {
-    figure: &'a Figure,
+struct MatrixPoint<'a> {
+    figure: &'a PublishedFigure,
     table: usize,
     /// Valid values as the report counts, in base units.
     today: Option<f64>,
@@ -60,18 +60,18 @@ struct Point<'a> {
     why: Option<&'a str>,
 }
 
-impl Point<'_> {
-    fn value(&self, side: Side) -> Option<f64> {
+impl MatrixPoint<'_> {
+    fn value(&self, side: FigureSide) -> Option<f64> {
         match side {
-            Side::Today => self.today,
-            Side::Published => self.published,
+            FigureSide::Today => self.today,
+            FigureSide::Published => self.published,
         }
     }
 
-    fn share(&self, side: Side) -> Option<f64> {
+    fn share(&self, side: FigureSide) -> Option<f64> {
         match side {
-            Side::Today => self.share,
-            Side::Published => self.published_share,
+            FigureSide::Today => self.share,
+            FigureSide::Published => self.published_share,
         }
     }
 
@@ -80,7 +80,7 @@ impl Point<'_> {
     }
 
     fn operation(&self) -> String {
-        let Figure { pattern, operation, precision, .. } = self.figure;
+        let PublishedFigure { pattern, operation, precision, .. } = self.figure;
         words(&[pattern, operation, precision])
     }
 
@@ -104,37 +104,41 @@ fn block(bytes: u64) -> String {
     format!("blocks of {}", format_size(bytes))
 }
 
-struct Group<'a> {
+struct PointGroup<'a> {
     subsystem: &'a str,
     metric: &'a str,
-    points: Vec<Point<'a>>,
+    points: Vec<MatrixPoint<'a>>,
 }
 
 /// Returns all statements about a report, in the order of subsystems and metrics in the report.
-pub(in crate::report) fn statements(baseline: &Baseline, filled: &[Filled<'_>]) -> Vec<Statement> {
-    let mut groups: Vec<Group<'_>> = Vec::new();
+pub(in crate::report) fn statements(
+    baseline: &PublishedReport,
+    filled: &[FilledTable<'_>],
+) -> Vec<Statement> {
+    let mut groups: Vec<PointGroup<'_>> = Vec::new();
     for point in filled.iter().flat_map(|table| points(baseline, table)) {
-        let is_same =
-            |g: &&mut Group<'_>| g.subsystem == point.figure.subsystem && g.metric == point.figure.metric;
+        let is_same = |g: &&mut PointGroup<'_>| {
+            g.subsystem == point.figure.subsystem && g.metric == point.figure.metric
+        };
         match groups.iter_mut().find(is_same) {
             Some(group) => group.points.push(point),
-            None => groups.push(Group {
+            None => groups.push(PointGroup {
                 subsystem: point.figure.subsystem,
                 metric: point.figure.metric,
                 points: vec![point],
             }),
         }
     }
-    groups.iter().flat_map(Group::statements).collect()
+    groups.iter().flat_map(PointGroup::statements).collect()
 }
 
-fn points<'a>(baseline: &Baseline, filled: &'a Filled<'_>) -> Vec<Point<'a>> {
+fn points<'a>(baseline: &PublishedReport, filled: &'a FilledTable<'_>) -> Vec<MatrixPoint<'a>> {
     let own = filled.cells().filter(|cell| {
-        filled.table.kind == Kind::Own && cell.part == Part::Own && cell.figure.is_own_point()
+        filled.table.kind == TableKind::Own && cell.part == ComparablePart::Own && cell.figure.is_own_point()
     });
-    let point = |cell: &'a super::cells::Cell<'_>| {
+    let point = |cell: &'a super::cells::FilledCell<'_>| {
         let published = cell.published();
-        Point {
+        MatrixPoint {
             figure: cell.figure,
             table: filled.table.number,
             today: cell.today.believed(),
@@ -150,7 +154,7 @@ fn points<'a>(baseline: &Baseline, filled: &'a Filled<'_>) -> Vec<Point<'a>> {
 }
 
 /// Returns the share of its published limit that a published number reaches; 1 is the limit.
-fn share(baseline: &Baseline, figure: &Figure, value: f64) -> Option<f64> {
+fn share(baseline: &PublishedReport, figure: &PublishedFigure, value: f64) -> Option<f64> {
     let all = || baseline.figures.iter().filter(|f| f.source == "theoretical" && f.doubt.is_none());
     let limit = all()
         .find(|f| f.is_of_point(figure))
@@ -173,7 +177,7 @@ fn times(ratio: f64) -> String {
     format!("{} ×", significant(ratio, RATIO_DIGITS))
 }
 
-impl Group<'_> {
+impl PointGroup<'_> {
     /// Names subsystem and metric at the start of a sentence.
     fn name(&self) -> String {
         format!("{} {}", context::title(self.subsystem), self.metric())
@@ -213,7 +217,7 @@ impl Group<'_> {
     }
 
     /// Builds a statement that rests on the selected points.
-    fn state(&self, text: String, on: &dyn Fn(&Point<'_>) -> bool) -> Statement {
+    fn state(&self, text: String, on: &dyn Fn(&MatrixPoint<'_>) -> bool) -> Statement {
         let mut tables: Vec<usize> = self.points.iter().filter(|p| on(p)).map(|p| p.table).collect();
         tables.sort_unstable();
         tables.dedup();
@@ -221,8 +225,9 @@ impl Group<'_> {
     }
 
     /// Joins the values of both sides, today's first; `None` if neither has one.
-    fn sides(&self, of: impl Fn(Side) -> Option<String>) -> Option<String> {
-        let said = Side::ALL.into_iter().filter_map(|side| Some(format!("{} {}", side.name(), of(side)?)));
+    fn sides(&self, of: impl Fn(FigureSide) -> Option<String>) -> Option<String> {
+        let said =
+            FigureSide::ALL.into_iter().filter_map(|side| Some(format!("{} {}", side.name(), of(side)?)));
         let said: Vec<String> = said.collect();
         (!said.is_empty()).then(|| said.join(", "))
     }
@@ -230,10 +235,10 @@ impl Group<'_> {
     /// Returns ratios of a side's values, first ÷ second, for pairs of points that `same` matches.
     fn ratios(
         &self,
-        side: Side,
-        first: impl Fn(&Point<'_>) -> bool,
-        second: impl Fn(&Point<'_>) -> bool,
-        same: impl Fn(&Point<'_>, &Point<'_>) -> bool,
+        side: FigureSide,
+        first: impl Fn(&MatrixPoint<'_>) -> bool,
+        second: impl Fn(&MatrixPoint<'_>) -> bool,
+        same: impl Fn(&MatrixPoint<'_>, &MatrixPoint<'_>) -> bool,
     ) -> Vec<f64> {
         let all = self.points.iter().filter(|p| first(p)).filter_map(|a| {
             let b = self.points.iter().find(|b| second(b) && same(a, b))?;
@@ -244,11 +249,11 @@ impl Group<'_> {
 
     /// States the scaling from fewest to most threads, per operation.
     fn scaling(&self) -> Option<Statement> {
-        let known = |p: &&Point<'_>| Side::ALL.into_iter().any(|side| p.value(side).is_some());
-        let threads = || self.points.iter().filter(known).filter_map(Point::threads);
+        let known = |p: &&MatrixPoint<'_>| FigureSide::ALL.into_iter().any(|side| p.value(side).is_some());
+        let threads = || self.points.iter().filter(known).filter_map(MatrixPoint::threads);
         let (least, most) = (threads().min()?, threads().max()?);
-        let of = |operation: &str, side: Side| {
-            let at = |n: u64| move |p: &Point<'_>| p.threads() == Some(n) && p.operation() == operation;
+        let of = |operation: &str, side: FigureSide| {
+            let at = |n: u64| move |p: &MatrixPoint<'_>| p.threads() == Some(n) && p.operation() == operation;
             let found = self.ratios(side, at(most), at(least), |a, b| a.figure.bytes == b.figure.bytes);
             mean(&found).map(times)
         };
@@ -267,7 +272,7 @@ impl Group<'_> {
 
     fn operations(&self) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
-        for name in self.points.iter().map(Point::operation) {
+        for name in self.points.iter().map(MatrixPoint::operation) {
             if !names.contains(&name) {
                 names.push(name);
             }
@@ -279,11 +284,12 @@ impl Group<'_> {
     fn best(&self) -> Option<Statement> {
         let lower = is_time(self.metric);
         let is_better = |a: f64, b: f64| if lower { a < b } else { a > b };
-        let best = |side: Side, among: &dyn Fn(&Point<'_>) -> bool| -> Option<(&Point<'_>, f64)> {
-            let all = self.points.iter().filter(|p| among(p)).filter_map(|p| Some((p, p.value(side)?)));
-            all.reduce(|a, b| if is_better(b.1, a.1) { b } else { a })
-        };
-        let of = |side: Side| {
+        let best =
+            |side: FigureSide, among: &dyn Fn(&MatrixPoint<'_>) -> bool| -> Option<(&MatrixPoint<'_>, f64)> {
+                let all = self.points.iter().filter(|p| among(p)).filter_map(|p| Some((p, p.value(side)?)));
+                all.reduce(|a, b| if is_better(b.1, a.1) { b } else { a })
+            };
+        let of = |side: FigureSide| {
             let (point, value) = best(side, &|_| true)?;
             let shown = Quantity::new(value, point.unit?).to_string();
             let operation = point.operation();
@@ -296,8 +302,10 @@ impl Group<'_> {
         };
         let word = if lower { "Shortest" } else { "Highest" };
         let said = self.sides(of)?;
-        let on = |p: &Point<'_>| {
-            Side::ALL.into_iter().any(|side| best(side, &|_| true).is_some_and(|(b, _)| std::ptr::eq(b, p)))
+        let on = |p: &MatrixPoint<'_>| {
+            FigureSide::ALL
+                .into_iter()
+                .any(|side| best(side, &|_| true).is_some_and(|(b, _)| std::ptr::eq(b, p)))
         };
         Some(self.state(format!("{word} {}: {said}", self.inner_name()), &on))
     }
@@ -309,12 +317,12 @@ impl Group<'_> {
         sizes.dedup();
         let at = |size: &str| {
             let size = size.to_owned();
-            move |p: &Point<'_>| p.figure.bytes == size
+            move |p: &MatrixPoint<'_>| p.figure.bytes == size
         };
-        let same = |a: &Point<'_>, b: &Point<'_>| {
+        let same = |a: &MatrixPoint<'_>, b: &MatrixPoint<'_>| {
             a.operation() == b.operation() && a.figure.threads == b.figure.threads
         };
-        let of = |side: Side| {
+        let of = |side: FigureSide| {
             // Each size is compared with the one that has the most counterparts.
             let rated = |base: &str| -> Vec<(&str, f64)> {
                 let rate = |size: &str| mean(&self.ratios(side, at(size), at(base), same));
@@ -338,14 +346,14 @@ impl Group<'_> {
     }
 
     /// Compares points that differ in one word, such as sequential and random, or TCP and UDP.
-    fn pairs(&self, one: &str, other: &str, word: fn(&Figure) -> &'static str) -> Option<Statement> {
+    fn pairs(&self, one: &str, other: &str, word: fn(&PublishedFigure) -> &'static str) -> Option<Statement> {
         let has = |wanted: &str| {
             let wanted = wanted.to_owned();
-            move |p: &Point<'_>| word(p.figure) == wanted
+            move |p: &MatrixPoint<'_>| word(p.figure) == wanted
         };
-        let is_other = |f: &Figure| [one, other].contains(&word(f));
-        let same = |a: &Point<'_>, b: &Point<'_>| {
-            let key = |f: &Figure| {
+        let is_other = |f: &PublishedFigure| [one, other].contains(&word(f));
+        let same = |a: &MatrixPoint<'_>, b: &MatrixPoint<'_>| {
+            let key = |f: &PublishedFigure| {
                 let rest = [f.operation, f.pattern, f.precision].map(|w| if w == word(f) { "" } else { w });
                 (rest, f.threads)
             };
@@ -353,7 +361,7 @@ impl Group<'_> {
             // The largest datagram is slightly smaller than 64 KiB.
             key(a.figure) == key(b.figure) && (x / y - 1.0).abs() < 0.01
         };
-        let of = |side: Side| {
+        let of = |side: FigureSide| {
             let found = self.ratios(side, has(one), has(other), same);
             let count = plimsoll_units::text::counted(found.len(), "point");
             Some(format!("{} (mean of {count})", times(mean(&found)?)))
@@ -364,8 +372,8 @@ impl Group<'_> {
     }
 
     fn against_published(&self) -> Option<Statement> {
-        let on = |p: &Point<'_>| p.today.is_some() && p.published.is_some();
-        let ratio = |p: &Point<'_>| Some(p.today? / p.published?);
+        let on = |p: &MatrixPoint<'_>| p.today.is_some() && p.published.is_some();
+        let ratio = |p: &MatrixPoint<'_>| Some(p.today? / p.published?);
         let found: Vec<f64> = self.points.iter().filter_map(ratio).collect();
         let said = spread(&found, times)?;
         let doubted = self.points.iter().filter(|p| p.published.is_none()).count();
@@ -381,7 +389,7 @@ impl Group<'_> {
     }
 
     fn against_tools(&self) -> Option<Statement> {
-        let ratio = |p: &Point<'_>| Some(p.today? / p.tool?);
+        let ratio = |p: &MatrixPoint<'_>| Some(p.today? / p.tool?);
         let found: Vec<f64> = self.points.iter().filter_map(ratio).collect();
         let said = spread(&found, times)?;
         let text = format!("{} ÷ the reference tool's, today, is {said}", self.name());
@@ -389,13 +397,13 @@ impl Group<'_> {
     }
 
     fn against_limits(&self) -> Option<Statement> {
-        let of = |side: Side| {
+        let of = |side: FigureSide| {
             let found: Vec<f64> = self.points.iter().filter_map(|p| p.share(side)).collect();
             spread(&found, |share| percent(share, RATIO_DIGITS))
         };
         let said = self.sides(of)?;
         let text = format!("Share of theory that {} reaches: {said}", self.inner_name());
-        Some(self.state(text, &|p| Side::ALL.into_iter().any(|side| p.share(side).is_some())))
+        Some(self.state(text, &|p| FigureSide::ALL.into_iter().any(|side| p.share(side).is_some())))
     }
 }
 

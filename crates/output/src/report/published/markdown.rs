@@ -1,11 +1,11 @@
 //! Published tables as Markdown.
 
-use super::Report;
+use super::FilledReport;
 use super::evaluation;
-use super::sheet::Sheet;
+use super::sheet::TableSheet;
 use crate::report::escape::markdown as escaped;
 
-pub(in crate::report) fn markdown(reports: &[Report<'_>]) -> String {
+pub(in crate::report) fn markdown(reports: &[FilledReport<'_>]) -> String {
     let mut text = String::new();
     for report in reports {
         text += &format!("## {}\n\n", escaped(&report.title()));
@@ -23,7 +23,7 @@ pub(in crate::report) fn markdown(reports: &[Report<'_>]) -> String {
     text
 }
 
-fn table(sheet: &Sheet) -> String {
+fn table(sheet: &TableSheet) -> String {
     let line = |cells: Vec<&str>| {
         let cells: Vec<String> = cells.into_iter().map(escaped).collect();
         format!("| {} |\n", cells.join(" | "))

@@ -2,11 +2,11 @@
 
 use std::io::{self, Write};
 
-use plimsoll_published::{Baseline, Figure};
+use plimsoll_published::{PublishedFigure, PublishedReport};
 use serde::Serialize;
 
-use super::Report;
-use super::cells::{Cell, Filled, Part};
+use super::FilledReport;
+use super::cells::{ComparablePart, FilledCell, FilledTable};
 use crate::report::tidy;
 
 /// A row. Values are in `unit`, efficiencies in percent.
@@ -57,8 +57,8 @@ struct Record<'a> {
 ///
 /// # Errors
 /// Writing failed.
-pub(in crate::report) fn csv(reports: &[Report<'_>], out: impl Write) -> io::Result<()> {
-    let filled: Vec<(&Report<'_>, Vec<Filled<'_>>)> =
+pub(in crate::report) fn csv(reports: &[FilledReport<'_>], out: impl Write) -> io::Result<()> {
+    let filled: Vec<(&FilledReport<'_>, Vec<FilledTable<'_>>)> =
         reports.iter().map(|report| (report, report.filled())).collect();
     let tables = filled.iter().flat_map(|(report, tables)| tables.iter().map(move |table| (*report, table)));
     let records = tables.flat_map(|(report, filled)| {
@@ -73,13 +73,22 @@ pub(in crate::report) fn csv(reports: &[Report<'_>], out: impl Write) -> io::Res
 }
 
 fn record<'a>(
-    baseline: &'a Baseline,
-    filled: &'a Filled<'_>,
+    baseline: &'a PublishedReport,
+    filled: &'a FilledTable<'_>,
     names: [&'a str; 2],
-    cell: &'a Cell<'_>,
+    cell: &'a FilledCell<'_>,
 ) -> Record<'a> {
-    let Figure {
-        subsystem, operation, pattern, precision, bytes, threads, metric, statistic, source, ..
+    let PublishedFigure {
+        subsystem,
+        operation,
+        pattern,
+        precision,
+        bytes,
+        threads,
+        metric,
+        statistic,
+        source,
+        ..
     } = cell.figure;
     let (table, [row, column]) = (filled.table, names);
     let named = Record {
@@ -107,11 +116,11 @@ fn record<'a>(
 }
 
 /// Returns whether the cell is a point's result, not a sample or a spread.
-fn is_point(cell: &Cell<'_>) -> bool {
-    matches!(cell.part, Part::Own | Part::Peak)
+fn is_point(cell: &FilledCell<'_>) -> bool {
+    matches!(cell.part, ComparablePart::Own | ComparablePart::Peak)
 }
 
-fn with_today<'a>(record: Record<'a>, cell: &'a Cell<'_>) -> Record<'a> {
+fn with_today<'a>(record: Record<'a>, cell: &'a FilledCell<'_>) -> Record<'a> {
     let today = &cell.today;
     let in_unit = |value: f64| value / cell.unit.scale;
     let record = Record {
@@ -143,8 +152,12 @@ fn with_today<'a>(record: Record<'a>, cell: &'a Cell<'_>) -> Record<'a> {
     }
 }
 
-fn with_published<'a>(record: Record<'a>, baseline: &'a Baseline, cell: &'a Cell<'_>) -> Record<'a> {
-    let of_point = |wanted: &dyn Fn(&Figure) -> bool| {
+fn with_published<'a>(
+    record: Record<'a>,
+    baseline: &'a PublishedReport,
+    cell: &'a FilledCell<'_>,
+) -> Record<'a> {
+    let of_point = |wanted: &dyn Fn(&PublishedFigure) -> bool| {
         let found = baseline.figures.iter().find(|f| f.is_of_point(cell.figure) && wanted(f));
         found.filter(|f| !std::ptr::eq(*f, cell.figure))
     };
@@ -161,12 +174,14 @@ fn with_published<'a>(record: Record<'a>, baseline: &'a Baseline, cell: &'a Cell
 }
 
 /// Returns "ok", or why there is no valid result.
-fn status(cell: &Cell<'_>) -> String {
+fn status(cell: &FilledCell<'_>) -> String {
     match (&cell.today.invalid, &cell.today.instead, cell.value()) {
         (Some(why), ..) => format!("invalid: {why}"),
         (None, Some(why), _) => why.clone(),
         (None, None, None) => match (cell.part, cell.today.limit_unknown()) {
-            (Part::Limit | Part::OwnShare | Part::ProgramShare, Some(why)) => format!("limit unknown: {why}"),
+            (ComparablePart::Limit | ComparablePart::OwnShare | ComparablePart::ProgramShare, Some(why)) => {
+                format!("limit unknown: {why}")
+            }
             _ => "no such figure".to_owned(),
         },
         (None, None, Some(_)) => "ok".to_owned(),
@@ -174,7 +189,7 @@ fn status(cell: &Cell<'_>) -> String {
 }
 
 /// Returns the published limit of a point, or else the one in the text, in the point's unit.
-fn theory(baseline: &Baseline, cell: &Cell<'_>) -> Option<f64> {
+fn theory(baseline: &PublishedReport, cell: &FilledCell<'_>) -> Option<f64> {
     let all = || baseline.figures.iter().filter(|f| f.source == "theoretical");
     let found = all()
         .find(|f| f.is_of_point(cell.figure))

@@ -1,13 +1,13 @@
 //! Published tables as text: several lines per row, today's result first.
 
 use plimsoll_model::limit::Input;
-use plimsoll_published::Baseline;
-use plimsoll_published::tables::{Kind, Table};
-use plimsoll_published::{Figure, LATENCY};
+use plimsoll_published::PublishedReport;
+use plimsoll_published::tables::{PublishedTable, TableKind};
+use plimsoll_published::{LATENCY, PublishedFigure};
 use plimsoll_units::quantity::{percent, significant};
 
-use super::cells::{Cell, Filled, Part};
-use super::units::Units;
+use super::cells::{ComparablePart, FilledCell, FilledTable};
+use super::units::TableUnits;
 
 /// Significant digits of today's results; published ones are as printed.
 const OWN_FIGURE_DIGITS: usize = 4;
@@ -18,7 +18,7 @@ pub(in crate::report) const NOTHING: &str = "–";
 const MAX_NOTE_CHARACTERS: usize = 600;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::report) enum Line {
+pub(in crate::report) enum SheetLine {
     Today,
     Deviation,
     Reference,
@@ -29,16 +29,16 @@ pub(in crate::report) enum Line {
     Ratio,
 }
 
-impl Line {
-    const ALL: [Line; 8] = [
-        Line::Today,
-        Line::Deviation,
-        Line::Reference,
-        Line::Limit,
-        Line::OwnShare,
-        Line::ReferenceShare,
-        Line::Published,
-        Line::Ratio,
+impl SheetLine {
+    const ALL: [SheetLine; 8] = [
+        SheetLine::Today,
+        SheetLine::Deviation,
+        SheetLine::Reference,
+        SheetLine::Limit,
+        SheetLine::OwnShare,
+        SheetLine::ReferenceShare,
+        SheetLine::Published,
+        SheetLine::Ratio,
     ];
 
     pub(in crate::report) fn name(self) -> &'static str {
@@ -56,10 +56,10 @@ impl Line {
 }
 
 /// A table with its cells as text.
-pub(in crate::report) struct Sheet {
+pub(in crate::report) struct TableSheet {
     pub(in crate::report) title: String,
     pub(in crate::report) columns: Vec<String>,
-    pub(in crate::report) rows: Vec<Block>,
+    pub(in crate::report) rows: Vec<SheetBlock>,
     /// Derivations of published and today's limits.
     pub(in crate::report) formulas: Vec<String>,
     pub(in crate::report) remarks: Vec<String>,
@@ -67,20 +67,20 @@ pub(in crate::report) struct Sheet {
     pub(in crate::report) notes: Vec<String>,
 }
 
-pub(in crate::report) struct Block {
+pub(in crate::report) struct SheetBlock {
     pub(in crate::report) label: String,
-    pub(in crate::report) lines: Vec<(Line, Vec<String>)>,
+    pub(in crate::report) lines: Vec<(SheetLine, Vec<String>)>,
 }
 
-impl Sheet {
+impl TableSheet {
     /// Returns whether any line contains today's results.
     pub(in crate::report) fn is_measured(&self) -> bool {
-        self.rows.iter().flat_map(|row| &row.lines).any(|(line, _)| *line != Line::Published)
+        self.rows.iter().flat_map(|row| &row.lines).any(|(line, _)| *line != SheetLine::Published)
     }
 
-    pub(in crate::report) fn new(baseline: &Baseline, filled: &Filled<'_>, of: usize) -> Self {
+    pub(in crate::report) fn new(baseline: &PublishedReport, filled: &FilledTable<'_>, of: usize) -> Self {
         let table = filled.table;
-        let units = Units::of(filled);
+        let units = TableUnits::of(filled);
         let mut sheet = Self {
             title: title(table, &units.title, of),
             columns: units.columns.clone(),
@@ -100,19 +100,25 @@ impl Sheet {
         sheet
     }
 
-    fn block(&mut self, label: String, filled: &Filled<'_>, row: usize, units: &Units) -> Block {
+    fn block(
+        &mut self,
+        label: String,
+        filled: &FilledTable<'_>,
+        row: usize,
+        units: &TableUnits,
+    ) -> SheetBlock {
         let is_measured = is_measured(filled);
         let cells = filled.rows.get(row).map_or(&[][..], Vec::as_slice);
         let mut lines = Vec::new();
-        for line in Line::ALL
+        for line in SheetLine::ALL
             .into_iter()
-            .filter(|line| line.is_in(filled) && (is_measured || *line == Line::Published))
+            .filter(|line| line.is_in(filled) && (is_measured || *line == SheetLine::Published))
         {
-            let text = |(at, cell): (usize, &Option<Cell<'_>>)| {
+            let text = |(at, cell): (usize, &Option<FilledCell<'_>>)| {
                 let cell = cell.as_ref()?;
                 let unit = match line {
-                    Line::Today => units.today(row, at, cell),
-                    Line::Published => units.published(row, at, cell),
+                    SheetLine::Today => units.today(row, at, cell),
+                    SheetLine::Published => units.published(row, at, cell),
                     _ => "",
                 };
                 self.text(line, cell, filled.is_figure(cell), unit)
@@ -122,28 +128,36 @@ impl Sheet {
                 lines.push((line, texts.into_iter().map(Option::unwrap_or_default).collect()));
             }
         }
-        Block { label, lines }
+        SheetBlock { label, lines }
     }
 
     /// Formats a cell of a line, with its unit if the table's differs; `None` without a value.
-    fn text(&mut self, line: Line, cell: &Cell<'_>, is_figure: bool, unit: &str) -> Option<String> {
+    fn text(
+        &mut self,
+        line: SheetLine,
+        cell: &FilledCell<'_>,
+        is_figure: bool,
+        unit: &str,
+    ) -> Option<String> {
         let in_unit = |value: f64| significant(value / cell.unit.scale, OWN_FIGURE_DIGITS);
         let share = |share: f64| percent(share, SHARE_DIGITS);
         let today = &cell.today;
         // The following lines apply to results only, not to samples or spreads.
         match line {
-            Line::Today => Some(self.today(cell, unit)),
-            Line::Published => Some(self.published(cell, unit)),
-            Line::Ratio => cell.ratio().map(|ratio| format!("{} ×", significant(ratio, SHARE_DIGITS))),
+            SheetLine::Today => Some(self.today(cell, unit)),
+            SheetLine::Published => Some(self.published(cell, unit)),
+            SheetLine::Ratio => cell.ratio().map(|ratio| format!("{} ×", significant(ratio, SHARE_DIGITS))),
             _ if !is_figure => None,
-            Line::Deviation => today.stdev().map(|stdev| significant(stdev / cell.unit.scale, SHARE_DIGITS)),
-            Line::Limit => match (today.limit(), today.limit_unknown()) {
+            SheetLine::Deviation => {
+                today.stdev().map(|stdev| significant(stdev / cell.unit.scale, SHARE_DIGITS))
+            }
+            SheetLine::Limit => match (today.limit(), today.limit_unknown()) {
                 (Some(limit), _) => Some(in_unit(limit)),
                 (None, why) => Some(format!("{NOTHING} {}", self.note(unknown(why?)))),
             },
-            Line::OwnShare => today.share(today.mean()).map(share),
-            Line::ReferenceShare => today.tool.as_ref()?.of_limit.map(share),
-            Line::Reference => match &today.tool {
+            SheetLine::OwnShare => today.share(today.mean()).map(share),
+            SheetLine::ReferenceShare => today.tool.as_ref()?.of_limit.map(share),
+            SheetLine::Reference => match &today.tool {
                 Some(tool) => {
                     let name = plimsoll_units::text::shown_within(tool.name, 30);
                     Some(format!("{} {name}{}", in_unit(tool.figure), self.differs(cell)))
@@ -155,14 +169,14 @@ impl Sheet {
     }
 
     /// Marks differences between a reference tool and the case.
-    fn differs(&mut self, cell: &Cell<'_>) -> String {
+    fn differs(&mut self, cell: &FilledCell<'_>) -> String {
         match cell.today.tool.as_ref().filter(|tool| !tool.differs.is_empty()) {
             Some(tool) => format!(" {}", self.note(format!("{}: {}", tool.name, tool.differs))),
             None => String::new(),
         }
     }
 
-    fn today(&mut self, cell: &Cell<'_>, unit: &str) -> String {
+    fn today(&mut self, cell: &FilledCell<'_>, unit: &str) -> String {
         let Some(value) = cell.value() else { return self.nothing(cell) };
         if cell.part.is_share() {
             return percent(value, SHARE_DIGITS);
@@ -171,16 +185,16 @@ impl Sheet {
         if !unit.is_empty() {
             text += &format!(" {unit}");
         }
-        if cell.part == Part::Program
+        if cell.part == ComparablePart::Program
             && let Some((_, name)) = cell.program()
             && !name.starts_with(cell.figure.source)
         {
             text += &format!(" {}", plimsoll_units::text::shown_within(name, 30));
         }
-        if cell.part == Part::Program {
+        if cell.part == ComparablePart::Program {
             text += &self.differs(cell);
         }
-        let is_own = !matches!(cell.part, Part::Program | Part::Limit);
+        let is_own = !matches!(cell.part, ComparablePart::Program | ComparablePart::Limit);
         match &cell.today.invalid {
             Some(why) if is_own => text += &format!(" {}", self.note(format!("today invalid: {why}"))),
             _ => {}
@@ -192,22 +206,22 @@ impl Sheet {
     }
 
     /// Formats an empty cell, with the reason unless it is a derived value.
-    fn nothing(&mut self, cell: &Cell<'_>) -> String {
+    fn nothing(&mut self, cell: &FilledCell<'_>) -> String {
         let is_itself = cell.figure.matched.is_none()
             || matches!(
                 cell.part,
-                Part::Own
-                    | Part::Peak
-                    | Part::Least
-                    | Part::Most
-                    | Part::Program
-                    | Part::Limit
-                    | Part::Sample(0)
+                ComparablePart::Own
+                    | ComparablePart::Peak
+                    | ComparablePart::Least
+                    | ComparablePart::Most
+                    | ComparablePart::Program
+                    | ComparablePart::Limit
+                    | ComparablePart::Sample(0)
             );
         let why = match (&cell.today.instead, cell.part) {
             (Some(why), _) => why.clone(),
-            (None, Part::Program) => cell.no_program(),
-            (None, Part::Limit) => cell.today.limit_unknown().map(unknown).unwrap_or_default(),
+            (None, ComparablePart::Program) => cell.no_program(),
+            (None, ComparablePart::Limit) => cell.today.limit_unknown().map(unknown).unwrap_or_default(),
             (None, _) => String::new(),
         };
         match is_itself && !why.is_empty() {
@@ -217,14 +231,14 @@ impl Sheet {
     }
 
     /// Formats the published number as printed, with a mark if it is doubted.
-    fn published(&mut self, cell: &Cell<'_>, beyond: &str) -> String {
-        let Figure { value, unit, doubt, .. } = cell.figure;
+    fn published(&mut self, cell: &FilledCell<'_>, beyond: &str) -> String {
+        let PublishedFigure { value, unit, doubt, .. } = cell.figure;
         let mut text = match (*unit, beyond) {
             ("%", _) => format!("{value} %"),
             (_, "") => (*value).to_owned(),
             (_, unit) => format!("{value} {unit}"),
         };
-        if cell.part == Part::Program && cell.figure.is_of_text() {
+        if cell.part == ComparablePart::Program && cell.figure.is_of_text() {
             text += &format!(" {}", cell.figure.source);
         }
         match doubt {
@@ -244,26 +258,28 @@ impl Sheet {
     }
 }
 
-impl Line {
+impl SheetLine {
     /// Returns whether the table has this line; it has not if a column shows the same.
-    fn is_in(self, filled: &Filled<'_>) -> bool {
+    fn is_in(self, filled: &FilledTable<'_>) -> bool {
         match self {
-            Self::Deviation => !filled.has(Part::Deviation),
+            Self::Deviation => !filled.has(ComparablePart::Deviation),
             Self::Reference => {
-                !filled.has(Part::Program) && figures(filled).any(|cell| cell.today.tool.is_some())
+                !filled.has(ComparablePart::Program) && figures(filled).any(|cell| cell.today.tool.is_some())
             }
             Self::Limit => {
-                !filled.has(Part::Limit) && figures(filled).any(|cell| cell.today.limit().is_some())
+                !filled.has(ComparablePart::Limit) && figures(filled).any(|cell| cell.today.limit().is_some())
             }
-            Self::OwnShare => !filled.has(Part::OwnShare) && !filled.has(Part::OwnToProgram),
-            Self::ReferenceShare => !filled.has(Part::ProgramShare),
+            Self::OwnShare => {
+                !filled.has(ComparablePart::OwnShare) && !filled.has(ComparablePart::OwnToProgram)
+            }
+            Self::ReferenceShare => !filled.has(ComparablePart::ProgramShare),
             Self::Today | Self::Published | Self::Ratio => true,
         }
     }
 }
 
 /// Returns remarks about the case of today's result.
-fn about(cell: &Cell<'_>) -> Vec<String> {
+fn about(cell: &FilledCell<'_>) -> Vec<String> {
     let Some(case) = cell.today.case else { return Vec::new() };
     let mut said = Vec::new();
     if cell.today.best_of > 1 {
@@ -283,7 +299,7 @@ fn about(cell: &Cell<'_>) -> Vec<String> {
 }
 
 /// Yields the cells with a result of today's cases.
-fn figures<'a, 'b>(filled: &'b Filled<'a>) -> impl Iterator<Item = &'b Cell<'a>> {
+fn figures<'a, 'b>(filled: &'b FilledTable<'a>) -> impl Iterator<Item = &'b FilledCell<'a>> {
     filled.cells().filter(move |cell| filled.is_figure(cell) && cell.today.has_figure())
 }
 
@@ -292,20 +308,20 @@ fn unknown(why: &str) -> String {
 }
 
 /// Returns whether any cell has a result of today.
-fn is_measured(filled: &Filled<'_>) -> bool {
+fn is_measured(filled: &FilledTable<'_>) -> bool {
     filled.cells().any(|cell| cell.value().is_some() || cell.today.invalid.is_some())
 }
 
 /// Returns the derivations of published and today's limits: formula and inputs.
-fn formulas(baseline: &Baseline, filled: &Filled<'_>) -> Vec<String> {
+fn formulas(baseline: &PublishedReport, filled: &FilledTable<'_>) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
-    let own = filled.cells().filter(|cell| filled.is_figure(cell) && filled.table.kind != Kind::Text);
-    for Figure { subsystem, metric, .. } in own.map(|cell| cell.figure) {
+    let own = filled.cells().filter(|cell| filled.is_figure(cell) && filled.table.kind != TableKind::Text);
+    for PublishedFigure { subsystem, metric, .. } in own.map(|cell| cell.figure) {
         let text = baseline.derivation(subsystem, metric);
         let text = text.map(|text| format!("theory of the report, {metric}: {text}"));
         found.extend(text.filter(|text| !found.contains(text)));
     }
-    if found.is_empty() && filled.table.kind != Kind::Text {
+    if found.is_empty() && filled.table.kind != TableKind::Text {
         found.push("theory of the report: none is printed".to_owned());
     }
     let mut known: Vec<&str> = Vec::new();
@@ -328,15 +344,15 @@ fn formulas(baseline: &Baseline, filled: &Filled<'_>) -> Vec<String> {
 }
 
 /// Formats `Table 3 of 14: memory throughput, in GB/s`.
-fn title(table: &Table<'_>, units: &[String], of: usize) -> String {
+fn title(table: &PublishedTable<'_>, units: &[String], of: usize) -> String {
     let units = match (table.kind, units) {
-        (Kind::Text, _) | (_, []) => String::new(),
+        (TableKind::Text, _) | (_, []) => String::new(),
         (_, units) => format!(", in {}", units.join(" and ")),
     };
     format!("Table {} of {of}: {}{units}", table.number, table.title)
 }
 
-fn remarks(baseline: &Baseline, filled: &Filled<'_>) -> Vec<String> {
+fn remarks(baseline: &PublishedReport, filled: &FilledTable<'_>) -> Vec<String> {
     let mut remarks = Vec::new();
     if !is_measured(filled) {
         let mut reasons: Vec<&str> = Vec::new();
@@ -348,13 +364,14 @@ fn remarks(baseline: &Baseline, filled: &Filled<'_>) -> Vec<String> {
         let reasons = plimsoll_units::text::shown_within(&reasons.join("; "), MAX_NOTE_CHARACTERS);
         remarks.push(format!("no figures of today: {reasons}"));
     }
-    if filled.table.kind != Kind::Text {
+    if filled.table.kind != TableKind::Text {
         remarks.extend(printed_units(filled));
         remarks.extend(of_text(baseline, filled));
         remarks.extend(not_divided(filled));
         remarks.extend(lacking(filled));
     }
-    let is_latency = |cell: &Cell<'_>| cell.part == Part::OwnShare && cell.figure.metric == LATENCY;
+    let is_latency =
+        |cell: &FilledCell<'_>| cell.part == ComparablePart::OwnShare && cell.figure.metric == LATENCY;
     if filled.cells().any(is_latency) {
         remarks.push(
             "efficiency of a latency: today limit ÷ measured, in the report measured ÷ limit".to_owned(),
@@ -364,7 +381,7 @@ fn remarks(baseline: &Baseline, filled: &Filled<'_>) -> Vec<String> {
 }
 
 /// Explains printed units that differ from the title's.
-fn printed_units(filled: &Filled<'_>) -> Option<String> {
+fn printed_units(filled: &FilledTable<'_>) -> Option<String> {
     let mut printed: Vec<String> = Vec::new();
     let (mut is_implied, mut is_unknown) = (false, false);
     for cell in filled.cells().filter(|cell| !cell.part.is_share() && !cell.unit.name.is_empty()) {
@@ -394,7 +411,7 @@ fn printed_units(filled: &Filled<'_>) -> Option<String> {
 }
 
 /// Explains why today's results are not divided by the published ones.
-fn not_divided(filled: &Filled<'_>) -> Vec<String> {
+fn not_divided(filled: &FilledTable<'_>) -> Vec<String> {
     let mut reasons: Vec<&str> = Vec::new();
     for cell in filled.cells().filter(|cell| cell.figure.matched.is_some()) {
         if !cell.figure.unmatched.is_empty() && !reasons.contains(&cell.figure.unmatched) {
@@ -405,15 +422,15 @@ fn not_divided(filled: &Filled<'_>) -> Vec<String> {
 }
 
 /// Explains missing limits and reference tools of today.
-fn lacking(filled: &Filled<'_>) -> Vec<String> {
+fn lacking(filled: &FilledTable<'_>) -> Vec<String> {
     let mut said = Vec::new();
-    let all = |of: &dyn Fn(&Cell<'_>) -> Vec<String>| once(figures(filled).flat_map(of));
-    let is_there = |of: &dyn Fn(&Cell<'_>) -> bool| figures(filled).any(of);
-    if !filled.has(Part::Limit) && !is_there(&|cell| cell.today.limit().is_some()) {
+    let all = |of: &dyn Fn(&FilledCell<'_>) -> Vec<String>| once(figures(filled).flat_map(of));
+    let is_there = |of: &dyn Fn(&FilledCell<'_>) -> bool| figures(filled).any(of);
+    if !filled.has(ComparablePart::Limit) && !is_there(&|cell| cell.today.limit().is_some()) {
         let why = all(&|cell| cell.today.limit_unknown().map(str::to_owned).into_iter().collect());
         said.extend((!why.is_empty()).then(|| format!("today's limit is unknown: {why}")));
     }
-    if !filled.has(Part::Program) && !is_there(&|cell| cell.today.tool.is_some()) {
+    if !filled.has(ComparablePart::Program) && !is_there(&|cell| cell.today.tool.is_some()) {
         let why = all(&|cell| cell.today.declined.clone());
         let none = figures(filled).next().map(|_| "no reference tool of today: none is run with these cases");
         said.extend(match why.is_empty() {
@@ -438,17 +455,17 @@ fn once(reasons: impl Iterator<Item = String>) -> String {
 }
 
 /// Formats what the report's text states about the points of this table.
-fn of_text(baseline: &Baseline, filled: &Filled<'_>) -> Option<String> {
-    let is_own = |cell: &&Cell<'_>| matches!(cell.part, Part::Own | Part::Peak);
-    let is_free = |text: &&Figure| match text.source {
+fn of_text(baseline: &PublishedReport, filled: &FilledTable<'_>) -> Option<String> {
+    let is_own = |cell: &&FilledCell<'_>| matches!(cell.part, ComparablePart::Own | ComparablePart::Peak);
+    let is_free = |text: &&PublishedFigure| match text.source {
         "own" => false,
-        "theoretical" => !filled.has(Part::Limit),
-        "efficiency-own" => !filled.has(Part::OwnShare),
-        "efficiency-reference" => !filled.has(Part::ProgramShare),
-        _ => !filled.has(Part::Program) && filled.table.kind == Kind::Own,
+        "theoretical" => !filled.has(ComparablePart::Limit),
+        "efficiency-own" => !filled.has(ComparablePart::OwnShare),
+        "efficiency-reference" => !filled.has(ComparablePart::ProgramShare),
+        _ => !filled.has(ComparablePart::Program) && filled.table.kind == TableKind::Own,
     };
-    let about = |text: &&Figure| filled.cells().filter(is_own).any(|cell| cell.figure.is_what(text));
-    let said = |text: &Figure| {
+    let about = |text: &&PublishedFigure| filled.cells().filter(is_own).any(|cell| cell.figure.is_what(text));
+    let said = |text: &PublishedFigure| {
         let what = match text.source {
             "theoretical" => "limit",
             "efficiency-own" => "own eff.",

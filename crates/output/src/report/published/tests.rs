@@ -8,7 +8,7 @@ use plimsoll_result::fixture;
 use plimsoll_units::quantity::Unit;
 
 use super::*;
-use crate::report::format::{self, Format, Replayed, Subject};
+use crate::report::format::{self, Format, FormatSubject, Replayed};
 
 fn run() -> Run {
     let mut fast = fixture::measured(
@@ -101,7 +101,7 @@ fn what_cannot_be_true_is_marked_and_nothing_is_divided_by_it() {
 fn every_number_of_every_report_is_printed_in_every_format() {
     for name in names() {
         let baseline = find(name).unwrap();
-        for format in Subject::Tables.formats() {
+        for format in FormatSubject::Tables.formats() {
             let written = written(name, &[&run()], format);
             let missing = baseline.figures.iter().find(|figure| !written.contains(figure.value));
             assert!(missing.is_none(), "{name} {}: {missing:?}", format.name);
@@ -193,13 +193,13 @@ fn a_row_tells_what_was_published() {
 
 #[test]
 fn a_tool_of_another_case_keeps_its_share_of_that_cases_limit() {
-    use plimsoll_model::limit::{Kind, Limit, Source};
-    let floor = Limit::fixed(Kind::Floor, Source::Derived, 20e-6, "echo", Vec::new());
+    use plimsoll_model::limit::{Limit, LimitKind, LimitSource};
+    let floor = Limit::fixed(LimitKind::Floor, LimitSource::Derived, 20e-6, "echo", Vec::new());
     let mut echo =
         fixture::measured("network.latency/protocol=tcp/message=1/streams=1", "rtt", Unit::Second, 40e-6);
     let peer = PeerResult::of(&fixture::heard("netperf", &[(40e-6, 80e-6)]), 0.03).with_shares(Some(&floor));
     echo.metrics[0].peers = vec![peer];
-    let tool = today::Tool::of(&echo, "rtt", "ping").unwrap();
+    let tool = today::MeasuredByTool::of(&echo, "rtt", "ping").unwrap();
     assert_eq!((tool.name, tool.figure, tool.of_limit), ("netperf", 80e-6, Some(0.25)), "limit ÷ measured");
 }
 
@@ -261,7 +261,7 @@ fn nothing_of_outside_reaches_a_page_unescaped() {
     run.measurements[2].reason = Some(hostile.to_owned());
     run.findings[0].text = hostile.to_owned();
     run.machine.host = Some(hostile.to_owned());
-    for format in Subject::Tables.formats() {
+    for format in FormatSubject::Tables.formats() {
         let written = written("hyperion-prometheus", &[&run], format);
         assert!(!written.contains('\u{202e}'), "{}", format.name);
         let is_marked_up = matches!(format.name, "html" | "markdown");
@@ -275,7 +275,7 @@ fn read_beside(change: impl Fn(&mut plimsoll_model::sample::Beside)) -> Run {
     let case = "disk.io/op=read/pattern=random/block=1K/threads=1/engine=psync/depth=1";
     let mut disk = fixture::measured(case, "throughput", Unit::BytePerSecond, 20e6);
     let unknown =
-        plimsoll_model::limit::Limit::unknown(plimsoll_model::limit::Kind::Ceiling, "no rate is stated");
+        plimsoll_model::limit::Limit::unknown(plimsoll_model::limit::LimitKind::Ceiling, "no rate is stated");
     disk.metrics[0].limit = Some(unknown);
     let mut heard = fixture::heard("java", &[(20e6, 800e6)]);
     change(&mut heard);
@@ -316,7 +316,7 @@ fn a_column_of_limits_says_why_one_is_unknown() {
     let case = "disk.io/op=read/pattern=random/block=1K/threads=1/engine=psync/depth=1";
     let mut disk = fixture::measured(case, "rate", Unit::IoPerSecond, 20e3);
     disk.metrics[0].limit = Some(plimsoll_model::limit::Limit::unknown(
-        plimsoll_model::limit::Kind::Ceiling,
+        plimsoll_model::limit::LimitKind::Ceiling,
         "no rate is stated",
     ));
     let run = Run { measurements: vec![disk], ..fixture::run() };
@@ -441,10 +441,11 @@ fn the_evaluation_says_why_a_part_has_no_figure_of_today() {
 
 #[test]
 fn formulas_of_the_report_and_of_today_are_under_the_table() {
-    use plimsoll_model::limit::{Input, Kind, Limit, Source};
+    use plimsoll_model::limit::{Input, Limit, LimitKind, LimitSource};
     let mut run = twice("chameleon-kvm");
     let input = Input::new("clock", 3.7e9, "Hz", "measured");
-    let limit = Limit::fixed(Kind::Ceiling, Source::Derived, 1e12, "clock × operations", vec![input]);
+    let limit =
+        Limit::fixed(LimitKind::Ceiling, LimitSource::Derived, 1e12, "clock × operations", vec![input]);
     for metric in run.measurements.iter_mut().flat_map(|measured| &mut measured.metrics) {
         metric.limit = Some(limit.clone());
     }

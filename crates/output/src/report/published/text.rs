@@ -2,21 +2,21 @@
 
 use unicode_width::UnicodeWidthStr;
 
-use super::sheet::{Line, Sheet};
-use crate::report::style::{Role, Style};
+use super::sheet::{SheetLine, TableSheet};
+use crate::report::style::{Style, TextRole};
 use crate::report::wrap::{flowed, paragraph};
 
 const COLUMN_GAP: usize = 2;
 
 /// Formats a table; columns that do not fit follow below, with the row names repeated.
-pub(super) fn sheet(sheet: &Sheet, style: &Style) -> String {
+pub(super) fn sheet(sheet: &TableSheet, style: &Style) -> String {
     let mut text = String::from("\n");
     for (at, line) in flowed(&style.say(&sheet.title), style.width.max(20)).iter().enumerate() {
         let lead = if at == 0 { "" } else { "  " };
-        text += &format!("{lead}{}\n", style.paint(Role::Strong, line));
+        text += &format!("{lead}{}\n", style.paint(TextRole::Strong, line));
     }
     for remark in &sheet.remarks {
-        text += &paragraph(style, Role::Dim, "  ", remark);
+        text += &paragraph(style, TextRole::Dim, "  ", remark);
     }
     let label = widest(sheet.rows.iter().map(|row| style.say(&row.label)));
     let lines = sheet.rows.iter().flat_map(|row| &row.lines);
@@ -26,11 +26,11 @@ pub(super) fn sheet(sheet: &Sheet, style: &Style) -> String {
         text += &part(sheet, style, [label, name], &columns);
     }
     for formula in &sheet.formulas {
-        text += &paragraph(style, Role::Dim, "  ", formula);
+        text += &paragraph(style, TextRole::Dim, "  ", formula);
     }
     for (index, note) in sheet.notes.iter().enumerate() {
         let lead = format!("    [{}] ", index + 1);
-        text += &paragraph(style, Role::Dim, &lead, note);
+        text += &paragraph(style, TextRole::Dim, &lead, note);
     }
     text
 }
@@ -40,7 +40,7 @@ fn widest(texts: impl Iterator<Item = String>) -> usize {
 }
 
 /// Splits columns into parts that fit the terminal, with their widths.
-fn chunks(sheet: &Sheet, style: &Style, lead: usize) -> Vec<Vec<(usize, usize)>> {
+fn chunks(sheet: &TableSheet, style: &Style, lead: usize) -> Vec<Vec<(usize, usize)>> {
     let width = |at: usize| {
         let cells = sheet.rows.iter().flat_map(|row| &row.lines).filter_map(|(_, cells)| cells.get(at));
         let head = sheet.columns.get(at).into_iter().flat_map(|name| name.split(", ").map(ToOwned::to_owned));
@@ -64,7 +64,7 @@ fn chunks(sheet: &Sheet, style: &Style, lead: usize) -> Vec<Vec<(usize, usize)>>
     parts
 }
 
-fn part(sheet: &Sheet, style: &Style, lead: [usize; 2], columns: &[(usize, usize)]) -> String {
+fn part(sheet: &TableSheet, style: &Style, lead: [usize; 2], columns: &[(usize, usize)]) -> String {
     let right = |cell: &str, width: usize| {
         let cell = style.say(cell);
         format!("{}{}{cell}", " ".repeat(COLUMN_GAP), " ".repeat(width.saturating_sub(cell.width())))
@@ -82,7 +82,7 @@ fn part(sheet: &Sheet, style: &Style, lead: [usize; 2], columns: &[(usize, usize
             right(name.get(at).copied().unwrap_or_default(), *width)
         });
         let head = format!("{}{}{}", left("", label), left("", name), names.collect::<String>());
-        text += &format!("{}\n", style.paint(Role::Dim, head.trim_end()));
+        text += &format!("{}\n", style.paint(TextRole::Dim, head.trim_end()));
     }
     for row in &sheet.rows {
         let is_here =
@@ -93,9 +93,9 @@ fn part(sheet: &Sheet, style: &Style, lead: [usize; 2], columns: &[(usize, usize
             let cells = columns.iter().filter_map(|(at, width)| Some(right(cells.get(*at)?, *width)));
             let rest = format!("{}{}", left(line.name(), name), cells.collect::<String>());
             let role = match line {
-                Line::Today => Role::Strong,
-                Line::Published | Line::Ratio => Role::Plain,
-                _ => Role::Dim,
+                SheetLine::Today => TextRole::Strong,
+                SheetLine::Published | SheetLine::Ratio => TextRole::Plain,
+                _ => TextRole::Dim,
             };
             text += &format!("{shown}{}\n", style.paint(role, rest.trim_end()));
         }
@@ -104,7 +104,7 @@ fn part(sheet: &Sheet, style: &Style, lead: [usize; 2], columns: &[(usize, usize
 }
 
 /// Splits a column name into at least `high` lines, empty ones first.
-fn stacked(sheet: &Sheet, column: usize, high: usize) -> Vec<&str> {
+fn stacked(sheet: &TableSheet, column: usize, high: usize) -> Vec<&str> {
     let parts: Vec<&str> = sheet.columns.get(column).map_or(Vec::new(), |name| name.split(", ").collect());
     let missing = high.saturating_sub(parts.len());
     std::iter::repeat_n("", missing).chain(parts).collect()

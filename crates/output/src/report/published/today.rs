@@ -5,7 +5,7 @@ use plimsoll_bench::converted;
 use plimsoll_model::case::Case;
 use plimsoll_model::limit::Limit;
 use plimsoll_model::measurement::{Measurement, MetricResult, Status};
-use plimsoll_model::sample::Condition;
+use plimsoll_model::sample::OwnCondition;
 use plimsoll_published::Matched;
 use plimsoll_result::document::Run;
 
@@ -13,21 +13,21 @@ use plimsoll_result::document::Run;
 const ABSENT: &str = "not in this run";
 
 /// Runs that together fill the tables of one report.
-pub(in crate::report) struct Runs<'a> {
+pub(in crate::report) struct ReplayRuns<'a> {
     /// Latest first; the first run with a result is used.
     pub(in crate::report) runs: Vec<&'a Run>,
 }
 
 /// Today's measurement of a point.
 #[derive(Clone)]
-pub(in crate::report) struct Today<'a> {
+pub(in crate::report) struct MeasuredPoint<'a> {
     pub(in crate::report) run: Option<&'a Run>,
     pub(in crate::report) case: Option<&'a Case>,
     /// Samples of all repetitions, as the report counts.
     pub(in crate::report) samples: Vec<f64>,
     /// Metric of the first repetition that has one.
     pub(in crate::report) metric: Option<&'a MetricResult>,
-    pub(in crate::report) tool: Option<Tool<'a>>,
+    pub(in crate::report) tool: Option<MeasuredByTool<'a>>,
     /// Reference tools without a result, with reasons.
     pub(in crate::report) declined: Vec<String>,
     /// Outcome without a result.
@@ -42,7 +42,7 @@ pub(in crate::report) struct Today<'a> {
 }
 
 #[derive(Clone)]
-pub(in crate::report) struct Tool<'a> {
+pub(in crate::report) struct MeasuredByTool<'a> {
     pub(in crate::report) name: &'a str,
     pub(in crate::report) figure: f64,
     pub(in crate::report) of_limit: Option<f64>,
@@ -50,7 +50,7 @@ pub(in crate::report) struct Tool<'a> {
     pub(in crate::report) differs: String,
 }
 
-impl<'a> Tool<'a> {
+impl<'a> MeasuredByTool<'a> {
     /// Returns how closely a tool's name matches a report's program and operation (0 is exact), or
     /// `None`: `iozone reread` is that pass of IOzone, `hpcc STREAM` is STREAM.
     fn distance(name: &str, wanted: &str) -> Option<u8> {
@@ -115,7 +115,7 @@ fn declined(all: &[&Measurement]) -> Vec<String> {
     said
 }
 
-impl<'a> Runs<'a> {
+impl<'a> ReplayRuns<'a> {
     pub(in crate::report) fn new(runs: impl Iterator<Item = &'a Run>) -> Self {
         let mut runs: Vec<&Run> = runs.collect();
         runs.sort_by(|a, b| b.started.cmp(&a.started));
@@ -123,26 +123,26 @@ impl<'a> Runs<'a> {
     }
 
     /// Returns the point's measurement from the latest run with a result, or why there is none.
-    pub(in crate::report) fn of(&self, matched: &Matched, tool: &str) -> Today<'a> {
+    pub(in crate::report) fn of(&self, matched: &Matched, tool: &str) -> MeasuredPoint<'a> {
         let all = self.runs.iter().map(|run| {
             let here = run.measurements.iter().filter(|m| matched.is(&m.case, run.plan.scale));
             let here: Vec<&Measurement> = here.collect();
-            Today::new(run, &here, matched.metric, tool).or_condition(matched, &here).counted(matched)
+            MeasuredPoint::new(run, &here, matched.metric, tool).or_condition(matched, &here).counted(matched)
         });
-        let all: Vec<Today<'_>> = all.collect();
+        let all: Vec<MeasuredPoint<'_>> = all.collect();
         let with_figure = all.iter().filter(|today| today.has_figure()).count();
-        let tried = |today: &&Today<'_>| today.case.is_some();
+        let tried = |today: &&MeasuredPoint<'_>| today.case.is_some();
         let found = all.iter().find(|today| today.has_figure()).or_else(|| all.iter().find(tried));
-        Today {
+        MeasuredPoint {
             is_in_others: with_figure > 1,
-            ..found.or(all.first()).cloned().unwrap_or_else(|| Today::absent(ABSENT))
+            ..found.or(all.first()).cloned().unwrap_or_else(|| MeasuredPoint::absent(ABSENT))
         }
     }
 
     /// Returns the best case of these points, from the latest run that has any.
-    pub(in crate::report) fn best(&self, points: &[&Matched], tool: &str) -> Today<'a> {
+    pub(in crate::report) fn best(&self, points: &[&Matched], tool: &str) -> MeasuredPoint<'a> {
         let of_run = |run: &&'a Run| {
-            let mut cases: Vec<Today<'a>> = Vec::new();
+            let mut cases: Vec<MeasuredPoint<'a>> = Vec::new();
             for measurement in &run.measurements {
                 let Some(matched) = points.iter().find(|m| m.is(&measurement.case, run.plan.scale)) else {
                     continue;
@@ -152,14 +152,15 @@ impl<'a> Runs<'a> {
                 }
                 let same = run.measurements.iter().filter(|m| m.case == measurement.case);
                 let same: Vec<&Measurement> = same.collect();
-                let today = Today::new(run, &same, matched.metric, tool).or_condition(matched, &same);
+                let today = MeasuredPoint::new(run, &same, matched.metric, tool).or_condition(matched, &same);
                 cases.push(today.counted(matched));
             }
             let count = cases.iter().filter(|today| today.believed().is_some()).count();
-            let best = cases.into_iter().filter(|today| today.believed().is_some()).reduce(Today::better)?;
-            Some(Today { best_of: count, ..best })
+            let best =
+                cases.into_iter().filter(|today| today.believed().is_some()).reduce(MeasuredPoint::better)?;
+            Some(MeasuredPoint { best_of: count, ..best })
         };
-        let absent = || Today::absent(ABSENT);
+        let absent = || MeasuredPoint::absent(ABSENT);
         self.runs.iter().find_map(of_run).unwrap_or_else(absent)
     }
 
@@ -171,7 +172,7 @@ impl<'a> Runs<'a> {
         tool: &str,
         metric: &str,
         of: &[String],
-    ) -> Today<'a> {
+    ) -> MeasuredPoint<'a> {
         let of_run = |run: &&'a Run| {
             let here = run.measurements.iter().filter(|m| {
                 m.case.subsystem() == part
@@ -179,23 +180,23 @@ impl<'a> Runs<'a> {
             });
             let all = here.filter_map(|m| {
                 let name = m.metrics.iter().find(|x| x.name == metric).or_else(|| m.metrics.first())?;
-                let today = Today::new(run, &[m], &name.name, tool);
+                let today = MeasuredPoint::new(run, &[m], &name.name, tool);
                 today.tool.as_ref().is_some_and(|found| found.is(tool)).then_some(today)
             });
-            let all: Vec<Today<'a>> = all.collect();
+            let all: Vec<MeasuredPoint<'a>> = all.collect();
             let count = all.len();
             let best = all.into_iter().reduce(|a, b| {
                 let [one, other] = [&a, &b].map(|today| today.tool.as_ref().map_or(0.0, |tool| tool.figure));
                 if other > one { b } else { a }
             })?;
-            Some(Today { best_of: count, ..best })
+            Some(MeasuredPoint { best_of: count, ..best })
         };
-        let absent = || Today::absent(&format!("no {tool} in this run"));
+        let absent = || MeasuredPoint::absent(&format!("no {tool} in this run"));
         self.runs.iter().find_map(of_run).unwrap_or_else(absent)
     }
 }
 
-impl<'a> Today<'a> {
+impl<'a> MeasuredPoint<'a> {
     /// Creates a missing measurement with this reason.
     pub(in crate::report) fn absent(why: &str) -> Self {
         Self {
@@ -237,7 +238,7 @@ impl<'a> Today<'a> {
             case: here.first().map(|m| &m.case),
             samples: metrics().flat_map(|found| found.samples.iter().copied()).collect(),
             metric: metrics().next(),
-            tool: here.iter().find_map(|m| Tool::of(m, metric, tool)),
+            tool: here.iter().find_map(|m| MeasuredByTool::of(m, metric, tool)),
             declined: declined(&here),
             instead,
             invalid: reason(Status::Invalid),
@@ -250,7 +251,7 @@ impl<'a> Today<'a> {
     /// Uses the condition of that name if the case has no such metric, such as an endpoint's CPU
     /// time.
     fn or_condition(self, matched: &Matched, here: &[&Measurement]) -> Self {
-        let row = Condition::new(matched.metric, "", "");
+        let row = OwnCondition::new(matched.metric, "", "");
         let samples: Vec<f64> = here.iter().filter_map(|m| m.conditions.more.get(&row)).collect();
         match self.metric.is_none() && !samples.is_empty() {
             true => Self { samples, instead: None, ..self },

@@ -1,10 +1,10 @@
 //! Placement of units in a published table: in the title, columns, rows or cells, each named once.
 
-use plimsoll_published::tables::Kind;
+use plimsoll_published::tables::TableKind;
 
-use super::cells::{Cell, Filled};
+use super::cells::{FilledCell, FilledTable};
 
-pub(super) struct Units {
+pub(super) struct TableUnits {
     pub(super) title: Vec<String>,
     /// Column names, with units if these differ by column.
     pub(super) columns: Vec<String>,
@@ -14,8 +14,8 @@ pub(super) struct Units {
     rows: Vec<Option<String>>,
 }
 
-impl Units {
-    pub(super) fn of(filled: &Filled<'_>) -> Self {
+impl TableUnits {
+    pub(super) fn of(filled: &FilledTable<'_>) -> Self {
         let names = filled.table.columns.clone();
         let column = |at: usize| distinct(filled.rows.iter().filter_map(|row| row.get(at)?.as_ref()));
         let by_column: Vec<Vec<String>> = (0..names.len()).map(column).collect();
@@ -27,7 +27,7 @@ impl Units {
             main,
             rows: vec![None; filled.rows.len()],
         };
-        if filled.table.kind == Kind::Text {
+        if filled.table.kind == TableKind::Text {
             let rows = filled.rows.iter().map(|row| printed(row)).collect();
             return Self { rows, ..plain(all, names.clone(), none()) };
         }
@@ -49,7 +49,7 @@ impl Units {
     }
 
     /// Returns the unit that today's value needs in this cell; empty if the table names it.
-    pub(super) fn today<'a>(&self, row: usize, column: usize, cell: &'a Cell<'_>) -> &'a str {
+    pub(super) fn today<'a>(&self, row: usize, column: usize, cell: &'a FilledCell<'_>) -> &'a str {
         let named = match self.of_row(row) {
             // The printed unit does not apply to today's value.
             Some(_) => cell.figure.base.is_some() || cell.figure.unit == cell.unit.name,
@@ -59,7 +59,7 @@ impl Units {
     }
 
     /// Returns the printed unit that the published number needs in this cell; may be empty.
-    pub(super) fn published(&self, row: usize, column: usize, cell: &Cell<'_>) -> &'static str {
+    pub(super) fn published(&self, row: usize, column: usize, cell: &FilledCell<'_>) -> &'static str {
         let named = match self.of_row(row) {
             Some(unit) => is_alike(unit, cell.figure.unit),
             None => !self.is_other(column, cell),
@@ -67,14 +67,14 @@ impl Units {
         if named || cell.part.is_share() { "" } else { cell.figure.unit }
     }
 
-    fn is_other(&self, column: usize, cell: &Cell<'_>) -> bool {
+    fn is_other(&self, column: usize, cell: &FilledCell<'_>) -> bool {
         let main = self.main.get(column).and_then(Option::as_ref);
         main.is_some_and(|main| *main != cell.unit.name)
     }
 }
 
 /// Returns the units of these cells, the most frequent first.
-fn distinct<'a, 'b: 'a>(cells: impl Iterator<Item = &'a Cell<'b>>) -> Vec<String> {
+fn distinct<'a, 'b: 'a>(cells: impl Iterator<Item = &'a FilledCell<'b>>) -> Vec<String> {
     let mut units: Vec<(String, usize)> = Vec::new();
     for cell in cells.filter(|cell| !cell.part.is_share() && !cell.unit.name.is_empty()) {
         match units.iter_mut().find(|(known, _)| *known == cell.unit.name) {
@@ -87,7 +87,7 @@ fn distinct<'a, 'b: 'a>(cells: impl Iterator<Item = &'a Cell<'b>>) -> Vec<String
 }
 
 /// Returns the first unit that a row of the text prints.
-fn printed(row: &[Option<Cell<'_>>]) -> Option<String> {
+fn printed(row: &[Option<FilledCell<'_>>]) -> Option<String> {
     let figure = row.iter().flatten().find(|cell| !cell.part.is_share()).map(|cell| cell.figure.unit);
     figure.filter(|unit| !unit.is_empty()).map(str::to_owned)
 }

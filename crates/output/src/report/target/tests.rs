@@ -8,8 +8,8 @@ use crossbeam_channel::unbounded;
 
 use super::*;
 
-fn target(path: &Path) -> Result<Target, TargetError> {
-    Target::new(path, &Waits::forever(|_| {}))
+fn target(path: &Path) -> Result<OutputTarget, UnwritableTarget> {
+    OutputTarget::new(path, &Waits::forever(|_| {}))
 }
 
 fn names(directory: &Path) -> Vec<String> {
@@ -98,7 +98,7 @@ fn what_cannot_be_written_is_told_before_the_run() {
     ];
     for (path, what) in refused {
         let error = target(&path).unwrap_err();
-        assert!(matches!(&error, TargetError::Refused { why, .. } if why.contains(what)), "{error}");
+        assert!(matches!(&error, UnwritableTarget::Refused { why, .. } if why.contains(what)), "{error}");
     }
 }
 
@@ -125,7 +125,7 @@ fn refused(path: &Path, user: u32) {
     let waits = Waits::forever(|_| {});
     for error in [target(path).unwrap_err(), lines(path, &waits).err().unwrap()] {
         let told = error.to_string();
-        assert!(matches!(error, TargetError::Refused { .. }), "{told}");
+        assert!(matches!(error, UnwritableTarget::Refused { .. }), "{told}");
         assert!(told.contains(&format!("user {user}")) && !told.contains('\n'), "{told}");
     }
 }
@@ -166,7 +166,7 @@ fn what_another_user_has_planted_is_refused() {
     let checked = target(&at("later")).unwrap();
     symlink(&victim, at("later")).unwrap();
     lchown(at("later"), Some(other), None).unwrap();
-    assert!(matches!(checked.put("new"), Err(TargetError::Refused { .. })));
+    assert!(matches!(checked.put("new"), Err(UnwritableTarget::Refused { .. })));
     assert_eq!(fs::read(&victim).unwrap(), b"precious");
     // Own links are followed and replaced.
     symlink(&victim, at("mine")).unwrap();
@@ -182,7 +182,7 @@ fn a_file_with_a_second_name_is_not_emptied_where_others_write() {
     fs::hard_link(at("victim"), at("events")).unwrap();
     let waits = Waits::forever(|_| {});
     fs::set_permissions(directory.path(), Permissions::from_mode(0o1777)).unwrap();
-    assert!(matches!(lines(&at("events"), &waits), Err(TargetError::Refused { .. })));
+    assert!(matches!(lines(&at("events"), &waits), Err(UnwritableTarget::Refused { .. })));
     assert_eq!(fs::read(at("victim")).unwrap(), b"precious");
     // Only this name is replaced.
     target(&at("events")).unwrap().put("new").unwrap();
@@ -224,11 +224,11 @@ fn an_interrupt_ends_the_waiting_and_stays_to_be_seen() {
     let (interrupt, interrupts) = unbounded();
     let waits = Waits { interrupts, ..Waits::forever(|_| {}) };
     interrupt.send(()).unwrap();
-    let error = Target::new(&path, &waits).unwrap().put("new").unwrap_err();
+    let error = OutputTarget::new(&path, &waits).unwrap().put("new").unwrap_err();
     assert!(error.to_string().contains("nobody reads this FIFO"), "{error}");
     // The reader is stalled: the text exceeds a pipe's capacity.
     let _reader = rustix::fs::open(&path, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty()).unwrap();
-    let error = Target::new(&path, &waits).unwrap().put(&"x".repeat(4 << 20)).unwrap_err();
+    let error = OutputTarget::new(&path, &waits).unwrap().put(&"x".repeat(4 << 20)).unwrap_err();
     assert!(error.to_string().contains("does not read"), "{error}");
     assert_eq!(waits.interrupts.len(), 1);
 }
@@ -287,7 +287,7 @@ fn what_a_kill_leaves_of_a_document_is_entered_for_the_next_start() {
         entered.set(entries.len());
         out.write_all(b"new")
     };
-    Target::new(&path, &waits).unwrap().fill(fill).unwrap();
+    OutputTarget::new(&path, &waits).unwrap().fill(fill).unwrap();
     assert_eq!((entered.get(), names(&directory.path().join("scratch")).len()), (1, 0));
     assert_eq!(fs::read(&path).unwrap(), b"new");
 }

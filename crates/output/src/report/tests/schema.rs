@@ -3,8 +3,8 @@
 use std::sync::LazyLock;
 
 use jsonschema::Validator;
-use plimsoll_model::limit::{Kind, Limit};
-use plimsoll_model::measurement::{Matrix, Point};
+use plimsoll_model::limit::{Limit, LimitKind};
+use plimsoll_model::measurement::{Matrix, SamplePoint};
 use plimsoll_model::sample::{Cell, Sample};
 use plimsoll_result::document::Run;
 use plimsoll_result::fixture;
@@ -48,7 +48,7 @@ fn a_run_without_measurements_is_valid() {
     assert_eq!(errors(&written(&fixture::run_of(Vec::new()))), [""; 0]);
     let mut stepped = fixture::run();
     stepped.clock_steps =
-        vec![plimsoll_system::wall::Step { node: "n".to_owned(), at_s: 2.5, by_s: -3596.0 }];
+        vec![plimsoll_system::wall::ClockStep { node: "n".to_owned(), at_s: 2.5, by_s: -3596.0 }];
     stepped.health = vec![fixture::node_health("n")];
     assert_eq!(errors(&written(&stepped)), [""; 0]);
 }
@@ -138,12 +138,12 @@ fn a_matrix_and_a_full_series_are_valid_and_half_a_matrix_is_not() {
     };
     let mut made = fixture::measured("cpu.core-to-core/op=cas", "latency", Unit::Second, 6e-9);
     made.metrics[0].matrix = Matrix::of(&[sample.clone(), sample]);
-    let point = Point {
+    let point = SamplePoint {
         excluded: Some(0.1),
         throttled: Some(0.2),
         waited: Some(0.3),
         delivered: Some(5e-9),
-        ..Point::default()
+        ..SamplePoint::default()
     };
     made.metrics[0].series.push(point);
     let document = written(&fixture::run_of(vec![made]));
@@ -183,7 +183,7 @@ proptest! {
     ) {
         let mut made = fixture::measured("disk.io/op=read/block=4K/threads=1", "rate", Unit::IoPerSecond, 1.0);
         made.metrics = vec![fixture::metric_of("rate", Unit::IoPerSecond, samples)];
-        let mut run = fixture::run_of(vec![made.limited(Limit::unknown(Kind::Ceiling, reason))]);
+        let mut run = fixture::run_of(vec![made.limited(Limit::unknown(LimitKind::Ceiling, reason))]);
         run.machine.host = Some(text.clone());
         run.findings[0].text = text;
         (run.seed, run.elapsed_s) = (seed, elapsed);

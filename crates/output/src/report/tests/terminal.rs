@@ -4,17 +4,17 @@ use std::io;
 use std::path::Path;
 
 use plimsoll_history::Location;
-use plimsoll_model::limit::{Kind, Limit, Source};
+use plimsoll_model::limit::{Limit, LimitKind, LimitSource};
 use plimsoll_model::measurement::{Measurement, Note, Status};
 use plimsoll_result::document::{Run, RunStatus};
-use plimsoll_result::event::Event;
+use plimsoll_result::event::RunEvent;
 use plimsoll_result::fixture;
 use plimsoll_units::quantity::Unit;
 use proptest::prelude::*;
 use unicode_width::UnicodeWidthStr;
 
 use super::super::style::Style;
-use super::super::terminal::{Kept, Live, SHORT_ID, print, warnings};
+use super::super::terminal::{Live, RunPlace, SHORT_ID, print, warnings};
 
 fn printed(run: &Run, style: &Style) -> String {
     let mut out = Vec::new();
@@ -73,25 +73,29 @@ fn without_colour(text: &str) -> String {
 }
 
 /// Output of a live run to stdout and stderr, for `events` and the end of `run`.
-fn live(style: Style, events: &[Event], run: &Run) -> [String; 2] {
+fn live(style: Style, events: &[RunEvent], run: &Run) -> [String; 2] {
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let mut live = Live::new(&mut out, &mut err, style, &Run { measurements: Vec::new(), ..run.clone() });
     events.iter().for_each(|event| live.event(event));
     let location = Location::Usual("/home/a/.local/share/plimsoll".into());
-    live.finish(run, Some(&Kept { location: &location, id: run.id.chars().take(SHORT_ID).collect() }), None)
-        .unwrap();
+    live.finish(
+        run,
+        Some(&RunPlace { location: &location, id: run.id.chars().take(SHORT_ID).collect() }),
+        None,
+    )
+    .unwrap();
     drop(live);
     [out, err].map(|text| String::from_utf8(text).unwrap())
 }
 
-fn events(measurements: &[Measurement]) -> Vec<Event> {
+fn events(measurements: &[Measurement]) -> Vec<RunEvent> {
     let cases = measurements.len();
-    let mut events = vec![Event::Started { run: fixture::ID.to_owned(), cases, expected_s: 48.0 }];
+    let mut events = vec![RunEvent::Started { run: fixture::ID.to_owned(), cases, expected_s: 48.0 }];
     for (index, measurement) in measurements.iter().enumerate() {
         let case = measurement.case.id();
-        events.push(Event::Preparing { case: case.clone(), index, cases, left_s: 125.0 });
-        events.push(Event::Sampled { case, n: 1, value: 1.0 });
-        events.push(Event::Measured { measurement: Box::new(measurement.clone()) });
+        events.push(RunEvent::Preparing { case: case.clone(), index, cases, left_s: 125.0 });
+        events.push(RunEvent::Sampled { case, n: 1, value: 1.0 });
+        events.push(RunEvent::Measured { measurement: Box::new(measurement.clone()) });
     }
     events
 }
@@ -112,7 +116,7 @@ fn a_named_store_is_named_again() {
     let (mut out, run) = (Vec::new(), fixture::run());
     let mut live = Live::new(&mut out, io::sink(), Style::plain(200), &run);
     let location = Location::named(Path::new("my runs"));
-    live.finish(&run, Some(&Kept { location: &location, id: "019aa5c3-2f1b".to_owned() }), None).unwrap();
+    live.finish(&run, Some(&RunPlace { location: &location, id: "019aa5c3-2f1b".to_owned() }), None).unwrap();
     drop(live);
     assert!(
         String::from_utf8(out).unwrap().ends_with("plimsoll history show 019aa5c3-2f1b --store 'my runs'\n")
@@ -141,8 +145,9 @@ fn rows_that_the_end_of_the_run_changes_are_printed_again() {
         Unit::FlopPerSecond,
         2e9,
     )]);
-    let early = vec![run.measurements[0].clone().limited(Limit::unknown(Kind::Ceiling, "not yet known"))];
-    let limit = Limit::fixed(Kind::Ceiling, Source::Derived, 1e9, "as measured later", Vec::new());
+    let early =
+        vec![run.measurements[0].clone().limited(Limit::unknown(LimitKind::Ceiling, "not yet known"))];
+    let limit = Limit::fixed(LimitKind::Ceiling, LimitSource::Derived, 1e9, "as measured later", Vec::new());
     run.measurements[0] = run.measurements[0].clone().limited(limit);
     run.measurements[0].status = Status::Invalid;
     run.measurements[0].reason = Some("rate is 200 % of its limit: impossible".to_owned());
@@ -158,7 +163,7 @@ fn the_star_of_a_wide_interval_moves_no_column() {
         made.metrics[0].summary.ci95 = Some([9e8 * (1.0 - half), 9e8 * (1.0 + half)]);
         let note = |code: &str, text: &str| Note { code: code.to_owned(), text: text.to_owned() };
         made.warnings = vec![note("not-converged", "not converged: too short; measure longer")];
-        made.limited(Limit::fixed(Kind::Ceiling, Source::Derived, limit, "as given", Vec::new()))
+        made.limited(Limit::fixed(LimitKind::Ceiling, LimitSource::Derived, limit, "as given", Vec::new()))
     };
     for (limit, half, cells) in [
         (9.5e8, 0.036, "900 MFLOP/s  ± 3.6 %* 950 MFLOP/s¹"),
@@ -177,7 +182,7 @@ fn an_interrupted_run_says_so() {
     run.status = RunStatus::Partial;
     run.measurements.truncate(2);
     let mut before = events(&run.measurements);
-    before.push(Event::Interrupted);
+    before.push(RunEvent::Interrupted);
     let [out, _] = live(Style::plain(80), &before, &run);
     assert!(out.contains("partial: 2 of 13 cases in 47 s: 2 ok"), "{out}");
 }

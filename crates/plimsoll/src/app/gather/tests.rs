@@ -22,7 +22,7 @@ fn text(run: &Run) -> String {
 fn documents_are_found_one_after_another_and_between_the_lines_of_a_log() {
     let runs = [of("a"), of("b"), of("c")];
     let log = runs.iter().map(|run| format!("2026 starting {{}}\n{}\nend\n", text(run))).collect::<String>();
-    let mut found = Found::default();
+    let mut found = ReadDocuments::default();
     found.take("log", &log);
     assert_eq!(found.wrong, Vec::<String>::new());
     let of_log: Vec<&str> = found.runs.iter().flat_map(names).collect();
@@ -30,7 +30,7 @@ fn documents_are_found_one_after_another_and_between_the_lines_of_a_log() {
 
     let whole = text(&runs[0]);
     let cut = format!("{}\n{}", &whole[..whole.len() / 2], text(&runs[1]));
-    let mut found = Found::default();
+    let mut found = ReadDocuments::default();
     found.take("cut", &cut);
     assert_eq!(found.runs.iter().flat_map(names).collect::<Vec<_>>(), ["b"], "{:?}", found.wrong);
     assert_eq!(found.wrong.len(), 1, "{:?}", found.wrong);
@@ -48,7 +48,7 @@ fn lines_of_a_log_that_are_json_or_no_text_are_passed_over() {
         serde_json::to_string(&of("a")).unwrap(),
         serde_json::to_string(&of("b")).unwrap()
     );
-    let mut found = Found::default();
+    let mut found = ReadDocuments::default();
     found.take("log", &of_log);
     assert_eq!(found.wrong, Vec::<String>::new());
     assert_eq!(found.runs.iter().flat_map(names).collect::<Vec<_>>(), ["a", "b"], "two on a line");
@@ -57,7 +57,7 @@ fn lines_of_a_log_that_are_json_or_no_text_are_passed_over() {
 
 #[test]
 fn a_text_of_braces_holds_no_run() {
-    let mut found = Found::default();
+    let mut found = ReadDocuments::default();
     found.take("braces", &"{\"a\":[\n".repeat(50_000));
     assert_eq!((found.runs.len(), found.wrong.len()), (0, 1));
 }
@@ -66,7 +66,7 @@ fn a_text_of_braces_holds_no_run() {
 fn the_plan_that_most_have_is_gathered_and_the_others_are_findings() {
     let mut other = of("c");
     other.version = "0.0.9".to_owned();
-    let found = Found { runs: vec![of("a"), other, of("b")], wrong: Vec::new(), are_many: false };
+    let found = ReadDocuments { runs: vec![of("a"), other, of("b")], wrong: Vec::new(), are_many: false };
     let run = run_of(found, &["a", "b", "c"].map(str::to_owned).into()).unwrap();
     assert_eq!(names(&run).collect::<BTreeSet<_>>(), ["a", "b"].into());
     let lost: Vec<&str> =
@@ -84,8 +84,11 @@ fn who_is_missing_or_failed_is_a_finding_and_stays_one() {
     let mut bad = of("b");
     bad.status = RunStatus::Partial;
     bad.measurements.truncate(3);
-    let found =
-        Found { runs: vec![of("a"), bad], wrong: vec!["x.json: cut off".to_owned()], are_many: false };
+    let found = ReadDocuments {
+        runs: vec![of("a"), bad],
+        wrong: vec!["x.json: cut off".to_owned()],
+        are_many: false,
+    };
     let run = run_of(found, &["a", "b", "d"].map(str::to_owned).into()).unwrap();
     let texts =
         |run: &Run| run.findings.iter().map(|finding| finding.text.clone()).take(3).collect::<Vec<_>>();
@@ -95,14 +98,16 @@ fn who_is_missing_or_failed_is_a_finding_and_stays_one() {
     assert_eq!(all[2], "1 document cannot be read, so machines may be missing. The first: x.json: cut off");
     assert_eq!((run.status, run.nodes.len()), (RunStatus::Partial, 2));
     assert_eq!(Run::parse(&text(&run)).map(|read| read.nodes.len()), Ok(2), "it is a run document");
-    let again = run_of(Found { runs: vec![run, of("e")], ..Found::default() }, &BTreeSet::new()).unwrap();
+    let again =
+        run_of(ReadDocuments { runs: vec![run, of("e")], ..ReadDocuments::default() }, &BTreeSet::new())
+            .unwrap();
     assert_eq!((texts(&again), again.nodes.len(), again.status), (all, 3, RunStatus::Partial));
 }
 
 proptest! {
     #[test]
     fn no_other_text_has_a_run(text in "[{}\\[\\]\n\":a]{0,200}") {
-        let mut found = Found::default();
+        let mut found = ReadDocuments::default();
         found.take("x", &text);
         prop_assert!(found.runs.is_empty() && !found.wrong.is_empty());
     }

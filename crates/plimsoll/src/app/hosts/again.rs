@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use plimsoll_cluster::ssh::pairs::Connected;
+use plimsoll_cluster::ssh::pairs::ConnectedMachines;
 use plimsoll_model::measurement::Measurement;
 use plimsoll_result::document::Run;
-use plimsoll_result::finding::{self, Suspect, Tried};
+use plimsoll_result::finding::{self, SuspectFigure, Tried};
 
 use super::Together;
 
@@ -16,10 +16,14 @@ const MORE: Duration = Duration::from_millis(500);
 
 /// Retests outliers as often as needed to rule out chance, and adds the outcome to the run's
 /// findings. Returns whether it was interrupted.
-pub(super) fn measured(run: &mut Run, together: &Together<'_, '_>, connected: &mut Connected<'_>) -> bool {
+pub(super) fn measured(
+    run: &mut Run,
+    together: &Together<'_, '_>,
+    connected: &mut ConnectedMachines<'_>,
+) -> bool {
     let numbers = together.names.iter().enumerate().map(|(number, name)| (name.as_str(), number));
     let most = MAX_RETEST_TIME + MORE * u32::try_from(together.names.len()).unwrap_or(u32::MAX);
-    let mut machines = Machines { connected, numbers: numbers.collect(), controls: BTreeMap::new() };
+    let mut machines = RetestMachines { connected, numbers: numbers.collect(), controls: BTreeMap::new() };
     let mut tried = Vec::new();
     let (begun, mut interrupted) = (Instant::now(), false);
     loop {
@@ -48,16 +52,16 @@ pub(super) fn measured(run: &mut Run, together: &Together<'_, '_>, connected: &m
     interrupted
 }
 
-struct Machines<'a, 'b> {
-    connected: &'a mut Connected<'b>,
+struct RetestMachines<'a, 'b> {
+    connected: &'a mut ConnectedMachines<'b>,
     numbers: BTreeMap<&'a str, usize>,
     /// Figures of control nodes in this repetition, by node and case.
     controls: BTreeMap<(String, String), Measurement>,
 }
 
-impl Machines<'_, '_> {
+impl RetestMachines<'_, '_> {
     /// Measures the outlier, then its control; `None` if one fails.
-    fn tried(&mut self, suspect: Suspect) -> Option<Tried> {
+    fn tried(&mut self, suspect: SuspectFigure) -> Option<Tried> {
         let own = self.again(&suspect.node, &suspect.case)?;
         let key = (suspect.control.clone(), suspect.case.clone());
         let control = match self.controls.get(&key) {

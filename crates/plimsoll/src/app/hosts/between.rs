@@ -9,14 +9,18 @@ use std::time::Duration;
 use crossbeam_channel::Receiver;
 use plimsoll_bench::{Better, Metric};
 use plimsoll_bench_network::to_server;
-use plimsoll_cluster::between::{AT_ONCE, AT_ONCE_BACK, Answer, Between, EACH, Figure, Pair, Place};
+use plimsoll_cluster::between::{
+    AT_ONCE, AT_ONCE_BACK, EACH, MachinePair, PairAnswer, PairFigure, PairResults, ServingPlace,
+};
 use plimsoll_machine::{Machine, Root};
 use plimsoll_model::case::{Case, CaseId};
-use plimsoll_model::limit::{Evidence, PAIRS, median};
+use plimsoll_model::limit::{LimitEvidence, PAIRS, median};
 use plimsoll_model::measurement::{Measurement, Status};
 use plimsoll_model::plan::Sampling;
 use plimsoll_model::plan::file::SERVER;
-use plimsoll_model::sample::{CannotMeasure, Cause, Cell, Conditions, Fact, Facts, Outcome, Sample};
+use plimsoll_model::sample::{
+    CannotMeasure, CaseFact, Cell, Conditions, Facts, FailureCause, Outcome, Sample,
+};
 use plimsoll_model::warning::{Note, Warn};
 use plimsoll_result::document::{Finding, Run};
 use plimsoll_result::finding::{self, PairPath};
@@ -24,12 +28,12 @@ use plimsoll_result::fleet;
 use plimsoll_run::Alone;
 use plimsoll_run::Planned;
 use plimsoll_server::serve::{Caps, Server, Settings};
-use plimsoll_server::traffic::{Cpus, route};
-use plimsoll_server::wire::{Key, MAX_STREAMS};
+use plimsoll_server::traffic::{PinnedCpus, route};
+use plimsoll_server::wire::{MAX_STREAMS, SharedKey};
 use serde_json::Value;
 
-use super::super::prepared::Prepared;
-use super::super::{Failure, Seat};
+use super::super::prepared::PreparedRun;
+use super::super::{Failure, MachineSeat};
 
 /// Samples of each case between two nodes.
 const SAMPLES_PER_PAIR: u32 = 3;
@@ -45,7 +49,7 @@ const MAX_RETESTS_PER_MACHINE: usize = 2;
 const MAX_PAIRS_NAMED: usize = 8;
 
 /// The network cases without a server, which a single machine measures over loopback.
-pub(in crate::app) fn cases(prepared: &Prepared) -> Vec<Planned> {
+pub(in crate::app) fn cases(prepared: &PreparedRun) -> Vec<Planned> {
     let meant = |planned: &&Planned| {
         let case = &planned.candidate.case;
         let open = case.server().is_none() && case.get("bind").is_none();
@@ -62,7 +66,7 @@ pub(in crate::app) fn cases(prepared: &Prepared) -> Vec<Planned> {
 
 /// A node that measures the plan's network cases to other nodes.
 pub(in crate::app) struct Neighbour {
-    prepared: Prepared,
+    prepared: PreparedRun,
     document: Run,
     interrupts: Receiver<()>,
     /// The server ends when this is dropped.
@@ -71,12 +75,16 @@ pub(in crate::app) struct Neighbour {
 
 impl Neighbour {
     /// `None` if there is nothing to measure. `document` is that of the run before the measurement.
-    pub(in crate::app) fn new(prepared: &Prepared, document: &Run, interrupts: Receiver<()>) -> Option<Self> {
+    pub(in crate::app) fn new(
+        prepared: &PreparedRun,
+        document: &Run,
+        interrupts: Receiver<()>,
+    ) -> Option<Self> {
         let planned = cases(prepared);
         if planned.is_empty() {
             return None;
         }
-        let mut prepared = Prepared { planned, ..prepared.clone() };
+        let mut prepared = PreparedRun { planned, ..prepared.clone() };
         (prepared.plan.repeat, prepared.plan.budget) = (1, None);
         Some(Self { prepared, document: document.clone(), interrupts, server: None })
     }
@@ -87,25 +95,25 @@ impl Neighbour {
     }
 
     /// Measures every case to the node that serves.
-    pub(in crate::app) fn measure(&self, place: &Result<Place, CannotMeasure>) -> Vec<Answer> {
+    pub(in crate::app) fn measure(&self, place: &Result<ServingPlace, CannotMeasure>) -> Vec<PairAnswer> {
         let found = place.as_ref().map_err(Clone::clone).and_then(|place| self.over_network(place));
         found.unwrap_or_else(|why| vec![Err(why); self.prepared.planned.len()])
     }
 
-    fn over_network(&self, place: &Place) -> Result<Vec<Answer>, CannotMeasure> {
-        let key = Key::from_hex(&place.key, "the other machine's key");
+    fn over_network(&self, place: &ServingPlace) -> Result<Vec<PairAnswer>, CannotMeasure> {
+        let key = SharedKey::from_hex(&place.key, "the other machine's key");
         let key = key.map_err(|e| CannotMeasure::far_end(e.to_string()))?;
         let address = reached(place)?;
         self.measured(address, key).map_err(|failure| CannotMeasure::environment(failure.line))
     }
 
-    fn measured(&self, address: SocketAddr, key: Key) -> Result<Vec<Answer>, Failure> {
-        let mut prepared = Prepared { key: Some(key), ..self.prepared.clone() };
+    fn measured(&self, address: SocketAddr, key: SharedKey) -> Result<Vec<PairAnswer>, Failure> {
+        let mut prepared = PreparedRun { key: Some(key), ..self.prepared.clone() };
         for one in &mut prepared.planned {
             one.candidate = to_server(&one.candidate, &address.to_string())
                 .map_err(|why| Failure::environment(why.to_string()))?;
         }
-        let mut seat = Seat::new(&prepared, self.document.clone(), self.interrupts.clone(), None)?;
+        let mut seat = MachineSeat::new(&prepared, self.document.clone(), self.interrupts.clone(), None)?;
         seat.carry_out(&prepared, &mut Alone, &mut drop);
         let answer = |planned: &Planned| {
             let found = seat.document.measurements.iter().find(|m| m.case == planned.candidate.case);
@@ -115,15 +123,15 @@ impl Neighbour {
     }
 
     /// Serves network benchmarks on this node until the value is dropped.
-    pub(in crate::app) fn serve(&mut self) -> Result<Place, CannotMeasure> {
-        let key = Key::random().map_err(|e| CannotMeasure::environment(e.to_string()))?;
+    pub(in crate::app) fn serve(&mut self) -> Result<ServingPlace, CannotMeasure> {
+        let key = SharedKey::random().map_err(|e| CannotMeasure::environment(e.to_string()))?;
         let machine = &self.prepared.machine;
         let settings = Settings {
             key: key.clone(),
             caps: Caps { max_rate: 1e15, max_streams: MAX_STREAMS, ..Caps::default() },
             allow: Vec::new(),
             parallel: true,
-            cpus: Cpus(plimsoll_bench::place(machine, machine.cpu.allowed.len())),
+            cpus: PinnedCpus(plimsoll_bench::place(machine, machine.cpu.allowed.len())),
         };
         let cannot = |why: String| {
             CannotMeasure::environment(format!("the other machines cannot connect to it: {why}"))
@@ -137,24 +145,24 @@ impl Neighbour {
         thread.map_err(|e| cannot(e.to_string()))?;
         self.server = Some(own);
         let addresses = own_addresses(&Root::live(), machine);
-        Ok(Place { addresses, port, key: key.to_hex() })
+        Ok(ServingPlace { addresses, port, key: key.to_hex() })
     }
 }
 
 fn too_early() -> CannotMeasure {
-    CannotMeasure::new(Cause::Interrupted, "the run ended before its turn")
+    CannotMeasure::new(FailureCause::Interrupted, "the run ended before its turn")
 }
 
 /// The headline figure, if it is valid.
-fn answer_of(found: Option<&Measurement>) -> Answer {
+fn answer_of(found: Option<&Measurement>) -> PairAnswer {
     let Some(found) = found else { return Err(too_early()) };
     match found.metrics.first().filter(|_| found.status == Status::Ok) {
         Some(metric) => {
             let (samples, conditions) = (metric.samples.clone(), found.conditions.clone());
-            Ok(Figure { samples, conditions })
+            Ok(PairFigure { samples, conditions })
         }
         None => Err(CannotMeasure {
-            cause: found.cause.unwrap_or(Cause::NotHere),
+            cause: found.cause.unwrap_or(FailureCause::NotHere),
             reason: found.reason.clone().unwrap_or_else(|| "it has no figure".to_owned()),
             wrong: found.wrong_answer.clone(),
         }),
@@ -174,7 +182,7 @@ fn own_addresses(root: &Root, machine: &Machine) -> Vec<IpAddr> {
 }
 
 /// The first address of the other node that answers.
-fn reached(place: &Place) -> Result<SocketAddr, CannotMeasure> {
+fn reached(place: &ServingPlace) -> Result<SocketAddr, CannotMeasure> {
     let mut tried = Vec::new();
     for address in place.addresses.iter().take(ADDRESSES) {
         // Hosts may have local networks with the same addresses, such as those of containers.
@@ -199,10 +207,10 @@ fn reached(place: &Place) -> Result<SocketAddr, CannotMeasure> {
 }
 
 /// The network path of each pair, by case.
-pub(super) fn paths(prepared: &Prepared, made: &[Between]) -> BTreeMap<CaseId, Vec<PairPath>> {
+pub(super) fn paths(prepared: &PreparedRun, made: &[PairResults]) -> BTreeMap<CaseId, Vec<PairPath>> {
     let number = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
     let of_case = |index: usize| {
-        let path = |one: &Between| {
+        let path = |one: &PairResults| {
             let figure = one.answers.get(index)?.as_ref().ok()?;
             let (from, to) = (number(one.pair.from), number(one.pair.to));
             Some(PairPath { from, to, conditions: figure.conditions.more.clone() })
@@ -214,32 +222,36 @@ pub(super) fn paths(prepared: &Prepared, made: &[Between]) -> BTreeMap<CaseId, V
 }
 
 /// The measurements of all pairs: a matrix per case, and sums over simultaneous pairs.
-pub(super) fn measurements(prepared: &Prepared, names: &[String], between: &[Between]) -> Vec<Measurement> {
+pub(super) fn measurements(
+    prepared: &PreparedRun,
+    names: &[String],
+    between: &[PairResults],
+) -> Vec<Measurement> {
     let maker = prepared.maker(names.first().map(String::as_str).unwrap_or_default());
     let mut made = Vec::new();
     for (index, planned) in cases(prepared).iter().enumerate() {
         for kind in [EACH, AT_ONCE, AT_ONCE_BACK] {
             let of_kind = between.iter().filter(|one| one.kind == kind);
-            let all: Vec<(&Between, &Answer)> =
+            let all: Vec<(&PairResults, &PairAnswer)> =
                 of_kind.filter_map(|one| Some((one, one.answers.get(index)?))).collect();
             let case = planned.candidate.case.clone().with_word(SERVER, kind);
             let outcome = match kind {
                 EACH => each(case, &all, names),
                 _ => at_once(case, &all),
             };
-            made.extend(outcome.map(|outcome| maker.measurement(&outcome, Evidence::default())));
+            made.extend(outcome.map(|outcome| maker.measurement(&outcome, LimitEvidence::default())));
         }
     }
     made
 }
 
 /// Outlier pairs to retest, the furthest of each case first; for a slow node, two pairs suffice.
-pub(super) fn suspects(prepared: &Prepared, names: &[String], made: &[Between]) -> Vec<Pair> {
+pub(super) fn suspects(prepared: &PreparedRun, names: &[String], made: &[PairResults]) -> Vec<MachinePair> {
     let measured = measurements(prepared, names, made);
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let number = |name: &Value| names.iter().position(|known| Some(*known) == name.as_str());
-    let pair = |ends: [&Value; 2]| Some(Pair { from: number(ends[0])?, to: number(ends[1])? });
-    let of = |finding: &Finding| -> Vec<Pair> {
+    let pair = |ends: [&Value; 2]| Some(MachinePair { from: number(ends[0])?, to: number(ends[1])? });
+    let of = |finding: &Finding| -> Vec<MachinePair> {
         let evidence = &finding.evidence;
         let pairs = evidence.get("pairs").and_then(Value::as_array).into_iter().flatten();
         let of_machine =
@@ -248,7 +260,7 @@ pub(super) fn suspects(prepared: &Prepared, names: &[String], made: &[Between]) 
         of_machine.chain(alone.and_then(|(from, to)| pair([from, to]))).collect()
     };
     let found = measured.iter().flat_map(|measurement| finding::pairs(measurement, &names, &[]));
-    let mut found: Vec<Pair> = found.flat_map(|finding| of(&finding)).collect();
+    let mut found: Vec<MachinePair> = found.flat_map(|finding| of(&finding)).collect();
     let mut seen = BTreeSet::new();
     found.retain(|pair| seen.insert(*pair));
     found.truncate(MAX_RETESTED_PAIRS);
@@ -273,21 +285,21 @@ pub(super) fn headline(case: &Case) -> Option<Metric> {
 }
 
 /// An outcome with samples, or with the first reason for none.
-fn outcome(case: Case, samples: Vec<Sample>, facts: Facts, all: &[(&Between, &Answer)]) -> Outcome {
+fn outcome(case: Case, samples: Vec<Sample>, facts: Facts, all: &[(&PairResults, &PairAnswer)]) -> Outcome {
     let why = all.iter().find_map(|(_, answer)| answer.as_ref().err());
     let ended = why.filter(|_| samples.is_empty()).cloned();
     Outcome { case, repeat: 0, samples, facts, peers: Vec::new(), ended }
 }
 
 /// The median over the pairs, and the figure of each.
-pub(super) fn each(case: Case, all: &[(&Between, &Answer)], names: &[String]) -> Option<Outcome> {
+pub(super) fn each(case: Case, all: &[(&PairResults, &PairAnswer)], names: &[String]) -> Option<Outcome> {
     let name = headline(&case)?.name;
-    let figures: Vec<(&Between, &Figure)> =
+    let figures: Vec<(&PairResults, &PairFigure)> =
         all.iter().filter_map(|(one, answer)| Some((*one, answer.as_ref().ok()?))).collect();
     let conditions = alike(&figures);
     let place = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
     let sample = |number: usize| {
-        let cell = |(one, figure): &(&Between, &Figure)| {
+        let cell = |(one, figure): &(&PairResults, &PairFigure)| {
             let value = *figure.samples.get(number)?;
             Some(Cell { row: place(one.pair.from), column: place(one.pair.to), value, mark: None })
         };
@@ -304,18 +316,18 @@ pub(super) fn each(case: Case, all: &[(&Between, &Answer)], names: &[String]) ->
 }
 
 /// Conditions that all pairs share; the limit depends on them.
-fn alike(figures: &[(&Between, &Figure)]) -> Conditions {
+fn alike(figures: &[(&PairResults, &PairFigure)]) -> Conditions {
     let all: Vec<&Conditions> = figures.iter().map(|(_, figure)| &figure.conditions).collect();
     Conditions::alike(&all)
 }
 
-const PAIRS_AT_ONCE: Fact<usize> = Fact::new("pairs", "pairs of machines that measured at once");
+const PAIRS_AT_ONCE: CaseFact<usize> = CaseFact::new("pairs", "pairs of machines that measured at once");
 
 /// The sum over the pairs, for rates only; `None` if a pair is missing.
-fn at_once(case: Case, all: &[(&Between, &Answer)]) -> Option<Outcome> {
+fn at_once(case: Case, all: &[(&PairResults, &PairAnswer)]) -> Option<Outcome> {
     let metric = headline(&case).filter(|metric| metric.better == Better::Higher && !all.is_empty())?;
     let name = metric.name;
-    let figures: Option<Vec<(&Between, &Figure)>> =
+    let figures: Option<Vec<(&PairResults, &PairFigure)>> =
         all.iter().map(|(one, answer)| Some((*one, answer.as_ref().ok()?))).collect();
     let figures = figures.unwrap_or_default();
     let mut conditions = alike(&figures);
@@ -332,7 +344,7 @@ fn at_once(case: Case, all: &[(&Between, &Answer)]) -> Option<Outcome> {
     Some(outcome(case, samples, facts, all))
 }
 
-fn without(all: &[(&Between, &Answer)], names: &[String]) -> Option<WithoutFigure> {
+fn without(all: &[(&PairResults, &PairAnswer)], names: &[String]) -> Option<WithoutFigure> {
     let name = |index: usize| names.get(index).map_or("?", String::as_str);
     let failed: Vec<String> = all
         .iter()

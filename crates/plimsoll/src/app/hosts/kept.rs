@@ -7,7 +7,7 @@ use plimsoll_result::document::{Run, RunStatus};
 use crate::output::{Begins, Outputs};
 
 /// The run of all nodes, as far as it is known.
-pub(super) struct Kept<'a> {
+pub(super) struct JointRun<'a> {
     outputs: &'a mut Outputs,
     /// Without measurements; `None` before the first node has ended.
     header: Option<Run>,
@@ -19,7 +19,7 @@ pub(super) struct Kept<'a> {
     before_s: f64,
 }
 
-impl<'a> Kept<'a> {
+impl<'a> JointRun<'a> {
     /// A new run, or `earlier` resumed.
     pub(super) fn new(outputs: &'a mut Outputs, id: String, earlier: Option<&Run>) -> Self {
         Self {

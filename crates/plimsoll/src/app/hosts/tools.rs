@@ -7,22 +7,24 @@ use crossbeam_channel::Receiver;
 use plimsoll_bench::Benchmark;
 use plimsoll_bench_cpu::hpl::{MACHINES, MACHINES_PEAK};
 use plimsoll_bench_cpu::{Hpl, Peak, RATE, RESIDUAL, TIME, operations};
-use plimsoll_cluster::between::{Answer, Between, EACH, Figure, Pair};
-use plimsoll_cluster::ssh::Launcher;
-use plimsoll_cluster::ssh::names::Host;
+use plimsoll_cluster::between::{EACH, MachinePair, PairAnswer, PairFigure, PairResults};
+use plimsoll_cluster::ssh::NodeLauncher;
+use plimsoll_cluster::ssh::names::HostName;
 use plimsoll_command::cli::Common;
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
-use plimsoll_model::limit::{Evidence, Source};
+use plimsoll_model::limit::{LimitEvidence, LimitSource};
 use plimsoll_model::measurement::Measurement;
 use plimsoll_model::plan::file::SERVER;
-use plimsoll_model::sample::{Amount, CannotMeasure, Cause, Conditions, Fact, Facts, Offer, Outcome, Sample};
-use plimsoll_reference::{Against, Companions, PEERS, Peer, Search, Selection, Through, fact};
+use plimsoll_model::sample::{
+    CannotMeasure, CaseFact, Conditions, Facts, FailureCause, Offer, Outcome, Sample, SampleAmount,
+};
+use plimsoll_reference::{Against, Companions, PEERS, Peer, ProgramSearch, Selection, Through, fact};
 use plimsoll_result::document::{Node, Run};
 use plimsoll_run::Planned;
 
 use super::super::peers;
-use super::super::prepared::Prepared;
+use super::super::prepared::PreparedRun;
 use super::between;
 
 /// Samples of an MPI case: the fewest with a confidence interval.
@@ -51,12 +53,12 @@ const PLAINLY: [&str; 6] =
     ["--mca", "odls_base_sigkill_timeout", "0", "--mca", "orte_base_help_aggregate", "0"];
 /// The nodes of a run, and what a tool needs to run on them.
 pub(super) struct OnMachines<'a> {
-    pub(super) prepared: &'a Prepared,
+    pub(super) prepared: &'a PreparedRun,
     pub(super) common: &'a Common,
     pub(super) interrupts: &'a Receiver<()>,
-    pub(super) launcher: &'a Launcher,
+    pub(super) launcher: &'a NodeLauncher,
     /// In the order of the run.
-    pub(super) hosts: Vec<&'a Host>,
+    pub(super) hosts: Vec<&'a HostName>,
     pub(super) names: &'a [String],
 }
 
@@ -74,11 +76,11 @@ impl OnMachines<'_> {
         for planned in self.prepared.planned.iter().filter(|planned| is_on_machines(planned)) {
             let case = planned.candidate.case.clone();
             let outcome = match self.outcome(planned, run) {
-                Err(why) if why.cause == Cause::Interrupted => return (made, true),
+                Err(why) if why.cause == FailureCause::Interrupted => return (made, true),
                 Err(why) => Outcome { ended: Some(why), ..empty(case) },
                 Ok(outcome) => outcome,
             };
-            made.push(maker.measurement(&outcome, Evidence::default()));
+            made.push(maker.measurement(&outcome, LimitEvidence::default()));
         }
         (made, false)
     }
@@ -90,7 +92,7 @@ impl OnMachines<'_> {
         }
         if case.benchmark() == Hpl.name() {
             let machines: Vec<&Machine> = run.nodes.iter().map(|node| run.machine_of(node)).collect();
-            let system = System::of(planned, &machines, peak(run))?;
+            let system = HplSystem::of(planned, &machines, peak(run))?;
             let measured = self.by_tool(
                 &system.case,
                 &self.hosts,
@@ -105,38 +107,38 @@ impl OnMachines<'_> {
             let measured = self.by_tool(case, &self.hosts, times, None)?;
             return Ok(Outcome { samples: measured.samples, facts: measured.facts, ..empty(case.clone()) });
         }
-        let made: Vec<Between> = pairs(self.hosts.len())
+        let made: Vec<PairResults> = pairs(self.hosts.len())
             .into_iter()
             .map(|pair| self.between(case, pair, times))
             .collect::<Result<_, _>>()?;
-        let all: Vec<(&Between, &Answer)> =
+        let all: Vec<(&PairResults, &PairAnswer)> =
             made.iter().filter_map(|one| Some((one, one.answers.first()?))).collect();
         let case = case.clone().with_word(SERVER, EACH);
         between::each(case, &all, self.names).ok_or_else(|| CannotMeasure::not_here("there is no pair"))
     }
 
     /// Measures a case between two nodes. Only an interruption is an error.
-    fn between(&self, case: &Case, pair: Pair, times: u32) -> Result<Between, CannotMeasure> {
+    fn between(&self, case: &Case, pair: MachinePair, times: u32) -> Result<PairResults, CannotMeasure> {
         let hosts = [self.hosts[pair.from], self.hosts[pair.to]];
         let answer = match self.by_tool(case, &hosts, times, None) {
-            Err(why) if why.cause == Cause::Interrupted => return Err(why),
+            Err(why) if why.cause == FailureCause::Interrupted => return Err(why),
             measured => measured.map(|measured| {
                 let metric = between::headline(case).map(|metric| metric.name).unwrap_or_default();
                 let values = measured.samples.iter().filter_map(|sample| sample.values.get(metric).copied());
-                Figure { samples: values.collect(), ..Figure::default() }
+                PairFigure { samples: values.collect(), ..PairFigure::default() }
             }),
         };
-        Ok(Between { pair, kind: EACH, answers: vec![answer] })
+        Ok(PairResults { pair, kind: EACH, answers: vec![answer] })
     }
 
     /// Samples by the first tool that can measure the case on these nodes.
     fn by_tool(
         &self,
         case: &Case,
-        hosts: &[&Host],
+        hosts: &[&HostName],
         times: u32,
-        system: Option<&System>,
-    ) -> Result<Measured, CannotMeasure> {
+        system: Option<&HplSystem>,
+    ) -> Result<ToolMeasured, CannotMeasure> {
         let (search, launcher) = peers::tools(self.common).map_err(|e| CannotMeasure::environment(e.line))?;
         let limit = system.map_or(TOOL_LIMIT, |system| MAX_TIMES_ESTIMATE * (system.seconds + BESIDE));
         let through = through(&search, self.launcher.name(), hosts, limit)?;
@@ -159,12 +161,12 @@ impl OnMachines<'_> {
             }
             let sampled = |_| match system {
                 Some(_) => sample(prepared.as_mut(), case),
-                None => prepared.sample(Amount::Work(1)),
+                None => prepared.sample(SampleAmount::Work(1)),
             };
             let samples = (0..times).map(sampled).collect::<Result<Vec<Sample>, CannotMeasure>>()?;
             let mut facts = prepared.facts();
             facts.achieved.set(&PROGRAM, tool.about.command.join(" "));
-            return Ok(Measured { samples, facts });
+            return Ok(ToolMeasured { samples, facts });
         }
         Err(CannotMeasure::not_here(format!("{}; install one of them on every machine", why.join("; "))))
     }
@@ -175,24 +177,24 @@ fn empty(case: Case) -> Outcome {
 }
 
 /// Pairs to measure in turn: all of up to [`ALL_PAIRS`] nodes, else each node with the next.
-fn pairs(machines: usize) -> Vec<Pair> {
-    let ordered = |from: usize| (0..machines).map(move |to| Pair { from, to });
+fn pairs(machines: usize) -> Vec<MachinePair> {
+    let ordered = |from: usize| (0..machines).map(move |to| MachinePair { from, to });
     match machines {
         0..=ALL_PAIRS => (0..machines).flat_map(ordered).filter(|pair| pair.from != pair.to).collect(),
-        _ => (0..machines).map(|from| Pair { from, to: (from + 1) % machines }).collect(),
+        _ => (0..machines).map(|from| MachinePair { from, to: (from + 1) % machines }).collect(),
     }
 }
 
-const PROGRAM: Fact<String> = Fact::new("program", "command of the program that measured it");
+const PROGRAM: CaseFact<String> = CaseFact::new("program", "command of the program that measured it");
 
-struct Measured {
+struct ToolMeasured {
     samples: Vec<Sample>,
     facts: Facts,
 }
 
 /// One solution. The tool gives a figure only if its residual check has passed.
 fn sample(tool: &mut dyn plimsoll_bench::Prepared, case: &Case) -> Result<Sample, CannotMeasure> {
-    let mut sample = tool.sample(Amount::Work(1))?;
+    let mut sample = tool.sample(SampleAmount::Work(1))?;
     let rate = sample.values.get(RATE).copied().unwrap_or(f64::NAN);
     sample.elapsed = operations(case.number("n").unwrap_or(0) as f64) / rate;
     sample.values.insert(TIME.to_owned(), sample.elapsed);
@@ -202,7 +204,7 @@ fn sample(tool: &mut dyn plimsoll_bench::Prepared, case: &Case) -> Result<Sample
 }
 
 #[derive(Debug, PartialEq)]
-struct System {
+struct HplSystem {
     /// With order, blocks, grid and threads.
     case: Case,
     machines: usize,
@@ -211,7 +213,7 @@ struct System {
     peak: Option<f64>,
 }
 
-impl System {
+impl HplSystem {
     /// One process per node, with as many threads as the node with the fewest CPUs has.
     fn of(planned: &Planned, machines: &[&Machine], peak: Option<f64>) -> Result<Self, CannotMeasure> {
         let case = planned.candidate.case.clone();
@@ -295,14 +297,19 @@ fn peak(run: &Run) -> Option<f64> {
                 && case.threads() == all
         };
         let limits = own().filter(fma).filter_map(|m| m.metrics.first()?.limit.as_ref());
-        let derived = limits.filter(|limit| limit.source == Source::Derived);
+        let derived = limits.filter(|limit| limit.source == LimitSource::Derived);
         derived.filter_map(|limit| limit.value).max_by(f64::total_cmp)
     };
     run.nodes.iter().map(of_node).sum()
 }
 
 /// The command that starts one process of a tool on each node, and its time limit.
-fn through(search: &Search, launcher: &str, hosts: &[&Host], limit: f64) -> Result<Through, CannotMeasure> {
+fn through(
+    search: &ProgramSearch,
+    launcher: &str,
+    hosts: &[&HostName],
+    limit: f64,
+) -> Result<Through, CannotMeasure> {
     let (name, export, arguments) = match launcher {
         "ssh" | "mpirun" => ("mpirun", Some("-x"), words_of_mpirun(&addresses(hosts)?)),
         "srun" => ("srun", None, words_of_srun(&addresses(hosts)?)),
@@ -320,9 +327,9 @@ fn through(search: &Search, launcher: &str, hosts: &[&Host], limit: f64) -> Resu
 }
 
 /// Addresses without user and port, as MPI launchers require.
-fn addresses(hosts: &[&Host]) -> Result<Vec<String>, CannotMeasure> {
+fn addresses(hosts: &[&HostName]) -> Result<Vec<String>, CannotMeasure> {
     let plain = |name: &str| name.bytes().all(|b| b.is_ascii_alphanumeric() || b".-_".contains(&b));
-    let address = |host: &&Host| match host.destination.as_str() {
+    let address = |host: &&HostName| match host.destination.as_str() {
         name if plain(name) && host.port.is_none() => Ok(name.to_owned()),
         name => Err(CannotMeasure::not_here(format!(
             "MPI's launcher takes host names without user and port: '{}'",

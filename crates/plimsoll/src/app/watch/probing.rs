@@ -4,22 +4,25 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use plimsoll_bench::subsystem_of;
-use plimsoll_machine::{Root, Snapshot, Watch, health};
+use plimsoll_machine::{Root, StateSnapshot, StateWatch, health};
 use plimsoll_metal::usage::cpu_seconds_with_children;
 use plimsoll_model::case::Case;
 use plimsoll_model::sample::Outcome;
 use plimsoll_output::report::Style;
-use plimsoll_result::event::Event;
+use plimsoll_result::event::RunEvent;
 use plimsoll_run::clock::SystemClock;
 use plimsoll_run::worker::Workers;
 use plimsoll_run::{Alone, Harness, Planned};
 use plimsoll_system::wall;
 use plimsoll_units::quantity::Unit;
-use plimsoll_watch::{Journal, Kept, Line, PassedOver, Probe, Probed, Schedule, Session, Spent, Stopped};
+use plimsoll_watch::{
+    JournalContent, JournalEntry, ProbeSchedule, ProbedCase, SkippedProbe, SpentShares, Stopped,
+    WatchJournal, WatchProbe, WatchSession,
+};
 
 use super::super::own_program;
-use super::super::prepared::Prepared;
-use super::super::progress::Progress;
+use super::super::prepared::PreparedRun;
+use super::super::progress::ProgressText;
 use crate::output::complain;
 
 /// Longest wait before the clock that counts sleep is read again; a wait does not count it.
@@ -41,9 +44,9 @@ pub(super) enum Ending {
 }
 
 pub(super) struct Probing<'a> {
-    prepared: &'a Prepared,
-    journal: Journal,
-    schedule: Schedule,
+    prepared: &'a PreparedRun,
+    journal: WatchJournal,
+    schedule: ProbeSchedule,
     asked: Receiver<()>,
     style: Style,
     seconds: f64,
@@ -55,8 +58,8 @@ pub(super) struct Probing<'a> {
     /// Start of the last probe.
     last: Option<f64>,
     probes: usize,
-    state: Watch,
-    snapshot: Snapshot,
+    state: StateWatch,
+    snapshot: StateSnapshot,
     /// Seconds of sleep until the last probe.
     slept: f64,
     /// CPU seconds accounted for.
@@ -65,14 +68,14 @@ pub(super) struct Probing<'a> {
 
 impl<'a> Probing<'a> {
     pub(super) fn new(
-        prepared: &'a Prepared,
-        kept: &Kept,
-        journal: Journal,
-        session: &Session,
+        prepared: &'a PreparedRun,
+        kept: &JournalContent,
+        journal: WatchJournal,
+        session: &WatchSession,
         asked: Receiver<()>,
         style: Style,
     ) -> Self {
-        let state = Watch::new(&Root::live());
+        let state = StateWatch::new(&Root::live());
         let last = kept.probes.last();
         let begun = &kept.begun;
         // Each session has its own random times.
@@ -81,7 +84,13 @@ impl<'a> Probing<'a> {
         Self {
             prepared,
             journal,
-            schedule: Schedule::new(begun.every, begun.shares, kept.spent() + session.spent, spent, seed),
+            schedule: ProbeSchedule::new(
+                begun.every,
+                begun.shares,
+                kept.spent() + session.spent,
+                spent,
+                seed,
+            ),
             asked,
             style,
             seconds: begun.seconds,
@@ -99,11 +108,11 @@ impl<'a> Probing<'a> {
     }
 
     pub(super) fn stopped(&mut self) {
-        let spent = Spent { cpu: self.cpu_spent(), ..Spent::default() };
-        self.write(&Line::Stopped(Stopped { at: self.now(), spent }));
+        let spent = SpentShares { cpu: self.cpu_spent(), ..SpentShares::default() };
+        self.write(&JournalEntry::Stopped(Stopped { at: self.now(), spent }));
     }
 
-    pub(super) fn journal(self) -> Journal {
+    pub(super) fn journal(self) -> WatchJournal {
         self.journal
     }
 
@@ -175,15 +184,15 @@ impl<'a> Probing<'a> {
     }
 
     fn passed_over(&mut self, busy: f64) -> Option<Ending> {
-        let spent = Spent { cpu: self.cpu_spent(), ..Spent::default() };
+        let spent = SpentShares { cpu: self.cpu_spent(), ..SpentShares::default() };
         self.schedule.took(spent);
         let at = self.last.unwrap_or_default();
-        self.write(&Line::Passed(PassedOver { at, busy, spent }));
+        self.write(&JournalEntry::Passed(SkippedProbe { at, busy, spent }));
         None
     }
 
     /// Writes a line. A line that fails is lost; a full disk may have room later.
-    fn write(&mut self, line: &Line) {
+    fn write(&mut self, line: &JournalEntry) {
         if let Err(e) = self.journal.add(line) {
             complain(&format!("{e}; this probe is lost, and the watch goes on"));
         }
@@ -205,9 +214,9 @@ impl<'a> Probing<'a> {
         let measured = self.measured(at);
         let disk =
             transferred.zip(self::transferred()).map_or(0.0, |(before, after)| (after - before).max(0.0));
-        let Measured { outcomes, seconds, left_out, interrupted } = measured;
+        let ProbeResults { outcomes, seconds, left_out, interrupted } = measured;
         let network = outcomes.iter().zip(seconds).map(|(outcome, seconds)| sent(outcome, seconds)).sum();
-        let spent = Spent { cpu: self.cpu_spent(), disk, network };
+        let spent = SpentShares { cpu: self.cpu_spent(), disk, network };
         self.schedule.took(spent);
         self.snapshot = self.state.snapshot();
         if outcomes.is_empty() && interrupted {
@@ -215,8 +224,8 @@ impl<'a> Probing<'a> {
         }
         self.told(&outcomes);
         let celsius = health::temperatures(&Root::live()).into_iter().reduce(f64::max);
-        let cases = outcomes.into_iter().map(|outcome| Probed::of(outcome, at)).collect();
-        let probe = Probe {
+        let cases = outcomes.into_iter().map(|outcome| ProbedCase::of(outcome, at)).collect();
+        let probe = WatchProbe {
             at,
             took: self.now() - at,
             spent,
@@ -228,7 +237,7 @@ impl<'a> Probing<'a> {
             left_out,
             cases,
         };
-        self.write(&Line::Probe(Box::new(probe)));
+        self.write(&JournalEntry::Probe(Box::new(probe)));
         self.probes += 1;
         interrupted.then_some(Ending::Asked)
     }
@@ -244,7 +253,7 @@ impl<'a> Probing<'a> {
     }
 
     /// Measures the cases whose budgets allow it, with workers that end with the probe.
-    fn measured(&self, at: f64) -> Measured {
+    fn measured(&self, at: f64) -> ProbeResults {
         let allowed = |planned: &Planned| {
             let subsystem = subsystem_of(&planned.candidate.case);
             (!subsystem.on_files || self.schedule.allows_disk(at))
@@ -257,7 +266,7 @@ impl<'a> Probing<'a> {
             Ok(own) => own,
             Err(why) => {
                 complain(&format!("{}; this probe is lost, and the watch goes on", why.line));
-                return Measured { left_out, ..Measured::default() };
+                return ProbeResults { left_out, ..ProbeResults::default() };
             }
         };
         let mut begun: Vec<f64> = Vec::new();
@@ -269,7 +278,7 @@ impl<'a> Probing<'a> {
             clock: &mut clock,
             pace: &mut Alone,
             emit: &mut |event| {
-                if let Event::Preparing { .. } = event {
+                if let RunEvent::Preparing { .. } = event {
                     begun.push(wall::monotonic());
                 }
             },
@@ -281,7 +290,7 @@ impl<'a> Probing<'a> {
         begun.push(wall::monotonic());
         let seconds = begun.iter().zip(begun.iter().skip(1)).map(|(from, to)| to - from).collect();
         let interrupted = ran.interrupted || station.was_interrupted();
-        Measured { outcomes: ran.outcomes, seconds, left_out, interrupted }
+        ProbeResults { outcomes: ran.outcomes, seconds, left_out, interrupted }
     }
 
     fn shown(&self, next: Option<f64>) {
@@ -293,13 +302,13 @@ impl<'a> Probing<'a> {
         self.progress().show(&format!("watch: {probes}{next}, {left} left"));
     }
 
-    fn progress(&self) -> Progress<'_> {
-        Progress { style: &self.style }
+    fn progress(&self) -> ProgressText<'_> {
+        ProgressText { style: &self.style }
     }
 }
 
 #[derive(Default)]
-struct Measured {
+struct ProbeResults {
     outcomes: Vec<Outcome>,
     /// Seconds of each outcome, set-up included.
     seconds: Vec<f64>,

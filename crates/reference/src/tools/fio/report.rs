@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::{Account, Seconds, json};
 
 #[derive(Deserialize)]
-pub(super) struct Report {
+pub(super) struct FioReport {
     #[serde(default, rename = "fio version")]
     pub(super) version: Option<String>,
     /// Seconds since 1970.
@@ -23,16 +23,16 @@ pub(super) struct Report {
     #[serde(default, rename = "global options")]
     pub(super) global: BTreeMap<String, Value>,
     #[serde(default)]
-    pub(super) jobs: Vec<Measured>,
+    pub(super) jobs: Vec<FioJobReport>,
     #[serde(default)]
-    pub(super) client_stats: Vec<Measured>,
+    pub(super) client_stats: Vec<FioJobReport>,
     #[serde(default)]
-    pub(super) disk_util: Vec<Disk>,
+    pub(super) disk_util: Vec<FioDisk>,
 }
 
 /// A job, or a group of jobs.
 #[derive(Deserialize)]
-pub(super) struct Measured {
+pub(super) struct FioJobReport {
     #[serde(default)]
     pub(super) jobname: String,
     #[serde(default)]
@@ -50,25 +50,25 @@ pub(super) struct Measured {
     #[serde(default, rename = "job options")]
     pub(super) options: BTreeMap<String, Value>,
     #[serde(default)]
-    pub(super) read: Side,
+    pub(super) read: FioSide,
     #[serde(default)]
-    pub(super) write: Side,
+    pub(super) write: FioSide,
     #[serde(default)]
-    pub(super) trim: Side,
+    pub(super) trim: FioSide,
     #[serde(default)]
-    pub(super) mixed: Side,
+    pub(super) mixed: FioSide,
     #[serde(default)]
     pub(super) sync: Option<Synced>,
     #[serde(default)]
     pub(super) iodepth_level: BTreeMap<String, f64>,
 }
 
-impl Measured {
+impl FioJobReport {
     /// Mean latency of both directions, submission included.
     pub(super) fn latency_ns(&self) -> f64 {
         let all = [&self.read, &self.write];
         let count: f64 = all.iter().map(|side| side.transfers()).sum();
-        let latency = |side: &Side| side.latency_ns().filter(|ns| ns.is_finite()).unwrap_or(0.0);
+        let latency = |side: &FioSide| side.latency_ns().filter(|ns| ns.is_finite()).unwrap_or(0.0);
         all.iter().map(|side| side.transfers() * latency(side)).sum::<f64>() / count
     }
 
@@ -90,7 +90,7 @@ impl Measured {
 /// One direction.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Side {
+pub(super) struct FioSide {
     /// Bytes/s (3.x).
     #[serde(deserialize_with = "json::number")]
     pub(super) bw_bytes: Option<f64>,
@@ -110,21 +110,21 @@ pub(super) struct Side {
     /// Milliseconds.
     #[serde(deserialize_with = "json::number")]
     pub(super) runtime: Option<f64>,
-    pub(super) slat_ns: Option<Times>,
-    pub(super) clat_ns: Option<Times>,
-    pub(super) lat_ns: Option<Times>,
+    pub(super) slat_ns: Option<FioTimes>,
+    pub(super) clat_ns: Option<FioTimes>,
+    pub(super) lat_ns: Option<FioTimes>,
     /// Microseconds.
-    pub(super) lat: Option<Times>,
+    pub(super) lat: Option<FioTimes>,
 }
 
-impl Side {
+impl FioSide {
     pub(super) fn transfers(&self) -> f64 {
         self.total_ios.unwrap_or(0.0)
     }
 
     /// Mean latency, submission included.
     pub(super) fn latency_ns(&self) -> Option<f64> {
-        let mean = |times: &Option<Times>| times.as_ref()?.mean;
+        let mean = |times: &Option<FioTimes>| times.as_ref()?.mean;
         match (mean(&self.slat_ns).filter(|ns| ns.is_finite()), mean(&self.clat_ns)) {
             (Some(submission), Some(completion)) => Some(submission + completion),
             _ => mean(&self.lat_ns).or_else(|| Some(mean(&self.lat)? * 1e3)),
@@ -166,18 +166,18 @@ impl Side {
 
 #[derive(Deserialize)]
 pub(super) struct Synced {
-    pub(super) lat_ns: Times,
+    pub(super) lat_ns: FioTimes,
 }
 
 #[derive(Deserialize)]
-pub(super) struct Times {
+pub(super) struct FioTimes {
     #[serde(default, deserialize_with = "json::number")]
     max: Option<f64>,
     #[serde(default, deserialize_with = "json::number")]
     pub(super) mean: Option<f64>,
 }
 
-impl Times {
+impl FioTimes {
     /// Why these times are impossible. The maximum is 0 if nothing was timed. In real files the
     /// mean may be below the minimum, as fio counts writes that it does not time.
     fn impossible(&self, name: &str) -> Option<String> {
@@ -198,7 +198,7 @@ impl Times {
 /// The kernel's counts for a disk during the run. Sectors of 512 bytes, since 3.37.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Disk {
+pub(super) struct FioDisk {
     pub(super) name: String,
     pub(super) read_ios: Option<f64>,
     pub(super) write_ios: Option<f64>,

@@ -8,8 +8,8 @@ use plimsoll_units::text::shown_within;
 use serde_json::Value;
 
 use super::TOOL;
-use super::report::{Disk, Measured, Report, Side};
-use crate::stated::{Counted, DiskUse, Figure, Like, MAX_FIGURES, Stated, Subject, too_many};
+use super::report::{FioDisk, FioJobReport, FioReport, FioSide};
+use crate::stated::{DiskCounters, DiskUse, Like, MAX_FIGURES, Stated, StatedFigure, Subject, too_many};
 use crate::{Account, Seconds, json};
 
 /// Name of a client's entry that sums over all servers (client.c).
@@ -36,8 +36,8 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
         );
     }
     // With --status-interval there is a document per interval; the last one has all results.
-    let report = json::documents::<Report>(text)?.pop().ok_or("its output is no JSON")?;
-    let all: Vec<&Measured> = report.jobs.iter().chain(&report.client_stats).collect();
+    let report = json::documents::<FioReport>(text)?.pop().ok_or("its output is no JSON")?;
+    let all: Vec<&FioJobReport> = report.jobs.iter().chain(&report.client_stats).collect();
     if all.is_empty() {
         return Err("its JSON has no job".to_owned());
     }
@@ -70,7 +70,8 @@ pub(super) fn continues(before: &str, document: &str) -> bool {
     const END: f64 = 0.7;
     /// Least growth of the longest runtime per interval, in which a job may end and another start.
     const LEAST_GROWTH: f64 = 0.25;
-    let (Ok(before), Ok(after)) = (json::document::<Report>(before), json::document::<Report>(document))
+    let (Ok(before), Ok(after)) =
+        (json::document::<FioReport>(before), json::document::<FioReport>(document))
     else {
         return false;
     };
@@ -110,12 +111,12 @@ pub(super) fn is_plain(text: &str) -> bool {
 }
 
 /// The names of the jobs; a repeated name is followed by a number.
-fn names(all: &[&Measured]) -> Vec<String> {
+fn names(all: &[&FioJobReport]) -> Vec<String> {
     let mut counts: HashMap<&str, [usize; 2]> = HashMap::new();
     for job in all {
         counts.entry(&job.jobname).or_default()[0] += 1;
     }
-    let name = |job: &&Measured| {
+    let name = |job: &&FioJobReport| {
         let number = match counts.get_mut(job.jobname.as_str()) {
             Some([all, number]) if *all > 1 => {
                 *number += 1;
@@ -131,11 +132,11 @@ fn names(all: &[&Measured]) -> Vec<String> {
 /// Sums over all jobs, per direction.
 struct Totals {
     moved: [f64; WAYS.len()],
-    counted: [Vec<Counted>; WAYS.len()],
+    counted: [Vec<DiskCounters>; WAYS.len()],
 }
 
 impl Totals {
-    fn of(report: &Report) -> Self {
+    fn of(report: &FioReport) -> Self {
         Self {
             moved: std::array::from_fn(|way| moved(report, &WAYS[way])),
             counted: std::array::from_fn(|way| counted(report, &WAYS[way])),
@@ -144,19 +145,19 @@ impl Totals {
 }
 
 /// A direction.
-struct Way {
+struct FioDirection {
     /// Index in [`WAYS`].
     index: usize,
     name: &'static str,
     op: &'static str,
-    side: fn(&Measured) -> &Side,
+    side: fn(&FioJobReport) -> &FioSide,
     /// Requests, and those merged into them.
-    requests: fn(&Disk) -> Option<[f64; 2]>,
-    sectors: fn(&Disk) -> Option<f64>,
+    requests: fn(&FioDisk) -> Option<[f64; 2]>,
+    sectors: fn(&FioDisk) -> Option<f64>,
 }
 
-const WAYS: [Way; 4] = [
-    Way {
+const WAYS: [FioDirection; 4] = [
+    FioDirection {
         index: 0,
         name: "read",
         op: "read",
@@ -164,7 +165,7 @@ const WAYS: [Way; 4] = [
         requests: |disk| Some([disk.read_ios?, disk.read_merges.unwrap_or(0.0)]),
         sectors: |disk| disk.read_sectors,
     },
-    Way {
+    FioDirection {
         index: 1,
         name: "write",
         op: "write",
@@ -172,8 +173,15 @@ const WAYS: [Way; 4] = [
         requests: |disk| Some([disk.write_ios?, disk.write_merges.unwrap_or(0.0)]),
         sectors: |disk| disk.write_sectors,
     },
-    Way { index: 2, name: "trim", op: "trim", side: |job| &job.trim, requests: |_| None, sectors: |_| None },
-    Way {
+    FioDirection {
+        index: 2,
+        name: "trim",
+        op: "trim",
+        side: |job| &job.trim,
+        requests: |_| None,
+        sectors: |_| None,
+    },
+    FioDirection {
         index: 3,
         name: "mixed",
         op: "mixed",
@@ -187,7 +195,7 @@ const WAYS: [Way; 4] = [
 ];
 
 /// The options of a job, the global ones first.
-fn options(report: &Report, job: &Measured) -> BTreeMap<String, String> {
+fn options(report: &FioReport, job: &FioJobReport) -> BTreeMap<String, String> {
     let text = |value: &Value| match value {
         Value::String(text) => text.clone(),
         other => other.to_string(),
@@ -198,19 +206,19 @@ fn options(report: &Report, job: &Measured) -> BTreeMap<String, String> {
 
 struct Told<'a> {
     totals: &'a Totals,
-    job: &'a Measured,
+    job: &'a FioJobReport,
     name: String,
     options: BTreeMap<String, String>,
 }
 
 impl<'a> Told<'a> {
-    fn of(report: &Report, totals: &'a Totals, job: &'a Measured) -> Self {
+    fn of(report: &FioReport, totals: &'a Totals, job: &'a FioJobReport) -> Self {
         Self { totals, job, name: shown_within(&job.jobname, 40), options: options(report, job) }
     }
 }
 
 impl Told<'_> {
-    fn figures(&self, way: &Way) -> Vec<Figure> {
+    fn figures(&self, way: &FioDirection) -> Vec<StatedFigure> {
         let side = (way.side)(self.job);
         let worked = side.transfers() != 0.0 || bytes(side).is_some();
         // Versions of 2.x write -nan for a direction without transfers.
@@ -224,12 +232,12 @@ impl Told<'_> {
         let mut figures = Vec::new();
         if let Some(bandwidth) = stated(bandwidth(side)) {
             let mut figure =
-                Figure::new(&name("bandwidth"), bandwidth, Unit::BytePerSecond, like("throughput"));
+                StatedFigure::new(&name("bandwidth"), bandwidth, Unit::BytePerSecond, like("throughput"));
             figure.account = self.account(side, bandwidth);
             figures.push(figure);
         }
         if let Some(iops) = stated(side.iops) {
-            let mut figure = Figure::new(&name("IOPS"), iops, Unit::IoPerSecond, like("rate"));
+            let mut figure = StatedFigure::new(&name("IOPS"), iops, Unit::IoPerSecond, like("rate"));
             if side.transfers() > 0.0 {
                 figure.account = duration(side).map(|seconds| Account::of(side.transfers(), seconds));
             } else {
@@ -238,7 +246,8 @@ impl Told<'_> {
             figures.push(figure);
         }
         if let Some(latency) = stated(side.latency_ns()) {
-            let mut figure = Figure::new(&name("latency"), latency * 1e-9, Unit::Second, like("latency"));
+            let mut figure =
+                StatedFigure::new(&name("latency"), latency * 1e-9, Unit::Second, like("latency"));
             figure.contradiction = self.in_flight(side, figure.value);
             figure.absurd = side.impossible_latency();
             figures.push(figure);
@@ -257,7 +266,7 @@ impl Told<'_> {
     }
 
     /// The case of plimsoll with the same transfers.
-    fn case(&self, way: &Way, side: &Side) -> Case {
+    fn case(&self, way: &FioDirection, side: &FioSide) -> Case {
         let pattern = if self.is_random() { "random" } else { "sequential" };
         let block = bytes(side).unwrap_or(0.0) / side.transfers();
         let mut case = Case::of("disk.io").with_word("op", way.op).with_word("pattern", pattern);
@@ -292,7 +301,7 @@ impl Told<'_> {
     }
 
     /// Work and time: the first pair that contradicts the figure, else bytes and runtime.
-    fn account(&self, side: &Side, bandwidth: f64) -> Option<Account> {
+    fn account(&self, side: &FioSide, bandwidth: f64) -> Option<Account> {
         /// Below this, `bw` in whole KiB/s is too coarse.
         const LEAST: f64 = 100.0;
         let by_bytes = bytes(side).zip(duration(side)).map(|(bytes, time)| Account::of(bytes, time));
@@ -314,7 +323,7 @@ impl Told<'_> {
     }
 
     /// Checks a mean latency by Little's law: in flight is at most the requested number.
-    fn in_flight(&self, side: &Side, latency: f64) -> Option<String> {
+    fn in_flight(&self, side: &FioSide, latency: f64) -> Option<String> {
         /// With fewer transfers, those in flight at start and end matter too much.
         const LEAST: f64 = 1000.0;
         /// Tolerated ratio of transfers in flight to the requested number.
@@ -364,7 +373,7 @@ impl Told<'_> {
         }
     }
 
-    fn used(&self, way: &Way, side: &Side) -> DiskUse {
+    fn used(&self, way: &FioDirection, side: &FioSide) -> DiskUse {
         let cached = self.cached();
         let by_calls = CACHED.contains(&self.engine().unwrap_or("psync"));
         let reads_directly = way.name == "read" && by_calls && cached == Some(false);
@@ -479,12 +488,12 @@ fn size(text: &str) -> Option<f64> {
     Some(number * 1024_f64.powi(power))
 }
 
-fn bandwidth(side: &Side) -> Option<f64> {
+fn bandwidth(side: &FioSide) -> Option<f64> {
     side.bw_bytes.or_else(|| side.bw.map(|kib| kib * 1024.0))
 }
 
 /// Bytes moved. Versions without `io_kbytes` write KiB or bytes: their rate shows which.
-fn bytes(side: &Side) -> Option<f64> {
+fn bytes(side: &FioSide) -> Option<f64> {
     /// Threshold between the two, which differ by 1024.
     const EITHER: f64 = 32.0;
     let stated = side.io_bytes.filter(|bytes| *bytes > 0.0 && bytes.is_finite())?;
@@ -493,21 +502,21 @@ fn bytes(side: &Side) -> Option<f64> {
     Some(if in_kib { stated * 1024.0 } else { stated })
 }
 
-fn duration(side: &Side) -> Option<Seconds> {
+fn duration(side: &FioSide) -> Option<Seconds> {
     side.runtime.filter(|ms| *ms > 0.0).map(|ms| Seconds::whole(ms).times(1e-3))
 }
 
-fn moved(report: &Report, way: &Way) -> f64 {
+fn moved(report: &FioReport, way: &FioDirection) -> f64 {
     let all = report.jobs.iter().chain(&report.client_stats).filter(|job| job.jobname != ALL_CLIENTS);
     all.filter_map(|job| bytes((way.side)(job))).sum()
 }
 
-fn counted(report: &Report, way: &Way) -> Vec<Counted> {
+fn counted(report: &FioReport, way: &FioDirection) -> Vec<DiskCounters> {
     /// Most disks that are read; a job has few.
     const MOST: usize = 64;
-    let count = |disk: &Disk| {
+    let count = |disk: &FioDisk| {
         let [requests, merged] = (way.requests)(disk)?;
-        Some(Counted {
+        Some(DiskCounters {
             name: shown_within(&disk.name, 40),
             asked: requests + merged,
             requests,
@@ -519,7 +528,7 @@ fn counted(report: &Report, way: &Way) -> Vec<Counted> {
 }
 
 /// The bandwidth of the jobs of a group, which run simultaneously unless an option makes one wait.
-fn sums(report: &Report, totals: &Totals) -> Vec<Figure> {
+fn sums(report: &FioReport, totals: &Totals) -> Vec<StatedFigure> {
     const WAITS: [&str; 4] = ["startdelay", "start_delay", "wait_for", "wait_for_previous"];
     let mut groups: BTreeMap<i64, Vec<Told<'_>>> = BTreeMap::new();
     for job in &report.jobs {
@@ -538,8 +547,8 @@ fn sums(report: &Report, totals: &Totals) -> Vec<Figure> {
     figures
 }
 
-fn sum(group: i64, all: &[Told<'_>], way: &Way) -> Option<Figure> {
-    let sides: Vec<&Side> = all.iter().map(|told| (way.side)(told.job)).collect();
+fn sum(group: i64, all: &[Told<'_>], way: &FioDirection) -> Option<StatedFigure> {
+    let sides: Vec<&FioSide> = all.iter().map(|told| (way.side)(told.job)).collect();
     let total: f64 = sides.iter().filter_map(|side| bytes(side)).sum();
     let seconds = sides.iter().filter_map(|side| side.runtime).fold(0.0_f64, f64::max) * 1e-3;
     let jobs = sides.iter().filter(|side| bandwidth(side).is_some_and(|b| b > 0.0)).count();
@@ -560,7 +569,7 @@ fn sum(group: i64, all: &[Told<'_>], way: &Way) -> Option<Figure> {
     let name = format!("{jobs} jobs of group {group}: {} bandwidth", way.name);
     let case = first.case(way, (way.side)(first.job));
     let mut figure =
-        Figure::new(&name, total / seconds, Unit::BytePerSecond, Ok(Like::of(case, "throughput")));
+        StatedFigure::new(&name, total / seconds, Unit::BytePerSecond, Ok(Like::of(case, "throughput")));
     figure.void = all.iter().any(|told| told.job.error != 0).then(|| "one of its jobs failed".to_owned());
     figure.subject = Subject::Disk(used);
     Some(figure)
@@ -622,12 +631,12 @@ mod tests {
 
     #[test]
     fn bytes_of_versions_that_count_in_kib_are_told_by_their_rate() {
-        let side = |io_bytes, kib| Side {
+        let side = |io_bytes, kib| FioSide {
             io_bytes: Some(io_bytes),
             io_kbytes: kib,
             bw: Some(1000.0),
             runtime: Some(2000.0),
-            ..Side::default()
+            ..FioSide::default()
         };
         assert_eq!(bytes(&side(2000.0, None)), Some(2000.0 * 1024.0), "2.16");
         assert_eq!(bytes(&side(2_048_000.0, None)), Some(2_048_000.0), "3.0");

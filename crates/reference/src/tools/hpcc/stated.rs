@@ -6,8 +6,10 @@ use plimsoll_units::text::shown_within;
 
 use super::{TOOL, summary};
 use crate::documents::line_starts;
-use crate::plausible::Event;
-use crate::stated::{AS_MANY_AS_CPUS, CoreUse, Figure, Like, MemoryUse, Origin, Stated, Subject};
+use crate::plausible::BoundedEvent;
+use crate::stated::{
+    AS_MANY_AS_CPUS, CoreUse, Like, MemoryUse, Stated, StatedFigure, StatedMachine, Subject,
+};
 use crate::{Account, Seconds};
 
 /// Figures without a limit: key, factor, unit.
@@ -37,7 +39,8 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
     let version = text.split_once("Benchmark version ").and_then(|(_, rest)| rest.split_whitespace().next());
     let mut stated = Stated::by(TOOL.name, version);
     let host = text.split_once("Hostname: '").and_then(|(_, rest)| rest.split('\'').next());
-    stated.origin = Origin { host: host.map(|host| shown_within(host, 64)), ..Origin::default() };
+    stated.origin =
+        StatedMachine { host: host.map(|host| shown_within(host, 64)), ..StatedMachine::default() };
     let failed = (number("Success") == Some(0.0)).then(|| "one of its checks failed (Success=0)".to_owned());
     stated.trouble.clone_from(&failed);
     stated.figures.extend(solved(&number));
@@ -49,8 +52,8 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
     for (key, factor, unit) in OTHERS {
         let no = || Err("plimsoll derives no limit for it".to_owned());
         let figure = |value: f64| {
-            let absurd = (unit == Unit::Second).then(|| Event::Message.too_short(value)).flatten();
-            Figure { absurd, ..Figure::new(key, value, unit, no()) }
+            let absurd = (unit == Unit::Second).then(|| BoundedEvent::Message.too_short(value)).flatten();
+            StatedFigure { absurd, ..StatedFigure::new(key, value, unit, no()) }
         };
         stated.figures.extend(number(key).map(|value| figure(value * factor)));
     }
@@ -64,14 +67,14 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
     }
 }
 
-fn cores(key: &str, rate: f64, case: Case, number: &impl Fn(&str) -> Option<f64>) -> Figure {
-    let mut figure = Figure::new(key, rate, Unit::FlopPerSecond, Ok(Like::of(case, "rate")));
+fn cores(key: &str, rate: f64, case: Case, number: &impl Fn(&str) -> Option<f64>) -> StatedFigure {
+    let mut figure = StatedFigure::new(key, rate, Unit::FlopPerSecond, Ok(Like::of(case, "rate")));
     let threads = number("CommWorldProcs").unwrap_or(1.0);
     figure.subject = Subject::Cores(CoreUse { threads, ..CoreUse::default() });
     figure
 }
 
-fn solved(number: &impl Fn(&str) -> Option<f64>) -> Option<Figure> {
+fn solved(number: &impl Fn(&str) -> Option<f64>) -> Option<StatedFigure> {
     let rate = number("HPL_Tflops")? * 1e12;
     let case = Case::of("cpu.linpack").with_count("threads", AS_MANY_AS_CPUS);
     let mut figure = cores("HPL_Tflops", rate, case, number);
@@ -84,7 +87,7 @@ fn solved(number: &impl Fn(&str) -> Option<f64>) -> Option<Figure> {
     Some(figure)
 }
 
-fn streams(number: &impl Fn(&str) -> Option<f64>) -> Vec<Figure> {
+fn streams(number: &impl Fn(&str) -> Option<f64>) -> Vec<StatedFigure> {
     let array = number("STREAM_VectorSize").map(|elements| elements * 8.0);
     let processes = number("CommWorldProcs").unwrap_or(1.0);
     let mut figures = Vec::new();
@@ -94,7 +97,7 @@ fn streams(number: &impl Fn(&str) -> Option<f64>) -> Vec<Figure> {
             let Some(rate) = number(&key) else { continue };
             let case = Case::of("memory.bandwidth").with_word("op", op);
             let like = Ok(Like::of(case.with_count("threads", processes as u64), "bandwidth"));
-            let mut figure = Figure::new(&key, rate * 1e9, Unit::BytePerSecond, like);
+            let mut figure = StatedFigure::new(&key, rate * 1e9, Unit::BytePerSecond, like);
             let array = array.map(|bytes| bytes * processes);
             let footprint = array.map(|bytes| bytes * 3.0);
             figure.subject = Subject::Memory(MemoryUse { footprint, array, may_be_cache: false });

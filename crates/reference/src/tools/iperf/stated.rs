@@ -9,17 +9,17 @@ use plimsoll_units::text::shown_within;
 use super::TOOL;
 use crate::documents::line_starts;
 use crate::plausible::Messages;
-use crate::stated::{Figure, Like, LinkUse, Stated, Subject};
+use crate::stated::{Like, LinkUse, Stated, StatedFigure, Subject};
 use crate::{Account, Seconds};
 
 /// Default size of a datagram in bytes.
 const DATAGRAM: f64 = 1470.0;
 
 pub(super) fn recognises(text: &str) -> bool {
-    let is_its = |line: &str| is_banner(line) || Row::of_csv(line).is_some();
+    let is_its = |line: &str| is_banner(line) || IperfRow::of_csv(line).is_some();
     let is_heading = |line: &str| line.starts_with("[ ID] Interval") && line.contains("Bandwidth");
     let any = |is: &dyn Fn(&str) -> bool| text.lines().map(str::trim_start).any(is);
-    any(&is_its) || any(&is_heading) && any(&|line| Row::of(line).is_some())
+    any(&is_its) || any(&is_heading) && any(&|line| IperfRow::of(line).is_some())
 }
 
 /// Results start at a banner (one each for client and server) or a first line of CSV.
@@ -28,10 +28,10 @@ pub(super) fn starts(text: &str) -> Vec<usize> {
     let mut last_banner = None;
     line_starts(text, |line| {
         let line = line.trim();
-        let is_csv = Row::of_csv(line).is_some();
+        let is_csv = IperfRow::of_csv(line).is_some();
         let banner = is_banner(line).then(|| line.starts_with("Client"));
         let is_start = is_csv && !is_in_csv || banner.is_some() && (has_rows || banner == last_banner);
-        has_rows = Row::of(line).is_some() || has_rows && !is_start;
+        has_rows = IperfRow::of(line).is_some() || has_rows && !is_start;
         last_banner = banner.or(last_banner);
         is_in_csv = is_csv;
         is_start
@@ -45,7 +45,7 @@ fn is_banner(line: &str) -> bool {
 
 pub(super) fn read(text: &str) -> Result<Stated, String> {
     let mut stated = Stated::by(TOOL.name, None);
-    let mut run = Run::default();
+    let mut run = IperfRows::default();
     text.lines().map(str::trim).for_each(|line| run.add(line));
     stated.figures = run.figures();
     match stated.figures.is_empty() {
@@ -56,8 +56,8 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
 
 /// The rows of a text, and facts from the lines around them.
 #[derive(Default)]
-struct Run {
-    rows: Vec<Row>,
+struct IperfRows {
+    rows: Vec<IperfRow>,
     /// Both ends of each connection, by stream number.
     ends: BTreeMap<String, [String; 2]>,
     last_ends: Option<[String; 2]>,
@@ -70,7 +70,7 @@ struct Run {
     datagram: Option<f64>,
 }
 
-impl Run {
+impl IperfRows {
     fn add(&mut self, line: &str) {
         self.is_client |= line.starts_with("Client connecting to ");
         self.is_server |= line.starts_with("Server listening on ");
@@ -91,7 +91,7 @@ impl Run {
         let datagram =
             line.split_once(" byte datagrams").and_then(|(before, _)| before.split_whitespace().last());
         self.datagram = datagram.and_then(|word| word.parse().ok()).or(self.datagram);
-        let row = Row::of(line).or_else(|| Row::of_csv(line));
+        let row = IperfRow::of(line).or_else(|| IperfRow::of_csv(line));
         if let Some(mut row) = row {
             row.is_reported = self.in_report || row.lost.is_some();
             self.in_report = false;
@@ -105,8 +105,8 @@ impl Run {
 
     /// The rows of whole tests: the next row of the same stream also starts at 0. Sums of both
     /// directions are skipped, and a server report replaces what its client sent.
-    fn totals(&self) -> Vec<&Row> {
-        let mut later: BTreeMap<&str, &Row> = BTreeMap::new();
+    fn totals(&self) -> Vec<&IperfRow> {
+        let mut later: BTreeMap<&str, &IperfRow> = BTreeMap::new();
         let mut has_report = false;
         let mut found = Vec::new();
         for row in self.rows.iter().rev() {
@@ -123,7 +123,7 @@ impl Run {
     }
 
     /// Whole tests that contradict the intervals of their stream, by the address of the row.
-    fn other_intervals(&self, totals: &[&Row]) -> BTreeMap<*const Row, String> {
+    fn other_intervals(&self, totals: &[&IperfRow]) -> BTreeMap<*const IperfRow, String> {
         /// Bytes after the last whole interval may lack a row.
         const NEAR: f64 = 0.05;
         /// Sum of a stream's intervals so far, with end, bytes and rounding.
@@ -135,7 +135,7 @@ impl Run {
             /// An interval is missing, so the sum is unknown.
             has_gap: bool,
         }
-        let totals: BTreeSet<*const Row> = totals.iter().map(|row| std::ptr::from_ref(*row)).collect();
+        let totals: BTreeSet<*const IperfRow> = totals.iter().map(|row| std::ptr::from_ref(*row)).collect();
         let mut streams: BTreeMap<(&str, bool), Added> = BTreeMap::new();
         let mut found = BTreeMap::new();
         for row in &self.rows {
@@ -163,11 +163,11 @@ impl Run {
     }
 
     /// The sum of a client's simultaneous streams, if the file has none (older versions).
-    fn added(&self, totals: &[&Row]) -> Option<Row> {
-        let is_one_way = |row: &&&Row| !row.id.starts_with('*');
+    fn added(&self, totals: &[&IperfRow]) -> Option<IperfRow> {
+        let is_one_way = |row: &&&IperfRow| !row.id.starts_with('*');
         let is_at_once = self.is_client && !self.is_server && !self.is_reverse;
         let [first, rest @ ..] = totals else { return None };
-        let is_of_one_test = |row: &&Row| {
+        let is_of_one_test = |row: &&IperfRow| {
             (row.seconds.value() - first.seconds.value()).abs() < first.seconds.value() * 0.1
                 && row.is_reported == first.is_reported
         };
@@ -175,7 +175,7 @@ impl Run {
             && !totals.iter().any(|row| row.is_sum())
             && rest.iter().all(is_of_one_test)
             && rest.iter().all(|row| row.id != first.id);
-        (is_at_once && !rest.is_empty() && is_all).then(|| Row {
+        (is_at_once && !rest.is_empty() && is_all).then(|| IperfRow {
             id: "SUM".to_owned(),
             begin: first.begin,
             end: first.end,
@@ -191,9 +191,9 @@ impl Run {
     }
 
     /// A figure for each sum, and for each stream without a sum.
-    fn figures(&self) -> Vec<Figure> {
-        let mut found: Vec<Figure> = Vec::new();
-        let mut streams: Vec<&Row> = Vec::new();
+    fn figures(&self) -> Vec<StatedFigure> {
+        let mut found: Vec<StatedFigure> = Vec::new();
+        let mut streams: Vec<&IperfRow> = Vec::new();
         let mut totals = self.totals();
         let intervals = self.other_intervals(&totals);
         let added = self.added(&totals);
@@ -227,7 +227,7 @@ impl Run {
     }
 
     /// Counts of datagrams; only the client's text has their size.
-    fn datagrams(&self, row: &Row) -> Messages {
+    fn datagrams(&self, row: &IperfRow) -> Messages {
         let size = self.datagram.filter(|_| self.is_client && !row.is_sum());
         Messages {
             what: "datagrams",
@@ -238,7 +238,12 @@ impl Run {
         }
     }
 
-    fn figure(&self, row: &Row, streams: u64, intervals: &BTreeMap<*const Row, String>) -> Figure {
+    fn figure(
+        &self,
+        row: &IperfRow,
+        streams: u64,
+        intervals: &BTreeMap<*const IperfRow, String>,
+    ) -> StatedFigure {
         let is_received = row.is_reported
             || self.is_reverse
             || row.id.starts_with('*')
@@ -253,7 +258,8 @@ impl Run {
             true => format!("{kind}, all streams, as {end}"),
             false => format!("{kind}, stream {}, as {end}", row.id.trim_start_matches('*')),
         };
-        let mut figure = Figure::new(&name, row.rate, Unit::BitPerSecond, Ok(Like::of(case, "goodput")));
+        let mut figure =
+            StatedFigure::new(&name, row.rate, Unit::BitPerSecond, Ok(Like::of(case, "goodput")));
         let seconds = row.seconds.value();
         figure.account = (row.is_exact && row.bytes > 0.0 && seconds > 0.0)
             .then(|| Account::of(row.bytes * 8.0, row.seconds));
@@ -282,7 +288,7 @@ impl Run {
 }
 
 /// Index of the first of the last streams that add up to `bytes`.
-fn summed(streams: &[&Row], bytes: f64) -> Option<usize> {
+fn summed(streams: &[&IperfRow], bytes: f64) -> Option<usize> {
     /// All numbers are rounded to three digits.
     const NEAR: f64 = 0.03;
     let mut all = 0.0;
@@ -309,7 +315,7 @@ fn segment(line: &str) -> Option<f64> {
 const MOMENT: f64 = 0.005;
 
 #[derive(Debug)]
-struct Row {
+struct IperfRow {
     id: String,
     begin: f64,
     end: f64,
@@ -327,7 +333,7 @@ struct Row {
     ends: Option<[String; 2]>,
 }
 
-impl Row {
+impl IperfRow {
     /// Parses `[  3]  0.0-10.0 sec  1.10 GBytes   941 Mbits/sec   0.012 ms    0/  893 (0%)`.
     fn of(line: &str) -> Option<Self> {
         let (id, rest) = line.strip_prefix('[')?.split_once(']')?;
@@ -432,7 +438,7 @@ mod tests {
     fn figures(text: &str) -> Vec<(String, f64, bool)> {
         assert!(recognises(text), "{text}");
         let read = read(text).unwrap().figures.into_iter();
-        let is_sent = |figure: &Figure| matches!(&figure.subject, Subject::Link(used) if used.is_sent);
+        let is_sent = |figure: &StatedFigure| matches!(&figure.subject, Subject::Link(used) if used.is_sent);
         read.map(|figure| (figure.name.clone(), figure.value, is_sent(&figure))).collect()
     }
 
@@ -523,7 +529,7 @@ mod tests {
         let row = "20260101000010,192.0.2.1,42012,192.0.2.2,5001,3,0.0-10.0,1176256512,941005209\n";
         assert_eq!(figures(row)[0].1, 941_005_209.0);
         let other = row.replace("192.0.2.2", "127.0.0.1").replace("192.0.2.1", "127.0.0.1");
-        let ends = |figure: &Figure| match &figure.subject {
+        let ends = |figure: &StatedFigure| match &figure.subject {
             Subject::Link(used) => used.ends.as_ref().map(|[_, far]| far.clone()),
             _ => None,
         };

@@ -12,42 +12,42 @@ use plimsoll_units::text::shown_within;
 use serde::Deserialize;
 
 use super::TOOL;
-use crate::stated::{Figure, Like, LinkUse, Origin, Stated, Subject};
+use crate::stated::{Like, LinkUse, Stated, StatedFigure, StatedMachine, Subject};
 use crate::{Account, Seconds, json};
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Report {
+struct StatedReport {
     error: Option<String>,
-    start: Start,
+    start: StatedStart,
     intervals: Vec<Interval>,
-    end: End,
+    end: EndResults,
 }
 
 /// An event of `--json-stream`.
 #[derive(Deserialize)]
-struct Event {
+struct StreamEvent {
     #[serde(default)]
     event: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct Part<T> {
+struct EventData<T> {
     data: T,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Start {
+struct StatedStart {
     connected: Vec<Connected>,
     version: Option<String>,
     system_info: Option<String>,
-    connecting_to: Option<Host>,
-    accepted_connection: Option<Host>,
+    connecting_to: Option<ConnectingHost>,
+    accepted_connection: Option<ConnectingHost>,
     target_bitrate: Option<f64>,
     tcp_mss: Option<f64>,
     tcp_mss_default: Option<f64>,
-    test_start: TestStart,
+    test_start: StatedTest,
 }
 
 #[derive(Default, Deserialize)]
@@ -59,13 +59,13 @@ struct Connected {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Host {
+struct ConnectingHost {
     host: String,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct TestStart {
+struct StatedTest {
     protocol: String,
     num_streams: Option<f64>,
     blksize: Option<f64>,
@@ -77,32 +77,32 @@ struct TestStart {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Interval {
-    sum: Option<Sum>,
+    sum: Option<IntervalSum>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct End {
-    streams: Vec<Stream>,
-    sum: Option<Sum>,
-    sum_sent: Option<Sum>,
-    sum_received: Option<Sum>,
-    sum_bidir_reverse: Option<Sum>,
-    sum_sent_bidir_reverse: Option<Sum>,
-    sum_received_bidir_reverse: Option<Sum>,
+struct EndResults {
+    streams: Vec<StreamSums>,
+    sum: Option<IntervalSum>,
+    sum_sent: Option<IntervalSum>,
+    sum_received: Option<IntervalSum>,
+    sum_bidir_reverse: Option<IntervalSum>,
+    sum_sent_bidir_reverse: Option<IntervalSum>,
+    sum_received_bidir_reverse: Option<IntervalSum>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Stream {
-    sender: Option<Sum>,
-    receiver: Option<Sum>,
-    udp: Option<Sum>,
+struct StreamSums {
+    sender: Option<IntervalSum>,
+    receiver: Option<IntervalSum>,
+    udp: Option<IntervalSum>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Sum {
+struct IntervalSum {
     #[serde(deserialize_with = "json::number")]
     bits_per_second: Option<f64>,
     #[serde(deserialize_with = "json::number")]
@@ -125,14 +125,14 @@ struct Sum {
     omitted: Option<bool>,
 }
 
-impl Stream {
+impl StreamSums {
     /// Whether its bytes went from the client to the server.
     fn sends(&self) -> Option<bool> {
         [&self.sender, &self.receiver, &self.udp].into_iter().flatten().find_map(|sum| sum.sender)
     }
 }
 
-impl Sum {
+impl IntervalSum {
     fn rate(&self) -> Option<f64> {
         self.bits_per_second.filter(|rate| *rate != 0.0)
     }
@@ -173,7 +173,7 @@ pub(super) fn recognises(text: &str) -> bool {
 
 /// An event that continues a stream of events.
 pub(super) fn continues(_: &str, document: &str) -> bool {
-    let event = json::document::<Event>(document).ok().and_then(|event| event.event);
+    let event = json::document::<StreamEvent>(document).ok().and_then(|event| event.event);
     event.is_some_and(|event| event != "start")
 }
 
@@ -194,16 +194,16 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
 }
 
 /// The document; with `--json-stream` its parts are separate documents.
-fn report(text: &str) -> Result<Report, String> {
+fn report(text: &str) -> Result<StatedReport, String> {
     let texts = json::texts(text)?;
-    let mut whole = Report::default();
+    let mut whole = StatedReport::default();
     for text in &texts {
-        match json::document::<Event>(text)?.event.as_deref() {
+        match json::document::<StreamEvent>(text)?.event.as_deref() {
             None => whole = json::document(text)?,
-            Some("start") => whole.start = json::document::<Part<Start>>(text)?.data,
-            Some("end") => whole.end = json::document::<Part<End>>(text)?.data,
-            Some("interval") => whole.intervals.push(json::document::<Part<Interval>>(text)?.data),
-            Some("error") => whole.error = Some(json::document::<Part<String>>(text)?.data),
+            Some("start") => whole.start = json::document::<EventData<StatedStart>>(text)?.data,
+            Some("end") => whole.end = json::document::<EventData<EndResults>>(text)?.data,
+            Some("interval") => whole.intervals.push(json::document::<EventData<Interval>>(text)?.data),
+            Some("error") => whole.error = Some(json::document::<EventData<String>>(text)?.data),
             Some(_) => {}
         }
     }
@@ -212,12 +212,12 @@ fn report(text: &str) -> Result<Report, String> {
 
 /// Parses `Linux HOST RELEASE VERSION ARCHITECTURE`, the fields of `uname`, or the output of `uname
 /// -a`, which may end with the processor and `GNU/Linux`.
-fn origin(uname: &str) -> Origin {
+fn origin(uname: &str) -> StatedMachine {
     let words: Vec<&str> = uname.split_whitespace().collect();
-    let [system, host, rest @ ..] = words.as_slice() else { return Origin::default() };
+    let [system, host, rest @ ..] = words.as_slice() else { return StatedMachine::default() };
     let architecture = rest.iter().rfind(|word| is_architecture(word));
     let kept = |word: &&str| shown_within(word, 64);
-    Origin { system: Some(kept(system)), host: Some(kept(host)), architecture: architecture.map(kept) }
+    StatedMachine { system: Some(kept(system)), host: Some(kept(host)), architecture: architecture.map(kept) }
 }
 
 /// Whether a word is an architecture of `uname -m`.
@@ -244,9 +244,9 @@ fn is_architecture(word: &str) -> bool {
     FAMILIES.iter().any(|family| word.starts_with(family) && (*family != "alpha" || word == "alpha"))
 }
 
-fn figures(report: &Report) -> Vec<Figure> {
-    let End { sum, sum_sent, sum_received, sum_bidir_reverse, .. } = &report.end;
-    let End { sum_sent_bidir_reverse, sum_received_bidir_reverse, .. } = &report.end;
+fn figures(report: &StatedReport) -> Vec<StatedFigure> {
+    let EndResults { sum, sum_sent, sum_received, sum_bidir_reverse, .. } = &report.end;
+    let EndResults { sum_sent_bidir_reverse, sum_received_bidir_reverse, .. } = &report.end;
     let forward = Sums { suffix: "", sent: sum_sent, received: sum_received, sum };
     let back = Sums {
         suffix: "_bidir_reverse",
@@ -259,13 +259,13 @@ fn figures(report: &Report) -> Vec<Figure> {
 
 struct Sums<'a> {
     suffix: &'static str,
-    sent: &'a Option<Sum>,
-    received: &'a Option<Sum>,
-    sum: &'a Option<Sum>,
+    sent: &'a Option<IntervalSum>,
+    received: &'a Option<IntervalSum>,
+    sum: &'a Option<IntervalSum>,
 }
 
 impl<'a> Sums<'a> {
-    fn all(&self) -> impl Iterator<Item = &'a Sum> {
+    fn all(&self) -> impl Iterator<Item = &'a IntervalSum> {
         [self.received, self.sent, self.sum].into_iter().flatten()
     }
 
@@ -275,13 +275,13 @@ impl<'a> Sums<'a> {
 }
 
 /// The figure of one direction: received data, else sent data.
-fn direction(report: &Report, sums: &Sums<'_>) -> Option<Figure> {
+fn direction(report: &StatedReport, sums: &Sums<'_>) -> Option<StatedFigure> {
     let Sums { suffix, sent, received, sum } = sums;
     let arrived = received.as_ref().filter(|sum| sum.rate().is_some());
     if let Some(why) = agreement::nothing_arrived(report, sums) {
-        let none = Sum { bits_per_second: Some(0.0), ..Sum::default() };
+        let none = IntervalSum { bits_per_second: Some(0.0), ..IntervalSum::default() };
         let figure = figure(report, &format!("sum_received{suffix}"), &none, false);
-        return Some(Figure { void: Some(why), ..figure });
+        return Some(StatedFigure { void: Some(why), ..figure });
     }
     let figure = match (arrived, sent, sum) {
         (Some(received), _, _) => figure(report, &format!("sum_received{suffix}"), received, false),
@@ -293,7 +293,7 @@ fn direction(report: &Report, sums: &Sums<'_>) -> Option<Figure> {
         (None, None, Some(sum)) => figure(report, &format!("sum{suffix}"), sum, true),
         (None, None, None) => return None,
     };
-    let figure = Figure {
+    let figure = StatedFigure {
         absurd: agreement::absurd(sums),
         contradiction: agreement::contradiction(report, sums),
         void: ended_early(report),
@@ -303,29 +303,29 @@ fn direction(report: &Report, sums: &Sums<'_>) -> Option<Figure> {
 }
 
 /// Why a run that ended in an error gives no figure; an interrupted run is valid.
-fn ended_early(report: &Report) -> Option<String> {
+fn ended_early(report: &StatedReport) -> Option<String> {
     let error = report.error.as_deref()?.trim();
     (!error.starts_with("interrupt"))
         .then(|| format!("the run ended in an error: {}", shown_within(error, 200)))
 }
 
 /// Whether datagrams were sent: only they are lost.
-fn is_udp(report: &Report) -> bool {
+fn is_udp(report: &StatedReport) -> bool {
     let losses = [&report.end.sum, &report.end.sum_received];
     report.start.test_start.protocol.eq_ignore_ascii_case("udp")
         || losses.into_iter().flatten().any(|sum| sum.lost_percent.is_some())
 }
 
 /// Received data from sent data and the lost share.
-fn arrived_of(sum: &Sum) -> Sum {
+fn arrived_of(sum: &IntervalSum) -> IntervalSum {
     let share = 1.0 - sum.lost_percent.unwrap_or(0.0).clamp(0.0, 100.0) / 100.0;
     let less = |value: Option<f64>| value.map(|value| value * share);
-    Sum { bits_per_second: less(sum.bits_per_second), bytes: less(sum.bytes), ..*sum }
+    IntervalSum { bits_per_second: less(sum.bits_per_second), bytes: less(sum.bytes), ..*sum }
 }
 
-fn figure(report: &Report, name: &str, sum: &Sum, is_sent: bool) -> Figure {
+fn figure(report: &StatedReport, name: &str, sum: &IntervalSum, is_sent: bool) -> StatedFigure {
     let start = &report.start;
-    let TestStart { protocol, num_streams, blksize, reverse, .. } = &start.test_start;
+    let StatedTest { protocol, num_streams, blksize, reverse, .. } = &start.test_start;
     let rate = sum.bits_per_second.unwrap_or(0.0);
     let is_udp = is_udp(report);
     let benchmark = if is_udp { "network.udp" } else { "network.tcp" };
@@ -341,7 +341,7 @@ fn figure(report: &Report, name: &str, sum: &Sum, is_sent: bool) -> Figure {
         "TCP" | "UDP" | "" => Ok(Like::of(case, "goodput")),
         other => Err(format!("plimsoll derives no limit for {}", shown_within(other, 20))),
     };
-    let mut figure = Figure::new(name, rate, Unit::BitPerSecond, like);
+    let mut figure = StatedFigure::new(name, rate, Unit::BitPerSecond, like);
     figure.account = sum
         .bytes
         .zip(sum.seconds)
@@ -351,7 +351,7 @@ fn figure(report: &Report, name: &str, sum: &Sum, is_sent: bool) -> Figure {
     figure
 }
 
-fn used(report: &Report, sum: &Sum, streams: u64, is_sent: bool) -> LinkUse {
+fn used(report: &StatedReport, sum: &IntervalSum, streams: u64, is_sent: bool) -> LinkUse {
     let start = &report.start;
     let ends = start.connected.first().map(|c| [c.local_host.clone(), c.remote_host.clone()]);
     let to = start.connecting_to.as_ref().or(start.accepted_connection.as_ref());
@@ -376,10 +376,10 @@ fn used(report: &Report, sum: &Sum, streams: u64, is_sent: bool) -> LinkUse {
 }
 
 /// Adds the rates of both directions if they ran at once (3.12 does not record `--bidir`).
-fn with_ways(report: &Report, mut figure: Figure, is_back: bool) -> Figure {
-    let rate = |stream: &Stream| {
+fn with_ways(report: &StatedReport, mut figure: StatedFigure, is_back: bool) -> StatedFigure {
+    let rate = |stream: &StreamSums| {
         let udp = stream.udp.as_ref().map(arrived_of);
-        let tcp = stream.receiver.as_ref().and_then(Sum::rate);
+        let tcp = stream.receiver.as_ref().and_then(IntervalSum::rate);
         Some((stream.sends()?, tcp.or_else(|| udp.and_then(|sum| sum.rate()))?))
     };
     let rates: Vec<(bool, f64)> = report.end.streams.iter().filter_map(rate).collect();
@@ -444,6 +444,6 @@ mod tests {
             );
             assert_eq!(origin.host.as_deref(), Some("a"));
         }
-        assert_eq!(origin(""), Origin::default());
+        assert_eq!(origin(""), StatedMachine::default());
     }
 }

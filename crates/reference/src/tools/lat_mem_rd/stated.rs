@@ -4,8 +4,8 @@ use plimsoll_units::quantity::Unit;
 
 use super::{MIB, TOOL};
 use crate::documents::line_starts;
-use crate::plausible::Event;
-use crate::stated::{Figure, Stated};
+use crate::plausible::BoundedEvent;
+use crate::stated::{Stated, StatedFigure};
 
 /// Start of the line above the table.
 const HEADING: &str = "\"stride=";
@@ -30,8 +30,8 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
         .map(|(mib, ns)| {
             let no = "its loads may be fetched ahead, so plimsoll derives no limit".to_owned();
             let bytes = plimsoll_units::quantity::Quantity::new((mib * MIB).round(), Unit::Byte);
-            let figure = Figure::new(&format!("load of {bytes}"), ns * 1e-9, Unit::Second, Err(no));
-            Figure { absurd: Event::Load.too_short(figure.value), ..figure }
+            let figure = StatedFigure::new(&format!("load of {bytes}"), ns * 1e-9, Unit::Second, Err(no));
+            StatedFigure { absurd: BoundedEvent::Load.too_short(figure.value), ..figure }
         })
         .collect();
     match stated.figures.is_empty() {

@@ -5,7 +5,7 @@ use plimsoll_units::quantity::Unit;
 
 use super::TOOL;
 use crate::documents::line_starts;
-use crate::stated::{CoreUse, Figure, Like, MemoryUse, Stated, Subject};
+use crate::stated::{CoreUse, Like, MemoryUse, Stated, StatedFigure, Subject};
 use crate::tools::{number_after, word_after};
 use crate::{Account, Seconds};
 
@@ -26,13 +26,13 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
     }
 }
 
-fn figures(text: &str) -> Result<Vec<Figure>, String> {
+fn figures(text: &str) -> Result<Vec<StatedFigure>, String> {
     let kernel = word_after(text, "Test:")?.to_owned();
     let threads = super::used_threads(text).unwrap_or(1) as f64;
     let seconds = Seconds::printed(word_after(text, "Time:")?)?;
     let mut figures = Vec::new();
     if let Some(flops) = other_than_zero(text, "MFlops/s:") {
-        let mut figure = Figure::new(
+        let mut figure = StatedFigure::new(
             &format!("{kernel}: FLOP/s"),
             flops * 1e6,
             Unit::FlopPerSecond,
@@ -50,7 +50,7 @@ fn figures(text: &str) -> Result<Vec<Figure>, String> {
         let case = each.map_or(case.clone(), |each| case.with_size("size", each));
         let like = Ok(Like::of(case.with_count("threads", threads as u64), "bandwidth"));
         let name = format!("{kernel}: bandwidth");
-        let mut figure = Figure::new(&name, rate * 1e6, Unit::BytePerSecond, like);
+        let mut figure = StatedFigure::new(&name, rate * 1e6, Unit::BytePerSecond, like);
         figure.account =
             other_than_zero(text, "Data volume (Byte):").map(|bytes| Account::of(bytes, seconds));
         figure.subject = Subject::Memory(MemoryUse { footprint: bytes, array: bytes, may_be_cache: true });

@@ -5,7 +5,7 @@ use plimsoll_units::quantity::Unit;
 
 use super::{BOTH_WAYS, MIB, TOOL};
 use crate::documents::line_starts;
-use crate::stated::{Figure, Like, MemoryUse, Stated, Subject};
+use crate::stated::{Like, MemoryUse, Stated, StatedFigure, Subject};
 use crate::tools::{number_after, word_after};
 use crate::{Account, Seconds};
 
@@ -85,7 +85,7 @@ fn other_mean((method, mean): (&str, f64), runs: &[(&str, f64)]) -> Option<Strin
 
 /// The figure of a line. A copied byte counts as read and as written; MCBLOCK may copy one cached
 /// block repeatedly, so only its writes count.
-fn copied(line: &str) -> Result<Figure, String> {
+fn copied(line: &str) -> Result<StatedFigure, String> {
     let method = word_after(line, "Method:")?;
     let (op, times, note) = match method {
         "MCBLOCK" => ("write", 1.0, "written"),
@@ -95,7 +95,7 @@ fn copied(line: &str) -> Result<Figure, String> {
     let rate = number_after(line, "Copy:")? * MIB as f64 * times;
     let case = Case::of("memory.bandwidth").with_word("op", op).with_count("threads", 1);
     let name = format!("{} {method}, {note}", line.split_whitespace().next().unwrap_or_default());
-    let mut figure = Figure::new(&name, rate, Unit::BytePerSecond, Ok(Like::of(case, "bandwidth")));
+    let mut figure = StatedFigure::new(&name, rate, Unit::BytePerSecond, Ok(Like::of(case, "bandwidth")));
     let elapsed = number_after(line, "Elapsed:")?;
     let seconds = Seconds::printed(word_after(line, "Elapsed:")?)?;
     figure.account = (elapsed > 0.0).then(|| Account::of(array * times, seconds));

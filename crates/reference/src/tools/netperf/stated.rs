@@ -10,8 +10,8 @@ use plimsoll_units::quantity::Unit;
 use plimsoll_units::text::shown_within;
 
 use super::TOOL;
-use crate::plausible::Event;
-use crate::stated::{Figure, Like, LinkUse, Stated, Subject};
+use crate::plausible::BoundedEvent;
+use crate::stated::{Like, LinkUse, Stated, StatedFigure, Subject};
 use crate::tools::NO_ECHO;
 use crate::{Account, Seconds};
 use fields::Fields;
@@ -137,7 +137,7 @@ fn server(banner: &str) -> (Option<String>, bool) {
     (address.map(|address| shown_within(address, 64)), banner.contains("AF_INET6"))
 }
 
-fn table(text: &str, banner: &str) -> Vec<Figure> {
+fn table(text: &str, banner: &str) -> Vec<StatedFigure> {
     let (to, is_v6) = server(banner);
     let is_udp = banner.contains("UDP") || text.contains("Okay Errors");
     if let Some((rate, unit_name)) = omni_row(text) {
@@ -198,12 +198,12 @@ fn omni_row(text: &str) -> Option<(f64, &str)> {
     })
 }
 
-fn stream(name: &str, rate: f64, message: Option<f64>, used: LinkUse, is_udp: bool) -> Figure {
+fn stream(name: &str, rate: f64, message: Option<f64>, used: LinkUse, is_udp: bool) -> StatedFigure {
     let case = Case::of(if is_udp { "network.udp" } else { "network.tcp" })
         .with_size("message", message.unwrap_or(1.0).max(1.0) as u64)
         .with_count("streams", 1)
         .with_word("direction", "up");
-    let mut figure = Figure::new(name, rate, Unit::BitPerSecond, Ok(Like::of(case, "goodput")));
+    let mut figure = StatedFigure::new(name, rate, Unit::BitPerSecond, Ok(Like::of(case, "goodput")));
     if is_udp && message.is_none() {
         figure.like = Err("the file does not show the size of its datagrams".to_owned());
     }
@@ -212,11 +212,11 @@ fn stream(name: &str, rate: f64, message: Option<f64>, used: LinkUse, is_udp: bo
     figure
 }
 
-trait Counting {
+trait CountedFigures {
     fn counted(self, bits: f64, seconds: f64) -> Self;
 }
 
-impl Counting for Figure {
+impl CountedFigures for StatedFigure {
     /// Adds separately counted data to the figure.
     fn counted(mut self, bits: f64, seconds: f64) -> Self {
         self.account = (bits > 0.0 && seconds > 0.0).then(|| Account::of(bits, Seconds::of(seconds)));
@@ -224,18 +224,18 @@ impl Counting for Figure {
     }
 }
 
-fn round_trips(banner: &str, rate: f64) -> Figure {
+fn round_trips(banner: &str, rate: f64) -> StatedFigure {
     let name = if banner.contains("UDP") { "UDP round trips" } else { "round trips" };
-    let figure = Figure::new(name, rate, Unit::PerSecond, Err(NO_ECHO.to_owned()));
-    Figure { absurd: Event::RoundTrip.too_short(rate.recip()), ..figure }
+    let figure = StatedFigure::new(name, rate, Unit::PerSecond, Err(NO_ECHO.to_owned()));
+    StatedFigure { absurd: BoundedEvent::RoundTrip.too_short(rate.recip()), ..figure }
 }
 
 /// The figures of an omni test. Fails if the unit is unknown.
-fn of_fields(fields: &Fields, banner: &str) -> Result<Vec<Figure>, String> {
+fn of_fields(fields: &Fields, banner: &str) -> Result<Vec<StatedFigure>, String> {
     let number = |key: &str| fields.number(key);
     if let Some(seconds) = number("RT_LATENCY").filter(|micros| *micros != 0.0).map(|micros| micros * 1e-6) {
-        let figure = Figure::new("round trip", seconds, Unit::Second, Err(NO_ECHO.to_owned()));
-        return Ok(vec![Figure { absurd: Event::RoundTrip.too_short(seconds), ..figure }]);
+        let figure = StatedFigure::new("round trip", seconds, Unit::Second, Err(NO_ECHO.to_owned()));
+        return Ok(vec![StatedFigure { absurd: BoundedEvent::RoundTrip.too_short(seconds), ..figure }]);
     }
     let units = fields.word("THROUGHPUT_UNITS");
     let is_of_trips =
@@ -256,7 +256,7 @@ fn of_fields(fields: &Fields, banner: &str) -> Result<Vec<Figure>, String> {
         ..LinkUse::default()
     };
     let message = number("LOCAL_SEND_SIZE").or(number("REMOTE_SEND_SIZE")).filter(|bytes| *bytes >= 1.0);
-    let figure = |way: &Way, rate: f64| {
+    let figure = |way: &ReceiverKeys, rate: f64| {
         let figure = stream(way.rate, rate * bits, message, used.clone(), is_udp);
         let moved = number(way.bytes).unwrap_or(0.0) * 8.0;
         let mut figure = figure.counted(moved, used.seconds.unwrap_or(0.0));
@@ -267,8 +267,9 @@ fn of_fields(fields: &Fields, banner: &str) -> Result<Vec<Figure>, String> {
     };
     let direction = fields.word("DIRECTION").unwrap_or_default();
     let received = WAYS.iter().filter(|way| direction.is_empty() || direction.contains(way.direction));
-    let received: Vec<(&Way, f64)> = received.filter_map(|way| Some((way, number(way.rate)?))).collect();
-    let some: Vec<&(&Way, f64)> = received.iter().filter(|(_, rate)| *rate != 0.0).collect();
+    let received: Vec<(&ReceiverKeys, f64)> =
+        received.filter_map(|way| Some((way, number(way.rate)?))).collect();
+    let some: Vec<&(&ReceiverKeys, f64)> = received.iter().filter(|(_, rate)| *rate != 0.0).collect();
     Ok(match (some.as_slice(), received.first(), number("THROUGHPUT")) {
         // An end that does not receive in this test has 0.
         ([], None, Some(rate)) | ([], Some(_), Some(rate)) if direction.is_empty() || received.is_empty() => {
@@ -282,21 +283,21 @@ fn of_fields(fields: &Fields, banner: &str) -> Result<Vec<Figure>, String> {
 }
 
 /// Keys of the data that one end receives.
-struct Way {
+struct ReceiverKeys {
     direction: &'static str,
     rate: &'static str,
     bytes: &'static str,
     sent: &'static str,
 }
 
-const WAYS: [Way; 2] = [
-    Way {
+const WAYS: [ReceiverKeys; 2] = [
+    ReceiverKeys {
         direction: "Send",
         rate: "REMOTE_RECV_THROUGHPUT",
         bytes: "REMOTE_BYTES_RECVD",
         sent: "LOCAL_SEND_THROUGHPUT",
     },
-    Way {
+    ReceiverKeys {
         direction: "Recv",
         rate: "LOCAL_RECV_THROUGHPUT",
         bytes: "LOCAL_BYTES_RECVD",
@@ -308,7 +309,7 @@ const WAYS: [Way; 2] = [
 mod tests {
     use super::*;
 
-    fn figure(text: &str) -> Figure {
+    fn figure(text: &str) -> StatedFigure {
         let mut figures = read(text).unwrap().figures;
         assert_eq!(figures.len(), 1, "{text}");
         figures.remove(0)

@@ -4,8 +4,8 @@ use plimsoll_units::quantity::Unit;
 
 use super::Osu;
 use crate::documents::line_starts;
-use crate::plausible::Event;
-use crate::stated::{Figure, Stated};
+use crate::plausible::BoundedEvent;
+use crate::stated::{Stated, StatedFigure};
 
 impl Osu {
     /// Whether a line is the heading of this program: `# OSU MPI Bandwidth Test v5.8` or `# OSU
@@ -39,7 +39,7 @@ impl Osu {
     }
 
     /// The figure of a line: size (not for a barrier), then value.
-    fn figure(&self, line: &str) -> Option<Figure> {
+    fn figure(&self, line: &str) -> Option<StatedFigure> {
         let numbers: Vec<f64> = line.split_whitespace().map_while(|word| word.parse().ok()).collect();
         let (name, value) = match numbers.as_slice() {
             [value, ..] if self.is_barrier() => (self.metric.to_owned(), *value),
@@ -52,9 +52,9 @@ impl Osu {
             false => (value * 1e-6, Unit::Second),
         };
         let no = "the file does not show whether its processes were on one machine".to_owned();
-        let mut figure = Figure::new(&name, value, unit, Err(no));
+        let mut figure = StatedFigure::new(&name, value, unit, Err(no));
         if unit == Unit::Second {
-            figure.absurd = Event::Message.too_short(value);
+            figure.absurd = BoundedEvent::Message.too_short(value);
         }
         figure.void =
             line.split_whitespace().any(|word| word == "Fail").then(|| "its validation failed".to_owned());

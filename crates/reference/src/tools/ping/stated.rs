@@ -4,8 +4,8 @@ use plimsoll_units::quantity::Unit;
 
 use super::TOOL;
 use crate::documents::line_starts;
-use crate::plausible::{Event, Messages};
-use crate::stated::{Figure, Stated};
+use crate::plausible::{BoundedEvent, Messages};
+use crate::stated::{Stated, StatedFigure};
 
 const NO_LIMIT: &str = "plimsoll derives no limit of a round trip: the path between both ends sets it";
 
@@ -21,7 +21,7 @@ pub(super) fn starts(text: &str) -> Vec<usize> {
 
 pub(super) fn read(text: &str) -> Result<Stated, String> {
     let mut stated = Stated::by(TOOL.name, None);
-    let figures: Result<Vec<Figure>, String> = summaries(text).iter().map(figure).collect();
+    let figures: Result<Vec<StatedFigure>, String> = summaries(text).iter().map(figure).collect();
     stated.figures = figures?;
     match stated.figures.is_empty() {
         true => Err("it has no statistics below its echoes".to_owned()),
@@ -30,7 +30,7 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
 }
 
 /// The statistics of a run.
-struct Summary {
+struct PingSummary {
     sent: f64,
     received: f64,
     /// Lost share, in percent.
@@ -40,12 +40,12 @@ struct Summary {
 }
 
 /// All statistics: `--- HOST ping statistics ---`, a line of counts, later one of times.
-fn summaries(text: &str) -> Vec<Summary> {
-    let mut found: Vec<Summary> = Vec::new();
+fn summaries(text: &str) -> Vec<PingSummary> {
+    let mut found: Vec<PingSummary> = Vec::new();
     let mut is_below_heading = false;
     for line in text.lines().map(str::trim) {
         if let Some((sent, received)) = counts(line).filter(|_| is_below_heading) {
-            found.push(Summary { sent, received, lost_percent: percent(line), times: None });
+            found.push(PingSummary { sent, received, lost_percent: percent(line), times: None });
         } else if let Some(last) = found.last_mut()
             && last.times.is_none()
         {
@@ -81,8 +81,8 @@ fn times(line: &str) -> Option<[f64; 3]> {
     Some([values.next()??, values.next()??, values.next()??])
 }
 
-fn figure(summary: &Summary) -> Result<Figure, String> {
-    let Summary { sent, received, lost_percent, times } = summary;
+fn figure(summary: &PingSummary) -> Result<StatedFigure, String> {
+    let PingSummary { sent, received, lost_percent, times } = summary;
     let echoes = Messages {
         what: "echoes",
         sent: Some(*sent),
@@ -95,12 +95,13 @@ fn figure(summary: &Summary) -> Result<Figure, String> {
         None if *received <= 0.0 => [0.0; 3],
         None => return Err("it has no line of times: messages below 16 B have none".to_owned()),
     };
-    let mut figure = Figure::new("round trip (mean)", mean * 1e-3, Unit::Second, Err(NO_LIMIT.to_owned()));
+    let mut figure =
+        StatedFigure::new("round trip (mean)", mean * 1e-3, Unit::Second, Err(NO_LIMIT.to_owned()));
     figure.void = (*received == 0.0).then(|| format!("no echo of {sent} came back"));
     let is_time = |time: &f64| time.is_finite() && *time >= 0.0;
     figure.absurd = match [least, most].iter().find(|time| !is_time(time)) {
         Some(time) => Some(format!("one of its times is {time} ms")),
-        None => echoes.absurd().or_else(|| Event::RoundTrip.too_short(figure.value)),
+        None => echoes.absurd().or_else(|| BoundedEvent::RoundTrip.too_short(figure.value)),
     };
     figure.contradiction = match echoes.contradiction() {
         Some(why) => Some(why),

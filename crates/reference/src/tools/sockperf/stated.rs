@@ -5,8 +5,8 @@ use plimsoll_units::quantity::Unit;
 
 use super::TOOL;
 use crate::documents::line_starts;
-use crate::plausible::{Event, Messages};
-use crate::stated::{Figure, Like, LinkUse, Stated, Subject};
+use crate::plausible::{BoundedEvent, Messages};
+use crate::stated::{Like, LinkUse, Stated, StatedFigure, Subject};
 use crate::tools::{NO_ECHO, number_after, word_after};
 
 const MIB: f64 = (1 << 20) as f64;
@@ -24,8 +24,8 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
     let mut stated = Stated::by(TOOL.name, version);
     let summary = |label: &str| number_after(text, &format!("Summary: {label} is "));
     for (label, mean, name, event) in [
-        ("Latency", "avg-latency=", "latency (half a round trip)", Event::Message),
-        ("Round trip", "avg-rtt=", "round trip", Event::RoundTrip),
+        ("Latency", "avg-latency=", "latency (half a round trip)", BoundedEvent::Message),
+        ("Round trip", "avg-rtt=", "round trip", BoundedEvent::RoundTrip),
     ] {
         // With `--full-log` only the mean is printed.
         let micros = summary(label).or_else(|_| number_after(text, mean)).ok();
@@ -33,8 +33,8 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
     }
     stated.figures.extend(summary("BandWidth").ok().map(|rate| throughput(text, rate)));
     if stated.figures.is_empty() && text.contains("No messages were received") {
-        let none = Figure::new("latency", 0.0, Unit::Second, Err(NO_ECHO.to_owned()));
-        stated.figures.push(Figure { void: Some("no message came back".to_owned()), ..none });
+        let none = StatedFigure::new("latency", 0.0, Unit::Second, Err(NO_ECHO.to_owned()));
+        stated.figures.push(StatedFigure { void: Some("no message came back".to_owned()), ..none });
     }
     match stated.figures.is_empty() {
         true => Err("it has no line 'Summary:' with a figure".to_owned()),
@@ -43,8 +43,8 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
 }
 
 /// The mean time of messages, with their counts.
-fn time(text: &str, name: &str, micros: f64, event: Event) -> Figure {
-    let mut figure = Figure::new(name, micros * 1e-6, Unit::Second, Err(NO_ECHO.to_owned()));
+fn time(text: &str, name: &str, micros: f64, event: BoundedEvent) -> StatedFigure {
+    let mut figure = StatedFigure::new(name, micros * 1e-6, Unit::Second, Err(NO_ECHO.to_owned()));
     let counted = text.split_once("[Valid Duration]").map_or("", |(_, line)| line);
     let count = |name: &str| number_after(counted, name).ok();
     let messages = Messages {
@@ -71,7 +71,7 @@ fn other_mean(text: &str, micros: f64) -> Option<String> {
 
 /// The rate of a throughput test, as sent. MB are 2²⁰ bytes, GB (`--giga-size`) 1000 MB. Older
 /// versions print MB, with nine decimals, as GB.
-fn throughput(text: &str, rate: f64) -> Figure {
+fn throughput(text: &str, rate: f64) -> StatedFigure {
     let word = word_after(text, "Summary: BandWidth is ").unwrap_or_default();
     let is_short = word.split_once('.').is_some_and(|(_, decimals)| decimals.len() <= 3);
     let is_giga = is_short && text.contains(&format!("BandWidth is {word} GBps"));
@@ -82,7 +82,7 @@ fn throughput(text: &str, rate: f64) -> Figure {
         .with_word("direction", "up")
         .with_size("message", 1);
     let like = Ok(Like::of(case, "goodput"));
-    let mut figure = Figure::new("bandwidth, as sent", rate * MIB * 8.0, Unit::BitPerSecond, like);
+    let mut figure = StatedFigure::new("bandwidth, as sent", rate * MIB * 8.0, Unit::BitPerSecond, like);
     let to = word_after(text, " IP = ").ok().map(str::to_owned);
     let datagram = (!is_tcp).then_some(0.0);
     figure.subject = Subject::Link(LinkUse { to, streams: 1, is_sent: true, datagram, ..LinkUse::default() });

@@ -3,18 +3,18 @@
 use plimsoll_model::case::Case;
 use plimsoll_units::quantity::Unit;
 
-use super::{Kernel, Line, TOOL};
+use super::{BestRepetition, StreamTableKernel, TOOL};
 use crate::documents::line_starts;
-use crate::stated::{Figure, Like, MemoryUse, Stated, Subject};
+use crate::stated::{Like, MemoryUse, Stated, StatedFigure, Subject};
 use crate::tools::number_after;
 use crate::{Account, Seconds};
 
 /// Kernels, and the names of their operations.
-const KERNELS: [(Kernel, &str); 4] = [
-    (Kernel { row: "Copy:", arrays: 2 }, "copy"),
-    (Kernel { row: "Scale:", arrays: 2 }, "scale"),
-    (Kernel { row: "Add:", arrays: 3 }, "add"),
-    (Kernel { row: "Triad:", arrays: 3 }, "triad"),
+const KERNELS: [(StreamTableKernel, &str); 4] = [
+    (StreamTableKernel { row: "Copy:", arrays: 2 }, "copy"),
+    (StreamTableKernel { row: "Scale:", arrays: 2 }, "scale"),
+    (StreamTableKernel { row: "Add:", arrays: 3 }, "add"),
+    (StreamTableKernel { row: "Triad:", arrays: 3 }, "triad"),
 ];
 
 pub(super) fn recognises(text: &str) -> bool {
@@ -34,7 +34,7 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
     let threads = threads.iter().find_map(|label| number_after(text, label).ok()).unwrap_or(1.0);
     let failed = text.contains("Failed Validation");
     for (kernel, op) in KERNELS {
-        let Line { best, least } = match Line::of(text, &kernel) {
+        let BestRepetition { best, least } = match BestRepetition::of(text, &kernel) {
             Ok(line) => line,
             Err(why) => {
                 stated.trouble = Some(format!("its line {} cannot be read: {why}", kernel.row));
@@ -43,7 +43,7 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
         };
         let case = Case::of("memory.bandwidth").with_word("op", op).with_count("threads", threads as u64);
         let like = Ok(Like::of(case, "bandwidth"));
-        let mut figure = Figure::new(kernel.name(), best * 1e6, Unit::BytePerSecond, like);
+        let mut figure = StatedFigure::new(kernel.name(), best * 1e6, Unit::BytePerSecond, like);
         let array = elements.map(|elements| elements * word);
         figure.account = array.map(|bytes| Account::of(bytes * kernel.arrays as f64, least));
         figure.void = failed.then(|| "its solution does not validate".to_owned());
@@ -58,9 +58,9 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
     }
 }
 
-impl Line {
+impl BestRepetition {
     /// Rate and shortest time of a kernel in the table.
-    fn of(table: &str, kernel: &Kernel) -> Result<Self, String> {
+    fn of(table: &str, kernel: &StreamTableKernel) -> Result<Self, String> {
         let line = table.lines().find_map(|line| line.strip_prefix(kernel.row)).ok_or("no line")?;
         let words: Vec<&str> = line.split_whitespace().collect();
         let [best, _, least, _] = words[..] else { return Err("cut off".to_owned()) };

@@ -8,7 +8,7 @@ use plimsoll_model::case::Case;
 use plimsoll_units::quantity::Unit;
 
 use super::TOOL;
-use crate::stated::{CoreUse, DiskUse, Figure, Like, MemoryUse, Stated, Subject};
+use crate::stated::{CoreUse, DiskUse, Like, MemoryUse, Stated, StatedFigure, Subject};
 use crate::tools::{number_after, word_after};
 use crate::{Account, Seconds};
 
@@ -82,14 +82,14 @@ impl General {
     }
 }
 
-fn cpu(text: &str, general: &General) -> Vec<Figure> {
+fn cpu(text: &str, general: &General) -> Vec<StatedFigure> {
     let counted = general.events.zip(general.seconds).map(|(events, time)| Account::of(events, time));
     let stated = number_after(text, "events per second:").ok();
     // Old versions print only the number of events and the time.
     let rate = stated.or_else(|| counted.map(|account| account.amount / account.seconds.value()));
     let Some(rate) = rate else { return Vec::new() };
     let no = "its largest number to test is not in the file".to_owned();
-    let mut figure = Figure::new("cpu: events per second", rate, Unit::PerSecond, Err(no));
+    let mut figure = StatedFigure::new("cpu: events per second", rate, Unit::PerSecond, Err(no));
     figure.account = counted.filter(|_| stated.is_some());
     let largest = ["Prime numbers limit:", "Maximum prime number checked in CPU test:"];
     let largest =
@@ -105,7 +105,7 @@ fn cpu(text: &str, general: &General) -> Vec<Figure> {
     vec![figure]
 }
 
-fn memory(text: &str, general: &General) -> Result<Vec<Figure>, String> {
+fn memory(text: &str, general: &General) -> Result<Vec<StatedFigure>, String> {
     let line =
         text.lines().find(|line| line.contains(" transferred (")).ok_or("it has no line transferred")?;
     let (amount, rate) = line.split_once(" transferred (").ok_or("its line transferred is cut off")?;
@@ -118,7 +118,7 @@ fn memory(text: &str, general: &General) -> Result<Vec<Figure>, String> {
     let footprint = block.map(|block| if local { block * general.threads } else { block });
     let case = Case::of("memory.bandwidth").with_word("op", op).with_count("threads", general.threads as u64);
     let like = Ok(Like::of(case, "bandwidth"));
-    let mut figure = Figure::new(&format!("memory: {op}"), rate, Unit::BytePerSecond, like);
+    let mut figure = StatedFigure::new(&format!("memory: {op}"), rate, Unit::BytePerSecond, like);
     figure.account = general.seconds.map(|seconds| Account::of(amount, seconds));
     figure.subject = Subject::Memory(MemoryUse { footprint, array: footprint, may_be_cache: false });
     Ok(vec![figure])
@@ -144,7 +144,7 @@ fn bytes(text: &str) -> Option<f64> {
     Some(number * 1024_f64.powi(power))
 }
 
-fn fileio(text: &str, general: &General) -> Result<Vec<Figure>, String> {
+fn fileio(text: &str, general: &General) -> Result<Vec<StatedFigure>, String> {
     let block = text.split_once("Block size ").and_then(|(_, rest)| bytes(rest.lines().next()?));
     let flags = text.lines().find(|line| line.starts_with("Extra file open flags:")).unwrap_or_default();
     let mapped = text.contains("memory mapped");
@@ -167,13 +167,14 @@ fn fileio(text: &str, general: &General) -> Result<Vec<Figure>, String> {
         let used = DiskUse { cached, writes: op == "write", moved, file_bytes, ..DiskUse::default() };
         let bandwidth = mib.map(|mib| {
             let name = format!("fileio: {op} bandwidth");
-            let mut figure = Figure::new(&name, mib * MIB, Unit::BytePerSecond, like("throughput"));
+            let mut figure = StatedFigure::new(&name, mib * MIB, Unit::BytePerSecond, like("throughput"));
             let by_requests = rate.zip(block).map(|(rate, block)| rate * block);
             figure.account = by_requests.map(|bytes| Account::of(bytes, Seconds::of(1.0)));
             figure
         });
-        let iops = rate
-            .map(|rate| Figure::new(&format!("fileio: {op} IOPS"), rate, Unit::IoPerSecond, like("rate")));
+        let iops = rate.map(|rate| {
+            StatedFigure::new(&format!("fileio: {op} IOPS"), rate, Unit::IoPerSecond, like("rate"))
+        });
         figures.extend(bandwidth.into_iter().chain(iops).map(|mut figure| {
             figure.subject = Subject::Disk(used.clone());
             figure

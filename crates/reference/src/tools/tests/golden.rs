@@ -5,7 +5,7 @@ use plimsoll_model::case::Case;
 use plimsoll_units::quantity::Unit;
 
 use super::PEERS;
-use crate::{Peer, Reading, find};
+use crate::{Peer, ToolFigure, find};
 
 /// Recorded output of a tool for a case.
 struct Recording {
@@ -117,7 +117,7 @@ struct Heard {
     peer: &'static dyn Peer,
     case: Case,
     text: String,
-    good: Reading,
+    good: ToolFigure,
     about: String,
 }
 
@@ -154,7 +154,7 @@ const LONG: f64 = 1e6;
 #[test]
 fn no_recording_contradicts_its_own_work_and_time() {
     for heard in heard() {
-        let Reading { value, account, .. } = &heard.good;
+        let ToolFigure { value, account, .. } = &heard.good;
         assert_eq!(account.contradicts(*value, unit(&heard), LONG), None, "{}", heard.about);
     }
 }
@@ -166,7 +166,7 @@ const ONE_SIDED: &[&str] =
 #[test]
 fn a_figure_of_another_column_or_unit_contradicts_work_and_time() {
     for heard in heard() {
-        let Reading { value, account, .. } = &heard.good;
+        let ToolFigure { value, account, .. } = &heard.good;
         let (unit, tool) = (unit(&heard), heard.peer.tool().name);
         // A time with one digit is too coarse (hpcc on arrays of 3 MB).
         if tool == "hpcc" && account.seconds.rounding() > 0.3 {

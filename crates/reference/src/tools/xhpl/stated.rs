@@ -7,7 +7,7 @@ use plimsoll_units::text::shown_within;
 
 use super::{TOOL, hpl};
 use crate::documents::line_starts;
-use crate::stated::{AS_MANY_AS_CPUS, CoreUse, Figure, Like, Stated, Subject};
+use crate::stated::{AS_MANY_AS_CPUS, CoreUse, Like, Stated, StatedFigure, Subject};
 use crate::{Account, Seconds};
 
 /// Lower-case words that occur only in results of builds for accelerators.
@@ -52,7 +52,7 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
 }
 
 /// The figure of a line `WR11C2R4 N NB P Q Time Gflops`.
-fn solved(words: &[&str], is_accelerated: bool) -> Result<Figure, String> {
+fn solved(words: &[&str], is_accelerated: bool) -> Result<StatedFigure, String> {
     let number = |at: usize| -> Result<f64, String> {
         let word = words.get(at).copied().unwrap_or_default();
         word.parse().map_err(|_| format!("'{}' is no number", shown_within(word, 40)))
@@ -64,7 +64,7 @@ fn solved(words: &[&str], is_accelerated: bool) -> Result<Figure, String> {
         false => Ok(Like::of(case, "rate")),
     };
     let mut figure =
-        Figure::new(&format!("N={n} NB={nb} P={p} Q={q}"), rate * 1e9, Unit::FlopPerSecond, like);
+        StatedFigure::new(&format!("N={n} NB={nb} P={p} Q={q}"), rate * 1e9, Unit::FlopPerSecond, like);
     let seconds = Seconds::printed(words.get(5).copied().unwrap_or_default())?;
     figure.account = (time > 0.0).then(|| Account::of(operations(n), seconds));
     figure.absurd = (!time.is_finite() || time < 0.0).then(|| format!("its time is {time} s"));

@@ -4,7 +4,7 @@ use plimsoll_machine::cgroup::CpuQuota;
 use plimsoll_machine::cpu::CoreKind;
 use plimsoll_machine::fixture::Fixture;
 use plimsoll_machine::{Machine, Root};
-use plimsoll_model::limit::Evidence;
+use plimsoll_model::limit::LimitEvidence;
 use plimsoll_model::limit::user::UserLimits;
 use plimsoll_model::sample::{Facts, Outcome, Sample};
 
@@ -34,7 +34,7 @@ fn read_again(machine: &Machine, id: &str, samples: Vec<Sample>, limits: &str) -
     let case: Case = id.parse().unwrap();
     let outcome =
         Outcome { case, repeat: 0, samples, facts: Facts::default(), peers: Vec::new(), ended: None };
-    let one = maker.measurement(&outcome, Evidence::default());
+    let one = maker.measurement(&outcome, LimitEvidence::default());
     let mut run = fixture::run_of(vec![one.clone(), Measurement { repeat: 1, ..one.clone() }]);
     run.nodes.push(crate::document::Node { name: "bench-2".to_owned(), machine: None });
     run.measurements.push(Measurement { node: "bench-2".to_owned(), ..one });
@@ -154,7 +154,7 @@ fn samples_of_zero_and_limits_from_the_user_come_back() {
                 .limit
                 .iter()
                 .chain(&headline.other_limits)
-                .any(|limit| limit.source == plimsoll_model::limit::Source::User),
+                .any(|limit| limit.source == plimsoll_model::limit::LimitSource::User),
             "{id}"
         );
         assert_eq!(headline.of_limit.is_some(), has_share, "{id} {values:?}: {:?}", headline.of_limit);

@@ -8,13 +8,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use plimsoll_model::measurement::Measurement;
-use plimsoll_stats::{Decided, FALSE_ALARMS, Sequential};
+use plimsoll_stats::{FALSE_ALARMS, Sequential, SequentialDecision};
 use plimsoll_units::quantity::percent;
 use plimsoll_units::text::counted;
 use serde_json::{Value, json};
 
 use super::super::{because, finding};
-use super::{FLOOR, Figure, OUTLIER, Usual, Watched, cause, is_worse};
+use super::{ComparedQuantity, FLOOR, NodeFigure, OUTLIER, UsualLosses, cause, is_worse};
 use crate::document::{Finding, Run};
 
 /// Limit of retests per result, unusable ones included.
@@ -25,7 +25,7 @@ const NOT_CONFIRMED: &str = "not-confirmed";
 
 /// An outlier to be measured again.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Suspect {
+pub struct SuspectFigure {
     /// Node with the outlier.
     pub node: String,
     /// Case id.
@@ -39,7 +39,7 @@ pub struct Suspect {
 #[derive(Clone, Debug)]
 pub struct Tried {
     /// The retested outlier.
-    pub suspect: Suspect,
+    pub suspect: SuspectFigure,
     /// New measurement of the outlier node.
     pub own: Measurement,
     /// New measurement of the control node.
@@ -54,7 +54,7 @@ fn number(finding: &Finding, key: &str) -> Option<f64> {
     finding.evidence.get(key).and_then(Value::as_f64)
 }
 
-impl Suspect {
+impl SuspectFigure {
     fn of(&self) -> (&str, &str) {
         (&self.node, self.case.split('/').next().unwrap_or_default())
     }
@@ -62,18 +62,18 @@ impl Suspect {
 
 /// Returns the outliers in order of retest: first the furthest one per benchmark and node, then the
 /// second furthest, and so on.
-fn suspects(run: &Run) -> Vec<Suspect> {
+fn suspects(run: &Run) -> Vec<SuspectFigure> {
     let outliers = run.findings.iter().enumerate().filter(|(_, finding)| finding.code == OUTLIER);
     let outliers: Vec<(usize, &Finding)> = outliers.collect();
     let named: BTreeSet<(&str, &str)> =
         outliers.iter().filter_map(|(_, f)| Some((text(f, "node")?, text(f, "case")?))).collect();
     let mut turns: BTreeMap<(String, String), usize> = BTreeMap::new();
-    let mut found: Vec<(usize, Suspect)> = Vec::new();
+    let mut found: Vec<(usize, SuspectFigure)> = Vec::new();
     for (index, outlier) in outliers {
         let Some((node, case)) = text(outlier, "node").zip(text(outlier, "case")) else { continue };
         let Some(control) = usual(run, outlier, case, &named) else { continue };
         let (node, case) = (node.to_owned(), case.to_owned());
-        let suspect = Suspect { node, case, control, finding: index };
+        let suspect = SuspectFigure { node, case, control, finding: index };
         let (node, benchmark) = suspect.of();
         let turn = turns.entry((node.to_owned(), benchmark.to_owned())).or_default();
         *turn += 1;
@@ -94,23 +94,23 @@ fn usual(run: &Run, outlier: &Finding, case: &str, named: &BTreeSet<(&str, &str)
     nearest.map(|(_, measurement)| measurement.node.clone())
 }
 
-fn watched(outlier: &Finding) -> Watched {
+fn watched(outlier: &Finding) -> ComparedQuantity {
     match outlier.evidence.get("delivered").and_then(Value::as_bool) {
-        Some(true) => Watched::Delivered,
-        _ => Watched::Value,
+        Some(true) => ComparedQuantity::Delivered,
+        _ => ComparedQuantity::Value,
     }
 }
 
-fn figure(measurement: &Measurement, watched: Watched) -> Option<Figure<'_>> {
+fn figure(measurement: &Measurement, watched: ComparedQuantity) -> Option<NodeFigure<'_>> {
     let metric = measurement.headline().filter(|metric| metric.summary.median > 0.0)?;
     match watched {
-        Watched::Value => Figure::sound(measurement, metric),
-        Watched::Delivered => Figure::delivered(measurement, metric),
+        ComparedQuantity::Value => NodeFigure::sound(measurement, metric),
+        ComparedQuantity::Delivered => NodeFigure::delivered(measurement, metric),
     }
 }
 
 struct Retested<'a> {
-    suspect: Suspect,
+    suspect: SuspectFigure,
     times: usize,
     /// Retests that repeated the outlier.
     far: usize,
@@ -121,11 +121,11 @@ struct Retested<'a> {
     /// Repeated outlier with the smallest distance.
     nearest: Option<Second<'a>>,
     last: Option<&'a Tried>,
-    decided: Decided,
+    decided: SequentialDecision,
 }
 
 impl<'a> Retested<'a> {
-    fn new(run: &Run, suspect: Suspect, tried: &'a [Tried]) -> Self {
+    fn new(run: &Run, suspect: SuspectFigure, tried: &'a [Tried]) -> Self {
         let (mut times, mut far, mut near, mut unusable) = (0, 0, 0, 0);
         let (mut nearest, mut last): (Option<Second<'a>>, _) = (None, None);
         for one in tried.iter().filter(|one| one.suspect.finding == suspect.finding) {
@@ -143,7 +143,7 @@ impl<'a> Retested<'a> {
                 None => {}
             }
         }
-        Self { suspect, times, far, near, unusable, nearest, last, decided: Decided::Open }
+        Self { suspect, times, far, near, unusable, nearest, last, decided: SequentialDecision::Open }
     }
 }
 
@@ -169,11 +169,13 @@ fn retested<'a>(run: &Run, tried: &'a [Tried]) -> Vec<Retested<'a>> {
             one.decided = test.within(MOST).decided(one.far, 0, one.far + one.near);
         }
     }
-    let low = all.iter().filter(|one| one.decided == Decided::Low);
-    let low: Vec<Suspect> = low.map(|one| one.suspect.clone()).collect();
-    for one in all.iter_mut().filter(|one| one.decided == Decided::Open && one.far > 0 && one.near == 0) {
+    let low = all.iter().filter(|one| one.decided == SequentialDecision::Low);
+    let low: Vec<SuspectFigure> = low.map(|one| one.suspect.clone()).collect();
+    for one in
+        all.iter_mut().filter(|one| one.decided == SequentialDecision::Open && one.far > 0 && one.near == 0)
+    {
         if low.iter().any(|other| other.of() == one.suspect.of()) {
-            one.decided = Decided::Low;
+            one.decided = SequentialDecision::Low;
         }
     }
     all
@@ -181,9 +183,9 @@ fn retested<'a>(run: &Run, tried: &'a [Tried]) -> Vec<Retested<'a>> {
 
 /// Returns the outliers to retest next: first those without a retest, then the undecided ones, one
 /// per benchmark and node. Empty when all are decided.
-pub fn next(run: &Run, tried: &[Tried]) -> Vec<Suspect> {
+pub fn next(run: &Run, tried: &[Tried]) -> Vec<SuspectFigure> {
     let all = retested(run, tried).into_iter();
-    let open = all.filter(|one| one.decided == Decided::Open && one.times < MOST);
+    let open = all.filter(|one| one.decided == SequentialDecision::Open && one.times < MOST);
     let (new, mut more): (Vec<_>, Vec<_>) = open.partition(|one| one.times == 0);
     let mut leads: BTreeSet<(String, String)> = BTreeSet::new();
     more.retain(|one| {
@@ -204,11 +206,11 @@ pub fn judged(run: &mut Run, tried: &[Tried]) {
     for one in &all {
         let Some(finding) = run.findings.get_mut(one.suspect.finding) else { continue };
         match &one.nearest {
-            _ if one.decided == Decided::Usual => {
+            _ if one.decided == SequentialDecision::Usual => {
                 gone.insert(one.suspect.finding, one);
             }
             Some(second) => {
-                second.told(finding, one.far, one.decided == Decided::Low);
+                second.told(finding, one.far, one.decided == SequentialDecision::Low);
                 kept.insert(one.suspect.of());
             }
             None if one.unusable > 0 => unsure(finding),
@@ -237,8 +239,8 @@ fn unsure(finding: &mut Finding) {
 
 /// A retest compared with its control node.
 struct Second<'a> {
-    own: Figure<'a>,
-    control: Figure<'a>,
+    own: NodeFigure<'a>,
+    control: NodeFigure<'a>,
     /// Result ÷ control - 1.
     away: f64,
     /// Whether the distance is as large as at first, in the same direction.
@@ -272,8 +274,8 @@ impl<'a> Second<'a> {
     fn told(&self, finding: &mut Finding, times: usize, is_confirmed: bool) {
         let before = text(finding, "cause").map(str::to_owned);
         let is_worse = is_worse(&self.own, self.away);
-        let cause =
-            cause(&self.own, self.away, &Usual::of(std::slice::from_ref(&self.control))).or(before.clone());
+        let cause = cause(&self.own, self.away, &UsualLosses::of(std::slice::from_ref(&self.control)))
+            .or(before.clone());
         let told = |cause: Option<&str>| if is_worse { because(cause) } else { String::new() };
         let head = finding.text.strip_suffix(&told(before.as_deref())).unwrap_or(&finding.text);
         let again = match self.away {
@@ -348,7 +350,7 @@ mod tests {
         Run { measurements, findings, ..fixture::run() }
     }
 
-    fn tried(suspect: Suspect, [own, control]: [f64; 2]) -> Tried {
+    fn tried(suspect: SuspectFigure, [own, control]: [f64; 2]) -> Tried {
         let (own, control) = (on(&suspect.node, own), on(&suspect.control, control));
         Tried { suspect, own, control }
     }

@@ -1,7 +1,7 @@
 use std::sync::LazyLock;
 
-use plimsoll_model::limit::{Kind, Limit, Source};
-use plimsoll_model::measurement::{Note, Point};
+use plimsoll_model::limit::{Limit, LimitKind, LimitSource};
+use plimsoll_model::measurement::{Note, SamplePoint};
 use plimsoll_model::view::testing::peak;
 
 use super::*;
@@ -63,7 +63,8 @@ fn those_that_are_better_are_told_in_a_line() {
 fn interruptions_that_the_figure_excludes_are_found_in_the_wall_clock_rate() {
     let with = |node: &str, share: f64| {
         let mut one = on(node, 100.0);
-        let point = |t| Point { t: f64::from(t), delivered: Some(100.0 * share), ..Point::default() };
+        let point =
+            |t| SamplePoint { t: f64::from(t), delivered: Some(100.0 * share), ..SamplePoint::default() };
         one.metrics[0].series = (0..6).map(point).collect();
         one.conditions.excluded = Some(1.0 - share);
         one
@@ -134,7 +135,8 @@ fn a_narrower_bucket_and_fewer_channels_are_causes() {
     let channels = |value| Input::new("channels", value, "1", "test");
     for (index, measurement) in all.iter_mut().enumerate() {
         let inputs = vec![channels(if index == 1 { 1.0 } else { 2.0 })];
-        measurement.metrics[0].limit = Some(Limit::fixed(Kind::Ceiling, Source::Derived, 1.0, "", inputs));
+        measurement.metrics[0].limit =
+            Some(Limit::fixed(LimitKind::Ceiling, LimitSource::Derived, 1.0, "", inputs));
     }
     assert!(find(&all)[0].text.ends_with("its limit is lower too: channels 1, on most others 2"));
 }
@@ -146,7 +148,7 @@ fn mixed() -> Vec<Measurement> {
         let mut made = on(&format!("n{i:02}"), rate + f64::from(i % 3) * 0.1);
         let measured = Input::new("clock", 3e9 + f64::from(i), "Hz", "test");
         let inputs = vec![Input::new("channels", channels, "1", "test"), measured];
-        made.metrics[0].limit = Some(Limit::fixed(Kind::Ceiling, Source::Derived, 1.0, "", inputs));
+        made.metrics[0].limit = Some(Limit::fixed(LimitKind::Ceiling, LimitSource::Derived, 1.0, "", inputs));
         made
     };
     (0..15).map(one).collect()
@@ -184,11 +186,11 @@ fn what_was_measured_makes_no_kind() {
         let (clock, rate) = if i < 6 { (0, 100.0) } else { (i, 80.0 + f64::from(i) * 4.0) };
         let mut made = on(&format!("n{i}"), rate);
         let inputs = vec![Input::new("clock", 3_123_456_789.012_345 + f64::from(clock), "Hz", "test")];
-        made.metrics[0].limit = Some(Limit::fixed(Kind::Ceiling, Source::Derived, 1.0, "", inputs));
+        made.metrics[0].limit = Some(Limit::fixed(LimitKind::Ceiling, LimitSource::Derived, 1.0, "", inputs));
         made
     };
     let group = |all: &[Measurement]| {
-        alike(all.iter().map(|m| Figure::of(m, &m.metrics[0])).collect())
+        alike(all.iter().map(|m| NodeFigure::of(m, &m.metrics[0])).collect())
             .iter()
             .map(Vec::len)
             .collect::<Vec<_>>()
@@ -208,7 +210,7 @@ fn another_device_is_a_cause_of_cases_with_files_alone() {
     let names: Vec<String> = (0..8).map(|i| format!("n{i}")).collect();
     let device = |i: usize| if i == 2 { "a slow disk" } else { "a fast disk" }.to_owned();
     let machine = Machine::discover(&plimsoll_machine::Root::live());
-    let known = |i: usize| Known { machine: &machine, device: Some(device(i)) };
+    let known = |i: usize| NodeFacts { machine: &machine, device: Some(device(i)) };
     let devices: Machines<'_> = names.iter().enumerate().map(|(i, name)| (name.as_str(), known(i))).collect();
     assert!(super::find(&all, &devices)[0].text.ends_with("Cause unknown"));
     all.iter_mut().for_each(|m| m.case = "disk.io/op=read/block=4K".parse().unwrap());
@@ -218,7 +220,7 @@ fn another_device_is_a_cause_of_cases_with_files_alone() {
 
 /// Nodes n0 to n7; only n2 has this control group.
 fn with_group<'a>(names: &'a [String], machines: &'a [Machine; 2]) -> Machines<'a> {
-    let known = |i: usize| Known { machine: &machines[usize::from(i == 2)], device: None };
+    let known = |i: usize| NodeFacts { machine: &machines[usize::from(i == 2)], device: None };
     names.iter().enumerate().map(|(i, name)| (name.as_str(), known(i))).collect()
 }
 

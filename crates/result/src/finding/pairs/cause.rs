@@ -7,10 +7,10 @@ use plimsoll_bench_network::condition::{
 };
 use plimsoll_model::limit::median;
 use plimsoll_model::measurement::Flow;
-use plimsoll_model::sample::Condition;
+use plimsoll_model::sample::OwnCondition;
 use plimsoll_units::quantity::{Quantity, Unit, percent};
 
-use super::{PairPath, Part};
+use super::{PairPath, PairRole};
 
 /// Relative rate difference that explains a result.
 const LOWER: f64 = 0.02;
@@ -20,7 +20,7 @@ const FULL: f64 = 0.95;
 const ROOM: f64 = 0.85;
 
 #[derive(Clone, Debug, Default)]
-struct Node {
+struct LinkFacts {
     shaped: Option<f64>,
     speed: Option<f64>,
     errors: f64,
@@ -29,17 +29,17 @@ struct Node {
     busy: Vec<f64>,
 }
 
-pub(super) struct Known(BTreeMap<u32, Node>);
+pub(super) struct KnownLinks(BTreeMap<u32, LinkFacts>);
 
-impl Known {
+impl KnownLinks {
     pub(super) fn of(paths: &[PairPath]) -> Self {
-        let mut nodes: BTreeMap<u32, Node> = BTreeMap::new();
+        let mut nodes: BTreeMap<u32, LinkFacts> = BTreeMap::new();
         for path in paths {
             let own = nodes.entry(path.from).or_default();
             own.shaped = own.shaped.or(path.conditions.get(&SHAPED));
             own.speed = own.speed.or(path.conditions.get(&PATH_SPEED));
             for (number, end) in [(path.from, "near"), (path.to, "far")] {
-                let of = |row: &Condition| path.conditions.get_of(row, end);
+                let of = |row: &OwnCondition| path.conditions.get_of(row, end);
                 let node = nodes.entry(number).or_default();
                 node.errors += of(&END_NIC_ERRORS).unwrap_or_default();
                 node.drops += of(&END_NIC_DROPS).unwrap_or_default();
@@ -50,7 +50,7 @@ impl Known {
     }
 
     /// Returns the visible cause for a node that is slow in this role.
-    pub(super) fn cause(&self, number: u32, part: Part, flow: Flow) -> Option<String> {
+    pub(super) fn cause(&self, number: u32, part: PairRole, flow: Flow) -> Option<String> {
         let node = self.0.get(&number)?;
         let shaped = || if part.sends(flow) { self.shaped(number, node) } else { None };
         shaped()
@@ -60,13 +60,13 @@ impl Known {
     }
 
     /// Returns the median over the other nodes.
-    fn usual(&self, number: u32, read: impl Fn(&Node) -> Option<f64>) -> Option<f64> {
+    fn usual(&self, number: u32, read: impl Fn(&LinkFacts) -> Option<f64>) -> Option<f64> {
         median(
             self.0.iter().filter(|(other, _)| **other != number).filter_map(|(_, node)| read(node)).collect(),
         )
     }
 
-    fn shaped(&self, number: u32, node: &Node) -> Option<String> {
+    fn shaped(&self, number: u32, node: &LinkFacts) -> Option<String> {
         let own = node.shaped?;
         let shown = |value| Quantity { value, unit: Unit::BitPerSecond };
         let held = format!("a shaper (queueing discipline) limits its interface to {}", shown(own));
@@ -79,7 +79,7 @@ impl Known {
         }
     }
 
-    fn slower_link(&self, number: u32, node: &Node) -> Option<String> {
+    fn slower_link(&self, number: u32, node: &LinkFacts) -> Option<String> {
         let own = node.speed?;
         let others = self.usual(number, |node| node.speed).filter(|others| own < others * (1.0 - LOWER))?;
         let shown = |value| Quantity { value, unit: Unit::BitPerSecond };
@@ -87,8 +87,8 @@ impl Known {
     }
 
     /// Reports interface errors or drops if there are more than twice as many as usual.
-    fn counted(&self, number: u32, node: &Node) -> Option<String> {
-        let more = |own: f64, read: fn(&Node) -> f64| {
+    fn counted(&self, number: u32, node: &LinkFacts) -> Option<String> {
+        let more = |own: f64, read: fn(&LinkFacts) -> f64| {
             own > 0.0 && self.usual(number, |node| Some(read(node))).is_none_or(|others| own > 2.0 * others)
         };
         let told = |count: f64, what: &str| format!("its interface counted {} {what}", count.ceil());
@@ -98,8 +98,8 @@ impl Known {
         more(node.drops, |node| node.drops).then(|| told(node.drops, "dropped packets"))
     }
 
-    fn full(&self, number: u32, node: &Node) -> Option<String> {
-        let busy = |node: &Node| median(node.busy.clone());
+    fn full(&self, number: u32, node: &LinkFacts) -> Option<String> {
+        let busy = |node: &LinkFacts| median(node.busy.clone());
         let own = busy(node).filter(|own| *own >= FULL)?;
         let others = self.usual(number, busy).filter(|others| *others < ROOM)?;
         let (own, others) = (percent(own, 2), percent(others, 2));

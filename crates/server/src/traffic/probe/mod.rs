@@ -12,7 +12,7 @@ use plimsoll_stats::Times;
 
 use super::team::share;
 use super::{CUT, thread_cpu};
-use path::{Path, Wait};
+use path::{TripPath, Wait};
 use payload::{Judgement, Payload};
 
 /// Longest wait before the end is checked again.
@@ -24,7 +24,7 @@ const GONE: u64 = 20;
 
 /// Parameters of round trips.
 #[derive(Clone, Copy, Debug)]
-pub struct Manner {
+pub struct TripManner {
     /// How this end waits.
     pub wait: Wait,
     /// Time after which a message counts as lost.
@@ -32,12 +32,12 @@ pub struct Manner {
     /// Shortest time between two sends; zero to send each message right after the one before.
     pub interval: Duration,
     /// When to stop.
-    pub until: Until,
+    pub until: TripsEnd,
 }
 
 /// End condition of round trips.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Until {
+pub enum TripsEnd {
     /// After this number of round trips, or after [`CUT`].
     Trips(u64),
     /// After this time, at the end of the current round trip.
@@ -46,7 +46,7 @@ pub enum Until {
 
 /// Results of the round trips of one path.
 #[derive(Clone, Debug)]
-pub struct Trips {
+pub struct TripResults {
     /// Histogram of the round-trip times, ns.
     pub times: Times,
     /// Sum of these times.
@@ -67,11 +67,11 @@ pub struct Trips {
     pub cpu: Duration,
 }
 
-impl Trips {
+impl TripResults {
     /// Returns empty results.
     pub fn none() -> Self {
         let (times, zero) = (Times::default(), Duration::ZERO);
-        Trips {
+        TripResults {
             times,
             total: zero,
             sent: 0,
@@ -85,7 +85,7 @@ impl Trips {
     }
 
     /// Adds the results of a concurrent path.
-    pub fn add(&mut self, other: &Trips) {
+    pub fn add(&mut self, other: &TripResults) {
         self.times.add(&other.times);
         self.total += other.total;
         self.sent += other.sent;
@@ -106,13 +106,13 @@ impl Trips {
 /// Makes round trips over `path` until the end condition or `stop`. Message numbers start with
 /// `first`. Fails with `TimedOut` if the peer is absent.
 pub fn round_trips(
-    path: &mut impl Path,
+    path: &mut impl TripPath,
     payload: &mut Payload,
     first: u64,
-    manner: Manner,
+    manner: TripManner,
     stop: &AtomicBool,
-) -> io::Result<Trips> {
-    let mut trips = Trips::none();
+) -> io::Result<TripResults> {
+    let mut trips = TripResults::none();
     path.set_wait(manner.wait, manner.timeout.clamp(Duration::from_micros(1), END_LOOK_TIME))?;
     let mut echo = vec![0; payload.bytes().len() + 1];
     let (started, cpu) = (Instant::now(), thread_cpu());
@@ -181,7 +181,7 @@ fn nobody(messages: u64, timeout: Duration) -> io::Error {
 }
 
 /// Waits until a message is due or `stop` is set. Returns the time then.
-fn pause(due: Instant, mut now: Instant, manner: Manner, stop: &AtomicBool) -> Instant {
+fn pause(due: Instant, mut now: Instant, manner: TripManner, stop: &AtomicBool) -> Instant {
     while now < due && !stop.load(Ordering::Relaxed) {
         match manner.wait {
             Wait::Block => std::thread::sleep(due.duration_since(now).min(END_LOOK_TIME)),
@@ -192,19 +192,19 @@ fn pause(due: Instant, mut now: Instant, manner: Manner, stop: &AtomicBool) -> I
     now
 }
 
-impl Trips {
+impl TripResults {
     fn came_back(&mut self, time: Duration) {
         self.total += time;
         self.times.record(super::nanos(time), 1);
     }
 }
 
-impl Until {
+impl TripsEnd {
     /// Returns the end of a time that started at `started`; `None` for a number of trips.
     fn end(self, started: Instant) -> Option<Instant> {
         match self {
-            Until::Elapsed(time) => started.checked_add(time),
-            Until::Trips(_) => None,
+            TripsEnd::Elapsed(time) => started.checked_add(time),
+            TripsEnd::Trips(_) => None,
         }
     }
 
@@ -212,16 +212,16 @@ impl Until {
     #[must_use]
     pub fn part(self, parts: u64, part: u64) -> Self {
         match self {
-            Until::Trips(all) => Until::Trips(share(all, parts, part)),
-            Until::Elapsed(time) => Until::Elapsed(time),
+            TripsEnd::Trips(all) => TripsEnd::Trips(share(all, parts, part)),
+            TripsEnd::Elapsed(time) => TripsEnd::Elapsed(time),
         }
     }
 
     fn is_over(self, sent: u64, elapsed: Duration) -> bool {
         match self {
-            Until::Trips(all) => sent >= all || sent > 0 && elapsed >= CUT,
+            TripsEnd::Trips(all) => sent >= all || sent > 0 && elapsed >= CUT,
             // At least one, or there is no result.
-            Until::Elapsed(time) => sent > 0 && elapsed >= time,
+            TripsEnd::Elapsed(time) => sent > 0 && elapsed >= time,
         }
     }
 }

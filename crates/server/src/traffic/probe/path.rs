@@ -24,7 +24,7 @@ pub enum Wait {
 const MAX_WRITE_TIME: Duration = Duration::from_secs(10);
 
 /// A path of messages and their echoes.
-pub trait Path {
+pub trait TripPath {
     /// Sets how to wait; a wait returns after `look` at the latest.
     fn set_wait(&mut self, wait: Wait, look: Duration) -> io::Result<()>;
 
@@ -62,7 +62,7 @@ impl<'a> TcpPath<'a> {
     }
 }
 
-impl Path for TcpPath<'_> {
+impl TripPath for TcpPath<'_> {
     fn is_stream(&self) -> bool {
         true
     }
@@ -119,7 +119,7 @@ fn wait_for_room(stream: &TcpStream) -> io::Result<()> {
 #[derive(Debug)]
 pub struct UdpPath<'a>(pub &'a UdpSocket);
 
-impl Path for UdpPath<'_> {
+impl TripPath for UdpPath<'_> {
     fn set_wait(&mut self, wait: Wait, look: Duration) -> io::Result<()> {
         self.0.set_nonblocking(wait == Wait::Poll)?;
         self.0.set_write_timeout(Some(MAX_WRITE_TIME))?;
@@ -212,7 +212,7 @@ fn checksum(packet: &[u8]) -> [u8; 2] {
     (!(sum as u16)).to_be_bytes()
 }
 
-impl Path for IcmpPath {
+impl TripPath for IcmpPath {
     fn set_wait(&mut self, wait: Wait, look: Duration) -> io::Result<()> {
         self.nonblocking = wait == Wait::Poll;
         Ok(set_socket_timeout(&self.socket, Timeout::Recv, Some(look))?)
@@ -271,7 +271,7 @@ impl ConnectPath {
     }
 }
 
-impl Path for ConnectPath {
+impl TripPath for ConnectPath {
     fn is_stream(&self) -> bool {
         true
     }

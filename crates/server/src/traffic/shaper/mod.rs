@@ -18,7 +18,7 @@ use rustix::net::{
 use plimsoll_machine::Root;
 
 use crate::wire::Shaping;
-use read::{Class, Discipline, Filter, Kind, Reply};
+use read::{Class, Discipline, Filter, NetlinkReply, ShaperKind};
 
 const RTM_GETQDISC: u16 = 38;
 const RTM_GETTCLASS: u16 = 42;
@@ -67,12 +67,12 @@ fn of_one(interface: &str) -> Option<Shaping> {
     let index = netdevice::name_to_index(&socket, interface).ok()?;
     sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(Duration::from_secs(1))).ok()?;
     let disciplines = dump(&socket, RTM_GETQDISC, index, 0, read::discipline)?;
-    let mut known = Known { disciplines, ..Known::default() };
-    if let Some(root) = known.root().filter(|root| matches!(root.kind, Kind::Classes(_))).copied() {
+    let mut known = KnownInterface { disciplines, ..KnownInterface::default() };
+    if let Some(root) = known.root().filter(|root| matches!(root.kind, ShaperKind::Classes(_))).copied() {
         known.classes = dump(&socket, RTM_GETTCLASS, index, 0, read::class)?;
         known.sorted = !dump(&socket, RTM_GETTFILTER, index, root.handle, read::filter)?.is_empty();
     }
-    if known.disciplines.iter().any(|one| one.kind == Kind::Ingress) {
+    if known.disciplines.iter().any(|one| one.kind == ShaperKind::Ingress) {
         let filters = |parent| dump(&socket, RTM_GETTFILTER, index, parent, read::filter);
         known.coming = filters(COMING).unwrap_or_default();
         known.leaving = filters(LEAVING).unwrap_or_default();
@@ -93,7 +93,7 @@ fn dump<T>(
     let mut found = Vec::new();
     for _ in 0..REPLIES {
         let (length, _) = recv(socket, &mut bytes[..], RecvFlags::empty()).ok()?;
-        if read::reply(bytes.get(..length)?, index, one, &mut found) == Reply::Last {
+        if read::reply(bytes.get(..length)?, index, one, &mut found) == NetlinkReply::Last {
             return Some(found);
         }
     }
@@ -101,7 +101,7 @@ fn dump<T>(
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct KnownInterface {
     disciplines: Vec<Discipline>,
     classes: Vec<Class>,
     /// Whether filters at the root select classes.
@@ -110,7 +110,7 @@ struct Known {
     leaving: Vec<Filter>,
 }
 
-impl Known {
+impl KnownInterface {
     fn root(&self) -> Option<&Discipline> {
         self.disciplines.iter().find(|one| one.parent == ROOT)
     }
@@ -133,20 +133,21 @@ impl Known {
     fn passed(&self, root: &Discipline) -> Shaping {
         let out = |out| Shaping { out, ..Shaping::default() };
         match root.kind {
-            Kind::Bucket(rate) => out(Some(rate)),
-            Kind::Each(rate) => Shaping { each_out: Some(rate), ..Shaping::default() },
-            Kind::Delay(own) => match self.below(root).next().map(|one| one.kind) {
-                Some(Kind::Bucket(rate)) => out(least(own, Some(rate))),
+            ShaperKind::Bucket(rate) => out(Some(rate)),
+            ShaperKind::Each(rate) => Shaping { each_out: Some(rate), ..Shaping::default() },
+            ShaperKind::Delay(own) => match self.below(root).next().map(|one| one.kind) {
+                Some(ShaperKind::Bucket(rate)) => out(least(own, Some(rate))),
                 _ => out(own),
             },
-            Kind::Classes(default) => out(self.class(root, default)),
+            ShaperKind::Classes(default) => out(self.class(root, default)),
             // The highest rate of the queues: the kernel chooses a connection's queue.
-            Kind::Queues => {
-                let each = |one: &Discipline| if let Kind::Each(rate) = one.kind { Some(rate) } else { None };
+            ShaperKind::Queues => {
+                let each =
+                    |one: &Discipline| if let ShaperKind::Each(rate) = one.kind { Some(rate) } else { None };
                 let all: Option<Vec<u64>> = self.below(root).map(each).collect();
                 Shaping { each_out: all.and_then(|all| all.into_iter().max()), ..Shaping::default() }
             }
-            Kind::Ingress | Kind::Other => Shaping::default(),
+            ShaperKind::Ingress | ShaperKind::Other => Shaping::default(),
         }
     }
 

@@ -42,12 +42,12 @@ const ACTIONS: u16 = 32;
 pub(super) struct Discipline {
     pub(super) handle: u32,
     pub(super) parent: u32,
-    pub(super) kind: Kind,
+    pub(super) kind: ShaperKind,
 }
 
 /// Kind of a queueing discipline. Rates in bit/s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ShaperKind {
     /// Limits all packets to this rate (`tbf`, `cake`).
     Bucket(u64),
     /// Limits each connection to this rate (`fq maxrate`).
@@ -90,7 +90,7 @@ pub(super) fn request(what: u16, index: u32, parent: u32) -> Vec<u8> {
 }
 
 #[derive(Debug, PartialEq)]
-pub(super) enum Reply {
+pub(super) enum NetlinkReply {
     More,
     Last,
 }
@@ -101,39 +101,41 @@ pub(super) fn reply<T>(
     index: u32,
     one: fn(&[u8]) -> Option<T>,
     found: &mut Vec<T>,
-) -> Reply {
+) -> NetlinkReply {
     while let (Some(length), Some(kind)) = (u32_at(bytes, 0), u16_at(bytes, 4)) {
         let length = length as usize;
-        let Some(message) = bytes.get(MESSAGE_HEADER_BYTES..length) else { return Reply::Last };
+        let Some(message) = bytes.get(MESSAGE_HEADER_BYTES..length) else { return NetlinkReply::Last };
         if END_MESSAGE_TYPES.contains(&kind) {
-            return Reply::Last;
+            return NetlinkReply::Last;
         }
         if u32_at(message, 4) == Some(index) {
             found.extend(one(message));
         }
         bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
     }
-    Reply::More
+    NetlinkReply::More
 }
 
 pub(super) fn discipline(message: &[u8]) -> Option<Discipline> {
     let attributes = message.get(TRAFFIC_CONTROL..)?;
     let options = attribute(attributes, TCA_OPTIONS).unwrap_or_default();
     let kind = match attribute(attributes, TCA_KIND)? {
-        b"tbf\0" => rate(options, TCA_TBF_RATE64, TCA_TBF_PARMS, 8).map_or(Kind::Other, Kind::Bucket),
-        b"cake\0" => wide(options, TCA_CAKE_BASE_RATE64).map_or(Kind::Other, Kind::Bucket),
-        b"fq\0" => each(options).map_or(Kind::Other, Kind::Each),
+        b"tbf\0" => {
+            rate(options, TCA_TBF_RATE64, TCA_TBF_PARMS, 8).map_or(ShaperKind::Other, ShaperKind::Bucket)
+        }
+        b"cake\0" => wide(options, TCA_CAKE_BASE_RATE64).map_or(ShaperKind::Other, ShaperKind::Bucket),
+        b"fq\0" => each(options).map_or(ShaperKind::Other, ShaperKind::Each),
         b"netem\0" => {
             let options = options.get(NETEM..).unwrap_or_default();
-            Kind::Delay(rate(options, TCA_NETEM_RATE64, TCA_NETEM_RATE, 0))
+            ShaperKind::Delay(rate(options, TCA_NETEM_RATE64, TCA_NETEM_RATE, 0))
         }
         // In `struct tc_htb_glob`, the number of the default class follows version and quantum.
-        b"htb\0" => {
-            attribute(options, TCA_HTB_INIT).and_then(|b| u32_at(b, 8)).map_or(Kind::Other, Kind::Classes)
-        }
-        b"mq\0" => Kind::Queues,
-        b"ingress\0" | b"clsact\0" => Kind::Ingress,
-        _ => Kind::Other,
+        b"htb\0" => attribute(options, TCA_HTB_INIT)
+            .and_then(|b| u32_at(b, 8))
+            .map_or(ShaperKind::Other, ShaperKind::Classes),
+        b"mq\0" => ShaperKind::Queues,
+        b"ingress\0" | b"clsact\0" => ShaperKind::Ingress,
+        _ => ShaperKind::Other,
     };
     Some(Discipline { handle: u32_at(message, 8)?, parent: u32_at(message, 12)?, kind })
 }

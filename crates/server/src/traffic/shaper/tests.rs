@@ -37,12 +37,12 @@ fn tbf(rate: u32) -> Vec<u8> {
 
 fn read_all<T>(replies: &[Vec<u8>], one: fn(&[u8]) -> Option<T>) -> Vec<T> {
     let mut found = Vec::new();
-    assert_eq!(read::reply(&replies.concat(), 3, one, &mut found), Reply::More);
+    assert_eq!(read::reply(&replies.concat(), 3, one, &mut found), NetlinkReply::More);
     found
 }
 
 fn shaping(replies: &[Vec<u8>]) -> Shaping {
-    Known { disciplines: read_all(replies, read::discipline), ..Known::default() }.shaping()
+    KnownInterface { disciplines: read_all(replies, read::discipline), ..KnownInterface::default() }.shaping()
 }
 
 #[test]
@@ -93,7 +93,14 @@ fn htb(default: u32, classes: &[(u32, u32, u32)], sorted: bool) -> Option<u64> {
     };
     let classes: Vec<Vec<u8>> = classes.iter().map(class).collect();
     let disciplines = read_all(&[root], read::discipline);
-    Known { disciplines, classes: read_all(&classes, read::class), sorted, ..Known::default() }.shaping().out
+    KnownInterface {
+        disciplines,
+        classes: read_all(&classes, read::class),
+        sorted,
+        ..KnownInterface::default()
+    }
+    .shaping()
+    .out
 }
 
 #[test]
@@ -113,8 +120,8 @@ fn a_class_without_one_around_it_has_nobody_to_borrow_from() {
     let class = |parent, rate| Class { handle: 0x1_0010, parent, rate: Some(rate), ceiling: Some(800) };
     let outer = Class { handle: 0x1_0001, parent: 0x1_0000, rate: Some(300), ceiling: Some(1000) };
     let known = |classes: Vec<Class>| {
-        let root = Discipline { handle: 0x1_0000, parent: ROOT, kind: Kind::Classes(0x10) };
-        Known { disciplines: vec![root], classes, ..Known::default() }.shaping().out
+        let root = Discipline { handle: 0x1_0000, parent: ROOT, kind: ShaperKind::Classes(0x10) };
+        KnownInterface { disciplines: vec![root], classes, ..KnownInterface::default() }.shaping().out
     };
     assert_eq!(known(vec![class(0x1_0000, 100)]), Some(100));
     assert_eq!(known(vec![class(0x1_0001, 100), outer]), Some(300), "it borrows what the outer has");
@@ -141,7 +148,7 @@ fn policers_of_all_packets_are_found() {
     };
     assert_eq!(found(&[u32s(0)]), Some(200));
     assert_eq!(found(&[u32s(0xff)]), None, "it matches some packets alone");
-    let known = Known { coming: read_all(&[u32s(0)], read::filter), ..Known::default() };
+    let known = KnownInterface { coming: read_all(&[u32s(0)], read::filter), ..KnownInterface::default() };
     assert_eq!(known.shaping(), Shaping { into: Some(200), ..Shaping::default() });
 }
 
@@ -154,7 +161,7 @@ proptest! {
     #[test]
     fn any_reply_is_read_to_an_end(mut bytes in prop::collection::vec(any::<u8>(), 0..300), at in 0..200_usize) {
         let known = |bytes: &[u8]| {
-            let mut known = Known::default();
+            let mut known = KnownInterface::default();
             read::reply(bytes, 3, read::discipline, &mut known.disciplines);
             read::reply(bytes, 3, read::class, &mut known.classes);
             read::reply(bytes, 3, read::filter, &mut known.coming);

@@ -12,7 +12,7 @@ const WORDS: u64 = SEQUENCE_WINDOW / 64;
 
 /// Header of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Layout {
+pub enum DatagramLayout {
     /// No header: shorter than 8 bytes.
     Bare,
     /// Tag and number.
@@ -24,13 +24,13 @@ pub enum Layout {
     Iperf3,
 }
 
-impl Layout {
+impl DatagramLayout {
     /// Returns the layout of datagrams of `size` bytes.
     pub const fn of(size: usize) -> Self {
         match size {
-            0..8 => Layout::Bare,
-            8..16 => Layout::Numbered,
-            _ => Layout::Timed,
+            0..8 => DatagramLayout::Bare,
+            8..16 => DatagramLayout::Numbered,
+            _ => DatagramLayout::Timed,
         }
     }
 
@@ -38,19 +38,19 @@ impl Layout {
     /// bits.
     pub fn write(self, datagram: &mut [u8], tag: u32, number: u64, sent: u64) {
         match self {
-            Layout::Bare => return,
-            Layout::Iperf3 => {
+            DatagramLayout::Bare => return,
+            DatagramLayout::Iperf3 => {
                 let (seconds, micros) = (sent / 1_000_000_000, sent / 1000 % 1_000_000);
                 datagram[..4].copy_from_slice(&(seconds as u32).to_be_bytes());
                 datagram[4..8].copy_from_slice(&(micros as u32).to_be_bytes());
                 datagram[8..16].copy_from_slice(&(number + 1).to_be_bytes());
                 return;
             }
-            Layout::Numbered | Layout::Timed => {}
+            DatagramLayout::Numbered | DatagramLayout::Timed => {}
         }
         datagram[..4].copy_from_slice(&tag.to_be_bytes());
         datagram[4..8].copy_from_slice(&(number as u32).to_be_bytes());
-        if self == Layout::Timed {
+        if self == DatagramLayout::Timed {
             datagram[8..16].copy_from_slice(&sent.to_be_bytes());
         }
     }
@@ -93,8 +93,8 @@ impl Jitter {
 
 /// Account of one stream during reception.
 #[derive(Debug)]
-pub struct Account {
-    layout: Layout,
+pub struct StreamAccount {
+    layout: DatagramLayout,
     size: usize,
     tag: u32,
     /// One bit for each of the last [`SEQUENCE_WINDOW`] numbers.
@@ -113,7 +113,7 @@ pub struct Account {
 
 /// Final counts of an account, in datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Tally {
+pub struct DatagramTally {
     /// Sent according to the sender.
     pub sent: u64,
     /// Received, without duplicates.
@@ -145,16 +145,16 @@ pub struct Impossible {
     seen: u64,
 }
 
-impl Account {
+impl StreamAccount {
     /// Creates an account of datagrams of `size` bytes with `tag`.
     pub fn new(size: usize, tag: u32) -> Self {
-        Account::with_layout(Layout::of(size), size, tag)
+        StreamAccount::with_layout(DatagramLayout::of(size), size, tag)
     }
 
     /// Creates an account of datagrams with this layout; `size` must have room for it.
-    pub fn with_layout(layout: Layout, size: usize, tag: u32) -> Self {
-        let words = if layout == Layout::Bare { 0 } else { WORDS as usize };
-        Account {
+    pub fn with_layout(layout: DatagramLayout, size: usize, tag: u32) -> Self {
+        let words = if layout == DatagramLayout::Bare { 0 } else { WORDS as usize };
+        StreamAccount {
             layout,
             size,
             tag,
@@ -180,21 +180,21 @@ impl Account {
         let before = self.unique;
         let at = |place: usize| word(&datagram[place..place + 4]);
         let own = match self.layout {
-            Layout::Bare => {
+            DatagramLayout::Bare => {
                 self.unique += 1;
                 true
             }
-            Layout::Numbered | Layout::Timed => at(0) == self.tag && self.number(at(4)),
-            Layout::Iperf3 => self.number(at(12).wrapping_sub(1)),
+            DatagramLayout::Numbered | DatagramLayout::Timed => at(0) == self.tag && self.number(at(4)),
+            DatagramLayout::Iperf3 => self.number(at(12).wrapping_sub(1)),
         };
         if !own {
             self.foreign += 1;
             return;
         }
         match self.layout {
-            Layout::Bare | Layout::Numbered => {}
-            Layout::Timed => self.sent_at(u64::from(at(8)) << 32 | u64::from(at(12)), now),
-            Layout::Iperf3 => {
+            DatagramLayout::Bare | DatagramLayout::Numbered => {}
+            DatagramLayout::Timed => self.sent_at(u64::from(at(8)) << 32 | u64::from(at(12)), now),
+            DatagramLayout::Iperf3 => {
                 self.sent_at(u64::from(at(0)) * 1_000_000_000 + u64::from(at(4)) * 1000, now);
             }
         }
@@ -247,13 +247,13 @@ impl Account {
     }
 
     /// Closes the account with the sender's count. Fails if a higher number arrived.
-    pub fn conclude(self, sent: u64) -> Result<Tally, Impossible> {
+    pub fn conclude(self, sent: u64) -> Result<DatagramTally, Impossible> {
         if self.next > sent {
             return Err(Impossible { said: sent, seen: self.next - 1 });
         }
         // Without numbers, any excess over the sender's count must be copies.
         let received = self.unique.min(sent);
-        Ok(Tally {
+        Ok(DatagramTally {
             sent,
             received,
             duplicates: self.duplicates + (self.unique - received),
@@ -267,14 +267,14 @@ impl Account {
     }
 }
 
-impl Tally {
+impl DatagramTally {
     /// Returns the time from the first arrival to the last, over all streams, ns.
     pub fn span(&self) -> u64 {
         self.arrivals.map_or(0, |(first, last)| last.saturating_sub(first))
     }
 
     /// Combines the tallies of several streams.
-    pub fn and(self, other: Tally) -> Tally {
+    pub fn and(self, other: DatagramTally) -> DatagramTally {
         let (streams, others) = (f64::from(self.streams), f64::from(other.streams));
         let jitter = match (self.jitter, other.jitter) {
             (Some(a), Some(b)) => Some((a * streams + b * others) / (streams + others)),
@@ -284,7 +284,7 @@ impl Tally {
             (Some(a), Some(b)) => Some((a.0.min(b.0), a.1.max(b.1))),
             (one, None) | (None, one) => one,
         };
-        Tally {
+        DatagramTally {
             sent: self.sent.saturating_add(other.sent),
             received: self.received.saturating_add(other.received),
             duplicates: self.duplicates.saturating_add(other.duplicates),

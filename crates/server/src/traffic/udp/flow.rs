@@ -10,8 +10,8 @@ use plimsoll_metal::datagram::{
 };
 use rustix::net::sockopt;
 
-use super::account::{Account, Layout};
-use super::pace::{Pace, Turn};
+use super::account::{DatagramLayout, StreamAccount};
+use super::pace::{DatagramPace, OpenLoopTurn};
 use crate::traffic::{CUT, nanos, thread_cpu};
 
 const IDLE_LOOK_TIME: Duration = Duration::from_millis(20);
@@ -27,7 +27,7 @@ pub const UNKNOWN_COUNT: u64 = u64::MAX;
 
 /// End condition of one stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Until {
+pub enum FlowEnd {
     /// After this number of datagrams, or after [`CUT`].
     Datagrams(u64),
     /// After this time.
@@ -36,22 +36,22 @@ pub enum Until {
 
 /// Parameters of one sending stream.
 #[derive(Clone, Copy, Debug)]
-pub struct Shape {
+pub struct FlowShape {
     /// Datagram size, bytes.
     pub size: usize,
     /// Pace; `None` for full speed.
-    pub pace: Option<Pace>,
+    pub pace: Option<DatagramPace>,
     /// Header of the datagrams.
-    pub layout: Layout,
+    pub layout: DatagramLayout,
     /// Tag of the transfer, known to the receiver.
     pub tag: u32,
     /// End condition.
-    pub until: Until,
+    pub until: FlowEnd,
 }
 
 /// Results of the sender.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Sent {
+pub struct FlowSent {
     /// Datagrams that the kernel accepted.
     pub datagrams: u64,
     /// Start time.
@@ -66,9 +66,9 @@ pub struct Sent {
 
 /// Results of a receiver.
 #[derive(Debug)]
-pub struct Received {
+pub struct FlowReceived {
     /// Account, to be concluded with the sender's count.
-    pub account: Account,
+    pub account: StreamAccount,
     /// CPU time of the thread.
     pub cpu: Duration,
     /// Datagrams dropped because the socket buffer was full, if the kernel reports it.
@@ -93,7 +93,7 @@ pub fn enlarge_buffers(socket: &UdpSocket) -> io::Result<()> {
 }
 
 /// Whether the kernel may segment datagrams of `size` bytes, which must each fit in a packet.
-fn segmentation(socket: &UdpSocket, size: usize, pace: Option<Pace>) -> Segmentation {
+fn segmentation(socket: &UdpSocket, size: usize, pace: Option<DatagramPace>) -> Segmentation {
     let headers = match socket.peer_addr().map(|peer| peer.ip()) {
         Ok(IpAddr::V6(_)) => 48,
         _ => 28,
@@ -103,7 +103,7 @@ fn segmentation(socket: &UdpSocket, size: usize, pace: Option<Pace>) -> Segmenta
         _ => sockopt::ip_mtu(socket),
     };
     // One by one if they can be spread over time: a burst fills queues that a steady rate does not.
-    let together = pace.is_none_or(Pace::is_bursty);
+    let together = pace.is_none_or(DatagramPace::is_bursty);
     match mtu {
         Ok(mtu) if together && size + headers <= mtu as usize => Segmentation::Kernel,
         _ => Segmentation::None,
@@ -112,15 +112,15 @@ fn segmentation(socket: &UdpSocket, size: usize, pace: Option<Pace>) -> Segmenta
 
 /// Sends datagrams until the end condition or `stop`. Fails with `ConnectionRefused` if the other
 /// end no longer listens.
-pub fn send(socket: &UdpSocket, shape: Shape, filler: &[u8], stop: &AtomicBool) -> io::Result<Sent> {
+pub fn send(socket: &UdpSocket, shape: FlowShape, filler: &[u8], stop: &AtomicBool) -> io::Result<FlowSent> {
     socket.set_write_timeout(Some(IDLE_LOOK_TIME))?;
     let mut sender = Sender::new(socket, shape, filler)?;
     let (started, cpu) = (Instant::now(), thread_cpu());
     let (mut sent, mut elapsed) = (0, Duration::ZERO);
     while !stop.load(Ordering::Relaxed) {
-        let due = match shape.pace.map_or(Turn::Send(u64::MAX), |pace| pace.turn(elapsed, sent)) {
-            Turn::Send(due) => shape.left(due, sent),
-            Turn::Wait(time) => {
+        let due = match shape.pace.map_or(OpenLoopTurn::Send(u64::MAX), |pace| pace.turn(elapsed, sent)) {
+            OpenLoopTurn::Send(due) => shape.left(due, sent),
+            OpenLoopTurn::Wait(time) => {
                 std::thread::sleep(time.min(IDLE_LOOK_TIME));
                 0
             }
@@ -132,21 +132,21 @@ pub fn send(socket: &UdpSocket, shape: Shape, filler: &[u8], stop: &AtomicBool) 
         }
     }
     let cpu = thread_cpu().saturating_sub(cpu);
-    Ok(Sent { datagrams: sent, began: started, elapsed, cpu, segmented: sender.batch.per_message() > 1 })
+    Ok(FlowSent { datagrams: sent, began: started, elapsed, cpu, segmented: sender.batch.per_message() > 1 })
 }
 
-impl Shape {
+impl FlowShape {
     fn left(&self, due: u64, sent: u64) -> u64 {
         match self.until {
-            Until::Datagrams(all) => due.min(all.saturating_sub(sent)),
-            Until::Elapsed(_) => due,
+            FlowEnd::Datagrams(all) => due.min(all.saturating_sub(sent)),
+            FlowEnd::Elapsed(_) => due,
         }
     }
 
     fn is_over(&self, elapsed: Duration, sent: u64) -> bool {
         match self.until {
-            Until::Datagrams(all) => sent >= all || elapsed >= CUT,
-            Until::Elapsed(time) => elapsed >= time,
+            FlowEnd::Datagrams(all) => sent >= all || elapsed >= CUT,
+            FlowEnd::Elapsed(time) => elapsed >= time,
         }
     }
 }
@@ -154,12 +154,12 @@ impl Shape {
 struct Sender<'a> {
     socket: &'a UdpSocket,
     batch: SendBatch,
-    shape: Shape,
+    shape: FlowShape,
     filler: &'a [u8],
 }
 
 impl<'a> Sender<'a> {
-    fn new(socket: &'a UdpSocket, shape: Shape, filler: &'a [u8]) -> io::Result<Self> {
+    fn new(socket: &'a UdpSocket, shape: FlowShape, filler: &'a [u8]) -> io::Result<Self> {
         let batch = SendBatch::new(shape.size, Segmentation::None);
         let mut sender = Sender { socket, batch, shape, filler };
         let wanted = segmentation(socket, shape.size, shape.pace);
@@ -226,7 +226,7 @@ fn is_unsplittable(error: &io::Error) -> bool {
 }
 
 /// Returns the time from the first start to the last end: on few CPUs streams send in turn.
-pub fn together(streams: &[Sent]) -> Duration {
+pub fn together(streams: &[FlowSent]) -> Duration {
     let first = streams.iter().map(|sent| sent.began).min();
     let last = streams.iter().map(|sent| sent.began + sent.elapsed).max();
     first.zip(last).map_or(Duration::ZERO, |(first, last)| last.saturating_duration_since(first))
@@ -236,18 +236,18 @@ pub fn together(streams: &[Sent]) -> Duration {
 /// the sender's count, [`UNKNOWN_COUNT`] until it ends. Arrival times count from `origin`.
 pub fn receive(
     socket: &UdpSocket,
-    mut account: Account,
+    mut account: StreamAccount,
     size: usize,
     sent: &AtomicU64,
     origin: Instant,
     stop: &AtomicBool,
-) -> io::Result<Received> {
+) -> io::Result<FlowReceived> {
     let offload = enable_receive_offload(socket).is_ok();
     let mut batch = ReceiveBatch::new(if offload { MAX_DATAGRAM } else { size });
     socket.set_read_timeout(Some(IDLE_LOOK_TIME))?;
     let dropped_before = dropped_at_socket(socket).ok();
     let cpu = thread_cpu();
-    let mut patience = Patience::default();
+    let mut patience = TailPatience::default();
     while !stop.load(Ordering::Relaxed) {
         let arrived = match batch.receive(socket) {
             Ok(_) => true,
@@ -264,7 +264,7 @@ pub fn receive(
         }
     }
     let dropped = dropped_before.zip(dropped_at_socket(socket).ok());
-    Ok(Received {
+    Ok(FlowReceived {
         account,
         cpu: thread_cpu().saturating_sub(cpu),
         dropped: dropped.map(|(before, after)| u64::from(after.wrapping_sub(before))),
@@ -272,12 +272,12 @@ pub fn receive(
 }
 
 #[derive(Debug, Default)]
-struct Patience {
+struct TailPatience {
     since: Option<Duration>,
     last: Option<Duration>,
 }
 
-impl Patience {
+impl TailPatience {
     /// Called in each iteration after the sender has ended.
     fn is_over(&mut self, now: Duration, arrived: bool) -> bool {
         let since = *self.since.get_or_insert(now);
@@ -317,15 +317,15 @@ mod tests {
         (a, b)
     }
 
-    fn shape(size: usize, until: Until) -> Shape {
-        Shape { size, pace: None, layout: Layout::of(size), tag: TAG, until }
+    fn shape(size: usize, until: FlowEnd) -> FlowShape {
+        FlowShape { size, pace: None, layout: DatagramLayout::of(size), tag: TAG, until }
     }
 
-    fn run(shape: Shape) -> (Sent, Received) {
+    fn run(shape: FlowShape) -> (FlowSent, FlowReceived) {
         let (a, b) = pair();
         let (ending, stop) = (AtomicU64::new(UNKNOWN_COUNT), AtomicBool::new(false));
         std::thread::scope(|scope| {
-            let account = Account::new(shape.size, TAG);
+            let account = StreamAccount::new(shape.size, TAG);
             let receiver =
                 scope.spawn(|| receive(&b, account, shape.size, &ending, Instant::now(), &stop).unwrap());
             let sent = send(&a, shape, &[0xa5; 64], &stop).unwrap();
@@ -337,7 +337,7 @@ mod tests {
     #[test]
     fn exactly_the_number_asked_for_is_sent_and_all_are_accounted_for() {
         for size in [1, 8, 16, 1024, 1473, 9000, MAX_DATAGRAM] {
-            let (sent, received) = run(shape(size, Until::Datagrams(100)));
+            let (sent, received) = run(shape(size, FlowEnd::Datagrams(100)));
             assert_eq!(sent.datagrams, 100, "{size}");
             let dropped = received.dropped.unwrap();
             let tally = received.account.conclude(100).unwrap();
@@ -348,16 +348,16 @@ mod tests {
 
     #[test]
     fn a_fixed_number_is_cut_when_it_takes_too_long() {
-        let all = shape(1000, Until::Datagrams(100));
+        let all = shape(1000, FlowEnd::Datagrams(100));
         let just_before = CUT - Duration::from_nanos(1);
         assert!(!all.is_over(just_before, 99) && all.is_over(just_before, 100));
-        assert!(all.is_over(CUT, 1) && !shape(1000, Until::Elapsed(2 * CUT)).is_over(CUT, 1));
+        assert!(all.is_over(CUT, 1) && !shape(1000, FlowEnd::Elapsed(2 * CUT)).is_over(CUT, 1));
     }
 
     #[test]
     fn a_pace_is_never_exceeded() {
-        let pace = Pace::new(20e6, 1000, 1);
-        let (sent, received) = run(Shape { pace, ..shape(1000, Until::Datagrams(500)) });
+        let pace = DatagramPace::new(20e6, 1000, 1);
+        let (sent, received) = run(FlowShape { pace, ..shape(1000, FlowEnd::Datagrams(500)) });
         // The first is due at once, the last after 499 intervals of 400 µs, however busy the
         // machine.
         assert!(sent.elapsed >= Duration::from_micros(499 * 400), "{:?}", sent.elapsed);
@@ -370,7 +370,7 @@ mod tests {
     #[test]
     fn streams_that_sent_one_after_another_took_the_time_of_all() {
         let first = Instant::now();
-        let of = |after, elapsed| Sent {
+        let of = |after, elapsed| FlowSent {
             datagrams: 10,
             began: first + Duration::from_micros(after),
             elapsed: Duration::from_micros(elapsed),
@@ -387,7 +387,8 @@ mod tests {
         let (_a, b) = pair();
         let (ending, stop) = (AtomicU64::new(UNKNOWN_COUNT), AtomicBool::new(false));
         ending.store(1000, Ordering::Release);
-        let received = receive(&b, Account::new(100, TAG), 100, &ending, Instant::now(), &stop).unwrap();
+        let received =
+            receive(&b, StreamAccount::new(100, TAG), 100, &ending, Instant::now(), &stop).unwrap();
         assert_eq!(received.account.conclude(1000).unwrap().received, 0);
     }
 
@@ -395,8 +396,8 @@ mod tests {
     fn both_loops_end_when_they_are_told_to() {
         let (a, b) = pair();
         let (ending, stop) = (AtomicU64::new(UNKNOWN_COUNT), AtomicBool::new(true));
-        receive(&b, Account::new(100, TAG), 100, &ending, Instant::now(), &stop).unwrap();
-        let sent = send(&a, shape(100, Until::Elapsed(Duration::from_secs(3600))), &[1], &stop).unwrap();
+        receive(&b, StreamAccount::new(100, TAG), 100, &ending, Instant::now(), &stop).unwrap();
+        let sent = send(&a, shape(100, FlowEnd::Elapsed(Duration::from_secs(3600))), &[1], &stop).unwrap();
         assert_eq!(sent.datagrams, 0);
     }
 
@@ -405,7 +406,7 @@ mod tests {
         let (a, b) = pair();
         drop(b);
         let error =
-            send(&a, shape(100, Until::Elapsed(Duration::from_secs(3600))), &[1], &AtomicBool::new(false))
+            send(&a, shape(100, FlowEnd::Elapsed(Duration::from_secs(3600))), &[1], &AtomicBool::new(false))
                 .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
     }

@@ -11,25 +11,29 @@ use std::sync::atomic::Ordering;
 use std::thread::Scope;
 use std::time::{Duration, Instant};
 
-use account::{Account, Layout, Tally};
-use flow::{Received, Sent, Shape, Until};
-use pace::Pace;
+use account::{DatagramLayout, DatagramTally, StreamAccount};
+use flow::{FlowEnd, FlowReceived, FlowSent, FlowShape};
+use pace::DatagramPace;
 
-use super::account::{Ledger, Look};
+use super::account::{CounterReading, CounterSource};
 use super::course::Recorder;
-use super::team::{Gate, Team, Threads, joined, share};
-use super::{Cpus, End, Lost, Seen, Shared, Supervision, nanos, reason};
-use crate::wire::{Amount, Channel, Message, RESULTS, Udp, UdpReceived, UdpReport, UdpSent, WireError};
+use super::team::{StartGate, TeamThreads, ThreadTeam, joined, share};
+use super::{
+    LostTransfer, ObservedEvents, PinnedCpus, SharedTransfer, Supervision, TransferEnd, nanos, reason,
+};
+use crate::wire::{
+    Channel, Message, OrderedAmount, RESULTS, UdpOrder, UdpReceived, UdpReport, UdpSent, WireError,
+};
 
 /// Parameters of one end of a transfer of datagrams.
 #[derive(Debug)]
-pub struct Means<'a> {
+pub struct UdpMeans<'a> {
     /// Which end this is.
-    pub end: End,
+    pub end: TransferEnd,
     /// The connected sockets, in order of stream numbers.
     pub sockets: &'a [UdpSocket],
     /// CPUs of the threads.
-    pub cpus: &'a Cpus,
+    pub cpus: &'a PinnedCpus,
     /// Content of the datagrams.
     pub filler: &'a [u8],
     /// Highest rate over all streams, bit/s.
@@ -37,12 +41,12 @@ pub struct Means<'a> {
     /// Longest duration.
     pub longest: Duration,
     /// Counters of this machine.
-    pub ledger: &'a Ledger,
+    pub ledger: &'a CounterSource,
 }
 
 /// Results of a successful transfer.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Outcome {
+pub struct UdpOutcome {
     /// Report of this end.
     pub here: UdpReport,
     /// Report of the server; `None` at the server.
@@ -50,14 +54,18 @@ pub struct Outcome {
 }
 
 /// Performs one transfer, which the client has requested; the server sends `Ready` here.
-pub fn transfer(channel: &mut Channel, work: &Udp, means: &Means<'_>) -> Result<Outcome, Lost> {
-    let shared = Shared::new(means.sockets.len()).map_err(Lost::Here)?;
+pub fn transfer(
+    channel: &mut Channel,
+    work: &UdpOrder,
+    means: &UdpMeans<'_>,
+) -> Result<UdpOutcome, LostTransfer> {
+    let shared = SharedTransfer::new(means.sockets.len()).map_err(LostTransfer::Here)?;
     let before = means.ledger.look();
     for socket in means.sockets {
-        flow::drain(socket).map_err(Lost::Stream)?;
+        flow::drain(socket).map_err(LostTransfer::Stream)?;
     }
     let outcome = std::thread::scope(|scope| {
-        let run = Run { work, means, shared: &shared };
+        let run = UdpRun { work, means, shared: &shared };
         let supervision = Supervision::new(channel, &shared, means.longest + RESULTS);
         let outcome = run.through(scope, supervision, &before);
         // No thread continues, whatever happened.
@@ -67,20 +75,20 @@ pub fn transfer(channel: &mut Channel, work: &Udp, means: &Means<'_>) -> Result<
     outcome.map_err(|lost| reason(channel, means.end, lost))
 }
 
-struct Run<'env> {
-    work: &'env Udp,
-    means: &'env Means<'env>,
-    shared: &'env Shared,
+struct UdpRun<'env> {
+    work: &'env UdpOrder,
+    means: &'env UdpMeans<'env>,
+    shared: &'env SharedTransfer,
 }
 
-struct Progress<'s> {
-    sending: Option<Threads<'s, Sent>>,
-    receiving: Option<Threads<'s, Received>>,
+struct UdpProgress<'s> {
+    sending: Option<TeamThreads<'s, FlowSent>>,
+    receiving: Option<TeamThreads<'s, FlowReceived>>,
     totals: Vec<u64>,
-    outcome: Outcome,
+    outcome: UdpOutcome,
 }
 
-impl<'env> Run<'env> {
+impl<'env> UdpRun<'env> {
     const fn sends(&self) -> bool {
         self.means.end.sends(self.work.direction)
     }
@@ -93,8 +101,8 @@ impl<'env> Run<'env> {
         &self,
         scope: &'s Scope<'s, 'env>,
         mut supervision: Supervision<'_>,
-        before: &Look,
-    ) -> Result<Outcome, Lost> {
+        before: &CounterReading,
+    ) -> Result<UdpOutcome, LostTransfer> {
         if !self.sends() {
             supervision.bear(RESULTS);
         }
@@ -104,44 +112,49 @@ impl<'env> Run<'env> {
         // Threads that wait at the gate send nothing if `Go` was not exchanged.
         supervision.begin(self.means.end).inspect_err(|_| self.shared.stop.store(true, Ordering::Relaxed))?;
         drop(gate);
-        let mut progress = Progress { sending, receiving, totals: Vec::new(), outcome: Outcome::default() };
+        let mut progress =
+            UdpProgress { sending, receiving, totals: Vec::new(), outcome: UdpOutcome::default() };
         loop {
             self.advance(&mut progress, &mut supervision)?;
             let done = progress.sending.is_none() && progress.receiving.is_none();
-            if done && (self.means.end == End::Far || progress.outcome.there.is_some()) {
+            if done && (self.means.end == TransferEnd::Far || progress.outcome.there.is_some()) {
                 return self.conclude(progress.outcome, &mut supervision, before);
             }
             match (supervision.await_next()?, self.means.end) {
-                (Seen::Local, _) => {}
-                (Seen::Message(Message::Sent(totals)), _)
+                (ObservedEvents::Local, _) => {}
+                (ObservedEvents::Message(Message::Sent(totals)), _)
                     if self.receives() && totals.len() == self.means.sockets.len() =>
                 {
                     self.shared.settle(&totals);
                     progress.totals = totals;
                 }
-                (Seen::Message(Message::UdpDone(report)), End::Near) => {
+                (ObservedEvents::Message(Message::UdpDone(report)), TransferEnd::Near) => {
                     progress.outcome.there = Some(*report)
                 }
-                (Seen::Message(_), _) => return Err(WireError::OutOfTurn.into()),
+                (ObservedEvents::Message(_), _) => return Err(WireError::OutOfTurn.into()),
             }
         }
     }
 
     fn conclude(
         &self,
-        mut outcome: Outcome,
+        mut outcome: UdpOutcome,
         supervision: &mut Supervision<'_>,
-        before: &Look,
-    ) -> Result<Outcome, Lost> {
+        before: &CounterReading,
+    ) -> Result<UdpOutcome, LostTransfer> {
         outcome.here.account = before.until(&self.means.ledger.look());
-        if self.means.end == End::Far {
+        if self.means.end == TransferEnd::Far {
             supervision.send(&Message::UdpDone(Box::new(outcome.here.clone())))?;
         }
         Ok(outcome)
     }
 
     /// Joins threads that have ended, and sends the other end the totals.
-    fn advance(&self, progress: &mut Progress<'_>, supervision: &mut Supervision<'_>) -> Result<(), Lost> {
+    fn advance(
+        &self,
+        progress: &mut UdpProgress<'_>,
+        supervision: &mut Supervision<'_>,
+    ) -> Result<(), LostTransfer> {
         let all = self.means.sockets.len();
         if self.shared.senders_done.load(Ordering::Acquire) == all
             && let Some(threads) = progress.sending.take()
@@ -160,7 +173,11 @@ impl<'env> Run<'env> {
         Ok(())
     }
 
-    fn senders<'s>(&self, scope: &'s Scope<'s, 'env>, gate: &Gate) -> Result<Threads<'s, Sent>, Lost> {
+    fn senders<'s>(
+        &self,
+        scope: &'s Scope<'s, 'env>,
+        gate: &StartGate,
+    ) -> Result<TeamThreads<'s, FlowSent>, LostTransfer> {
         let (shared, filler) = (self.shared, self.means.filler);
         let works = self.means.sockets.iter().enumerate().map(|(number, socket)| {
             let shape = self.shape(number);
@@ -171,40 +188,43 @@ impl<'env> Run<'env> {
             }
         });
         let cpus = self.means.cpus;
-        Team { name: "send", done: &shared.senders_done, shared, cpus, first: 0 }.start(scope, works)
+        ThreadTeam { name: "send", done: &shared.senders_done, shared, cpus, first: 0 }.start(scope, works)
     }
 
-    fn receivers<'s>(&self, scope: &'s Scope<'s, 'env>) -> Result<Threads<'s, Received>, Lost> {
+    fn receivers<'s>(
+        &self,
+        scope: &'s Scope<'s, 'env>,
+    ) -> Result<TeamThreads<'s, FlowReceived>, LostTransfer> {
         let shared = self.shared;
         let (size, tag, origin) = (self.work.datagram as usize, self.work.tag, Instant::now());
         let works = self.means.sockets.iter().zip(&shared.totals).map(|(socket, total)| {
-            let account = Account::new(size, tag);
+            let account = StreamAccount::new(size, tag);
             move || flow::receive(socket, account, size, total, origin, &shared.stop)
         });
         // In both directions at once, receivers use the CPUs after those of the senders.
         let first = if self.sends() { self.means.sockets.len() } else { 0 };
         let cpus = self.means.cpus;
-        Team { name: "receive", done: &shared.receivers_done, shared, cpus, first }.start(scope, works)
+        ThreadTeam { name: "receive", done: &shared.receivers_done, shared, cpus, first }.start(scope, works)
     }
 
-    fn shape(&self, stream: usize) -> Shape {
+    fn shape(&self, stream: usize) -> FlowShape {
         let (streams, size) = (self.means.sockets.len(), self.work.datagram as usize);
         let asked = self.work.rate.map_or(f64::INFINITY, |rate| rate as f64);
         let until = match self.work.amount {
-            Amount::Nanos(nanos) => Until::Elapsed(Duration::from_nanos(nanos)),
-            Amount::Messages(all) => Until::Datagrams(share(all, streams as u64, stream as u64)),
+            OrderedAmount::Nanos(nanos) => FlowEnd::Elapsed(Duration::from_nanos(nanos)),
+            OrderedAmount::Messages(all) => FlowEnd::Datagrams(share(all, streams as u64, stream as u64)),
         };
-        Shape {
+        FlowShape {
             size,
-            layout: Layout::of(size),
-            pace: Pace::new(asked.min(self.means.most), size, streams),
+            layout: DatagramLayout::of(size),
+            pace: DatagramPace::new(asked.min(self.means.most), size, streams),
             tag: self.work.tag,
             until,
         }
     }
 }
 
-fn sent(streams: &[Sent]) -> UdpSent {
+fn sent(streams: &[FlowSent]) -> UdpSent {
     UdpSent {
         datagrams: streams.iter().map(|s| s.datagrams).sum(),
         nanos: nanos(flow::together(streams)),
@@ -214,15 +234,15 @@ fn sent(streams: &[Sent]) -> UdpSent {
 }
 
 /// Concludes each stream's account with the sender's count, and combines them.
-fn received(streams: Vec<Received>, totals: &[u64]) -> Result<UdpReceived, Lost> {
+fn received(streams: Vec<FlowReceived>, totals: &[u64]) -> Result<UdpReceived, LostTransfer> {
     let cpu = streams.iter().map(|s| s.cpu).sum();
     let dropped = streams.iter().map(|s| s.dropped).sum();
     let course = Recorder::together(streams.iter().map(|s| s.account.course().clone()));
-    let mut all = Tally::default();
+    let mut all = DatagramTally::default();
     for (number, stream) in streams.into_iter().enumerate() {
         let sent = totals.get(number).copied().unwrap_or_default();
         let tally = stream.account.conclude(sent);
-        all = all.and(tally.map_err(|e| Lost::Refused(e.to_string()))?);
+        all = all.and(tally.map_err(|e| LostTransfer::Refused(e.to_string()))?);
     }
     Ok(UdpReceived {
         sent: all.sent,

@@ -8,36 +8,36 @@ const GRAIN: Duration = Duration::from_micros(50);
 
 /// A fixed rate of datagrams.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Pace {
+pub struct DatagramPace {
     per_second: f64,
 }
 
 /// Next action of an open loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
+pub enum OpenLoopTurn {
     /// This number of datagrams is due.
     Send(u64),
     /// Nothing is due for this time.
     Wait(Duration),
 }
 
-impl Pace {
+impl DatagramPace {
     /// Returns the pace of one of `streams` that together carry `bits_per_second` in datagrams of
     /// `size` bytes; `None` for a rate that is not positive.
     pub fn new(bits_per_second: f64, size: usize, streams: usize) -> Option<Self> {
         let per_second = bits_per_second / (8.0 * size.max(1) as f64 * streams.max(1) as f64);
-        (per_second.is_finite() && per_second > 0.0).then_some(Pace { per_second })
+        (per_second.is_finite() && per_second > 0.0).then_some(DatagramPace { per_second })
     }
 
     /// Returns what is due after `elapsed` if `sent` datagrams have left. The first is due at once.
-    pub fn turn(self, elapsed: Duration, sent: u64) -> Turn {
+    pub fn turn(self, elapsed: Duration, sent: u64) -> OpenLoopTurn {
         // A float holds every count of a transfer: 2⁵³ datagrams take centuries.
         let due = (elapsed.as_secs_f64() * self.per_second) as u64 + 1;
         if due > sent {
-            return Turn::Send(due - sent);
+            return OpenLoopTurn::Send(due - sent);
         }
         let next = Duration::try_from_secs_f64(sent as f64 / self.per_second).unwrap_or(Duration::MAX);
-        Turn::Wait(next.saturating_sub(elapsed).max(GRAIN))
+        OpenLoopTurn::Wait(next.saturating_sub(elapsed).max(GRAIN))
     }
 
     /// Whether datagrams are due faster than a thread can sleep, and so leave in bursts.
@@ -57,13 +57,13 @@ mod tests {
             rate in 1e3f64..1e10, size in 1usize..65_508, streams in 1usize..9,
             hold_ups in prop::collection::vec(0u64..50_000_000, 1..100),
         ) {
-            let pace = Pace::new(rate, size, streams).unwrap();
+            let pace = DatagramPace::new(rate, size, streams).unwrap();
             let (mut elapsed, mut sent) = (Duration::ZERO, 0);
             for nanos in hold_ups {
                 elapsed += Duration::from_nanos(nanos);
                 match pace.turn(elapsed, sent) {
-                    Turn::Send(count) => sent += count,
-                    Turn::Wait(time) => {
+                    OpenLoopTurn::Send(count) => sent += count,
+                    OpenLoopTurn::Wait(time) => {
                         // Never longer than to the next datagram, or the shortest sleep.
                         let interval = 8.0 * (size * streams) as f64 / rate;
                         prop_assert!(time.as_secs_f64() <= interval.max(GRAIN.as_secs_f64()) * 1.001);
@@ -81,9 +81,9 @@ mod tests {
     #[test]
     fn no_rate_is_no_pace() {
         for rate in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-            assert_eq!(Pace::new(rate, 1000, 1), None);
+            assert_eq!(DatagramPace::new(rate, 1000, 1), None);
         }
-        assert!(!Pace::new(1e6, 1000, 1).unwrap().is_bursty());
-        assert!(Pace::new(1e9, 1000, 1).unwrap().is_bursty());
+        assert!(!DatagramPace::new(1e6, 1000, 1).unwrap().is_bursty());
+        assert!(DatagramPace::new(1e9, 1000, 1).unwrap().is_bursty());
     }
 }

@@ -16,7 +16,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with, sockopt};
 
 use super::flow;
-use crate::traffic::{Lost, is_dropped_here};
+use crate::traffic::{LostTransfer, is_dropped_here};
 use crate::wire::{Channel, Hex128, Message, REQUEST, WireError};
 
 /// Interval in which the client repeats its token, since any datagram may be lost.
@@ -72,7 +72,7 @@ fn connected(local: SocketAddr, peer: SocketAddr) -> io::Result<UdpSocket> {
 type Arrival = (u16, io::Result<UdpSocket>);
 
 #[derive(Debug)]
-struct Waiting {
+struct WaitingSession {
     peer: IpAddr,
     local: SocketAddr,
     /// Streams whose token has not arrived.
@@ -82,34 +82,34 @@ struct Waiting {
 
 /// Sessions of a server that wait for datagrams at its UDP port, by token.
 #[derive(Debug, Default)]
-pub struct Expected(Mutex<HashMap<Hex128, Waiting>>);
+pub struct Expected(Mutex<HashMap<Hex128, WaitingSession>>);
 
 /// Guard of one waiting session; dropping it ends the wait.
 #[derive(Debug)]
-struct Place<'a> {
+struct WaitingPlace<'a> {
     expected: &'a Expected,
     token: Hex128,
     arrivals: Receiver<Arrival>,
 }
 
-impl Drop for Place<'_> {
+impl Drop for WaitingPlace<'_> {
     fn drop(&mut self) {
         self.expected.locked().remove(&self.token);
     }
 }
 
 impl Expected {
-    fn locked(&self) -> MutexGuard<'_, HashMap<Hex128, Waiting>> {
+    fn locked(&self) -> MutexGuard<'_, HashMap<Hex128, WaitingSession>> {
         // Every change is a single call, so a poisoned state is consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits for a new token from `peer` for each of `streams`; sockets get the address `local`.
-    fn expect(&self, local: SocketAddr, peer: IpAddr, streams: u16) -> io::Result<Place<'_>> {
+    fn expect(&self, local: SocketAddr, peer: IpAddr, streams: u16) -> io::Result<WaitingPlace<'_>> {
         let (token, (sender, arrivals)) = (Hex128::random()?, unbounded());
-        let waiting = Waiting { peer, local, streams: (0..streams).collect(), arrivals: sender };
+        let waiting = WaitingSession { peer, local, streams: (0..streams).collect(), arrivals: sender };
         self.locked().insert(token, waiting);
-        Ok(Place { expected: self, token, arrivals })
+        Ok(WaitingPlace { expected: self, token, arrivals })
     }
 
     /// Reads datagrams from the server's port, and gives sessions the sockets for proved addresses.
@@ -143,9 +143,9 @@ pub fn admit(
     channel: &mut Channel,
     expected: &Expected,
     streams: u16,
-) -> Result<Option<Vec<UdpSocket>>, Lost> {
-    let (local, peer) = addresses(channel).map_err(Lost::Here)?;
-    let place = expected.expect(local, peer.ip(), streams).map_err(Lost::Here)?;
+) -> Result<Option<Vec<UdpSocket>>, LostTransfer> {
+    let (local, peer) = addresses(channel).map_err(LostTransfer::Here)?;
+    let place = expected.expect(local, peer.ip(), streams).map_err(LostTransfer::Here)?;
     channel.send(&Message::UdpToken(place.token))?;
     let deadline = Instant::now() + REQUEST;
     let mut sockets: Vec<Option<UdpSocket>> = (0..streams).map(|_| None).collect();
@@ -160,7 +160,7 @@ pub fn admit(
         match place.arrivals.recv_timeout(left.min(CHECK)) {
             Ok((stream, socket)) => {
                 if let Some(slot) = sockets.get_mut(usize::from(stream)) {
-                    *slot = Some(socket.map_err(Lost::Here)?);
+                    *slot = Some(socket.map_err(LostTransfer::Here)?);
                 }
             }
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
@@ -174,29 +174,30 @@ fn addresses(channel: &Channel) -> io::Result<(SocketAddr, SocketAddr)> {
 }
 
 /// Client side: opens a socket per stream, and sends the token until the server has received all.
-pub fn join(channel: &mut Channel, token: &Hex128, streams: u16) -> Result<Vec<UdpSocket>, Lost> {
-    let (mut local, peer) = addresses(channel).map_err(Lost::Here)?;
+pub fn join(channel: &mut Channel, token: &Hex128, streams: u16) -> Result<Vec<UdpSocket>, LostTransfer> {
+    let (mut local, peer) = addresses(channel).map_err(LostTransfer::Here)?;
     local.set_port(0);
     let open = |_| {
         let socket = flow::open(local)?;
         socket.connect(peer)?;
         Ok(socket)
     };
-    let sockets: Vec<UdpSocket> = (0..streams).map(open).collect::<io::Result<_>>().map_err(Lost::Here)?;
+    let sockets: Vec<UdpSocket> =
+        (0..streams).map(open).collect::<io::Result<_>>().map_err(LostTransfer::Here)?;
     let deadline = Instant::now() + 2 * REQUEST;
     loop {
         for (stream, socket) in sockets.iter().enumerate() {
             match socket.send(&hello(token, stream)) {
-                Err(e) if is_dropped_here(&e) => return Err(Lost::Dropped),
+                Err(e) if is_dropped_here(&e) => return Err(LostTransfer::Dropped),
                 // Lost or refused, it is sent again.
                 _ => {}
             }
         }
         match channel.receive(deadline.min(Instant::now() + REPEAT)) {
             Ok(Message::Joined) => return Ok(sockets),
-            Ok(Message::NoDatagram) => return Err(Lost::NoDatagram { port: peer.port() }),
+            Ok(Message::NoDatagram) => return Err(LostTransfer::NoDatagram { port: peer.port() }),
             Ok(Message::Refused(why)) => {
-                return Err(Lost::Refused(plimsoll_units::text::shown_within(&why, 300)));
+                return Err(LostTransfer::Refused(plimsoll_units::text::shown_within(&why, 300)));
             }
             Ok(_) => return Err(WireError::OutOfTurn.into()),
             Err(WireError::Silent) if Instant::now() < deadline => {}

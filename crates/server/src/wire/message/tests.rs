@@ -5,12 +5,12 @@ use proptest::prelude::*;
 use super::*;
 use crate::wire::{UdpReceived, UdpReport};
 
-fn tcp() -> Tcp {
-    Tcp {
+fn tcp() -> TcpOrder {
+    TcpOrder {
         streams: 1,
         message: 1 << 17,
         direction: Direction::Up,
-        amount: Amount::Nanos(200_000_000),
+        amount: OrderedAmount::Nanos(200_000_000),
         omit: 0,
         sending: Sending::Copy,
         receiving: Receiving::Copy,
@@ -25,12 +25,12 @@ fn refused(text: &str) -> String {
 #[test]
 fn messages_round_trip() {
     let join = Join { session: Hex128::random().unwrap(), stream: 3, sockets: Sockets::default() };
-    let looks = vec![Look { at: u64::MAX, ..Look::default() }; MAX_LOOKS];
+    let looks = vec![TcpLook { at: u64::MAX, ..TcpLook::default() }; MAX_LOOKS];
     let course = Course { width: 1, bytes: vec![u64::MAX; MAX_LOOKS], delays: vec![Some(1); MAX_LOOKS] };
-    let report = Report {
-        sent: Some(Sent { looks, ..Sent::default() }),
-        received: Some(Received { hashes: vec![u64::MAX], course, ..Received::default() }),
-        ..Report::default()
+    let report = FarEndReport {
+        sent: Some(SendingReport { looks, ..SendingReport::default() }),
+        received: Some(ReceivingReport { hashes: vec![u64::MAX], course, ..ReceivingReport::default() }),
+        ..FarEndReport::default()
     };
     for message in [
         Message::Open { beside: None },
@@ -48,7 +48,7 @@ fn messages_round_trip() {
 #[test]
 fn the_longest_report_fits_a_frame_and_more_looks_are_refused() {
     let most = u64::MAX;
-    let look = Look {
+    let look = TcpLook {
         at: most,
         rtt_nanos: most,
         cwnd_bytes: most,
@@ -58,13 +58,16 @@ fn the_longest_report_fits_a_frame_and_more_looks_are_refused() {
         buffer_limited_nanos: most,
     };
     let with = |count: usize| {
-        let sent = Some(Sent { looks: vec![look; count], ..Sent::default() });
+        let sent = Some(SendingReport { looks: vec![look; count], ..SendingReport::default() });
         let hashes = vec![most; usize::from(MAX_STREAMS)];
         let day = 86_400_000_000_000;
         let (bytes, delays) = (vec![most; MAX_LOOKS], vec![Some(day); MAX_LOOKS]);
-        let received =
-            Some(Received { hashes, course: Course { width: day, bytes, delays }, ..Received::default() });
-        Message::Done(Box::new(Report { sent, received, ..Report::default() })).to_json()
+        let received = Some(ReceivingReport {
+            hashes,
+            course: Course { width: day, bytes, delays },
+            ..ReceivingReport::default()
+        });
+        Message::Done(Box::new(FarEndReport { sent, received, ..FarEndReport::default() })).to_json()
     };
     assert!(with(MAX_LOOKS).len() < 60_000 && Message::parse(&with(MAX_LOOKS)).is_ok());
     assert!(Message::parse(&with(MAX_LOOKS + 1)).unwrap_err().contains("status requests"));
@@ -77,8 +80,10 @@ fn a_course_and_a_shaping_that_cannot_be_are_refused() {
         Message::parse(&Message::UdpDone(Box::new(UdpReport { received, ..UdpReport::default() })).to_json())
     };
     let tcp = |course: Course| {
-        let received = Some(Received { course, ..Received::default() });
-        Message::parse(&Message::Done(Box::new(Report { received, ..Report::default() })).to_json())
+        let received = Some(ReceivingReport { course, ..ReceivingReport::default() });
+        Message::parse(
+            &Message::Done(Box::new(FarEndReport { received, ..FarEndReport::default() })).to_json(),
+        )
     };
     let good = Course { width: 1 << 20, bytes: vec![1; 3], delays: vec![None, Some(5), None] };
     assert!(udp(good.clone()).is_ok() && tcp(good.clone()).is_ok() && udp(Course::default()).is_ok());

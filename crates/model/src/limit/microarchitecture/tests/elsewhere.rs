@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Deserialize;
 
 use super::super::table::{Microarchitecture, table};
-use crate::limit::work::Fact;
+use crate::limit::work::WorkFact;
 
 const FILE: &str = include_str!("elsewhere.toml");
 
@@ -33,7 +33,7 @@ struct Stated {
     #[serde(default)]
     own: bool,
     #[serde(flatten)]
-    facts: BTreeMap<String, Fact>,
+    facts: BTreeMap<String, WorkFact>,
 }
 
 /// Lines that a test must find, with the reason.
@@ -69,14 +69,14 @@ fn file() -> File {
 }
 
 /// Numbers by key, with one key per width: `fma.256`.
-fn numbers(facts: &BTreeMap<String, Fact>) -> BTreeMap<String, f64> {
+fn numbers(facts: &BTreeMap<String, WorkFact>) -> BTreeMap<String, f64> {
     let mut found = BTreeMap::new();
     for (key, fact) in facts {
         match fact {
-            Fact::Number(number) => {
+            WorkFact::Number(number) => {
                 found.insert(key.clone(), *number);
             }
-            Fact::Widths(by) => {
+            WorkFact::Widths(by) => {
                 for bits in [128, 256, 512, 8192] {
                     if let Some(number) = by.at(bits) {
                         found.insert(format!("{key}.{bits}"), number);

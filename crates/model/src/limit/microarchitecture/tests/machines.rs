@@ -1,7 +1,7 @@
 //! Identification of the machines in `tests/fixtures/machines/processors.toml`.
 
 use plimsoll_machine::cpu::CoreKind;
-use plimsoll_machine::cpuid::{Answers, Leaf, with_features};
+use plimsoll_machine::cpuid::{CpuidLeaves, Leaf, with_features};
 use plimsoll_machine::fixture::Fixture;
 use plimsoll_machine::{Cpu, CpuSet, Cpuid, Machine};
 use plimsoll_metal::kernel::rates;
@@ -81,7 +81,7 @@ impl Described {
             stepping: Some(stepping),
             model_name: Some(self.shown.clone()),
             kinds: kinds.collect(),
-            cpuid: Cpuid(vec![Answers { cpus: cpus.clone(), leaves }]),
+            cpuid: Cpuid(vec![CpuidLeaves { cpus: cpus.clone(), leaves }]),
             allowed: cpus,
             ..Cpu::default()
         }

@@ -4,7 +4,7 @@
 
 use std::sync::LazyLock;
 
-use plimsoll_compare::{Floors, Has, Requirement, Side, Wanted, compare};
+use plimsoll_compare::{CompareOptions, ComparedSide, Floors, Has, Requirement, compare};
 use plimsoll_model::case::Case;
 use plimsoll_model::measurement::{Measurement, Status};
 use plimsoll_result::document::{Node, Run};
@@ -100,8 +100,8 @@ impl Fate {
 
 /// A pair and the truth about it.
 struct Made {
-    a: Side,
-    b: Side,
+    a: ComparedSide,
+    b: ComparedSide,
     floors: Vec<Floors>,
     deviation: f64,
     /// Outcomes on both sides, and logarithm of the planted difference, by case.
@@ -150,9 +150,9 @@ impl Made {
             one.for_each(|(_, factor)| *factor *= far);
             measured(&factors, &|index| truth[index].0[0])
         });
-        let a = Side { name: "before".to_owned(), runs: runs.collect() };
+        let a = ComparedSide { name: "before".to_owned(), runs: runs.collect() };
         let after = measured(&factors(&|index| truth[index].1), &|index| truth[index].0[1]);
-        let b = Side { name: "after".to_owned(), runs: vec![after] };
+        let b = ComparedSide { name: "after".to_owned(), runs: vec![after] };
         let doctor: Vec<Run> = (0..6).map(|_| measured(&factors(&|_| 0.0), &|_| Fate::Ok)).collect();
         let floors = if known { vec![Floors::of(&doctor)] } else { Vec::new() };
         Self { a, b, floors, deviation, truth, outlier }
@@ -160,7 +160,7 @@ impl Made {
 
     fn compared(&self, fail_on: Option<f64>) -> Comparison {
         let sides = [self.a.clone(), self.b.clone()];
-        compare(&sides, &self.floors, &Wanted { fail_on, ..Wanted::default() })
+        compare(&sides, &self.floors, &CompareOptions { fail_on, ..CompareOptions::default() })
     }
 
     fn fail_on(number: u64) -> Option<f64> {
@@ -184,11 +184,11 @@ impl Seen {
         for (index, like) in WHOLE.measurements.iter().enumerate() {
             let Some(one) = comparison.compared.iter().find(|c| c.case == like.case) else { continue };
             let (fates, planted) = made.truth[index];
-            let real = matches!(one.verdict, Verdict::Improvement | Verdict::Regression);
+            let real = matches!(one.verdict, DifferenceVerdict::Improvement | DifferenceVerdict::Regression);
             let gain = if like.metrics[0].unit == Unit::Second { -planted } else { planted };
-            let right = (gain > 0.0) == (one.verdict == Verdict::Improvement);
+            let right = (gain > 0.0) == (one.verdict == DifferenceVerdict::Improvement);
             if fates.contains(&Fate::Doubtful) {
-                assert_eq!(one.verdict, Verdict::Inconclusive, "{one:?}");
+                assert_eq!(one.verdict, DifferenceVerdict::Inconclusive, "{one:?}");
                 continue;
             }
             if planted == 0.0 {
@@ -196,7 +196,7 @@ impl Seen {
                 self.wrong += usize::from(real);
             }
             let Some(smallest) = one.smallest else {
-                assert_eq!(one.verdict, Verdict::Inconclusive, "{one:?}");
+                assert_eq!(one.verdict, DifferenceVerdict::Inconclusive, "{one:?}");
                 continue;
             };
             // Well above the noise floor and the noise of one run.
@@ -204,7 +204,7 @@ impl Seen {
                 self.large += 1;
                 self.found += usize::from(real && right);
             }
-            if one.verdict == Verdict::NoChange {
+            if one.verdict == DifferenceVerdict::NoChange {
                 assert!(
                     smallest <= 0.25 && fail_on.is_none_or(|share| one.unseen.unwrap() <= share),
                     "{one:?}"
@@ -222,9 +222,9 @@ impl Seen {
 /// Each case of either side is in the document and in each format, with its outcome.
 fn nothing_is_left_out(made: &Made, comparison: &Comparison, page: bool) {
     let document = serde_json::to_string(comparison).unwrap();
-    let text = table(comparison, &[], Shown::All, &Style::plain(100_000));
-    let marked = markdown(comparison, &[], Shown::All, Missing::Fail);
-    let page = page.then(|| html::comparison(comparison, &[], &[], Shown::All).unwrap());
+    let text = table(comparison, &[], ShownMetrics::All, &Style::plain(100_000));
+    let marked = markdown(comparison, &[], ShownMetrics::All, Missing::Fail);
+    let page = page.then(|| html::comparison(comparison, &[], &[], ShownMetrics::All).unwrap());
     let named = |case: &Case| {
         let name = label::label(case);
         assert!(document.contains(&format!("\"{}\"", case.id().as_str())), "{case:?}");
@@ -247,7 +247,7 @@ fn nothing_is_left_out(made: &Made, comparison: &Comparison, page: bool) {
                 assert_eq!((left.a.status, left.b.status, paired), (a, b, false));
                 let because = |on: &plimsoll_compare::Standing| on.status == Has::Ok || on.reason.is_some();
                 assert!(because(&left.a) && because(&left.b), "{left:?}");
-                assert_eq!(left.kind == Kind::Lost, a == Has::Ok, "{left:?}");
+                assert_eq!(left.kind == UncomparedKind::Lost, a == Has::Ok, "{left:?}");
                 lost += usize::from(a == Has::Ok);
                 named(&like.case);
             }
@@ -270,14 +270,17 @@ fn nothing_is_left_out(made: &Made, comparison: &Comparison, page: bool) {
 /// A planted loss is detected, or the gate reports that it could not detect it.
 fn the_gate_is_honest(made: &Made, comparison: &Comparison) {
     let Some(gate) = &comparison.gate else { return };
-    let undecided = comparison.count(Verdict::Inconclusive);
+    let undecided = comparison.count(DifferenceVerdict::Inconclusive);
     assert_eq!((gate.blind, gate.blindness().is_some()), (undecided, undecided > 0));
     for (like, (_, planted)) in WHOLE.measurements.iter().zip(&made.truth) {
         let Some(one) = comparison.compared.iter().find(|c| c.case == like.case) else { continue };
         let lower_is_better = like.metrics[0].unit == Unit::Second;
         let worse = if lower_is_better { *planted } else { -planted };
         if worse > 0.09 {
-            assert!(matches!(one.verdict, Verdict::Regression | Verdict::Inconclusive), "{one:?}");
+            assert!(
+                matches!(one.verdict, DifferenceVerdict::Regression | DifferenceVerdict::Inconclusive),
+                "{one:?}"
+            );
         }
     }
 }
@@ -318,10 +321,13 @@ fn what_is_gone_is_noticed(mut made: Made, number: u64) -> bool {
     let gate = found.gate.unwrap();
     if falls {
         let one = found.compared.iter().find(|c| c.case == like.case).unwrap();
-        assert!(one.verdict == Verdict::Regression && one.loss() == 1.0 && gate.failed > 0, "{one:?}");
+        assert!(
+            one.verdict == DifferenceVerdict::Regression && one.loss() == 1.0 && gate.failed > 0,
+            "{one:?}"
+        );
         return true;
     }
-    let mut lost = found.uncompared.iter().filter(|u| u.kind == Kind::Lost && u.case == like.case);
+    let mut lost = found.uncompared.iter().filter(|u| u.kind == UncomparedKind::Lost && u.case == like.case);
     assert!(found.decided.lost > 0 && lost.any(|one| one.node == node), "{:?}", found.uncompared);
     let (last, earlier) = made.b.runs.split_last().unwrap();
     let text = format!("{} {} >= 0", like.case.id().as_str(), like.metrics[0].name);

@@ -3,45 +3,45 @@
 use maud::{Markup, html};
 use plimsoll_bench::label::label;
 use plimsoll_model::measurement::Status;
-use plimsoll_published::tables::Kind;
+use plimsoll_published::tables::TableKind;
 use plimsoll_result::document::Run;
 
-use super::tables::{Drawn, charts};
-use super::{Stated, single};
+use super::tables::{DrawnChart, charts};
+use super::{StatedCases, single};
 use crate::report::context;
 use crate::report::html::data::Chart;
 use crate::report::html::{page, parts};
-use crate::report::published::Report;
-use crate::report::published::cells::Filled;
+use crate::report::published::FilledReport;
+use crate::report::published::cells::FilledTable;
 use crate::report::published::evaluation::{self, Statement};
-use crate::report::published::sheet::{Line, Sheet};
+use crate::report::published::sheet::{SheetLine, TableSheet};
 
-pub(in crate::report::html) struct Document {
+pub(in crate::report::html) struct ReportDocument {
     pub(in crate::report::html) body: Markup,
     pub(in crate::report::html) charts: Vec<Chart>,
 }
 
-struct Section<'a> {
-    sheet: &'a Sheet,
+struct TableSection<'a> {
+    sheet: &'a TableSheet,
     name: String,
     id: String,
-    width: Width,
+    width: TableWidth,
     /// Reason why it is folded, if it is.
     folded: Option<&'static str>,
-    charts: Vec<Drawn>,
+    charts: Vec<DrawnChart>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Width {
+enum TableWidth {
     Third,
     Half,
     Whole,
 }
 
-impl Width {
+impl TableWidth {
     /// Returns the least width for the cells, in characters, and for the charts beside each other.
-    fn of(sheet: &Sheet, charts: usize) -> Self {
-        const LETTERS: [(usize, Width); 2] = [(74, Width::Third), (116, Width::Half)];
+    fn of(sheet: &TableSheet, charts: usize) -> Self {
+        const LETTERS: [(usize, TableWidth); 2] = [(74, TableWidth::Third), (116, TableWidth::Half)];
         let longest = |at: usize| {
             let lines = sheet.rows.iter().flat_map(|row| grouped(&row.lines));
             let cells = lines.filter_map(|(_, cells)| cells.get(at).map(|cell| cell.chars().count()));
@@ -75,15 +75,19 @@ impl Width {
     }
 }
 
-struct Part<'a> {
+struct MachinePartTables<'a> {
     title: String,
-    sections: Vec<Section<'a>>,
+    sections: Vec<TableSection<'a>>,
     /// Time series that the plan measures for this subsystem.
-    series: Vec<Drawn>,
+    series: Vec<DrawnChart>,
 }
 
 /// Builds the document of a report; `folded` holds the other parts of its runs' pages.
-pub(in crate::report::html) fn document(report: &Report<'_>, index: usize, folded: &Markup) -> Document {
+pub(in crate::report::html) fn document(
+    report: &FilledReport<'_>,
+    index: usize,
+    folded: &Markup,
+) -> ReportDocument {
     let filled = report.filled();
     let sheets = report.sheets(&filled);
     let runs = &report.runs.runs;
@@ -92,7 +96,7 @@ pub(in crate::report::html) fn document(report: &Report<'_>, index: usize, folde
     for drawn in parts.iter_mut().flat_map(|part| {
         part.sections.iter_mut().flat_map(|section| &mut section.charts).chain(&mut part.series)
     }) {
-        if let Drawn::Chart(chart) = drawn {
+        if let DrawnChart::Chart(chart) = drawn {
             chart.id = format!("d{index}-{}", all.len());
             all.push((**chart).clone());
         }
@@ -132,11 +136,11 @@ pub(in crate::report::html) fn document(report: &Report<'_>, index: usize, folde
             }
         }
     };
-    Document { body, charts: all }
+    ReportDocument { body, charts: all }
 }
 
 /// Links to all tables and following sections.
-fn contents(parts: &[Part<'_>], ends: &[String; 3]) -> Markup {
+fn contents(parts: &[MachinePartTables<'_>], ends: &[String; 3]) -> Markup {
     let [evaluation, findings, rest] = ends.each_ref().map(|id| format!("#{id}"));
     html! {
         nav.contents aria-label="Contents" {
@@ -159,12 +163,12 @@ const HOW: &str = "in each row: own, today's mean ± standard deviation; referen
 reference tool of today (its efficiency, the share of the limit); theory, today's limit (own efficiency); published, the report's number (today ÷ published)";
 
 fn parts_of<'a>(
-    report: &Report<'_>,
+    report: &FilledReport<'_>,
     index: usize,
-    filled: &[Filled<'_>],
-    sheets: &'a [Sheet],
-) -> Vec<Part<'a>> {
-    let mut found: Vec<(&str, Part<'a>)> = Vec::new();
+    filled: &[FilledTable<'_>],
+    sheets: &'a [TableSheet],
+) -> Vec<MachinePartTables<'a>> {
+    let mut found: Vec<(&str, MachinePartTables<'a>)> = Vec::new();
     for (table, sheet) in filled.iter().zip(sheets) {
         let is_text = table.table.figures().all(|figure| figure.is_of_text());
         let subsystem =
@@ -173,20 +177,24 @@ fn parts_of<'a>(
             let title = if is_text { "Text" } else { context::title(subsystem) };
             found.push((
                 subsystem,
-                Part { title: title.to_owned(), sections: Vec::new(), series: Vec::new() },
+                MachinePartTables { title: title.to_owned(), sections: Vec::new(), series: Vec::new() },
             ));
         }
         let charts = charts(report.baseline, table);
-        let drawn = charts.iter().filter(|one| matches!(one, Drawn::Chart(_))).count();
-        let section = Section {
+        let drawn = charts.iter().filter(|one| matches!(one, DrawnChart::Chart(_))).count();
+        let section = TableSection {
             sheet,
             name: format!("{}. {}", table.table.number, table.table.title),
             id: anchor(index, table.table.number),
-            width: Width::of(sheet, drawn),
+            width: TableWidth::of(sheet, drawn),
             folded: match table.table.kind {
-                Kind::Text => Some("what the report's text has besides its tables"),
-                Kind::Program if !sheet.is_measured() => Some("published numbers alone, with the reason"),
-                Kind::Program if charts.len() > 1 => Some("a screen of a reference program, line by line"),
+                TableKind::Text => Some("what the report's text has besides its tables"),
+                TableKind::Program if !sheet.is_measured() => {
+                    Some("published numbers alone, with the reason")
+                }
+                TableKind::Program if charts.len() > 1 => {
+                    Some("a screen of a reference program, line by line")
+                }
                 _ => None,
             },
             charts,
@@ -207,18 +215,18 @@ fn parts_of<'a>(
 }
 
 /// Widens tables so that each row of the layout fills the page.
-fn widen(sections: &mut [Section<'_>]) {
+fn widen(sections: &mut [TableSection<'_>]) {
     let mut rest = sections;
     while let Some(first) = rest.first() {
-        let widest = |n: usize, rest: &[Section<'_>]| {
+        let widest = |n: usize, rest: &[TableSection<'_>]| {
             rest.iter().take(n).map(|section| section.width.count()).min().unwrap_or(1)
         };
         let count =
             (1..=first.width.count().min(rest.len())).rev().find(|n| widest(*n, rest) >= *n).unwrap_or(1);
         let width = match count {
-            1 => Width::Whole,
-            2 => Width::Half,
-            _ => Width::Third,
+            1 => TableWidth::Whole,
+            2 => TableWidth::Half,
+            _ => TableWidth::Third,
         };
         let (line, further) = std::mem::take(&mut rest).split_at_mut(count);
         line.iter_mut().for_each(|section| section.width = width);
@@ -231,8 +239,8 @@ fn anchor(index: usize, number: usize) -> String {
 }
 
 /// Returns the time series of the plan, with their subsystems.
-pub(in crate::report::html) fn series(run: &Run) -> Vec<(&str, Drawn)> {
-    let stated = Stated::of(run);
+pub(in crate::report::html) fn series(run: &Run) -> Vec<(&str, DrawnChart)> {
+    let stated = StatedCases::of(run);
     let asked = run.measurements.iter().filter(|m| stated.is_series(&m.case));
     let draw = |measurement: &'_ plimsoll_model::measurement::Measurement| {
         let title = format!("{} over time", label(&measurement.case));
@@ -240,7 +248,7 @@ pub(in crate::report::html) fn series(run: &Run) -> Vec<(&str, Drawn)> {
         let reason = measurement.reason.as_deref().unwrap_or("no reason is recorded");
         let why = match (measurement.status, metric) {
             (Status::Ok, Some(metric)) => match single::series(measurement, metric, run.seed) {
-                Some(chart) => return Drawn::Chart(Box::new(chart)),
+                Some(chart) => return DrawnChart::Chart(Box::new(chart)),
                 None => format!(
                     "{} in time are too few for a series",
                     plimsoll_units::text::counted(metric.samples.len(), "sample")
@@ -251,12 +259,12 @@ pub(in crate::report::html) fn series(run: &Run) -> Vec<(&str, Drawn)> {
             (Status::Skipped, _) => format!("skipped: {reason}"),
             (Status::Failed, _) => format!("failed: {reason}"),
         };
-        Drawn::Missing { title, why }
+        DrawnChart::Missing { title, why }
     };
     asked.map(|measurement| (measurement.case.subsystem(), draw(measurement))).collect()
 }
 
-fn table(section: &Section<'_>) -> Markup {
+fn table(section: &TableSection<'_>) -> Markup {
     let class = section.width.class();
     html! {
         section.(class) id=(section.id) {
@@ -273,7 +281,7 @@ fn table(section: &Section<'_>) -> Markup {
     }
 }
 
-fn content(section: &Section<'_>) -> Markup {
+fn content(section: &TableSection<'_>) -> Markup {
     let sheet = section.sheet;
     let single = section.charts.len() == 1;
     html! {
@@ -298,14 +306,14 @@ fn content(section: &Section<'_>) -> Markup {
 }
 
 /// Merges standard deviations and shares into the lines of their numbers.
-fn grouped(lines: &[(Line, Vec<String>)]) -> Vec<(Line, Vec<String>)> {
-    let mut found: Vec<(Line, Vec<String>)> = Vec::new();
+fn grouped(lines: &[(SheetLine, Vec<String>)]) -> Vec<(SheetLine, Vec<String>)> {
+    let mut found: Vec<(SheetLine, Vec<String>)> = Vec::new();
     for (line, cells) in lines {
         let (into, [before, after]) = match line {
-            Line::Deviation => (Line::Today, ["± ", ""]),
-            Line::OwnShare => (Line::Limit, ["(", ")"]),
-            Line::ReferenceShare => (Line::Reference, ["(", ")"]),
-            Line::Ratio => (Line::Published, ["(", ")"]),
+            SheetLine::Deviation => (SheetLine::Today, ["± ", ""]),
+            SheetLine::OwnShare => (SheetLine::Limit, ["(", ")"]),
+            SheetLine::ReferenceShare => (SheetLine::Reference, ["(", ")"]),
+            SheetLine::Ratio => (SheetLine::Published, ["(", ")"]),
             _ => {
                 found.push((*line, cells.clone()));
                 continue;
@@ -322,27 +330,27 @@ fn grouped(lines: &[(Line, Vec<String>)]) -> Vec<(Line, Vec<String>)> {
     found
 }
 
-fn name(line: Line) -> &'static str {
+fn name(line: SheetLine) -> &'static str {
     match line {
-        Line::Today => "own",
-        Line::Limit => "theory",
+        SheetLine::Today => "own",
+        SheetLine::Limit => "theory",
         line => line.name(),
     }
 }
 
-fn class(line: Line) -> &'static str {
+fn class(line: SheetLine) -> &'static str {
     match line {
-        Line::Today => "today",
-        Line::Published => "published-line",
-        Line::Ratio => "ratio",
+        SheetLine::Today => "today",
+        SheetLine::Published => "published-line",
+        SheetLine::Ratio => "ratio",
         _ => "between",
     }
 }
 
-fn figure(drawn: &Drawn) -> Markup {
+fn figure(drawn: &DrawnChart) -> Markup {
     match drawn {
-        Drawn::Chart(chart) => page::figure(chart),
-        Drawn::Missing { title, why } => html! {
+        DrawnChart::Chart(chart) => page::figure(chart),
+        DrawnChart::Missing { title, why } => html! {
             figure.missing { figcaption { strong { (title) } span.note { "no chart: " (why) } } }
         },
     }

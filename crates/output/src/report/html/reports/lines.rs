@@ -4,17 +4,17 @@ use plimsoll_published::Matched;
 use plimsoll_units::quantity::Unit;
 
 use crate::report::html::charts::is_wide;
-use crate::report::html::data::{Axis, Band, Chart, Kind, Role, Scale, Series};
+use crate::report::html::data::{AxisScale, Band, Chart, ChartAxis, ChartKind, ChartSeries, SeriesRole};
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Column {
+pub(super) struct AxisPlace {
     /// Common block or precision; empty for a single band.
     pub(super) band: String,
     /// Label, such as the thread count.
     pub(super) name: String,
 }
 
-pub(super) struct At {
+pub(super) struct FigureAt {
     pub(super) column: usize,
     pub(super) value: f64,
     pub(super) range: Option<[f64; 2]>,
@@ -23,17 +23,17 @@ pub(super) struct At {
 }
 
 /// Builder of a chart's lines.
-pub(super) struct Lines {
-    columns: Vec<Column>,
-    series: Vec<Series>,
+pub(super) struct ReportLines {
+    columns: Vec<AxisPlace>,
+    series: Vec<ChartSeries>,
 }
 
-impl Lines {
-    pub(super) fn new(columns: Vec<Column>) -> Self {
+impl ReportLines {
+    pub(super) fn new(columns: Vec<AxisPlace>) -> Self {
         Self { columns, series: Vec::new() }
     }
 
-    pub(super) fn has(&self, role: Role) -> bool {
+    pub(super) fn has(&self, role: SeriesRole) -> bool {
         self.series.iter().any(|one| one.role == role)
     }
 
@@ -42,12 +42,12 @@ impl Lines {
     }
 
     /// Adds a value to a line; lines break between bands and at columns with several values.
-    pub(super) fn add(&mut self, name: &str, role: Role, at: At) {
+    pub(super) fn add(&mut self, name: &str, role: SeriesRole, at: FigureAt) {
         if !(at.value.is_finite() && at.value > 0.0) {
             return;
         }
         let index = self.series.iter().position(|one| one.name == name).unwrap_or_else(|| {
-            self.series.push(Series::new(name, role, Vec::new()));
+            self.series.push(ChartSeries::new(name, role, Vec::new()));
             self.series.len() - 1
         });
         let band = |column: usize| self.columns.get(column).map(|c| c.band.as_str());
@@ -64,24 +64,24 @@ impl Lines {
     }
 
     /// Builds the chart, with lines sorted by role and shifted sideways to avoid overlap.
-    pub(super) fn chart(mut self, title: String, note: String, axis: &str, y: Axis) -> Chart {
+    pub(super) fn chart(mut self, title: String, note: String, axis: &str, y: ChartAxis) -> Chart {
         const MIN_LABEL_DISTANCE: f64 = 0.13;
         self.series.sort_by_key(|one| one.role);
-        let beside = |one: &Series| !matches!(one.role, Role::Limit | Role::Theory);
+        let beside = |one: &ChartSeries| !matches!(one.role, SeriesRole::Limit | SeriesRole::Theory);
         let count = self.series.iter().filter(|one| beside(one)).count();
         let apart = MIN_LABEL_DISTANCE.min(0.6 / count.max(1) as f64);
         for (place, one) in self.series.iter_mut().filter(|one| beside(one)).enumerate() {
             let shift = (place as f64 - (count as f64 - 1.0) / 2.0) * apart;
             one.points.iter_mut().filter_map(|p| p.first_mut()).for_each(|x| *x = x.map(|x| x + shift));
         }
-        let scale = if is_wide(&self.series) { Scale::Log } else { Scale::Linear };
+        let scale = if is_wide(&self.series) { AxisScale::Log } else { AxisScale::Linear };
         Chart {
             id: String::new(),
             title,
             note,
-            kind: Kind::Lines,
-            x: Axis::places(axis, self.columns.iter().map(|c| c.name.clone()).collect()),
-            y: Axis { scale, ..y },
+            kind: ChartKind::Lines,
+            x: ChartAxis::places(axis, self.columns.iter().map(|c| c.name.clone()).collect()),
+            y: ChartAxis { scale, ..y },
             bands: self.bands(),
             series: self.series,
         }
@@ -100,6 +100,6 @@ impl Lines {
     }
 }
 
-pub(super) fn metric(of: &Matched, unit: Option<Unit>) -> Axis {
-    Axis::linear(of.metric, unit.map_or("", Unit::name))
+pub(super) fn metric(of: &Matched, unit: Option<Unit>) -> ChartAxis {
+    ChartAxis::linear(of.metric, unit.map_or("", Unit::name))
 }

@@ -11,11 +11,11 @@ mod today;
 mod together;
 
 use maud::{Markup, html};
-use plimsoll_published::Baseline;
+use plimsoll_published::PublishedReport;
 use plimsoll_result::document::Run;
 
 use super::data::Chart;
-use super::stated::Stated;
+use super::stated::StatedCases;
 use super::{page, single};
 use crate::report::context;
 use plot::plots;
@@ -27,21 +27,21 @@ pub(super) use document::series;
 pub(super) use tables::charts;
 pub(super) use together::together;
 
-pub(super) struct Part {
+pub(super) struct SubsystemCharts {
     subsystem: &'static str,
     pub(super) charts: Vec<Chart>,
 }
 
-pub(super) struct Replay {
-    baseline: Baseline,
-    pub(super) parts: Vec<Part>,
+pub(super) struct ReplayFigures {
+    baseline: PublishedReport,
+    pub(super) parts: Vec<SubsystemCharts>,
     /// Titles of charts without any result of this run.
     missing: Vec<String>,
 }
 
-pub(super) fn of(run: &Run) -> Option<Replay> {
+pub(super) fn of(run: &Run) -> Option<ReplayFigures> {
     let baseline = plimsoll_published::find(&run.plan.name)?;
-    let mut found = Replay { parts: Vec::new(), missing: Vec::new(), baseline: baseline.clone() };
+    let mut found = ReplayFigures { parts: Vec::new(), missing: Vec::new(), baseline: baseline.clone() };
     for plot in plots(&baseline) {
         match plot.charts(&baseline, run) {
             none if none.is_empty() => found.missing.push(plot.title()),
@@ -56,11 +56,11 @@ pub(super) fn of(run: &Run) -> Option<Replay> {
     Some(found)
 }
 
-impl Replay {
+impl ReplayFigures {
     fn add(&mut self, subsystem: &'static str, charts: Vec<Chart>) {
         match self.parts.iter_mut().find(|part| part.subsystem == subsystem) {
             Some(part) => part.charts.extend(charts),
-            None => self.parts.push(Part { subsystem, charts }),
+            None => self.parts.push(SubsystemCharts { subsystem, charts }),
         }
     }
 

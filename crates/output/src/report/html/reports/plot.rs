@@ -1,34 +1,34 @@
 //! One figure of a report: an operation and a metric over blocks and thread counts.
 
-use plimsoll_published::{Baseline, Figure, Matched};
+use plimsoll_published::{Matched, PublishedFigure, PublishedReport};
 use plimsoll_result::document::Run;
 use plimsoll_units::quantity::{Unit, format_size};
 
-use super::lines::{At, Column, Lines, metric};
+use super::lines::{AxisPlace, FigureAt, ReportLines, metric};
 use super::shares;
-use super::today::{Today, Tool};
+use super::today::{PointToday, ToolToday};
 use crate::report::context;
-use crate::report::html::data::{Chart, Role};
+use crate::report::html::data::{Chart, SeriesRole};
 
 /// A point of the report with its matching case.
 #[derive(Clone, Copy)]
-pub(super) struct Point<'a> {
-    pub(super) figure: &'a Figure,
+pub(super) struct PlottedPoint<'a> {
+    pub(super) figure: &'a PublishedFigure,
     pub(super) matched: &'a Matched,
 }
 
 pub(super) struct Plot<'a> {
-    pub(super) points: Vec<Point<'a>>,
+    pub(super) points: Vec<PlottedPoint<'a>>,
 }
 
-pub(super) fn points(baseline: &Baseline) -> impl Iterator<Item = Point<'_>> {
+pub(super) fn points(baseline: &PublishedReport) -> impl Iterator<Item = PlottedPoint<'_>> {
     let own = baseline.figures.iter().filter(|figure| figure.is_own_point());
-    own.filter_map(|figure| Some(Point { figure, matched: figure.matched.as_ref()? }))
+    own.filter_map(|figure| Some(PlottedPoint { figure, matched: figure.matched.as_ref()? }))
 }
 
-pub(super) fn plots(baseline: &Baseline) -> Vec<Plot<'_>> {
+pub(super) fn plots(baseline: &PublishedReport) -> Vec<Plot<'_>> {
     let mut all: Vec<Plot<'_>> = Vec::new();
-    let key = |f: &Figure| [f.subsystem, f.metric, f.operation, f.pattern];
+    let key = |f: &PublishedFigure| [f.subsystem, f.metric, f.operation, f.pattern];
     for point in points(baseline) {
         match all.iter_mut().find(|plot| key(plot.points[0].figure) == key(point.figure)) {
             Some(plot) => plot.points.push(point),
@@ -48,7 +48,7 @@ impl<'a> Plot<'a> {
                 bands.push(point.band());
             }
         }
-        let threads = |p: &Point<'_>| p.figure.threads.parse::<u64>().unwrap_or(0);
+        let threads = |p: &PlottedPoint<'_>| p.figure.threads.parse::<u64>().unwrap_or(0);
         self.points.sort_by_key(|p| (bands.iter().position(|band| *band == p.band()), threads(p)));
     }
 
@@ -57,14 +57,14 @@ impl<'a> Plot<'a> {
     }
 
     pub(super) fn title(&self) -> String {
-        let Figure { subsystem, metric, operation, pattern, .. } = self.points[0].figure;
+        let PublishedFigure { subsystem, metric, operation, pattern, .. } = self.points[0].figure;
         let words = [*pattern, *operation].into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>();
         format!("{} {metric}: {}", context::title(subsystem), words.join(" "))
     }
 
     /// Builds the charts of results and efficiencies; empty if the run has none of the points.
-    pub(super) fn charts(&self, baseline: &Baseline, run: &Run) -> Vec<Chart> {
-        let today: Vec<Today<'_>> = self.points.iter().map(|p| Today::of(run, p.matched)).collect();
+    pub(super) fn charts(&self, baseline: &PublishedReport, run: &Run) -> Vec<Chart> {
+        let today: Vec<PointToday<'_>> = self.points.iter().map(|p| PointToday::of(run, p.matched)).collect();
         let measured = today.iter().filter(|today| today.figure().is_some()).count();
         if measured == 0 {
             return Vec::new();
@@ -83,21 +83,22 @@ impl<'a> Plot<'a> {
                 note.push(differs);
             }
         }
-        let unit = self.unit().or_else(|| today.iter().find_map(Today::unit));
+        let unit = self.unit().or_else(|| today.iter().find_map(PointToday::unit));
         let lines = self.lines(baseline, run, &today);
         let y = metric(self.points[0].matched, unit);
         let chart = lines.chart(self.title(), note.join("; "), self.axis(), y);
         std::iter::once(chart).chain(shares::chart(self, baseline, run, &today)).collect()
     }
 
-    pub(super) fn columns(&self) -> Vec<Column> {
-        let column = |p: &Point<'_>| Column { band: p.band(), name: p.figure.threads.to_owned() };
+    pub(super) fn columns(&self) -> Vec<AxisPlace> {
+        let column = |p: &PlottedPoint<'_>| AxisPlace { band: p.band(), name: p.figure.threads.to_owned() };
         self.points.iter().map(column).collect()
     }
 
     pub(super) fn axis(&self) -> &'static str {
-        let several =
-            |of: fn(&Figure) -> &str| self.points.iter().any(|p| of(p.figure) != of(self.points[0].figure));
+        let several = |of: fn(&PublishedFigure) -> &str| {
+            self.points.iter().any(|p| of(p.figure) != of(self.points[0].figure))
+        };
         match (several(|f| f.bytes), several(|f| f.precision)) {
             (true, _) => "threads, by block",
             (_, true) => "threads, by type",
@@ -112,35 +113,40 @@ impl<'a> Plot<'a> {
     /// Returns the published numbers of reference tools and theory for a point.
     pub(super) fn beside(
         &self,
-        baseline: &'a Baseline,
-        point: Point<'a>,
-    ) -> impl Iterator<Item = &'a Figure> {
-        let other = |f: &&Figure| f.source != "own" && covers(f, point.figure);
+        baseline: &'a PublishedReport,
+        point: PlottedPoint<'a>,
+    ) -> impl Iterator<Item = &'a PublishedFigure> {
+        let other = |f: &&PublishedFigure| f.source != "own" && covers(f, point.figure);
         baseline.figures.iter().filter(other)
     }
 
-    fn lines(&self, baseline: &'a Baseline, run: &'a Run, today: &[Today<'a>]) -> Lines {
-        let mut lines = Lines::new(self.columns());
+    fn lines(&self, baseline: &'a PublishedReport, run: &'a Run, today: &[PointToday<'a>]) -> ReportLines {
+        let mut lines = ReportLines::new(self.columns());
         let unit = self.unit();
         let title = baseline.title();
         for (column, (point, today)) in self.points.iter().zip(today).enumerate() {
-            let at = |value: f64, range: Option<[f64; 2]>, label: String| At { column, value, range, label };
+            let at =
+                |value: f64, range: Option<[f64; 2]>, label: String| FigureAt { column, value, range, label };
             if let Some([mean, least, most]) = today.figure() {
-                lines.add("this run", Role::Own, at(mean, Some([least, most]), point.words()));
+                lines.add("this run", SeriesRole::Own, at(mean, Some([least, most]), point.words()));
             }
             for tool in self.tools(baseline, run, *point, today) {
                 let words = [point.words(), tool.differs];
                 let label = words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(", ");
-                lines.add(&format!("{}, this run", tool.name), Role::Peer, at(tool.figure, None, label));
+                lines.add(
+                    &format!("{}, this run", tool.name),
+                    SeriesRole::Peer,
+                    at(tool.figure, None, label),
+                );
             }
             if let Some(value) = today.limit() {
-                lines.add("limit, this run", Role::Limit, at(value, None, point.words()));
+                lines.add("limit, this run", SeriesRole::Limit, at(value, None, point.words()));
             }
-            published(&mut lines, &title, "", Role::Published, column, *point, point.figure, unit);
+            published(&mut lines, &title, "", SeriesRole::Published, column, *point, point.figure, unit);
             for figure in self.beside(baseline, *point).filter(|f| !f.source.starts_with("efficiency")) {
                 let (name, role) = match figure.source {
-                    "theoretical" => ("theory", Role::Theory),
-                    program => (program, Role::Program),
+                    "theoretical" => ("theory", SeriesRole::Theory),
+                    program => (program, SeriesRole::Program),
                 };
                 published(&mut lines, &title, name, role, column, *point, figure, unit);
             }
@@ -151,11 +157,11 @@ impl<'a> Plot<'a> {
     /// Returns the measured tools of a point's case, or of its published tool's case.
     fn tools(
         &self,
-        baseline: &'a Baseline,
+        baseline: &'a PublishedReport,
         run: &'a Run,
-        point: Point<'a>,
-        today: &Today<'a>,
-    ) -> Vec<Tool<'a>> {
+        point: PlottedPoint<'a>,
+        today: &PointToday<'a>,
+    ) -> Vec<ToolToday<'a>> {
         let own = today.tools();
         if !own.is_empty() {
             return own;
@@ -163,20 +169,20 @@ impl<'a> Plot<'a> {
         let others =
             self.beside(baseline, point).filter(|f| f.is_reference()).filter_map(|f| f.matched.as_ref());
         let same = others.filter(|m| m.metric == point.matched.metric && m.case != point.matched.case);
-        same.flat_map(|matched| Today::of(run, matched).tools()).collect()
+        same.flat_map(|matched| PointToday::of(run, matched).tools()).collect()
     }
 }
 
 /// Adds a published number to the line of its kind, or of its verdict if it is doubted.
 #[expect(clippy::too_many_arguments)]
 fn published(
-    lines: &mut Lines,
+    lines: &mut ReportLines,
     title: &str,
     name: &str,
-    role: Role,
+    role: SeriesRole,
     column: usize,
-    point: Point<'_>,
-    figure: &Figure,
+    point: PlottedPoint<'_>,
+    figure: &PublishedFigure,
     unit: Option<Unit>,
 ) {
     let Some(value) = figure.base.filter(|(_, of)| unit.is_none_or(|unit| unit == *of)).map(|(v, _)| v)
@@ -190,13 +196,13 @@ fn published(
     let (name, role, label) = match figure.doubt {
         None => (named(""), role, printed.trim_end().to_owned()),
         Some(doubt) => {
-            (named(doubt.verdict.word()), Role::Doubted, format!("{}, {doubt}", printed.trim_end()))
+            (named(doubt.verdict.word()), SeriesRole::Doubted, format!("{}, {doubt}", printed.trim_end()))
         }
     };
-    lines.add(&name, role, At { column, value, range: None, label });
+    lines.add(&name, role, FigureAt { column, value, range: None, label });
 }
 
-impl Point<'_> {
+impl PlottedPoint<'_> {
     /// Returns block and precision, which neighbouring points share.
     pub(super) fn band(&self) -> String {
         let block = self.figure.bytes.parse().map_or(String::new(), size);
@@ -223,7 +229,7 @@ fn size(bytes: u64) -> String {
 }
 
 /// Returns whether all properties that `figure` states match the point.
-pub(super) fn covers(figure: &Figure, point: &Figure) -> bool {
+pub(super) fn covers(figure: &PublishedFigure, point: &PublishedFigure) -> bool {
     let pattern = if figure.pattern.starts_with("headline") { "" } else { figure.pattern };
     let same = |general: &str, own: &str| general.is_empty() || general == own;
     figure.subsystem == point.subsystem

@@ -1,58 +1,60 @@
 //! Charts of reference tools without own points, such as LINPACK by size, STREAM by operation.
 
-use plimsoll_published::{Baseline, Figure, Matched, THROUGHPUT};
+use plimsoll_published::{Matched, PublishedFigure, PublishedReport, THROUGHPUT};
 use plimsoll_result::document::Run;
 
-use super::lines::{At, Column, Lines, metric};
+use super::lines::{AxisPlace, FigureAt, ReportLines, metric};
 use super::plot::{covers, points};
-use super::today::Today;
+use super::today::PointToday;
 use crate::report::context;
-use crate::report::html::data::{Chart, Role};
+use crate::report::html::data::{Chart, SeriesRole};
 
-struct Program<'a> {
-    first: &'a Figure,
+struct ProgramFigures<'a> {
+    first: &'a PublishedFigure,
     /// Numbers with the cases that measure the same quantity.
-    all: Vec<(&'a Figure, &'a Matched)>,
+    all: Vec<(&'a PublishedFigure, &'a Matched)>,
 }
 
 /// Builds a chart per reference tool that the run has cases for, with its subsystem.
-pub(super) fn of(baseline: &Baseline, run: &Run) -> Vec<(&'static str, Chart)> {
-    let chart = |program: &Program<'_>| Some((program.first.subsystem, program.chart(baseline, run)?));
+pub(super) fn of(baseline: &PublishedReport, run: &Run) -> Vec<(&'static str, Chart)> {
+    let chart = |program: &ProgramFigures<'_>| Some((program.first.subsystem, program.chart(baseline, run)?));
     programs(baseline).iter().filter_map(chart).collect()
 }
 
-fn programs(baseline: &Baseline) -> Vec<Program<'_>> {
-    let mut found: Vec<Program<'_>> = Vec::new();
+fn programs(baseline: &PublishedReport) -> Vec<ProgramFigures<'_>> {
+    let mut found: Vec<ProgramFigures<'_>> = Vec::new();
     for figure in baseline.figures.iter().filter(|f| f.is_reference() && f.metric == THROUGHPUT) {
         let Some(matched) = figure.matched.as_ref().filter(|m| m.value.is_some()) else { continue };
         if points(baseline).any(|point| covers(figure, point.figure)) {
             continue;
         }
-        let same =
-            |p: &&mut Program<'_>| p.first.subsystem == figure.subsystem && p.first.source == figure.source;
+        let same = |p: &&mut ProgramFigures<'_>| {
+            p.first.subsystem == figure.subsystem && p.first.source == figure.source
+        };
         match found.iter_mut().find(same) {
             Some(program) => program.all.push((figure, matched)),
-            None => found.push(Program { first: figure, all: vec![(figure, matched)] }),
+            None => found.push(ProgramFigures { first: figure, all: vec![(figure, matched)] }),
         }
     }
     found
 }
 
-impl Program<'_> {
-    fn chart(&self, baseline: &Baseline, run: &Run) -> Option<Chart> {
+impl ProgramFigures<'_> {
+    fn chart(&self, baseline: &PublishedReport, run: &Run) -> Option<Chart> {
         let mut cases: Vec<&Matched> = Vec::new();
         for (_, matched) in &self.all {
             if !cases.iter().any(|known| known.case == matched.case) {
                 cases.push(matched);
             }
         }
-        let column = |m: &&Matched| Column { band: String::new(), name: self.name(m, run.plan.scale) };
-        let mut lines = Lines::new(cases.iter().map(column).collect());
+        let column = |m: &&Matched| AxisPlace { band: String::new(), name: self.name(m, run.plan.scale) };
+        let mut lines = ReportLines::new(cases.iter().map(column).collect());
         let title = baseline.title();
         let mut unit = None;
         for (column, matched) in cases.iter().enumerate() {
-            let at = |value: f64, range: Option<[f64; 2]>, label: String| At { column, value, range, label };
-            let today = Today::of(run, matched);
+            let at =
+                |value: f64, range: Option<[f64; 2]>, label: String| FigureAt { column, value, range, label };
+            let today = PointToday::of(run, matched);
             let words = today
                 .measurements()
                 .first()
@@ -60,14 +62,14 @@ impl Program<'_> {
                 .unwrap_or_default();
             unit = unit.or(today.unit());
             if let Some([mean, least, most]) = today.figure() {
-                lines.add("this run", Role::Own, at(mean, Some([least, most]), words.clone()));
+                lines.add("this run", SeriesRole::Own, at(mean, Some([least, most]), words.clone()));
             }
             for tool in today.tools() {
                 let name = format!("{}, this run", tool.name);
-                lines.add(&name, Role::Peer, at(tool.figure, None, words.clone()));
+                lines.add(&name, SeriesRole::Peer, at(tool.figure, None, words.clone()));
             }
             if let Some(value) = today.limit() {
-                lines.add("limit, this run", Role::Limit, at(value, None, words.clone()));
+                lines.add("limit, this run", SeriesRole::Limit, at(value, None, words.clone()));
             }
             for (figure, _) in self.all.iter().filter(|(_, m)| m.case == matched.case) {
                 let Some((value, _)) = figure.base else { continue };
@@ -84,10 +86,10 @@ impl Program<'_> {
                     _ => "",
                 };
                 let (name, role) = match figure.doubt {
-                    None => (format!("{}{word}, {title}", figure.source), Role::Program),
+                    None => (format!("{}{word}, {title}", figure.source), SeriesRole::Program),
                     Some(doubt) => {
                         let name = format!("{}{word}, {}, {title}", figure.source, doubt.verdict.word());
-                        (name, Role::Doubted)
+                        (name, SeriesRole::Doubted)
                     }
                 };
                 lines.add(&name, role, at(value, None, label));
@@ -96,7 +98,7 @@ impl Program<'_> {
         let title = format!("{} throughput: {}", context::title(self.first.subsystem), self.first.source);
         let note = "a reference program of the report, and the case that measures the same";
         let y = metric(self.first.matched.as_ref()?, unit);
-        lines.has(Role::Own).then(|| lines.chart(title, note.to_owned(), &self.axis(), y))
+        lines.has(SeriesRole::Own).then(|| lines.chart(title, note.to_owned(), &self.axis(), y))
     }
 
     /// Returns the parameters that differ between the cases; the first one for a single case.

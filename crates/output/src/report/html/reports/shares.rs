@@ -1,41 +1,47 @@
 //! Charts of efficiency: shares of the limit; limit ÷ measured for latencies.
 
-use plimsoll_published::{Baseline, Figure, LATENCY};
+use plimsoll_published::{LATENCY, PublishedFigure, PublishedReport};
 use plimsoll_result::document::Run;
 
-use super::lines::{At, Lines};
+use super::lines::{FigureAt, ReportLines};
 use super::plot::{Plot, covers};
-use super::today::Today;
-use crate::report::html::data::{Axis, Chart, Role};
+use super::today::PointToday;
+use crate::report::html::data::{Chart, ChartAxis, SeriesRole};
 
 /// Builds the efficiency chart of a plot; `None` if the report prints no efficiencies.
-pub(super) fn chart(plot: &Plot<'_>, baseline: &Baseline, run: &Run, today: &[Today<'_>]) -> Option<Chart> {
-    let mut lines = Lines::new(plot.columns());
+pub(super) fn chart(
+    plot: &Plot<'_>,
+    baseline: &PublishedReport,
+    run: &Run,
+    today: &[PointToday<'_>],
+) -> Option<Chart> {
+    let mut lines = ReportLines::new(plot.columns());
     let title = baseline.title();
     for (column, (point, today)) in plot.points.iter().zip(today).enumerate() {
-        let at = |value: f64, label: String| At { column, value, range: None, label };
+        let at = |value: f64, label: String| FigureAt { column, value, range: None, label };
         let share = |value: f64| Some(today.share(value)? * 100.0);
         if let Some(share) = today.figure().and_then(|[mean, ..]| share(mean)) {
-            lines.add("this run", Role::Own, at(share, point.words()));
+            lines.add("this run", SeriesRole::Own, at(share, point.words()));
         }
         for tool in today.tools() {
             let name = format!("{}, this run", tool.name);
             if let Some(share) = share(tool.figure) {
-                lines.add(&name, Role::Peer, at(share, point.words()));
+                lines.add(&name, SeriesRole::Peer, at(share, point.words()));
             }
         }
         for figure in plot.beside(baseline, *point).filter(|f| is_of(baseline, f, point.figure)) {
             let (of, role) = match figure.source {
                 // An efficiency in the text belongs to no single point.
                 "efficiency-own" => {
-                    (Some(point.figure).filter(|own| own.threads == figure.threads), Role::Published)
+                    (Some(point.figure).filter(|own| own.threads == figure.threads), SeriesRole::Published)
                 }
-                "efficiency-reference" => (program(baseline, figure), Role::Program),
+                "efficiency-reference" => (program(baseline, figure), SeriesRole::Program),
                 _ => continue,
             };
-            let source = if role == Role::Published { "" } else { of.map_or("reference", |of| of.source) };
+            let source =
+                if role == SeriesRole::Published { "" } else { of.map_or("reference", |of| of.source) };
             let doubt = [Some(figure), of].into_iter().flatten().find_map(|f| f.doubt);
-            let (what, role) = doubt.map_or(("", role), |doubt| (doubt.verdict.word(), Role::Doubted));
+            let (what, role) = doubt.map_or(("", role), |doubt| (doubt.verdict.word(), SeriesRole::Doubted));
             let name = [source, what, &title]
                 .iter()
                 .filter(|s| !s.is_empty())
@@ -50,34 +56,38 @@ pub(super) fn chart(plot: &Plot<'_>, baseline: &Baseline, run: &Run, today: &[To
             }
         }
     }
-    let printed = [Role::Published, Role::Program, Role::Doubted].into_iter().any(|role| lines.has(role));
+    let printed = [SeriesRole::Published, SeriesRole::Program, SeriesRole::Doubted]
+        .into_iter()
+        .any(|role| lines.has(role));
     let of = match plot.points.first().map(|point| point.figure.metric) {
         Some(LATENCY) => "limit ÷ measured; the report prints measured ÷ limit, which is turned round here",
         _ => "measured ÷ limit",
     };
     let scaled = if run.plan.scale == 1.0 { "" } else { "; small work of a scaled run counts against it" };
     let note = format!("{of}{scaled}");
-    let own = if lines.has(Role::Own) { "" } else { "; none of this run, whose limit is unknown" };
+    let own = if lines.has(SeriesRole::Own) { "" } else { "; none of this run, whose limit is unknown" };
     let title = format!("{}, efficiency", plot.title());
-    let axis = Axis::linear("share of theory or limit", "%");
+    let axis = ChartAxis::linear("share of theory or limit", "%");
     printed.then(|| lines.chart(title, format!("{note}{own}"), plot.axis(), axis))
 }
 
 /// Returns whether an efficiency belongs to this point. One in the text belongs to the points with
 /// the number that the text states, if there are any.
-fn is_of(baseline: &Baseline, efficiency: &Figure, point: &Figure) -> bool {
+fn is_of(baseline: &PublishedReport, efficiency: &PublishedFigure, point: &PublishedFigure) -> bool {
     if efficiency.source != "efficiency-own" || !efficiency.is_of_text() {
         return true;
     }
-    let stated = |own: &&Figure| own.source == "own" && own.is_of_text() && point.is_what(own);
-    let numbers: Vec<f64> = baseline.figures.iter().filter(stated).filter_map(Figure::number).collect();
-    let has_it = |f: &Figure| f.number().is_some_and(|number| numbers.contains(&number));
+    let stated = |own: &&PublishedFigure| own.source == "own" && own.is_of_text() && point.is_what(own);
+    let numbers: Vec<f64> =
+        baseline.figures.iter().filter(stated).filter_map(PublishedFigure::number).collect();
+    let has_it = |f: &PublishedFigure| f.number().is_some_and(|number| numbers.contains(&number));
     let mut points =
         baseline.figures.iter().filter(|f| f.is_own_point() && !f.is_of_text() && f.is_what(efficiency));
     has_it(point) || !points.any(has_it)
 }
 
-fn program<'a>(baseline: &'a Baseline, efficiency: &Figure) -> Option<&'a Figure> {
-    let same = |f: &&Figure| f.is_reference() && f.metric == efficiency.metric && covers(f, efficiency);
+fn program<'a>(baseline: &'a PublishedReport, efficiency: &PublishedFigure) -> Option<&'a PublishedFigure> {
+    let same =
+        |f: &&PublishedFigure| f.is_reference() && f.metric == efficiency.metric && covers(f, efficiency);
     baseline.figures.iter().find(same)
 }

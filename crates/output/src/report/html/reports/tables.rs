@@ -1,21 +1,21 @@
 //! Charts of a published table, one per metric, with today's results beside the published ones.
 
-use plimsoll_published::tables::Kind;
-use plimsoll_published::{Baseline, Figure, LATENCY, THROUGHPUT};
+use plimsoll_published::tables::TableKind;
+use plimsoll_published::{LATENCY, PublishedFigure, PublishedReport, THROUGHPUT};
 use plimsoll_units::quantity::Unit;
 
-use super::lines::{At, Column, Lines};
-use crate::report::html::data::{Axis, Chart, Role};
-use crate::report::published::cells::{Cell, Filled, Part};
+use super::lines::{AxisPlace, FigureAt, ReportLines};
+use crate::report::html::data::{Chart, ChartAxis, SeriesRole};
+use crate::report::published::cells::{ComparablePart, FilledCell, FilledTable};
 
 /// A chart, or its title and the reason why there is none.
-pub(in crate::report::html) enum Drawn {
+pub(in crate::report::html) enum DrawnChart {
     Chart(Box<Chart>),
     Missing { title: String, why: String },
 }
 
 #[cfg(test)]
-impl Drawn {
+impl DrawnChart {
     pub(in crate::report::html) fn title(&self) -> &str {
         match self {
             Self::Chart(chart) => &chart.title,
@@ -25,19 +25,22 @@ impl Drawn {
 }
 
 /// A point of the table with its related cells.
-struct Place<'a, 'b> {
-    column: Column,
+struct ChartPlace<'a, 'b> {
+    column: AxisPlace,
     words: String,
-    own: &'b Cell<'a>,
+    own: &'b FilledCell<'a>,
     /// Further cells of the row: samples, reference tool, theory, efficiencies.
-    others: Vec<&'b Cell<'a>>,
+    others: Vec<&'b FilledCell<'a>>,
 }
 
-pub(in crate::report::html) fn charts(baseline: &Baseline, filled: &Filled<'_>) -> Vec<Drawn> {
+pub(in crate::report::html) fn charts(
+    baseline: &PublishedReport,
+    filled: &FilledTable<'_>,
+) -> Vec<DrawnChart> {
     let table = filled.table;
-    if table.kind == Kind::Text {
+    if table.kind == TableKind::Text {
         let why = "the numbers of the text belong to several metrics; those of a table are in its chart";
-        return vec![Drawn::Missing { title: table.title.clone(), why: why.to_owned() }];
+        return vec![DrawnChart::Missing { title: table.title.clone(), why: why.to_owned() }];
     }
     let mut metrics: Vec<&str> = Vec::new();
     for cell in filled.cells().filter(|cell| is_point(filled, cell)) {
@@ -51,14 +54,14 @@ pub(in crate::report::html) fn charts(baseline: &Baseline, filled: &Filled<'_>) 
         let title = if several { format!("{}: {metric}", table.title) } else { table.title.clone() };
         let places = places(filled, metric);
         // Fewer than three numbers of a tool's output, such as jitter, are not drawn; rates are.
-        let few = table.kind == Kind::Program && metric != THROUGHPUT && places.len() < 3;
+        let few = table.kind == TableKind::Program && metric != THROUGHPUT && places.len() < 3;
         drawn.push(if places.len() < 2 || few {
             let count = plimsoll_units::text::counted(places.len(), "number");
-            Drawn::Missing { title: title.clone(), why: format!("{count} in all, which the table has") }
+            DrawnChart::Missing { title: title.clone(), why: format!("{count} in all, which the table has") }
         } else {
             figure(baseline, &title, metric, &places)
         });
-        if filled.has(Part::OwnShare) {
+        if filled.has(ComparablePart::OwnShare) {
             drawn.push(shares(&format!("{title}, efficiency"), metric, &places));
         }
     }
@@ -66,16 +69,16 @@ pub(in crate::report::html) fn charts(baseline: &Baseline, filled: &Filled<'_>) 
 }
 
 /// Returns whether a cell is a point of a chart; samples and spreads are not.
-fn is_point(filled: &Filled<'_>, cell: &Cell<'_>) -> bool {
+fn is_point(filled: &FilledTable<'_>, cell: &FilledCell<'_>) -> bool {
     match filled.table.kind {
-        Kind::Own => cell.part == Part::Own,
-        _ => !matches!(cell.part, Part::Deviation | Part::Limit) && !cell.part.is_share(),
+        TableKind::Own => cell.part == ComparablePart::Own,
+        _ => !matches!(cell.part, ComparablePart::Deviation | ComparablePart::Limit) && !cell.part.is_share(),
     }
 }
 
-fn places<'a, 'b>(filled: &'b Filled<'a>, metric: &str) -> Vec<Place<'a, 'b>> {
+fn places<'a, 'b>(filled: &'b FilledTable<'a>, metric: &str) -> Vec<ChartPlace<'a, 'b>> {
     let table = filled.table;
-    let is_it = |cell: &&Cell<'_>| cell.figure.metric == metric && is_point(filled, cell);
+    let is_it = |cell: &&FilledCell<'_>| cell.figure.metric == metric && is_point(filled, cell);
     let most = filled.rows.iter().map(|row| row.iter().flatten().filter(is_it).count()).max();
     // A size that all rows share identifies no point.
     let ends = || table.rows.iter().map(|row| row.label.rfind(", ").map_or("", |at| &row.label[at..]));
@@ -96,9 +99,9 @@ fn places<'a, 'b>(filled: &'b Filled<'a>, metric: &str) -> Vec<Place<'a, 'b>> {
             };
             let words = if alone { row.label.clone() } else { format!("{}, {name}", row.label) };
             let is_other =
-                |cell: &&Cell<'_>| alone && cell.figure.metric == metric && !std::ptr::eq(*cell, own);
+                |cell: &&FilledCell<'_>| alone && cell.figure.metric == metric && !std::ptr::eq(*cell, own);
             let others = cells.iter().flatten().filter(is_other).collect();
-            places.push(Place { column: Column { band, name: short(&name) }, words, own, others });
+            places.push(ChartPlace { column: AxisPlace { band, name: short(&name) }, words, own, others });
         }
     }
     places
@@ -110,19 +113,24 @@ fn short(name: &str) -> String {
     number.unwrap_or(name).to_owned()
 }
 
-fn axis(places: &[Place<'_, '_>]) -> &'static str {
-    let counts = |place: &Place<'_, '_>| place.column.name.parse::<u64>().is_ok();
+fn axis(places: &[ChartPlace<'_, '_>]) -> &'static str {
+    let counts = |place: &ChartPlace<'_, '_>| place.column.name.parse::<u64>().is_ok();
     if places.iter().all(counts) { "threads" } else { "" }
 }
 
-fn lines(places: &[Place<'_, '_>]) -> Lines {
+fn lines(places: &[ChartPlace<'_, '_>]) -> ReportLines {
     let columns = places
         .iter()
-        .map(|place| Column { band: place.column.band.clone(), name: place.column.name.clone() });
-    Lines::new(columns.collect())
+        .map(|place| AxisPlace { band: place.column.band.clone(), name: place.column.name.clone() });
+    ReportLines::new(columns.collect())
 }
 
-fn figure(baseline: &Baseline, title: &str, metric: &str, places: &[Place<'_, '_>]) -> Drawn {
+fn figure(
+    baseline: &PublishedReport,
+    title: &str,
+    metric: &str,
+    places: &[ChartPlace<'_, '_>],
+) -> DrawnChart {
     let unit = unit(places);
     let mut lines = lines(places);
     let mut note: Vec<String> = Vec::new();
@@ -137,7 +145,7 @@ fn figure(baseline: &Baseline, title: &str, metric: &str, places: &[Place<'_, '_
     if !lines.has_any() {
         let why =
             if why.is_empty() { "no number has a unit that is known".to_owned() } else { why.join("; ") };
-        return Drawn::Missing {
+        return DrawnChart::Missing {
             title: title.to_owned(),
             why: plimsoll_units::text::shown_within(&why, 400),
         };
@@ -149,27 +157,27 @@ fn figure(baseline: &Baseline, title: &str, metric: &str, places: &[Place<'_, '_
         ));
     }
     let name = metric.replace('-', " ");
-    let y = Axis::linear(&name, unit.map_or("", Unit::name));
+    let y = ChartAxis::linear(&name, unit.map_or("", Unit::name));
     let note = format!("published: {}{}", baseline.machine, joined(&note));
-    Drawn::Chart(Box::new(lines.chart(title.to_owned(), note, axis(places), y)))
+    DrawnChart::Chart(Box::new(lines.chart(title.to_owned(), note, axis(places), y)))
 }
 
 /// Adds today's result of a point, or the reason why there is none.
-fn of_today(lines: &mut Lines, why: &mut Vec<String>, column: usize, place: &Place<'_, '_>) {
-    let at = |value: f64, range: Option<[f64; 2]>, label: String| At { column, value, range, label };
+fn of_today(lines: &mut ReportLines, why: &mut Vec<String>, column: usize, place: &ChartPlace<'_, '_>) {
+    let at = |value: f64, range: Option<[f64; 2]>, label: String| FigureAt { column, value, range, label };
     let today = &place.own.today;
     let words = &place.words;
-    match (&today.invalid, place.own.value().filter(|_| place.own.part != Part::Program)) {
+    match (&today.invalid, place.own.value().filter(|_| place.own.part != ComparablePart::Program)) {
         (None, Some(value)) => {
             let least = today.samples.iter().copied().reduce(f64::min);
             let most = today.samples.iter().copied().reduce(f64::max);
             let range = least.zip(most).map(|(least, most)| [least, most]);
-            lines.add("today", Role::Own, at(value, range, words.clone()));
+            lines.add("today", SeriesRole::Own, at(value, range, words.clone()));
         }
         (Some(reason), value) => {
             if let Some(value) = value {
                 let label = format!("{words}, invalid: {reason}");
-                lines.add("today, invalid", Role::Doubted, at(value, None, label));
+                lines.add("today, invalid", SeriesRole::Doubted, at(value, None, label));
             }
             add(why, format!("invalid today: {reason}"));
         }
@@ -179,10 +187,10 @@ fn of_today(lines: &mut Lines, why: &mut Vec<String>, column: usize, place: &Pla
     }
     if let Some(tool) = &today.tool {
         let label = format!("{words}, {}", tool.name);
-        lines.add("reference tool, today", Role::Peer, at(tool.figure, None, label));
+        lines.add("reference tool, today", SeriesRole::Peer, at(tool.figure, None, label));
     }
     if let Some(limit) = today.limit() {
-        lines.add("limit, today", Role::Limit, at(limit, None, words.clone()));
+        lines.add("limit, today", SeriesRole::Limit, at(limit, None, words.clone()));
     }
 }
 
@@ -197,7 +205,7 @@ fn add(all: &mut Vec<String>, text: String) {
 }
 
 /// Returns the base unit: the report's, or today's if the report's is unknown.
-fn unit(places: &[Place<'_, '_>]) -> Option<Unit> {
+fn unit(places: &[ChartPlace<'_, '_>]) -> Option<Unit> {
     let printed = places.iter().find_map(|place| Some(place.own.figure.base?.1));
     printed.or_else(|| places.iter().find_map(|place| Some(place.own.today.metric?.unit)))
 }
@@ -210,21 +218,21 @@ fn is_alike(one: Unit, other: Unit) -> bool {
 
 /// Adds a published number to the line of its source, or of doubted numbers.
 fn published(
-    lines: &mut Lines,
+    lines: &mut ReportLines,
     note: &mut Vec<String>,
     column: usize,
-    place: &Place<'_, '_>,
-    cell: &Cell<'_>,
+    place: &ChartPlace<'_, '_>,
+    cell: &FilledCell<'_>,
     unit: Option<Unit>,
 ) {
     let figure = cell.figure;
-    let is_mean = |cell: &Cell<'_>| matches!(cell.part, Part::Own | Part::Peak);
+    let is_mean = |cell: &FilledCell<'_>| matches!(cell.part, ComparablePart::Own | ComparablePart::Peak);
     let (name, role) = match cell.part {
-        Part::Sample(_) if figure.is_reference() => ("reference", Role::Program),
-        part if part.is_of_all_samples() && figure.is_reference() => ("reference", Role::Program),
-        part if part.is_of_all_samples() => ("published", Role::Published),
-        Part::Program => ("reference", Role::Program),
-        Part::Limit => ("theory", Role::Theory),
+        ComparablePart::Sample(_) if figure.is_reference() => ("reference", SeriesRole::Program),
+        part if part.is_of_all_samples() && figure.is_reference() => ("reference", SeriesRole::Program),
+        part if part.is_of_all_samples() => ("published", SeriesRole::Published),
+        ComparablePart::Program => ("reference", SeriesRole::Program),
+        ComparablePart::Limit => ("theory", SeriesRole::Theory),
         _ => return,
     };
     let value = match (figure.base, unit) {
@@ -244,35 +252,39 @@ fn published(
         None => (name, role, printed),
         Some(doubt) => {
             let source = name.split(',').next().unwrap_or_default();
-            ("published, in doubt".to_owned(), Role::Doubted, format!("{source}: {printed}, {doubt}"))
+            ("published, in doubt".to_owned(), SeriesRole::Doubted, format!("{source}: {printed}, {doubt}"))
         }
     };
-    lines.add(&name, role, At { column, value, range, label });
+    lines.add(&name, role, FigureAt { column, value, range, label });
 }
 
 /// Returns minimum and maximum of the published samples of a point.
-fn range(place: &Place<'_, '_>) -> Option<[f64; 2]> {
-    let is_sample = |cell: &&&Cell<'_>| matches!(cell.part, Part::Sample(_));
+fn range(place: &ChartPlace<'_, '_>) -> Option<[f64; 2]> {
+    let is_sample = |cell: &&&FilledCell<'_>| matches!(cell.part, ComparablePart::Sample(_));
     let samples = || place.others.iter().filter(is_sample).filter_map(|cell| Some(cell.figure.base?.0));
     samples().reduce(f64::min).zip(samples().reduce(f64::max)).map(|(least, most)| [least, most])
 }
 
 /// Builds the chart of shares of the limit; limit ÷ measured for latencies.
-fn shares(title: &str, metric: &str, places: &[Place<'_, '_>]) -> Drawn {
+fn shares(title: &str, metric: &str, places: &[ChartPlace<'_, '_>]) -> DrawnChart {
     let mut lines = lines(places);
     for (column, place) in places.iter().enumerate() {
-        let at = |value: f64, label: String| At { column, value: value * 100.0, range: None, label };
+        let at = |value: f64, label: String| FigureAt { column, value: value * 100.0, range: None, label };
         let today = &place.own.today;
         if let Some(share) = today.share(today.believed()) {
-            lines.add("today", Role::Own, at(share, place.words.clone()));
+            lines.add("today", SeriesRole::Own, at(share, place.words.clone()));
         }
         if let Some((share, tool)) = today.tool.as_ref().and_then(|tool| Some((tool.of_limit?, tool.name))) {
-            lines.add("reference tool, today", Role::Peer, at(share, format!("{}, {tool}", place.words)));
+            lines.add(
+                "reference tool, today",
+                SeriesRole::Peer,
+                at(share, format!("{}, {tool}", place.words)),
+            );
         }
         for cell in &place.others {
             let (name, role, of) = match cell.part {
-                Part::OwnShare => ("published", Role::Published, Some(place.own.figure)),
-                Part::ProgramShare => ("reference, published", Role::Program, program(place)),
+                ComparablePart::OwnShare => ("published", SeriesRole::Published, Some(place.own.figure)),
+                ComparablePart::ProgramShare => ("reference, published", SeriesRole::Program, program(place)),
                 _ => continue,
             };
             let Some(printed) = cell.figure.number().filter(|number| *number > 0.0) else { continue };
@@ -283,23 +295,23 @@ fn shares(title: &str, metric: &str, places: &[Place<'_, '_>]) -> Drawn {
                 None => lines.add(name, role, at(share, label)),
                 Some(doubt) => {
                     let name = format!("{name}, in doubt");
-                    lines.add(&name, Role::Doubted, at(share, format!("{label}, {doubt}")));
+                    lines.add(&name, SeriesRole::Doubted, at(share, format!("{label}, {doubt}")));
                 }
             }
         }
     }
     if !lines.has_any() {
         let why = "neither the report nor this run has a limit that these figures can be divided by";
-        return Drawn::Missing { title: title.to_owned(), why: why.to_owned() };
+        return DrawnChart::Missing { title: title.to_owned(), why: why.to_owned() };
     }
     let note = match metric {
         LATENCY => "limit ÷ measured; the report prints measured ÷ limit, which is turned round here",
         _ => "measured ÷ limit",
     };
-    let axis_of_shares = Axis::linear("share of the limit", "%");
-    Drawn::Chart(Box::new(lines.chart(title.to_owned(), note.to_owned(), axis(places), axis_of_shares)))
+    let axis_of_shares = ChartAxis::linear("share of the limit", "%");
+    DrawnChart::Chart(Box::new(lines.chart(title.to_owned(), note.to_owned(), axis(places), axis_of_shares)))
 }
 
-fn program<'a>(place: &Place<'a, '_>) -> Option<&'a Figure> {
-    place.others.iter().find(|cell| cell.part == Part::Program).map(|cell| cell.figure)
+fn program<'a>(place: &ChartPlace<'a, '_>) -> Option<&'a PublishedFigure> {
+    place.others.iter().find(|cell| cell.part == ComparablePart::Program).map(|cell| cell.figure)
 }

@@ -4,13 +4,13 @@
 use plimsoll_model::measurement::Measurement;
 use plimsoll_result::fixture;
 
-use super::super::data::{Role, Series};
-use super::super::{Beside, page as page_of};
+use super::super::data::{ChartSeries, SeriesRole};
+use super::super::{PageCompanions, page as page_of};
 use super::plot::points;
 use super::*;
 
 /// A run with all points of a report, each at 1.5 × the published value.
-fn replay(baseline: &Baseline) -> Run {
+fn replay(baseline: &PublishedReport) -> Run {
     let mut all: Vec<Measurement> = Vec::new();
     for point in points(baseline) {
         let (case, metric) = (&point.matched.case, point.matched.metric);
@@ -31,15 +31,15 @@ fn replay(baseline: &Baseline) -> Run {
     run
 }
 
-fn reports() -> Vec<Baseline> {
+fn reports() -> Vec<PublishedReport> {
     plimsoll_published::names().into_iter().filter_map(plimsoll_published::find).collect()
 }
 
-fn of_role(charts: &[Chart], role: Role) -> Vec<&Series> {
+fn of_role(charts: &[Chart], role: SeriesRole) -> Vec<&ChartSeries> {
     charts.iter().flat_map(|chart| &chart.series).filter(|one| one.role == role).collect()
 }
 
-fn drawn(series: &[&Series]) -> usize {
+fn drawn(series: &[&ChartSeries]) -> usize {
     series.iter().flat_map(|one| &one.points).filter(|p| p[1].is_some()).count()
 }
 
@@ -54,7 +54,7 @@ fn each_believed_point_of_a_report_is_drawn_once_with_its_source() {
             .into_iter()
             .filter(|c| c.y.unit != "%" && !c.title.ends_with("efficiency"))
             .collect();
-        let own = of_role(&figures, Role::Published);
+        let own = of_role(&figures, SeriesRole::Published);
         let believed = points(&baseline).filter(|p| p.figure.believed().is_some()).count();
         assert_eq!(drawn(&own), believed, "{}", baseline.name);
         for series in own {
@@ -71,7 +71,7 @@ fn each_believed_point_of_a_report_is_drawn_once_with_its_source() {
         let why = points(&baseline)
             .filter(|p| p.matched.value.is_some_and(|(v, _)| v > 0.0) && p.figure.doubt.is_some());
         let labels: Vec<&String> =
-            of_role(&figures, Role::Doubted).into_iter().flat_map(|one| &one.labels).collect();
+            of_role(&figures, SeriesRole::Doubted).into_iter().flat_map(|one| &one.labels).collect();
         for point in why {
             let doubt = point.figure.doubt.unwrap().to_string();
             assert!(labels.iter().any(|label| label.contains(&doubt)), "{doubt}");
@@ -86,7 +86,8 @@ fn each_published_efficiency_is_drawn() {
     let run = replay(&baseline);
     let charts: Vec<Chart> = charts(&run).into_iter().filter(|c| c.title.ends_with("efficiency")).collect();
     let printed = baseline.figures.iter().filter(|f| f.source.starts_with("efficiency")).count();
-    let shares = [Role::Published, Role::Program, Role::Doubted].map(|role| drawn(&of_role(&charts, role)));
+    let shares = [SeriesRole::Published, SeriesRole::Program, SeriesRole::Doubted]
+        .map(|role| drawn(&of_role(&charts, role)));
     assert_eq!(shares.iter().sum::<usize>(), printed);
 }
 
@@ -113,7 +114,7 @@ fn marks_are_of_every_metric_and_of_the_report_that_is_replayed() {
 fn titles_are_told_apart_and_stand_on_the_page() {
     for baseline in reports() {
         let mut titles: Vec<String> = plots(&baseline).iter().map(plot::Plot::title).collect();
-        let page = page_of(&[replay(&baseline)], &Beside::default()).unwrap();
+        let page = page_of(&[replay(&baseline)], &PageCompanions::default()).unwrap();
         for title in &titles {
             assert!(page.contains(&format!("<strong>{title}</strong>")), "{title}");
         }
@@ -134,7 +135,7 @@ fn the_reports_together_have_all_believed_points() {
             && !p.figure.threads.is_empty()
             && ["throughput", "latency"].contains(&p.figure.metric)
     });
-    assert_eq!(drawn(&of_role(&charts, Role::Published)), wanted.count());
+    assert_eq!(drawn(&of_role(&charts, SeriesRole::Published)), wanted.count());
     for subsystem in ["CPU", "Memory", "Disk", "Network"] {
         assert!(
             charts.iter().any(|c| c.title == format!("{subsystem} throughput of all reports")),
@@ -165,7 +166,7 @@ fn a_series_of_the_plan_stands_with_the_report_and_nowhere_else() {
         1e10,
     );
     timed.metrics[0].series = (0..30)
-        .map(|n| plimsoll_model::measurement::Point {
+        .map(|n| plimsoll_model::measurement::SamplePoint {
             t: f64::from(n),
             clock_hz: None,
             steal: None,
@@ -178,7 +179,7 @@ fn a_series_of_the_plan_stands_with_the_report_and_nowhere_else() {
     timed.metrics[0].samples = vec![1e10; 30];
     run.measurements.push(timed);
     let over_time = |run: &Run| {
-        let page = page_of(std::slice::from_ref(run), &Beside::default()).unwrap();
+        let page = page_of(std::slice::from_ref(run), &PageCompanions::default()).unwrap();
         page.matches("over time\",\"note\"").count()
     };
     assert_eq!(over_time(&run), 1);
@@ -204,7 +205,7 @@ fn an_efficiency_of_the_prose_is_at_the_point_that_it_is_of() {
         let baseline = plimsoll_published::find(name).unwrap();
         let charts = charts(&replay(&baseline));
         let chart = charts.iter().find(|c| c.title == title).unwrap();
-        let published = of_role(std::slice::from_ref(chart), Role::Published);
+        let published = of_role(std::slice::from_ref(chart), SeriesRole::Published);
         published.into_iter().flat_map(|one| one.labels.clone()).filter(|label| !label.is_empty()).collect()
     };
     let floats = at("ec2-t2micro", "CPU throughput: float-ops, efficiency");
@@ -232,7 +233,7 @@ fn what_a_tool_did_otherwise_is_in_the_note_and_the_hover() {
 }
 
 /// Charts of each table of a report, by title.
-fn of_tables(run: &Run) -> Vec<(String, Vec<tables::Drawn>)> {
+fn of_tables(run: &Run) -> Vec<(String, Vec<tables::DrawnChart>)> {
     let replays = crate::report::published::replays(std::slice::from_ref(run));
     crate::report::published::with_tables(&replays, |reports| {
         let filled = reports[0].filled();
@@ -249,10 +250,10 @@ fn each_table_has_its_figure_with_few_series() {
             assert!(!drawn.is_empty(), "{}: {title}", baseline.name);
             for one in drawn {
                 match one {
-                    tables::Drawn::Chart(chart) => {
+                    tables::DrawnChart::Chart(chart) => {
                         assert!((1..=8).contains(&chart.series.len()), "{title}: {:?}", chart.series.len());
                     }
-                    tables::Drawn::Missing { why, .. } => assert!(!why.is_empty(), "{title}"),
+                    tables::DrawnChart::Missing { why, .. } => assert!(!why.is_empty(), "{title}"),
                 }
             }
         }
@@ -261,18 +262,19 @@ fn each_table_has_its_figure_with_few_series() {
 
 #[test]
 fn the_efficiency_of_a_latency_is_the_same_in_table_and_chart() {
-    use plimsoll_model::limit::{Kind, Limit, Source};
+    use plimsoll_model::limit::{Limit, LimitKind, LimitSource};
     let baseline = plimsoll_published::find("hyperion-prometheus").unwrap();
     let mut run = replay(&baseline);
     for metric in run.measurements.iter_mut().flat_map(|m| &mut m.metrics).filter(|m| m.name == "latency") {
         let floor = metric.summary.median / 4.0;
-        metric.limit = Some(Limit::fixed(Kind::Floor, Source::Derived, floor, "device", Vec::new()));
+        metric.limit =
+            Some(Limit::fixed(LimitKind::Floor, LimitSource::Derived, floor, "device", Vec::new()));
     }
     let all = of_tables(&run);
     let (_, drawn) = all.iter().find(|(title, _)| title == "disk latency").unwrap();
     let charts = drawn.iter().filter_map(|one| match one {
-        tables::Drawn::Chart(chart) => Some(&**chart),
-        tables::Drawn::Missing { .. } => None,
+        tables::DrawnChart::Chart(chart) => Some(&**chart),
+        tables::DrawnChart::Missing { .. } => None,
     });
     let in_table: Vec<Chart> = charts.filter(|chart| chart.title.ends_with("efficiency")).cloned().collect();
     let split: Vec<Chart> = self::charts(&run)
@@ -280,7 +282,7 @@ fn the_efficiency_of_a_latency_is_the_same_in_table_and_chart() {
         .filter(|c| c.title.starts_with("Disk latency") && c.title.ends_with("efficiency"))
         .collect();
     for charts in [&in_table, &split] {
-        let own = of_role(charts, Role::Own);
+        let own = of_role(charts, SeriesRole::Own);
         let points = || own.iter().flat_map(|one| &one.points).filter_map(|p| p[1]);
         assert!(
             points().count() > 0 && points().all(|share| (share - 25.0).abs() < 1e-6),

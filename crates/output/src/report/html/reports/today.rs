@@ -6,7 +6,7 @@ use plimsoll_published::Matched;
 use plimsoll_result::document::Run;
 
 #[derive(Clone)]
-pub(super) struct Tool<'a> {
+pub(super) struct ToolToday<'a> {
     pub(super) name: &'a str,
     /// Converted to the report's way of counting.
     pub(super) figure: f64,
@@ -15,14 +15,14 @@ pub(super) struct Tool<'a> {
 }
 
 /// Measurements of a point, all repetitions included.
-pub(super) struct Today<'a> {
+pub(super) struct PointToday<'a> {
     metric: &'a str,
     /// Conversion to the report's way of counting.
     matched: &'a Matched,
     all: Vec<&'a Measurement>,
 }
 
-impl<'a> Today<'a> {
+impl<'a> PointToday<'a> {
     pub(super) fn of(run: &'a Run, matched: &'a Matched) -> Self {
         let is = |m: &&Measurement| m.status == Status::Ok && matched.is(&m.case, run.plan.scale);
         Self { metric: matched.metric, matched, all: run.measurements.iter().filter(is).collect() }
@@ -62,8 +62,8 @@ impl<'a> Today<'a> {
     }
 
     /// Returns the tools' results for this metric, converted from another metric if necessary.
-    pub(super) fn tools(&self) -> Vec<Tool<'a>> {
-        let mut found: Vec<Tool<'a>> = Vec::new();
+    pub(super) fn tools(&self) -> Vec<ToolToday<'a>> {
+        let mut found: Vec<ToolToday<'a>> = Vec::new();
         for measurement in &self.all {
             let own = measurement.metrics.iter().filter(|m| m.name == self.metric);
             let others = measurement.metrics.iter().filter(|m| m.name != self.metric);
@@ -79,7 +79,7 @@ impl<'a> Today<'a> {
                         let differs: Vec<&str> =
                             peer.warnings.iter().map(|note| note.text.as_str()).collect();
                         let differs = plimsoll_units::text::shown_within(&differs.join("; "), 200);
-                        found.push(Tool { name: &peer.peer, figure, differs });
+                        found.push(ToolToday { name: &peer.peer, figure, differs });
                     }
                 }
             }

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use plimsoll_published::{Baseline, LATENCY, THROUGHPUT};
+use plimsoll_published::{LATENCY, PublishedReport, THROUGHPUT};
 use plimsoll_result::document::Run;
 use plimsoll_units::text::shown_within;
 
-use super::plot::{Point, points};
-use super::today::Today;
+use super::plot::{PlottedPoint, points};
+use super::today::PointToday;
 use crate::report::context;
-use crate::report::html::data::{Axis, Chart, Kind, Role, Scale, Series};
+use crate::report::html::data::{AxisScale, Chart, ChartAxis, ChartKind, ChartSeries, SeriesRole};
 
 /// Charted metrics, as named in the reports.
 const CHARTED_METRICS: &[&str] = &[THROUGHPUT, LATENCY];
@@ -19,7 +19,7 @@ pub(in super::super) fn together(runs: &[Run]) -> Vec<Chart> {
     if !runs.iter().any(|run| plimsoll_published::find(&run.plan.name).is_some()) {
         return Vec::new();
     }
-    let reports: Vec<Baseline> =
+    let reports: Vec<PublishedReport> =
         plimsoll_published::names().into_iter().filter_map(plimsoll_published::find).collect();
     let mut charts = Vec::new();
     for metric in CHARTED_METRICS {
@@ -36,29 +36,29 @@ type Dot = (u64, f64, String);
 
 struct Dots {
     name: String,
-    role: Role,
+    role: SeriesRole,
     colour: usize,
     all: Vec<Dot>,
 }
 
-fn chart(reports: &[Baseline], runs: &[Run], subsystem: &str, metric: &str) -> Option<Chart> {
-    let is = |p: &Point<'_>| p.figure.subsystem == subsystem && p.figure.metric == metric;
+fn chart(reports: &[PublishedReport], runs: &[Run], subsystem: &str, metric: &str) -> Option<Chart> {
+    let is = |p: &PlottedPoint<'_>| p.figure.subsystem == subsystem && p.figure.metric == metric;
     let mut lines: Vec<Dots> = Vec::new();
     for run in runs {
         let colour = reports.iter().position(|report| report.name == run.plan.name).unwrap_or(reports.len());
         let name = name(run, runs.len(), &lines);
-        lines.push(Dots { name, role: Role::Own, colour, all: measured(reports, run, is) });
+        lines.push(Dots { name, role: SeriesRole::Own, colour, all: measured(reports, run, is) });
     }
     for (colour, report) in reports.iter().enumerate() {
-        let dot = |p: Point<'_>| {
+        let dot = |p: PlottedPoint<'_>| {
             let value = p.figure.base.filter(|_| p.figure.believed().is_some())?.0;
             Some((p.figure.threads.parse().ok()?, value, words(&p)))
         };
         let all = points(report).filter(is).filter_map(dot).collect();
-        lines.push(Dots { name: report.title(), role: Role::Published, colour, all });
+        lines.push(Dots { name: report.title(), role: SeriesRole::Published, colour, all });
     }
     lines.retain(|dots| !dots.all.is_empty());
-    if lines.iter().filter(|dots| dots.role == Role::Published).count() < 2 {
+    if lines.iter().filter(|dots| dots.role == SeriesRole::Published).count() < 2 {
         return None;
     }
     let unit = reports.iter().flat_map(points).filter(is).find_map(|p| Some(p.figure.base?.1))?;
@@ -67,9 +67,9 @@ fn chart(reports: &[Baseline], runs: &[Run], subsystem: &str, metric: &str) -> O
         id: String::new(),
         title: format!("{} {metric} of all reports", context::title(subsystem)),
         note: "each point that is to be believed, of all operations and blocks: circles measured, squares published".to_owned(),
-        kind: Kind::Lines,
-        x: Axis::places("threads", threads.iter().map(u64::to_string).collect()),
-        y: Axis { scale: Scale::Log, ..Axis::of(unit, metric) },
+        kind: ChartKind::Lines,
+        x: ChartAxis::places("threads", threads.iter().map(u64::to_string).collect()),
+        y: ChartAxis { scale: AxisScale::Log, ..ChartAxis::of(unit, metric) },
         series: side_by_side(lines, &threads),
         bands: Vec::new(),
     })
@@ -85,29 +85,29 @@ fn name(run: &Run, runs: usize, known: &[Dots]) -> String {
 }
 
 /// Shifts each series sideways within the column of its thread count.
-fn side_by_side(lines: Vec<Dots>, threads: &BTreeSet<u64>) -> Vec<Series> {
+fn side_by_side(lines: Vec<Dots>, threads: &BTreeSet<u64>) -> Vec<ChartSeries> {
     let count = lines.len() as f64;
     let one = |(index, dots): (usize, Dots)| {
         let shift = (index as f64 - (count - 1.0) / 2.0) * 0.8 / count;
         let place = |n: u64| threads.iter().position(|known| *known == n).map(|x| x as f64 + shift);
         let points = dots.all.iter().map(|(n, value, _)| vec![place(*n), Some(*value)]).collect();
         let labels = dots.all.into_iter().map(|(.., words)| words).collect();
-        Series {
+        ChartSeries {
             labels,
             scattered: true,
             colour: Some(dots.colour),
-            ..Series::new(dots.name, dots.role, points)
+            ..ChartSeries::new(dots.name, dots.role, points)
         }
     };
     lines.into_iter().enumerate().map(one).collect()
 }
 
 /// Returns the measured points of all reports, each case once.
-fn measured(reports: &[Baseline], run: &Run, is: impl Fn(&Point<'_>) -> bool) -> Vec<Dot> {
+fn measured(reports: &[PublishedReport], run: &Run, is: impl Fn(&PlottedPoint<'_>) -> bool) -> Vec<Dot> {
     let mut seen = BTreeSet::new();
     let mut found = Vec::new();
     for point in reports.iter().flat_map(points).filter(is) {
-        let today = Today::of(run, point.matched);
+        let today = PointToday::of(run, point.matched);
         let Some(case) = today.measurements().first().map(|m| m.case.id().as_str().to_owned()) else {
             continue;
         };
@@ -121,7 +121,7 @@ fn measured(reports: &[Baseline], run: &Run, is: impl Fn(&Point<'_>) -> bool) ->
     found
 }
 
-fn words(point: &Point<'_>) -> String {
+fn words(point: &PlottedPoint<'_>) -> String {
     let operation =
         [point.figure.pattern, point.figure.operation].into_iter().filter(|word| !word.is_empty());
     let operation = operation.collect::<Vec<_>>().join(" ");

@@ -14,7 +14,7 @@ use plimsoll_units::text::shown_bytes;
 use rustix::fs::{FlockOperation, OFlags, flock};
 
 use super::names::{MACHINES, RUN_PAGES_DIRECTORY, is_ours};
-use crate::report::target::{Target, TargetError, Waits};
+use crate::report::target::{OutputTarget, UnwritableTarget, Waits};
 
 pub(super) const MARKER: &str = "plimsoll-site";
 const MARKER_TEXT: &str = "The pages here are written and removed by plimsoll site.\n";
@@ -33,7 +33,7 @@ pub enum SiteError {
     Failed(String, io::Error),
     /// A page cannot be written.
     #[error(transparent)]
-    Page(#[from] TargetError),
+    Page(#[from] UnwritableTarget),
 }
 
 /// Directory of a site, locked against concurrent writers.
@@ -99,7 +99,7 @@ impl Directory {
             Ok(_) if fs::read(&file).is_ok_and(|found| found == text.as_bytes()) => return Ok(false),
             _ => {}
         }
-        Target::new(&file, &self.waits)?.put(text)?;
+        OutputTarget::new(&file, &self.waits)?.put(text)?;
         Ok(true)
     }
 

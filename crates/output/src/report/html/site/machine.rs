@@ -9,8 +9,8 @@ use plimsoll_units::text::{counted, shown_within};
 
 use super::plot::plot;
 use super::{
-    Listed, OfMachine, Series, change, changes, class, day, method, name, names, short, since, text_page,
-    when,
+    ListedRun, OfMachine, TrendSeries, change, changes, class, day, method, name, names, short, since,
+    text_page, when,
 };
 use crate::report::context::title;
 use crate::report::html::parts::verdict;
@@ -69,9 +69,9 @@ fn changed(of: &OfMachine<'_>) -> Markup {
 
 /// Charts of results that more than one run has, by subsystem.
 fn trends(of: &OfMachine<'_>) -> Markup {
-    let (drawn, once): (Vec<&Series>, Vec<&Series>) =
+    let (drawn, once): (Vec<&TrendSeries>, Vec<&TrendSeries>) =
         of.series.iter().partition(|series| series.trend.points.len() > 1);
-    let part = |series: &Series| series.trend.case.split('.').next().unwrap_or_default().to_owned();
+    let part = |series: &TrendSeries| series.trend.case.split('.').next().unwrap_or_default().to_owned();
     let mut parts: Vec<String> = Vec::new();
     for series in &drawn {
         let own = part(series);
@@ -79,7 +79,7 @@ fn trends(of: &OfMachine<'_>) -> Markup {
             parts.push(own);
         }
     }
-    let of_part = |wanted: &str| -> (Vec<&Series>, Vec<&Series>) {
+    let of_part = |wanted: &str| -> (Vec<&TrendSeries>, Vec<&TrendSeries>) {
         let own = drawn.iter().copied().filter(|series| part(series) == wanted);
         own.partition(|series| series.headline)
     };
@@ -102,7 +102,7 @@ fn trends(of: &OfMachine<'_>) -> Markup {
     }
 }
 
-fn trend(series: &Series) -> Markup {
+fn trend(series: &TrendSeries) -> Markup {
     let trend = &series.trend;
     let found = between(trend, &series.levels);
     let human = |value: f64| Quantity::new(value, trend.unit).to_string();
@@ -152,7 +152,7 @@ fn runs(of: &OfMachine<'_>) -> Markup {
     }
 }
 
-fn row(run: &Listed<'_>, redacted: bool) -> Markup {
+fn row(run: &ListedRun<'_>, redacted: bool) -> Markup {
     let line = &run.entry.line;
     let counts = line.counts.said().join(" · ");
     let is_bad = line.counts.failed + line.counts.invalid > 0 || line.status == RunStatus::Partial;

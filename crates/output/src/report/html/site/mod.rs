@@ -18,17 +18,17 @@ pub use machine::machine;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use maud::{Markup, PreEscaped, html};
-use plimsoll_history::{Entry, Trend};
+use plimsoll_history::{MetricTrend, StoredRun};
 use plimsoll_result::document::Run;
-use plimsoll_stats::{Seed, Segment, Timed, median, segments_of_many};
+use plimsoll_stats::{Seed, Segment, TimedPoint, median, segments_of_many};
 use plimsoll_units::quantity::percent;
 use plimsoll_units::text::shown_within;
 use sha2::{Digest, Sha256};
 
-use super::parts::{self, Told};
-use super::{Beside, LIBRARY, SCRIPT, gauge, hash, made, plain, title, with_scripts};
+use super::parts::{self, VerdictText};
+use super::{LIBRARY, PageCompanions, SCRIPT, gauge, hash, made, plain, title, with_scripts};
 use crate::report::context::of_whom;
-use crate::report::trend::{Change, between};
+use crate::report::trend::{LevelChange, between};
 
 /// False discovery rate of the marked changes of a machine.
 const FALSE_SHARE: f64 = 0.05;
@@ -39,20 +39,20 @@ const LOADER: &str = include_str!("../assets/loader.js");
 
 /// A stored run as listed on other pages.
 #[derive(Debug)]
-pub struct Listed<'a> {
-    entry: &'a Entry,
+pub struct ListedRun<'a> {
+    entry: &'a StoredRun,
     plan: String,
     /// Host name, or number of machines; `None` if the one machine has no name.
     host: Option<String>,
     machine: String,
-    limits: Told,
-    quiet: Told,
+    limits: VerdictText,
+    quiet: VerdictText,
     headlines: Markup,
 }
 
-impl<'a> Listed<'a> {
+impl<'a> ListedRun<'a> {
     /// Collects what the pages show of a run; `run` must be redacted if the site is.
-    pub fn new(entry: &'a Entry, run: &Run) -> Self {
+    pub fn new(entry: &'a StoredRun, run: &Run) -> Self {
         Self {
             entry,
             plan: run.plan.name.clone(),
@@ -75,16 +75,16 @@ pub struct OfMachine<'a> {
     /// Host name in the history.
     pub host: Option<&'a str>,
     /// Runs, the oldest first; at least one.
-    pub runs: Vec<Listed<'a>>,
+    pub runs: Vec<ListedRun<'a>>,
     /// Results over time.
-    pub series: Vec<Series>,
+    pub series: Vec<TrendSeries>,
     /// Whether tags and notes are left out.
     pub redacted: bool,
 }
 
 impl OfMachine<'_> {
     /// Returns whether a run was on this machine.
-    pub fn is_of(&self, entry: &Entry) -> bool {
+    pub fn is_of(&self, entry: &StoredRun) -> bool {
         self.fingerprint == entry.machine && self.host == entry.line.host.as_deref()
     }
 
@@ -96,9 +96,9 @@ impl OfMachine<'_> {
 
 /// A metric of a case over time: one value per run, with levels.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Series {
+pub struct TrendSeries {
     /// Values.
-    pub trend: Trend,
+    pub trend: MetricTrend,
     /// Levels, by index of the points.
     pub levels: Vec<Segment>,
     /// Whether it is the first metric of its case.
@@ -106,32 +106,37 @@ pub struct Series {
 }
 
 /// Computes levels of a machine's results. Repetitions of a case in a run become their median.
-pub fn series(trends: Vec<Trend>) -> Vec<Series> {
-    let trends: Vec<Trend> = trends.into_iter().map(of_runs).collect();
-    let timed: Vec<Vec<Timed>> = trends.iter().map(timed).collect();
-    let asked: Vec<(&[Timed], Seed)> = trends
+pub fn series(trends: Vec<MetricTrend>) -> Vec<TrendSeries> {
+    let trends: Vec<MetricTrend> = trends.into_iter().map(of_runs).collect();
+    let timed: Vec<Vec<TimedPoint>> = trends.iter().map(timed).collect();
+    let asked: Vec<(&[TimedPoint], Seed)> = trends
         .iter()
         .zip(&timed)
         .map(|(trend, timed)| (timed.as_slice(), Seed::new(1, &trend.case, &trend.metric)))
         .collect();
     let levels = segments_of_many(&asked, FALSE_SHARE, &[]);
     let mut before = String::new();
-    let one = |(trend, levels): (Trend, Vec<Segment>)| {
+    let one = |(trend, levels): (MetricTrend, Vec<Segment>)| {
         let headline = trend.case != before;
         before.clone_from(&trend.case);
-        Series { trend, levels, headline }
+        TrendSeries { trend, levels, headline }
     };
     trends.into_iter().zip(levels).map(one).collect()
 }
 
 /// Uses run numbers as time, because clocks can be set back.
-fn timed(trend: &Trend) -> Vec<Timed> {
-    trend.points.iter().enumerate().map(|(n, point)| Timed { t: n as f64, value: point.median }).collect()
+fn timed(trend: &MetricTrend) -> Vec<TimedPoint> {
+    trend
+        .points
+        .iter()
+        .enumerate()
+        .map(|(n, point)| TimedPoint { t: n as f64, value: point.median })
+        .collect()
 }
 
 /// Reduces a trend to one value per run.
-fn of_runs(mut trend: Trend) -> Trend {
-    let same = |a: &plimsoll_history::Point, b: &plimsoll_history::Point| a.run.id == b.run.id;
+fn of_runs(mut trend: MetricTrend) -> MetricTrend {
+    let same = |a: &plimsoll_history::TrendPoint, b: &plimsoll_history::TrendPoint| a.run.id == b.run.id;
     let points = trend.points.chunk_by(same).filter_map(|all| {
         let mut point = all.first()?.clone();
         point.median = median(all.iter().map(|one| one.median).collect())?;
@@ -152,7 +157,7 @@ pub fn library() -> (String, &'static str) {
 /// # Errors
 /// A number cannot be represented in JSON.
 pub fn run(run: &Run, machine: &str) -> Result<String, serde_json::Error> {
-    let mut made = made(std::slice::from_ref(run), &Beside::default())?;
+    let mut made = made(std::slice::from_ref(run), &PageCompanions::default())?;
     let way = html! { nav { a href="../index.html" { "all machines" } a href=(format!("../{machine}")) { "this machine over time" } } };
     made.bodies.insert(0, way);
     let script = script();
@@ -193,7 +198,7 @@ fn short(id: &str) -> String {
 struct Since<'a> {
     run: &'a str,
     started: &'a str,
-    changes: Vec<(&'a Series, Change<'a>)>,
+    changes: Vec<(&'a TrendSeries, LevelChange<'a>)>,
 }
 
 /// Groups the changes of a machine by first run, the newest first; changes of headlines come first.
@@ -220,7 +225,7 @@ fn changes<'a>(of: &'a OfMachine<'_>) -> Vec<Since<'a>> {
 }
 
 /// Returns the CSS class of a change; metrics without a direction have `change`.
-fn class(series: &Series, change: &Change<'_>) -> &'static str {
+fn class(series: &TrendSeries, change: &LevelChange<'_>) -> &'static str {
     match change.is_good(&series.trend) {
         Some(true) => "improvement",
         Some(false) => "regression",
@@ -229,7 +234,7 @@ fn class(series: &Series, change: &Change<'_>) -> &'static str {
 }
 
 /// Returns the case, with the metric if it is not the headline.
-fn name(series: &Series, case: &str) -> String {
+fn name(series: &TrendSeries, case: &str) -> String {
     let metric = if series.headline { String::new() } else { format!(", {}", series.trend.metric) };
     shown_within(&format!("{case}{metric}"), 200)
 }
@@ -241,7 +246,7 @@ fn since(since: &Since<'_>, base: &str) -> Markup {
     }
 }
 
-fn change((series, change): &(&Series, Change<'_>)) -> Markup {
+fn change((series, change): &(&TrendSeries, LevelChange<'_>)) -> Markup {
     let name = name(series, &plimsoll_bench::label::of_id(&series.trend.case));
     html! { (name) " " span.(class(series, change)) { (change.figures(&series.trend)) } }
 }

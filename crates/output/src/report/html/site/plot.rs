@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 
 use maud::{Markup, html};
-use plimsoll_history::Point;
+use plimsoll_history::TrendPoint;
 use plimsoll_units::quantity::{Quantity, percent};
 
-use super::{Series, class, names, when};
-use crate::report::trend::Change;
+use super::{TrendSeries, class, names, when};
+use crate::report::trend::LevelChange;
 
 const DRAWING_WIDTH: f64 = 560.0;
 const HEIGHT: f64 = 120.0;
@@ -19,13 +19,13 @@ const GROUPS: usize = 200;
 /// Least range of the y axis, relative to the values, so that small noise does not fill it.
 const LEAST_SCALE: f64 = 0.02;
 
-struct Scale {
+struct PlotScale {
     count: usize,
     low: f64,
     high: f64,
 }
 
-impl Scale {
+impl PlotScale {
     fn of(values: &[f64]) -> Self {
         let (low, high) =
             values.iter().fold((f64::MAX, f64::MIN), |(low, high), v| (low.min(*v), high.max(*v)));
@@ -48,10 +48,10 @@ impl Scale {
     }
 }
 
-pub(super) fn plot(series: &Series, changes: &[Change<'_>]) -> Markup {
+pub(super) fn plot(series: &TrendSeries, changes: &[LevelChange<'_>]) -> Markup {
     let points = &series.trend.points;
     let values: Vec<f64> = points.iter().map(|point| point.median).collect();
-    let scale = Scale::of(&values);
+    let scale = PlotScale::of(&values);
     let told = |index: &usize| points.get(*index).map(|point| (*index, point));
     let mut shown: Vec<usize> = match points.len() {
         few if few <= MOST_POINTS => (0..few).collect(),
@@ -85,13 +85,13 @@ pub(super) fn plot(series: &Series, changes: &[Change<'_>]) -> Markup {
     }
 }
 
-fn said(point: &Point, series: &Series) -> String {
+fn said(point: &TrendPoint, series: &TrendSeries) -> String {
     let share = point.of_limit.map(|share| format!(", {} of limit", percent(share, 3))).unwrap_or_default();
     format!("{}{share}", Quantity::new(point.median, series.trend.unit))
 }
 
 /// Builds the line; many values are reduced to minimum and maximum per group.
-fn line(values: &[f64], scale: &Scale) -> String {
+fn line(values: &[f64], scale: &PlotScale) -> String {
     let mut path = String::new();
     let mut add = |index: usize, value: f64| {
         let lead = if path.is_empty() { 'M' } else { 'L' };

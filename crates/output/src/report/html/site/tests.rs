@@ -3,7 +3,7 @@ mod directory;
 use std::sync::Arc;
 
 use plimsoll_bench::Better;
-use plimsoll_history::{Began, Counts, Point, RunLine, Said};
+use plimsoll_history::{Began, CaseCounts, RunLine, RunRemarks, TrendPoint};
 use plimsoll_result::document::RunStatus;
 use plimsoll_result::fixture;
 use plimsoll_units::quantity::Unit;
@@ -19,7 +19,7 @@ fn id(n: usize) -> String {
     format!("019aa5c3-{n:04x}-7c40-9d21-5b0c3f6a7e88")
 }
 
-fn entry(n: usize) -> Entry {
+fn entry(n: usize) -> StoredRun {
     let line = RunLine {
         id: id(n),
         started: format!("2026-11-{:02}T08:00:00Z", n % 28 + 1),
@@ -27,19 +27,19 @@ fn entry(n: usize) -> Entry {
         plan: HOSTILE.to_owned(),
         host: Some(HOSTILE.to_owned()),
         status: RunStatus::Complete,
-        counts: Counts { ok: 3, ..Counts::default() },
-        said: Said { tags: vec!["nightly".to_owned()], note: Some(HOSTILE.to_owned()) },
+        counts: CaseCounts { ok: 3, ..CaseCounts::default() },
+        said: RunRemarks { tags: vec!["nightly".to_owned()], note: Some(HOSTILE.to_owned()) },
     };
-    Entry { line, machine: "m-1".to_owned(), nodes: 1 }
+    StoredRun { line, machine: "m-1".to_owned(), nodes: 1 }
 }
 
-fn trend(metric: &str, values: &[f64]) -> Trend {
-    let point = |(n, median): (usize, &f64)| Point {
+fn trend(metric: &str, values: &[f64]) -> MetricTrend {
+    let point = |(n, median): (usize, &f64)| TrendPoint {
         run: Arc::new(Began { id: id(n), started: entry(n).line.started }),
         median: *median,
         of_limit: Some(0.5),
     };
-    Trend {
+    MetricTrend {
         machine: "m-1".to_owned(),
         host: Some(HOSTILE.to_owned()),
         case: "memory.bandwidth/op=read/threads=2".to_owned(),
@@ -63,12 +63,12 @@ fn hostile_run() -> Run {
     run
 }
 
-fn of<'a>(entries: &'a [Entry], run: &Run, redacted: bool) -> OfMachine<'a> {
+fn of<'a>(entries: &'a [StoredRun], run: &Run, redacted: bool) -> OfMachine<'a> {
     OfMachine {
         page: names::machine("m-1", 0),
         fingerprint: HOSTILE,
         host: None,
-        runs: entries.iter().map(|entry| Listed::new(entry, run)).collect(),
+        runs: entries.iter().map(|entry| ListedRun::new(entry, run)).collect(),
         series: series(vec![trend("bandwidth", &stepped()), trend(HOSTILE, &[1.0, 2.0])]),
         redacted,
     }
@@ -89,7 +89,7 @@ fn harmless(page: &str) {
 
 #[test]
 fn a_change_is_told_at_its_run_on_both_pages() {
-    let entries: Vec<Entry> = (0..24).map(entry).collect();
+    let entries: Vec<StoredRun> = (0..24).map(entry).collect();
     let run = fixture::run();
     let of = of(&entries, &run, false);
     let says = "20.0 GB/s → 18.0 GB/s, −10 %";
@@ -106,7 +106,7 @@ fn a_change_is_told_at_its_run_on_both_pages() {
 
 #[test]
 fn hostile_names_tags_and_documents_do_nothing() {
-    let entries: Vec<Entry> = (0..24).map(entry).collect();
+    let entries: Vec<StoredRun> = (0..24).map(entry).collect();
     let made = hostile_run();
     harmless(&machine(&of(&entries, &made, false)));
     harmless(&index(&[of(&entries, &made, false)]));
@@ -116,10 +116,10 @@ fn hostile_names_tags_and_documents_do_nothing() {
 
 #[test]
 fn of_a_redacted_site_what_the_history_and_the_user_call_things_is_left_out() {
-    let mut entries: Vec<Entry> = (0..24).map(entry).collect();
+    let mut entries: Vec<StoredRun> = (0..24).map(entry).collect();
     for line in entries.iter_mut().map(|entry| &mut entry.line) {
         (line.plan, line.host) = ("secret plan".to_owned(), Some("secret host".to_owned()));
-        line.said = Said { tags: vec!["secret-tag".to_owned()], note: Some("secret note".to_owned()) };
+        line.said = RunRemarks { tags: vec!["secret-tag".to_owned()], note: Some("secret note".to_owned()) };
     }
     let run = fixture::run();
     let open = machine(&of(&entries, &run, false));
@@ -153,7 +153,7 @@ fn repeats_of_a_run_are_one_figure_and_the_first_metric_of_a_case_is_its_headlin
     let run = repeated.points[0].run.clone();
     repeated.points[1].run = run.clone();
     repeated.points[2].run = run;
-    let other = Trend { case: "memory.latency".to_owned(), ..trend("y", &[1.0]) };
+    let other = MetricTrend { case: "memory.latency".to_owned(), ..trend("y", &[1.0]) };
     let all = series(vec![repeated, trend("y", &[1.0]), other]);
     let medians: Vec<f64> = all[0].trend.points.iter().map(|point| point.median).collect();
     assert_eq!(medians, [2.0, 4.0]);

@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use plimsoll_command::cli::{Common, What};
+use plimsoll_command::cli::{Common, Measurable};
 use plimsoll_command::resolve;
 use plimsoll_machine::fixture::Fixture;
 use plimsoll_model::case::Case;
-use plimsoll_model::measurement::{Measurement, Point};
-use plimsoll_published::tables::{Kind, Table};
-use plimsoll_published::{Baseline, OpenPoint, find, names};
+use plimsoll_model::measurement::{Measurement, SamplePoint};
+use plimsoll_published::tables::{PublishedTable, TableKind};
+use plimsoll_published::{OpenPoint, PublishedReport, find, names};
 use plimsoll_result::document::Run;
 use plimsoll_result::fixture;
 
@@ -21,7 +21,7 @@ const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reports.md")
 
 /// A run of the report's plan with results for each case.
 fn replay(name: &str) -> Run {
-    let plan = resolve::plan(&What::Plan(name.to_owned()), &Common::default()).unwrap();
+    let plan = resolve::plan(&Measurable::Plan(name.to_owned()), &Common::default()).unwrap();
     let machine = Fixture::open("firecracker-zen4").unwrap().machine();
     let measured = |case: Case| -> Measurement {
         let metrics = plimsoll_bench::find(case.benchmark()).unwrap().metrics(&case);
@@ -29,7 +29,7 @@ fn replay(name: &str) -> Run {
         let metric =
             |metric: &plimsoll_bench::Metric| fixture::metric_of(metric.name, metric.unit, vec![1.0, 1.1]);
         made.metrics = metrics.iter().map(metric).collect();
-        let point = |i: u32| Point { t: f64::from(i), ..Point::default() };
+        let point = |i: u32| SamplePoint { t: f64::from(i), ..SamplePoint::default() };
         made.metrics[0].series = (0..40).map(point).collect();
         made.metrics[0].samples = vec![1.0; 40];
         made
@@ -46,7 +46,7 @@ fn replay(name: &str) -> Run {
 }
 
 /// Benchmarks that measure a table, or why none does.
-fn measured_by(table: &Table<'_>) -> String {
+fn measured_by(table: &PublishedTable<'_>) -> String {
     let matched = table.figures().filter_map(|figure| figure.matched.as_ref());
     let benchmarks: BTreeSet<String> =
         matched.map(|matched| format!("`{}` {}", matched.case.benchmark(), matched.metric)).collect();
@@ -63,7 +63,7 @@ fn measured_by(table: &Table<'_>) -> String {
         .collect();
     let why: Vec<&str> = unmatched.into_iter().collect();
     match (table.kind, by.is_empty(), why.is_empty()) {
-        (Kind::Text, ..) => "the point with that number, else the best of those it is about".to_owned(),
+        (TableKind::Text, ..) => "the point with that number, else the best of those it is about".to_owned(),
         (_, true, _) => format!("published numbers alone: {}", why.join("; ")),
         (_, false, true) if !alone.is_empty() => {
             let why: Vec<&str> = alone.into_iter().collect();
@@ -74,15 +74,15 @@ fn measured_by(table: &Table<'_>) -> String {
     }
 }
 
-fn kind(kind: Kind) -> &'static str {
+fn kind(kind: TableKind) -> &'static str {
     match kind {
-        Kind::Own => "own measurements",
-        Kind::Program => "reference program",
-        Kind::Text => "text",
+        TableKind::Own => "own measurements",
+        TableKind::Program => "reference program",
+        TableKind::Text => "text",
     }
 }
 
-fn section(baseline: &Baseline) -> String {
+fn section(baseline: &PublishedReport) -> String {
     let mut text = format!("\n## {}\n\n", baseline.name);
     let tables = plimsoll_published::tables::of(baseline);
     let figures = html::titles_of_figures(&replay(baseline.name));
@@ -115,28 +115,28 @@ fn section(baseline: &Baseline) -> String {
 }
 
 fn all() -> String {
-    let reports: Vec<Baseline> = names().into_iter().filter_map(find).collect();
+    let reports: Vec<PublishedReport> = names().into_iter().filter_map(find).collect();
     let titles: Vec<html::Titles> =
         reports.iter().map(|report| html::titles_of_figures(&replay(report.name))).collect();
-    let kinds: Vec<Kind> = reports
+    let kinds: Vec<TableKind> = reports
         .iter()
         .flat_map(|report| {
             plimsoll_published::tables::of(report).into_iter().map(|table| table.kind).collect::<Vec<_>>()
         })
         .collect();
-    let of_kind = |wanted: Kind| kinds.iter().filter(|kind| **kind == wanted).count();
+    let of_kind = |wanted: TableKind| kinds.iter().filter(|kind| **kind == wanted).count();
     let numbers: usize = reports.iter().map(|report| report.figures.len()).sum();
     let text: String = reports.iter().map(section).collect();
     let count = |of: fn(&html::Titles) -> usize| titles.iter().map(of).sum::<usize>();
     let series = count(|titles| titles.series.len());
     // Longer words first: TABLES is the end of OWN_TABLES.
     let head = [
-        ("OWN_TABLES", of_kind(Kind::Own)),
+        ("OWN_TABLES", of_kind(TableKind::Own)),
         ("TABLES", kinds.len()),
         ("FIGURES", count(|titles| titles.of_tables.len()) + series),
         ("NUMBERS", numbers),
-        ("TEXTS", of_kind(Kind::Text)),
-        ("PROGRAMS", of_kind(Kind::Program)),
+        ("TEXTS", of_kind(TableKind::Text)),
+        ("PROGRAMS", of_kind(TableKind::Program)),
         ("SERIES", series),
         ("SPLIT", count(|titles| titles.by_operation.len())),
     ];
@@ -150,7 +150,7 @@ fn all() -> String {
 }
 
 /// A row per open point; those of all reports once.
-fn open_points(reports: &[Baseline]) -> String {
+fn open_points(reports: &[PublishedReport]) -> String {
     let mut seen: Vec<&str> = Vec::new();
     let mut rows = String::new();
     for report in reports {

@@ -1,7 +1,7 @@
 use super::*;
 use std::net::Ipv4Addr;
 
-use plimsoll_cluster::between::Pair;
+use plimsoll_cluster::between::MachinePair;
 
 const TRIE: &str = "Main:\n  +-- 0.0.0.0/0 3 0 5\n     |-- 127.0.0.1\n        /32 host LOCAL\n     |-- 192.0.2.0\n        \
     /24 link UNICAST\n     |-- 192.0.2.2\n        /32 host LOCAL\nLocal:\n     |-- 192.0.2.2\n        /32 host LOCAL\n     \
@@ -30,10 +30,10 @@ fn own_addresses_are_those_that_others_may_reach() {
 
 #[test]
 fn machines_with_one_network_stack_are_told_so() {
-    let place = |addresses: Vec<IpAddr>| Place { addresses, port: 1, key: String::new() };
+    let place = |addresses: Vec<IpAddr>| ServingPlace { addresses, port: 1, key: String::new() };
     for own in [Vec::new(), vec![IpAddr::V4(Ipv4Addr::LOCALHOST)]] {
         let why = reached(&place(own)).unwrap_err();
-        assert_eq!(why.cause, Cause::NotHere);
+        assert_eq!(why.cause, FailureCause::NotHere);
         assert!(why.reason.contains("share one network stack"), "{}", why.reason);
     }
 }
@@ -42,14 +42,14 @@ fn names() -> [String; 3] {
     ["n1", "n2", "n3"].map(str::to_owned)
 }
 
-fn figure(value: f64, speed: f64) -> Answer {
+fn figure(value: f64, speed: f64) -> PairAnswer {
     let more = [("path_loopback".to_owned(), 0.0), ("path_speed".to_owned(), speed)].into();
     let conditions = Conditions { more, ..Conditions::default() };
-    Ok(Figure { samples: vec![value, value * 1.1, value * 0.9], conditions })
+    Ok(PairFigure { samples: vec![value, value * 1.1, value * 0.9], conditions })
 }
 
-fn between(from: usize, to: usize, answer: Answer) -> Between {
-    Between { pair: Pair { from, to }, kind: EACH, answers: vec![answer] }
+fn between(from: usize, to: usize, answer: PairAnswer) -> PairResults {
+    PairResults { pair: MachinePair { from, to }, kind: EACH, answers: vec![answer] }
 }
 
 fn case() -> Case {
@@ -64,7 +64,7 @@ fn a_pair_is_a_cell_and_one_that_failed_is_named() {
         between(0, 2, figure(50.0, 2e9)),
         between(1, 2, Err(lost.clone())),
     ];
-    let all: Vec<(&Between, &Answer)> = pairs.iter().map(|one| (one, &one.answers[0])).collect();
+    let all: Vec<(&PairResults, &PairAnswer)> = pairs.iter().map(|one| (one, &one.answers[0])).collect();
     let made = each(case(), &all, &names()).unwrap();
     assert_eq!((made.samples.len(), made.values("goodput")[0], made.ended), (3, 75.0, None));
     let cells: Vec<_> = made.samples[0].matrix.iter().map(|c| (c.row, c.column, c.value)).collect();
@@ -86,7 +86,7 @@ fn a_pair_is_a_cell_and_one_that_failed_is_named() {
 #[test]
 fn where_no_pair_has_a_figure_the_case_has_none() {
     let pairs = [between(0, 1, Err(CannotMeasure::not_here("one network stack")))];
-    let all: Vec<(&Between, &Answer)> = pairs.iter().map(|one| (one, &one.answers[0])).collect();
+    let all: Vec<(&PairResults, &PairAnswer)> = pairs.iter().map(|one| (one, &one.answers[0])).collect();
     let made = each(case(), &all, &names()).unwrap();
-    assert!(made.samples.is_empty() && matches!(made.ended, Some(why) if why.cause == Cause::NotHere));
+    assert!(made.samples.is_empty() && matches!(made.ended, Some(why) if why.cause == FailureCause::NotHere));
 }

@@ -39,30 +39,30 @@ proptest! {
 fn a_budget_bounds_the_order_and_the_estimate_follows() {
     let machines = [machine("0-3", 64 << 30), machine("0-1", 64 << 30)];
     let machines: Vec<&Machine> = machines.iter().collect();
-    let made = System::of(&planned("cpu.hpl/nb=192", Some(10.0)), &machines, Some(1e12)).unwrap();
+    let made = HplSystem::of(&planned("cpu.hpl/nb=192", Some(10.0)), &machines, Some(1e12)).unwrap();
     assert!(made.seconds > 9.0 && made.seconds <= 10.1, "{made:?}");
     assert_eq!((made.case.number("p"), made.case.number("q"), made.case.threads()), (Some(1), Some(2), 2));
-    let named = System::of(&planned("cpu.hpl/n=2000/nb=64", None), &machines, None).unwrap();
+    let named = HplSystem::of(&planned("cpu.hpl/n=2000/nb=64", None), &machines, None).unwrap();
     assert_eq!(named.case.id().as_str(), "cpu.hpl/n=2000/nb=64/p=1/q=2/threads=2");
     assert!(
         named
             .estimate("xhpl")
             .starts_with("cpu.hpl by xhpl: order 2000 on 2 machines, 1 × 2 processes of 2 threads")
     );
-    let tall = System::of(&planned("cpu.hpl/n=2000/nb=64/p=2/q=1", None), &machines, None).unwrap();
+    let tall = HplSystem::of(&planned("cpu.hpl/n=2000/nb=64/p=2/q=1", None), &machines, None).unwrap();
     assert_eq!((tall.case.number("p"), tall.case.number("q")), (Some(2), Some(1)));
     for wrong in ["cpu.hpl/n=2000/nb=64/p=2/q=2", "cpu.hpl/n=2000/nb=64/p=2"] {
-        let why = System::of(&planned(wrong, None), &machines, None).unwrap_err();
+        let why = HplSystem::of(&planned(wrong, None), &machines, None).unwrap_err();
         assert!(why.reason.contains("must be 2, the number of machines"), "{why}");
     }
     let unknown = Machine::discover(&Root::at("/nonexistent"));
-    let why = System::of(&planned("cpu.hpl/nb=192", None), &[&unknown], None).unwrap_err();
+    let why = HplSystem::of(&planned("cpu.hpl/nb=192", None), &[&unknown], None).unwrap_err();
     assert!(why.reason.contains("choose the order"), "{why}");
 }
 
 #[test]
 fn a_launcher_of_mpi_gets_the_names_of_the_machines() {
-    let host = |text: &str| Host::typed(text).unwrap();
+    let host = |text: &str| HostName::typed(text).unwrap();
     let (one, two) = (host("n1"), host("n2.example"));
     let names = addresses(&[&one, &two]).unwrap();
     let words = words_of_mpirun(&names).join(" ");
@@ -72,17 +72,18 @@ fn a_launcher_of_mpi_gets_the_names_of_the_machines() {
         words.starts_with("--nodes=2 --ntasks=2 --ntasks-per-node=1 --nodelist=n1,n2.example "),
         "{words}"
     );
-    assert_eq!(addresses(&[&one, &host("root@n2")]).unwrap_err().cause, Cause::NotHere);
-    let search = Search::new("/usr/bin".as_ref(), Default::default(), plimsoll_reference::Trust::here());
+    assert_eq!(addresses(&[&one, &host("root@n2")]).unwrap_err().cause, FailureCause::NotHere);
+    let search =
+        ProgramSearch::new("/usr/bin".as_ref(), Default::default(), plimsoll_reference::Trust::here());
     let why = through(&search, "kubectl", &[&one], 1.0).unwrap_err();
     assert!(why.reason.contains("--launcher ssh, mpirun or srun"), "{why}");
 }
 
 #[test]
 fn few_machines_measure_every_pair_and_more_a_ring() {
-    assert_eq!(pairs(2), [Pair { from: 0, to: 1 }, Pair { from: 1, to: 0 }]);
+    assert_eq!(pairs(2), [MachinePair { from: 0, to: 1 }, MachinePair { from: 1, to: 0 }]);
     assert_eq!(pairs(4).len(), 12);
-    assert_eq!((pairs(100).len(), pairs(100)[99]), (100, Pair { from: 99, to: 0 }));
+    assert_eq!((pairs(100).len(), pairs(100)[99]), (100, MachinePair { from: 99, to: 0 }));
 }
 
 #[test]
@@ -98,8 +99,8 @@ fn the_limit_is_the_sum_of_the_machines_limits_if_all_have_one() {
             only.node = name(index);
             only.case = "cpu.peak/op=fma/type=f64/isa=avx2/threads=1".parse().unwrap();
             let limit = plimsoll_model::limit::Limit::fixed(
-                plimsoll_model::limit::Kind::Ceiling,
-                Source::Derived,
+                plimsoll_model::limit::LimitKind::Ceiling,
+                LimitSource::Derived,
                 0.0,
                 "",
                 Vec::new(),

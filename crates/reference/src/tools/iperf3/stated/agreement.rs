@@ -2,7 +2,7 @@
 
 use plimsoll_units::quantity::{Quantity, Unit};
 
-use super::{Report, Stream, Sum, Sums, arrived_of, is_udp};
+use super::{IntervalSum, StatedReport, StreamSums, Sums, arrived_of, is_udp};
 use crate::plausible::{Messages, impossible_beside};
 
 /// Tolerated ratio between counts of the same bytes at both ends.
@@ -13,14 +13,15 @@ const BUFFERED_BYTES: f64 = (8 << 20) as f64;
 const SAME_TIME: f64 = 0.03;
 
 /// Why nothing arrived in a direction, as far as the document shows.
-pub(super) fn nothing_arrived(report: &Report, sums: &Sums<'_>) -> Option<String> {
+pub(super) fn nothing_arrived(report: &StatedReport, sums: &Sums<'_>) -> Option<String> {
     let Sums { sent, received, sum, .. } = sums;
     let losses = [received, sum].into_iter().filter_map(|sum| sum.as_ref()?.lost_percent);
     if is_udp(report) && losses.into_iter().any(|lost| lost == 100.0) {
         return Some("every datagram was lost: nothing arrived".to_owned());
     }
-    let is_none = |sum: &Option<Sum>| sum.as_ref().is_some_and(|sum| sum.bits_per_second == Some(0.0));
-    let has_some = |sum: &Option<Sum>| sum.as_ref().is_some_and(|sum| sum.rate().is_some());
+    let is_none =
+        |sum: &Option<IntervalSum>| sum.as_ref().is_some_and(|sum| sum.bits_per_second == Some(0.0));
+    let has_some = |sum: &Option<IntervalSum>| sum.as_ref().is_some_and(|sum| sum.rate().is_some());
     let ended = report.error.is_none();
     // A server does not learn how much its client received.
     if ended && report.start.connecting_to.is_some() && is_none(received) && has_some(sent) && !has_some(sum)
@@ -46,7 +47,7 @@ pub(super) fn absurd(sums: &Sums<'_>) -> Option<String> {
 }
 
 /// Counts of datagrams that the sum's end knows.
-fn datagrams(sum: &Sum) -> Messages {
+fn datagrams(sum: &IntervalSum) -> Messages {
     Messages {
         what: "datagrams",
         sent: sum.packets,
@@ -57,18 +58,18 @@ fn datagrams(sum: &Sum) -> Messages {
 }
 
 /// Datagrams that do not match the bytes of their sum, or the lost share.
-fn other_than_datagrams(report: &Report, sums: &Sums<'_>) -> Option<String> {
+fn other_than_datagrams(report: &StatedReport, sums: &Sums<'_>) -> Option<String> {
     let size = report.start.test_start.blksize.filter(|_| is_udp(report));
     sums.all().find_map(|sum| Messages { bytes: sum.bytes.zip(size), ..datagrams(sum) }.contradiction())
 }
 
 /// A rate of more than twice the target rate.
-fn more_than_asked(report: &Report, sums: &Sums<'_>, buffers: f64) -> Option<String> {
+fn more_than_asked(report: &StatedReport, sums: &Sums<'_>, buffers: f64) -> Option<String> {
     const TIMES: f64 = 2.0;
     let start = &report.start;
     let target = start.test_start.target_bitrate.or(start.target_bitrate).filter(|rate| *rate > 0.0)?;
     let asked = target * start.test_start.num_streams.unwrap_or(1.0).max(1.0);
-    let is_more = |sum: &&Sum| {
+    let is_more = |sum: &&IntervalSum| {
         sum.bytes
             .zip(sum.seconds)
             .is_some_and(|(bytes, seconds)| seconds > 0.0 && bytes > asked / 8.0 * seconds * TIMES + buffers)
@@ -81,7 +82,7 @@ fn more_than_asked(report: &Report, sums: &Sums<'_>, buffers: f64) -> Option<Str
 /// A TCP stream that sent far more than its congestion window allows per round trip. Both are
 /// sampled once per interval, so the window may have been larger in between; only Linux counts them
 /// in bytes and microseconds.
-fn more_than_window(report: &Report, sums: &Sums<'_>) -> Option<String> {
+fn more_than_window(report: &StatedReport, sums: &Sums<'_>) -> Option<String> {
     const TIMES: f64 = 20.0;
     let is_linux = report.start.system_info.as_deref().is_some_and(|uname| uname.starts_with("Linux "));
     if !is_linux || sums.is_back() {
@@ -102,7 +103,7 @@ fn more_than_window(report: &Report, sums: &Sums<'_>) -> Option<String> {
 }
 
 /// The first contradiction to the sums of a direction.
-pub(super) fn contradiction(report: &Report, sums: &Sums<'_>) -> Option<String> {
+pub(super) fn contradiction(report: &StatedReport, sums: &Sums<'_>) -> Option<String> {
     let buffers = report.start.test_start.num_streams.unwrap_or(1.0).max(1.0) * BUFFERED_BYTES;
     more_than_sent(sums, buffers)
         .or_else(|| other_than_streams(report, sums, buffers))
@@ -119,12 +120,12 @@ fn more_than_sent(sums: &Sums<'_>, buffers: f64) -> Option<String> {
 }
 
 /// For TCP, each end of a stream counts its own bytes.
-fn other_than_streams(report: &Report, sums: &Sums<'_>, buffers: f64) -> Option<String> {
+fn other_than_streams(report: &StatedReport, sums: &Sums<'_>, buffers: f64) -> Option<String> {
     let streams = &report.end.streams;
     if is_udp(report) || is_both_ways(report) || sums.is_back() || streams.is_empty() {
         return None;
     }
-    let received = |stream: &Stream| stream.receiver.as_ref().and_then(|sum| sum.bytes);
+    let received = |stream: &StreamSums| stream.receiver.as_ref().and_then(|sum| sum.bytes);
     let of_streams: f64 = streams.iter().map(received).sum::<Option<f64>>()?;
     let sum = sums.received.as_ref()?.bytes?;
     (!agree(of_streams, sum, buffers))
@@ -132,13 +133,14 @@ fn other_than_streams(report: &Report, sums: &Sums<'_>, buffers: f64) -> Option<
 }
 
 /// The intervals count what one end moved.
-fn other_than_intervals(report: &Report, sums: &Sums<'_>, buffers: f64) -> Option<String> {
+fn other_than_intervals(report: &StatedReport, sums: &Sums<'_>, buffers: f64) -> Option<String> {
     if is_both_ways(report) || sums.is_back() {
         return None;
     }
-    let all: Vec<&Sum> = report.intervals.iter().filter_map(|interval| interval.sum.as_ref()).collect();
-    let is_omitted = |sum: &Sum| sum.omitted == Some(true);
-    let total = |value: fn(&Sum) -> Option<f64>, omitted: bool| {
+    let all: Vec<&IntervalSum> =
+        report.intervals.iter().filter_map(|interval| interval.sum.as_ref()).collect();
+    let is_omitted = |sum: &IntervalSum| sum.omitted == Some(true);
+    let total = |value: fn(&IntervalSum) -> Option<f64>, omitted: bool| {
         all.iter().filter(|sum| omitted || !is_omitted(sum)).map(|sum| value(sum)).sum::<Option<f64>>()
     };
     let (moved, seconds) = (total(|sum| sum.bytes, false)?, total(|sum| sum.seconds, false)?);
@@ -161,10 +163,10 @@ fn other_than_intervals(report: &Report, sums: &Sums<'_>, buffers: f64) -> Optio
     }
 }
 
-fn is_both_ways(report: &Report) -> bool {
+fn is_both_ways(report: &StatedReport) -> bool {
     let end = &report.end;
     let back = [&end.sum_bidir_reverse, &end.sum_sent_bidir_reverse, &end.sum_received_bidir_reverse];
-    let directions = end.streams.iter().filter_map(Stream::sends).collect::<Vec<_>>();
+    let directions = end.streams.iter().filter_map(StreamSums::sends).collect::<Vec<_>>();
     back.into_iter().any(Option::is_some) || directions.contains(&true) && directions.contains(&false)
 }
 
@@ -175,7 +177,7 @@ fn agree(one: f64, other: f64, buffers: f64) -> bool {
 }
 
 /// The bytes and rate of a sum.
-fn moved(sum: &Sum) -> String {
+fn moved(sum: &IntervalSum) -> String {
     let rate = sum.bits_per_second.map(|rate| format!(" ({})", Quantity::new(rate, Unit::BitPerSecond)));
     format!("{}{}", bytes(sum.bytes.unwrap_or(f64::NAN)), rate.unwrap_or_default())
 }
@@ -186,7 +188,7 @@ fn bytes(bytes: f64) -> Quantity {
 
 #[cfg(test)]
 mod tests {
-    use crate::stated::{Figure, read};
+    use crate::stated::{StatedFigure, read};
 
     const UDP: &str = r#"{"start": {"version": "iperf 3.12", "system_info": "Linux box 6.1 #1 SMP x86_64",
         "test_start": {"protocol": "UDP", "num_streams": 1, "blksize": 1448, "target_bitrate": 500000000}},
@@ -199,7 +201,7 @@ mod tests {
         "sum_sent": {"seconds": 2.0, "bytes": 217500000, "bits_per_second": 870000000},
         "sum_received": {"seconds": 2.0, "bytes": 215000000, "bits_per_second": 860000000}}, "error": null}"#;
 
-    fn changed(text: &str, from: &str, to: &str) -> Figure {
+    fn changed(text: &str, from: &str, to: &str) -> StatedFigure {
         assert!(text.contains(from), "{from}");
         read(&text.replace(from, to), Some("iperf3")).unwrap().figures.remove(0)
     }

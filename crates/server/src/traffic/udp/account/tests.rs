@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-impl Tally {
+impl DatagramTally {
     fn lost(&self) -> u64 {
         self.sent - self.received
     }
@@ -20,12 +20,12 @@ const TAG: u32 = 0xfeed_0001;
 
 fn datagram(size: usize, tag: u32, number: u64, sent: u64) -> Vec<u8> {
     let mut bytes = vec![0; size];
-    Layout::of(size).write(&mut bytes, tag, number, sent);
+    DatagramLayout::of(size).write(&mut bytes, tag, number, sent);
     bytes
 }
 
-fn account(size: usize, numbers: &[u64]) -> Account {
-    let mut account = Account::new(size, TAG);
+fn account(size: usize, numbers: &[u64]) -> StreamAccount {
+    let mut account = StreamAccount::new(size, TAG);
     for (turn, number) in numbers.iter().enumerate() {
         account.arrive(&datagram(size, TAG, *number, *number * 1000), turn as u64 * 1000);
     }
@@ -73,7 +73,7 @@ proptest! {
     fn any_bytes_are_counted_once_somewhere(
         size in 1usize..40, datagrams in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..60), tagged: bool,
     ) {
-        let mut account = Account::new(size, TAG);
+        let mut account = StreamAccount::new(size, TAG);
         for (turn, bytes) in datagrams.iter().enumerate() {
             let mut bytes = bytes.clone();
             if tagged && bytes.len() >= 4 {
@@ -89,11 +89,11 @@ proptest! {
 
     #[test]
     fn the_order_of_adding_streams_is_nothing(counts in prop::collection::vec((0u64..50, 0u64..50), 1..6)) {
-        let tallies: Vec<Tally> = counts.iter().map(|(received, lost)| {
+        let tallies: Vec<DatagramTally> = counts.iter().map(|(received, lost)| {
             account(16, &(0..*received).collect::<Vec<_>>()).conclude(received + lost).unwrap()
         }).collect();
-        let forward = tallies.iter().copied().reduce(Tally::and).unwrap();
-        let backward = tallies.iter().rev().copied().reduce(Tally::and).unwrap();
+        let forward = tallies.iter().copied().reduce(DatagramTally::and).unwrap();
+        let backward = tallies.iter().rev().copied().reduce(DatagramTally::and).unwrap();
         prop_assert_eq!((forward.sent, forward.received, forward.span()), (backward.sent, backward.received, backward.span()));
         prop_assert_eq!(forward.lost(), counts.iter().map(|(_, lost)| lost).sum::<u64>());
         prop_assert_eq!(forward.streams as usize, counts.len());
@@ -103,13 +103,13 @@ proptest! {
 #[test]
 fn streams_that_arrive_one_after_another_span_the_time_of_all() {
     let at = |begin: u64| {
-        let mut account = Account::new(16, TAG);
+        let mut account = StreamAccount::new(16, TAG);
         (0..3).for_each(|number| account.arrive(&datagram(16, TAG, number, 0), begin + number * 10));
         account.conclude(3).unwrap()
     };
     assert_eq!(at(0).and(at(1000)).span(), 1020);
-    assert_eq!(Tally::default().and(at(500)).span(), 20);
-    assert_eq!(Tally::default().span(), 0);
+    assert_eq!(DatagramTally::default().and(at(500)).span(), 20);
+    assert_eq!(DatagramTally::default().span(), 0);
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn a_sender_that_counts_less_than_it_sent_is_found_out() {
 
 #[test]
 fn small_datagrams_are_only_counted() {
-    let mut account = Account::new(1, TAG);
+    let mut account = StreamAccount::new(1, TAG);
     for turn in 0..7 {
         account.arrive(&[0], turn);
     }
@@ -140,7 +140,7 @@ fn small_datagrams_are_only_counted() {
 
 #[test]
 fn numbers_past_32_bits_and_past_the_window_are_kept_apart() {
-    let mut account = Account::new(16, TAG);
+    let mut account = StreamAccount::new(16, TAG);
     let stride = 1 << 30;
     let last = 40 * stride;
     for number in (0..=last).step_by(stride as usize) {
@@ -157,7 +157,7 @@ fn numbers_past_32_bits_and_past_the_window_are_kept_apart() {
 
 #[test]
 fn datagrams_of_another_transfer_or_before_the_first_are_foreign() {
-    let mut account = Account::new(16, TAG);
+    let mut account = StreamAccount::new(16, TAG);
     account.arrive(&datagram(16, TAG + 1, 0, 0), 0);
     account.arrive(&datagram(17, TAG, 0, 0), 0);
     account.arrive(&datagram(16, TAG, u64::from(u32::MAX), 0), 0);
@@ -166,7 +166,7 @@ fn datagrams_of_another_transfer_or_before_the_first_are_foreign() {
 
 #[test]
 fn jitter_is_that_of_the_standard() {
-    let mut account = Account::new(16, TAG);
+    let mut account = StreamAccount::new(16, TAG);
     // Sent every 1000 ns; transit times 50, 210, 210, 50: |D| = 160, 0, 160.
     for (number, transit) in [50u64, 210, 210, 50].into_iter().enumerate() {
         let sent = number as u64 * 1000;
@@ -182,12 +182,12 @@ fn datagrams_of_iperf3_are_accounted_for_as_well() {
     // Recorded from iperf3 3.12: 16511 s, 712724 µs, number 1.
     let first = [0x00, 0x00, 0x40, 0x7f, 0x00, 0x0a, 0xe0, 0x14, 0, 0, 0, 0, 0, 0, 0, 1];
     let mut written = [0xff; 16];
-    Layout::Iperf3.write(&mut written, TAG, 0, 16_511_712_724_000);
+    DatagramLayout::Iperf3.write(&mut written, TAG, 0, 16_511_712_724_000);
     assert_eq!(written, first);
-    let mut account = Account::with_layout(Layout::Iperf3, 16, 0);
+    let mut account = StreamAccount::with_layout(DatagramLayout::Iperf3, 16, 0);
     account.arrive(&first, 0);
     for number in [1, 3, 2, 2] {
-        Layout::Iperf3.write(&mut written, TAG, number, number * 1000);
+        DatagramLayout::Iperf3.write(&mut written, TAG, number, number * 1000);
         account.arrive(&written, number * 1000);
     }
     let tally = account.conclude(6).unwrap();
@@ -196,7 +196,7 @@ fn datagrams_of_iperf3_are_accounted_for_as_well() {
 
 #[test]
 fn a_burst_is_one_arrival_and_clocks_may_differ_by_anything() {
-    let mut account = Account::new(16, TAG);
+    let mut account = StreamAccount::new(16, TAG);
     for (number, sent, now) in [(0, u64::MAX - 10, 5), (1, u64::MAX - 10, 9), (2, u64::MAX, 15)] {
         account.arrive(&datagram(16, TAG, number, sent), now);
     }
