@@ -119,7 +119,7 @@ impl Subsystem {
     pub fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
         let benchmark = self.find(question.case.benchmark());
         let limits = benchmark.map(|benchmark| benchmark.limits(question)).unwrap_or_default();
-        match question.condition(&limit::PAIRS) {
+        match question.condition(&limit::SUMMED_PAIRS) {
             Some(pairs) => limits.into_iter().map(|limit| limit.of_pairs(pairs)).collect(),
             None => limits,
         }

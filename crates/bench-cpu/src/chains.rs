@@ -16,10 +16,10 @@ use plimsoll_model::case::Case;
 use plimsoll_model::plan::Group;
 use plimsoll_model::sample::CannotMeasure;
 
-const ALL: &str = "all";
+const ALL_VALUE: &str = "all";
 /// Longest vectors of an instruction set.
-const FULL: &str = "full";
-const SCALAR: &str = "scalar";
+const FULL_WIDTH: &str = "full";
+const SCALAR_WIDTH: &str = "scalar";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum VectorWidth {
@@ -35,10 +35,10 @@ impl VectorWidth {
     /// Parses a width; any number of bits is accepted.
     fn read(word: &str) -> Result<Self, String> {
         match word.parse() {
-            _ if word == SCALAR => Ok(Self::Scalar),
+            _ if word == SCALAR_WIDTH => Ok(Self::Scalar),
             Ok(bits) => Ok(Self::Bits(bits)),
             Err(_) => Err(format!(
-                "width must be {FULL}, {ALL}, {SCALAR} or the bits of a vector (128, 256, 512): '{}' is not",
+                "width must be {FULL_WIDTH}, {ALL_VALUE}, {SCALAR_WIDTH} or the bits of a vector (128, 256, 512): '{}' is not",
                 plimsoll_units::text::shown(word)
             )),
         }
@@ -48,7 +48,7 @@ impl VectorWidth {
 impl fmt::Display for VectorWidth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Scalar => f.write_str(SCALAR),
+            Self::Scalar => f.write_str(SCALAR_WIDTH),
             Self::Bits(bits) => write!(f, "{bits}"),
         }
     }
@@ -64,7 +64,7 @@ impl RequestedChains {
     /// Fails for too many chains, an invalid width, or a width without chains.
     pub(super) fn of(group: &Group) -> Result<Self, String> {
         let chains = group.asked_numbers("chains");
-        let widths = group.words("width", &[FULL]);
+        let widths = group.words("width", &[FULL_WIDTH]);
         if chains.is_none() && group.asked("width") {
             return Err("--width requires --chains, such as --chains 1,2,4,8".to_owned());
         }
@@ -76,7 +76,7 @@ impl RequestedChains {
         for n in chains.iter().flatten() {
             within(1..=u64::from(most), "chains", *n)?;
         }
-        for word in widths.iter().filter(|word| ![ALL, FULL].contains(&word.as_str())) {
+        for word in widths.iter().filter(|word| ![ALL_VALUE, FULL_WIDTH].contains(&word.as_str())) {
             VectorWidth::read(word)?;
         }
         Ok(Self { isas: group.words("isa", &["best"]), widths, chains })
@@ -150,8 +150,8 @@ fn of_pair(pair: TypedOp) -> impl Iterator<Item = &'static ComputeKernel> {
 /// Widths of a word, the widest first; `None` is the full width of a set.
 fn widths(pair: TypedOp, word: &str) -> Result<Vec<Option<VectorWidth>>, String> {
     Ok(match word {
-        FULL => vec![None],
-        ALL => {
+        FULL_WIDTH => vec![None],
+        ALL_VALUE => {
             let all: std::collections::BTreeSet<VectorWidth> = of_pair(pair).map(VectorWidth::of).collect();
             all.into_iter().rev().map(Some).collect()
         }

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use plimsoll_metal::handover::{Bounced, HandoverError, HandoverMethod, ThreadPair};
 
-use super::LATENCY;
-use super::fact::PAIRS;
+use super::LATENCY_METRIC;
+use super::fact::MEASURED_PAIRS;
 use super::findings;
 use super::pairs::{chosen, pairs_of, shared};
 use super::warning::CpuWarning;
@@ -30,7 +30,7 @@ use plimsoll_units::quantity::Unit;
 const LEAST_FOR_A_PAIR: Duration = Duration::from_millis(2);
 const MAX_SECONDS: f64 = 1e6;
 
-const OPS: &[(&str, HandoverMethod)] =
+const HANDOVER_METHODS: &[(&str, HandoverMethod)] =
     &[("cas", HandoverMethod::CompareAndSwap), ("store", HandoverMethod::Store)];
 
 /// The benchmark `cpu.core-to-core`.
@@ -52,15 +52,15 @@ impl Benchmark for CoreToCore {
 
     fn all_metrics(&self) -> &'static [Metric] {
         const {
-            &[Metric::new(LATENCY, Unit::Second, Better::Lower)
+            &[Metric::new(LATENCY_METRIC, Unit::Second, Better::Lower)
                 .about("time until a CPU sees what another wrote: the median over the pairs")]
         }
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
-        let all: Vec<&str> = OPS.iter().map(|(name, _)| *name).collect();
+        let all: Vec<&str> = HANDOVER_METHODS.iter().map(|(name, _)| *name).collect();
         let candidate = |op: &String| {
-            let Some((name, exchange)) = OPS.iter().find(|(name, _)| name == op) else {
+            let Some((name, exchange)) = HANDOVER_METHODS.iter().find(|(name, _)| name == op) else {
                 let (op, all) = (plimsoll_units::text::shown(op), all.join(", "));
                 return Err(format!("op must be one of {all}: '{op}' is not"));
             };
@@ -185,7 +185,7 @@ impl Prepared for Pairs {
         let latency = median(latencies).ok_or_else(why)?;
         Ok(Sample {
             elapsed: begun.elapsed().as_secs_f64(),
-            values: [(LATENCY.to_owned(), latency)].into(),
+            values: [(LATENCY_METRIC.to_owned(), latency)].into(),
             matrix,
             ..Sample::default()
         })
@@ -197,7 +197,7 @@ impl Prepared for Pairs {
 
     fn facts(&self) -> Facts {
         let mut facts = Facts::default();
-        facts.achieved.set(&PAIRS, self.pairs.len());
+        facts.achieved.set(&MEASURED_PAIRS, self.pairs.len());
         if self.pairs.len() < self.of {
             facts.warnings.push(CpuWarning::PairsChosen { measured: self.pairs.len(), of: self.of }.into());
         }
@@ -294,7 +294,7 @@ mod tests {
         assert_eq!((found.len(), sample.work), (6, None));
         pairs.verify().unwrap();
         let facts = pairs.facts();
-        assert_eq!((facts.achieved.get(&PAIRS), facts.warnings.len()), (Some(3), 0));
+        assert_eq!((facts.achieved.get(&MEASURED_PAIRS), facts.warnings.len()), (Some(3), 0));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::dense::matrix::{Sequence, THRESHOLD, greater};
 use super::dense::{self, HeldClocks, OrderTarget, caches, fits, human, isas};
-use super::fact::{DEPTH, KERNEL, ROWS};
+use super::fact::{CHAIN_DEPTH, KERNEL, ROWS};
 use plimsoll_bench_api::buffer::note_pages;
 use plimsoll_bench_api::{
     Benchmark, Candidate, Context, Descriptor, Metric, Parsed, Prepared, PreparedCase, Roofline, Say, counts,
@@ -32,7 +32,7 @@ const MOST_ROWS: u64 = i32::MAX as u64;
 /// About a second per sample, three matrices plus a tenth for packed strips.
 const WANTED: OrderTarget = OrderTarget { work: 2.0, seconds: 1.0, cases: 1, bytes_per_element: 3.3 * 8.0 };
 /// Elements of a cache line, at most.
-const LINE: usize = 16;
+const MAX_LINE_ELEMENTS: usize = 16;
 
 /// The benchmark `cpu.gemm`.
 pub struct MatrixProduct;
@@ -114,7 +114,7 @@ fn element(word: &str) -> Result<Element, String> {
 
 /// Distance of columns in elements: an odd number of lines, so no power of two.
 fn stride(rows: usize) -> usize {
-    (rows.div_ceil(LINE) | 1).saturating_mul(LINE)
+    (rows.div_ceil(MAX_LINE_ELEMENTS) | 1).saturating_mul(MAX_LINE_ELEMENTS)
 }
 
 fn square(rows: usize) -> ProductShape {
@@ -173,7 +173,7 @@ impl<T: Real> GemmTeam<T> {
         dense::note_threads(&mut facts, machine, &team);
         facts.achieved.set(&KERNEL, gemm.tile());
         let blocking = gemm.blocking();
-        facts.achieved.set(&DEPTH, blocking.depth);
+        facts.achieved.set(&CHAIN_DEPTH, blocking.depth);
         facts.achieved.set(&ROWS, blocking.rows);
         let mut running = Self {
             kinds: dense::kinds_of(machine, &team),
@@ -208,7 +208,7 @@ impl<T: Real> GemmTeam<T> {
                 let mut numbers = vec![0.0; if matrix < 2 { rows } else { 0 }];
                 for (column, place) in (member.index * columns..rows).zip(share.chunks_mut(stride)) {
                     sequence.column(rows, 0, matrix * rows + column, &mut numbers);
-                    place.fill(T::ZERO);
+                    place.fill(T::default());
                     place.iter_mut().zip(&numbers).for_each(|(place, number)| *place = T::from_f64(*number));
                 }
             });

@@ -12,7 +12,7 @@ use plimsoll_metal::one_core::{SiblingTrial, trial};
 
 use plimsoll_machine::{CpuSet, Machine};
 
-const TRIALS: usize = 5;
+const SIBLING_TRIALS: usize = 5;
 const APART: Duration = Duration::from_millis(20);
 /// Slow-down of a slice while the sibling works.
 const TWICE: std::ops::RangeInclusive<f64> = 1.8..=2.2;
@@ -35,7 +35,7 @@ pub(super) fn look(machine: &mut Machine) {
         if found.iter().any(|set| set.contains(a) || set.contains(b)) {
             continue;
         }
-        let trials = (0..TRIALS).map_while(|turn| {
+        let trials = (0..SIBLING_TRIALS).map_while(|turn| {
             if turn > 0 {
                 sleep(APART);
             }
@@ -72,7 +72,7 @@ fn are_siblings(trials: impl Iterator<Item = SiblingTrial>) -> bool {
         }
         agreeing += 1;
     }
-    agreeing == TRIALS
+    agreeing == SIBLING_TRIALS
 }
 
 #[cfg(test)]
@@ -93,9 +93,9 @@ mod tests {
     fn siblings_do_together_what_one_does_alone_every_time() {
         let siblings = of([1.0, 1.01], [2.01, 1.99]);
         let apart = of([1.0, 1.0], [1.0, 1.03]);
-        assert!(are_siblings(vec![siblings; TRIALS].into_iter()));
-        assert!(!are_siblings(vec![siblings; TRIALS - 1].into_iter()), "too few");
-        assert!(!are_siblings(vec![apart; TRIALS].into_iter()));
+        assert!(are_siblings(vec![siblings; SIBLING_TRIALS].into_iter()));
+        assert!(!are_siblings(vec![siblings; SIBLING_TRIALS - 1].into_iter()), "too few");
+        assert!(!are_siblings(vec![apart; SIBLING_TRIALS].into_iter()));
         for other in [
             of([1.0, 2.0], [1.0, 2.0]),
             of([2.0, 2.0], [2.0, 2.0]),
@@ -104,15 +104,15 @@ mod tests {
             of([1.0, 1.0], [1.0, 1.0]),
             of([1.0, 0.0], [2.0, 0.0]),
         ] {
-            let mut trials = vec![siblings; TRIALS];
-            trials[TRIALS - 1] = other;
+            let mut trials = vec![siblings; SIBLING_TRIALS];
+            trials[SIBLING_TRIALS - 1] = other;
             assert!(!are_siblings(trials.into_iter()), "{other:?}");
         }
     }
 
     proptest! {
         #[test]
-        fn a_noisy_neighbour_is_no_sibling(busy in prop::collection::vec(any::<[bool; 4]>(), TRIALS)) {
+        fn a_noisy_neighbour_is_no_sibling(busy in prop::collection::vec(any::<[bool; 4]>(), SIBLING_TRIALS)) {
             prop_assume!(busy.iter().any(|moments| *moments != [false, false, true, true]));
             let times = |busy: bool| if busy { 2.0 } else { 1.0 };
             let trials = busy.into_iter().map(|[a, b, c, d]| of([times(a), times(b)], [times(c), times(d)]));

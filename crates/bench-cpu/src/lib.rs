@@ -46,15 +46,15 @@ pub fn counted_in(op: Option<Op>, element: Option<Element>) -> Unit {
 }
 
 /// Name of the metric of operations per second.
-pub const RATE: &str = "rate";
+pub const RATE_METRIC: &str = "rate";
 /// Name of the metric of the time of a fixed amount.
-pub const TIME: &str = "time";
+pub const TIME_METRIC: &str = "time";
 /// Name of the metric of the scaled residual of a solution, as in HPL.
 pub const RESIDUAL: &str = "residual";
 /// Name of the metric of the unscaled residual.
 pub const RESIDUAL_UNSCALED: &str = "residual-unscaled";
 /// Name of the metric of the latency between CPUs.
-pub const LATENCY: &str = "latency";
+pub const LATENCY_METRIC: &str = "latency";
 
 /// Measures the cores before a run: instructions per cycle, and hidden siblings in a guest.
 fn look(machine: &mut Machine) {

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::RESIDUAL_UNSCALED;
 use super::dense::matrix::{Sequence, THRESHOLD, greater, residual};
-use super::dense::{self, BLOCK, HeldClocks, MOST_ROWS, OrderTarget, fits, human, isas};
+use super::dense::{self, DEFAULT_BLOCK_COLUMNS, HeldClocks, MOST_ROWS, OrderTarget, fits, human, isas};
 use super::fact::{BYTES, NB};
 use super::warning::CpuWarning;
 use plimsoll_bench_api::buffer::note_pages;
@@ -75,7 +75,7 @@ impl Benchmark for Linpack {
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
         let isas = isas(group)?;
-        let blocks = counts(group, "nb", &[BLOCK], MOST_BLOCK as u64)?;
+        let blocks = counts(group, "nb", &[DEFAULT_BLOCK_COLUMNS], MOST_BLOCK as u64)?;
         let seats = dense::seats(machine, group, &[machine.most_threads() as u64])?;
         let wanted = OrderTarget { cases: isas.len() * blocks.len() * seats.len(), ..WANTED };
         let mut candidates = Vec::new();

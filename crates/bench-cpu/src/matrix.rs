@@ -7,7 +7,7 @@ use plimsoll_metal::kernel::{self, ComputeKernel, Element, Op, kernels};
 use plimsoll_model::plan::Group;
 use plimsoll_model::sample::CannotMeasure;
 
-const ALL: &str = "all";
+const ALL_VALUE: &str = "all";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TypedOp {
@@ -37,7 +37,7 @@ impl TypedOp {
         for word in words {
             match word.as_str() {
                 "best" => isas.push(self.best()),
-                ALL => isas.extend(self.kernels().map(|kernel| kernel.isa)),
+                ALL_VALUE => isas.extend(self.kernels().map(|kernel| kernel.isa)),
                 word => isas.push(one("isa", word)?),
             }
         }
@@ -74,7 +74,7 @@ pub(super) fn pairs(group: &Group) -> Result<Vec<TypedOp>, String> {
         }
         _ => {
             pairs = product(&ops, &elements);
-            let all = |key| group.words(key, &[]).iter().any(|word| word == ALL);
+            let all = |key| group.words(key, &[]).iter().any(|word| word == ALL_VALUE);
             let lonely_op = ops.iter().find(|op| !pairs.iter().any(|pair| pair.op == **op));
             let lonely_element = elements.iter().find(|e| !pairs.iter().any(|pair| pair.element == **e));
             if let (Some(&op), false) = (lonely_op, all("op")) {
@@ -100,7 +100,7 @@ where
         return Ok(defaults.to_vec());
     }
     let words = group.words(key, &[]);
-    if words.iter().any(|word| word == ALL) {
+    if words.iter().any(|word| word == ALL_VALUE) {
         return Ok(all.to_vec());
     }
     words.iter().map(|word| one(key, word)).collect()
@@ -208,7 +208,7 @@ mod tests {
             assert!(kernel::find(pair.op, pair.element, best).is_some(), "{pair:?} {best}");
             let here = pair.kernels().any(|kernel| kernel.available().is_ok());
             assert_eq!(row(pair, best).is_ok(), here, "{pair:?}");
-            assert!(pair.isas(&["best".to_owned(), ALL.to_owned()]).unwrap().contains(&kernel.isa));
+            assert!(pair.isas(&["best".to_owned(), ALL_VALUE.to_owned()]).unwrap().contains(&kernel.isa));
         }
     }
 }

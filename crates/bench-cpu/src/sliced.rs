@@ -19,7 +19,7 @@ use plimsoll_model::warning::{Note, Warning};
 const MAX_SECONDS: f64 = 1e6;
 
 /// Retries of a sample without an undisturbed slice.
-const AGAIN: usize = 20;
+const MAX_RETRIES: usize = 20;
 
 /// Factor by which a core may seem to exceed its maximum clock (uncertainty).
 const ABOVE_MAXIMUM: f64 = 1.02;
@@ -87,7 +87,7 @@ impl<L: SlicedLoad> Slices<L> {
     pub(super) fn measure(&mut self, amount: SampleAmount) -> Result<TeamOutcome, CannotMeasure> {
         let until = self.until(amount);
         let mut outcome = self.sliced.measure(until);
-        for _ in 0..AGAIN {
+        for _ in 0..MAX_RETRIES {
             if !matches!(outcome, Err(SlicedError::AllDisturbed { .. })) {
                 break;
             }

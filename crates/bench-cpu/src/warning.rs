@@ -78,15 +78,15 @@ impl fmt::Display for CpuWarning {
 }
 
 fn named(cores: &[CpuSet]) -> String {
-    let mut names: Vec<String> = cores.iter().take(NAMED).map(ToString::to_string).collect();
-    match cores.len().saturating_sub(NAMED) {
+    let mut names: Vec<String> = cores.iter().take(MAX_NAMED_CPUS).map(ToString::to_string).collect();
+    match cores.len().saturating_sub(MAX_NAMED_CPUS) {
         0 => {}
         more => names.push(format!("and {more} more cores")),
     }
     names.join("; ")
 }
 
-const NAMED: usize = 8;
+const MAX_NAMED_CPUS: usize = 8;
 
 #[cfg(test)]
 mod tests {

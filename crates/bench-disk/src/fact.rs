@@ -6,7 +6,7 @@ pub(super) const FILE_SYSTEM: CaseFact<String> =
     CaseFact::new("file_system", "the file system of the test file");
 pub(super) const DEVICE: CaseFact<String> =
     CaseFact::new("device", "the device below it, and what that is made of");
-pub(super) const SIZE: CaseFact<u64> =
+pub(super) const FILE_BYTES: CaseFact<u64> =
     CaseFact::new("size", "bytes of the file that are worked on, over all threads");
 pub(crate) const ENGINE: CaseFact<String> = CaseFact::new("engine", "the engine that did the work");
 pub(super) const CACHE: CaseFact<String> =
@@ -20,14 +20,15 @@ pub(super) const COUNT: CaseFact<f64> =
     CaseFact::new("count", "transfers of each sample: of each thread, or of all");
 pub(super) const VOLUME: CaseFact<f64> =
     CaseFact::new("volume", "bytes of each sample: of each thread, or of all");
-pub(super) const DEPTH: CaseFact<f64> = CaseFact::new("depth", "transfers of each thread in flight, mean");
-pub(super) const RATE: CaseFact<f64> = CaseFact::new("rate", "transfers a second, over all threads");
+pub(super) const QUEUE_DEPTH: CaseFact<f64> =
+    CaseFact::new("depth", "transfers of each thread in flight, mean");
+pub(super) const TRANSFER_RATE: CaseFact<f64> = CaseFact::new("rate", "transfers a second, over all threads");
 pub(super) const PAGE_CACHE: CaseFact<f64> =
     CaseFact::new("page_cache", "share of the file that is in the page cache");
 pub(super) const DEVICE_SHARE: CaseFact<f64> =
     CaseFact::new("device_share", "what the device moved, as a share of what was counted");
-pub(crate) const THREADS: CaseFact<u64> = CaseFact::new("threads", "threads of the figure");
-pub(crate) const DEEPEST: CaseFact<Option<u64>> = CaseFact::new(
+pub(crate) const FIGURE_THREADS: CaseFact<u64> = CaseFact::new("threads", "threads of the figure");
+pub(crate) const DEEPEST_QUEUE: CaseFact<Option<u64>> = CaseFact::new(
     "deepest",
     "the deepest queue that holds a latency target (null: the search found none), or that a sweep chose",
 );

@@ -23,7 +23,7 @@ use crate::display::human;
 use crate::fact::{self, CACHE, COMMITS, DEVICE, ENGINE, FILE_SYSTEM, LOGS, SYNC};
 use crate::job::MAX_THREADS;
 use crate::load::data::TestData;
-use crate::metrics::{LATENCY, RATE};
+use crate::metrics::{LATENCY_METRIC, RATE_METRIC};
 use crate::storage::file::{cannot_use, in_memory, memory_behind, named};
 use plimsoll_bench_api::RequestedSize;
 use plimsoll_bench_api::{
@@ -52,7 +52,7 @@ const SEGMENT: u64 = FsyncLoad::SEGMENT_BYTES;
 const FILE_SIZE: RequestedSize = RequestedSize::Exactly(SEGMENT);
 
 /// Default bytes per commit: the page of SQLite and most databases.
-const BLOCK: u64 = 4 << 10;
+const DEFAULT_COMMIT_BYTES: u64 = 4 << 10;
 
 impl Benchmark for DiskFsync {
     fn descriptor(&self) -> &Descriptor {
@@ -72,9 +72,9 @@ impl Benchmark for DiskFsync {
     fn all_metrics(&self) -> &'static [Metric] {
         const {
             &[
-                Metric::new(LATENCY, Unit::Second, Better::Lower)
+                Metric::new(LATENCY_METRIC, Unit::Second, Better::Lower)
                     .about("time of an append and its fdatasync"),
-                Metric::new(RATE, Unit::PerSecond, Better::Higher)
+                Metric::new(RATE_METRIC, Unit::PerSecond, Better::Higher)
                     .about("appends kept for good per second, over all threads")
                     .of_transfers(OfTransfers::Rate(1.0))
                     .with_floor(),
@@ -84,13 +84,13 @@ impl Benchmark for DiskFsync {
 
     fn metric_of(&self, case: &Case, row: Metric) -> Option<Metric> {
         let threads = FsyncLoad::try_from(case).map_or(1, |load| load.threads) as f64;
-        Some(if row.name == LATENCY { row.of_transfers(OfTransfers::Time(threads)) } else { row })
+        Some(if row.name == LATENCY_METRIC { row.of_transfers(OfTransfers::Time(threads)) } else { row })
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
         let threads = counts(group, "threads", &[1], MAX_THREADS)?;
         let mut candidates = Vec::new();
-        for block in whole_sizes(self, group, "block", &[BLOCK])? {
+        for block in whole_sizes(self, group, "block", &[DEFAULT_COMMIT_BYTES])? {
             if !(1..=SEGMENT).contains(&block) {
                 return Err(format!("block must be between 1 byte and {}: {block} is not", human(SEGMENT)));
             }
@@ -104,20 +104,20 @@ impl Benchmark for DiskFsync {
     }
 
     fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
-        const UNKNOWN: &str = "no device states how long it takes to empty its write cache";
+        const UNKNOWN_FLUSH_TIME: &str = "no device states how long it takes to empty its write cache";
         let demand = FsyncLoad::try_from(question.case).ok().map(DeviceDemand::from);
         let most = demand.and_then(|demand| {
             let most = io_limit::ceiling(question.machine, demand, demand.transfers()?)?;
             Some((demand, most))
         });
         let (kind, limit) = match question.metric {
-            LATENCY => {
+            LATENCY_METRIC => {
                 (LimitKind::Floor, most.and_then(|(demand, most)| io_limit::floor(question, demand, most)))
             }
-            RATE => (LimitKind::Ceiling, most.map(|(_, most)| most)),
+            RATE_METRIC => (LimitKind::Ceiling, most.map(|(_, most)| most)),
             _ => return Vec::new(),
         };
-        vec![limit.unwrap_or_else(|| Limit::unknown(kind, UNKNOWN))]
+        vec![limit.unwrap_or_else(|| Limit::unknown(kind, UNKNOWN_FLUSH_TIME))]
     }
 
     fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> PreparedCase {
@@ -352,10 +352,10 @@ impl Prepared for Logs {
         let mut latency = Times::default();
         self.0.iter().for_each(|log| latency.add(&log.latency));
         let values = BTreeMap::from([
-            (LATENCY.to_owned(), latency.mean().unwrap_or_default()),
-            (RATE.to_owned(), latency.count() as f64 / elapsed),
+            (LATENCY_METRIC.to_owned(), latency.mean().unwrap_or_default()),
+            (RATE_METRIC.to_owned(), latency.count() as f64 / elapsed),
         ]);
-        let histograms = vec![crate::display::distribution(LATENCY, &latency)];
+        let histograms = vec![crate::display::distribution(LATENCY_METRIC, &latency)];
         Ok(Sample { elapsed, values, histograms, ..Sample::default() })
     }
 
@@ -383,8 +383,8 @@ mod tests {
         let machine = Machine::discover(&Root::live());
         let options = Options { dir: dir.to_owned(), seed: 1, ..Options::default() };
         let cx = Context { machine: &machine, options: &options, keep: &Keep::default() };
-        let case = Case::of("disk.fsync").with_size("block", BLOCK);
-        match (0..threads).map(|thread| Log::new(BLOCK, thread as u64, &case, &cx)).collect() {
+        let case = Case::of("disk.fsync").with_size("block", DEFAULT_COMMIT_BYTES);
+        match (0..threads).map(|thread| Log::new(DEFAULT_COMMIT_BYTES, thread as u64, &case, &cx)).collect() {
             Ok(logs) => Some(Logs(logs)),
             Err(why) => {
                 assert!(why.cause == FailureCause::NotHere || why.reason.contains("needs 64 MiB"), "{why}");
@@ -402,7 +402,7 @@ mod tests {
         let dir = directory();
         let Some(mut logs) = logs(dir.path(), 1) else { return };
         let sample = logs.sample(SampleAmount::Work(5)).expect("sample");
-        assert_eq!(length(&logs.0[0]), 5 * BLOCK);
+        assert_eq!(length(&logs.0[0]), 5 * DEFAULT_COMMIT_BYTES);
         assert_eq!(sample.histograms[0].buckets.iter().map(|(_, count)| count).sum::<u64>(), 5);
         let (latency, rate) = (sample.values["latency"], sample.values["rate"]);
         // Time between two commits counts for the rate but not for the latency.
@@ -418,7 +418,10 @@ mod tests {
         let dir = directory();
         let Some(mut logs) = logs(dir.path(), 3) else { return };
         let sample = logs.sample(SampleAmount::Work(8)).expect("sample");
-        assert_eq!(logs.0.iter().map(length).collect::<Vec<_>>(), [3 * BLOCK, 3 * BLOCK, 2 * BLOCK]);
+        assert_eq!(
+            logs.0.iter().map(length).collect::<Vec<_>>(),
+            [3 * DEFAULT_COMMIT_BYTES, 3 * DEFAULT_COMMIT_BYTES, 2 * DEFAULT_COMMIT_BYTES]
+        );
         assert_eq!(sample.histograms[0].buckets.iter().map(|(_, count)| count).sum::<u64>(), 8);
         assert!((sample.values["rate"] * sample.elapsed - 8.0).abs() < 1e-9);
         assert_eq!((logs.verify(), logs.facts().achieved.get(&LOGS)), (Ok(()), Some(3)));
@@ -445,11 +448,11 @@ mod tests {
     fn a_full_segment_is_begun_anew() {
         let dir = directory();
         let Some(mut logs) = logs(dir.path(), 1) else { return };
-        logs.0[0].end = SEGMENT - BLOCK;
+        logs.0[0].end = SEGMENT - DEFAULT_COMMIT_BYTES;
         logs.sample(SampleAmount::Work(1)).expect("sample");
         assert_eq!(length(&logs.0[0]), SEGMENT);
         logs.sample(SampleAmount::Work(2)).expect("sample");
-        assert_eq!(length(&logs.0[0]), 2 * BLOCK);
+        assert_eq!(length(&logs.0[0]), 2 * DEFAULT_COMMIT_BYTES);
         assert_eq!(logs.verify(), Ok(()));
     }
 

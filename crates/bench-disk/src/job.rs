@@ -1,7 +1,7 @@
 //! Validity of disk jobs: bounds of parameters, and combinations that are not supported.
 
 use crate::display::human;
-use crate::load::data::SECTOR;
+use crate::load::data::SECTOR_BYTES;
 use plimsoll_bench_api::within;
 use plimsoll_model::case::{Case, Value};
 use plimsoll_model::job::disk::{
@@ -99,7 +99,7 @@ fn refused_engine(job: &DiskTransfers) -> Option<String> {
     }
     if job.cache == CacheMode::Direct && !fits_sectors(&job.blocks) {
         return Some(format!(
-            "--cache direct requires a --block that is a multiple of {SECTOR} bytes, the sector: {} is not",
+            "--cache direct requires a --block that is a multiple of {SECTOR_BYTES} bytes, the sector: {} is not",
             human(job.blocks.unit())
         ));
     }
@@ -163,7 +163,9 @@ fn refused_checks(job: &DiskTransfers) -> Option<String> {
         );
     }
     if job.verify && !fits_sectors(&job.blocks) {
-        return Some(format!("--verify requires a --block that is a multiple of {SECTOR} bytes, the sector"));
+        return Some(format!(
+            "--verify requires a --block that is a multiple of {SECTOR_BYTES} bytes, the sector"
+        ));
     }
     None
 }
@@ -192,5 +194,5 @@ pub(crate) fn most_in_flight(block: u64, threads: u64) -> u64 {
 
 /// Whether all blocks are multiples of the smallest sector, as direct I/O requires.
 pub(crate) fn fits_sectors(blocks: &BlockSizes) -> bool {
-    blocks.unit().is_multiple_of(SECTOR as u64)
+    blocks.unit().is_multiple_of(SECTOR_BYTES as u64)
 }

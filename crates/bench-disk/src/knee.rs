@@ -6,7 +6,9 @@ use crate::io::sweep::Knee;
 use crate::io::transfers::Transfers;
 use crate::io::{DiskIo, limit};
 use crate::job::most_in_flight;
-use crate::metrics::{CPU, DEPTH, LATENCY, RATE, THREADS, THROUGHPUT};
+use crate::metrics::{
+    CPU_METRIC, DEPTH_METRIC, LATENCY_METRIC, RATE_METRIC, THREADS_METRIC, THROUGHPUT_METRIC,
+};
 use crate::storage::file::requested_size;
 use crate::words;
 use plimsoll_bench_api::{
@@ -24,7 +26,7 @@ use plimsoll_units::quantity::Unit;
 pub struct DiskKnee;
 
 /// Deepest queue per thread of the search.
-const DEEPEST: u64 = 256;
+const MAX_SEARCH_DEPTH: u64 = 256;
 
 impl Benchmark for DiskKnee {
     fn descriptor(&self) -> &Descriptor {
@@ -52,20 +54,20 @@ impl Benchmark for DiskKnee {
     fn all_metrics(&self) -> &'static [Metric] {
         const {
             &[
-                Metric::new(RATE, Unit::IoPerSecond, Better::Higher)
+                Metric::new(RATE_METRIC, Unit::IoPerSecond, Better::Higher)
                     .about("transfers per second at the saturation point"),
-                Metric::new(THROUGHPUT, Unit::BytePerSecond, Better::Higher)
+                Metric::new(THROUGHPUT_METRIC, Unit::BytePerSecond, Better::Higher)
                     .about("bytes per second at the saturation point")
                     .with_floor(),
-                Metric::new(LATENCY, Unit::Second, Better::Lower)
+                Metric::new(LATENCY_METRIC, Unit::Second, Better::Lower)
                     .about("time of a transfer at the saturation point")
                     .said("latency", "")
                     .with_floor(),
-                Metric::new(CPU, Unit::Second, Better::Lower).about("processor time of a transfer"),
-                Metric::new(DEPTH, Unit::One, Better::Lower)
+                Metric::new(CPU_METRIC, Unit::Second, Better::Lower).about("processor time of a transfer"),
+                Metric::new(DEPTH_METRIC, Unit::One, Better::Lower)
                     .about("transfers in flight per thread at the saturation point")
                     .informative(),
-                Metric::new(THREADS, Unit::One, Better::Lower)
+                Metric::new(THREADS_METRIC, Unit::One, Better::Lower)
                     .about("threads at the saturation point")
                     .informative(),
             ]
@@ -108,9 +110,9 @@ impl Benchmark for DiskKnee {
     }
 }
 
-/// Returns the job with `threads` threads and depth [`DEEPEST`], or less if the buffers limit it.
+/// Returns the job with `threads` threads and depth [`MAX_SEARCH_DEPTH`], or less if the buffers limit it.
 fn with_queue(job: &DiskTransfers, threads: u64) -> DiskTransfers {
-    let depth = DEEPEST.min(most_in_flight(job.blocks.largest(), threads));
+    let depth = MAX_SEARCH_DEPTH.min(most_in_flight(job.blocks.largest(), threads));
     DiskTransfers { threads, depth, ..job.clone() }
 }
 
@@ -140,7 +142,7 @@ mod tests {
         let job: DiskTransfers =
             DiskKnee.cases(&bare(), &Group::default()).expect("cases")[0].parsed.read().expect("a job");
         let job = with_queue(&job, 2);
-        assert_eq!((job.depth, job.threads), (DEEPEST, 2));
+        assert_eq!((job.depth, job.threads), (MAX_SEARCH_DEPTH, 2));
     }
 
     #[test]

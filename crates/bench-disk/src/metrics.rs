@@ -1,11 +1,11 @@
 //! Metric names of the disk benchmarks. Times are per transfer as seen by the program, in seconds.
 
 /// Bytes per second.
-pub const THROUGHPUT: &str = "throughput";
+pub const THROUGHPUT_METRIC: &str = "throughput";
 /// Transfers or commits per second.
-pub const RATE: &str = "rate";
+pub const RATE_METRIC: &str = "rate";
 /// From submission to completion, as fio's lat.
-pub const LATENCY: &str = "latency";
+pub const LATENCY_METRIC: &str = "latency";
 /// Standard deviation of the latency.
 pub const LATENCY_STDEV: &str = "latency-stdev";
 /// Submission part of the latency, as fio's slat.
@@ -15,15 +15,15 @@ pub const CLAT: &str = "clat";
 /// Time of a sync.
 pub const SYNC: &str = "sync";
 /// CPU time per transfer.
-pub const CPU: &str = "cpu";
+pub const CPU_METRIC: &str = "cpu";
 /// Context switches per transfer.
 pub const SWITCHES: &str = "switches";
 /// Mean transfers in flight.
-pub const DEPTH: &str = "depth";
+pub const DEPTH_METRIC: &str = "depth";
 /// Threads at the saturation point.
-pub const THREADS: &str = "threads";
+pub const THREADS_METRIC: &str = "threads";
 /// Share of the time in which the device is busy, as counted by the kernel.
-pub const BUSY: &str = "busy";
+pub const BUSY_METRIC: &str = "busy";
 /// Mean time of a request in block layer and device, as counted by the kernel.
 pub const AWAIT: &str = "await";
 /// Bytes read per second, if both directions are separate.

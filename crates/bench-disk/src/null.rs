@@ -13,7 +13,7 @@ use crate::load::data::TestData;
 use crate::load::pattern::{WalkExtent, derive};
 use crate::load::source::TransferSource;
 use crate::load::{self, Directions, DiskLoad, LoadError, Manner, TransferTally};
-use crate::metrics::LATENCY;
+use crate::metrics::LATENCY_METRIC;
 use plimsoll_bench_api::{
     Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, PreparedCase, counts,
 };
@@ -28,7 +28,7 @@ use plimsoll_units::quantity::Unit;
 pub struct DiskNull;
 
 /// Bytes per block and of the file.
-const BLOCK: u64 = 4 << 10;
+const NULL_BLOCK_BYTES: u64 = 4 << 10;
 const BYTES: u64 = 1 << 30;
 
 /// Default depths: single transfers, and batches.
@@ -53,7 +53,7 @@ impl Benchmark for DiskNull {
 
     fn all_metrics(&self) -> &'static [Metric] {
         const {
-            &[Metric::new(LATENCY, Unit::Second, Better::Lower)
+            &[Metric::new(LATENCY_METRIC, Unit::Second, Better::Lower)
                 .about("time of a transfer that does nothing: the loop's own cost")]
         }
     }
@@ -91,16 +91,18 @@ impl Benchmark for DiskNull {
 }
 
 fn load(kind: DiskEngine, depth: usize, seed: u64) -> Result<Box<dyn DiskLoad>, LoadError> {
-    let extent = WalkExtent { start: 0, bytes: BYTES, unit: BLOCK, largest: BLOCK };
+    let extent = WalkExtent { start: 0, bytes: BYTES, unit: NULL_BLOCK_BYTES, largest: NULL_BLOCK_BYTES };
     let source = TransferSource::new(
         DiskOperation::Read,
         WriteThrough::No,
-        BlockSizes::One(BLOCK),
+        BlockSizes::One(NULL_BLOCK_BYTES),
         BlockOrder::Random,
         extent,
         seed,
     );
-    let engine = open_on(kind, &[], depth, BLOCK as usize, AccessOrder::Random, TickClock::fastest())?.engine;
+    let engine =
+        open_on(kind, &[], depth, NULL_BLOCK_BYTES as usize, AccessOrder::Random, TickClock::fastest())?
+            .engine;
     Ok(load::on(
         engine,
         source,
@@ -129,7 +131,7 @@ impl Prepared for NullFloor {
         self.counted += tally.latency.count();
         self.done += tally.transfers;
         let elapsed = tally.elapsed();
-        let values = [(LATENCY.to_owned(), elapsed / tally.transfers.max(1) as f64)].into();
+        let values = [(LATENCY_METRIC.to_owned(), elapsed / tally.transfers.max(1) as f64)].into();
         Ok(Sample { elapsed, values, ..Sample::default() })
     }
 

@@ -1,7 +1,7 @@
 //! Results of searches over the queue depth, in words for a measurement's row.
 
-use crate::fact::{self, DEEPEST, ENGINE, TARGET_HELD};
-use crate::metrics::{DEPTH, LATENCY, RATE, THREADS};
+use crate::fact::{self, DEEPEST_QUEUE, ENGINE, TARGET_HELD};
+use crate::metrics::{DEPTH_METRIC, LATENCY_METRIC, RATE_METRIC, THREADS_METRIC};
 use plimsoll_bench_api::Curve;
 use plimsoll_model::job::disk::{DiskEngine, DiskTransfers};
 use plimsoll_model::measurement::Measurement;
@@ -10,14 +10,15 @@ use plimsoll_units::quantity::{Quantity, Unit};
 use plimsoll_units::text::counted;
 
 pub(super) const CURVES: &[Curve] = &[
-    Curve { x: DEPTH, x_unit: "", log: true, y: RATE, y_unit: "IO/s" },
-    Curve { x: DEPTH, x_unit: "", log: true, y: LATENCY, y_unit: "s" },
-    Curve { x: THREADS, x_unit: "", log: true, y: RATE, y_unit: "IO/s" },
+    Curve { x: DEPTH_METRIC, x_unit: "", log: true, y: RATE_METRIC, y_unit: "IO/s" },
+    Curve { x: DEPTH_METRIC, x_unit: "", log: true, y: LATENCY_METRIC, y_unit: "s" },
+    Curve { x: THREADS_METRIC, x_unit: "", log: true, y: RATE_METRIC, y_unit: "IO/s" },
 ];
 
 /// Formats the rate at a point of a search.
 pub(super) fn point(point: &CurvePoint) -> Option<String> {
-    let (threads, depth, rate) = (*point.get(THREADS)?, *point.get(DEPTH)?, *point.get(RATE)?);
+    let (threads, depth, rate) =
+        (*point.get(THREADS_METRIC)?, *point.get(DEPTH_METRIC)?, *point.get(RATE_METRIC)?);
     let times = if threads > 1.0 { format!(" ×{threads}") } else { String::new() };
     Some(format!("depth {depth}{times} {}", Quantity::new(rate, Unit::IoPerSecond)))
 }
@@ -29,7 +30,7 @@ pub(super) fn deepest(measurement: &Measurement) -> Option<String> {
     let held = measurement.achieved.get(&TARGET_HELD)?;
     // A synchronous engine has no deeper queue.
     let lone = measurement.achieved.get(&ENGINE).and_then(|word| DiskEngine::lone(&word));
-    Some(match measurement.achieved.get(&DEEPEST)? {
+    Some(match measurement.achieved.get(&DEEPEST_QUEUE)? {
         None if held => format!("{target} at depth 1, the search was inconclusive"),
         None => format!("{target} at no depth"),
         Some(1) if held && let Some(lone) = lone => {
@@ -42,6 +43,7 @@ pub(super) fn deepest(measurement: &Measurement) -> Option<String> {
 
 /// Describes the depth and threads of a saturation point.
 pub(super) fn knee(measurement: &Measurement) -> Option<String> {
-    let (depth, threads) = (measurement.achieved.get(&DEEPEST)??, measurement.achieved.get(&fact::THREADS)?);
+    let (depth, threads) =
+        (measurement.achieved.get(&DEEPEST_QUEUE)??, measurement.achieved.get(&fact::FIGURE_THREADS)?);
     Some(format!("at depth {depth} on {}", counted(threads, "thread")))
 }

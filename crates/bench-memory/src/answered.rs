@@ -4,13 +4,17 @@ use super::fact::{EFFECTIVE_CACHE, LEVEL};
 use plimsoll_model::measurement::Measurement;
 
 /// Share of its limit from which on a figure is attributed to the cache of that limit.
-const NEAR: f64 = 0.5;
+const ATTRIBUTED_LIMIT_SHARE: f64 = 0.5;
 
 /// Returns the level that the working set fits in: "L2", or "L2-sized" if the figure is not near
 /// the limit of that cache. A guest may have only a part of a cache, or share it.
 pub(super) fn level(measurement: &Measurement) -> Option<String> {
     let level = measurement.achieved.get(&LEVEL)?;
-    let near = measurement.metrics.first().and_then(|m| m.of_limit).is_some_and(|share| share >= NEAR);
+    let near = measurement
+        .metrics
+        .first()
+        .and_then(|m| m.of_limit)
+        .is_some_and(|share| share >= ATTRIBUTED_LIMIT_SHARE);
     Some(if level == "memory" || near { level } else { format!("{level}-sized") })
 }
 

@@ -14,13 +14,15 @@ use plimsoll_metal::team::{Team, TeamMember};
 use serde::{Deserialize, Serialize};
 
 use super::affinity;
-use super::choose::{self, BEST, Chosen};
-use super::fact::{CPUS, DRAW_SECONDS_PER_BLOCK, LEVEL, SIZE, VARIANT};
+use super::choose::{self, BEST_VARIANT, Chosen};
+use super::fact::{CPUS, DRAW_SECONDS_PER_BLOCK, LEVEL, THREAD_BYTES, VARIANT};
 use super::lap::OFF_CPU;
 use super::passes::{alone, note_threads};
 use super::warning::MemoryWarning;
 use super::window::{ThreadSpan, Window};
-use super::{LATENCY, LATENCY_PER_BYTE, THROUGHPUT, answers, broken, note_caches, note_nodes, seed};
+use super::{
+    LATENCY_METRIC, LATENCY_PER_BYTE, THROUGHPUT_METRIC, answers, broken, note_caches, note_nodes, seed,
+};
 use plimsoll_bench_api::apart::NeighbourDistances;
 use plimsoll_bench_api::buffer::note_pages;
 use plimsoll_bench_api::fixed::{Scaling, share};
@@ -38,7 +40,7 @@ const BATCH_SECONDS: f64 = 2e-3;
 const ROUND_SECONDS: f64 = 0.2;
 const MOST_BATCHES: u64 = 4096;
 /// Longest sample of a fixed amount.
-const LONGEST: Duration = Duration::from_secs(60);
+const MAX_SAMPLE_TIME: Duration = Duration::from_secs(60);
 
 /// Fixed amount of each sample.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -54,7 +56,7 @@ pub(super) struct BlockJob {
     pub(super) order: BlockTraversal,
     /// Block size in bytes.
     pub(super) block: u64,
-    /// Name of the kernel; [`BEST`] for the fastest one.
+    /// Name of the kernel; [`BEST_VARIANT`] for the fastest one.
     pub(super) variant: String,
     pub(super) fixed: Option<FixedBlocks>,
     pub(super) site: MemorySite,
@@ -221,7 +223,7 @@ impl Batches {
         note_threads(&mut facts, cx.machine, team.cpus());
         note_nodes(&mut facts, cx.machine, node, team.cpus());
         affinity::note(&mut facts, node, arrays.iter().map(|field| field.region.memory()));
-        facts.achieved.set(&SIZE, bytes);
+        facts.achieved.set(&THREAD_BYTES, bytes);
         let level = answers(cx.machine, team.cpus(), bytes, op.regions() as u64);
         facts.achieved.set(&LEVEL, level.to_string());
         facts.achieved.set(&CPUS, team.cpus());
@@ -236,7 +238,7 @@ impl Batches {
             fixed,
             alone,
             overhead: timer_overhead(),
-            longest: LONGEST,
+            longest: MAX_SAMPLE_TIME,
             drawn: Drawn::default(),
             cut: None,
             apart,
@@ -246,10 +248,10 @@ impl Batches {
         Ok(batches)
     }
 
-    /// Chooses the fastest kernel of those that `variant` names; all for [`BEST`].
+    /// Chooses the fastest kernel of those that `variant` names; all for [`BEST_VARIANT`].
     fn choose(&mut self, op: BlockOp, block: usize, variant: &str) -> Result<(), CannotMeasure> {
         let mut kernels = candidates(op, block);
-        if variant != BEST {
+        if variant != BEST_VARIANT {
             kernels = available(op, block);
             kernels.retain(|kernel| kernel.name() == variant);
         }
@@ -374,8 +376,8 @@ impl Prepared for Batches {
         let latency = counted.seconds * self.arrays.len() as f64 / counted.blocks as f64;
         let throughput = (counted.blocks * self.bytes_per_block) as f64 / counted.seconds;
         let mut values = std::collections::BTreeMap::new();
-        values.insert(THROUGHPUT.to_owned(), throughput);
-        values.insert(LATENCY.to_owned(), latency);
+        values.insert(THROUGHPUT_METRIC.to_owned(), throughput);
+        values.insert(LATENCY_METRIC.to_owned(), latency);
         let block = self.bytes_per_block / self.arrays.first().map_or(1, |f| f.region.regions());
         values.insert(LATENCY_PER_BYTE.to_owned(), latency / block as f64);
         Ok(Sample {
@@ -470,7 +472,7 @@ mod tests {
             op: BlockOp::Write,
             order: BlockTraversal::Random,
             block: 64,
-            variant: BEST.to_owned(),
+            variant: BEST_VARIANT.to_owned(),
             fixed,
             site,
         };

@@ -9,18 +9,18 @@ use plimsoll_metal::stream::{self, LoadedStream, StreamOp};
 use plimsoll_model::case::nearest;
 
 /// Distance to the best, as a share, up to which a kernel stays for the next round.
-const NEAR: [f64; 4] = [0.25, 0.10, 0.05, 0.03];
+const ROUND_DISTANCES: [f64; 4] = [0.25, 0.10, 0.05, 0.03];
 /// Number of kernels that always stay.
-const ALWAYS: usize = 3;
+const MIN_KEPT_KERNELS: usize = 3;
 /// Further rounds for kernels within [`AGAIN_NEAR`] while all trials took at most
 /// [`AGAIN_SECONDS`]: one lap on shared memory decides by chance between kernels a few per cent
 /// apart.
-const AGAIN: usize = 6;
+const EXTRA_ROUNDS: usize = 6;
 const AGAIN_NEAR: f64 = 0.03;
 const AGAIN_SECONDS: f64 = 1.5;
 
 /// Value of `variant` that selects the fastest kernel.
-pub(super) const BEST: &str = "best";
+pub(super) const BEST_VARIANT: &str = "best";
 
 /// Error message for a `variant` that is not in `names`, the kernels of the chosen operations.
 pub(super) fn unknown_variant(word: &str, names: &[String]) -> String {
@@ -44,8 +44,8 @@ pub(super) fn named(op: StreamOp, variant: &str) -> Vec<LoadedStream> {
     let all: Vec<LoadedStream> = stream::available(op).collect();
     let better = |kernel: &LoadedStream| kernel.kernel().isa != Isa::Portable;
     match variant {
-        BEST if all.iter().any(better) => all.into_iter().filter(better).collect(),
-        BEST => all,
+        BEST_VARIANT if all.iter().any(better) => all.into_iter().filter(better).collect(),
+        BEST_VARIANT => all,
         name => all.into_iter().filter(|kernel| kernel.variant() == name).collect(),
     }
 }
@@ -60,8 +60,8 @@ pub(super) fn quickest<K: Copy, E>(
     let mut left: Vec<Chosen<K>> =
         kernels.into_iter().map(|kernel| Chosen { kernel, pass_seconds: f64::INFINITY }).collect();
     let mut spent = 0.0;
-    for (round, near) in NEAR.into_iter().chain([AGAIN_NEAR; AGAIN]).enumerate() {
-        if round >= NEAR.len() && spent > AGAIN_SECONDS {
+    for (round, near) in ROUND_DISTANCES.into_iter().chain([AGAIN_NEAR; EXTRA_ROUNDS]).enumerate() {
+        if round >= ROUND_DISTANCES.len() && spent > AGAIN_SECONDS {
             break;
         }
         for one in &mut left {
@@ -72,7 +72,7 @@ pub(super) fn quickest<K: Copy, E>(
         left.sort_by(|a, b| a.pass_seconds.total_cmp(&b.pass_seconds));
         let bound = left.first().map_or(0.0, |best| best.pass_seconds * (1.0 + near));
         let close = left.iter().filter(|one| one.pass_seconds <= bound).count();
-        left.truncate(close.max(ALWAYS));
+        left.truncate(close.max(MIN_KEPT_KERNELS));
     }
     Ok(left.into_iter().next())
 }
@@ -110,7 +110,7 @@ mod tests {
                 Ok::<f64, ()>(pace)
             })
             .unwrap();
-            assert_eq!(laps, count + 3 * ALWAYS.min(count));
+            assert_eq!(laps, count + 3 * MIN_KEPT_KERNELS.min(count));
         }
     }
 
@@ -127,8 +127,10 @@ mod tests {
         };
         for count in COUNTS {
             // Equally fast kernels all stay.
-            assert!(laps(count, 1e-3, 2.0).values().all(|laps| *laps == NEAR.len() + AGAIN));
-            assert!(laps(count, 1e-3, 2000.0).values().all(|laps| *laps == NEAR.len()));
+            assert!(
+                laps(count, 1e-3, 2.0).values().all(|laps| *laps == ROUND_DISTANCES.len() + EXTRA_ROUNDS)
+            );
+            assert!(laps(count, 1e-3, 2000.0).values().all(|laps| *laps == ROUND_DISTANCES.len()));
         }
     }
 

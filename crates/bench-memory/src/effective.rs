@@ -24,11 +24,11 @@ const PART_OF_MEMORY: u64 = 8;
 /// Smallest and largest area, in bytes; powers of two.
 const AREAS: [u64; 2] = [8 << 20, 512 << 20];
 /// Time of loads in each area.
-const EACH: Duration = Duration::from_millis(20);
+const AREA_TIME: Duration = Duration::from_millis(20);
 /// Most CPU time of all areas together; an area that would exceed it is left out.
-const ALL: Duration = Duration::from_secs(1);
+const ALL_AREAS_TIME: Duration = Duration::from_secs(1);
 /// Longest wall-clock time of all areas together.
-const LONGEST: Duration = Duration::from_secs(3);
+const MAX_AREAS_TIME: Duration = Duration::from_secs(3);
 /// Least ratio of the slowest to the fastest area that shows two levels.
 const TWO_LEVELS: f64 = 1.5;
 /// Lowest fill rate in bytes per second; a slower one was caused by other work.
@@ -91,13 +91,13 @@ fn looked(largest: u64) -> (Vec<AreaTime>, Option<f64>) {
         let Some(step) = one(bytes) else { break };
         steps.push(step);
         let took = thread_cpu_time().saturating_sub(before);
-        let setting_up = took.saturating_sub(EACH).as_secs_f64();
+        let setting_up = took.saturating_sub(AREA_TIME).as_secs_f64();
         // The fastest one: interruptions only make it slower.
         let this = (setting_up > 0.0).then(|| PASSES * bytes as f64 / setting_up);
         rate = this.into_iter().chain(rate).reduce(f64::max);
         // The next area is twice as large.
         let used = thread_cpu_time().saturating_sub(on_cpu);
-        if used + took * 2 > ALL || begun.elapsed() > LONGEST {
+        if used + took * 2 > ALL_AREAS_TIME || begun.elapsed() > MAX_AREAS_TIME {
             break;
         }
     }
@@ -119,7 +119,7 @@ fn one(bytes: u64) -> Option<AreaTime> {
     };
     let mut chase = Chase::new(shape).ok()?;
     let (begun, mut times) = (thread_cpu_time(), Vec::new());
-    while thread_cpu_time().saturating_sub(begun) < EACH {
+    while thread_cpu_time().saturating_sub(begun) < AREA_TIME {
         let start = Instant::now();
         chase.walk(STEPS);
         times.push(start.elapsed().as_secs_f64() / STEPS as f64);

@@ -2,11 +2,11 @@
 
 use plimsoll_model::sample::CaseFact;
 
-pub(super) const SIZE: CaseFact<u64> = CaseFact::new("size", "bytes that each thread works on");
+pub(super) const THREAD_BYTES: CaseFact<u64> = CaseFact::new("size", "bytes that each thread works on");
 pub(crate) const LEVEL: CaseFact<String> =
     CaseFact::new("level", "what should answer by the size: a cache, or memory");
 pub(super) const CPUS: CaseFact<Vec<usize>> = CaseFact::new("cpus", "the CPU of each thread");
-pub(super) const CPU: CaseFact<Vec<usize>> = CaseFact::new("cpu", "the CPU of the chase");
+pub(super) const CHASE_CPU: CaseFact<Vec<usize>> = CaseFact::new("cpu", "the CPU of the chase");
 pub(super) const VARIANT: CaseFact<String> =
     CaseFact::new("variant", "the quickest kernel here, which was measured");
 pub(super) const DRAW_SECONDS_PER_BLOCK: CaseFact<f64> = CaseFact::new(

@@ -17,9 +17,9 @@ pub(super) const PASS: u64 = Arrays::PASS;
 pub(super) const OFF_CPU: f64 = 0.02;
 
 /// A lap this many times slower than the median was slowed by other work.
-const SLOW: f64 = 1.25;
+const SLOW_LAP_FACTOR: f64 = 1.25;
 /// Least number of laps for which slow ones are reported.
-const FEW: usize = 8;
+const MIN_REPORTED_LAPS: usize = 8;
 
 /// Amount of work, and amount from one common start to the next, in parts of a pass (see [`PASS`]).
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -60,7 +60,7 @@ pub(super) struct CountedPasses {
     pub(super) set_aside: f64,
     /// Share of the time off the CPU in excluded laps, by the longest absence of each lap.
     pub(super) off_cpu: f64,
-    /// Share of the included work in laps slowed by [`SLOW`] although no thread left its CPU.
+    /// Share of the included work in laps slowed by [`SLOW_LAP_FACTOR`] although no thread left its CPU.
     pub(super) slow: f64,
 }
 
@@ -129,14 +129,15 @@ impl LapRound {
     }
 }
 
-/// Returns the share of the work in laps slower by [`SLOW`] than the median; 0 for few laps.
+/// Returns the share of the work in laps slower by [`SLOW_LAP_FACTOR`] than the median; 0 for few laps.
 fn slow(laps: &[&Lap]) -> f64 {
     let all: u64 = laps.iter().map(|lap| lap.parts).sum();
     let Some(usual) = median(laps.iter().map(|lap| lap.pace()).collect()) else { return 0.0 };
-    if laps.len() < FEW {
+    if laps.len() < MIN_REPORTED_LAPS {
         return 0.0;
     }
-    let slow = laps.iter().filter(|lap| lap.pace() > usual * SLOW).map(|lap| lap.parts).sum::<u64>();
+    let slow =
+        laps.iter().filter(|lap| lap.pace() > usual * SLOW_LAP_FACTOR).map(|lap| lap.parts).sum::<u64>();
     slow as f64 / all.max(1) as f64
 }
 

@@ -53,13 +53,13 @@ use plimsoll_model::sample::{CannotMeasure, Facts, WrongAnswer, WrongAnswerSourc
 use plimsoll_units::quantity::{Quantity, Unit, format_size};
 
 /// Metric: bytes per second that the program loads and stores.
-pub const BANDWIDTH: &str = "bandwidth";
-/// Metric: [`BANDWIDTH`] plus the lines that ordinary stores make the processor read first.
+pub const BANDWIDTH_METRIC: &str = "bandwidth";
+/// Metric: [`BANDWIDTH_METRIC`] plus the lines that ordinary stores make the processor read first.
 pub const BUS_BANDWIDTH: &str = "bus_bandwidth";
 /// Metric: bytes of blocks per second.
-pub const THROUGHPUT: &str = "throughput";
+pub const THROUGHPUT_METRIC: &str = "throughput";
 /// Metric: seconds per load, or per block.
-pub const LATENCY: &str = "latency";
+pub const LATENCY_METRIC: &str = "latency";
 /// Metric: seconds per byte of a block.
 pub const LATENCY_PER_BYTE: &str = "latency_per_byte";
 
@@ -74,7 +74,7 @@ const HUGE_PAGE: u64 = 2 << 20;
 const SMALL_PAGE: u64 = 64 << 10;
 
 /// Smallest size in bytes: a few nodes of a chase.
-const SMALLEST: u64 = 1 << 10;
+const MIN_WORKING_SET_BYTES: u64 = 1 << 10;
 
 fn threads(machine: &Machine, group: &Group) -> Result<Vec<u64>, String> {
     counts(group, "threads", &default_threads(machine), MOST_THREADS)
@@ -90,7 +90,7 @@ fn sizes(machine: &Machine, group: &Group, defaults: &[u64], told: u64) -> Resul
         sizes.sort_unstable();
         sizes.dedup();
     }
-    match sizes.iter().find(|size| **size < SMALLEST) {
+    match sizes.iter().find(|size| **size < MIN_WORKING_SET_BYTES) {
         Some(size) => {
             Err(format!("size must be at least {1}: {0} is not", format_size(*size), format_size(told)))
         }

@@ -18,7 +18,8 @@ use super::fact::{LOAD_BYTES, LOAD_CPUS, LOAD_VARIANT};
 use super::findings;
 use super::latency::{self, Chasing, MemoryLatency};
 use super::{
-    BANDWIDTH, HUGE_PAGE, LATENCY, are_here, broken, fits, pages, seed, sizes, team_on, working_set,
+    BANDWIDTH_METRIC, HUGE_PAGE, LATENCY_METRIC, are_here, broken, fits, pages, seed, sizes, team_on,
+    working_set,
 };
 use plimsoll_bench_api::{
     Benchmark, Better, Candidate, Context, Curve, Descriptor, Metric, Parsed, Prepared, PreparedCase, Say,
@@ -32,7 +33,7 @@ use plimsoll_model::sample::{CannotMeasure, CurvePoint, Facts, Sample, SampleAmo
 use plimsoll_units::quantity::{self, Quantity, Unit, format_duration};
 
 /// Values of `op`: work of the loading threads.
-const OPS: &[(&str, BlockOp)] =
+const LOAD_OPS: &[(&str, BlockOp)] =
     &[("read", BlockOp::Read), ("write", BlockOp::Write), ("read-write", BlockOp::ReadWrite)];
 /// Bytes between two waits.
 const BURST: usize = 4096;
@@ -68,7 +69,13 @@ impl Benchmark for LoadedLatency {
             keys: &["op", "size", "pages", "delay", "threads"],
             help: &[("op", "read, write, read-write or all")],
             by_default: false,
-            curves: &[Curve { x: BANDWIDTH, x_unit: "B/s", log: false, y: LATENCY, y_unit: "s" }],
+            curves: &[Curve {
+                x: BANDWIDTH_METRIC,
+                x_unit: "B/s",
+                log: false,
+                y: LATENCY_METRIC,
+                y_unit: "s",
+            }],
             look: super::look,
             limits: |question| MemoryLatency.limits(question),
             findings: findings::loaded,
@@ -80,9 +87,9 @@ impl Benchmark for LoadedLatency {
     fn all_metrics(&self) -> &'static [Metric] {
         const {
             &[
-                Metric::new(LATENCY, Unit::Second, Better::Lower)
+                Metric::new(LATENCY_METRIC, Unit::Second, Better::Lower)
                     .about("time of a load that depends on the one before, under the most load"),
-                Metric::new(BANDWIDTH, Unit::BytePerSecond, Better::Higher)
+                Metric::new(BANDWIDTH_METRIC, Unit::BytePerSecond, Better::Higher)
                     .about("bytes per second that the loading threads read or write meanwhile")
                     .with_floor(),
             ]
@@ -94,10 +101,16 @@ impl Benchmark for LoadedLatency {
         let all = machine.most_threads().max(2) as u64;
         let threads = counts(group, "threads", &[all], super::MOST_THREADS)?;
         let mut candidates = Vec::new();
-        for op in group.words_of("op", &["read"], &OPS.iter().map(|(name, _)| *name).collect::<Vec<_>>()) {
+        for op in group.words_of("op", &["read"], &LOAD_OPS.iter().map(|(name, _)| *name).collect::<Vec<_>>())
+        {
             let draws = find(&op)?;
             for pages in pages(machine, group)? {
-                for size in sizes(machine, group, &[latency::memory_size(machine, group)], super::SMALLEST)? {
+                for size in sizes(
+                    machine,
+                    group,
+                    &[latency::memory_size(machine, group)],
+                    super::MIN_WORKING_SET_BYTES,
+                )? {
                     for threads in &threads {
                         let mut case = Case::of(self.name())
                             .with_word("op", &op)
@@ -134,7 +147,7 @@ impl Benchmark for LoadedLatency {
 
 /// Formats a point: bandwidth of the load, and latency.
 fn in_words(point: &CurvePoint) -> Option<String> {
-    let (latency, load) = (*point.get(LATENCY)?, *point.get(BANDWIDTH)?);
+    let (latency, load) = (*point.get(LATENCY_METRIC)?, *point.get(BANDWIDTH_METRIC)?);
     let latency = Quantity::new(latency, Unit::Second);
     Some(match load > 0.0 {
         true => format!("{} {latency}", Quantity::new(load, Unit::BytePerSecond)),
@@ -151,9 +164,9 @@ struct LoadedJob {
 }
 
 fn find(word: &str) -> Result<BlockOp, String> {
-    let found = OPS.iter().find(|(name, _)| *name == word).map(|(_, op)| *op);
+    let found = LOAD_OPS.iter().find(|(name, _)| *name == word).map(|(_, op)| *op);
     found.ok_or_else(|| {
-        let names: Vec<&str> = OPS.iter().map(|(name, _)| *name).collect();
+        let names: Vec<&str> = LOAD_OPS.iter().map(|(name, _)| *name).collect();
         format!("op must be one of {1}: '{0}' is not", plimsoll_units::text::shown(word), names.join(", "))
     })
 }
@@ -348,13 +361,13 @@ fn spin(time: Duration) {
 }
 
 fn point(delay: Option<Duration>, latency: f64, program: f64) -> CurvePoint {
-    let figures = [(LATENCY, latency), (BANDWIDTH, program)];
+    let figures = [(LATENCY_METRIC, latency), (BANDWIDTH_METRIC, program)];
     let delay = delay.map(|delay| ("delay", delay.as_secs_f64()));
     figures.into_iter().chain(delay).map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 fn latency_of(sample: &Sample) -> Result<f64, CannotMeasure> {
-    let latency = sample.values.get(LATENCY).copied();
+    let latency = sample.values.get(LATENCY_METRIC).copied();
     latency.ok_or_else(|| CannotMeasure::environment("memory.latency gave no latency"))
 }
 
@@ -373,8 +386,10 @@ impl Prepared for LoadedChase {
             (last, program) = self.load.during(*delay, || chase.sample(each))?;
             curve.push(point(Some(*delay), latency_of(&last)?, program));
         }
-        let values =
-            BTreeMap::from([(LATENCY.to_owned(), latency_of(&last)?), (BANDWIDTH.to_owned(), program)]);
+        let values = BTreeMap::from([
+            (LATENCY_METRIC.to_owned(), latency_of(&last)?),
+            (BANDWIDTH_METRIC.to_owned(), program),
+        ]);
         Ok(Sample {
             elapsed: begun.elapsed().as_secs_f64(),
             work: None,
@@ -492,7 +507,7 @@ mod tests {
             .unwrap();
             return;
         }
-        for (op, draws) in OPS {
+        for (op, draws) in LOAD_OPS {
             let case = Case::of("memory.loaded-latency")
                 .with_word("op", op)
                 .with_size("size", 4 << 20)

@@ -17,7 +17,7 @@ use super::affinity::{self, lies, note_elsewhere};
 use super::fact::{CPU_NODES, MEMORY_NODES};
 use super::lap::OFF_CPU;
 use super::window::{ThreadSpan, Window};
-use super::{BANDWIDTH, LATENCY, are_here, broken, fits, pages, seed, team_on, working_set};
+use super::{BANDWIDTH_METRIC, LATENCY_METRIC, are_here, broken, fits, pages, seed, team_on, working_set};
 use plimsoll_bench_api::{
     Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, PreparedCase, Roofline, Say,
 };
@@ -31,14 +31,14 @@ use plimsoll_stats::Samples;
 use plimsoll_units::quantity::Unit;
 use plimsoll_units::text::counted;
 
-const OPS: &[&str] = &["latency", "read"];
+const NUMA_OPS: &[&str] = &["latency", "read"];
 /// Bytes per node and per group of the chase, as in `memory.latency`.
 const STRIDE: u64 = 256;
 const GROUP: u64 = 64 * 4096;
-const BLOCK: usize = 1 << 20;
+const COPY_BLOCK_BYTES: usize = 1 << 20;
 /// Bytes assumed for unknown caches, and the largest default size.
 const ASSUMED_CACHE: u64 = 256 << 20;
-const MOST: u64 = 2 << 30;
+const MAX_NODE_BYTES: u64 = 2 << 30;
 /// Time slice of a pair. The median of several excludes interrupts.
 const SLICE: Duration = Duration::from_millis(2);
 const LEAST_SLICES: usize = 5;
@@ -63,10 +63,10 @@ impl Benchmark for Numa {
     fn all_metrics(&self) -> &'static [Metric] {
         const {
             &[
-                Metric::new(LATENCY, Unit::Second, Better::Lower).about(
+                Metric::new(LATENCY_METRIC, Unit::Second, Better::Lower).about(
                     "time of a load that depends on the one before: the median over the pairs of nodes",
                 ),
-                Metric::new(BANDWIDTH, Unit::BytePerSecond, Better::Higher)
+                Metric::new(BANDWIDTH_METRIC, Unit::BytePerSecond, Better::Higher)
                     .about("bytes per second that the program reads: the median over the pairs of nodes")
                     .with_floor(),
             ]
@@ -74,7 +74,7 @@ impl Benchmark for Numa {
     }
 
     fn metric_of(&self, case: &Case, row: Metric) -> Option<Metric> {
-        let name = if case.word("op") == Some("latency") { LATENCY } else { BANDWIDTH };
+        let name = if case.word("op") == Some("latency") { LATENCY_METRIC } else { BANDWIDTH_METRIC };
         Some(row).filter(|row| row.name == name)
     }
 
@@ -84,10 +84,13 @@ impl Benchmark for Numa {
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
         let mut candidates = Vec::new();
-        for op in group.words_of("op", OPS, OPS) {
-            if !OPS.contains(&op.as_str()) {
+        for op in group.words_of("op", NUMA_OPS, NUMA_OPS) {
+            if !NUMA_OPS.contains(&op.as_str()) {
                 let op = plimsoll_units::text::shown(&op);
-                return Err(format!("op must be one of {} between nodes: '{op}' is not", OPS.join(", ")));
+                return Err(format!(
+                    "op must be one of {} between nodes: '{op}' is not",
+                    NUMA_OPS.join(", ")
+                ));
             }
             for pages in pages(machine, group)? {
                 for size in super::sizes(
@@ -114,7 +117,7 @@ impl Benchmark for Numa {
 
     fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
         let (kind, what) = match question.metric {
-            LATENCY => (LimitKind::Floor, "how long the memory of a node takes"),
+            LATENCY_METRIC => (LimitKind::Floor, "how long the memory of a node takes"),
             _ => (LimitKind::Ceiling, "how much a node's channels and the links between nodes carry"),
         };
         let why = format!("{what} is not documented for the machine as it was built; give it by --limits");
@@ -164,7 +167,8 @@ fn enough(machine: &Machine) -> Result<(), CannotMeasure> {
 fn default_size(machine: &Machine, group: &Group, op: &str) -> u64 {
     let one = with_cpus(machine).into_iter().map(|row| working_set::wanted(machine, &row.cpus, 1)).max();
     let all = one.unwrap_or(ASSUMED_CACHE);
-    let bytes = if op == "latency" { all.saturating_mul(STRIDE / 64).min(MOST.max(all)) } else { all };
+    let bytes =
+        if op == "latency" { all.saturating_mul(STRIDE / 64).min(MAX_NODE_BYTES.max(all)) } else { all };
     working_set::share(
         machine,
         group,
@@ -229,7 +233,7 @@ impl Between {
                     let shape = BlockShape {
                         op: BlockOp::Read,
                         order: BlockTraversal::Sequential,
-                        block: BLOCK.min(size / most / 64 * 64),
+                        block: COPY_BLOCK_BYTES.min(size / most / 64 * 64),
                         bytes: size / most,
                         pages,
                         seed,
@@ -241,8 +245,9 @@ impl Between {
             let memory = memory.map_err(environment)?;
             columns.push(Column { node, memory });
         }
-        let kernel =
-            candidates(BlockOp::Read, BLOCK).pop().ok_or_else(|| environment("no kernel reads".into()))?;
+        let kernel = candidates(BlockOp::Read, COPY_BLOCK_BYTES)
+            .pop()
+            .ok_or_else(|| environment("no kernel reads".into()))?;
         let mut facts = Facts::default();
         facts.achieved.set(&CPU_NODES, rows.iter().map(|(row, _)| row.node).collect::<Vec<_>>());
         facts.achieved.set(&MEMORY_NODES, columns.iter().map(|c| c.node).collect::<Vec<_>>());
@@ -373,8 +378,8 @@ impl Prepared for Between {
             }
         }
         let name = match self.columns.first().map(|column| &column.memory) {
-            Some(NodeMemory::Chase(_)) => LATENCY,
-            _ => BANDWIDTH,
+            Some(NodeMemory::Chase(_)) => LATENCY_METRIC,
+            _ => BANDWIDTH_METRIC,
         };
         Ok(Sample {
             elapsed: begun.elapsed().as_secs_f64(),
@@ -456,7 +461,7 @@ mod tests {
                 .unwrap();
             return;
         }
-        for op in OPS {
+        for op in NUMA_OPS {
             let case = Case::of("memory.numa").with_word("op", op).with_size("size", 8 << 20);
             let options = Options { dir: ".".into(), seed: 7, ..Options::default() };
             let cx = Context { machine: &machine, options: &options, keep: &Keep::default() };

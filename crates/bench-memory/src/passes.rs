@@ -12,12 +12,12 @@ use plimsoll_metal::team::Team;
 use super::affinity;
 use super::arrays::{Shape, ThreadArrays};
 use super::choose::{self, Chosen};
-use super::fact::{CPUS, LEVEL, SIZE, VARIANT};
+use super::fact::{CPUS, LEVEL, THREAD_BYTES, VARIANT};
 use super::lap::{LapRound, LapSchedule, OFF_CPU, PASS, lap_of, parts_in};
 use super::warning::MemoryWarning;
 use super::{
-    AnsweringLevel, BANDWIDTH, BUS_BANDWIDTH, HUGE_PAGE, answers, note_caches, note_effective, note_nodes,
-    seed, working_set,
+    AnsweringLevel, BANDWIDTH_METRIC, BUS_BANDWIDTH, HUGE_PAGE, answers, note_caches, note_effective,
+    note_nodes, seed, working_set,
 };
 use plimsoll_bench_api::apart::NeighbourDistances;
 use plimsoll_bench_api::buffer::note_pages;
@@ -110,7 +110,7 @@ impl Passes {
         self.facts.achieved.set(&VARIANT, chosen.kernel.variant());
         let each = self.arrays.elements() / self.arrays.threads().max(1) as u64;
         let size = each * self.op.arrays() * stream::ELEMENT as u64;
-        self.facts.achieved.set(&SIZE, size);
+        self.facts.achieved.set(&THREAD_BYTES, size);
         Ok(())
     }
 
@@ -153,7 +153,8 @@ impl Prepared for Passes {
         Ok(Sample {
             elapsed: round.seconds(),
             work: Some((program as f64 * round.passes()).round() as u64),
-            values: [(BANDWIDTH.to_owned(), rate(program)), (BUS_BANDWIDTH.to_owned(), rate(bus))].into(),
+            values: [(BANDWIDTH_METRIC.to_owned(), rate(program)), (BUS_BANDWIDTH.to_owned(), rate(bus))]
+                .into(),
             conditions: Conditions {
                 clock_hz: round.clock_hz,
                 excluded: Some(counted.set_aside),

@@ -1,4 +1,4 @@
-use super::fact::{LEVEL, MEMORY_NODES, SIZE, TOUCHED_BYTES, VARIANT};
+use super::fact::{LEVEL, MEMORY_NODES, THREAD_BYTES, TOUCHED_BYTES, VARIANT};
 use super::latency::{CYCLES, LOADS_PER_SECOND};
 use super::*;
 use plimsoll_bench_api::buffer::{PAGES, note_pages};
@@ -275,7 +275,7 @@ fn every_operation_is_measured_and_verified() {
         let facts = prepared.facts();
         assert!(facts.achieved.get(&VARIANT).is_some());
         assert!(facts.achieved.get(&LEVEL).is_some());
-        let size = facts.achieved.get(&SIZE).unwrap();
+        let size = facts.achieved.get(&THREAD_BYTES).unwrap();
         assert!(size <= MIB && size > MIB - 16 * KIB, "{op}: {size}");
     }
 }
@@ -329,7 +329,7 @@ fn a_shared_array_has_every_threads_part_in_it() {
         let sample = prepared.sample(SampleAmount::Work(30 * MIB)).unwrap();
         assert!(sample.values["bandwidth"] > 0.0, "{op}");
         prepared.verify().unwrap();
-        let size = prepared.facts().achieved.get(&SIZE).unwrap();
+        let size = prepared.facts().achieved.get(&THREAD_BYTES).unwrap();
         assert!(size <= MIB && size > MIB - 16 * KIB, "{op}: {size}");
     }
     let group = list("layout", ["private", "shared"]).with("op", vec![Value::Word("read".to_owned())]);

@@ -15,11 +15,11 @@ use plimsoll_model::plan::Group;
 use plimsoll_model::sample::CannotMeasure;
 use plimsoll_units::quantity::Unit;
 
-const NAME: &str = "mpi";
+const SUBSYSTEM_NAME: &str = "mpi";
 /// Description of the subsystem.
 pub static SUBSYSTEM: Subsystem = Subsystem {
-    name: NAME,
-    benchmarks: &[&LATENCY, &BANDWIDTH, &ALLREDUCE, &BARRIER],
+    name: SUBSYSTEM_NAME,
+    benchmarks: &[&MPI_LATENCY, &MPI_BANDWIDTH, &ALLREDUCE, &BARRIER],
     title: "MPI between machines",
     is_command: false,
     uses_interfaces: true,
@@ -29,9 +29,9 @@ pub static SUBSYSTEM: Subsystem = Subsystem {
 /// Messages in flight in `mpi.bandwidth`: the default of `osu_bw`.
 pub const WINDOW: usize = 64;
 /// Largest message by default: 4 MiB.
-const USUAL: u64 = 4 << 20;
+const DEFAULT_MESSAGE_BYTES: u64 = 4 << 20;
 /// Largest message allowed: a window of them is 1 GiB at the receiver.
-const MOST: u64 = 16 << 20;
+const MAX_MESSAGE_BYTES: u64 = 16 << 20;
 
 /// One of the MPI benchmarks.
 #[derive(Debug)]
@@ -46,12 +46,12 @@ const OVER_MPI: Descriptor =
 /// Omits the server: ranks are on machines of the run anyway.
 const BETWEEN_RANKS: Say = Say::Case("server", |_| None);
 
-const TIME: &[Metric] =
+const TIME_METRICS: &[Metric] =
     &[Metric::new("time", Unit::Second, Better::Lower)
         .about("time of one call, until all ranks have returned")];
 
 /// `mpi.latency`: half the round-trip time of a message between two ranks.
-pub static LATENCY: Mpi = Mpi {
+pub static MPI_LATENCY: Mpi = Mpi {
     descriptor: Descriptor {
         name: "mpi.latency",
         about: "half a round trip of MPI_Send and MPI_Recv between machines, by the OSU micro-benchmarks",
@@ -65,7 +65,7 @@ pub static LATENCY: Mpi = Mpi {
 };
 
 /// `mpi.bandwidth`: bytes per second of windows of messages from one rank to another.
-pub static BANDWIDTH: Mpi = Mpi {
+pub static MPI_BANDWIDTH: Mpi = Mpi {
     descriptor: Descriptor {
         name: "mpi.bandwidth",
         about: "64 MPI_Isend at once and one answer between machines, by the OSU micro-benchmarks",
@@ -86,7 +86,7 @@ pub static ALLREDUCE: Mpi = Mpi {
         words: &[Say::Word("MPI all-reduce,"), Say::Value("type"), Say::Value("message"), BETWEEN_RANKS],
         ..OVER_MPI
     },
-    metrics: TIME,
+    metrics: TIME_METRICS,
 };
 
 /// `mpi.barrier`: a barrier over all ranks.
@@ -98,7 +98,7 @@ pub static BARRIER: Mpi = Mpi {
         words: &[Say::Word("MPI barrier"), BETWEEN_RANKS],
         ..OVER_MPI
     },
-    metrics: TIME,
+    metrics: TIME_METRICS,
 };
 
 impl Mpi {
@@ -108,9 +108,15 @@ impl Mpi {
             return Ok(Vec::new());
         }
         let Some(asked) = group.asked_numbers("message") else {
-            return Ok((0..=USUAL.ilog2()).map(|power| 1 << power).filter(|bytes| *bytes >= each).collect());
+            return Ok((0..=DEFAULT_MESSAGE_BYTES.ilog2())
+                .map(|power| 1 << power)
+                .filter(|bytes| *bytes >= each)
+                .collect());
         };
-        match asked.iter().find(|bytes| !(each..=MOST).contains(*bytes) || !bytes.is_multiple_of(each)) {
+        match asked
+            .iter()
+            .find(|bytes| !(each..=MAX_MESSAGE_BYTES).contains(*bytes) || !bytes.is_multiple_of(each))
+        {
             Some(bytes) if each > 1 => {
                 Err(format!("message must be a multiple of {each} and at most 16M: {bytes} is not"))
             }
@@ -143,12 +149,12 @@ struct Typed {
 
 /// Whether the case is measured between two machines, not by all machines of the run.
 pub fn is_between_two(case: &Case) -> bool {
-    [LATENCY.name(), BANDWIDTH.name()].contains(&case.benchmark())
+    [MPI_LATENCY.name(), MPI_BANDWIDTH.name()].contains(&case.benchmark())
 }
 
 fn limits(question: &Question<'_>) -> Vec<Limit> {
     let kind =
-        if question.case.benchmark() == BANDWIDTH.name() { LimitKind::Ceiling } else { LimitKind::Floor };
+        if question.case.benchmark() == MPI_BANDWIDTH.name() { LimitKind::Ceiling } else { LimitKind::Floor };
     vec![Limit::unknown(kind, "the way that MPI's messages take is not known: give it by --limits")]
 }
 
@@ -198,7 +204,7 @@ mod tests {
 
     #[test]
     fn sizes_run_from_one_byte_to_four_mebibytes() {
-        let all = ids(&LATENCY, &Group::default()).unwrap();
+        let all = ids(&MPI_LATENCY, &Group::default()).unwrap();
         assert_eq!(
             (all.len(), all[0].as_str(), all[22].as_str()),
             (23, "mpi.latency/message=1", "mpi.latency/message=4M")
@@ -220,8 +226,8 @@ mod tests {
         #[test]
         fn a_message_is_taken_if_it_is_in_range_and_holds_whole_numbers(bytes in 0..40_000_000_u64) {
             let group = Group::default().with("message", vec![Value::Size(bytes)]);
-            let in_range = (1..=MOST).contains(&bytes);
-            prop_assert_eq!(ids(&BANDWIDTH, &group).is_ok(), in_range);
+            let in_range = (1..=MAX_MESSAGE_BYTES).contains(&bytes);
+            prop_assert_eq!(ids(&MPI_BANDWIDTH, &group).is_ok(), in_range);
             prop_assert_eq!(ids(&ALLREDUCE, &group).is_ok(), in_range && bytes % 8 == 0);
         }
     }

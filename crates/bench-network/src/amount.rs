@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::fact::MESSAGES;
+use super::fact::MESSAGE_COUNT;
 use super::warning::NetworkWarning;
 use plimsoll_bench_api::fixed::{Scaling, scaling};
 use plimsoll_model::case::Case;
@@ -13,11 +13,11 @@ use plimsoll_server::traffic::{CUT, nanos};
 use plimsoll_server::wire::{self, MAX_MESSAGES, Welcome};
 use plimsoll_units::quantity::{Quantity, Unit, format_size};
 
-const AMOUNTS: [&str; 2] = ["volume", "count"];
+const FIXED_AMOUNT_KEYS: [&str; 2] = ["volume", "count"];
 
 /// Refuses both parameters together, and `--scaling` without either.
 pub(super) fn check(group: &Group) -> Result<(), String> {
-    match AMOUNTS.map(|key| group.asked(key)) {
+    match FIXED_AMOUNT_KEYS.map(|key| group.asked(key)) {
         [true, true] => Err("--volume and --count are mutually exclusive".to_owned()),
         [false, false] if group.asked("scaling") => Err("--scaling requires --volume or --count".to_owned()),
         _ => Ok(()),
@@ -86,7 +86,7 @@ impl FixedTransfer {
     /// Records the number of moved messages, and adds a warning if it is less than the fixed
     /// amount.
     pub(super) fn note(&self, facts: &mut Facts) {
-        facts.achieved.set(&MESSAGES, self.moved);
+        facts.achieved.set(&MESSAGE_COUNT, self.moved);
         if self.moved < self.messages {
             let (moved, wanted, seconds) = (self.moved, self.messages, CUT.as_secs());
             facts.warnings.push(NetworkWarning::VolumeCut { moved, wanted, seconds }.into());
@@ -171,7 +171,7 @@ mod tests {
         let told = |fixed: &FixedTransfer| {
             let mut facts = Facts::default();
             fixed.note(&mut facts);
-            (facts.achieved.get(&MESSAGES), facts.warnings)
+            (facts.achieved.get(&MESSAGE_COUNT), facts.warnings)
         };
         fixed.moved(28);
         assert_eq!(told(&fixed), (Some(28), Vec::new()));

@@ -15,7 +15,7 @@ pub(super) const NEAR_END_CPUS: CaseFact<Vec<usize>> =
     CaseFact::new("client_cpus", "CPUs of the client's threads");
 pub(super) const FAR_END_CPUS: CaseFact<Vec<usize>> =
     CaseFact::new("server_cpus", "CPUs of the server's threads, where it is on this machine");
-pub(super) const MESSAGES: CaseFact<u64> =
+pub(super) const MESSAGE_COUNT: CaseFact<u64> =
     CaseFact::new("messages", "messages of each sample, where their number is fixed");
 pub(super) const SEGMENTATION: CaseFact<String> =
     CaseFact::new("segmentation", "kernel: it is given many datagrams at once (UDP_SEGMENT)");

@@ -12,11 +12,11 @@ use plimsoll_model::view::{PlainFinding, RunView, Topic};
 use plimsoll_units::quantity::percent;
 
 /// Busy share from which a thread counts as saturated.
-const BUSY: f64 = 0.95;
+const BUSY_THREAD_SHARE: f64 = 0.95;
 /// Share of the sending time from which a window or buffer counts as the bottleneck.
 const HELD: f64 = 0.5;
 /// Share of its limit from which a link counts as full.
-const FULL: f64 = 0.9;
+const FULL_LINK_SHARE: f64 = 0.9;
 
 pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
     run.of(Tcp.name()).filter_map(held_back).collect()
@@ -27,10 +27,10 @@ fn held_back(measurement: &Measurement) -> Option<PlainFinding> {
     let finite = |share: &f64| share.is_finite();
     let told = |row: &OwnCondition| measurement.conditions.more.get(row).filter(finite);
     let of = |row: &OwnCondition, end: &str| measurement.conditions.more.get_of(row, end).filter(finite);
-    let busy = |end: &str| of(&END_CPU, end).filter(|share| (BUSY..=1.1).contains(share));
+    let busy = |end: &str| of(&END_CPU, end).filter(|share| (BUSY_THREAD_SHARE..=1.1).contains(share));
     let (near, far) = (busy("near"), busy("far"));
     let loopback = told(&PATH_LOOPBACK).is_some_and(|on| on > 0.5);
-    let full = metric.of_limit.filter(|share| *share >= FULL && !loopback);
+    let full = metric.of_limit.filter(|share| *share >= FULL_LINK_SHARE && !loopback);
     let held = |row: &OwnCondition| told(row).filter(|share| *share >= HELD);
     let what = if let Some(share) = near.into_iter().chain(far).reduce(f64::max) {
         let end = if near >= far { "near" } else { "far" };

@@ -13,9 +13,9 @@ const PACKETS: f64 = 0.85;
 /// Share of the server's cap, which counts payload, from which a result reaches it.
 const PAYLOAD: f64 = 0.97;
 /// Highest rate of a slow path, bit/s: a CPU is not the limit of such a path.
-const SLOW: f64 = 1e9;
+const MAX_SLOW_PATH_RATE: f64 = 1e9;
 /// Share from which a result refutes a limit; a late wake-up and the first packet explain less.
-const REFUTED: f64 = 1.05;
+const REFUTING_SHARE: f64 = 1.05;
 
 /// The rate limits of a case and the rates that arrived. Rates in bit/s.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -105,7 +105,7 @@ impl RateBounds {
 
     /// Whether a limit is so low that the affinity of the ends does not matter.
     pub(super) fn is_slow(&self) -> bool {
-        self.bounds().iter().flatten().any(|bound| bound.rate <= SLOW)
+        self.bounds().iter().flatten().any(|bound| bound.rate <= MAX_SLOW_PATH_RATE)
     }
 
     pub(super) fn conditions(&self) -> Numbers {
@@ -153,7 +153,7 @@ impl RateBounds {
     pub(super) fn warnings(&self) -> Vec<NetworkWarning> {
         let mut found: Vec<NetworkWarning> = Vec::new();
         for way in self.bounds() {
-            let believed = way.iter().filter(|bound| bound.came <= REFUTED * bound.rate);
+            let believed = way.iter().filter(|bound| bound.came <= REFUTING_SHARE * bound.rate);
             let tightest = believed.map(|bound| bound.rate).fold(f64::INFINITY, f64::min);
             for warning in way.iter().filter_map(|bound| self.warning(bound, tightest)) {
                 if !found.contains(&warning) {
@@ -168,7 +168,7 @@ impl RateBounds {
         let RateBound { rate, came, reached, holder } = bound;
         let own = self.asked.is_some_and(|asked| asked <= *rate);
         let held = |refuted_by| NetworkWarning::Held { holder: holder.clone(), rate: *rate, refuted_by };
-        if *came > REFUTED * rate {
+        if *came > REFUTING_SHARE * rate {
             return Some(held(Some(*came)));
         }
         let is_reached = *came >= reached * rate && *rate <= tightest && !own;

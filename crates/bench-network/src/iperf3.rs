@@ -24,7 +24,7 @@ use super::lost_link::{self, lost_links};
 use super::near_end::dropped_here;
 use super::path::Path;
 use super::server::{Address, SCHEME};
-use super::{CPU, EndPlacement, GOODPUT, JITTER, LOSS, MESSAGES, random_bytes};
+use super::{CPU_METRIC, EndPlacement, GOODPUT, JITTER, LOSS, MESSAGES_METRIC, random_bytes};
 use plimsoll_bench_api::Prepared;
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
@@ -512,8 +512,12 @@ impl Client {
         let loss = if self.datagrams { 1.0 - bytes as f64 / sent.max(1) as f64 } else { 0.0 };
         // CPU time of the client only: the server reports none that could be added.
         let per_byte = cpu / bytes.max(1) as f64;
-        let mut values =
-            vec![(GOODPUT, goodput), (MESSAGES, goodput / 8.0 / size), (LOSS.name, loss), (CPU, per_byte)];
+        let mut values = vec![
+            (GOODPUT, goodput),
+            (MESSAGES_METRIC, goodput / 8.0 / size),
+            (LOSS.name, loss),
+            (CPU_METRIC, per_byte),
+        ];
         values.extend(jitter.map(|jitter| (JITTER, jitter)));
         let mut more = self.path.conditions();
         more.set_of(&END_CPU, "near", cpu / seconds);

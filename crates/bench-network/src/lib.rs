@@ -60,15 +60,15 @@ const STREAM: &str = "stream of bytes";
 /// Name of the metric for bits that arrive per second.
 pub const GOODPUT: &str = "goodput";
 /// Name of the metric for messages or datagrams that arrive per second.
-pub const MESSAGES: &str = "messages";
+pub const MESSAGES_METRIC: &str = "messages";
 /// Name of the metric for CPU time per byte.
-pub const CPU: &str = "cpu";
+pub const CPU_METRIC: &str = "cpu";
 /// Name of the metric for the variation of the transit time.
 pub const JITTER: &str = "jitter";
 /// Name of the metric for the round-trip time.
 pub const RTT: &str = "rtt";
 /// Name of the metric for round trips per second.
-pub const RATE: &str = "rate";
+pub const RATE_METRIC: &str = "rate";
 /// Name of the metric for the rate of the concurrent load.
 pub const LOAD: &str = "load";
 

@@ -12,7 +12,7 @@
 mod held;
 
 use crate::condition::{PATH_COPY, PATH_IPV6, PATH_LINE, PATH_LOOPBACK, PATH_SPEED};
-use crate::{GOODPUT, MESSAGES};
+use crate::{GOODPUT, MESSAGES_METRIC};
 use plimsoll_model::limit::device::{Burstable, NetworkPromise};
 use plimsoll_model::limit::frame::{ETHERNET, IPV4_HEADER, IPV6_HEADER, PASSED_BY, stated};
 use plimsoll_model::limit::user::OF_VIRTUAL_DEVICES;
@@ -38,7 +38,7 @@ pub(super) fn throughput(question: &Question<'_>, framed: Framed) -> Vec<Limit> 
     let bits = question.case.number("message").map(|bytes| bytes as f64 * 8.0);
     match (question.metric, bits) {
         (GOODPUT, _) => goodput().collect(),
-        (MESSAGES, Some(bits)) => goodput().map(|limit| per_message(limit, bits)).collect(),
+        (MESSAGES_METRIC, Some(bits)) => goodput().map(|limit| per_message(limit, bits)).collect(),
         _ => Vec::new(),
     }
 }

@@ -98,13 +98,13 @@ pub(super) fn streaming(name: &str, sizes: Vec<u64>, group: &Group, most: u64) -
 }
 
 /// Parameters that every case has. Other keys are in a case only if the user set them.
-const ALWAYS: &[&str] = &["protocol", "message", "streams", "direction", "mode"];
+const PERMANENT_KEYS: &[&str] = &["protocol", "message", "streams", "direction", "mode"];
 
 /// Returns each case with each requested value of the optional parameters in `keys`.
 pub(super) fn with_options(cases: Vec<Case>, group: &Group, keys: &[&str]) -> Result<Vec<Case>, String> {
     amount::check(group)?;
     let mut cases = cases;
-    for key in keys.iter().filter(|key| !ALWAYS.contains(key)) {
+    for key in keys.iter().filter(|key| !PERMANENT_KEYS.contains(key)) {
         let Some(values) = group.lists.get(key) else { continue };
         for value in values {
             check(key, value).map_err(|why| format!("{key} {why}"))?;

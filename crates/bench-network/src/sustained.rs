@@ -13,17 +13,17 @@ use plimsoll_stats::{ArrivalStretch, Bucket};
 
 const PAUSE: Duration = Duration::from_millis(250);
 /// Share of the refilled tokens that must be seen again.
-const AGAIN: f64 = 0.4;
+const REFILLED_SHARE: f64 = 0.4;
 /// Bounds of the duration of the transfer after a pause, in seconds.
-const LEAST: f64 = 0.3;
-const MOST: f64 = 2.0;
+const MIN_BURST_SECONDS: f64 = 0.3;
+const MAX_BURST_SECONDS: f64 = 2.0;
 /// Pauses that must each refill the bucket: a fluctuating rate is high after one by chance.
-const ROUNDS: usize = 2;
+const REFILL_PAUSES: usize = 2;
 /// Number of rate steps that are examined; after that, steps count as noise.
 const TRIES: usize = 2;
 /// Relative deviation within which the rate after the refilled tokens equals the base rate.
-const SAME: f64 = 0.1;
-const KEPT: usize = 64;
+const SAME_RATE_DEVIATION: f64 = 0.1;
+const MAX_KEPT_RATES: usize = 64;
 
 /// Arrivals so far and the detected buckets. Amounts in bits.
 #[derive(Debug)]
@@ -71,7 +71,7 @@ impl Watch {
         for (way, course) in self.ways.iter_mut().zip(courses) {
             way.push(stretches(course, at).collect());
             // The first one, which has the largest burst, is kept.
-            if way.len() > KEPT {
+            if way.len() > MAX_KEPT_RATES {
                 way.remove(1);
             }
         }
@@ -98,7 +98,7 @@ impl Watch {
         self.tried += 1;
         let Some(time) = time_of_proof(longest, most) else { return false };
         let mut bases = [None, None];
-        for round in 0..ROUNDS {
+        for round in 0..REFILL_PAUSES {
             std::thread::sleep(PAUSE);
             let Ok(courses) = transfer(nanos(time)) else { return false };
             bases = proofs(&steps, &courses, (round > 0).then_some(bases));
@@ -185,8 +185,8 @@ fn step(transfers: &[Vec<ArrivalStretch>]) -> Option<Bucket> {
 /// short.
 fn time_of_proof(burst: f64, most: u64) -> Option<Duration> {
     let most = Duration::from_nanos(most).as_secs_f64();
-    let time = (3.0 * burst).clamp(LEAST, MOST).min(most);
-    (time >= LEAST.max(2.0 * burst).min(MOST)).then(|| Duration::from_secs_f64(time))
+    let time = (3.0 * burst).clamp(MIN_BURST_SECONDS, MAX_BURST_SECONDS).min(most);
+    (time >= MIN_BURST_SECONDS.max(2.0 * burst).min(MAX_BURST_SECONDS)).then(|| Duration::from_secs_f64(time))
 }
 
 /// Base rate of each direction that this round and the one before it prove.
@@ -210,9 +210,9 @@ fn proofs(
 fn proof(step: &Bucket, again: &[ArrivalStretch]) -> Option<f64> {
     let burst = plimsoll_stats::burst(again, step.base)?;
     let rate = plimsoll_stats::sustained(again, step.base)?;
-    let is_same = (rate / step.base - 1.0).abs() <= SAME;
+    let is_same = (rate / step.base - 1.0).abs() <= SAME_RATE_DEVIATION;
     // A busy machine makes either rate lower, never higher.
-    (burst.held >= AGAIN * filled(step) && is_same).then_some(rate.max(step.base))
+    (burst.held >= REFILLED_SHARE * filled(step) && is_same).then_some(rate.max(step.base))
 }
 
 #[cfg(test)]
@@ -345,12 +345,12 @@ mod tests {
                 for _ in 0..300 {
                     all += 1;
                     once += usize::from(finds(1, |_| fluctuating(share, alike, &mut state)));
-                    twice += usize::from(finds(ROUNDS, |_| fluctuating(share, alike, &mut state)));
+                    twice += usize::from(finds(REFILL_PAUSES, |_| fluctuating(share, alike, &mut state)));
                 }
             }
         }
         assert!(twice * 500 <= all, "{twice} of {all}, {once} with one round");
         let bucket = |first: bool| course(100.0, 10.0, if first { 5.0 } else { 2.5 });
-        assert!(finds(ROUNDS, bucket));
+        assert!(finds(REFILL_PAUSES, bucket));
     }
 }

@@ -13,7 +13,7 @@ use plimsoll_model::plan::Group;
 use plimsoll_model::sample::{CannotMeasure, Sample, SampleAmount};
 use plimsoll_units::quantity::Unit;
 
-const LATENCY: &str = "latency";
+const NULL_LATENCY: &str = "latency";
 
 /// The benchmark `null`.
 pub struct Null;
@@ -31,7 +31,7 @@ impl Benchmark for Null {
 
     fn all_metrics(&self) -> &'static [Metric] {
         const {
-            &[Metric::new(LATENCY, Unit::Second, Better::Lower)
+            &[Metric::new(NULL_LATENCY, Unit::Second, Better::Lower)
                 .about("time of a call that does nothing: the harness's own floor")]
         }
     }
@@ -75,7 +75,7 @@ impl Prepared for Idle {
             }
         }
         let (elapsed, work) = (begun.elapsed().as_secs_f64(), self.done - before);
-        let values = [(LATENCY.to_owned(), elapsed / work as f64)].into();
+        let values = [(NULL_LATENCY.to_owned(), elapsed / work as f64)].into();
         Ok(Sample { elapsed, work: Some(work), values, ..Sample::default() })
     }
 

@@ -1,6 +1,6 @@
 //! Memory figures: limited by the channels' bandwidth; impossible if the arrays fit in a cache.
 
-use plimsoll_bench_memory::{BANDWIDTH, BUS_BANDWIDTH};
+use plimsoll_bench_memory::{BANDWIDTH_METRIC, BUS_BANDWIDTH};
 use plimsoll_machine::Machine;
 use plimsoll_reference::stated::{Like, MemoryUse, StatedFigure};
 use plimsoll_units::quantity::{Quantity, Unit};
@@ -69,7 +69,7 @@ fn asked(figure: &StatedFigure, like: &Like, size: Option<u64>) -> Like {
     if let Some(size) = size {
         like.case = like.case.with_size("size", size);
     }
-    for metric in [BANDWIDTH, BUS_BANDWIDTH] {
+    for metric in [BANDWIDTH_METRIC, BUS_BANDWIDTH] {
         like.sample.values.insert(metric.to_owned(), figure.value);
     }
     like.sample.conditions.clock_hz = Some(HIGHEST_CLOCK);

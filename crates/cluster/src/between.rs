@@ -17,7 +17,7 @@ const MAX_MACHINES_ONE_PAIR_AT_A_TIME: usize = 4;
 /// Most matchings, and thus partners of each node; for 16 nodes these are all.
 const MAX_MATCHINGS: usize = 15;
 
-pub use crate::case::{AT_ONCE, AT_ONCE_BACK, EACH};
+pub use crate::case::{ALL_PAIRS, AT_ONCE, AT_ONCE_BACK};
 
 /// Address and key of a serving node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -56,7 +56,7 @@ pub struct MachinePair {
 pub struct PairRound {
     /// The pairs; each node is in at most one.
     pub pairs: Vec<MachinePair>,
-    /// Kind of the round: [`EACH`], [`AT_ONCE`] or [`AT_ONCE_BACK`].
+    /// Kind of the round: [`ALL_PAIRS`], [`AT_ONCE`] or [`AT_ONCE_BACK`].
     pub kind: &'static str,
 }
 
@@ -92,7 +92,8 @@ pub fn rounds(machines: usize) -> Vec<PairRound> {
         let turned = pairs.iter().map(|pair| MachinePair { from: pair.to, to: pair.from }).collect();
         [PairRound { pairs, kind: there }, PairRound { pairs: turned, kind: back }]
     };
-    let mut rounds: Vec<PairRound> = matchings.into_iter().flat_map(|pairs| both(pairs, [EACH; 2])).collect();
+    let mut rounds: Vec<PairRound> =
+        matchings.into_iter().flat_map(|pairs| both(pairs, [ALL_PAIRS; 2])).collect();
     // The bisection of a single pair is that pair.
     if machines > 3 {
         rounds.extend(both(bisection(machines), [AT_ONCE, AT_ONCE_BACK]));
@@ -140,7 +141,7 @@ mod tests {
                 for MachinePair { from, to } in round.pairs {
                     prop_assert!(from < machines && to < machines && from != to);
                     prop_assert!(busy.insert(from) && busy.insert(to));
-                    prop_assert!(round.kind != EACH || seen.insert([from, to]));
+                    prop_assert!(round.kind != ALL_PAIRS || seen.insert([from, to]));
                 }
             }
             prop_assert!(seen.iter().all(|[from, to]| seen.contains(&[*to, *from])));
@@ -174,7 +175,7 @@ mod tests {
     #[test]
     fn a_pair_that_is_measured_again_keeps_what_it_has_no_figure_for_now() {
         let figure = |value: f64| Ok(PairFigure { samples: vec![value], ..PairFigure::default() });
-        let one = |to, answers| PairResults { pair: MachinePair { from: 0, to }, kind: EACH, answers };
+        let one = |to, answers| PairResults { pair: MachinePair { from: 0, to }, kind: ALL_PAIRS, answers };
         let mut made = vec![one(1, vec![figure(1.0), figure(2.0)]), one(2, vec![figure(3.0), figure(4.0)])];
         replace(&mut made, one(2, vec![figure(5.0), Err(CannotMeasure::far_end("gone"))]));
         assert_eq!(made, [one(1, vec![figure(1.0), figure(2.0)]), one(2, vec![figure(5.0), figure(4.0)])]);

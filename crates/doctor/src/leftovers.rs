@@ -6,10 +6,10 @@ use super::MachineCheck;
 
 /// Reports leftovers of killed runs. `reaped` is `None` if the search timed out.
 pub fn leftovers(reaped: Option<&Reaped>) -> MachineCheck {
-    const NAME: &str = "left by killed runs";
+    const LEFTOVERS_CHECK: &str = "left by killed runs";
     let Some(Reaped { removed, left }) = reaped else {
         return MachineCheck::unknown(
-            NAME,
+            LEFTOVERS_CHECK,
             "looking took too long",
             "a file system that held a directory of a tool does not answer; see dmesg",
         );
@@ -20,10 +20,10 @@ pub fn leftovers(reaped: Option<&Reaped>) -> MachineCheck {
         found.into_iter().filter(|(_, all)| !all.is_empty()).map(|(what, all)| format!("{what}{all}"));
     let found = found.collect::<Vec<_>>().join("; ");
     match left.is_empty() {
-        true if found.is_empty() => MachineCheck::good(NAME, "nothing"),
-        true => MachineCheck::good(NAME, found),
+        true if found.is_empty() => MachineCheck::good(LEFTOVERS_CHECK, "nothing"),
+        true => MachineCheck::good(LEFTOVERS_CHECK, found),
         false => MachineCheck::costs(
-            NAME,
+            LEFTOVERS_CHECK,
             found,
             "files that are not removed take space there, each for the reason named",
         ),

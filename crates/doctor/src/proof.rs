@@ -75,14 +75,16 @@ pub fn clock(root: &Root, cpus: &CpuSet) -> Vec<MachineCheck> {
 }
 
 fn clock_rate(wrong: Option<WrongRate>, confirmed_by: &[ReferenceClock]) -> MachineCheck {
-    const NAME: &str = "clock rate";
+    const PROOF_CHECK: &str = "clock rate";
     let same: Vec<String> = confirmed_by.iter().map(ReferenceClock::to_string).collect();
     match wrong {
-        Some(wrong) => MachineCheck::costs(NAME, wrong.to_string(), "every row of a run is invalid"),
-        None if same.is_empty() => {
-            MachineCheck::unknown(NAME, "no other clock to compare with", "a wrong rate is not noticed")
-        }
-        None => MachineCheck::good(NAME, format!("the same as {}", same.join(" and "))),
+        Some(wrong) => MachineCheck::costs(PROOF_CHECK, wrong.to_string(), "every row of a run is invalid"),
+        None if same.is_empty() => MachineCheck::unknown(
+            PROOF_CHECK,
+            "no other clock to compare with",
+            "a wrong rate is not noticed",
+        ),
+        None => MachineCheck::good(PROOF_CHECK, format!("the same as {}", same.join(" and "))),
     }
 }
 

@@ -7,7 +7,7 @@ use super::MachineCheck;
 
 /// Reports shapers and policers per interface name.
 pub fn shapers(held: &[(String, Shaping)]) -> MachineCheck {
-    const NAME: &str = "shapers";
+    const SHAPERS_CHECK: &str = "shapers";
     let rate = |bits: u64| Quantity::new(bits as f64, Unit::BitPerSecond);
     let of = |(name, shaping): &(String, Shaping)| {
         let rates = [
@@ -21,9 +21,9 @@ pub fn shapers(held: &[(String, Shaping)]) -> MachineCheck {
     };
     let found: Vec<String> = held.iter().filter_map(of).collect();
     match found.is_empty() {
-        true => MachineCheck::good(NAME, "none on any network interface"),
+        true => MachineCheck::good(SHAPERS_CHECK, "none on any network interface"),
         false => MachineCheck::costs(
-            NAME,
+            SHAPERS_CHECK,
             found.join("; "),
             "network figures over these interfaces are those of the rate; see tc qdisc show and tc filter show",
         ),

@@ -90,7 +90,7 @@ pub struct InstructionLoop {
 
 /// Returns the loops of an instruction set; none if this processor does not have it.
 pub fn loops(isa: Isa) -> impl Iterator<Item = &'static InstructionLoop> {
-    native::LOOPS.iter().filter(move |one| one.isa == isa && isa.available().is_ok())
+    native::PROBE_LOOPS.iter().filter(move |one| one.isa == isa && isa.available().is_ok())
 }
 
 impl InstructionLoop {

@@ -102,7 +102,8 @@ impl ProbeWork {
             Isa::Portable => &[Isa::Sse2, Isa::Neon],
             _ => &[isa],
         };
-        let rows = || native::WOVEN.iter().filter(|row| row.weight == weight && row.isa.available().is_ok());
+        let rows =
+            || native::WOVEN_KERNELS.iter().filter(|row| row.weight == weight && row.isa.available().is_ok());
         sets.iter().find_map(|isa| rows().find(|row| row.isa == *isa))
     }
 }
@@ -124,14 +125,17 @@ pub struct ChainRow {
 
 /// Returns every chain of this architecture, whether or not this processor can run it.
 pub fn chains() -> impl Iterator<Item = ChainRow> {
-    let woven =
-        native::WOVEN.iter().flat_map(|row| row.densities.iter().map(|density| (Some(row.isa), density)));
-    native::SCALAR.map(|density| (None, density)).into_iter().chain(woven).flat_map(|(isa, density)| {
-        let [add, multiply] = density.names;
-        let vectors = if isa.is_some() { VECTORS_PER_TURN } else { 0 };
-        let row = |name, multiplies, links| ChainRow { name, isa, multiplies, links, vectors };
-        [row(add, false, density.adds), row(multiply, true, density.multiplications)]
-    })
+    let woven = native::WOVEN_KERNELS
+        .iter()
+        .flat_map(|row| row.densities.iter().map(|density| (Some(row.isa), density)));
+    native::SCALAR_CHAINS.map(|density| (None, density)).into_iter().chain(woven).flat_map(
+        |(isa, density)| {
+            let [add, multiply] = density.names;
+            let vectors = if isa.is_some() { VECTORS_PER_TURN } else { 0 };
+            let row = |name, multiplies, links| ChainRow { name, isa, multiplies, links, vectors };
+            [row(add, false, density.adds), row(multiply, true, density.multiplications)]
+        },
+    )
 }
 
 /// Returns the highest core clock that the processor reports, in Hz; `None` if it reports none.

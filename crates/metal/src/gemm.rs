@@ -28,9 +28,9 @@ mod sealed {
 }
 
 /// Element type of a matrix.
-pub trait Real: Copy + Send + Sync + std::fmt::Debug + PartialEq + sealed::Sealed + 'static {
-    /// Zero.
-    const ZERO: Self;
+pub trait Real:
+    Copy + Default + Send + Sync + std::fmt::Debug + PartialEq + sealed::Sealed + 'static
+{
     /// Rounds to this type.
     fn from_f64(value: f64) -> Self;
     /// Converts without loss.
@@ -51,8 +51,6 @@ pub struct Tiles<T: 'static> {
 }
 
 impl Real for f64 {
-    const ZERO: Self = 0.0;
-
     fn from_f64(value: f64) -> Self {
         value
     }
@@ -75,8 +73,6 @@ impl Real for f64 {
 }
 
 impl Real for f32 {
-    const ZERO: Self = 0.0;
-
     fn from_f64(value: f64) -> Self {
         value as f32
     }

@@ -148,7 +148,7 @@ struct LuWorker {
 
 fn kernels(isa: Isa) -> Result<Kernels, NoTile> {
     let tile = tile_for::<f64>(isa)?;
-    let mut all = std::iter::once(&reference_lu::NARROW).chain(native::NARROWS);
+    let mut all = std::iter::once(&reference_lu::NARROW).chain(native::NARROW_KERNELS);
     let narrow = all.find(|narrow| narrow.isa == isa).ok_or(NoTile::Unwritten { isa })?;
     Ok(Kernels { tile, narrow })
 }

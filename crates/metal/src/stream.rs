@@ -214,7 +214,7 @@ fn variant(kernel: &StreamKernel, ahead: u32) -> String {
 
 /// All kernels built for this architecture, also those this processor cannot run.
 pub fn kernels() -> impl Iterator<Item = &'static StreamKernel> {
-    reference_stream::KERNELS.into_iter().chain(native::STREAMS.into_iter().flatten())
+    reference_stream::KERNELS.into_iter().chain(native::STREAM_KERNELS.into_iter().flatten())
 }
 
 /// Kernels of an operation that this processor can run, by prefetch distance, the portable one

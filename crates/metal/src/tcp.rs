@@ -179,10 +179,11 @@ pub fn returned(socket: impl AsFd) -> io::Result<Option<Returned>> {
 fn notice(control: &[u8]) -> Returned {
     const CONTROL_HEADER_BYTES: usize = size_of::<libc::cmsghdr>();
     /// `SO_EE_ORIGIN_ZEROCOPY`.
-    const LENT: u8 = 5;
+    const ORIGIN_ZEROCOPY: u8 = 5;
     /// `SO_EE_CODE_ZEROCOPY_COPIED`.
     const COPIED: u8 = 1;
-    let Some(error) = control.get(CONTROL_HEADER_BYTES..CONTROL_HEADER_BYTES + 16).filter(|e| e[4] == LENT)
+    let Some(error) =
+        control.get(CONTROL_HEADER_BYTES..CONTROL_HEADER_BYTES + 16).filter(|e| e[4] == ORIGIN_ZEROCOPY)
     else {
         return Returned::default();
     };

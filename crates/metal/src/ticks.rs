@@ -49,7 +49,7 @@ impl TickClock {
     #[must_use]
     pub fn fastest() -> Self {
         let trusted = || {
-            let ticks = native::TICKS?;
+            let ticks = native::TICK_COUNTER?;
             (std::fs::read_to_string(Path::new(SOURCE)).ok()?.trim() == ticks.name).then_some(ticks)
         };
         TickClock { counter: trusted().and_then(calibrated) }
@@ -62,7 +62,7 @@ impl TickClock {
 
     /// Like [`TickClock::now_ns`], but after all earlier instructions: for comparing several CPUs.
     pub fn ordered_now_ns(&self) -> u64 {
-        if let (Some(_), Some(ticks)) = (self.counter, native::TICKS) {
+        if let (Some(_), Some(ticks)) = (self.counter, native::TICK_COUNTER) {
             (ticks.fence)();
         }
         self.now_ns()
@@ -72,7 +72,7 @@ impl TickClock {
     #[inline]
     pub fn now_ns(&self) -> u64 {
         // Matches on the constant and not on a copy, so that the reading is inlined.
-        match (self.counter, native::TICKS) {
+        match (self.counter, native::TICK_COUNTER) {
             (Some(TickCounter { from_ticks, from_ns, scale }), Some(ticks)) => {
                 let ticks = u128::from((ticks.read)().wrapping_sub(from_ticks));
                 // Fits for centuries after the shift; the cast could only wrap.
@@ -94,7 +94,7 @@ impl StatedCounter {
     /// `None` if the counter is not guaranteed steady or its rate is not stated.
     #[must_use]
     pub fn here() -> Option<Self> {
-        let ticks = native::TICKS.filter(|_| native::has_steady_counter())?;
+        let ticks = native::TICK_COUNTER.filter(|_| native::has_steady_counter())?;
         Some(Self { read: ticks.read, hz: native::stated_counter_hz()? })
     }
 

@@ -114,7 +114,7 @@ pub struct Case {
 }
 
 /// Value of a case's `server` for all pairs of machines, one at a time or in a matching.
-pub const EACH: &str = "nodes";
+pub const ALL_PAIRS: &str = "nodes";
 /// Value of `server` for the pairs across the bisection, all at once.
 pub const AT_ONCE: &str = "bisection";
 /// Value of `server` for [`AT_ONCE`] in the opposite direction.
@@ -223,14 +223,14 @@ impl Case {
         self.number("node")
     }
 
-    /// Server address, or the pairs of machines ([`EACH`], [`AT_ONCE`], [`AT_ONCE_BACK`]).
+    /// Server address, or the pairs of machines ([`ALL_PAIRS`], [`AT_ONCE`], [`AT_ONCE_BACK`]).
     pub fn server(&self) -> Option<&str> {
         self.word("server")
     }
 
     /// Returns whether its servers are the other machines of the run.
     pub fn is_between_machines(&self) -> bool {
-        matches!(self.server(), Some(EACH | AT_ONCE | AT_ONCE_BACK))
+        matches!(self.server(), Some(ALL_PAIRS | AT_ONCE | AT_ONCE_BACK))
     }
 
     /// Returns whether its samples count only once the figure is steady.

@@ -197,7 +197,7 @@ impl Warning {
     /// Code of [`Warning::MostlyExcluded`].
     pub const MOSTLY_EXCLUDED: &str = "mostly-excluded";
     /// Code of [`Warning::FewSamples`].
-    pub const FEW: &str = "few-samples";
+    pub const FEW_SAMPLES: &str = "few-samples";
 
     /// Returns whether a warning with this code depends on the samples alone.
     pub fn is_of_samples(code: &str) -> bool {
@@ -210,7 +210,7 @@ impl Warning {
             Loss::TwoRates,
             Loss::MemoryShared,
         ];
-        ["not-converged", Self::MOSTLY_EXCLUDED, Self::FEW].contains(&code)
+        ["not-converged", Self::MOSTLY_EXCLUDED, Self::FEW_SAMPLES].contains(&code)
             || lost.iter().any(|how| how.code() == code)
     }
 }
@@ -220,7 +220,7 @@ impl Warn for Warning {
         match self {
             Warning::NotConverged { .. } => "not-converged",
             Warning::MostlyExcluded { .. } => Self::MOSTLY_EXCLUDED,
-            Warning::FewSamples { .. } => Self::FEW,
+            Warning::FewSamples { .. } => Self::FEW_SAMPLES,
             Warning::Lost { how, .. } => how.code(),
             Warning::MoreThreadsThanCpus { .. } => Self::CROWDED,
             Warning::CpuQuota { .. } => Self::QUOTA,

@@ -5,7 +5,7 @@
 
 use plimsoll_units::quantity::{Quantity, Unit};
 
-use crate::case::{AT_ONCE, AT_ONCE_BACK, Case, EACH, Key, Value};
+use crate::case::{ALL_PAIRS, AT_ONCE, AT_ONCE_BACK, Case, Key, Value};
 
 /// A part of a label.
 #[derive(Clone, Copy, Debug)]
@@ -136,7 +136,7 @@ impl<'a> Words<'a> {
             return;
         }
         match self.case.server() {
-            Some(EACH) => self.said.push("between machines".to_owned()),
+            Some(ALL_PAIRS) => self.said.push("between machines".to_owned()),
             Some(AT_ONCE) => self.said.insert(0, "bisection,".to_owned()),
             Some(AT_ONCE_BACK) => self.said.insert(0, "bisection back,".to_owned()),
             _ => return,

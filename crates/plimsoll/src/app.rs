@@ -88,7 +88,7 @@ pub mod code {
     /// The server failed.
     pub const FAR_END: u8 = 5;
     /// `plimsoll gate` cannot decide whether the machine is healthy.
-    pub const UNKNOWN: u8 = 6;
+    pub const UNDECIDED: u8 = 6;
     /// Interrupted by the user.
     pub const INTERRUPTED: u8 = 130;
 }

@@ -116,11 +116,11 @@ impl fmt::Display for PublishedDoubt {
 }
 
 /// Metric name in the reports: amount per time, in any unit.
-pub const THROUGHPUT: &str = "throughput";
+pub const THROUGHPUT_METRIC: &str = "throughput";
 /// Metric name in the reports: time of one operation.
-pub const LATENCY: &str = "latency";
+pub const LATENCY_METRIC: &str = "latency";
 /// Metric name in the reports: total elapsed time.
-pub const TIME: &str = "time";
+pub const TIME_METRIC: &str = "time";
 
 /// Link from a published number to a case of plimsoll.
 #[derive(Clone, Debug, PartialEq)]
@@ -352,7 +352,7 @@ fn figure(columns: [&'static str; 21]) -> PublishedFigure {
     let base = si.parse().ok().zip(Unit::ALL.iter().copied().find(|unit| unit.name() == si_unit));
     // Memory latency in reports is elapsed time ÷ operations of all threads, so it falls with the
     // thread count. Both reports that print a unit count this way.
-    let counts_all = subsystem == "memory" && metric == LATENCY && source != "theoretical";
+    let counts_all = subsystem == "memory" && metric == LATENCY_METRIC && source != "theoretical";
     let per = threads.parse().ok().filter(|_| counts_all).unwrap_or(1.0);
     let (ours, counted) = counted(ours, per);
     PublishedFigure {

@@ -4,7 +4,7 @@
 use plimsoll_units::quantity::{Quantity, Unit, significant};
 
 /// Tolerated ratio between a figure and its work and time: set-up, rounding.
-const TOLERANCE: f64 = 1.1;
+const ACCOUNT_TOLERANCE: f64 = 1.1;
 
 /// Slack in seconds for process start and end, and for the clock's resolution.
 const MOMENT: f64 = 1e-3;
@@ -92,7 +92,7 @@ impl Account {
         if !self.amount.is_finite() || least > most || least.is_nan() || most.is_nan() {
             return Some("its amount of work or its time is not a number".to_owned());
         }
-        if least > life * TOLERANCE + MOMENT {
+        if least > life * ACCOUNT_TOLERANCE + MOMENT {
             return Some(format!(
                 "its own time contradicts its run time: it says {} and ended after {}",
                 time(least),
@@ -100,10 +100,10 @@ impl Account {
             ));
         }
         let takes = if unit == Unit::Second { self.amount * figure } else { self.amount / figure };
-        if takes > (life * TOLERANCE + MOMENT).min(most * TOLERANCE) {
+        if takes > (life * ACCOUNT_TOLERANCE + MOMENT).min(most * ACCOUNT_TOLERANCE) {
             return Some(self.told("at least", figure, unit, most.min(life)));
         }
-        (takes * TOLERANCE < least).then(|| self.told("at most", figure, unit, least))
+        (takes * ACCOUNT_TOLERANCE < least).then(|| self.told("at most", figure, unit, least))
     }
 
     fn told(&self, bound: &str, figure: f64, unit: Unit, seconds: f64) -> String {

@@ -286,13 +286,13 @@ impl Companions {
 
 /// Refuses files unless a tenth of the free space, and at least 1 GiB, stay free.
 fn enough_space(directory: &Path, bytes: u64) -> Result<(), String> {
-    const LEAST: u64 = 1 << 30;
+    const MIN_FREE_BYTES: u64 = 1 << 30;
     if bytes == 0 {
         return Ok(());
     }
     let room = rustix::fs::statvfs(directory).map_err(|e| format!("its directory: {e}"))?;
     let available = room.f_bavail.saturating_mul(room.f_frsize);
-    let free = available.saturating_sub(LEAST.max(available / 10));
+    let free = available.saturating_sub(MIN_FREE_BYTES.max(available / 10));
     if bytes > free {
         return Err(format!(
             "its file of {} would leave too little space on the disk; use a --dir with more",

@@ -8,17 +8,17 @@ const fn row(name: &'static str, about: &'static str) -> CaseFact<String> {
 }
 
 /// Number of threads.
-pub const THREADS: CaseFact<String> = row("threads", "threads that it used");
+pub const THREAD_COUNT: CaseFact<String> = row("threads", "threads that it used");
 /// Working set, in bytes.
-pub const SIZE: CaseFact<String> = row("size", "bytes that it worked on");
+pub const WORKING_SET_BYTES: CaseFact<String> = row("size", "bytes that it worked on");
 /// Block size, in bytes.
-pub const BLOCK: CaseFact<String> = row("block", "bytes of a block");
+pub const BLOCK_BYTES: CaseFact<String> = row("block", "bytes of a block");
 /// Message size, in bytes.
-pub const MESSAGE: CaseFact<String> = row("message", "bytes of a message");
+pub const MESSAGE_BYTES: CaseFact<String> = row("message", "bytes of a message");
 /// Number of streams.
-pub const STREAMS: CaseFact<String> = row("streams", "streams that it had");
+pub const STREAM_COUNT: CaseFact<String> = row("streams", "streams that it had");
 /// Share of the time with the requested queue depth.
-pub const DEPTH: CaseFact<String> = row("depth", "how long its queue was as deep as asked");
+pub const DEPTH_SHARE: CaseFact<String> = row("depth", "how long its queue was as deep as asked");
 /// Order of the system of equations.
 pub const N: CaseFact<String> = row("n", "equations of its system");
 /// Columns of a panel (block size).
@@ -38,7 +38,7 @@ pub const ELEMENTS: CaseFact<String> = row("elements", "elements of an array");
 /// Number of processes.
 pub const PROCESSES: CaseFact<String> = row("processes", "processes that it had");
 /// Largest number that a prime search tested.
-pub const LARGEST: CaseFact<String> = row("largest", "the largest number that it tested");
+pub const LARGEST_NUMBER: CaseFact<String> = row("largest", "the largest number that it tested");
 /// Language runtime that ran the tool.
 pub const RUNTIME: CaseFact<String> = row("runtime", "the runtime that ran it");
 /// Statistic of the figure, if it is not the mean.

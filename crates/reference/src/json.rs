@@ -6,7 +6,7 @@ use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer};
 
 /// Deepest nesting that is read. fio's and iperf3's documents have six levels.
-const DEEPEST: usize = 32;
+const MAX_NESTING: usize = 32;
 /// Most documents without an end in a text: each costs a search to the end of the text.
 const MAX_BROKEN: usize = 64;
 
@@ -22,7 +22,7 @@ pub(crate) fn texts(text: &str) -> Result<Vec<&str>, String> {
         return Err("its output is no JSON".to_owned());
     }
     let document = |range: Range<usize>| match extent(&text[range.clone()]) {
-        ObjectExtent::TooDeep => Err(format!("its JSON is nested deeper than {DEEPEST}")),
+        ObjectExtent::TooDeep => Err(format!("its JSON is nested deeper than {MAX_NESTING}")),
         _ => Ok(&text[range]),
     };
     found.into_iter().map(document).collect()
@@ -105,7 +105,7 @@ fn extent(text: &str) -> ObjectExtent {
             }
             _ => {}
         }
-        if depth > DEEPEST {
+        if depth > MAX_NESTING {
             return ObjectExtent::TooDeep;
         }
     }

@@ -59,7 +59,7 @@ pub struct Pairing {
 
 impl Pairing {
     /// Default number of pairs.
-    pub const PAIRS: usize = 5;
+    pub const DEFAULT_PAIRS: usize = 5;
 }
 
 /// A further figure for the same metric, such as of another pass over the file.
@@ -192,7 +192,7 @@ pub struct Invocation {
 }
 
 /// Value of [`fact::STATISTIC`] for the best of several repetitions.
-pub const BEST: &str = "best";
+pub const BEST_STATISTIC: &str = "best";
 
 /// Parsed output of a tool.
 #[derive(Clone, Debug, PartialEq)]
@@ -227,7 +227,7 @@ impl ToolFigure {
     /// Marks the figure as the best of the repetitions, not the mean.
     #[must_use]
     pub fn best(mut self) -> Self {
-        self.tell(&fact::STATISTIC, BEST);
+        self.tell(&fact::STATISTIC, BEST_STATISTIC);
         self
     }
 

@@ -1,6 +1,6 @@
 //! Recognises results that are not read, so that the error can name their tool.
 
-const KNOWN: &[(&[&str], &str)] = &[
+const OTHER_TOOLS: &[(&[&str], &str)] = &[
     (&["# OSU "], "another program of the OSU micro-benchmarks"),
     (&["Pinging ", " bytes of data"], "ping of Windows"),
     (&["TTL=", "ms"], "ping of Windows"),
@@ -62,7 +62,7 @@ const KNOWN: &[(&[&str], &str)] = &[
 
 /// Returns the tool that wrote a text; `None` if it is unknown.
 pub(crate) fn named(text: &str) -> Option<&'static str> {
-    let known = KNOWN.iter().find(|(parts, _)| parts.iter().all(|part| text.contains(part)));
+    let known = OTHER_TOOLS.iter().find(|(parts, _)| parts.iter().all(|part| text.contains(part)));
     known.map(|(_, tool)| *tool).or_else(|| is_from_dd(text).then_some("dd"))
 }
 

@@ -13,7 +13,7 @@ use crate::{Account, PEERS, Peer, other_tools};
 pub const MAX_FIGURES: usize = 10_000;
 /// Threads of a case whose file does not show them, such as those of a BLAS library.
 pub(crate) const AS_MANY_AS_CPUS: u64 = 4096;
-const LONGEST: usize = 80;
+const MAX_TEXT_CHARS: usize = 80;
 
 /// Content of a result file.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -204,7 +204,7 @@ impl DiskCounters {
 impl StatedFigure {
     /// A figure without details; `name` is shortened and made safe to print.
     pub fn new(name: &str, value: f64, unit: Unit, like: Result<Like, String>) -> Self {
-        let name = shown_within(name, LONGEST);
+        let name = shown_within(name, MAX_TEXT_CHARS);
         Self {
             name,
             value,

@@ -11,7 +11,7 @@ use super::process::{Order, SelfLauncher};
 use super::{InstalledTool, Package, Trust};
 
 /// Longest time to print a version. An interrupt waits: received here, the run would miss it.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
+const MAX_VERSION_TIME: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// The version that the tool prints, else that of its package.
 pub(super) fn ask_version(
@@ -22,7 +22,7 @@ pub(super) fn ask_version(
 ) -> Option<String> {
     let scratch = registry.directory_in(parent).ok()?;
     let ask = |program: &Path, arguments: Vec<OsString>| {
-        let order = Order { arguments, limit: PATIENCE, ..Order::of(program, scratch.path()) };
+        let order = Order { arguments, limit: MAX_VERSION_TIME, ..Order::of(program, scratch.path()) };
         launcher.run(&order, &never()).ok()
     };
     let program = found.programs.first()?.clone()?;
@@ -61,7 +61,7 @@ pub(super) fn libraries(order: &Order, part: &str, launcher: &SelfLauncher) -> V
     };
     let list = Order {
         arguments: vec!["--list".into(), order.program.clone().into()],
-        limit: PATIENCE,
+        limit: MAX_VERSION_TIME,
         ..Order::of(&linker, &order.directory)
     };
     let Ok(done) = launcher.run(&list, &never()) else { return Vec::new() };

@@ -23,7 +23,7 @@ use plimsoll_stats::{ExcludedShare, Samples, Seed};
 use plimsoll_units::quantity::{Quantity, Unit};
 
 /// Share of its limit above which a result is invalid; clock and formula cannot explain more.
-pub const TOLERANCE: f64 = 1.02;
+pub const LIMIT_TOLERANCE: f64 = 1.02;
 
 /// Converts outcomes to measurements.
 #[derive(Clone, Copy)]
@@ -207,7 +207,7 @@ fn least_that_refutes(samples: &[Sample]) -> f64 {
     let in_doubt = shared.is_some_and(|share| share > MOST_SHARED)
         || changed.is_some_and(|share| share > MOST_CHANGED)
         || (clocked && samples.len() < FEWEST);
-    if in_doubt { PAST_ALL_PROBES } else { TOLERANCE }
+    if in_doubt { PAST_ALL_PROBES } else { LIMIT_TOLERANCE }
 }
 
 /// Consequence of a result above its limit.
@@ -227,7 +227,7 @@ enum Doubt {
 
 impl Doubt {
     fn of(metric: &MetricResult) -> Option<Self> {
-        let share = metric.of_limit.filter(|share| *share > TOLERANCE)?;
+        let share = metric.of_limit.filter(|share| *share > LIMIT_TOLERANCE)?;
         let limit = metric.limit.as_ref().filter(|limit| limit.fact.is_some())?;
         let cause = match &limit.fact {
             _ if limit.burst.is_some() => {
@@ -282,7 +282,7 @@ fn past_limit(metric: &MetricResult) -> Option<String> {
     // A documented or inferred limit is no physical bound.
     let is_physical = !matches!(limit.source, LimitSource::Documented | LimitSource::Inferred);
     // Chip data are refuted instead, or the clock was imprecise.
-    if share <= TOLERANCE || !is_physical || limit.fact.is_some() {
+    if share <= LIMIT_TOLERANCE || !is_physical || limit.fact.is_some() {
         return None;
     }
     let cause = match limit.kind {
@@ -424,14 +424,14 @@ mod doubt_tests {
     #[test]
     fn a_limit_is_refuted_by_enough_samples_with_a_steady_clock_alone() {
         let least = |number, clock, shared| least_that_refutes(&samples(number, clock, shared));
-        assert_eq!(least(FEWEST, Some(0.01), Some(0.01)), TOLERANCE);
-        assert_eq!(least(FEWEST, None, None), TOLERANCE);
+        assert_eq!(least(FEWEST, Some(0.01), Some(0.01)), LIMIT_TOLERANCE);
+        assert_eq!(least(FEWEST, None, None), LIMIT_TOLERANCE);
         assert_eq!(least(FEWEST - 1, Some(0.01), Some(0.01)), PAST_ALL_PROBES);
         assert_eq!(least(FEWEST, Some(0.118), Some(0.01)), PAST_ALL_PROBES);
         assert_eq!(least(FEWEST, Some(0.01), Some(0.1)), PAST_ALL_PROBES);
         // Without a clock there is no probe to doubt.
         let mut still = samples(1, None, None);
         still[0].conditions.clock_hz = None;
-        assert_eq!(least_that_refutes(&still), TOLERANCE);
+        assert_eq!(least_that_refutes(&still), LIMIT_TOLERANCE);
     }
 }

@@ -11,7 +11,7 @@ use plimsoll_units::text::shown_within;
 use crate::document::{Finding, Node, Run, RunStatus};
 use crate::finding::{self, NodeFacts};
 
-const NAME: usize = 64;
+const MAX_NAME_CHARS: usize = 64;
 
 /// Relative memory difference that makes another kind of machine; firmware and kernel reserve less.
 const OTHER_MEMORY: f64 = 0.1;
@@ -104,7 +104,7 @@ pub fn once_each(mut runs: Vec<Run>) -> (Vec<Run>, Vec<String>) {
         said.extend(earlier.filter(|(_, other)| **other != run.id).map(|(name, _)| {
             format!(
                 "{} came twice: its run of {} is left out",
-                shown_within(name, NAME),
+                shown_within(name, MAX_NAME_CHARS),
                 shown_within(&run.started, 40)
             )
         }));
@@ -140,8 +140,8 @@ pub fn renamed(runs: &mut [Run]) -> Vec<String> {
                 .unwrap_or_default();
             said.push(format!(
                 "several machines have the name {}: one is {} here",
-                shown_within(&node.name, NAME),
-                shown_within(&name, NAME)
+                shown_within(&node.name, MAX_NAME_CHARS),
+                shown_within(&name, MAX_NAME_CHARS)
             ));
             used.insert(name.clone());
             new.insert(std::mem::replace(&mut node.name, name.clone()), name);
@@ -168,7 +168,7 @@ pub fn of_machines(run: &Run) -> Vec<Finding> {
     });
     let mut found = finding::by_kind(&run.measurements, &names, &machines.collect());
     if kinds.len() > 1 {
-        let small = kinds.iter().filter(|(_, nodes)| nodes.len() < finding::ENOUGH);
+        let small = kinds.iter().filter(|(_, nodes)| nodes.len() < finding::MIN_OUTLIER_NODES);
         found.extend(small.map(|(kind, nodes)| few(kind, nodes)));
     }
     found
@@ -176,8 +176,8 @@ pub fn of_machines(run: &Run) -> Vec<Finding> {
 
 /// Reports that a kind has too few nodes to judge any of them.
 fn few(kind: &str, nodes: &BTreeSet<&str>) -> Finding {
-    const NAMED: usize = 5;
-    let names: Vec<&str> = nodes.iter().copied().take(NAMED).collect();
+    const MAX_NAMED_NODES: usize = 5;
+    let names: Vec<&str> = nodes.iter().copied().take(MAX_NAMED_NODES).collect();
     let text = match nodes.len() {
         1 => format!(
             "{} is the only machine of its kind ({kind}), so plimsoll compares it with no other",
@@ -186,7 +186,7 @@ fn few(kind: &str, nodes: &BTreeSet<&str>) -> Finding {
         count => format!(
             "{} are the only {count} machines of their kind ({kind}): with fewer than {}, calling one slow is only a guess",
             names.join(", "),
-            finding::ENOUGH
+            finding::MIN_OUTLIER_NODES
         ),
     };
     let evidence = serde_json::json!({ "kind": kind, "nodes": nodes });

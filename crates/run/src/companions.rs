@@ -121,7 +121,7 @@ impl ReferenceRuns {
             let (mut about, wanted, mut passes) = (companion.about, companion.pairs, companion.passes);
             let facts = companion.prepared.map(|tool| tool.facts()).unwrap_or_default();
             (about.warnings, about.achieved) = (facts.warnings, facts.achieved);
-            if about.achieved.get(&fact::STATISTIC).as_deref() == Some(plimsoll_reference::BEST) {
+            if about.achieved.get(&fact::STATISTIC).as_deref() == Some(plimsoll_reference::BEST_STATISTIC) {
                 std::iter::once(&mut about)
                     .chain(&mut passes)
                     .for_each(|beside| with_our_best(&mut beside.pairs));

@@ -519,7 +519,8 @@ fn with_next(used: f64, took: f64, sample_time: f64, own: Option<OwnTime>) -> f6
 }
 
 fn rule(case: &Case, sampling: &Sampling, allowed: Option<OwnTime>) -> StopRule {
-    let budget = allowed.map_or(Budget::NONE, |own| Budget { time: seconds(own.seconds), whose: own.whose });
+    let budget =
+        allowed.map_or(Budget::NO_LIMIT, |own| Budget { time: seconds(own.seconds), whose: own.whose });
     match sampling.samples.and_then(|n| NonZeroUsize::new(n as usize)) {
         most if rounds::until_steady(case) => StopRule::Steady { most, budget },
         Some(n) => StopRule::Exactly(n),

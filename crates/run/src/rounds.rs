@@ -13,7 +13,8 @@ use plimsoll_units::quantity::{Quantity, percent};
 
 use super::CaseSamples;
 
-const ROUNDS: CaseFact<usize> = CaseFact::new("rounds", "rounds that were made until the device was steady");
+const ROUNDS_MADE: CaseFact<usize> =
+    CaseFact::new("rounds", "rounds that were made until the device was steady");
 const ROUND_VALUES: CaseFact<Vec<f64>> =
     CaseFact::new("round_values", "the headline metric of each round, in its unit");
 
@@ -28,7 +29,7 @@ impl CaseSamples {
     /// Keeps the last five rounds as samples, records all, and adds warnings.
     pub(super) fn keep_last_rounds(&mut self, ending: Ending, metric: Metric, seed: Seed) {
         let rounds = self.headline.len();
-        self.facts.achieved.set(&ROUNDS, rounds);
+        self.facts.achieved.set(&ROUNDS_MADE, rounds);
         self.facts.achieved.set(&ROUND_VALUES, self.headline.clone());
         if let Ending::NotSteady { reached, by } = ending {
             self.facts.warnings.push(RoundRemark::NotSteady { rounds, reached, by }.into());
@@ -127,7 +128,7 @@ mod tests {
         assert_eq!(codes, Vec::<String>::new());
         assert_eq!(taken.headline, values[2..]);
         assert_eq!((taken.samples.len(), taken.samples[0].at), (5, 2.0));
-        assert_eq!(taken.facts.achieved.get(&ROUNDS), Some(7));
+        assert_eq!(taken.facts.achieved.get(&ROUNDS_MADE), Some(7));
         assert_eq!(taken.facts.achieved.get(&ROUND_VALUES), Some(values.to_vec()));
     }
 

@@ -28,7 +28,7 @@ pub fn together(parts: Vec<Outcome>, cpus: usize) -> Option<Outcome> {
     let second = plimsoll_bench::subsystem_of(&case).second_cost;
     taken.remark(Ending::Fixed, ANY, second, cpus > 0 && case.crowding(cpus) > 0.0);
     // A run over time has no option that gives it more samples.
-    taken.facts.warnings.retain(|note| note.code() != Warning::FEW);
+    taken.facts.warnings.retain(|note| note.code() != Warning::FEW_SAMPLES);
     let ended = if usable.is_empty() || wrong.is_some() { source.ended.clone() } else { None };
     let CaseSamples { samples, facts, .. } = taken;
     Some(Outcome { case, repeat: 0, samples, facts, peers: Vec::new(), ended })

@@ -93,7 +93,7 @@ pub fn segments_of_many(
     let judged = |((series, seed), chance): (&(&[TimedPoint], Seed), &f64)| match *chance <= level {
         true => segments_at(series, *seed, StepLevel::of(level), events),
         // Only the events remain.
-        false => segments_at(series, *seed, StepLevel::NONE, events),
+        false => segments_at(series, *seed, StepLevel::NO_STEP, events),
     };
     all.iter().zip(&chances).map(judged).collect()
 }
@@ -198,7 +198,7 @@ struct StepLevel {
 }
 
 impl StepLevel {
-    const NONE: Self = Self { permutations: 0, allowed: 0 };
+    const NO_STEP: Self = Self { permutations: 0, allowed: 0 };
 
     /// With n permutations and one allowed, a share (1 + 1) ÷ (n + 1) of noise passes.
     fn of(share: f64) -> Self {

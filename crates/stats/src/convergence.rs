@@ -45,7 +45,7 @@ pub struct Budget {
 
 impl Budget {
     /// No limit.
-    pub const NONE: Self = Self { time: Duration::MAX, whose: EndedBy::Budget };
+    pub const NO_LIMIT: Self = Self { time: Duration::MAX, whose: EndedBy::Budget };
 }
 
 /// Reason why the sampling of a case ended: `achieved.ended_by` in the run document.

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Crypto, INSTRUCTIONS, NONE};
+use super::{Crypto, INSTRUCTIONS, NO_INSTRUCTIONS};
 use plimsoll_bench_api::Benchmark;
 use plimsoll_model::measurement::Measurement;
 use plimsoll_model::view::{PlainFinding, RunView, Topic};
@@ -25,7 +25,7 @@ pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
 }
 
 fn hidden(made: &Measurement) -> Option<PlainFinding> {
-    let none = made.achieved.get(&INSTRUCTIONS).is_some_and(|instructions| instructions == NONE);
+    let none = made.achieved.get(&INSTRUCTIONS).is_some_and(|instructions| instructions == NO_INSTRUCTIONS);
     let share = made.headline()?.of_limit.filter(|share| none && *share < WORTH_TELLING)?;
     let op = made.case.word("op")?;
     let text = format!(
@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn hidden_instructions_are_told_once_with_what_they_cost() {
-        let found = find(&[made(1, NONE, Some(0.041)), made(2, NONE, Some(0.04))]);
+        let found = find(&[made(1, NO_INSTRUCTIONS, Some(0.041)), made(2, NO_INSTRUCTIONS, Some(0.04))]);
         assert_eq!(found.len(), 1);
         assert!(
             found[0]
@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn it_is_silent_where_they_are_used_or_nobody_knows_of_them() {
         assert!(find(&[made(1, "AESENC and PCLMULQDQ", Some(0.3))]).is_empty());
-        assert!(find(&[made(1, NONE, None)]).is_empty());
-        assert!(find(&[made(1, NONE, Some(0.9))]).is_empty());
+        assert!(find(&[made(1, NO_INSTRUCTIONS, None)]).is_empty());
+        assert!(find(&[made(1, NO_INSTRUCTIONS, Some(0.9))]).is_empty());
     }
 }

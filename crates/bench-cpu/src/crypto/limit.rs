@@ -16,7 +16,7 @@
 
 use plimsoll_metal::kernel::CoreRate;
 
-use super::THROUGHPUT;
+use super::THROUGHPUT_METRIC;
 use super::op::{CryptoInstructions, CryptoOp};
 use crate::limit::{Clocks, Share, core_of, most_of_a_core};
 use plimsoll_machine::CpuSet;
@@ -40,13 +40,13 @@ const INTEGER: CoreRate = CoreRate::new("integer", "vector integer instructions"
 const OF_A_WORD: f64 = 80.0 * 16.0 / 16.0 + 2.0;
 
 pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
-    if question.metric != THROUGHPUT {
+    if question.metric != THROUGHPUT_METRIC {
         return Vec::new();
     }
     let Some(op) = question.case.word("op").and_then(|word| CryptoOp::find(word).ok()) else {
         return vec![Limit::unknown(LimitKind::Ceiling, "this version does not know the operation")];
     };
-    let block = question.case.number("block").unwrap_or(super::BLOCK);
+    let block = question.case.number("block").unwrap_or(super::DEFAULT_BLOCK_BYTES);
     let (mut known, mut unknown) = (Vec::new(), Vec::new());
     for needs in needs(op, block) {
         let of = |question: &Question<'_>| derived(question, op, block as f64, &needs);
@@ -248,7 +248,7 @@ mod tests {
         let conditions = Conditions { clock_hz: Some(1.0), ..Conditions::default() };
         let samples = [Sample { conditions, ..Sample::default() }];
         let evidence = LimitEvidence::default();
-        limits(&Question { machine, case: &case, metric: THROUGHPUT, samples: &samples, evidence })
+        limits(&Question { machine, case: &case, metric: THROUGHPUT_METRIC, samples: &samples, evidence })
     }
 
     fn per_cycle(machine: &Machine, op: &str) -> Option<f64> {

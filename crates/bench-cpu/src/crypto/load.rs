@@ -16,7 +16,7 @@ use plimsoll_model::sample::{CannotMeasure, WrongAnswer, WrongAnswerSource};
 const RESULTS_KEPT: usize = 3;
 const ALIGNMENT: usize = 64;
 /// Largest block in bytes that stays in private caches.
-const NEAR: usize = 256 << 10;
+const MAX_CACHED_BLOCK_BYTES: usize = 256 << 10;
 /// Spread of the slice cost of larger blocks.
 const FAR_SPREAD: f64 = 0.25;
 
@@ -132,7 +132,7 @@ impl SlicedLoad for Blocks {
     }
 
     fn spread(&self) -> f64 {
-        if self.initial.len() <= NEAR { 0.05 } else { FAR_SPREAD }
+        if self.initial.len() <= MAX_CACHED_BLOCK_BYTES { 0.05 } else { FAR_SPREAD }
     }
 }
 

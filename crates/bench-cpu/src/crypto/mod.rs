@@ -29,9 +29,9 @@ use plimsoll_model::sample::{
 };
 use plimsoll_units::quantity::{Unit, format_size};
 
-const THROUGHPUT: &str = "throughput";
+const THROUGHPUT_METRIC: &str = "throughput";
 /// Default block in bytes: a TLS record.
-const BLOCK: u64 = 16 << 10;
+const DEFAULT_BLOCK_BYTES: u64 = 16 << 10;
 const MOST_BYTES: u64 = 64 << 20;
 /// Blocks per thread: initial, working, and one for verification.
 const BLOCKS: usize = 3;
@@ -41,7 +41,7 @@ const INSTRUCTIONS: CaseFact<String> = CaseFact::new(
     "the instructions that the operation is done by, or that there are none for it",
 );
 /// Value without such instructions.
-const NONE: &str = "none";
+const NO_INSTRUCTIONS: &str = "none";
 
 /// The benchmark `cpu.crypto`.
 pub struct Crypto;
@@ -67,7 +67,7 @@ impl Benchmark for Crypto {
 
     fn all_metrics(&self) -> &'static [Metric] {
         const {
-            &[Metric::new(THROUGHPUT, Unit::BytePerSecond, Better::Higher)
+            &[Metric::new(THROUGHPUT_METRIC, Unit::BytePerSecond, Better::Higher)
                 .about("bytes of blocks a second, in whole calls: nonce, 13 bytes of header and tag, or padding, are done and not counted")]
         }
     }
@@ -117,7 +117,7 @@ struct CryptoJob {
 }
 
 fn blocks(group: &Group) -> Result<Vec<u64>, String> {
-    let blocks = whole_sizes(&Crypto, group, "block", &[BLOCK])?;
+    let blocks = whole_sizes(&Crypto, group, "block", &[DEFAULT_BLOCK_BYTES])?;
     match blocks.iter().find(|block| !(1..=MOST_BYTES).contains(*block)) {
         Some(block) => Err(format!(
             "block must be between 1 and {1} bytes: {0} is not",
@@ -138,7 +138,7 @@ impl Prepared for CryptoTeam {
     fn sample(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
         let outcome = self.slices.measure(amount)?;
         let conditions = self.slices.conditions(&outcome);
-        let values = [(THROUGHPUT.to_owned(), self.slices.rate(&outcome))].into();
+        let values = [(THROUGHPUT_METRIC.to_owned(), self.slices.rate(&outcome))].into();
         Ok(Sample { elapsed: outcome.elapsed.as_secs_f64(), values, conditions, ..Sample::default() })
     }
 
@@ -154,7 +154,7 @@ impl Prepared for CryptoTeam {
 
     fn facts(&self) -> Facts {
         let mut facts = Facts::default();
-        facts.achieved.set(&INSTRUCTIONS, self.means.map_or(NONE, |means| means.name));
+        facts.achieved.set(&INSTRUCTIONS, self.means.map_or(NO_INSTRUCTIONS, |means| means.name));
         self.slices.tell(&mut facts);
         facts
     }
@@ -218,7 +218,7 @@ mod tests {
             let mut running = Crypto.prepare(&candidate.case, &candidate.parsed, &cx).unwrap();
             // On a busy machine a sample may have no undisturbed slice.
             let sample = (0..200).find_map(|_| running.sample(SampleAmount::Seconds(0.002)).ok()).unwrap();
-            assert!(sample.values[THROUGHPUT] > 1e4, "{}: {sample:?}", candidate.case);
+            assert!(sample.values[THROUGHPUT_METRIC] > 1e4, "{}: {sample:?}", candidate.case);
             assert!(sample.conditions.delivered.unwrap() > 0.0);
             running.verify().unwrap();
             let facts = running.facts();
@@ -228,7 +228,7 @@ mod tests {
             );
             assert_eq!(
                 facts.achieved.get(&INSTRUCTIONS).as_deref(),
-                Some(means.map_or(NONE, |means| means.name))
+                Some(means.map_or(NO_INSTRUCTIONS, |means| means.name))
             );
             let crowded = facts.warnings.iter().any(|warning| warning.code() == "more-threads-than-cpus");
             assert_eq!(crowded, candidate.case.threads().to_string() == more);

@@ -11,7 +11,7 @@ pub(super) mod matrix;
 use super::fact::CPUS;
 use super::how::{clocks_of, kinds, seated, siblings};
 use super::warning::CpuWarning;
-use super::{RATE, RESIDUAL, TIME};
+use super::{RATE_METRIC, RESIDUAL, TIME_METRIC};
 use plimsoll_bench_api::buffer::{budget, reserve};
 use plimsoll_bench_api::{Better, Metric, counts, places};
 use plimsoll_machine::cpu::CoreKind;
@@ -25,7 +25,7 @@ use plimsoll_units::quantity::{Quantity, Unit};
 
 pub(super) const MOST_ROWS: u64 = i32::MAX as u64;
 /// Default columns per block: the best of those tried on Zen 4 (see docs/performance.md).
-pub(super) const BLOCK: u64 = 192;
+pub(super) const DEFAULT_BLOCK_COLUMNS: u64 = 192;
 const MAX_THREADS: u64 = 1 << 12;
 /// Default orders are multiples of this, and so of every register tile.
 const ROUND: u64 = 240;
@@ -57,9 +57,11 @@ pub(super) fn of_a_system(case: &Case) -> Option<f64> {
 }
 
 pub(super) const METRICS: [Metric; 3] = [
-    Metric::new(RATE, Unit::FlopPerSecond, Better::Higher)
+    Metric::new(RATE_METRIC, Unit::FlopPerSecond, Better::Higher)
         .about("operations per second, counted as HPL and textbooks do"),
-    Metric::new(TIME, Unit::Second, Better::Lower).about("time of one solution or product").said("in", ""),
+    Metric::new(TIME_METRIC, Unit::Second, Better::Lower)
+        .about("time of one solution or product")
+        .said("in", ""),
     Metric::new(RESIDUAL, Unit::One, Better::Lower)
         .about("how far the answer is from right, as HPL scales it")
         .informative()
@@ -67,7 +69,7 @@ pub(super) const METRICS: [Metric; 3] = [
 ];
 
 pub(super) fn sample(operations: f64, elapsed: f64, residual: f64, held: HeldClocks<'_>) -> Sample {
-    let named = [(RATE, operations / elapsed), (TIME, elapsed), (RESIDUAL, residual)];
+    let named = [(RATE_METRIC, operations / elapsed), (TIME_METRIC, elapsed), (RESIDUAL, residual)];
     let clocks: Vec<_> = held.cpus.iter().copied().zip(held.clocks.each_hz.iter().copied()).collect();
     let more = clocks_of(held.kinds, &clocks);
     Sample {

@@ -13,7 +13,7 @@ use plimsoll_units::quantity::format::significant;
 const FLAT: f64 = 0.97;
 const LEAST_POINTS: usize = 3;
 /// Largest number of initial chains from which a latency follows; more may already saturate.
-const FEW: u64 = 2;
+const MAX_LATENCY_CHAINS: u64 = 2;
 
 pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
     let mut found = Vec::new();
@@ -107,7 +107,7 @@ struct Little {
 fn little(first: &ChainsPoint<'_>, most: Option<f64>) -> Option<Little> {
     let (few, throughput) = (first.steps?, most?);
     let threads = first.measurement.case.threads();
-    (first.chains <= FEW && threads == 1 && few < FLAT * throughput)
+    (first.chains <= MAX_LATENCY_CHAINS && threads == 1 && few < FLAT * throughput)
         .then(|| Little { latency: first.chains as f64 / few, throughput })
 }
 

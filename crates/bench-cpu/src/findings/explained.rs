@@ -11,7 +11,7 @@ use plimsoll_model::view::{PlainFinding, RunView, Topic};
 use plimsoll_model::warning::Warning;
 use plimsoll_units::quantity::{Quantity, Unit, percent};
 
-const REACHED: f64 = 0.97;
+const EXPLAINED_LIMIT_SHARE: f64 = 0.97;
 
 const LESS_OF_A_CORE: [&str; 3] = [Warning::QUOTA, "hidden-siblings", "sibling-busy"];
 
@@ -24,7 +24,8 @@ const AS_MANY: f64 = 0.03;
 /// with another instruction set (the kernel's other work limits it), or another operation reaches
 /// its limit at a lower clock with no more instructions per second (a trade of the core).
 pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
-    let low = |m: &&Measurement| of_limit(m).is_some_and(|share| share < REACHED) && has_its_cores(m);
+    let low =
+        |m: &&Measurement| of_limit(m).is_some_and(|share| share < EXPLAINED_LIMIT_SHARE) && has_its_cores(m);
     let lows = run.of(Peak.name()).filter(low);
     lows.filter_map(|low| by_another_kernel(low, run).or_else(|| by_the_clock(low, run))).collect()
 }
@@ -47,7 +48,7 @@ fn by_the_clock(low: &Measurement, run: &RunView<'_>) -> Option<PlainFinding> {
             && same(other, "isa")
             && other.case.number("chains").is_none()
             && reached.is_some_and(|(reached, lower)| {
-                reached >= REACHED
+                reached >= EXPLAINED_LIMIT_SHARE
                     && clock > lower * (1.0 + HIGHER)
                     && (share * clock / (reached * lower) - 1.0).abs() < AS_MANY
             })
@@ -75,9 +76,9 @@ fn by_the_clock(low: &Measurement, run: &RunView<'_>) -> Option<PlainFinding> {
 
 fn by_another_kernel(low: &Measurement, run: &RunView<'_>) -> Option<PlainFinding> {
     let share = of_limit(low)?;
-    let high = run
-        .of(Peak.name())
-        .find(|other| alike(low, other) && of_limit(other).is_some_and(|reached| reached >= REACHED))?;
+    let high = run.of(Peak.name()).find(|other| {
+        alike(low, other) && of_limit(other).is_some_and(|reached| reached >= EXPLAINED_LIMIT_SHARE)
+    })?;
     let word = |m: &Measurement, key: &str| m.case.word(key).unwrap_or_default().to_owned();
     let text = format!(
         "cpu {0} {1}: {2} reaches {3} of its limit, {4} in the same run {5} of its own. So the execution unit can reach its limit: the {2} kernel loses {6} to its other instructions (moves, loop)",

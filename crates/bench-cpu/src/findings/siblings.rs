@@ -12,7 +12,7 @@ use plimsoll_units::quantity::{Quantity, Unit};
 /// to 10 ns (Alder Lake to Zen 3), two cores 16 ns and more (Zen 3):
 /// `nviennot/core-to-core-latency`, 2023.
 const WITHIN_A_CORE: f64 = 12.5e-9;
-const NAMED: usize = 4;
+const MAX_NAMED_SIBLINGS: usize = 4;
 
 /// A finding per case with pairs as near as siblings that are not marked as siblings.
 pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
@@ -29,7 +29,7 @@ fn hidden(measurement: &Measurement) -> Option<PlainFinding> {
     let pairs: Vec<MeasuredEntry<'_>> = matrix.measured().filter(|p| p.row < p.column).filter(near).collect();
     let slowest = pairs.iter().map(|p| p.value).reduce(f64::max)?;
     let name = |p: &MeasuredEntry<'_>| format!("{} and {}", p.row, p.column);
-    let named: Vec<String> = pairs.iter().take(NAMED).map(name).collect();
+    let named: Vec<String> = pairs.iter().take(MAX_NAMED_SIBLINGS).map(name).collect();
     let more = match pairs.len() - named.len() {
         0 => String::new(),
         more => format!(", and {more} more pairs"),

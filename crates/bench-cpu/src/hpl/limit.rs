@@ -1,12 +1,12 @@
 //! Limit of `cpu.hpl`: the sum of the FMA limits of the machines.
 
 use super::{MACHINES, MACHINES_PEAK};
-use crate::RATE;
+use crate::RATE_METRIC;
 use plimsoll_model::limit::{Input, Limit, LimitKind, LimitSource, Question};
 use plimsoll_model::sample::OwnCondition;
 
 pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
-    if question.metric != RATE {
+    if question.metric != RATE_METRIC {
         return Vec::new();
     }
     let condition = |row: &OwnCondition| question.samples.first()?.conditions.more.get(row);

@@ -3,7 +3,7 @@
 
 mod limit;
 
-use super::dense::{self, BLOCK, MOST_ROWS};
+use super::dense::{self, DEFAULT_BLOCK_COLUMNS, MOST_ROWS};
 use plimsoll_bench_api::{
     Benchmark, Candidate, Context, Descriptor, Metric, Parsed, PreparedCase, Roofline, Say, counts,
 };
@@ -56,7 +56,7 @@ impl Benchmark for Hpl {
         let mut made = vec![Case::of(self.name())];
         let lists: [(&str, &[u64], u64); 4] = [
             ("n", &[], MOST_ROWS),
-            ("nb", &[BLOCK], MOST_BLOCK),
+            ("nb", &[DEFAULT_BLOCK_COLUMNS], MOST_BLOCK),
             ("p", &[], MOST_GRID),
             ("q", &[], MOST_GRID),
         ];

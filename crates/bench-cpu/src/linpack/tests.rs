@@ -22,7 +22,7 @@ fn all_threads_solve_a_system_that_fits_unless_told_otherwise() {
     let case = &candidates[0].case;
     assert!(candidates[0].feasible.is_ok());
     assert_eq!(case.threads(), machine.most_threads());
-    assert!(case.number("n").unwrap() >= 240 && case.number("nb") == Some(BLOCK), "{case}");
+    assert!(case.number("n").unwrap() >= 240 && case.number("nb") == Some(DEFAULT_BLOCK_COLUMNS), "{case}");
     assert!(!Linpack.descriptor().by_default);
 }
 

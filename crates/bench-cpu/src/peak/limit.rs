@@ -10,7 +10,7 @@ use plimsoll_metal::kernel::{ComputeKernel, CoreRate, Element, rate};
 
 use super::PER_CYCLE;
 use crate::limit::{Clocks, Share, core_of, most_of_a_core};
-use crate::{KIND_CLOCK, RATE, kernel_of, word_of};
+use crate::{KIND_CLOCK, RATE_METRIC, kernel_of, word_of};
 use plimsoll_machine::cpu::{Ability, Capability};
 use plimsoll_machine::{CpuSet, Machine};
 use plimsoll_model::case::Case;
@@ -24,7 +24,7 @@ use plimsoll_units::quantity::format::significant;
 use plimsoll_units::quantity::{Quantity, Unit};
 
 pub(crate) fn limits(question: &Question<'_>) -> Vec<Limit> {
-    if question.metric != RATE {
+    if question.metric != RATE_METRIC {
         return Vec::new();
     }
     match wherever_they_run(question, derived) {

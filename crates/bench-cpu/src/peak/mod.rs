@@ -18,7 +18,7 @@ use super::findings;
 use super::how::hows;
 use super::matrix::pairs;
 use super::sliced::{Slices, Turns};
-use super::{RATE, TIME};
+use super::{RATE_METRIC, TIME_METRIC};
 use plimsoll_bench_api::fixed::{self, AveragePace, Scaling, scaling};
 use plimsoll_bench_api::{
     Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, PreparedCase, Roofline, Say,
@@ -39,12 +39,12 @@ const MAX_THREADS: u64 = 1 << 16;
 pub struct Peak;
 
 /// Share of the limit reached by working kernels (0.995 on all machines in docs/performance.md).
-const REACHED: f64 = 0.97;
+const WORKING_KERNEL_SHARE: f64 = 0.97;
 
 /// Headline; integer operations count as OP/s.
-const FLOPS: Metric = Metric::new(RATE, Unit::FlopPerSecond, Better::Higher)
+const FLOPS: Metric = Metric::new(RATE_METRIC, Unit::FlopPerSecond, Better::Higher)
     .about("operations per second: of whole numbers OP/s")
-    .reaching(REACHED);
+    .reaching(WORKING_KERNEL_SHARE);
 
 impl Benchmark for Peak {
     fn descriptor(&self) -> &Descriptor {
@@ -82,14 +82,14 @@ impl Benchmark for Peak {
         const {
             &[
                 FLOPS,
-                Metric::new(TIME, Unit::Second, Better::Lower)
+                Metric::new(TIME_METRIC, Unit::Second, Better::Lower)
                     .about("time of a sample, where its amount is given (--work)"),
             ]
         }
     }
 
     fn metric_of(&self, case: &Case, row: Metric) -> Option<Metric> {
-        if row.name == TIME {
+        if row.name == TIME_METRIC {
             return case.number("work").map(|_| row);
         }
         let op = case.word("op").and_then(|word| word.parse().ok());
@@ -226,7 +226,8 @@ impl Prepared for PeakTeam {
             }
         }
         let elapsed = outcome.elapsed.as_secs_f64();
-        let values = [(RATE.to_owned(), self.slices.rate(&outcome)), (TIME.to_owned(), elapsed)].into();
+        let values =
+            [(RATE_METRIC.to_owned(), self.slices.rate(&outcome)), (TIME_METRIC.to_owned(), elapsed)].into();
         Ok(Sample { elapsed, values, conditions, ..Sample::default() })
     }
 

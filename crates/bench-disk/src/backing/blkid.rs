@@ -21,7 +21,7 @@ const PLACES: [&str; 4] = ["/usr/sbin/blkid", "/sbin/blkid", "/usr/bin/blkid", "
 const TIME_LIMIT: Duration = Duration::from_secs(20);
 
 /// Longest value of its output in a message, in characters.
-const SHOWN: usize = 40;
+const MAX_SHOWN_CHARS: usize = 40;
 
 /// Exit statuses of blkid(8): no signature, and several that exclude each other.
 const NOTHING_FOUND: i32 = 2;
@@ -73,14 +73,14 @@ enum Ends {
 const GPT_HEADER: &[u8] = b"EFI PART";
 
 fn read_ends(file: &File, bytes: u64) -> std::io::Result<Ends> {
-    const SECTOR: usize = 512;
+    const SECTOR_BYTES: usize = 512;
     let length = bytes.min(ENDS);
     let mut part = vec![0; usize::try_from(length).unwrap_or_default()];
     let mut ends = Ends::Empty;
-    for offset in [0, (bytes - length).next_multiple_of(SECTOR as u64).min(bytes)] {
+    for offset in [0, (bytes - length).next_multiple_of(SECTOR_BYTES as u64).min(bytes)] {
         let part = &mut part[..usize::try_from((bytes - offset).min(length)).unwrap_or_default()];
         file.read_exact_at(part, offset)?;
-        if part.chunks(SECTOR).any(|sector| sector.starts_with(GPT_HEADER)) {
+        if part.chunks(SECTOR_BYTES).any(|sector| sector.starts_with(GPT_HEADER)) {
             return Ok(Ends::PartitionTable);
         }
         if part.iter().any(|byte| *byte != 0) {
@@ -128,10 +128,13 @@ fn read(code: i32, out: &str, err: &str) -> BlkidAnswer {
     let value = |key: &str| out.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
     match (code, value("TYPE"), value("PTTYPE")) {
         (AMBIVALENT, ..) => BlkidAnswer::Found("several formats at once (blkid -p)".to_owned()),
-        (0, Some(kind), _) => BlkidAnswer::Found(format!("{} (blkid -p)", shown_within(kind, SHOWN))),
-        (0, None, Some(kind)) => {
-            BlkidAnswer::Found(format!("a partition table of type {} (blkid -p)", shown_within(kind, SHOWN)))
+        (0, Some(kind), _) => {
+            BlkidAnswer::Found(format!("{} (blkid -p)", shown_within(kind, MAX_SHOWN_CHARS)))
         }
+        (0, None, Some(kind)) => BlkidAnswer::Found(format!(
+            "a partition table of type {} (blkid -p)",
+            shown_within(kind, MAX_SHOWN_CHARS)
+        )),
         (0, None, None) if value("PART_ENTRY_SCHEME").is_some() => BlkidAnswer::Nothing,
         (NOTHING_FOUND, ..) if out.is_empty() && err.is_empty() => BlkidAnswer::Nothing,
         _ => BlkidAnswer::Unknown,

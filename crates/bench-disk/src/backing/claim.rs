@@ -24,7 +24,7 @@ use plimsoll_machine::mounts::DeviceNumber;
 use plimsoll_machine::root::Root;
 
 /// Longest wait for a process that inspects changed devices (udev, after each close by a writer).
-const PATIENCE: Duration = Duration::from_secs(10);
+const UDEV_WAIT: Duration = Duration::from_secs(10);
 
 /// The right to write to a device.
 #[derive(Debug)]
@@ -137,7 +137,7 @@ fn held_by_nobody(root: &Root, name: &str, found: &DeviceUse) -> Result<Option<S
             });
             return Ok(unseen);
         };
-        if begun.elapsed() >= PATIENCE {
+        if begun.elapsed() >= UDEV_WAIT {
             return Err(RawError::Refused(refusal));
         }
         std::thread::sleep(Duration::from_millis(100));

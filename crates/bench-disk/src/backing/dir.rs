@@ -247,7 +247,7 @@ impl DirFacts {
     /// Returns a reason to remove a test file if free space has fallen below half of the reserve,
     /// so other programs must have used it since [`check_dir`]. `None` for a device.
     pub fn crowded(&self, file: impl AsFd) -> Option<String> {
-        if self.file_system == FileSystemKind::NONE {
+        if self.file_system == FileSystemKind::NO_FILE_SYSTEM {
             return None;
         }
         let vfs = rustix::fs::fstatvfs(file).ok()?;
@@ -277,7 +277,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("temporary directory");
         let file = std::fs::File::create(dir.path().join("file")).expect("create");
         assert_eq!(facts(GIB, None).crowded(&file), None, "this test needs half a gibibyte of free space");
-        let device = DirFacts { file_system: FileSystemKind::NONE, ..facts(GIB, None) };
+        let device = DirFacts { file_system: FileSystemKind::NO_FILE_SYSTEM, ..facts(GIB, None) };
         assert_eq!(device.crowded(std::fs::File::open("/proc/self").expect("no space at all")), None);
         let full = facts(GIB, None).crowded(std::fs::File::open("/proc/self").expect("no space at all"));
         assert!(full.is_some_and(|text| text.contains("only 0 B are left on /data")));

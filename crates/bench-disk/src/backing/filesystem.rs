@@ -57,7 +57,7 @@ const TABLE: &[(u32, &str, Medium)] = &[
 
 impl FileSystemKind {
     /// A block device without a file system.
-    pub const NONE: FileSystemKind =
+    pub const NO_FILE_SYSTEM: FileSystemKind =
         FileSystemKind { name: Some("block device"), medium: Some(Medium::Device), magic: 0 };
 
     /// Returns the kind of a magic number.

@@ -143,7 +143,7 @@ impl TestFile {
         let facts = DirFacts {
             path: device.name.clone().into(),
             mount: device.name.clone().into(),
-            file_system: FileSystemKind::NONE,
+            file_system: FileSystemKind::NO_FILE_SYSTEM,
             available: device.bytes,
             file_size_limit: None,
         };

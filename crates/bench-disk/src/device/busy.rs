@@ -8,15 +8,15 @@ use plimsoll_machine::Machine;
 const COUNTERS: &str = "/proc/diskstats";
 
 /// Unit of the kernel's counters in bytes, whatever the device's own sector.
-const SECTOR: u64 = 512;
+const COUNTER_UNIT_BYTES: u64 = 512;
 
 /// Largest relative deviation of the device's bytes from the case's for the same requests.
 const ALIKE: f64 = 0.02;
 
-/// Largest share of requests that may belong to another program. Each [`SMALLEST`] bytes (a typical
+/// Largest share of requests that may belong to another program. Each [`MIN_TRANSFER_BYTES`] bytes (a typical
 /// small request) beyond the case's own count as one.
 const FOREIGN: f64 = 0.05;
-const SMALLEST: f64 = 4096.0;
+const MIN_TRANSFER_BYTES: f64 = 4096.0;
 
 /// Least milliseconds for a mean: less is off by more than a tenth, as whole ones are counted.
 const LEAST_MS: u64 = 10;
@@ -120,9 +120,9 @@ impl DeviceWork {
     /// Returns the mean seconds of a request; `None` if the device moved other bytes as well.
     pub(crate) fn each(&self, bytes: u64) -> Option<f64> {
         let Counters { requests, sectors, taken_ms, .. } = self.counted;
-        let moved = sectors.saturating_mul(SECTOR) as f64;
+        let moved = sectors.saturating_mul(COUNTER_UNIT_BYTES) as f64;
         let alike = bytes > 0 && (moved / bytes as f64 - 1.0).abs() <= ALIKE;
-        let foreign = (moved - bytes as f64).max(0.0) / SMALLEST;
+        let foreign = (moved - bytes as f64).max(0.0) / MIN_TRANSFER_BYTES;
         let own = foreign <= FOREIGN * requests as f64;
         (alike && own && requests > 0 && taken_ms >= LEAST_MS)
             .then(|| taken_ms as f64 * 1e-3 / requests as f64)
@@ -165,7 +165,7 @@ mod tests {
         }
         // A hundred large blocks, and small requests of another program: few bytes, many requests.
         let with = |foreign: u64| {
-            let sectors = (100 * (1 << 20) + foreign * 4096) / SECTOR;
+            let sectors = (100 * (1 << 20) + foreign * 4096) / COUNTER_UNIT_BYTES;
             DeviceWork { counted: Counters { requests: 100 + foreign, sectors, ..counted }, ..done }
                 .each(100 << 20)
         };

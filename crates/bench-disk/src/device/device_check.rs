@@ -27,7 +27,7 @@ const SEEN: f64 = 0.99;
 const CACHED: f64 = 0.5;
 
 /// Unit of the kernel's counters in bytes, whatever the device's own sector.
-const SECTOR: u64 = 512;
+const COUNTER_UNIT_BYTES: u64 = 512;
 
 /// Transferred bytes by direction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -47,7 +47,10 @@ impl DirectionBytes {
         let mut fields = text.split_whitespace();
         let mut sectors = |skipped: usize| fields.nth(skipped)?.parse::<u64>().ok();
         let (read, written) = (sectors(2)?, sectors(3)?);
-        Some(DirectionBytes { read: read.saturating_mul(SECTOR), written: written.saturating_mul(SECTOR) })
+        Some(DirectionBytes {
+            read: read.saturating_mul(COUNTER_UNIT_BYTES),
+            written: written.saturating_mul(COUNTER_UNIT_BYTES),
+        })
     }
 
     /// Sums over devices; `None` if one has no counters, or without devices.

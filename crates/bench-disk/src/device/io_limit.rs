@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::device::demand::{DemandUnit, DeviceDemand, Shares};
-use crate::metrics::LATENCY;
+use crate::metrics::LATENCY_METRIC;
 use plimsoll_bench_api::setting::{self, Setting};
 use plimsoll_machine::cgroup::IoLimit;
 use plimsoll_machine::disk::DiskKind;
@@ -15,7 +15,7 @@ use plimsoll_model::measurement::Measurement;
 use plimsoll_units::quantity::{Quantity, Unit};
 
 /// Share of the floor below which a latency shows that fewer transfers were in flight.
-const REFUTED: f64 = 0.95;
+const REFUTED_FLOOR_SHARE: f64 = 0.95;
 
 /// Returns the rate limit on the headline of a measurement.
 pub(crate) fn setting(measurement: &Measurement, machine: &Machine, demand: DeviceDemand) -> Option<Setting> {
@@ -41,8 +41,9 @@ pub(crate) fn ceiling(machine: &Machine, demand: DeviceDemand, counted: DemandUn
     let storage = machine.storage.as_ref().filter(|_| demand.reaches_the_device)?;
     let block = demand.block?;
     let stages = stages(storage, machine);
-    let bounds =
-        stages.iter().flat_map(|devices| WAYS.iter().filter_map(move |way| way.bound(machine, devices)));
+    let bounds = stages
+        .iter()
+        .flat_map(|devices| IO_LIMIT_FIELDS.iter().filter_map(move |way| way.bound(machine, devices)));
     let limits = bounds.filter_map(|bound| bound.limit(demand.shares, counted, block));
     limits.min_by(|a, b| a.value.unwrap_or(f64::INFINITY).total_cmp(&b.value.unwrap_or(f64::INFINITY)))
 }
@@ -50,8 +51,9 @@ pub(crate) fn ceiling(machine: &Machine, demand: DeviceDemand, counted: DemandUn
 /// Returns the least latency of a full queue if at most `most` transfers end per second.
 pub(crate) fn floor(question: &Question<'_>, demand: DeviceDemand, most: Limit) -> Option<Limit> {
     let value = least_latency(demand, most.value?)?;
-    let came = median(question.samples.iter().filter_map(|s| s.values.get(LATENCY).copied()).collect());
-    let holds = came.is_none_or(|came| came >= REFUTED * value);
+    let came =
+        median(question.samples.iter().filter_map(|s| s.values.get(LATENCY_METRIC).copied()).collect());
+    let holds = came.is_none_or(|came| came >= REFUTED_FLOOR_SHARE * value);
     let formula = format!("transfers in flight ÷ ({})", most.formula);
     let mut inputs = most.inputs;
     inputs.push(Input::new("transfers in flight", demand.in_flight, "1", "depth × threads of the case"));
@@ -104,7 +106,7 @@ struct IoLimitField {
     value: fn(&IoLimit) -> Option<u64>,
 }
 
-const WAYS: [IoLimitField; 4] = [
+const IO_LIMIT_FIELDS: [IoLimitField; 4] = [
     IoLimitField {
         name: "bytes read",
         files: "io.max rbps, blkio.throttle.read_bps_device",

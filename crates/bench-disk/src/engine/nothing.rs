@@ -90,7 +90,7 @@ impl Engine for Nothing {
 pub struct NoCall;
 
 impl Transfer for NoCall {
-    const KIND: DiskEngine = DiskEngine::NullCall;
+    const ENGINE_KIND: DiskEngine = DiskEngine::NullCall;
 
     fn read(&mut self, _: usize, _: u64, buffer: &mut [u8]) -> Result<usize, Errno> {
         Ok(buffer.len())

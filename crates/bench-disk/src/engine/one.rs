@@ -10,7 +10,7 @@ use std::io::{IoSlice, IoSliceMut};
 /// Synchronous I/O of one transfer.
 pub trait Transfer {
     /// Kind of the engine.
-    const KIND: DiskEngine;
+    const ENGINE_KIND: DiskEngine;
 
     /// Reads into `buffer`; returns the bytes read.
     fn read(&mut self, file: usize, offset: u64, buffer: &mut [u8]) -> Result<usize, Errno>;
@@ -29,7 +29,7 @@ pub trait Transfer {
 pub struct Calls(pub(super) Vec<Arc<TestFile>>);
 
 impl Transfer for Calls {
-    const KIND: DiskEngine = DiskEngine::Psync;
+    const ENGINE_KIND: DiskEngine = DiskEngine::Psync;
 
     fn read(&mut self, file: usize, offset: u64, buffer: &mut [u8]) -> Result<usize, Errno> {
         let mut slices = [IoSliceMut::new(buffer)];
@@ -69,7 +69,7 @@ impl Mapping {
 }
 
 impl Transfer for Mapping {
-    const KIND: DiskEngine = DiskEngine::Mmap;
+    const ENGINE_KIND: DiskEngine = DiskEngine::Mmap;
 
     fn read(&mut self, file: usize, offset: u64, buffer: &mut [u8]) -> Result<usize, Errno> {
         let mapped = self.mapped.get(file).ok_or(Errno::BADF)?;
@@ -142,7 +142,7 @@ impl<T: Transfer> OneAtATime<T> {
 
 impl<T: Transfer> Engine for OneAtATime<T> {
     fn kind(&self) -> DiskEngine {
-        T::KIND
+        T::ENGINE_KIND
     }
 
     fn depth(&self) -> usize {

@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use crate::fact::{self, DEEPEST, ENGINE, TARGET_HELD, WITHIN_TARGET};
-use crate::metrics::{DEPTH, LATENCY, RATE, THREADS};
+use crate::fact::{self, DEEPEST_QUEUE, ENGINE, TARGET_HELD, WITHIN_TARGET};
+use crate::metrics::{DEPTH_METRIC, LATENCY_METRIC, RATE_METRIC, THREADS_METRIC};
 use plimsoll_bench_api::Benchmark;
 use plimsoll_model::job::disk::{DiskEngine, DiskTransfers};
 use plimsoll_model::measurement::Measurement;
@@ -34,7 +34,12 @@ struct DepthPoint<'a> {
 impl<'a> DepthPoint<'a> {
     fn of(point: &'a CurvePoint) -> Option<Self> {
         let number = |name: &str| point.get(name).copied().filter(|value| value.is_finite());
-        Some(DepthPoint { point, threads: number(THREADS)?, depth: number(DEPTH)?, rate: number(RATE)? })
+        Some(DepthPoint {
+            point,
+            threads: number(THREADS_METRIC)?,
+            depth: number(DEPTH_METRIC)?,
+            rate: number(RATE_METRIC)?,
+        })
     }
 
     fn place(&self) -> String {
@@ -58,7 +63,8 @@ impl<'a> DepthPoint<'a> {
 fn searched(measurement: &Measurement) -> Option<(Vec<DepthPoint<'_>>, usize)> {
     let points: Vec<DepthPoint<'_>> =
         measurement.headline()?.curve.as_ref()?.iter().filter_map(DepthPoint::of).collect();
-    let (threads, depth) = (measurement.achieved.get(&fact::THREADS)?, measurement.achieved.get(&DEEPEST)??);
+    let (threads, depth) =
+        (measurement.achieved.get(&fact::FIGURE_THREADS)?, measurement.achieved.get(&DEEPEST_QUEUE)??);
     let (threads, depth) = (threads as f64, depth as f64);
     let chosen = points.iter().position(|at| at.threads == threads && at.depth == depth)?;
     Some((points, chosen))
@@ -84,8 +90,8 @@ fn knee(measurement: &Measurement, search: &dyn Benchmark) -> Option<PlainFindin
         percent(knee.rate / most.rate, 3),
         most.rate(),
         most.place(),
-        knee.time(LATENCY)?,
-        one.time(LATENCY)?,
+        knee.time(LATENCY_METRIC)?,
+        one.time(LATENCY_METRIC)?,
     );
     let evidence = evidence(measurement, knee, &points);
     Some(PlainFinding { topic: Topic::Queue, code: "queue-knee", text, evidence })

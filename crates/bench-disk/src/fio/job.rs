@@ -15,7 +15,7 @@ use plimsoll_model::case::Value;
 use plimsoll_units::text::shown_within;
 
 /// Default block size of fio, in bytes.
-const BLOCK: u64 = 4096;
+const FIO_BLOCK_BYTES: u64 = 4096;
 /// Longest time, in microseconds.
 const LONGEST_TIME: u64 = 366 * 86_400 * SECOND;
 /// Target of a job.

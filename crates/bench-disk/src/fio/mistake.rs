@@ -6,7 +6,7 @@ use std::rc::Rc;
 use plimsoll_units::text::shown_within;
 
 /// Longest message, in characters.
-const LONGEST: usize = 400;
+const MAX_MESSAGE_CHARS: usize = 400;
 
 /// A line of a job file or of an included file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl Mistake {
     }
 
     fn of(line: &FileLine, why: &str, kind: MistakeKind) -> Self {
-        Self { line: line.clone(), why: shown_within(why, LONGEST), kind }
+        Self { line: line.clone(), why: shown_within(why, MAX_MESSAGE_CHARS), kind }
     }
 
     /// Whether only plimsoll refuses it, so that it may be ignored on request.

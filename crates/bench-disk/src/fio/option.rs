@@ -458,11 +458,11 @@ pub const OPTIONS: &[FioOption] = &[
 ];
 
 /// Row of every unknown name.
-static UNKNOWN: FioOption = row("an unknown option", &[], OptionMeaning::Unknown, "");
+static UNKNOWN_OPTION: FioOption = row("an unknown option", &[], OptionMeaning::Unknown, "");
 
 /// Finds the row of an option by any of its names.
 pub fn find(name: &str) -> &'static FioOption {
-    OPTIONS.iter().find(|row| row.name == name || row.aliases.contains(&name)).unwrap_or(&UNKNOWN)
+    OPTIONS.iter().find(|row| row.name == name || row.aliases.contains(&name)).unwrap_or(&UNKNOWN_OPTION)
 }
 
 /// Returns the error for an unknown option with this engine, with the nearest known name.

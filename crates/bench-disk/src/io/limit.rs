@@ -6,7 +6,7 @@
 
 use crate::device::demand::{DemandUnit, DeviceDemand, Shares};
 use crate::device::io_limit;
-use crate::metrics::{LATENCY, RATE, THROUGHPUT};
+use crate::metrics::{LATENCY_METRIC, RATE_METRIC, THROUGHPUT_METRIC};
 use plimsoll_machine::disk::{DiskKind, DiskLink};
 use plimsoll_machine::storage::{Medium, Storage};
 use plimsoll_machine::{Disk, Machine};
@@ -35,9 +35,9 @@ pub(crate) fn of_a_search(question: &Question<'_>) -> Vec<Limit> {
 fn limits(question: &Question<'_>, is_lone: fn(&DiskTransfers) -> bool) -> Vec<Limit> {
     let Ok(job) = DiskTransfers::try_from(question.case) else { return Vec::new() };
     match (question.metric, job.mean_block()) {
-        (THROUGHPUT, _) => ceilings(question, &job, DemandUnit::Bytes),
-        (RATE, Some(block)) => ceilings(question, &job, DemandUnit::Transfers { block }),
-        (LATENCY, _) => floors(question, &job, is_lone(&job)),
+        (THROUGHPUT_METRIC, _) => ceilings(question, &job, DemandUnit::Bytes),
+        (RATE_METRIC, Some(block)) => ceilings(question, &job, DemandUnit::Transfers { block }),
+        (LATENCY_METRIC, _) => floors(question, &job, is_lone(&job)),
         _ => Vec::new(),
     }
 }

@@ -18,8 +18,8 @@ use crate::io::search::Deepest;
 use crate::io::transfers::Transfers;
 use crate::job::{checked, fits_sectors, impossible, most_in_flight, without_effect};
 use crate::metrics::{
-    AWAIT, BUSY, CLAT, CPU, DEPTH, LATENCY, LATENCY_STDEV, RATE, READ, READ_LATENCY, SLAT, SWITCHES, SYNC,
-    THROUGHPUT, WRITE, WRITE_LATENCY,
+    AWAIT, BUSY_METRIC, CLAT, CPU_METRIC, DEPTH_METRIC, LATENCY_METRIC, LATENCY_STDEV, RATE_METRIC, READ,
+    READ_LATENCY, SLAT, SWITCHES, SYNC, THROUGHPUT_METRIC, WRITE, WRITE_LATENCY,
 };
 use crate::storage::file::{in_memory, requested_size};
 use crate::words;
@@ -42,7 +42,7 @@ use plimsoll_units::quantity::Unit;
 pub struct DiskIo;
 
 /// Deepest queue of a search by default.
-const DEEPEST: u64 = 256;
+const DEFAULT_SEARCH_DEPTH: u64 = 256;
 
 struct Preset {
     op: &'static str,
@@ -61,13 +61,13 @@ const PRESETS: &[Preset] = &[
 
 /// The headline is one of the first three, by the size of the transfers.
 const METRICS: &[Metric] = &[
-    Metric::new(THROUGHPUT, Unit::BytePerSecond, Better::Higher).about("bytes per second").drawn(),
-    Metric::new(RATE, Unit::IoPerSecond, Better::Higher)
+    Metric::new(THROUGHPUT_METRIC, Unit::BytePerSecond, Better::Higher).about("bytes per second").drawn(),
+    Metric::new(RATE_METRIC, Unit::IoPerSecond, Better::Higher)
         .about("transfers per second")
         .drawn()
         .of_transfers(OfTransfers::Rate(1.0))
         .with_floor(),
-    Metric::new(LATENCY, Unit::Second, Better::Lower)
+    Metric::new(LATENCY_METRIC, Unit::Second, Better::Lower)
         .about("time of a transfer, from its submission to its completion: fio's lat")
         .said("latency", "")
         .drawn()
@@ -75,13 +75,13 @@ const METRICS: &[Metric] = &[
     Metric::new(SLAT, Unit::Second, Better::Lower)
         .about("time of a transfer until the kernel has it: submission latency")
         .informative(),
-    Metric::new(CPU, Unit::Second, Better::Lower).about("processor time of a transfer"),
-    Metric::new(DEPTH, Unit::One, Better::Higher).about("transfers in flight, on average").informative(),
+    Metric::new(CPU_METRIC, Unit::Second, Better::Lower).about("processor time of a transfer"),
+    Metric::new(DEPTH_METRIC, Unit::One, Better::Higher).about("transfers in flight, on average").informative(),
     Metric::new(CLAT, Unit::Second, Better::Lower)
         .about("time of a transfer from then on: completion latency")
         .informative(),
     Metric::new(SWITCHES, Unit::One, Better::Lower).about("context switches of a transfer").informative(),
-    Metric::new(BUSY, Unit::One, Better::Higher)
+    Metric::new(BUSY_METRIC, Unit::One, Better::Higher)
         .about("share of the time in which the device had something to do")
         .informative(),
     Metric::new(AWAIT, Unit::Second, Better::Lower)
@@ -164,8 +164,8 @@ impl Benchmark for DiskIo {
     fn metric_of(&self, case: &Case, row: Metric) -> Option<Metric> {
         let job = DiskTransfers::try_from(case).ok();
         let transfers = match row.name {
-            THROUGHPUT => job.and_then(|job| job.mean_block()).map(OfTransfers::Rate),
-            LATENCY => job.map(|job| OfTransfers::Time(job.in_flight())),
+            THROUGHPUT_METRIC => job.and_then(|job| job.mean_block()).map(OfTransfers::Rate),
+            LATENCY_METRIC => job.map(|job| OfTransfers::Time(job.in_flight())),
             _ => row.transfers,
         };
         Some(Metric { transfers, ..row })
@@ -174,9 +174,9 @@ impl Benchmark for DiskIo {
     fn headline(&self, case: &Case) -> Option<&'static str> {
         let job = DiskTransfers::try_from(case).ok()?;
         Some(match job.is_small() {
-            true if job.is_lone() => LATENCY,
-            true => RATE,
-            false => THROUGHPUT,
+            true if job.is_lone() => LATENCY_METRIC,
+            true => RATE_METRIC,
+            false => THROUGHPUT_METRIC,
         })
     }
 
@@ -280,7 +280,7 @@ fn settled(case: &Case, job: &DiskTransfers, group: &Group) -> Case {
             }
             ("depth", _) if !group.asked("depth") && job.engine.is_one_at_a_time() => Value::Count(1),
             ("depth", _) if !group.asked("depth") && group.asked("latency-target") => {
-                Value::Count(DEEPEST.min(deepest))
+                Value::Count(DEFAULT_SEARCH_DEPTH.min(deepest))
             }
             ("depth", _) if !group.asked("depth") => Value::Count(job.depth.min(deepest)),
             ("cache", _) if !group.asked("cache") && through_cache => Value::Word("buffered".to_owned()),

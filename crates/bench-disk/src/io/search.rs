@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::fact::{DEEPEST, TARGET_HELD, THREADS, WITHIN_TARGET};
+use crate::fact::{DEEPEST_QUEUE, FIGURE_THREADS, TARGET_HELD, WITHIN_TARGET};
 use crate::io::transfers::{Probe, Transfers};
 use crate::metrics;
 use crate::warning::{Missed, TransferWarning};
@@ -47,7 +47,7 @@ struct Within {
 impl Within {
     fn add(&mut self, sample: &Sample, ns: u64) {
         for (edge, count) in
-            sample.histograms.iter().filter(|h| h.metric == metrics::LATENCY).flat_map(|h| &h.buckets)
+            sample.histograms.iter().filter(|h| h.metric == metrics::LATENCY_METRIC).flat_map(|h| &h.buckets)
         {
             self.all += count;
             self.held += if *edge <= ns { *count } else { 0 };
@@ -85,7 +85,7 @@ impl Deepest {
             curve.push(point(&probe, transfers.threads(), &target.percentile()));
             Ok::<_, CannotMeasure>(probe.percentile_ns <= target.ns)
         })?;
-        curve.sort_by(|a, b| a[metrics::DEPTH].total_cmp(&b[metrics::DEPTH]));
+        curve.sort_by(|a, b| a[metrics::DEPTH_METRIC].total_cmp(&b[metrics::DEPTH_METRIC]));
         self.found = Some(found);
         self.transfers.settle_at(found.unwrap_or(1))
     }
@@ -98,10 +98,10 @@ impl Deepest {
 
 pub(crate) fn point(probe: &Probe, threads: u64, percentile: &str) -> CurvePoint {
     BTreeMap::from([
-        (metrics::THREADS.to_owned(), threads as f64),
-        (metrics::DEPTH.to_owned(), probe.depth as f64),
-        (metrics::RATE.to_owned(), probe.rate),
-        (metrics::LATENCY.to_owned(), probe.latency),
+        (metrics::THREADS_METRIC.to_owned(), threads as f64),
+        (metrics::DEPTH_METRIC.to_owned(), probe.depth as f64),
+        (metrics::RATE_METRIC.to_owned(), probe.rate),
+        (metrics::LATENCY_METRIC.to_owned(), probe.latency),
         (percentile.to_owned(), probe.percentile_ns as f64 * 1e-9),
     ])
 }
@@ -159,10 +159,10 @@ impl Prepared for Deepest {
 
     fn facts(&self) -> Facts {
         let mut facts = self.transfers.facts();
-        facts.achieved.set(&THREADS, self.transfers.threads());
+        facts.achieved.set(&FIGURE_THREADS, self.transfers.threads());
         if let (Some(found), Some(within)) = (self.found, self.within.share()) {
             let answer = SearchResult::of(&self.target, self.most, found, within);
-            facts.achieved.set(&DEEPEST, answer.deepest);
+            facts.achieved.set(&DEEPEST_QUEUE, answer.deepest);
             facts.achieved.set(&WITHIN_TARGET, answer.within);
             facts.achieved.set(&TARGET_HELD, answer.held);
             facts.warnings.extend(answer.warning(&self.target).map(Note::from));

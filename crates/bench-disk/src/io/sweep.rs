@@ -1,6 +1,6 @@
 //! Search for the saturation point: doubles depth and threads until the rate stops growing.
 
-use crate::fact::{DEEPEST, THREADS};
+use crate::fact::{DEEPEST_QUEUE, FIGURE_THREADS};
 use crate::io::search::point;
 use crate::io::transfers::{Probe, Transfers};
 use crate::metrics;
@@ -46,10 +46,10 @@ impl Knee {
         let index = self
             .teams
             .iter()
-            .position(|team| team.threads() as f64 == knee[metrics::THREADS])
+            .position(|team| team.threads() as f64 == knee[metrics::THREADS_METRIC])
             .ok_or_else(none)?;
         // Depths are small whole numbers.
-        self.teams[index].settle_at(knee[metrics::DEPTH] as u64)?;
+        self.teams[index].settle_at(knee[metrics::DEPTH_METRIC] as u64)?;
         self.chosen = Some(index);
         Ok(index)
     }
@@ -90,11 +90,13 @@ fn better(one: Probe, other: Probe) -> Probe {
 
 /// Returns the point with the fewest transfers in flight near the highest rate; then by latency.
 fn knee(curve: &[CurvePoint]) -> Option<&CurvePoint> {
-    let most = curve.iter().map(|point| point[metrics::RATE]).fold(0.0, f64::max);
-    let near = curve.iter().filter(|point| point[metrics::RATE] >= KNEE * most);
-    let in_flight = |point: &CurvePoint| point[metrics::THREADS] * point[metrics::DEPTH];
+    let most = curve.iter().map(|point| point[metrics::RATE_METRIC]).fold(0.0, f64::max);
+    let near = curve.iter().filter(|point| point[metrics::RATE_METRIC] >= KNEE * most);
+    let in_flight = |point: &CurvePoint| point[metrics::THREADS_METRIC] * point[metrics::DEPTH_METRIC];
     near.min_by(|a, b| {
-        in_flight(a).total_cmp(&in_flight(b)).then(a[metrics::LATENCY].total_cmp(&b[metrics::LATENCY]))
+        in_flight(a)
+            .total_cmp(&in_flight(b))
+            .then(a[metrics::LATENCY_METRIC].total_cmp(&b[metrics::LATENCY_METRIC]))
     })
 }
 
@@ -105,7 +107,7 @@ impl Prepared for Knee {
             None => self.sweep(amount)?,
         };
         let mut sample = self.teams[index].sample(amount)?;
-        sample.values.insert(metrics::THREADS.to_owned(), self.teams[index].threads() as f64);
+        sample.values.insert(metrics::THREADS_METRIC.to_owned(), self.teams[index].threads() as f64);
         sample.curve = self.curve.clone();
         Ok(sample)
     }
@@ -123,8 +125,8 @@ impl Prepared for Knee {
             return Facts::default();
         };
         let mut facts = chosen.facts();
-        facts.achieved.set(&THREADS, chosen.threads());
-        facts.achieved.set(&DEEPEST, chosen.depth());
+        facts.achieved.set(&FIGURE_THREADS, chosen.threads());
+        facts.achieved.set(&DEEPEST_QUEUE, chosen.depth());
         facts
     }
 }

@@ -1,7 +1,7 @@
 use std::path::Path;
 
 use super::*;
-use crate::fact::{COUNT, DEEPEST, ENGINE, PAGE_CACHE, RATE, VOLUME};
+use crate::fact::{COUNT, DEEPEST_QUEUE, ENGINE, PAGE_CACHE, TRANSFER_RATE, VOLUME};
 use crate::storage::file::Filled;
 use plimsoll_bench_api::{Keep, Options, Prepared};
 use plimsoll_machine::Root;
@@ -445,7 +445,7 @@ fn an_open_loop_reports_the_rate_that_it_reached() {
     let (sample, facts) =
         measured(&settled_case(&format!("{base}/rate=2000/arrivals=even")), SampleAmount::Seconds(0.05));
     assert_eq!(sample.histograms[0].metric, "latency");
-    assert!(facts.achieved.get(&RATE).is_some_and(|rate| rate > 0.0));
+    assert!(facts.achieved.get(&TRANSFER_RATE).is_some_and(|rate| rate > 0.0));
     let (_, facts) = measured(&settled_case(&format!("{base}/rate=1e9")), SampleAmount::Seconds(0.01));
     assert!(facts.warnings.iter().any(|w| w.code() == "rate-not-held"), "{:?}", facts.warnings);
 }
@@ -460,7 +460,7 @@ fn a_search_ends_where_the_engine_does() {
     let sample = prepared.sample(SampleAmount::Seconds(0.001)).expect("sample");
     assert!(sample.curve.iter().all(|point| point["depth"] == 1.0), "{:?}", sample.curve);
     let facts = prepared.facts();
-    assert_eq!(facts.achieved.get(&DEEPEST), Some(Some(1)));
+    assert_eq!(facts.achieved.get(&DEEPEST_QUEUE), Some(Some(1)));
     let told =
         |w: &Note| w.code() == "depth-not-reached" && w.to_string().contains("depth 1 instead of 8: psync");
     assert!(facts.warnings.iter().any(told), "{:?}", facts.warnings);

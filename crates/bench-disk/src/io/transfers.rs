@@ -13,7 +13,7 @@ use crate::backing::regular_file::TestFile;
 use crate::device::busy::Busy;
 use crate::device::device_check::{DeviceCheck, DirectionBytes};
 use crate::engine::{Opened, open_on};
-use crate::fact::{self, COUNT, ENGINE, PAGE_CACHE, SIZE, VOLUME};
+use crate::fact::{self, COUNT, ENGINE, FILE_BYTES, PAGE_CACHE, VOLUME};
 use crate::io::reached::{Reached, depth_missed, rate_missed};
 use crate::load::data::TestData;
 use crate::load::driver::{About, DriverError, Portion};
@@ -38,7 +38,7 @@ use plimsoll_model::sample::{
 use plimsoll_model::warning::Note;
 
 /// Smallest unit of direct I/O, in bytes.
-const SECTOR: u64 = 512;
+const DIRECT_UNIT_BYTES: u64 = 512;
 
 struct Outfit {
     job: DiskTransfers,
@@ -108,8 +108,8 @@ fn shortened(wanted: f64, left_ns: u64) -> f64 {
     /// Largest share of the remaining budget per probe: 40 probes leave a quarter.
     const SHARE: f64 = 1.0 / 32.0;
     /// Shortest probe in seconds, unless less is requested.
-    const LEAST: f64 = 0.05;
-    wanted.min((left_ns as f64 * 1e-9 * SHARE).max(LEAST))
+    const MIN_PROBE_SECONDS: f64 = 0.05;
+    wanted.min((left_ns as f64 * 1e-9 * SHARE).max(MIN_PROBE_SECONDS))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -167,13 +167,13 @@ impl Transfers {
         facts.warnings.extend(notes(case_files.warnings, cx));
         let first = case_files.files.first().and_then(|files| files.first());
         let shared = first.filter(|_| case_files.known).map(|file| file.seen_by_others());
-        let past = job.blocks.unit().is_multiple_of(SECTOR)
+        let past = job.blocks.unit().is_multiple_of(DIRECT_UNIT_BYTES)
             && first.is_none_or(|file| file.file_system().medium != Some(Medium::Memory));
         let own = first.cloned();
         let device_check = first
             .map(|file| DeviceCheck::new(Root::live(), cx.machine.storage.as_ref(), Arc::clone(file), bytes));
         let ledgers = ledgers(&job, &case_files.extents)?;
-        facts.achieved.set(&SIZE, bytes);
+        facts.achieved.set(&FILE_BYTES, bytes);
         let clock = TickClock::fastest();
         let of_threads = case_files.files.into_iter().zip(case_files.extents).zip(ledgers);
         let makes = of_threads.enumerate().map(|(thread, ((files, extent), ledger))| {
@@ -318,12 +318,12 @@ impl Transfers {
     /// Records the reached depth and rate, with warnings.
     fn note_reached(&self, facts: &mut Facts) {
         let (depth, rate) = (self.mean(|sample| sample.depth), self.mean(|sample| sample.rate));
-        facts.achieved.set(&fact::DEPTH, depth / self.job.threads as f64);
+        facts.achieved.set(&fact::QUEUE_DEPTH, depth / self.job.threads as f64);
         if self.reached.is_empty() {
             return;
         }
         if let Some(offered) = self.job.open_loop {
-            facts.achieved.set(&fact::RATE, rate);
+            facts.achieved.set(&fact::TRANSFER_RATE, rate);
             let missed = rate_missed(offered.per_second, self.job.threads, &self.reached);
             facts.warnings.extend(missed.map(Note::from));
         } else {
@@ -460,7 +460,7 @@ impl Prepared for Transfers {
         }
         if let Some(done) = begun.and_then(|begun| self.busy.since(begun)) {
             let moved = count.tally.read.bytes.saturating_add(count.tally.written.bytes);
-            let figures = [(metrics::BUSY, done.busy()), (metrics::AWAIT, done.each(moved))];
+            let figures = [(metrics::BUSY_METRIC, done.busy()), (metrics::AWAIT, done.each(moved))];
             let known = figures.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
             sample.values.extend(known);
         }
@@ -507,10 +507,10 @@ fn sample_of(count: &Count<'_>, job: &DiskTransfers) -> Sample {
     let tally = count.tally;
     let each = |n: u64| n as f64 / tally.transfers.max(1) as f64;
     let mut values = BTreeMap::from([
-        (metrics::THROUGHPUT.to_owned(), count.throughput),
-        (metrics::RATE.to_owned(), count.rate),
-        (metrics::CPU.to_owned(), each(count.cpu_ns) * 1e-9),
-        (metrics::DEPTH.to_owned(), count.depth),
+        (metrics::THROUGHPUT_METRIC.to_owned(), count.throughput),
+        (metrics::RATE_METRIC.to_owned(), count.rate),
+        (metrics::CPU_METRIC.to_owned(), each(count.cpu_ns) * 1e-9),
+        (metrics::DEPTH_METRIC.to_owned(), count.depth),
         (metrics::SWITCHES.to_owned(), each(count.switches)),
     ]);
     if matches!(job.operation, DiskOperation::Mixed { .. } | DiskOperation::Copy) {
@@ -519,7 +519,7 @@ fn sample_of(count: &Count<'_>, job: &DiskTransfers) -> Sample {
     }
     values.extend(tally.latency.stdev().map(|stdev| (metrics::LATENCY_STDEV.to_owned(), stdev)));
     let timed = [
-        (metrics::LATENCY, Some(&tally.latency)),
+        (metrics::LATENCY_METRIC, Some(&tally.latency)),
         (metrics::SLAT, Some(&tally.submit)),
         (metrics::CLAT, Some(&tally.complete)),
         (metrics::READ_LATENCY, tally.read.latency.as_ref()),

@@ -4,7 +4,7 @@ use plimsoll_metal::uring::{RequestKind, WaitEnd};
 
 use super::{LoadError, Loop, Slot, Whole, rest};
 use crate::engine::Engine;
-use crate::load::data::{SECTOR, SectorError, WrongSector};
+use crate::load::data::{SECTOR_BYTES, SectorError, WrongSector};
 
 impl<E: Engine> Loop<E> {
     /// Verifies the last transfer of each slot, or the whole part of the file if there is a ledger.
@@ -33,7 +33,10 @@ impl<E: Engine> Loop<E> {
                 RequestKind::Trim => {
                     let left = buffer.iter().position(|byte| *byte != 0);
                     left.map(|at| {
-                        (last.offset + at as u64 / SECTOR as u64 * SECTOR as u64, SectorError::NotFreed)
+                        (
+                            last.offset + at as u64 / SECTOR_BYTES as u64 * SECTOR_BYTES as u64,
+                            SectorError::NotFreed,
+                        )
                     })
                 }
                 _ => self.noise.stranger(buffer, last.offset).map(|offset| (offset, SectorError::Address)),

@@ -15,7 +15,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use crate::load::pattern::{derive, mix, unmix};
 
 /// Bytes of a sector: the smallest block of any disk.
-pub const SECTOR: usize = 512;
+pub const SECTOR_BYTES: usize = 512;
 
 /// Bytes of a sector's head: scrambled number, then scrambled serial number or generation.
 const HEAD: usize = 16;
@@ -126,8 +126,8 @@ const BOOT_MARK_ENDS: u8 = 0xaa;
 /// Changes sector ends that look like a boot sector (one in 65,000), which the next run would
 /// refuse.
 fn no_boot_sector(buffer: &mut [u8], offset: u64) {
-    let first = SECTOR - 1 - (offset % SECTOR as u64) as usize;
-    for last in buffer.iter_mut().skip(first).step_by(SECTOR).filter(|byte| **byte == BOOT_MARK_ENDS) {
+    let first = SECTOR_BYTES - 1 - (offset % SECTOR_BYTES as u64) as usize;
+    for last in buffer.iter_mut().skip(first).step_by(SECTOR_BYTES).filter(|byte| **byte == BOOT_MARK_ENDS) {
         *last = !BOOT_MARK_ENDS;
     }
 }
@@ -175,8 +175,8 @@ impl TestData {
 
     /// Seals a filled `buffer` for `offset` as `generation`, with checksums.
     pub fn seal(&self, buffer: &mut [u8], offset: u64, generation: u64) {
-        let first = offset / SECTOR as u64;
-        for (number, sector) in (first..).zip(buffer.chunks_exact_mut(SECTOR)) {
+        let first = offset / SECTOR_BYTES as u64;
+        for (number, sector) in (first..).zip(buffer.chunks_exact_mut(SECTOR_BYTES)) {
             sector[..HEAD / 2].copy_from_slice(&mix(self.secret ^ number).to_le_bytes());
             sector[HEAD / 2..HEAD].copy_from_slice(&(generation ^ self.veil(number)).to_le_bytes());
             let sum = self.checksum(sector, number, generation);
@@ -212,8 +212,10 @@ impl TestData {
         let head: [u8; 8] = sector.get(..HEAD / 2).and_then(|head| head.try_into().ok()).unwrap_or_default();
         let number = unmix(u64::from_le_bytes(head)) ^ self.secret;
         match number {
-            _ if number == offset / SECTOR as u64 => SectorContent::Own(self.generation(sector, number).ok()),
-            _ if number < SECTORS => SectorContent::Of(number * SECTOR as u64),
+            _ if number == offset / SECTOR_BYTES as u64 => {
+                SectorContent::Own(self.generation(sector, number).ok())
+            }
+            _ if number < SECTORS => SectorContent::Of(number * SECTOR_BYTES as u64),
             _ => SectorContent::Foreign(head),
         }
     }
@@ -230,11 +232,11 @@ impl TestData {
 
     /// Gives a filled `buffer` the address `offset` and new serial numbers.
     pub fn address(&mut self, buffer: &mut [u8], offset: u64) {
-        if !offset.is_multiple_of(SECTOR as u64) || !buffer.len().is_multiple_of(SECTOR) {
+        if !offset.is_multiple_of(SECTOR_BYTES as u64) || !buffer.len().is_multiple_of(SECTOR_BYTES) {
             return self.address_parts(buffer, offset);
         }
-        let first = offset / SECTOR as u64;
-        for (number, sector) in (first..).zip(buffer.chunks_exact_mut(SECTOR)) {
+        let first = offset / SECTOR_BYTES as u64;
+        for (number, sector) in (first..).zip(buffer.chunks_exact_mut(SECTOR_BYTES)) {
             self.serial = self.serial.wrapping_add(1);
             sector[..HEAD / 2].copy_from_slice(&mix(self.secret ^ number).to_le_bytes());
             sector[HEAD / 2..HEAD]
@@ -251,8 +253,8 @@ impl TestData {
         self.serial = self.serial.wrapping_add(1);
         let serial = mix(self.secret.rotate_left(32) ^ self.serial).to_le_bytes();
         for (place, byte) in (offset..).zip(buffer.iter_mut()) {
-            match (place % SECTOR as u64) as usize {
-                at if at < HEAD / 2 => *byte = self.number_at(place / SECTOR as u64, at),
+            match (place % SECTOR_BYTES as u64) as usize {
+                at if at < HEAD / 2 => *byte = self.number_at(place / SECTOR_BYTES as u64, at),
                 at => *byte ^= serial[at % serial.len()],
             }
         }
@@ -265,19 +267,22 @@ impl TestData {
 
     /// Returns the offset of the first sector in `buffer`, read at `offset`, with another address.
     pub fn stranger(&self, buffer: &[u8], offset: u64) -> Option<u64> {
-        if !offset.is_multiple_of(SECTOR as u64) || !buffer.len().is_multiple_of(SECTOR) {
-            let number = |place: u64| (place / SECTOR as u64, (place % SECTOR as u64) as usize);
+        if !offset.is_multiple_of(SECTOR_BYTES as u64) || !buffer.len().is_multiple_of(SECTOR_BYTES) {
+            let number = |place: u64| (place / SECTOR_BYTES as u64, (place % SECTOR_BYTES as u64) as usize);
             let strange = |(place, byte): &(u64, &u8)| {
                 let (sector, at) = number(*place);
                 at < HEAD / 2 && **byte != self.number_at(sector, at)
             };
-            return (offset..).zip(buffer).find(strange).map(|(place, _)| place - place % SECTOR as u64);
+            return (offset..)
+                .zip(buffer)
+                .find(strange)
+                .map(|(place, _)| place - place % SECTOR_BYTES as u64);
         }
-        let first = offset / SECTOR as u64;
+        let first = offset / SECTOR_BYTES as u64;
         (first..)
-            .zip(buffer.chunks_exact(SECTOR))
+            .zip(buffer.chunks_exact(SECTOR_BYTES))
             .find(|(number, sector)| sector[..HEAD / 2] != mix(self.secret ^ number).to_le_bytes())
-            .map(|(number, _)| number * SECTOR as u64)
+            .map(|(number, _)| number * SECTOR_BYTES as u64)
     }
 }
 
@@ -294,12 +299,12 @@ mod tests {
         #[test]
         fn data_is_at_home_where_it_was_made_for(seed: u64, sector in 0_u64..1 << 40, other in 0_u64..1 << 40) {
             let mut noise = TestData::new(seed, "fill");
-            let mut buffer = vec![0; 8 * SECTOR];
-            let offset = sector * SECTOR as u64;
+            let mut buffer = vec![0; 8 * SECTOR_BYTES];
+            let offset = sector * SECTOR_BYTES as u64;
             noise.fill(&mut buffer, offset);
             prop_assert_eq!(noise.stranger(&buffer, offset), None);
-            noise.address(&mut buffer, other * SECTOR as u64);
-            prop_assert_eq!(noise.stranger(&buffer, other * SECTOR as u64), None);
+            noise.address(&mut buffer, other * SECTOR_BYTES as u64);
+            prop_assert_eq!(noise.stranger(&buffer, other * SECTOR_BYTES as u64), None);
             if sector != other {
                 prop_assert_eq!(noise.stranger(&buffer, offset), Some(offset));
             }
@@ -309,11 +314,11 @@ mod tests {
         #[test]
         fn no_sector_ends_as_a_boot_sector(seed: u64, offset in 0_u64..1 << 40, writes in 1_usize..4) {
             let ends = |buffer: &[u8], offset: u64| {
-                let place = |at: usize| (offset + at as u64) % SECTOR as u64;
+                let place = |at: usize| (offset + at as u64) % SECTOR_BYTES as u64;
                 (0..buffer.len()).any(|at| place(at) == 511 && buffer[at] == BOOT_MARK_ENDS)
             };
             let mut noise = TestData::new(seed, "fill");
-            let mut buffer = vec![0; 64 * SECTOR];
+            let mut buffer = vec![0; 64 * SECTOR_BYTES];
             noise.fill(&mut buffer, 0);
             prop_assert!(!ends(&buffer, 0));
             for write in 1..=writes as u64 {
@@ -332,10 +337,10 @@ mod tests {
         #[test]
         fn a_flipped_bit_in_a_head_is_found(seed: u64, sector in 0_usize..8, bit in 0_usize..64) {
             let mut noise = TestData::new(seed, "fill");
-            let mut buffer = vec![0; 8 * SECTOR];
+            let mut buffer = vec![0; 8 * SECTOR_BYTES];
             noise.fill(&mut buffer, 1 << 20);
-            buffer[sector * SECTOR + bit / 8] ^= 1 << (bit % 8);
-            prop_assert_eq!(noise.stranger(&buffer, 1 << 20), Some((1 << 20) + (sector * SECTOR) as u64));
+            buffer[sector * SECTOR_BYTES + bit / 8] ^= 1 << (bit % 8);
+            prop_assert_eq!(noise.stranger(&buffer, 1 << 20), Some((1 << 20) + (sector * SECTOR_BYTES) as u64));
         }
     }
 
@@ -343,26 +348,26 @@ mod tests {
         /// A sealed sector has its generation; any flipped bit is found.
         #[test]
         fn a_flipped_bit_anywhere_in_a_sealed_sector_is_found(
-            seed: u64, number in 0_u64..1 << 40, generation: u64, bit in 0_usize..SECTOR * 8
+            seed: u64, number in 0_u64..1 << 40, generation: u64, bit in 0_usize..SECTOR_BYTES * 8
         ) {
             let mut noise = TestData::new(seed, "fill").with(Seal::Sealed);
-            let mut sector = vec![0; SECTOR];
-            noise.fill(&mut sector, number * SECTOR as u64);
+            let mut sector = vec![0; SECTOR_BYTES];
+            noise.fill(&mut sector, number * SECTOR_BYTES as u64);
             prop_assert_eq!(noise.generation(&sector, number), Ok(0));
-            noise.seal(&mut sector, number * SECTOR as u64, generation);
+            noise.seal(&mut sector, number * SECTOR_BYTES as u64, generation);
             prop_assert_eq!(noise.generation(&sector, number), Ok(generation));
-            prop_assert_eq!(noise.stranger(&sector, number * SECTOR as u64), None);
+            prop_assert_eq!(noise.stranger(&sector, number * SECTOR_BYTES as u64), None);
             prop_assert_eq!(noise.generation(&sector, number + 1), Err(SectorError::Address));
             sector[bit / 8] ^= 1 << (bit % 8);
             prop_assert!(noise.generation(&sector, number).is_err());
-            prop_assert_eq!(noise.generation(&sector[..SECTOR / 64], number), Err(SectorError::Address));
+            prop_assert_eq!(noise.generation(&sector[..SECTOR_BYTES / 64], number), Err(SectorError::Address));
         }
 
         /// A file written in pieces is as valid as a whole one, and each piece is accepted alone.
         #[test]
         fn pieces_of_sectors_make_whole_ones(seed: u64, cuts in prop::collection::btree_set(1_usize..4095, 0..9)) {
             let mut noise = TestData::new(seed, "fill");
-            let mut file = vec![0; 8 * SECTOR];
+            let mut file = vec![0; 8 * SECTOR_BYTES];
             noise.fill(&mut file, 1 << 20);
             let mut writer = TestData::new(seed, "case");
             let mut from = 0;
@@ -381,7 +386,7 @@ mod tests {
     #[test]
     fn what_is_in_the_wrong_place_is_told() {
         let mut noise = TestData::new(1, "fill").with(Seal::Sealed);
-        let mut sector = vec![0; SECTOR];
+        let mut sector = vec![0; SECTOR_BYTES];
         assert_eq!(noise.identify(&sector, 4096), SectorContent::Only(0));
         noise.fill(&mut sector, 8192);
         assert_eq!(noise.identify(&sector, 4096), SectorContent::Of(8192));
@@ -397,17 +402,17 @@ mod tests {
     fn no_two_sectors_are_ever_equal() {
         let mut noise = TestData::new(1, "fill");
         let mut again = TestData::new(1, "case");
-        let mut buffer = vec![0; 64 * SECTOR];
+        let mut buffer = vec![0; 64 * SECTOR_BYTES];
         let mut seen = HashSet::new();
         noise.fill(&mut buffer, 0);
         for _ in 0..10 {
-            for sector in buffer.chunks_exact(SECTOR) {
+            for sector in buffer.chunks_exact(SECTOR_BYTES) {
                 assert!(seen.insert(sector.to_vec()));
             }
             noise.address(&mut buffer, 0);
         }
         again.fill(&mut buffer, 0);
-        assert!(buffer.chunks_exact(SECTOR).all(|sector| seen.insert(sector.to_vec())));
+        assert!(buffer.chunks_exact(SECTOR_BYTES).all(|sector| seen.insert(sector.to_vec())));
         assert_eq!(noise.stranger(&buffer, 0), None);
     }
 

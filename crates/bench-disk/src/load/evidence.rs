@@ -14,7 +14,7 @@ use super::{LoadError, Loop, Whole};
 use crate::backing::cache::PageCacheMode;
 use crate::backing::regular_file::TestFile;
 use crate::engine::Engine;
-use crate::load::data::{SECTOR, SectorContent, WrongSector};
+use crate::load::data::{SECTOR_BYTES, SectorContent, WrongSector};
 
 /// Block size that any device can read directly, in bytes.
 const ALIGNED: usize = 4096;
@@ -113,7 +113,7 @@ impl<E: Engine> Loop<E> {
     pub(super) fn suspect(&mut self, slot: usize, transfer: Whole, wrong: WrongSector) -> LoadError {
         let at = usize::try_from(wrong.offset.saturating_sub(transfer.offset)).unwrap_or(usize::MAX);
         let buffer = self.engine.buffer(slot).and_then(|buffer| buffer.get(at..transfer.len));
-        let bytes = buffer.map(|rest| rest.get(..SECTOR).unwrap_or(rest).to_vec()).unwrap_or_default();
+        let bytes = buffer.map(|rest| rest.get(..SECTOR_BYTES).unwrap_or(rest).to_vec()).unwrap_or_default();
         self.suspect.get_or_insert(SuspectSector { transfer, bytes });
         LoadError::Wrong(wrong)
     }
@@ -182,7 +182,9 @@ impl<E: Engine> Loop<E> {
         self.read_back(slot, transfer).map_err(|error| error.to_string())?;
         let at = usize::try_from(offset.saturating_sub(transfer.offset)).map_err(|e| e.to_string())?;
         let bytes = self.engine.buffer(slot).and_then(|buffer| buffer.get(at..transfer.len));
-        bytes.map(|rest| rest.get(..SECTOR).unwrap_or(rest).to_vec()).ok_or_else(|| "no buffer".to_owned())
+        bytes
+            .map(|rest| rest.get(..SECTOR_BYTES).unwrap_or(rest).to_vec())
+            .ok_or_else(|| "no buffer".to_owned())
     }
 }
 
@@ -209,5 +211,5 @@ fn read_other_way(file: &Arc<TestFile>, way: PageCacheMode, offset: u64) -> Resu
     let at = usize::try_from(offset - from).map_err(|e| e.to_string())?;
     let sector =
         block.get(at..read).filter(|rest| !rest.is_empty()).ok_or("it is behind the end of the file")?;
-    Ok(sector.get(..SECTOR).unwrap_or(sector).to_vec())
+    Ok(sector.get(..SECTOR_BYTES).unwrap_or(sector).to_vec())
 }

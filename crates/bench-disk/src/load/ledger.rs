@@ -8,10 +8,10 @@
 
 use std::ops::RangeInclusive;
 
-use crate::load::data::{SECTOR, SectorError, TestData, WrongSector};
+use crate::load::data::{SECTOR_BYTES, SectorError, TestData, WrongSector};
 
 /// Most bytes of memory of a ledger.
-const MOST: u64 = 1 << 30;
+const MAX_LEDGER_BYTES: u64 = 1 << 30;
 
 /// Largest unit of places, in bytes.
 const COARSEST: u64 = 4096;
@@ -60,11 +60,11 @@ impl Ledger {
     /// It would need too much memory.
     pub fn new(begin: u64, bytes: u64, unit: u64) -> Result<Self, TooLarge> {
         // The largest power of two that divides the unit: 4 KiB for blocks of 12 KiB.
-        let unit = (1 << unit.trailing_zeros().min(COARSEST.trailing_zeros())).max(SECTOR as u64);
+        let unit = (1 << unit.trailing_zeros().min(COARSEST.trailing_zeros())).max(SECTOR_BYTES as u64);
         let count = bytes.div_ceil(unit);
         let needs = count.saturating_mul(size_of::<BlockState>() as u64);
         match usize::try_from(count) {
-            Ok(count) if needs <= MOST => {
+            Ok(count) if needs <= MAX_LEDGER_BYTES => {
                 Ok(Ledger { begin, unit, places: vec![BlockState::default(); count], clock: 0 })
             }
             _ => Err(TooLarge { needs }),
@@ -128,9 +128,9 @@ impl Ledger {
     /// # Errors
     /// The first sector with wrong data.
     pub fn check(&self, noise: &TestData, read: &[u8], offset: u64, began: u64) -> Result<(), WrongSector> {
-        let first = offset / SECTOR as u64;
-        for (number, sector) in (first..).zip(read.chunks_exact(SECTOR)) {
-            let place = number * SECTOR as u64;
+        let first = offset / SECTOR_BYTES as u64;
+        for (number, sector) in (first..).zip(read.chunks_exact(SECTOR_BYTES)) {
+            let place = number * SECTOR_BYTES as u64;
             let wrong = |how| WrongSector { offset: place, how };
             let found = match noise.generation(sector, number) {
                 // A mixture of writes to the place still has its address.
@@ -297,8 +297,8 @@ mod tests {
         read_since: Option<u64>,
     }
 
-    const HALF: usize = SECTOR / 2;
-    const SMALL: usize = 2 * SECTOR;
+    const HALF: usize = SECTOR_BYTES / 2;
+    const SMALL: usize = 2 * SECTOR_BYTES;
 
     proptest! {
         /// Overlaps are never a fault; after a write alone, a flipped bit and an old version are.

@@ -44,7 +44,7 @@ pub fn derive(seed: u64, purpose: &str) -> u64 {
 
 /// Rounds of the Feistel network. Four suffice with a good round function (Luby and Rackoff, SIAM
 /// J. Comput. 17, 1988); six compensate for a cheap one.
-const ROUNDS: usize = 6;
+const FEISTEL_ROUNDS: usize = 6;
 
 /// A bijection of `0..n` onto itself, in constant memory.
 #[derive(Debug, Clone)]
@@ -53,7 +53,7 @@ pub struct Permutation {
     low_bits: u32,
     low_mask: u64,
     high_mask: u64,
-    keys: [u64; ROUNDS],
+    keys: [u64; FEISTEL_ROUNDS],
 }
 
 impl Permutation {

@@ -26,10 +26,10 @@ use plimsoll_model::job::disk::DiskTransfers;
 use plimsoll_model::sample::{Achieved, CannotMeasure};
 
 /// Largest default size in bytes: more than a device's own cache, and filled in seconds.
-pub const MOST: u64 = 1 << 30;
+pub const MAX_DEFAULT_BYTES: u64 = 1 << 30;
 
 /// Least default size in bytes; less would only measure a device's cache.
-pub const LEAST: u64 = 64 << 20;
+pub const MIN_DEFAULT_BYTES: u64 = 64 << 20;
 
 /// Least blocks per thread of a default size: fewer have no order.
 const LEAST_BLOCKS: u64 = 2;
@@ -39,19 +39,21 @@ pub(crate) fn requested_size(job: &DiskTransfers) -> RequestedSize {
     let least = job.blocks.largest().saturating_mul(job.threads).saturating_mul(LEAST_BLOCKS);
     match (job.size, least) {
         (Some(bytes), _) => RequestedSize::Exactly(bytes),
-        (None, 0..=LEAST) => RequestedSize::Between { least: LEAST, most: MOST },
-        (None, least) => RequestedSize::Exactly(least.max(MOST.min(8 * least))),
+        (None, 0..=MIN_DEFAULT_BYTES) => {
+            RequestedSize::Between { least: MIN_DEFAULT_BYTES, most: MAX_DEFAULT_BYTES }
+        }
+        (None, least) => RequestedSize::Exactly(least.max(MAX_DEFAULT_BYTES.min(8 * least))),
     }
 }
 
 /// Longest fill of a default size.
-const PATIENCE: Duration = Duration::from_secs(5);
+const MAX_FILL_TIME: Duration = Duration::from_secs(5);
 
 /// Key of the file kept for the next case.
-const KEPT: &str = "disk.file";
+const KEPT_FILE_KEY: &str = "disk.file";
 
 /// Key of the second file, for tools that write, kept for the next case.
-pub(super) const LENT: &str = "disk.lent";
+pub(super) const TOOL_FILE_KEY: &str = "disk.lent";
 
 /// The second file of a worker's cases, with its bytes; shared, as its contents are not verified.
 pub(super) type LentFile = Rc<RefCell<Option<(Arc<TestFile>, u64)>>>;
@@ -139,10 +141,10 @@ impl Filled {
     ) -> Result<Filled, CannotMeasure> {
         // A file of another size goes first: its space may be needed.
         let same = |kept: &Filled| kept.size == size && kept.seal == seal && lasts == Lasts::Longer;
-        let kept = cx.keep.take::<Filled>(KEPT).filter(same);
+        let kept = cx.keep.take::<Filled>(KEPT_FILE_KEY).filter(same);
         if kept.is_none() {
             // The second file of earlier cases, too.
-            drop(cx.keep.take::<LentFile>(LENT));
+            drop(cx.keep.take::<LentFile>(TOOL_FILE_KEY));
         }
         let device = cx.options.target.as_ref().map(|target| claimed(cx, target, cache)).transpose()?;
         let facts = cx.options.target.is_none().then(|| usable(cx, cache)).transpose()?;
@@ -155,7 +157,7 @@ impl Filled {
             (None, None, None) => return Err(CannotMeasure::environment("there is no directory to test in")),
         };
         if lasts == Lasts::Longer {
-            cx.keep.put(KEPT, filled.clone());
+            cx.keep.put(KEPT_FILE_KEY, filled.clone());
         }
         let filled = match filled.file.cache() == cache {
             true => filled,
@@ -184,12 +186,12 @@ impl Filled {
         let file = Arc::new(file.map_err(cannot_use)?);
         let (bytes, patience) = match size {
             RequestedSize::Exactly(_) => (wanted.bytes.next_multiple_of(CHUNK as u64), Duration::MAX),
-            RequestedSize::Between { .. } => (wanted.bytes, PATIENCE),
+            RequestedSize::Between { .. } => (wanted.bytes, MAX_FILL_TIME),
         };
         file.allocate(bytes, AllocationEffect::Moves).map_err(cannot_use)?;
         let filled = filled_up(&file, Filling { from: 0, bytes, patience, until }, noise)?;
         let mut warnings = Vec::new();
-        let slow = || format!("filling was ended after {} s", PATIENCE.as_secs());
+        let slow = || format!("filling was ended after {} s", MAX_FILL_TIME.as_secs());
         // An incomplete last chunk is left out.
         let why = if filled + CHUNK as u64 <= bytes { Some(slow()) } else { wanted.reduced };
         warnings.extend(why.map(|why| FileWarning::Small { bytes: filled, why }));
@@ -223,7 +225,7 @@ impl Filled {
             let warnings = vec![FileWarning::ContentsUnknown { device: name.clone() }];
             return Ok(Filled { file, bytes: wanted, known: false, warnings, size, seal });
         }
-        let patience = if matches!(size, RequestedSize::Exactly(_)) { Duration::MAX } else { PATIENCE };
+        let patience = if matches!(size, RequestedSize::Exactly(_)) { Duration::MAX } else { MAX_FILL_TIME };
         let whole = wanted.next_multiple_of(CHUNK as u64).min(has - has % CHUNK as u64);
         let filled = filled_up(&file, Filling { from: 0, bytes: whole, patience, until }, noise)?;
         if filled == 0 {
@@ -283,7 +285,7 @@ fn warm(file: &TestFile, bytes: u64) {
     let begun = Instant::now();
     let mut chunk = vec![0; CHUNK];
     let mut next = 0;
-    while next < bytes && begun.elapsed() < PATIENCE {
+    while next < bytes && begun.elapsed() < MAX_FILL_TIME {
         match rustix::io::pread(file, &mut chunk, next) {
             // The case itself reports unreadable data.
             Ok(0) | Err(_) => return,

@@ -17,7 +17,7 @@ use plimsoll_model::job::disk::DiskEngine;
 /// Bytes of a fill write: large enough for any device's full rate.
 pub const CHUNK: usize = 1 << 20;
 
-const DEPTH: usize = 8;
+const FILL_DEPTH: usize = 8;
 
 /// Bytes of the first write, alone in flight, for slow devices.
 const FIRST: usize = 64 << 10;
@@ -26,7 +26,7 @@ const FIRST: usize = 64 << 10;
 const QUICK: Duration = Duration::from_millis(20);
 
 /// Duration of a write above which writes become smaller and fewer.
-const SLOW: Duration = Duration::from_millis(500);
+const SLOW_WRITE_TIME: Duration = Duration::from_millis(500);
 
 /// Reason why a file was not filled.
 #[derive(Debug, thiserror::Error)]
@@ -90,7 +90,7 @@ pub fn fill(
 /// The first write that failed, with its offset; or the deadline passed.
 pub fn fill_within(file: &Arc<TestFile>, filling: Filling, noise: &mut TestData) -> Result<u64, FillError> {
     let Filling { from, bytes, patience, until } = filling;
-    let mut opened = open(DiskEngine::PLAIN, file, DEPTH, CHUNK).map_err(LoadError::from)?;
+    let mut opened = open(DiskEngine::PLAIN, file, FILL_DEPTH, CHUNK).map_err(LoadError::from)?;
     let engine = opened.engine.as_dyn();
     let begun = Instant::now();
     let late = || until.is_some_and(|until| Instant::now() >= until);
@@ -166,9 +166,9 @@ impl Pace {
         let took = Duration::from_nanos(done.completed_ns.saturating_sub(done.submitted_ns));
         match took {
             took if took < QUICK && self.piece < CHUNK => self.piece *= 2,
-            took if took < QUICK => self.most = (self.most * 2).min(DEPTH),
-            took if took > SLOW && self.most > 1 => self.most /= 2,
-            took if took > SLOW => self.piece = (self.piece / 2).max(FIRST),
+            took if took < QUICK => self.most = (self.most * 2).min(FILL_DEPTH),
+            took if took > SLOW_WRITE_TIME && self.most > 1 => self.most /= 2,
+            took if took > SLOW_WRITE_TIME => self.piece = (self.piece / 2).max(FIRST),
             _ => {}
         }
         let end = start + len;
@@ -184,8 +184,8 @@ impl Pace {
         file.sync()?;
         self.synced = self.written;
         self.sync_after = match begun.elapsed() {
-            took if took < SLOW / 5 => self.sync_after.saturating_mul(2),
-            took if took > SLOW => (self.sync_after / 2).max(FIRST as u64),
+            took if took < SLOW_WRITE_TIME / 5 => self.sync_after.saturating_mul(2),
+            took if took > SLOW_WRITE_TIME => (self.sync_after / 2).max(FIRST as u64),
             _ => self.sync_after,
         };
         Ok(())

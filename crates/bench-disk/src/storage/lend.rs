@@ -13,7 +13,7 @@ use crate::backing::dir::check_dir;
 use crate::backing::regular_file::TestFile;
 use crate::display::human;
 use crate::load::data::TestData;
-use crate::storage::file::{Filled, LENT, LentFile};
+use crate::storage::file::{Filled, LentFile, TOOL_FILE_KEY};
 use crate::storage::fill::{CHUNK, FillError, Filling, fill_within, refill};
 use crate::warning::FileWarning;
 use plimsoll_bench_api::Context;
@@ -45,8 +45,8 @@ enum Lent {
 impl Lender {
     /// Creates a lender for the first `bytes` of a filled file.
     pub(crate) fn new(cx: &Context<'_>, filled: &Filled, bytes: u64) -> Self {
-        let shelf = cx.keep.take::<LentFile>(LENT).unwrap_or_default();
-        cx.keep.put(LENT, Rc::clone(&shelf));
+        let shelf = cx.keep.take::<LentFile>(TOOL_FILE_KEY).unwrap_or_default();
+        cx.keep.put(TOOL_FILE_KEY, Rc::clone(&shelf));
         let own = Arc::clone(&filled.file);
         Lender { own, bytes, all: filled.bytes, seed: cx.options.seed, shelf, lent: None, turns: 0 }
     }

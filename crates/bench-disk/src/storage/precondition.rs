@@ -21,7 +21,7 @@ use plimsoll_bench_api::RequestedSize;
 use plimsoll_model::job::disk::{BlockOrder, DiskEngine, DiskOperation, DiskTransfers, WriteThrough};
 use plimsoll_model::sample::CannotMeasure;
 
-const DEPTH: usize = 32;
+const PRECONDITION_DEPTH: usize = 32;
 
 /// Longest overwrite of a default size, in ns.
 const PATIENCE_NS: u64 = 30_000_000_000;
@@ -55,8 +55,15 @@ fn overwrite(job: &DiskTransfers, cx: &Context<'_>, filled: &Filled, bytes: u64)
     // `checked` has bounded the block.
     let block = job.blocks.largest() as usize;
     let files = [Arc::clone(&filled.file)];
-    let engine =
-        open_on(DiskEngine::PLAIN, &files, DEPTH, block, AccessOrder::Random, TickClock::system())?.engine;
+    let engine = open_on(
+        DiskEngine::PLAIN,
+        &files,
+        PRECONDITION_DEPTH,
+        block,
+        AccessOrder::Random,
+        TickClock::system(),
+    )?
+    .engine;
     let extent = WalkExtent { start: 0, bytes, unit: job.blocks.unit(), largest: job.blocks.largest() };
     let seed = derive(cx.options.seed, "precondition");
     let source = TransferSource::new(

@@ -1,6 +1,6 @@
 //! Limits of `memory.bandwidth`: memory channels, and documented bandwidth of near caches.
 
-use crate::{AnsweringLevel, BANDWIDTH, BUS_BANDWIDTH};
+use crate::{AnsweringLevel, BANDWIDTH_METRIC, BUS_BANDWIDTH};
 use plimsoll_machine::cpu::{Ability, Capability};
 use plimsoll_machine::{CpuSet, Machine};
 use plimsoll_model::job::MemoryStream;
@@ -14,7 +14,7 @@ use plimsoll_units::quantity::format_size;
 
 pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
     match question.metric {
-        BUS_BANDWIDTH | BANDWIDTH => {
+        BUS_BANDWIDTH | BANDWIDTH_METRIC => {
             let stream = MemoryStream::of(question.case);
             let answers = stream.as_ref().map(|stream| crate::answers_stream(question.machine, stream));
             let ceilings = match answers.unwrap_or(AnsweringLevel::Unknown) {
@@ -151,13 +151,14 @@ fn missed(machine: &Machine, cpu: usize, level: u8, size: u64) -> Result<f64, St
     }
 }
 
-/// Returns the bandwidth of the channels, for [`BANDWIDTH`] times its share of the bus traffic.
+/// Returns the bandwidth of the channels, for [`BANDWIDTH_METRIC`] times its share of the bus traffic.
 fn channels(question: &Question<'_>) -> Result<Vec<Limit>, String> {
     let carried = channels::carried(question.machine, question.case)?;
-    if question.metric != BANDWIDTH {
+    if question.metric != BANDWIDTH_METRIC {
         return Ok(carried);
     }
-    let share = |sample: &Sample| Some(sample.values.get(BANDWIDTH)? / sample.values.get(BUS_BANDWIDTH)?);
+    let share =
+        |sample: &Sample| Some(sample.values.get(BANDWIDTH_METRIC)? / sample.values.get(BUS_BANDWIDTH)?);
     let share = median(question.samples.iter().filter_map(share).collect());
     let share = share.filter(|share| share.is_finite()).ok_or("bus was not measured with program")?;
     let inputs =
@@ -307,7 +308,7 @@ mod tests {
         for size in [16 * KIB, 256 * KIB] {
             let case = case.clone().with_size("size", size);
             let samples = [chased(Some(3e9))];
-            let (evidence, metric) = (LimitEvidence::default(), BANDWIDTH);
+            let (evidence, metric) = (LimitEvidence::default(), BANDWIDTH_METRIC);
             let question = Question { machine: &machine, case: &case, metric, samples: &samples, evidence };
             let [one, each]: [Limit; 2] = limits(&question).try_into().expect("two limits");
             assert_eq!((one.source, each.source), (LimitSource::Inferred, LimitSource::Derived), "{size}");

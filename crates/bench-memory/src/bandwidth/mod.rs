@@ -13,13 +13,13 @@ use super::answered;
 use super::choose::unknown_variant;
 use super::findings;
 use super::passes::Passes;
-use super::{BANDWIDTH, BUS_BANDWIDTH, are_here, pages, sizes, threads, working_set};
+use super::{BANDWIDTH_METRIC, BUS_BANDWIDTH, are_here, pages, sizes, threads, working_set};
 use plimsoll_bench_api::{
     Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, PreparedCase, Roofline, Say, place,
 };
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
-use plimsoll_model::job::memory::BEST;
+use plimsoll_model::job::memory::BEST_VARIANT;
 use plimsoll_model::job::{ArrayLayout, MemoryStream};
 use plimsoll_model::measurement::Measurement;
 use plimsoll_model::metric::Form;
@@ -66,7 +66,7 @@ impl Benchmark for Bandwidth {
     fn all_metrics(&self) -> &'static [Metric] {
         const {
             &[
-                Metric::new(BANDWIDTH, Unit::BytePerSecond, Better::Higher)
+                Metric::new(BANDWIDTH_METRIC, Unit::BytePerSecond, Better::Higher)
                     .about("bytes per second that the program reads and writes"),
                 Metric::new(BUS_BANDWIDTH, Unit::BytePerSecond, Better::Higher)
                     .about("bytes per second over the bus: a line that is written is read before")
@@ -126,7 +126,7 @@ impl Benchmark for Bandwidth {
 
 /// Explains the name of the fastest kernel, if the case leaves it open.
 fn remark(measurement: &Measurement) -> Option<&'static str> {
-    MemoryStream::of(&measurement.case).ok().filter(|stream| stream.variant == BEST)?;
+    MemoryStream::of(&measurement.case).ok().filter(|stream| stream.variant == BEST_VARIANT)?;
     let chosen = measurement.achieved.word_of_parameter("variant")?;
     chosen.split('_').any(|part| part == "nt" || part.starts_with("ahead")).then_some(VARIANTS)
 }
@@ -148,7 +148,7 @@ fn unknown_operation(word: &str) -> String {
 
 /// Returns the requested operations, each with the requested variants that it has.
 fn kernels(group: &Group) -> Result<Vec<(StreamOp, String)>, String> {
-    let variants = group.words("variant", &[BEST]);
+    let variants = group.words("variant", &[BEST_VARIANT]);
     let mut pairs = Vec::new();
     let mut unmatched = variants.clone();
     for op in operations(group)? {
@@ -172,7 +172,7 @@ fn kernels(group: &Group) -> Result<Vec<(StreamOp, String)>, String> {
 /// Returns the variants of a name; `all`: each that this CPU can run.
 fn variants_of(op: StreamOp, variant: &str) -> Vec<String> {
     match variant {
-        BEST => vec![variant.to_owned()],
+        BEST_VARIANT => vec![variant.to_owned()],
         "all" => stream::available(op).map(|kernel| kernel.variant()).collect(),
         name => {
             let built = stream::kernels().filter(|kernel| kernel.op == op);

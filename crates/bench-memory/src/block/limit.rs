@@ -1,7 +1,7 @@
 //! Limits of `memory.block`: load and store ports of the core for every block; memory channels for
 //! regions beyond the caches, with a whole line per small random block.
 
-use crate::{LATENCY_PER_BYTE, THROUGHPUT};
+use crate::{LATENCY_PER_BYTE, THROUGHPUT_METRIC};
 use plimsoll_machine::CpuSet;
 use plimsoll_model::limit::common_core::wherever_they_run;
 use plimsoll_model::limit::microarchitecture::Core;
@@ -9,7 +9,7 @@ use plimsoll_model::limit::{Input, Limit, LimitKind, LimitSource, Question, chan
 use plimsoll_model::place::placed;
 
 /// Bytes of a cache line, the unit of bus transfers.
-const LINE: f64 = 64.0;
+const LINE_BYTES: f64 = 64.0;
 /// Largest block that is one access, in bytes.
 const ACCESS: u64 = 8;
 
@@ -20,9 +20,9 @@ pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
     };
     let ceilings = [wherever_they_run(question, ports), channels(question)].into_iter().flat_map(each);
     let as_asked = |limit: Result<Limit, String>| match (limit, question.metric) {
-        (Ok(limit), THROUGHPUT) => limit,
+        (Ok(limit), THROUGHPUT_METRIC) => limit,
         (Ok(limit), metric) => floor(question, limit, metric == LATENCY_PER_BYTE),
-        (Err(why), THROUGHPUT) => Limit::unknown(LimitKind::Ceiling, why),
+        (Err(why), THROUGHPUT_METRIC) => Limit::unknown(LimitKind::Ceiling, why),
         (Err(why), _) => Limit::unknown(LimitKind::Floor, why),
     };
     ceilings.map(as_asked).collect()
@@ -134,7 +134,7 @@ fn channels(question: &Question<'_>) -> Result<Vec<Limit>, String> {
     }
     let carried = channels::carried(machine, case)?;
     let block = block_bytes(question)? as f64;
-    if case.word("pattern") != Some("random") || block >= LINE {
+    if case.word("pattern") != Some("random") || block >= LINE_BYTES {
         return Ok(carried);
     }
     // A line that is still cached from a neighbouring block does not cross the bus again.
@@ -143,7 +143,8 @@ fn channels(question: &Question<'_>) -> Result<Vec<Limit>, String> {
         Input::new("block", block, "B", "the case"),
         Input::new("missed", missed, "1", "1 − last-level caches ÷ regions: the rest may still be cached"),
     ];
-    let of_line = |limit| channels::times(limit, block / LINE / missed, &inputs, "× block ÷ 64 ÷ missed");
+    let of_line =
+        |limit| channels::times(limit, block / LINE_BYTES / missed, &inputs, "× block ÷ 64 ÷ missed");
     Ok(carried.into_iter().map(of_line).collect())
 }
 

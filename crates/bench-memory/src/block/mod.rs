@@ -14,8 +14,10 @@ use plimsoll_metal::block::{
 use super::affinity;
 use super::answered;
 use super::batches::{Batches, BlockJob, FixedBlocks};
-use super::choose::{BEST, unknown_variant};
-use super::{LATENCY, LATENCY_PER_BYTE, THROUGHPUT, are_here, pages, sizes, threads, working_set};
+use super::choose::{BEST_VARIANT, unknown_variant};
+use super::{
+    LATENCY_METRIC, LATENCY_PER_BYTE, THROUGHPUT_METRIC, are_here, pages, sizes, threads, working_set,
+};
 use plimsoll_bench_api::fixed::{self, AveragePace, Scaling};
 use plimsoll_bench_api::{
     Benchmark, Better, Candidate, Context, Descriptor, Metric, PATTERN, Parsed, PreparedCase, Roofline, Say,
@@ -29,7 +31,7 @@ use plimsoll_model::plan::Group;
 use plimsoll_model::sample::CannotMeasure;
 use plimsoll_units::quantity::{Unit, format_size};
 
-const OPS: &[(&str, BlockOp)] =
+const BLOCK_OPS: &[(&str, BlockOp)] =
     &[("read", BlockOp::Read), ("write", BlockOp::Write), ("read-write", BlockOp::ReadWrite)];
 const PATTERNS: &[(&str, BlockTraversal)] =
     &[("sequential", BlockTraversal::Sequential), ("random", BlockTraversal::Random)];
@@ -84,10 +86,10 @@ impl Benchmark for Block {
     fn all_metrics(&self) -> &'static [Metric] {
         const {
             &[
-                Metric::new(THROUGHPUT, Unit::BytePerSecond, Better::Higher)
+                Metric::new(THROUGHPUT_METRIC, Unit::BytePerSecond, Better::Higher)
                     .about("bytes per second of whole blocks")
                     .drawn(),
-                Metric::new(LATENCY, Unit::Second, Better::Lower)
+                Metric::new(LATENCY_METRIC, Unit::Second, Better::Lower)
                     .about("time of a block")
                     .said("", "per block")
                     .drawn()
@@ -120,7 +122,7 @@ impl Benchmark for Block {
                     for threads in &threads {
                         let blocks = most_blocks(&amounts, op, block, *threads);
                         let usual = default_size(machine, group, op, block, *threads, blocks);
-                        for size in sizes(machine, group, &[usual], super::SMALLEST)? {
+                        for size in sizes(machine, group, &[usual], super::MIN_WORKING_SET_BYTES)? {
                             has_room(op, block, size)?;
                             let pages = pages.fitting(machine, group, size);
                             let mut case = Case::of(self.name())
@@ -128,7 +130,7 @@ impl Benchmark for Block {
                                 .with_word("pattern", pattern)
                                 .with_size("block", block)
                                 .with_size("size", size);
-                            if variant != BEST {
+                            if variant != BEST_VARIANT {
                                 case = case.with_word("variant", &variant);
                             }
                             let case = case.with_word("pages", pages.word);
@@ -183,15 +185,15 @@ struct Work {
 /// # Errors
 /// A message that starts with the key of the wrong value.
 fn works(group: &Group) -> Result<Vec<Work>, String> {
-    let variants = group.words("variant", &[BEST]);
-    let (ops, blocks) = (named(group, "op", OPS)?, blocks(group)?);
+    let variants = group.words("variant", &[BEST_VARIANT]);
+    let (ops, blocks) = (named(group, "op", BLOCK_OPS)?, blocks(group)?);
     let mut unmatched = variants.clone();
     let mut works = Vec::new();
     for &(word, op) in &ops {
         for &block in &blocks {
             for asked in &variants {
                 let names = match asked.as_str() {
-                    BEST => vec![BEST.to_owned()],
+                    BEST_VARIANT => vec![BEST_VARIANT.to_owned()],
                     "all" => available(op, block as usize).iter().map(BlockKernel::name).collect(),
                     name => kernel_names(op, block).into_iter().filter(|other| other == name).collect(),
                 };
@@ -215,7 +217,9 @@ fn works(group: &Group) -> Result<Vec<Work>, String> {
 }
 
 fn runs_here(op: BlockOp, block: u64, variant: &str) -> Result<(), CannotMeasure> {
-    match variant == BEST || available(op, block as usize).iter().any(|kernel| kernel.name() == variant) {
+    match variant == BEST_VARIANT
+        || available(op, block as usize).iter().any(|kernel| kernel.name() == variant)
+    {
         true => Ok(()),
         false => {
             Err(CannotMeasure::not_here(format!("this CPU cannot run the kernel {variant} on such blocks")))
@@ -374,9 +378,9 @@ impl BlockJob {
             let named = known.iter().find(|(name, _)| case.word(key) == Some(name));
             named.unwrap_or(&known[0]).1
         }
-        let (op, block) = (meant(case, "op", OPS), case.number("block").unwrap_or(SMALL));
+        let (op, block) = (meant(case, "op", BLOCK_OPS), case.number("block").unwrap_or(SMALL));
         let fixed = fixed_blocks(case, op, block).unwrap_or(None);
-        let variant = case.word("variant").unwrap_or(BEST).to_owned();
+        let variant = case.word("variant").unwrap_or(BEST_VARIANT).to_owned();
         Self {
             op,
             order: meant(case, "pattern", PATTERNS),
@@ -542,7 +546,7 @@ mod tests {
     #[test]
     fn every_operation_and_order_is_measured_and_verified() {
         let machine = Machine::discover(&Root::live());
-        for (op, _) in OPS {
+        for (op, _) in BLOCK_OPS {
             for (pattern, _) in PATTERNS {
                 for (block, threads) in [(1, 1), (8, 2), (64, 1), (1 << 10, 2), (100 << 10, 3)] {
                     let case = Case::of("memory.block")

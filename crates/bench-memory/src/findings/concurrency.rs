@@ -14,10 +14,10 @@ use plimsoll_model::view::{PlainFinding, RunView, Topic};
 use plimsoll_units::quantity::{Quantity, Unit, percent, significant};
 
 /// Share of the limit from which on a figure is near it.
-const NEAR: f64 = 0.9;
+const NEAR_LIMIT_SHARE: f64 = 0.9;
 /// Least gain of more threads; otherwise memory itself is the limit.
 const MORE: f64 = 1.25;
-const LINE: f64 = 64.0;
+const LINE_BYTES: f64 = 64.0;
 
 /// A single-threaded measurement, and one with more threads that shows spare bandwidth.
 struct ConcurrencyBound<'a> {
@@ -44,7 +44,7 @@ fn held<'a>(one: &'a Measurement, run: &RunView<'a>) -> Option<ConcurrencyBound<
     if limit.source == LimitSource::User || limit.inputs.iter().all(|input| input.name != CHANNELS) {
         return None;
     }
-    let share = metric.of_limit.filter(|share| *share < NEAR)?;
+    let share = metric.of_limit.filter(|share| *share < NEAR_LIMIT_SHARE)?;
     let most = metric.summary.ci95.map_or(metric.summary.median, |[_, high]| high);
     let gain = |m: &Measurement| {
         let rate = &m.headline()?.summary;
@@ -71,7 +71,7 @@ fn is_same_with_more(one: &Measurement, other: &Measurement) -> bool {
 fn said(held: &ConcurrencyBound<'_>, run: &RunView<'_>) -> Option<PlainFinding> {
     let rate = held.one.headline()?.summary.median;
     let latency = latency(held.one, run)?;
-    let lines = rate * latency / LINE;
+    let lines = rate * latency / LINE_BYTES;
     let threads = held.many.case.threads();
     let gain = held.many.headline()?.summary.median / rate;
     let text = format!(

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::LoadedLatency;
-use crate::{BANDWIDTH, LATENCY};
+use crate::{BANDWIDTH_METRIC, LATENCY_METRIC};
 use plimsoll_bench_api::Benchmark;
 use plimsoll_model::measurement::Measurement;
 use plimsoll_model::sample::CurvePoint;
@@ -29,7 +29,7 @@ struct LoadedPoint {
 
 impl LoadedPoint {
     fn of(point: &CurvePoint) -> Option<Self> {
-        let at = Self { bandwidth: *point.get(BANDWIDTH)?, latency: *point.get(LATENCY)? };
+        let at = Self { bandwidth: *point.get(BANDWIDTH_METRIC)?, latency: *point.get(LATENCY_METRIC)? };
         (at.bandwidth.is_finite() && at.latency.is_finite()).then_some(at)
     }
 }
@@ -67,7 +67,7 @@ fn told(measurement: &Measurement) -> Option<PlainFinding> {
             time(idle.latency)
         ),
     };
-    let point = |at: &LoadedPoint| json!({ BANDWIDTH: at.bandwidth, LATENCY: at.latency });
+    let point = |at: &LoadedPoint| json!({ BANDWIDTH_METRIC: at.bandwidth, LATENCY_METRIC: at.latency });
     let evidence = json!({
         "case": measurement.case.id(),
         "saturation_point": knee.as_ref().map(point),

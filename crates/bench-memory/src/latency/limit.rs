@@ -1,7 +1,7 @@
 //! Limits of `memory.latency`: documented latency of near caches. The latency of the last-level
 //! cache and of memory is not documented, so those floors are unknown.
 
-use crate::LATENCY;
+use crate::LATENCY_METRIC;
 use plimsoll_machine::Machine;
 use plimsoll_model::job::MemorySite;
 use plimsoll_model::limit::microarchitecture::Core;
@@ -14,7 +14,9 @@ const TIMES_NEARER: u64 = 4;
 
 pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
     match question.metric {
-        LATENCY => vec![documented(question).unwrap_or_else(|why| Limit::unknown(LimitKind::Floor, why))],
+        LATENCY_METRIC => {
+            vec![documented(question).unwrap_or_else(|why| Limit::unknown(LimitKind::Floor, why))]
+        }
         _ => Vec::new(),
     }
 }
@@ -100,7 +102,7 @@ mod tests {
 
     fn ask(machine: &Machine, case: &Case, samples: &[Sample]) -> Limit {
         let question =
-            Question { machine, case, metric: LATENCY, samples, evidence: LimitEvidence::default() };
+            Question { machine, case, metric: LATENCY_METRIC, samples, evidence: LimitEvidence::default() };
         let mut limits = limits(&question);
         assert_eq!(limits.len(), 1);
         limits.remove(0)

@@ -14,12 +14,12 @@ use plimsoll_metal::sliced::{SliceEnd, Sliced, SlicedError};
 
 use super::affinity::{self, Affinity};
 use super::answered;
-use super::fact::{CPU, LEVEL, STRIDE, TOUCHED_BYTES};
+use super::fact::{CHASE_CPU, LEVEL, STRIDE, TOUCHED_BYTES};
 use super::findings;
 use super::warning::MemoryWarning;
 use super::{
-    LATENCY, MemoryLevel, RequestedPages, TIMES_LAST_LEVEL, answers_lines, are_here, levels, note_caches,
-    note_effective, note_nodes, pages, seed, sizes, working_set,
+    LATENCY_METRIC, MemoryLevel, RequestedPages, TIMES_LAST_LEVEL, answers_lines, are_here, levels,
+    note_caches, note_effective, note_nodes, pages, seed, sizes, working_set,
 };
 use plimsoll_bench_api::buffer::note_pages;
 use plimsoll_bench_api::{
@@ -78,13 +78,13 @@ impl Benchmark for MemoryLatency {
 
     fn all_metrics(&self) -> &'static [Metric] {
         const {
-            &[Metric::new(LATENCY, Unit::Second, Better::Lower)
+            &[Metric::new(LATENCY_METRIC, Unit::Second, Better::Lower)
                 .about("time of a load that depends on the one before")]
         }
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
-        let sizes = sizes(machine, group, &default_sizes(machine, group), super::SMALLEST)?;
+        let sizes = sizes(machine, group, &default_sizes(machine, group), super::MIN_WORKING_SET_BYTES)?;
         let (chases, groups, affinities) =
             (chases(group)?, groups(group)?, affinity::affinities(machine, group)?);
         let mut candidates = Vec::new();
@@ -168,7 +168,7 @@ impl Chasing {
         note_effective(&mut facts, machine, chase.cpus());
         let touched = facts.achieved.get(&TOUCHED_BYTES).unwrap_or(size);
         facts.achieved.set(&LEVEL, answers_lines(machine, chase.cpus(), [size, touched], 1).to_string());
-        facts.achieved.set(&CPU, chase.cpus());
+        facts.achieved.set(&CHASE_CPU, chase.cpus());
         Ok(Self { chase, chases: *chases, facts })
     }
 }
@@ -333,7 +333,7 @@ impl Prepared for Chasing {
         Ok(Sample {
             elapsed,
             work: Some((outcome.delivered_turns_per_second * elapsed).max(1.0) as u64),
-            values: [(LATENCY.to_owned(), latency)].into(),
+            values: [(LATENCY_METRIC.to_owned(), latency)].into(),
             conditions: Conditions {
                 clock_hz,
                 excluded: Some(outcome.set_aside()),

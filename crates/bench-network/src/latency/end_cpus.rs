@@ -9,7 +9,7 @@ use plimsoll_model::measurement::Measurement;
 use plimsoll_server::traffic::PinnedCpus;
 use plimsoll_units::quantity::{Quantity, Unit};
 
-pub(super) const SAME: &str = "same-cpu";
+pub(super) const SAME_CPU: &str = "same-cpu";
 
 /// One placement: the client on the first CPU of a list, the server on CPU `far`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub(super) fn ways(machine: &Machine, cpus: &[usize], polls: bool) -> Vec<EndCpu
     for (far, cpu) in cpus.iter().enumerate() {
         let name = relation(machine, *first, *cpu);
         let alone = cpus.iter().all(|cpu| cpu == first);
-        if (name != SAME || !polls || alone) && found.iter().all(|seats| seats.name != name) {
+        if (name != SAME_CPU || !polls || alone) && found.iter().all(|seats| seats.name != name) {
             found.push(EndCpus { name, far });
         }
     }
@@ -35,14 +35,14 @@ pub(super) fn ways(machine: &Machine, cpus: &[usize], polls: bool) -> Vec<EndCpu
 }
 
 const RELATIONS: [&str; 6] =
-    [SAME, "smt-siblings", "shared-cache", "two-cores", "separate-caches", "two-sockets"];
+    [SAME_CPU, "smt-siblings", "shared-cache", "two-cores", "separate-caches", "two-sockets"];
 
 /// Returns the relation of two CPUs, as far as the topology is known.
 pub(super) fn relation(machine: &Machine, one: usize, other: usize) -> &'static str {
     let logical = |cpu| machine.cpu.logical(cpu);
     let package = |cpu| logical(cpu).and_then(|l| l.package);
     if one == other {
-        return SAME;
+        return SAME_CPU;
     }
     if logical(one).is_some_and(|l| l.siblings.contains(other)) {
         return "smt-siblings";
@@ -107,11 +107,11 @@ mod tests {
     fn one_cpu_has_one_way_and_more_have_others() {
         let machine = machine("firecracker-zen4");
         let cpus: Vec<usize> = machine.cpu.allowed.iter().collect();
-        assert_eq!(ways(&machine, &cpus[..1], false), [EndCpus { name: SAME, far: 0 }]);
-        assert_eq!(ways(&machine, &cpus[..1], true), [EndCpus { name: SAME, far: 0 }]);
+        assert_eq!(ways(&machine, &cpus[..1], false), [EndCpus { name: SAME_CPU, far: 0 }]);
+        assert_eq!(ways(&machine, &cpus[..1], true), [EndCpus { name: SAME_CPU, far: 0 }]);
         let all = ways(&machine, &cpus, false);
-        assert!(all.len() > 1 && all[0].name == SAME, "{all:?}");
-        assert!(ways(&machine, &cpus, true).iter().all(|seats| seats.name != SAME));
+        assert!(all.len() > 1 && all[0].name == SAME_CPU, "{all:?}");
+        assert!(ways(&machine, &cpus, true).iter().all(|seats| seats.name != SAME_CPU));
         assert_eq!(ways(&machine, &[], false), []);
     }
 

@@ -5,7 +5,7 @@
 
 use super::NetworkLatency;
 use crate::condition::PATH_SPEED;
-use crate::{GOODPUT, RATE, RTT};
+use crate::{GOODPUT, RATE_METRIC, RTT};
 use plimsoll_bench_api::Benchmark;
 use plimsoll_model::case::Case;
 use plimsoll_model::limit::frame::PASSED_BY;
@@ -15,7 +15,7 @@ use plimsoll_model::sample::Outcome;
 pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
     match question.metric {
         RTT => vec![floor(question)],
-        RATE | GOODPUT => vec![ceiling(question)],
+        RATE_METRIC | GOODPUT => vec![ceiling(question)],
         _ => Vec::new(),
     }
 }

@@ -7,7 +7,7 @@ use plimsoll_model::sample::CannotMeasure;
 use plimsoll_server::traffic::{PinnedCpus, nanos};
 use plimsoll_server::wire::{Direction, OrderedAmount, Receiving, Sending, Sockets, TcpOrder};
 
-const MESSAGE: u32 = 128 << 10;
+const LOAD_MESSAGE_BYTES: u32 = 128 << 10;
 
 #[derive(Debug)]
 pub(super) struct NetworkLoad {
@@ -33,14 +33,14 @@ impl NetworkLoad {
 
     /// Length of the `message` of [`NetworkLoad::new`], bytes.
     pub(super) const fn message_bytes() -> usize {
-        MESSAGE as usize
+        LOAD_MESSAGE_BYTES as usize
     }
 
     /// Loads the path for `time`. Returns the rate that arrived over both directions, bit/s.
     pub(super) fn run(&mut self, time: Duration) -> Result<f64, CannotMeasure> {
         let work = TcpOrder {
             streams: 1,
-            message: MESSAGE,
+            message: LOAD_MESSAGE_BYTES,
             direction: self.direction,
             amount: OrderedAmount::Nanos(nanos(time)),
             omit: 0,

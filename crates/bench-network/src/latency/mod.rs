@@ -13,7 +13,7 @@ pub use trips::RoundTrips;
 
 use super::job::{NetworkJob, Protocol};
 use super::setup::{NetworkSetup, streams, with_options};
-use super::{EndPlacement, GOODPUT, LOAD, LOSS, RATE, RTT, fit_a_datagram, message_sizes, seed};
+use super::{EndPlacement, GOODPUT, LOAD, LOSS, RATE_METRIC, RTT, fit_a_datagram, message_sizes, seed};
 use plimsoll_bench_api::fixed::{self, AveragePace};
 use plimsoll_bench_api::{
     Benchmark, Better, Candidate, Context, Descriptor, Metric, OfTransfers, Parsed, PreparedCase, Say, places,
@@ -27,8 +27,8 @@ use plimsoll_units::quantity::Unit;
 use plimsoll_units::text::shown;
 
 /// Default message size, bytes.
-const MESSAGE: u32 = 1;
-const STREAMS: u64 = 64;
+const DEFAULT_MESSAGE_BYTES: u32 = 1;
+const MAX_STREAMS: u64 = 64;
 const PROTOCOLS: &[&str] = &["tcp", "udp", "icmp", "connect"];
 
 /// The benchmark `network.latency`.
@@ -70,7 +70,7 @@ impl Benchmark for NetworkLatency {
         const {
             &[
                 Metric::new(RTT, Unit::Second, Better::Lower).about("time until a message is back"),
-                Metric::new(RATE, Unit::PerSecond, Better::Higher)
+                Metric::new(RATE_METRIC, Unit::PerSecond, Better::Higher)
                     .about("round trips per second")
                     .drawn()
                     .of_transfers(OfTransfers::Rate(1.0))
@@ -94,7 +94,7 @@ impl Benchmark for NetworkLatency {
         match row.name {
             LOAD if !loaded => None,
             // With pauses between messages, the rate does not follow from the time.
-            RTT | RATE if apart => Some(Metric { transfers: None, ..row }),
+            RTT | RATE_METRIC if apart => Some(Metric { transfers: None, ..row }),
             RTT => Some(row.of_transfers(OfTransfers::Time(streams))),
             _ => Some(row),
         }
@@ -105,7 +105,7 @@ impl Benchmark for NetworkLatency {
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
-        let sizes = message_sizes(group, MESSAGE)?;
+        let sizes = message_sizes(group, DEFAULT_MESSAGE_BYTES)?;
         places(machine, group)?;
         let protocols = words(group, "protocol", PROTOCOLS, "tcp")?;
         for protocol in &protocols {
@@ -118,7 +118,8 @@ impl Benchmark for NetworkLatency {
         let cases =
             Case::with_each(vec![Case::of(self.name())], "protocol", protocols.into_iter().map(Value::Word));
         let cases = Case::with_each(cases, "message", sizes.into_iter().map(Value::Size));
-        let cases = Case::with_each(cases, "streams", streams(group, STREAMS)?.into_iter().map(Value::Count));
+        let cases =
+            Case::with_each(cases, "streams", streams(group, MAX_STREAMS)?.into_iter().map(Value::Count));
         let modes = words(group, "mode", &["block", "poll"], "block")?;
         let cases = Case::with_each(cases, "mode", modes.into_iter().map(Value::Word));
         let cases = with_options(cases, group, self.keys())?;
@@ -137,7 +138,7 @@ impl Benchmark for NetworkLatency {
             false => Ok(()),
         };
         let candidate = |case: Case| {
-            let (job, feasible) = (NetworkJob::of(machine, &case, MESSAGE)?, feasible(&case));
+            let (job, feasible) = (NetworkJob::of(machine, &case, DEFAULT_MESSAGE_BYTES)?, feasible(&case));
             Ok(Candidate::new(case, feasible).parsed(&job))
         };
         cases.into_iter().map(candidate).collect()

@@ -20,7 +20,7 @@ use super::super::near_end::{FarEnd, ServerLocation, dropped_here};
 use super::super::path::Path as ToFarEnd;
 use super::super::path_fault::{self, PathFault, PathWay};
 use super::super::setup::NetworkSetup;
-use super::super::{EndPlacement, GOODPUT, LOAD, LOSS, RATE, RTT, foreign_datagrams, random_bytes};
+use super::super::{EndPlacement, GOODPUT, LOAD, LOSS, RATE_METRIC, RTT, foreign_datagrams, random_bytes};
 use super::end_cpus::{self, EndCpus};
 use super::load::NetworkLoad;
 use plimsoll_bench_api::Prepared;
@@ -381,7 +381,7 @@ impl RoundTrips {
         let message = self.payloads.first().map_or(0, |payload| payload.bytes().len()) as f64;
         let values = [
             (RTT, trips.total.as_secs_f64() / returned),
-            (RATE, returned / seconds),
+            (RATE_METRIC, returned / seconds),
             (GOODPUT, 2.0 * 8.0 * message * returned / seconds),
             (LOSS.name, trips.lost as f64 / trips.sent as f64),
         ];

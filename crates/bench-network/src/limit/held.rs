@@ -9,18 +9,20 @@ use plimsoll_model::limit::frame::ETHERNET_HEADER;
 use plimsoll_model::limit::{Input, Limit, LimitKind, LimitSource, Question, median};
 
 /// Factor above a limit from which a result refutes it: a receiver that woke late explains less.
-const REFUTED: f64 = 1.05;
+const REFUTING_FACTOR: f64 = 1.05;
 /// Relative distance within which an inferred limit is the same as a configured one.
-const SAME: f64 = 0.1;
+const SAME_LIMIT_DISTANCE: f64 = 0.1;
 
 pub(super) fn limits(question: &Question<'_>, framed: &Framed) -> Vec<Limit> {
     let came = median(question.samples.iter().filter_map(|s| s.values.get(GOODPUT).copied()).collect());
-    let holds =
-        |limit: &Limit| came.is_none_or(|came| limit.value.is_some_and(|most| came <= REFUTED * most));
+    let holds = |limit: &Limit| {
+        came.is_none_or(|came| limit.value.is_some_and(|most| came <= REFUTING_FACTOR * most))
+    };
     let set = [shaped(question, framed), policed(question), capped(question)];
     let mut all: Vec<Limit> = set.into_iter().flatten().filter(holds).collect();
-    let near =
-        |own: f64| all.iter().filter_map(|limit| limit.value).any(|set| (own / set - 1.0).abs() < SAME);
+    let near = |own: f64| {
+        all.iter().filter_map(|limit| limit.value).any(|set| (own / set - 1.0).abs() < SAME_LIMIT_DISTANCE)
+    };
     let inferred = inferred(question).filter(holds).filter(|limit| limit.value.is_some_and(|own| !near(own)));
     all.extend(inferred);
     all

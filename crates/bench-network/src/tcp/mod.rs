@@ -18,7 +18,9 @@ use super::path::Path;
 use super::server::ServerAddress;
 use super::setup::{NetworkSetup, streaming, with_options};
 use super::sustained::Watch;
-use super::{CPU, EndPlacement, GOODPUT, LOSS, MESSAGES, STREAM, message_sizes, random_bytes, seed};
+use super::{
+    CPU_METRIC, EndPlacement, GOODPUT, LOSS, MESSAGES_METRIC, STREAM, message_sizes, random_bytes, seed,
+};
 use plimsoll_bench_api::fixed::{self, AveragePace};
 use plimsoll_bench_api::{
     Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, PreparedCase, Say,
@@ -38,7 +40,7 @@ use plimsoll_server::wire::{
 use plimsoll_units::quantity::Unit;
 
 /// Default message size, bytes: that of iperf3.
-const MESSAGE: u32 = 128 << 10;
+const DEFAULT_MESSAGE_BYTES: u32 = 128 << 10;
 /// Approximate upper bound of the bytes that the check after timing sends, over all streams.
 const CHECKED: u64 = 4 << 20;
 /// Duration of one trial of a placement, ns.
@@ -47,9 +49,9 @@ const TRIAL: u64 = 40_000_000;
 const NEAR_US: u32 = 1000;
 /// Rate in bit/s below which the choice of CPUs does not matter.
 const NO_CPU_IS_THE_LIMIT: f64 = 100e6;
-const STREAMS: u64 = 64;
+const MAX_STREAMS: u64 = 64;
 /// Repetitions of a transfer that contains too much of a burst.
-const AGAIN: usize = 2;
+const MAX_BURST_REPEATS: usize = 2;
 
 /// The benchmark `network.tcp`.
 #[derive(Debug)]
@@ -96,10 +98,10 @@ impl Benchmark for Tcp {
             &[
                 Metric::new(GOODPUT, Unit::BitPerSecond, Better::Higher)
                     .about("bits per second that the receiver got"),
-                Metric::new(MESSAGES, Unit::PerSecond, Better::Higher)
+                Metric::new(MESSAGES_METRIC, Unit::PerSecond, Better::Higher)
                     .about("messages per second that the receiver got"),
                 LOSS,
-                Metric::new(CPU, Unit::Second, Better::Lower)
+                Metric::new(CPU_METRIC, Unit::Second, Better::Lower)
                     .about("processor time of both ends for a byte")
                     .said("CPU time of both ends:", "per byte"),
             ]
@@ -107,12 +109,12 @@ impl Benchmark for Tcp {
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
-        let sizes = message_sizes(group, MESSAGE)?;
-        let cases = streaming(self.name(), sizes, group, STREAMS)?;
+        let sizes = message_sizes(group, DEFAULT_MESSAGE_BYTES)?;
+        let cases = streaming(self.name(), sizes, group, MAX_STREAMS)?;
         let cases = with_options(cases, group, self.keys())?;
         cases.iter().try_for_each(super::iperf3::check)?;
         let candidate = |case| {
-            let job = NetworkJob::of(machine, &case, MESSAGE)?;
+            let job = NetworkJob::of(machine, &case, DEFAULT_MESSAGE_BYTES)?;
             Ok(Candidate::new(case, Ok(())).parsed(&job))
         };
         cases.into_iter().map(candidate).collect()
@@ -270,7 +272,7 @@ impl Streams {
 /// Replaces the rate of the whole transfer, which other tools show, by the sustained rate.
 pub(super) fn judge(sample: &mut Sample, goodput: f64, bits: f64) {
     let whole = sample.values.insert(GOODPUT.to_owned(), goodput);
-    sample.values.insert(MESSAGES.to_owned(), goodput / bits);
+    sample.values.insert(MESSAGES_METRIC.to_owned(), goodput / bits);
     sample.conditions.delivered = whole;
 }
 
@@ -349,9 +351,9 @@ fn sample_of(work: &wire::TcpOrder, outcome: &TcpOutcome, ways: &[TcpDirection<'
     let cpu = total(|w| w.sent.cpu_nanos.saturating_add(w.received.cpu_nanos)) * 1e-9;
     let values = [
         (GOODPUT, goodput),
-        (MESSAGES, goodput / 8.0 / f64::from(work.message)),
+        (MESSAGES_METRIC, goodput / 8.0 / f64::from(work.message)),
         (LOSS.name, ((sent - received) / sent).max(0.0)),
-        (CPU, cpu / received),
+        (CPU_METRIC, cpu / received),
     ];
     let there = outcome.there.as_ref();
     Sample {
@@ -381,7 +383,7 @@ impl Prepared for Streams {
         if found {
             self.held.forget();
         }
-        for _ in 0..AGAIN {
+        for _ in 0..MAX_BURST_REPEATS {
             if found && !sample.renewed || spoilt {
                 (sample, came, spoilt) = self.measured(&work)?;
                 sample.renewed = found;
@@ -443,7 +445,7 @@ fn to_check(rate: f64, streams: u64, message: u64) -> u64 {
 }
 
 /// Both ends hold a message in memory.
-const _: () = assert!(MESSAGE <= wire::MAX_MESSAGE);
+const _: () = assert!(DEFAULT_MESSAGE_BYTES <= wire::MAX_MESSAGE);
 
 #[cfg(test)]
 mod tests {

@@ -2,7 +2,7 @@
 
 use crate::condition::PATH_MTU;
 use crate::limit::{Framed, headers, ip_header, throughput};
-use plimsoll_model::limit::frame::{ETHERNET, ETHERNET_HEADER, IPV4_HEADER, SMALLEST, UDP_HEADER};
+use plimsoll_model::limit::frame::{ETHERNET, ETHERNET_HEADER, IPV4_HEADER, MIN_FRAME_BYTES, UDP_HEADER};
 use plimsoll_model::limit::{Input, Limit, Question};
 
 pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
@@ -31,7 +31,7 @@ fn datagrams(question: &Question<'_>) -> Framed {
 /// preamble and gap).
 fn on_the_wire(payload: f64, mtu: f64, ip: f64) -> (f64, f64) {
     if payload + ip <= mtu {
-        return (1.0, (payload + ip + ETHERNET).max(SMALLEST));
+        return (1.0, (payload + ip + ETHERNET).max(MIN_FRAME_BYTES));
     }
     let more = if ip > IPV4_HEADER { 8.0 } else { 0.0 };
     let each = (((mtu - ip - more) / 8.0).floor() * 8.0).max(8.0);

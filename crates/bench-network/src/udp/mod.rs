@@ -30,8 +30,8 @@ use super::sustained::Watch;
 use super::tcp::judge;
 use super::warning::NetworkWarning;
 use super::{
-    CPU, EndPlacement, GOODPUT, JITTER, LOSS, MESSAGES, STREAM, fit_a_datagram, message_sizes, random_bytes,
-    seed,
+    CPU_METRIC, EndPlacement, GOODPUT, JITTER, LOSS, MESSAGES_METRIC, STREAM, fit_a_datagram, message_sizes,
+    random_bytes, seed,
 };
 use plimsoll_bench_api::fixed::{self, AveragePace};
 use plimsoll_bench_api::{
@@ -57,13 +57,13 @@ use plimsoll_stats::Trend;
 use plimsoll_units::quantity::{Quantity, Unit};
 
 /// Default datagram size, bytes: fits in a packet of 1500 bytes, even in a tunnel.
-const MESSAGE: u32 = 1 << 10;
-const STREAMS: u64 = 64;
+const DEFAULT_DATAGRAM_BYTES: u32 = 1 << 10;
+const MAX_STREAMS: u64 = 64;
 /// Datagrams that are echoed and compared after the last sample.
 const CHECKED: u64 = 20;
 const CHECK_TIME: Duration = Duration::from_millis(500);
 /// Repetitions of a transfer that contains too much of a burst.
-const AGAIN: usize = 2;
+const MAX_BURST_REPEATS: usize = 2;
 /// Shortest search, seconds: delays that vary by a few ms hide a growth of 1 % in less time.
 const LEAST_SEARCH: f64 = 2.0;
 
@@ -114,10 +114,11 @@ impl Benchmark for Udp {
             &[
                 Metric::new(GOODPUT, Unit::BitPerSecond, Better::Higher)
                     .about("bits per second that the receiver got"),
-                Metric::new(MESSAGES, Unit::PerSecond, Better::Higher)
+                Metric::new(MESSAGES_METRIC, Unit::PerSecond, Better::Higher)
                     .about("datagrams per second that the receiver got"),
                 LOSS,
-                Metric::new(CPU, Unit::Second, Better::Lower).about("processor time of both ends for a byte"),
+                Metric::new(CPU_METRIC, Unit::Second, Better::Lower)
+                    .about("processor time of both ends for a byte"),
                 Metric::new(JITTER, Unit::Second, Better::Lower)
                     .about("how much the time on the way differs from datagram to datagram (RFC 3550)")
                     .said("jitter", ""),
@@ -132,7 +133,7 @@ impl Benchmark for Udp {
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
-        let sizes = message_sizes(group, MESSAGE)?;
+        let sizes = message_sizes(group, DEFAULT_DATAGRAM_BYTES)?;
         fit_a_datagram(&sizes, "UDP")?;
         if group.asked("search") && group.asked("rate") {
             return Err("--search and --rate are mutually exclusive: the search finds the rate".to_owned());
@@ -142,11 +143,11 @@ impl Benchmark for Udp {
                 "--search is not supported with --volume and --count: each trial lasts for a time".to_owned()
             );
         }
-        let cases = streaming(self.name(), sizes, group, STREAMS)?;
+        let cases = streaming(self.name(), sizes, group, MAX_STREAMS)?;
         let cases = with_options(cases, group, self.keys())?;
         cases.iter().try_for_each(super::iperf3::check)?;
         let candidate = |case| {
-            let job = NetworkJob::of(machine, &case, MESSAGE)?;
+            let job = NetworkJob::of(machine, &case, DEFAULT_DATAGRAM_BYTES)?;
             Ok(Candidate::new(case, Ok(())).parsed(&job))
         };
         cases.into_iter().map(candidate).collect()
@@ -302,7 +303,7 @@ impl Datagrams {
         let amount = amount::of_sample(self.fixed, amount, self.work.streams);
         let (mut sample, _, mut came, mut spoilt) = self.transfer(amount, rate)?;
         let found = self.look();
-        for _ in 0..AGAIN {
+        for _ in 0..MAX_BURST_REPEATS {
             if found && !sample.renewed || spoilt {
                 (sample, _, came, spoilt) = self.transfer(amount, rate)?;
                 sample.renewed = found;
@@ -325,7 +326,8 @@ impl Datagrams {
             return Err(CannotMeasure::not_here("--search is mutually exclusive with --volume and --count"));
         };
         // Each trial is shorter than the sum of all trials. The server must allow the longest one.
-        let allowed = Duration::from_nanos(self.far_end.welcome().max_nanos).as_secs_f64() / search::ALL;
+        let allowed =
+            Duration::from_nanos(self.far_end.welcome().max_nanos).as_secs_f64() / search::ALL_TRIALS_SHARE;
         let seconds = seconds.max(LEAST_SEARCH).min(allowed);
         let most = self.watch.base();
         let found = search::search(seconds, most, |rate, seconds| {
@@ -491,9 +493,9 @@ fn sample_of(work: &wire::UdpOrder, ways: &[UdpDirection<'_>], done: &UdpOutcome
     let (sent, received) = (total(|w| w.sent.datagrams), total(|w| w.received.received));
     let loss = if sent > 0.0 { (sent - received) / sent } else { 0.0 };
     let cpu = total(|w| w.sent.cpu_nanos.saturating_add(w.received.cpu_nanos)) * 1e-9;
-    let mut values = vec![(GOODPUT, goodput), (MESSAGES, goodput / bits), (LOSS.name, loss)];
+    let mut values = vec![(GOODPUT, goodput), (MESSAGES_METRIC, goodput / bits), (LOSS.name, loss)];
     if received > 0.0 {
-        values.push((CPU, cpu / (received * f64::from(work.datagram))));
+        values.push((CPU_METRIC, cpu / (received * f64::from(work.datagram))));
     }
     let jitters: Vec<f64> =
         ways.iter().filter_map(|w| Some(w.received.jitter_nanos? as f64 * 1e-9)).collect();

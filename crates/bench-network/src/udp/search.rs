@@ -11,17 +11,17 @@ use plimsoll_server::wire::Course;
 use plimsoll_stats::{TimedPoint, Trend};
 
 /// Trials after the first, without longer repetitions of the same rate.
-const TRIALS: usize = 8;
+const MAX_RATE_TRIALS: usize = 8;
 /// Start of the search relative to what arrived in the first trial at full speed.
 const BELOW: f64 = 0.98;
 /// Relative distance between the best rate and the lowest lossy one at which the search ends.
-const NEAR: f64 = 0.01;
+const SEARCH_DISTANCE: f64 = 0.01;
 /// Largest growth of the delay per second that counts as no queue.
 const GROWTH: f64 = 0.01;
 /// Shares of the search time: the first trial, each further one, and the maximum of all.
 const FIRST: f64 = 1.0 / 3.0;
 const EACH: f64 = 1.0 / 12.0;
-pub(super) const ALL: f64 = 1.5;
+pub(super) const ALL_TRIALS_SHARE: f64 = 1.5;
 /// Share of the search time for the final trial of the best rate.
 const LAST: f64 = 0.5;
 /// Shortest trial, in seconds.
@@ -130,10 +130,11 @@ pub(super) fn search<T>(
     most: Option<f64>,
     trial: impl FnMut(Option<f64>, f64) -> Result<(RateTrial, T), CannotMeasure>,
 ) -> Result<RateSearch<T>, CannotMeasure> {
-    let mut run = RateTrials { trial, seconds, left: ALL * seconds, tried: Vec::new(), clear: true };
+    let mut run =
+        RateTrials { trial, seconds, left: ALL_TRIALS_SHARE * seconds, tried: Vec::new(), clear: true };
     let (first, verdict) = run.settled(None, FIRST)?;
     let most = most.unwrap_or(f64::INFINITY);
-    if verdict == TrialVerdict::Lossless && first.each <= most * (1.0 + NEAR) {
+    if verdict == TrialVerdict::Lossless && first.each <= most * (1.0 + SEARCH_DISTANCE) {
         return Ok(RateSearch {
             best: (first.goodput > 0.0).then_some(0),
             tried: run.tried,
@@ -143,8 +144,8 @@ pub(super) fn search<T>(
     }
     let (mut low, mut high) = (0.0, first.ceiling().min(most));
     let mut rate = high * BELOW;
-    for _ in 0..TRIALS {
-        if high - low <= NEAR * high {
+    for _ in 0..MAX_RATE_TRIALS {
+        if high - low <= SEARCH_DISTANCE * high {
             break;
         }
         match run.settled(Some(rate), EACH)?.1 {
@@ -158,7 +159,8 @@ pub(super) fn search<T>(
     run.prove(&mut low, &mut high)?;
     let proved = run.best(high, |verdict| verdict == TrialVerdict::Lossless);
     // A rate that only lost nothing is a result too; it is marked as unproved.
-    let best = proved.or_else(|| run.best(high * (1.0 + NEAR), |verdict| verdict == TrialVerdict::Unclear));
+    let best = proved
+        .or_else(|| run.best(high * (1.0 + SEARCH_DISTANCE), |verdict| verdict == TrialVerdict::Unclear));
     let unfinished = best.is_some() && (!run.clear || proved.is_none());
     Ok(RateSearch { tried: run.tried, best, proved: proved.is_some(), unfinished })
 }
@@ -211,9 +213,10 @@ impl<T, F: FnMut(Option<f64>, f64) -> Result<(RateTrial, T), CannotMeasure>> Rat
     /// Returns the last trial of the highest rate below `high` with an accepted verdict.
     fn best(&self, high: f64, wanted: impl Fn(TrialVerdict) -> bool) -> Option<usize> {
         // The offered rate differs slightly from the target rate.
-        let below = |trial: &RateTrial| trial.goodput > 0.0 && trial.each < high * (1.0 - NEAR / 10.0);
+        let below =
+            |trial: &RateTrial| trial.goodput > 0.0 && trial.each < high * (1.0 - SEARCH_DISTANCE / 10.0);
         let all = self.tried.iter().enumerate().filter(|(_, (t, _))| below(t) && wanted(t.verdict()));
-        let same = |one: f64, other: f64| (one / other - 1.0).abs() < NEAR / 10.0;
+        let same = |one: f64, other: f64| (one / other - 1.0).abs() < SEARCH_DISTANCE / 10.0;
         all.reduce(|best, next| {
             let (own, other) = (best.1.0.each, next.1.0.each);
             if other > own || same(own, other) { next } else { best }

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use super::Connection;
 use super::wire::{FollowUp, ReceivedLine};
-use crate::between::{EACH, MachinePair, PairAnswer, PairResults, PairRound, ServingPlace, replace, rounds};
+use crate::between::{
+    ALL_PAIRS, MachinePair, PairAnswer, PairResults, PairRound, ServingPlace, replace, rounds,
+};
 use crate::sample::CannotMeasure;
 
 /// Connected nodes by index in the run.
@@ -35,7 +37,7 @@ pub fn between(
         if !begins(all + index, all + suspects.len()) {
             break;
         }
-        let round = PairRound { pairs: vec![*pair], kind: EACH };
+        let round = PairRound { pairs: vec![*pair], kind: ALL_PAIRS };
         one(connected, &places, &round, cases).into_iter().for_each(|one| replace(&mut made, one));
     }
     made

@@ -17,7 +17,7 @@ use plimsoll_model::plan::{Group, Places, Plan, Sampling};
 use crate::cli::{Common, DEFAULT_PLAN, Measurable};
 
 pub use cases::{hash, in_turn, planned};
-use plimsoll_model::plan::scale::AMOUNTS;
+use plimsoll_model::plan::scale::SCALED_KEYS;
 use refusals::{nobody_takes, of_this_command, refused_by_a_named_one};
 
 const SAMPLE_TIME: Duration = Duration::from_millis(200);
@@ -138,7 +138,7 @@ pub fn file(what: &Measurable, common: &Common) -> Result<PlanFile, UsageError> 
     if let Measurable::Subsystem { name, .. } = what {
         of_this_command(name, &common.only)?;
     }
-    if let Some(key) = AMOUNTS.into_iter().find(|key| typed.asked(key))
+    if let Some(key) = SCALED_KEYS.into_iter().find(|key| typed.asked(key))
         && common.sample_time.is_some()
     {
         return Err(other(format!("--{key} and --sample-time are mutually exclusive")));
@@ -335,7 +335,7 @@ fn checked(group: &Group) -> Result<(), UsageError> {
         let why = format!("{key} is not supported on {}{near}", group.benchmarks.join(", "));
         return Err(in_group(&group.places, key, None, why));
     }
-    if let Some(key) = AMOUNTS.into_iter().find(|key| group.asked(key))
+    if let Some(key) = SCALED_KEYS.into_iter().find(|key| group.asked(key))
         && group.how.sample_time.is_some()
     {
         let why = format!("{key} and sample-time are mutually exclusive");

@@ -20,23 +20,23 @@ pub(crate) fn chained() -> impl Iterator<Item = &'static [ComputeKernel]> {
     std::iter::empty()
 }
 
-pub(crate) static STREAMS: [&[StreamKernel]; 0] = [];
+pub(crate) static STREAM_KERNELS: [&[StreamKernel]; 0] = [];
 
 pub(crate) static TILES_F64: [&RegisterTile<f64>; 0] = [];
 
 pub(crate) static TILES_F32: [&RegisterTile<f32>; 0] = [];
 
-pub(crate) static NARROWS: [&Narrow; 0] = [];
+pub(crate) static NARROW_KERNELS: [&Narrow; 0] = [];
 
 pub(crate) fn prefetch<T>(_: *const T) {}
 
-pub(crate) const SCALAR: Option<&Density> = None;
+pub(crate) const SCALAR_CHAINS: Option<&Density> = None;
 
-pub(crate) static LOOPS: [InstructionLoop; 0] = [];
+pub(crate) static PROBE_LOOPS: [InstructionLoop; 0] = [];
 
-pub(crate) static WOVEN: &[Woven] = &[];
+pub(crate) static WOVEN_KERNELS: &[Woven] = &[];
 
-pub(crate) const TICKS: Option<Ticks> = None;
+pub(crate) const TICK_COUNTER: Option<Ticks> = None;
 
 /// Whether the time counter has a guaranteed constant rate.
 pub(crate) fn has_steady_counter() -> bool {

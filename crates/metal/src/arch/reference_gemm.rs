@@ -36,7 +36,7 @@ unsafe fn portable<T, const ROWS: usize, const COLUMNS: usize>(
     T: Real + std::ops::Add<Output = T> + std::ops::Sub<Output = T> + std::ops::Mul<Output = T>,
 {
     let TileOperands { depth, a, b, .. } = *operands;
-    let mut sums = [[T::ZERO; ROWS]; COLUMNS];
+    let mut sums = [[T::default(); ROWS]; COLUMNS];
     for step in 0..depth {
         // SAFETY: the caller grants `depth` columns of ROWS and rows of COLUMNS elements.
         let rows = unsafe { *a.wrapping_add(step * ROWS).cast::<[T; ROWS]>() };

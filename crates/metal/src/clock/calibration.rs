@@ -38,7 +38,7 @@ pub(super) struct Calibration {
 
 impl Calibration {
     pub(super) fn new(work: ProbeWork) -> Result<Self, ClockUnknown> {
-        let scalar = native::SCALAR.ok_or(ClockUnknown::NoChain)?;
+        let scalar = native::SCALAR_CHAINS.ok_or(ClockUnknown::NoChain)?;
         let step = timer_step();
         let cycles = cycles_of_link(scalar, step)?;
         let woven = work.woven().and_then(|row| Some((row, VectorOperands::of(row)?)));
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn a_turn_that_the_vector_work_decides_is_no_whole_number_of_cycles() {
-        let rows = native::WOVEN.iter().flat_map(|row| &row.densities).chain(native::SCALAR);
+        let rows = native::WOVEN_KERNELS.iter().flat_map(|row| &row.densities).chain(native::SCALAR_CHAINS);
         for density in rows {
             let ratio = density.adds as f64 / density.multiplications as f64;
             assert!(whole(1.0, ratio).is_err(), "{density:?}");
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn every_chain_that_this_processor_has_runs_and_changes_no_operand() {
-        for row in native::WOVEN.iter().filter(|row| row.isa.available().is_ok()) {
+        for row in native::WOVEN_KERNELS.iter().filter(|row| row.isa.available().is_ok()) {
             let operands = VectorOperands::of(row).unwrap();
             let before = format!("{operands:?}");
             for density in &row.densities {

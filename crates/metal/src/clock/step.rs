@@ -58,7 +58,7 @@ pub(super) struct TimeKept {
 impl TimeKept {
     /// Both clocks now, if the processor has a counter and guarantees its constant rate.
     pub(super) fn now() -> Option<(u64, u64)> {
-        native::TICKS.filter(|_| native::has_steady_counter()).map(|ticks| pair_of(ticks.read))
+        native::TICK_COUNTER.filter(|_| native::has_steady_counter()).map(|ticks| pair_of(ticks.read))
     }
 
     pub(super) fn since(first: Option<(u64, u64)>) -> Self {

@@ -52,7 +52,7 @@ pub(crate) unsafe fn pack_a<T: Real, const HEIGHT: usize>(part: MatrixPart<T>, d
             unsafe { place.cast::<[T; HEIGHT]>().copy_from_nonoverlapping(from.cast(), 1) };
         }
         if rest > 0 {
-            let mut last = [T::ZERO; HEIGHT];
+            let mut last = [T::default(); HEIGHT];
             for (row, number) in last.iter_mut().take(rest).enumerate() {
                 // SAFETY: `rest` rows are readable after the whole strips.
                 *number = unsafe { *from.wrapping_add(full * HEIGHT + row) };
@@ -72,7 +72,7 @@ const ROWS_AT_ONCE: usize = 8;
 pub(crate) unsafe fn pack_b<T: Real, const WIDTH: usize>(part: MatrixPart<T>, to: *mut T) {
     let whole = if part.columns == WIDTH { part.rows / ROWS_AT_ONCE * ROWS_AT_ONCE } else { 0 };
     for row in (0..whole).step_by(ROWS_AT_ONCE) {
-        let mut turned = [[T::ZERO; WIDTH]; ROWS_AT_ONCE];
+        let mut turned = [[T::default(); WIDTH]; ROWS_AT_ONCE];
         for column in 0..WIDTH {
             let from = part.start.wrapping_add(column * part.stride + row);
             // SAFETY: `ROWS_AT_ONCE` rows from here are in the part.
@@ -90,7 +90,7 @@ pub(crate) unsafe fn pack_b<T: Real, const WIDTH: usize>(part: MatrixPart<T>, to
                 // SAFETY: the element is in the part.
                 unsafe { *part.start.wrapping_add(column * part.stride + row) }
             } else {
-                T::ZERO
+                T::default()
             };
             // SAFETY: the strip has room for WIDTH numbers per row.
             unsafe { *to.wrapping_add(row * WIDTH + column) = number };

@@ -346,7 +346,7 @@ impl<T: Real> SharedProduct<'_, T> {
             // SAFETY: `multiply` borrows the whole matrix exclusively.
             let column =
                 unsafe { std::slice::from_raw_parts_mut(self.c.wrapping_add(column * self.c_stride), rows) };
-            column.fill(T::ZERO);
+            column.fill(T::default());
         }
     }
 }
@@ -374,7 +374,7 @@ pub(crate) unsafe fn multiply_tile<T: Real>(
         unsafe { (tile.function)(operands, c, c_stride, update) };
         return;
     }
-    let mut whole = [T::ZERO; MAX_TILE];
+    let mut whole = [T::default(); MAX_TILE];
     // SAFETY: no tile is larger than `whole`.
     unsafe { (tile.function)(operands, whole.as_mut_ptr(), tile.rows, Update::Set) };
     for column in 0..edge.columns {

@@ -57,9 +57,9 @@ fn check<T: Real>(isa: Isa, problem: &Problem) {
     let ProductShape { rows, columns, depth } = problem.shape;
     let [gap_a, gap_b, gap_c] = problem.gaps;
     let (stride_a, stride_b, stride_c) = (rows + gap_a, depth + gap_b, rows + gap_c);
-    let mut a = vec![T::ZERO; stride_a * depth];
-    let mut b = vec![T::ZERO; stride_b * columns];
-    let mut c = vec![T::ZERO; stride_c * columns];
+    let mut a = vec![T::default(); stride_a * depth];
+    let mut b = vec![T::default(); stride_b * columns];
+    let mut c = vec![T::default(); stride_c * columns];
     whole(&mut a, problem.seed);
     whole(&mut b, problem.seed.wrapping_add(1));
     whole(&mut c, problem.seed.wrapping_add(2));

@@ -14,7 +14,7 @@ pub const THP: &str = "thp";
 /// Names of the larger pages.
 pub const LARGE_PAGES: &[(&str, Pages)] = &[(THP, Pages::Thp), ("2m", Pages::Huge2M), ("1g", Pages::Huge1G)];
 /// Variant of a case that selects the fastest kernel by trial.
-pub const BEST: &str = "best";
+pub const BEST_VARIANT: &str = "best";
 /// Default number of bytes that a pointer chase visits completely before it goes on: 64 base pages
 /// fit in the first-level TLB (a hypervisor may back huge pages with base pages).
 pub const CHASE_GROUP: u64 = 64 * 4096;
@@ -63,7 +63,7 @@ pub enum ArrayLayout {
 pub struct MemoryStream {
     /// Operation of a pass.
     pub op: StreamOp,
-    /// Name of a kernel, or [`BEST`].
+    /// Name of a kernel, or [`BEST_VARIANT`].
     pub variant: String,
     /// Arrays of the threads.
     pub layout: ArrayLayout,
@@ -83,7 +83,7 @@ impl MemoryStream {
         }
         Ok(Self {
             op: op.ok_or("the operation is unknown")?,
-            variant: case.word("variant").unwrap_or(BEST).to_owned(),
+            variant: case.word("variant").unwrap_or(BEST_VARIANT).to_owned(),
             layout: if shared { ArrayLayout::Shared } else { ArrayLayout::Private },
             site,
         })

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum length in bytes, and nesting depth, of a formula.
 const MOST_BYTES: usize = 1000;
-const DEEPEST: usize = 32;
+const MAX_FORMULA_DEPTH: usize = 32;
 
 /// Evaluates `text` with these inputs to a finite value above zero; the error is a short reason.
 pub fn evaluate(text: &str, inputs: &BTreeMap<String, f64>) -> Result<f64, String> {
@@ -137,8 +137,8 @@ impl Parser<'_> {
 
     fn nested(&mut self, inner: fn(&mut Self) -> Result<f64, String>) -> Result<f64, String> {
         self.depth += 1;
-        if self.depth > DEEPEST {
-            return Err(format!("nested more than {DEEPEST} deep"));
+        if self.depth > MAX_FORMULA_DEPTH {
+            return Err(format!("nested more than {MAX_FORMULA_DEPTH} deep"));
         }
         let value = inner(self);
         self.depth -= 1;

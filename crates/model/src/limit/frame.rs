@@ -21,7 +21,7 @@ pub const TIMESTAMPS: f64 = 12.0;
 /// UDP header (RFC 768).
 pub const UDP_HEADER: f64 = 8.0;
 /// Minimum frame on the wire: 64 bytes, preamble and gap (IEEE 802.3).
-pub const SMALLEST: f64 = 84.0;
+pub const MIN_FRAME_BYTES: f64 = 84.0;
 
 /// Marks a limit that rests on an interface's stated speed. In a guest the hypervisor states it,
 /// and a virtual function may reach other functions of its card faster than the line.

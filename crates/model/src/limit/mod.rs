@@ -170,7 +170,12 @@ impl Limit {
             *value *= pairs;
             self.per_sample.iter_mut().for_each(|value| *value *= pairs);
             self.formula = format!("pairs × {}", self.formula);
-            self.inputs.push(Input::new(PAIRS.name, pairs, "1", "pairs of machines that measured at once"));
+            self.inputs.push(Input::new(
+                SUMMED_PAIRS.name,
+                pairs,
+                "1",
+                "pairs of machines that measured at once",
+            ));
         }
         self
     }
@@ -279,7 +284,7 @@ impl Question<'_> {
 }
 
 /// Number of pairs of machines over which the figure is summed.
-pub const PAIRS: OwnCondition =
+pub const SUMMED_PAIRS: OwnCondition =
     OwnCondition::new("pairs", "1", "pairs of machines that the figure is the sum of");
 
 /// Sorts limits of one metric: the tightest first, unknown ones last.

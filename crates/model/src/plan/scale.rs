@@ -11,7 +11,7 @@ use crate::case::{Case, KEYS, Key, SWEEP, ScaledAmount, Value};
 use crate::plan::Group;
 
 /// Parameters that fix the amount of a sample.
-pub const AMOUNTS: [&str; 3] = ["work", "volume", "count"];
+pub const SCALED_KEYS: [&str; 3] = ["work", "volume", "count"];
 
 /// Returns whether the benchmark with this name uses files.
 pub type OnFiles = fn(&str) -> bool;

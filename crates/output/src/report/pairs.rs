@@ -2,7 +2,7 @@
 
 use plimsoll_bench::Better;
 use plimsoll_bench::label::label;
-use plimsoll_model::case::EACH;
+use plimsoll_model::case::ALL_PAIRS;
 use plimsoll_model::limit::median;
 use plimsoll_model::measurement::{Flow, Matrix, Measurement, MetricResult};
 use plimsoll_result::document::Run;
@@ -26,7 +26,7 @@ pub(super) fn section(run: &Run, style: &Style) -> String {
         .iter()
         .map(|node| cut(&style.say(&plimsoll_units::text::shown_within(&node.name, 64)), MAX_MACHINE_COLUMNS))
         .collect();
-    let meant = run.measurements.iter().filter(|m| m.case.server() == Some(EACH));
+    let meant = run.measurements.iter().filter(|m| m.case.server() == Some(ALL_PAIRS));
     let with_matrix = |m: &Measurement| Some((label(&m.case), m.case.clone(), m.metrics.first()?.clone()));
     let mut text = String::new();
     for (label, meant_case, metric) in meant.filter_map(with_matrix) {

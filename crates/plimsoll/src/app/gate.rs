@@ -103,7 +103,7 @@ fn exit_code(typed: &Typed, answer: GateAnswer, interrupted: bool) -> u8 {
         (GateAnswer::Sick, AnswerForm::Nagios) => 2,
         (GateAnswer::Sick, _) => code::VERDICT,
         (GateAnswer::Unknown, form) => {
-            let own = if interrupted { code::INTERRUPTED } else { code::UNKNOWN };
+            let own = if interrupted { code::INTERRUPTED } else { code::UNDECIDED };
             unknown.or(form.unknown()).unwrap_or(own)
         }
     }

@@ -20,7 +20,7 @@ pub(super) const DIRECTORIES: &[&str] =
     &["/usr/lib/lmbench/bin/x86_64-linux-gnu", "/usr/lib/lmbench/bin/aarch64-linux-gnu"];
 
 /// Smallest working set in bytes.
-const SMALLEST: u64 = 512;
+const MIN_WORKING_SET_BYTES: u64 = 512;
 
 /// The tool's counterpart of an operation, with the number of arrays in the case's size.
 struct Operation {
@@ -66,7 +66,7 @@ impl Peer for BwMem {
     }
 
     fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
-        let operation = operation(case).filter(|operation| operation.bytes > SMALLEST)?;
+        let operation = operation(case).filter(|operation| operation.bytes > MIN_WORKING_SET_BYTES)?;
         let note = match operation.arrays {
             1 => "a loop in C, one number at a time: the compiler decides",
             _ => "bytes × 2: it counts a copied byte once; a loop in C, the compiler decides",
@@ -76,13 +76,13 @@ impl Peer for BwMem {
             definition: Match::Related,
             note,
             seconds: 1.0,
-            pairs: Pairing::PAIRS,
+            pairs: Pairing::DEFAULT_PAIRS,
         })
     }
 
     fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
         let operation = operation(ask.case).ok_or("it has no such operation")?;
-        if operation.bytes <= SMALLEST {
+        if operation.bytes <= MIN_WORKING_SET_BYTES {
             return Err("its areas are larger than 512 bytes".to_owned());
         }
         let size = operation.bytes.to_string();
@@ -108,7 +108,7 @@ impl Peer for BwMem {
         let pass = size * 1e6 * (arrays as usize * case.threads()) as f64;
         let mut reading =
             ToolFigure::of(rate * 1e6 * arrays as f64, Account::of(pass, Seconds::OF_ITS_LIFE))?;
-        reading.tell(&fact::SIZE, size * 1e6);
+        reading.tell(&fact::WORKING_SET_BYTES, size * 1e6);
         let wanted = bytes as f64;
         // The size is printed with two decimals, or three digits below that.
         if (size * 1e6 - wanted).abs() > 0.01 * wanted + 5e3 {

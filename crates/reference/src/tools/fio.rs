@@ -31,7 +31,7 @@ pub(super) struct Fio;
 const LOG: u64 = FsyncLoad::SEGMENT_BYTES;
 
 /// Parameters that fio supports, or that do not change a single transfer.
-const KNOWN: &[&str] = &[
+const FIO_KEYS: &[&str] = &[
     "op",
     "read-share",
     "pattern",
@@ -69,9 +69,9 @@ const CARRIED: &[&str] = &[
 ];
 
 fn carried(job: &[String]) -> impl Iterator<Item = String> {
-    const LONGEST: usize = 40;
+    const MAX_OPTION_CHARS: usize = 40;
     let plain = |value: &str| {
-        (1..=LONGEST).contains(&value.len())
+        (1..=MAX_OPTION_CHARS).contains(&value.len())
             && value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.,:-".contains(&byte))
     };
     job.iter().filter_map(move |option| {
@@ -93,7 +93,7 @@ struct FioJob {
 type No = &'static str;
 
 fn job(case: &Case) -> Result<FioJob, No> {
-    if !only(case, KNOWN) {
+    if !only(case, FIO_KEYS) {
         return Err("it has no search, no check and no rounds as these");
     }
     let case = DiskTransfers::try_from(case).map_err(|_| "it has no such operation or pattern")?;
@@ -250,7 +250,7 @@ fn buffers(case: &DiskTransfers) -> Option<String> {
 /// Options of jobs on the case's file.
 const SHARED: &[&str] = &["--allow_file_create=0"];
 /// Options of every job.
-const ALWAYS: &[&str] = &["--time_based", "--group_reporting", "--thread", "--output-format=json"];
+const COMMON_OPTIONS: &[&str] = &["--time_based", "--group_reporting", "--thread", "--output-format=json"];
 
 impl Fio {
     /// Repeats one write through the page cache and fdatasync, at the end of a reserved log.
@@ -259,7 +259,7 @@ impl Fio {
         let mut arguments = words(&["--name=plimsoll", "--filename=log", "--rw=write", "--ioengine=psync"]);
         arguments.extend(words(&["--fdatasync=1", "--fallocate=keep", &format!("--bs={block}")]));
         arguments.extend(words(&[&format!("--size={}", LOG / block * block), &time(ask)]));
-        arguments.extend(words(ALWAYS));
+        arguments.extend(words(COMMON_OPTIONS));
         arguments.push("--refill_buffers".to_owned());
         let cpus = ask.offer.cpus.clone();
         Ok(Invocation { program: "fio", arguments, cpus, disk_bytes: LOG, ..Invocation::default() })
@@ -325,7 +325,7 @@ impl Peer for Fio {
             }
             _ => return None,
         };
-        Some(Pairing { metric, definition, note, seconds: 1.0, pairs: Pairing::PAIRS })
+        Some(Pairing { metric, definition, note, seconds: 1.0, pairs: Pairing::DEFAULT_PAIRS })
     }
 
     fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
@@ -362,7 +362,7 @@ impl Peer for Fio {
         // Reads use the case's own file, whose content is verified.
         arguments.extend((!writes).then(|| "--readonly".to_owned()));
         arguments.extend(options);
-        let more = engine(case.engine)?.iter().chain(SHARED).chain(ALWAYS);
+        let more = engine(case.engine)?.iter().chain(SHARED).chain(COMMON_OPTIONS);
         arguments.extend(more.map(|option| (*option).to_owned()));
         let cold = case.cache == CacheMode::Cold;
         arguments.extend(words(if cold { &["--direct=0"] } else { &["--direct=1", "--invalidate=0"] }));
@@ -405,7 +405,7 @@ impl Peer for Fio {
         let depth = case.depth;
         let mut reading = ToolFigure::of(value, job.account(metric, case.in_flight()))?;
         let reached = job.iodepth_level.get(&level(depth)).copied().unwrap_or(0.0);
-        reading.tell(&fact::DEPTH, format!("{reached:.0} % at {}", level(depth)));
+        reading.tell(&fact::DEPTH_SHARE, format!("{reached:.0} % at {}", level(depth)));
         // A synchronous engine has no queue depth.
         if reached < 90.0 && case.engine != DiskEngine::Psync {
             reading.differs.push(format!("its queue was {depth} deep only {reached:.0} % of the time"));

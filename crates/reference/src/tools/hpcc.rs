@@ -78,8 +78,9 @@ fn of_all(section: &str, op: &str, processes: f64, of_one: &ToolFigure) -> Resul
     let figure = |what: &str| Ok::<f64, String>(number_after(section, &format!("{what} {op} GB/s "))? * GIGA);
     let [least, mean, most] = [figure("Minimum")?, figure("Average")?, figure("Maximum")?];
     // Four decimals in the table, six below it.
-    const ROUNDING: f64 = 1e-3;
-    let is_between = |value: f64| least * (1.0 - ROUNDING) <= value && value <= most * (1.0 + ROUNDING);
+    const TABLE_ROUNDING: f64 = 1e-3;
+    let is_between =
+        |value: f64| least * (1.0 - TABLE_ROUNDING) <= value && value <= most * (1.0 + TABLE_ROUNDING);
     if !is_between(of_one.value) || !is_between(mean) {
         return Err(format!("its figures of {op} by all processes contradict that of the first"));
     }

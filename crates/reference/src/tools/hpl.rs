@@ -15,7 +15,7 @@ use super::super::{Account, Ask, Match, Pairing, Seconds, ToolFigure, fact};
 pub(super) const BENCHMARKS: &[&str] = &["cpu.linpack", "cpu.hpl"];
 
 /// Number of pairs: each reading is at least one factorisation.
-pub(super) const PAIRS: usize = 3;
+pub(super) const HPL_PAIRS: usize = 3;
 
 /// Columns of a result line: `WR11C2R4 N NB P Q Time Gflops`.
 const COLUMNS: usize = 7;
@@ -28,7 +28,7 @@ pub(super) fn pairing(case: &Case, seconds: f64) -> Option<Pairing> {
         definition: Match::Exact,
         note: "the same order, blocks and count of operations; the BLAS library decides",
         seconds,
-        pairs: PAIRS,
+        pairs: HPL_PAIRS,
     })
 }
 

@@ -22,11 +22,11 @@ const NUMBERS: usize = 10;
 const MEAN: usize = 5;
 
 /// Supported parameters of a case.
-const KNOWN: &[&str] = &["op", "pattern", "block", "depth", "threads", "engine", "cache", "size"];
+const IOPING_KEYS: &[&str] = &["op", "pattern", "block", "depth", "threads", "engine", "cache", "size"];
 
 /// The case and its block size, if it makes direct reads of one block at depth 1.
 fn single_read(case: &Case) -> Option<(DiskTransfers, u64)> {
-    let known = case.params().iter().all(|(name, _)| KNOWN.contains(name));
+    let known = case.params().iter().all(|(name, _)| IOPING_KEYS.contains(name));
     (case.benchmark() == "disk.io" && known).then_some(())?;
     let job = DiskTransfers::try_from(case).ok().filter(DiskTransfers::is_lone)?;
     let order = matches!(job.order, BlockOrder::Random | BlockOrder::Sequential);
@@ -63,7 +63,7 @@ impl Peer for Ioping {
             DiskEngine::Psync => (Match::Exact, "mean of single reads of the same file"),
             _ => (Match::Related, "one pread at a time, no io_uring"),
         };
-        Some(Pairing { metric: "latency", definition, note, seconds: 1.0, pairs: Pairing::PAIRS })
+        Some(Pairing { metric: "latency", definition, note, seconds: 1.0, pairs: Pairing::DEFAULT_PAIRS })
     }
 
     fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
@@ -95,7 +95,7 @@ impl Peer for Ioping {
         let account = Account::of(requests, Seconds::of(time * 1e-9));
         let mut reading = ToolFigure::of(row[MEAN] * 1e-9, account)?;
         let block = bytes * time * 1e-9 / requests;
-        reading.tell(&fact::BLOCK, block.round());
+        reading.tell(&fact::BLOCK_BYTES, block.round());
         if let Some((_, wanted)) = single_read(case)
             && (block / wanted as f64 - 1.0).abs() > 0.01
         {

@@ -22,7 +22,7 @@ pub(super) struct Iozone;
 
 const KIB: u64 = 1024;
 /// Largest record.
-const LARGEST: u64 = 16 << 20;
+const MAX_RECORD_BYTES: u64 = 16 << 20;
 /// Seconds of sleep per pass of several processes (3.489: 8.1 s for two, 14.2 s for three).
 const SLEEPS: f64 = 4.5;
 
@@ -162,7 +162,7 @@ impl IozoneCase {
             .then_some(())?;
         let job = DiskTransfers::try_from(case).ok().filter(|job| job.depth == 1)?;
         let BlockSizes::One(block) = job.blocks else { return None };
-        (block > 0 && block.is_multiple_of(KIB) && block <= LARGEST).then_some(())?;
+        (block > 0 && block.is_multiple_of(KIB) && block <= MAX_RECORD_BYTES).then_some(())?;
         let test = TESTS
             .iter()
             .find(|test| (test.operation, test.order, test.cache) == (job.operation, job.order, job.cache))?;
@@ -173,14 +173,14 @@ impl IozoneCase {
     fn file_bytes(&self) -> u64 {
         const RECORDS: u64 = 2048;
         const LEAST_RECORDS: u64 = 4;
-        const LEAST: u64 = 1 << 20;
-        const MOST: u64 = 128 << 20;
+        const MIN_FILE_BYTES: u64 = 1 << 20;
+        const MAX_FILE_BYTES: u64 = 128 << 20;
         let block = self.block;
-        let moved = self.job.amount.map_or(MOST, |amount| match amount {
+        let moved = self.job.amount.map_or(MAX_FILE_BYTES, |amount| match amount {
             TransferAmount::Bytes(bytes) => bytes,
             TransferAmount::Transfers(transfers) => transfers.saturating_mul(block),
         });
-        let all = (block * RECORDS).min(moved).clamp(LEAST, MOST);
+        let all = (block * RECORDS).min(moved).clamp(MIN_FILE_BYTES, MAX_FILE_BYTES);
         (all / self.job.threads.max(1)).max(block * LEAST_RECORDS).next_multiple_of(block)
     }
 }
@@ -234,7 +234,7 @@ impl Peer for Iozone {
         let sleeps = if threads > 1 { passes * SLEEPS } else { 0.0 };
         let seconds = 0.5 + moved / 1e9 + moved / block as f64 * 1e-4 + sleeps;
         let metric = if job.is_small() { "rate" } else { "throughput" };
-        Some(Pairing { metric, definition, note, seconds, pairs: Pairing::PAIRS })
+        Some(Pairing { metric, definition, note, seconds, pairs: Pairing::DEFAULT_PAIRS })
     }
 
     fn passes(&self, case: &Case) -> Vec<Pass> {
@@ -317,8 +317,8 @@ impl Peer for Iozone {
         let mut reading = read(&figure)?;
         let other = other.and_then(|(name, figure)| Some((name, read(&figure?).ok()?)));
         reading.passes.extend(other.map(|(name, other)| (name, (other.value, other.account))));
-        reading.tell(&fact::SIZE, figure.file_kib.saturating_mul(KIB));
-        reading.tell(&fact::BLOCK, record * KIB);
+        reading.tell(&fact::WORKING_SET_BYTES, figure.file_kib.saturating_mul(KIB));
+        reading.tell(&fact::BLOCK_BYTES, record * KIB);
         if test.cache == CacheMode::Direct && !text.contains("O_DIRECT feature enabled") {
             reading.differs.push("it went through the page cache".to_owned());
         }

@@ -67,7 +67,7 @@ impl Peer for Iperf {
                 (Match::Exact, "bits per second as its server received them, at the same rate")
             }
         };
-        let pairs = Pairing::PAIRS;
+        let pairs = Pairing::DEFAULT_PAIRS;
         Some(Pairing { metric: "goodput", definition, note, seconds: 1.5, pairs })
     }
 
@@ -114,7 +114,7 @@ impl Peer for Iperf {
         };
         let row = row.ok_or("its output has no line of a whole interval in bits/sec")?;
         let mut reading = ToolFigure::of(row.rate, Account::of(row.bytes * 8.0, row.seconds))?;
-        reading.tell(&fact::STREAMS, count);
+        reading.tell(&fact::STREAM_COUNT, count);
         if count != streams {
             reading.differs.push(format!("it reported {count} streams where {streams} were asked"));
         }

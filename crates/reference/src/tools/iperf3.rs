@@ -32,7 +32,7 @@ const TCP: &[&str] = &[
 /// UDP parameters that iperf3 supports.
 const UDP: &[&str] = &["message", "streams", "direction", "rate", "server"];
 /// Smallest datagram.
-const SMALLEST: u64 = 16;
+const MIN_DATAGRAM_BYTES: u64 = 16;
 
 const TOOL: Tool = Tool {
     name: "iperf3",
@@ -66,13 +66,13 @@ impl Peer for Iperf3 {
             "network.tcp" if only(case, TCP) => {
                 "bits per second as received, the same message size and streams"
             }
-            "network.udp" if only(case, UDP) && case.number("message")? >= SMALLEST => {
+            "network.udp" if only(case, UDP) && case.number("message")? >= MIN_DATAGRAM_BYTES => {
                 "bits per second as received, the same datagrams at the same rate"
             }
             _ => return None,
         };
         let seconds = 1.5 + omitted(case);
-        let pairs = Pairing::PAIRS;
+        let pairs = Pairing::DEFAULT_PAIRS;
         Some(Pairing { metric: "goodput", definition: Match::Exact, note, seconds, pairs })
     }
 
@@ -116,8 +116,8 @@ impl Peer for Iperf3 {
         let account = Account::of(bits, Seconds::of(there.seconds.max(back.seconds)));
         let mut reading = ToolFigure::of(there.bits_per_second + back.bits_per_second, account)?;
         let asked = [
-            (fact::MESSAGE, report.start.test_start.blksize),
-            (fact::STREAMS, report.start.test_start.num_streams),
+            (fact::MESSAGE_BYTES, report.start.test_start.blksize),
+            (fact::STREAM_COUNT, report.start.test_start.num_streams),
         ];
         for (row, used) in asked {
             let key = row.name;

@@ -19,7 +19,7 @@ pub(super) struct Java;
 /// Name and content of the source file.
 const SOURCE: (&str, &str) = ("Loops.java", include_str!("java/Loops.java"));
 /// Largest message and block in bytes.
-const LARGEST: u64 = 16 << 20;
+const MAX_BLOCK_BYTES: u64 = 16 << 20;
 /// Least size of its file in bytes.
 const FILE: u64 = 64 << 20;
 /// Seconds for the runtime, the compiler, and the loops before they are compiled.
@@ -43,7 +43,7 @@ const TRANSFERS: &[&str] = &["write:sequential", "read:sequential", "write:rando
 const ARITHMETIC: &[&str] = &["add:i32", "fma:f64", "mix:f64"];
 
 /// Message sizes that each call sends, besides that of the case.
-const MESSAGES: &[u64] = &[1, 1 << 10, 64 << 10, 1 << 20];
+const COMMON_MESSAGE_BYTES: &[u64] = &[1, 1 << 10, 64 << 10, 1 << 20];
 
 /// The program's counterpart of a case.
 struct JavaArguments {
@@ -89,7 +89,7 @@ fn asked(case: &Case) -> Option<JavaArguments> {
             (known && (job.depth, job.engine) == (1, DiskEngine::Psync)).then_some(())?;
             let of_case = format!("{}:{}", job.operation.word(), job.order.word());
             TRANSFERS.contains(&of_case.as_str()).then_some(())?;
-            let BlockSizes::One(block @ 1..=LARGEST) = job.blocks else { return None };
+            let BlockSizes::One(block @ 1..=MAX_BLOCK_BYTES) = job.blocks else { return None };
             let (threads, bytes) = (job.threads, FILE.max(block * 4 * job.threads));
             let pairs = [
                 ("loops", TRANSFERS.join(",")),
@@ -105,9 +105,10 @@ fn asked(case: &Case) -> Option<JavaArguments> {
         "network.tcp" => {
             only(case, &["message", "streams", "direction"]).then_some(())?;
             case.word("direction").is_none_or(|direction| direction == "up").then_some(())?;
-            let message = number("message").filter(|message| (1..=LARGEST).contains(message))?;
-            let other = (!MESSAGES.contains(&message)).then_some(message);
-            let loops: Vec<String> = MESSAGES.iter().copied().chain(other).map(|m| m.to_string()).collect();
+            let message = number("message").filter(|message| (1..=MAX_BLOCK_BYTES).contains(message))?;
+            let other = (!COMMON_MESSAGE_BYTES.contains(&message)).then_some(message);
+            let loops: Vec<String> =
+                COMMON_MESSAGE_BYTES.iter().copied().chain(other).map(|m| m.to_string()).collect();
             let threads = number("streams").unwrap_or(1);
             let pairs = [("loops", loops.join(",")), ("threads", threads.to_string())];
             let of_case = message.to_string();
@@ -191,7 +192,13 @@ impl Peer for Java {
         let block = file.as_ref().filter(|_| metric == "throughput").map_or(1.0, |file| file.block as f64);
         let (work, seconds) = (number("work")? * block, number("seconds")?);
         let mut reading = ToolFigure::of(work / seconds, Account::of(work, Seconds::of(seconds)))?;
-        for row in [fact::THREADS, fact::RUNTIME, fact::SIZE, fact::MESSAGE, fact::BLOCK] {
+        for row in [
+            fact::THREAD_COUNT,
+            fact::RUNTIME,
+            fact::WORKING_SET_BYTES,
+            fact::MESSAGE_BYTES,
+            fact::BLOCK_BYTES,
+        ] {
             if let Some(value) = word(row.name) {
                 reading.tell(&row, value);
             }

@@ -21,17 +21,17 @@ use super::words;
 
 pub(super) struct LatMemRd;
 
-const MIB: f64 = (1 << 20) as f64;
+const BYTES_PER_MIB: f64 = (1 << 20) as f64;
 /// Bytes between loads: plimsoll's stride beyond the second-level cache, less below.
 const FAR_STRIDE: u64 = 256;
 const NEAR_STRIDE: u64 = 128;
-const NEAR: u64 = 1 << 20;
+const SMALL_WORKING_SET: u64 = 1 << 20;
 /// Reach of the smallest first-level TLBs: up to this the page size makes no difference.
-const REACHED: u64 = 32 * 4096;
+const TLB_REACH_BYTES: u64 = 32 * 4096;
 /// Working sets above this multiple of the last-level cache have the same latency.
 const BEYOND: u64 = 4;
 /// µs that it would spend on calibration.
-const ENOUGH: u64 = 5_000;
+const CALIBRATION_MICROS: u64 = 5_000;
 
 /// Bytes of its working set: the case's, but at most [`BEYOND`] times the last-level cache.
 fn area(chase: &PointerChase, machine: &Machine) -> u64 {
@@ -40,12 +40,12 @@ fn area(chase: &PointerChase, machine: &Machine) -> u64 {
 }
 
 fn stride(area: u64) -> u64 {
-    if area > NEAR { FAR_STRIDE } else { NEAR_STRIDE }
+    if area > SMALL_WORKING_SET { FAR_STRIDE } else { NEAR_STRIDE }
 }
 
 /// Estimate: 23 sizes up to 1 MiB and two per further doubling, 0.12 s each, and set-up.
 fn seconds(area: u64) -> f64 {
-    let mib = (area as f64 / MIB).max(1.0);
+    let mib = (area as f64 / BYTES_PER_MIB).max(1.0);
     2.7 + 0.23 * mib.log2() + mib / 60.0
 }
 
@@ -74,10 +74,10 @@ impl Peer for LatMemRd {
         matches!(chase.site.pages, Pages::Small | Pages::Thp).then_some(())?;
         let seconds = seconds(area(&chase, machine));
         let (definition, note) = match chase.site.size {
-            size if REACHED < size && size <= NEAR && chase.site.pages == Pages::Thp => {
+            size if TLB_REACH_BYTES < size && size <= SMALL_WORKING_SET && chase.site.pages == Pages::Thp => {
                 (Match::Related, "in ordinary pages, for its area is smaller than a huge one")
             }
-            size if size <= NEAR || chase.group as u64 >= size => {
+            size if size <= SMALL_WORKING_SET || chase.group as u64 >= size => {
                 (Match::Exact, "dependent loads in random order")
             }
             _ => (
@@ -85,18 +85,18 @@ impl Peer for LatMemRd {
                 "random over the whole area, where ours leaves a group of 64 pages only when done",
             ),
         };
-        Some(Pairing { metric: "latency", definition, note, seconds, pairs: Pairing::PAIRS })
+        Some(Pairing { metric: "latency", definition, note, seconds, pairs: Pairing::DEFAULT_PAIRS })
     }
 
     fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
         let size = area(&PointerChase::of(ask.case).ok_or("it has no such loads")?, ask.machine);
         let stride = stride(size);
         // The working set is whole MiB; all smaller sizes are lines of its output.
-        let mib = (size as f64 / MIB).ceil().to_string();
+        let mib = (size as f64 / BYTES_PER_MIB).ceil().to_string();
         Ok(Invocation {
             program: "lat_mem_rd",
             arguments: words(&["-P", "1", "-W", "0", "-N", "1", "-t", &mib, &stride.to_string()]),
-            environment: environment(ENOUGH),
+            environment: environment(CALIBRATION_MICROS),
             cpus: ask.offer.cpus.clone(),
             output: Output::Stderr,
             ..Invocation::default()
@@ -107,20 +107,20 @@ impl Peer for LatMemRd {
         let wanted = PointerChase::of(case).ok_or("it has no such loads")?.site.size as f64;
         let (_, table) = text.split_once("\"stride=").ok_or("its output has no '\"stride='")?;
         let whole = table.strip_suffix("\n\n").ok_or("its output is cut off")?;
-        let rows = whole
-            .lines()
-            .filter_map(|line| line.split_once(' '))
-            .filter_map(|(mib, ns)| Some((mib.parse::<f64>().ok()? * MIB, ns.parse::<f64>().ok()?)));
+        let rows = whole.lines().filter_map(|line| line.split_once(' ')).filter_map(|(mib, ns)| {
+            Some((mib.parse::<f64>().ok()? * BYTES_PER_MIB, ns.parse::<f64>().ok()?))
+        });
         let near = |bytes: f64| (bytes / wanted - 1.0).abs();
         let beyond = rows.clone().all(|(bytes, _)| bytes < wanted);
         let nearest = rows.min_by(|a, b| near(a.0).total_cmp(&near(b.0)));
         // Listed sizes are an eighth to a half apart; the case's may be larger than all of them.
         let nearest = nearest.filter(|(bytes, _)| near(*bytes) < 0.2 || beyond);
-        let (bytes, ns) = nearest.ok_or_else(|| format!("its output has no line of {} MiB", wanted / MIB))?;
+        let (bytes, ns) =
+            nearest.ok_or_else(|| format!("its output has no line of {} MiB", wanted / BYTES_PER_MIB))?;
         // It passes the working set at least once and prints no time.
         let places = bytes / stride(bytes as u64) as f64;
         let mut reading = ToolFigure::of(ns * 1e-9, Account::of(places, Seconds::OF_ITS_LIFE))?;
-        reading.tell(&fact::SIZE, bytes.round());
+        reading.tell(&fact::WORKING_SET_BYTES, bytes.round());
         if near(bytes) > 0.01 {
             reading.differs.push(format!("its area had {} bytes where ours has {wanted}", bytes.round()));
         }

@@ -89,12 +89,12 @@ fn iterations(case: &Case, machine: &Machine, seconds: f64) -> u64 {
     /// Iterations/s of the peak kernels: 30 operations for each of 2000 numbers, 60 GFLOP/s.
     const PEAK: f64 = 500e3;
     /// With fewer iterations, start and end dominate.
-    const LEAST: u64 = 4;
+    const MIN_ITERATIONS: u64 = 4;
     let each = MemoryStream::of(case).ok().map(|MemoryStream { site: MemorySite { size, .. }, .. }| {
         let beyond = size > last_level_bytes(machine).unwrap_or(0);
         (if beyond { MEMORY } else { CACHE }) / size.max(1) as f64
     });
-    ((seconds * each.unwrap_or(PEAK)).ceil() as u64).max(LEAST)
+    ((seconds * each.unwrap_or(PEAK)).ceil() as u64).max(MIN_ITERATIONS)
 }
 
 const TOOL: Tool = Tool {
@@ -120,7 +120,7 @@ impl Peer for LikwidBench {
             _ => ("bandwidth", MEMORY_SECONDS),
         };
         let note = "the kernel with the same arrays and instruction set";
-        Some(Pairing { metric, definition: Match::Exact, note, seconds, pairs: Pairing::PAIRS })
+        Some(Pairing { metric, definition: Match::Exact, note, seconds, pairs: Pairing::DEFAULT_PAIRS })
     }
 
     fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
@@ -153,13 +153,13 @@ impl Peer for LikwidBench {
         let mut reading = ToolFigure::of(figure, Account::of(number_after(text, work)?, seconds))?;
         let threads = case.threads();
         if let Ok(used) = number_after(text, "Using ").and_then(|_| used_threads(text)) {
-            reading.tell(&fact::THREADS, used);
+            reading.tell(&fact::THREAD_COUNT, used);
             if used != threads {
                 reading.differs.push(format!("it used {used} threads where {threads} were asked"));
             }
         }
         if let (Ok(bytes), Ok(stream)) = (number_after(text, "Size (Byte):"), MemoryStream::of(case)) {
-            reading.tell(&fact::SIZE, bytes);
+            reading.tell(&fact::WORKING_SET_BYTES, bytes);
             let wanted = stream.site.total() as f64;
             if (bytes / wanted - 1.0).abs() > 0.01 {
                 reading.differs.push(format!("it worked on {bytes} bytes where {wanted} were asked"));
@@ -214,7 +214,7 @@ mod tests {
     fn recorded_output_is_read() {
         let peak = LikwidBench.parse(&peak(), &golden::body(PEAK)).unwrap();
         assert_eq!(peak.value, 54_247.48e6);
-        assert_eq!((peak.achieved.get(&fact::THREADS).as_deref(), peak.differs.len()), (Some("2"), 0));
+        assert_eq!((peak.achieved.get(&fact::THREAD_COUNT).as_deref(), peak.differs.len()), (Some("2"), 0));
         let copied = LikwidBench.parse(&copy(), &golden::body(COPY)).unwrap();
         assert_eq!((copied.value, copied.differs.len()), (21_319.77e6, 0));
     }

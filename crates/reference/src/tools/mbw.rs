@@ -16,14 +16,14 @@ use super::{number_after, word_after};
 
 pub(super) struct Mbw;
 
-const MIB: u64 = 1 << 20;
+const BYTES_PER_MIB: u64 = 1 << 20;
 /// Bytes read and written for each counted byte.
 const BOTH_WAYS: f64 = 2.0;
 
 /// MiB of each of its two arrays: the case's size is that of both.
 fn array_mib(case: &Case) -> Option<u64> {
     let stream = MemoryStream::of(case).ok().filter(|stream| stream.op == StreamOp::Copy)?;
-    Some(stream.site.size / 2 / MIB).filter(|mib| *mib > 0)
+    Some(stream.site.size / 2 / BYTES_PER_MIB).filter(|mib| *mib > 0)
 }
 
 const TOOL: Tool = Tool {
@@ -45,7 +45,7 @@ impl Peer for Mbw {
     fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
         array_mib(case).filter(|_| case.threads() == 1)?;
         let note = "bytes × 2: it counts a copied byte once; memcpy chooses its own stores";
-        let pairs = Pairing::PAIRS;
+        let pairs = Pairing::DEFAULT_PAIRS;
         Some(Pairing { metric: "bandwidth", definition: Match::Scaled, note, seconds: 1.0, pairs })
     }
 
@@ -64,9 +64,10 @@ impl Peer for Mbw {
         let mib = number_after(line, "MiB:")?;
         // The means of its runs: time and rate.
         let seconds = Seconds::printed(word_after(line, "Elapsed:")?)?;
-        let account = Account::of(mib * MIB as f64 * BOTH_WAYS, seconds);
-        let mut reading = ToolFigure::of(number_after(line, "Copy:")? * MIB as f64 * BOTH_WAYS, account)?;
-        reading.tell(&fact::SIZE, mib * 2.0 * MIB as f64);
+        let account = Account::of(mib * BYTES_PER_MIB as f64 * BOTH_WAYS, seconds);
+        let mut reading =
+            ToolFigure::of(number_after(line, "Copy:")? * BYTES_PER_MIB as f64 * BOTH_WAYS, account)?;
+        reading.tell(&fact::WORKING_SET_BYTES, mib * 2.0 * BYTES_PER_MIB as f64);
         if array_mib(case).is_some_and(|wanted| (mib - wanted as f64).abs() > 0.5) {
             reading.differs.push(format!("its arrays had {mib} MiB"));
         }
@@ -100,9 +101,9 @@ mod tests {
 
     #[test]
     fn recorded_output_is_read() {
-        let reading = Mbw.parse(&case(512 * MIB), &golden::body(COPY)).unwrap();
-        assert_eq!(reading.value, 7_172.516 * MIB as f64 * 2.0);
+        let reading = Mbw.parse(&case(512 * BYTES_PER_MIB), &golden::body(COPY)).unwrap();
+        assert_eq!(reading.value, 7_172.516 * BYTES_PER_MIB as f64 * 2.0);
         assert!(reading.differs.is_empty());
-        assert_eq!(Mbw.parse(&case(512 * MIB), &golden::body(SMALL)).unwrap().differs.len(), 1);
+        assert_eq!(Mbw.parse(&case(512 * BYTES_PER_MIB), &golden::body(SMALL)).unwrap().differs.len(), 1);
     }
 }

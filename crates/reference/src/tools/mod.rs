@@ -54,8 +54,8 @@ pub const PEERS: &[&dyn Peer] = &[
     &sockperf::Sockperf,
     &ping::Ping,
     &java::Java,
-    &osu::LATENCY,
-    &osu::BANDWIDTH,
+    &osu::OSU_LATENCY,
+    &osu::OSU_BANDWIDTH,
     &osu::ALLREDUCE,
     &osu::BARRIER,
 ];
@@ -131,11 +131,11 @@ fn words(words: &[&str]) -> Vec<String> {
 }
 
 /// Parameters that set the amount of work per sample, not what is measured.
-const AMOUNTS: &[&str] = &["work", "volume", "count", "scaling"];
+const AMOUNT_KEYS: &[&str] = &["work", "volume", "count", "scaling"];
 
-/// Whether the case has only these parameters, except [`AMOUNTS`].
+/// Whether the case has only these parameters, except [`AMOUNT_KEYS`].
 fn only(case: &Case, known: &[&str]) -> bool {
-    case.params().iter().all(|(name, _)| known.contains(name) || AMOUNTS.contains(name))
+    case.params().iter().all(|(name, _)| known.contains(name) || AMOUNT_KEYS.contains(name))
 }
 
 /// Requested bit/s over all streams.

@@ -56,7 +56,7 @@ impl Peer for Openssl {
         let known = only(case, &["op", "block", "affinity", "threads"]);
         (case.benchmark() == "cpu.crypto" && known).then_some(())?;
         let note = "the same calls on blocks as long, by OpenSSL's own code";
-        let pairs = Pairing::PAIRS;
+        let pairs = Pairing::DEFAULT_PAIRS;
         Some(Pairing { metric: "throughput", definition: Match::Exact, note, seconds: 1.1, pairs })
     }
 
@@ -90,7 +90,7 @@ impl Peer for Openssl {
         let rate: f64 = counts.iter().map(|counted| counted.calls * used / counted.seconds.value()).sum();
         let amount: f64 = counts.iter().map(|counted| counted.calls * used).sum();
         let mut reading = ToolFigure::of(rate, Account::of(amount, first.seconds))?;
-        reading.tell(&fact::BLOCK, used);
+        reading.tell(&fact::BLOCK_BYTES, used);
         reading.tell(&fact::PROCESSES, processes);
         if used != block {
             reading.differs.push(format!("its block was {used} where {block} was asked"));

@@ -38,14 +38,14 @@ const fn tool(programs: &'static [&'static str; 1], checks: &'static str) -> Too
     }
 }
 
-pub(super) static LATENCY: Osu = Osu {
+pub(super) static OSU_LATENCY: Osu = Osu {
     tool: &tool(&["osu_latency"], "MPI latency between machines"),
     benchmark: "mpi.latency",
     metric: "latency",
     title: "# OSU MPI Latency Test",
 };
 
-pub(super) static BANDWIDTH: Osu = Osu {
+pub(super) static OSU_BANDWIDTH: Osu = Osu {
     tool: &tool(&["osu_bw"], "MPI bandwidth between machines"),
     benchmark: "mpi.bandwidth",
     metric: "throughput",
@@ -101,7 +101,7 @@ impl Peer for Osu {
             }
             None => (Match::Exact, "mean"),
         };
-        Some(Pairing { metric: self.metric, definition, note, seconds: 5.0, pairs: Pairing::PAIRS })
+        Some(Pairing { metric: self.metric, definition, note, seconds: 5.0, pairs: Pairing::DEFAULT_PAIRS })
     }
 
     fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
@@ -183,16 +183,16 @@ mod tests {
 
     #[test]
     fn it_is_asked_for_one_size_and_less_often_for_a_large_one() {
-        assert_eq!(words(&LATENCY, "mpi.latency/message=8"), "-i 1000 -x 100 -m 8:8");
-        assert_eq!(words(&LATENCY, "mpi.latency/message=4M"), "-i 16 -x 2 -m 4194304:4194304");
-        assert_eq!(words(&BANDWIDTH, "mpi.bandwidth/message=4M"), "-i 10 -x 2 -m 4194304:4194304");
+        assert_eq!(words(&OSU_LATENCY, "mpi.latency/message=8"), "-i 1000 -x 100 -m 8:8");
+        assert_eq!(words(&OSU_LATENCY, "mpi.latency/message=4M"), "-i 16 -x 2 -m 4194304:4194304");
+        assert_eq!(words(&OSU_BANDWIDTH, "mpi.bandwidth/message=4M"), "-i 10 -x 2 -m 4194304:4194304");
         assert_eq!(words(&BARRIER, "mpi.barrier"), "-i 1000 -x 100");
     }
 
     #[test]
     fn each_stands_beside_its_own_benchmark_and_is_itself() {
         let machine = Machine::discover(&Root::at("/nonexistent"));
-        for osu in [&LATENCY, &BANDWIDTH, &ALLREDUCE, &BARRIER] {
+        for osu in [&OSU_LATENCY, &OSU_BANDWIDTH, &ALLREDUCE, &BARRIER] {
             assert_eq!(osu.tool().name, osu.tool.name);
             let case = Case::of(osu.benchmark);
             assert_eq!(osu.pairing(&case, &machine).unwrap().definition, Match::Exact);
@@ -207,6 +207,6 @@ mod tests {
         assert_eq!(ALLREDUCE.parse(&case, &text).unwrap().differs, Vec::<String>::new());
         let other = text.replace("MPI_FLOAT", "MPI_CHAR");
         assert_eq!(ALLREDUCE.parse(&case, &other).unwrap().differs, ["it summed MPI_CHAR"]);
-        assert!(LATENCY.parse(&case, &text).unwrap_err().contains("OSU MPI Latency Test"));
+        assert!(OSU_LATENCY.parse(&case, &text).unwrap_err().contains("OSU MPI Latency Test"));
     }
 }

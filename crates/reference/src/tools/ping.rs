@@ -20,10 +20,10 @@ pub(super) struct Ping;
 const ECHOES: &str = "100";
 
 /// Least payload with a time: ping stores a `struct timeval` of 16 bytes in the echo.
-const SMALLEST: u64 = 16;
+const MIN_TIMED_PAYLOAD_BYTES: u64 = 16;
 
 /// Largest payload of an IPv4 packet.
-const LARGEST: u64 = 65_507;
+const MAX_PAYLOAD_BYTES: u64 = 65_507;
 
 const TOOL: Tool = Tool {
     name: "ping",
@@ -44,20 +44,22 @@ impl Peer for Ping {
     fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
         let known = only(case, &["protocol", "message", "streams", "mode", "server", "affinity"]);
         (case.benchmark() == "network.latency" && known).then_some(())?;
-        let message = case.number("message").filter(|message| *message <= LARGEST)?;
+        let message = case.number("message").filter(|message| *message <= MAX_PAYLOAD_BYTES)?;
         let (definition, note) = match case.word("protocol")? {
-            "icmp" if message < SMALLEST => (Match::Related, "its smallest message with a time has 16 bytes"),
+            "icmp" if message < MIN_TIMED_PAYLOAD_BYTES => {
+                (Match::Related, "its smallest message with a time has 16 bytes")
+            }
             "icmp" if case.word("mode") == Some("poll") => (Match::Related, "it sleeps until the echo comes"),
             "icmp" if case.number("streams").unwrap_or(1) == 1 => (Match::Exact, "mean of ICMP echoes"),
             "icmp" => (Match::Related, "one echo at a time"),
             _ => (Match::Related, "the kernel answers an echo, no process does"),
         };
-        Some(Pairing { metric: "rtt", definition, note, seconds: 1.0, pairs: Pairing::PAIRS })
+        Some(Pairing { metric: "rtt", definition, note, seconds: 1.0, pairs: Pairing::DEFAULT_PAIRS })
     }
 
     fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
         let message = ask.case.number("message").ok_or("the case has no message size")?;
-        let bytes = message.max(SMALLEST).to_string();
+        let bytes = message.max(MIN_TIMED_PAYLOAD_BYTES).to_string();
         // iputils allows intervals from 2 ms without privileges.
         let arguments = words(&["-n", "-q", "-c", ECHOES, "-i", "0.002", "-s", &bytes, ask.far.host()]);
         Ok(Invocation { program: "ping", arguments, cpus: ask.offer.cpus.clone(), ..Invocation::default() })
@@ -74,8 +76,10 @@ impl Peer for Ping {
         }
         let Some(line) = whole().find_map(times) else {
             return Err(match payload {
-                Some(bytes) if bytes < SMALLEST => {
-                    format!("it prints no times for messages of {bytes} B: they begin at {SMALLEST} B")
+                Some(bytes) if bytes < MIN_TIMED_PAYLOAD_BYTES => {
+                    format!(
+                        "it prints no times for messages of {bytes} B: they begin at {MIN_TIMED_PAYLOAD_BYTES} B"
+                    )
                 }
                 _ => format!(
                     "its output cannot be read: {received} of {sent} echoes came back, and it has no line 'min/avg/max'"
@@ -94,7 +98,7 @@ impl Peer for Ping {
             reading.differs.push(format!("it lost {} of {sent} packets", sent - received));
         }
         if let Some(bytes) = payload {
-            reading.tell(&fact::MESSAGE, bytes);
+            reading.tell(&fact::MESSAGE_BYTES, bytes);
         }
         let wanted = case.number("message");
         if let Some((used, wanted)) = payload.zip(wanted).filter(|(used, wanted)| used != wanted) {
@@ -190,7 +194,7 @@ mod tests {
             let reading = Ping.parse(&case(56), text).expect(about);
             assert!((reading.value - 58e-6).abs() < 1e-12, "{about}: {reading:?}");
             assert!(reading.differs.is_empty(), "{about}: {reading:?}");
-            assert_eq!(reading.achieved.get(&fact::MESSAGE).as_deref(), Some("56"), "{about}");
+            assert_eq!(reading.achieved.get(&fact::MESSAGE_BYTES).as_deref(), Some("56"), "{about}");
         }
     }
 

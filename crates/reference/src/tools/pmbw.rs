@@ -158,7 +158,7 @@ impl Peer for Pmbw {
             None => ("latency", Match::Related, "a walk over every 8 bytes, in pages as malloc gets them"),
         };
         let seconds = if walk == PmbwWalk::Random && beyond { LOADS * LOAD_SECONDS } else { 3.0 };
-        Some(Pairing { metric, definition, note, seconds, pairs: Pairing::PAIRS })
+        Some(Pairing { metric, definition, note, seconds, pairs: Pairing::DEFAULT_PAIRS })
     }
 
     fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
@@ -204,8 +204,8 @@ impl Peer for Pmbw {
         let account = Account::of(number(&result, work)? / each, Seconds::of(number(&result, "time")?));
         let mut reading = ToolFigure::of(number(&result, key)? * each, account)?;
         let used = number(&result, "areasize")?;
-        reading.tell(&fact::SIZE, used);
-        reading.tell(&fact::THREADS, number(&result, "nthreads")?);
+        reading.tell(&fact::WORKING_SET_BYTES, used);
+        reading.tell(&fact::THREAD_COUNT, number(&result, "nthreads")?);
         if (used / wanted as f64 - 1.0).abs() > 0.01 {
             reading.differs.push(format!("it worked on {used} bytes where {wanted} were asked"));
         }

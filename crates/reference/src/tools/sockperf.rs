@@ -16,7 +16,7 @@ use super::{Call, number_after, only, two_ends, whole_seconds, word_after, words
 pub(super) struct Sockperf;
 
 /// Header size in bytes.
-const SMALLEST: u64 = 14;
+const HEADER_BYTES: u64 = 14;
 
 fn protocol(case: &Case) -> Option<&'static str> {
     let known = only(case, &["protocol", "message", "streams", "mode", "server", "affinity"]);
@@ -64,15 +64,15 @@ impl Peer for Sockperf {
     fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
         protocol(case)?;
         let (definition, note) = match case.number("message")? {
-            ..SMALLEST => (Match::Related, "its smallest message has 14 bytes"),
+            ..HEADER_BYTES => (Match::Related, "its smallest message has 14 bytes"),
             _ => (Match::Exact, "mean of whole round trips, the same message"),
         };
-        Some(Pairing { metric: "rtt", definition, note, seconds: 2.0, pairs: Pairing::PAIRS })
+        Some(Pairing { metric: "rtt", definition, note, seconds: 2.0, pairs: Pairing::DEFAULT_PAIRS })
     }
 
     fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
         let protocol = protocol(ask.case).ok_or("it has no such round trip")?;
-        let message = ask.case.number("message").unwrap_or(SMALLEST).max(SMALLEST);
+        let message = ask.case.number("message").unwrap_or(HEADER_BYTES).max(HEADER_BYTES);
         let port = ask.far.port().to_string();
         let tcp: &[&str] = if protocol == "tcp" { &["--tcp"] } else { &[] };
         let mut arguments =
@@ -98,8 +98,8 @@ impl Peer for Sockperf {
         {
             reading.differs.push(format!("it lost {lost} messages"));
         }
-        if case.number("message").is_some_and(|m| m < SMALLEST) {
-            reading.differs.push(format!("its messages had {SMALLEST} bytes"));
+        if case.number("message").is_some_and(|m| m < HEADER_BYTES) {
+            reading.differs.push(format!("its messages had {HEADER_BYTES} bytes"));
         }
         Ok(reading)
     }

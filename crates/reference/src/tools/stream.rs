@@ -91,10 +91,10 @@ impl StreamRow {
     /// The mean rate; the best one if the mean time is imprecise or inconsistent.
     pub(super) fn mean(&self) -> Result<ToolFigure, String> {
         /// Largest rounding of the mean time.
-        const ROUNDING: f64 = 0.02;
+        const MEAN_TIME_ROUNDING: f64 = 0.02;
         let Self { bytes, mean, least, most, .. } = *self;
         let between = least.value() <= mean.value() && mean.value() <= most.value();
-        if !between || mean.rounding() > ROUNDING {
+        if !between || mean.rounding() > MEAN_TIME_ROUNDING {
             return self.best();
         }
         ToolFigure::of(bytes / mean.value(), Account::of(bytes, mean))
@@ -132,7 +132,7 @@ impl Peer for StreamBenchmark {
             definition: Match::Related,
             note,
             seconds: 3.0,
-            pairs: Pairing::PAIRS,
+            pairs: Pairing::DEFAULT_PAIRS,
         })
     }
 
@@ -157,7 +157,7 @@ impl Peer for StreamBenchmark {
         reading.tell(&fact::ELEMENTS, elements);
         // Without OpenMP it prints no threads.
         let threads = number_after(text, "Number of Threads counted = ").unwrap_or(1.0);
-        reading.tell(&fact::THREADS, threads);
+        reading.tell(&fact::THREAD_COUNT, threads);
         if (threads - case.threads() as f64).abs() > 0.5 {
             let thread = if threads > 1.0 { "threads" } else { "thread" };
             reading.differs.push(format!("it used {threads} {thread} where ours has {}", case.threads()));

@@ -17,7 +17,7 @@ use super::{number_after, word_after, words};
 pub(super) struct Sysbench;
 
 /// Largest number that an event tests: the default.
-const LARGEST: u64 = 10_000;
+const LARGEST_PRIME: u64 = 10_000;
 
 /// Integer remainders of an event that tests the numbers below `largest`.
 fn remainders(largest: u64) -> u64 {
@@ -57,12 +57,12 @@ impl Peer for Sysbench {
         let asked = case.word("op") == Some("div") && case.number("chains").is_none();
         (case.benchmark() == "cpu.peak" && asked).then_some(())?;
         let note = "events × 117 526 integer remainders each, as its loops take them";
-        let pairs = Pairing::PAIRS;
+        let pairs = Pairing::DEFAULT_PAIRS;
         Some(Pairing { metric: "rate", definition: Match::Related, note, seconds: 1.1, pairs })
     }
 
     fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
-        let prime = format!("--cpu-max-prime={LARGEST}");
+        let prime = format!("--cpu-max-prime={LARGEST_PRIME}");
         let (threads, time) = (ask.case.threads(), ask.seconds.ceil().max(1.0));
         let arguments =
             words(&["cpu", &prime, &format!("--threads={threads}"), &format!("--time={time}"), "run"]);
@@ -73,11 +73,12 @@ impl Peer for Sysbench {
     fn parse(&self, case: &Case, text: &str) -> Result<ToolFigure, String> {
         let events = number_after(text, "events per second:")?;
         let seconds = Seconds::printed(word_after(text, "total time:")?.trim_end_matches('s'))?;
-        let total = number_after(text, "total number of events:")? * remainders(LARGEST) as f64;
-        let mut reading = ToolFigure::of(events * remainders(LARGEST) as f64, Account::of(total, seconds))?;
+        let total = number_after(text, "total number of events:")? * remainders(LARGEST_PRIME) as f64;
+        let mut reading =
+            ToolFigure::of(events * remainders(LARGEST_PRIME) as f64, Account::of(total, seconds))?;
         for (row, label, wanted) in [
-            (fact::THREADS, "Number of threads:", case.threads() as u64),
-            (fact::LARGEST, "Prime numbers limit:", LARGEST),
+            (fact::THREAD_COUNT, "Number of threads:", case.threads() as u64),
+            (fact::LARGEST_NUMBER, "Prime numbers limit:", LARGEST_PRIME),
         ] {
             let used = number_after(text, label)?;
             let key = row.name;
@@ -119,7 +120,7 @@ mod tests {
     #[test]
     fn the_remainders_are_those_of_its_loops() {
         let mut count = 0;
-        for number in 3..LARGEST {
+        for number in 3..LARGEST_PRIME {
             for divisor in 2..=number.isqrt() {
                 count += 1;
                 if number % divisor == 0 {
@@ -127,6 +128,6 @@ mod tests {
                 }
             }
         }
-        assert_eq!((remainders(LARGEST), count), (117_526, 117_526));
+        assert_eq!((remainders(LARGEST_PRIME), count), (117_526, 117_526));
     }
 }

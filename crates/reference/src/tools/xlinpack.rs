@@ -100,7 +100,7 @@ impl Peer for Xlinpack {
         let mut reading = ToolFigure::of(rate * 1e9 * factor(n), Account::of(operations(n), seconds))?;
         reading.tell(&fact::N, n);
         if let Ok(threads) = super::number_after(text, "Number of threads:") {
-            reading.tell(&fact::THREADS, threads);
+            reading.tell(&fact::THREAD_COUNT, threads);
             if (threads - case.threads() as f64).abs() > 0.5 {
                 reading.differs.push(format!("it used {threads} threads"));
             }

@@ -8,7 +8,7 @@
 use plimsoll_model::limit::{Limit, LimitFact, Varies};
 use plimsoll_units::quantity::percent;
 
-use super::{TOLERANCE, share_of, shares_of};
+use super::{LIMIT_TOLERANCE, share_of, shares_of};
 
 /// Shares of a shared-core limit that bound the threshold above which CPUs no longer share the
 /// core; the threshold is half way to the limit after the move. No probe beside a busy sibling was
@@ -79,7 +79,7 @@ pub(super) fn chosen(limits: &[Limit], values: &[f64]) -> Option<Limit> {
                 None => format!("refuted, because the figure is above it: {}", fact.text),
             });
         }
-        let share = share_of(limit, values).filter(|share| *share > TOLERANCE);
+        let share = share_of(limit, values).filter(|share| *share > LIMIT_TOLERANCE);
         let share = share.filter(|_| limit.is_promise)?;
         let row = limit.inputs.first().map_or("its rating", |input| input.name.as_str());
         Some(format!("the figure is {} of the {row}, which is wrong here or was passed", percent(share, 3)))
@@ -120,11 +120,11 @@ mod tests {
     fn what_passes_a_quota_for_a_short_time_refutes_nothing() {
         let burst = Some(4.0);
         let mut limits = [Limit { burst, ..limit(LimitSource::Derived, 100.0).resting_on("2 FMA") }];
-        refute(&mut limits, "rate", &[150.0], TOLERANCE);
+        refute(&mut limits, "rate", &[150.0], LIMIT_TOLERANCE);
         assert_eq!(limits[0].refuted, None);
         let held = chosen(&limits, &[150.0]).expect("a limit");
         assert_eq!(held.value, Some(100.0));
-        refute(&mut limits, "rate", &[450.0], TOLERANCE);
+        refute(&mut limits, "rate", &[450.0], LIMIT_TOLERANCE);
         assert!(limits[0].refuted.is_some());
     }
 
@@ -134,7 +134,7 @@ mod tests {
             let clock = Input::new("clock", 3.7e9, "Hz", "measured");
             let row = Limit::fixed(LimitKind::Ceiling, LimitSource::Derived, 97.0, "2 × clock", vec![clock]);
             let mut limits = [Limit { per_sample: per_sample.to_vec(), ..row.resting_on("2 FMA") }];
-            refute(&mut limits, "rate", &[100.0, 100.0, 100.0], TOLERANCE);
+            refute(&mut limits, "rate", &[100.0, 100.0, 100.0], LIMIT_TOLERANCE);
             let held = chosen(&limits, &[100.0, 100.0, 100.0]).and_then(|l| l.value);
             (limits[0].refuted.is_some(), held)
         };
@@ -157,29 +157,29 @@ mod tests {
             let held = chosen.as_ref().and_then(|limit| limit.value);
             (limits.map(|limit| limit.refuted), held, chosen.and_then(|limit| limit.reason))
         };
-        let (why, held, reason) = refuted(&[117.0, 118.0, 117.0], TOLERANCE);
+        let (why, held, reason) = refuted(&[117.0, 118.0, 117.0], LIMIT_TOLERANCE);
         assert_eq!(held, Some(200.0), "both limits of the core have gone");
         let wanted = "the figure is better than one core for CPUs 0-1 allows: the host has moved CPUs since, and the limit counts a core for each";
         assert_eq!(reason.as_deref(), Some(wanted));
         let wanted = Some(wanted.replacen("the figure", "rate", 1));
         assert_eq!(why, [wanted.clone(), wanted, None]);
         // CPUs moved during the case; CPUs stayed; a disturbed clock explains some percent.
-        assert_eq!(refuted(&[100.0, 198.0, 198.0], TOLERANCE).1, Some(200.0));
+        assert_eq!(refuted(&[100.0, 198.0, 198.0], LIMIT_TOLERANCE).1, Some(200.0));
         assert_eq!(
-            refuted(&[100.0, 100.0, 198.0], TOLERANCE).1,
+            refuted(&[100.0, 100.0, 198.0], LIMIT_TOLERANCE).1,
             Some(100.0),
             "one clock may be read too low"
         );
-        assert_eq!(refuted(&[198.0], TOLERANCE).1, Some(200.0));
-        assert_eq!(refuted(&[100.0, 99.0, 100.0], TOLERANCE).1, Some(100.0));
-        assert_eq!(refuted(&[104.0, 103.0, 110.0], TOLERANCE).1, Some(100.0));
+        assert_eq!(refuted(&[198.0], LIMIT_TOLERANCE).1, Some(200.0));
+        assert_eq!(refuted(&[100.0, 99.0, 100.0], LIMIT_TOLERANCE).1, Some(100.0));
+        assert_eq!(refuted(&[104.0, 103.0, 110.0], LIMIT_TOLERANCE).1, Some(100.0));
         assert_eq!(refuted(&[123.0, 123.0, 123.0], 1.5).1, Some(200.0), "however few samples there are");
         // One shared core among 16 CPUs: 15 cores, then 16.
         let of_many = |value: f64| {
             let mut limits =
                 [limit(LimitSource::Inferred, 150.0)
                     .resting_on_a_place("one core for CPUs 0-1", 16.0 / 15.0)];
-            refute(&mut limits, "rate", &[value; 5], TOLERANCE);
+            refute(&mut limits, "rate", &[value; 5], LIMIT_TOLERANCE);
             limits[0].refuted.is_some()
         };
         assert_eq!([155.0, 159.0].map(of_many), [false, true]);
@@ -204,9 +204,9 @@ mod tests {
         let row =
             limit(LimitSource::Derived, 100.0).resting_on("1 additions of 256 bits per cycle (Haswell)");
         let mut limits = [row, limit(LimitSource::User, 500.0)];
-        refute(&mut limits, "rate", &[101.9], TOLERANCE);
+        refute(&mut limits, "rate", &[101.9], LIMIT_TOLERANCE);
         assert!(limits.iter().all(|limit| limit.refuted.is_none()));
-        refute(&mut limits, "rate", &[186.0], TOLERANCE);
+        refute(&mut limits, "rate", &[186.0], LIMIT_TOLERANCE);
         let why = limits[0].refuted.as_ref().expect("refuted");
         assert!(
             why.starts_with("rate is 186.0 % of this limit") && why.contains("(Haswell) is wrong here"),

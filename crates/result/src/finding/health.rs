@@ -7,7 +7,7 @@ use super::finding;
 use crate::document::{Finding, NodeHealth};
 
 /// Faults of one kind per node that are listed; further ones are counted.
-const MOST: usize = 4;
+const MAX_LISTED_FAULTS: usize = 4;
 
 /// Returns the faults of each node, then one finding with all unreadable sources.
 pub fn health(machines: &[NodeHealth]) -> Vec<Finding> {
@@ -23,8 +23,8 @@ fn of_machine(one: &NodeHealth, is_one_of_many: bool) -> Vec<Finding> {
     let of_code = |code: &&str| {
         let of_it: Vec<&HardwareFault> = faults.iter().filter(|fault| fault.code() == *code).collect();
         let first = of_it.first()?;
-        let said: Vec<String> = of_it.iter().take(MOST).map(ToString::to_string).collect();
-        let more = of_it.len().saturating_sub(MOST);
+        let said: Vec<String> = of_it.iter().take(MAX_LISTED_FAULTS).map(ToString::to_string).collect();
+        let more = of_it.len().saturating_sub(MAX_LISTED_FAULTS);
         let more = if more > 0 { format!("; and {more} more") } else { String::new() };
         let text = format!("{who}{}{more}. {}", said.join("; "), first.meaning());
         Some(finding(code, text, serde_json::json!({ "node": one.node, "faults": of_it })))

@@ -35,10 +35,10 @@ pub type Rule = fn(&RunView<'_>) -> Vec<view::PlainFinding>;
 pub const RULES: &[Rule] = &[scales::find, changed::find, shortfall::find, energy::find];
 
 /// Most nodes whose single findings are listed; above, only differences between nodes are.
-const FEW: usize = 8;
+const MAX_LISTED_NODES: usize = 8;
 
 /// Least nodes of a kind for a reliable outlier: with fewer, two slow ones move the median.
-pub const ENOUGH: usize = 5;
+pub const MIN_OUTLIER_NODES: usize = 5;
 
 /// Returns all findings: wrong answers, then differences between nodes, then findings per node.
 pub fn findings(measurements: &[Measurement]) -> Vec<Finding> {
@@ -73,7 +73,7 @@ pub fn by_kind(
         [] | [_] => found.extend(outlier::find(measurements, machines)),
         kinds => found.extend(kinds.iter().flat_map(of)),
     }
-    if nodes.len() <= FEW {
+    if nodes.len() <= MAX_LISTED_NODES {
         let of_each = nodes.iter().flat_map(|node| {
             let own: Vec<Measurement> = measurements.iter().filter(|m| m.node == *node).cloned().collect();
             of_machine(&own).into_iter().map(|finding| (*node, finding)).collect::<Vec<_>>()

@@ -32,7 +32,7 @@ use plimsoll_stats::{ExcludedShare, Samples, Seed, Summary, apart};
 use plimsoll_units::quantity::{Quantity, Unit, format_cpus, percent, significant};
 use serde_json::json;
 
-use super::{ENOUGH, because, finding};
+use super::{MIN_OUTLIER_NODES, because, finding};
 use crate::document::Finding;
 pub use again::{SuspectFigure, Tried, judged, next};
 
@@ -42,16 +42,16 @@ const OUTLIER: &str = "outlier";
 const AHEAD: &str = "ahead";
 /// Least relative distance from the median of an outlier.
 pub(super) const FLOOR: f64 = 0.03;
-/// Replaces [`FLOOR`] for fewer than [`FEW`] nodes: core clocks of identical machines that do the
+/// Replaces [`FLOOR`] for fewer than [`MIN_FLOOR_NODES`] nodes: core clocks of identical machines that do the
 /// same work one after the other differ by 4 %.
 const FLOOR_OF_FEW: f64 = 0.05;
 /// Nodes from which [`FLOOR`] applies.
-const FEW: usize = 16;
+const MIN_FLOOR_NODES: usize = 16;
 /// Relative distance from which a result is shown as a multiple of the median.
 const FAR: f64 = 9.0;
 /// Factor within which a rate limit explains a result: a full token bucket adds to the rate, and
 /// short samples vary.
-const NEAR: f64 = 1.5;
+const RATE_LIMIT_FACTOR: f64 = 1.5;
 /// Relative clock difference that explains a result.
 const SLOWER: f64 = 0.02;
 
@@ -187,7 +187,7 @@ fn is_measured(value: f64) -> bool {
         .is_some_and(|digits| digits.chars().filter(char::is_ascii_digit).count() > DIGITS)
 }
 
-/// Groups results by their properties; groups smaller than [`ENOUGH`] join the largest one.
+/// Groups results by their properties; groups smaller than [`MIN_OUTLIER_NODES`] join the largest one.
 fn alike<'a>(figures: Vec<NodeFigure<'a>>) -> Vec<Vec<NodeFigure<'a>>> {
     let names: BTreeSet<&str> = figures.iter().flat_map(|figure| figure.made_of().into_keys()).collect();
     names.into_iter().fold(vec![figures], |groups, name| {
@@ -204,7 +204,8 @@ fn parted<'a>(
 ) -> Vec<Vec<NodeFigure<'a>>> {
     let mut parts: BTreeMap<Option<FigureConditions<'a>>, Vec<NodeFigure<'a>>> = BTreeMap::new();
     group.into_iter().for_each(|figure| parts.entry(made(&figure)).or_default().push(figure));
-    let (mut large, small): (Vec<_>, Vec<_>) = parts.into_values().partition(|part| part.len() >= ENOUGH);
+    let (mut large, small): (Vec<_>, Vec<_>) =
+        parts.into_values().partition(|part| part.len() >= MIN_OUTLIER_NODES);
     let rest: Vec<NodeFigure<'a>> = small.into_iter().flatten().collect();
     match large.iter_mut().max_by_key(|part| part.len()) {
         Some(most) => most.extend(rest),
@@ -235,10 +236,11 @@ pub(super) fn find(measurements: &[Measurement], machines: &Machines<'_>) -> Vec
 /// Summarizes results that are better than the rest. They matter if a node promises what it does
 /// not keep, such as a disk that has not written its data yet.
 fn ahead(better: &[Outlier]) -> Option<Finding> {
-    const NAMED: usize = 3;
+    const MAX_NAMED_CASES: usize = 3;
     let first = better.first()?;
-    let named: Vec<&str> = better.iter().take(NAMED).map(|outlier| outlier.finding.text.as_str()).collect();
-    let more = better.len().saturating_sub(NAMED);
+    let named: Vec<&str> =
+        better.iter().take(MAX_NAMED_CASES).map(|outlier| outlier.finding.text.as_str()).collect();
+    let more = better.len().saturating_sub(MAX_NAMED_CASES);
     let text = match better.len() {
         1 => format!("better than the rest: {}", first.finding.text),
         count => {
@@ -284,7 +286,7 @@ fn many(figures: &[NodeFigure<'_>], looked_at: usize) -> Vec<Outlier> {
     let logarithms: Vec<f64> = figures.iter().map(|f| (f.value / centre).ln()).collect();
     let reach = apart(&logarithms, looked_at);
     let noise = LazyCell::new(|| middle(figures.iter().map(NodeFigure::reach).collect()));
-    let floor = if figures.len() < FEW { FLOOR_OF_FEW } else { FLOOR };
+    let floor = if figures.len() < MIN_FLOOR_NODES { FLOOR_OF_FEW } else { FLOOR };
     let usual = UsualLosses::of(figures);
     let mut found = Vec::new();
     for (figure, far) in figures.iter().zip(logarithms) {
@@ -449,7 +451,7 @@ fn by_quota(figure: &NodeFigure<'_>, usual: &UsualLosses) -> Option<String> {
 fn by_rate_limit(figure: &NodeFigure<'_>, usual: &UsualLosses) -> Option<String> {
     let limit = figure.rate_limit?;
     let bound = limit.bound.value;
-    let is_near = figure.value > bound / NEAR && figure.value < bound * NEAR;
+    let is_near = figure.value > bound / RATE_LIMIT_FACTOR && figure.value < bound * RATE_LIMIT_FACTOR;
     let others = usual.rate_limit;
     (is_near && limit.rate.value < others * (1.0 - SLOWER)).then(|| match others.is_finite() {
         true => format!("{limit}, {} on most others", Quantity::new(others, limit.rate.unit)),

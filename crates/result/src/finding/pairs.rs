@@ -36,7 +36,7 @@ const LONE: f64 = 0.1;
 /// Pairs of other nodes from which their deviation is reliable.
 const MANY: usize = 16;
 /// Slow pairs in one direction that make a node slow.
-const ENOUGH: usize = 2;
+const SLOW_PAIRS_OF_NODE: usize = 2;
 
 /// Conditions of both ends of a pair while it was measured.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -209,7 +209,7 @@ impl Judged<'_> {
             let worst = if far.len() < MANY { far.iter().copied().fold(0.0, f64::max) } else { 0.0 };
             let mut slow = self.slow(centre, worst.max(DEVIATIONS * NORMAL * mad));
             slow.retain(|slow| is_own(slow.row, slow.column));
-            (slow.len() >= ENOUGH && 2 * slow.len() > own.len()).then_some((number, slow))
+            (slow.len() >= SLOW_PAIRS_OF_NODE && 2 * slow.len() > own.len()).then_some((number, slow))
         };
         numbers.into_iter().filter_map(slow).collect()
     }

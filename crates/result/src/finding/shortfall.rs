@@ -8,7 +8,7 @@ use plimsoll_model::view::{NOTABLE, PlainFinding, RunView, Topic, lost};
 use plimsoll_units::quantity::percent;
 
 /// Share of the limit that needs no explanation.
-const NEAR: f64 = 0.9;
+const EXPLAINED_SHARE: f64 = 0.9;
 /// Least part of the gap that lost time must account for.
 const EXPLAINS: f64 = 0.5;
 
@@ -19,7 +19,8 @@ pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
 }
 
 fn explained(measurement: &Measurement) -> Option<PlainFinding> {
-    let share = measurement.headline()?.of_limit.filter(|share| share.is_finite() && *share < NEAR)?;
+    let share =
+        measurement.headline()?.of_limit.filter(|share| share.is_finite() && *share < EXPLAINED_SHARE)?;
     let lost = lost(measurement);
     // Such a result excludes interruptions, except throttling by a quota.
     let conditions = &measurement.conditions;

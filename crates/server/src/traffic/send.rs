@@ -19,7 +19,7 @@ const BLOCKED: Duration = Duration::from_millis(100);
 /// Shortest sleep, in seconds; a shorter one is not possible.
 const SOON: f64 = 0.0005;
 /// Lent messages that may be in flight; the kernel limits what it tracks (`optmem_max`).
-const LENT: u64 = 64;
+const MAX_ZEROCOPY_MESSAGES: u64 = 64;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum SendEnd {
@@ -183,7 +183,7 @@ impl<'a> ZeroCopySender<'a> {
             if end.is_reached() {
                 break;
             }
-            while self.calls - self.back.calls > LENT && !end.is_reached() {
+            while self.calls - self.back.calls > MAX_ZEROCOPY_MESSAGES && !end.is_reached() {
                 self.wait()?;
             }
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::super::mistake::Mistake;
 use super::super::syntax::{FileMachine, GivenOption};
 use super::super::value::{self, SECOND};
-use super::{BLOCK, JobReader, JobTarget};
+use super::{FIO_BLOCK_BYTES, JobReader, JobTarget};
 use plimsoll_model::case::Value;
 use plimsoll_units::text::shown_within;
 
@@ -223,7 +223,7 @@ impl<'a> JobReader<'a> {
         let block = match self.job.lists.get("block") {
             Some(Value::Size(bytes)) => *bytes,
             Some(Value::Mix(mix)) => mix.mean() as u64,
-            _ => BLOCK,
+            _ => FIO_BLOCK_BYTES,
         };
         let Some(bytes) = self.bytes_of_a_job(block).filter(|bytes| *bytes > 0) else { return };
         let at_end = self.job.lists.get("sync") == Some(&Value::Word("fsync-end".to_owned()));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::super::syntax::GivenOption;
 use super::super::value::{self, Base};
-use super::{BLOCK, JobLoad, JobReader};
+use super::{FIO_BLOCK_BYTES, JobLoad, JobReader};
 use plimsoll_model::case::Value;
 use plimsoll_units::quantity::{Mix, MixPart, format_duration};
 
@@ -82,7 +82,7 @@ impl<'a> JobReader<'a> {
             return self.distribution();
         }
         let back = step.strip_prefix('-').and_then(|step| value::size(step, self.base));
-        let block = self.get("bs").map_or(Some(BLOCK), |bs| value::size(&bs.value, self.base));
+        let block = self.get("bs").map_or(Some(FIO_BLOCK_BYTES), |bs| value::size(&bs.value, self.base));
         if back.is_some() && back == block.and_then(|block| block.checked_mul(2)) && !self.load.mixed() {
             return Some("backward".to_owned());
         }
@@ -142,14 +142,14 @@ impl<'a> JobReader<'a> {
         // fio prefers a split to a range and a range to a size, in any order.
         let given = ["bssplit", "bsrange"].iter().find_map(|name| self.get(name)).or(last);
         let Some(given) = given else {
-            self.set("block", Value::Size(BLOCK), "bs");
+            self.set("block", Value::Size(FIO_BLOCK_BYTES), "bs");
             return;
         };
         let all: Vec<Option<Value>> = self
             .own_of(given)
             .into_iter()
             .map(|text| match (given.row.name, text) {
-                (_, None) => Some(Value::Size(BLOCK)),
+                (_, None) => Some(Value::Size(FIO_BLOCK_BYTES)),
                 ("bssplit", Some(text)) => split(text, self.base),
                 ("bsrange", Some(text)) => range(text, self.base),
                 (_, Some(text)) => value::size(text, self.base).filter(|size| *size > 0).map(Value::Size),

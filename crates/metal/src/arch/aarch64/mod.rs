@@ -23,7 +23,7 @@ use crate::lu::narrow::{Narrow, above, step, substitute, subtract};
 use crate::stream::StreamKernel;
 use crate::ticks::Ticks;
 
-pub(crate) use chain::{SCALAR, WOVEN};
+pub(crate) use chain::{SCALAR_CHAINS, WOVEN_KERNELS};
 
 /// Whether cores read a line before ordinary stores overwrite all of it.
 pub(crate) const READS_BEFORE_OVERWRITING: bool = false;
@@ -37,7 +37,7 @@ pub(crate) fn chained() -> impl Iterator<Item = &'static [ComputeKernel]> {
     chained::kernels().chain(general::CHAINED.iter().copied())
 }
 
-pub(crate) static STREAMS: [&[StreamKernel]; 1] = [&stream_neon::KERNELS];
+pub(crate) static STREAM_KERNELS: [&[StreamKernel]; 1] = [&stream_neon::KERNELS];
 
 pub(crate) static TILES_F64: [&RegisterTile<f64>; 1] = [&gemm_neon::F64];
 
@@ -52,7 +52,7 @@ static NARROW: Narrow = Narrow {
     subtract: subtract::<true, 8>,
 };
 
-pub(crate) static NARROWS: [&Narrow; 1] = [&NARROW];
+pub(crate) static NARROW_KERNELS: [&Narrow; 1] = [&NARROW];
 
 /// Prefetches the cache line of `place`, which may be any address.
 #[inline(always)]
@@ -63,10 +63,10 @@ pub(crate) fn prefetch<T>(place: *const T) {
     };
 }
 
-pub(crate) static LOOPS: [InstructionLoop; 0] = [];
+pub(crate) static PROBE_LOOPS: [InstructionLoop; 0] = [];
 
 /// None: `clock_gettime` reads the time counter, at little more cost.
-pub(crate) const TICKS: Option<Ticks> = None;
+pub(crate) const TICK_COUNTER: Option<Ticks> = None;
 
 /// Whether the time counter has a guaranteed constant rate.
 pub(crate) fn has_steady_counter() -> bool {

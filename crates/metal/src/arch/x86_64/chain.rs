@@ -19,7 +19,7 @@ macro_rules! density {
     };
 }
 
-pub(crate) const SCALAR: Option<&Density> = Some(&SCALAR_DENSITY);
+pub(crate) const SCALAR_CHAINS: Option<&Density> = Some(&SCALAR_DENSITY);
 
 static SCALAR_DENSITY: Density = density!(chain_add 64 chain_multiply 25);
 
@@ -122,7 +122,7 @@ macro_rules! woven {
 macro_rules! rows {
     ($($file:ident $isa:ident $weight:ident $op:ident $element:ident $even:tt $odd:tt
         ($dense:ident $middle:ident $sparse:ident) ($dense_multiply:ident $middle_multiply:ident $sparse_multiply:ident);)+) => {
-        pub(crate) static WOVEN: &[Woven] = &[$(
+        pub(crate) static WOVEN_KERNELS: &[Woven] = &[$(
             Woven {
                 isa: Isa::$isa,
                 weight: Weight::$weight,

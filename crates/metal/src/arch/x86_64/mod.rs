@@ -28,9 +28,9 @@ use crate::kernel::ComputeKernel;
 use crate::lu::narrow::Narrow;
 use crate::ticks::Ticks;
 
-pub(crate) use chain::{SCALAR, WOVEN};
-pub(crate) use probe::LOOPS;
-pub(crate) use stream::STREAMS;
+pub(crate) use chain::{SCALAR_CHAINS, WOVEN_KERNELS};
+pub(crate) use probe::PROBE_LOOPS;
+pub(crate) use stream::STREAM_KERNELS;
 
 /// Whether cores read a line before ordinary stores overwrite all of it.
 pub(crate) const READS_BEFORE_OVERWRITING: bool = true;
@@ -49,7 +49,7 @@ pub(crate) static TILES_F64: [&RegisterTile<f64>; 2] = [&gemm_fma::F64_AVX2, &ge
 
 pub(crate) static TILES_F32: [&RegisterTile<f32>; 2] = [&gemm_fma::F32_AVX2, &gemm_fma::F32_AVX512];
 
-pub(crate) static NARROWS: [&Narrow; 2] = [&lu::AVX2, &lu::AVX512];
+pub(crate) static NARROW_KERNELS: [&Narrow; 2] = [&lu::AVX2, &lu::AVX512];
 
 /// Prefetches the cache line of `place`, which may be any address.
 #[inline(always)]
@@ -59,7 +59,7 @@ pub(crate) fn prefetch<T>(place: *const T) {
 }
 
 /// Time counter that programs may read, with the name of the kernel's clock source.
-pub(crate) const TICKS: Option<Ticks> = Some(Ticks { name: "tsc", read: time_stamp_counter, fence });
+pub(crate) const TICK_COUNTER: Option<Ticks> = Some(Ticks { name: "tsc", read: time_stamp_counter, fence });
 
 /// Not ordered with the instructions around it: hundreds of them or system calls separate readings.
 #[inline]

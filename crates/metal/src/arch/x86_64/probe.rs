@@ -75,7 +75,7 @@ waits!(add_waits_avx512 "avx512f" "vmovups" "zmm" "vzeroupper" "vaddpd zmm0, zmm
 waits!(fma_waits_avx2 "avx2,fma" "vmovups" "ymm" "vzeroupper" "vfmadd213pd ymm0, ymm1, ymm1");
 waits!(fma_waits_avx512 "avx512f" "vmovups" "zmm" "vzeroupper" "vfmadd213pd zmm0, zmm1, zmm1");
 
-pub(crate) static LOOPS: [InstructionLoop; 8] = [
+pub(crate) static PROBE_LOOPS: [InstructionLoop; 8] = [
     InstructionLoop { isa: Isa::Sse2, probed: Probed::Loads, bits: 128, function: loads_sse2 },
     InstructionLoop { isa: Isa::Sse2, probed: Probed::AddLatency, bits: 128, function: add_waits_sse2 },
     InstructionLoop { isa: Isa::Avx2, probed: Probed::Loads, bits: 256, function: loads_avx2 },

@@ -10,7 +10,7 @@ use crate::stream::StreamKernel;
 use super::{stream_string, stream_vectors};
 
 /// Bandwidth kernels by instruction set, except the portable ones.
-pub(crate) static STREAMS: [&[StreamKernel]; 4] =
+pub(crate) static STREAM_KERNELS: [&[StreamKernel]; 4] =
     [&stream_vectors::SSE2, &stream_vectors::AVX2, &stream_vectors::AVX512, &stream_string::KERNELS];
 
 /// Prefetch distances in bytes: past the level-2 cache (`prefetchnta`), into level 1 (`prefetcht0`)

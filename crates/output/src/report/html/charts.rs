@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use plimsoll_bench::label::label;
 use plimsoll_machine::Machine;
-use plimsoll_model::case::{self, AT_ONCE, AT_ONCE_BACK, Case, EACH, KEYS, Key, Spacing, Value};
+use plimsoll_model::case::{self, ALL_PAIRS, AT_ONCE, AT_ONCE_BACK, Case, KEYS, Key, Spacing, Value};
 use plimsoll_model::measurement::{Measurement, MetricResult, Status};
 use plimsoll_model::words::{human, is_usual};
 use plimsoll_result::document::Run;
@@ -167,7 +167,7 @@ fn facets<'a>(
 fn others(case: &Case, keep: impl Fn(&str, &Value) -> bool) -> Vec<String> {
     let kept = case.params().iter().filter(|(name, value)| keep(name, value));
     let said = |(name, value): &(&'static str, Value)| match (*name, value) {
-        ("server", Value::Word(word)) if word == EACH => "between machines".to_owned(),
+        ("server", Value::Word(word)) if word == ALL_PAIRS => "between machines".to_owned(),
         ("server", Value::Word(word)) if word == AT_ONCE => "bisection".to_owned(),
         ("server", Value::Word(word)) if word == AT_ONCE_BACK => "bisection back".to_owned(),
         _ => format!("{name} {}", human(value)),

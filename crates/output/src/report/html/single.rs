@@ -2,7 +2,7 @@
 
 use plimsoll_bench::label::label;
 use plimsoll_bench::{Better, Curve};
-use plimsoll_model::case::{Case, EACH, KEYS};
+use plimsoll_model::case::{ALL_PAIRS, Case, KEYS};
 use plimsoll_model::measurement::{Flow, Measurement, MetricResult, Status};
 use plimsoll_model::view::NOTABLE;
 use plimsoll_model::words::human;
@@ -206,7 +206,7 @@ fn curve(measurement: &Measurement, metric: &MetricResult) -> Vec<Chart> {
 fn heat(run: &Run, measurement: &Measurement, metric: &MetricResult) -> Option<Chart> {
     let matrix = metric.matrix.as_ref()?;
     // Between nodes, the numbers are positions in the list of nodes.
-    let machines = measurement.case.server() == Some(EACH);
+    let machines = measurement.case.server() == Some(ALL_PAIRS);
     let place = |number: &u32| match run.nodes.get(*number as usize).filter(|_| machines) {
         Some(node) => plimsoll_units::text::shown_within(&node.name, 64),
         None => number.to_string(),

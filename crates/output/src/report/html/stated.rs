@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use plimsoll_model::case::{Case, Value};
-use plimsoll_model::plan::scale::{AMOUNTS, Unscaled};
+use plimsoll_model::plan::scale::{SCALED_KEYS, Unscaled};
 use plimsoll_model::plan::{Group, file};
 use plimsoll_result::document::Run;
 
@@ -37,7 +37,7 @@ impl StatedCases {
             group.benchmarks.iter().any(|name| name == case.benchmark()) && group.lists.iter().all(has)
         };
         let amounts = |group: &&Group| {
-            case.params().iter().filter(|(key, _)| AMOUNTS.contains(key) && !group.asked(key)).count()
+            case.params().iter().filter(|(key, _)| SCALED_KEYS.contains(key) && !group.asked(key)).count()
         };
         self.groups.iter().filter(|g| g.how.series.is_some()).filter(named).any(|g| amounts(&g) == 0)
     }

@@ -1,7 +1,7 @@
 //! Cells of a published table: each number with today's measurement.
 
 use plimsoll_published::tables::{PublishedTable, TableKind};
-use plimsoll_published::{LATENCY, Matched, PublishedFigure, PublishedReport, THROUGHPUT};
+use plimsoll_published::{LATENCY_METRIC, Matched, PublishedFigure, PublishedReport, THROUGHPUT_METRIC};
 use plimsoll_units::quantity::Unit;
 
 use super::today::{MeasuredPoint, ReplayRuns};
@@ -148,7 +148,7 @@ impl<'a> FilledTable<'a> {
 
 /// Returns the second of an iperf rate or amount, from 0 (`3-4s`).
 fn interval(figure: &PublishedFigure) -> Option<usize> {
-    let is_of_seconds = matches!(figure.metric, THROUGHPUT | "transfer");
+    let is_of_seconds = matches!(figure.metric, THROUGHPUT_METRIC | "transfer");
     let part = figure.pattern.split(';').find_map(|part| part.strip_suffix('s')?.split_once('-'));
     let (from, to) = part.filter(|_| is_of_seconds)?;
     let (from, to): (usize, usize) = (from.parse().ok()?, to.parse().ok()?);
@@ -294,10 +294,10 @@ fn shown(baseline: &PublishedReport, figure: &PublishedFigure) -> ReportUnit {
     match (found, figure.subsystem, figure.metric) {
         (Some((scale, unit)), ..) => ReportUnit { scale, name: name(scale, unit, figure.unit) },
         // No unit is printed or derivable: the usual one.
-        (None, "memory", LATENCY) => ReportUnit { scale: 1e-9, name: "ns".to_owned() },
-        (None, _, LATENCY) => ReportUnit { scale: 1e-3, name: "ms".to_owned() },
+        (None, "memory", LATENCY_METRIC) => ReportUnit { scale: 1e-9, name: "ns".to_owned() },
+        (None, _, LATENCY_METRIC) => ReportUnit { scale: 1e-3, name: "ms".to_owned() },
         // Disk: as IOzone counts, the only tool for disks.
-        (None, part @ ("memory" | "disk"), THROUGHPUT) => match part {
+        (None, part @ ("memory" | "disk"), THROUGHPUT_METRIC) => match part {
             "disk" => ReportUnit { scale: 1024.0, name: "KiB/s".to_owned() },
             _ => ReportUnit { scale: 1e9, name: "GB/s".to_owned() },
         },

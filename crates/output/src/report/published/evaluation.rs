@@ -3,7 +3,7 @@
 use std::fmt;
 
 use plimsoll_published::tables::TableKind;
-use plimsoll_published::{LATENCY, PublishedFigure, PublishedReport, TIME};
+use plimsoll_published::{LATENCY_METRIC, PublishedFigure, PublishedReport, TIME_METRIC};
 use plimsoll_units::quantity::{Quantity, Unit, format_size, percent, significant};
 
 use super::cells::{ComparablePart, FilledTable};
@@ -164,7 +164,7 @@ fn share(baseline: &PublishedReport, figure: &PublishedFigure, value: f64) -> Op
 }
 
 fn is_time(metric: &str) -> bool {
-    matches!(metric, LATENCY | TIME)
+    matches!(metric, LATENCY_METRIC | TIME_METRIC)
 }
 
 /// Returns the geometric mean.

@@ -3,7 +3,7 @@
 use plimsoll_model::limit::Input;
 use plimsoll_published::PublishedReport;
 use plimsoll_published::tables::{PublishedTable, TableKind};
-use plimsoll_published::{LATENCY, PublishedFigure};
+use plimsoll_published::{LATENCY_METRIC, PublishedFigure};
 use plimsoll_units::quantity::{percent, significant};
 
 use super::cells::{ComparablePart, FilledCell, FilledTable};
@@ -371,7 +371,7 @@ fn remarks(baseline: &PublishedReport, filled: &FilledTable<'_>) -> Vec<String> 
         remarks.extend(lacking(filled));
     }
     let is_latency =
-        |cell: &FilledCell<'_>| cell.part == ComparablePart::OwnShare && cell.figure.metric == LATENCY;
+        |cell: &FilledCell<'_>| cell.part == ComparablePart::OwnShare && cell.figure.metric == LATENCY_METRIC;
     if filled.cells().any(is_latency) {
         remarks.push(
             "efficiency of a latency: today limit ÷ measured, in the report measured ÷ limit".to_owned(),

@@ -10,11 +10,11 @@ use crossbeam_channel::Receiver;
 use plimsoll_bench::{Better, Metric};
 use plimsoll_bench_network::to_server;
 use plimsoll_cluster::between::{
-    AT_ONCE, AT_ONCE_BACK, EACH, MachinePair, PairAnswer, PairFigure, PairResults, ServingPlace,
+    ALL_PAIRS, AT_ONCE, AT_ONCE_BACK, MachinePair, PairAnswer, PairFigure, PairResults, ServingPlace,
 };
 use plimsoll_machine::{Machine, Root};
 use plimsoll_model::case::{Case, CaseId};
-use plimsoll_model::limit::{LimitEvidence, PAIRS, median};
+use plimsoll_model::limit::{LimitEvidence, SUMMED_PAIRS, median};
 use plimsoll_model::measurement::{Measurement, Status};
 use plimsoll_model::plan::Sampling;
 use plimsoll_model::plan::file::SERVER;
@@ -215,9 +215,9 @@ pub(super) fn paths(prepared: &PreparedRun, made: &[PairResults]) -> BTreeMap<Ca
             let (from, to) = (number(one.pair.from), number(one.pair.to));
             Some(PairPath { from, to, conditions: figure.conditions.more.clone() })
         };
-        made.iter().filter(|one| one.kind == EACH).filter_map(path).collect()
+        made.iter().filter(|one| one.kind == ALL_PAIRS).filter_map(path).collect()
     };
-    let named = |planned: &Planned| planned.candidate.case.clone().with_word(SERVER, EACH).id();
+    let named = |planned: &Planned| planned.candidate.case.clone().with_word(SERVER, ALL_PAIRS).id();
     cases(prepared).iter().enumerate().map(|(index, planned)| (named(planned), of_case(index))).collect()
 }
 
@@ -230,13 +230,13 @@ pub(super) fn measurements(
     let maker = prepared.maker(names.first().map(String::as_str).unwrap_or_default());
     let mut made = Vec::new();
     for (index, planned) in cases(prepared).iter().enumerate() {
-        for kind in [EACH, AT_ONCE, AT_ONCE_BACK] {
+        for kind in [ALL_PAIRS, AT_ONCE, AT_ONCE_BACK] {
             let of_kind = between.iter().filter(|one| one.kind == kind);
             let all: Vec<(&PairResults, &PairAnswer)> =
                 of_kind.filter_map(|one| Some((one, one.answers.get(index)?))).collect();
             let case = planned.candidate.case.clone().with_word(SERVER, kind);
             let outcome = match kind {
-                EACH => each(case, &all, names),
+                ALL_PAIRS => each(case, &all, names),
                 _ => at_once(case, &all),
             };
             made.extend(outcome.map(|outcome| maker.measurement(&outcome, LimitEvidence::default())));
@@ -331,7 +331,7 @@ fn at_once(case: Case, all: &[(&PairResults, &PairAnswer)]) -> Option<Outcome> {
         all.iter().map(|(one, answer)| Some((*one, answer.as_ref().ok()?))).collect();
     let figures = figures.unwrap_or_default();
     let mut conditions = alike(&figures);
-    conditions.more.set(&PAIRS, figures.len() as f64);
+    conditions.more.set(&SUMMED_PAIRS, figures.len() as f64);
     let sample = |number: usize| {
         let values: Option<Vec<f64>> = figures.iter().map(|(_, f)| f.samples.get(number).copied()).collect();
         let values = [(name.to_owned(), values?.iter().sum())].into();

@@ -6,8 +6,8 @@ use std::ffi::OsStr;
 use crossbeam_channel::Receiver;
 use plimsoll_bench::Benchmark;
 use plimsoll_bench_cpu::hpl::{MACHINES, MACHINES_PEAK};
-use plimsoll_bench_cpu::{Hpl, Peak, RATE, RESIDUAL, TIME, operations};
-use plimsoll_cluster::between::{EACH, MachinePair, PairAnswer, PairFigure, PairResults};
+use plimsoll_bench_cpu::{Hpl, Peak, RATE_METRIC, RESIDUAL, TIME_METRIC, operations};
+use plimsoll_cluster::between::{ALL_PAIRS, MachinePair, PairAnswer, PairFigure, PairResults};
 use plimsoll_cluster::ssh::NodeLauncher;
 use plimsoll_cluster::ssh::names::HostName;
 use plimsoll_command::cli::Common;
@@ -34,7 +34,7 @@ const TOOL_LIMIT: f64 = 120.0;
 /// Prefixes of the environment variables of MPI launchers.
 const OF_LAUNCHERS: [&str; 4] = ["SLURM_", "OMPI_", "PMIX_", "PRTE_"];
 /// Most nodes for which every pair measures MPI.
-const ALL_PAIRS: usize = 4;
+const MAX_PAIRED_NODES: usize = 4;
 /// Share of the available memory for the matrix.
 const OF_MEMORY: f64 = 0.8;
 /// Assumed share of the limit for estimates of time.
@@ -113,7 +113,7 @@ impl OnMachines<'_> {
             .collect::<Result<_, _>>()?;
         let all: Vec<(&PairResults, &PairAnswer)> =
             made.iter().filter_map(|one| Some((one, one.answers.first()?))).collect();
-        let case = case.clone().with_word(SERVER, EACH);
+        let case = case.clone().with_word(SERVER, ALL_PAIRS);
         between::each(case, &all, self.names).ok_or_else(|| CannotMeasure::not_here("there is no pair"))
     }
 
@@ -128,7 +128,7 @@ impl OnMachines<'_> {
                 PairFigure { samples: values.collect(), ..PairFigure::default() }
             }),
         };
-        Ok(PairResults { pair, kind: EACH, answers: vec![answer] })
+        Ok(PairResults { pair, kind: ALL_PAIRS, answers: vec![answer] })
     }
 
     /// Samples by the first tool that can measure the case on these nodes.
@@ -176,11 +176,11 @@ fn empty(case: Case) -> Outcome {
     Outcome { case, repeat: 0, samples: Vec::new(), facts: Facts::default(), peers: Vec::new(), ended: None }
 }
 
-/// Pairs to measure in turn: all of up to [`ALL_PAIRS`] nodes, else each node with the next.
+/// Pairs to measure in turn: all of up to [`MAX_PAIRED_NODES`] nodes, else each node with the next.
 fn pairs(machines: usize) -> Vec<MachinePair> {
     let ordered = |from: usize| (0..machines).map(move |to| MachinePair { from, to });
     match machines {
-        0..=ALL_PAIRS => (0..machines).flat_map(ordered).filter(|pair| pair.from != pair.to).collect(),
+        0..=MAX_PAIRED_NODES => (0..machines).flat_map(ordered).filter(|pair| pair.from != pair.to).collect(),
         _ => (0..machines).map(|from| MachinePair { from, to: (from + 1) % machines }).collect(),
     }
 }
@@ -195,9 +195,9 @@ struct ToolMeasured {
 /// One solution. The tool gives a figure only if its residual check has passed.
 fn sample(tool: &mut dyn plimsoll_bench::Prepared, case: &Case) -> Result<Sample, CannotMeasure> {
     let mut sample = tool.sample(SampleAmount::Work(1))?;
-    let rate = sample.values.get(RATE).copied().unwrap_or(f64::NAN);
+    let rate = sample.values.get(RATE_METRIC).copied().unwrap_or(f64::NAN);
     sample.elapsed = operations(case.number("n").unwrap_or(0) as f64) / rate;
-    sample.values.insert(TIME.to_owned(), sample.elapsed);
+    sample.values.insert(TIME_METRIC.to_owned(), sample.elapsed);
     let residual = tool.facts().achieved.get(&fact::RESIDUAL).and_then(|text| text.parse().ok());
     sample.values.extend(residual.map(|residual: f64| (RESIDUAL.to_owned(), residual)));
     Ok(sample)

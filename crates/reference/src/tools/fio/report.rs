@@ -182,12 +182,12 @@ impl FioTimes {
     /// mean may be below the minimum, as fio counts writes that it does not time.
     fn impossible(&self, name: &str) -> Option<String> {
         /// The maximum is a whole number, and the mean is a rounded sum.
-        const ROUNDING: f64 = 1e-3;
+        const MEAN_ROUNDING: f64 = 1e-3;
         let (mean, most) = (self.mean?, self.max.unwrap_or(0.0));
         if mean < 0.0 || most > 0.0 && !mean.is_finite() {
             return Some(format!("the file has a mean of {mean} for {name}"));
         }
-        let is_above = most > 0.0 && mean > most * (1.0 + ROUNDING) + 1.0;
+        let is_above = most > 0.0 && mean > most * (1.0 + MEAN_ROUNDING) + 1.0;
         is_above.then(|| {
             let mean = significant(mean, 4);
             format!("the file has a mean of {mean} for {name}, and none above {most}")

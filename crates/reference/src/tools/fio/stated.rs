@@ -15,7 +15,7 @@ use crate::{Account, Seconds, json};
 /// Name of a client's entry that sums over all servers (client.c).
 const ALL_CLIENTS: &str = "All clients";
 /// Bytes of a sector in the kernel's counts (Documentation/block/stat.rst).
-const SECTOR: f64 = 512.0;
+const SECTOR_BYTES: f64 = 512.0;
 /// Engines with one transfer at a time.
 const ONE_AT_A_TIME: &[&str] = &["sync", "psync", "vsync", "pvsync", "pvsync2", "mmap"];
 /// Engines that use the page cache unless direct=1.
@@ -47,7 +47,7 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
     let totals = Totals::of(&report);
     for (job, name) in all.iter().zip(names) {
         let told = Told { name, ..Told::of(&report, &totals, job) };
-        stated.figures.extend(WAYS.iter().flat_map(|way| told.figures(way)));
+        stated.figures.extend(FIO_DIRECTIONS.iter().flat_map(|way| told.figures(way)));
         if stated.figures.len() > MAX_FIGURES {
             return Err(too_many());
         }
@@ -89,7 +89,7 @@ pub(super) fn continues(before: &str, document: &str) -> bool {
         if one.jobname != other.jobname || one.options != other.options || !fits {
             return false;
         }
-        for way in &WAYS {
+        for way in &FIO_DIRECTIONS {
             let (from, to) = ((way.side)(one), (way.side)(other));
             if bytes(from).unwrap_or(0.0) > bytes(to).unwrap_or(0.0) {
                 return false;
@@ -131,22 +131,22 @@ fn names(all: &[&FioJobReport]) -> Vec<String> {
 
 /// Sums over all jobs, per direction.
 struct Totals {
-    moved: [f64; WAYS.len()],
-    counted: [Vec<DiskCounters>; WAYS.len()],
+    moved: [f64; FIO_DIRECTIONS.len()],
+    counted: [Vec<DiskCounters>; FIO_DIRECTIONS.len()],
 }
 
 impl Totals {
     fn of(report: &FioReport) -> Self {
         Self {
-            moved: std::array::from_fn(|way| moved(report, &WAYS[way])),
-            counted: std::array::from_fn(|way| counted(report, &WAYS[way])),
+            moved: std::array::from_fn(|way| moved(report, &FIO_DIRECTIONS[way])),
+            counted: std::array::from_fn(|way| counted(report, &FIO_DIRECTIONS[way])),
         }
     }
 }
 
 /// A direction.
 struct FioDirection {
-    /// Index in [`WAYS`].
+    /// Index in [`FIO_DIRECTIONS`].
     index: usize,
     name: &'static str,
     op: &'static str,
@@ -156,7 +156,7 @@ struct FioDirection {
     sectors: fn(&FioDisk) -> Option<f64>,
 }
 
-const WAYS: [FioDirection; 4] = [
+const FIO_DIRECTIONS: [FioDirection; 4] = [
     FioDirection {
         index: 0,
         name: "read",
@@ -303,7 +303,7 @@ impl Told<'_> {
     /// Work and time: the first pair that contradicts the figure, else bytes and runtime.
     fn account(&self, side: &FioSide, bandwidth: f64) -> Option<Account> {
         /// Below this, `bw` in whole KiB/s is too coarse.
-        const LEAST: f64 = 100.0;
+        const MIN_BANDWIDTH_KIB: f64 = 100.0;
         let by_bytes = bytes(side).zip(duration(side)).map(|(bytes, time)| Account::of(bytes, time));
         if self.job.jobname == ALL_CLIENTS {
             return None;
@@ -314,7 +314,7 @@ impl Told<'_> {
         let block = block.filter(|_| one_block);
         let by_transfers = block.filter(|_| side.transfers() > 0.0).zip(duration(side));
         let by_transfers = by_transfers.map(|(block, time)| Account::of(side.transfers() * block, time));
-        let kib = side.bw.filter(|kib| *kib > LEAST);
+        let kib = side.bw.filter(|kib| *kib > MIN_BANDWIDTH_KIB);
         let by_kib = kib.map(|kib| Account::of(kib * 1024.0, Seconds::of(1.0)));
         let all = [by_bytes, by_transfers, by_kib];
         let speaks =
@@ -325,13 +325,13 @@ impl Told<'_> {
     /// Checks a mean latency by Little's law: in flight is at most the requested number.
     fn in_flight(&self, side: &FioSide, latency: f64) -> Option<String> {
         /// With fewer transfers, those in flight at start and end matter too much.
-        const LEAST: f64 = 1000.0;
+        const MIN_TRANSFERS: f64 = 1000.0;
         /// Tolerated ratio of transfers in flight to the requested number.
         const SPARE: f64 = 1.5;
         // Options by which a latency starts before the transfer.
         const OTHERS: [&str; 4] = ["io_submit_mode", "read_iolog", "verify", "replay_redirect"];
         let told = !self.job.options.is_empty() && !OTHERS.iter().any(|key| self.options.contains_key(*key));
-        if !told || self.job.jobname == ALL_CLIENTS || side.transfers() < LEAST {
+        if !told || self.job.jobname == ALL_CLIENTS || side.transfers() < MIN_TRANSFERS {
             return None;
         }
         let one = self.engine().is_some_and(|engine| ONE_AT_A_TIME.contains(&engine));
@@ -513,18 +513,18 @@ fn moved(report: &FioReport, way: &FioDirection) -> f64 {
 
 fn counted(report: &FioReport, way: &FioDirection) -> Vec<DiskCounters> {
     /// Most disks that are read; a job has few.
-    const MOST: usize = 64;
+    const MAX_DISKS: usize = 64;
     let count = |disk: &FioDisk| {
         let [requests, merged] = (way.requests)(disk)?;
         Some(DiskCounters {
             name: shown_within(&disk.name, 40),
             asked: requests + merged,
             requests,
-            bytes: (way.sectors)(disk).map(|sectors| sectors * SECTOR),
+            bytes: (way.sectors)(disk).map(|sectors| sectors * SECTOR_BYTES),
             silent: disk.read_ios == Some(0.0) && disk.write_ios == Some(0.0),
         })
     };
-    report.disk_util.iter().take(MOST).filter_map(count).collect()
+    report.disk_util.iter().take(MAX_DISKS).filter_map(count).collect()
 }
 
 /// The bandwidth of the jobs of a group, which run simultaneously unless an option makes one wait.
@@ -542,7 +542,9 @@ fn sums(report: &FioReport, totals: &Totals) -> Vec<StatedFigure> {
         if all.len() < 2 || all.iter().any(waits) {
             continue;
         }
-        figures.extend(WAYS.iter().filter(|way| way.op != "trim").filter_map(|way| sum(group, &all, way)));
+        figures.extend(
+            FIO_DIRECTIONS.iter().filter(|way| way.op != "trim").filter_map(|way| sum(group, &all, way)),
+        );
     }
     figures
 }

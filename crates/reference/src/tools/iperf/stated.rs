@@ -125,7 +125,7 @@ impl IperfRows {
     /// Whole tests that contradict the intervals of their stream, by the address of the row.
     fn other_intervals(&self, totals: &[&IperfRow]) -> BTreeMap<*const IperfRow, String> {
         /// Bytes after the last whole interval may lack a row.
-        const NEAR: f64 = 0.05;
+        const STATED_TOLERANCE: f64 = 0.05;
         /// Sum of a stream's intervals so far, with end, bytes and rounding.
         #[derive(Clone, Copy, Default)]
         struct Added {
@@ -151,8 +151,8 @@ impl IperfRows {
                 continue;
             }
             let Added { end, moved, rounding, has_gap } = std::mem::take(added);
-            let is_whole = !has_gap && end > 0.0 && (end - row.end).abs() <= row.end * NEAR / 2.0;
-            let off = row.bytes.mul_add(NEAR, rounding + row.rounding);
+            let is_whole = !has_gap && end > 0.0 && (end - row.end).abs() <= row.end * STATED_TOLERANCE / 2.0;
+            let off = row.bytes.mul_add(STATED_TOLERANCE, rounding + row.rounding);
             if is_whole && (moved - row.bytes).abs() > off {
                 let [moved, all] = [moved, row.bytes].map(|bytes| Quantity::new(bytes, Unit::Byte).human(3));
                 let why = format!("its intervals moved {moved} and the whole test {all}");
@@ -290,12 +290,12 @@ impl IperfRows {
 /// Index of the first of the last streams that add up to `bytes`.
 fn summed(streams: &[&IperfRow], bytes: f64) -> Option<usize> {
     /// All numbers are rounded to three digits.
-    const NEAR: f64 = 0.03;
+    const STATED_TOLERANCE: f64 = 0.03;
     let mut all = 0.0;
     let mut found = None;
     for (from, stream) in streams.iter().enumerate().rev() {
         all += stream.bytes;
-        if (all - bytes).abs() <= bytes * NEAR {
+        if (all - bytes).abs() <= bytes * STATED_TOLERANCE {
             found = Some(from);
         }
     }

@@ -2,7 +2,7 @@
 
 use plimsoll_units::quantity::Unit;
 
-use super::{MIB, TOOL};
+use super::{BYTES_PER_MIB, TOOL};
 use crate::documents::line_starts;
 use crate::plausible::BoundedEvent;
 use crate::stated::{Stated, StatedFigure};
@@ -29,7 +29,7 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
         .map_while(row)
         .map(|(mib, ns)| {
             let no = "its loads may be fetched ahead, so plimsoll derives no limit".to_owned();
-            let bytes = plimsoll_units::quantity::Quantity::new((mib * MIB).round(), Unit::Byte);
+            let bytes = plimsoll_units::quantity::Quantity::new((mib * BYTES_PER_MIB).round(), Unit::Byte);
             let figure = StatedFigure::new(&format!("load of {bytes}"), ns * 1e-9, Unit::Second, Err(no));
             StatedFigure { absurd: BoundedEvent::Load.too_short(figure.value), ..figure }
         })

@@ -3,7 +3,7 @@
 use plimsoll_model::case::Case;
 use plimsoll_units::quantity::Unit;
 
-use super::{BOTH_WAYS, MIB, TOOL};
+use super::{BOTH_WAYS, BYTES_PER_MIB, TOOL};
 use crate::documents::line_starts;
 use crate::stated::{Like, MemoryUse, Stated, StatedFigure, Subject};
 use crate::tools::{number_after, word_after};
@@ -91,8 +91,8 @@ fn copied(line: &str) -> Result<StatedFigure, String> {
         "MCBLOCK" => ("write", 1.0, "written"),
         _ => ("copy", BOTH_WAYS, "read and written"),
     };
-    let array = number_after(line, "MiB:")? * MIB as f64;
-    let rate = number_after(line, "Copy:")? * MIB as f64 * times;
+    let array = number_after(line, "MiB:")? * BYTES_PER_MIB as f64;
+    let rate = number_after(line, "Copy:")? * BYTES_PER_MIB as f64 * times;
     let case = Case::of("memory.bandwidth").with_word("op", op).with_count("threads", 1);
     let name = format!("{} {method}, {note}", line.split_whitespace().next().unwrap_or_default());
     let mut figure = StatedFigure::new(&name, rate, Unit::BytePerSecond, Ok(Like::of(case, "bandwidth")));

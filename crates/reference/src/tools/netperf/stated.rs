@@ -17,7 +17,7 @@ use crate::{Account, Seconds};
 use fields::Fields;
 
 /// Tolerated ratio of received to sent data: both ends round, and stop at different times.
-const TOLERANCE: f64 = 1.1;
+const RECEIVED_TOLERANCE: f64 = 1.1;
 
 pub(super) fn recognises(text: &str) -> bool {
     text.lines().any(is_banner)
@@ -165,7 +165,7 @@ fn table(text: &str, banner: &str) -> Vec<StatedFigure> {
         (true, [_, message, _, sent, _, ..], Some([_, seconds, received, rate, ..])) => {
             let figure = stream("UDP stream, as received", rate * bits, Some(*message), used(*seconds), true);
             let mut figure = figure.counted(received * message * 8.0, *seconds);
-            figure.contradiction = (*received > sent * TOLERANCE)
+            figure.contradiction = (*received > sent * RECEIVED_TOLERANCE)
                 .then(|| format!("it sent {sent} datagrams and received {received}"));
             vec![figure]
         }
@@ -260,13 +260,14 @@ fn of_fields(fields: &Fields, banner: &str) -> Result<Vec<StatedFigure>, String>
         let figure = stream(way.rate, rate * bits, message, used.clone(), is_udp);
         let moved = number(way.bytes).unwrap_or(0.0) * 8.0;
         let mut figure = figure.counted(moved, used.seconds.unwrap_or(0.0));
-        let sent = number(way.sent).filter(|sent| *sent > 0.0 && rate > sent * TOLERANCE);
+        let sent = number(way.sent).filter(|sent| *sent > 0.0 && rate > sent * RECEIVED_TOLERANCE);
         figure.contradiction =
             sent.map(|sent| format!("its {} is {rate} and its {} is {sent}", way.rate, way.sent));
         figure
     };
     let direction = fields.word("DIRECTION").unwrap_or_default();
-    let received = WAYS.iter().filter(|way| direction.is_empty() || direction.contains(way.direction));
+    let received =
+        RECEIVER_KEYS.iter().filter(|way| direction.is_empty() || direction.contains(way.direction));
     let received: Vec<(&ReceiverKeys, f64)> =
         received.filter_map(|way| Some((way, number(way.rate)?))).collect();
     let some: Vec<&(&ReceiverKeys, f64)> = received.iter().filter(|(_, rate)| *rate != 0.0).collect();
@@ -290,7 +291,7 @@ struct ReceiverKeys {
     sent: &'static str,
 }
 
-const WAYS: [ReceiverKeys; 2] = [
+const RECEIVER_KEYS: [ReceiverKeys; 2] = [
     ReceiverKeys {
         direction: "Send",
         rate: "REMOTE_RECV_THROUGHPUT",

@@ -64,16 +64,16 @@ impl Osu {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{BANDWIDTH, BARRIER, LATENCY};
+    use super::super::{BARRIER, OSU_BANDWIDTH, OSU_LATENCY};
 
     #[test]
     fn each_program_reads_its_own_lines() {
         let text = "# OSU MPI-CUDA Bandwidth Test v5.6.2\n# Size      Bandwidth (MB/s)\n1     2.34\n4194304   11702.55\n";
-        assert!(BANDWIDTH.recognises_text(text) && !LATENCY.recognises_text(text));
-        let figures = BANDWIDTH.read(text).unwrap().figures;
+        assert!(OSU_BANDWIDTH.recognises_text(text) && !OSU_LATENCY.recognises_text(text));
+        let figures = OSU_BANDWIDTH.read(text).unwrap().figures;
         assert_eq!((figures.len(), figures[1].value), (2, 11_702.55e6));
         let barrier = "# OSU MPI Barrier Latency Test v5.8\n# Avg Latency(us)\n             8.32\n";
-        assert!(BARRIER.recognises_text(barrier) && !LATENCY.recognises_text(barrier));
+        assert!(BARRIER.recognises_text(barrier) && !OSU_LATENCY.recognises_text(barrier));
         let full =
             "# OSU MPI Barrier Latency Test v5.8\n# Avg Latency(us)   Min Latency(us)\n 8.32 1.5 9.1 1000\n";
         for text in [barrier, full] {
@@ -83,8 +83,8 @@ mod tests {
         let validated =
             "# OSU MPI Bandwidth Test v7.5\n# Datatype: MPI_CHAR.\n1  0.95  Pass\n2  1.90  Fail\n";
         let other = "# OSU MPI Bi-Directional Bandwidth Test v7.5\n1  1.80\n";
-        let figures = BANDWIDTH.read(&format!("{validated}{other}")).unwrap().figures;
+        let figures = OSU_BANDWIDTH.read(&format!("{validated}{other}")).unwrap().figures;
         assert_eq!(figures.iter().map(|figure| figure.void.is_some()).collect::<Vec<_>>(), [false, true]);
-        assert!(!BANDWIDTH.recognises_text("# OSU MPI Bi-Directional Bandwidth Test v5.8\n"));
+        assert!(!OSU_BANDWIDTH.recognises_text("# OSU MPI Bi-Directional Bandwidth Test v5.8\n"));
     }
 }

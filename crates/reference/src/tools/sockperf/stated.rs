@@ -9,7 +9,7 @@ use crate::plausible::{BoundedEvent, Messages};
 use crate::stated::{Like, LinkUse, Stated, StatedFigure, Subject};
 use crate::tools::{NO_ECHO, number_after, word_after};
 
-const MIB: f64 = (1 << 20) as f64;
+const BYTES_PER_MIB: f64 = (1 << 20) as f64;
 
 pub(super) fn recognises(text: &str) -> bool {
     text.lines().any(|line| line.starts_with("sockperf: "))
@@ -82,7 +82,8 @@ fn throughput(text: &str, rate: f64) -> StatedFigure {
         .with_word("direction", "up")
         .with_size("message", 1);
     let like = Ok(Like::of(case, "goodput"));
-    let mut figure = StatedFigure::new("bandwidth, as sent", rate * MIB * 8.0, Unit::BitPerSecond, like);
+    let mut figure =
+        StatedFigure::new("bandwidth, as sent", rate * BYTES_PER_MIB * 8.0, Unit::BitPerSecond, like);
     let to = word_after(text, " IP = ").ok().map(str::to_owned);
     let datagram = (!is_tcp).then_some(0.0);
     figure.subject = Subject::Link(LinkUse { to, streams: 1, is_sent: true, datagram, ..LinkUse::default() });

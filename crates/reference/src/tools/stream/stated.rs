@@ -10,7 +10,7 @@ use crate::tools::number_after;
 use crate::{Account, Seconds};
 
 /// Kernels, and the names of their operations.
-const KERNELS: [(StreamTableKernel, &str); 4] = [
+const STATED_KERNELS: [(StreamTableKernel, &str); 4] = [
     (StreamTableKernel { row: "Copy:", arrays: 2 }, "copy"),
     (StreamTableKernel { row: "Scale:", arrays: 2 }, "scale"),
     (StreamTableKernel { row: "Add:", arrays: 3 }, "add"),
@@ -33,7 +33,7 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
     let threads = ["Number of Threads counted =", "Number of Threads requested ="];
     let threads = threads.iter().find_map(|label| number_after(text, label).ok()).unwrap_or(1.0);
     let failed = text.contains("Failed Validation");
-    for (kernel, op) in KERNELS {
+    for (kernel, op) in STATED_KERNELS {
         let BestRepetition { best, least } = match BestRepetition::of(text, &kernel) {
             Ok(line) => line,
             Err(why) => {

@@ -12,7 +12,7 @@ use crate::stated::{CoreUse, DiskUse, Like, MemoryUse, Stated, StatedFigure, Sub
 use crate::tools::{number_after, word_after};
 use crate::{Account, Seconds};
 
-const MIB: f64 = (1 << 20) as f64;
+const BYTES_PER_MIB: f64 = (1 << 20) as f64;
 /// Largest number whose remainders are counted, as counting takes time.
 const MOST_COUNTED: u64 = 20_000;
 
@@ -163,11 +163,12 @@ fn fileio(text: &str, general: &General) -> Result<Vec<StatedFigure>, String> {
         case = block.map_or(case.clone(), |block| case.with_size("block", block as u64));
         case = case.with_count("depth", 1).with_count("threads", general.threads as u64);
         let like = |metric| Ok(Like::of(case.clone().with_word("cache", "direct"), metric));
-        let moved = mib.zip(seconds).map_or(0.0, |(mib, seconds)| mib * MIB * seconds.value());
+        let moved = mib.zip(seconds).map_or(0.0, |(mib, seconds)| mib * BYTES_PER_MIB * seconds.value());
         let used = DiskUse { cached, writes: op == "write", moved, file_bytes, ..DiskUse::default() };
         let bandwidth = mib.map(|mib| {
             let name = format!("fileio: {op} bandwidth");
-            let mut figure = StatedFigure::new(&name, mib * MIB, Unit::BytePerSecond, like("throughput"));
+            let mut figure =
+                StatedFigure::new(&name, mib * BYTES_PER_MIB, Unit::BytePerSecond, like("throughput"));
             let by_requests = rate.zip(block).map(|(rate, block)| rate * block);
             figure.account = by_requests.map(|bytes| Account::of(bytes, Seconds::of(1.0)));
             figure

@@ -340,12 +340,12 @@ impl Names {
     /// Replaces names that are parts of a word, as in `db7-data`, except names of letters only.
     fn parts(&self, word: &str) -> String {
         /// Limit of consecutive parts matched together.
-        const MOST: usize = 8;
+        const MAX_MATCHED_PARTS: usize = 8;
         let parts: Vec<(usize, usize)> = alphanumeric(word);
         let (mut out, mut done, mut first) = (String::new(), 0, 0);
         while first < parts.len() && parts.len() > 1 {
             let begin = parts[first].0;
-            let found = (first..parts.len().min(first + MOST)).rev().find_map(|last| {
+            let found = (first..parts.len().min(first + MAX_MATCHED_PARTS)).rev().find_map(|last| {
                 let part = &word[begin..parts[last].1];
                 let telling = part.len() > 2 && part.contains(|c: char| !c.is_alphabetic());
                 Some((last, self.host(part).filter(|_| telling)?))

@@ -18,8 +18,8 @@ use super::{ComparedQuantity, FLOOR, NodeFigure, OUTLIER, UsualLosses, cause, is
 use crate::document::{Finding, Run};
 
 /// Limit of retests per result, unusable ones included.
-const MOST: usize = 6;
-const NAMED: usize = 5;
+const MAX_RETESTS: usize = 6;
+const MAX_NAMED_RETESTS: usize = 5;
 /// Code of the finding for outliers that did not repeat often enough.
 const NOT_CONFIRMED: &str = "not-confirmed";
 
@@ -166,7 +166,7 @@ fn retested<'a>(run: &Run, tried: &'a [Tried]) -> Vec<Retested<'a>> {
         let by_chance = by_chance.get(&one.suspect.case).copied().unwrap_or(allowed);
         let looked_at = looked_at.get(&one.suspect.case).copied().unwrap_or(1);
         if let Some(test) = Sequential::of_outlier(by_chance, looked_at, allowed) {
-            one.decided = test.within(MOST).decided(one.far, 0, one.far + one.near);
+            one.decided = test.within(MAX_RETESTS).decided(one.far, 0, one.far + one.near);
         }
     }
     let low = all.iter().filter(|one| one.decided == SequentialDecision::Low);
@@ -185,7 +185,7 @@ fn retested<'a>(run: &Run, tried: &'a [Tried]) -> Vec<Retested<'a>> {
 /// per benchmark and node. Empty when all are decided.
 pub fn next(run: &Run, tried: &[Tried]) -> Vec<SuspectFigure> {
     let all = retested(run, tried).into_iter();
-    let open = all.filter(|one| one.decided == SequentialDecision::Open && one.times < MOST);
+    let open = all.filter(|one| one.decided == SequentialDecision::Open && one.times < MAX_RETESTS);
     let (new, mut more): (Vec<_>, Vec<_>) = open.partition(|one| one.times == 0);
     let mut leads: BTreeSet<(String, String)> = BTreeSet::new();
     more.retain(|one| {
@@ -309,8 +309,8 @@ fn not_confirmed(once: &[&Retested<'_>]) -> Option<Finding> {
     let mut nodes: Vec<(&str, usize)> = by_node.into_iter().collect();
     nodes.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     let named: Vec<String> =
-        nodes.iter().take(NAMED).map(|(node, count)| format!("{count} of {node}")).collect();
-    let more = nodes.len().saturating_sub(NAMED);
+        nodes.iter().take(MAX_NAMED_RETESTS).map(|(node, count)| format!("{count} of {node}")).collect();
+    let more = nodes.len().saturating_sub(MAX_NAMED_RETESTS);
     let more = if more > 0 { format!(" and of {}", counted(more, "more machine")) } else { String::new() };
     let without = once.iter().filter(|one| one.last.is_none()).count();
     let without = match without {

@@ -15,7 +15,7 @@ use super::{PairPath, PairRole};
 /// Relative rate difference that explains a result.
 const LOWER: f64 = 0.02;
 /// Busy share from which a CPU is saturated.
-const FULL: f64 = 0.95;
+const SATURATED_SHARE: f64 = 0.95;
 /// Busy share below which the other nodes' CPUs are not saturated.
 const ROOM: f64 = 0.85;
 
@@ -100,7 +100,7 @@ impl KnownLinks {
 
     fn full(&self, number: u32, node: &LinkFacts) -> Option<String> {
         let busy = |node: &LinkFacts| median(node.busy.clone());
-        let own = busy(node).filter(|own| *own >= FULL)?;
+        let own = busy(node).filter(|own| *own >= SATURATED_SHARE)?;
         let others = self.usual(number, busy).filter(|others| *others < ROOM)?;
         let (own, others) = (percent(own, 2), percent(others, 2));
         Some(format!("its CPU is the limit: the fullest one is {own} busy, the others' {others}"))

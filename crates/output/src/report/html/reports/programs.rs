@@ -1,6 +1,6 @@
 //! Charts of reference tools without own points, such as LINPACK by size, STREAM by operation.
 
-use plimsoll_published::{Matched, PublishedFigure, PublishedReport, THROUGHPUT};
+use plimsoll_published::{Matched, PublishedFigure, PublishedReport, THROUGHPUT_METRIC};
 use plimsoll_result::document::Run;
 
 use super::lines::{AxisPlace, FigureAt, ReportLines, metric};
@@ -23,7 +23,7 @@ pub(super) fn of(baseline: &PublishedReport, run: &Run) -> Vec<(&'static str, Ch
 
 fn programs(baseline: &PublishedReport) -> Vec<ProgramFigures<'_>> {
     let mut found: Vec<ProgramFigures<'_>> = Vec::new();
-    for figure in baseline.figures.iter().filter(|f| f.is_reference() && f.metric == THROUGHPUT) {
+    for figure in baseline.figures.iter().filter(|f| f.is_reference() && f.metric == THROUGHPUT_METRIC) {
         let Some(matched) = figure.matched.as_ref().filter(|m| m.value.is_some()) else { continue };
         if points(baseline).any(|point| covers(figure, point.figure)) {
             continue;

@@ -1,6 +1,6 @@
 //! Charts of efficiency: shares of the limit; limit ÷ measured for latencies.
 
-use plimsoll_published::{LATENCY, PublishedFigure, PublishedReport};
+use plimsoll_published::{LATENCY_METRIC, PublishedFigure, PublishedReport};
 use plimsoll_result::document::Run;
 
 use super::lines::{FigureAt, ReportLines};
@@ -51,7 +51,7 @@ pub(super) fn chart(
             let why = doubt.map(|doubt| format!(", {doubt}")).unwrap_or_default();
             let label = format!("{}, printed {} %{why}", point.words(), figure.value);
             if let Ok(value) = figure.value.parse::<f64>() {
-                let share = if figure.metric == LATENCY { 10_000.0 / value } else { value };
+                let share = if figure.metric == LATENCY_METRIC { 10_000.0 / value } else { value };
                 lines.add(&name, role, at(share, label));
             }
         }
@@ -60,7 +60,9 @@ pub(super) fn chart(
         .into_iter()
         .any(|role| lines.has(role));
     let of = match plot.points.first().map(|point| point.figure.metric) {
-        Some(LATENCY) => "limit ÷ measured; the report prints measured ÷ limit, which is turned round here",
+        Some(LATENCY_METRIC) => {
+            "limit ÷ measured; the report prints measured ÷ limit, which is turned round here"
+        }
         _ => "measured ÷ limit",
     };
     let scaled = if run.plan.scale == 1.0 { "" } else { "; small work of a scaled run counts against it" };

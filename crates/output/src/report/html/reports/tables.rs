@@ -1,7 +1,7 @@
 //! Charts of a published table, one per metric, with today's results beside the published ones.
 
 use plimsoll_published::tables::TableKind;
-use plimsoll_published::{LATENCY, PublishedFigure, PublishedReport, THROUGHPUT};
+use plimsoll_published::{LATENCY_METRIC, PublishedFigure, PublishedReport, THROUGHPUT_METRIC};
 use plimsoll_units::quantity::Unit;
 
 use super::lines::{AxisPlace, FigureAt, ReportLines};
@@ -54,7 +54,7 @@ pub(in crate::report::html) fn charts(
         let title = if several { format!("{}: {metric}", table.title) } else { table.title.clone() };
         let places = places(filled, metric);
         // Fewer than three numbers of a tool's output, such as jitter, are not drawn; rates are.
-        let few = table.kind == TableKind::Program && metric != THROUGHPUT && places.len() < 3;
+        let few = table.kind == TableKind::Program && metric != THROUGHPUT_METRIC && places.len() < 3;
         drawn.push(if places.len() < 2 || few {
             let count = plimsoll_units::text::counted(places.len(), "number");
             DrawnChart::Missing { title: title.clone(), why: format!("{count} in all, which the table has") }
@@ -288,7 +288,7 @@ fn shares(title: &str, metric: &str, places: &[ChartPlace<'_, '_>]) -> DrawnChar
                 _ => continue,
             };
             let Some(printed) = cell.figure.number().filter(|number| *number > 0.0) else { continue };
-            let share = if metric == LATENCY { 100.0 / printed } else { printed / 100.0 };
+            let share = if metric == LATENCY_METRIC { 100.0 / printed } else { printed / 100.0 };
             let doubt = [Some(cell.figure), of].into_iter().flatten().find_map(|f| f.doubt);
             let label = format!("{}, printed {} %", place.words, cell.figure.value);
             match doubt {
@@ -305,7 +305,7 @@ fn shares(title: &str, metric: &str, places: &[ChartPlace<'_, '_>]) -> DrawnChar
         return DrawnChart::Missing { title: title.to_owned(), why: why.to_owned() };
     }
     let note = match metric {
-        LATENCY => "limit ÷ measured; the report prints measured ÷ limit, which is turned round here",
+        LATENCY_METRIC => "limit ÷ measured; the report prints measured ÷ limit, which is turned round here",
         _ => "measured ÷ limit",
     };
     let axis_of_shares = ChartAxis::linear("share of the limit", "%");

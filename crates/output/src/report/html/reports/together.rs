@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use plimsoll_published::{LATENCY, PublishedReport, THROUGHPUT};
+use plimsoll_published::{LATENCY_METRIC, PublishedReport, THROUGHPUT_METRIC};
 use plimsoll_result::document::Run;
 use plimsoll_units::text::shown_within;
 
@@ -12,7 +12,7 @@ use crate::report::context;
 use crate::report::html::data::{AxisScale, Chart, ChartAxis, ChartKind, ChartSeries, SeriesRole};
 
 /// Charted metrics, as named in the reports.
-const CHARTED_METRICS: &[&str] = &[THROUGHPUT, LATENCY];
+const CHARTED_METRICS: &[&str] = &[THROUGHPUT_METRIC, LATENCY_METRIC];
 
 /// Builds the charts; none if no run of the page replays a report.
 pub(in super::super) fn together(runs: &[Run]) -> Vec<Chart> {

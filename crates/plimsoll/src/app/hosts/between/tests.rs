@@ -49,7 +49,7 @@ fn figure(value: f64, speed: f64) -> PairAnswer {
 }
 
 fn between(from: usize, to: usize, answer: PairAnswer) -> PairResults {
-    PairResults { pair: MachinePair { from, to }, kind: EACH, answers: vec![answer] }
+    PairResults { pair: MachinePair { from, to }, kind: ALL_PAIRS, answers: vec![answer] }
 }
 
 fn case() -> Case {

@@ -6,7 +6,7 @@ use super::{IntervalSum, StatedReport, StreamSums, Sums, arrived_of, is_udp};
 use crate::plausible::{Messages, impossible_beside};
 
 /// Tolerated ratio between counts of the same bytes at both ends.
-const TOLERANCE: f64 = 1.05;
+const ENDS_TOLERANCE: f64 = 1.05;
 /// Bytes in the buffers of a stream, which only one end has counted.
 const BUFFERED_BYTES: f64 = (8 << 20) as f64;
 /// Tolerated relative difference between the times of two sums.
@@ -115,7 +115,7 @@ pub(super) fn contradiction(report: &StatedReport, sums: &Sums<'_>) -> Option<St
 
 fn more_than_sent(sums: &Sums<'_>, buffers: f64) -> Option<String> {
     let (sent, received) = (sums.sent.as_ref()?, sums.received.as_ref()?);
-    let is_more = sent.bytes? > 0.0 && received.bytes? > sent.bytes? * TOLERANCE + buffers;
+    let is_more = sent.bytes? > 0.0 && received.bytes? > sent.bytes? * ENDS_TOLERANCE + buffers;
     is_more.then(|| format!("its sender sent {} and its receiver received {}", moved(sent), moved(received)))
 }
 
@@ -173,7 +173,7 @@ fn is_both_ways(report: &StatedReport) -> bool {
 /// Whether two counts of the same bytes agree; NaN contradicts nothing.
 fn agree(one: f64, other: f64, buffers: f64) -> bool {
     let (least, most) = (one.min(other), one.max(other));
-    most <= least * TOLERANCE + buffers
+    most <= least * ENDS_TOLERANCE + buffers
 }
 
 /// The bytes and rate of a sum.
