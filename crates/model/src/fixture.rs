@@ -12,7 +12,7 @@ use crate::case::Case;
 use crate::limit::{Input, Limit, LimitKind, LimitSource};
 use crate::measurement::{Measurement, MetricResult, SamplePoint, Status};
 use crate::metric::Better;
-use crate::sample::{Beside, Conditions, Match, Paired};
+use crate::sample::{Conditions, Match, Paired, ToolRun};
 
 /// A small machine.
 pub fn machine() -> Machine {
@@ -116,8 +116,8 @@ impl Measurement {
 }
 
 /// Result of a reference tool for the metric `rate`, from pairs of our figure and the tool's.
-pub fn heard(tool: &str, pairs: &[(f64, f64)]) -> Beside {
-    Beside {
+pub fn heard(tool: &str, pairs: &[(f64, f64)]) -> ToolRun {
+    ToolRun {
         name: tool.to_owned(),
         version: None,
         metric: "rate".to_owned(),
@@ -126,7 +126,7 @@ pub fn heard(tool: &str, pairs: &[(f64, f64)]) -> Beside {
         command: Vec::new(),
         input: BTreeMap::new(),
         achieved: Default::default(),
-        pairs: pairs.iter().map(|&(own, peer)| Paired { own, peer }).collect(),
+        pairs: pairs.iter().map(|&(own, tool)| Paired { own, tool }).collect(),
         warnings: Vec::new(),
         unavailable: None,
     }

@@ -4,10 +4,10 @@
 //! contract. `evaluate` creates them from samples.
 
 mod matrix;
-mod peers;
+mod tool_results;
 
 pub use matrix::{Alike, Flow, Matrix, MeasuredEntry};
-pub use peers::{Availability, Parity, PeerResult};
+pub use tool_results::{Availability, Parity, ToolResult};
 
 pub use crate::warning::Note;
 
@@ -112,7 +112,7 @@ pub struct MetricResult {
     pub of_limit: Option<f64>,
     /// Results of reference tools for the same metric in the same run.
     #[serde(rename = "references")]
-    pub peers: Vec<PeerResult>,
+    pub tool_results: Vec<ToolResult>,
 }
 
 impl MetricResult {
@@ -132,7 +132,7 @@ impl MetricResult {
             limit: None,
             other_limits: Vec::new(),
             of_limit: None,
-            peers: Vec::new(),
+            tool_results: Vec::new(),
         }
     }
 
@@ -297,7 +297,7 @@ impl Measurement {
             repeat: self.repeat,
             samples: (0..longest).map(sample).collect(),
             facts: sample::Facts { achieved: self.achieved.clone(), ..sample::Facts::default() },
-            peers: Vec::new(),
+            tool_results: Vec::new(),
             ended: (!believed).then(|| CannotMeasure::environment("not to be believed")),
         }
     }

@@ -242,12 +242,12 @@ pub struct Paired {
     /// Our figure.
     pub own: f64,
     /// The tool's figure in the same unit.
-    pub peer: f64,
+    pub tool: f64,
 }
 
 /// Result of a reference tool for a case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Beside {
+pub struct ToolRun {
     /// Name of the tool.
     pub name: String,
     /// Version, if known.
@@ -284,7 +284,7 @@ pub struct Outcome {
     /// Facts and warnings.
     pub facts: Facts,
     /// Results of reference tools.
-    pub peers: Vec<Beside>,
+    pub tool_results: Vec<ToolRun>,
     /// Reason why it ended without a figure.
     pub ended: Option<CannotMeasure>,
 }

@@ -23,12 +23,12 @@ use plimsoll_metal::clock::{CoreClock, ProbeWork};
 use plimsoll_metal::isa::Absence;
 
 mod named_runs;
-mod peers;
 mod plan_menu;
 mod plans;
 mod prepared;
 mod prices;
 mod progress;
+mod ref_tools;
 mod replay;
 mod resume;
 mod signals;
@@ -113,14 +113,14 @@ pub fn execute(typed: TypedCommand) -> Result<ExitCode, Failure> {
         typed,
         TypedCommand::Measure { .. }
             | TypedCommand::Plan(_)
-            | TypedCommand::Peers { .. }
+            | TypedCommand::References { .. }
             | TypedCommand::Site(_)
             | TypedCommand::Gate(_)
             | TypedCommand::Watch(_)
             | TypedCommand::History(_)
     ) {
         // `plimsoll doctor` names files that cannot be removed.
-        let _ = peers::reaped();
+        let _ = ref_tools::reaped();
     }
     match typed {
         TypedCommand::Measure { what, common, key } => {
@@ -152,9 +152,9 @@ pub fn execute(typed: TypedCommand) -> Result<ExitCode, Failure> {
             let served = worker::serve(std::io::stdin().lock(), std::io::stdout().lock());
             served.map(|()| ExitCode::SUCCESS).map_err(|e| Failure::environment(e.to_string()))
         }
-        TypedCommand::Peers { named, install } => peers::list(&named, install),
-        TypedCommand::Launch { cpus, becomes: true, command } => Err(peers::become_tool(&cpus, &command)),
-        TypedCommand::Launch { cpus, becomes: false, command } => peers::launch(&cpus, &command),
+        TypedCommand::References { named, install } => ref_tools::list(&named, install),
+        TypedCommand::Launch { cpus, becomes: true, command } => Err(ref_tools::become_tool(&cpus, &command)),
+        TypedCommand::Launch { cpus, becomes: false, command } => ref_tools::launch(&cpus, &command),
         TypedCommand::FarEnd => far_end::private(),
         TypedCommand::Generate { directory } => generate::generate(&directory),
     }
@@ -305,7 +305,7 @@ fn carried_out_into(
     interrupts: Receiver<()>,
     begun: Option<ResumedRun>,
 ) -> Result<u8, Failure> {
-    let companions = peers::companions(common, &own_program()?, interrupts.clone(), prepared)?;
+    let companions = ref_tools::companions(common, &own_program()?, interrupts.clone(), prepared)?;
     OwnProgram::find().ok().and_then(|own| own.caution).iter().for_each(|line| complain(line));
     run(prepared, outputs, interrupts, companions, begun)
 }
@@ -477,7 +477,10 @@ fn document(prepared: &PreparedRun, id: &str, name: Option<&str>) -> Run {
             scale: plan.scale,
             hash: resolve::hash(plan, &prepared.planned),
             text: write::text(&plan.file),
-            notes: plans::notes(plan, &prepared.planned).into_iter().chain(peers::idle(prepared)).collect(),
+            notes: plans::notes(plan, &prepared.planned)
+                .into_iter()
+                .chain(ref_tools::idle(prepared))
+                .collect(),
         },
         machine: machine.clone(),
         nodes: vec![Node { name: name.to_owned(), machine: None }],

@@ -32,12 +32,12 @@ mod network;
 mod outputs;
 mod packaging;
 // Their stand-in is likwid-bench, whose kernels are those of x86-64.
-#[cfg(target_arch = "x86_64")]
-mod peers;
 mod plans;
 mod quick;
 mod quota;
 mod redact;
+#[cfg(target_arch = "x86_64")]
+mod references;
 mod refusals;
 mod release;
 mod replays;

@@ -11,7 +11,7 @@ use plimsoll_bench::{Prepared, subsystem_of};
 use plimsoll_bench_network::Address;
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
-use plimsoll_model::sample::{Beside, CannotMeasure, Facts, FailureCause, Offer, Sample, SampleAmount};
+use plimsoll_model::sample::{CannotMeasure, Facts, FailureCause, Offer, Sample, SampleAmount, ToolRun};
 use plimsoll_model::warning::{Note, Warn};
 use plimsoll_system::leftover::{Registry, Scratch};
 
@@ -22,8 +22,8 @@ use super::said::Said;
 use super::tools::huge_pages;
 use super::version::{ask_version, digest, libraries};
 use super::{
-    Account, Against, Ask, Far, InstalledTool, Invocation, Listens, Output, Pairing, Pass, Peer,
-    ProgramSearch, Through, ToolFigure, patience,
+    Account, Against, Ask, Far, InstalledTool, Invocation, Listens, Output, Pairing, Pass, ProgramSearch,
+    RefTool, Through, ToolFigure, patience,
 };
 
 const SERVER_PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
@@ -106,9 +106,9 @@ pub struct RemoteServer {
 /// A tool that is ready to run with a case, or why it is not.
 pub struct Companion {
     /// Entry in the results.
-    pub about: Beside,
+    pub about: ToolRun,
     /// Further passes of the same readings.
-    pub passes: Vec<Beside>,
+    pub passes: Vec<ToolRun>,
     /// Number of pairs to take.
     pub pairs: usize,
     /// Takes readings; `None` if the tool is unavailable.
@@ -143,7 +143,7 @@ impl Companions {
     /// Returns whether one of the tools for this case writes to its test file.
     pub fn write(&self, against: &Against, case: &Case, machine: &Machine) -> bool {
         let picked = self.selection.chosen(against, case, machine);
-        picked.iter().any(|choice| choice.found.as_ref().is_ok_and(|found| found.peer.writes(case)))
+        picked.iter().any(|choice| choice.found.as_ref().is_ok_and(|found| found.ref_tool.writes(case)))
     }
 
     /// Prepares the tools for this case.
@@ -164,14 +164,14 @@ impl Companions {
     fn companion(&mut self, case: &Case, machine: &Machine, offer: &Offer, choice: Choice) -> Companion {
         let Choice { pairing, found } = choice;
         let (name, found) = match found {
-            Ok(found) => (named(found.peer, case), Ok(found)),
+            Ok(found) => (named(found.ref_tool, case), Ok(found)),
             Err(absent) => (absent.name.to_owned(), Err(absent.why)),
         };
-        let passes = found.as_ref().map(|found| found.peer.passes(case)).unwrap_or_default();
+        let passes = found.as_ref().map(|found| found.ref_tool.passes(case)).unwrap_or_default();
         let version = found.as_ref().ok().and_then(|found| self.version(found));
         let prepared = found.and_then(|found| self.prepared(case, machine, offer, &found, &pairing));
         let told = prepared.as_ref().ok();
-        let about = Beside {
+        let about = ToolRun {
             name,
             version,
             metric: pairing.metric.to_owned(),
@@ -185,7 +185,7 @@ impl Companions {
             unavailable: prepared.as_ref().err().cloned(),
         };
         let prepared = prepared.ok().map(|runs| Box::new(runs) as Box<dyn Prepared>);
-        let pass = |pass: Pass| Beside {
+        let pass = |pass: Pass| ToolRun {
             name: of_pass(&about.name, pass.name),
             definition: pass.definition,
             note: pass.note.to_owned(),
@@ -204,14 +204,14 @@ impl Companions {
         pairing: &Pairing,
     ) -> Result<Runs, String> {
         let through = self.through.clone().transpose()?;
-        if let Some(hung) = self.hung.borrow().get(found.peer.tool().name) {
+        if let Some(hung) = self.hung.borrow().get(found.ref_tool.tool().name) {
             return Err(hung.clone());
         }
-        let server = self.server(found.peer, case)?;
+        let server = self.server(found.ref_tool, case)?;
         let seconds = self.seconds;
         let making =
             Making { case: case.clone(), machine: machine.clone(), offer: offer.clone(), server, seconds };
-        let invocation = making.invocation(found.peer)?;
+        let invocation = making.invocation(found.ref_tool)?;
         let parent = if subsystem_of(case).on_files { &self.disk } else { &self.parent };
         enough_space(parent, invocation.disk_bytes)?;
         let scratch = self.registry.directory_in(parent).map_err(|e| format!("no private directory: {e}"))?;
@@ -220,7 +220,7 @@ impl Companions {
             (through, _) => through,
         };
         let order = order(found, &invocation, &scratch, pairing.seconds.max(seconds))?;
-        let libraries = found.peer.tool().library.map(|part| libraries(&order, part, &self.launcher));
+        let libraries = found.ref_tool.tool().library.map(|part| libraries(&order, part, &self.launcher));
         let digest = digest(&order.program);
         Ok(Runs {
             found: found.clone(),
@@ -240,8 +240,8 @@ impl Companions {
     }
 
     /// The server on another host for this tool; `None` if it is started here or none is needed.
-    fn server(&self, peer: &dyn Peer, case: &Case) -> Result<Option<RemoteServer>, String> {
-        let tool = peer.tool();
+    fn server(&self, ref_tool: &dyn RefTool, case: &Case) -> Result<Option<RemoteServer>, String> {
+        let tool = ref_tool.tool();
         let named = self.servers.get(tool.name);
         let Some(far) = case.server() else {
             return match named {
@@ -275,11 +275,11 @@ impl Companions {
 
     /// Returns the version of a tool; queries it once.
     pub fn version(&mut self, found: &InstalledTool) -> Option<String> {
-        if let Some(known) = self.versions.get(found.peer.tool().name) {
+        if let Some(known) = self.versions.get(found.ref_tool.tool().name) {
             return known.clone();
         }
         let asked = ask_version(found, &self.launcher, &self.parent, &self.registry);
-        self.versions.insert(found.peer.tool().name, asked.clone());
+        self.versions.insert(found.ref_tool.tool().name, asked.clone());
         asked
     }
 }
@@ -303,9 +303,9 @@ fn enough_space(directory: &Path, bytes: u64) -> Result<(), String> {
 }
 
 /// The tool's name, followed by its part that measures the case.
-fn named(peer: &dyn Peer, case: &Case) -> String {
-    let name = peer.tool().name;
-    peer.part(case).map_or_else(|| name.to_owned(), |part| format!("{name} {part}"))
+fn named(ref_tool: &dyn RefTool, case: &Case) -> String {
+    let name = ref_tool.tool().name;
+    ref_tool.part(case).map_or_else(|| name.to_owned(), |part| format!("{name} {part}"))
 }
 
 /// Name of a further pass, also as a key of sample values.
@@ -348,13 +348,13 @@ struct Making {
 
 impl Making {
     /// Makes the invocation; each one with a server on this host gets another free port.
-    fn invocation(&self, peer: &dyn Peer) -> Result<Invocation, String> {
+    fn invocation(&self, ref_tool: &dyn RefTool) -> Result<Invocation, String> {
         let far = match &self.server {
             Some(RemoteServer { host, port }) => Far::There(host, *port),
             None => Far::Here(free_port().map_err(|e| format!("no free port: {e}"))?),
         };
         let Making { case, machine, offer, seconds, .. } = self;
-        let mut invocation = peer.invocation(&Ask { case, machine, offer, seconds: *seconds, far })?;
+        let mut invocation = ref_tool.invocation(&Ask { case, machine, offer, seconds: *seconds, far })?;
         invocation.environment.extend(huge_pages(case));
         Ok(invocation)
     }
@@ -453,7 +453,7 @@ impl Runs {
     /// Parses the answer and checks it against its own work and time.
     fn plausible(&self, answer: &ToolOutput) -> Result<ToolFigure, String> {
         let case = &self.making.case;
-        let mut reading = self.found.peer.parse(case, &answer.text)?;
+        let mut reading = self.found.ref_tool.parse(case, &answer.text)?;
         let metrics = plimsoll_bench::find(case.benchmark()).map(|benchmark| benchmark.metrics(case));
         let metric = metrics.into_iter().flatten().find(|metric| metric.name == self.metric);
         let unit = metric.ok_or_else(|| format!("the case has no metric {}", self.metric))?.unit;
@@ -475,7 +475,7 @@ impl Runs {
                 let case = self.making.case.id();
                 let why =
                     format!("was ended after {seconds:.0} s in {case} and is not started again in this run");
-                self.hung.borrow_mut().insert(self.found.peer.tool().name, why);
+                self.hung.borrow_mut().insert(self.found.ref_tool.tool().name, why);
             }
             ProcessError::Start { .. } | ProcessError::TooMuch { .. } => {}
         }
@@ -495,7 +495,7 @@ impl Runs {
             }
             if attempt + 1 < ATTEMPTS {
                 self.invocation =
-                    self.making.invocation(self.found.peer).map_err(CannotMeasure::environment)?;
+                    self.making.invocation(self.found.ref_tool).map_err(CannotMeasure::environment)?;
                 self.order.arguments = self.invocation.arguments.iter().map(Into::into).collect();
             }
         }
@@ -564,11 +564,11 @@ impl Prepared for Runs {
     fn sample(&mut self, _: SampleAmount) -> Result<Sample, CannotMeasure> {
         let begun = std::time::Instant::now();
         let (answer, beside) = self.heard()?;
-        let peer = self.found.peer;
+        let ref_tool = self.found.ref_tool;
         let mut reading = self.plausible(&answer).map_err(CannotMeasure::environment)?;
-        let version = peer.tool().version(&answer.text).map(|version| (fact::VERSION, version));
+        let version = ref_tool.tool().version(&answer.text).map(|version| (fact::VERSION, version));
         let digest = self.digest.clone().map(|digest| (fact::SHA256, digest));
-        let aside = peer.aside(&answer.stderr).into_iter().chain(version).chain(digest);
+        let aside = ref_tool.aside(&answer.stderr).into_iter().chain(version).chain(digest);
         aside.for_each(|(row, value)| reading.tell(&row, value));
         self.facts.achieved = reading.achieved;
         self.facts.achieved.set_some(&fact::TAKEN_BESIDE, beside.map(|case| case.to_string()));
@@ -576,7 +576,7 @@ impl Prepared for Runs {
             self.facts.achieved.set(&fact::LIBRARIES, self.libraries.clone());
         }
         self.facts.warnings = reading.differs.into_iter().map(Differs).map(Note::from).collect();
-        let tool = named(peer, &self.making.case);
+        let tool = named(ref_tool, &self.making.case);
         let passes = reading.passes.iter().map(|(pass, (value, _))| (of_pass(&tool, pass), *value));
         Ok(Sample {
             elapsed: begun.elapsed().as_secs_f64(),

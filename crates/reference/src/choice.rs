@@ -6,7 +6,7 @@ use plimsoll_machine::Machine;
 use plimsoll_model::case::{Case, nearest};
 
 use super::search::NOT_INSTALLED;
-use super::{InstalledTool, Match, PEERS, Package, Pairing, Peer, ProgramSearch};
+use super::{InstalledTool, Match, Package, Pairing, ProgramSearch, REF_TOOLS, RefTool};
 
 /// Which tools `--against` selects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,7 +41,7 @@ impl Against {
 }
 
 fn known(name: &str) -> Result<&'static str, String> {
-    let names = || PEERS.iter().map(|p| p.tool().name);
+    let names = || REF_TOOLS.iter().map(|p| p.tool().name);
     names().find(|known| *known == name).ok_or_else(|| {
         if ["installed", "all"].contains(&name) {
             return format!("--against {name} and names of tools are mutually exclusive");
@@ -58,12 +58,13 @@ pub fn idle<'a>(asked: impl Iterator<Item = (&'a Against, &'a Case)>, machine: &
     let mut speaks: BTreeMap<&str, bool> = BTreeMap::new();
     for (against, case) in asked {
         let (Against::Named(names) | Against::NamedOrQuicker(names)) = against else { continue };
-        for peer in PEERS.iter().filter(|peer| names.contains(&peer.tool().name)) {
-            let says = pairing(*peer, case, machine).is_some() || peer.declines(case).is_some();
-            *speaks.entry(peer.tool().name).or_default() |= says;
+        for ref_tool in REF_TOOLS.iter().filter(|ref_tool| names.contains(&ref_tool.tool().name)) {
+            let says = pairing(*ref_tool, case, machine).is_some() || ref_tool.declines(case).is_some();
+            *speaks.entry(ref_tool.tool().name).or_default() |= says;
         }
     }
-    let silent = PEERS.iter().map(|peer| peer.tool()).filter(|tool| speaks.get(tool.name) == Some(&false));
+    let silent =
+        REF_TOOLS.iter().map(|ref_tool| ref_tool.tool()).filter(|tool| speaks.get(tool.name) == Some(&false));
     let told = |tool: &super::Tool| {
         format!("--against {}: it can check no case of this run, only {}", tool.name, tool.checks)
     };
@@ -80,7 +81,7 @@ pub(super) struct Absent {
     pub why: String,
 }
 
-/// Selects the tools for a case, in the order of [`PEERS`]; `plan` names the benchmarks of the run.
+/// Selects the tools for a case, in the order of [`REF_TOOLS`]; `plan` names the benchmarks of the run.
 pub(super) fn chosen(
     against: &Against,
     search: &ProgramSearch,
@@ -88,17 +89,18 @@ pub(super) fn chosen(
     case: &Case,
     machine: &Machine,
 ) -> Vec<Choice> {
-    let paired = PEERS.iter().filter_map(|peer| Some((*peer, pairing(*peer, case, machine)?)));
-    let wanted = |peer: &dyn Peer| {
-        let only = peer.tool().only_with;
+    let paired =
+        REF_TOOLS.iter().filter_map(|ref_tool| Some((*ref_tool, pairing(*ref_tool, case, machine)?)));
+    let wanted = |ref_tool: &dyn RefTool| {
+        let only = ref_tool.tool().only_with;
         only.is_empty() || only.iter().any(|b| plan.contains(*b))
     };
-    let paired_here = paired.clone().filter(|(peer, _)| wanted(*peer));
+    let paired_here = paired.clone().filter(|(ref_tool, _)| wanted(*ref_tool));
     match against {
         Against::Nobody => Vec::new(),
         Against::Named(names) => {
-            let named = PEERS.iter().copied().filter(|peer| names.contains(&peer.tool().name));
-            named.filter_map(|peer| asked_for(peer, search, case, machine)).collect()
+            let named = REF_TOOLS.iter().copied().filter(|ref_tool| names.contains(&ref_tool.tool().name));
+            named.filter_map(|ref_tool| asked_for(ref_tool, search, case, machine)).collect()
         }
         Against::NamedOrQuicker(names) => {
             let named = chosen(&Against::Named(names.clone()), search, plan, case, machine);
@@ -114,10 +116,12 @@ pub(super) fn chosen(
             };
             named.into_iter().map(quicker).collect()
         }
-        Against::All => paired_here.filter_map(|(peer, pairing)| there(peer, pairing, search)).collect(),
+        Against::All => {
+            paired_here.filter_map(|(ref_tool, pairing)| there(ref_tool, pairing, search)).collect()
+        }
         Against::Installed => {
             let mut best: BTreeMap<&str, Choice> = BTreeMap::new();
-            for choice in paired_here.filter_map(|(peer, pairing)| there(peer, pairing, search)) {
+            for choice in paired_here.filter_map(|(ref_tool, pairing)| there(ref_tool, pairing, search)) {
                 let metric = choice.pairing.metric;
                 if best.get(metric).is_none_or(|known| before(&choice.pairing, &known.pairing)) {
                     best.insert(metric, choice);
@@ -129,8 +133,8 @@ pub(super) fn chosen(
 }
 
 /// No tool is given a NUMA node, so none measures a case with memory on a stated node.
-fn pairing(peer: &dyn Peer, case: &Case, machine: &Machine) -> Option<Pairing> {
-    if of_a_node(case) { None } else { peer.pairing(case, machine) }
+fn pairing(ref_tool: &dyn RefTool, case: &Case, machine: &Machine) -> Option<Pairing> {
+    if of_a_node(case) { None } else { ref_tool.pairing(case, machine) }
 }
 
 fn of_a_node(case: &Case) -> bool {
@@ -139,28 +143,28 @@ fn of_a_node(case: &Case) -> bool {
 
 /// A tool that was named, with its pairing or with why it cannot measure this case.
 fn asked_for(
-    peer: &'static dyn Peer,
+    ref_tool: &'static dyn RefTool,
     search: &ProgramSearch,
     case: &Case,
     machine: &Machine,
 ) -> Option<Choice> {
-    if let Some(pairing) = pairing(peer, case, machine) {
-        return Some(Choice { pairing, found: looked(peer, search) });
+    if let Some(pairing) = pairing(ref_tool, case, machine) {
+        return Some(Choice { pairing, found: looked(ref_tool, search) });
     }
-    let declined = peer.declines(case)?;
+    let declined = ref_tool.declines(case)?;
     let why = if of_a_node(case) { "its memory is that of its threads' own nodes" } else { declined };
     let metric = plimsoll_bench::find(case.benchmark())?.metrics(case).first()?.name;
     let pairing = Pairing { metric, definition: Match::Related, note: "", seconds: 0.0, pairs: 0 };
-    Some(Choice { pairing, found: Err(Absent { name: peer.tool().name, why: why.to_owned() }) })
+    Some(Choice { pairing, found: Err(Absent { name: ref_tool.tool().name, why: why.to_owned() }) })
 }
 
-fn there(peer: &'static dyn Peer, pairing: Pairing, search: &ProgramSearch) -> Option<Choice> {
-    InstalledTool::look(peer, search).ok().map(|found| Choice { pairing, found: Ok(found) })
+fn there(ref_tool: &'static dyn RefTool, pairing: Pairing, search: &ProgramSearch) -> Option<Choice> {
+    InstalledTool::look(ref_tool, search).ok().map(|found| Choice { pairing, found: Ok(found) })
 }
 
-fn looked(peer: &'static dyn Peer, search: &ProgramSearch) -> Result<InstalledTool, Absent> {
-    let tool = peer.tool();
-    InstalledTool::look(peer, search)
+fn looked(ref_tool: &'static dyn RefTool, search: &ProgramSearch) -> Result<InstalledTool, Absent> {
+    let tool = ref_tool.tool();
+    InstalledTool::look(ref_tool, search)
         .map_err(|why| Absent { name: tool.name, why: format!("{why}; {}", remedy(tool, search, &why)) })
 }
 
@@ -177,7 +181,7 @@ pub fn remedy(tool: &super::Tool, search: &ProgramSearch, why: &str) -> String {
 /// Returns why programs of reference tools on the search path are not used, one line each.
 pub fn passed_over(search: &ProgramSearch) -> Vec<String> {
     let programs: BTreeSet<&str> =
-        PEERS.iter().flat_map(|peer| peer.tool().programs.iter().copied()).collect();
+        REF_TOOLS.iter().flat_map(|ref_tool| ref_tool.tool().programs.iter().copied()).collect();
     programs.into_iter().flat_map(|program| search.refused(program)).collect()
 }
 
@@ -234,8 +238,9 @@ mod tests {
     fn no_tool_is_paired_with_the_memory_of_a_stated_node() {
         let machine = Machine::discover(&Root::live());
         let case = Case::of("memory.bandwidth").with_word("op", "copy").with_size("size", 1 << 30);
-        let paired =
-            |case: &Case| PEERS.iter().filter(|peer| pairing(**peer, case, &machine).is_some()).count();
+        let paired = |case: &Case| {
+            REF_TOOLS.iter().filter(|ref_tool| pairing(**ref_tool, case, &machine).is_some()).count()
+        };
         assert!(paired(&case.clone().with_count("threads", 1)) > 1);
         assert_eq!(paired(&case.with_count("node", 0).with_count("threads", 1)), 0);
     }
@@ -262,7 +267,10 @@ mod tests {
         let taken = |programs: &[&str], against: &Against, threads: u8| -> Vec<&'static str> {
             let (_dir, search) = installed(programs);
             let chosen = chosen(against, &search, &BTreeSet::new(), &case(threads), &machine);
-            chosen.iter().map(|c| c.found.as_ref().map_or_else(|a| a.name, |f| f.peer.tool().name)).collect()
+            chosen
+                .iter()
+                .map(|c| c.found.as_ref().map_or_else(|a| a.name, |f| f.ref_tool.tool().name))
+                .collect()
         };
         let (named, quicker) = (Against::Named(vec!["iozone"]), Against::NamedOrQuicker(vec!["iozone"]));
         let both = ["iozone", "fio"];
@@ -295,7 +303,9 @@ mod tests {
                 .iter()
                 .map(|c| {
                     (
-                        c.found.as_ref().map_or_else(|absent| absent.name, |found| found.peer.tool().name),
+                        c.found
+                            .as_ref()
+                            .map_or_else(|absent| absent.name, |found| found.ref_tool.tool().name),
                         c.pairing.pairs,
                     )
                 })

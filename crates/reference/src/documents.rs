@@ -5,11 +5,11 @@ use std::ops::Range;
 use serde::de::IgnoredAny;
 
 use crate::stated::{MAX_FIGURES, Stated, read, readable, unrecognised};
-use crate::{Peer, json};
+use crate::{RefTool, json};
 
 struct TextPart {
     /// `None` for a JSON document from no known tool.
-    peer: Option<&'static dyn Peer>,
+    ref_tool: Option<&'static dyn RefTool>,
     range: Range<usize>,
     /// The last JSON document of the text.
     document: Option<Range<usize>>,
@@ -20,50 +20,50 @@ struct TextPart {
 ///
 /// A result that cannot be read gives one line of error; the rest is still read.
 pub fn read_all(text: &str, format: Option<&str>) -> Vec<Result<Stated, String>> {
-    let peers: Vec<&'static dyn Peer> =
-        readable().filter(|peer| format.is_none_or(|name| peer.tool().name == name)).collect();
-    let parts = parts(text, &peers);
-    if parts.iter().all(|part| part.peer.is_none()) {
+    let ref_tools: Vec<&'static dyn RefTool> =
+        readable().filter(|ref_tool| format.is_none_or(|name| ref_tool.tool().name == name)).collect();
+    let parts = parts(text, &ref_tools);
+    if parts.iter().all(|part| part.ref_tool.is_none()) {
         return vec![read(text, format)];
     }
     let mut left = MAX_FIGURES;
     let results = parts.into_iter().map(|part| {
-        let peer = part.peer.ok_or_else(|| {
+        let ref_tool = part.ref_tool.ok_or_else(|| {
             unrecognised(&text[part.range.clone()], "no known tool wrote its JSON document")
         })?;
-        let stated = read(&text[part.range], Some(peer.tool().name))?;
+        let stated = read(&text[part.range], Some(ref_tool.tool().name))?;
         left = left.checked_sub(stated.figures.len()).ok_or_else(crate::stated::too_many)?;
         Ok(stated)
     });
     results.collect()
 }
 
-fn parts(text: &str, peers: &[&'static dyn Peer]) -> Vec<TextPart> {
+fn parts(text: &str, ref_tools: &[&'static dyn RefTool]) -> Vec<TextPart> {
     let mut documents: Vec<TextPart> = Vec::new();
     for range in json::extents(text) {
         let document = &text[range.clone()];
-        let recognised = peers.iter().copied().find(|peer| peer.recognises(document));
+        let recognised = ref_tools.iter().copied().find(|ref_tool| ref_tool.recognises(document));
         if let Some(last) = documents.last_mut()
-            && let (Some(peer), Some(before)) = (last.peer, last.document.clone())
-            && peer.continues(&text[before], document)
+            && let (Some(ref_tool), Some(before)) = (last.ref_tool, last.document.clone())
+            && ref_tool.continues(&text[before], document)
         {
             last.range.end = range.end;
             last.document = Some(range);
-        } else if recognised.is_some() || peers.len() > 1 && is_object(document) {
-            documents.push(TextPart { peer: recognised, range: range.clone(), document: Some(range) });
+        } else if recognised.is_some() || ref_tools.len() > 1 && is_object(document) {
+            documents.push(TextPart { ref_tool: recognised, range: range.clone(), document: Some(range) });
         }
     }
-    let is_json = |peer: &dyn Peer| {
-        let name = peer.tool().name;
-        documents.iter().any(|part| part.peer.is_some_and(|known| known.tool().name == name))
+    let is_json = |ref_tool: &dyn RefTool| {
+        let name = ref_tool.tool().name;
+        documents.iter().any(|part| part.ref_tool.is_some_and(|known| known.tool().name == name))
     };
     let mut texts: Vec<TextPart> = Vec::new();
     let mut from = 0;
     for end in documents.iter().map(|part| part.range.clone()).chain(std::iter::once(text.len()..text.len()))
     {
-        let found = text_parts(&text[from..end.start], peers).into_iter();
+        let found = text_parts(&text[from..end.start], ref_tools).into_iter();
         // With both formats, fio writes its normal output around its JSON.
-        let found = found.filter(|part| part.peer.is_some_and(|peer| !is_json(peer)));
+        let found = found.filter(|part| part.ref_tool.is_some_and(|ref_tool| !is_json(ref_tool)));
         let moved = |range: Range<usize>| range.start + from..range.end + from;
         texts.extend(found.map(|part| TextPart { range: moved(part.range), ..part }));
         from = end.end;
@@ -77,26 +77,27 @@ fn is_object(document: &str) -> bool {
     document.contains(':') && serde_json::from_str::<IgnoredAny>(document).is_ok()
 }
 
-fn text_parts(text: &str, peers: &[&'static dyn Peer]) -> Vec<TextPart> {
+fn text_parts(text: &str, ref_tools: &[&'static dyn RefTool]) -> Vec<TextPart> {
     if text.trim().is_empty() {
         return Vec::new();
     }
-    let starts = |peer: &&'static dyn Peer| -> Vec<_> {
-        peer.starts(text).into_iter().map(|at| (at, Some(*peer))).collect()
+    let starts = |ref_tool: &&'static dyn RefTool| -> Vec<_> {
+        ref_tool.starts(text).into_iter().map(|at| (at, Some(*ref_tool))).collect()
     };
-    let mut starts: Vec<(usize, Option<&'static dyn Peer>)> = peers.iter().flat_map(starts).collect();
+    let mut starts: Vec<(usize, Option<&'static dyn RefTool>)> = ref_tools.iter().flat_map(starts).collect();
     starts.sort_by_key(|(at, _)| *at);
     starts.dedup_by_key(|(at, _)| *at);
     if starts.first().is_none_or(|(at, _)| *at > 0) {
         starts.insert(0, (0, None));
     }
     let ends = starts.iter().skip(1).map(|(at, _)| *at).chain([text.len()]);
-    let pieces = starts.iter().zip(ends).map(|((start, peer), end)| {
+    let pieces = starts.iter().zip(ends).map(|((start, ref_tool), end)| {
         let piece = &text[*start..end];
-        let peer = peer.or_else(|| peers.iter().copied().find(|peer| peer.recognises(piece)));
-        TextPart { peer, range: *start..end, document: None }
+        let ref_tool =
+            ref_tool.or_else(|| ref_tools.iter().copied().find(|ref_tool| ref_tool.recognises(piece)));
+        TextPart { ref_tool, range: *start..end, document: None }
     });
-    pieces.filter(|part| part.peer.is_some()).collect()
+    pieces.filter(|part| part.ref_tool.is_some()).collect()
 }
 
 /// Byte offsets of the lines that satisfy a condition.

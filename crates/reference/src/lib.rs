@@ -1,5 +1,5 @@
 //! Reference tools: how each is called for a case, and how its output is read. A tool is one file
-//! and one line in [`PEERS`].
+//! and one line in [`REF_TOOLS`].
 //!
 //! The code of a tool is pure: it turns a case into an [`Invocation`] and a text into a
 //! [`ToolFigure`]. Paired with a case, a tool is a [`plimsoll_bench::Prepared`] like the case itself.
@@ -40,7 +40,7 @@ pub use plimsoll_system::trust::Trust;
 pub use search::ProgramSearch;
 pub use stated::Stated;
 pub use through::Through;
-pub use tools::PEERS;
+pub use tools::REF_TOOLS;
 
 /// A metric of a case that a tool also measures.
 #[derive(Clone, Debug, PartialEq)]
@@ -84,7 +84,7 @@ pub enum Package {
     Source(&'static str),
 }
 
-/// Input of [`Peer::invocation`].
+/// Input of [`RefTool::invocation`].
 #[derive(Clone, Copy)]
 pub struct Ask<'a> {
     /// Case that the tool is to measure.
@@ -261,7 +261,7 @@ pub struct Tool {
     pub only_with: &'static [&'static str],
     /// Part of the name of a library whose exact version is recorded.
     pub library: Option<&'static str>,
-    /// Results that [`Peer::stated`] can read, in a few words; `None`: none.
+    /// Results that [`RefTool::stated`] can read, in a few words; `None`: none.
     pub results: Option<&'static str>,
 }
 
@@ -290,7 +290,7 @@ impl Tool {
 }
 
 /// A reference tool.
-pub trait Peer: Sync {
+pub trait RefTool: Sync {
     /// Returns its properties.
     fn tool(&self) -> &'static Tool;
 
@@ -350,32 +350,32 @@ pub trait Peer: Sync {
 }
 
 /// Returns the tool of this name.
-pub fn find(name: &str) -> Option<&'static dyn Peer> {
-    PEERS.iter().copied().find(|p| p.tool().name == name)
+pub fn find(name: &str) -> Option<&'static dyn RefTool> {
+    REF_TOOLS.iter().copied().find(|p| p.tool().name == name)
 }
 
 /// A tool that is installed.
 #[derive(Clone)]
 pub struct InstalledTool {
     /// The tool.
-    pub peer: &'static dyn Peer,
+    pub ref_tool: &'static dyn RefTool,
     /// Paths of its programs, in the order of [`Tool::programs`]; the first is `Some`.
     pub programs: Vec<Option<PathBuf>>,
 }
 
 impl InstalledTool {
     /// Searches a tool's programs. Fails if the first one is not installed or not trusted.
-    pub fn look(peer: &'static dyn Peer, search: &ProgramSearch) -> Result<Self, String> {
-        let Tool { name, programs, directories, .. } = peer.tool();
+    pub fn look(ref_tool: &'static dyn RefTool, search: &ProgramSearch) -> Result<Self, String> {
+        let Tool { name, programs, directories, .. } = ref_tool.tool();
         let (first, rest) = programs.split_first().ok_or("it has no program")?;
         let first = search.find(name, first, directories)?;
         let part = |program: &&str| search.find_part(name, program, directories).ok();
-        Ok(Self { peer, programs: std::iter::once(Some(first)).chain(rest.iter().map(part)).collect() })
+        Ok(Self { ref_tool, programs: std::iter::once(Some(first)).chain(rest.iter().map(part)).collect() })
     }
 
     /// Returns the path of one of its programs.
     pub fn program(&self, name: &str) -> Option<&Path> {
-        let at = self.peer.tool().programs.iter().position(|program| *program == name)?;
+        let at = self.ref_tool.tool().programs.iter().position(|program| *program == name)?;
         self.programs.get(at)?.as_deref()
     }
 }

@@ -15,7 +15,7 @@ pub fn impossible(value: f64, unit: Unit) -> Option<String> {
     }
 }
 
-pub(crate) fn impossible_beside(name: &str, value: Option<f64>, unit: Unit) -> Option<String> {
+pub(crate) fn impossible_figure(name: &str, value: Option<f64>, unit: Unit) -> Option<String> {
     impossible(value?, unit)
         .map(|why| format!("{name} is {}: {why}", significant(value.unwrap_or(f64::NAN), 3)))
 }

@@ -1,4 +1,4 @@
-//! Reads figures from files of other tools ([`crate::Peer::stated`]), each with the case of
+//! Reads figures from files of other tools ([`crate::RefTool::stated`]), each with the case of
 //! plimsoll that has the same figure, so that the limits of that case apply. Whether a figure is
 //! possible is checked elsewhere.
 
@@ -7,7 +7,7 @@ use plimsoll_model::sample::Sample;
 use plimsoll_units::quantity::Unit;
 use plimsoll_units::text::shown_within;
 
-use crate::{Account, PEERS, Peer, other_tools};
+use crate::{Account, REF_TOOLS, RefTool, other_tools};
 
 /// Most figures in one file.
 pub const MAX_FIGURES: usize = 10_000;
@@ -235,27 +235,28 @@ impl Stated {
 
 /// Names of the tools whose results can be read.
 pub fn formats() -> impl Iterator<Item = &'static str> {
-    readable().map(|peer| peer.tool().name)
+    readable().map(|ref_tool| ref_tool.tool().name)
 }
 
 /// Name of each tool whose results can be read, and a description of them.
 pub fn described() -> impl Iterator<Item = (&'static str, &'static str)> {
-    PEERS.iter().filter_map(|peer| Some((peer.tool().name, peer.tool().results?)))
+    REF_TOOLS.iter().filter_map(|ref_tool| Some((ref_tool.tool().name, ref_tool.tool().results?)))
 }
 
-pub(crate) fn readable() -> impl Iterator<Item = &'static dyn Peer> {
-    PEERS.iter().copied().filter(|peer| peer.tool().results.is_some())
+pub(crate) fn readable() -> impl Iterator<Item = &'static dyn RefTool> {
+    REF_TOOLS.iter().copied().filter(|ref_tool| ref_tool.tool().results.is_some())
 }
 
 /// Reads a text with one result of the tool `format`; `None`: the tool is recognised.
 pub fn read(text: &str, format: Option<&str>) -> Result<Stated, String> {
     let chosen = match format {
-        Some(name) => readable().find(|peer| peer.tool().name == name),
-        None => readable().find(|peer| peer.recognises(text)),
+        Some(name) => readable().find(|ref_tool| ref_tool.tool().name == name),
+        None => readable().find(|ref_tool| ref_tool.recognises(text)),
     };
     let what = if text.trim().is_empty() { "it is empty" } else { "no known tool wrote it" };
-    let peer = chosen.ok_or_else(|| unrecognised(text, what))?;
-    let stated = peer.stated(text).map_err(|why| format!("as a result of {}: {why}", peer.tool().name))?;
+    let ref_tool = chosen.ok_or_else(|| unrecognised(text, what))?;
+    let stated =
+        ref_tool.stated(text).map_err(|why| format!("as a result of {}: {why}", ref_tool.tool().name))?;
     if stated.figures.len() > MAX_FIGURES {
         return Err(too_many());
     }

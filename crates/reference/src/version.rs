@@ -26,14 +26,14 @@ pub(super) fn ask_version(
         launcher.run(&order, &never()).ok()
     };
     let program = found.programs.first()?.clone()?;
-    let arguments = found.peer.tool().version_arguments;
+    let arguments = found.ref_tool.tool().version_arguments;
     let told = (!arguments.is_empty())
         .then(|| ask(&program, arguments.iter().map(Into::into).collect()))
         .flatten()
         // Several tools print their version only with an error message.
-        .and_then(|done| found.peer.tool().version(&format!("{}\n{}", done.stdout, done.stderr)));
+        .and_then(|done| found.ref_tool.tool().version(&format!("{}\n{}", done.stdout, done.stderr)));
     let packaged = || {
-        let (Package::Debian(name) | Package::DebianNonFree(name)) = found.peer.tool().package else {
+        let (Package::Debian(name) | Package::DebianNonFree(name)) = found.ref_tool.tool().package else {
             return None;
         };
         program.starts_with("/usr").then_some(())?;

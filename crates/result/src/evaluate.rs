@@ -14,7 +14,7 @@ use plimsoll_machine::clocks::HIGHEST_CORE_HZ;
 use plimsoll_model::limit::user::UserLimits;
 use plimsoll_model::limit::{self, Limit, LimitEvidence, LimitKind, LimitSource, Question};
 use plimsoll_model::measurement::{
-    Matrix, Measurement, MetricResult, Note, PeerResult, SamplePoint, Status, all_but_excluded,
+    Matrix, Measurement, MetricResult, Note, SamplePoint, Status, ToolResult, all_but_excluded,
 };
 use plimsoll_model::metric::Metric;
 use plimsoll_model::sample::{Conditions, ExcludedBy, Facts, FailureCause, Numbers, Outcome, Sample};
@@ -147,9 +147,9 @@ impl Maker<'_> {
         let chosen = rating::chosen(&limits, &values);
         limits.retain(|limit| !chosen.as_ref().is_some_and(|chosen| chosen.is(limit)));
         let (percentiles, histogram) = distribution(metric.name, &outcome.samples);
-        let heard = outcome.peers.iter().filter(|heard| heard.metric == metric.name);
-        let peers =
-            heard.map(|heard| PeerResult::of(heard, self.margin).with_shares(chosen.as_ref())).collect();
+        let heard = outcome.tool_results.iter().filter(|heard| heard.metric == metric.name);
+        let tool_results =
+            heard.map(|heard| ToolResult::of(heard, self.margin).with_shares(chosen.as_ref())).collect();
         Some(MetricResult {
             series: samples.iter().map(|s| point(s)).collect(),
             of_limit: chosen.as_ref().and_then(|l| share_of(l, &values)),
@@ -157,7 +157,7 @@ impl Maker<'_> {
             histogram,
             limit: chosen,
             other_limits: limits,
-            peers,
+            tool_results,
             ..MetricResult::of(metric.name, metric.unit, metric.better, &proved, seed)
         })
     }

@@ -4,8 +4,8 @@
 use std::sync::LazyLock;
 
 use plimsoll_model::limit::{Limit, LimitKind};
-use plimsoll_model::measurement::{Measurement, Note, PeerResult, Status};
-use plimsoll_model::sample::{Beside, FailureCause};
+use plimsoll_model::measurement::{Measurement, Note, Status, ToolResult};
+use plimsoll_model::sample::{FailureCause, ToolRun};
 use plimsoll_model::warning::Warning;
 use plimsoll_stats::EndedBy;
 use plimsoll_units::quantity::Unit;
@@ -207,17 +207,17 @@ pub fn with_tools() -> Run {
     {
         let mut beside = measured(id, "rate", Unit::BytePerSecond, 1e9);
         let mut metric = metric_of("rate", Unit::BytePerSecond, vec![1e9, 1.1e9]);
-        metric.peers = vec![peer(absent)];
+        metric.tool_results = vec![tool_result(absent)];
         beside.metrics = vec![metric];
         all.push(beside);
     }
     run_of(all)
 }
 
-fn peer(absent: bool) -> PeerResult {
+fn tool_result(absent: bool) -> ToolResult {
     let pairs = [(10.0, 9.8), (10.1, 9.9), (10.0, 9.9), (9.9, 9.8), (10.0, 9.7)];
-    let pairs = pairs.map(|(own, peer)| (own * 1e8, peer * 1e8));
+    let pairs = pairs.map(|(own, tool_result)| (own * 1e8, tool_result * 1e8));
     let unavailable = absent.then(|| "not installed; apt-get install iozone3".to_owned());
     let heard = heard("iozone", &pairs[..if absent { 0 } else { pairs.len() }]);
-    PeerResult::of(&Beside { unavailable, ..heard }, 0.03)
+    ToolResult::of(&ToolRun { unavailable, ..heard }, 0.03)
 }

@@ -8,7 +8,7 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
 use plimsoll_bench::Prepared;
-use plimsoll_model::sample::{Beside, CannotMeasure, FailureCause, Paired, Sample, SampleAmount};
+use plimsoll_model::sample::{CannotMeasure, FailureCause, Paired, Sample, SampleAmount, ToolRun};
 use plimsoll_model::warning::Warn;
 use plimsoll_reference::{Companion, fact};
 use plimsoll_stats::Seed;
@@ -97,12 +97,12 @@ impl ReferenceRuns {
     pub(super) fn pair(&mut self, sample: &Sample, headline: Option<&str>) {
         for (companion, fresh) in self.all.iter_mut().zip(&mut self.fresh) {
             let fresh = std::mem::take(fresh);
-            let Some(peer) = fresh.get(&companion.about.metric).copied() else { continue };
+            let Some(tool) = fresh.get(&companion.about.metric).copied() else { continue };
             match comparable(sample, &companion.about.metric, headline) {
                 Some(own) => {
-                    companion.about.pairs.push(Paired { own, peer });
+                    companion.about.pairs.push(Paired { own, tool });
                     for pass in &mut companion.passes {
-                        pass.pairs.extend(fresh.get(&pass.name).map(|peer| Paired { own, peer: *peer }));
+                        pass.pairs.extend(fresh.get(&pass.name).map(|tool| Paired { own, tool: *tool }));
                     }
                 }
                 None => {
@@ -113,7 +113,7 @@ impl ReferenceRuns {
         }
     }
 
-    pub(super) fn heard(self) -> Vec<Beside> {
+    pub(super) fn heard(self) -> Vec<ToolRun> {
         let late = self.is_late();
         let told = |companion: Companion| {
             let hurried =
@@ -160,9 +160,9 @@ impl fmt::Display for FewPairs {
 }
 
 /// Returns a tool with its further passes, or alone if it gave no result.
-fn with_passes(about: Beside, passes: Vec<Beside>) -> Vec<Beside> {
+fn with_passes(about: ToolRun, passes: Vec<ToolRun>) -> Vec<ToolRun> {
     let gave = !about.pairs.is_empty();
-    let passes = passes.into_iter().filter(|_| gave).map(|pass| Beside {
+    let passes = passes.into_iter().filter(|_| gave).map(|pass| ToolRun {
         version: about.version.clone(),
         achieved: about.achieved.clone(),
         warnings: about.warnings.clone(),
@@ -172,7 +172,7 @@ fn with_passes(about: Beside, passes: Vec<Beside>) -> Vec<Beside> {
             .or_else(|| pass.pairs.is_empty().then(|| "its output has no usable figure".to_owned())),
         ..pass
     });
-    let passes: Vec<Beside> = passes.collect();
+    let passes: Vec<ToolRun> = passes.collect();
     std::iter::once(about).chain(passes).collect()
 }
 

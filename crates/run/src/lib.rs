@@ -29,7 +29,7 @@ use plimsoll_model::measurement::Measurement;
 use plimsoll_model::plan::Sampling;
 use plimsoll_model::sample::energy::{self, ENERGY, ENERGY_PER_UNIT};
 use plimsoll_model::sample::{
-    Beside, CannotMeasure, CaseFact, Conditions, Facts, FailureCause, Offer, Outcome, Sample, SampleAmount,
+    CannotMeasure, CaseFact, Conditions, Facts, FailureCause, Offer, Outcome, Sample, SampleAmount, ToolRun,
 };
 use plimsoll_model::warning::{Loss, Note, Warning};
 use plimsoll_reference::Companion;
@@ -324,8 +324,8 @@ impl Harness<'_> {
         };
         self.beside_s += taken.beside_s;
         let ended = ended.map_err(|why| self.repeated(planned, why));
-        let CaseSamples { samples, facts, peers, .. } = taken;
-        Outcome { case, repeat: planned.repeat, samples, facts, peers, ended: ended.err() }
+        let CaseSamples { samples, facts, tool_results, .. } = taken;
+        Outcome { case, repeat: planned.repeat, samples, facts, tool_results, ended: ended.err() }
     }
 
     /// Time limit of a case after its set-up: extended to the minimum of samples if set-up took
@@ -394,7 +394,7 @@ impl Harness<'_> {
             }
         };
         let (change, seconds) = (self.clock.end_case(), self.clock.now() - sampling_began);
-        taken.peers = companions.heard();
+        taken.tool_results = companions.heard();
         prepared.verify()?;
         taken.facts = prepared.facts();
         taken.facts.wrong_rate = self.clock.wrong_rate().map(|wrong| wrong.to_string());
@@ -544,7 +544,7 @@ struct CaseSamples {
     samples: Vec<Sample>,
     headline: Vec<f64>,
     facts: Facts,
-    peers: Vec<Beside>,
+    tool_results: Vec<ToolRun>,
     /// Whether the other nodes were waited for.
     agreed: bool,
     beside_s: f64,

@@ -104,7 +104,7 @@ impl Station for Mock {
     fn beside(&mut self, planned: &Planned, _: &Offer) -> Vec<Companion> {
         let tool = |seconds| Companion {
             passes: Vec::new(),
-            about: Beside {
+            about: ToolRun {
                 name: "tool".to_owned(),
                 version: None,
                 metric: "latency".to_owned(),
@@ -530,9 +530,9 @@ fn the_expected_time_has_the_tools_in_it_and_a_budget_bounds_them() {
 fn tools_of_a_scaled_plan_give_one_pair_and_no_row_is_warned_of_it() {
     let script = Script { tools: vec![1.0, 1.0], pairs: 1, ..Script::steady() };
     let finished = run_with(script, Some(20), None, 2);
-    let peers = || finished.ran.outcomes.iter().flat_map(|outcome| &outcome.peers);
-    assert_eq!(peers().map(|peer| peer.pairs.len()).collect::<Vec<_>>(), [1, 1]);
-    assert_eq!(peers().flat_map(|peer| &peer.warnings).count(), 0);
+    let tool_results = || finished.ran.outcomes.iter().flat_map(|outcome| &outcome.tool_results);
+    assert_eq!(tool_results().map(|tool_result| tool_result.pairs.len()).collect::<Vec<_>>(), [1, 1]);
+    assert_eq!(tool_results().flat_map(|tool_result| &tool_result.warnings).count(), 0);
     assert!(finished.ran.outcomes.iter().all(|outcome| outcome.samples.len() == 20));
 }
 
@@ -546,9 +546,19 @@ fn slow_tools_give_fewer_pairs_and_take_nothing_from_our_own_samples() {
     let beside = |tools: &[f64], budget| {
         let script = Script { tools: tools.to_vec(), ..Script::steady() };
         let finished = run_with(script, None, budget, 2);
-        let pairs: Vec<usize> =
-            finished.ran.outcomes.iter().flat_map(|o| &o.peers).map(|peer| peer.pairs.len()).collect();
-        let told = finished.ran.outcomes.iter().flat_map(|o| &o.peers).flat_map(|peer| &peer.warnings);
+        let pairs: Vec<usize> = finished
+            .ran
+            .outcomes
+            .iter()
+            .flat_map(|o| &o.tool_results)
+            .map(|tool_result| tool_result.pairs.len())
+            .collect();
+        let told = finished
+            .ran
+            .outcomes
+            .iter()
+            .flat_map(|o| &o.tool_results)
+            .flat_map(|tool_result| &tool_result.warnings);
         let own: Vec<usize> = finished.ran.outcomes.iter().map(|o| o.samples.len()).collect();
         (pairs, told.filter(|w| w.code() == "few-pairs").count(), own)
     };

@@ -31,7 +31,7 @@ pub fn together(parts: Vec<Outcome>, cpus: usize) -> Option<Outcome> {
     taken.facts.warnings.retain(|note| note.code() != Warning::FEW_SAMPLES);
     let ended = if usable.is_empty() || wrong.is_some() { source.ended.clone() } else { None };
     let CaseSamples { samples, facts, .. } = taken;
-    Some(Outcome { case, repeat: 0, samples, facts, peers: Vec::new(), ended })
+    Some(Outcome { case, repeat: 0, samples, facts, tool_results: Vec::new(), ended })
 }
 
 /// Warnings of all parts, one per code in its last wording, without those on samples.
@@ -66,7 +66,7 @@ mod tests {
             repeat: 0,
             samples: vec![Sample { at, elapsed: 0.1, conditions, ..Sample::default() }],
             facts: Facts { warnings: vec![note, lasting], ..Facts::default() },
-            peers: Vec::new(),
+            tool_results: Vec::new(),
             ended: None,
         }
     }

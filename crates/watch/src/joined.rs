@@ -29,5 +29,5 @@ fn part(probed: ProbedCase) -> Outcome {
     } else {
         samples
     };
-    Outcome { case, repeat: 0, samples, facts, peers: Vec::new(), ended }
+    Outcome { case, repeat: 0, samples, facts, tool_results: Vec::new(), ended }
 }

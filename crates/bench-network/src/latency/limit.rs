@@ -128,7 +128,7 @@ mod tests {
             repeat: 0,
             samples: vec![Sample { histograms, ..Sample::default() }],
             facts: Facts::default(),
-            peers: Vec::new(),
+            tool_results: Vec::new(),
             ended: None,
         }
     }

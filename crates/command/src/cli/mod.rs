@@ -117,7 +117,7 @@ pub enum TypedCommand {
     /// Query or change the history.
     History(Box<HistoryCommand>),
     /// List the reference tools.
-    Peers {
+    References {
         /// Paths of tools by name.
         named: Vec<(String, PathBuf)>,
         /// Action for missing tools.
@@ -233,10 +233,10 @@ pub struct Common {
     pub margin: Option<f64>,
     /// Path of a reference tool that is not on PATH
     #[arg(long = "reference-path", visible_alias = "peer-path", value_name = "NAME=FILE", value_parser = named_path)]
-    pub peer_path: Vec<(String, PathBuf)>,
+    pub reference_path: Vec<(String, PathBuf)>,
     /// Server of a reference tool on another host, such as iperf3=HOST:PORT
     #[arg(long = "reference-server", visible_alias = "peer-server", value_name = "NAME=HOST:PORT", value_parser = named_server)]
-    pub peer_server: Vec<(String, String)>,
+    pub reference_server: Vec<(String, String)>,
     /// End with exit code 1 unless this holds: 'memory.bandwidth/* bandwidth >= 80% of limit', '… of baseline' (the last 10
     /// runs of the plan), '… >= 10 GB/s'
     #[arg(long, value_name = "EXPR")]
@@ -403,7 +403,7 @@ pub fn command() -> Command {
         .after_help(help::EXIT_CODES_HELP);
     root.subcommand(run())
         .subcommands(plimsoll_bench::commands().map(subsystem))
-        .subcommands([far_end(), key(), machine, peers(), plans::command(), history()])
+        .subcommands([far_end(), key(), machine, ref_tools(), plans::command(), history()])
         .subcommands([
             report(),
             export(),
@@ -498,7 +498,7 @@ fn key() -> Command {
         .subcommand(new)
 }
 
-fn peers() -> Command {
+fn ref_tools() -> Command {
     let path = Arg::new("reference-path").long("reference-path").visible_alias("peer-path");
     let path = path.value_name("NAME=FILE").value_parser(named_path);
     let flag = |name: &'static str, help: &'static str| {
@@ -542,7 +542,7 @@ fn generate() -> Command {
 }
 
 fn references(matches: &ArgMatches) -> TypedCommand {
-    TypedCommand::Peers {
+    TypedCommand::References {
         named: matches.get_many("reference-path").into_iter().flatten().cloned().collect(),
         install: match (matches.get_flag("install"), matches.get_flag("yes")) {
             (true, true) => Install::Run,

@@ -18,7 +18,6 @@ pub mod machine;
 mod machines;
 mod out;
 mod pairs;
-pub mod peers;
 mod progress;
 pub mod published;
 mod row;
@@ -29,6 +28,7 @@ pub mod terminal;
 #[cfg(test)]
 mod tests;
 pub mod tidy;
+pub mod tool_results;
 pub mod trend;
 pub mod watch;
 mod wrap;

@@ -185,7 +185,8 @@ impl RunText {
     }
 
     fn ending(&self, run: &Run, stored: Option<&RunPlace<'_>>) -> String {
-        let mut text = super::peers::section(run, &self.style) + &super::machines::section(run, &self.style);
+        let mut text =
+            super::tool_results::section(run, &self.style) + &super::machines::section(run, &self.style);
         text += &super::pairs::section(run, &self.style);
         if !run.findings.is_empty() {
             text += &format!("\n{}\n", self.style.paint(TextRole::Strong, "Findings"));

@@ -9,7 +9,7 @@ use plimsoll_stats::EquivalenceVerdict;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::peers::ToolComparison;
+use super::tool_results::ToolComparison;
 
 /// One sample of one metric.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -157,8 +157,8 @@ pub struct TidyReference<'a> {
 
 /// Yields a row per reference tool and metric of a run, in order.
 pub fn beside(run: &Run) -> impl Iterator<Item = TidyReference<'_>> {
-    super::peers::compared(run).map(move |ToolComparison { measurement, metric, peer }| {
-        let ci95 = peer.ratio.and_then(|ratio| ratio.ci95);
+    super::tool_results::compared(run).map(move |ToolComparison { measurement, metric, tool_result }| {
+        let ci95 = tool_result.ratio.and_then(|ratio| ratio.ci95);
         TidyReference {
             run: &run.id,
             started: &run.started,
@@ -169,21 +169,21 @@ pub fn beside(run: &Run) -> impl Iterator<Item = TidyReference<'_>> {
             metric: &metric.name,
             unit: metric.unit.name(),
             better: better(metric),
-            tool: &peer.peer,
-            version: peer.version.as_deref(),
-            definition: Some(peer.definition),
-            pairs: peer.samples.len(),
-            own: peer.own_median(),
-            reference: peer.median,
+            tool: &tool_result.tool,
+            version: tool_result.version.as_deref(),
+            definition: Some(tool_result.definition),
+            pairs: tool_result.samples.len(),
+            own: tool_result.own_median(),
+            reference: tool_result.median,
             limit: metric.limit.as_ref().and_then(|l| l.value),
-            own_of_limit: peer.own_of_limit,
-            reference_of_limit: peer.of_limit,
-            ratio: peer.ratio.map(|ratio| ratio.median),
+            own_of_limit: tool_result.own_of_limit,
+            reference_of_limit: tool_result.of_limit,
+            ratio: tool_result.ratio.map(|ratio| ratio.median),
             ratio_low: ci95.map(|[low, _]| low),
             ratio_high: ci95.map(|[_, high]| high),
-            margin: peer.margin,
-            verdict: Some(peer.verdict),
-            reason: peer.reason.as_deref(),
+            margin: tool_result.margin,
+            verdict: Some(tool_result.verdict),
+            reason: tool_result.reason.as_deref(),
         }
     })
 }
@@ -342,7 +342,7 @@ mod tests {
         assert_eq!((at(0, "own"), at(0, "limit")), ("1000000000", ""));
         assert_eq!(
             at(0, "reference").parse::<f64>().unwrap(),
-            run.measurements[0].metrics[0].peers[0].median.unwrap()
+            run.measurements[0].metrics[0].tool_results[0].median.unwrap()
         );
         assert_eq!((at(1, "own"), at(1, "reason")), ("", "not installed; apt-get install iozone3"));
         let ndjson = text(|out| ndjson(&run, Rows::Tools, out));

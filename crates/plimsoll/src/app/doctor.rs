@@ -17,7 +17,7 @@ use plimsoll_system::leftover::Registry;
 
 use super::prepared::PreparedRun;
 use super::progress::ProgressText;
-use super::{Failure, MachineSeat, code, document, interrupts, peers, printed, store_failure};
+use super::{Failure, MachineSeat, code, document, interrupts, printed, ref_tools, store_failure};
 use crate::output;
 
 /// Samples per case in a repetition: the fewest of an ordinary run.
@@ -56,8 +56,8 @@ pub(super) fn doctor(typed: &Doctor) -> Result<ExitCode, Failure> {
     let mut facts = plimsoll_doctor::proof::clock(&Root::live(), &prepared.machine.cpu.allowed);
     facts.extend(plimsoll_doctor::checks(&Root::live(), &prepared.machine));
     facts.push(plimsoll_doctor::shapers(&shapings(&prepared.machine)));
-    facts.push(plimsoll_doctor::leftovers(peers::reaped().as_ref()));
-    facts.extend(plimsoll_doctor::passed_over(&peers::passed_over()));
+    facts.push(plimsoll_doctor::leftovers(ref_tools::reaped().as_ref()));
+    facts.extend(plimsoll_doctor::passed_over(&ref_tools::passed_over()));
     printed(&(report::doctor::checks(&facts, &style) + &report::doctor::conclusion(&facts, &style)))?;
     if typed.rounds == 0 {
         return Ok(ExitCode::SUCCESS);

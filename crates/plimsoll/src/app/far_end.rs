@@ -133,12 +133,12 @@ fn announce(typed: &Serve, server: &Server, key: &SharedKey) {
 
 fn log(happening: Happening) {
     let line = match happening {
-        Happening::Began(peer) => format!("{peer}: session"),
-        Happening::Ended(peer, transfers, None) => {
-            format!("{peer}: ended after {}", counted(transfers, "transfer"))
+        Happening::Began(client) => format!("{client}: session"),
+        Happening::Ended(client, transfers, None) => {
+            format!("{client}: ended after {}", counted(transfers, "transfer"))
         }
-        Happening::Ended(peer, transfers, Some(why)) => {
-            format!("{peer}: aborted after {}: {why}", counted(transfers, "transfer"))
+        Happening::Ended(client, transfers, Some(why)) => {
+            format!("{client}: aborted after {}: {why}", counted(transfers, "transfer"))
         }
         Happening::Turned(n) => {
             let count = counted(n, "connection");

@@ -84,7 +84,7 @@ pub(super) fn measure(directory: &Path) -> Result<ExitCode, Failure> {
 fn said(typed: TypedCommand) -> Result<ExitCode, Failure> {
     let ended = match typed {
         TypedCommand::Doctor(typed) => super::doctor::doctor(&typed),
-        TypedCommand::Peers { named, install } => super::peers::list(&named, install),
+        TypedCommand::References { named, install } => super::ref_tools::list(&named, install),
         _ => Err(Failure::usage("the order is neither a run nor a command that only prints")),
     };
     let ended = match ended {

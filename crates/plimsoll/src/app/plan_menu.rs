@@ -75,7 +75,7 @@ fn time(name: &str, common: &Common, machine: &Machine) -> String {
     let planned = plan.and_then(|plan| resolve::planned(&plan, machine).map(|planned| (plan, planned)));
     match planned {
         Ok((plan, planned)) if planned.iter().any(|p| p.candidate.feasible.is_ok()) => {
-            let tools = super::peers::expected_seconds(common, &plan, &planned, machine).unwrap_or(0.0);
+            let tools = super::ref_tools::expected_seconds(common, &plan, &planned, machine).unwrap_or(0.0);
             in_words(prepared::expected_seconds(&plan, &planned) + tools)
         }
         // Nothing can be measured, or the options do not fit: an error once it is chosen.

@@ -133,7 +133,7 @@ fn shown(what: &Measurable, common: &Common) -> Result<String, Failure> {
         ("--server", server),
         ("--dir", common.dir.is_some()),
         ("--target", common.target.is_some()),
-        ("--reference-path", !common.peer_path.is_empty()),
+        ("--reference-path", !common.reference_path.is_empty()),
     ]
     .into_iter()
     .filter_map(|(flag, typed)| typed.then_some(flag))

@@ -115,7 +115,7 @@ impl PreparedRun {
         for note in super::compare::fit(&requirements, &planned, false)? {
             output::complain(&note);
         }
-        super::peers::asked(common, &planned)?;
+        super::ref_tools::asked(common, &planned)?;
         own_addresses(&planned)?;
         let margin = plan.margin.unwrap_or(MARGIN);
         Ok(Self {
@@ -168,7 +168,7 @@ struct Meant {
 
 impl Meant {
     fn by(what: &Measurable, common: &Common) -> Result<Self, Failure> {
-        super::peers::against(common)?;
+        super::ref_tools::against(common)?;
         let requirements = super::compare::requirements(&common.require)?;
         super::compare::can_be_held(&requirements, common.store.as_deref())?;
         let plan = resolve::plan(what, common).map_err(usage)?;
@@ -231,7 +231,7 @@ pub(super) fn foretold(prepared: &PreparedRun, common: &Common) -> Result<String
         _ => "samples as each group says".to_owned(),
     };
     let feasible = feasible.len();
-    let tools = super::peers::expected_seconds(common, plan, &prepared.planned, &prepared.machine)?;
+    let tools = super::ref_tools::expected_seconds(common, plan, &prepared.planned, &prepared.machine)?;
     let expected = expected_seconds(plan, &prepared.planned) + tools;
     let tools = if tools > 0.0 { format!(" ({tools:.0} s of them reference tools)") } else { String::new() };
     let times = if plan.repeat > 1 { format!(", {} times", plan.repeat) } else { String::new() };

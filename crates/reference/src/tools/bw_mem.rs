@@ -9,7 +9,7 @@ use plimsoll_model::case::Case;
 use plimsoll_model::job::MemoryStream;
 
 use super::super::{
-    Account, Ask, Invocation, Match, Output, Package, Pairing, Peer, Seconds, Tool, ToolFigure, fact,
+    Account, Ask, Invocation, Match, Output, Package, Pairing, RefTool, Seconds, Tool, ToolFigure, fact,
 };
 use super::words;
 
@@ -56,7 +56,7 @@ const TOOL: Tool = Tool {
     ..Tool::NONE
 };
 
-impl Peer for BwMem {
+impl RefTool for BwMem {
     fn tool(&self) -> &'static Tool {
         &TOOL
     }

@@ -21,7 +21,7 @@ use plimsoll_model::job::disk::{
 };
 use serde_json::Value;
 
-use super::super::{Ask, Invocation, Match, Package, Pairing, Peer, Stated, Tool, ToolFigure, fact, json};
+use super::super::{Ask, Invocation, Match, Package, Pairing, RefTool, Stated, Tool, ToolFigure, fact, json};
 use super::{only, words};
 use report::FioReport;
 
@@ -281,7 +281,7 @@ const TOOL: Tool = Tool {
     ..Tool::NONE
 };
 
-impl Peer for Fio {
+impl RefTool for Fio {
     fn tool(&self) -> &'static Tool {
         &TOOL
     }

@@ -12,7 +12,8 @@ use plimsoll_model::job::MemoryStream;
 use plimsoll_model::sample::CaseFact;
 
 use super::super::{
-    Account, Ask, Invocation, Match, Output, Package, Pairing, Peer, Seconds, Stated, Tool, ToolFigure, fact,
+    Account, Ask, Invocation, Match, Output, Package, Pairing, RefTool, Seconds, Stated, Tool, ToolFigure,
+    fact,
 };
 use super::{hpl, number_after, stream};
 
@@ -118,7 +119,7 @@ const TOOL: Tool = Tool {
     ..Tool::NONE
 };
 
-impl Peer for Hpcc {
+impl RefTool for Hpcc {
     fn tool(&self) -> &'static Tool {
         &TOOL
     }

@@ -11,7 +11,7 @@ use plimsoll_model::job::disk::{
 };
 
 use super::super::{
-    Account, Ask, Invocation, Match, Package, Pairing, Peer, Seconds, Tool, ToolFigure, fact,
+    Account, Ask, Invocation, Match, Package, Pairing, RefTool, Seconds, Tool, ToolFigure, fact,
 };
 use super::words;
 
@@ -47,7 +47,7 @@ const TOOL: Tool = Tool {
     ..Tool::NONE
 };
 
-impl Peer for Ioping {
+impl RefTool for Ioping {
     fn tool(&self) -> &'static Tool {
         &TOOL
     }

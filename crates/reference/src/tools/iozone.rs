@@ -14,7 +14,7 @@ use plimsoll_model::job::disk::{
 };
 
 use super::super::{
-    Account, Ask, Invocation, Match, Package, Pairing, Pass, Peer, Seconds, Tool, ToolFigure, fact,
+    Account, Ask, Invocation, Match, Package, Pairing, Pass, RefTool, Seconds, Tool, ToolFigure, fact,
 };
 use super::{only, words};
 
@@ -195,7 +195,7 @@ const TOOL: Tool = Tool {
     ..Tool::NONE
 };
 
-impl Peer for Iozone {
+impl RefTool for Iozone {
     fn tool(&self) -> &'static Tool {
         &TOOL
     }

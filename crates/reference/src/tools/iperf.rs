@@ -9,7 +9,8 @@ use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 
 use super::super::{
-    Account, Ask, Invocation, Listens, Match, Package, Pairing, Peer, Seconds, Stated, Tool, ToolFigure, fact,
+    Account, Ask, Invocation, Listens, Match, Package, Pairing, RefTool, Seconds, Stated, Tool, ToolFigure,
+    fact,
 };
 use super::{Call, only, rate, two_ends, words};
 
@@ -46,7 +47,7 @@ const TOOL: Tool = Tool {
     ..Tool::NONE
 };
 
-impl Peer for Iperf {
+impl RefTool for Iperf {
     fn tool(&self) -> &'static Tool {
         &TOOL
     }

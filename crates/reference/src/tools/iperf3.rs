@@ -10,7 +10,8 @@ use plimsoll_model::case::{Case, Value};
 use serde::Deserialize;
 
 use super::super::{
-    Account, Ask, Invocation, Listens, Match, Package, Pairing, Peer, Seconds, Stated, Tool, ToolFigure, fact,
+    Account, Ask, Invocation, Listens, Match, Package, Pairing, RefTool, Seconds, Stated, Tool, ToolFigure,
+    fact,
 };
 use super::{Call, only, rate, two_ends, whole_seconds, words};
 
@@ -46,7 +47,7 @@ const TOOL: Tool = Tool {
     ..Tool::NONE
 };
 
-impl Peer for Iperf3 {
+impl RefTool for Iperf3 {
     fn tool(&self) -> &'static Tool {
         &TOOL
     }

@@ -10,7 +10,7 @@ use plimsoll_model::case::Case;
 use plimsoll_model::job::disk::{BlockSizes, CacheMode, DiskEngine, DiskTransfers};
 
 use super::super::{
-    Account, Ask, Far, Invocation, Match, Package, Pairing, Peer, Seconds, Tool, ToolFigure, fact,
+    Account, Ask, Far, Invocation, Match, Package, Pairing, RefTool, Seconds, Tool, ToolFigure, fact,
 };
 use super::only;
 
@@ -124,7 +124,7 @@ fn asked(case: &Case) -> Option<JavaArguments> {
     }
 }
 
-impl Peer for Java {
+impl RefTool for Java {
     fn tool(&self) -> &'static Tool {
         &TOOL
     }

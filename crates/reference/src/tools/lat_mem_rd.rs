@@ -13,7 +13,8 @@ use plimsoll_model::case::Case;
 use plimsoll_model::job::PointerChase;
 
 use super::super::{
-    Account, Ask, Invocation, Match, Output, Package, Pairing, Peer, Seconds, Stated, Tool, ToolFigure, fact,
+    Account, Ask, Invocation, Match, Output, Package, Pairing, RefTool, Seconds, Stated, Tool, ToolFigure,
+    fact,
 };
 use super::bw_mem::{DIRECTORIES, environment};
 use super::last_level_bytes;
@@ -59,7 +60,7 @@ const TOOL: Tool = Tool {
     ..Tool::NONE
 };
 
-impl Peer for LatMemRd {
+impl RefTool for LatMemRd {
     fn tool(&self) -> &'static Tool {
         &TOOL
     }

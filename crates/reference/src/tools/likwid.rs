@@ -11,7 +11,8 @@ use plimsoll_model::case::Case;
 use plimsoll_model::job::{MemorySite, MemoryStream};
 
 use super::super::{
-    Account, Ask, Invocation, Match, Output, Package, Pairing, Peer, Seconds, Stated, Tool, ToolFigure, fact,
+    Account, Ask, Invocation, Match, Output, Package, Pairing, RefTool, Seconds, Stated, Tool, ToolFigure,
+    fact,
 };
 use super::{last_level_bytes, number_after, word_after};
 
@@ -108,7 +109,7 @@ const TOOL: Tool = Tool {
     ..Tool::NONE
 };
 
-impl Peer for LikwidBench {
+impl RefTool for LikwidBench {
     fn tool(&self) -> &'static Tool {
         &TOOL
     }

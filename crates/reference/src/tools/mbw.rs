@@ -10,7 +10,7 @@ use plimsoll_model::case::Case;
 use plimsoll_model::job::MemoryStream;
 
 use super::super::{
-    Account, Ask, Invocation, Match, Package, Pairing, Peer, Seconds, Stated, Tool, ToolFigure, fact,
+    Account, Ask, Invocation, Match, Package, Pairing, RefTool, Seconds, Stated, Tool, ToolFigure, fact,
 };
 use super::{number_after, word_after};
 
@@ -37,7 +37,7 @@ const TOOL: Tool = Tool {
     ..Tool::NONE
 };
 
-impl Peer for Mbw {
+impl RefTool for Mbw {
     fn tool(&self) -> &'static Tool {
         &TOOL
     }

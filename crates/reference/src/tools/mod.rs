@@ -30,10 +30,10 @@ mod golden;
 use plimsoll_model::case::{Case, Value};
 use plimsoll_model::sample::Offer;
 
-use super::{Ask, Invocation, Listens, Peer, ServerProgram};
+use super::{Ask, Invocation, Listens, RefTool, ServerProgram};
 
 /// All reference tools, in the order of subsystems; a new one is one file and one line here.
-pub const PEERS: &[&dyn Peer] = &[
+pub const REF_TOOLS: &[&dyn RefTool] = &[
     &likwid::LikwidBench,
     &xhpl::Xhpl,
     &hpcc::Hpcc,
@@ -166,12 +166,12 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_every_tool_says_what_it_checks() {
-        let mut names: Vec<_> = PEERS.iter().map(|p| p.tool().name).collect();
+        let mut names: Vec<_> = REF_TOOLS.iter().map(|p| p.tool().name).collect();
         names.sort_unstable();
         names.dedup();
-        assert_eq!(names.len(), PEERS.len());
-        assert!(PEERS.iter().all(|p| !p.tool().checks.is_empty() && !p.tool().programs.is_empty()));
-        assert!(PEERS.iter().all(|p| p.tool().package != Package::Source("")));
+        assert_eq!(names.len(), REF_TOOLS.len());
+        assert!(REF_TOOLS.iter().all(|p| !p.tool().checks.is_empty() && !p.tool().programs.is_empty()));
+        assert!(REF_TOOLS.iter().all(|p| p.tool().package != Package::Source("")));
     }
 
     #[test]

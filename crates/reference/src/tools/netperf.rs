@@ -9,8 +9,8 @@ use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 
 use super::super::{
-    Account, Ask, Far, Invocation, Listens, Match, Package, Pairing, Peer, Seconds, Stated, Tool, ToolFigure,
-    fact,
+    Account, Ask, Far, Invocation, Listens, Match, Package, Pairing, RefTool, Seconds, Stated, Tool,
+    ToolFigure, fact,
 };
 use super::{Call, only, two_ends, whole_seconds, words};
 
@@ -63,7 +63,7 @@ const TOOL: Tool = Tool {
     ..Tool::NONE
 };
 
-impl Peer for Netperf {
+impl RefTool for Netperf {
     fn tool(&self) -> &'static Tool {
         &TOOL
     }

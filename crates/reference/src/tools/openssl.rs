@@ -7,7 +7,7 @@ use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 
 use super::super::{
-    Account, Ask, Invocation, Match, Output, Package, Pairing, Peer, Seconds, Tool, ToolFigure, fact,
+    Account, Ask, Invocation, Match, Output, Package, Pairing, RefTool, Seconds, Tool, ToolFigure, fact,
 };
 use super::{only, whole_seconds, words};
 
@@ -47,7 +47,7 @@ fn bytes(text: &str) -> Option<f64> {
     line.rsplit(':').next()?.trim_end().parse::<u32>().ok().map(f64::from)
 }
 
-impl Peer for Openssl {
+impl RefTool for Openssl {
     fn tool(&self) -> &'static Tool {
         &TOOL
     }

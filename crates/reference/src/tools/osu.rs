@@ -11,7 +11,7 @@ use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 
 use super::super::{
-    Account, Ask, Invocation, Match, Package, Pairing, Peer, Seconds, Stated, Tool, ToolFigure,
+    Account, Ask, Invocation, Match, Package, Pairing, RefTool, Seconds, Stated, Tool, ToolFigure,
 };
 
 /// One of the programs.
@@ -86,7 +86,7 @@ impl Osu {
     }
 }
 
-impl Peer for Osu {
+impl RefTool for Osu {
     fn tool(&self) -> &'static Tool {
         self.tool
     }

@@ -10,7 +10,7 @@ use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 
 use super::super::{
-    Account, Ask, Invocation, Match, Package, Pairing, Peer, Seconds, Stated, Tool, ToolFigure, fact,
+    Account, Ask, Invocation, Match, Package, Pairing, RefTool, Seconds, Stated, Tool, ToolFigure, fact,
 };
 use super::{only, words};
 
@@ -36,7 +36,7 @@ const TOOL: Tool = Tool {
     ..Tool::NONE
 };
 
-impl Peer for Ping {
+impl RefTool for Ping {
     fn tool(&self) -> &'static Tool {
         &TOOL
     }

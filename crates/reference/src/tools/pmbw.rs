@@ -10,7 +10,7 @@ use plimsoll_model::job::{MemorySite, MemoryStream, PointerChase};
 use plimsoll_units::quantity::{Quantity, Unit};
 
 use super::super::{
-    Account, Ask, Invocation, Match, Output, Package, Pairing, Peer, Seconds, Tool, ToolFigure, fact,
+    Account, Ask, Invocation, Match, Output, Package, Pairing, RefTool, Seconds, Tool, ToolFigure, fact,
 };
 use super::last_level_bytes;
 use super::words;
@@ -133,7 +133,7 @@ const TOOL: Tool = Tool {
     ..Tool::NONE
 };
 
-impl Peer for Pmbw {
+impl RefTool for Pmbw {
     fn tool(&self) -> &'static Tool {
         &TOOL
     }

@@ -9,7 +9,7 @@ use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 
 use super::super::{
-    Account, Ask, Invocation, Listens, Match, Package, Pairing, Peer, Seconds, Stated, Tool, ToolFigure,
+    Account, Ask, Invocation, Listens, Match, Package, Pairing, RefTool, Seconds, Stated, Tool, ToolFigure,
 };
 use super::{Call, number_after, only, two_ends, whole_seconds, word_after, words};
 
@@ -51,7 +51,7 @@ const TOOL: Tool = Tool {
     ..Tool::NONE
 };
 
-impl Peer for Sockperf {
+impl RefTool for Sockperf {
     fn tool(&self) -> &'static Tool {
         &TOOL
     }

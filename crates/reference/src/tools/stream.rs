@@ -13,7 +13,7 @@ use plimsoll_model::job::MemoryStream;
 use plimsoll_units::quantity::Unit;
 
 use super::super::{
-    Account, Ask, Invocation, Match, Package, Pairing, Peer, Seconds, Stated, Tool, ToolFigure, fact,
+    Account, Ask, Invocation, Match, Package, Pairing, RefTool, Seconds, Stated, Tool, ToolFigure, fact,
 };
 use super::number_after;
 
@@ -119,7 +119,7 @@ const TOOL: Tool = Tool {
     ..Tool::NONE
 };
 
-impl Peer for StreamBenchmark {
+impl RefTool for StreamBenchmark {
     fn tool(&self) -> &'static Tool {
         &TOOL
     }

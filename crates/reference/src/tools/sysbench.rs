@@ -10,7 +10,7 @@ use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 
 use super::super::{
-    Account, Ask, Invocation, Match, Package, Pairing, Peer, Seconds, Stated, Tool, ToolFigure, fact,
+    Account, Ask, Invocation, Match, Package, Pairing, RefTool, Seconds, Stated, Tool, ToolFigure, fact,
 };
 use super::{number_after, word_after, words};
 
@@ -43,7 +43,7 @@ const TOOL: Tool = Tool {
     ..Tool::NONE
 };
 
-impl Peer for Sysbench {
+impl RefTool for Sysbench {
     fn tool(&self) -> &'static Tool {
         &TOOL
     }

@@ -6,7 +6,7 @@ use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 use plimsoll_model::sample::CaseFact;
 
-use super::super::{Ask, Invocation, Package, Pairing, Peer, Stated, Tool, ToolFigure};
+use super::super::{Ask, Invocation, Package, Pairing, RefTool, Stated, Tool, ToolFigure};
 use super::hpl;
 
 pub(super) struct Xhpl;
@@ -26,7 +26,7 @@ const TOOL: Tool = Tool {
     ..Tool::NONE
 };
 
-impl Peer for Xhpl {
+impl RefTool for Xhpl {
     fn tool(&self) -> &'static Tool {
         &TOOL
     }

@@ -8,7 +8,7 @@ use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 
 use super::super::{
-    Account, Ask, Invocation, Match, Package, Pairing, Peer, Seconds, Tool, ToolFigure, fact,
+    Account, Ask, Invocation, Match, Package, Pairing, RefTool, Seconds, Tool, ToolFigure, fact,
 };
 use super::hpl;
 
@@ -44,7 +44,7 @@ const TOOL: Tool = Tool {
     ..Tool::NONE
 };
 
-impl Peer for Xlinpack {
+impl RefTool for Xlinpack {
     fn tool(&self) -> &'static Tool {
         &TOOL
     }

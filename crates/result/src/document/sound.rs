@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use plimsoll_model::case::Case;
 use plimsoll_model::limit::{Limit, Varies, median};
-use plimsoll_model::measurement::{Measurement, MetricResult, PeerResult, SamplePoint, Status};
+use plimsoll_model::measurement::{Measurement, MetricResult, SamplePoint, Status, ToolResult};
 use plimsoll_model::sample::Conditions;
 use plimsoll_stats::Ratio;
 use plimsoll_units::quantity::{WRITTEN_ROUNDING, is_rounded};
@@ -97,9 +97,9 @@ fn metric(case: &Case, metric: &MetricResult) -> Result<(), String> {
     summary(metric)?;
     series(metric)?;
     limit(metric)?;
-    metric.peers.iter().try_for_each(|one| {
-        peer(one).map_err(|what| {
-            format!("reference tool {}: {what}", plimsoll_units::text::shown_within(&one.peer, 40))
+    metric.tool_results.iter().try_for_each(|one| {
+        tool_result(one).map_err(|what| {
+            format!("reference tool {}: {what}", plimsoll_units::text::shown_within(&one.tool, 40))
         })
     })
 }
@@ -188,17 +188,20 @@ fn clock_spread(metric: &MetricResult) -> f64 {
 }
 
 /// Checks median and ratio of a reference tool against its samples and ours.
-fn peer(peer: &PeerResult) -> Result<(), String> {
+fn tool_result(tool_result: &ToolResult) -> Result<(), String> {
     let same = |said: Option<f64>, right: Option<f64>| match (said, right) {
         (Some(said), Some(right)) => is_rounded(said, right),
         (said, right) => said.is_none() && right.is_none(),
     };
-    if peer.own.len() != peer.samples.len() || !same(peer.median, median(peer.samples.clone())) {
+    if tool_result.own.len() != tool_result.samples.len()
+        || !same(tool_result.median, median(tool_result.samples.clone()))
+    {
         return Err("its median does not match its samples".to_owned());
     }
-    let pairs: Vec<(f64, f64)> = peer.own.iter().copied().zip(peer.samples.iter().copied()).collect();
+    let pairs: Vec<(f64, f64)> =
+        tool_result.own.iter().copied().zip(tool_result.samples.iter().copied()).collect();
     let ratio = Ratio::of(&pairs).map(|ratio| ratio.median);
-    match same(peer.ratio.map(|ratio| ratio.median), ratio) {
+    match same(tool_result.ratio.map(|ratio| ratio.median), ratio) {
         true => Ok(()),
         false => Err("its ratio is not that of its pairs".to_owned()),
     }

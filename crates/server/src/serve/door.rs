@@ -40,7 +40,7 @@ const GONE: Duration = Duration::from_secs(24);
 
 struct Stranger {
     stage: StrangerStage,
-    peer: SocketAddr,
+    client: SocketAddr,
     deadline: Instant,
 }
 
@@ -145,19 +145,19 @@ impl<'env> Door<'env> {
 
     fn look_at_all<'s>(&mut self, scope: &'s Scope<'s, 'env>) {
         for stranger in std::mem::take(&mut self.waiting) {
-            let Stranger { stage, peer, deadline } = stranger;
+            let Stranger { stage, client, deadline } = stranger;
             let answered = matches!(stage, StrangerStage::Answered(_));
             match stage.look(self.settings) {
                 StrangerLook::Wait(stage) => {
                     let anew = !answered && matches!(stage, StrangerStage::Answered(_));
                     let deadline = if anew { Instant::now() + REQUEST } else { deadline };
-                    self.waiting.push(Stranger { stage, peer, deadline });
+                    self.waiting.push(Stranger { stage, client, deadline });
                 }
                 StrangerLook::Refuse => self.turned += 1,
                 StrangerLook::Request(channel, Message::Open { beside }) => {
-                    self.open(scope, *channel, peer, beside)
+                    self.open(scope, *channel, client, beside)
                 }
-                StrangerLook::Request(channel, Message::Join(join)) => self.join(*channel, peer, &join),
+                StrangerLook::Request(channel, Message::Join(join)) => self.join(*channel, client, &join),
                 StrangerLook::Request(..) => self.turned += 1,
             }
         }
@@ -167,7 +167,7 @@ impl<'env> Door<'env> {
         &mut self,
         scope: &'s Scope<'s, 'env>,
         mut channel: Channel,
-        peer: SocketAddr,
+        client: SocketAddr,
         beside: Option<Hex128>,
     ) {
         if channel.stream().set_nonblocking(false).is_err() {
@@ -180,43 +180,43 @@ impl<'env> Door<'env> {
                 return;
             }
         };
-        let Some(lease) = self.sessions.open(peer, beside, control) else {
+        let Some(lease) = self.sessions.open(client, beside, control) else {
             // A client that does not receive even this is closed anyway.
             let _ = channel.send(&Message::Busy { seconds: 5 });
             return;
         };
         end_when_gone(channel.stream());
         let (tell, sessions) = (self.tell, self.sessions);
-        let session = OpenSession { channel, peer, sessions, lease, udp: Vec::new() };
+        let session = OpenSession { channel, client, sessions, lease, udp: Vec::new() };
         // If no thread starts, the session is still here.
         let held = Arc::new(Mutex::new(Some(session)));
         let taken = held.clone();
         let thread = Builder::new().name("session".to_owned()).spawn_scoped(scope, move || {
             let Some(session) = taken.lock().ok().and_then(|mut held| held.take()) else { return };
-            tell(Happening::Began(peer));
+            tell(Happening::Began(client));
             let ended = session.serve();
-            tell(Happening::Ended(peer, ended.transfers, ended.why));
+            tell(Happening::Ended(client, ended.transfers, ended.why));
         });
         if let Err(e) = thread {
             if let Some(mut session) = held.lock().ok().and_then(|mut held| held.take()) {
                 let _ = session.channel.send(&Message::Refused(lacks(&e)));
             }
             (self.tell)(Happening::Ended(
-                peer,
+                client,
                 0,
                 Some(format!("cannot start a thread for the connection: {e}; see ulimit -u")),
             ));
         }
     }
 
-    fn join(&mut self, mut channel: Channel, peer: SocketAddr, join: &Join) {
+    fn join(&mut self, mut channel: Channel, client: SocketAddr, join: &Join) {
         let ready = channel.stream().set_nonblocking(false).is_ok();
         let allowed = join.sockets.congestion.as_deref().is_none_or(may_use);
         let mut refused = String::from("it allows no stream of this number");
-        let ipv4 = peer.is_ipv4();
+        let ipv4 = client.is_ipv4();
         let joined = ready
             && allowed
-            && self.sessions.join(peer, join, || {
+            && self.sessions.join(client, join, || {
                 if let Err(e) = set_up(channel.stream(), &join.sockets, ipv4) {
                     refused = e.to_string();
                     return None;
@@ -225,7 +225,7 @@ impl<'env> Door<'env> {
             });
         let answer = match joined {
             true => Message::Joined,
-            false if !self.sessions.has(&join.session, peer.ip()) => {
+            false if !self.sessions.has(&join.session, client.ip()) => {
                 Message::NoSession { server: self.sessions.server() }
             }
             false if !allowed => Message::Refused(
@@ -251,7 +251,7 @@ impl<'env> Door<'env> {
         for listener in self.listeners {
             for _ in 0..AT_ONCE {
                 match listener.accept() {
-                    Ok((stream, peer)) => self.let_stand(stream, peer),
+                    Ok((stream, client)) => self.let_stand(stream, client),
                     Err(e) if e.kind() == ErrorKind::WouldBlock => break,
                     Err(e) if is_out_of_descriptors(&e) => {
                         self.take_in_on_reserve(listener);
@@ -263,10 +263,10 @@ impl<'env> Door<'env> {
         }
     }
 
-    fn let_stand(&mut self, stream: TcpStream, peer: SocketAddr) {
-        let peer = canonical(peer);
+    fn let_stand(&mut self, stream: TcpStream, client: SocketAddr) {
+        let client = canonical(client);
         let Settings { allow, .. } = self.settings;
-        let allowed = allow.is_empty() || allow.iter().any(|net| net.contains(peer.ip()));
+        let allowed = allow.is_empty() || allow.iter().any(|net| net.contains(client.ip()));
         if !allowed || stream.set_nonblocking(true).is_err() || stream.set_nodelay(true).is_err() {
             self.turned += 1;
             return;
@@ -276,7 +276,7 @@ impl<'env> Door<'env> {
             self.turned += 1;
         }
         let stage = StrangerStage::Greeting { stream, shown: [0; LENGTH], length: 0 };
-        self.waiting.push(Stranger { stage, peer, deadline: Instant::now() + HANDSHAKE });
+        self.waiting.push(Stranger { stage, client, deadline: Instant::now() + HANDSHAKE });
     }
 
     /// Accepts the next connection with a reserved descriptor, else in exchange for the oldest
@@ -292,7 +292,7 @@ impl<'env> Door<'env> {
             self.turned += 1;
         }
         match listener.accept() {
-            Ok((stream, peer)) => self.let_stand(stream, peer),
+            Ok((stream, client)) => self.let_stand(stream, client),
             // Another thread took the descriptor.
             Err(e) if is_out_of_descriptors(&e) => self.rests = Some(Instant::now() + REST),
             Err(_) => {}
@@ -301,10 +301,10 @@ impl<'env> Door<'env> {
 }
 
 /// Converts an IPv4-mapped address to IPv4; keeps the scope of a link-local one.
-fn canonical(peer: SocketAddr) -> SocketAddr {
-    match peer.ip().to_canonical() {
-        v4 @ IpAddr::V4(_) => SocketAddr::new(v4, peer.port()),
-        IpAddr::V6(_) => peer,
+fn canonical(client: SocketAddr) -> SocketAddr {
+    match client.ip().to_canonical() {
+        v4 @ IpAddr::V4(_) => SocketAddr::new(v4, client.port()),
+        IpAddr::V6(_) => client,
     }
 }
 

@@ -32,7 +32,7 @@ pub(super) struct SessionEnd {
 
 pub(super) struct OpenSession<'a> {
     pub(super) channel: Channel,
-    pub(super) peer: SocketAddr,
+    pub(super) client: SocketAddr,
     pub(super) sessions: &'a Sessions,
     pub(super) lease: Lease<'a>,
     /// UDP sockets in order of stream numbers.
@@ -59,7 +59,7 @@ impl OpenSession<'_> {
 
     fn welcome(&mut self) -> Result<(), WireError> {
         let caps = self.sessions.caps();
-        let interface = route::outgoing(self.peer);
+        let interface = route::outgoing(self.client);
         let welcome = Welcome {
             session: self.lease.session,
             server: self.sessions.server(),
@@ -74,7 +74,7 @@ impl OpenSession<'_> {
 
     /// Serves requests. Returns when the client closes the connection between two of them.
     fn requests(&mut self, transfers: &mut u64) -> Result<(), LostTransfer> {
-        let ledger = CounterSource::new(Root::live(), route::outgoing(self.peer));
+        let ledger = CounterSource::new(Root::live(), route::outgoing(self.client));
         loop {
             let request = match self.channel.receive_request(Instant::now() + IDLE) {
                 // Sent when the transfer had just ended here, but not yet at the client.

@@ -15,7 +15,7 @@ use crate::wire::{Hex128, Join};
 /// Shared state of one session.
 #[derive(Debug)]
 struct SessionRoom {
-    peer: IpAddr,
+    client: IpAddr,
     /// Group whose turn its transfers take: its own, or that of an earlier session.
     group: Hex128,
     streams: BTreeMap<u16, TcpStream>,
@@ -87,7 +87,7 @@ impl Sessions {
     /// Opens a session, in the group of `beside` if that has the same address. `None` at the limit.
     pub(super) fn open(
         &self,
-        peer: SocketAddr,
+        client: SocketAddr,
         beside: Option<Hex128>,
         control: TcpStream,
     ) -> Option<Lease<'_>> {
@@ -97,26 +97,27 @@ impl Sessions {
         }
         // A session needs an id that cannot be guessed.
         let session = Hex128::random().ok()?;
-        let other = beside.and_then(|other| sessions.get(&other)).filter(|room| room.peer == peer.ip());
+        let other = beside.and_then(|other| sessions.get(&other)).filter(|room| room.client == client.ip());
         let group = other.map_or(session, |room| room.group);
-        sessions.insert(session, SessionRoom { peer: peer.ip(), group, streams: BTreeMap::new(), control });
+        sessions
+            .insert(session, SessionRoom { client: client.ip(), group, streams: BTreeMap::new(), control });
         Some(Lease { sessions: self, session, group })
     }
 
-    pub(super) fn has(&self, session: &Hex128, peer: IpAddr) -> bool {
-        locked(&self.sessions).get(session).is_some_and(|room| room.peer == peer)
+    pub(super) fn has(&self, session: &Hex128, client: IpAddr) -> bool {
+        locked(&self.sessions).get(session).is_some_and(|room| room.client == client)
     }
 
     /// Adds the stream that `admit` accepts. Returns false if session, address or number do not
     /// fit.
     pub(super) fn join(
         &self,
-        peer: SocketAddr,
+        client: SocketAddr,
         join: &Join,
         admit: impl FnOnce() -> Option<TcpStream>,
     ) -> bool {
         let mut sessions = locked(&self.sessions);
-        let room = sessions.get_mut(&join.session).filter(|room| room.peer == peer.ip());
+        let room = sessions.get_mut(&join.session).filter(|room| room.client == client.ip());
         let Some(room) = room.filter(|_| join.stream < self.caps.max_streams) else { return false };
         match admit() {
             Some(stream) => {

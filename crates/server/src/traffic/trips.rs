@@ -50,7 +50,7 @@ pub fn serve(
     let streams = usize::from(work.streams);
     let shared = SharedTransfer::new(streams).map_err(LostTransfer::Here)?;
     let before = ledger.look();
-    let (local, peer) = ends(channel).map_err(LostTransfer::Here)?;
+    let (local, remote) = ends(channel).map_err(LostTransfer::Here)?;
     let listener = match means {
         TripMeans::Connect => Some(listen(local).map_err(LostTransfer::Here)?),
         TripMeans::Udp(_) | TripMeans::Tcp(_) => None,
@@ -58,7 +58,7 @@ pub fn serve(
     let line = |number: usize| match (means, &listener) {
         (TripMeans::Udp(sockets), _) => sockets.get(number).map(MessageLine::Udp),
         (TripMeans::Tcp(streams), _) => streams.get(number).map(MessageLine::Tcp),
-        (TripMeans::Connect, listener) => listener.as_ref().map(|l| MessageLine::Connect(l, peer.ip())),
+        (TripMeans::Connect, listener) => listener.as_ref().map(|l| MessageLine::Connect(l, remote.ip())),
     };
     let done = std::thread::scope(|scope| {
         let shared = &shared;
@@ -123,7 +123,9 @@ fn echo(line: &MessageLine<'_>, work: &TripsOrder, shared: &SharedTransfer) -> i
     let messages = match line {
         MessageLine::Udp(socket) => by_udp(socket, work, &mut buffer, shared)?,
         MessageLine::Tcp(stream) => by_tcp(stream, work, &mut buffer[1..], shared)?,
-        MessageLine::Connect(listener, peer) => by_connections(listener, *peer, work, &mut buffer, shared)?,
+        MessageLine::Connect(listener, remote) => {
+            by_connections(listener, *remote, work, &mut buffer, shared)?
+        }
     };
     Ok(TripsDone { messages, cpu: thread_cpu().saturating_sub(cpu) })
 }
@@ -210,7 +212,7 @@ fn wait_for(socket: impl std::os::fd::AsFd, what: PollFlags, longest: Duration) 
 /// Serves connections from the client's address, one after another.
 fn by_connections(
     listener: &TcpListener,
-    peer: IpAddr,
+    remote: IpAddr,
     work: &TripsOrder,
     buffer: &mut [u8],
     shared: &SharedTransfer,
@@ -218,7 +220,7 @@ fn by_connections(
     let mut messages = 0;
     while !shared.stop.load(Ordering::Relaxed) {
         let stream = match listener.accept() {
-            Ok((stream, from)) if from.ip().to_canonical() == peer.to_canonical() => stream,
+            Ok((stream, from)) if from.ip().to_canonical() == remote.to_canonical() => stream,
             Ok(_) => continue,
             // There is none, it is gone again, or no descriptor is left at the moment.
             Err(_) if work.waiting == WaitMode::Poll => continue,

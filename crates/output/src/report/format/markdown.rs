@@ -7,8 +7,8 @@ use plimsoll_units::text::counted;
 use super::Format;
 use crate::report::context::of_whom;
 use crate::report::escape::markdown as escaped;
-use crate::report::peers::{COLUMN_TITLES, RATIO, compared};
 use crate::report::row::MeasurementRow;
+use crate::report::tool_results::{COLUMN_TITLES, RATIO, compared};
 use crate::report::{compare, delivered, published};
 
 pub(super) static FORMAT: Format = Format {

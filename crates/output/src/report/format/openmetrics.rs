@@ -12,7 +12,7 @@ use std::io::{self, Write};
 
 use plimsoll_compare::Holds;
 use plimsoll_model::limit::{Limit, LimitKind};
-use plimsoll_model::measurement::{Measurement, MetricResult, PeerResult, Status};
+use plimsoll_model::measurement::{Measurement, MetricResult, Status, ToolResult};
 use plimsoll_result::document::Run;
 use plimsoll_stats::EquivalenceVerdict;
 use plimsoll_units::quantity::Unit;
@@ -249,13 +249,13 @@ impl Families {
             let about = FamilyAbout::gauge("ratio", "share of the physical limit, 1 is best");
             self.add("plimsoll_of_limit_ratio", about, &with(labels, [("metric", of.as_str())]), share);
         }
-        for tool in metric.peers.iter().filter(|tool| tool.ratio.is_some()) {
+        for tool in metric.tool_results.iter().filter(|tool| tool.ratio.is_some()) {
             self.reference(tool, of, labels);
         }
     }
 
-    fn reference(&mut self, tool: &PeerResult, metric: &str, labels: &Labels<'_>) {
-        let labels = with(labels, [("metric", metric), ("reference", tool.peer.as_str())]);
+    fn reference(&mut self, tool: &ToolResult, metric: &str, labels: &Labels<'_>) {
+        let labels = with(labels, [("metric", metric), ("reference", tool.tool.as_str())]);
         if let Some(ratio) = &tool.ratio {
             let about = FamilyAbout::gauge(
                 "ratio",

@@ -280,7 +280,7 @@ impl Facet<'_> {
                 SeriesRole::Own,
                 line.points.iter().map(|(x, m)| own(*x, m)).collect(),
             ));
-            series.extend(peers(line));
+            series.extend(tool_results(line));
             let published = line.published.iter();
             series.extend(published.map(|(name, points)| {
                 ChartSeries::new(beside(name, line), SeriesRole::Published, points.clone())
@@ -341,16 +341,16 @@ impl Facet<'_> {
             series.push(ChartSeries::new(line.name.clone(), SeriesRole::Own, own));
             let mut tools: BTreeMap<&str, Vec<Vec<Option<f64>>>> = BTreeMap::new();
             for (x, m) in &line.points {
-                for peer in &m.peers {
-                    if let Some(share) = peer.median.and_then(|value| of(value, m)) {
-                        tools.entry(&peer.peer).or_default().push(vec![Some(*x), Some(share)]);
+                for tool_result in &m.tool_results {
+                    if let Some(share) = tool_result.median.and_then(|value| of(value, m)) {
+                        tools.entry(&tool_result.tool).or_default().push(vec![Some(*x), Some(share)]);
                     }
                 }
             }
             series.extend(
-                tools
-                    .into_iter()
-                    .map(|(tool, points)| ChartSeries::new(beside(tool, line), SeriesRole::Peer, points)),
+                tools.into_iter().map(|(tool, points)| {
+                    ChartSeries::new(beside(tool, line), SeriesRole::Tool, points)
+                }),
             );
         }
         if series.is_empty() {
@@ -379,18 +379,18 @@ fn own(x: f64, metric: &MetricResult) -> Vec<Option<f64>> {
     vec![Some(x), Some(metric.summary.median), low, high]
 }
 
-fn peers(line: &MetricLines<'_>) -> Vec<ChartSeries> {
+fn tool_results(line: &MetricLines<'_>) -> Vec<ChartSeries> {
     let mut tools: BTreeMap<&str, Vec<Vec<Option<f64>>>> = BTreeMap::new();
     for (x, metric) in &line.points {
-        for peer in &metric.peers {
-            if let Some(median) = peer.median {
-                tools.entry(&peer.peer).or_default().push(vec![Some(*x), Some(median)]);
+        for tool_result in &metric.tool_results {
+            if let Some(median) = tool_result.median {
+                tools.entry(&tool_result.tool).or_default().push(vec![Some(*x), Some(median)]);
             }
         }
     }
     tools
         .into_iter()
-        .map(|(tool, points)| ChartSeries::new(beside(tool, line), SeriesRole::Peer, points))
+        .map(|(tool, points)| ChartSeries::new(beside(tool, line), SeriesRole::Tool, points))
         .collect()
 }
 

@@ -76,7 +76,7 @@ pub(super) struct ChartSeries {
 #[serde(rename_all = "lowercase")]
 pub(super) enum SeriesRole {
     Own,
-    Peer,
+    Tool,
     Limit,
     Ideal,
     /// Fitted law, or level of a segment.

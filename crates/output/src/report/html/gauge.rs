@@ -163,9 +163,9 @@ fn limit_text(metric: &MetricResult) -> String {
 impl<'a> GaugeLine<'a> {
     fn new(measurement: &'a Measurement, metric: &'a MetricResult, references: &[ReferenceFigure]) -> Self {
         let mut marks: Vec<Mark> = metric
-            .peers
+            .tool_results
             .iter()
-            .filter_map(|p| Some(Mark { kind: "peer", name: p.peer.clone(), value: p.median? }))
+            .filter_map(|p| Some(Mark { kind: "tool", name: p.tool.clone(), value: p.median? }))
             .collect();
         let id = measurement.case.id();
         let same = references.iter().filter(|r| r.case == id.as_str() && r.metric == metric.name);

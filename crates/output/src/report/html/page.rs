@@ -69,11 +69,11 @@ pub(super) fn body(whole: &Run, beside: &PageCompanions, index: usize) -> Body {
         }
         @if let Some(replay) = &replay { (replay.section(run)) }
         @for section in &sections { (section) }
-        @if !forest.is_empty() || parts::has_peers(run) {
+        @if !forest.is_empty() || parts::has_tools(run) {
             section {
                 h2 { "Reference tools" }
                 @for chart in &forest { (figure(chart)) }
-                (parts::peers(run))
+                (parts::tool_results(run))
             }
         }
         (parts::machine(run))
@@ -119,7 +119,7 @@ fn legend(run: &Run, beside: &PageCompanions) -> Markup {
             "this run: " span.key.good {} "90 % of its limit or more " span.key.fair {} "60 % or more " span.key.poor {} "less "
             span.key.load {} "limit "
             @if run.measurements.iter().any(|m| m.delivered().is_some()) { span.key.hatched {} "undisturbed, not delivered " }
-            @if parts::has_peers(run) { span.key.peer {} "reference tools " }
+            @if parts::has_tools(run) { span.key.tool {} "reference tools " }
             @if of("before").is_some() { span.key.before {} "last run " }
             @if let Some(published) = of("published") { span.key.published {} (published.name) " " }
             @if run.measurements.iter().any(|m| is_wide(&m.warnings)) { span.star { (STAR) } "interval wider than asked (not converged) " }

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use plimsoll_bench::label::label;
 use plimsoll_history::CaseCounts;
 use plimsoll_machine::Machine;
-use plimsoll_model::measurement::{Measurement, MetricResult, PeerResult, Status};
+use plimsoll_model::measurement::{Measurement, MetricResult, Status, ToolResult};
 use plimsoll_model::warning::CAUSES;
 use plimsoll_result::document::{Finding, Run, RunStatus};
 use plimsoll_result::fleet;
@@ -16,8 +16,8 @@ use plimsoll_units::text::counted;
 
 use crate::report::conditions;
 use crate::report::context::title;
-use crate::report::peers::{COLUMN_TITLES, RATIO, compared};
 use crate::report::row::{GOOD, Grade, MeasurementRow};
+use crate::report::tool_results::{COLUMN_TITLES, RATIO, compared};
 
 const OPEN: usize = 5;
 
@@ -153,19 +153,19 @@ pub(super) fn quiet(run: &Run) -> VerdictText {
     VerdictText { grade, word, why: told.unwrap_or_default() }
 }
 
-fn results(run: &Run) -> Vec<&PeerResult> {
-    run.measurements.iter().flat_map(|m| &m.metrics).flat_map(|m| &m.peers).collect()
+fn results(run: &Run) -> Vec<&ToolResult> {
+    run.measurements.iter().flat_map(|m| &m.metrics).flat_map(|m| &m.tool_results).collect()
 }
 
 /// Returns whether any result was compared with a reference tool.
-pub(super) fn has_peers(run: &Run) -> bool {
+pub(super) fn has_tools(run: &Run) -> bool {
     !results(run).is_empty()
 }
 
 fn agreement(run: &Run) -> Markup {
     let all = results(run);
-    let given: Vec<&&PeerResult> = all.iter().filter(|p| p.ratio.is_some()).collect();
-    let within = |p: &PeerResult| {
+    let given: Vec<&&ToolResult> = all.iter().filter(|p| p.ratio.is_some()).collect();
+    let within = |p: &ToolResult| {
         p.ratio.is_some_and(|r| (1.0 / (1.0 + p.margin)..=1.0 + p.margin).contains(&r.median))
     };
     let equivalent = given.iter().filter(|p| p.verdict == EquivalenceVerdict::Equivalent).count();
@@ -409,7 +409,7 @@ pub(super) fn ran_under(measurement: &Measurement) -> String {
 }
 
 /// Table of all comparisons with reference tools, with their commands.
-pub(super) fn peers(run: &Run) -> Markup {
+pub(super) fn tool_results(run: &Run) -> Markup {
     const FIGURES: std::ops::Range<usize> = 2..8;
     html! {
         details.figures {
@@ -424,8 +424,8 @@ pub(super) fn peers(run: &Run) -> Markup {
                         td.n[FIGURES.contains(&column)] { (cell) }
                     }
                     td {
-                        span.note { (line.peer.version.as_deref().unwrap_or_default()) }
-                        details.limit { summary { "command" } code { (line.peer.command.join(" ")) } }
+                        span.note { (line.tool_result.version.as_deref().unwrap_or_default()) }
+                        details.limit { summary { "command" } code { (line.tool_result.command.join(" ")) } }
                     }
                 } } }
             } }

@@ -68,7 +68,7 @@ pub(super) fn series(measurement: &Measurement, metric: &MetricResult, seed: u64
     if by_wall.count() > 0 {
         let delivered =
             metric.series.iter().map(|point| vec![Some(point.t * second), point.delivered]).collect();
-        lines.push(ChartSeries::new(format!("wall-clock {}", metric.name), SeriesRole::Peer, delivered));
+        lines.push(ChartSeries::new(format!("wall-clock {}", metric.name), SeriesRole::Tool, delivered));
     }
     lines.push(ChartSeries::new("level", SeriesRole::Fit, levels.iter().flat_map(level).collect()));
     let note = match levels.len() {
@@ -240,11 +240,11 @@ pub(super) fn forest(run: &Run) -> Option<Chart> {
     let cases: Vec<&Case> = run.measurements.iter().map(|m| &m.case).collect();
     for (measurement, name) in run.measurements.iter().zip(short_names(&cases)) {
         for metric in &measurement.metrics {
-            for peer in &metric.peers {
-                let Some(ratio) = peer.ratio else { continue };
+            for tool_result in &metric.tool_results {
+                let Some(ratio) = tool_result.ratio else { continue };
                 let [low, high] = ratio.ci95.map_or([None, None], |ci| ci.map(Some));
                 points.push(vec![Some(ratio.median), Some(rows.len() as f64), low, high]);
-                rows.push(format!("{} · {name}", peer.peer));
+                rows.push(format!("{} · {name}", tool_result.tool));
             }
         }
     }
@@ -262,7 +262,7 @@ pub(super) fn forest(run: &Run) -> Option<Chart> {
 }
 
 fn margin(run: &Run) -> super::data::Band {
-    let all = run.measurements.iter().flat_map(|m| &m.metrics).flat_map(|m| &m.peers);
+    let all = run.measurements.iter().flat_map(|m| &m.metrics).flat_map(|m| &m.tool_results);
     let margin = all.map(|p| p.margin).fold(0.0, f64::max);
     super::data::Band { name: "margin".to_owned(), from: Some(1.0 / (1.0 + margin)), to: Some(1.0 + margin) }
 }

@@ -2,7 +2,7 @@
 
 mod places;
 
-use plimsoll_model::measurement::PeerResult;
+use plimsoll_model::measurement::ToolResult;
 use plimsoll_published::{find, names};
 use plimsoll_result::fixture;
 use plimsoll_units::quantity::Unit;
@@ -197,8 +197,9 @@ fn a_tool_of_another_case_keeps_its_share_of_that_cases_limit() {
     let floor = Limit::fixed(LimitKind::Floor, LimitSource::Derived, 20e-6, "echo", Vec::new());
     let mut echo =
         fixture::measured("network.latency/protocol=tcp/message=1/streams=1", "rtt", Unit::Second, 40e-6);
-    let peer = PeerResult::of(&fixture::heard("netperf", &[(40e-6, 80e-6)]), 0.03).with_shares(Some(&floor));
-    echo.metrics[0].peers = vec![peer];
+    let tool_result =
+        ToolResult::of(&fixture::heard("netperf", &[(40e-6, 80e-6)]), 0.03).with_shares(Some(&floor));
+    echo.metrics[0].tool_results = vec![tool_result];
     let tool = today::MeasuredByTool::of(&echo, "rtt", "ping").unwrap();
     assert_eq!((tool.name, tool.figure, tool.of_limit), ("netperf", 80e-6, Some(0.25)), "limit ÷ measured");
 }
@@ -207,7 +208,7 @@ fn a_tool_of_another_case_keeps_its_share_of_that_cases_limit() {
 fn a_tool_that_gives_a_rate_has_the_latency_too() {
     let case = "disk.io/op=read/pattern=random/block=1K/threads=4/engine=psync/depth=1";
     let mut disk = fixture::measured(case, "rate", Unit::IoPerSecond, 10e3);
-    disk.metrics[0].peers = vec![PeerResult::of(&fixture::heard("iozone", &[(10e3, 8e3)]), 0.03)];
+    disk.metrics[0].tool_results = vec![ToolResult::of(&fixture::heard("iozone", &[(10e3, 8e3)]), 0.03)];
     disk.metrics.push(fixture::metric_of("latency", Unit::Second, vec![400e-6]));
     let run = Run { measurements: vec![disk], ..fixture::run() };
     let text = text("hyperion-prometheus", &[&run]);
@@ -219,7 +220,7 @@ fn a_tool_that_gives_a_rate_has_the_latency_too() {
 fn a_tool_that_gives_a_rate_has_the_throughput_too() {
     let case = "disk.io/op=read/pattern=sequential/block=8K/size=8G/threads=1/volume=8G/scaling=strong/engine=psync/depth=1";
     let mut disk = fixture::measured(case, "rate", Unit::IoPerSecond, 10e3);
-    disk.metrics[0].peers = vec![PeerResult::of(&fixture::heard("iozone", &[(10e3, 8e3)]), 0.03)];
+    disk.metrics[0].tool_results = vec![ToolResult::of(&fixture::heard("iozone", &[(10e3, 8e3)]), 0.03)];
     disk.metrics.push(fixture::metric_of("throughput", Unit::BytePerSecond, vec![81.92e6]));
     let run = Run { measurements: vec![disk], ..fixture::run() };
     let text = text("chameleon-kvm", &[&run]);
@@ -233,7 +234,8 @@ fn a_tool_that_is_not_installed_is_named_beside_another_that_has_a_figure() {
     let mut absent = fixture::heard("xhpl", &[]);
     absent.unavailable = Some("not installed; the command that builds it".to_owned());
     let there = fixture::heard("hpcc", &[(40e9, 35e9)]);
-    solved.metrics[0].peers = [absent, there].iter().map(|heard| PeerResult::of(heard, 0.03)).collect();
+    solved.metrics[0].tool_results =
+        [absent, there].iter().map(|heard| ToolResult::of(heard, 0.03)).collect();
     let run = Run { measurements: vec![solved], ..fixture::run() };
     for format in ["text", "markdown", "html"] {
         let written = written_at(1000, "hyperion-prometheus", &[&run], of_name(format));
@@ -271,7 +273,7 @@ fn nothing_of_outside_reaches_a_page_unescaped() {
 }
 
 /// A 1 KiB read, with a reference tool's result or the reason for its absence.
-fn read_beside(change: impl Fn(&mut plimsoll_model::sample::Beside)) -> Run {
+fn read_beside(change: impl Fn(&mut plimsoll_model::sample::ToolRun)) -> Run {
     let case = "disk.io/op=read/pattern=random/block=1K/threads=1/engine=psync/depth=1";
     let mut disk = fixture::measured(case, "throughput", Unit::BytePerSecond, 20e6);
     let unknown =
@@ -279,7 +281,7 @@ fn read_beside(change: impl Fn(&mut plimsoll_model::sample::Beside)) -> Run {
     disk.metrics[0].limit = Some(unknown);
     let mut heard = fixture::heard("java", &[(20e6, 800e6)]);
     change(&mut heard);
-    disk.metrics[0].peers = vec![PeerResult::of(&heard, 0.03)];
+    disk.metrics[0].tool_results = vec![ToolResult::of(&heard, 0.03)];
     Run { measurements: vec![disk], ..fixture::run() }
 }
 
@@ -290,7 +292,7 @@ fn a_tool_that_did_otherwise_says_so_beside_its_figure() {
         code: "reference-differs".to_owned(),
         text: "it went through the page cache".to_owned(),
     };
-    run.measurements[0].metrics[0].peers[0].warnings = vec![note];
+    run.measurements[0].metrics[0].tool_results[0].warnings = vec![note];
     let text = text("ec2-t2micro-java", &[&run]);
     let table = table(&text, "disk throughput: 1 thread, 1KB");
     assert!(line(table, "Read_Random", "reference").contains("800.0 java ["), "{table}");
@@ -336,7 +338,8 @@ fn a_figure_in_another_unit_than_its_table_names_it() {
         Unit::BytePerSecond,
         50e9,
     );
-    copy.metrics[0].peers = vec![PeerResult::of(&fixture::heard("hpcc STREAM", &[(50e9, 41.6e9)]), 0.03)];
+    copy.metrics[0].tool_results =
+        vec![ToolResult::of(&fixture::heard("hpcc STREAM", &[(50e9, 41.6e9)]), 0.03)];
     let block = fixture::measured(
         "memory.block/op=read-write/pattern=sequential/block=8K/threads=1",
         "throughput",

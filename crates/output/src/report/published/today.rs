@@ -78,15 +78,15 @@ impl<'a> MeasuredByTool<'a> {
         let others = measurement.metrics.iter().filter(|metric| metric.name != name);
         let limit = own.clone().find_map(|metric| metric.limit.as_ref());
         let all = own.chain(others).flat_map(|metric| {
-            let given = metric.peers.iter().filter_map(move |peer| {
-                let figure = converted(&measurement.case, peer.median?, &metric.name, name)?;
+            let given = metric.tool_results.iter().filter_map(move |tool_result| {
+                let figure = converted(&measurement.case, tool_result.median?, &metric.name, name)?;
                 let of_limit = match metric.name == name {
-                    true => peer.of_limit,
+                    true => tool_result.of_limit,
                     false => limit.and_then(|limit| Some(limit.share(figure, limit.value?))),
                 };
-                let differs: Vec<&str> = peer.warnings.iter().map(|note| note.text.as_str()).collect();
+                let differs: Vec<&str> = tool_result.warnings.iter().map(|note| note.text.as_str()).collect();
                 Some(Self {
-                    name: &peer.peer,
+                    name: &tool_result.tool,
                     figure,
                     of_limit: of_limit.filter(|share| share.is_finite()),
                     differs: differs.join("; "),
@@ -103,11 +103,11 @@ impl<'a> MeasuredByTool<'a> {
 
 /// Lists reference tools without a result, each once with its reason.
 fn declined(all: &[&Measurement]) -> Vec<String> {
-    let peers = all.iter().flat_map(|m| &m.metrics).flat_map(|metric| &metric.peers);
+    let tool_results = all.iter().flat_map(|m| &m.metrics).flat_map(|metric| &metric.tool_results);
     let mut said: Vec<String> = Vec::new();
-    for peer in peers {
-        let Some(reason) = &peer.reason else { continue };
-        let one = format!("{}: {reason}", peer.peer);
+    for tool_result in tool_results {
+        let Some(reason) = &tool_result.reason else { continue };
+        let one = format!("{}: {reason}", tool_result.tool);
         if !said.contains(&one) {
             said.push(one);
         }

@@ -288,7 +288,7 @@ pub(super) fn headline(case: &Case) -> Option<Metric> {
 fn outcome(case: Case, samples: Vec<Sample>, facts: Facts, all: &[(&PairResults, &PairAnswer)]) -> Outcome {
     let why = all.iter().find_map(|(_, answer)| answer.as_ref().err());
     let ended = why.filter(|_| samples.is_empty()).cloned();
-    Outcome { case, repeat: 0, samples, facts, peers: Vec::new(), ended }
+    Outcome { case, repeat: 0, samples, facts, tool_results: Vec::new(), ended }
 }
 
 /// The median over the pairs, and the figure of each.

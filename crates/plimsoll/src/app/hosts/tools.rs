@@ -19,12 +19,12 @@ use plimsoll_model::plan::file::SERVER;
 use plimsoll_model::sample::{
     CannotMeasure, CaseFact, Conditions, Facts, FailureCause, Offer, Outcome, Sample, SampleAmount,
 };
-use plimsoll_reference::{Against, Companions, PEERS, Peer, ProgramSearch, Selection, Through, fact};
+use plimsoll_reference::{Against, Companions, ProgramSearch, REF_TOOLS, RefTool, Selection, Through, fact};
 use plimsoll_result::document::{Node, Run};
 use plimsoll_run::Planned;
 
-use super::super::peers;
 use super::super::prepared::PreparedRun;
+use super::super::ref_tools;
 use super::between;
 
 /// Samples of an MPI case: the fewest with a confidence interval.
@@ -139,7 +139,8 @@ impl OnMachines<'_> {
         times: u32,
         system: Option<&HplSystem>,
     ) -> Result<ToolMeasured, CannotMeasure> {
-        let (search, launcher) = peers::tools(self.common).map_err(|e| CannotMeasure::environment(e.line))?;
+        let (search, launcher) =
+            ref_tools::tools(self.common).map_err(|e| CannotMeasure::environment(e.line))?;
         let limit = system.map_or(TOOL_LIMIT, |system| MAX_TIMES_ESTIMATE * (system.seconds + BESIDE));
         let through = through(&search, self.launcher.name(), hosts, limit)?;
         let mut companions =
@@ -147,9 +148,10 @@ impl OnMachines<'_> {
         companions.registry = plimsoll_system::leftover::Registry::here();
         companions.through = Some(Ok(through));
         let machine = &self.prepared.machine;
-        let of_case =
-            |peer: &&&dyn Peer| TOOLS.contains(&peer.tool().name) && peer.pairing(case, machine).is_some();
-        let tools = PEERS.iter().filter(of_case).map(|peer| peer.tool().name).collect();
+        let of_case = |ref_tool: &&&dyn RefTool| {
+            TOOLS.contains(&ref_tool.tool().name) && ref_tool.pairing(case, machine).is_some()
+        };
+        let tools = REF_TOOLS.iter().filter(of_case).map(|ref_tool| ref_tool.tool().name).collect();
         let mut why = Vec::new();
         for mut tool in companions.beside(&Against::Named(tools), case, machine, &Offer::default()) {
             let Some(mut prepared) = tool.prepared.take() else {
@@ -173,7 +175,14 @@ impl OnMachines<'_> {
 }
 
 fn empty(case: Case) -> Outcome {
-    Outcome { case, repeat: 0, samples: Vec::new(), facts: Facts::default(), peers: Vec::new(), ended: None }
+    Outcome {
+        case,
+        repeat: 0,
+        samples: Vec::new(),
+        facts: Facts::default(),
+        tool_results: Vec::new(),
+        ended: None,
+    }
 }
 
 /// Pairs to measure in turn: all of up to [`MAX_PAIRED_NODES`] nodes, else each node with the next.

@@ -4,8 +4,8 @@ use plimsoll_machine::{Machine, Root};
 use plimsoll_model::case::Case;
 use plimsoll_units::quantity::Unit;
 
-use super::PEERS;
-use crate::{Peer, ToolFigure, find};
+use super::REF_TOOLS;
+use crate::{RefTool, ToolFigure, find};
 
 /// Recorded output of a tool for a case.
 struct Recording {
@@ -114,7 +114,7 @@ pub(super) fn body(recording: &str) -> String {
 
 /// A recording with everything that a test needs.
 struct Heard {
-    peer: &'static dyn Peer,
+    ref_tool: &'static dyn RefTool,
     case: Case,
     text: String,
     good: ToolFigure,
@@ -123,12 +123,12 @@ struct Heard {
 
 fn heard() -> impl Iterator<Item = Heard> {
     RECORDINGS.iter().map(|recording| {
-        let peer = find(recording.tool).expect("a tool of that name");
+        let ref_tool = find(recording.tool).expect("a tool of that name");
         let case: Case = recording.case.parse().expect(recording.case);
         let text = body(recording.text);
         let about = format!("{} beside {}", recording.tool, recording.case);
-        let good = peer.parse(&case, &text).unwrap_or_else(|why| panic!("{about}: {why}"));
-        Heard { peer, case, text, good, about }
+        let good = ref_tool.parse(&case, &text).unwrap_or_else(|why| panic!("{about}: {why}"));
+        Heard { ref_tool, case, text, good, about }
     })
 }
 
@@ -143,7 +143,7 @@ fn every_recording_gives_its_figure_and_what_was_asked() {
 fn unit(heard: &Heard) -> Unit {
     let machine = Machine::discover(&Root::at("/nonexistent"));
     // The kernel of some tools depends on the machine; the metric does not.
-    let metric = heard.peer.pairing(&heard.case, &machine).map_or("bandwidth", |pairing| pairing.metric);
+    let metric = heard.ref_tool.pairing(&heard.case, &machine).map_or("bandwidth", |pairing| pairing.metric);
     let metrics = plimsoll_bench::find(heard.case.benchmark()).unwrap().metrics(&heard.case);
     metrics.iter().find(|m| m.name == metric).unwrap_or(&metrics[0]).unit
 }
@@ -167,7 +167,7 @@ const ONE_SIDED: &[&str] =
 fn a_figure_of_another_column_or_unit_contradicts_work_and_time() {
     for heard in heard() {
         let ToolFigure { value, account, .. } = &heard.good;
-        let (unit, tool) = (unit(&heard), heard.peer.tool().name);
+        let (unit, tool) = (unit(&heard), heard.ref_tool.tool().name);
         // A time with one digit is too coarse (hpcc on arrays of 3 MB).
         if tool == "hpcc" && account.seconds.rounding() > 0.3 {
             continue;
@@ -188,9 +188,9 @@ fn a_figure_of_another_column_or_unit_contradicts_work_and_time() {
 
 #[test]
 fn every_tool_has_two_recordings_with_their_heads() {
-    for peer in PEERS {
-        let own: Vec<_> = RECORDINGS.iter().filter(|r| r.tool == peer.tool().name).collect();
-        assert!(own.len() >= 2, "{}", peer.tool().name);
+    for ref_tool in REF_TOOLS {
+        let own: Vec<_> = RECORDINGS.iter().filter(|r| r.tool == ref_tool.tool().name).collect();
+        assert!(own.len() >= 2, "{}", ref_tool.tool().name);
         for recording in own {
             let mut lines = recording.text.lines();
             assert!(lines.next().is_some_and(|l| l.starts_with("# ")), "{}", recording.case);
@@ -202,7 +202,7 @@ fn every_tool_has_two_recordings_with_their_heads() {
 /// Checks that a text gives an error or the same figure.
 #[track_caller]
 fn no_other_figure(heard: &Heard, text: &str, how: &str) {
-    match heard.peer.parse(&heard.case, text) {
+    match heard.ref_tool.parse(&heard.case, text) {
         Ok(reading) => {
             let same = (reading.value / heard.good.value - 1.0).abs() < 1e-12;
             assert!(same, "{}, {how}: {} for {}", heard.about, reading.value, heard.good.value);
@@ -243,7 +243,7 @@ fn empty_foreign_or_senseless_output_gives_a_line_and_no_figure() {
             "Segmentation fault (core dumped)\n",
             &endless,
         ] {
-            let why = heard.peer.parse(&heard.case, text).expect_err(&heard.about);
+            let why = heard.ref_tool.parse(&heard.case, text).expect_err(&heard.about);
             assert!(!why.is_empty() && !why.contains(|c: char| c.is_control()), "{}: {why:?}", heard.about);
         }
     }
@@ -272,7 +272,7 @@ fn figures_that_are_none_are_refused() {
                     if number { word.replacen(digits, nonsense, 1) } else { word.to_owned() }
                 })
                 .collect();
-            match heard.peer.parse(&heard.case, &text) {
+            match heard.ref_tool.parse(&heard.case, &text) {
                 Ok(reading) => assert!(reading.value.is_finite() && reading.value > 0.0, "{}", heard.about),
                 Err(why) => assert!(!why.contains(|c: char| c.is_control()), "{}: {why:?}", heard.about),
             }

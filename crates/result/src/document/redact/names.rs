@@ -49,8 +49,8 @@ impl Names {
         let mut names = Self::default();
         let machines = || run.nodes.iter().filter_map(|n| n.machine.as_ref()).chain([&run.machine]);
         names.kept = machines().map(|m| m.id.clone()).chain([run.id.clone()]).collect();
-        let peers = run.measurements.iter().flat_map(|m| &m.metrics).flat_map(|m| &m.peers);
-        names.tools = peers.map(|peer| peer.peer.clone()).collect();
+        let tool_results = run.measurements.iter().flat_map(|m| &m.metrics).flat_map(|m| &m.tool_results);
+        names.tools = tool_results.map(|tool_result| tool_result.tool.clone()).collect();
         names.tools.dedup();
         let nodes = run.nodes.iter().flat_map(|n| [Some(n.name.as_str()), run.machine_of(n).host.as_deref()]);
         let of_cases = run.measurements.iter().map(|m| Some(m.node.as_str()));

@@ -1,6 +1,6 @@
 //! Redaction of documents with many names.
 
-use plimsoll_model::measurement::{MetricResult, Note, PeerResult};
+use plimsoll_model::measurement::{MetricResult, Note, ToolResult};
 use proptest::prelude::*;
 
 use super::names::Names;
@@ -95,7 +95,7 @@ fn what_was_measured_stays() {
     let figures = |m: &MetricResult| MetricResult {
         limit: None,
         other_limits: Vec::new(),
-        peers: Vec::new(),
+        tool_results: Vec::new(),
         ..m.clone()
     };
     for (a, b) in run.measurements.iter().zip(&redacted.measurements) {
@@ -124,11 +124,11 @@ fn a_host_called_like_a_word_of_the_document_keeps_it_readable() {
     let words = |run: &Run| -> Vec<String> {
         let metrics = run.measurements.iter().flat_map(|m| &m.metrics);
         let limit = |m: &MetricResult| m.limit.as_ref().map(|l| format!("{:?} {:?}", l.kind, l.source));
-        let tools = |m: &MetricResult| m.peers.iter().map(|p| p.peer.clone()).collect::<String>();
+        let tools = |m: &MetricResult| m.tool_results.iter().map(|p| p.tool.clone()).collect::<String>();
         metrics.map(|m| format!("{} {:?} {}", m.name, limit(m), tools(m))).collect()
     };
     let mut run = fixture::run();
-    run.measurements[0].metrics[0].peers = vec![PeerResult::of(&fixture::heard("fio", &[]), 0.03)];
+    run.measurements[0].metrics[0].tool_results = vec![ToolResult::of(&fixture::heard("fio", &[]), 0.03)];
     assert!(words(&run)[0].ends_with(" fio"), "{:?}", words(&run));
     for name in [
         "cpu",

@@ -33,7 +33,7 @@ fn read_again(machine: &Machine, id: &str, samples: Vec<Sample>, limits: &str) -
     let maker = Maker { machine, node: "bench-1", seed: 7, user_limits: &user_limits, margin: 0.03 };
     let case: Case = id.parse().unwrap();
     let outcome =
-        Outcome { case, repeat: 0, samples, facts: Facts::default(), peers: Vec::new(), ended: None };
+        Outcome { case, repeat: 0, samples, facts: Facts::default(), tool_results: Vec::new(), ended: None };
     let one = maker.measurement(&outcome, LimitEvidence::default());
     let mut run = fixture::run_of(vec![one.clone(), Measurement { repeat: 1, ..one.clone() }]);
     run.nodes.push(crate::document::Node { name: "bench-2".to_owned(), machine: None });

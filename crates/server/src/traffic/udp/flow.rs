@@ -94,7 +94,7 @@ pub fn enlarge_buffers(socket: &UdpSocket) -> io::Result<()> {
 
 /// Whether the kernel may segment datagrams of `size` bytes, which must each fit in a packet.
 fn segmentation(socket: &UdpSocket, size: usize, pace: Option<DatagramPace>) -> Segmentation {
-    let headers = match socket.peer_addr().map(|peer| peer.ip()) {
+    let headers = match socket.peer_addr().map(|remote| remote.ip()) {
         Ok(IpAddr::V6(_)) => 48,
         _ => 28,
     };

@@ -56,13 +56,13 @@ pub fn listen(address: SocketAddr) -> io::Result<UdpSocket> {
     Ok(listener)
 }
 
-/// Opens a socket on the server's port that receives only from `peer`.
-fn connected(local: SocketAddr, peer: SocketAddr) -> io::Result<UdpSocket> {
+/// Opens a socket on the server's port that receives only from `remote`.
+fn connected(local: SocketAddr, remote: SocketAddr) -> io::Result<UdpSocket> {
     let family = if local.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let socket = socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
     sockopt::set_socket_reuseport(&socket, true)?;
     bind(&socket, &local)?;
-    connect(&socket, &peer)?;
+    connect(&socket, &remote)?;
     let socket = UdpSocket::from(socket);
     flow::enlarge_buffers(&socket)?;
     Ok(socket)
@@ -73,7 +73,7 @@ type Arrival = (u16, io::Result<UdpSocket>);
 
 #[derive(Debug)]
 struct WaitingSession {
-    peer: IpAddr,
+    remote: IpAddr,
     local: SocketAddr,
     /// Streams whose token has not arrived.
     streams: BTreeSet<u16>,
@@ -104,10 +104,10 @@ impl Expected {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a new token from `peer` for each of `streams`; sockets get the address `local`.
-    fn expect(&self, local: SocketAddr, peer: IpAddr, streams: u16) -> io::Result<WaitingPlace<'_>> {
+    /// Waits for a new token from `remote` for each of `streams`; sockets get the address `local`.
+    fn expect(&self, local: SocketAddr, remote: IpAddr, streams: u16) -> io::Result<WaitingPlace<'_>> {
         let (token, (sender, arrivals)) = (Hex128::random()?, unbounded());
-        let waiting = WaitingSession { peer, local, streams: (0..streams).collect(), arrivals: sender };
+        let waiting = WaitingSession { remote, local, streams: (0..streams).collect(), arrivals: sender };
         self.locked().insert(token, waiting);
         Ok(WaitingPlace { expected: self, token, arrivals })
     }
@@ -129,7 +129,7 @@ impl Expected {
     fn arrive(&self, datagram: &[u8], from: SocketAddr) {
         let Some((token, stream)) = parsed(datagram) else { return };
         let mut expected = self.locked();
-        let Some(waiting) = expected.get_mut(&token).filter(|w| same(w.peer, from.ip())) else { return };
+        let Some(waiting) = expected.get_mut(&token).filter(|w| same(w.remote, from.ip())) else { return };
         if waiting.streams.remove(&stream) {
             // A session that has just given up takes no sockets.
             let _ = waiting.arrivals.send((stream, connected(waiting.local, from)));
@@ -144,8 +144,8 @@ pub fn admit(
     expected: &Expected,
     streams: u16,
 ) -> Result<Option<Vec<UdpSocket>>, LostTransfer> {
-    let (local, peer) = addresses(channel).map_err(LostTransfer::Here)?;
-    let place = expected.expect(local, peer.ip(), streams).map_err(LostTransfer::Here)?;
+    let (local, remote) = addresses(channel).map_err(LostTransfer::Here)?;
+    let place = expected.expect(local, remote.ip(), streams).map_err(LostTransfer::Here)?;
     channel.send(&Message::UdpToken(place.token))?;
     let deadline = Instant::now() + REQUEST;
     let mut sockets: Vec<Option<UdpSocket>> = (0..streams).map(|_| None).collect();
@@ -175,11 +175,11 @@ fn addresses(channel: &Channel) -> io::Result<(SocketAddr, SocketAddr)> {
 
 /// Client side: opens a socket per stream, and sends the token until the server has received all.
 pub fn join(channel: &mut Channel, token: &Hex128, streams: u16) -> Result<Vec<UdpSocket>, LostTransfer> {
-    let (mut local, peer) = addresses(channel).map_err(LostTransfer::Here)?;
+    let (mut local, remote) = addresses(channel).map_err(LostTransfer::Here)?;
     local.set_port(0);
     let open = |_| {
         let socket = flow::open(local)?;
-        socket.connect(peer)?;
+        socket.connect(remote)?;
         Ok(socket)
     };
     let sockets: Vec<UdpSocket> =
@@ -195,7 +195,7 @@ pub fn join(channel: &mut Channel, token: &Hex128, streams: u16) -> Result<Vec<U
         }
         match channel.receive(deadline.min(Instant::now() + REPEAT)) {
             Ok(Message::Joined) => return Ok(sockets),
-            Ok(Message::NoDatagram) => return Err(LostTransfer::NoDatagram { port: peer.port() }),
+            Ok(Message::NoDatagram) => return Err(LostTransfer::NoDatagram { port: remote.port() }),
             Ok(Message::Refused(why)) => {
                 return Err(LostTransfer::Refused(plimsoll_units::text::shown_within(&why, 300)));
             }

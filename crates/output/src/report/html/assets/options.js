@@ -48,10 +48,10 @@ function named(axis, names) {
 }
 
 // What was measured, by us or by others; bounds and laws are drawn beside it.
-const MEASURED = ["own", "peer", "published", "program"];
+const MEASURED = ["own", "tool", "published", "program"];
 
 // How a line is dashed.
-const DASHES = { own: "solid", peer: [6, 3], published: [1, 4], program: [1, 6], theory: [2, 6], doubted: [1, 8], limit: [2, 3], ideal: [8, 5], fit: [3, 2] };
+const DASHES = { own: "solid", tool: [6, 3], published: [1, 4], program: [1, 6], theory: [2, 6], doubted: [1, 8], limit: [2, 3], ideal: [8, 5], fit: [3, 2] };
 
 // Marks of lines that have them always: levels at named places, and what is not to be believed.
 const TICK = "rect";
@@ -59,13 +59,13 @@ const CROSS = "path://M0 1L1 0L5 4L9 0L10 1L6 5L10 9L9 10L5 6L1 10L0 9L4 5Z";
 
 // Bars of others are hatched, so that they are told apart without colours.
 const HATCHED = {
-  peer: { symbol: "rect", dashArrayX: [1, 0], dashArrayY: [3, 4], rotation: -0.7, color: "rgba(255,255,255,.45)" },
+  tool: { symbol: "rect", dashArrayX: [1, 0], dashArrayY: [3, 4], rotation: -0.7, color: "rgba(255,255,255,.45)" },
   published: { symbol: "circle", symbolSize: 0.7, dashArrayX: [8, 0], dashArrayY: [8, 0], color: "rgba(255,255,255,.6)" },
 };
 
 // Over named places each role has its colour, so that charts of one page read alike: the first of a role has this, the next
 // of the same role those after it.
-const BY_ROLE = { own: 0, limit: 0, published: 1, theory: 1, doubted: 1, program: 2, peer: 6 };
+const BY_ROLE = { own: 0, limit: 0, published: 1, theory: 1, doubted: 1, program: 2, tool: 6 };
 
 // Limits, ideals and fits have the colour of the line of ours that they belong to, which comes before them.
 function coloured(chart) {

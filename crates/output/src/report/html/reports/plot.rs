@@ -135,7 +135,7 @@ impl<'a> Plot<'a> {
                 let label = words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(", ");
                 lines.add(
                     &format!("{}, this run", tool.name),
-                    SeriesRole::Peer,
+                    SeriesRole::Tool,
                     at(tool.figure, None, label),
                 );
             }

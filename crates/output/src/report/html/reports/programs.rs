@@ -66,7 +66,7 @@ impl ProgramFigures<'_> {
             }
             for tool in today.tools() {
                 let name = format!("{}, this run", tool.name);
-                lines.add(&name, SeriesRole::Peer, at(tool.figure, None, words.clone()));
+                lines.add(&name, SeriesRole::Tool, at(tool.figure, None, words.clone()));
             }
             if let Some(value) = today.limit() {
                 lines.add("limit, this run", SeriesRole::Limit, at(value, None, words.clone()));

@@ -26,7 +26,7 @@ pub(super) fn chart(
         for tool in today.tools() {
             let name = format!("{}, this run", tool.name);
             if let Some(share) = share(tool.figure) {
-                lines.add(&name, SeriesRole::Peer, at(share, point.words()));
+                lines.add(&name, SeriesRole::Tool, at(share, point.words()));
             }
         }
         for figure in plot.beside(baseline, *point).filter(|f| is_of(baseline, f, point.figure)) {

@@ -187,7 +187,7 @@ fn of_today(lines: &mut ReportLines, why: &mut Vec<String>, column: usize, place
     }
     if let Some(tool) = &today.tool {
         let label = format!("{words}, {}", tool.name);
-        lines.add("reference tool, today", SeriesRole::Peer, at(tool.figure, None, label));
+        lines.add("reference tool, today", SeriesRole::Tool, at(tool.figure, None, label));
     }
     if let Some(limit) = today.limit() {
         lines.add("limit, today", SeriesRole::Limit, at(limit, None, words.clone()));
@@ -277,7 +277,7 @@ fn shares(title: &str, metric: &str, places: &[ChartPlace<'_, '_>]) -> DrawnChar
         if let Some((share, tool)) = today.tool.as_ref().and_then(|tool| Some((tool.of_limit?, tool.name))) {
             lines.add(
                 "reference tool, today",
-                SeriesRole::Peer,
+                SeriesRole::Tool,
                 at(share, format!("{}, {tool}", place.words)),
             );
         }

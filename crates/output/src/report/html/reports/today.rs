@@ -68,18 +68,18 @@ impl<'a> PointToday<'a> {
             let own = measurement.metrics.iter().filter(|m| m.name == self.metric);
             let others = measurement.metrics.iter().filter(|m| m.name != self.metric);
             for metric in own.chain(others) {
-                for peer in &metric.peers {
-                    let figure = peer
+                for tool_result in &metric.tool_results {
+                    let figure = tool_result
                         .median
                         .and_then(|median| converted(&measurement.case, median, &metric.name, self.metric));
                     let figure = figure.map(|ours| self.matched.as_published(ours));
                     if let Some(figure) = figure.filter(|f| *f > 0.0)
-                        && !found.iter().any(|tool| tool.name == peer.peer)
+                        && !found.iter().any(|tool| tool.name == tool_result.tool)
                     {
                         let differs: Vec<&str> =
-                            peer.warnings.iter().map(|note| note.text.as_str()).collect();
+                            tool_result.warnings.iter().map(|note| note.text.as_str()).collect();
                         let differs = plimsoll_units::text::shown_within(&differs.join("; "), 200);
-                        found.push(ToolToday { name: &peer.peer, figure, differs });
+                        found.push(ToolToday { name: &tool_result.tool, figure, differs });
                     }
                 }
             }

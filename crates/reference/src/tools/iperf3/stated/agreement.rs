@@ -3,7 +3,7 @@
 use plimsoll_units::quantity::{Quantity, Unit};
 
 use super::{IntervalSum, StatedReport, StreamSums, Sums, arrived_of, is_udp};
-use crate::plausible::{Messages, impossible_beside};
+use crate::plausible::{Messages, impossible_figure};
 
 /// Tolerated ratio between counts of the same bytes at both ends.
 const ENDS_TOLERANCE: f64 = 1.05;
@@ -37,10 +37,10 @@ pub(super) fn nothing_arrived(report: &StatedReport, sums: &Sums<'_>) -> Option<
 pub(super) fn absurd(sums: &Sums<'_>) -> Option<String> {
     sums.all().find_map(|sum| {
         let in_no_time = sum.seconds == Some(0.0) && sum.bytes.is_some_and(|bytes| bytes > 0.0);
-        impossible_beside("its rate", sum.bits_per_second, Unit::BitPerSecond)
-            .or_else(|| impossible_beside("the number of its bytes", sum.bytes, Unit::Byte))
-            .or_else(|| impossible_beside("its time", sum.seconds, Unit::Second))
-            .or_else(|| impossible_beside("its jitter", sum.jitter_ms, Unit::Second))
+        impossible_figure("its rate", sum.bits_per_second, Unit::BitPerSecond)
+            .or_else(|| impossible_figure("the number of its bytes", sum.bytes, Unit::Byte))
+            .or_else(|| impossible_figure("its time", sum.seconds, Unit::Second))
+            .or_else(|| impossible_figure("its jitter", sum.jitter_ms, Unit::Second))
             .or_else(|| in_no_time.then(|| format!("it moved {} in 0 s", bytes(sum.bytes.unwrap_or(0.0)))))
             .or_else(|| datagrams(sum).absurd())
     })

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Note;
 use crate::limit::Limit;
-use crate::sample::{Achieved, Beside, Match};
+use crate::sample::{Achieved, Match, ToolRun};
 
 /// Whether a tool gave figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,10 +30,10 @@ pub struct Parity {
 
 /// Result of one tool for one metric.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct PeerResult {
+pub struct ToolResult {
     /// Name of the tool.
     #[serde(rename = "name")]
-    pub peer: String,
+    pub tool: String,
     /// Version, if known.
     pub version: Option<String>,
     /// Whether it gave figures.
@@ -73,10 +73,10 @@ pub struct PeerResult {
     pub warnings: Vec<Note>,
 }
 
-impl PeerResult {
+impl ToolResult {
     /// Evaluates the pairs of one tool.
-    pub fn of(heard: &Beside, margin: f64) -> Self {
-        let pairs: Vec<(f64, f64)> = heard.pairs.iter().map(|p| (p.own, p.peer)).collect();
+    pub fn of(heard: &ToolRun, margin: f64) -> Self {
+        let pairs: Vec<(f64, f64)> = heard.pairs.iter().map(|p| (p.own, p.tool)).collect();
         let ratio = Ratio::of(&pairs);
         let verdict = match (ratio, heard.definition) {
             (None, _) => EquivalenceVerdict::Inconclusive,
@@ -84,13 +84,13 @@ impl PeerResult {
             (Some(ratio), Match::Exact) => ratio.verdict(margin),
             (Some(ratio), Match::Scaled | Match::Related) => ratio.verdict(0.0),
         };
-        let samples: Vec<f64> = heard.pairs.iter().map(|p| p.peer).collect();
+        let samples: Vec<f64> = heard.pairs.iter().map(|p| p.tool).collect();
         let status = match &heard.unavailable {
             None => Availability::Ok,
             Some(_) => Availability::Unavailable,
         };
         Self {
-            peer: heard.name.clone(),
+            tool: heard.name.clone(),
             version: heard.version.clone(),
             status,
             reason: heard.unavailable.clone(),
@@ -135,32 +135,32 @@ mod tests {
     use super::*;
     use crate::fixture;
 
-    fn heard(definition: Match, peer: &[f64]) -> Beside {
-        let pairs: Vec<(f64, f64)> = peer.iter().map(|peer| (100.0, *peer)).collect();
-        Beside { definition, ..fixture::heard("fio", &pairs) }
+    fn heard(definition: Match, tool: &[f64]) -> ToolRun {
+        let pairs: Vec<(f64, f64)> = tool.iter().map(|tool| (100.0, *tool)).collect();
+        ToolRun { definition, ..fixture::heard("fio", &pairs) }
     }
 
     #[test]
     fn only_exact_definitions_can_be_equivalent() {
         let close = [100.1, 99.9, 100.0, 100.2, 99.8];
         assert_eq!(
-            PeerResult::of(&heard(Match::Exact, &close), 0.03).verdict,
+            ToolResult::of(&heard(Match::Exact, &close), 0.03).verdict,
             EquivalenceVerdict::Equivalent
         );
         for definition in [Match::Scaled, Match::Related] {
             assert_eq!(
-                PeerResult::of(&heard(definition, &close), 0.03).verdict,
+                ToolResult::of(&heard(definition, &close), 0.03).verdict,
                 EquivalenceVerdict::Inconclusive
             );
         }
         let slower = [50.0, 51.0, 49.0];
-        assert_eq!(PeerResult::of(&heard(Match::Related, &slower), 0.03).verdict, EquivalenceVerdict::Higher);
+        assert_eq!(ToolResult::of(&heard(Match::Related, &slower), 0.03).verdict, EquivalenceVerdict::Higher);
     }
 
     #[test]
     fn a_tool_without_figures_has_no_ratio_and_says_why() {
-        let gone = Beside { unavailable: Some("not installed".to_owned()), ..heard(Match::Exact, &[]) };
-        let result = PeerResult::of(&gone, 0.03);
+        let gone = ToolRun { unavailable: Some("not installed".to_owned()), ..heard(Match::Exact, &[]) };
+        let result = ToolResult::of(&gone, 0.03);
         assert_eq!((result.status, result.ratio, result.median), (Availability::Unavailable, None, None));
         assert_eq!(result.reason.as_deref(), Some("not installed"));
     }

@@ -12,12 +12,12 @@ use plimsoll_bench_network::Address;
 use plimsoll_command::cli::{Common, Install};
 use plimsoll_machine::Machine;
 use plimsoll_model::plan::Plan;
-use plimsoll_output::report::peers::{ListedTool, listed};
+use plimsoll_output::report::tool_results::{ListedTool, listed};
 use plimsoll_output::report::{Style, Wishes};
 use plimsoll_reference::process::{SelfLauncher, become_program};
 use plimsoll_reference::supervise::{end_as, supervise};
 use plimsoll_reference::{
-    Against, Companions, FarServer, InstalledTool, PEERS, Package, ProgramSearch, Selection, Trust,
+    Against, Companions, FarServer, InstalledTool, Package, ProgramSearch, REF_TOOLS, Selection, Trust,
     how_to_get,
 };
 use plimsoll_run::{Planned, TOOLS_PER_BUDGET};
@@ -29,8 +29,8 @@ use super::{Failure, printed};
 /// Parses and checks `--against` and its related options.
 pub(super) fn against(common: &Common) -> Result<Against, Failure> {
     let against = Against::parse(&common.against).map_err(Failure::usage)?;
-    named(&common.peer_path)?;
-    servers(&common.peer_server)?;
+    named(&common.reference_path)?;
+    servers(&common.reference_server)?;
     Ok(against)
 }
 
@@ -41,8 +41,8 @@ pub(super) fn asked(common: &Common, planned: &[Planned]) -> Result<(), Failure>
     }
     let typed = [
         ("--margin", common.margin.is_some()),
-        ("--reference-path", !common.peer_path.is_empty()),
-        ("--reference-server", !common.peer_server.is_empty()),
+        ("--reference-path", !common.reference_path.is_empty()),
+        ("--reference-server", !common.reference_server.is_empty()),
     ];
     match typed.iter().find(|(_, typed)| *typed) {
         Some((option, _)) => Err(Failure::usage(format!("{option} requires --against"))),
@@ -51,7 +51,8 @@ pub(super) fn asked(common: &Common, planned: &[Planned]) -> Result<(), Failure>
 }
 
 fn servers(typed: &[(String, String)]) -> Result<BTreeMap<String, FarServer>, Failure> {
-    let known = || PEERS.iter().filter_map(|peer| Some((peer.tool().name, peer.tool().port?)));
+    let known =
+        || REF_TOOLS.iter().filter_map(|ref_tool| Some((ref_tool.tool().name, ref_tool.tool().port?)));
     let read = |(name, place): &(String, String)| {
         let (_, usual) = known().find(|(known, _)| known == name).ok_or_else(|| {
             let names: Vec<&str> = known().map(|(name, _)| name).collect();
@@ -101,7 +102,7 @@ pub(super) fn idle(prepared: &PreparedRun) -> Vec<String> {
 fn selection(common: &Common, plan: &Plan, planned: &[Planned]) -> Result<Selection, Failure> {
     let benchmarks = planned.iter().map(|planned| planned.candidate.case.benchmark().to_owned());
     Ok(Selection {
-        search: search(&common.peer_path)?,
+        search: search(&common.reference_path)?,
         benchmarks: benchmarks.collect(),
         has_few_pairs: plan.scale < 1.0,
     })
@@ -138,7 +139,7 @@ pub(super) fn companions(
     let mut companions = Companions::new(selection, launcher, parent, interrupts);
     companions.registry = Registry::here();
     companions.disk = prepared.plan.dir.clone();
-    companions.servers = servers(&common.peer_server)?;
+    companions.servers = servers(&common.reference_server)?;
     Ok(Some(companions))
 }
 
@@ -156,7 +157,7 @@ pub(super) fn reaped() -> Option<Reaped> {
 }
 
 pub(super) fn tools(common: &Common) -> Result<(ProgramSearch, SelfLauncher), Failure> {
-    Ok((search(&common.peer_path)?, SelfLauncher { plimsoll: super::own_program()? }))
+    Ok((search(&common.reference_path)?, SelfLauncher { plimsoll: super::own_program()? }))
 }
 
 /// `plimsoll references`: lists or installs the tools.
@@ -167,20 +168,22 @@ pub(super) fn list(paths: &[(String, PathBuf)], install: Install) -> Result<Exit
     let launcher = SelfLauncher { plimsoll };
     let mut companions = Companions::new(Selection::all(search.clone()), launcher, parent, never());
     companions.registry = Registry::here();
-    let looked: Vec<_> = PEERS.iter().map(|peer| (*peer, InstalledTool::look(*peer, &search))).collect();
+    let looked: Vec<_> =
+        REF_TOOLS.iter().map(|ref_tool| (*ref_tool, InstalledTool::look(*ref_tool, &search))).collect();
     if install != Install::No {
-        let missing = looked.iter().filter(|(_, found)| found.is_err()).map(|(peer, _)| peer.tool().package);
+        let missing =
+            looked.iter().filter(|(_, found)| found.is_err()).map(|(ref_tool, _)| ref_tool.tool().package);
         return installed(&missing.collect::<Vec<_>>(), install);
     }
     let rows: Vec<ListedTool> = looked
         .into_iter()
-        .map(|(peer, found)| ListedTool {
-            name: peer.tool().name,
-            checks: peer.tool().checks,
+        .map(|(ref_tool, found)| ListedTool {
+            name: ref_tool.tool().name,
+            checks: ref_tool.tool().checks,
             version: found.as_ref().ok().and_then(|found| companions.version(found)),
             get: match &found {
-                Ok(_) => how_to_get(peer.tool().package),
-                Err(why) => plimsoll_reference::remedy(peer.tool(), &search, why),
+                Ok(_) => how_to_get(ref_tool.tool().package),
+                Err(why) => plimsoll_reference::remedy(ref_tool.tool(), &search, why),
             },
             place: found.map(|found| found.programs.into_iter().flatten().next().unwrap_or_default()),
         })

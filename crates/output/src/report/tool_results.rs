@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use plimsoll_bench::label::label;
-use plimsoll_model::measurement::{Availability, Measurement, MetricResult, PeerResult};
+use plimsoll_model::measurement::{Availability, Measurement, MetricResult, ToolResult};
 use plimsoll_model::sample::Match;
 use plimsoll_result::document::Run;
 use plimsoll_stats::EquivalenceVerdict;
@@ -63,14 +63,18 @@ impl ToolRow {
 pub(super) struct ToolComparison<'a> {
     pub(super) measurement: &'a Measurement,
     pub(super) metric: &'a MetricResult,
-    pub(super) peer: &'a PeerResult,
+    pub(super) tool_result: &'a ToolResult,
 }
 
 pub(super) fn compared(run: &Run) -> impl Iterator<Item = ToolComparison<'_>> {
     run.measurements.iter().flat_map(|measurement| {
         let metrics = measurement.metrics.iter();
         metrics.flat_map(move |metric| {
-            metric.peers.iter().map(move |peer| ToolComparison { measurement, metric, peer })
+            metric.tool_results.iter().map(move |tool_result| ToolComparison {
+                measurement,
+                metric,
+                tool_result,
+            })
         })
     })
 }
@@ -80,9 +84,9 @@ impl ToolComparison<'_> {
     fn figures(&self) -> [String; 7] {
         let figure = |value: f64| Quantity::new(value, self.metric.unit).human(3);
         let limit = self.metric.limit.as_ref().and_then(|limit| limit.value);
-        let own = self.peer.own_median();
+        let own = self.tool_result.own_median();
         let share = |share: Option<f64>| share.map_or("–".to_owned(), |share| percent(share, 3));
-        let ratio = match self.peer.ratio {
+        let ratio = match self.tool_result.ratio {
             None => "–".to_owned(),
             Some(ratio) => match ratio.ci95 {
                 Some([low, high]) => format!(
@@ -96,46 +100,46 @@ impl ToolComparison<'_> {
         };
         [
             own.map_or("–".to_owned(), figure),
-            self.peer.median.map_or("–".to_owned(), figure),
+            self.tool_result.median.map_or("–".to_owned(), figure),
             limit.map_or("–".to_owned(), figure),
-            share(self.peer.own_of_limit),
-            share(self.peer.of_limit),
+            share(self.tool_result.own_of_limit),
+            share(self.tool_result.of_limit),
             ratio,
             self.said(),
         ]
     }
 
     pub(super) fn cells(&self) -> Vec<String> {
-        let names = [label(&self.measurement.case), self.peer.peer.clone()];
+        let names = [label(&self.measurement.case), self.tool_result.tool.clone()];
         names.into_iter().chain(self.figures()).collect()
     }
 
     /// Returns the narrow layout: case and tool above, ratio and verdict in one cell.
     fn narrow(&self) -> ToolRow {
-        let above = Some(format!("{} and {}", label(&self.measurement.case), self.peer.peer));
+        let above = Some(format!("{} and {}", label(&self.measurement.case), self.tool_result.tool));
         let [own, tools, limit, own_share, tools_share, ratio, said] = self.figures();
         ToolRow { above, cells: vec![own, tools, limit, own_share, tools_share, format!("{ratio} {said}")] }
     }
 
     /// Formats the verdict with differences of the tool, or why there is none.
     fn said(&self) -> String {
-        let peer = self.peer;
-        if let Some(reason) = &peer.reason {
+        let tool_result = self.tool_result;
+        if let Some(reason) = &tool_result.reason {
             return format!("not available: {reason}");
         }
-        let word = match peer.verdict {
+        let word = match tool_result.verdict {
             EquivalenceVerdict::Equivalent => "equivalent",
             EquivalenceVerdict::Higher => "higher",
             EquivalenceVerdict::Lower => "lower",
             EquivalenceVerdict::Inconclusive => "inconclusive",
         };
-        let definition = match peer.definition {
+        let definition = match tool_result.definition {
             Match::Exact => String::new(),
-            Match::Scaled => format!(" (scaled: {})", peer.note),
-            Match::Related => format!(" (related only: {})", peer.note),
+            Match::Scaled => format!(" (scaled: {})", tool_result.note),
+            Match::Related => format!(" (related only: {})", tool_result.note),
         };
-        let differs = peer.warnings.iter().map(|warning| match warning.code.as_str() {
-            FEW_PAIRS => format!("; {} pairs", peer.samples.len()),
+        let differs = tool_result.warnings.iter().map(|warning| match warning.code.as_str() {
+            FEW_PAIRS => format!("; {} pairs", tool_result.samples.len()),
             _ => format!("; {}", warning.text),
         });
         format!("{word}{definition}{}{}", self.other_ratio(), differs.collect::<String>())
@@ -143,8 +147,9 @@ impl ToolComparison<'_> {
 
     /// Formats the ratio of the two medians if the row would otherwise contradict itself.
     fn other_ratio(&self) -> String {
-        let medians = self.peer.own_median().zip(self.peer.median).filter(|(_, tool)| *tool > 0.0);
-        let Some(((own, tool), ratio)) = medians.zip(self.peer.ratio) else { return String::new() };
+        let medians =
+            self.tool_result.own_median().zip(self.tool_result.median).filter(|(_, tool)| *tool > 0.0);
+        let Some(((own, tool), ratio)) = medians.zip(self.tool_result.ratio) else { return String::new() };
         match agree(own, tool, ratio.median) {
             true => String::new(),
             false => format!("; the two medians' ratio is {}", significant(own / tool, 3)),
@@ -178,14 +183,15 @@ pub(super) fn section(run: &Run, style: &Style) -> String {
     let lines: Vec<ToolComparison<'_>> = compared(run).collect();
     let Some(first) = lines.first() else { return String::new() };
     let title = style.paint(TextRole::Strong, "Reference tools");
-    let margin = percent(first.peer.margin, 2);
-    let few = lines.iter().flat_map(|line| &line.peer.warnings).any(|warning| warning.code == FEW_PAIRS);
+    let margin = percent(first.tool_result.margin, 2);
+    let few =
+        lines.iter().flat_map(|line| &line.tool_result.warnings).any(|warning| warning.code == FEW_PAIRS);
     let few =
         if few { "; fewer than 5 where the tools' time was used up: give --budget more room" } else { "" };
     let about = format!("medians of pairs{few}; % is of the limit; {RATIO}; equivalent: within {margin}");
     let mut text = format!("\n{title}\n{}", paragraph(style, TextRole::Dim, "  ", &about));
     let (absent, there): (Vec<_>, Vec<_>) =
-        lines.iter().partition(|line| line.peer.status == Availability::Unavailable);
+        lines.iter().partition(|line| line.tool_result.status == Availability::Unavailable);
     if !there.is_empty() {
         text += &compared_rows(&there, style);
     }
@@ -217,7 +223,8 @@ fn compared_rows(lines: &[&ToolComparison<'_>], style: &Style) -> String {
 fn unavailable(lines: &[&ToolComparison<'_>], style: &Style) -> String {
     let mut told: Vec<(&str, &str, Vec<&ToolComparison<'_>>)> = Vec::new();
     for line in lines {
-        let (tool, why) = (line.peer.peer.as_str(), line.peer.reason.as_deref().unwrap_or("unknown"));
+        let (tool, why) =
+            (line.tool_result.tool.as_str(), line.tool_result.reason.as_deref().unwrap_or("unknown"));
         match told.iter_mut().find(|(name, reason, _)| (*name, *reason) == (tool, why)) {
             Some((_, _, cases)) => cases.push(line),
             None => told.push((tool, why, vec![line])),
@@ -352,11 +359,11 @@ mod tests {
             let pairs: Vec<(f64, f64)> = pairs.into_iter().map(|(own, ratio)| (own, own / ratio)).collect();
             let mut run = fixture::with_tools();
             run.measurements.truncate(1);
-            run.measurements[0].metrics[0].peers = vec![PeerResult::of(&fixture::heard("fio", &pairs), 0.03)];
+            run.measurements[0].metrics[0].tool_results = vec![ToolResult::of(&fixture::heard("fio", &pairs), 0.03)];
             let row = compared(&run).next().unwrap();
             let read = |text: &str| text.split(' ').next().unwrap().parse::<f64>().unwrap();
             let [_, _, _, _, _, ratio, said] = row.figures();
-            let (own, tool) = (row.peer.own_median().unwrap(), row.peer.median.unwrap());
+            let (own, tool) = (row.tool_result.own_median().unwrap(), row.tool_result.median.unwrap());
             // Three values of three digits each.
             let contradicts = (own / tool / read(&ratio) - 1.0).abs() > 0.016;
             proptest::prop_assert!(!contradicts || said.contains("the two medians' ratio is"), "{own} {tool} {ratio} {said}");
@@ -372,7 +379,8 @@ mod tests {
         let said = |pairs: &[(f64, f64)]| {
             let mut run = fixture::with_tools();
             run.measurements.truncate(1);
-            run.measurements[0].metrics[0].peers = vec![PeerResult::of(&fixture::heard("fio", pairs), 0.03)];
+            run.measurements[0].metrics[0].tool_results =
+                vec![ToolResult::of(&fixture::heard("fio", pairs), 0.03)];
             compared(&run).next().unwrap().said()
         };
         // Medians 71.4 and 70.5, while the tool is lower in most pairs.
@@ -403,9 +411,9 @@ mod tests {
             for tool in ODD {
                 for ratio in ODD {
                     let _ = agree(own, tool, ratio);
-                    let peer = &mut run.measurements[0].metrics[0].peers[0];
-                    (peer.own, peer.median) = (vec![own], Some(tool));
-                    peer.ratio =
+                    let tool_result = &mut run.measurements[0].metrics[0].tool_results[0];
+                    (tool_result.own, tool_result.median) = (vec![own], Some(tool));
+                    tool_result.ratio =
                         Some(plimsoll_model::measurement::Parity { median: ratio, ci95: Some([ratio; 2]) });
                     assert!(!section(&run, &Style::plain(100)).is_empty());
                 }
